@@ -1,0 +1,84 @@
+# atp_component(<path> [EXECUTABLE <name>] [DEPS <component path>...] [LIBS <target>...])
+#
+# One folder is one component, and the folder's file names say what is built from it:
+#
+#   *.cc                      static library, e.g. atp/core/server -> atp_core_server
+#                             (an INTERFACE library when the folder has headers only)
+#   *_test.cc                 one GoogleTest program, e.g. atp_core_server_test, each case a ctest
+#   main.cc with EXECUTABLE   program <name> in <build folder>/bin, linked to the library
+#   *_bench.cc, *_fuzz.cc     left to bench/ and fuzz/
+#
+# DEPS name components that stand earlier in the list, so the list cannot contain a cycle and a
+# misspelt name is an error. A folder that is empty or does not exist (yet) makes no target, and those that
+# depend on it are linked without it.
+#
+# New files are picked up by the next build, without editing any CMake file.
+
+function(_atp_target_name path out)
+  string(REPLACE "/" "_" name "${path}")
+  set(${out} "${name}" PARENT_SCOPE)
+endfunction()
+
+function(atp_component path)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXECUTABLE" "DEPS;LIBS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "atp_component(${path}): unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  get_property(declared GLOBAL PROPERTY ATP_COMPONENTS)
+  set(links ${arg_LIBS})
+  foreach(dep IN LISTS arg_DEPS)
+    if(NOT dep IN_LIST declared)
+      message(FATAL_ERROR "atp_component(${path}): DEPS names ${dep}, which is not a component "
+                          "declared earlier in the list of the root CMakeLists.txt")
+    endif()
+    _atp_target_name(${dep} dep_target)
+    if(TARGET ${dep_target})
+      list(APPEND links ${dep_target})
+    endif()
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY ATP_COMPONENTS ${path})
+
+  # The headers are globbed only so that the next build notices a new folder of headers.
+  set(folder ${PROJECT_SOURCE_DIR}/${path})
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
+  file(GLOB headers CONFIGURE_DEPENDS ${folder}/*.h)
+  if(NOT sources AND NOT headers)
+    return()
+  endif()
+  _atp_target_name(${path} target)
+
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  if(arg_EXECUTABLE)
+    list(REMOVE_ITEM sources ${folder}/main.cc)
+  endif()
+
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target} PUBLIC ${links} PRIVATE atp_strict_warnings)
+    if(path MATCHES "^atp/core(/|$)")
+      set_property(GLOBAL APPEND PROPERTY ATP_CORE_LIBRARIES ${target})
+    endif()
+  else()
+    add_library(${target} INTERFACE)
+    target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target} INTERFACE ${links})
+  endif()
+
+  if(arg_EXECUTABLE AND EXISTS ${folder}/main.cc)
+    add_executable(${arg_EXECUTABLE} ${folder}/main.cc)
+    target_link_libraries(${arg_EXECUTABLE} PRIVATE ${target} atp_strict_warnings)
+    set_target_properties(${arg_EXECUTABLE} PROPERTIES
+                          RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  endif()
+
+  if(tests AND ATP_TESTS)
+    add_executable(${target}_test ${tests})
+    target_link_libraries(${target}_test PRIVATE ${target} atp_warnings GTest::gmock_main)
+    string(REGEX REPLACE "^atp/" "" label ${path})
+    gtest_discover_tests(${target}_test TEST_PREFIX "${label}." DISCOVERY_TIMEOUT 60
+                         PROPERTIES LABELS ${label} TIMEOUT 300)
+  endif()
+endfunction()

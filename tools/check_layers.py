@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Checks that every #include "atp/..." points inward, as the table below allows.
+
+A folder's own headers are always allowed. The table is the whole rule: to add a component, add
+its line. The core and the wire format are pure, so they may not include I/O headers either.
+
+Usage: tools/check_layers.py [repository root]
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# component: the components whose headers it may include. "atp/core" means headers directly in
+# that folder; "atp/core/**" includes everything below it.
+ALLOWED = {
+    "atp/base": [],
+    "atp/wire": ["atp/base"],
+    "atp/core": ["atp/base", "atp/wire"],
+    "atp/core/topology": ["atp/base", "atp/wire", "atp/core"],
+    "atp/core/dataplane": ["atp/base", "atp/wire", "atp/core", "atp/core/topology"],
+    "atp/core/worker": ["atp/base", "atp/wire", "atp/core", "atp/core/topology"],
+    "atp/core/server": ["atp/base", "atp/wire", "atp/core", "atp/core/topology"],
+    "atp/sim": ["atp/base", "atp/wire", "atp/core/**"],
+    "atp/driver/udp": ["atp/base", "atp/wire", "atp/core"],
+    "atp/driver/xdp": ["atp/base", "atp/wire", "atp/core", "atp/core/dataplane"],
+    "atp/driver/ns3": ["atp/base", "atp/wire", "atp/core"],
+    "atp/collective": ["atp/base", "atp/wire", "atp/core/**", "atp/driver/**"],
+    "atp/planner": ["atp/base", "atp/core/topology"],
+    "atp/config": ["atp/base", "atp/core/topology", "atp/planner"],
+    "atp/cli": ["atp/**"],
+    "python": ["atp/base", "atp/wire", "atp/collective", "atp/planner"],
+    "tests": ["atp/**"],
+    "bench": ["atp/**"],
+    "fuzz": ["atp/**"],
+    "models": ["atp/**"],
+    "examples": ["atp/**"],
+    "experiments": ["atp/**"],
+}
+# Only tests may reach into the program; nothing else builds on it.
+MAY_INCLUDE_CLI = {"atp/cli", "tests"}
+
+PURE = ["atp/wire", "atp/core"]
+IMPURE_HEADERS = set(
+    """iostream fstream sstream syncstream print thread mutex shared_mutex condition_variable future
+    stop_token semaphore latch barrier filesystem ctime cstdio csignal time.h stdio.h signal.h
+    pthread.h unistd.h fcntl.h poll.h syslog.h sys/socket.h sys/time.h sys/epoll.h sys/eventfd.h
+    sys/timerfd.h sys/ioctl.h sys/mman.h netdb.h""".split()
+)
+IMPURE_PREFIXES = ("spdlog/", "fmt/")
+# <chrono>'s durations are plain values and welcome; its clocks are not.
+IMPURE_CODE = re.compile(
+    r"\b(?:(?:system|steady|high_resolution|utc|tai|gps|file)_clock|random_device)\b"
+)
+
+SOURCE_SUFFIXES = {".h", ".hh", ".hpp", ".c", ".cc", ".cpp", ".inc"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+TEST_FILE = re.compile(r"_(test|bench|fuzz)\.cc$")
+
+
+def component_of(path):
+    """The longest component that a repository path lies in, or None."""
+    folder = path.rsplit("/", 1)[0] if "/" in path else ""
+    while folder:
+        if folder in ALLOWED:
+            return folder
+        folder = folder.rpartition("/")[0]
+    return None
+
+
+def covers(pattern, component):
+    if pattern.endswith("/**"):
+        root = pattern[:-3]
+        return component == root or component.startswith(root + "/")
+    return component == pattern
+
+
+def check_include(root, path, component, quoted, system):
+    """Says what is wrong with one include of one file, or None."""
+    included = quoted or system
+    pure = any(covers(p + "/**", component) for p in PURE) and not TEST_FILE.search(path)
+    if pure and (included in IMPURE_HEADERS or included.startswith(IMPURE_PREFIXES)):
+        return f"<{included}> in {component}, which does no I/O and knows no clock or thread"
+    if quoted and (quoted.startswith(".") or (root / path).parent.joinpath(quoted).is_file()):
+        return f'"{quoted}" is relative; write the path from the repository root'
+    target = component_of(included)
+    if target is None:
+        if included.startswith("atp/"):
+            return f'"{included}" is in no known component; add it to {Path(__file__).name}'
+        return None
+    if target == component:
+        return None
+    if target == "atp/cli" and component not in MAY_INCLUDE_CLI:
+        return f'"{included}": nothing may include atp/cli'
+    if not target.startswith("atp/"):
+        # python/, tests/, bench/ and the like stand outside: only they include one another.
+        if component.startswith("atp/"):
+            return f'"{included}": {component} is product code and may not include {target}'
+        return None
+    if any(covers(pattern, target) for pattern in ALLOWED[component]):
+        return None
+    allowed = ", ".join(ALLOWED[component]) or "nothing else of atp"
+    return f'"{included}": {component} may include {allowed}'
+
+
+def check_file(root, path):
+    """Yields 'file:line: what is wrong' for one file; path is relative to root."""
+    component = component_of(path)
+    if component is None:
+        if path.startswith("atp/"):
+            yield f"{path}:1: in no known component; add its line to {Path(__file__).name}"
+        return
+    pure = any(covers(p + "/**", component) for p in PURE) and not TEST_FILE.search(path)
+    for number, line in enumerate((root / path).read_text().splitlines(), start=1):
+        include = INCLUDE.match(line)
+        if include:
+            problem = check_include(root, path, component, include[1], include[2])
+            if problem:
+                yield f"{path}:{number}: {problem}"
+        elif pure:
+            code = IMPURE_CODE.search(line.split("//")[0])
+            if code:
+                yield f"{path}:{number}: {code[0]} in {component}; time and seeds are arguments"
+
+
+def source_files(root):
+    for top in sorted({component.split("/")[0] for component in ALLOWED}):
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix in SOURCE_SUFFIXES and file.is_file():
+                yield file.relative_to(root).as_posix()
+
+
+def main(arguments):
+    root = Path(arguments[0] if arguments else Path(__file__).parent.parent)
+    files = list(source_files(root))
+    problems = [problem for path in files for problem in check_file(root, path)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        print(f"check_layers: {len(problems)} includes break the layers", file=sys.stderr)
+        return 1
+    print(f"check_layers: {len(files)} files, every include points inward")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
