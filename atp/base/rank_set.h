@@ -1,0 +1,92 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+// A set of ranks: the contribution bitmap of PROTOCOL §3, rank r being bit r mod 64 of word
+// r div 64. It always holds kMaxRanks bits; the wire carries only the words that a job needs.
+
+namespace atp {
+
+using Rank = std::uint16_t;
+
+inline constexpr std::size_t kMaxRanks = 1024;
+inline constexpr std::size_t kRankWords = kMaxRanks / 64;
+
+class RankSet {
+ public:
+  constexpr RankSet() = default;
+
+  static constexpr RankSet of(Rank rank) {
+    RankSet set;
+    set.insert(rank);
+    return set;
+  }
+  // The ranks 0 … count − 1.
+  static constexpr RankSet first(std::size_t count) {
+    RankSet set;
+    for (std::size_t r = 0; r < count; ++r) set.insert(static_cast<Rank>(r));
+    return set;
+  }
+
+  constexpr void insert(Rank rank) { words_[rank / 64] |= std::uint64_t{1} << (rank % 64); }
+  constexpr void erase(Rank rank) { words_[rank / 64] &= ~(std::uint64_t{1} << (rank % 64)); }
+  constexpr void clear() { words_ = {}; }
+
+  constexpr bool contains(Rank rank) const { return (words_[rank / 64] >> (rank % 64)) & 1; }
+  constexpr bool contains(const RankSet& other) const { return (other - *this).empty(); }
+  constexpr bool intersects(const RankSet& other) const { return !(*this & other).empty(); }
+  constexpr bool empty() const {
+    std::uint64_t any = 0;
+    for (auto word : words_) any |= word;
+    return any == 0;
+  }
+  constexpr std::size_t size() const {
+    std::size_t n = 0;
+    for (auto word : words_) n += static_cast<std::size_t>(std::popcount(word));
+    return n;
+  }
+  // The lowest rank; the set must not be empty.
+  constexpr Rank lowest() const {
+    std::size_t w = 0;
+    while (words_[w] == 0) ++w;
+    return static_cast<Rank>(w * 64 + static_cast<std::size_t>(std::countr_zero(words_[w])));
+  }
+
+  constexpr RankSet& operator|=(const RankSet& other) {
+    for (std::size_t w = 0; w < kRankWords; ++w) words_[w] |= other.words_[w];
+    return *this;
+  }
+  constexpr RankSet& operator&=(const RankSet& other) {
+    for (std::size_t w = 0; w < kRankWords; ++w) words_[w] &= other.words_[w];
+    return *this;
+  }
+  constexpr RankSet& operator-=(const RankSet& other) {
+    for (std::size_t w = 0; w < kRankWords; ++w) words_[w] &= ~other.words_[w];
+    return *this;
+  }
+  friend constexpr RankSet operator|(RankSet a, const RankSet& b) { return a |= b; }
+  friend constexpr RankSet operator&(RankSet a, const RankSet& b) { return a &= b; }
+  friend constexpr RankSet operator-(RankSet a, const RankSet& b) { return a -= b; }
+  constexpr bool operator==(const RankSet&) const = default;
+
+  // Calls visit(rank) for each member in rising order.
+  template <class Visit>
+  constexpr void for_each(Visit&& visit) const {
+    for (std::size_t w = 0; w < kRankWords; ++w) {
+      for (std::uint64_t bits = words_[w]; bits != 0; bits &= bits - 1) {
+        visit(static_cast<Rank>(w * 64 + static_cast<std::size_t>(std::countr_zero(bits))));
+      }
+    }
+  }
+
+  constexpr std::array<std::uint64_t, kRankWords>& words() { return words_; }
+  constexpr const std::array<std::uint64_t, kRankWords>& words() const { return words_; }
+
+ private:
+  std::array<std::uint64_t, kRankWords> words_{};
+};
+
+}  // namespace atp

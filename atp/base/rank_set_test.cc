@@ -1,0 +1,56 @@
+#include "atp/base/rank_set.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace atp {
+namespace {
+
+std::vector<Rank> members(const RankSet& set) {
+  std::vector<Rank> ranks;
+  set.for_each([&](Rank r) { ranks.push_back(r); });
+  return ranks;
+}
+
+TEST(RankSet, ABitStandsInTheWordOfItsRank) {
+  for (Rank r : {0, 1, 63, 64, 65, 511, 1023}) {
+    const RankSet set = RankSet::of(r);
+    EXPECT_EQ(set.words()[r / 64], std::uint64_t{1} << (r % 64));
+    EXPECT_EQ(members(set), std::vector<Rank>{r});
+    EXPECT_EQ(set.lowest(), r);
+    EXPECT_EQ(set.size(), 1u);
+  }
+}
+
+TEST(RankSet, FirstHoldsExactlyTheLowRanks) {
+  for (std::size_t n : {0, 1, 63, 64, 65, 128, 1024}) {
+    const RankSet set = RankSet::first(n);
+    EXPECT_EQ(set.size(), n);
+    EXPECT_EQ(set.empty(), n == 0);
+    if (n > 0) {
+      EXPECT_TRUE(set.contains(static_cast<Rank>(n - 1)));
+    }
+    if (n < kMaxRanks) {
+      EXPECT_FALSE(set.contains(static_cast<Rank>(n)));
+    }
+  }
+}
+
+TEST(RankSet, SetAlgebraAgreesWithMembership) {
+  RankSet a = RankSet::of(1) | RankSet::of(70) | RankSet::of(1000);
+  RankSet b = RankSet::of(70) | RankSet::of(2);
+  EXPECT_EQ(members(a & b), (std::vector<Rank>{70}));
+  EXPECT_EQ(members(a - b), (std::vector<Rank>{1, 1000}));
+  EXPECT_EQ(members(a | b), (std::vector<Rank>{1, 2, 70, 1000}));
+  EXPECT_TRUE(a.intersects(b));
+  EXPECT_FALSE((a - b).intersects(b));
+  EXPECT_TRUE((a | b).contains(b));
+  EXPECT_FALSE(a.contains(b));
+  EXPECT_TRUE(a.contains(RankSet{}));
+  a.erase(70);
+  EXPECT_EQ(members(a), (std::vector<Rank>{1, 1000}));
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "atp/base/rank_set.h"
+#include "atp/base/result.h"
+#include "atp/core/worker/worker.h"
+#include "atp/wire/endpoint.h"
+
+// A Communicator is one rank's membership in one job: a UDP socket, a thread that drives the
+// worker of the core over it, and a queue of operations. All ranks must issue the same operations
+// in the same order; several may be in flight. Its methods may be called from any thread.
+
+namespace atp {
+
+struct CommunicatorOptions {
+  JobKey job;
+  Rank rank = 0;
+  std::size_t world_size = 1;
+  std::vector<Endpoint> route;  // switches upward, the server last (at least the server)
+  std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
+  std::chrono::milliseconds join_timeout = std::chrono::seconds(30);
+  // Without progress; the default of operations that do not say otherwise.
+  std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
+
+  // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE ("host:port,host:port"), RANK, WORLD_SIZE,
+  // ATP_VALUES_PER_FRAGMENT, ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), as `atp run` sets them.
+  static Result<CommunicatorOptions> from_environment();
+};
+
+// What one worker has counted (name, value); the names are those of docs/operations.
+using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
+
+// An operation on its way. Copies refer to the same operation.
+class Handle {
+ public:
+  // Blocks until the operation has ended; its error names the rank, switch or path.
+  Status wait();
+  bool done() const;
+
+ private:
+  friend class Communicator;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+struct AllReduceOptions {
+  Reduction reduction = Reduction::kSum;
+  std::uint32_t tag = 0;
+  std::chrono::milliseconds timeout{0};  // without progress; 0: the communicator's
+  // Called once when the operation has ended, on the communicator's thread, before wait()
+  // returns; must not block.
+  std::function<void(const Status&)> on_done;
+};
+
+class Communicator {
+ public:
+  // Joins the job; blocks until every rank has joined or the join time-out has passed.
+  static Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options);
+  ~Communicator();  // leaves; operations still pending fail here and at the other ranks
+
+  Rank rank() const;
+  std::size_t world_size() const;
+  std::size_t values_per_fragment() const;  // the agreed K
+
+  // Sums `data` (any length, 0 too) over all ranks, in place. `data` must live until the end.
+  Handle all_reduce(std::span<float> data, const AllReduceOptions& options = {});
+
+  // Waits for the operations in flight and leaves the job in peace. Idempotent.
+  Status shutdown(std::chrono::milliseconds timeout = std::chrono::seconds(10));
+  // Fails everything in flight and leaves at once. Idempotent.
+  void abort(const std::string& why);
+
+  CounterList counters() const;
+
+ private:
+  class Impl;
+  explicit Communicator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atp

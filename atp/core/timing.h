@@ -1,0 +1,47 @@
+#pragma once
+
+#include "atp/base/time.h"
+
+// The protocol's fixed times, in one place (docs/protocol.md §8). Configurations hold a copy so
+// that tests may shorten them.
+
+namespace atp {
+
+struct Timing {
+  // Joining (PROTOCOL §2): repeated from the first to the last interval until answered, then each
+  // refresh; a lease lasts five refreshes.
+  Duration join_first = std::chrono::milliseconds(50);
+  Duration join_last = std::chrono::seconds(1);
+  Duration join_refresh = std::chrono::seconds(1);
+  Duration lease = std::chrono::seconds(5);
+
+  // The worker's repeat timer. A peer's computing looks like loss to it, so the floor is far above
+  // a round trip of a rack.
+  Duration rto_initial = std::chrono::milliseconds(100);
+  Duration rto_min = std::chrono::milliseconds(25);
+  Duration rto_max = std::chrono::seconds(1);
+  // Reordering in time that three later PARAMETERs must exceed before they mean a loss (H15).
+  Duration reorder_min = std::chrono::milliseconds(2);
+
+  // The switch's sweep: an aggregator unused for reclaim is released (§3.7).
+  Duration reclaim = std::chrono::seconds(1);
+  Duration sweep = std::chrono::milliseconds(250);
+
+  // The server: first FLUSH of a stalled fragment, its largest back-off, the time that flushed
+  // sums get to arrive before the NACK, and the pause between two *waiting for*.
+  Duration flush_after = std::chrono::milliseconds(25);
+  Duration flush_max = std::chrono::seconds(1);
+  Duration nack_after = std::chrono::milliseconds(10);
+  Duration waiting_for = std::chrono::seconds(1);
+
+  // Unsolicited answers (unknown job, versions, refusals): at most one to a sender and reason.
+  Duration answer_pause = std::chrono::milliseconds(10);
+
+  // A return after detaching waits this long, twice as long each further time.
+  Duration return_first = std::chrono::milliseconds(250);
+  Duration return_max = std::chrono::seconds(60);
+
+  bool operator==(const Timing&) const = default;
+};
+
+}  // namespace atp

@@ -1,0 +1,237 @@
+#include "atp/wire/control.h"
+
+#include <bit>
+
+#include "atp/base/check.h"
+
+namespace atp {
+namespace {
+
+constexpr std::size_t kJoinFixedBytes = 28;
+constexpr std::size_t kStatusFixedBytes = 16;
+
+std::uint8_t* write_route(std::uint8_t* at, const Route& route) {
+  for (const Endpoint& hop : route.hops()) {
+    write_endpoint(at, hop);
+    at += Endpoint::kWireBytes;
+  }
+  return at;
+}
+
+Route read_route(const std::uint8_t* at, std::size_t hops) {
+  Route route;
+  for (std::size_t i = 0; i < hops; ++i) {
+    route.push_back(read_endpoint(at + i * Endpoint::kWireBytes));
+  }
+  return route;
+}
+
+void write_ranks(std::uint8_t* at, const RankSet& ranks, std::uint8_t words) {
+  for (std::size_t w = 0; w < words; ++w) atp_store64(at + 8 * w, ranks.words()[w]);
+}
+
+RankSet read_ranks(const std::uint8_t* at, std::uint8_t words) {
+  RankSet ranks;
+  for (std::size_t w = 0; w < words; ++w) ranks.words()[w] = atp_load64(at + 8 * w);
+  return ranks;
+}
+
+}  // namespace
+
+std::size_t Join::bytes() const {
+  return kJoinFixedBytes + Endpoint::kWireBytes * (remaining.size() + recorded.size());
+}
+
+void Join::write(std::uint8_t* at) const {
+  atp_store64(at, nonce);
+  atp_store16(at + 8, world_size);
+  atp_store16(at + 10, first_stream);
+  atp_store16(at + 12, stream_count);
+  atp_store16(at + 14, max_value_count);
+  at[16] = version_min;
+  at[17] = version_max;
+  at[18] = detached ? 1 : 0;
+  at[19] = static_cast<std::uint8_t>(scale_mode);
+  atp_store32(at + 20, detachments);
+  at[24] = static_cast<std::uint8_t>(remaining.size());
+  at[25] = static_cast<std::uint8_t>(recorded.size());
+  atp_store16(at + 26, 0);
+  write_route(write_route(at + kJoinFixedBytes, remaining), recorded);
+}
+
+std::optional<Join> Join::read(std::span<const std::uint8_t> body) {
+  if (body.size() < kJoinFixedBytes) return std::nullopt;
+  const std::uint8_t* at = body.data();
+  const std::size_t remaining_hops = at[24];
+  const std::size_t recorded_hops = at[25];
+  if (remaining_hops > Route::kMaxHops || recorded_hops > Route::kMaxHops) return std::nullopt;
+  if (body.size() != kJoinFixedBytes + Endpoint::kWireBytes * (remaining_hops + recorded_hops)) {
+    return std::nullopt;
+  }
+  if (at[18] > 1 || at[19] > static_cast<std::uint8_t>(ScaleMode::kAutomatic)) {
+    return std::nullopt;
+  }
+  Join join;
+  join.nonce = atp_load64(at);
+  join.world_size = atp_load16(at + 8);
+  join.first_stream = atp_load16(at + 10);
+  join.stream_count = atp_load16(at + 12);
+  join.max_value_count = atp_load16(at + 14);
+  join.version_min = at[16];
+  join.version_max = at[17];
+  join.detached = at[18] == 1;
+  join.scale_mode = static_cast<ScaleMode>(at[19]);
+  join.detachments = atp_load32(at + 20);
+  join.remaining = read_route(at + kJoinFixedBytes, remaining_hops);
+  join.recorded =
+      read_route(at + kJoinFixedBytes + Endpoint::kWireBytes * remaining_hops, recorded_hops);
+
+  const bool streams_ok =
+      join.stream_count > 0 && join.first_stream + join.stream_count <= 0x10000;
+  const bool sizes_ok = join.world_size >= 1 && join.world_size <= kMaxRanks &&
+                        join.max_value_count >= 1 && join.max_value_count <= ATP_VALUES_MAX;
+  if (!streams_ok || !sizes_ok) return std::nullopt;
+  return join;
+}
+
+void JoinAck::write(std::uint8_t* at) const {
+  atp_store64(at, nonce);
+  atp_store64(at + 8, server_boot_id);
+  atp_store64(at + 16, std::bit_cast<std::uint64_t>(scale));
+  atp_store32(at + 24, detachments);
+  atp_store32(at + 28, lease_ms);
+  atp_store32(at + 32, wmax);
+  atp_store16(at + 36, value_count);
+  atp_store16(at + 38, world_size);
+  atp_store16(at + 40, first_stream);
+  atp_store16(at + 42, stream_count);
+  at[44] = detached ? 1 : 0;
+  at[45] = static_cast<std::uint8_t>(scale_mode);
+  atp_store16(at + 46, shard);
+}
+
+std::optional<JoinAck> JoinAck::read(std::span<const std::uint8_t> body) {
+  if (body.size() != kBytes) return std::nullopt;
+  const std::uint8_t* at = body.data();
+  if (at[44] > 1 || at[45] > static_cast<std::uint8_t>(ScaleMode::kAutomatic)) {
+    return std::nullopt;
+  }
+  JoinAck ack;
+  ack.nonce = atp_load64(at);
+  ack.server_boot_id = atp_load64(at + 8);
+  ack.scale = std::bit_cast<double>(atp_load64(at + 16));
+  ack.detachments = atp_load32(at + 24);
+  ack.lease_ms = atp_load32(at + 28);
+  ack.wmax = atp_load32(at + 32);
+  ack.value_count = atp_load16(at + 36);
+  ack.world_size = atp_load16(at + 38);
+  ack.first_stream = atp_load16(at + 40);
+  ack.stream_count = atp_load16(at + 42);
+  ack.detached = at[44] == 1;
+  ack.scale_mode = static_cast<ScaleMode>(at[45]);
+  ack.shard = atp_load16(at + 46);
+
+  const bool window_ok = ack.wmax >= 1 && ack.wmax <= 65536;
+  const bool values_ok = ack.value_count >= 1 && ack.value_count <= ATP_VALUES_MAX;
+  const bool scale_ok = ack.scale > 0 && ack.scale <= 1e300;  // false for NaN too
+  if (!window_ok || !values_ok || !scale_ok || ack.stream_count == 0) return std::nullopt;
+  if (ack.world_size == 0 || ack.world_size > kMaxRanks || ack.lease_ms == 0) return std::nullopt;
+  return ack;
+}
+
+void Leave::write(std::uint8_t* at) const { atp_store64(at, nonce); }
+
+std::optional<Leave> Leave::read(std::span<const std::uint8_t> body) {
+  if (body.size() != kBytes) return std::nullopt;
+  return Leave{atp_load64(body.data())};
+}
+
+std::string_view to_string(StatusCode code) {
+  switch (code) {
+    case StatusCode::kWaitingFor: return "waiting for";
+    case StatusCode::kOperationMismatch: return "operation mismatch";
+    case StatusCode::kRankTaken: return "rank taken";
+    case StatusCode::kUnknownJob: return "unknown job";
+    case StatusCode::kVersions: return "versions";
+    case StatusCode::kRefused: return "refused";
+    case StatusCode::kLeaseEnded: return "lease ended";
+    case StatusCode::kDetached: return "detached";
+    case StatusCode::kServerRestarted: return "server restarted";
+    case StatusCode::kLeft: return "left";
+    case StatusCode::kCount: break;
+  }
+  return "unknown";
+}
+
+std::string_view to_string(RefusalReason reason) {
+  switch (reason) {
+    case RefusalReason::kNone: return "no reason given";
+    case RefusalReason::kWorldSize: return "its world size differs from the other ranks'";
+    case RefusalReason::kStreams: return "its stream range differs from the other ranks'";
+    case RefusalReason::kValueCount:
+      return "its path carries fewer values a packet than the job agreed on";
+    case RefusalReason::kScaleMode: return "its scale mode differs from the other ranks'";
+    case RefusalReason::kUpstream:
+      return "the switch may not send to the next hop of the route (see --upstream)";
+    case RefusalReason::kRoute: return "its route is empty or too long";
+    case RefusalReason::kTooManyJobs: return "the node serves as many jobs as it can hold";
+    case RefusalReason::kRank: return "its rank is not below the world size";
+    case RefusalReason::kVersion: return "it speaks no common protocol version";
+    case RefusalReason::kCount: break;
+  }
+  return "unknown reason";
+}
+
+std::size_t StatusMessage::bytes(std::uint8_t bitmap_words) const {
+  return kStatusFixedBytes + std::size_t{16} * bitmap_words +
+         Endpoint::kWireBytes * endpoint_count + 4 * number_count();
+}
+
+void StatusMessage::write(std::uint8_t* at, std::uint8_t bitmap_words) const {
+  ATP_CHECK(number_count() <= kMaxNumbers);
+  atp_store16(at, static_cast<std::uint16_t>(code));
+  atp_store16(at + 2, reason);
+  atp_store16(at + 4, endpoint_count);
+  atp_store16(at + 6, 0);
+  atp_store64(at + 8, nonce);
+  at += kStatusFixedBytes;
+  write_ranks(at, about, bitmap_words);
+  at += 8 * bitmap_words;
+  write_ranks(at, other, bitmap_words);
+  at += 8 * bitmap_words;
+  for (std::size_t i = 0; i < endpoint_count; ++i, at += Endpoint::kWireBytes) {
+    write_endpoint(at, endpoints[i]);
+  }
+  for (std::size_t i = 0; i < number_count(); ++i, at += 4) atp_store32(at, numbers[i]);
+}
+
+std::optional<StatusMessage> StatusMessage::read(std::span<const std::uint8_t> body,
+                                                 std::uint8_t bitmap_words) {
+  if (body.size() < kStatusFixedBytes + std::size_t{16} * bitmap_words) return std::nullopt;
+  const std::uint8_t* at = body.data();
+  StatusMessage status;
+  const std::uint16_t code = atp_load16(at);
+  if (code >= static_cast<std::uint16_t>(StatusCode::kCount)) return std::nullopt;
+  status.code = static_cast<StatusCode>(code);
+  status.reason = atp_load16(at + 2);
+  status.endpoint_count = atp_load16(at + 4);
+  status.nonce = atp_load64(at + 8);
+  at += kStatusFixedBytes;
+  status.about = read_ranks(at, bitmap_words);
+  at += 8 * bitmap_words;
+  status.other = read_ranks(at, bitmap_words);
+  at += 8 * bitmap_words;
+  if (status.endpoint_count > kMaxEndpoints || status.number_count() > kMaxNumbers) {
+    return std::nullopt;
+  }
+  if (body.size() != status.bytes(bitmap_words)) return std::nullopt;
+  for (std::size_t i = 0; i < status.endpoint_count; ++i, at += Endpoint::kWireBytes) {
+    status.endpoints[i] = read_endpoint(at);
+  }
+  for (std::size_t i = 0; i < status.number_count(); ++i, at += 4) {
+    status.numbers[i] = atp_load32(at);
+  }
+  return status;
+}
+
+}  // namespace atp

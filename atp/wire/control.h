@@ -1,0 +1,168 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "atp/base/rank_set.h"
+#include "atp/wire/endpoint.h"
+#include "atp/wire/packet_view.h"
+
+// Bodies of the control messages (docs/protocol.md §3.1), which stand after the bitmap. Each
+// message is a value with write() and read(): read() returns nothing unless the body has exactly
+// the length that its own counts state and every field is in its range.
+
+namespace atp {
+
+// The switches and the server that lie before, or behind, a JOIN. Eight hops are far more than
+// any tree that a fat network needs.
+class Route {
+ public:
+  static constexpr std::size_t kMaxHops = 8;
+
+  bool push_back(const Endpoint& hop) {
+    if (size_ == kMaxHops) return false;
+    hops_[size_++] = hop;
+    return true;
+  }
+  void pop_front() {
+    for (std::size_t i = 1; i < size_; ++i) hops_[i - 1] = hops_[i];
+    hops_[--size_] = Endpoint{};
+  }
+  void clear() { *this = Route{}; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const Endpoint& operator[](std::size_t i) const { return hops_[i]; }
+  const Endpoint& front() const { return hops_[0]; }
+  const Endpoint& back() const { return hops_[size_ - 1u]; }
+  std::span<const Endpoint> hops() const { return {hops_.data(), size_}; }
+  bool operator==(const Route&) const = default;
+
+ private:
+  std::array<Endpoint, kMaxHops> hops_{};
+  std::uint8_t size_ = 0;
+};
+
+enum class ScaleMode : std::uint8_t { kFixed = 0, kAutomatic = 1 };
+
+struct Join {
+  std::uint64_t nonce = 0;  // drawn by the worker's socket at its start; tells twins apart
+  std::uint16_t world_size = 0;
+  std::uint16_t first_stream = 0;
+  std::uint16_t stream_count = 0;
+  std::uint16_t max_value_count = 0;  // largest K that the path so far carries
+  std::uint8_t version_min = ATP_VERSION_1;
+  std::uint8_t version_max = ATP_VERSION_1;
+  bool detached = false;
+  ScaleMode scale_mode = ScaleMode::kFixed;
+  std::uint32_t detachments = 0;
+  Route remaining;  // next hop first, the server last
+  Route recorded;   // switches passed, the worker's own first
+
+  std::size_t bytes() const;
+  void write(std::uint8_t* at) const;
+  static std::optional<Join> read(std::span<const std::uint8_t> body);
+  bool operator==(const Join&) const = default;
+};
+
+struct JoinAck {
+  static constexpr std::size_t kBytes = 48;
+
+  std::uint64_t nonce = 0;
+  std::uint64_t server_boot_id = 0;
+  double scale = 0;  // with ScaleMode::kFixed: the scale; else the first one
+  std::uint32_t detachments = 0;
+  std::uint32_t lease_ms = 0;
+  std::uint32_t wmax = 0;  // largest window, in packets a stream
+  std::uint16_t value_count = 0;
+  std::uint16_t world_size = 0;
+  std::uint16_t first_stream = 0;
+  std::uint16_t stream_count = 0;
+  bool detached = false;
+  ScaleMode scale_mode = ScaleMode::kFixed;
+  std::uint16_t shard = 0;
+
+  void write(std::uint8_t* at) const;
+  static std::optional<JoinAck> read(std::span<const std::uint8_t> body);
+  bool operator==(const JoinAck&) const = default;
+};
+
+struct Leave {
+  static constexpr std::size_t kBytes = 8;
+
+  std::uint64_t nonce = 0;
+
+  void write(std::uint8_t* at) const;
+  static std::optional<Leave> read(std::span<const std::uint8_t> body);
+  bool operator==(const Leave&) const = default;
+};
+
+enum class StatusCode : std::uint16_t {
+  kWaitingFor = 0,         // about: the ranks missing; endpoints: switches on their routes
+  kOperationMismatch = 1,  // about: ranks with the header's operation; other: those with another
+  kRankTaken = 2,          // about: the rank; endpoints: who holds it
+  kUnknownJob = 3,         // about: the ranks that the sender doesn't know: join again
+  kVersions = 4,           // reason: lowest version · 256 + highest
+  kRefused = 5,            // reason: a RefusalReason; about: the rank refused
+  kLeaseEnded = 6,         // about: the ranks lost
+  kDetached = 7,           // about: the ranks; numbers: their detachments, in rank order
+  kServerRestarted = 8,
+  kLeft = 9,  // about: ranks that left; with a nonce, the acknowledgement of a LEAVE
+  kCount,
+};
+
+std::string_view to_string(StatusCode code);
+
+enum class RefusalReason : std::uint16_t {
+  kNone = 0,
+  kWorldSize = 1,      // another world size or bitmap width than the others
+  kStreams = 2,        // another stream range
+  kValueCount = 3,     // the path carries less than the agreed K
+  kScaleMode = 4,
+  kUpstream = 5,       // the switch may not send to the next hop
+  kRoute = 6,          // no hop left, or the route is too long
+  kTooManyJobs = 7,
+  kRank = 8,           // rank ≥ world size, or not exactly one rank
+  kVersion = 9,
+  kCount,
+};
+
+std::string_view to_string(RefusalReason reason);
+
+// STATUS. `about`, `other`: rank sets of the packet's own bitmap width. A message never exceeds
+// what a 1500 byte MTU carries: kMaxNumbers bounds the ranks of one *detached*.
+struct StatusMessage {
+  static constexpr std::size_t kMaxEndpoints = 8;
+  static constexpr std::size_t kMaxNumbers = 128;
+
+  StatusCode code = StatusCode::kWaitingFor;
+  std::uint16_t reason = 0;
+  std::uint64_t nonce = 0;  // whose JOIN or LEAVE this answers; else 0
+  RankSet about;
+  RankSet other;
+  std::array<Endpoint, kMaxEndpoints> endpoints{};
+  std::uint16_t endpoint_count = 0;
+  std::array<std::uint32_t, kMaxNumbers> numbers{};  // one for each rank of `about` (*detached*)
+
+  std::size_t number_count() const {
+    return code == StatusCode::kDetached ? about.size() : 0;
+  }
+  bool add_endpoint(const Endpoint& endpoint) {
+    for (std::size_t i = 0; i < endpoint_count; ++i) {
+      if (endpoints[i] == endpoint) return true;
+    }
+    if (endpoint_count == kMaxEndpoints) return false;
+    endpoints[endpoint_count++] = endpoint;
+    return true;
+  }
+  std::size_t bytes(std::uint8_t bitmap_words) const;
+  void write(std::uint8_t* at, std::uint8_t bitmap_words) const;
+  static std::optional<StatusMessage> read(std::span<const std::uint8_t> body,
+                                           std::uint8_t bitmap_words);
+  bool operator==(const StatusMessage&) const = default;
+};
+
+}  // namespace atp

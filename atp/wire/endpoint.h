@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+// A UDP endpoint as the protocol names it: an IPv6 address (IPv4 as ::ffff:a.b.c.d) and a port.
+
+namespace atp {
+
+struct Endpoint {
+  static constexpr std::size_t kWireBytes = 18;
+
+  std::array<std::uint8_t, 16> address{};
+  std::uint16_t port = 0;
+
+  static constexpr Endpoint ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d,
+                                 std::uint16_t port) {
+    return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d}, port};
+  }
+  constexpr bool is_ipv4() const {
+    for (std::size_t i = 0; i < 10; ++i) {
+      if (address[i] != 0) return false;
+    }
+    return address[10] == 0xff && address[11] == 0xff;
+  }
+  // No endpoint at all: the value of a default-constructed one.
+  constexpr bool unset() const { return *this == Endpoint{}; }
+
+  auto operator<=>(const Endpoint&) const = default;
+};
+
+// 127.0.0.1:5500 or [::1]:5500.
+std::string to_string(const Endpoint& endpoint);
+
+void write_endpoint(std::uint8_t* at, const Endpoint& endpoint);
+Endpoint read_endpoint(const std::uint8_t* at);
+
+}  // namespace atp

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+// float32 <-> int32 (PROTOCOL §5, seed 001 §3.8). A value is multiplied by the scale as if in
+// float64 and rounded to nearest even; back, it is divided by the scale (and by the number of
+// workers for an average) in float64 and rounded once to float32. What does not fit an int32, NaN
+// and ±Inf saturate and raise `overflow`, upon which the fragment takes the float path, so that
+// NaN and Inf reach every worker as such (H11).
+
+namespace atp {
+
+struct Quantized {
+  std::uint32_t magnitude = 0;  // largest absolute value, as the header's field
+  bool overflow = false;
+  bool operator==(const Quantized&) const = default;
+};
+
+// Writes 4·values.size() bytes at `at`, int32 two's complement in network byte order.
+Quantized quantize(std::span<const float> values, double scale, std::uint8_t* at);
+
+// Reads out.size() int32 from `at`: out[i] = float32(value / scale / divisor).
+void dequantize(const std::uint8_t* at, double scale, double divisor, std::span<float> out);
+
+// The float path: the values as they are, IEEE-754 float32 in network byte order.
+void write_floats(std::span<const float> values, std::uint8_t* at);
+
+// out[i] = float32(float64(value) / divisor).
+void read_floats(const std::uint8_t* at, double divisor, std::span<float> out);
+
+}  // namespace atp

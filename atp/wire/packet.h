@@ -1,0 +1,157 @@
+/* The packet format, wire version 1 (docs/protocol.md §3): ONE header for the C++ core, the user
+ * space switch and eBPF, hence in the C subset that g++ and `clang -target bpf` both compile, with
+ * no include of its own. Everything on the wire is in network byte order; atp_header is its host
+ * order value. Whoever reads or writes has checked the length first: 40 bytes of header, then
+ * 8 bytes for each bitmap word, then the values or a control body. */
+#ifndef ATP_WIRE_PACKET_H
+#define ATP_WIRE_PACKET_H
+
+typedef __UINT8_TYPE__ atp_u8;
+typedef __UINT16_TYPE__ atp_u16;
+typedef __UINT32_TYPE__ atp_u32;
+typedef __UINT64_TYPE__ atp_u64;
+
+#define ATP_VERSION_1 1
+#define ATP_HEADER_BYTES 40
+#define ATP_BITMAP_WORDS_MAX 16
+#define ATP_VALUES_MAX 2226 /* fits a 9000 byte MTU; never more, on loopback too */
+#define ATP_DEFAULT_SERVER_PORT 5500
+#define ATP_DEFAULT_SWITCH_PORT 5501
+
+enum atp_packet_type {
+  ATP_GRADIENT = 0,
+  ATP_PARAMETER = 1,
+  ATP_FLUSH = 2,
+  ATP_NACK = 3,
+  ATP_JOIN = 4,
+  ATP_JOIN_ACK = 5,
+  ATP_LEAVE = 6,
+  ATP_STATUS = 7,
+  ATP_PACKET_TYPES = 8
+};
+
+enum atp_packet_flag {
+  ATP_FLAG_RESEND = 1,
+  ATP_FLAG_DIRECT = 2, /* no switch may merge it */
+  ATP_FLAG_COLLISION = 4,
+  ATP_FLAG_ECN = 8,
+  ATP_FLAG_OVERFLOW = 16,
+  ATP_FLAG_FLOAT = 32, /* values are IEEE-754 float32 */
+  ATP_FLAGS_KNOWN = 63
+};
+
+/* Where each field stands. The first 12 bytes keep their meaning in every version. */
+enum atp_offset {
+  ATP_AT_VERSION = 0,
+  ATP_AT_TYPE = 1,
+  ATP_AT_FLAGS = 2,
+  ATP_AT_BITMAP_WORDS = 3,
+  ATP_AT_JOB = 4,
+  ATP_AT_INCARNATION = 8,
+  ATP_AT_STREAM = 12,
+  ATP_AT_VALUE_COUNT = 14,
+  ATP_AT_SEQUENCE = 16,
+  ATP_AT_AGGREGATOR_INDEX = 24,
+  ATP_AT_OPERATION = 28,
+  ATP_AT_MAGNITUDE = 32,
+  ATP_AT_NEXT_INDEX = 36,
+  ATP_AT_BITMAP = 40
+};
+
+struct atp_header {
+  atp_u8 version;
+  atp_u8 type;
+  atp_u8 flags;
+  atp_u8 bitmap_words;
+  atp_u32 job;
+  atp_u32 incarnation;
+  atp_u16 stream;
+  atp_u16 value_count;
+  atp_u64 sequence;
+  atp_u32 aggregator_index;
+  atp_u32 operation;
+  atp_u32 magnitude;
+  atp_u32 next_index;
+};
+
+static inline atp_u16 atp_load16(const atp_u8 *p) { return (atp_u16)((p[0] << 8) | p[1]); }
+static inline atp_u32 atp_load32(const atp_u8 *p) {
+  return ((atp_u32)p[0] << 24) | ((atp_u32)p[1] << 16) | ((atp_u32)p[2] << 8) | (atp_u32)p[3];
+}
+static inline atp_u64 atp_load64(const atp_u8 *p) {
+  return ((atp_u64)atp_load32(p) << 32) | (atp_u64)atp_load32(p + 4);
+}
+static inline void atp_store16(atp_u8 *p, atp_u16 v) {
+  p[0] = (atp_u8)(v >> 8);
+  p[1] = (atp_u8)v;
+}
+static inline void atp_store32(atp_u8 *p, atp_u32 v) {
+  p[0] = (atp_u8)(v >> 24);
+  p[1] = (atp_u8)(v >> 16);
+  p[2] = (atp_u8)(v >> 8);
+  p[3] = (atp_u8)v;
+}
+static inline void atp_store64(atp_u8 *p, atp_u64 v) {
+  atp_store32(p, (atp_u32)(v >> 32));
+  atp_store32(p + 4, (atp_u32)v);
+}
+
+/* Where the values, or the control body, begin. */
+static inline atp_u32 atp_body_offset(atp_u32 bitmap_words) {
+  return ATP_HEADER_BYTES + 8 * bitmap_words;
+}
+
+/* The whole UDP payload of a packet that carries values. */
+static inline atp_u32 atp_packet_bytes(atp_u32 bitmap_words, atp_u32 value_count) {
+  return ATP_HEADER_BYTES + 8 * bitmap_words + 4 * value_count;
+}
+
+static inline void atp_read_header(const atp_u8 *p, struct atp_header *h) {
+  h->version = p[ATP_AT_VERSION];
+  h->type = p[ATP_AT_TYPE];
+  h->flags = p[ATP_AT_FLAGS];
+  h->bitmap_words = p[ATP_AT_BITMAP_WORDS];
+  h->job = atp_load32(p + ATP_AT_JOB);
+  h->incarnation = atp_load32(p + ATP_AT_INCARNATION);
+  h->stream = atp_load16(p + ATP_AT_STREAM);
+  h->value_count = atp_load16(p + ATP_AT_VALUE_COUNT);
+  h->sequence = atp_load64(p + ATP_AT_SEQUENCE);
+  h->aggregator_index = atp_load32(p + ATP_AT_AGGREGATOR_INDEX);
+  h->operation = atp_load32(p + ATP_AT_OPERATION);
+  h->magnitude = atp_load32(p + ATP_AT_MAGNITUDE);
+  h->next_index = atp_load32(p + ATP_AT_NEXT_INDEX);
+}
+
+static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
+  p[ATP_AT_VERSION] = h->version;
+  p[ATP_AT_TYPE] = h->type;
+  p[ATP_AT_FLAGS] = h->flags;
+  p[ATP_AT_BITMAP_WORDS] = h->bitmap_words;
+  atp_store32(p + ATP_AT_JOB, h->job);
+  atp_store32(p + ATP_AT_INCARNATION, h->incarnation);
+  atp_store16(p + ATP_AT_STREAM, h->stream);
+  atp_store16(p + ATP_AT_VALUE_COUNT, h->value_count);
+  atp_store64(p + ATP_AT_SEQUENCE, h->sequence);
+  atp_store32(p + ATP_AT_AGGREGATOR_INDEX, h->aggregator_index);
+  atp_store32(p + ATP_AT_OPERATION, h->operation);
+  atp_store32(p + ATP_AT_MAGNITUDE, h->magnitude);
+  atp_store32(p + ATP_AT_NEXT_INDEX, h->next_index);
+}
+
+/* MurmurHash3's 32-bit finalizer: the h of docs/protocol.md, which places fragments (§5) and
+ * moves them after a collision (§6). */
+static inline atp_u32 atp_fmix32(atp_u32 h) {
+  h ^= h >> 16;
+  h *= 0x85ebca6bU;
+  h ^= h >> 13;
+  h *= 0xc2b2ae35U;
+  h ^= h >> 16;
+  return h;
+}
+
+/* Each switch maps an aggregator index onto its own number of aggregators. */
+static inline atp_u32 atp_slot_of_index(atp_u32 index, atp_u32 aggregators) {
+  return (atp_u32)(((atp_u64)index * aggregators) >> 32);
+}
+
+#endif

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "atp/base/rank_set.h"
+#include "atp/wire/packet.h"
+
+// Checked views over packet bytes. parse_packet() is the only door: what it returns has a known
+// version and type, a bitmap of legal width and exactly the length that its header states, so
+// nobody behind it checks lengths again (PROTOCOL §7.5). Control bodies have their own checks in
+// control.h.
+
+namespace atp {
+
+enum class PacketType : std::uint8_t {
+  kGradient = ATP_GRADIENT,
+  kParameter = ATP_PARAMETER,
+  kFlush = ATP_FLUSH,
+  kNack = ATP_NACK,
+  kJoin = ATP_JOIN,
+  kJoinAck = ATP_JOIN_ACK,
+  kLeave = ATP_LEAVE,
+  kStatus = ATP_STATUS,
+};
+
+std::string_view to_string(PacketType type);
+
+// One start of one job; the wire repeats it in every packet.
+struct JobKey {
+  std::uint32_t job = 0;
+  std::uint32_t incarnation = 0;
+  auto operator<=>(const JobKey&) const = default;
+};
+
+// What makes a fragment that fragment: two packets belong together only if all of it agrees.
+struct Identity {
+  JobKey job;
+  std::uint16_t stream = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t operation = 0;
+  auto operator<=>(const Identity&) const = default;
+};
+
+enum class ParseError : std::uint8_t {
+  kTooShort,        // fewer than 40 bytes, or the bitmap is cut off
+  kUnknownVersion,  // bytes 0 … 11 are readable all the same
+  kUnknownType,
+  kUnknownFlags,
+  kBadBitmapWidth,  // bitmap_words is not 1 … 16
+  kBadValueCount,   // 0 or too many where values belong; not 0 elsewhere
+  kBadLength,       // longer or shorter than the header says
+  kCount,
+};
+
+std::string_view to_string(ParseError error);
+
+// A parsed packet; refers to the caller's bytes.
+struct PacketView {
+  atp_header header{};
+  RankSet ranks;                       // the bitmap
+  std::span<const std::uint8_t> body;  // values or control body
+  std::span<const std::uint8_t> bytes;
+
+  PacketType type() const { return static_cast<PacketType>(header.type); }
+  bool has(atp_packet_flag flag) const { return (header.flags & flag) != 0; }
+  JobKey job() const { return {header.job, header.incarnation}; }
+  Identity identity() const {
+    return {job(), header.stream, header.sequence, header.operation};
+  }
+};
+
+class ParsedPacket {
+ public:
+  ParsedPacket(PacketView view) : view_(view) {}        // NOLINT: implicit by design
+  ParsedPacket(ParseError error) : error_(error) {}     // NOLINT: implicit by design
+  bool ok() const { return error_ == ParseError::kCount; }
+  ParseError error() const { return error_; }
+  const PacketView& view() const { return view_; }
+
+ private:
+  PacketView view_;
+  ParseError error_ = ParseError::kCount;
+};
+
+ParsedPacket parse_packet(std::span<const std::uint8_t> bytes);
+
+// Writes header and bitmap; `at` has room for atp_body_offset(header.bitmap_words) bytes. Ranks
+// beyond the width must not be in the set.
+void write_packet_head(std::uint8_t* at, const atp_header& header, const RankSet& ranks);
+
+// The bitmap width of a job: enough 64-bit words for its ranks.
+constexpr std::uint8_t bitmap_words_for(std::size_t world_size) {
+  return static_cast<std::uint8_t>((world_size + 63) / 64);
+}
+
+// Every rank that a bitmap of this width can name.
+constexpr RankSet ranks_of_width(std::uint8_t bitmap_words) {
+  return RankSet::first(std::size_t{64} * bitmap_words);
+}
+
+}  // namespace atp
