@@ -1,0 +1,59 @@
+# The short way to everything. Each goal says what it does before it does it; the work is in
+# tools/ and CMake.
+
+PRESET ?= release
+PYTHON := .venv/bin/python
+# One translation unit that includes torch takes about 1 GB, so no more jobs than cores.
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON) >/dev/null
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test build format lint clean
+
+help:
+	@echo "make demo     set up, build, and watch training with in-network aggregation"
+	@echo "make test     set up, build, and run every test"
+	@echo "make build    set up and build; the program is build/release/bin/atp"
+	@echo "make format   format all sources in place"
+	@echo "make lint     check format and common mistakes (CHANGED=1: only your changes)"
+	@echo "make clean    remove build/ and out/; .venv stays"
+
+demo:
+	@echo "demo: set up and build what the demo needs, then run it (ARGS=--short: a short form)"
+	@tools/setup
+	@$(configure)
+	@cmake --build --preset $(PRESET) --target product
+	@$(PYTHON) examples/demo/demo.py $(ARGS)
+
+# Both runners run even if the first fails, so that one call shows everything there is to mend.
+test:
+	@echo "test: set up, build, run the C++ tests and then the Python tests"
+	@tools/setup --dev
+	@$(configure)
+	@cmake --build --preset $(PRESET)
+	@status=0; \
+	ctest --preset $(PRESET) -j $(CMAKE_BUILD_PARALLEL_LEVEL) || status=1; \
+	$(PYTHON) -m pytest || status=1; \
+	exit $$status
+
+build:
+	@echo "build: set up and build everything into build/$(PRESET)"
+	@tools/setup
+	@$(configure)
+	@cmake --build --preset $(PRESET)
+
+format:
+	@echo "format: rewrite all sources in the house format"
+	@tools/setup --dev
+	@tools/lint --fix
+
+lint: PRESET := release
+lint:
+	@echo "lint: check the format of all sources and look for common mistakes"
+	@tools/setup --dev
+	@$(configure)
+	@tools/lint $(if $(CHANGED),--changed)
+
+clean:
+	@echo "clean: remove build/ and out/"
+	@rm -rf build out
