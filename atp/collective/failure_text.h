@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "atp/core/worker/worker.h"
+
+// Turns the core's plain Failure into a sentence that says what went wrong, who is concerned and
+// where, and what to do if there is something to do. The core names ranks and endpoints only; the
+// times and the route come from here.
+
+namespace atp {
+
+// What a sentence may have to mention besides the failure itself.
+struct FailureContext {
+  Rank rank = 0;  // this worker
+  std::size_t world_size = 1;
+  std::vector<Endpoint> route;  // switches upward, the server last
+  Duration lease = std::chrono::seconds(5);
+  Duration join_timeout = std::chrono::seconds(30);
+  Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed
+};
+
+// The cause alone: "rank 3 lost: no word from it for 5 s (its lease ended)".
+std::string failure_text(const Failure& failure, const FailureContext& context);
+
+// The operation that a failure hit: "all_reduce #17 (1,000 values)".
+std::string operation_text(std::uint64_t number, std::uint64_t value_count);
+
+// "server 10.0.0.9:5500", "switch 10.0.0.1:5501": a hop of the route by its role.
+std::string hop_text(const Endpoint& hop, const std::vector<Endpoint>& route);
+
+}  // namespace atp

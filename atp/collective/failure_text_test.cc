@@ -1,0 +1,73 @@
+#include "atp/collective/failure_text.h"
+
+#include <gtest/gtest.h>
+
+namespace atp {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Endpoint kSwitch = Endpoint::ipv4(10, 0, 0, 1, 5501);
+const Endpoint kServer = Endpoint::ipv4(10, 0, 0, 9, 5500);
+const Endpoint kTwin = Endpoint::ipv4(10, 0, 0, 7, 4711);
+
+RankSet set_of(std::initializer_list<Rank> ranks) {
+  RankSet set;
+  for (Rank rank : ranks) set.insert(rank);
+  return set;
+}
+
+TEST(FailureText, SaysWhatWhoAndWhere) {
+  struct Case {
+    Failure failure;
+    const char* text;
+  };
+  const Case cases[] = {
+      {{.code = FailureCode::kNoProgress, .ranks = set_of({2})},
+       "no progress for 20 s: rank 2 has not contributed"},
+      {{.code = FailureCode::kNoProgress},
+       "no progress for 20 s, and no word from server 10.0.0.9:5500"},
+      {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0, 1}), .other = set_of({2, 3})},
+       "ranks 0 and 1 submitted another operation than ranks 2 and 3: all ranks must call the "
+       "same collectives with the same sizes in the same order"},
+      {{.code = FailureCode::kRankLost, .ranks = set_of({3})},
+       "rank 3 lost: no word from it for 5 s (its lease ended)"},
+      {{.code = FailureCode::kRankLost, .ranks = set_of({1, 3})},
+       "ranks 1 and 3 lost: no word from them for 5 s (their leases ended)"},
+      {{.code = FailureCode::kRankLeft, .ranks = set_of({1})},
+       "rank 1 left the job before the operation ended"},
+      {{.code = FailureCode::kServerRestarted},
+       "server 10.0.0.9:5500 restarted and forgot the job: start the job again"},
+      {{.code = FailureCode::kServerLost, .endpoint = kServer, .unreachable = true},
+       "server 10.0.0.9:5500 does not answer (connection refused or host unreachable): is `atp "
+       "server` running there?"},
+      {{.code = FailureCode::kServerLost, .endpoint = kServer},
+       "server 10.0.0.9:5500 does not answer (silent for 5 s): is `atp server` running there?"},
+      {{.code = FailureCode::kRankTaken, .ranks = set_of({2}), .endpoint = kTwin},
+       "rank 2 is taken by 10.0.0.7:4711: start each rank exactly once"},
+      {{.code = FailureCode::kRefused, .reason = RefusalReason::kUpstream, .endpoint = kSwitch},
+       "switch 10.0.0.1:5501 refused rank 2: the switch may not send to the next hop of the "
+       "route (see --upstream)"},
+      {{.code = FailureCode::kJoinTimeout, .ranks = set_of({0, 3})},
+       "ranks 0 and 3 have not joined within 30 s (of 4 ranks)"},
+      {{.code = FailureCode::kJoinTimeout},
+       "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501: is `atp "
+       "server` running there?"},
+      {{.code = FailureCode::kLeft}, "this rank has left the job"},
+  };
+  const FailureContext context{.rank = 2,
+                               .world_size = 4,
+                               .route = {kSwitch, kServer},
+                               .lease = 5s,
+                               .join_timeout = 30s,
+                               .operation_timeout = 20s};
+  for (const Case& c : cases) EXPECT_EQ(failure_text(c.failure, context), c.text);
+}
+
+TEST(FailureText, NamesTheOperation) {
+  EXPECT_EQ(operation_text(17, 1000), "all_reduce #17 (1,000 values)");
+  EXPECT_EQ(operation_text(0, 1), "all_reduce #0 (1 value)");
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,80 @@
+#include "atp/collective/text.h"
+
+#include <vector>
+
+namespace atp {
+namespace {
+
+// More than this many items nobody reads in a message.
+constexpr std::size_t kMostItems = 8;
+
+struct Run {
+  Rank first;
+  Rank last;
+};
+
+// Three ranks in a row are worth a "to"; two are not.
+std::vector<Run> runs_of(const RankSet& ranks) {
+  std::vector<Run> runs;
+  ranks.for_each([&](Rank rank) {
+    if (!runs.empty() && runs.back().last + 1 == rank) {
+      runs.back().last = rank;
+    } else {
+      runs.push_back({rank, rank});
+    }
+  });
+  std::vector<Run> split;
+  for (const Run& run : runs) {
+    if (run.last == run.first + 1) {
+      split.push_back({run.first, run.first});
+      split.push_back({run.last, run.last});
+    } else {
+      split.push_back(run);
+    }
+  }
+  return split;
+}
+
+std::string run_text(const Run& run) {
+  std::string text = std::to_string(run.first);
+  if (run.last != run.first) text += " to " + std::to_string(run.last);
+  return text;
+}
+
+}  // namespace
+
+std::string with_commas(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+std::string seconds_text(Duration duration) {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  std::string text = std::to_string(milliseconds / 1000);
+  if (milliseconds % 1000 != 0) {
+    std::string fraction = std::to_string(1000 + milliseconds % 1000).substr(1);
+    while (fraction.back() == '0') fraction.pop_back();
+    text += "." + fraction;
+  }
+  return text + " s";
+}
+
+std::string ranks_text(const RankSet& ranks) {
+  const std::vector<Run> runs = runs_of(ranks);
+  if (runs.empty()) return "no rank";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const bool last = i + 1 == runs.size();
+    if (i == kMostItems && !last) {
+      return text + " and " + std::to_string(ranks.size() - told) + " others";
+    }
+    if (i > 0) text += last ? " and " : ", ";
+    text += run_text(runs[i]);
+    told += static_cast<std::size_t>(runs[i].last - runs[i].first + 1);
+  }
+  return text;
+}
+
+}  // namespace atp

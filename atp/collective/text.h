@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "atp/base/rank_set.h"
+#include "atp/base/time.h"
+
+// The small words that error messages are made of.
+
+namespace atp {
+
+std::string with_commas(std::uint64_t number);  // 1,048,576
+std::string seconds_text(Duration duration);    // 30 s, 0.25 s
+
+// "rank 3", "ranks 2 and 3", "ranks 0, 1 and 7", "ranks 0 to 5 and 9". A long list ends in
+// "and 12 others".
+std::string ranks_text(const RankSet& ranks);
+
+}  // namespace atp
