@@ -3,91 +3,138 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
-#include "atp/base/rank_set.h"
-#include "atp/base/time.h"
+#include "atp/base/random.h"
 #include "atp/core/outbox.h"
-#include "atp/core/timing.h"
-#include "atp/wire/control.h"
+#include "atp/core/worker/attachment.h"
+#include "atp/core/worker/congestion_window.h"
+#include "atp/core/worker/counters.h"
+#include "atp/core/worker/event_queue.h"
+#include "atp/core/worker/join_schedule.h"
+#include "atp/core/worker/rtt_estimator.h"
+#include "atp/core/worker/stream.h"
+#include "atp/core/worker/worker_api.h"
+
+// One socket of a worker: it joins a job, splits tensors into fragments, sends them to its tree in
+// sequence order, repeats what stays unanswered, and writes the sums that come back
+// (docs/protocol.md §2 and §5). Four source files, one for each verb: worker.cc (application),
+// worker_join.cc (membership and detaching), worker_send.cc (transmissions and repeats),
+// worker_receive.cc.
+//
+// Time moves only by the `now` that callers pass in. Any single loss is repaired without the
+// application noticing; every operation ends with kCompleted or, in bounded time, with kFailed.
+// After a failure the sequence spaces of the workers no longer agree, so the job is over: all
+// pending operations fail with the same cause, and submit() refuses further ones.
+//
+// Invariants: an answered fragment is never read from its tensor again; a fragment is answered by
+// exactly one PARAMETER of its whole identity; sequences are never reused.
 
 namespace atp {
 
-// Operations of a worker are numbered from 0 in the order of their submission, which is the same
-// at every worker of a job.
-using OperationId = std::uint64_t;
-
-enum class Reduction : std::uint8_t { kSum = 0, kAverage = 1 };
-
-// How a worker reaches the tensors of its operations. The driver passes it in with every call that
-// may read or write one; the worker itself keeps no pointer. Input and output may be the same
-// memory: a part of the output is written only when its input is needed no more.
-class Tensors {
+class Worker {
  public:
-  virtual ~Tensors() = default;
-  virtual std::span<const float> input(OperationId id) = 0;
-  virtual std::span<float> output(OperationId id) = 0;
-};
+  explicit Worker(const WorkerConfig& config);
 
-struct WorkerConfig {
-  JobKey job;
-  Rank rank = 0;
-  std::uint16_t world_size = 1;
-  std::uint64_t nonce = 0;  // random: tells this socket from another that claims its rank
-  std::uint16_t first_stream = 0;
-  std::uint16_t stream_count = 1;
-  std::uint16_t max_value_count = 350;  // largest K that the path carries
-  ScaleMode scale_mode = ScaleMode::kFixed;
-  Route route;  // switches upward, the server last
-  std::uint32_t max_operations = 4096;  // submitted and not yet polled
-  std::uint64_t seed = 1;
-  Timing timing;
-};
+  // Begins to join; kJoined follows, or kFailed within the join time-out.
+  void start(Instant now);
 
-struct OperationSpec {
-  std::uint64_t count = 0;  // float32 values
-  Reduction reduction = Reduction::kSum;
-  std::uint32_t tag = 0;  // the caller's name of the call site, part of the fingerprint
-  Duration timeout = std::chrono::seconds(30);  // without progress
-};
+  // Queues an all-reduce over the tensor that Tensors shows under the returned id. Nothing if the
+  // worker has not joined, is no longer usable, or max_operations are open.
+  std::optional<OperationId> submit(Instant now, const OperationSpec& spec);
 
-enum class FailureCode : std::uint8_t {
-  kNoProgress,         // ranks: those missing, as far as the server has said
-  kOperationMismatch,  // ranks: those with this worker's operation; other: the others
-  kRankLost,           // ranks: those whose leases ended
-  kRankLeft,           // ranks: those that left with the operation pending
-  kServerRestarted,    // endpoint: the server
-  kServerLost,         // endpoint: the server, silent for a lease; unreachable: ICMP said so
-  kRankTaken,          // ranks: this one; endpoint: who holds it
-  kRefused,            // reason; endpoint: who refused
-  kJoinTimeout,        // ranks: those that have not joined (empty: no answer at all)
-  kLeft,               // the worker itself has left
-};
+  // Fails what is pending and sends LEAVE until it is acknowledged, at most for a lease: kLeft.
+  void leave(Instant now);
 
-// Why an operation, or the whole membership, failed. Plain data; collective/ makes the text.
-struct Failure {
-  FailureCode code = FailureCode::kNoProgress;
-  RefusalReason reason = RefusalReason::kNone;
-  RankSet ranks;
-  RankSet other;
-  Endpoint endpoint;
-  bool unreachable = false;
-  bool operator==(const Failure&) const = default;
-};
+  void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                     Tensors& tensors, Outbox& out);
+  void handle_unreachable(Instant now, const Endpoint& whom, Tensors& tensors, Outbox& out);
+  void handle_timeout(Instant now, Tensors& tensors, Outbox& out);
+  void poll_transmit(Instant now, Tensors& tensors, Outbox& out);
+  Instant next_timeout() const;
+  std::optional<Event> poll_event();
 
-enum class EventKind : std::uint8_t {
-  kJoined,     // all ranks are in: operations may be submitted
-  kCompleted,  // operation
-  kFailed,     // operation and failure; after any failure the job is over for this worker
-  kDetached,   // endpoint: the parent that no longer answers; traffic goes straight to the server
-  kAttached,   // back through the tree
-  kLeft,       // LEAVE acknowledged
-};
+  const Counters<WorkerCounter>& counters() const { return counters_; }
+  std::uint16_t value_count() const { return agreed_.value_count; }
+  bool joined() const { return state_ == State::kJoined; }
+  bool attached() const { return attachment_.attached(); }
 
-struct Event {
-  EventKind kind = EventKind::kJoined;
-  OperationId operation = 0;
-  Failure failure;
-  Endpoint endpoint;
+ private:
+  enum class State : std::uint8_t { kIdle, kJoining, kJoined, kFailed, kLeaving, kLeft };
+  enum class Path : std::uint8_t { kTree, kStraight };
+
+  // worker.cc
+  void complete(Stream& stream, Operation& operation);
+  void fail(const Failure& failure);
+  bool has_pending() const;
+  void check_deadlines(Instant now);
+  Stream* stream_of(std::uint16_t id);
+
+  // worker_join.cc
+  bool has_switch() const { return config_.route.size() > 1; }
+  const Endpoint& parent() const { return config_.route.front(); }
+  const Endpoint& server() const { return config_.route.back(); }
+  void send_join(Instant now, Path path, Outbox& out);
+  void send_leave(Instant now, Outbox& out);
+  void handle_join_ack(Instant now, Path path, const PacketView& packet);
+  void take_agreement(Instant now, const JoinAck& ack);
+  void rejoin(Instant now);
+  void detach(Instant now);
+  void attach(Instant now);
+  void resend_everything();
+  void check_membership(Instant now, Outbox& out);
+  void check_silence(Instant now);
+
+  // worker_send.cc
+  bool put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t flags, const Endpoint& to,
+                    Tensors& tensors, Outbox& out);
+  void send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
+  // One step up the ladder; `least` skips the lower rungs. False if the outbox was full.
+  bool repeat(Instant now, Stream& stream, std::uint64_t sequence, std::uint8_t least, bool timer,
+              Tensors& tensors, Outbox& out);
+  void repeat_paced(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
+  void handle_stream_timer(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
+  void arm_timer(Instant now, Stream& stream);
+
+  // worker_receive.cc
+  void handle_parameter(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
+  void accept_parameter(Instant now, Stream& stream, const PacketView& packet, Tensors& tensors);
+  void write_values(const Operation& operation, const PacketView& packet, Tensors& tensors);
+  void infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
+  void handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
+  void handle_status(Instant now, Path path, const PacketView& packet);
+  void handle_mismatch(const PacketView& packet, const StatusMessage& status);
+  void handle_answer_to_join(const Endpoint& from, const StatusMessage& status);
+  // The in-flight fragment that a packet is about; its drop counter otherwise.
+  Stream* find_in_flight(const PacketView& packet);
+
+  WorkerConfig config_;
+  Random random_;
+  State state_ = State::kIdle;
+  Attachment attachment_;
+  JoinSchedule tree_join_;
+  JoinSchedule straight_join_;
+  JoinSchedule leave_;
+  Instant started_{};
+  Instant left_by_ = kNever;  // LEAVE is given up
+  Instant server_heard_{};
+  Instant tree_heard_ = kNever;  // kNever: not yet
+  bool server_unreachable_ = false;
+  bool resend_after_join_ = false;
+  RankSet missing_;  // as the server last said
+  Failure failure_;  // why the worker is kFailed
+
+  JoinAck agreed_;
+  std::vector<Stream> streams_;
+  CongestionWindow congestion_{0};
+  RttEstimator rtt_;
+  std::uint64_t in_flight_bytes_ = 0;
+  std::size_t next_stream_ = 0;  // whose turn it is to send first
+
+  OperationId next_operation_ = 0;
+  std::uint32_t open_operations_ = 0;
+  EventQueue events_;
+  Counters<WorkerCounter> counters_;
 };
 
 }  // namespace atp

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "atp/base/counters.h"
+#include "atp/wire/packet_view.h"
+
+// Everything that a worker counts.
+
+namespace atp {
+
+enum class WorkerCounter : std::uint8_t {
+  kGradientsSent,      // first transmissions
+  kGradientBytesSent,  // of all GRADIENTs, UDP payload
+  kGradientsDirect,    // first transmissions straight to the server
+  kRepeatsPlain,
+  kRepeatsResend,
+  kRepeatsDirect,
+  kRepeatsFloat,
+  kTimeouts,        // of streams
+  kLossesInferred,  // three later PARAMETERs
+  kParametersReceived,
+  kParameterBytesReceived,
+  kParametersFloat,
+  kParametersDuplicate,  // of fragments answered already
+  kParametersCollided,
+  kParametersEcn,
+  kNacksReceived,
+  kWaitingForReceived,
+  kJoinsSent,
+  kJoinsAnswered,
+  kUnknownJobReceived,
+  kDetachments,
+  kReturns,
+  kUnreachable,  // ICMP errors
+  kOperationsCompleted,
+  kOperationsFailed,
+  kDropTooShort,
+  kDropUnknownVersion,
+  kDropUnknownType,
+  kDropUnknownFlags,
+  kDropBadBitmapWidth,
+  kDropBadValueCount,
+  kDropBadLength,
+  kDropBadBody,
+  kDropWrongSource,     // neither the parent nor the server
+  kDropWrongDirection,  // a type that only travels upward
+  kDropWrongJob,
+  kDropNotAddressed,
+  kDropWrongStream,
+  kDropWrongNonce,
+  kDropUnsentSequence,
+  kDropWrongOperation,
+  kDropNotJoined,
+  kCount,
+};
+
+std::string_view to_string(WorkerCounter counter);
+
+// The counter under which a packet that parse_packet() refuses is dropped.
+constexpr WorkerCounter worker_counter_of(ParseError error) {
+  return static_cast<WorkerCounter>(static_cast<int>(WorkerCounter::kDropTooShort) +
+                                    static_cast<int>(error));
+}
+static_assert(worker_counter_of(ParseError::kTooShort) == WorkerCounter::kDropTooShort);
+static_assert(worker_counter_of(ParseError::kBadLength) == WorkerCounter::kDropBadLength);
+
+}  // namespace atp

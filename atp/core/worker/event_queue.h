@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "atp/base/check.h"
+#include "atp/core/worker/worker_api.h"
+
+// Events that wait to be polled. Room is taken once: one place for the end of each open operation,
+// and kSpare for news about the membership, the oldest of which nobody misses when they pile up
+// unpolled.
+
+namespace atp {
+
+class EventQueue {
+ public:
+  static constexpr std::size_t kSpare = 64;
+
+  explicit EventQueue(std::size_t operations_max) : ring_(operations_max + kSpare) {}
+
+  // The end of an operation, or of the membership.
+  void push(const Event& event) {
+    ATP_CHECK(size_ < ring_.size());
+    ring_[(head_ + size_++) % ring_.size()] = event;
+  }
+  // News, lost when the spare places are taken.
+  void push_news(const Event& event) {
+    if (news_ >= kSpare - 4) return;  // four stay for kJoined, kFailed, kLeft
+    ++news_;
+    push(event);
+  }
+  std::optional<Event> pop() {
+    if (size_ == 0) return std::nullopt;
+    const Event event = ring_[head_];
+    head_ = (head_ + 1) % ring_.size();
+    --size_;
+    if (is_news(event)) --news_;
+    return event;
+  }
+
+ private:
+  static bool is_news(const Event& event) {
+    return event.kind == EventKind::kDetached || event.kind == EventKind::kAttached;
+  }
+
+  std::vector<Event> ring_;
+  std::size_t head_ = 0;
+  std::size_t size_ = 0;
+  std::size_t news_ = 0;
+};
+
+}  // namespace atp

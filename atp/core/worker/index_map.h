@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "atp/wire/packet_view.h"
+
+// Which aggregator each slot of a stream uses; slot = sequence mod Wmax (PROTOCOL §5, *Index*).
+// It starts with a hash of job, incarnation, stream and slot, and changes only by the next index
+// that the PARAMETER of the slot's last sequence carried: no worker sends s + Wmax before it has
+// the PARAMETER of s, so all workers change at the same sequence (H22).
+
+namespace atp {
+
+std::uint32_t initial_index(const JobKey& job, std::uint16_t stream, std::uint32_t slot);
+
+class IndexMap {
+ public:
+  IndexMap() = default;
+  IndexMap(const JobKey& job, std::uint16_t stream, std::uint32_t wmax);
+
+  std::uint32_t at(std::uint64_t sequence) const { return indices_[sequence % indices_.size()]; }
+  // The PARAMETER of `sequence` said where sequence + Wmax goes.
+  void set_next(std::uint64_t sequence, std::uint32_t index) {
+    indices_[sequence % indices_.size()] = index;
+  }
+
+  bool operator==(const IndexMap&) const = default;
+
+ private:
+  std::vector<std::uint32_t> indices_;
+};
+
+}  // namespace atp

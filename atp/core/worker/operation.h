@@ -1,0 +1,57 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "atp/base/time.h"
+#include "atp/core/worker/worker_api.h"
+#include "atp/wire/packet.h"
+
+// One all-reduce as the worker sees it: a range of sequences of one stream.
+
+namespace atp {
+
+struct Operation {
+  OperationId id = 0;
+  OperationSpec spec;
+  std::uint32_t fingerprint = 0;
+  std::uint64_t first_sequence = 0;
+  std::uint64_t fragments = 0;
+  std::uint64_t unanswered = 0;
+  Instant submitted{};
+  Instant first_answer = kNever;  // later transmissions give honest round-trip times
+
+  bool holds(std::uint64_t sequence) const {
+    return sequence >= first_sequence && sequence - first_sequence < fragments;
+  }
+  // Where the values of a fragment of k values stand in the tensor.
+  std::size_t offset(std::uint64_t sequence, std::size_t k) const {
+    return static_cast<std::size_t>(sequence - first_sequence) * k;
+  }
+  std::size_t length(std::uint64_t sequence, std::size_t k) const {
+    const std::size_t left = static_cast<std::size_t>(spec.count) - offset(sequence, k);
+    return left < k ? left : k;
+  }
+  bool operator==(const Operation&) const = default;
+};
+
+// The header's fingerprint of a collective: number, length, type, reduction, scale and tag (H31).
+inline std::uint32_t operation_fingerprint(OperationId id, const OperationSpec& spec,
+                                           double scale) {
+  constexpr std::uint32_t kFloat32 = 0;
+  const auto scale_bits = std::bit_cast<std::uint64_t>(scale);
+  const std::uint32_t parts[] = {static_cast<std::uint32_t>(id),
+                                 static_cast<std::uint32_t>(id >> 32),
+                                 static_cast<std::uint32_t>(spec.count),
+                                 static_cast<std::uint32_t>(spec.count >> 32),
+                                 kFloat32 * 256 + static_cast<std::uint32_t>(spec.reduction),
+                                 static_cast<std::uint32_t>(scale_bits),
+                                 static_cast<std::uint32_t>(scale_bits >> 32),
+                                 spec.tag};
+  std::uint32_t hash = 0x61747031;  // "atp1"
+  for (const std::uint32_t part : parts) hash = atp_fmix32(hash ^ part) + 0x9e3779b9U;
+  return hash;
+}
+
+}  // namespace atp

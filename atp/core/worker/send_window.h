@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "atp/base/check.h"
+#include "atp/base/time.h"
+
+// The sequence space of one stream at a worker (PROTOCOL §5, *Order*): first transmissions go in
+// sequence order, and s only when every sequence ≤ s − Wmax has its PARAMETER. So what is
+// unanswered lies in [base, next), next − base ≤ Wmax, and one ring of Wmax entries holds it.
+
+namespace atp {
+
+// One fragment that was sent.
+struct SentFragment {
+  Instant first_sent{};
+  Instant last_sent{};
+  std::uint8_t repeats = 0;  // rung of the ladder reached
+  bool answered = false;
+  bool float_mode = false;
+  bool by_timer = false;         // a timer repeated it
+  bool direct_by_timer = false;  // … straight to the server
+  bool hastened = false;         // repeated once because later ones were answered
+  bool operator==(const SentFragment&) const = default;
+};
+
+class SendWindow {
+ public:
+  SendWindow() = default;
+  explicit SendWindow(std::uint32_t wmax) : ring_(wmax) {}
+
+  std::uint64_t base() const { return base_; }  // the oldest unanswered, if any is in flight
+  std::uint64_t next() const { return next_; }  // the next to be sent for the first time
+  std::uint64_t end() const { return end_; }    // one past what the operations need
+  std::uint64_t wmax() const { return ring_.size(); }
+  bool idle() const { return base_ == next_; }
+
+  // Sequences for a new operation; returns the first.
+  std::uint64_t extend(std::uint64_t fragments) {
+    const std::uint64_t first = end_;
+    end_ += fragments;
+    return first;
+  }
+  bool may_send() const { return next_ < end_ && next_ - base_ < ring_.size(); }
+  std::uint64_t send(Instant now) {
+    ATP_CHECK(may_send());
+    at(next_) = SentFragment{.first_sent = now, .last_sent = now};
+    return next_++;
+  }
+
+  bool in_flight(std::uint64_t sequence) const {
+    return sequence >= base_ && sequence < next_ && !at(sequence).answered;
+  }
+  SentFragment& at(std::uint64_t sequence) { return ring_[sequence % ring_.size()]; }
+  const SentFragment& at(std::uint64_t sequence) const { return ring_[sequence % ring_.size()]; }
+
+  // `sequence` is in flight and its PARAMETER came.
+  void answer(std::uint64_t sequence) {
+    ATP_CHECK(in_flight(sequence));
+    at(sequence).answered = true;
+    ++answered_beyond_;
+    while (base_ < next_ && at(base_).answered) {
+      ++base_;
+      --answered_beyond_;
+    }
+  }
+  // Fragments beyond the expected one that are answered (§3.7: three of them mean a loss).
+  std::uint64_t answered_beyond() const { return answered_beyond_; }
+
+  bool operator==(const SendWindow&) const = default;
+
+ private:
+  std::vector<SentFragment> ring_;
+  std::uint64_t base_ = 0;
+  std::uint64_t next_ = 0;
+  std::uint64_t end_ = 0;
+  std::uint64_t answered_beyond_ = 0;
+};
+
+}  // namespace atp

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "atp/core/worker/index_map.h"
+#include "atp/core/worker/operation_queue.h"
+#include "atp/core/worker/repeat_pacer.h"
+#include "atp/core/worker/send_window.h"
+
+// One stream of a worker: an independent sequence space with its operations, placement and timer.
+
+namespace atp {
+
+struct Stream {
+  Stream(const JobKey& job, std::uint16_t stream_id, std::uint32_t wmax, std::size_t operations_max)
+      : id(stream_id), window(wmax), operations(operations_max), indices(job, stream_id, wmax) {}
+
+  std::uint16_t id;
+  SendWindow window;
+  OperationQueue operations;
+  IndexMap indices;
+  RepeatPacer pacer;
+  std::uint64_t values_assigned = 0;   // decides which stream a tensor goes to
+  Instant timer = kNever;              // repeats the oldest fragment
+  unsigned backoff = 0;                // doublings of the time-out since the last answer
+  std::uint64_t timed_out_before = 0;  // what was in flight when the timer last fired
+  Instant last_answer{};
+
+  // When the oldest operation fails for want of progress.
+  Instant deadline() const {
+    if (operations.empty()) return kNever;
+    const Operation& oldest = operations.front();
+    const Instant since = oldest.submitted > last_answer ? oldest.submitted : last_answer;
+    return since + oldest.spec.timeout;
+  }
+};
+
+}  // namespace atp

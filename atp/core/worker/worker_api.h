@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "atp/base/rank_set.h"
+#include "atp/base/time.h"
+#include "atp/core/timing.h"
+#include "atp/wire/control.h"
+
+// What goes into a worker and what comes out: configuration, operations, events. Plain data.
+
+namespace atp {
+
+// Operations of a worker are numbered from 0 in the order of their submission, which is the same
+// at every worker of a job.
+using OperationId = std::uint64_t;
+inline constexpr OperationId kNoOperation = ~OperationId{0};
+
+enum class Reduction : std::uint8_t { kSum = 0, kAverage = 1 };
+
+// How a worker reaches the tensors of its operations. The driver passes it in with every call that
+// may read or write one; the worker itself keeps no pointer. Input and output may be the same
+// memory: a part of the output is written only when its input is needed no more.
+class Tensors {
+ public:
+  virtual ~Tensors() = default;
+  virtual std::span<const float> input(OperationId id) = 0;
+  virtual std::span<float> output(OperationId id) = 0;
+};
+
+struct WorkerConfig {
+  JobKey job;
+  Rank rank = 0;
+  std::uint16_t world_size = 1;
+  std::uint64_t nonce = 0;  // random: tells this socket from another that claims its rank
+  std::uint16_t first_stream = 0;
+  std::uint16_t stream_count = 1;
+  std::uint16_t max_value_count = 350;  // largest K that the path carries
+  ScaleMode scale_mode = ScaleMode::kFixed;
+  Route route;                          // switches upward, the server last
+  std::uint32_t max_operations = 4096;  // submitted, and their ends not yet polled
+  Duration join_timeout = std::chrono::seconds(30);
+  std::uint64_t seed = 1;
+  Timing timing;
+};
+
+struct OperationSpec {
+  std::uint64_t count = 0;  // float32 values
+  Reduction reduction = Reduction::kSum;
+  std::uint32_t tag = 0;  // the caller's name of the call site, part of the fingerprint
+  Duration timeout = std::chrono::seconds(30);  // without progress
+};
+
+enum class FailureCode : std::uint8_t {
+  kNoProgress,         // ranks: those missing, as far as the server has said
+  kOperationMismatch,  // ranks: those with this worker's operation; other: the others
+  kRankLost,           // ranks: those whose leases ended
+  kRankLeft,           // ranks: those that left with the operation pending
+  kServerRestarted,    // endpoint: the server
+  kServerLost,         // endpoint: the server, silent for a lease; unreachable: ICMP said so
+  kRankTaken,          // ranks: this one; endpoint: who holds it
+  kRefused,            // reason; endpoint: who refused
+  kJoinTimeout,        // ranks: those that have not joined (empty: no answer at all)
+  kLeft,               // the worker itself has left
+};
+
+// Why an operation, or the whole membership, failed. Plain data; collective/ makes the text.
+struct Failure {
+  FailureCode code = FailureCode::kNoProgress;
+  RefusalReason reason = RefusalReason::kNone;
+  RankSet ranks;
+  RankSet other;
+  Endpoint endpoint;
+  bool unreachable = false;
+  bool operator==(const Failure&) const = default;
+};
+
+enum class EventKind : std::uint8_t {
+  kJoined,     // all ranks are in: operations may be submitted
+  kCompleted,  // operation
+  kFailed,     // failure, and the operation (kNoOperation: none was pending); after any failure
+               // the job is over for this worker
+  kDetached,   // endpoint: the parent that no longer answers; traffic goes straight to the server
+  kAttached,   // back through the tree
+  kLeft,       // LEAVE acknowledged
+};
+
+struct Event {
+  EventKind kind = EventKind::kJoined;
+  OperationId operation = 0;
+  Failure failure;
+  Endpoint endpoint;
+};
+
+}  // namespace atp

@@ -1,0 +1,246 @@
+// What comes down: PARAMETER, NACK, STATUS and JOIN_ACK (docs/protocol.md §5).
+#include <algorithm>
+
+#include "atp/core/worker/worker.h"
+#include "atp/wire/fixed_point.h"
+
+namespace atp {
+
+void Worker::handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                           Tensors& tensors, Outbox& out) {
+  const ParsedPacket parsed = parse_packet(bytes);
+  if (!parsed.ok()) {
+    counters_.add(worker_counter_of(parsed.error()));
+    return;
+  }
+  const PacketView& packet = parsed.view();
+  if (from != parent() && from != server()) {
+    counters_.add(WorkerCounter::kDropWrongSource);
+    return;
+  }
+  if (packet.job() != config_.job) {
+    counters_.add(WorkerCounter::kDropWrongJob);
+    return;
+  }
+  if (!packet.ranks.contains(config_.rank)) {
+    counters_.add(WorkerCounter::kDropNotAddressed);
+    return;
+  }
+  // With no switch in between both paths end at the server, and the mark DIRECT tells them apart.
+  const Path path =
+      from == parent() && !packet.has(ATP_FLAG_DIRECT) ? Path::kTree : Path::kStraight;
+  switch (packet.type()) {
+    case PacketType::kParameter: handle_parameter(now, packet, tensors, out); break;
+    case PacketType::kNack: handle_nack(now, packet, tensors, out); break;
+    case PacketType::kStatus: handle_status(now, path, packet); break;
+    case PacketType::kJoinAck:
+      server_heard_ = now;
+      server_unreachable_ = false;
+      if (path == Path::kTree) tree_heard_ = now;
+      if (state_ == State::kJoining || state_ == State::kJoined) handle_join_ack(now, path, packet);
+      break;
+    case PacketType::kFlush:
+      break;  // meant for switches; the last one on the way delivers it all the same
+    default: counters_.add(WorkerCounter::kDropWrongDirection);
+  }
+}
+
+Stream* Worker::find_in_flight(const PacketView& packet) {
+  if (state_ != State::kJoined) {
+    counters_.add(WorkerCounter::kDropNotJoined);
+    return nullptr;
+  }
+  Stream* stream = stream_of(packet.header.stream);
+  if (stream == nullptr) {
+    counters_.add(WorkerCounter::kDropWrongStream);
+    return nullptr;
+  }
+  const std::uint64_t sequence = packet.header.sequence;
+  if (sequence >= stream->window.next()) {
+    counters_.add(WorkerCounter::kDropUnsentSequence);
+    return nullptr;
+  }
+  if (!stream->window.in_flight(sequence)) {
+    counters_.add(WorkerCounter::kParametersDuplicate);
+    return nullptr;
+  }
+  if (stream->operations.find(sequence).fingerprint != packet.header.operation) {
+    counters_.add(WorkerCounter::kDropWrongOperation);
+    return nullptr;
+  }
+  return stream;
+}
+
+void Worker::handle_parameter(Instant now, const PacketView& packet, Tensors& tensors,
+                              Outbox& out) {
+  server_heard_ = now;
+  if (packet.header.value_count != agreed_.value_count && state_ == State::kJoined) {
+    counters_.add(WorkerCounter::kDropBadValueCount);
+    return;
+  }
+  Stream* stream = find_in_flight(packet);
+  if (stream == nullptr) return;
+  accept_parameter(now, *stream, packet, tensors);
+  infer_loss(now, *stream, tensors, out);
+}
+
+void Worker::accept_parameter(Instant now, Stream& stream, const PacketView& packet,
+                              Tensors& tensors) {
+  const std::uint64_t sequence = packet.header.sequence;
+  const SentFragment fragment = stream.window.at(sequence);
+  Operation& operation = stream.operations.find(sequence);
+  write_values(operation, packet, tensors);
+
+  counters_.add(WorkerCounter::kParametersReceived);
+  counters_.add(WorkerCounter::kParameterBytesReceived, packet.bytes.size());
+  if (packet.has(ATP_FLAG_FLOAT)) counters_.add(WorkerCounter::kParametersFloat);
+  if (packet.has(ATP_FLAG_COLLISION)) counters_.add(WorkerCounter::kParametersCollided);
+  if (packet.has(ATP_FLAG_ECN)) counters_.add(WorkerCounter::kParametersEcn);
+
+  // The head of an operation waits for the peers' computing, so only what was sent after the first
+  // answer is a sample, and of that only what was never repeated (Karn).
+  const bool repeated = fragment.repeats > 0;
+  if (!repeated && operation.first_answer <= fragment.first_sent) {
+    rtt_.sample(now - fragment.first_sent);
+  }
+  if (operation.first_answer == kNever) operation.first_answer = now;
+
+  const std::uint64_t packet_bytes = packet.bytes.size();
+  in_flight_bytes_ -= std::min(in_flight_bytes_, packet_bytes);
+  congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN));
+  if (!fragment.direct_by_timer) attachment_.clear();
+  stream.indices.set_next(sequence, packet.header.next_index);
+  stream.window.answer(sequence);
+  stream.last_answer = now;
+  stream.backoff = 0;
+  stream.pacer.answered(repeated);
+  if (fragment.by_timer && !stream.pacer.active()) {
+    stream.pacer.start(stream.window.base(), stream.timed_out_before,
+                       RepeatPacer::Extent::kUntilUnrepeatedAnswer);
+  }
+  if (stream.window.idle()) {
+    stream.timer = kNever;
+  } else {
+    arm_timer(now, stream);
+  }
+  if (--operation.unanswered == 0) complete(stream, operation);
+}
+
+void Worker::write_values(const Operation& operation, const PacketView& packet, Tensors& tensors) {
+  const std::size_t k = agreed_.value_count;
+  const std::uint64_t sequence = packet.header.sequence;
+  const std::span<float> place =
+      tensors.output(operation.id)
+          .subspan(operation.offset(sequence, k), operation.length(sequence, k));
+  const double divisor = operation.spec.reduction == Reduction::kAverage ? config_.world_size : 1.0;
+  if (packet.has(ATP_FLAG_FLOAT)) {
+    read_floats(packet.body.data(), divisor, place);
+  } else {
+    dequantize(packet.body.data(), agreed_.scale, divisor, place);
+  }
+}
+
+void Worker::infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
+  constexpr std::uint64_t kLaterAnswers = 3;  // §3.7
+  if (state_ != State::kJoined || stream.window.answered_beyond() < kLaterAnswers) return;
+  SentFragment& oldest = stream.window.at(stream.window.base());
+  // What was summed in the switch overtakes what collided there, so three alone mean nothing: the
+  // oldest must also be later than reordering explains (H15).
+  const Duration tolerance = std::max(config_.timing.reorder_min, rtt_.smoothed() / 4);
+  if (oldest.hastened || now - oldest.last_sent < rtt_.smoothed() + tolerance) return;
+  if (!repeat(now, stream, stream.window.base(), 0, false, tensors, out)) return;
+  oldest.hastened = true;
+  counters_.add(WorkerCounter::kLossesInferred);
+  congestion_.on_loss();
+}
+
+void Worker::handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out) {
+  counters_.add(WorkerCounter::kNacksReceived);
+  server_heard_ = now;
+  Stream* stream = find_in_flight(packet);
+  if (stream == nullptr) return;
+  if (packet.has(ATP_FLAG_FLOAT)) stream->window.at(packet.header.sequence).float_mode = true;
+  const std::uint8_t least = packet.has(ATP_FLAG_DIRECT) ? 3 : 0;
+  repeat(now, *stream, packet.header.sequence, least, false, tensors, out);
+}
+
+void Worker::handle_status(Instant now, Path path, const PacketView& packet) {
+  const std::optional<StatusMessage> read =
+      StatusMessage::read(packet.body, packet.header.bitmap_words);
+  if (!read) {
+    counters_.add(WorkerCounter::kDropBadBody);
+    return;
+  }
+  const StatusMessage& status = *read;
+  const RankSet self = RankSet::of(config_.rank);
+  switch (status.code) {
+    case StatusCode::kWaitingFor:
+      counters_.add(WorkerCounter::kWaitingForReceived);
+      server_heard_ = now;
+      if (path == Path::kTree) tree_heard_ = now;
+      missing_ = status.about;
+      attachment_.excuse();
+      break;
+    case StatusCode::kOperationMismatch: handle_mismatch(packet, status); break;
+    case StatusCode::kUnknownJob:
+      counters_.add(WorkerCounter::kUnknownJobReceived);
+      if (status.about.contains(self) && state_ == State::kJoined) rejoin(now);
+      break;
+    case StatusCode::kRankTaken:
+    case StatusCode::kRefused:
+      handle_answer_to_join(path == Path::kTree ? parent() : server(), status);
+      break;
+    case StatusCode::kLeaseEnded:
+      fail({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = server()});
+      break;
+    case StatusCode::kLeft:
+      if (state_ == State::kLeaving && status.nonce == config_.nonce) {
+        state_ = State::kLeft;
+        leave_.stop();
+        left_by_ = kNever;
+        events_.push({.kind = EventKind::kLeft});
+      } else if (status.nonce == 0 && has_pending()) {
+        fail({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = server()});
+      }
+      break;
+    case StatusCode::kServerRestarted:
+      fail({.code = FailureCode::kServerRestarted, .endpoint = server()});
+      break;
+    case StatusCode::kVersions:
+    case StatusCode::kDetached:
+    case StatusCode::kCount: break;
+  }
+}
+
+void Worker::handle_mismatch(const PacketView& packet, const StatusMessage& status) {
+  Stream* stream = stream_of(packet.header.stream);
+  if (stream == nullptr || !stream->window.in_flight(packet.header.sequence)) return;
+  const bool ours =
+      stream->operations.find(packet.header.sequence).fingerprint == packet.header.operation;
+  fail({.code = FailureCode::kOperationMismatch,
+        .ranks = ours ? status.about : status.other,
+        .other = ours ? status.other : status.about,
+        .endpoint = server()});
+}
+
+void Worker::handle_answer_to_join(const Endpoint& from, const StatusMessage& status) {
+  if (status.nonce != config_.nonce) {
+    counters_.add(WorkerCounter::kDropWrongNonce);
+    return;
+  }
+  Failure failure;
+  failure.ranks = status.about;
+  failure.endpoint = from;
+  if (status.code == StatusCode::kRankTaken) {
+    failure.code = FailureCode::kRankTaken;
+    if (status.endpoint_count > 0) failure.endpoint = status.endpoints[0];
+  } else {
+    failure.code = FailureCode::kRefused;
+    if (status.reason < static_cast<std::uint16_t>(RefusalReason::kCount)) {
+      failure.reason = static_cast<RefusalReason>(status.reason);
+    }
+  }
+  fail(failure);
+}
+
+}  // namespace atp

@@ -1,0 +1,150 @@
+// Transmissions and repeats (docs/protocol.md §5, *Order* and *Loss*).
+#include <algorithm>
+#include <cstring>
+
+#include "atp/core/worker/worker.h"
+#include "atp/wire/fixed_point.h"
+
+namespace atp {
+namespace {
+
+// The ladder of repeats of one fragment.
+constexpr std::uint8_t kRungPlain = 1;
+constexpr std::uint8_t kRungResend = 2;
+constexpr std::uint8_t kRungDirect = 3;
+
+}  // namespace
+
+bool Worker::put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t flags,
+                          const Endpoint& to, Tensors& tensors, Outbox& out) {
+  const std::size_t k = agreed_.value_count;
+  const Operation& operation = stream.operations.find(sequence);
+  const std::span<const float> values =
+      tensors.input(operation.id)
+          .subspan(operation.offset(sequence, k), operation.length(sequence, k));
+
+  atp_header h{};
+  h.version = ATP_VERSION_1;
+  h.type = ATP_GRADIENT;
+  h.flags = flags;
+  h.bitmap_words = bitmap_words_for(config_.world_size);
+  h.job = config_.job.job;
+  h.incarnation = config_.job.incarnation;
+  h.stream = stream.id;
+  h.value_count = agreed_.value_count;
+  h.sequence = sequence;
+  h.aggregator_index = stream.indices.at(sequence);
+  h.operation = operation.fingerprint;
+
+  const std::span<std::uint8_t> bytes =
+      out.reserve(atp_packet_bytes(h.bitmap_words, h.value_count));
+  if (bytes.empty()) return false;
+  std::uint8_t* at = bytes.data() + atp_body_offset(h.bitmap_words);
+  if ((flags & ATP_FLAG_FLOAT) != 0) {
+    write_floats(values, at);
+  } else {
+    const Quantized quantized = quantize(values, agreed_.scale, at);
+    h.magnitude = quantized.magnitude;
+    if (quantized.overflow) h.flags |= ATP_FLAG_OVERFLOW;
+  }
+  std::memset(at + 4 * values.size(), 0, 4 * (k - values.size()));
+  write_packet_head(bytes.data(), h, RankSet::of(config_.rank));
+  out.send_to(to);
+  counters_.add(WorkerCounter::kGradientBytesSent, bytes.size());
+  return true;
+}
+
+void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
+  if (state_ != State::kJoined) return;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[(next_stream_ + i) % streams_.size()];
+    repeat_paced(now, stream, tensors, out);
+    send_new(now, stream, tensors, out);
+  }
+  next_stream_ = (next_stream_ + 1) % streams_.size();
+}
+
+void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
+  const std::uint8_t words = bitmap_words_for(config_.world_size);
+  const std::uint64_t packet_bytes = atp_packet_bytes(words, agreed_.value_count);
+  const std::uint8_t flags = attached() ? 0 : ATP_FLAG_DIRECT;
+  const Endpoint& to = attached() ? parent() : server();
+  while (stream.window.may_send() && out.has_room(1) &&
+         in_flight_bytes_ + packet_bytes <= congestion_.bytes()) {
+    if (!put_gradient(stream, stream.window.next(), flags, to, tensors, out)) return;
+    if (stream.window.idle()) arm_timer(now, stream);
+    stream.window.send(now);
+    in_flight_bytes_ += packet_bytes;
+    counters_.add(WorkerCounter::kGradientsSent);
+    if (flags != 0) counters_.add(WorkerCounter::kGradientsDirect);
+  }
+}
+
+bool Worker::repeat(Instant now, Stream& stream, std::uint64_t sequence, std::uint8_t least,
+                    bool timer, Tensors& tensors, Outbox& out) {
+  if (!out.has_room(1)) return false;
+  SentFragment& fragment = stream.window.at(sequence);
+  const auto rung = std::max<std::uint8_t>(
+      least, std::min<std::uint8_t>(kRungDirect, static_cast<std::uint8_t>(fragment.repeats + 1)));
+  const bool straight = rung == kRungDirect || fragment.float_mode || !attached();
+  std::uint8_t flags = 0;
+  WorkerCounter counter = WorkerCounter::kRepeatsPlain;
+  if (fragment.float_mode) {
+    flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT;
+    counter = WorkerCounter::kRepeatsFloat;
+  } else if (rung == kRungDirect) {
+    flags = ATP_FLAG_RESEND | ATP_FLAG_DIRECT;
+    counter = WorkerCounter::kRepeatsDirect;
+  } else if (rung == kRungResend) {
+    flags = ATP_FLAG_RESEND;
+    counter = WorkerCounter::kRepeatsResend;
+  }
+  if (straight) flags |= ATP_FLAG_DIRECT;
+  if (!put_gradient(stream, sequence, flags, straight ? server() : parent(), tensors, out)) {
+    return false;
+  }
+  counters_.add(counter);
+  fragment.last_sent = now;
+  fragment.repeats = rung;
+  if (timer) {
+    fragment.by_timer = true;
+    if (straight) fragment.direct_by_timer = true;
+    if (straight && has_switch() && attachment_.count_direct_repeat()) detach(now);
+  }
+  return true;
+}
+
+void Worker::repeat_paced(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
+  while (stream.pacer.may_repeat()) {
+    const std::uint64_t sequence = stream.pacer.cursor();
+    if (!stream.window.in_flight(sequence)) {
+      stream.pacer.skip();
+      continue;
+    }
+    // On a new path each fragment starts at the first rung again.
+    if (stream.pacer.paced_all()) stream.window.at(sequence).repeats = 0;
+    if (!repeat(now, stream, sequence, kRungPlain, false, tensors, out)) return;
+    stream.pacer.repeated();
+  }
+}
+
+void Worker::handle_stream_timer(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
+  counters_.add(WorkerCounter::kTimeouts);
+  congestion_.on_loss();
+  stream.timed_out_before = stream.window.next();
+  ++stream.backoff;
+  repeat(now, stream, stream.window.base(), kRungPlain, true, tensors, out);
+  arm_timer(now, stream);
+}
+
+void Worker::arm_timer(Instant now, Stream& stream) {
+  const Timing& timing = config_.timing;
+  const Duration backed_off = rtt_.rto(timing) * (1LL << std::min(stream.backoff, 10U));
+  const Duration base = std::min(backed_off, timing.rto_max);
+  // Jitter keeps the workers of a stalled fragment from repeating in step (H16).
+  stream.timer = now + base +
+                 Duration(static_cast<Duration::rep>(random_.uniform() *
+                                                     static_cast<double>(base.count()) / 8));
+}
+
+}  // namespace atp
