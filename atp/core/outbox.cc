@@ -84,8 +84,7 @@ bool put_join(Outbox& out, const ControlHead& head, const RankSet& ranks, const 
   return true;
 }
 
-bool put_join_ack(Outbox& out, const ControlHead& head, const RankSet& ranks,
-                  const JoinAck& body) {
+bool put_join_ack(Outbox& out, const ControlHead& head, const RankSet& ranks, const JoinAck& body) {
   std::uint8_t* at = put_head(out, header_of(head), ranks, JoinAck::kBytes);
   if (at == nullptr) return false;
   body.write(at);

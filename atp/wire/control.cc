@@ -86,8 +86,7 @@ std::optional<Join> Join::read(std::span<const std::uint8_t> body) {
   join.recorded =
       read_route(at + kJoinFixedBytes + Endpoint::kWireBytes * remaining_hops, recorded_hops);
 
-  const bool streams_ok =
-      join.stream_count > 0 && join.first_stream + join.stream_count <= 0x10000;
+  const bool streams_ok = join.stream_count > 0 && join.first_stream + join.stream_count <= 0x10000;
   const bool sizes_ok = join.world_size >= 1 && join.world_size <= kMaxRanks &&
                         join.max_value_count >= 1 && join.max_value_count <= ATP_VALUES_MAX;
   if (!streams_ok || !sizes_ok) return std::nullopt;

@@ -118,14 +118,14 @@ std::string_view to_string(StatusCode code);
 
 enum class RefusalReason : std::uint16_t {
   kNone = 0,
-  kWorldSize = 1,      // another world size or bitmap width than the others
-  kStreams = 2,        // another stream range
-  kValueCount = 3,     // the path carries less than the agreed K
+  kWorldSize = 1,   // another world size or bitmap width than the others
+  kStreams = 2,     // another stream range
+  kValueCount = 3,  // the path carries less than the agreed K
   kScaleMode = 4,
-  kUpstream = 5,       // the switch may not send to the next hop
-  kRoute = 6,          // no hop left, or the route is too long
+  kUpstream = 5,  // the switch may not send to the next hop
+  kRoute = 6,     // no hop left, or the route is too long
   kTooManyJobs = 7,
-  kRank = 8,           // rank ≥ world size, or not exactly one rank
+  kRank = 8,  // rank ≥ world size, or not exactly one rank
   kVersion = 9,
   kCount,
 };
@@ -147,9 +147,7 @@ struct StatusMessage {
   std::uint16_t endpoint_count = 0;
   std::array<std::uint32_t, kMaxNumbers> numbers{};  // one for each rank of `about` (*detached*)
 
-  std::size_t number_count() const {
-    return code == StatusCode::kDetached ? about.size() : 0;
-  }
+  std::size_t number_count() const { return code == StatusCode::kDetached ? about.size() : 0; }
   bool add_endpoint(const Endpoint& endpoint) {
     for (std::size_t i = 0; i < endpoint_count; ++i) {
       if (endpoints[i] == endpoint) return true;

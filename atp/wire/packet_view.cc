@@ -58,9 +58,8 @@ ParsedPacket parse_packet(std::span<const std::uint8_t> bytes) {
   if (h.bitmap_words == 0 || h.bitmap_words > ATP_BITMAP_WORDS_MAX) {
     return ParseError::kBadBitmapWidth;
   }
-  const bool count_ok = carries_values(h)
-                            ? h.value_count >= 1 && h.value_count <= ATP_VALUES_MAX
-                            : h.value_count == 0;
+  const bool count_ok = carries_values(h) ? h.value_count >= 1 && h.value_count <= ATP_VALUES_MAX
+                                          : h.value_count == 0;
   if (!count_ok) return ParseError::kBadValueCount;
 
   const std::size_t expected = atp_packet_bytes(h.bitmap_words, h.value_count);

@@ -68,15 +68,13 @@ struct PacketView {
   PacketType type() const { return static_cast<PacketType>(header.type); }
   bool has(atp_packet_flag flag) const { return (header.flags & flag) != 0; }
   JobKey job() const { return {header.job, header.incarnation}; }
-  Identity identity() const {
-    return {job(), header.stream, header.sequence, header.operation};
-  }
+  Identity identity() const { return {job(), header.stream, header.sequence, header.operation}; }
 };
 
 class ParsedPacket {
  public:
-  ParsedPacket(PacketView view) : view_(view) {}        // NOLINT: implicit by design
-  ParsedPacket(ParseError error) : error_(error) {}     // NOLINT: implicit by design
+  ParsedPacket(PacketView view) : view_(view) {}     // NOLINT: implicit by design
+  ParsedPacket(ParseError error) : error_(error) {}  // NOLINT: implicit by design
   bool ok() const { return error_ == ParseError::kCount; }
   ParseError error() const { return error_; }
   const PacketView& view() const { return view_; }

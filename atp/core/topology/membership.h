@@ -69,8 +69,8 @@ class Membership {
   Child& child_at(const Endpoint& endpoint);
   void take_from_child(Rank rank);
 
-  std::vector<Member> members_;   // by rank
-  std::vector<Child> children_;   // sorted by endpoint, none empty
+  std::vector<Member> members_;  // by rank
+  std::vector<Child> children_;  // sorted by endpoint, none empty
   RankSet known_;
   RankSet attached_;
 };
