@@ -1,0 +1,448 @@
+/* The switch's decision function (docs/protocol.md §4; seed 001, Fig. 7 and Fig. 17, made uniform
+ * over levels): ONE header for the user space switch, the virtual network and eBPF, in the C
+ * subset that g++ and `clang -target bpf` both compile.
+ *
+ * It decides from metadata alone: what one packet does to one aggregator, and where the packet
+ * goes. It never sees a value, for a sum's magnitude tells whether the sum may be trusted; the
+ * verdict names one of four loops over the values (store, add, add and load, load) that each
+ * engine runs in its own way. One packet in gives at most one out, multicast aside: the fragment
+ * that came is rewritten in place into the one that leaves.
+ *
+ * Assumed: the packet was parsed (packet_view.h or its like), so bitmap_words is 1 … 16; the engine
+ * has looked up the job's tree, the ranks behind the sender and the aggregator of the packet's
+ * index; and nobody else touches that aggregator meanwhile.
+ *
+ * Invariants: bitmap and magnitude always describe exactly the values held. An EMPTY aggregator
+ * keeps its last identity and nothing else, so equal states are equal bytes. The mark that the
+ * last identity leaves for its stream never goes back. */
+#ifndef ATP_CORE_DATAPLANE_PIPELINE_H
+#define ATP_CORE_DATAPLANE_PIPELINE_H
+
+#include "atp/wire/packet.h"
+
+/* Words of every bitmap in memory; those beyond the width of a job are zero. A constant, so that
+ * C++ compilers vectorise the set algebra and BPF needs no memcpy of unknown length; an engine for
+ * small jobs may define it smaller. */
+#ifndef ATP_PIPELINE_WORDS
+#define ATP_PIPELINE_WORDS ATP_BITMAP_WORDS_MAX
+#endif
+
+/* Unrolled, the loops over 16 words would spill more than a BPF stack holds. */
+#ifdef __bpf__
+#define ATP_EACH_WORD(w) \
+  _Pragma("clang loop unroll(disable)") for (w = 0; w < ATP_PIPELINE_WORDS; ++w)
+#else
+#define ATP_EACH_WORD(w) for (w = 0; w < ATP_PIPELINE_WORDS; ++w)
+#endif
+
+/* BPF programs are flattened, so that no call passes more than five arguments. */
+#define ATP_PIPELINE static inline __attribute__((always_inline))
+
+enum atp_aggregator_state {
+  ATP_FRESH = 0, /* EMPTY, and has never held anything: there is no last identity */
+  ATP_EMPTY = 1,
+  ATP_AGGREGATING = 2
+};
+
+/* Two packets belong together only if all of it agrees. */
+struct atp_identity {
+  atp_u64 sequence;
+  atp_u32 job;
+  atp_u32 incarnation;
+  atp_u32 operation;
+  atp_u16 stream;
+  atp_u16 zero;
+};
+
+struct atp_aggregator {
+  struct atp_identity identity; /* of what it holds, or the last identity */
+  atp_u64 last_use;             /* ns */
+  atp_u32 aggregator_index;     /* as it stands in the packets */
+  atp_u32 magnitude;
+  atp_u16 value_count;
+  atp_u8 bitmap_words;
+  atp_u8 state;
+  atp_u8 flags; /* COLLISION, ECN, OVERFLOW: ORed from every packet added */
+  atp_u8 zero[3];
+  atp_u64 bitmap[ATP_PIPELINE_WORDS];
+};
+
+/* What the pipeline needs to know of a job's tree at this switch. */
+struct atp_tree_entry {
+  atp_u64 members[ATP_PIPELINE_WORDS];  /* the member mask: a sum with all of them is complete */
+  atp_u64 detached[ATP_PIPELINE_WORDS]; /* behind a child, but sending past all switches */
+  atp_u16 value_count;                  /* the agreed K; 0 until a JOIN_ACK has passed */
+  atp_u16 value_limit;                  /* the most values that an aggregator here holds */
+  atp_u8 bitmap_words;
+  atp_u8 zero[3];
+};
+
+struct atp_fragment {
+  struct atp_header header;
+  atp_u64 bitmap[ATP_PIPELINE_WORDS];
+};
+
+/* What the engine does with the values: p the packet's, a the aggregator's. */
+enum atp_data_op {
+  ATP_DATA_NONE = 0,     /* p leaves, if it leaves, with the values that it came with */
+  ATP_DATA_STORE = 1,    /* a = p */
+  ATP_DATA_ADD = 2,      /* a = a + p modulo 2^32 */
+  ATP_DATA_ADD_LOAD = 3, /* a = a + p; p = a */
+  ATP_DATA_LOAD = 4      /* p = a */
+};
+
+enum atp_forward {
+  ATP_FORWARD_NOWHERE = 0, /* consumed, or dropped: the reason tells */
+  ATP_FORWARD_PARENT = 1,
+  ATP_FORWARD_CHILDREN = 2 /* those whose ranks are addressed */
+};
+
+/* Which row decided. Engines count each under a name of its own. */
+enum atp_reason {
+  /* GRADIENT, dropped */
+  ATP_DROP_BITMAP_WIDTH = 0, /* not the width of the job */
+  ATP_DROP_VALUE_COUNT,      /* not the agreed K */
+  ATP_DROP_EMPTY_BITMAP,     /* nobody's contribution */
+  ATP_DROP_FOREIGN_RANKS,    /* bits that are not the sender's (H25, H26) */
+  /* GRADIENT, forwarded as DIRECT, past the aggregators */
+  ATP_PASS_DIRECT,       /* it came with DIRECT or FLOAT */
+  ATP_PASS_DETACHED,     /* a detached rank is in it */
+  ATP_PASS_BEYOND_LIMIT, /* its sequence is further ahead than a window allows */
+  ATP_PASS_SHAPE,        /* more values than fit here, or not as many as the sum has */
+  ATP_PASS_OVERLAP,      /* shares some ranks with the sum and lacks others (H4) */
+  /* GRADIENT, forwarded as it is */
+  ATP_PASS_LATE,   /* released or flushed already: never claims again (H5, H6) */
+  ATP_PASS_RESEND, /* nothing here to flush */
+  ATP_PASS_COLLISION,
+  ATP_PASS_OPERATION_MISMATCH, /* a collision in which only the operation differs (H31) */
+  /* GRADIENT, taken in */
+  ATP_CLAIMED,
+  ATP_ADDED,
+  ATP_DUPLICATE,
+  /* GRADIENT, the sum leaves */
+  ATP_COMPLETED,
+  ATP_REPEATED,     /* a duplicate of a complete sum: something further up was lost */
+  ATP_SENT_PARTIAL, /* RESEND asked for what is here */
+  /* PARAMETER */
+  ATP_RELEASED,
+  ATP_MARKED,    /* EMPTY: this is the last identity now */
+  ATP_MARK_KEPT, /* EMPTY, and the last identity is a later one of the stream */
+  ATP_RECLAIMED, /* another identity, unused for too long, made room (§3.7) */
+  ATP_HELD_BY_OTHER,
+  /* FLUSH */
+  ATP_FLUSHED,
+  ATP_FLUSH_PASSED,
+  /* The sweep */
+  ATP_SWEPT,
+  ATP_KEPT,
+  ATP_REASONS
+};
+
+struct atp_verdict {
+  atp_u8 data;    /* atp_data_op */
+  atp_u8 forward; /* atp_forward */
+  atp_u8 reason;  /* atp_reason */
+};
+
+/* ---- small parts ---- */
+
+ATP_PIPELINE struct atp_verdict atp_verdict_of(enum atp_data_op data, enum atp_forward forward,
+                                               enum atp_reason reason) {
+  struct atp_verdict v;
+  v.data = (atp_u8)data;
+  v.forward = (atp_u8)forward;
+  v.reason = (atp_u8)reason;
+  return v;
+}
+
+ATP_PIPELINE struct atp_verdict atp_drop(enum atp_reason reason) {
+  return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_NOWHERE, reason);
+}
+
+ATP_PIPELINE struct atp_verdict atp_pass(enum atp_reason reason) {
+  return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_PARENT, reason);
+}
+
+/* Past all aggregators from here on, so that no later switch weighs the same doubt again. */
+ATP_PIPELINE struct atp_verdict atp_pass_direct(struct atp_fragment *p, enum atp_reason reason) {
+  p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_DIRECT);
+  return atp_pass(reason);
+}
+
+ATP_PIPELINE int atp_same_stream(const struct atp_identity *i, const struct atp_header *h) {
+  return i->job == h->job && i->incarnation == h->incarnation && i->stream == h->stream;
+}
+
+ATP_PIPELINE int atp_same_identity(const struct atp_identity *i, const struct atp_header *h) {
+  return atp_same_stream(i, h) && i->sequence == h->sequence && i->operation == h->operation;
+}
+
+/* The mark: is what the aggregator held last a later fragment of h's stream? */
+ATP_PIPELINE int atp_marks_later(const struct atp_aggregator *a, const struct atp_header *h) {
+  return a->state == ATP_EMPTY && atp_same_stream(&a->identity, h) &&
+         a->identity.sequence > h->sequence;
+}
+
+ATP_PIPELINE void atp_set_identity(struct atp_identity *i, const struct atp_header *h) {
+  i->sequence = h->sequence;
+  i->job = h->job;
+  i->incarnation = h->incarnation;
+  i->operation = h->operation;
+  i->stream = h->stream;
+  i->zero = 0;
+}
+
+ATP_PIPELINE int atp_bitmap_empty(const atp_u64 *set) {
+  atp_u64 any = 0;
+  atp_u32 w;
+  ATP_EACH_WORD(w) any |= set[w];
+  return any == 0;
+}
+
+ATP_PIPELINE int atp_bitmap_disjoint(const atp_u64 *a, const atp_u64 *b) {
+  atp_u64 any = 0;
+  atp_u32 w;
+  ATP_EACH_WORD(w) any |= a[w] & b[w];
+  return any == 0;
+}
+
+/* Is every rank of `part` in `whole`? */
+ATP_PIPELINE int atp_bitmap_within(const atp_u64 *part, const atp_u64 *whole) {
+  atp_u64 any = 0;
+  atp_u32 w;
+  ATP_EACH_WORD(w) any |= part[w] & ~whole[w];
+  return any == 0;
+}
+
+/* A sum of magnitudes bounds every |value| of the sum of values; it saturates instead of wrapping,
+ * so the bound holds in whatever order the contributions come (H9, H10). */
+ATP_PIPELINE atp_u32 atp_add_magnitude(atp_u32 a, atp_u32 b) {
+  const atp_u32 sum = a + b;
+  return sum < a ? 0xffffffffU : sum;
+}
+
+/* The flags that stick to a sum. */
+#define ATP_FLAGS_STICKY (ATP_FLAG_COLLISION | ATP_FLAG_ECN | ATP_FLAG_OVERFLOW)
+
+ATP_PIPELINE void atp_release(struct atp_aggregator *a) {
+  atp_u32 w;
+  a->state = ATP_EMPTY;
+  a->last_use = 0;
+  a->aggregator_index = 0;
+  a->magnitude = 0;
+  a->value_count = 0;
+  a->flags = 0;
+  ATP_EACH_WORD(w) a->bitmap[w] = 0;
+  a->bitmap_words = 0;
+}
+
+ATP_PIPELINE void atp_claim(struct atp_aggregator *a, const struct atp_fragment *p, atp_u64 now) {
+  atp_u32 w;
+  atp_set_identity(&a->identity, &p->header);
+  a->state = ATP_AGGREGATING;
+  a->last_use = now;
+  a->aggregator_index = p->header.aggregator_index;
+  a->magnitude = p->header.magnitude;
+  a->value_count = p->header.value_count;
+  a->bitmap_words = p->header.bitmap_words;
+  a->flags = (atp_u8)(p->header.flags & ATP_FLAGS_STICKY);
+  ATP_EACH_WORD(w) a->bitmap[w] = p->bitmap[w];
+}
+
+ATP_PIPELINE void atp_join_sum(struct atp_aggregator *a, const struct atp_fragment *p,
+                               atp_u64 now) {
+  atp_u32 w;
+  a->last_use = now;
+  a->magnitude = atp_add_magnitude(a->magnitude, p->header.magnitude);
+  a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAGS_STICKY));
+  ATP_EACH_WORD(w) a->bitmap[w] |= p->bitmap[w];
+}
+
+/* Makes p the GRADIENT that carries the aggregator's sum; the engine loads the values into it. */
+ATP_PIPELINE void atp_write_sum(const struct atp_aggregator *a, struct atp_fragment *p,
+                                atp_u8 more_flags) {
+  struct atp_header *h = &p->header;
+  atp_u32 w;
+  h->version = ATP_VERSION_1;
+  h->type = ATP_GRADIENT;
+  h->flags = (atp_u8)(a->flags | more_flags);
+  h->bitmap_words = a->bitmap_words;
+  h->job = a->identity.job;
+  h->incarnation = a->identity.incarnation;
+  h->stream = a->identity.stream;
+  h->value_count = a->value_count;
+  h->sequence = a->identity.sequence;
+  h->aggregator_index = a->aggregator_index;
+  h->operation = a->identity.operation;
+  h->magnitude = a->magnitude;
+  h->next_index = 0;
+  ATP_EACH_WORD(w) p->bitmap[w] = a->bitmap[w];
+}
+
+/* The partial sum leaves as RESEND, so that partial sums further up leave with it (H8). */
+ATP_PIPELINE struct atp_verdict atp_emit_and_release(struct atp_aggregator *a,
+                                                     struct atp_fragment *p, enum atp_data_op data,
+                                                     enum atp_reason reason) {
+  atp_write_sum(a, p, ATP_FLAG_RESEND);
+  atp_release(a);
+  return atp_verdict_of(data, ATP_FORWARD_PARENT, reason);
+}
+
+/* Complete = every rank of the member mask is in the bitmap: a set, not a counter (H24). */
+ATP_PIPELINE int atp_complete(const struct atp_aggregator *a, const struct atp_tree_entry *t) {
+  return atp_bitmap_within(t->members, a->bitmap);
+}
+
+/* Unused for longer than the reclaim time? Clocks of two CPUs may disagree a little. */
+ATP_PIPELINE int atp_expired(const struct atp_aggregator *a, atp_u64 now, atp_u64 reclaim) {
+  return a->state == ATP_AGGREGATING && now > a->last_use && now - a->last_use > reclaim;
+}
+
+/* ---- GRADIENT ---- */
+
+/* The rows of the table in which the aggregator holds p's identity. */
+ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
+                                              const struct atp_tree_entry *t, atp_u64 now,
+                                              struct atp_fragment *p) {
+  const int resend = (p->header.flags & ATP_FLAG_RESEND) != 0;
+
+  /* Only a job that changed its width or K within an incarnation gets here. */
+  if (a->bitmap_words != p->header.bitmap_words || a->value_count != p->header.value_count) {
+    return atp_pass_direct(p, ATP_PASS_SHAPE);
+  }
+  if (atp_bitmap_disjoint(a->bitmap, p->bitmap)) {
+    atp_join_sum(a, p, now);
+    if (resend) return atp_emit_and_release(a, p, ATP_DATA_ADD_LOAD, ATP_SENT_PARTIAL);
+    if (!atp_complete(a, t)) {
+      return atp_verdict_of(ATP_DATA_ADD, ATP_FORWARD_NOWHERE, ATP_ADDED);
+    }
+    atp_write_sum(a, p, 0);
+    return atp_verdict_of(ATP_DATA_ADD_LOAD, ATP_FORWARD_PARENT, ATP_COMPLETED);
+  }
+  if (atp_bitmap_within(p->bitmap, a->bitmap)) {
+    if (resend) return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);
+    a->last_use = now;
+    a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAG_ECN));
+    if (!atp_complete(a, t)) return atp_drop(ATP_DUPLICATE);
+    atp_write_sum(a, p, 0);
+    return atp_verdict_of(ATP_DATA_LOAD, ATP_FORWARD_PARENT, ATP_REPEATED);
+  }
+  return atp_pass_direct(p, ATP_PASS_OVERLAP);
+}
+
+/* The rows in which the aggregator is EMPTY. */
+ATP_PIPELINE struct atp_verdict atp_meet_empty(struct atp_aggregator *a,
+                                               const struct atp_tree_entry *t, atp_u64 now,
+                                               struct atp_fragment *p) {
+  if (atp_marks_later(a, &p->header) ||
+      (a->state == ATP_EMPTY && atp_same_identity(&a->identity, &p->header))) {
+    return atp_pass(ATP_PASS_LATE);
+  }
+  if ((p->header.flags & ATP_FLAG_RESEND) != 0) return atp_pass(ATP_PASS_RESEND);
+  atp_claim(a, p, now);
+  if (!atp_complete(a, t)) {
+    return atp_verdict_of(ATP_DATA_STORE, ATP_FORWARD_NOWHERE, ATP_CLAIMED);
+  }
+  return atp_verdict_of(ATP_DATA_STORE, ATP_FORWARD_PARENT, ATP_COMPLETED);
+}
+
+/* May p reach an aggregator at all? ATP_REASONS as the reason says yes. */
+ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const atp_u64 *child,
+                                          atp_u64 sequence_limit, struct atp_fragment *p) {
+  const struct atp_header *h = &p->header;
+
+  if (h->bitmap_words != t->bitmap_words) return atp_drop(ATP_DROP_BITMAP_WIDTH);
+  if (t->value_count != 0 && h->value_count != t->value_count) {
+    return atp_drop(ATP_DROP_VALUE_COUNT);
+  }
+  if (atp_bitmap_empty(p->bitmap)) return atp_drop(ATP_DROP_EMPTY_BITMAP);
+  if (!atp_bitmap_within(p->bitmap, child)) return atp_drop(ATP_DROP_FOREIGN_RANKS);
+
+  if ((h->flags & (ATP_FLAG_DIRECT | ATP_FLAG_FLOAT)) != 0) {
+    return atp_pass_direct(p, ATP_PASS_DIRECT);
+  }
+  if (!atp_bitmap_disjoint(p->bitmap, t->detached)) {
+    return atp_pass_direct(p, ATP_PASS_DETACHED);
+  }
+  /* A forged sequence far ahead would leave a mark that shuts the honest fragments out. */
+  if (sequence_limit != 0 && h->sequence > sequence_limit) {
+    return atp_pass_direct(p, ATP_PASS_BEYOND_LIMIT);
+  }
+  if (h->value_count > t->value_limit) return atp_pass_direct(p, ATP_PASS_SHAPE);
+  return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_NOWHERE, ATP_REASONS);
+}
+
+/* The highest sequence that a stream may carry when `parameter` is the highest whose PARAMETER has
+ * passed: a worker is at most Wmax ahead of what is complete, and what is complete here may be
+ * Wmax behind what is complete at the server, if that many PARAMETERs were lost. */
+ATP_PIPELINE atp_u64 atp_sequence_limit(atp_u64 parameter, atp_u32 wmax) {
+  const atp_u64 limit = parameter + 2 * (atp_u64)wmax;
+  return limit < parameter ? ~(atp_u64)0 : limit;
+}
+
+/* A GRADIENT p from the child behind which the ranks `child` stand. sequence_limit 0: unknown. */
+ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
+                                                const struct atp_tree_entry *t,
+                                                const atp_u64 *child, atp_u64 sequence_limit,
+                                                atp_u64 now, struct atp_fragment *p) {
+  const struct atp_verdict admitted = atp_admit(t, child, sequence_limit, p);
+  if (admitted.reason != ATP_REASONS) return admitted;
+
+  if (a->state != ATP_AGGREGATING) return atp_meet_empty(a, t, now, p);
+  if (atp_same_identity(&a->identity, &p->header)) return atp_meet_same(a, t, now, p);
+
+  /* Another identity: the next level or the server adds it (§3.6). */
+  p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);
+  if (atp_same_stream(&a->identity, &p->header) && a->identity.sequence == p->header.sequence) {
+    return atp_pass(ATP_PASS_OPERATION_MISMATCH);
+  }
+  return atp_pass(ATP_PASS_COLLISION);
+}
+
+/* ---- downward, from the parent only ---- */
+
+/* A PARAMETER always goes on to the children; this is what it does on its way. An engine that can
+ * emit more than one packet emits the sum of what atp_parameter_reclaims() before it asks here. */
+ATP_PIPELINE int atp_parameter_reclaims(const struct atp_aggregator *a, const struct atp_header *h,
+                                        atp_u64 now, atp_u64 reclaim) {
+  return atp_expired(a, now, reclaim) && !atp_same_identity(&a->identity, h);
+}
+
+ATP_PIPELINE struct atp_verdict atp_on_parameter(struct atp_aggregator *a,
+                                                 const struct atp_header *h, atp_u64 now,
+                                                 atp_u64 reclaim) {
+  enum atp_reason reason = ATP_HELD_BY_OTHER;
+  if (a->state != ATP_AGGREGATING) {
+    reason = atp_marks_later(a, h) ? ATP_MARK_KEPT : ATP_MARKED;
+    if (reason == ATP_MARKED) {
+      atp_set_identity(&a->identity, h);
+      a->state = ATP_EMPTY;
+    }
+  } else if (atp_same_identity(&a->identity, h)) {
+    atp_release(a);
+    reason = ATP_RELEASED;
+  } else if (atp_expired(a, now, reclaim)) {
+    atp_release(a);
+    reason = ATP_RECLAIMED;
+  }
+  return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_CHILDREN, reason);
+}
+
+/* A FLUSH becomes the partial sum that it asks for, or goes on (H7). */
+ATP_PIPELINE struct atp_verdict atp_on_flush(struct atp_aggregator *a, struct atp_fragment *p) {
+  if (a->state != ATP_AGGREGATING || !atp_same_identity(&a->identity, &p->header)) {
+    return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_CHILDREN, ATP_FLUSH_PASSED);
+  }
+  return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_FLUSHED);
+}
+
+/* ---- the sweep ---- */
+
+/* Releases an aggregator unused for the reclaim time; p becomes its sum (H29). */
+ATP_PIPELINE struct atp_verdict atp_on_sweep(struct atp_aggregator *a, atp_u64 now, atp_u64 reclaim,
+                                             struct atp_fragment *p) {
+  if (!atp_expired(a, now, reclaim)) return atp_drop(ATP_KEPT);
+  return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SWEPT);
+}
+
+#endif
