@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/worker/index_map.h"
+#include "atp/core/worker/operation_queue.h"
+#include "atp/core/worker/rtt_estimator.h"
+#include "atp/core/worker/send_window.h"
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(IndexMap, StartsWithTheHashThatTheProtocolStates) {
+  const IndexMap map({7, 9}, 3, 8);
+  for (std::uint32_t slot = 0; slot < 8; ++slot) {
+    const std::uint32_t expected =
+        atp_fmix32(atp_fmix32(atp_fmix32(7) ^ 9U) ^ (3U * 65536U + slot));
+    EXPECT_EQ(map.at(slot), expected);
+    EXPECT_EQ(map.at(slot + 8), expected) << "slot = sequence mod Wmax";
+  }
+}
+
+TEST(SendWindow, HoldsAtMostWmaxFromTheOldestUnanswered) {
+  SendWindow window(4);
+  window.extend(10);
+  const Instant now{};
+  for (int i = 0; i < 4; ++i) window.send(now);
+  EXPECT_FALSE(window.may_send());
+  window.answer(2);
+  window.answer(1);
+  EXPECT_FALSE(window.may_send());
+  EXPECT_EQ(window.answered_beyond(), 2u);
+  window.answer(0);
+  EXPECT_EQ(window.base(), 3u);
+  EXPECT_EQ(window.answered_beyond(), 0u);
+  EXPECT_TRUE(window.may_send());
+  EXPECT_FALSE(window.in_flight(2));
+  EXPECT_TRUE(window.in_flight(3));
+  EXPECT_FALSE(window.in_flight(4));
+}
+
+TEST(OperationQueue, FindsTheOperationOfASequenceAcrossTheRingsEnd) {
+  OperationQueue queue(4);
+  std::uint64_t next = 0;
+  for (OperationId id = 0; id < 40; ++id) {
+    Operation operation;
+    operation.id = id;
+    operation.first_sequence = next;
+    operation.fragments = 1 + id % 3;
+    next += operation.fragments;
+    if (queue.full()) queue.pop_front();
+    queue.push_back(operation);
+    for (std::uint64_t s = queue.front().first_sequence; s < next; ++s) {
+      EXPECT_TRUE(queue.find(s).holds(s));
+    }
+  }
+}
+
+TEST(RttEstimator, TheTimeOutFollowsTheSamplesWithinItsLimits) {
+  const Timing timing;
+  RttEstimator rtt;
+  EXPECT_EQ(rtt.rto(timing), timing.rto_initial);
+  for (int i = 0; i < 50; ++i) rtt.sample(milliseconds(1));
+  EXPECT_EQ(rtt.rto(timing), timing.rto_min);
+  for (int i = 0; i < 200; ++i) rtt.sample(milliseconds(100));
+  EXPECT_GT(rtt.rto(timing), milliseconds(99));
+  EXPECT_LT(rtt.rto(timing), milliseconds(130));
+  for (int i = 0; i < 50; ++i) rtt.sample(std::chrono::seconds(20));
+  EXPECT_EQ(rtt.rto(timing), timing.rto_max);
+}
+
+TEST(OperationFingerprint, ChangesWithEverythingThatMustAgree) {
+  const OperationSpec spec{.count = 10};
+  const std::uint32_t base = operation_fingerprint(3, spec, 1e8);
+  OperationSpec other = spec;
+  other.count = 11;
+  EXPECT_NE(operation_fingerprint(3, other, 1e8), base);
+  other = spec;
+  other.reduction = Reduction::kAverage;
+  EXPECT_NE(operation_fingerprint(3, other, 1e8), base);
+  other = spec;
+  other.tag = 1;
+  EXPECT_NE(operation_fingerprint(3, other, 1e8), base);
+  EXPECT_NE(operation_fingerprint(4, spec, 1e8), base);
+  EXPECT_NE(operation_fingerprint(3, spec, 1e7), base);
+  EXPECT_EQ(operation_fingerprint(3, spec, 1e8), base);
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,171 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "atp/core/worker/worker.h"
+#include "atp/wire/fixed_point.h"
+
+// One worker with a scripted world around it: the test plays switch and server, time is a number.
+
+namespace atp {
+
+inline constexpr Endpoint kTestSwitch = Endpoint::ipv4(10, 0, 0, 1, 5501);
+inline constexpr Endpoint kTestServer = Endpoint::ipv4(10, 0, 0, 9, 5500);
+
+class VectorTensors final : public Tensors {
+ public:
+  std::map<OperationId, std::vector<float>> data;
+  std::span<const float> input(OperationId id) override { return data.at(id); }
+  std::span<float> output(OperationId id) override { return data.at(id); }
+};
+
+struct Sent {
+  Endpoint to;
+  std::vector<std::uint8_t> bytes;
+  PacketView view;
+};
+
+class WorkerScript {
+ public:
+  static constexpr std::uint64_t kNonce = 77;
+  static constexpr std::uint16_t kValues = 4;
+
+  explicit WorkerScript(WorkerConfig config = default_config()) : worker(config) {}
+
+  static WorkerConfig default_config() {
+    WorkerConfig config;
+    config.job = {1, 2};
+    config.rank = 1;
+    config.world_size = 3;
+    config.nonce = kNonce;
+    config.max_value_count = kValues;
+    config.route.push_back(kTestSwitch);
+    config.route.push_back(kTestServer);
+    config.max_operations = 64;
+    return config;
+  }
+
+  void advance(Duration by) { now += by; }
+
+  // Runs the loop once: timers, transmissions; returns and clears what was sent.
+  std::vector<Sent> run() {
+    if (now >= worker.next_timeout()) worker.handle_timeout(now, tensors, out);
+    worker.poll_transmit(now, tensors, out);
+    return take();
+  }
+  std::vector<Sent> take() {
+    std::vector<Sent> sent;
+    for (const OutPacket& packet : out.packets()) {
+      const auto bytes = out.bytes_of(packet);
+      sent.push_back({packet.to, {bytes.begin(), bytes.end()}, {}});
+      sent.back().view = parse_packet(sent.back().bytes).view();
+    }
+    out.clear();
+    return sent;
+  }
+  // Runs until the next timer and fires it.
+  std::vector<Sent> run_to_timer() {
+    now = std::max(now, worker.next_timeout());
+    return run();
+  }
+
+  void deliver(const Endpoint& from) {
+    const auto sent = take();
+    for (const Sent& packet : sent) {
+      worker.handle_packet(now, from, packet.bytes, tensors, out);
+    }
+  }
+
+  ControlHead head(PacketType type, std::uint8_t flags = 0) const {
+    return {.type = type, .flags = flags, .bitmap_words = 1, .job = {1, 2}};
+  }
+  JoinAck ack() const {
+    JoinAck ack;
+    ack.nonce = kNonce;
+    ack.server_boot_id = 5;
+    ack.scale = 100;
+    ack.lease_ms = 5000;
+    ack.wmax = 4;
+    ack.value_count = kValues;
+    ack.world_size = 3;
+    ack.stream_count = 1;
+    return ack;
+  }
+  void receive_ack(const JoinAck& body, const Endpoint& from) {
+    Outbox message;
+    put_join_ack(message, head(PacketType::kJoinAck, from == kTestServer ? ATP_FLAG_DIRECT : 0),
+                 RankSet::of(1), body);
+    message.send_to(from);
+    receive(message, from);
+  }
+  void receive_status(const StatusMessage& body, const Endpoint& from, std::uint64_t sequence = 0,
+                      std::uint32_t operation = 0) {
+    Outbox message;
+    ControlHead h = head(PacketType::kStatus, from == kTestServer ? ATP_FLAG_DIRECT : 0);
+    h.sequence = sequence;
+    h.operation = operation;
+    put_status(message, h, RankSet::of(1), body);
+    message.send_to(from);
+    receive(message, from);
+  }
+  // Answers a sent GRADIENT with these sums, as type PARAMETER or NACK.
+  void answer(const Sent& gradient, const std::vector<std::int32_t>& sums,
+              const Endpoint& from = kTestSwitch, std::uint8_t flags = 0,
+              std::uint32_t next_index = 0) {
+    std::vector<std::uint8_t> bytes = gradient.bytes;
+    atp_header h = gradient.view.header;
+    h.type = ATP_PARAMETER;
+    h.flags = flags;
+    h.next_index = next_index == 0 ? h.aggregator_index : next_index;
+    write_packet_head(bytes.data(), h, RankSet::first(3));
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      atp_store32(bytes.data() + atp_body_offset(1) + 4 * i, static_cast<std::uint32_t>(sums[i]));
+    }
+    worker.handle_packet(now, from, bytes, tensors, out);
+  }
+  void nack(const Sent& gradient, std::uint8_t flags) {
+    atp_header h = gradient.view.header;
+    h.type = ATP_NACK;
+    h.flags = flags;
+    h.value_count = 0;
+    Outbox message;
+    put_bare(message, h, RankSet::of(1));
+    message.send_to(kTestSwitch);
+    receive(message, kTestSwitch);
+  }
+
+  // Joined through the tree; the outbox is empty afterwards.
+  void join() {
+    worker.start(now);
+    run();
+    receive_ack(ack(), kTestServer);
+    receive_ack(ack(), kTestSwitch);
+    const auto event = worker.poll_event();
+    ASSERT_TRUE(event.has_value());
+    ASSERT_EQ(event->kind, EventKind::kJoined);
+    run();
+  }
+  OperationId submit(std::vector<float> values, Reduction reduction = Reduction::kSum) {
+    const auto id = worker.submit(now, {.count = values.size(), .reduction = reduction});
+    EXPECT_TRUE(id.has_value());
+    tensors.data[id.value_or(kNoOperation)] = std::move(values);
+    return id.value_or(kNoOperation);
+  }
+
+  Instant now{std::chrono::seconds(1)};
+  VectorTensors tensors;
+  Outbox out;
+  Worker worker;
+
+ private:
+  void receive(const Outbox& message, const Endpoint& from) {
+    for (const OutPacket& packet : message.packets()) {
+      worker.handle_packet(now, from, message.bytes_of(packet), tensors, out);
+    }
+  }
+};
+
+}  // namespace atp
