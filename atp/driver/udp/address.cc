@@ -1,0 +1,139 @@
+#include "atp/driver/udp/address.h"
+
+#include <netdb.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string>
+
+namespace atp {
+namespace {
+
+struct HostAndPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+Error not_an_address(std::string_view text) {
+  return {"'" + std::string(text) +
+          "' is no address: expected HOST:PORT, for example 127.0.0.1:5500 or [::1]:5500"};
+}
+
+Result<HostAndPort> split(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return not_an_address(text);
+  std::string_view host = text.substr(0, colon);
+  const std::string_view digits = text.substr(colon + 1);
+  if (host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return not_an_address(text);  // an IPv6 address without brackets is ambiguous
+  }
+  unsigned port = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (problem != std::errc{} || end != digits.data() + digits.size() || port > 65535 ||
+      host.empty()) {
+    return not_an_address(text);
+  }
+  return HostAndPort{std::string(host), static_cast<std::uint16_t>(port)};
+}
+
+Result<Endpoint> look_up(const HostAndPort& wanted) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int problem = getaddrinfo(wanted.host.c_str(), nullptr, &hints, &found);
+  if (problem != 0) {
+    return Error{"cannot resolve '" + wanted.host + "': " + gai_strerror(problem)};
+  }
+  const addrinfo* chosen = found;
+  for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
+    if (a->ai_family == AF_INET) {
+      chosen = a;
+      break;
+    }
+  }
+  SocketAddress address{};
+  address.length = std::min<socklen_t>(chosen->ai_addrlen, sizeof(address.ipv6));
+  std::memcpy(&address.base, chosen->ai_addr, address.length);
+  freeaddrinfo(found);
+  Endpoint endpoint = to_endpoint(address);
+  endpoint.port = wanted.port;
+  return endpoint;
+}
+
+}  // namespace
+
+Result<Endpoint> resolve_endpoint(std::string_view text) {
+  const Result<HostAndPort> parts = split(text);
+  if (!parts) return parts.error();
+  return look_up(parts.value());
+}
+
+Result<std::vector<Endpoint>> resolve_route(std::string_view text) {
+  std::vector<Endpoint> route;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const Result<Endpoint> hop = resolve_endpoint(text.substr(begin, comma - begin));
+    if (!hop) return hop.error();
+    if (hop.value().port == 0 || is_wildcard(hop.value())) {
+      return Error{"cannot send to " + to_string(hop.value()) +
+                   ": a route needs the address and port of each switch and of the server"};
+    }
+    route.push_back(hop.value());
+    begin = comma + 1;
+  }
+  return route;
+}
+
+Endpoint any_address_for(std::span<const Endpoint> peers) {
+  const bool all_ipv4 =
+      std::all_of(peers.begin(), peers.end(), [](const Endpoint& e) { return e.is_ipv4(); });
+  return all_ipv4 ? Endpoint::ipv4(0, 0, 0, 0, 0) : Endpoint{};
+}
+
+bool is_loopback(const Endpoint& endpoint) {
+  if (endpoint.is_ipv4()) return endpoint.address[12] == 127;
+  Endpoint loopback;
+  loopback.address[15] = 1;
+  return endpoint.address == loopback.address;
+}
+
+bool is_wildcard(const Endpoint& endpoint) {
+  return endpoint.address == Endpoint{}.address ||
+         endpoint.address == Endpoint::ipv4(0, 0, 0, 0, 0).address;
+}
+
+bool to_socket_address(const Endpoint& endpoint, int family, SocketAddress& out) {
+  if (family == AF_INET) {
+    if (!endpoint.is_ipv4()) return false;
+    out.ipv4 = {};
+    out.ipv4.sin_family = AF_INET;
+    out.ipv4.sin_port = htons(endpoint.port);
+    std::memcpy(&out.ipv4.sin_addr, endpoint.address.data() + 12, 4);
+    out.length = sizeof(out.ipv4);
+    return true;
+  }
+  out.ipv6 = {};
+  out.ipv6.sin6_family = AF_INET6;
+  out.ipv6.sin6_port = htons(endpoint.port);
+  std::memcpy(&out.ipv6.sin6_addr, endpoint.address.data(), 16);
+  out.length = sizeof(out.ipv6);
+  return true;
+}
+
+Endpoint to_endpoint(const SocketAddress& address) {
+  if (address.base.sa_family == AF_INET) {
+    std::uint8_t a[4];
+    std::memcpy(a, &address.ipv4.sin_addr, 4);
+    return Endpoint::ipv4(a[0], a[1], a[2], a[3], ntohs(address.ipv4.sin_port));
+  }
+  Endpoint endpoint;
+  std::memcpy(endpoint.address.data(), &address.ipv6.sin6_addr, 16);
+  endpoint.port = ntohs(address.ipv6.sin6_port);
+  return endpoint;
+}
+
+}  // namespace atp

@@ -1,0 +1,86 @@
+#include "atp/driver/udp/address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace atp {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Address, TextAndBack) {
+  for (const char* text :
+       {"127.0.0.1:5500", "0.0.0.0:0", "10.1.2.255:65535", "[::1]:5500", "[fd00:0:0:1::2]:1"}) {
+    const Result<Endpoint> endpoint = resolve_endpoint(text);
+    ASSERT_TRUE(endpoint.ok()) << text << ": " << endpoint.error().message;
+    if (std::string_view(text) != "[fd00:0:0:1::2]:1") {
+      EXPECT_EQ(to_string(endpoint.value()), text);
+    }
+  }
+}
+
+TEST(Address, NamesAreResolvedToIpv4First) {
+  const Result<Endpoint> endpoint = resolve_endpoint("localhost:7");
+  ASSERT_TRUE(endpoint.ok());
+  EXPECT_EQ(endpoint.value(), Endpoint::ipv4(127, 0, 0, 1, 7));
+}
+
+TEST(Address, WhatIsNoAddressIsRefusedWithAnExample) {
+  for (const char* text : {"", "5500", ":5500", "host", "127.0.0.1:", "127.0.0.1:65536",
+                           "127.0.0.1:-1", "127.0.0.1:5x", "::1:5500", "[]:5", "[::1]5500"}) {
+    const Result<Endpoint> endpoint = resolve_endpoint(text);
+    ASSERT_FALSE(endpoint.ok()) << text;
+    EXPECT_THAT(endpoint.error().message, HasSubstr("expected HOST:PORT")) << text;
+  }
+}
+
+TEST(Address, AnUnknownNameIsNamedInTheError) {
+  const Result<Endpoint> endpoint = resolve_endpoint("no-such-host.invalid:1");
+  ASSERT_FALSE(endpoint.ok());
+  EXPECT_THAT(endpoint.error().message, HasSubstr("no-such-host.invalid"));
+}
+
+TEST(Address, ARouteIsAListOfPlacesToSendTo) {
+  const auto route = resolve_route("127.0.0.1:5501,[::1]:5500");
+  ASSERT_TRUE(route.ok());
+  ASSERT_EQ(route.value().size(), 2u);
+  EXPECT_EQ(to_string(route.value()[0]), "127.0.0.1:5501");
+  EXPECT_EQ(to_string(route.value()[1]), "[::1]:5500");
+
+  for (const char* text : {"", "127.0.0.1:5501,", ",127.0.0.1:1", "127.0.0.1:0", "0.0.0.0:5500"}) {
+    EXPECT_FALSE(resolve_route(text).ok()) << text;
+  }
+}
+
+TEST(Address, ASocketThatReachesAllPeersIsIpv6IfOneOfThemIs) {
+  const Endpoint four = Endpoint::ipv4(10, 0, 0, 1, 5500);
+  const Endpoint six = resolve_endpoint("[fd00::1]:5500").value();
+  EXPECT_TRUE(any_address_for(std::vector{four, four}).is_ipv4());
+  EXPECT_FALSE(any_address_for(std::vector{four, six}).is_ipv4());
+}
+
+TEST(Address, KernelFormAndBackInBothFamilies) {
+  const Endpoint four = Endpoint::ipv4(10, 0, 0, 1, 5500);
+  const Endpoint six = resolve_endpoint("[fd00::1]:5500").value();
+  SocketAddress address{};
+  ASSERT_TRUE(to_socket_address(four, AF_INET, address));
+  EXPECT_EQ(to_endpoint(address), four);
+  ASSERT_TRUE(to_socket_address(four, AF_INET6, address));
+  EXPECT_EQ(to_endpoint(address), four);
+  ASSERT_TRUE(to_socket_address(six, AF_INET6, address));
+  EXPECT_EQ(to_endpoint(address), six);
+  EXPECT_FALSE(to_socket_address(six, AF_INET, address));
+}
+
+TEST(Address, LoopbackAndWildcardAreRecognized) {
+  EXPECT_TRUE(is_loopback(Endpoint::ipv4(127, 9, 9, 9, 1)));
+  EXPECT_TRUE(is_loopback(resolve_endpoint("[::1]:1").value()));
+  EXPECT_FALSE(is_loopback(Endpoint::ipv4(10, 0, 0, 1, 1)));
+  EXPECT_FALSE(is_loopback(Endpoint{}));
+  EXPECT_TRUE(is_wildcard(Endpoint::ipv4(0, 0, 0, 0, 1)));
+  EXPECT_TRUE(is_wildcard(resolve_endpoint("[::]:1").value()));
+  EXPECT_FALSE(is_wildcard(Endpoint::ipv4(0, 0, 0, 1, 1)));
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,331 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "atp/base/random.h"
+#include "atp/driver/udp/path_mtu.h"
+#include "atp/driver/udp/receive_batch.h"
+#include "atp/driver/udp/send_batch.h"
+
+// SendBatch and ReceiveBatch against each other, over the loopback.
+
+namespace atp {
+namespace {
+
+using ::testing::HasSubstr;
+using Bytes = std::vector<std::uint8_t>;
+
+UdpSocket open_on(const char* address) {
+  Result<UdpSocket> socket = UdpSocket::open(resolve_endpoint(address).value());
+  if (!socket) ADD_FAILURE() << socket.error().message;
+  return std::move(socket).value();
+}
+
+// A packet that is told from others by its number, of one stream.
+Bytes packet(std::size_t length, std::uint16_t stream, std::uint32_t number) {
+  Bytes bytes(length, static_cast<std::uint8_t>(number));
+  if (length >= 18) {
+    atp_store16(bytes.data() + ATP_AT_STREAM, stream);
+    atp_store32(bytes.data() + 14, number);
+  }
+  return bytes;
+}
+
+// All that comes until `count` datagrams are there or nothing has come for a second.
+std::vector<Bytes> receive_all(const UdpSocket& socket, std::size_t count, UdpCounters& counters,
+                               std::vector<Endpoint>* from = nullptr) {
+  ReceiveBatch batch;
+  std::vector<Bytes> got;
+  while (got.size() < count) {
+    pollfd waiting{socket.fd(), POLLIN, 0};
+    if (poll(&waiting, 1, 1000) <= 0) break;
+    batch.receive(socket, counters, [&](const Endpoint& f, std::span<const std::uint8_t> bytes) {
+      got.emplace_back(bytes.begin(), bytes.end());
+      if (from != nullptr) from->push_back(f);
+    });
+  }
+  return got;
+}
+
+// What one sender sends to several receivers arrives there as it was sent.
+class Pair {
+ public:
+  explicit Pair(const char* address, std::size_t receivers = 1)
+      : sender(open_on(address)), outbox(4096, 8 << 20) {
+    for (std::size_t i = 0; i < receivers; ++i) receivers_.push_back(open_on(address));
+  }
+  void put(std::size_t receiver, const Bytes& bytes) {
+    outbox.send(receivers_[receiver].local(), bytes);
+    expected_[receiver].push_back(bytes);
+  }
+  void send_and_compare(SendBatch& batch) {
+    batch.send(sender, outbox, sent);
+    outbox.clear();
+    for (auto& [receiver, packets] : expected_) {
+      std::vector<Endpoint> from;
+      const std::vector<Bytes> got =
+          receive_all(receivers_[receiver], packets.size(), received, &from);
+      ASSERT_EQ(got.size(), packets.size());
+      for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], packets[i]) << "packet " << i;
+      for (const Endpoint& f : from) ASSERT_EQ(f, sender.local());
+    }
+    expected_.clear();
+  }
+
+  UdpSocket sender;
+  Outbox outbox;
+  UdpCounters sent;
+  UdpCounters received;
+
+ private:
+  std::vector<UdpSocket> receivers_;
+  std::map<std::size_t, std::vector<Bytes>> expected_;
+};
+
+constexpr std::size_t kFull = 1448;  // 350 values
+
+struct TrainCase {
+  const char* name;
+  std::vector<std::pair<std::size_t, std::uint16_t>> packets;  // length and stream
+  std::size_t trains;
+};
+
+class Trains : public ::testing::TestWithParam<TrainCase> {};
+
+std::vector<std::pair<std::size_t, std::uint16_t>> repeat(std::size_t n, std::size_t length) {
+  return std::vector<std::pair<std::size_t, std::uint16_t>>(n, {length, std::uint16_t{0}});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Trains,
+    ::testing::Values(
+        TrainCase{"one_packet_is_no_train", repeat(1, kFull), 1},
+        TrainCase{"equal_packets_share_a_train", repeat(44, kFull), 1},
+        TrainCase{"a_train_has_at_most_44_segments", repeat(45, kFull), 2},
+        TrainCase{"a_train_has_less_than_64_KB", repeat(8, 8952), 2},
+        TrainCase{"a_shorter_packet_ends_a_train",
+                  {{kFull, 0}, {kFull, 0}, {100, 0}, {kFull, 0}, {kFull, 0}},
+                  2},
+        TrainCase{"a_longer_packet_begins_a_train", {{100, 0}, {kFull, 0}, {kFull, 0}}, 2},
+        TrainCase{"streams_do_not_share_a_train",
+                  {{kFull, 0}, {kFull, 0}, {kFull, 1}, {kFull, 1}, {kFull, 0}},
+                  3},
+        TrainCase{"packets_without_a_stream_are_carried_too", {{3, 0}, {3, 0}, {1, 0}}, 1}),
+    [](const auto& c) { return std::string(c.param.name); });
+
+TEST_P(Trains, ArriveAsTheSamePacketsInOrder) {
+  for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
+    Pair pair(address);
+    SendBatch batch;
+    std::uint32_t number = 0;
+    for (const auto& [length, stream] : GetParam().packets) {
+      pair.put(0, packet(length, stream, number++));
+    }
+    pair.send_and_compare(batch);
+    EXPECT_EQ(pair.sent[UdpCounter::kTrainsOut], GetParam().trains) << address;
+    EXPECT_EQ(pair.received[UdpCounter::kTrainsIn], GetParam().trains) << address;
+    EXPECT_TRUE(batch.uses_segments());
+  }
+}
+
+TEST(SendBatch, SortsManyDestinationsAndLengthsAndKeepsTheOrderOfEach) {
+  Random random(1);
+  Pair pair("127.0.0.1:0", 9);
+  SendBatch batch;
+  for (int round = 0; round < 20; ++round) {
+    for (std::uint32_t number = 0; number < 500; ++number) {
+      const std::size_t length = random.chance(0.8) ? kFull : 1 + random.below(2000);
+      pair.put(random.below(9),
+               packet(length, static_cast<std::uint16_t>(random.below(2)), number));
+    }
+    ASSERT_NO_FATAL_FAILURE(pair.send_and_compare(batch));
+  }
+}
+
+TEST(SendBatch, CountsBytesWithAndWithoutHeaders) {
+  for (const auto& [address, header] : {std::pair("127.0.0.1:0", 28u), std::pair("[::1]:0", 48u)}) {
+    Pair pair(address);
+    SendBatch batch;
+    for (std::uint32_t i = 0; i < 10; ++i) pair.put(0, packet(1000, 0, i));
+    pair.send_and_compare(batch);
+    EXPECT_EQ(pair.sent[UdpCounter::kDatagramsOut], 10u);
+    EXPECT_EQ(pair.sent[UdpCounter::kBytesOut], 10000u);
+    EXPECT_EQ(pair.sent[UdpCounter::kIpBytesOut], 10000u + 10 * header);
+    EXPECT_EQ(pair.received[UdpCounter::kDatagramsIn], 10u);
+    EXPECT_EQ(pair.received[UdpCounter::kBytesIn], 10000u);
+    EXPECT_EQ(pair.received[UdpCounter::kIpBytesIn], 10000u + 10 * header);
+  }
+}
+
+TEST(SendBatch, SendsSinglyForGoodWhenSegmentsAreRefused) {
+  Pair pair("127.0.0.1:0");
+  // Segments need checksums: without them the kernel refuses (EINVAL), like old ones always do.
+  const int on = 1;
+  ASSERT_EQ(setsockopt(pair.sender.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on), 0);
+  SendBatch batch;
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint32_t i = 0; i < 100; ++i) pair.put(0, packet(kFull, 0, i));
+    ASSERT_NO_FATAL_FAILURE(pair.send_and_compare(batch));
+  }
+  EXPECT_FALSE(batch.uses_segments());
+  EXPECT_EQ(pair.sent[UdpCounter::kDatagramsOut], 200u);
+  EXPECT_EQ(pair.sent[UdpCounter::kTrainsOut], 200u);
+  EXPECT_GE(pair.sent[UdpCounter::kSegmentsRefused], 1u);
+}
+
+TEST(SendBatch, AnIpv6SocketReachesIpv4AndAnIpv4SocketLosesIpv6ByName) {
+  UdpSocket six = open_on("[::]:0");
+  UdpSocket four = open_on("127.0.0.1:0");
+  SendBatch batch;
+  UdpCounters counters;
+  Outbox outbox;
+  for (std::uint32_t i = 0; i < 3; ++i) outbox.send(four.local(), packet(kFull, 0, i));
+  batch.send(six, outbox, counters);
+  std::vector<Endpoint> from;
+  EXPECT_EQ(receive_all(four, 3, counters, &from).size(), 3u);
+  EXPECT_TRUE(from.at(0).is_ipv4());
+
+  outbox.clear();
+  outbox.send(resolve_endpoint("[::1]:9").value(), packet(kFull, 0, 0));
+  batch.send(four, outbox, counters);
+  EXPECT_EQ(counters[UdpCounter::kLostOther], 1u);
+}
+
+TEST(ReceiveBatch, AnEmptyDatagramIsSeen) {
+  UdpSocket sender = open_on("127.0.0.1:0");
+  UdpSocket receiver = open_on("127.0.0.1:0");
+  SocketAddress to{};
+  to_socket_address(receiver.local(), AF_INET, to);
+  ASSERT_EQ(sendto(sender.fd(), nullptr, 0, 0, &to.base, to.length), 0);
+  UdpCounters counters;
+  EXPECT_EQ(receive_all(receiver, 1, counters).size(), 1u);
+}
+
+TEST(ReceiveBatch, AnUnreachablePortIsReportedWithItsEndpoint) {
+  for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
+    UdpSocket sender = open_on(address);
+    UdpSocket there = open_on(address);
+    const Endpoint gone = open_on(address).local();  // closed again
+    SendBatch batch;
+    UdpCounters counters;
+    Outbox outbox;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      outbox.send(gone, packet(kFull, 0, i));
+      outbox.send(there.local(), packet(kFull, 0, i));
+    }
+    batch.send(sender, outbox, counters);
+    batch.send(sender, outbox, counters);  // the pending error must not cost a packet
+    EXPECT_EQ(receive_all(there, 6, counters).size(), 6u);
+
+    pollfd waiting{sender.fd(), 0, 0};
+    ASSERT_EQ(poll(&waiting, 1, 1000), 1);
+    ReceiveBatch receiver;
+    std::vector<Endpoint> unreachable;
+    receiver.receive_errors(sender, counters,
+                            [&](const Endpoint& whom) { unreachable.push_back(whom); });
+    ASSERT_FALSE(unreachable.empty()) << address;
+    EXPECT_THAT(unreachable, ::testing::Each(gone));
+    EXPECT_EQ(counters[UdpCounter::kIcmpUnreachable], unreachable.size());
+  }
+}
+
+TEST(UdpSocket, ATakenPortIsNamedWithAWayOut) {
+  UdpSocket first = open_on("127.0.0.1:0");
+  const Result<UdpSocket> second = UdpSocket::open(first.local());
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().message,
+            "cannot listen on " + to_string(first.local()) +
+                ": address already in use; another atp server may run there, choose another port "
+                "with --listen");
+}
+
+TEST(UdpSocket, AForeignAddressIsNamed) {
+  const Result<UdpSocket> socket = UdpSocket::open(Endpoint::ipv4(192, 0, 2, 1, 0));
+  ASSERT_FALSE(socket.ok());
+  EXPECT_THAT(socket.error().message, HasSubstr("192.0.2.1:0: no interface of this machine"));
+}
+
+struct MtuCase {
+  std::size_t mtu_bytes;
+  std::size_t words;
+  std::uint16_t values;
+};
+
+TEST(ValuesForMtu, Table) {
+  for (const MtuCase& c : std::vector<MtuCase>{{1500, 1, 350},
+                                               {9000, 1, 2226},
+                                               {65536, 1, 2226},
+                                               {1280, 1, 296},
+                                               {1500, 16, 320},
+                                               {1499, 1, 350},
+                                               {104, 1, 2},
+                                               {103, 1, 0},
+                                               {68, 1, 0},
+                                               {0, 16, 0}}) {
+    EXPECT_EQ(values_for_mtu(c.mtu_bytes, c.words), c.values) << c.mtu_bytes << " " << c.words;
+  }
+}
+
+TEST(PathMtu, TheLoopbackCarriesTheLargestPacket) {
+  const Result<std::size_t> mtu = path_mtu(Endpoint::ipv4(127, 0, 0, 1, 5500));
+  ASSERT_TRUE(mtu.ok());
+  EXPECT_EQ(values_for_mtu(mtu.value()), ATP_VALUES_MAX);
+  EXPECT_EQ(interface_mtu(Endpoint::ipv4(127, 0, 0, 1, 5500)).value(), mtu.value());
+}
+
+// Runs `body` in a thread with a network namespace of its own, whose loopback has a small MTU. The
+// namespace ends with the thread. False where that is not permitted.
+bool in_small_network(int mtu, const std::function<void()>& body) {
+  bool permitted = false;
+  std::thread([&] {
+    if (unshare(CLONE_NEWNET) != 0) return;
+    permitted = true;
+    const UdpSocket any = open_on("0.0.0.0:0");
+    ifreq request{"lo", {}};
+    request.ifr_mtu = mtu;
+    ASSERT_EQ(ioctl(any.fd(), SIOCSIFMTU, &request), 0);
+    request.ifr_flags = IFF_UP;
+    ASSERT_EQ(ioctl(any.fd(), SIOCSIFFLAGS, &request), 0);
+    body();
+  }).join();
+  return permitted;
+}
+
+TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
+  const bool permitted = in_small_network(1500, [] {
+    EXPECT_EQ(path_mtu(Endpoint::ipv4(127, 0, 0, 1, 1)).value(), 1500u);
+    for (const auto& [address, fits] :
+         {std::pair("127.0.0.1:0", 1472u), std::pair("[::1]:0", 1452u)}) {
+      Pair pair(address);
+      SendBatch batch;
+      for (std::uint32_t i = 0; i < 5; ++i) pair.put(0, packet(fits, 0, i));
+      ASSERT_NO_FATAL_FAILURE(pair.send_and_compare(batch));
+
+      // Two that are too big, alone and as a train with a short one that fits.
+      pair.outbox.send(pair.sender.local(), packet(fits + 1, 0, 0));
+      batch.send(pair.sender, pair.outbox, pair.sent);
+      EXPECT_EQ(pair.sent[UdpCounter::kLostTooBig], 1u);
+      pair.outbox.clear();
+      pair.outbox.send(pair.sender.local(), packet(fits + 1, 0, 0));
+      pair.outbox.send(pair.sender.local(), packet(fits + 1, 0, 0));
+      pair.outbox.send(pair.sender.local(), packet(fits, 0, 0));
+      batch.send(pair.sender, pair.outbox, pair.sent);
+      EXPECT_EQ(pair.sent[UdpCounter::kLostTooBig], 3u);
+      EXPECT_EQ(receive_all(pair.sender, 1, pair.received).size(), 1u);
+      EXPECT_TRUE(batch.uses_segments());
+    }
+  });
+  if (!permitted) GTEST_SKIP() << "needs the right to make a network namespace";
+}
+
+}  // namespace
+}  // namespace atp

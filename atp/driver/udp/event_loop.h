@@ -1,0 +1,183 @@
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+
+#include "atp/base/time.h"
+#include "atp/core/outbox.h"
+#include "atp/driver/udp/receive_batch.h"
+#include "atp/driver/udp/send_batch.h"
+#include "atp/driver/udp/socket.h"
+#include "atp/driver/udp/waker.h"
+
+// The loop of atp/core/README.md over one UDP socket, for any node. How to use it:
+//
+//   Result<UdpSocket> socket = UdpSocket::open(resolve_endpoint("127.0.0.1:5500").value());
+//   auto waker = Waker::create();                       // wake() and stop() from other threads
+//   PassiveNode node(server);                           // a switch or a server; a worker needs an
+//                                                       // adapter of its own that adds Tensors
+//   EventLoop loop(socket.value(), node, *waker.value());
+//   loop.run();                                         // until waker.stop()
+//
+// One round: receive one batch, timers, on_round() (the application: take commands, poll events),
+// poll_transmit(), send. A round that neither received nor sent anything is followed by sleep until
+// a packet, an ICMP error, wake() or next_timeout(). So an event that poll_transmit() raises is
+// still polled before the loop sleeps, and a command that precedes wake() is seen.
+//
+// All calls to the node come from the thread in run(). Nothing is allocated per round once the
+// largest outbox has been seen.
+
+namespace atp {
+
+template <class Node>
+concept DrivenNode = requires(Node node, const Node constant, Instant now, const Endpoint& endpoint,
+                              std::span<const std::uint8_t> bytes, Outbox& out) {
+  node.handle_packet(now, endpoint, bytes, out);
+  node.handle_unreachable(now, endpoint, out);
+  node.handle_timeout(now, out);
+  node.poll_transmit(now, out);
+  node.on_round(now);
+  { constant.next_timeout() } -> std::same_as<Instant>;
+};
+
+// The core's time is this machine's monotonic clock.
+inline Instant clock_now() { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
+
+template <DrivenNode Node>
+class EventLoop {
+ public:
+  EventLoop(const UdpSocket& socket, Node& node, Waker& waker)
+      : socket_(socket), node_(node), waker_(waker), outbox_(kOutboxPackets, kOutboxBytes) {}
+
+  void run() {
+    while (!waker_.stopped()) {
+      if (!run_round()) sleep();
+    }
+    node_.on_round(clock_now());
+    transmit();
+  }
+
+  // True if anything was received or sent. For callers with a loop of their own.
+  bool run_round() {
+    const std::uint64_t sent_before = counters_[UdpCounter::kDatagramsOut];
+    const bool received = receive();
+    const Instant now = clock_now();
+    if (now >= node_.next_timeout()) {
+      flush();
+      node_.handle_timeout(now, outbox_);
+    }
+    node_.on_round(now);
+    transmit();
+    return received || counters_[UdpCounter::kDatagramsOut] != sent_before;
+  }
+
+  // Only from the loop's thread (in on_round(), for example).
+  const UdpCounters& counters() const { return counters_; }
+  std::uint64_t packets_lost_in_outbox() const { return outbox_.lost(); }
+
+ private:
+  // One input may cause a packet to each of 1024 children, so the outbox is sent at half full.
+  static constexpr std::size_t kOutboxPackets = 4096;
+  static constexpr std::size_t kFlushPackets = kOutboxPackets / 2;
+  static constexpr std::size_t kOutboxBytes = std::size_t{8} << 20;
+  static constexpr std::size_t kRoomPackets = 64;
+
+  bool receive() {
+    const Instant now = clock_now();
+    const std::size_t datagrams = receive_.receive(
+        socket_, counters_, [&](const Endpoint& from, std::span<const std::uint8_t> bytes) {
+          node_.handle_packet(now, from, bytes, outbox_);
+          if (outbox_.packets().size() >= kFlushPackets || !outbox_.has_room(kRoomPackets)) {
+            flush();
+          }
+        });
+    receive_.receive_errors(socket_, counters_, [&](const Endpoint& whom) {
+      node_.handle_unreachable(now, whom, outbox_);
+    });
+    return datagrams > 0;
+  }
+
+  // The node fills the outbox as often as it has something for it; its window ends that.
+  void transmit() {
+    for (;;) {
+      const std::size_t before = outbox_.packets().size();
+      node_.poll_transmit(clock_now(), outbox_);
+      const bool added = outbox_.packets().size() != before;
+      flush();
+      if (!added) return;
+    }
+  }
+
+  void flush() {
+    send_.send(socket_, outbox_, counters_);
+    outbox_.clear();
+  }
+
+  void sleep() {
+    std::array<pollfd, 2> waiting{{{socket_.fd(), POLLIN, 0}, {waker_.fd(), POLLIN, 0}}};
+    timespec timeout{};
+    const timespec* limit = time_left(timeout) ? &timeout : nullptr;
+    ppoll(waiting.data(), waiting.size(), limit, nullptr);
+    if ((waiting[1].revents & POLLIN) != 0) waker_.drain();
+  }
+
+  // False: no timer is armed.
+  bool time_left(timespec& timeout) const {
+    const Instant next = node_.next_timeout();
+    if (next == kNever) return false;
+    const Duration left = std::max(next - clock_now(), Duration::zero());
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+    timeout.tv_sec = seconds.count();
+    timeout.tv_nsec = (left - seconds).count();
+    return true;
+  }
+
+  const UdpSocket& socket_;
+  Node& node_;
+  Waker& waker_;
+  Outbox outbox_;
+  ReceiveBatch receive_;
+  SendBatch send_;
+  UdpCounters counters_;
+};
+
+// A switch or a server in the loop: it sends only in answer to packets and timers. The hook runs
+// each round and says when it wants to run next at the latest (kNever: no wish).
+template <class Node>
+class PassiveNode {
+ public:
+  using Hook = std::function<Instant(Instant now)>;
+
+  explicit PassiveNode(Node& node, Hook hook = nullptr) : node_(node), hook_(std::move(hook)) {}
+
+  void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                     Outbox& out) {
+    node_.handle_packet(now, from, bytes, out);
+  }
+  void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
+    node_.handle_unreachable(now, whom, out);
+  }
+  void handle_timeout(Instant now, Outbox& out) {
+    if (now >= node_.next_timeout()) node_.handle_timeout(now, out);
+  }
+  void poll_transmit(Instant, Outbox&) {}
+  void on_round(Instant now) {
+    if (hook_) hook_due_ = hook_(now);
+  }
+  Instant next_timeout() const { return std::min(node_.next_timeout(), hook_due_); }
+
+ private:
+  Node& node_;
+  Hook hook_;
+  Instant hook_due_ = kNever;
+};
+
+}  // namespace atp

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "atp/base/result.h"
+#include "atp/wire/endpoint.h"
+
+// How many values a packet may carry, so that nothing is ever fragmented by IP.
+
+namespace atp {
+
+// MTU in bytes of the route towards `to`, as far as this host knows it (its interface, and what
+// ICMP has told about the path).
+Result<std::size_t> path_mtu(const Endpoint& to);
+
+// The smallest MTU in bytes of the interfaces that a socket bound to `local` receives on. (The
+// route towards an own address would be the loopback's.)
+Result<std::size_t> interface_mtu(const Endpoint& local);
+
+// K for an MTU: what remains after IPv6 and UDP headers, ours and the bitmap, in int32, even, at
+// most ATP_VALUES_MAX. IPv6's header counts for IPv4 too, so that a job may mix them. 1500 bytes
+// carry 350 values, 9000 carry 2226. 0: the MTU carries none.
+std::uint16_t values_for_mtu(std::size_t mtu_bytes, std::size_t bitmap_words = 1);
+
+}  // namespace atp

@@ -1,0 +1,94 @@
+#include "atp/driver/udp/receive_batch.h"
+
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace atp {
+
+ReceiveBatch::ReceiveBatch()
+    : arena_(std::make_unique_for_overwrite<std::uint8_t[]>(kTrains * kTrainBytes)) {
+  for (std::size_t i = 0; i < kTrains; ++i) {
+    buffers_[i] = {arena_.get() + i * kTrainBytes, kTrainBytes};
+    headers_[i].msg_hdr.msg_name = &addresses_[i].base;
+    headers_[i].msg_hdr.msg_iov = &buffers_[i];
+    headers_[i].msg_hdr.msg_iovlen = 1;
+    headers_[i].msg_hdr.msg_control = controls_[i].bytes.data();
+  }
+}
+
+std::size_t ReceiveBatch::fetch(const UdpSocket& socket) {
+  // The kernel overwrites the lengths with what it used.
+  for (mmsghdr& header : headers_) {
+    header.msg_hdr.msg_namelen = sizeof(sockaddr_in6);
+    header.msg_hdr.msg_controllen = kControlBytes;
+  }
+  // A pending ICMP error makes one call fail with its errno, for each such error; the error itself
+  // waits in the error queue. More than a few in a row may wait for the next round.
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    const int got = recvmmsg(socket.fd(), headers_.data(), kTrains, MSG_DONTWAIT, nullptr);
+    if (got >= 0) return static_cast<std::size_t>(got);
+    if (errno == EAGAIN) return 0;
+  }
+  return 0;
+}
+
+ReceiveBatch::Train ReceiveBatch::train_at(std::size_t i) const {
+  const mmsghdr& header = headers_[i];
+  Train train;
+  train.from = to_endpoint(addresses_[i]);
+  train.bytes = {static_cast<const std::uint8_t*>(buffers_[i].iov_base), header.msg_len};
+  train.segment = train.bytes.size();
+  msghdr message = header.msg_hdr;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_UDP || c->cmsg_type != UDP_GRO) continue;
+    int segment = 0;
+    std::memcpy(&segment, CMSG_DATA(c), sizeof segment);
+    if (segment > 0) train.segment = static_cast<std::size_t>(segment);
+  }
+  return train;
+}
+
+void ReceiveBatch::count(const Train& train, UdpCounters& counters) {
+  const std::size_t bytes = train.bytes.size();
+  const std::size_t datagrams =
+      train.segment == 0 ? 1 : (bytes + train.segment - 1) / train.segment;
+  counters.add(UdpCounter::kTrainsIn);
+  counters.add(UdpCounter::kDatagramsIn, datagrams);
+  counters.add(UdpCounter::kBytesIn, bytes);
+  counters.add(UdpCounter::kIpBytesIn, bytes + datagrams * ip_udp_header_bytes(train.from));
+}
+
+std::optional<ReceiveBatch::IcmpError> ReceiveBatch::next_error(const UdpSocket& socket) {
+  SocketAddress address{};
+  struct alignas(cmsghdr) {
+    std::uint8_t bytes[512];
+  } control;
+  msghdr message{};
+  message.msg_name = &address.base;
+  message.msg_namelen = sizeof address.ipv6;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof control.bytes;
+  if (recvmsg(socket.fd(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return std::nullopt;
+
+  IcmpError result;
+  if (message.msg_namelen == 0) return result;
+  result.destination = to_endpoint(address);
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    const bool is_error = (c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR) ||
+                          (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_RECVERR);
+    if (!is_error) continue;
+    sock_extended_err error{};
+    std::memcpy(&error, CMSG_DATA(c), sizeof error);
+    // What this host itself refused to send was an errno of that call and is counted there.
+    if (error.ee_origin != SO_EE_ORIGIN_ICMP && error.ee_origin != SO_EE_ORIGIN_ICMP6) continue;
+    result.kind =
+        error.ee_errno == EMSGSIZE ? IcmpError::Kind::kTooBig : IcmpError::Kind::kUnreachable;
+  }
+  return result;
+}
+
+}  // namespace atp

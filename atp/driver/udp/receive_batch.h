@@ -1,0 +1,95 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "atp/driver/udp/address.h"
+#include "atp/driver/udp/counters.h"
+#include "atp/driver/udp/socket.h"
+
+// Receiving in bulk. One recvmmsg takes up to 32 trains into a fixed arena; a train that the
+// kernel merged (UDP_GRO) is cut at the segment size that its control message states, so the
+// visitor sees the datagrams that were sent, in their order, and never learns of trains.
+
+namespace atp {
+
+class ReceiveBatch {
+ public:
+  ReceiveBatch();
+  ReceiveBatch(const ReceiveBatch&) = delete;  // the headers point into the object
+  ReceiveBatch& operator=(const ReceiveBatch&) = delete;
+
+  // Calls visit(const Endpoint& from, std::span<const std::uint8_t> bytes) for what one recvmmsg
+  // brings. Returns the number of datagrams; 0: nothing is waiting. The bytes are valid during
+  // the call.
+  template <class Visit>
+  std::size_t receive(const UdpSocket& socket, UdpCounters& counters, Visit&& visit) {
+    const std::size_t trains = fetch(socket);
+    std::size_t datagrams = 0;
+    for (std::size_t i = 0; i < trains; ++i) {
+      const Train train = train_at(i);
+      count(train, counters);
+      std::size_t at = 0;
+      do {  // an empty datagram is one too
+        const std::size_t left = train.bytes.size() - at;
+        visit(train.from, train.bytes.subspan(at, std::min(train.segment, left)));
+        at += train.segment;
+        ++datagrams;
+      } while (at < train.bytes.size());
+    }
+    return datagrams;
+  }
+
+  // Calls visit(const Endpoint& whom) for each ICMP error that says that what was sent to `whom`
+  // does not arrive.
+  template <class Visit>
+  void receive_errors(const UdpSocket& socket, UdpCounters& counters, Visit&& visit) {
+    while (const std::optional<IcmpError> error = next_error(socket)) {
+      if (error->kind == IcmpError::Kind::kUnreachable) {
+        counters.add(UdpCounter::kIcmpUnreachable);
+        visit(error->destination);
+      } else if (error->kind == IcmpError::Kind::kTooBig) {
+        counters.add(UdpCounter::kIcmpTooBig);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kTrains = 32;
+  static constexpr std::size_t kTrainBytes = 65536;
+  static constexpr std::size_t kControlBytes = 64;
+
+  struct Train {
+    Endpoint from;
+    std::span<const std::uint8_t> bytes;
+    std::size_t segment = 0;
+  };
+  struct IcmpError {
+    enum class Kind : std::uint8_t { kUnreachable, kTooBig, kOther };
+    Kind kind = Kind::kOther;
+    Endpoint destination;
+  };
+
+  std::size_t fetch(const UdpSocket& socket);
+  Train train_at(std::size_t i) const;
+  static void count(const Train& train, UdpCounters& counters);
+  static std::optional<IcmpError> next_error(const UdpSocket& socket);
+
+  std::unique_ptr<std::uint8_t[]> arena_;
+  std::array<mmsghdr, kTrains> headers_{};
+  std::array<iovec, kTrains> buffers_{};
+  std::array<SocketAddress, kTrains> addresses_{};
+  struct alignas(cmsghdr) Control {
+    std::array<std::uint8_t, kControlBytes> bytes;
+  };
+  std::array<Control, kTrains> controls_{};
+};
+
+}  // namespace atp

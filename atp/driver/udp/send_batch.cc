@@ -1,0 +1,224 @@
+#include "atp/driver/udp/send_batch.h"
+
+#include <netinet/udp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace atp {
+namespace {
+
+constexpr auto kPatience = std::chrono::milliseconds(10);
+
+std::size_t hash_of(const Endpoint& endpoint) {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  std::memcpy(&high, endpoint.address.data(), 8);
+  std::memcpy(&low, endpoint.address.data() + 8, 8);
+  const std::uint64_t mixed = (high ^ std::rotl(low, 29) ^ endpoint.port) * 0x9e3779b97f4a7c15;
+  return static_cast<std::size_t>(mixed >> 20);
+}
+
+// The stream of a packet; something that no stream is for bytes that are too short to have one.
+std::uint32_t stream_of(const iovec& packet) {
+  if (packet.iov_len < ATP_AT_STREAM + 2) return UINT32_MAX;
+  return atp_load16(static_cast<const std::uint8_t*>(packet.iov_base) + ATP_AT_STREAM);
+}
+
+UdpCounter loss_of(int problem) {
+  switch (problem) {
+    case EAGAIN: return UdpCounter::kLostQueueFull;
+    case ENOBUFS: return UdpCounter::kLostQueueFull;
+    case EMSGSIZE: return UdpCounter::kLostTooBig;
+    default: return UdpCounter::kLostOther;
+  }
+}
+
+}  // namespace
+
+SendBatch::SendBatch(std::size_t max_segments) : max_segments_(max_segments), slots_(1024) {}
+
+void SendBatch::send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters) {
+  if (outbox.empty()) return;
+  patience_left_ = kPatience;
+  sort_by_destination(outbox);
+  cut_trains(socket.family(), counters);
+  send_trains(socket, counters);
+  forget_destinations();
+}
+
+// A counting sort: stable, so each destination keeps its order.
+void SendBatch::sort_by_destination(const Outbox& outbox) {
+  const std::span<const OutPacket> packets = outbox.packets();
+  const std::size_t slots = std::bit_ceil(2 * packets.size());
+  if (slots_.size() < slots) slots_.assign(slots, 0);
+  destination_of_packet_.resize(packets.size());
+  packets_.resize(packets.size());
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    const std::size_t destination = destination_of(packets[i].to);
+    destination_of_packet_[i] = static_cast<std::uint32_t>(destination);
+    ++destinations_[destination].count;
+  }
+  std::size_t first = 0;
+  for (Destination& destination : destinations_) {
+    destination.first = first;
+    first += destination.count;
+    destination.count = 0;
+  }
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    Destination& destination = destinations_[destination_of_packet_[i]];
+    const std::span<const std::uint8_t> bytes = outbox.bytes_of(packets[i]);
+    packets_[destination.first + destination.count++] = {const_cast<std::uint8_t*>(bytes.data()),
+                                                         bytes.size()};
+  }
+}
+
+std::size_t SendBatch::destination_of(const Endpoint& endpoint) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t slot = hash_of(endpoint) & mask;
+  while (slots_[slot] != 0) {
+    if (destinations_[slots_[slot] - 1].endpoint == endpoint) return slots_[slot] - 1;
+    slot = (slot + 1) & mask;
+  }
+  Destination& destination = destinations_.emplace_back();
+  destination.endpoint = endpoint;
+  destination.slot = slot;
+  slots_[slot] = static_cast<std::uint32_t>(destinations_.size());
+  return destinations_.size() - 1;
+}
+
+void SendBatch::forget_destinations() {
+  for (const Destination& destination : destinations_) slots_[destination.slot] = 0;
+  destinations_.clear();
+}
+
+void SendBatch::cut_trains(int family, UdpCounters& counters) {
+  trains_.clear();
+  for (std::size_t d = 0; d < destinations_.size(); ++d) {
+    Destination& destination = destinations_[d];
+    if (!to_socket_address(destination.endpoint, family, destination.address)) {
+      counters.add(UdpCounter::kLostOther, destination.count);
+      continue;
+    }
+    const std::size_t end = destination.first + destination.count;
+    for (std::size_t packet = destination.first; packet < end;) {
+      Train& train = trains_.emplace_back(Train{packet, 0, 0, d});
+      do {
+        ++train.count;
+        train.bytes += packets_[packet].iov_len;
+        ++packet;
+      } while (packet < end && fits(train, packet));
+    }
+  }
+}
+
+bool SendBatch::fits(const Train& train, std::size_t packet) const {
+  const iovec& head = packets_[train.first];
+  const iovec& last = packets_[packet - 1];
+  return train.count < max_segments_ && last.iov_len == head.iov_len &&
+         packets_[packet].iov_len <= head.iov_len &&
+         train.bytes + packets_[packet].iov_len <= kMaxTrainBytes &&
+         stream_of(packets_[packet]) == stream_of(head);
+}
+
+void SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
+  for (std::size_t next = 0; next < trains_.size();) {
+    const std::size_t wanted = std::min(kMessages, trains_.size() - next);
+    for (std::size_t i = 0; i < wanted; ++i) {
+      prepare(trains_[next + i], headers_[i].msg_hdr, controls_[i]);
+    }
+    const int result = sendmmsg(socket.fd(), headers_.data(), static_cast<unsigned>(wanted), 0);
+    const std::size_t sent = result > 0 ? static_cast<std::size_t>(result) : 0;
+    for (std::size_t i = 0; i < sent; ++i) count_sent(trains_[next + i], counters);
+    next += sent;
+    // sendmmsg stops at the first train that it cannot send; its errno may be lost, so ask again.
+    if (sent < wanted) send_with_care(socket, trains_[next++], counters);
+  }
+}
+
+void SendBatch::send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters) {
+  const int problem = try_to_send(socket, train);
+  if (problem == 0) return count_sent(train, counters);
+  if (train.count == 1 || problem == EAGAIN || problem == ENOBUFS) {
+    return counters.add(loss_of(problem), train.count);
+  }
+  // Is it the train that is refused, or are its packets? Only the packets alone can tell.
+  bool all_sent = true;
+  for (std::size_t i = 0; i < train.count; ++i) {
+    const std::size_t packet = train.first + i;
+    const Train alone{packet, 1, packets_[packet].iov_len, train.destination};
+    const int reason = try_to_send(socket, alone);
+    if (reason == 0) {
+      count_sent(alone, counters);
+    } else {
+      counters.add(loss_of(reason));
+      all_sent = false;
+    }
+  }
+  if (all_sent && problem != EMSGSIZE) {
+    max_segments_ = 1;
+    counters.add(UdpCounter::kSegmentsRefused);
+  }
+}
+
+// Returns 0 or the errno. An ICMP error that is pending makes one call fail with its errno, so a
+// failure counts only if it repeats.
+int SendBatch::try_to_send(const UdpSocket& socket, const Train& train) {
+  msghdr message{};
+  Control control{};
+  prepare(train, message, control);
+  int problem = 0;
+  for (int failures = 0; failures < 3;) {
+    if (sendmsg(socket.fd(), &message, 0) >= 0) return 0;
+    problem = errno;
+    if (problem == EAGAIN) {
+      if (!wait_until_writable(socket)) return problem;
+    } else if (problem != EINTR) {
+      ++failures;
+    }
+  }
+  return problem;
+}
+
+void SendBatch::prepare(const Train& train, msghdr& message, Control& control) {
+  Destination& destination = destinations_[train.destination];
+  message = {};
+  message.msg_name = &destination.address.base;
+  message.msg_namelen = destination.address.length;
+  message.msg_iov = &packets_[train.first];
+  message.msg_iovlen = train.count;
+  if (train.count == 1) return;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = sizeof control.bytes;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_UDP;
+  header->cmsg_type = UDP_SEGMENT;
+  header->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+  const auto segment = static_cast<std::uint16_t>(packets_[train.first].iov_len);
+  std::memcpy(CMSG_DATA(header), &segment, sizeof segment);
+}
+
+// All waits of one send() together are bounded: the node has packets to read meanwhile.
+bool SendBatch::wait_until_writable(const UdpSocket& socket) {
+  using std::chrono::steady_clock;
+  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(patience_left_);
+  if (patience.count() <= 0) return false;
+  const steady_clock::time_point begin = steady_clock::now();
+  pollfd waiting{socket.fd(), POLLOUT, 0};
+  const int ready = poll(&waiting, 1, static_cast<int>(patience.count()));
+  patience_left_ -= steady_clock::now() - begin;
+  return ready > 0 && (waiting.revents & POLLOUT) != 0;
+}
+
+void SendBatch::count_sent(const Train& train, UdpCounters& counters) const {
+  const Endpoint& to = destinations_[train.destination].endpoint;
+  counters.add(UdpCounter::kTrainsOut);
+  counters.add(UdpCounter::kDatagramsOut, train.count);
+  counters.add(UdpCounter::kBytesOut, train.bytes);
+  counters.add(UdpCounter::kIpBytesOut, train.bytes + train.count * ip_udp_header_bytes(to));
+}
+
+}  // namespace atp

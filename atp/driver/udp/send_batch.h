@@ -1,0 +1,85 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "atp/core/outbox.h"
+#include "atp/driver/udp/address.h"
+#include "atp/driver/udp/counters.h"
+#include "atp/driver/udp/socket.h"
+
+// Sending in bulk. Nearly all of a UDP packet's cost is the walk through the kernel, and a train of
+// segments (UDP_SEGMENT) walks once: ten times less work for each packet than sending it alone. So
+// the packets of an outbox are sorted by destination, their order kept, and each run of equal
+// length and stream becomes a train, which one shorter packet may end. Trains of one stream keep
+// a train's loss, which is a loss of all of it, from touching several streams.
+//
+// A kernel or device that refuses segments is noticed once and gets single packets from then on. A
+// full send buffer is waited for, but for a short time only: the packets lost after it are no
+// worse than any lost packet.
+
+namespace atp {
+
+class SendBatch {
+ public:
+  static constexpr std::size_t kMaxSegments = 44;
+  static constexpr std::size_t kMaxTrainBytes = 65000;
+
+  explicit SendBatch(std::size_t max_segments = kMaxSegments);
+  SendBatch(const SendBatch&) = delete;
+  SendBatch& operator=(const SendBatch&) = delete;
+
+  // Sends all that is in the outbox; the caller clears it.
+  void send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters);
+
+  bool uses_segments() const { return max_segments_ > 1; }
+
+ private:
+  static constexpr std::size_t kMessages = 64;  // of one sendmmsg
+
+  struct Destination {
+    Endpoint endpoint;
+    SocketAddress address;
+    std::size_t first = 0;  // of its packets in packets_
+    std::size_t count = 0;
+    std::size_t slot = 0;  // in slots_
+  };
+  struct Train {
+    std::size_t first = 0;  // of its packets in packets_
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    std::size_t destination = 0;
+  };
+  struct alignas(cmsghdr) Control {
+    std::array<std::uint8_t, CMSG_SPACE(sizeof(std::uint16_t))> bytes;
+  };
+
+  void sort_by_destination(const Outbox& outbox);
+  std::size_t destination_of(const Endpoint& endpoint);
+  void forget_destinations();
+  void cut_trains(int family, UdpCounters& counters);
+  bool fits(const Train& train, std::size_t packet) const;
+  void send_trains(const UdpSocket& socket, UdpCounters& counters);
+  void send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters);
+  int try_to_send(const UdpSocket& socket, const Train& train);
+  void prepare(const Train& train, msghdr& message, Control& control);
+  bool wait_until_writable(const UdpSocket& socket);
+  void count_sent(const Train& train, UdpCounters& counters) const;
+
+  std::size_t max_segments_;
+  std::chrono::steady_clock::duration patience_left_{};
+  std::vector<std::uint32_t> destination_of_packet_;
+  std::vector<Destination> destinations_;
+  std::vector<std::uint32_t> slots_;  // open hash table of destinations_, 0: empty
+  std::vector<iovec> packets_;        // sorted by destination
+  std::vector<Train> trains_;
+  std::array<mmsghdr, kMessages> headers_{};
+  std::array<Control, kMessages> controls_{};
+};
+
+}  // namespace atp

@@ -1,0 +1,104 @@
+#include "atp/driver/udp/socket.h"
+
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "atp/driver/udp/address.h"
+
+namespace atp {
+namespace {
+
+constexpr int kBufferBytes = 4 << 20;
+
+bool set_option(int fd, int level, int option, int value) {
+  return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+// *FORCE passes the system's limit but needs a privilege; without it the limit decides.
+void set_buffer(int fd, int forced_option, int option) {
+  if (!set_option(fd, SOL_SOCKET, forced_option, kBufferBytes)) {
+    set_option(fd, SOL_SOCKET, option, kBufferBytes);
+  }
+}
+
+Error cannot_listen(const Endpoint& local, int problem) {
+  const std::string what = "cannot listen on " + to_string(local) + ": ";
+  switch (problem) {
+    case EADDRINUSE:
+      return {what +
+              "address already in use; another atp server may run there, choose another port with "
+              "--listen"};
+    case EADDRNOTAVAIL: return {what + "no interface of this machine has that address"};
+    case EACCES: return {what + "permission denied; ports below 1024 need a privilege"};
+    default: return {what + std::strerror(problem)};
+  }
+}
+
+}  // namespace
+
+Result<UdpSocket> UdpSocket::open(const Endpoint& local) {
+  const int family = local.is_ipv4() ? AF_INET : AF_INET6;
+  const int fd = ::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Error{std::string("cannot open a UDP socket: ") + std::strerror(errno)};
+  UdpSocket socket(fd, family);
+  if (const Status configured = socket.configure(); !configured) return configured.error();
+  if (const Status bound = socket.bind_to(local); !bound) return bound.error();
+  return socket;
+}
+
+Status UdpSocket::configure() {
+  set_buffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF);
+  set_buffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF);
+  set_option(fd_, SOL_UDP, UDP_GRO, 1);  // a kernel without it delivers packets singly
+  bool ok = true;
+  if (family_ == AF_INET6) {
+    ok = set_option(fd_, SOL_IPV6, IPV6_V6ONLY, 0) && set_option(fd_, SOL_IPV6, IPV6_RECVERR, 1) &&
+         set_option(fd_, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+  }
+  // On an IPv6 socket these govern what goes to IPv4-mapped addresses.
+  ok = ok && set_option(fd_, SOL_IP, IP_RECVERR, 1) &&
+       set_option(fd_, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  if (!ok) return Error{std::string("cannot set up a UDP socket: ") + std::strerror(errno)};
+  return ok_status();
+}
+
+Status UdpSocket::bind_to(const Endpoint& local) {
+  SocketAddress address{};
+  to_socket_address(local, family_, address);
+  if (bind(fd_, &address.base, address.length) != 0) return cannot_listen(local, errno);
+  address.length = sizeof(address.ipv6);
+  if (getsockname(fd_, &address.base, &address.length) != 0) return cannot_listen(local, errno);
+  local_ = to_endpoint(address);
+  return ok_status();
+}
+
+UdpSocket::UdpSocket(UdpSocket&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), family_(other.family_), local_(other.local_) {}
+
+UdpSocket& UdpSocket::operator=(UdpSocket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  family_ = other.family_;
+  local_ = other.local_;
+  return *this;
+}
+
+UdpSocket::~UdpSocket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::uint64_t UdpSocket::receive_drops() const {
+  std::array<std::uint32_t, SK_MEMINFO_VARS> info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd_, SOL_SOCKET, SO_MEMINFO, info.data(), &length) != 0) return 0;
+  return info[SK_MEMINFO_DROPS];
+}
+
+}  // namespace atp

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "atp/base/result.h"
+#include "atp/wire/endpoint.h"
+
+// One UDP socket, set up as the protocol needs it: non-blocking, never fragmenting (a packet that
+// the path cannot carry is an error that is counted, not four fragments of which one gets lost),
+// merging received trains (UDP_GRO), telling which destination an ICMP error is about, and with
+// buffers that hold a window of every worker.
+
+namespace atp {
+
+class UdpSocket {
+ public:
+  // Binds to `local`; port 0 takes a free one. An IPv6 socket on [::] also talks IPv4.
+  static Result<UdpSocket> open(const Endpoint& local);
+
+  UdpSocket(UdpSocket&& other) noexcept;
+  UdpSocket& operator=(UdpSocket&& other) noexcept;
+  ~UdpSocket();
+
+  int fd() const { return fd_; }
+  int family() const { return family_; }
+  const Endpoint& local() const { return local_; }  // with the port that was taken
+  std::uint64_t receive_drops() const;              // by the kernel, for want of buffer space
+
+ private:
+  UdpSocket(int fd, int family) : fd_(fd), family_(family) {}
+  Status configure();
+  Status bind_to(const Endpoint& local);
+
+  int fd_ = -1;
+  int family_ = 0;
+  Endpoint local_;
+};
+
+}  // namespace atp
