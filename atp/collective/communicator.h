@@ -16,6 +16,14 @@
 // A Communicator is one rank's membership in one job: a UDP socket, a thread that drives the
 // worker of the core over it, and a queue of operations. All ranks must issue the same operations
 // in the same order; several may be in flight. Its methods may be called from any thread.
+//
+// The tensor of an operation in flight is read and written by the communicator's own thread only,
+// and belongs to it until the operation has ended. Operations end exactly once, with a sum or with
+// an error. After the first error the sequence of operations is broken for good, so that all
+// pending and all later ones fail with the same cause; a new Communicator is the way on.
+//
+// After fork() the child has neither the thread nor the membership: there every method returns an
+// error, and the destructor does nothing. The thread blocks all signals.
 
 namespace atp {
 
@@ -23,11 +31,15 @@ struct CommunicatorOptions {
   JobKey job;
   Rank rank = 0;
   std::size_t world_size = 1;
-  std::vector<Endpoint> route;  // switches upward, the server last (at least the server)
+  std::vector<Endpoint> route;          // switches upward, the server last (at least the server)
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   std::chrono::milliseconds join_timeout = std::chrono::seconds(30);
   // Without progress; the default of operations that do not say otherwise.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
+  // Told what a user should know although the job goes on: a switch that was lost or has come
+  // back. Called on the communicator's thread or in connect(). Empty: one line on stderr, prefixed
+  // "atp: ".
+  std::function<void(const std::string&)> on_warning;
 
   // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE ("host:port,host:port"), RANK, WORLD_SIZE,
   // ATP_VALUES_PER_FRAGMENT, ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), as `atp run` sets them.
@@ -36,6 +48,8 @@ struct CommunicatorOptions {
 
 // What one worker has counted (name, value); the names are those of docs/operations.
 using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
+
+class PendingOperation;
 
 // An operation on its way. Copies refer to the same operation.
 class Handle {
@@ -46,8 +60,7 @@ class Handle {
 
  private:
   friend class Communicator;
-  struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<PendingOperation> operation_;
 };
 
 struct AllReduceOptions {
@@ -81,8 +94,8 @@ class Communicator {
 
  private:
   class Impl;
-  explicit Communicator(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Communicator(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // shared with its thread
 };
 
 }  // namespace atp

@@ -1,0 +1,128 @@
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "atp/collective/communicator.h"
+#include "atp/driver/udp/address.h"
+
+// CommunicatorOptions::from_environment(). Each complaint names the variable, what was found, what
+// is expected and what to do.
+
+namespace atp {
+namespace {
+
+std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+
+Error missing(const char* name, const std::string& expected) {
+  return {std::string(name) + " is not set (expected " + expected +
+          "): run the program under `atp run`, or set it yourself"};
+}
+
+Error malformed(const char* name, std::string_view found, const std::string& expected) {
+  return {std::string(name) + "=" + quoted(found) + " is not " + expected};
+}
+
+// Unset and empty are the same: nothing was said.
+std::string_view lookup(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? std::string_view{} : std::string_view{text};
+}
+
+struct Whole {
+  const char* name;
+  std::uint64_t least;
+  std::uint64_t most;
+};
+
+std::string range_text(const Whole& what) {
+  return "a whole number from " + std::to_string(what.least) + " to " + std::to_string(what.most);
+}
+
+Result<std::uint64_t> read_whole(const Whole& what, std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < what.least ||
+      value > what.most) {
+    return malformed(what.name, text, range_text(what));
+  }
+  return value;
+}
+
+Result<std::uint64_t> required_whole(const Whole& what) {
+  const std::string_view text = lookup(what.name);
+  if (text.empty()) return missing(what.name, range_text(what));
+  return read_whole(what, text);
+}
+
+Result<std::uint64_t> optional_whole(const Whole& what, std::uint64_t otherwise) {
+  const std::string_view text = lookup(what.name);
+  if (text.empty()) return otherwise;
+  return read_whole(what, text);
+}
+
+Result<std::chrono::milliseconds> optional_seconds(const char* name,
+                                                   std::chrono::milliseconds otherwise) {
+  const std::string_view text = lookup(name);
+  if (text.empty()) return otherwise;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  constexpr double kMostSeconds = 1e6;
+  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0.001) ||
+      seconds > kMostSeconds) {
+    return malformed(name, text, "a number of seconds, e.g. 30 or 0.5");
+  }
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+Result<std::vector<Endpoint>> required_route() {
+  const std::string expected =
+      "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500";
+  const std::string_view text = lookup("ATP_ROUTE");
+  if (text.empty()) return missing("ATP_ROUTE", expected);
+  Result<std::vector<Endpoint>> route = resolve_route(text);
+  if (!route) {
+    return Error{"ATP_ROUTE=" + quoted(text) + ": " + route.error().message + " (expected " +
+                 expected + ")"};
+  }
+  return route;
+}
+
+}  // namespace
+
+Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
+  constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+  const auto world_size = required_whole({"WORLD_SIZE", 1, kMaxRanks});
+  if (!world_size) return world_size.error();
+  const auto rank = required_whole({"RANK", 0, world_size.value() - 1});
+  if (!rank) return rank.error();
+  const auto job = required_whole({"ATP_JOB", 0, kMost32});
+  if (!job) return job.error();
+  const auto incarnation = required_whole({"ATP_INCARNATION", 0, kMost32});
+  if (!incarnation) return incarnation.error();
+  const auto route = required_route();
+  if (!route) return route.error();
+
+  CommunicatorOptions options;
+  const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
+  if (!values) return values.error();
+  const auto join_timeout = optional_seconds("ATP_JOIN_TIMEOUT", options.join_timeout);
+  if (!join_timeout) return join_timeout.error();
+  const auto timeout = optional_seconds("ATP_TIMEOUT", options.operation_timeout);
+  if (!timeout) return timeout.error();
+
+  options.job = {static_cast<std::uint32_t>(job.value()),
+                 static_cast<std::uint32_t>(incarnation.value())};
+  options.rank = static_cast<Rank>(rank.value());
+  options.world_size = static_cast<std::size_t>(world_size.value());
+  options.route = route.value();
+  options.values_per_fragment = static_cast<std::size_t>(values.value());
+  options.join_timeout = join_timeout.value();
+  options.operation_timeout = timeout.value();
+  return options;
+}
+
+}  // namespace atp

@@ -1,0 +1,85 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "atp/collective/communicator.h"
+
+namespace atp {
+namespace {
+
+using testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+using namespace std::chrono_literals;
+
+const Variables kComplete = {{"RANK", "2"},
+                             {"WORLD_SIZE", "4"},
+                             {"ATP_JOB", "4294967295"},
+                             {"ATP_INCARNATION", "7"},
+                             {"ATP_ROUTE", "127.0.0.1:5501,127.0.0.1:5500"}};
+
+Result<CommunicatorOptions> read_with(const Variables& changes) {
+  Variables variables = kComplete;
+  for (const char* optional : {"ATP_VALUES_PER_FRAGMENT", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT"}) {
+    variables[optional] = "";
+  }
+  for (const auto& [name, value] : changes) variables[name] = value;
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  return CommunicatorOptions::from_environment();
+}
+
+TEST(Environment, ReadsWhatAtpRunSets) {
+  const Result<CommunicatorOptions> options = read_with({});
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options.value().rank, 2);
+  EXPECT_EQ(options.value().world_size, 4U);
+  EXPECT_EQ(options.value().job, (JobKey{4294967295U, 7}));
+  EXPECT_EQ(options.value().route,
+            (std::vector{Endpoint::ipv4(127, 0, 0, 1, 5501), Endpoint::ipv4(127, 0, 0, 1, 5500)}));
+  EXPECT_EQ(options.value().values_per_fragment, 0U);
+  EXPECT_EQ(options.value().join_timeout, 30s);
+}
+
+TEST(Environment, ReadsTheOptionalVariables) {
+  const Result<CommunicatorOptions> options = read_with(
+      {{"ATP_VALUES_PER_FRAGMENT", "350"}, {"ATP_JOIN_TIMEOUT", "0.25"}, {"ATP_TIMEOUT", "12"}});
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options.value().values_per_fragment, 350U);
+  EXPECT_EQ(options.value().join_timeout, 250ms);
+  EXPECT_EQ(options.value().operation_timeout, 12s);
+}
+
+TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
+  struct Case {
+    const char* name;
+    const char* value;
+    const char* complaint;
+  };
+  const Case cases[] = {
+      {"RANK", "",
+       "RANK is not set (expected a whole number from 0 to 3): run the program under `atp run`, "
+       "or set it yourself"},
+      {"RANK", "4", "RANK=\"4\" is not a whole number from 0 to 3"},
+      {"RANK", "-1", "RANK=\"-1\" is not a whole number from 0 to 3"},
+      {"WORLD_SIZE", "0", "WORLD_SIZE=\"0\" is not a whole number from 1 to 1024"},
+      {"WORLD_SIZE", "4x", "WORLD_SIZE=\"4x\" is not a whole number from 1 to 1024"},
+      {"ATP_JOB", "4294967296", "ATP_JOB=\"4294967296\" is not a whole number from 0 to"},
+      {"ATP_INCARNATION", "", "ATP_INCARNATION is not set"},
+      {"ATP_ROUTE", "", "ATP_ROUTE is not set (expected the switches upward and then the server"},
+      {"ATP_ROUTE", "127.0.0.1", "ATP_ROUTE=\"127.0.0.1\": "},
+      {"ATP_VALUES_PER_FRAGMENT", "9999",
+       "ATP_VALUES_PER_FRAGMENT=\"9999\" is not a whole number from 1 to 2226"},
+      {"ATP_TIMEOUT", "soon", "ATP_TIMEOUT=\"soon\" is not a number of seconds, e.g. 30 or 0.5"},
+      {"ATP_JOIN_TIMEOUT", "nan", "ATP_JOIN_TIMEOUT=\"nan\" is not a number of seconds"},
+  };
+  for (const Case& c : cases) {
+    const Result<CommunicatorOptions> options = read_with({{c.name, c.value}});
+    ASSERT_FALSE(options.ok()) << c.name << "=" << c.value;
+    EXPECT_THAT(options.error().message, HasSubstr(c.complaint));
+  }
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,55 @@
+#include "atp/collective/fragment_size.h"
+
+#include <algorithm>
+#include <string>
+
+#include "atp/collective/text.h"
+#include "atp/driver/udp/path_mtu.h"
+#include "atp/wire/packet.h"
+
+namespace atp {
+namespace {
+
+constexpr std::uint32_t kIpv6AndUdpBytes = 48;
+
+struct Narrowest {
+  Endpoint hop;
+  std::size_t mtu = 0;
+  std::uint16_t values = ATP_VALUES_MAX;
+};
+
+Result<Narrowest> narrowest_hop(const CommunicatorOptions& options, std::uint8_t bitmap_words) {
+  Narrowest narrowest;
+  for (const Endpoint& hop : options.route) {
+    const Result<std::size_t> mtu = path_mtu(hop);
+    if (!mtu) return mtu.error();
+    const std::uint16_t values = values_for_mtu(mtu.value(), bitmap_words);
+    if (values <= narrowest.values) narrowest = {hop, mtu.value(), values};
+  }
+  return narrowest;
+}
+
+Error too_large(std::size_t asked, const Narrowest& narrowest, std::uint8_t bitmap_words) {
+  const std::size_t datagram = kIpv6AndUdpBytes + atp_body_offset(bitmap_words) + 4 * asked;
+  return {"asked for " + with_commas(asked) + " values a fragment (" + with_commas(datagram) +
+          "-byte datagrams), but the route to " + to_string(narrowest.hop) + " carries at most " +
+          with_commas(narrowest.values) + " (MTU " + std::to_string(narrowest.mtu) + ")"};
+}
+
+}  // namespace
+
+Result<std::uint16_t> choose_value_count(const CommunicatorOptions& options) {
+  const std::uint8_t bitmap_words = bitmap_words_for(options.world_size);
+  const Result<Narrowest> narrowest = narrowest_hop(options, bitmap_words);
+  if (!narrowest) return narrowest.error();
+  if (narrowest.value().values == 0) {
+    return Error{"the route to " + to_string(narrowest.value().hop) + " has an MTU of " +
+                 std::to_string(narrowest.value().mtu) + " bytes, too little for any value"};
+  }
+  const std::size_t asked = options.values_per_fragment;
+  if (asked == 0) return narrowest.value().values;
+  if (asked > narrowest.value().values) return too_large(asked, narrowest.value(), bitmap_words);
+  return static_cast<std::uint16_t>(asked);
+}
+
+}  // namespace atp

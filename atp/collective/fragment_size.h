@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+#include "atp/base/result.h"
+#include "atp/collective/communicator.h"
+
+namespace atp {
+
+// The largest K that this rank can offer the job: what it was asked for, or else as much as the
+// MTU towards every hop of the route carries. Asking for more than that is an error, since IP
+// would have to fragment.
+Result<std::uint16_t> choose_value_count(const CommunicatorOptions& options);
+
+}  // namespace atp

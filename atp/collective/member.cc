@@ -1,0 +1,90 @@
+#include "atp/collective/member.h"
+
+#include <utility>
+
+namespace atp {
+namespace {
+
+void end_with_error(PendingOperation& operation, const std::string& why) {
+  operation.finish(Error{operation_text(operation.number(), operation.data().size()) + ": " + why});
+}
+
+}  // namespace
+
+Member::Member(const WorkerConfig& config, const FailureContext& context, Warn warn)
+    : worker_(config), context_(context), warn_(std::move(warn)) {}
+
+void Member::submit(std::shared_ptr<PendingOperation> operation) {
+  waiting_.push_back(std::move(operation));
+}
+
+void Member::leave(Instant now, const std::string& why) {
+  if (!failure_) failure_ = why;
+  worker_.leave(now);
+  end_all(why);
+}
+
+void Member::turn(Instant now) {
+  start_waiting(now);
+  while (const std::optional<Event> event = worker_.poll_event()) {
+    handle_event(*event);
+    start_waiting(now);
+  }
+  if (failure_) end_all(*failure_);
+}
+
+void Member::start_waiting(Instant now) {
+  while (!failure_ && phase_ == MemberPhase::kJoined && !waiting_.empty()) {
+    const PendingOperation& next = *waiting_.front();
+    const OperationSpec spec{.count = next.data().size(),
+                             .reduction = next.options().reduction,
+                             .tag = next.options().tag,
+                             .timeout = next.options().timeout};
+    const std::optional<OperationId> id = worker_.submit(now, spec);
+    if (!id) return;
+    table_.insert(*id, std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+void Member::handle_event(const Event& event) {
+  switch (event.kind) {
+    case EventKind::kJoined: phase_ = MemberPhase::kJoined; break;
+    case EventKind::kCompleted:
+      if (const auto operation = table_.take(event.operation)) operation->finish(ok_status());
+      break;
+    case EventKind::kFailed: fail(event); break;
+    case EventKind::kDetached:
+      warn_(hop_text(event.endpoint, context_.route) + " no longer answers: going straight to " +
+            hop_text(context_.route.back(), context_.route) + " until it is back");
+      break;
+    case EventKind::kAttached:
+      warn_(hop_text(event.endpoint, context_.route) +
+            " answers again: sums go through it from now on");
+      break;
+    case EventKind::kLeft: phase_ = MemberPhase::kLeft; break;
+  }
+}
+
+// The first failure gives the cause; the worker reports it for each operation that it had.
+void Member::fail(const Event& event) {
+  const std::shared_ptr<PendingOperation> operation = table_.take(event.operation);
+  if (!failure_) {
+    FailureContext context = context_;
+    if (operation) context.operation_timeout = operation->options().timeout;
+    failure_ = failure_text(event.failure, context);
+    phase_ = MemberPhase::kFailed;
+  }
+  if (operation) end_with_error(*operation, *failure_);
+}
+
+void Member::end_all(const std::string& why) {
+  while (const auto operation = table_.take_oldest()) end_with_error(*operation, why);
+  while (!waiting_.empty()) {
+    const std::shared_ptr<PendingOperation> operation = std::move(waiting_.front());
+    waiting_.pop_front();
+    end_with_error(*operation, why);
+  }
+}
+
+}  // namespace atp

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "atp/collective/failure_text.h"
+#include "atp/collective/operation_table.h"
+#include "atp/core/worker/worker.h"
+
+// The worker of the core together with the operations that callers have given it: everything that
+// the communicator's thread owns, and only that thread touches. It shows the event loop the five
+// calls of a node (atp/core/README.md), passes the worker the tensors, and turns the worker's
+// events into ended operations, warnings and a phase.
+
+namespace atp {
+
+enum class MemberPhase : std::uint8_t { kJoining, kJoined, kFailed, kLeft };
+
+class Member {
+ public:
+  using Warn = std::function<void(const std::string&)>;
+
+  Member(const WorkerConfig& config, const FailureContext& context, Warn warn);
+
+  void start(Instant now) { worker_.start(now); }
+  void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                     Outbox& out) {
+    worker_.handle_packet(now, from, bytes, table_, out);
+  }
+  void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
+    worker_.handle_unreachable(now, whom, table_, out);
+  }
+  void handle_timeout(Instant now, Outbox& out) { worker_.handle_timeout(now, table_, out); }
+  void poll_transmit(Instant now, Outbox& out) { worker_.poll_transmit(now, table_, out); }
+  Instant next_timeout() const { return worker_.next_timeout(); }
+
+  // Operations start in the order of these calls.
+  void submit(std::shared_ptr<PendingOperation> operation);
+  // Ends all operations that have not ended yet with this error, as well as all later ones, and
+  // tells the job that this rank is gone.
+  void leave(Instant now, const std::string& why);
+  // Hands waiting operations to the worker and carries out what its events say.
+  void turn(Instant now);
+
+  MemberPhase phase() const { return phase_; }
+  // Why nothing more can be summed, once phase() is kFailed or this rank has left.
+  const std::optional<std::string>& failure() const { return failure_; }
+  std::size_t pending() const { return table_.size() + waiting_.size(); }
+  std::uint16_t value_count() const { return worker_.value_count(); }
+  const Counters<WorkerCounter>& counters() const { return worker_.counters(); }
+
+ private:
+  void start_waiting(Instant now);
+  void handle_event(const Event& event);
+  void fail(const Event& event);
+  void end_all(const std::string& why);
+
+  Worker worker_;
+  OperationTable table_;                                   // the worker has them
+  std::deque<std::shared_ptr<PendingOperation>> waiting_;  // the worker had no room yet
+  FailureContext context_;
+  Warn warn_;
+  MemberPhase phase_ = MemberPhase::kJoining;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace atp
