@@ -1,25 +1,47 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
-#include "atp/base/counters.h"
-#include "atp/base/time.h"
-#include "atp/core/outbox.h"
-#include "atp/core/timing.h"
-#include "atp/core/topology/upstream.h"
-#include "atp/wire/endpoint.h"
+#include "atp/core/dataplane/sweep.h"
+#include "atp/core/dataplane/switch_state.h"
+
+// The switch of a tree (PROTOCOL §4): it adds up the gradients that its children send, passes the
+// sums to its parent, and sends what comes down on to the children that are addressed. All its
+// state is soft: it may vanish, return or lose its memory at any moment without a wrong sum.
+//
+// The node itself only tells packets apart. Its parts: pipeline.h decides, uplink carries sums up,
+// downlink sends messages down, join_relay learns the trees, answers refuses, sweep frees; all work
+// on one SwitchState. No packet makes it allocate, except a JOIN that brings a new rank or tree.
 
 namespace atp {
 
-struct SwitchConfig {
-  std::uint32_t aggregators = 16384;
-  std::uint16_t max_value_count = 350;  // K is lowered to this; also the size of an aggregator
-  std::uint32_t max_trees = 1024;       // jobs × stream ranges known at a time
-  UpstreamPolicy upstream;
-  std::uint64_t seed = 1;
-  Timing timing;
+class SwitchNode {
+ public:
+  explicit SwitchNode(const SwitchConfig& config);
+
+  void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                     Outbox& out);
+  // An ICMP error for what was sent to `whom`. A switch has nobody else to send to, and its
+  // children's repeats find the way around it, so it only counts.
+  void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
+  void handle_timeout(Instant now, Outbox& out);
+  Instant next_timeout() const { return sweep_.next(); }
+
+  const Counters<SwitchCounter>& counters() const { return state_.counters; }
+  // Gauges.
+  std::size_t aggregators_in_use() const { return state_.aggregators.in_use(); }
+  std::size_t trees() const { return state_.trees.size(); }
+
+  bool operator==(const SwitchNode&) const = default;
+
+ private:
+  void handle_unparsed(Instant now, const Endpoint& from, ParseError error,
+                       std::span<const std::uint8_t> bytes, Outbox& out);
+
+  SwitchState state_;
+  Sweep sweep_;
 };
 
 }  // namespace atp

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "atp/core/dataplane/switch_state.h"
+
+// The way down (PROTOCOL §4): what the parent sends, and only the parent, goes on to each child
+// whose ranks are addressed. On its way a PARAMETER releases its aggregator, a FLUSH fetches a
+// partial sum, and a JOIN_ACK or STATUS teaches the switch about its tree.
+
+namespace atp {
+
+void handle_downward(SwitchState& state, const Arrival& in);
+
+}  // namespace atp

@@ -1,0 +1,126 @@
+#include "atp/core/dataplane/join_relay.h"
+
+#include <algorithm>
+
+#include "atp/core/dataplane/answers.h"
+
+namespace atp {
+namespace {
+
+bool has_one_rank(const RankSet& ranks) { return ranks.size() == 1; }
+
+// What is wrong with the JOIN in itself; kNone if nothing.
+RefusalReason judge(const Arrival& in, const Join& join) {
+  const RankSet& ranks = in.packet.ranks;
+  if (!has_one_rank(ranks) || ranks.lowest() >= join.world_size) return RefusalReason::kRank;
+  if (in.packet.header.bitmap_words != bitmap_words_for(join.world_size)) {
+    return RefusalReason::kWorldSize;
+  }
+  if (join.stream_count > kMaxStreamsOfTree) return RefusalReason::kStreams;
+  if (join.version_min > ATP_VERSION_1 || join.version_max < ATP_VERSION_1) {
+    return RefusalReason::kVersion;
+  }
+  return RefusalReason::kNone;
+}
+
+// Moves this switch's entry from the remaining to the recorded route.
+bool pass_hop(Join& join) {
+  if (join.remaining.size() < 2) return false;
+  const Endpoint own = join.remaining.front();
+  join.remaining.pop_front();
+  return join.recorded.push_back(own);
+}
+
+// What is wrong with the next hop.
+RefusalReason judge_next_hop(const SwitchState& state, const Endpoint& from, const Tree* tree,
+                             Rank rank, const Endpoint& next) {
+  if (next == from) return RefusalReason::kRoute;
+  if (!state.config.upstream.allows(next)) return RefusalReason::kUpstream;
+  if (tree == nullptr || tree->parent() == next) return RefusalReason::kNone;
+  // One tree, one parent: only a rank that is alone may move the tree.
+  return (tree->membership().known() - RankSet::of(rank)).empty() ? RefusalReason::kNone
+                                                                  : RefusalReason::kRoute;
+}
+
+void relay(const Arrival& in, const Endpoint& next, const Join& join) {
+  const atp_header& header = in.packet.header;
+  const ControlHead head{.type = PacketType::kJoin,
+                         .flags = header.flags,
+                         .bitmap_words = header.bitmap_words,
+                         .job = in.packet.job(),
+                         .stream = header.stream,
+                         .sequence = header.sequence,
+                         .operation = header.operation};
+  if (put_join(in.out, head, in.packet.ranks, join)) in.out.send_to(next);
+}
+
+}  // namespace
+
+void handle_join(SwitchState& state, const Arrival& in) {
+  if (in.packet.has(ATP_FLAG_DIRECT)) return state.counters.add(SwitchCounter::kDropStraight);
+  std::optional<Join> join = Join::read(in.packet.body);
+  if (!join) return state.counters.add(SwitchCounter::kDropBadBody);
+  const auto refuse = [&](RefusalReason reason) {
+    state.counters.add(SwitchCounter::kDropRefused);
+    answer_refused(state, in, *join, reason);
+  };
+
+  RefusalReason reason = judge(in, *join);
+  if (reason != RefusalReason::kNone) return refuse(reason);
+  const Rank rank = in.packet.ranks.lowest();
+  if (!pass_hop(*join)) return refuse(RefusalReason::kRoute);
+  const Endpoint next = join->remaining.front();
+
+  const StreamRange streams{join->first_stream, join->stream_count};
+  if (state.trees.conflicts(in.packet.job(), streams)) return refuse(RefusalReason::kStreams);
+  Tree* tree = state.trees.find(in.packet.job(), streams.first);
+  if (tree != nullptr && tree->world_size() != join->world_size) {
+    return refuse(RefusalReason::kWorldSize);
+  }
+  if (tree != nullptr && tree->taken(rank, join->nonce, in.now)) {
+    state.counters.add(SwitchCounter::kDropRankTaken);
+    answer_rank_taken(state, in, *join, tree->membership().member(rank).child);
+    return;
+  }
+  reason = judge_next_hop(state, in.from, tree, rank, next);
+  if (reason != RefusalReason::kNone) return refuse(reason);
+
+  if (tree == nullptr) {
+    tree = state.trees.make(in.packet.job(), streams, join->world_size, state.config.timing.lease);
+    if (tree == nullptr) return refuse(RefusalReason::kTooManyJobs);
+    state.counters.add(SwitchCounter::kTreesMade);
+  }
+  tree->note_join(in.now, rank, in.from, next, *join);
+  join->max_value_count = std::min(join->max_value_count, state.config.max_value_count);
+  relay(in, next, *join);
+  state.counters.add(SwitchCounter::kJoinsRelayed);
+}
+
+void handle_leave(SwitchState& state, const Arrival& in) {
+  if (in.packet.has(ATP_FLAG_DIRECT)) return state.counters.add(SwitchCounter::kDropStraight);
+  const std::optional<Leave> leave = Leave::read(in.packet.body);
+  if (!leave || !has_one_rank(in.packet.ranks)) {
+    return state.counters.add(SwitchCounter::kDropBadBody);
+  }
+  Tree* tree = state.trees.find(in.packet.job(), in.packet.header.stream);
+  if (tree == nullptr) {
+    state.counters.add(SwitchCounter::kDropUnknownJob);
+    return answer_unknown(state, in, in.packet.ranks);
+  }
+  if (in.packet.header.bitmap_words != tree->bitmap_words()) {
+    return state.counters.add(SwitchCounter::kDropWrongBitmapWidth);
+  }
+  const Rank rank = in.packet.ranks.lowest();
+  if (!tree->membership().behind(in.from).contains(rank)) {
+    state.counters.add(SwitchCounter::kDropUnknownChild);
+    return answer_unknown(state, in, in.packet.ranks);
+  }
+  if (tree->membership().member(rank).nonce != leave->nonce) {
+    return state.counters.add(SwitchCounter::kDropWrongNonce);
+  }
+  tree->leave(rank);
+  in.out.send(tree->parent(), in.packet.bytes);
+  state.counters.add(SwitchCounter::kLeavesRelayed);
+}
+
+}  // namespace atp

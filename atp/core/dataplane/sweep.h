@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include "atp/core/dataplane/switch_state.h"
+
+// The one timer of a switch. Each round ends leases and walks over all aggregators; one unused for
+// the reclaim time is released and its sum emitted as RESEND, for nothing else would free what a
+// lost job, or a fragment that two aggregators share, left behind (H29, PROTOCOL §7.3). A round
+// pauses when the outbox is full and goes on when the driver has sent. A switch without trees and
+// sums sets no timer.
+
+namespace atp {
+
+class Sweep {
+ public:
+  Instant next() const { return next_; }
+  // Starts the rounds, if none is due.
+  void arm(Instant now, Duration period) {
+    if (next_ == kNever) next_ = now + period;
+  }
+  void run(Instant now, SwitchState& state, Outbox& out);
+
+  bool operator==(const Sweep&) const = default;
+
+ private:
+  Instant next_ = kNever;
+  std::uint32_t cursor_ = 0;
+  bool kept_any_ = false;  // this round has left an aggregator in use
+};
+
+}  // namespace atp

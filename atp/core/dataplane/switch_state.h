@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "atp/core/dataplane/aggregator_table.h"
+#include "atp/core/dataplane/answer_pacer.h"
+#include "atp/core/dataplane/switch_counter.h"
+#include "atp/core/dataplane/tree_table.h"
+#include "atp/core/outbox.h"
+#include "atp/core/timing.h"
+#include "atp/core/topology/upstream.h"
+
+// What the parts of a switch share: its whole state, plain data, and the packet at hand.
+
+namespace atp {
+
+struct SwitchConfig {
+  std::uint32_t aggregators = 16384;
+  std::uint16_t max_value_count = 350;  // K is lowered to this; also the size of an aggregator
+  std::uint32_t max_trees = 1024;       // jobs × stream ranges known at a time
+  UpstreamPolicy upstream;
+  std::uint64_t seed = 1;
+  Timing timing;
+
+  bool operator==(const SwitchConfig&) const = default;
+};
+
+struct SwitchState {
+  explicit SwitchState(const SwitchConfig& from_config)
+      : config(from_config),
+        aggregators(config.aggregators, config.max_value_count),
+        trees(config.max_trees, config.max_value_count),
+        pacer(config.timing.answer_pause, config.seed) {}
+
+  SwitchConfig config;
+  AggregatorTable aggregators;
+  TreeTable trees;
+  AnswerPacer pacer;
+  Counters<SwitchCounter> counters;
+
+  bool operator==(const SwitchState&) const = default;
+};
+
+// A parsed packet on its way through the switch.
+struct Arrival {
+  Instant now;
+  const Endpoint& from;
+  const PacketView& packet;
+  Outbox& out;
+};
+
+}  // namespace atp

@@ -1,0 +1,129 @@
+#include "atp/core/dataplane/tree_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <type_traits>
+
+bool operator==(const atp_tree_entry& a, const atp_tree_entry& b) {
+  static_assert(std::has_unique_object_representations_v<atp_tree_entry>);
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+namespace atp {
+namespace {
+
+struct Position {
+  JobKey job;
+  std::uint16_t stream;
+};
+
+bool starts_after(const Position& at, const Tree& tree) {
+  if (at.job != tree.job()) return at.job < tree.job();
+  return at.stream < tree.streams().first;
+}
+
+}  // namespace
+
+Tree::Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
+           std::uint16_t value_limit, Duration lease)
+    : job_(job), streams_(streams), membership_(world_size), lease_(lease) {
+  entry_.bitmap_words = bitmap_words_for(world_size);
+  entry_.value_limit = value_limit;
+}
+
+std::uint64_t Tree::sequence_limit(std::uint16_t stream) const {
+  return sequence_limits_.empty() ? 0 : sequence_limits_[stream - streams_.first];
+}
+
+bool Tree::taken(Rank rank, std::uint64_t nonce, Instant now) const {
+  if (!membership_.knows(rank) || left_.contains(rank)) return false;
+  const Member& member = membership_.member(rank);
+  return member.nonce != nonce && member.lease_end > now;
+}
+
+void Tree::note_join(Instant now, Rank rank, const Endpoint& child, const Endpoint& parent,
+                     const Join& join) {
+  parent_ = parent;
+  if (!membership_.knows(rank) || membership_.member(rank).nonce != join.nonce) left_.erase(rank);
+  membership_.refresh(rank, {child, join.nonce, join.detachments, join.detached, now + lease_});
+  update_entry();
+}
+
+void Tree::learn(const JoinAck& ack) {
+  const StreamRange range{ack.first_stream, ack.stream_count};
+  if (range != streams_ || ack.world_size != world_size()) return;
+  entry_.value_count = ack.value_count;
+  wmax_ = ack.wmax;
+  lease_ = std::chrono::milliseconds(ack.lease_ms);
+  sequence_limits_.resize(streams_.count);
+}
+
+void Tree::note_parameter(std::uint16_t stream, std::uint64_t sequence) {
+  if (sequence_limits_.empty()) return;
+  std::uint64_t& limit = sequence_limits_[stream - streams_.first];
+  limit = std::max<std::uint64_t>(limit, atp_sequence_limit(sequence, wmax_));
+}
+
+void Tree::detach(Rank rank, std::uint32_t detachments) {
+  if (membership_.detach(rank, detachments)) update_entry();
+}
+
+void Tree::leave(Rank rank) {
+  if (!membership_.knows(rank)) return;
+  left_.insert(rank);
+  update_entry();
+}
+
+void Tree::remove(Rank rank) {
+  membership_.remove(rank);
+  left_.erase(rank);
+  update_entry();
+}
+
+std::size_t Tree::expire(Instant now) {
+  const RankSet ended = membership_.expire(now);
+  if (ended.empty()) return 0;
+  left_ -= ended;
+  update_entry();
+  return ended.size();
+}
+
+void Tree::update_entry() {
+  const RankSet members = membership_.attached() - left_;
+  const RankSet detached = membership_.detached();
+  std::copy(members.words().begin(), members.words().end(), entry_.members);
+  std::copy(detached.words().begin(), detached.words().end(), entry_.detached);
+}
+
+Tree* TreeTable::find(const JobKey& job, std::uint16_t stream) {
+  const auto after =
+      std::upper_bound(trees_.begin(), trees_.end(), Position{job, stream}, starts_after);
+  if (after == trees_.begin()) return nullptr;
+  Tree& tree = *(after - 1);
+  return tree.job() == job && tree.streams().contains(stream) ? &tree : nullptr;
+}
+
+bool TreeTable::conflicts(const JobKey& job, const StreamRange& streams) const {
+  return std::any_of(trees_.begin(), trees_.end(), [&](const Tree& tree) {
+    return tree.job() == job && tree.streams() != streams && tree.streams().overlaps(streams);
+  });
+}
+
+Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t world_size,
+                      Duration lease) {
+  if (trees_.size() >= max_trees_) return nullptr;
+  const auto after =
+      std::upper_bound(trees_.begin(), trees_.end(), Position{job, streams.first}, starts_after);
+  return &*trees_.emplace(after, job, streams, world_size, value_limit_, lease);
+}
+
+TreeTable::Ended TreeTable::expire(Instant now) {
+  Ended ended;
+  for (Tree& tree : trees_) ended.leases += tree.expire(now);
+  ended.trees =
+      std::erase_if(trees_, [](const Tree& tree) { return tree.membership().known().empty(); });
+  return ended;
+}
+
+}  // namespace atp

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "atp/core/dataplane/pipeline.h"
+#include "atp/core/topology/membership.h"
+#include "atp/wire/control.h"
+
+// The trees that pass through a switch: one for each job, incarnation and stream range, made by
+// the first JOIN and gone when the last lease in it has ended (PROTOCOL §2). Soft state: a switch
+// that loses all of it costs its workers a round trip and no result.
+//
+// Invariant: entry is what the membership says, in the form that the pipeline reads.
+
+// Beside its type, so that it is found.
+bool operator==(const atp_tree_entry& a, const atp_tree_entry& b);
+
+namespace atp {
+
+struct StreamRange {
+  std::uint16_t first = 0;
+  std::uint16_t count = 1;
+
+  bool contains(std::uint16_t stream) const { return stream >= first && stream - first < count; }
+  bool overlaps(const StreamRange& other) const {
+    return contains(other.first) || other.contains(first);
+  }
+  auto operator<=>(const StreamRange&) const = default;
+};
+
+class Tree {
+ public:
+  Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
+       std::uint16_t value_limit, Duration lease);
+
+  const JobKey& job() const { return job_; }
+  const StreamRange& streams() const { return streams_; }
+  std::size_t world_size() const { return membership_.world_size(); }
+  std::uint8_t bitmap_words() const { return entry_.bitmap_words; }
+  const Endpoint& parent() const { return parent_; }
+  const Membership& membership() const { return membership_; }
+  const atp_tree_entry& entry() const { return entry_; }
+
+  // The highest sequence to believe on this stream; 0 while that is unknown.
+  std::uint64_t sequence_limit(std::uint16_t stream) const;
+
+  // Is the rank held by another socket than the one with this nonce? One that left is not.
+  bool taken(Rank rank, std::uint64_t nonce, Instant now) const;
+  // A JOIN that was not refused.
+  void note_join(Instant now, Rank rank, const Endpoint& child, const Endpoint& parent,
+                 const Join& join);
+  // What all workers of the job agreed on; ignored unless it is about this very tree.
+  void learn(const JoinAck& ack);
+  void note_parameter(std::uint16_t stream, std::uint64_t sequence);
+  void detach(Rank rank, std::uint32_t detachments);
+  // The rank contributes no more. It stays known until its lease ends, so that its LEAVE, repeated
+  // until acknowledged, still finds the way up.
+  void leave(Rank rank);
+  void remove(Rank rank);
+  // Returns how many leases have ended.
+  std::size_t expire(Instant now);
+
+  bool operator==(const Tree&) const = default;
+
+ private:
+  void update_entry();
+
+  JobKey job_;
+  StreamRange streams_;
+  Endpoint parent_;
+  Membership membership_;
+  RankSet left_;
+  Duration lease_;
+  std::uint32_t wmax_ = 0;                      // 0 until a JOIN_ACK has passed
+  std::vector<std::uint64_t> sequence_limits_;  // by stream, once wmax_ is known
+  atp_tree_entry entry_{};
+};
+
+class TreeTable {
+ public:
+  TreeTable(std::size_t max_trees, std::uint16_t value_limit)
+      : max_trees_(max_trees), value_limit_(value_limit) {}
+
+  // The tree of a stream, or null.
+  Tree* find(const JobKey& job, std::uint16_t stream);
+  // Does another range of this job share a stream with this one?
+  bool conflicts(const JobKey& job, const StreamRange& streams) const;
+  // Null if the table is full. The range must not overlap another tree of the job. Pointers to
+  // other trees are invalid afterwards.
+  Tree* make(const JobKey& job, const StreamRange& streams, std::size_t world_size, Duration lease);
+
+  struct Ended {
+    std::size_t leases = 0;
+    std::size_t trees = 0;
+  };
+  // Ends leases and drops the trees in which none runs any more.
+  Ended expire(Instant now);
+
+  std::size_t size() const { return trees_.size(); }
+  bool operator==(const TreeTable&) const = default;
+
+ private:
+  std::size_t max_trees_;
+  std::uint16_t value_limit_;
+  std::vector<Tree> trees_;  // sorted by job and first stream
+};
+
+}  // namespace atp

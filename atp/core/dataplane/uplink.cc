@@ -1,0 +1,93 @@
+#include "atp/core/dataplane/uplink.h"
+
+#include <algorithm>
+
+#include "atp/core/dataplane/answers.h"
+
+namespace atp {
+namespace {
+
+// Reserves the packet and writes all but its values; returns where those belong, or nothing if
+// the outbox was full.
+std::span<std::uint8_t> put_fragment(Outbox& out, const atp_fragment& fragment) {
+  const atp_header& header = fragment.header;
+  const std::span<std::uint8_t> bytes =
+      out.reserve(atp_packet_bytes(header.bitmap_words, header.value_count));
+  if (bytes.empty()) return {};
+  atp_write_header(bytes.data(), &header);
+  for (std::size_t w = 0; w < header.bitmap_words; ++w) {
+    atp_store64(bytes.data() + ATP_AT_BITMAP + 8 * w, fragment.bitmap[w]);
+  }
+  return bytes.subspan(atp_body_offset(header.bitmap_words));
+}
+
+}  // namespace
+
+atp_fragment fragment_of(const PacketView& packet) {
+  atp_fragment fragment;
+  fragment.header = packet.header;
+  std::copy(packet.ranks.words().begin(), packet.ranks.words().end(), fragment.bitmap);
+  return fragment;
+}
+
+std::uint64_t nanoseconds(Instant now) {
+  return static_cast<std::uint64_t>(now.time_since_epoch().count());
+}
+
+void send_up(SwitchState& state, const Endpoint& parent, const atp_fragment& fragment,
+             atp_data_op operation, std::uint32_t slot, std::span<const std::uint8_t> values,
+             Outbox& out) {
+  const std::span<std::uint8_t> place = put_fragment(out, fragment);
+  if (place.empty()) {
+    // Lost, as in a full queue; but what the bitmap says is in the sum must be in it.
+    if (operation == ATP_DATA_ADD_LOAD) operation = ATP_DATA_ADD;
+    if (operation != ATP_DATA_LOAD) state.aggregators.apply(operation, slot, values, {});
+    return;
+  }
+  state.aggregators.apply(operation, slot, values, place);
+  if (operation == ATP_DATA_NONE || operation == ATP_DATA_STORE) {
+    std::copy(values.begin(), values.end(), place.begin());
+  }
+  out.send_to(parent);
+}
+
+bool emit_released(SwitchState& state, const atp_fragment& sum, std::uint32_t slot, Outbox& out) {
+  const JobKey job{sum.header.job, sum.header.incarnation};
+  const Tree* tree = state.trees.find(job, sum.header.stream);
+  if (tree == nullptr) return false;
+  send_up(state, tree->parent(), sum, ATP_DATA_LOAD, slot, {}, out);
+  return true;
+}
+
+void handle_gradient(SwitchState& state, const Arrival& in) {
+  const atp_header& header = in.packet.header;
+  const Tree* tree = state.trees.find(in.packet.job(), header.stream);
+  if (tree == nullptr) {
+    state.counters.add(SwitchCounter::kDropUnknownJob);
+    answer_unknown(state, in, in.packet.ranks);
+    return;
+  }
+  const RankSet& child = tree->membership().behind(in.from);
+  if (child.empty()) {
+    state.counters.add(SwitchCounter::kDropUnknownChild);
+    answer_unknown(state, in, in.packet.ranks);
+    return;
+  }
+
+  const std::uint32_t slot = state.aggregators.slot_of(header);
+  atp_fragment fragment = fragment_of(in.packet);
+  const atp_verdict verdict =
+      atp_on_gradient(&state.aggregators[slot], &tree->entry(), child.words().data(),
+                      tree->sequence_limit(header.stream), nanoseconds(in.now), &fragment);
+  const auto reason = static_cast<atp_reason>(verdict.reason);
+  const auto operation = static_cast<atp_data_op>(verdict.data);
+  state.counters.add(counter_of(reason));
+  if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(state, in, in.packet.ranks - child);
+  if (verdict.forward == ATP_FORWARD_PARENT) {
+    send_up(state, tree->parent(), fragment, operation, slot, in.packet.body, in.out);
+  } else {
+    state.aggregators.apply(operation, slot, in.packet.body, {});
+  }
+}
+
+}  // namespace atp
