@@ -1,0 +1,69 @@
+"""Registers the backend with torch.distributed, and makes its process groups."""
+
+import atexit
+import datetime
+import os
+
+import torch.distributed as dist
+
+try:
+    # After torch.distributed, which loads the libraries that the extension is linked against.
+    from atp import _C
+except ImportError as error:
+    raise ImportError(
+        f"atp's torch extension cannot be loaded ({error}). In a checkout, build it with `make "
+        "build`; else install atp again, with the same torch: pip install --no-build-isolation ."
+    ) from error
+
+from atp.torch._meeting import Meeting
+from atp.torch._options import Options
+
+
+def register() -> None:
+    """Makes init_process_group("atp") known to torch. Idempotent."""
+    if "atp" in dist.Backend.backend_list:
+        return
+    # "cuda" is claimed so that a tensor on a GPU is refused by us, in words that help.
+    dist.Backend.register_backend("atp", _create, extended_api=True, devices=["cpu", "cuda"])
+    atexit.register(_leave_at_exit, os.getpid())
+
+
+def _create(group, pg_options):
+    """The factory that torch calls at every member of a new group."""
+    if not isinstance(pg_options, Options | None):
+        raise TypeError(
+            f"pg_options of the backend atp must be atp.torch.Options, not {type(pg_options)}"
+        )
+    global_ranks = list(group.global_ranks_in_group)
+    meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
+    if group.group_size > 1:
+        options = (pg_options or Options()).resolved(group.timeout)
+        job = meeting.agree_on_job(group.timeout)
+    else:
+        options = Options("", 0, group.timeout, datetime.timedelta(0))
+        job = (0, 0)
+    gloo = _create_gloo(group, dist.PrefixStore("gloo/", meeting.store), global_ranks)
+    return _C.ProcessGroupATP(
+        rank=group.group_rank,
+        size=group.group_size,
+        timeout=options.timeout,
+        join_timeout=options.join_timeout,
+        job=job,
+        route=options.route,
+        values_per_fragment=options.values_per_fragment,
+        gloo=gloo,
+    )
+
+
+def _create_gloo(group, store, global_ranks):
+    gloo = dist.ProcessGroupGloo(store, group.group_rank, group.group_size, group.timeout)
+    gloo.options.global_ranks_in_group = global_ranks
+    gloo.options.group_name = group.group_id
+    return gloo
+
+
+def _leave_at_exit(pid: int) -> None:
+    # A program may end without destroy_process_group(). Callbacks can still run now, and not when
+    # the interpreter is gone; a forked child has no group of its own to leave.
+    if os.getpid() == pid:
+        _C.abort_all()

@@ -1,0 +1,87 @@
+"""How the ranks of a new group find one another and agree on their job, by the group's store.
+
+Every rank claims its number and says that it is there; rank 0 draws the job and the incarnation.
+Nobody goes on before all are there, so that a missing or a doubled rank is found here, by name,
+and not by a time-out somewhere below.
+"""
+
+import collections
+import datetime
+import os
+import secrets
+import socket
+
+import torch.distributed as dist
+
+Job = tuple[int, int]
+
+# How often this process has made a group of this name and these ranks. A store may outlive a group
+# (destroyed and made again, torchrun's own store), and its old keys must not meet the new ones.
+# Making a group is collective, so all its members count alike.
+_generations: collections.Counter = collections.Counter()
+
+
+class Meeting:
+    """One rank's side of the meeting of one group."""
+
+    def __init__(self, store, rank: int, size: int, group_id: str, global_ranks: list[int]):
+        key = (group_id, tuple(global_ranks))
+        self.generation = _generations[key]
+        _generations[key] += 1
+        self.store = dist.PrefixStore(f"atp/{self.generation}/", store)
+        self._rank = rank
+        self._size = size
+        self._group_id = group_id
+        # torch names no ranks for the default group, where both numberings are the same.
+        self._is_default = not global_ranks
+        self._global_ranks = global_ranks or list(range(size))
+
+    def agree_on_job(self, timeout: datetime.timedelta) -> Job:
+        """Waits for all ranks and returns (job, incarnation), the same at each of them."""
+        self._claim()
+        if self._rank == 0:
+            job, incarnation = self._draw()
+            self.store.set("job", f"{job} {incarnation}")
+        self.store.set(f"present/{self._rank}", _whoami())
+        self._wait_for_all(timeout)
+        job, incarnation = self.store.get("job").decode().split()
+        return int(job), int(incarnation)
+
+    def _claim(self) -> None:
+        if self.store.add(f"claims/{self._rank}", 1) == 1:
+            return
+        present = f"present/{self._rank}"
+        holder = self.store.get(present).decode() if self.store.check([present]) else "another one"
+        raise RuntimeError(
+            f"{self._name([self._rank])} of group {self._group_id!r} is taken by {holder}, and "
+            f"{_whoami()} claims it too: start each rank exactly once (see RANK)"
+        )
+
+    def _wait_for_all(self, timeout: datetime.timedelta) -> None:
+        keys = [f"present/{rank}" for rank in range(self._size)]
+        try:
+            self.store.wait(keys, timeout)
+        except dist.DistError as error:
+            missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
+            if not missing:
+                raise
+            raise dist.DistStoreError(
+                f"{self._name(missing)} of group {self._group_id!r} ({self._size} ranks) did not "
+                f"join within {timeout.total_seconds():g} s"
+            ) from error
+
+    def _draw(self) -> Job:
+        # `atp run` has drawn a job for its processes. One group may take it, once: any other one
+        # needs a job of its own.
+        given = os.environ.get("ATP_JOB"), os.environ.get("ATP_INCARNATION")
+        if self._is_default and self.generation == 0 and all(given):
+            return int(given[0], 0), int(given[1], 0)
+        return secrets.randbits(32), secrets.randbits(32)
+
+    def _name(self, ranks: list[int]) -> str:
+        numbers = [str(self._global_ranks[rank]) for rank in ranks]
+        return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(numbers)
+
+
+def _whoami() -> str:
+    return f"{socket.gethostname()} (process {os.getpid()})"

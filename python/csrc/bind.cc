@@ -1,0 +1,132 @@
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atp/driver/udp/address.h"
+#include "process_group.h"
+
+// The module atp._C: the process group as a Python class, and nothing else. The policy (where the
+// route comes from, how a group agrees on its job) is Python, in atp/torch.
+
+namespace atp::pytorch {
+namespace {
+
+// The class that Python sees. Its destructor may run on a thread that holds the GIL while a
+// callback on the completion thread waits for the GIL, so it gives the GIL away first.
+class PyProcessGroupATP final : public ProcessGroupATP {
+ public:
+  using ProcessGroupATP::ProcessGroupATP;
+  ~PyProcessGroupATP() override {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+      const py::gil_scoped_release release;
+      stop();
+    } else {
+      stop();
+    }
+  }
+};
+
+// The groups that are alive, so that a process that ends without destroying them can leave its
+// jobs while callbacks may still run.
+class LiveGroups {
+ public:
+  void add(const c10::intrusive_ptr<PyProcessGroupATP>& group) {
+    const std::lock_guard lock(mutex_);
+    groups_.emplace_back(group);
+  }
+  std::vector<c10::intrusive_ptr<PyProcessGroupATP>> take() {
+    const std::lock_guard lock(mutex_);
+    std::vector<c10::intrusive_ptr<PyProcessGroupATP>> alive;
+    for (const auto& weak : groups_) {
+      if (auto group = weak.lock()) alive.push_back(std::move(group));
+    }
+    groups_.clear();
+    return alive;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<c10::weak_intrusive_ptr<PyProcessGroupATP>> groups_;
+};
+
+LiveGroups& live_groups() {
+  static LiveGroups groups;
+  return groups;
+}
+
+std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std::string& route,
+                                      std::size_t values_per_fragment,
+                                      std::chrono::milliseconds timeout,
+                                      std::chrono::milliseconds join_timeout) {
+  CommunicatorOptions options;
+  options.job = job;
+  options.rank = static_cast<Rank>(rank);
+  options.world_size = static_cast<std::size_t>(size);
+  options.values_per_fragment = values_per_fragment;
+  options.operation_timeout = timeout;
+  options.join_timeout = join_timeout;
+  auto parsed = resolve_route(route);
+  TORCH_CHECK_VALUE(parsed.ok(), "route \"", route, "\": ", parsed.error().message);
+  options.route = parsed.value();
+  auto communicator = Communicator::connect(options);
+  TORCH_CHECK_WITH(DistBackendError, communicator.ok(), communicator.error().message);
+  return std::move(communicator.value());
+}
+
+// A group of one needs no network: its job and route are not looked at.
+c10::intrusive_ptr<PyProcessGroupATP> make_group(
+    int rank, int size, std::chrono::milliseconds timeout, std::chrono::milliseconds join_timeout,
+    std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
+    std::size_t values_per_fragment, c10::intrusive_ptr<c10d::Backend> gloo) {
+  const py::gil_scoped_release release;
+  std::unique_ptr<Communicator> communicator;
+  if (size > 1) {
+    communicator = connect(rank, size, {job.first, job.second}, route, values_per_fragment, timeout,
+                           join_timeout);
+  }
+  auto group = c10::make_intrusive<PyProcessGroupATP>(rank, size, timeout, std::move(gloo),
+                                                      std::move(communicator));
+  live_groups().add(group);
+  return group;
+}
+
+void abort_all() {
+  const py::gil_scoped_release release;
+  for (const auto& group : live_groups().take()) group->abort();
+}
+
+py::list traffic_of(const PyProcessGroupATP& group) {
+  py::list rows;
+  for (const TrafficRow& row : group.traffic()) {
+    rows.append(py::make_tuple(row.path, row.operation, row.dtype, row.calls, row.bytes));
+  }
+  return rows;
+}
+
+}  // namespace
+}  // namespace atp::pytorch
+
+PYBIND11_MODULE(_C, module) {
+  using atp::pytorch::PyProcessGroupATP;
+  // Defines the base class, and loads the libraries that this module was linked against.
+  py::module_::import("torch.distributed");
+
+  py::class_<PyProcessGroupATP, c10d::Backend, c10::intrusive_ptr<PyProcessGroupATP>>(
+      module, "ProcessGroupATP")
+      .def(py::init(&atp::pytorch::make_group), py::kw_only(), py::arg("rank"), py::arg("size"),
+           py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
+           py::arg("values_per_fragment"), py::arg("gloo"))
+      .def_property_readonly("options", &PyProcessGroupATP::getBackendOptions)
+      .def("values_per_fragment", &PyProcessGroupATP::values_per_fragment,
+           py::call_guard<py::gil_scoped_release>())
+      .def("traffic", &atp::pytorch::traffic_of)
+      .def("counters", &PyProcessGroupATP::counters, py::call_guard<py::gil_scoped_release>());
+  module.def("abort_all", &atp::pytorch::abort_all,
+             "Fails what is under way in every group and leaves; for the end of the process.");
+}

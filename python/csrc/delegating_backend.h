@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "traffic.h"
+
+// A c10d backend that hands every collective to an inner one (Gloo), after checking that its
+// tensors are on the CPU and counting what was asked for. A backend that does some collectives
+// itself derives from it and overrides those.
+//
+// Calls go to the inner group on the caller's own thread, in the caller's order: Gloo matches
+// collectives by the order of calls alone.
+
+namespace atp::pytorch {
+
+class DelegatingBackend : public c10d::Backend {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using TensorLists = std::vector<std::vector<at::Tensor>>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  DelegatingBackend(int rank, int size, c10::intrusive_ptr<c10d::Backend> inner);
+
+  std::vector<TrafficRow> traffic() const { return traffic_.rows(); }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& out_split,
+                        std::vector<std::int64_t>& in_split,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override;
+  WorkPtr send(Tensors& tensors, int to_rank, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from_rank, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+  // The number of collectives so far, point-to-point transfers apart; nobody needs to agree on a
+  // first one, as every group starts at 0.
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+
+  void setGroupUid(const std::string& uid) override;
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  void shutdown() override;
+  void abort() override;
+
+ protected:
+  // Checks the tensors of a collective, counts it, and returns its sequence number.
+  std::uint64_t begin(const char* path, const char* operation, at::TensorList tensors);
+  // The same for a transfer between two ranks, which is no collective.
+  void begin_transfer(const char* operation, at::TensorList tensors);
+
+ private:
+  std::uint64_t delegate(const char* operation, at::TensorList tensors);
+
+  const c10::intrusive_ptr<c10d::Backend> inner_;
+  Traffic traffic_;
+  std::atomic<std::uint64_t> sequence_{0};
+};
+
+}  // namespace atp::pytorch
