@@ -1,4 +1,5 @@
-# atp_component(<path> [EXECUTABLE <name>] [DEPS <component path>...] [LIBS <target>...])
+# atp_component(<path> [EXECUTABLE <name>] [DEPS <component path>...] [LIBS <target>...]
+#               [TEST_DEPS <component path>...])
 #
 # One folder is one component, and the folder's file names say what is built from it:
 #
@@ -10,7 +11,7 @@
 #
 # DEPS name components that stand earlier in the list, so the list cannot contain a cycle and a
 # misspelt name is an error. A folder that is empty or does not exist (yet) makes no target, and those that
-# depend on it are linked without it.
+# depend on it are linked without it. TEST_DEPS are for the tests only.
 #
 # New files are picked up by the next build, without editing any CMake file.
 
@@ -20,20 +21,26 @@ function(_atp_target_name path out)
 endfunction()
 
 function(atp_component path)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXECUTABLE" "DEPS;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXECUTABLE" "DEPS;LIBS;TEST_DEPS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "atp_component(${path}): unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
   get_property(declared GLOBAL PROPERTY ATP_COMPONENTS)
   set(links ${arg_LIBS})
-  foreach(dep IN LISTS arg_DEPS)
+  set(test_links)
+  foreach(dep IN LISTS arg_DEPS arg_TEST_DEPS)
     if(NOT dep IN_LIST declared)
       message(FATAL_ERROR "atp_component(${path}): DEPS names ${dep}, which is not a component "
                           "declared earlier in the list of the root CMakeLists.txt")
     endif()
     _atp_target_name(${dep} dep_target)
-    if(TARGET ${dep_target})
+    if(NOT TARGET ${dep_target})
+      continue()
+    endif()
+    if(dep IN_LIST arg_DEPS)
       list(APPEND links ${dep_target})
+    else()
+      list(APPEND test_links ${dep_target})
     endif()
   endforeach()
   set_property(GLOBAL APPEND PROPERTY ATP_COMPONENTS ${path})
@@ -76,7 +83,8 @@ function(atp_component path)
 
   if(tests AND ATP_TESTS)
     add_executable(${target}_test ${tests})
-    target_link_libraries(${target}_test PRIVATE ${target} atp_warnings GTest::gmock_main)
+    target_link_libraries(${target}_test PRIVATE ${target} ${test_links} atp_warnings
+                          GTest::gmock_main)
     string(REGEX REPLACE "^atp/" "" label ${path})
     gtest_discover_tests(${target}_test TEST_PREFIX "${label}." DISCOVERY_TIMEOUT 60
                          PROPERTIES LABELS ${label} TIMEOUT 300)
