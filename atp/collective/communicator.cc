@@ -187,7 +187,7 @@ void Communicator::Impl::run() {
 
 void Communicator::Impl::on_round(Instant now) {
   take_commands(now);
-  member_.turn(now);
+  member_.on_round(now);
   publish();
 }
 

@@ -53,6 +53,9 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
       {{.code = FailureCode::kJoinTimeout},
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501: is `atp "
        "server` running there?"},
+      {{.code = FailureCode::kJoinTimeout, .unreachable = true},
+       "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501 (connection "
+       "refused or host unreachable): is `atp server` running there?"},
       {{.code = FailureCode::kLeft}, "this rank has left the job"},
   };
   const FailureContext context{.rank = 2,

@@ -24,7 +24,7 @@ void Member::leave(Instant now, const std::string& why) {
   end_all(why);
 }
 
-void Member::turn(Instant now) {
+void Member::on_round(Instant now) {
   start_waiting(now);
   while (const std::optional<Event> event = worker_.poll_event()) {
     handle_event(*event);

@@ -13,9 +13,9 @@
 #include "atp/core/worker/worker.h"
 
 // The worker of the core together with the operations that callers have given it: everything that
-// the communicator's thread owns, and only that thread touches. It shows the event loop the five
-// calls of a node (atp/core/README.md), passes the worker the tensors, and turns the worker's
-// events into ended operations, warnings and a phase.
+// the communicator's thread owns, and only that thread touches. It is what the event loop drives
+// (DrivenNode), passes the worker the tensors, and turns the worker's events into ended operations,
+// warnings and a phase.
 
 namespace atp {
 
@@ -45,7 +45,7 @@ class Member {
   // tells the job that this rank is gone.
   void leave(Instant now, const std::string& why);
   // Hands waiting operations to the worker and carries out what its events say.
-  void turn(Instant now);
+  void on_round(Instant now);
 
   MemberPhase phase() const { return phase_; }
   // Why nothing more can be summed, once phase() is kFailed or this rank has left.
