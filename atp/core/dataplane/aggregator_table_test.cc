@@ -1,0 +1,118 @@
+#include "atp/core/dataplane/aggregator_table.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "atp/base/random.h"
+
+namespace atp {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+// Values as a packet carries them.
+Bytes wire(const std::vector<std::uint32_t>& values) {
+  Bytes bytes(4 * values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) atp_store32(&bytes[4 * i], values[i]);
+  return bytes;
+}
+
+std::vector<std::uint32_t> random_values(Random& random, std::size_t count) {
+  std::vector<std::uint32_t> values(count);
+  for (auto& value : values) value = static_cast<std::uint32_t>(random.next());
+  return values;
+}
+
+Bytes load(AggregatorTable& table, std::uint32_t slot, std::size_t count) {
+  Bytes out(4 * count);
+  table.apply(ATP_DATA_LOAD, slot, {}, out);
+  return out;
+}
+
+TEST(AggregatorTable, GivesBackBigEndianWhatItStored) {
+  AggregatorTable table(2, 4);
+  const Bytes in = {0x01, 0x02, 0x03, 0x04, 0xff, 0xff, 0xff, 0xff};
+  table.apply(ATP_DATA_STORE, 1, in, {});
+  EXPECT_EQ(load(table, 1, 2), in);
+}
+
+TEST(AggregatorTable, AddsModulo2To32AtEveryLength) {
+  Random random(1);
+  for (std::size_t count = 1; count <= 67; ++count) {
+    AggregatorTable table(3, 67);
+    const auto a = random_values(random, count);
+    const auto b = random_values(random, count);
+    const auto c = random_values(random, count);
+    std::vector<std::uint32_t> sum(count);
+    for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i] + c[i];
+
+    table.apply(ATP_DATA_STORE, 1, wire(a), {});
+    table.apply(ATP_DATA_ADD, 1, wire(b), {});
+    Bytes out(4 * count);
+    table.apply(ATP_DATA_ADD_LOAD, 1, wire(c), out);
+    EXPECT_EQ(out, wire(sum)) << count << " values";
+    EXPECT_EQ(load(table, 1, count), wire(sum)) << count << " values";
+  }
+}
+
+TEST(AggregatorTable, ValuesNeedNoAlignment) {
+  Random random(2);
+  const auto values = random_values(random, 33);
+  const Bytes aligned = wire(values);
+  for (std::size_t shift = 0; shift < 8; ++shift) {
+    Bytes shifted(shift);
+    shifted.insert(shifted.end(), aligned.begin(), aligned.end());
+    AggregatorTable table(1, 33);
+    table.apply(ATP_DATA_STORE, 0, std::span(shifted).subspan(shift), {});
+    EXPECT_EQ(load(table, 0, 33), aligned) << "shifted by " << shift;
+  }
+}
+
+TEST(AggregatorTable, NeighboursStayUntouched) {
+  AggregatorTable table(3, 2);
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    table.apply(ATP_DATA_STORE, slot, wire({slot, slot}), {});
+  }
+  table.apply(ATP_DATA_ADD, 1, wire({100, 100}), {});
+  EXPECT_EQ(load(table, 0, 2), wire({0, 0}));
+  EXPECT_EQ(load(table, 1, 2), wire({101, 101}));
+  EXPECT_EQ(load(table, 2, 2), wire({2, 2}));
+}
+
+TEST(AggregatorTable, EveryIndexOnTheWireHasASlot) {
+  const AggregatorTable table(7, 1);
+  atp_header header{};
+  EXPECT_EQ(table.slot_of(header), 0u);
+  header.aggregator_index = 0xffffffff;
+  EXPECT_EQ(table.slot_of(header), 6u);
+  header.aggregator_index = 0x80000000;
+  EXPECT_EQ(table.slot_of(header), 3u);
+}
+
+TEST(AggregatorTable, TablesAreEqualIfTheyWouldAnswerAlike) {
+  AggregatorTable a(2, 2);
+  AggregatorTable b(2, 2);
+  a.apply(ATP_DATA_STORE, 0, wire({1, 2}), {});
+  EXPECT_TRUE(a == b) << "the values of an EMPTY aggregator do not count";
+  for (AggregatorTable* table : {&a, &b}) {
+    (*table)[0].state = ATP_AGGREGATING;
+    (*table)[0].value_count = 2;
+  }
+  EXPECT_FALSE(a == b);
+  b.apply(ATP_DATA_STORE, 0, wire({1, 2}), {});
+  EXPECT_TRUE(a == b);
+  EXPECT_EQ(a.in_use(), 1u);
+  AggregatorTable copy = a;
+  copy[1].identity.sequence = 1;
+  EXPECT_FALSE(copy == a);
+}
+
+TEST(AggregatorTableDeathTest, MoreValuesThanASlotHoldsBreakAnInvariant) {
+  AggregatorTable table(2, 2);
+  EXPECT_DEATH(table.apply(ATP_DATA_STORE, 0, wire({1, 2, 3}), {}), "broken invariant");
+  EXPECT_DEATH(table.apply(ATP_DATA_STORE, 2, wire({1}), {}), "broken invariant");
+}
+
+}  // namespace
+}  // namespace atp

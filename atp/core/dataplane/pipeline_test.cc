@@ -1,0 +1,187 @@
+#include "atp/core/dataplane/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "atp/core/dataplane/aggregator_table.h"
+#include "atp/core/dataplane/conformance_table.h"
+
+// Runs the conformance table through the pipeline and the user space aggregators, for several
+// widths of the bitmap; a row's ranks stand in the last word, so that every word counts.
+
+namespace atp::conformance {
+namespace {
+
+using Values = std::vector<std::uint8_t>;
+
+Values wire_values(std::uint32_t value, std::uint16_t count) {
+  Values bytes(4 * std::size_t{count});
+  for (std::size_t i = 0; i < count; ++i) atp_store32(&bytes[4 * i], value);
+  return bytes;
+}
+
+atp_aggregator aggregator_of(const Held& held, std::uint8_t words) {
+  atp_aggregator a{};
+  a.state = static_cast<std::uint8_t>(held.state);
+  a.identity = {held.name.sequence,  held.name.job,    held.name.incarnation,
+                held.name.operation, held.name.stream, 0};
+  if (held.state != ATP_AGGREGATING) return a;
+  a.last_use = held.last_use;
+  a.aggregator_index = kIndex;
+  a.magnitude = held.magnitude;
+  a.value_count = held.value_count;
+  a.bitmap_words = words;
+  a.flags = held.flags;
+  a.bitmap[words - 1] = held.ranks;
+  return a;
+}
+
+atp_fragment fragment_of(const Packet& packet, std::uint8_t words) {
+  atp_fragment p{};
+  p.header.version = ATP_VERSION_1;
+  p.header.type = static_cast<std::uint8_t>(packet.type);
+  p.header.flags = packet.flags;
+  p.header.bitmap_words = static_cast<std::uint8_t>(words + packet.more_words);
+  p.header.job = packet.name.job;
+  p.header.incarnation = packet.name.incarnation;
+  p.header.stream = packet.name.stream;
+  p.header.value_count = packet.value_count;
+  p.header.sequence = packet.name.sequence;
+  p.header.aggregator_index = kIndex;
+  p.header.operation = packet.name.operation;
+  p.header.magnitude = packet.magnitude;
+  p.bitmap[words - 1] = packet.ranks;
+  return p;
+}
+
+// One aggregator, its values and what the pipeline makes of a row.
+class Engine {
+ public:
+  Engine(const Held& held, std::uint8_t words) : table_(1, kValueLimit), words_(words) {
+    table_[0] = aggregator_of(held, words);
+    table_.apply(ATP_DATA_STORE, 0, wire_values(held.value, held.value_count), {});
+  }
+
+  struct Outcome {
+    atp_verdict verdict;
+    atp_fragment fragment;
+    Values values;
+  };
+
+  Outcome run(const Row& row) {
+    atp_tree_entry tree{};
+    tree.members[words_ - 1] = row.tree.members;
+    tree.detached[words_ - 1] = row.tree.detached;
+    tree.value_count = row.tree.value_count;
+    tree.value_limit = kValueLimit;
+    tree.bitmap_words = words_;
+    std::uint64_t sender[ATP_PIPELINE_WORDS] = {};
+    sender[words_ - 1] = row.tree.sender;
+
+    Outcome outcome{{}, conformance::fragment_of(row.in, words_), {}};
+    atp_fragment* p = &outcome.fragment;
+    if (row.event == Event::kSweep) {
+      outcome.verdict = atp_on_sweep(&table_[0], kNow, kReclaim, p);
+    } else if (row.in.type == ATP_PARAMETER) {
+      outcome.verdict = atp_on_parameter(&table_[0], &p->header, kNow, kReclaim);
+    } else if (row.in.type == ATP_FLUSH) {
+      outcome.verdict = atp_on_flush(&table_[0], p);
+    } else {
+      outcome.verdict =
+          atp_on_gradient(&table_[0], &tree, sender, row.tree.sequence_limit, kNow, p);
+    }
+    move_values(row, outcome);
+    return outcome;
+  }
+
+  const AggregatorTable& table() const { return table_; }
+
+ private:
+  void move_values(const Row& row, Outcome& outcome) {
+    const Values in = wire_values(row.in.value, row.in.value_count);
+    outcome.values = in;
+    const auto operation = static_cast<atp_data_op>(outcome.verdict.data);
+    if (operation == ATP_DATA_LOAD || operation == ATP_DATA_ADD_LOAD) {
+      outcome.values.assign(4 * std::size_t{outcome.fragment.header.value_count}, 0);
+    }
+    table_.apply(operation, 0, in, outcome.values);
+  }
+
+  AggregatorTable table_;
+  std::uint8_t words_;
+};
+
+void check(const Row& row, std::uint8_t words) {
+  SCOPED_TRACE(testing::Message() << row.name << " (" << int{words} << " words)");
+  Engine engine(row.before, words);
+  const Engine::Outcome outcome = engine.run(row);
+  EXPECT_EQ(outcome.verdict.reason, row.reason);
+  EXPECT_EQ(outcome.verdict.forward, row.forward);
+  EXPECT_TRUE(engine.table() == Engine(row.after, words).table());
+  if (row.forward != ATP_FORWARD_PARENT) return;
+
+  const atp_fragment expected = fragment_of(row.out, words);
+  std::uint8_t left[ATP_HEADER_BYTES];
+  std::uint8_t right[ATP_HEADER_BYTES];
+  atp_write_header(left, &outcome.fragment.header);
+  atp_write_header(right, &expected.header);
+  EXPECT_EQ(Values(left, left + ATP_HEADER_BYTES), Values(right, right + ATP_HEADER_BYTES));
+  for (std::size_t w = 0; w < ATP_PIPELINE_WORDS; ++w) {
+    EXPECT_EQ(outcome.fragment.bitmap[w], expected.bitmap[w]) << "word " << w;
+  }
+  EXPECT_EQ(outcome.values, wire_values(row.out.value, row.out.value_count));
+}
+
+class Conformance : public testing::TestWithParam<std::uint8_t> {};
+
+TEST_P(Conformance, EveryRowOfTheTableHolds) {
+  for (const Row& row : kTable) {
+    if (row.in.more_words + GetParam() <= ATP_BITMAP_WORDS_MAX) check(row, GetParam());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(BitmapWords, Conformance, testing::Values(1, 2, ATP_BITMAP_WORDS_MAX));
+
+TEST(ConformanceTable, HasARowForEveryReason) {
+  std::set<int> seen;
+  for (const Row& row : kTable) seen.insert(row.reason);
+  for (int reason = 0; reason < ATP_REASONS; ++reason) {
+    EXPECT_TRUE(seen.contains(reason)) << "reason " << reason;
+  }
+}
+
+TEST(ConformanceTable, NamesEachRowOnce) {
+  std::set<std::string> names;
+  for (const Row& row : kTable) EXPECT_TRUE(names.insert(row.name).second) << row.name;
+}
+
+TEST(SequenceLimit, IsTwoWindowsAheadAndNeverWraps) {
+  EXPECT_EQ(atp_sequence_limit(0, 1), 2u);
+  EXPECT_EQ(atp_sequence_limit(1000, 65536), 132072u);
+  EXPECT_EQ(atp_sequence_limit(~std::uint64_t{0} - 1, 1), ~std::uint64_t{0});
+}
+
+// Whatever the order of three contributions, the complete sum is the same, bit by bit.
+TEST(Pipeline, TheSumDoesNotDependOnTheOrder) {
+  const Packet parts[] = {
+      {.ranks = 0b001, .flags = kEcn, .magnitude = 2'000'000'000, .value = 2'000'000'000},
+      {.ranks = 0b010, .flags = kOverflow, .magnitude = 300'000'000, .value = 300'000'000},
+      {.ranks = 0b100, .magnitude = 500'000'000, .value = 0U - 500'000'000U}};
+  const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (const auto& order : orders) {
+    Engine engine(fresh(), 1);
+    for (const int part : order) {
+      const Engine::Outcome outcome = engine.run({.name = "", .in = parts[part]});
+      if (part != order[2]) continue;
+      EXPECT_EQ(outcome.verdict.reason, ATP_COMPLETED);
+      EXPECT_EQ(outcome.fragment.header.flags, kEcn | kOverflow);
+      EXPECT_EQ(outcome.fragment.header.magnitude, 2'800'000'000u);
+      EXPECT_EQ(outcome.values, wire_values(1'800'000'000, kValueCount));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace atp::conformance
