@@ -35,7 +35,7 @@ void handle_parameter(SwitchState& state, Tree& tree, const Arrival& in) {
     emit_released(state, sum, slot, in.out);
   }
   const atp_verdict verdict = atp_on_parameter(&aggregator, &header, now, reclaim);
-  const SwitchCounter counter = counter_of(static_cast<atp_reason>(verdict.reason));
+  const SwitchCounter counter = switch_counter_of(static_cast<atp_reason>(verdict.reason));
   if (counter != SwitchCounter::kCount) state.counters.add(counter);
   tree.note_parameter(header.stream, header.sequence);
   send_down(state, tree, in);
@@ -46,7 +46,7 @@ void handle_flush(SwitchState& state, const Tree& tree, const Arrival& in) {
   atp_fragment fragment = fragment_of(in.packet);
   const atp_verdict verdict = atp_on_flush(&state.aggregators[slot], &fragment);
   if (verdict.forward == ATP_FORWARD_CHILDREN) return send_down(state, tree, in);
-  state.counters.add(counter_of(static_cast<atp_reason>(verdict.reason)));
+  state.counters.add(switch_counter_of(static_cast<atp_reason>(verdict.reason)));
   send_up(state, tree.parent(), fragment, static_cast<atp_data_op>(verdict.data), slot, {}, in.out);
 }
 

@@ -69,7 +69,7 @@ std::string_view to_string(SwitchCounter counter) {
   return "unknown";
 }
 
-SwitchCounter counter_of(ParseError error) {
+SwitchCounter switch_counter_of(ParseError error) {
   switch (error) {
     case ParseError::kTooShort: return SwitchCounter::kDropTooShort;
     case ParseError::kUnknownVersion: return SwitchCounter::kDropUnknownVersion;
@@ -84,7 +84,7 @@ SwitchCounter counter_of(ParseError error) {
   return SwitchCounter::kCount;
 }
 
-SwitchCounter counter_of(PacketType type) {
+SwitchCounter switch_counter_of(PacketType type) {
   switch (type) {
     case PacketType::kGradient: return SwitchCounter::kGradientsReceived;
     case PacketType::kParameter: return SwitchCounter::kParametersReceived;
@@ -99,7 +99,7 @@ SwitchCounter counter_of(PacketType type) {
   return SwitchCounter::kCount;
 }
 
-SwitchCounter counter_of(atp_reason reason) {
+SwitchCounter switch_counter_of(atp_reason reason) {
   switch (reason) {
     case ATP_DROP_BITMAP_WIDTH: return SwitchCounter::kDropWrongBitmapWidth;
     case ATP_DROP_VALUE_COUNT: return SwitchCounter::kDropWrongValueCount;

@@ -85,8 +85,8 @@ enum class SwitchCounter : std::uint8_t {
 
 std::string_view to_string(SwitchCounter counter);
 
-SwitchCounter counter_of(ParseError error);
-SwitchCounter counter_of(PacketType type);
-SwitchCounter counter_of(atp_reason reason);
+SwitchCounter switch_counter_of(ParseError error);
+SwitchCounter switch_counter_of(PacketType type);
+SwitchCounter switch_counter_of(atp_reason reason);
 
 }  // namespace atp

@@ -19,7 +19,7 @@ void SwitchNode::handle_packet(Instant now, const Endpoint& from,
   if (!parsed.ok()) return handle_unparsed(now, from, parsed.error(), bytes, out);
 
   const Arrival in{now, from, parsed.view(), out};
-  state_.counters.add(counter_of(in.packet.type()));
+  state_.counters.add(switch_counter_of(in.packet.type()));
   switch (in.packet.type()) {
     case PacketType::kGradient: return handle_gradient(state_, in);
     case PacketType::kJoin:
@@ -33,7 +33,7 @@ void SwitchNode::handle_packet(Instant now, const Endpoint& from,
 
 void SwitchNode::handle_unparsed(Instant now, const Endpoint& from, ParseError error,
                                  std::span<const std::uint8_t> bytes, Outbox& out) {
-  state_.counters.add(counter_of(error));
+  state_.counters.add(switch_counter_of(error));
   if (error == ParseError::kUnknownVersion) answer_versions(state_, now, from, bytes, out);
 }
 

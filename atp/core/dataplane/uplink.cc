@@ -81,7 +81,7 @@ void handle_gradient(SwitchState& state, const Arrival& in) {
                       tree->sequence_limit(header.stream), nanoseconds(in.now), &fragment);
   const auto reason = static_cast<atp_reason>(verdict.reason);
   const auto operation = static_cast<atp_data_op>(verdict.data);
-  state.counters.add(counter_of(reason));
+  state.counters.add(switch_counter_of(reason));
   if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(state, in, in.packet.ranks - child);
   if (verdict.forward == ATP_FORWARD_PARENT) {
     send_up(state, tree->parent(), fragment, operation, slot, in.packet.body, in.out);
