@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -127,6 +129,7 @@ void Bench::print_header(const CommunicatorOptions& job) const {
     units += fmt::format(" {:>10} {:>10}", "(us)", "(us)");
   }
   fmt::print("{}\n{}\n", names, units);
+  std::fflush(stdout);
 }
 
 void Bench::print_row(const Measurement& row) const {

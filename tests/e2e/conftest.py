@@ -1,0 +1,153 @@
+"""Real processes on loopback: servers, switches and ranks that a test may kill, freeze and restart.
+
+The programs come from build/release, or from the build folder that ATP_BUILD names.
+"""
+
+import os
+import random
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+
+
+def free_udp_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def udp_port_is_bound(port):
+    wanted = f"0100007F:{port:04X}"
+    return any(wanted in line for line in Path("/proc/net/udp").read_text().splitlines())
+
+
+def wait_until(condition, what, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s in vain for {what}"
+        time.sleep(0.02)
+
+
+class Process:
+    """A program whose output goes to a file, so that it never blocks and can be read any time."""
+
+    def __init__(self, command, log, env=None):
+        self.log = log
+        with open(log, "ab") as out:
+            self.popen = subprocess.Popen(
+                [str(word) for word in command],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **(env or {})},
+            )
+
+    def output(self):
+        return self.log.read_text(errors="replace")
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def wait(self, seconds):
+        """The exit code; a program that takes longer fails the test with what it has said."""
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(
+                f"{self.popen.args} still runs after {seconds} s; it said:\n{self.output()}"
+            )
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def kill(self):
+        if self.running():
+            self.popen.kill()  # ends a frozen process as well
+        self.popen.wait()
+
+
+class Cluster:
+    """One server and one switch on loopback, and ranks that join one job through them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.processes = []
+        self.server_port = free_udp_port()
+        self.switch_port = free_udp_port()
+        self.job = random.randrange(1, 2**32)
+        self.atp = BUILD / "bin" / "atp"
+        assert self.atp.exists(), f"{self.atp} does not exist: run `make build` first"
+
+    @property
+    def server_address(self):
+        return f"127.0.0.1:{self.server_port}"
+
+    @property
+    def switch_address(self):
+        return f"127.0.0.1:{self.switch_port}"
+
+    def start(self, name, command, env=None):
+        process = Process(command, self.folder / f"{name}.log", env)
+        self.processes.append(process)
+        return process
+
+    def start_server(self, *options):
+        command = [self.atp, "server", "--listen", self.server_address, *options]
+        return self._listening("server", command, self.server_port)
+
+    def start_switch(self, *options):
+        command = [self.atp, "switch", "--listen", self.switch_address, *options]
+        return self._listening("switch", command, self.switch_port)
+
+    def _listening(self, name, command, port):
+        process = self.start(name, command)
+        wait_until(
+            lambda: udp_port_is_bound(port) or not process.running(), f"{name} on port {port}"
+        )
+        assert process.running(), f"{name} ended at once:\n{process.output()}"
+        return process
+
+    def start_rank(self, rank, world_size, command, name=None, **env):
+        """Keyword arguments are environment variables, in addition to what `atp run` would set."""
+        variables = {
+            "RANK": rank,
+            "WORLD_SIZE": world_size,
+            "LOCAL_RANK": rank,
+            "ATP_JOB": self.job,
+            "ATP_INCARNATION": 1,
+            "ATP_ROUTE": f"{self.switch_address},{self.server_address}",
+            "ATP_VALUES_PER_FRAGMENT": 350,
+            **env,
+        }
+        variables = {key: str(value) for key, value in variables.items()}
+        return self.start(name or f"rank{rank}", command, variables)
+
+    def start_ranks(self, world_size, command, **env):
+        return [self.start_rank(rank, world_size, command, **env) for rank in range(world_size)]
+
+    def bench(self, *options):
+        return [self.atp, "bench", "allreduce", *options]
+
+    def endless_bench(self):
+        """A benchmark that outlives every test; its header line says that all have joined."""
+        return self.bench("-b", "1M", "-e", "1M", "-n", "1000000", "-w", "0")
+
+    def example(self, name):
+        return [BUILD / "bin" / "examples" / name]
+
+    def kill_all(self):
+        for process in self.processes:
+            process.kill()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.kill_all()

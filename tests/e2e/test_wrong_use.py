@@ -1,0 +1,139 @@
+"""Whatever is used wrongly ends in bounded time, with a message that says what, where and who.
+
+Times are bounds after which a test fails, far above what is needed; none of them is a measurement.
+"""
+
+import signal
+import time
+
+import pytest
+
+RANKS = 4
+SECONDS = 30  # a lease is five
+
+
+def everyone_joined(ranks):
+    """Rank 0 of a benchmark prints its header once all have joined."""
+    end = time.monotonic() + SECONDS
+    while "values a fragment" not in ranks[0].output():
+        assert time.monotonic() < end, f"nobody joined: {ranks[0].output()}"
+        time.sleep(0.02)
+    time.sleep(0.5)  # in the middle of the run
+
+
+def assert_all_fail(ranks, *texts):
+    for rank in ranks:
+        code = rank.wait(SECONDS)
+        output = rank.output()
+        assert code not in (0, None), output
+        assert code > 0, f"died of signal {-code}: {output}"
+        for text in texts:
+            assert text in output
+    assert texts
+
+
+def test_without_a_switch_at_the_address_the_job_goes_on_and_says_so(cluster):
+    cluster.start_server()
+    ranks = cluster.start_ranks(RANKS, cluster.bench("-b", "4K", "-e", "64K", "-n", "5"))
+    for rank in ranks:
+        assert rank.wait(SECONDS) == 0, rank.output()
+        assert f"switch {cluster.switch_address} no longer answers" in rank.output()
+        assert f"going straight to server {cluster.server_address}" in rank.output()
+    assert "# Out of bounds values : 0 OK" in ranks[0].output()
+
+
+def test_without_a_server_joining_ends_and_names_the_server(cluster):
+    cluster.start_switch()
+    ranks = cluster.start_ranks(2, cluster.example("01_all_reduce"), ATP_JOIN_TIMEOUT=2)
+    assert_all_fail(
+        ranks, f"server {cluster.server_address}", "within 2 s", "is `atp server` running there?"
+    )
+
+
+def test_ranks_that_disagree_about_a_size_are_named(cluster):
+    cluster.start_server()
+    cluster.start_switch()
+    # The benchmark's first operation of its own size is the second one.
+    small = cluster.bench("-b", "4K", "-e", "4K")
+    large = cluster.bench("-b", "8K", "-e", "8K")
+    ranks = [cluster.start_rank(r, RANKS, small if r < 3 else large) for r in range(RANKS)]
+    assert_all_fail(ranks, "all_reduce #1 (", "ranks 0 to 2", "rank 3", "another operation")
+
+
+def test_ranks_that_disagree_about_the_order_are_named(cluster):
+    cluster.start_server()
+    cluster.start_switch()
+    sums = cluster.bench("-b", "4K", "-e", "4K")
+    averages = cluster.bench("-b", "4K", "-e", "4K", "--average")
+    ranks = [cluster.start_rank(r, RANKS, averages if r == 1 else sums) for r in range(RANKS)]
+    assert_all_fail(ranks, "all_reduce #1 (", "rank 1", "another operation", "in the same order")
+
+
+def test_a_rank_that_never_joins_is_named(cluster):
+    cluster.start_server()
+    cluster.start_switch()
+    command = cluster.example("01_all_reduce")
+    ranks = [cluster.start_rank(r, RANKS, command, ATP_JOIN_TIMEOUT=3) for r in (0, 1, 3)]
+    assert_all_fail(ranks, "rank 2 has not joined within 3 s (of 4 ranks)")
+
+
+def test_of_two_workers_with_one_rank_the_second_is_refused(cluster):
+    cluster.start_server()
+    cluster.start_switch()
+    ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
+    everyone_joined(ranks)
+    twin = cluster.start_rank(2, RANKS, cluster.endless_bench(), name="twin")
+    assert_all_fail([twin], "rank 2 is taken by 127.0.0.1:")
+    time.sleep(1)
+    assert all(rank.running() for rank in ranks), "the twin has disturbed the job"
+
+
+def test_a_killed_rank_is_named(cluster):
+    cluster.start_server()
+    cluster.start_switch()
+    ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
+    everyone_joined(ranks)
+    ranks[3].signal(signal.SIGKILL)
+    assert_all_fail(ranks[:3], "all_reduce #", "rank 3 lost: no word from it for 5 s")
+
+
+def test_a_frozen_rank_is_named(cluster):
+    cluster.start_server()
+    cluster.start_switch()
+    ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
+    everyone_joined(ranks)
+    ranks[1].signal(signal.SIGSTOP)
+    assert_all_fail([ranks[0], *ranks[2:]], "all_reduce #", "rank 1 lost: no word from it for 5 s")
+
+
+def test_a_fragment_larger_than_the_path_carries_is_refused(cluster):
+    rank = cluster.start_rank(
+        0,
+        1,
+        cluster.example("01_all_reduce"),
+        ATP_VALUES_PER_FRAGMENT=2226,
+        ATP_ROUTE="192.0.2.1:5501,127.0.0.1:5500",
+    )
+    assert_all_fail([rank], "asked for 2,226 values", "route to 192.0.2.1:5501 carries at most")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_is_gone_is_named(cluster, stop):
+    server = cluster.start_server()
+    cluster.start_switch()
+    ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
+    everyone_joined(ranks)
+    server.signal(stop)
+    assert_all_fail(
+        ranks, "all_reduce #", f"server {cluster.server_address} does not answer", "refused"
+    )
+
+
+def test_a_server_that_restarted_is_named(cluster):
+    server = cluster.start_server()
+    cluster.start_switch()
+    ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
+    everyone_joined(ranks)
+    server.kill()
+    cluster.start_server()
+    assert_all_fail(ranks, "all_reduce #", f"server {cluster.server_address} restarted")
