@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "atp/collective/fragment_size.h"
-#include "atp/collective/member.h"
+#include "atp/collective/participant.h"
 #include "atp/collective/text.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/event_loop.h"
@@ -79,9 +79,9 @@ FailureContext failure_context(const CommunicatorOptions& options) {
 
 }  // namespace
 
-// Two sides share this object. The thread owns member_ and the event loop. Callers and the thread
-// meet in board_, under mutex_: operations and the wish to leave go in, phase, failure and counters
-// come out, once each round of the loop.
+// Two sides share this object. The thread owns participant_ and the event loop. Callers and the
+// thread meet in board_, under mutex_: operations and the wish to leave go in, phase, failure and
+// counters come out, once each round of the loop.
 class Communicator::Impl : public std::enable_shared_from_this<Communicator::Impl> {
  public:
   Impl(const CommunicatorOptions& options, std::uint16_t value_count, UdpSocket socket,
@@ -89,8 +89,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       : options_(options),
         socket_(std::move(socket)),
         waker_(std::move(waker)),
-        member_(worker_config(options, value_count), failure_context(options),
-                [this](const std::string& text) { warn(text); }) {}
+        participant_(worker_config(options, value_count), failure_context(options),
+                     [this](const std::string& text) { warn(text); }) {}
 
   void start();
   Status wait_until_joined();
@@ -114,8 +114,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     std::optional<std::string> leave;  // this rank goes; why operations in flight fail
     bool closed = false;               // takes no more operations
     std::uint64_t next_number = 0;
-    std::size_t pending = 0;  // taken by the member and not ended
-    MemberPhase phase = MemberPhase::kJoining;
+    std::size_t pending = 0;  // taken by the participant and not ended
+    ParticipantPhase phase = ParticipantPhase::kJoining;
     std::uint16_t value_count = 0;
     std::optional<std::string> failure;
     bool ended = false;  // the thread is gone, or about to go
@@ -123,25 +123,25 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     UdpCounters udp_counters;
   };
 
-  // What the event loop drives: the member, and the board once a round.
+  // What the event loop drives: the participant, and the board once a round.
   class Node {
    public:
-    explicit Node(Impl& impl) : impl_(impl), member_(impl.member_) {}
+    explicit Node(Impl& impl) : impl_(impl), participant_(impl.participant_) {}
     void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                        Outbox& out) {
-      member_.handle_packet(now, from, bytes, out);
+      participant_.handle_packet(now, from, bytes, out);
     }
     void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
-      member_.handle_unreachable(now, whom, out);
+      participant_.handle_unreachable(now, whom, out);
     }
-    void handle_timeout(Instant now, Outbox& out) { member_.handle_timeout(now, out); }
-    void poll_transmit(Instant now, Outbox& out) { member_.poll_transmit(now, out); }
-    Instant next_timeout() const { return member_.next_timeout(); }
+    void handle_timeout(Instant now, Outbox& out) { participant_.handle_timeout(now, out); }
+    void poll_transmit(Instant now, Outbox& out) { participant_.poll_transmit(now, out); }
+    Instant next_timeout() const { return participant_.next_timeout(); }
     void on_round(Instant now) { impl_.on_round(now); }
 
    private:
     Impl& impl_;
-    Member& member_;
+    Participant& participant_;
   };
 
   void run();
@@ -155,7 +155,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   const pid_t owner_ = getpid();
   UdpSocket socket_;
   std::unique_ptr<Waker> waker_;
-  Member member_;
+  Participant participant_;
   EventLoop<Node>* loop_ = nullptr;  // lives in run()
   std::thread thread_;
   std::thread::id thread_id_;  // set by the thread before its first word on the board
@@ -180,14 +180,14 @@ void Communicator::Impl::run() {
   Node node(*this);
   EventLoop<Node> loop(socket_, node, *waker_);
   loop_ = &loop;
-  member_.start(clock_now());
+  participant_.start(clock_now());
   loop.run();
   loop_ = nullptr;
 }
 
 void Communicator::Impl::on_round(Instant now) {
   take_commands(now);
-  member_.on_round(now);
+  participant_.on_round(now);
   publish();
 }
 
@@ -200,26 +200,27 @@ void Communicator::Impl::take_commands(Instant now) {
     board_.pending += submitted.size();
     leave.swap(board_.leave);
   }
-  for (auto& operation : submitted) member_.submit(std::move(operation));
-  if (leave) member_.leave(now, *leave);
+  for (auto& operation : submitted) participant_.submit(std::move(operation));
+  if (leave) participant_.leave(now, *leave);
 }
 
 void Communicator::Impl::publish() {
   const std::lock_guard lock(mutex_);
-  const bool news = board_.phase != member_.phase() || board_.pending != member_.pending();
-  board_.phase = member_.phase();
-  board_.pending = member_.pending();
-  board_.value_count = member_.value_count();
-  if (!board_.failure) board_.failure = member_.failure();
-  board_.worker_counters = member_.counters();
+  const bool news =
+      board_.phase != participant_.phase() || board_.pending != participant_.pending();
+  board_.phase = participant_.phase();
+  board_.pending = participant_.pending();
+  board_.value_count = participant_.value_count();
+  if (!board_.failure) board_.failure = participant_.failure();
+  board_.worker_counters = participant_.counters();
   board_.udp_counters = loop_->counters();
   if (news) changed_.notify_all();
 }
 
 Status Communicator::Impl::wait_until_joined() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return board_.phase != MemberPhase::kJoining; });
-  if (board_.phase == MemberPhase::kJoined) return ok_status();
+  changed_.wait(lock, [this] { return board_.phase != ParticipantPhase::kJoining; });
+  if (board_.phase == ParticipantPhase::kJoined) return ok_status();
   return Error{"rank " + std::to_string(options_.rank) +
                " cannot join the job: " + board_.failure.value_or("it was told to leave")};
 }
@@ -260,7 +261,7 @@ void Communicator::Impl::close(const std::string& why, SteadyClock::time_point u
     board_.ended = true;
     return;
   }
-  changed_.wait_until(lock, until, [this] { return board_.phase == MemberPhase::kLeft; });
+  changed_.wait_until(lock, until, [this] { return board_.phase == ParticipantPhase::kLeft; });
   lock.unlock();
   waker_->stop();
   thread_.join();

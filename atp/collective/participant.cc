@@ -1,4 +1,4 @@
-#include "atp/collective/member.h"
+#include "atp/collective/participant.h"
 
 #include <utility>
 
@@ -11,20 +11,20 @@ void end_with_error(PendingOperation& operation, const std::string& why) {
 
 }  // namespace
 
-Member::Member(const WorkerConfig& config, const FailureContext& context, Warn warn)
+Participant::Participant(const WorkerConfig& config, const FailureContext& context, Warn warn)
     : worker_(config), context_(context), warn_(std::move(warn)) {}
 
-void Member::submit(std::shared_ptr<PendingOperation> operation) {
+void Participant::submit(std::shared_ptr<PendingOperation> operation) {
   waiting_.push_back(std::move(operation));
 }
 
-void Member::leave(Instant now, const std::string& why) {
+void Participant::leave(Instant now, const std::string& why) {
   if (!failure_) failure_ = why;
   worker_.leave(now);
   end_all(why);
 }
 
-void Member::on_round(Instant now) {
+void Participant::on_round(Instant now) {
   start_waiting(now);
   while (const std::optional<Event> event = worker_.poll_event()) {
     handle_event(*event);
@@ -33,8 +33,8 @@ void Member::on_round(Instant now) {
   if (failure_) end_all(*failure_);
 }
 
-void Member::start_waiting(Instant now) {
-  while (!failure_ && phase_ == MemberPhase::kJoined && !waiting_.empty()) {
+void Participant::start_waiting(Instant now) {
+  while (!failure_ && phase_ == ParticipantPhase::kJoined && !waiting_.empty()) {
     const PendingOperation& next = *waiting_.front();
     const OperationSpec spec{.count = next.data().size(),
                              .reduction = next.options().reduction,
@@ -47,9 +47,9 @@ void Member::start_waiting(Instant now) {
   }
 }
 
-void Member::handle_event(const Event& event) {
+void Participant::handle_event(const Event& event) {
   switch (event.kind) {
-    case EventKind::kJoined: phase_ = MemberPhase::kJoined; break;
+    case EventKind::kJoined: phase_ = ParticipantPhase::kJoined; break;
     case EventKind::kCompleted:
       if (const auto operation = table_.take(event.operation)) operation->finish(ok_status());
       break;
@@ -62,23 +62,23 @@ void Member::handle_event(const Event& event) {
       warn_(hop_text(event.endpoint, context_.route) +
             " answers again: sums go through it from now on");
       break;
-    case EventKind::kLeft: phase_ = MemberPhase::kLeft; break;
+    case EventKind::kLeft: phase_ = ParticipantPhase::kLeft; break;
   }
 }
 
 // The first failure gives the cause; the worker reports it for each operation that it had.
-void Member::fail(const Event& event) {
+void Participant::fail(const Event& event) {
   const std::shared_ptr<PendingOperation> operation = table_.take(event.operation);
   if (!failure_) {
     FailureContext context = context_;
     if (operation) context.operation_timeout = operation->options().timeout;
     failure_ = failure_text(event.failure, context);
-    phase_ = MemberPhase::kFailed;
+    phase_ = ParticipantPhase::kFailed;
   }
   if (operation) end_with_error(*operation, *failure_);
 }
 
-void Member::end_all(const std::string& why) {
+void Participant::end_all(const std::string& why) {
   while (const auto operation = table_.take_oldest()) end_with_error(*operation, why);
   while (!waiting_.empty()) {
     const std::shared_ptr<PendingOperation> operation = std::move(waiting_.front());

@@ -19,13 +19,13 @@
 
 namespace atp {
 
-enum class MemberPhase : std::uint8_t { kJoining, kJoined, kFailed, kLeft };
+enum class ParticipantPhase : std::uint8_t { kJoining, kJoined, kFailed, kLeft };
 
-class Member {
+class Participant {
  public:
   using Warn = std::function<void(const std::string&)>;
 
-  Member(const WorkerConfig& config, const FailureContext& context, Warn warn);
+  Participant(const WorkerConfig& config, const FailureContext& context, Warn warn);
 
   void start(Instant now) { worker_.start(now); }
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
@@ -47,7 +47,7 @@ class Member {
   // Hands waiting operations to the worker and carries out what its events say.
   void on_round(Instant now);
 
-  MemberPhase phase() const { return phase_; }
+  ParticipantPhase phase() const { return phase_; }
   // Why nothing more can be summed, once phase() is kFailed or this rank has left.
   const std::optional<std::string>& failure() const { return failure_; }
   std::size_t pending() const { return table_.size() + waiting_.size(); }
@@ -65,7 +65,7 @@ class Member {
   std::deque<std::shared_ptr<PendingOperation>> waiting_;  // the worker had no room yet
   FailureContext context_;
   Warn warn_;
-  MemberPhase phase_ = MemberPhase::kJoining;
+  ParticipantPhase phase_ = ParticipantPhase::kJoining;
   std::optional<std::string> failure_;
 };
 
