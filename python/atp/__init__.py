@@ -1,6 +1,6 @@
 """In-network gradient aggregation for distributed training.
 
-`import atp.torch` registers the torch.distributed backend "atp"; this module itself imports nothing.
+`import atp.torch` registers the torch.distributed backend "atp"; this module imports nothing.
 """
 
 __version__ = "0.1.0"

@@ -1,0 +1,155 @@
+"""Runs test bodies as the ranks of a real group: one process each, over a real switch and server.
+
+Ranks are forked from the test process, which has imported torch but started no thread, so that a
+rank costs milliseconds and a body can be any function, also one inside a test.
+"""
+
+import dataclasses
+import datetime
+import multiprocessing
+import os
+import pathlib
+import pickle
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import atp.torch  # noqa: F401 (registers the backend)
+
+from .network import Network
+
+# A thread pool in the test process would be lost in its forks.
+torch.set_num_threads(1)
+
+_fork = multiprocessing.get_context("fork")
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How one rank ended: with a value, with an exception, or not by itself (both None)."""
+
+    rank: int
+    value: Any = None
+    error: str | None = None  # "ExceptionType: text"
+    trace: str = ""
+    seconds: float = 0.0
+    exit_code: int | None = None
+
+
+class Ranks:
+    """Starts the ranks of a group, and collects how they ended."""
+
+    def __init__(self, folder: pathlib.Path, route: str):
+        self._folder = folder
+        self._route = route
+        self._runs = 0
+
+    def run(self, size: int, body: Callable[[int], Any], **options) -> list[Any]:
+        """The values that body(rank) returned; a failure of any rank fails the test."""
+        outcomes = self.outcomes(size, body, **options)
+        failed = [o for o in outcomes if o.error or o.exit_code != 0]
+        if failed:
+            report = "\n".join(f"rank {o.rank}, exit {o.exit_code}: {o.trace}" for o in failed)
+            pytest.fail(report, pytrace=False)
+        return [o.value for o in outcomes]
+
+    def outcomes(
+        self,
+        size: int,
+        body: Callable[[int], Any],
+        *,
+        started: list[int] | None = None,
+        waited_for: list[int] | None = None,
+        route: str | None = None,
+        backend: str = "atp",
+        timeout_s: float = 20,
+        limit_s: float = 60,
+        pg_options=None,
+    ) -> list[Outcome]:
+        """Starts these ranks (default: each once) and waits for those that are to end.
+
+        The others are killed afterwards. Fails the test when a rank takes longer than limit_s.
+        """
+        self._runs += 1
+        store = self._folder / f"store{self._runs}"
+        started = list(range(size)) if started is None else started
+        group = {
+            "backend": backend,
+            "init_method": f"file://{store}",
+            "world_size": size,
+            "timeout": datetime.timedelta(seconds=timeout_s),
+            "pg_options": pg_options,
+        }
+        environment = {"ATP_ROUTE": self._route if route is None else route}
+        workers = []
+        for rank in started:
+            receiver, sender = _fork.Pipe(duplex=False)
+            process = _fork.Process(
+                target=_rank_main, args=(rank, body, group, environment, sender), daemon=True
+            )
+            process.start()
+            sender.close()
+            workers.append((rank, process, receiver))
+        deadline = time.monotonic() + limit_s
+        try:
+            return [
+                _outcome(rank, process, receiver, deadline)
+                for rank, process, receiver in workers
+                if waited_for is None or rank in waited_for
+            ]
+        finally:
+            for _, process, _ in workers:
+                process.kill()
+                process.join()
+
+
+def _rank_main(rank, body, group, environment, sender) -> None:
+    begin = time.monotonic()
+    os.environ.update(environment)
+    outcome = Outcome(rank)
+    try:
+        dist.init_process_group(rank=rank, **group)
+        outcome.value = body(rank)
+    except BaseException as error:
+        outcome.error = f"{type(error).__name__}: {error}"
+        outcome.trace = traceback.format_exc()
+    outcome.seconds = time.monotonic() - begin
+    # Plain pickling: multiprocessing's own would send tensors as files of a process that ends.
+    sender.send_bytes(pickle.dumps(outcome))
+    try:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    except Exception:
+        outcome.trace += traceback.format_exc()
+
+
+def _outcome(rank, process, receiver, deadline) -> Outcome:
+    outcome = Outcome(rank)
+    try:
+        if not receiver.poll(max(0.0, deadline - time.monotonic())):
+            pytest.fail(f"rank {rank} is still running at the time limit", pytrace=False)
+        outcome = pickle.loads(receiver.recv_bytes())
+    except EOFError:
+        pass  # it was killed before it could say anything
+    process.join(max(0.0, deadline - time.monotonic()))
+    if process.exitcode is None:
+        pytest.fail(f"rank {rank} does not end: destroy_process_group() hangs", pytrace=False)
+    outcome.exit_code = process.exitcode
+    return outcome
+
+
+@pytest.fixture(scope="session")
+def network():
+    """A switch and a server that all tests share, except those that break one."""
+    with Network() as network:
+        yield network
+
+
+@pytest.fixture
+def ranks(network, tmp_path) -> Ranks:
+    return Ranks(tmp_path, network.route)

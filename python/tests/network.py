@@ -1,0 +1,56 @@
+"""A software switch and a parameter server, as programs on this machine."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+_CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = pathlib.Path(os.environ.get("ATP_PROGRAM", _CHECKOUT / "build/release/bin/atp"))
+
+
+class Node:
+    """`atp switch` or `atp server`, on a free port of the loopback interface."""
+
+    def __init__(self, role: str):
+        self.role = role
+        self._process = subprocess.Popen(
+            [PROGRAM, role, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+        )
+        self.pid = self._process.pid
+        self.endpoint = self._wait_for_endpoint()
+
+    def _wait_for_endpoint(self) -> str:
+        log = ""
+        for line in self._process.stderr:
+            log += line
+            if found := re.search(r"(127\.0\.0\.1:\d+)", line):
+                return found[1]
+        raise RuntimeError(f"atp {self.role} did not start:\n{log}")
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stderr.close()
+
+
+class Network:
+    """One switch below one server."""
+
+    def __enter__(self) -> "Network":
+        if not PROGRAM.exists():
+            raise FileNotFoundError(f"{PROGRAM} is missing: run `make build`, or set ATP_PROGRAM")
+        self.server = Node("server")
+        self.switch = Node("switch")
+        self.route = f"{self.switch.endpoint},{self.server.endpoint}"
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.switch.stop()
+        self.server.stop()

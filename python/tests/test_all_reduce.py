@@ -1,0 +1,216 @@
+"""Sums of float32 tensors: exact, bit-identical, and every way to ask for one."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+import atp.torch
+
+SCALE = 1e8  # of the fixed-point numbers that travel
+SIZES = [1, 2, 349, 350, 351, 700, 4096, 100_003]
+
+
+def values(rank: int, size: int) -> torch.Tensor:
+    """Gradient-like values, other ones at each rank."""
+    generator = torch.Generator().manual_seed(1000 * rank + size)
+    return torch.randn(size, generator=generator) * 0.1
+
+
+def exact_sum(inputs: list[np.ndarray], divisor: int = 1) -> np.ndarray:
+    """What the protocol promises: the sum of the rounded integers, rounded once to float32."""
+    # numpy's rint rounds halves to even, as the workers do.
+    total = sum(np.rint(x.astype(np.float64) * SCALE).astype(np.int64) for x in inputs)
+    return (total / SCALE / divisor).astype(np.float32)
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+@pytest.mark.parametrize("op", ["SUM", "AVG"])
+def test_all_ranks_hold_the_exact_integer_sum(ranks, world_size, op, record_property):
+    def body(rank):
+        results = []
+        for size in SIZES:
+            tensor = values(rank, size)
+            dist.all_reduce(tensor, op=getattr(dist.ReduceOp, op))
+            results.append(tensor.numpy())
+        return results
+
+    results = ranks.run(world_size, body)
+    divisor = world_size if op == "AVG" else 1
+    for i, size in enumerate(SIZES):
+        inputs = [values(rank, size).numpy() for rank in range(world_size)]
+        expected = exact_sum(inputs, divisor)
+        for rank in range(world_size):
+            assert results[rank][i].tobytes() == expected.tobytes(), f"rank {rank}, size {size}"
+
+        true = sum(x.astype(np.float64) for x in inputs) / divisor
+        rounding = np.spacing(np.abs(true).astype(np.float32)).astype(np.float64)
+        bound = world_size / 2 / SCALE / divisor + rounding
+        assert np.all(np.abs(expected - true) <= bound)
+
+
+def test_the_error_beside_that_of_gloo(ranks):
+    def body(rank):
+        gloo = dist.new_group(backend="gloo")
+        ours, theirs = values(rank, 100_000), values(rank, 100_000)
+        dist.all_reduce(ours)
+        dist.all_reduce(theirs, group=gloo)
+        return ours.double().numpy(), theirs.double().numpy()
+
+    results = ranks.run(4, body)
+    true = sum(values(rank, 100_000).numpy().astype(np.float64) for rank in range(4))
+    ours, theirs = (np.abs(results[0][i] - true).max() for i in range(2))
+    print(f"largest error of a sum of 4: atp {ours:.2e}, gloo {theirs:.2e}")
+    assert ours <= 2e-8 + np.spacing(np.float32(np.abs(true).max()))
+    assert theirs <= 1e-6
+
+
+def test_nan_and_infinity_reach_every_rank(ranks):
+    def body(rank):
+        tensor = torch.full((1000,), 0.5)
+        if rank == 1:
+            tensor[3], tensor[400], tensor[800] = math.nan, math.inf, -math.inf
+        dist.all_reduce(tensor)
+        after = torch.ones(10)
+        dist.all_reduce(after)  # nothing of it stays behind
+        return tensor.numpy(), after.numpy()
+
+    for tensor, after in ranks.run(3, body):
+        expected = np.full(1000, 1.5, np.float32)
+        expected[[3, 400, 800]] = math.nan, math.inf, -math.inf
+        np.testing.assert_array_equal(tensor, expected)
+        np.testing.assert_array_equal(after, np.full(10, 3, np.float32))
+
+
+def test_values_beyond_the_integers_are_summed_exactly_and_rounded_once(ranks):
+    def large(rank):
+        generator = torch.Generator().manual_seed(rank)
+        return torch.randn(2000, generator=generator) * 10.0 ** torch.arange(2000).fmod(30)
+
+    def body(rank):
+        tensor = large(rank)
+        dist.all_reduce(tensor)
+        return tensor.numpy()
+
+    results = ranks.run(3, body)
+    columns = zip(*[large(rank).tolist() for rank in range(3)], strict=True)
+    # Fragments whose values all fit stay integers; the first of a pattern of 30 is in each.
+    expected = np.array([math.fsum(column) for column in columns]).astype(np.float32)
+    for result in results:
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_many_operations_in_flight_end_in_any_order_of_waiting(ranks):
+    def body(rank):
+        tensors = [torch.full((1 + 97 * i,), float(i + rank)) for i in range(50)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        for work in reversed(works):
+            work.wait()
+        assert all(work.is_completed() and work.is_success() for work in works)
+        return [(tensor[0].item(), tensor[-1].item()) for tensor in tensors]
+
+    for result in ranks.run(2, body):
+        assert result == [(2.0 * i + 1, 2.0 * i + 1) for i in range(50)]
+
+
+def test_a_future_runs_its_callback_also_when_the_work_is_dropped(ranks):
+    def body(rank):
+        futures = []
+        for i in range(20):
+            tensor = torch.full((100,), float(i))
+            future = dist.all_reduce(tensor, async_op=True).get_future()
+            futures.append(future.then(lambda f: f.value()[0][0].item()))
+        return [future.wait() for future in futures]
+
+    assert ranks.run(2, body) == [[2.0 * i for i in range(20)]] * 2
+
+
+def test_a_callback_may_start_the_next_operation(ranks):
+    def body(rank):
+        def again(future):
+            second = future.value()[0].clone()
+            return second, dist.all_reduce(second, async_op=True)
+
+        first = dist.all_reduce(torch.ones(10), async_op=True).get_future().then(again)
+        tensor, work = first.wait()
+        work.wait()
+        return tensor[0].item()
+
+    assert ranks.run(2, body) == [4.0, 4.0]
+
+
+def test_a_tensor_with_strides_is_summed_in_place_whatever_the_strides_of_the_others(ranks):
+    def body(rank):
+        base = torch.arange(12.0).reshape(3, 4)
+        # The same values in the same places, in another order in memory at each rank.
+        tensor = base.t().contiguous().t() if rank == 0 else base.clone()
+        every_second = torch.arange(20.0)[::2]
+        dist.all_reduce(tensor)
+        dist.all_reduce(every_second)
+        return tensor.tolist(), every_second.tolist(), atp.torch.stats()["gloo"]
+
+    for tensor, every_second, gloo in ranks.run(2, body):
+        assert tensor == (2 * torch.arange(12.0).reshape(3, 4)).tolist()
+        assert every_second == (2 * torch.arange(20.0)[::2]).tolist()
+        assert "all_reduce" not in gloo
+
+
+def test_several_tensors_in_one_call(ranks):
+    def body(rank):
+        tensors = [torch.ones(5), torch.empty(0), torch.full((2, 3), 2.0)]
+        dist.all_reduce_coalesced(tensors)
+        with dist._coalescing_manager():
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+        return [tensor.sum().item() for tensor in tensors], atp.torch.stats()["atp"]
+
+    for sums, atp_traffic in ranks.run(2, body):
+        assert sums == [20.0, 0.0, 48.0]
+        assert atp_traffic["all_reduce_coalesced"]["float32"]["calls"] == 2
+
+
+def test_a_leaf_that_requires_gradients_is_summed_without_autograd(ranks):
+    def body(rank):
+        leaf = torch.nn.Parameter(torch.ones(4, 4))
+        dist.all_reduce(leaf)
+        dist.all_reduce(leaf.t())
+        return leaf.grad_fn is None, leaf.sum().item()
+
+    assert ranks.run(2, body) == [(True, 64.0)] * 2
+
+
+def test_a_tensor_whose_elements_share_memory_is_refused(ranks):
+    def body(rank):
+        with pytest.raises(ValueError, match="share one memory location"):
+            dist.all_reduce(torch.ones(1).expand(4))
+
+    ranks.run(2, body)
+
+
+def test_stats_count_calls_and_bytes_by_path(ranks):
+    def body(rank):
+        dist.all_reduce(torch.ones(100))
+        dist.all_reduce(torch.ones(50), op=dist.ReduceOp.AVG)
+        dist.all_reduce(torch.ones(100, dtype=torch.int32))
+        dist.broadcast(torch.ones(10), src=0)
+        return atp.torch.stats()
+
+    for stats in ranks.run(2, body):
+        assert stats["atp"] == {"all_reduce": {"float32": {"calls": 2, "bytes": 600}}}
+        assert stats["gloo"]["all_reduce"] == {"int32": {"calls": 1, "bytes": 400}}
+        assert stats["gloo"]["broadcast"] == {"float32": {"calls": 1, "bytes": 40}}
+        assert stats["values_per_fragment"] > 0
+        assert stats["counters"]
+
+
+def test_the_sequence_number_counts_collectives(ranks):
+    def body(rank):
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        before = backend._get_sequence_number_for_group()
+        dist.all_reduce(torch.ones(3))
+        dist.all_reduce(torch.ones(3, dtype=torch.int64))
+        return backend._get_sequence_number_for_group() - before
+
+    assert ranks.run(2, body) == [2, 2]

@@ -1,0 +1,223 @@
+"""What does not go through the network: as a Gloo group would do it, in result and refusal."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import atp.torch
+
+DTYPES = [
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.bool,
+    torch.complex128,
+]
+OPS = ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"]
+
+
+def outcome(function, group):
+    """The result of function(group), or the type of its exception."""
+    try:
+        return function(group)
+    except Exception as error:
+        return type(error).__name__
+
+
+def same(ours, theirs) -> bool:
+    if isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor):
+        return ours.dtype == theirs.dtype and torch.equal(ours, theirs)
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    return ours == theirs
+
+
+def all_reduce_of(tensor, op):
+    def function(group):
+        mine = tensor.clone()
+        dist.all_reduce(mine, op=op, group=group)
+        return mine
+
+    return function
+
+
+def check_like_gloo(ranks, world_size, cases):
+    """cases(rank) yields (name, function); each result must equal that on a Gloo group."""
+
+    def body(rank):
+        gloo = dist.new_group(backend="gloo")
+        differing = []
+        for name, function in cases(rank):
+            ours, theirs = outcome(function, None), outcome(function, gloo)
+            if not same(ours, theirs):
+                differing.append(f"{name}: {ours} instead of {theirs}")
+        return differing, atp.torch.stats()["atp"]
+
+    for differing, summed_by_us in ranks.run(world_size, body):
+        assert differing == []
+        assert summed_by_us == {}
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_all_reduce_of_other_data_types(ranks, op):
+    def cases(rank):
+        for dtype in DTYPES:
+            if dtype in (torch.int64, torch.int32, torch.uint8, torch.int8) and op == "AVG":
+                continue  # Gloo raises after it has summed
+            tensor = torch.tensor([1, 2, 3 + rank], dtype=dtype)
+            yield f"{op} of {dtype}", all_reduce_of(tensor, getattr(dist.ReduceOp, op))
+
+    check_like_gloo(ranks, 2, cases)
+
+
+def test_other_reductions_of_float32(ranks):
+    def cases(rank):
+        tensor = torch.tensor([1.5, -2.0, 0.25 * rank])
+        for op in ("PRODUCT", "MIN", "MAX"):
+            yield op, all_reduce_of(tensor, getattr(dist.ReduceOp, op))
+
+    check_like_gloo(ranks, 3, cases)
+
+
+def test_a_complex_tensor_is_two_real_ones(ranks):
+    # torch itself views it as float32 pairs before any backend sees it.
+    def body(rank):
+        tensor = torch.tensor([1 + 2j, 3 - 1j * rank])
+        dist.all_reduce(tensor)
+        return tensor.tolist()
+
+    assert ranks.run(2, body) == [[2 + 4j, 6 - 1j]] * 2
+
+
+def test_empty_and_sparse_tensors(ranks):
+    def cases(rank):
+        yield "empty", all_reduce_of(torch.empty(0), dist.ReduceOp.SUM)
+        sparse = torch.sparse_coo_tensor([[rank]], [1.0 + rank], (4,))
+
+        def sparse_sum(group):
+            mine = sparse.clone()
+            dist.all_reduce(mine, group=group)
+            return mine.to_dense()
+
+        yield "sparse", sparse_sum
+
+    check_like_gloo(ranks, 2, cases)
+
+
+def test_every_other_collective(ranks):
+    def cases(rank):
+        world = 3
+        mine = torch.arange(4.0) + 10 * rank
+
+        def broadcast(group):
+            tensor = mine.clone()
+            dist.broadcast(tensor, src=1, group=group)
+            return tensor
+
+        def reduce(group):
+            tensor = mine.clone()
+            dist.reduce(tensor, dst=1, group=group)
+            return tensor if rank == 1 else None  # elsewhere it is undefined
+
+        def all_gather(group):
+            tensors = [torch.empty(4) for _ in range(world)]
+            dist.all_gather(tensors, mine, group=group)
+            return tensors
+
+        def all_gather_single(group):
+            output = torch.empty(4 * world)
+            dist.all_gather_single(output, mine, group=group)
+            return output
+
+        def gather(group):
+            tensors = [torch.empty(4) for _ in range(world)] if rank == 0 else None
+            dist.gather(mine, tensors, dst=0, group=group)
+            return tensors
+
+        def scatter(group):
+            output = torch.empty(4)
+            inputs = [mine + i for i in range(world)] if rank == 2 else None
+            dist.scatter(output, inputs, src=2, group=group)
+            return output
+
+        def reduce_scatter(group):
+            output = torch.empty(4)
+            dist.reduce_scatter(output, [mine + i for i in range(world)], group=group)
+            return output
+
+        def reduce_scatter_single(group):
+            output = torch.empty(4)
+            whole = torch.arange(4.0 * world) * (rank + 1)
+            dist.reduce_scatter_single(output, whole, op=dist.ReduceOp.AVG, group=group)
+            return output
+
+        def all_to_all(group):
+            outputs = [torch.empty(4) for _ in range(world)]
+            dist.all_to_all(outputs, [mine + i for i in range(world)], group=group)
+            return outputs
+
+        def all_to_all_single(group):
+            output = torch.empty(world)
+            dist.all_to_all_single(output, torch.arange(float(world)) + rank, group=group)
+            return output
+
+        def send_and_receive(group):
+            tensor = torch.empty(4)
+            request = dist.isend(mine, (rank + 1) % world, group=group)
+            source = dist.recv(tensor, group=group)
+            request.wait()
+            return [tensor, source]
+
+        def objects(group):
+            gathered = [None] * world
+            dist.all_gather_object(gathered, {"rank": rank}, group=group)
+            shared = [rank]
+            dist.broadcast_object_list(shared, src=1, group=group)
+            return [gathered, shared]
+
+        def barrier(group):
+            dist.barrier(group=group)
+
+        for function in (
+            broadcast, reduce, all_gather, all_gather_single, gather, scatter, reduce_scatter,
+            reduce_scatter_single, all_to_all, all_to_all_single, send_and_receive, objects,
+            barrier,
+        ):  # fmt: skip
+            yield function.__name__, function
+
+    check_like_gloo(ranks, 3, cases)
+
+
+def test_the_backend_offers_a_monitored_barrier(ranks):
+    def body(rank):
+        dist.group.WORLD._get_backend(torch.device("cpu")).monitored_barrier()
+
+    ranks.run(2, body)
+
+
+def test_a_tensor_elsewhere_is_refused_with_advice(ranks):
+    # There need be no GPU here: a tensor on "meta" is elsewhere too, and the group answers for
+    # "cuda" by the same object.
+    def body(rank):
+        backend = dist.group.WORLD._get_backend(torch.device("cuda"))
+        elsewhere = torch.empty(3, device="meta")
+        texts = []
+        for call in (
+            lambda: backend.allreduce([elsewhere]),
+            lambda: backend.broadcast([elsewhere]),
+            lambda: backend.send([elsewhere], 1, 0),
+        ):
+            with pytest.raises(ValueError) as error:
+                call()
+            texts.append(str(error.value))
+        return texts
+
+    for texts in ranks.run(2, body):
+        for text in texts:
+            assert "atp sums CPU tensors, and this one is on meta" in text
+            assert ".cpu()" in text and "nccl" in text

@@ -1,0 +1,186 @@
+"""Wrong use and broken things: bounded time, and a message that says what, where and who."""
+
+import datetime
+import math
+import os
+import signal
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import atp.torch
+
+from .network import Network
+
+
+def errors_of(outcomes) -> list[str]:
+    assert all(outcome.error for outcome in outcomes), [o.value for o in outcomes]
+    return [outcome.error for outcome in outcomes]
+
+
+def test_ranks_that_disagree_about_the_size(ranks):
+    def body(rank):
+        dist.all_reduce(torch.ones(1000 if rank != 1 else 1001))
+
+    for error in errors_of(ranks.outcomes(3, body)):
+        assert error.startswith("DistBackendError")
+        assert "rank 1" in error and "another operation" in error
+
+
+def test_ranks_that_disagree_about_the_order(ranks):
+    def body(rank):
+        sizes = [500, 700] if rank == 0 else [700, 500]
+        works = [dist.all_reduce(torch.ones(size), async_op=True) for size in sizes]
+        for work in works:
+            work.wait()
+
+    for error in errors_of(ranks.outcomes(2, body)):
+        assert "rank 0" in error and "rank 1" in error and "another operation" in error
+
+
+def test_a_killed_rank_is_named_to_the_others(ranks):
+    def body(rank):
+        dist.all_reduce(torch.ones(100))
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(torch.ones(100_000))
+
+    outcomes = ranks.outcomes(3, body, waited_for=[0, 2], timeout_s=25)
+    for error in errors_of(outcomes):
+        assert "rank 1" in error
+
+
+def test_a_frozen_rank_is_named_to_the_others(ranks):
+    def body(rank):
+        dist.all_reduce(torch.ones(100))
+        if rank == 2:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        dist.all_reduce(torch.ones(100_000))
+
+    outcomes = ranks.outcomes(3, body, waited_for=[0, 1], timeout_s=25)
+    for error in errors_of(outcomes):
+        assert "rank 2" in error
+
+
+def test_a_rank_that_does_not_take_part_is_named_at_the_deadline(ranks):
+    def body(rank):
+        if rank == 1:
+            time.sleep(6)  # alive, but busy elsewhere
+            return
+        dist.all_reduce(torch.ones(100))
+
+    outcomes = ranks.outcomes(3, body, waited_for=[0, 2], timeout_s=3)
+    for error in errors_of(outcomes):
+        assert "no progress" in error and "rank 1" in error
+
+
+def test_an_operation_may_have_a_deadline_of_its_own(ranks):
+    def body(rank):
+        if rank == 1:
+            time.sleep(4)
+            return
+        options = dist.AllreduceOptions()
+        options.timeout = datetime.timedelta(seconds=1)
+        begin = time.monotonic()
+        with pytest.raises(RuntimeError, match="rank 1"):
+            dist.group.WORLD.allreduce([torch.ones(10)], options).wait()
+        assert time.monotonic() - begin < 3
+
+    outcomes = ranks.outcomes(2, body, waited_for=[0])
+    assert outcomes[0].error is None, outcomes[0].trace
+
+
+def test_an_error_reaches_backward_the_future_and_the_work(ranks):
+    def body(rank):
+        model = DistributedDataParallel(torch.nn.Linear(100, 100))
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="rank 1"):
+            model(torch.ones(1, 100)).sum().backward()
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        with pytest.raises(RuntimeError, match="rank 1"):
+            work.get_future().wait()
+        with pytest.raises(dist.DistBackendError, match="rank 1"):
+            work.wait()
+        assert work.is_completed() and not work.is_success()
+        assert "rank 1" in str(work.exception())
+
+    outcomes = ranks.outcomes(2, body, waited_for=[0])
+    assert outcomes[0].error is None, outcomes[0].trace
+
+
+def test_a_rank_that_never_joins_is_named(ranks):
+    outcomes = ranks.outcomes(4, lambda rank: None, started=[0, 1, 3], timeout_s=3)
+    for error in errors_of(outcomes):
+        assert "rank 2 of group" in error and "did not join within 3 s" in error
+
+
+def test_a_member_that_never_makes_its_subgroup_is_named(ranks):
+    def body(rank):
+        if rank == 2:
+            time.sleep(5)
+            return
+        dist.new_group([0, 2, 3], timeout=datetime.timedelta(seconds=2))
+
+    outcomes = ranks.outcomes(4, body, waited_for=[0, 3])
+    for error in errors_of(outcomes):
+        assert "rank 2 of group" in error
+
+
+def test_two_workers_with_one_rank(ranks):
+    outcomes = ranks.outcomes(3, lambda rank: None, started=[0, 1, 1], timeout_s=4)
+    taken = [error for error in errors_of(outcomes) if "is taken by" in error]
+    assert len(taken) == 1 and "rank 1" in taken[0] and "process" in taken[0]
+
+
+def test_no_route_says_what_to_do(ranks):
+    for error in errors_of(ranks.outcomes(2, lambda rank: None, route="")):
+        assert "atp run -n N" in error and "ATP_ROUTE=" in error
+
+
+def test_a_route_that_is_none(ranks):
+    for error in errors_of(ranks.outcomes(2, lambda rank: None, route="nonsense")):
+        assert error.startswith("ValueError") and "nonsense" in error
+
+
+def test_nobody_at_the_servers_address(ranks):
+    outcomes = ranks.outcomes(2, lambda rank: None, route="127.0.0.1:9", timeout_s=4)
+    for error in errors_of(outcomes):
+        assert "127.0.0.1:9" in error
+
+
+def test_with_the_server_killed_the_error_names_it(ranks):
+    with Network() as network:
+
+        def body(rank):
+            dist.all_reduce(torch.ones(1000))
+            if rank == 0:
+                os.kill(network.server.pid, signal.SIGKILL)
+            time.sleep(0.2)
+            for _ in range(1000):
+                dist.all_reduce(torch.ones(1000))
+
+        outcomes = ranks.outcomes(2, body, route=network.route, timeout_s=25)
+    for error in errors_of(outcomes):
+        assert network.server.endpoint in error
+
+
+def test_a_fragment_that_the_path_cannot_carry(ranks):
+    outcomes = ranks.outcomes(
+        2, lambda rank: None, pg_options=atp.torch.Options(values_per_fragment=100_000)
+    )
+    for error in errors_of(outcomes):
+        assert "100" in error and "values" in error
+
+
+def test_the_group_survives_not_a_number_in_a_gradient(ranks):
+    def body(rank):
+        model = DistributedDataParallel(torch.nn.Linear(10, 1))
+        inputs = torch.ones(2, 10) * (math.nan if rank == 0 else 1)
+        model(inputs).sum().backward()
+        return bool(torch.isnan(model.module.weight.grad).all())
+
+    assert ranks.run(2, body) == [True, True]

@@ -1,0 +1,141 @@
+"""Groups: each is a job of its own; they live side by side, end, and come again."""
+
+import datetime
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import atp.torch
+
+
+def total(group=None, value=1.0, size=1000) -> float:
+    tensor = torch.full((size,), value)
+    dist.all_reduce(tensor, group=group)
+    assert torch.all(tensor == tensor[0])
+    return tensor[0].item()
+
+
+def test_two_groups_work_at_the_same_time(ranks):
+    def body(rank):
+        everyone = dist.new_group()
+        halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+        mine = halves[rank // 2]
+        tensors = [torch.full((5000,), float(rank)) for _ in range(9)]
+        groups = [None, everyone, mine] * 3
+        works = [
+            dist.all_reduce(tensor, group=group, async_op=True)
+            for tensor, group in zip(tensors, groups, strict=True)
+        ]
+        for work in works:
+            work.wait()
+        assert atp.torch.stats(mine)["atp"]["all_reduce"]["float32"]["calls"] == 3
+        return [tensor[0].item() for tensor in tensors]
+
+    results = ranks.run(4, body)
+    assert results == [[6.0, 6.0, half] * 3 for half in (1.0, 1.0, 5.0, 5.0)]
+
+
+def test_a_group_can_be_destroyed_and_made_again(ranks):
+    def body(rank):
+        sums = []
+        for value in (1.0, 2.0, 3.0):
+            group = dist.new_group([0, 1])
+            if rank < 2:
+                sums.append(total(group, value))
+                dist.destroy_process_group(group)
+            sums.append(total(None, value))
+        return sums
+
+    results = ranks.run(3, body)
+    assert results == [[2.0, 3.0, 4.0, 6.0, 6.0, 9.0]] * 2 + [[3.0, 6.0, 9.0]]
+
+
+def test_the_default_group_can_be_made_again_in_the_same_store(ranks, tmp_path):
+    def body(rank):
+        sums = [total()]
+        dist.destroy_process_group()
+        store = dist.FileStore(str(tmp_path / "own"), 2)
+        for value in (2.0, 3.0):
+            dist.init_process_group("atp", store=store, rank=rank, world_size=2)
+            sums.append(total(None, value))
+            dist.destroy_process_group()
+        return sums
+
+    assert ranks.run(2, body) == [[2.0, 4.0, 6.0]] * 2
+
+
+def test_only_the_first_default_group_takes_the_job_of_the_environment(ranks, monkeypatch):
+    monkeypatch.setenv("ATP_JOB", "77")
+    monkeypatch.setenv("ATP_INCARNATION", "78")
+
+    def body(rank):
+        # A group that took the same job would be refused by the server, or sum the wrong ranks.
+        return total(), total(dist.new_group()), total(dist.new_group())
+
+    assert ranks.run(2, body) == [(2.0, 2.0, 2.0)] * 2
+
+
+def test_a_group_of_one_rank_needs_no_network(ranks):
+    def body(rank):
+        return total(value=0.1), atp.torch.stats()["counters"]
+
+    assert ranks.run(1, body, route="") == [(torch.tensor(0.1).item(), {})]
+
+
+def test_options_name_the_route_and_the_size_of_fragments(ranks, network):
+    options = atp.torch.Options(
+        route=network.route, values_per_fragment=100, timeout=datetime.timedelta(seconds=9)
+    )
+
+    def body(rank):
+        return total(), atp.torch.stats()["values_per_fragment"]
+
+    assert ranks.run(2, body, route="", pg_options=options) == [(2.0, 100)] * 2
+
+
+def test_options_of_another_backend_are_refused(ranks):
+    outcomes = ranks.outcomes(1, lambda rank: None, pg_options=object())
+    assert "TypeError: pg_options of the backend atp must be atp.torch.Options" in outcomes[0].error
+
+
+def test_the_debug_level_detail_works(ranks):
+    def body(rank):
+        dist.set_debug_level(dist.DebugLevel.DETAIL)
+        group = dist.new_group()
+        return total(group), atp.torch.stats(group)["atp"]["all_reduce"]["float32"]["calls"]
+
+    assert ranks.run(2, body) == [(2.0, 1)] * 2
+
+
+def test_stats_of_another_backends_group_are_refused(ranks):
+    def body(rank):
+        with pytest.raises(ValueError, match="gloo, not atp"):
+            atp.torch.stats(dist.new_group(backend="gloo"))
+
+    ranks.run(2, body)
+
+
+def test_shutdown_waits_for_what_is_under_way(ranks):
+    def body(rank):
+        tensors = [torch.full((10_000,), 1.0) for _ in range(100)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        dist.destroy_process_group()
+        return all(work.is_success() for work in works), sum(t[-1].item() for t in tensors)
+
+    assert ranks.run(2, body) == [(True, 200.0)] * 2
+
+
+def test_after_abort_works_and_calls_fail(ranks):
+    def body(rank):
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        work = dist.all_reduce(torch.ones(10), async_op=True) if rank == 0 else None
+        backend.abort()
+        backend.abort()
+        if work:
+            with pytest.raises(RuntimeError):
+                work.wait()
+        with pytest.raises(RuntimeError, match="this rank has left the group"):
+            dist.all_reduce(torch.ones(10))
+
+    ranks.run(2, body)

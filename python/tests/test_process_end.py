@@ -1,0 +1,68 @@
+"""How a program ends: with or without destroy_process_group(), whatever is still under way."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROLOGUE = """
+import sys, torch, torch.distributed as dist, atp.torch
+rank = int(sys.argv[2])
+dist.init_process_group("atp", init_method="file://" + sys.argv[1], rank=rank, world_size=2)
+dist.all_reduce(torch.ones(100))
+"""
+
+ENDINGS = {
+    "destroyed": "dist.destroy_process_group()",
+    "not destroyed": "pass",
+    "an operation pending": "if rank == 0: work = dist.all_reduce(torch.ones(100), async_op=True)",
+    "a callback pending": """
+if rank == 0:
+    future = dist.all_reduce(torch.ones(100), async_op=True).get_future()
+    future = future.then(lambda f: print("called"))
+""",
+    "the group dropped by a callback": """
+import gc
+group = dist.new_group()
+done = dist.all_reduce(torch.ones(100), group=group, async_op=True).get_future()
+done = done.then(lambda f, g=group: dist.destroy_process_group(g))
+del group
+gc.collect()
+done.wait()
+""",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_program_ends_by_itself(ending, network, tmp_path):
+    program = PROLOGUE + ENDINGS[ending]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path / "store"), str(rank)],
+            env={**os.environ, "ATP_ROUTE": network.route, "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for rank, process in enumerate(processes):
+            _, log = process.communicate(timeout=60)
+            assert process.returncode == 0, f"rank {rank}:\n{log}"
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def test_another_torch_is_refused_at_import():
+    program = "import torch; torch.__version__ = '2.14.0'; import atp.torch"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.returncode == 1
+    assert "built for torch 2.13, but torch 2.14.0 is installed" in process.stderr
+
+
+def test_importing_atp_does_not_import_torch():
+    program = "import sys, atp; assert 'torch' not in sys.modules; print(atp.__version__)"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
