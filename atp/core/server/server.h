@@ -1,25 +1,95 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 
+#include "atp/base/counters.h"
 #include "atp/base/time.h"
 #include "atp/core/outbox.h"
-#include "atp/core/timing.h"
-#include "atp/wire/control.h"
+#include "atp/core/server/answer_limiter.h"
+#include "atp/core/server/job.h"
+#include "atp/core/server/server_config.h"
+#include "atp/core/server/server_counter.h"
+
+// The parameter server: root of every tree, and the only one to decide that a fragment is complete
+// (docs/protocol.md §6). It holds a table of jobs and sends each packet to the one it names; what
+// names none is dropped, counted under its own name and, where that helps an honest sender,
+// answered. All the rules of a job are in job.h and aggregation.h.
+//
+// A job is made by its first JOIN, unless the table or the memory limit is full, and ends with its
+// last lease. Nothing from the wire is an index before a lookup or a ring has checked it (§7.5),
+// and once all ranks of a job are in no packet of it allocates.
 
 namespace atp {
 
-struct ServerConfig {
-  std::uint64_t boot_id = 1;  // differs at each start
-  std::uint32_t wmax = 1024;  // window of a stream in packets, a power of two ≤ 65536
-  std::uint16_t max_value_count = ATP_VALUES_MAX;
-  ScaleMode scale_mode = ScaleMode::kFixed;
-  double scale = 1e8;              // §3.8
-  std::uint32_t float_slots = 64;  // F: fragments in float mode at a time
-  std::uint32_t max_jobs = 256;    // jobs × stream ranges known at a time
-  std::uint64_t seed = 1;
-  Timing timing;
+class Server {
+ public:
+  explicit Server(const ServerConfig& config);
+
+  void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                     Outbox& out);
+  // An ICMP error for what was sent to `whom`. Only counted: that a rank is detached or lost is
+  // never inferred, its JOINs and leases say so.
+  void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
+  void handle_timeout(Instant now, Outbox& out);
+  Instant next_timeout() const { return next_timeout_; }
+
+  // While set, every PARAMETER carries ECN: the server's own receive queue grows or drops (H36).
+  void set_congested(bool congested) { congested_ = congested; }
+
+  const Counters<ServerCounter>& counters() const { return counters_; }
+  std::size_t job_count() const { return jobs_.size(); }
+  // Calls visit(const JobSummary&) for each job, in the order of job, incarnation and stream.
+  template <class Visit>
+  void for_each_job(Instant now, Visit&& visit) const {
+    for (const auto& [range, entry] : jobs_) visit(entry.job.summary(now));
+  }
+
+  bool operator==(const Server&) const = default;
+
+ private:
+  // Ordered so that the range that holds a stream is the last one that begins at or before it.
+  struct StreamRange {
+    JobKey key;
+    std::uint16_t first_stream = 0;
+    auto operator<=>(const StreamRange&) const = default;
+  };
+  struct Entry {
+    Job job;
+    std::size_t bytes = 0;  // counted against the memory limit
+    bool operator==(const Entry&) const = default;
+  };
+  using Jobs = std::map<StreamRange, Entry>;
+
+  Turn turn(Instant now, Outbox& out) { return {now, config_, counters_, out, congested_}; }
+  Jobs::iterator find(const JobKey& key, std::uint16_t stream);
+  Jobs::iterator find_or_make(Turn& turn, const Endpoint& from, const PacketView& packet,
+                              const Join& join);
+  RefusalReason objection_to_new(const PacketView& packet, const Join& join,
+                                 std::size_t bytes) const;
+  bool overlaps(const JobKey& key, const Join& join) const;
+  void after(Jobs::iterator job);
+
+  void refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                    ParseError error);
+  void handle_join(Turn& turn, const Endpoint& from, const PacketView& packet);
+  void handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet);
+  void handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet);
+  static void refuse_join(Turn& turn, const Endpoint& from, const PacketView& packet,
+                          const Join& join, RefusalReason reason);
+  ServerCounter unknown_counter(const PacketView& packet) const;
+  void say_unknown_job(Turn& turn, const Endpoint& from, const PacketView& packet,
+                       const RankSet& ranks);
+
+  ServerConfig config_;
+  Counters<ServerCounter> counters_;
+  AnswerLimiter limiter_;
+  Jobs jobs_;
+  std::size_t bytes_ = 0;
+  Instant next_timeout_ = kNever;
+  bool congested_ = false;
 };
 
 }  // namespace atp

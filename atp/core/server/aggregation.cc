@@ -1,0 +1,316 @@
+#include "atp/core/server/aggregation.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "atp/base/check.h"
+#include "atp/core/server/stall.h"
+
+namespace atp {
+namespace {
+
+constexpr std::uint32_t kLargestExact = 0x7fffffffU;
+
+void store_values(std::span<std::int32_t> row, const std::uint8_t* values) {
+  for (std::int32_t& value : row) {
+    value = static_cast<std::int32_t>(atp_load32(values));
+    values += 4;
+  }
+}
+
+// Modulo 2^32: a complete fragment is exact if its magnitude says so (docs/protocol.md §4).
+void add_values(std::span<std::int32_t> row, const std::uint8_t* values) {
+  for (std::int32_t& value : row) {
+    value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) + atp_load32(values));
+    values += 4;
+  }
+}
+
+std::uint32_t saturating_add(std::uint32_t a, std::uint32_t b) {
+  return a > std::numeric_limits<std::uint32_t>::max() - b
+             ? std::numeric_limits<std::uint32_t>::max()
+             : a + b;
+}
+
+// The ranks that have not been answered within the pause; they count as answered now.
+RankSet take_due(AnswerState& answered, const RankSet& ranks, Instant now, Duration pause) {
+  if (answered.since + pause <= now) answered = {RankSet{}, now};
+  const RankSet due = ranks - answered.ranks;
+  answered.ranks |= due;
+  return due;
+}
+
+RankSet if_straight(Source source, const RankSet& ranks) {
+  return source == Source::kStraight ? ranks : RankSet{};
+}
+
+std::size_t queue_capacity(const JobTerms& terms) {
+  return std::size_t{terms.stream_count} * 2 * terms.wmax;
+}
+
+}  // namespace
+
+Aggregation::Aggregation(const JobTerms& terms, const ServerConfig& config)
+    : terms_(terms),
+      all_(RankSet::first(terms.world_size)),
+      floats_(config.float_slots, terms.value_count, queue_capacity(terms)) {
+  streams_.reserve(terms.stream_count);
+  for (std::size_t i = 0; i < terms.stream_count; ++i) {
+    streams_.push_back({FragmentRing(terms.key, wire_stream(i), terms.wmax, terms.value_count)});
+  }
+}
+
+std::size_t Aggregation::bytes_needed(const JobTerms& terms, const ServerConfig& config) {
+  return terms.stream_count * FragmentRing::bytes_needed(terms.wmax, terms.value_count) +
+         FloatPool::bytes_needed(config.float_slots, terms.value_count, queue_capacity(terms));
+}
+
+FragmentName Aggregation::name_of(std::size_t stream, const Fragment& fragment) const {
+  if (fragment.named) {
+    return {wire_stream(stream), fragment.sequence, fragment.operation, fragment.aggregator_index};
+  }
+  // Nothing of it has come: most likely it belongs to the operation of the highest complete one.
+  const FragmentRing& ring = streams_[stream].ring;
+  const Fragment* later = ring.completed_end() == 0 ? nullptr : ring.find(ring.completed_end() - 1);
+  return {wire_stream(stream), fragment.sequence, later == nullptr ? 0 : later->operation,
+          ring.expected_index(fragment.sequence)};
+}
+
+bool Aggregation::needs(const Fragment& fragment, const RankSet& ranks) const {
+  if (fragment.complete()) return false;
+  // Before floats are asked for the bitmap is still that of the integers.
+  if (fragment.mode == FragmentMode::kAwaitingFloatSlot) return !ranks.empty();
+  return missing(fragment).intersects(ranks);
+}
+
+bool Aggregation::lacks(const RankSet& ranks) const {
+  for (const Stream& stream : streams_) {
+    for (std::uint64_t s = stream.ring.head(); s < stream.ring.seen_end(); ++s) {
+      const Fragment* fragment = stream.ring.find(s);
+      if (fragment == nullptr || needs(*fragment, ranks)) return true;
+    }
+  }
+  return false;
+}
+
+void Aggregation::watch(Stream& stream, Instant now, const Timing& timing) {
+  if (!stream.ring.pending() || stream.check_at != kNever) return;
+  stream.check_at = now + timing.flush_after;
+  next_timeout_ = std::min(next_timeout_, stream.check_at);
+}
+
+bool Aggregation::handle_gradient(Downlink& down, const Endpoint& from, const PacketView& packet,
+                                  Source source) {
+  Turn& turn = down.turn();
+  const std::size_t index = std::size_t{packet.header.stream} - terms_.first_stream;
+  ATP_CHECK(index < streams_.size());
+  Stream& stream = streams_[index];
+  switch (stream.ring.place(packet.header.sequence)) {
+    case RingPlace::kPast: turn.count(ServerCounter::kDropPastSequence); return false;
+    case RingPlace::kFuture: turn.count(ServerCounter::kDropFutureSequence); return false;
+    case RingPlace::kInside: break;
+  }
+  Fragment& fragment = stream.ring.at(packet.header.sequence);
+  stream.ring.saw(packet.header.sequence);
+  if (fragment.stall.act_at == kNever && !fragment.complete()) {
+    fragment.since = turn.now;
+    restart_stall(fragment.stall, turn.now, turn.config.timing);
+  }
+  // Both count even where the values are dropped; a collision no more once the next index is
+  // final, or workers would disagree on it (B3 of the model check).
+  fragment.flags |= packet.header.flags & ATP_FLAG_ECN;
+  if (!fragment.complete()) fragment.flags |= packet.header.flags & ATP_FLAG_COLLISION;
+
+  apply(down, from, index, fragment, packet, source);
+  if (!fragment.disagreeing.empty() && !fragment.complete()) say_mismatch(down, index, fragment);
+  watch(stream, turn.now, turn.config.timing);
+  return needs(fragment, down.members().gone());
+}
+
+void Aggregation::apply(Downlink& down, const Endpoint& from, std::size_t stream,
+                        Fragment& fragment, const PacketView& packet, Source source) {
+  Turn& turn = down.turn();
+  const RankSet straight = if_straight(source, packet.ranks);
+  const Contribution how =
+      judge(fragment, {packet.ranks, packet.header.operation, packet.has(ATP_FLAG_FLOAT)});
+  switch (how) {
+    case Contribution::kFirst:
+    case Contribution::kReplace:
+    case Contribution::kAdd:
+      if (fragment.mode == FragmentMode::kFloat) {
+        take_floats(down, stream, fragment, packet);
+      } else {
+        take_integers(down, stream, fragment, packet, how);
+      }
+      return;
+    case Contribution::kDuplicate:
+      turn.count(ServerCounter::kDropDuplicate);
+      answer_duplicate(down, from, stream, fragment, packet, source);
+      return;
+    case Contribution::kOverlap:
+      turn.count(ServerCounter::kDropOverlap);
+      ask_again(down, stream, fragment, ATP_FLAG_DIRECT, missing(fragment),
+                straight - fragment.bitmap);
+      return;
+    case Contribution::kComplete:
+      turn.count(ServerCounter::kDropComplete);
+      repeat_parameter(down, stream, fragment, packet.ranks, source);
+      return;
+    case Contribution::kOtherOperation:
+      turn.count(ServerCounter::kDropWrongOperation);
+      if (!fragment.complete()) fragment.disagreeing |= packet.ranks;
+      return;
+    case Contribution::kIntegerTooLate:
+      turn.count(ServerCounter::kDropIntegerInFloatMode);
+      ask_again(down, stream, fragment, ATP_FLAG_FLOAT, packet.ranks - fragment.bitmap, straight);
+      return;
+    case Contribution::kFloatTooEarly: turn.count(ServerCounter::kDropFloatInIntegerMode); return;
+    case Contribution::kFloatsOfMany: turn.count(ServerCounter::kDropFloatOfSeveralRanks); return;
+  }
+}
+
+void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fragment,
+                                const PacketView& packet, Contribution how) {
+  const atp_header& h = packet.header;
+  const auto row = streams_[stream].ring.values(fragment.sequence);
+  const std::uint8_t overflow = h.flags & ATP_FLAG_OVERFLOW;
+  if (how == Contribution::kAdd) {
+    add_values(row, packet.body.data());
+    fragment.bitmap |= packet.ranks;
+    fragment.magnitude = saturating_add(fragment.magnitude, h.magnitude);
+    fragment.flags |= overflow;
+  } else {
+    // A sum of strictly more ranks holds all that is replaced, its marks too.
+    store_values(row, packet.body.data());
+    fragment.bitmap = packet.ranks;
+    fragment.magnitude = h.magnitude;
+    fragment.flags = static_cast<std::uint8_t>((fragment.flags & ~ATP_FLAG_OVERFLOW) | overflow);
+  }
+  if (!fragment.named) {
+    fragment.named = true;
+    fragment.operation = h.operation;
+    fragment.aggregator_index = h.aggregator_index;
+  }
+  if (fragment.bitmap != all_) return;
+  if ((fragment.flags & ATP_FLAG_OVERFLOW) != 0 || fragment.magnitude > kLargestExact) {
+    enter_float_mode(down, stream, fragment);
+    return;
+  }
+  down.turn().count(how == Contribution::kFirst ? ServerCounter::kFragmentsCompletedByOnePacket
+                                                : ServerCounter::kFragmentsCompletedByServer);
+  finish(down, stream, fragment);
+}
+
+void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment) {
+  Turn& turn = down.turn();
+  turn.count(ServerCounter::kFragmentsCompleted);
+  const bool collided = (fragment.flags & ATP_FLAG_COLLISION) != 0;
+  const std::uint32_t next_index =
+      collided ? atp_fmix32(fragment.aggregator_index + 1) : fragment.aggregator_index;
+  FragmentRing& ring = streams_[stream].ring;
+  ring.complete(fragment, next_index,
+                [&](const Fragment& forgotten) { forget(down, stream, forgotten); });
+  fragment.answered = {all_, turn.now};
+  down.parameter(name_of(stream, fragment), fragment, ring.values(fragment.sequence),
+                 down.present(), {});
+}
+
+void Aggregation::enter_float_mode(Downlink& down, std::size_t stream, Fragment& fragment) {
+  if (const auto slot = floats_.take()) {
+    ask_for_floats(down, stream, fragment, *slot);
+    return;
+  }
+  down.turn().count(ServerCounter::kFragmentsWaitedForFloatSlot);
+  fragment.mode = FragmentMode::kAwaitingFloatSlot;
+  floats_.enqueue({static_cast<std::uint32_t>(stream), fragment.sequence});
+}
+
+void Aggregation::ask_for_floats(Downlink& down, std::size_t stream, Fragment& fragment,
+                                 std::uint32_t slot) {
+  Turn& turn = down.turn();
+  fragment.mode = FragmentMode::kFloat;
+  fragment.float_slot = slot;
+  fragment.bitmap.clear();
+  restart_stall(fragment.stall, turn.now, turn.config.timing);
+  fragment.answered = {all_, turn.now};
+  down.nack(name_of(stream, fragment), ATP_FLAG_FLOAT, down.present(), {});
+}
+
+void Aggregation::take_floats(Downlink& down, std::size_t stream, Fragment& fragment,
+                              const PacketView& packet) {
+  floats_.add(fragment.float_slot, packet.body.data());
+  fragment.bitmap |= packet.ranks;
+  if (fragment.bitmap == all_) finish_float(down, stream, fragment);
+}
+
+void Aggregation::finish_float(Downlink& down, std::size_t stream, Fragment& fragment) {
+  const std::uint32_t slot = fragment.float_slot;
+  floats_.round(slot, streams_[stream].ring.values(fragment.sequence));
+  fragment.flags |= ATP_FLAG_FLOAT;
+  down.turn().count(ServerCounter::kFragmentsCompletedFloat);
+  finish(down, stream, fragment);
+  pass_on_slot(down, slot);
+}
+
+void Aggregation::pass_on_slot(Downlink& down, std::uint32_t slot) {
+  floats_.give_back(slot);
+  while (const auto next = floats_.dequeue()) {
+    FragmentRing& ring = streams_[next->stream].ring;
+    if (ring.place(next->sequence) != RingPlace::kInside) continue;  // about to be forgotten
+    Fragment& fragment = ring.at(next->sequence);
+    ATP_CHECK(fragment.mode == FragmentMode::kAwaitingFloatSlot);
+    ask_for_floats(down, next->stream, fragment, floats_.take().value());
+    return;
+  }
+}
+
+void Aggregation::forget(Downlink& down, std::size_t stream, const Fragment& fragment) {
+  if (fragment.mode == FragmentMode::kAwaitingFloatSlot) {
+    floats_.cancel({static_cast<std::uint32_t>(stream), fragment.sequence});
+  } else if (fragment.mode == FragmentMode::kFloat) {
+    pass_on_slot(down, fragment.float_slot);
+  }
+}
+
+void Aggregation::answer_duplicate(Downlink& down, const Endpoint& from, std::size_t stream,
+                                   const Fragment& fragment, const PacketView& packet,
+                                   Source source) {
+  // Float repeats carry no RESEND (F1 of the model check).
+  if (source != Source::kStraight) return;
+  if (!packet.has(ATP_FLAG_RESEND) && !packet.has(ATP_FLAG_FLOAT)) return;
+  if (!down.may_tell_waiting_for(packet.ranks.lowest())) return;
+  down.status_to(from, ATP_FLAG_DIRECT, name_of(stream, fragment),
+                 down.waiting_for(missing(fragment)), packet.ranks);
+}
+
+void Aggregation::repeat_parameter(Downlink& down, std::size_t stream, Fragment& fragment,
+                                   const RankSet& ranks, Source source) {
+  Turn& turn = down.turn();
+  // A worker takes at least this long to find a gap; what comes sooner is an echo (H17).
+  const Duration pause = turn.config.timing.reorder_min / 2;
+  const RankSet due = take_due(fragment.answered, ranks, turn.now, pause);
+  if (due.empty()) return;
+  turn.count(ServerCounter::kParametersRepeated);
+  down.parameter(name_of(stream, fragment), fragment,
+                 streams_[stream].ring.values(fragment.sequence), due, if_straight(source, due));
+}
+
+void Aggregation::ask_again(Downlink& down, std::size_t stream, Fragment& fragment,
+                            std::uint8_t flags, const RankSet& ranks, const RankSet& straight_too) {
+  Turn& turn = down.turn();
+  const RankSet due = take_due(fragment.answered, ranks, turn.now, turn.config.timing.answer_pause);
+  down.nack(name_of(stream, fragment), flags, due, straight_too & due);
+}
+
+void Aggregation::say_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment) {
+  Turn& turn = down.turn();
+  if (turn.now < told_mismatch_ + turn.config.timing.answer_pause) return;
+  told_mismatch_ = turn.now;
+  StatusMessage message;
+  message.code = StatusCode::kOperationMismatch;
+  message.about = fragment.bitmap;
+  message.other = fragment.disagreeing;
+  down.status(name_of(stream, fragment), message, down.present());
+}
+
+}  // namespace atp

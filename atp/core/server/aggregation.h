@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "atp/core/server/contribution.h"
+#include "atp/core/server/downlink.h"
+#include "atp/core/server/float_pool.h"
+#include "atp/core/server/fragment_ring.h"
+
+// The sums of one job: its streams' fragments and the float path (docs/protocol.md §6), made when
+// all ranks have joined, and all of the job's large memory.
+//
+// A fragment becomes complete exactly once, when its bitmap holds every rank of the job; its
+// values, flags and next index are then final and every repeat of its PARAMETER is the same. One
+// whose data overflowed int32 (an OVERFLOW flag, or a magnitude beyond 2^31 − 1) starts once more
+// with an empty bitmap and exact float sums. Fragments that do not get on are pulled along by FLUSH
+// and NACK, the oldest few of each stream at a time, so a timeout's work is bounded.
+
+namespace atp {
+
+class Aggregation {
+ public:
+  Aggregation(const JobTerms& terms, const ServerConfig& config);
+  static std::size_t bytes_needed(const JobTerms& terms, const ServerConfig& config);
+
+  // A GRADIENT of this job with the agreed sizes, from a source that may send it. Returns whether
+  // the fragment is incomplete and lacks a rank that is gone.
+  bool handle_gradient(Downlink& down, const Endpoint& from, const PacketView& packet,
+                       Source source);
+  void handle_timeout(Downlink& down);
+  Instant next_timeout() const { return next_timeout_; }
+
+  // Is a fragment incomplete to which one of these ranks has not contributed?
+  bool lacks(const RankSet& ranks) const;
+
+  bool operator==(const Aggregation&) const = default;
+
+ private:
+  struct Stream {
+    FragmentRing ring;
+    Instant check_at = kNever;        // of the stalled fragments
+    Instant told_waiting = kLongAgo;  // when all were told whom the oldest fragment waits for
+    bool operator==(const Stream&) const = default;
+  };
+
+  std::uint16_t wire_stream(std::size_t stream) const {
+    return static_cast<std::uint16_t>(terms_.first_stream + stream);
+  }
+  FragmentName name_of(std::size_t stream, const Fragment& fragment) const;
+  RankSet missing(const Fragment& fragment) const { return all_ - fragment.bitmap; }
+  bool needs(const Fragment& fragment, const RankSet& ranks) const;
+  void watch(Stream& stream, Instant now, const Timing& timing);
+
+  void apply(Downlink& down, const Endpoint& from, std::size_t stream, Fragment& fragment,
+             const PacketView& packet, Source source);
+
+  void take_integers(Downlink& down, std::size_t stream, Fragment& fragment,
+                     const PacketView& packet, Contribution how);
+  void take_floats(Downlink& down, std::size_t stream, Fragment& fragment,
+                   const PacketView& packet);
+  void finish(Downlink& down, std::size_t stream, Fragment& fragment);
+  void enter_float_mode(Downlink& down, std::size_t stream, Fragment& fragment);
+  void ask_for_floats(Downlink& down, std::size_t stream, Fragment& fragment, std::uint32_t slot);
+  void finish_float(Downlink& down, std::size_t stream, Fragment& fragment);
+  void pass_on_slot(Downlink& down, std::uint32_t slot);
+  void forget(Downlink& down, std::size_t stream, const Fragment& fragment);
+
+  void answer_duplicate(Downlink& down, const Endpoint& from, std::size_t stream,
+                        const Fragment& fragment, const PacketView& packet, Source source);
+  void repeat_parameter(Downlink& down, std::size_t stream, Fragment& fragment,
+                        const RankSet& ranks, Source source);
+  void ask_again(Downlink& down, std::size_t stream, Fragment& fragment, std::uint8_t flags,
+                 const RankSet& ranks, const RankSet& straight_too);
+  void say_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment);
+
+  void check_stream(Downlink& down, std::size_t stream);
+  void pull_along(Downlink& down, std::size_t stream, Fragment& fragment);
+  void say_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
+
+  JobTerms terms_;
+  RankSet all_;
+  std::vector<Stream> streams_;
+  FloatPool floats_;
+  Instant next_timeout_ = kNever;
+  Instant told_mismatch_ = kLongAgo;
+};
+
+}  // namespace atp

@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "atp/core/server/aggregation.h"
+#include "atp/core/server/stall.h"
+
+// The timers of the sums: which fragments are stalled, and what is done about them.
+//
+// All ranks send in sequence order, so a fragment below a complete one has been sent by all: what
+// is missing of it was lost, or lies in a switch. Another one is stalled when something of it came
+// a while ago. One of which nothing has come and that none overtook only waits for a slow peer,
+// and a FLUSH would cost it its aggregation.
+
+namespace atp {
+namespace {
+
+// The oldest of a stream that are pulled along at a time. What holds up those, such as a rank that
+// is slow, holds up later ones too; and once they are complete it's the turn of the next.
+constexpr std::size_t kPulledAtATime = 64;
+constexpr std::size_t kVisitedAtATime = 256;
+
+}  // namespace
+
+void Aggregation::handle_timeout(Downlink& down) {
+  next_timeout_ = kNever;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].check_at <= down.turn().now) check_stream(down, i);
+    next_timeout_ = std::min(next_timeout_, streams_[i].check_at);
+  }
+}
+
+void Aggregation::check_stream(Downlink& down, std::size_t stream) {
+  Turn& turn = down.turn();
+  const Timing& timing = turn.config.timing;
+  FragmentRing& ring = streams_[stream].ring;
+  if (!ring.pending()) {
+    streams_[stream].check_at = kNever;
+    return;
+  }
+  const std::uint64_t end = std::min(ring.seen_end(), ring.head() + kVisitedAtATime);
+  std::size_t pulled = 0;
+  for (std::uint64_t s = ring.head(); s < end && pulled < kPulledAtATime; ++s) {
+    Fragment& fragment = ring.at(s);
+    if (fragment.complete()) continue;
+    if (fragment.stall.act_at == kNever) {
+      if (s >= ring.completed_end()) continue;
+      fragment.since = turn.now;
+      restart_stall(fragment.stall, turn.now, timing);
+    }
+    if (pulled++ == 0) say_waiting_for(down, stream, fragment);
+    pull_along(down, stream, fragment);
+  }
+  streams_[stream].check_at = turn.now + timing.nack_after;
+}
+
+void Aggregation::pull_along(Downlink& down, std::size_t stream, Fragment& fragment) {
+  Turn& turn = down.turn();
+  if (fragment.mode == FragmentMode::kAwaitingFloatSlot || !turn.out.has_room(4)) return;
+  const bool is_float = fragment.mode == FragmentMode::kFloat;
+  const std::size_t levels = is_float ? 0 : down.members().height();
+  const RankSet asked = missing(fragment) - down.members().gone();
+  switch (next_stall_action(fragment.stall, turn.now, levels, turn.config.timing)) {
+    case StallAction::kNone: return;
+    case StallAction::kFlush: down.flush(name_of(stream, fragment), missing(fragment)); return;
+    case StallAction::kNack:
+      down.nack(name_of(stream, fragment), is_float ? ATP_FLAG_FLOAT : 0, asked, {});
+      return;
+  }
+}
+
+void Aggregation::say_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment) {
+  Turn& turn = down.turn();
+  const Duration period = turn.config.timing.waiting_for;
+  Instant& told = streams_[stream].told_waiting;
+  if (turn.now < fragment.since + period || turn.now < told + period) return;
+  told = turn.now;
+  if (!fragment.disagreeing.empty()) {
+    say_mismatch(down, stream, fragment);
+    return;
+  }
+  down.status(name_of(stream, fragment), down.waiting_for(missing(fragment)), down.present());
+}
+
+}  // namespace atp

@@ -1,0 +1,36 @@
+#include "atp/core/server/contribution.h"
+
+namespace atp {
+namespace {
+
+Contribution judge_collecting(const Fragment& fragment, const ContributionHeader& packet) {
+  if (packet.is_float) return Contribution::kFloatTooEarly;
+  if (fragment.bitmap.empty()) return Contribution::kFirst;
+  if (!fragment.bitmap.intersects(packet.ranks)) return Contribution::kAdd;
+  if (fragment.bitmap.contains(packet.ranks)) return Contribution::kDuplicate;
+  if (packet.ranks.contains(fragment.bitmap)) return Contribution::kReplace;
+  return Contribution::kOverlap;
+}
+
+Contribution judge_float(const Fragment& fragment, const ContributionHeader& packet) {
+  if (fragment.bitmap.contains(packet.ranks)) return Contribution::kDuplicate;
+  if (!packet.is_float) return Contribution::kIntegerTooLate;
+  return packet.ranks.size() == 1 ? Contribution::kAdd : Contribution::kFloatsOfMany;
+}
+
+}  // namespace
+
+Contribution judge(const Fragment& fragment, const ContributionHeader& packet) {
+  if (fragment.named && fragment.operation != packet.operation) {
+    return Contribution::kOtherOperation;
+  }
+  switch (fragment.mode) {
+    case FragmentMode::kCollecting: return judge_collecting(fragment, packet);
+    case FragmentMode::kAwaitingFloatSlot: return Contribution::kDuplicate;
+    case FragmentMode::kFloat: return judge_float(fragment, packet);
+    case FragmentMode::kComplete: break;
+  }
+  return Contribution::kComplete;
+}
+
+}  // namespace atp

@@ -1,0 +1,87 @@
+#include "atp/core/server/contribution.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <string>
+
+namespace atp {
+namespace {
+
+RankSet ranks(std::initializer_list<Rank> list) {
+  RankSet set;
+  for (Rank r : list) set.insert(r);
+  return set;
+}
+
+constexpr std::uint32_t kOperation = 7;
+constexpr bool kIntegers = false;
+constexpr bool kFloats = true;
+
+struct Row {
+  std::string name;
+  FragmentMode mode;
+  RankSet stored;
+  RankSet packet;
+  bool is_float;
+  Contribution expected;
+};
+
+TEST(Contribution, TheFirstRowThatFitsDecides) {
+  using enum FragmentMode;
+  const RankSet none;
+  const RankSet all = ranks({0, 1, 2, 3});
+  const Row rows[] = {
+      {"nothing stored", kCollecting, none, ranks({2}), kIntegers, Contribution::kFirst},
+      {"nothing stored, all in one", kCollecting, none, all, kIntegers, Contribution::kFirst},
+      {"disjoint", kCollecting, ranks({0, 1}), ranks({2}), kIntegers, Contribution::kAdd},
+      {"the same", kCollecting, ranks({0, 1}), ranks({0, 1}), kIntegers, Contribution::kDuplicate},
+      {"a part of it", kCollecting, ranks({0, 1}), ranks({1}), kIntegers, Contribution::kDuplicate},
+      {"strictly more", kCollecting, ranks({0, 1}), ranks({0, 1, 2}), kIntegers,
+       Contribution::kReplace},
+      {"overlapping", kCollecting, ranks({0, 1}), ranks({1, 2}), kIntegers, Contribution::kOverlap},
+      {"a float nobody asked for", kCollecting, ranks({0, 1}), ranks({2}), kFloats,
+       Contribution::kFloatTooEarly},
+      {"a float as the first packet", kCollecting, none, ranks({2}), kFloats,
+       Contribution::kFloatTooEarly},
+      {"waiting for a float slot", kAwaitingFloatSlot, all, ranks({2}), kIntegers,
+       Contribution::kDuplicate},
+      {"the first float", FragmentMode::kFloat, none, ranks({2}), kFloats, Contribution::kAdd},
+      {"another float", FragmentMode::kFloat, ranks({0}), ranks({2}), kFloats, Contribution::kAdd},
+      {"a float once more", FragmentMode::kFloat, ranks({0, 2}), ranks({2}), kFloats,
+       Contribution::kDuplicate},
+      {"an integer whose float is missing", FragmentMode::kFloat, ranks({0}), ranks({2}), kIntegers,
+       Contribution::kIntegerTooLate},
+      {"a sum of integers, one float missing", FragmentMode::kFloat, ranks({0}), ranks({0, 2}),
+       kIntegers, Contribution::kIntegerTooLate},
+      {"an integer whose float is in", FragmentMode::kFloat, ranks({0}), ranks({0}), kIntegers,
+       Contribution::kDuplicate},
+      {"floats added by somebody", FragmentMode::kFloat, ranks({0}), ranks({1, 2}), kFloats,
+       Contribution::kFloatsOfMany},
+      {"complete", kComplete, all, ranks({2}), kIntegers, Contribution::kComplete},
+      {"complete, a float", kComplete, all, ranks({2}), kFloats, Contribution::kComplete},
+  };
+  for (const Row& row : rows) {
+    Fragment fragment;
+    fragment.mode = row.mode;
+    fragment.bitmap = row.stored;
+    fragment.operation = kOperation;
+    fragment.named = !row.stored.empty();
+    EXPECT_EQ(judge(fragment, {row.packet, kOperation, row.is_float}), row.expected) << row.name;
+  }
+}
+
+TEST(Contribution, AnotherOperationNeverJoinsANamedFragment) {
+  for (const FragmentMode mode : {FragmentMode::kCollecting, FragmentMode::kAwaitingFloatSlot,
+                                  FragmentMode::kFloat, FragmentMode::kComplete}) {
+    Fragment fragment;
+    fragment.mode = mode;
+    fragment.operation = kOperation;
+    fragment.named = true;
+    EXPECT_EQ(judge(fragment, {ranks({1}), kOperation + 1, false}), Contribution::kOtherOperation);
+  }
+  EXPECT_EQ(judge(Fragment{}, {ranks({1}), kOperation + 1, false}), Contribution::kFirst);
+}
+
+}  // namespace
+}  // namespace atp

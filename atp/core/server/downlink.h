@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "atp/core/server/members.h"
+#include "atp/core/server/turn.h"
+
+// How one job's messages reach its ranks. A message is written once and goes to each child that
+// has an addressed rank behind it, detached or not (a PARAMETER releases aggregators there), and
+// straight to the ranks that are not attached, as a dead switch passes nothing on (§6, C1 of the
+// model check). Its bitmap names all ranks addressed; a child takes those behind it.
+// What answers a packet that came straight from a worker goes straight back as well.
+//
+// A Downlink lives for one turn and refers to its arguments; it is never stored.
+
+namespace atp {
+
+class Downlink {
+ public:
+  Downlink(Turn& turn, const JobTerms& terms, JobMembers& members)
+      : turn_(turn), terms_(terms), members_(members) {}
+
+  Turn& turn() { return turn_; }
+  const JobMembers& members() const { return members_; }
+  // Whom announcements go to.
+  RankSet present() const { return members_.all() - members_.gone(); }
+
+  // values: host byte order. Counts the datagrams.
+  void parameter(const FragmentName& name, const Fragment& fragment,
+                 std::span<const std::int32_t> values, const RankSet& ranks,
+                 const RankSet& straight_too);
+  // flags: 0, DIRECT or FLOAT.
+  void nack(const FragmentName& name, std::uint8_t flags, const RankSet& ranks,
+            const RankSet& straight_too);
+  // To the switches above these ranks; workers have no use for it.
+  void flush(const FragmentName& name, const RankSet& ranks);
+
+  void status(const FragmentName& name, const StatusMessage& message, const RankSet& ranks,
+              const RankSet& straight_too = {});
+  void status_to(const Endpoint& to, std::uint8_t flags, const FragmentName& name,
+                 const StatusMessage& message, const RankSet& ranks);
+  void status_to_switches(const StatusMessage& message);
+
+  StatusMessage waiting_for(const RankSet& missing) const;
+  // At most one such answer to a rank within the answer pause.
+  bool may_tell_waiting_for(Rank rank);
+
+ private:
+  atp_header header(PacketType type, std::uint8_t flags, const FragmentName& name) const;
+  bool write_status(std::uint8_t flags, const FragmentName& name, const StatusMessage& message,
+                    const RankSet& ranks);
+  std::uint64_t send(const RankSet& ranks, const RankSet& straight_too);
+
+  Turn& turn_;
+  const JobTerms& terms_;
+  JobMembers& members_;
+};
+
+}  // namespace atp

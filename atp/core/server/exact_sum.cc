@@ -1,0 +1,133 @@
+#include "atp/core/server/exact_sum.h"
+
+#include <bit>
+#include <cstddef>
+
+namespace atp {
+namespace {
+
+constexpr std::uint8_t kNan = 1;
+constexpr std::uint8_t kPlusInfinity = 2;
+constexpr std::uint8_t kMinusInfinity = 4;
+
+constexpr std::uint32_t kSignBit = 0x80000000U;
+constexpr std::uint32_t kInfinityBits = 0x7f800000U;
+constexpr std::uint32_t kNanBits = 0x7fc00000U;
+constexpr std::uint32_t kFractionMask = 0x007fffffU;
+constexpr std::uint32_t kHiddenBit = 0x00800000U;
+
+std::uint8_t mark_of(std::uint32_t bits) {
+  if ((bits & kFractionMask) != 0) return kNan;
+  return (bits & kSignBit) != 0 ? kMinusInfinity : kPlusInfinity;
+}
+
+// Adds `addend` at word w and carries on as far as needed.
+template <class Words>
+void add_at(Words& words, std::size_t w, std::uint64_t addend) {
+  for (; addend != 0 && w < words.size(); ++w) {
+    words[w] += addend;
+    addend = words[w] < addend ? 1 : 0;
+  }
+}
+
+template <class Words>
+void subtract_at(Words& words, std::size_t w, std::uint64_t subtrahend) {
+  for (; subtrahend != 0 && w < words.size(); ++w) {
+    const std::uint64_t before = words[w];
+    words[w] -= subtrahend;
+    subtrahend = before < subtrahend ? 1 : 0;
+  }
+}
+
+template <class Words>
+Words negated(const Words& words) {
+  Words result{};
+  for (std::size_t w = 0; w < words.size(); ++w) result[w] = ~words[w];
+  add_at(result, 0, 1);
+  return result;
+}
+
+// The position of the highest bit set, or -1.
+template <class Words>
+int top_bit(const Words& words) {
+  for (std::size_t w = words.size(); w-- > 0;) {
+    if (words[w] != 0) return static_cast<int>(64 * w) + 63 - std::countl_zero(words[w]);
+  }
+  return -1;
+}
+
+// The 24 bits from position `shift` up.
+template <class Words>
+std::uint32_t bits_from(const Words& words, unsigned shift) {
+  const unsigned w = shift / 64;
+  const unsigned bit = shift % 64;
+  std::uint64_t result = words[w] >> bit;
+  if (bit > 0 && w + 1 < words.size()) result |= words[w + 1] << (64 - bit);
+  return static_cast<std::uint32_t>(result) & 0x00ffffffU;
+}
+
+template <class Words>
+bool bit_at(const Words& words, unsigned position) {
+  return ((words[position / 64] >> (position % 64)) & 1) != 0;
+}
+
+template <class Words>
+bool any_below(const Words& words, unsigned position) {
+  std::uint64_t any = 0;
+  for (unsigned w = 0; w < position / 64; ++w) any |= words[w];
+  any |= words[position / 64] & ((std::uint64_t{1} << (position % 64)) - 1);
+  return any != 0;
+}
+
+}  // namespace
+
+void ExactSum::add(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t exponent = (bits >> 23) & 0xffU;
+  if (exponent == 0xff) {
+    marks_ = static_cast<std::uint8_t>(marks_ | mark_of(bits));
+    return;
+  }
+  // Denormals share the unit of exponent 1 and lack the hidden bit.
+  const std::uint64_t mantissa = (bits & kFractionMask) | (exponent == 0 ? 0 : kHiddenBit);
+  const std::uint32_t shift = exponent == 0 ? 0 : exponent - 1;
+  const std::size_t w = shift / 64;
+  const std::uint32_t bit = shift % 64;
+  const std::uint64_t low = mantissa << bit;
+  const std::uint64_t high = bit == 0 ? 0 : mantissa >> (64 - bit);
+  if ((bits & kSignBit) != 0) {
+    subtract_at(words_, w, low);
+    subtract_at(words_, w + 1, high);
+  } else {
+    add_at(words_, w, low);
+    add_at(words_, w + 1, high);
+  }
+}
+
+std::uint32_t ExactSum::finite_bits(const Words& magnitude) {
+  const int top = top_bit(magnitude);
+  // Below 2^24 units the number of units is the encoding: denormals, and exponent 1.
+  if (top < 24) return static_cast<std::uint32_t>(magnitude[0]);
+
+  const auto shift = static_cast<unsigned>(top - 23);
+  if (shift + 1 >= 0xff) return kInfinityBits;
+  std::uint32_t bits = ((shift + 1) << 23) + (bits_from(magnitude, shift) - kHiddenBit);
+  const bool half = bit_at(magnitude, shift - 1);
+  const bool more = any_below(magnitude, shift - 1);
+  // A carry out of the fraction raises the exponent, up to infinity, as it should.
+  if (half && (more || (bits & 1) != 0)) ++bits;
+  return bits;
+}
+
+float ExactSum::rounded() const {
+  const bool both = (marks_ & kPlusInfinity) != 0 && (marks_ & kMinusInfinity) != 0;
+  if ((marks_ & kNan) != 0 || both) return std::bit_cast<float>(kNanBits);
+  if ((marks_ & kPlusInfinity) != 0) return std::bit_cast<float>(kInfinityBits);
+  if ((marks_ & kMinusInfinity) != 0) return std::bit_cast<float>(kSignBit | kInfinityBits);
+
+  const bool negative = (words_.back() >> 63) != 0;
+  const std::uint32_t bits = finite_bits(negative ? negated(words_) : words_);
+  return std::bit_cast<float>(negative ? kSignBit | bits : bits);
+}
+
+}  // namespace atp

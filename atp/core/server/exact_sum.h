@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+// The exact sum of up to 1024 float32 values (docs/protocol.md §6). Every finite float32 is a
+// multiple of 2^-149 below 2^128, so a fixed-point number of 277 bits holds any of them, ten more
+// bits their sum and one its sign: 320 bits in five words, two's complement. Adding is then exact,
+// the order cannot matter, and one rounding at the end (to nearest, ties to even) gives the
+// float32 that is closest to the true sum, on every machine.
+//
+// NaN and the infinities have no place on that line; they leave marks. Any NaN, or both
+// infinities, make NaN; one infinity makes itself. A sum of zero is +0, also of negative zeros.
+
+namespace atp {
+
+class ExactSum {
+ public:
+  void add(float value);
+  float rounded() const;
+
+  bool operator==(const ExactSum&) const = default;
+
+ private:
+  using Words = std::array<std::uint64_t, 5>;  // lowest first; bit 0 counts 2^-149
+
+  static std::uint32_t finite_bits(const Words& magnitude);
+
+  Words words_{};
+  std::uint8_t marks_ = 0;
+};
+
+}  // namespace atp

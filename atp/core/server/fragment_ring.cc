@@ -1,0 +1,67 @@
+#include "atp/core/server/fragment_ring.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "atp/base/check.h"
+
+namespace atp {
+
+FragmentRing::FragmentRing(const JobKey& job, std::uint16_t stream, std::uint32_t wmax,
+                           std::uint16_t value_count)
+    : wmax_(wmax),
+      value_count_(value_count),
+      fragments_(std::size_t{2} * wmax),
+      values_(std::size_t{2} * wmax * value_count),
+      indices_(wmax) {
+  ATP_CHECK(std::has_single_bit(wmax) && wmax <= 65536);
+  const std::uint32_t of_job = atp_fmix32(atp_fmix32(job.job) ^ job.incarnation);
+  for (std::uint32_t slot = 0; slot < wmax; ++slot) {
+    indices_[slot] = atp_fmix32(of_job ^ (std::uint32_t{stream} * 65536 + slot));
+  }
+}
+
+std::size_t FragmentRing::bytes_needed(std::uint32_t wmax, std::uint16_t value_count) {
+  return std::size_t{2} * wmax * (sizeof(Fragment) + 4 * std::size_t{value_count}) +
+         sizeof(std::uint32_t) * wmax;
+}
+
+RingPlace FragmentRing::place(std::uint64_t sequence) const {
+  if (sequence < begin()) return RingPlace::kPast;
+  // Written so that no sum overflows, whatever the wire says.
+  if (sequence >= completed_end_ && sequence - completed_end_ >= wmax_) return RingPlace::kFuture;
+  return RingPlace::kInside;
+}
+
+Fragment& FragmentRing::at(std::uint64_t sequence) {
+  ATP_CHECK(place(sequence) == RingPlace::kInside);
+  Fragment& fragment = fragments_[slot(sequence)];
+  if (!fragment.in_use || fragment.sequence != sequence) {
+    fragment = Fragment{};
+    fragment.sequence = sequence;
+    fragment.in_use = true;
+  }
+  return fragment;
+}
+
+const Fragment* FragmentRing::find(std::uint64_t sequence) const {
+  return place(sequence) == RingPlace::kInside && holds(sequence) ? &fragments_[slot(sequence)]
+                                                                  : nullptr;
+}
+
+std::span<std::int32_t> FragmentRing::values(std::uint64_t sequence) {
+  return {values_.data() + slot(sequence) * value_count_, value_count_};
+}
+
+void FragmentRing::saw(std::uint64_t sequence) { seen_end_ = std::max(seen_end_, sequence + 1); }
+
+bool FragmentRing::holds(std::uint64_t sequence) const {
+  const Fragment& fragment = fragments_[slot(sequence)];
+  return fragment.in_use && fragment.sequence == sequence;
+}
+
+void FragmentRing::move_head() {
+  while (head_ < completed_end_ && holds(head_) && fragments_[slot(head_)].complete()) ++head_;
+}
+
+}  // namespace atp

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "atp/core/server/fragment.h"
+#include "atp/wire/packet_view.h"
+
+// The fragments of one stream that the server holds: a ring of 2·Wmax (docs/protocol.md §6).
+//
+// A worker sends sequence s only when it has the PARAMETER of every sequence ≤ s − Wmax. So once
+// some s is complete all workers hold the results up to s − Wmax, and these are forgotten (H18);
+// and none can send beyond s + Wmax, s being the highest complete one. What may come therefore
+// fits the ring exactly: with c = `completed_end()`, one more than the highest complete sequence,
+// [c − Wmax, c + Wmax). place() tells whether a sequence from the wire lies in there, and nothing
+// else may be asked about one that does not. A slot is cleared when a new sequence first uses it,
+// so every step takes constant time.
+//
+// The ring also knows the aggregator index of each sequence (§5: at first a hash, then what the
+// PARAMETER of sequence − Wmax said), so that it can name a fragment of which nothing has come.
+
+namespace atp {
+
+enum class RingPlace : std::uint8_t { kPast, kInside, kFuture };
+
+class FragmentRing {
+ public:
+  // wmax: a power of two.
+  FragmentRing(const JobKey& job, std::uint16_t stream, std::uint32_t wmax,
+               std::uint16_t value_count);
+  static std::size_t bytes_needed(std::uint32_t wmax, std::uint16_t value_count);
+
+  RingPlace place(std::uint64_t sequence) const;
+  Fragment& at(std::uint64_t sequence);
+  std::span<std::int32_t> values(std::uint64_t sequence);
+  // Nothing of it was ever stored if it is not in use.
+  const Fragment* find(std::uint64_t sequence) const;
+
+  // A packet of this sequence has come.
+  void saw(std::uint64_t sequence);
+  // The fragment is complete with this next index. Calls forget(fragment) for those that leave
+  // the ring incomplete, which only members that break the rules can bring about.
+  template <class Forget>
+  void complete(Fragment& fragment, std::uint32_t next_index, Forget&& forget);
+
+  // The lowest sequence that is not complete.
+  std::uint64_t head() const { return head_; }
+  // One more than the highest complete sequence; every worker has sent all that lie below it,
+  // as first transmissions go in order.
+  std::uint64_t completed_end() const { return completed_end_; }
+  // One more than the highest sequence of which a packet has come.
+  std::uint64_t seen_end() const { return seen_end_; }
+  // Is any fragment incomplete of which, or of a later one, a packet has come?
+  bool pending() const { return head_ < seen_end_; }
+
+  std::uint32_t expected_index(std::uint64_t sequence) const {
+    return indices_[sequence & (wmax_ - 1)];
+  }
+
+  bool operator==(const FragmentRing&) const = default;
+
+ private:
+  std::size_t slot(std::uint64_t sequence) const { return sequence & (2 * wmax_ - 1); }
+  std::uint64_t begin() const { return completed_end_ < wmax_ ? 0 : completed_end_ - wmax_; }
+  bool holds(std::uint64_t sequence) const;
+  void move_head();
+
+  std::uint64_t wmax_;
+  std::uint16_t value_count_;
+  std::vector<Fragment> fragments_;
+  std::vector<std::int32_t> values_;    // 2·wmax rows of value_count, host byte order
+  std::vector<std::uint32_t> indices_;  // by sequence mod wmax: of the next one to complete there
+  std::uint64_t head_ = 0;
+  std::uint64_t completed_end_ = 0;
+  std::uint64_t seen_end_ = 0;
+};
+
+template <class Forget>
+void FragmentRing::complete(Fragment& fragment, std::uint32_t next_index, Forget&& forget) {
+  fragment.mode = FragmentMode::kComplete;
+  fragment.next_index = next_index;
+  indices_[fragment.sequence & (wmax_ - 1)] = next_index;
+  if (fragment.sequence >= completed_end_) completed_end_ = fragment.sequence + 1;
+  for (; head_ < begin(); ++head_) {
+    if (holds(head_) && !fragments_[slot(head_)].complete()) forget(fragments_[slot(head_)]);
+  }
+  move_head();
+}
+
+}  // namespace atp

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "atp/core/server/aggregation.h"
+#include "atp/core/server/downlink.h"
+#include "atp/core/server/members.h"
+
+// One job, or rather one stream range of one incarnation of it: a tree of its own (docs/protocol.md
+// §2). It is *joining* until all ranks are in; then its terms are fixed, the memory for its sums is
+// taken, and every JOIN is answered by a JOIN_ACK the way it came. It ends when every rank has left
+// or is lost, or, while joining, when no lease runs any more.
+
+namespace atp {
+
+// For displays.
+struct JobSummary {
+  JobTerms terms;
+  bool joining = true;
+  RankSet joined;
+  RankSet missing;   // while joining
+  RankSet detached;  // reached straight, not through the tree
+  RankSet lost;
+  RankSet left;
+};
+
+class Job {
+ public:
+  // The first JOIN states what the others must agree to; K is lowered by theirs.
+  Job(const JobKey& key, const Join& first, const ServerConfig& config, Instant now);
+  static std::size_t bytes_needed(const JobKey& key, const Join& first, const ServerConfig& config);
+
+  // Of exactly one rank.
+  void handle_join(Turn& turn, const Endpoint& from, const PacketView& packet, const Join& join);
+  void handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet, const Leave& leave);
+  // Returns the ranks that the job doesn't know behind the sender: they must join again.
+  RankSet handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet);
+
+  void handle_timeout(Turn& turn);
+  Instant next_timeout() const;
+
+  bool finished() const { return finished_; }
+  const JobTerms& terms() const { return terms_; }
+  JobSummary summary(Instant now) const;
+
+  bool operator==(const Job&) const = default;
+
+ private:
+  bool joining() const { return !aggregation_.has_value(); }
+  Downlink downlink(Turn& turn) { return {turn, terms_, members_}; }
+  RankSet joined(const Turn& turn) const;
+
+  RefusalReason objection(const PacketView& packet, const Join& join) const;
+  bool admit(Turn& turn, const Endpoint& from, const PacketView& packet, const Join& join) const;
+  // Why a GRADIENT is to be dropped, or kCount.
+  ServerCounter fault_of(const PacketView& packet, Source source) const;
+  void complete_if_all_in(Turn& turn);
+  void acknowledge(Turn& turn, const Endpoint& to, Rank rank, const Detaching& detaching,
+                   std::uint8_t flags);
+  void acknowledge_all(Turn& turn);
+  void tell_who_is_missing(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags);
+
+  void end_leases(Turn& turn);
+  void say_gone(Turn& turn);
+  void say_detached(Turn& turn);
+  void finish_if_all_gone();
+
+  JobTerms terms_;
+  JobMembers members_;
+  std::optional<Aggregation> aggregation_;
+  bool finished_ = false;
+  Instant made_at_;
+  Instant leases_at_ = kNever;   // no lease ends before
+  Instant joining_at_ = kNever;  // when to look again whether all are in
+  Instant detached_at_ = kNever;
+  Instant gone_at_ = kNever;
+  Instant told_gone_ = kLongAgo;
+};
+
+// Tells the sender of a LEAVE that its rank is a member no more.
+void acknowledge_leave(Turn& turn, const Endpoint& to, const PacketView& packet,
+                       const Leave& leave);
+
+}  // namespace atp

@@ -1,0 +1,218 @@
+#include "atp/core/server/server.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "atp/base/check.h"
+#include "atp/core/server/reply.h"
+
+namespace atp {
+
+Server::Server(const ServerConfig& config) : config_(config), limiter_(config.seed) {
+  ATP_CHECK(config.wmax <= 65536 && std::has_single_bit(config.wmax));
+  ATP_CHECK(config.max_value_count >= 1 && config.max_value_count <= ATP_VALUES_MAX);
+  ATP_CHECK(config.float_slots >= 1);
+}
+
+void Server::handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                           Outbox& out) {
+  Turn t = turn(now, out);
+  t.count(ServerCounter::kPacketsReceived);
+  t.count(ServerCounter::kBytesReceived, bytes.size());
+  const ParsedPacket parsed = parse_packet(bytes);
+  if (!parsed.ok()) {
+    refuse_bytes(t, from, bytes, parsed.error());
+    return;
+  }
+  const PacketView& packet = parsed.view();
+  switch (packet.type()) {
+    case PacketType::kGradient: handle_gradient(t, from, packet); return;
+    case PacketType::kJoin: handle_join(t, from, packet); return;
+    case PacketType::kLeave: handle_leave(t, from, packet); return;
+    default: t.count(ServerCounter::kDropUnexpectedType); return;
+  }
+}
+
+void Server::handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
+  static_cast<void>(whom);
+  turn(now, out).count(ServerCounter::kUnreachable);
+}
+
+void Server::handle_timeout(Instant now, Outbox& out) {
+  Turn t = turn(now, out);
+  next_timeout_ = kNever;
+  for (auto it = jobs_.begin(); it != jobs_.end();) {
+    const auto entry = it++;
+    if (entry->second.job.next_timeout() <= now) entry->second.job.handle_timeout(t);
+    after(entry);
+  }
+}
+
+// Every call into a job ends here: it may have moved its timers, or be over.
+void Server::after(Jobs::iterator job) {
+  if (job->second.job.finished()) {
+    counters_.add(ServerCounter::kJobsEnded);
+    bytes_ -= job->second.bytes;
+    jobs_.erase(job);
+    return;
+  }
+  next_timeout_ = std::min(next_timeout_, job->second.job.next_timeout());
+}
+
+Server::Jobs::iterator Server::find(const JobKey& key, std::uint16_t stream) {
+  auto it = jobs_.upper_bound({key, stream});
+  if (it == jobs_.begin()) return jobs_.end();
+  --it;
+  const JobTerms& terms = it->second.job.terms();
+  const bool inside = it->first.key == key && stream - terms.first_stream < terms.stream_count;
+  return inside ? it : jobs_.end();
+}
+
+// Only the first 12 bytes of an unknown version may be believed.
+void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                          ParseError error) {
+  turn.count(counter_of(error));
+  if (error != ParseError::kUnknownVersion) return;
+  if (!limiter_.allow(turn.now, config_.timing.answer_pause, from, StatusCode::kVersions, 0)) {
+    return;
+  }
+  StatusMessage message;
+  message.code = StatusCode::kVersions;
+  message.reason = ATP_VERSION_1 * 256 + ATP_VERSION_1;
+  ControlHead head;
+  const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
+  head.bitmap_words = std::clamp<std::uint8_t>(words, 1, ATP_BITMAP_WORDS_MAX);
+  head.job = {atp_load32(bytes.data() + ATP_AT_JOB), atp_load32(bytes.data() + ATP_AT_INCARNATION)};
+  if (!put_status(turn.out, head, ranks_of_width(head.bitmap_words), message)) return;
+  turn.count(ServerCounter::kStatusVersions);
+  turn.out.send_to(from);
+}
+
+// --- JOIN ---
+
+bool Server::overlaps(const JobKey& key, const Join& join) const {
+  const unsigned end = join.first_stream + unsigned{join.stream_count};
+  for (auto it = jobs_.lower_bound({key, 0}); it != jobs_.end() && it->first.key == key; ++it) {
+    const JobTerms& terms = it->second.job.terms();
+    if (terms.first_stream < end &&
+        join.first_stream < terms.first_stream + unsigned{terms.stream_count}) {
+      return true;
+    }
+  }
+  return false;
+}
+
+RefusalReason Server::objection_to_new(const PacketView& packet, const Join& join,
+                                       std::size_t bytes) const {
+  if (overlaps(packet.job(), join)) return RefusalReason::kStreams;
+  if (packet.header.bitmap_words != bitmap_words_for(join.world_size)) {
+    return RefusalReason::kWorldSize;
+  }
+  if (packet.ranks.lowest() >= join.world_size) return RefusalReason::kRank;
+  const bool room = jobs_.size() < config_.max_jobs && bytes <= config_.memory_limit_bytes &&
+                    bytes_ <= config_.memory_limit_bytes - bytes;
+  return room ? RefusalReason::kNone : RefusalReason::kTooManyJobs;
+}
+
+void Server::refuse_join(Turn& turn, const Endpoint& from, const PacketView& packet,
+                         const Join& join, RefusalReason reason) {
+  turn.count(ServerCounter::kDropRefused);
+  StatusMessage message;
+  message.code = StatusCode::kRefused;
+  message.reason = static_cast<std::uint16_t>(reason);
+  message.about = packet.ranks;
+  message.nonce = join.nonce;
+  reply(turn, from, packet, packet.ranks, message);
+}
+
+Server::Jobs::iterator Server::find_or_make(Turn& turn, const Endpoint& from,
+                                            const PacketView& packet, const Join& join) {
+  const StreamRange range{packet.job(), join.first_stream};
+  const auto known = jobs_.find(range);
+  if (known != jobs_.end()) return known;
+
+  const std::size_t bytes = Job::bytes_needed(packet.job(), join, config_);
+  const RefusalReason reason = objection_to_new(packet, join, bytes);
+  if (reason != RefusalReason::kNone) {
+    refuse_join(turn, from, packet, join, reason);
+    return jobs_.end();
+  }
+  turn.count(ServerCounter::kJobsMade);
+  bytes_ += bytes;
+  return jobs_.emplace(range, Entry{Job(packet.job(), join, config_, turn.now), bytes}).first;
+}
+
+void Server::handle_join(Turn& turn, const Endpoint& from, const PacketView& packet) {
+  turn.count(ServerCounter::kJoins);
+  const auto join = Join::read(packet.body);
+  if (!join) return turn.count(ServerCounter::kDropBadBody);
+  if (packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
+  if (join->version_min > ATP_VERSION_1 || join->version_max < ATP_VERSION_1) {
+    refuse_join(turn, from, packet, *join, RefusalReason::kVersion);
+    return;
+  }
+  const auto job = find_or_make(turn, from, packet, *join);
+  if (job == jobs_.end()) return;
+  job->second.job.handle_join(turn, from, packet, *join);
+  after(job);
+}
+
+// --- LEAVE ---
+
+void Server::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet) {
+  turn.count(ServerCounter::kLeaves);
+  const auto leave = Leave::read(packet.body);
+  if (!leave) return turn.count(ServerCounter::kDropBadBody);
+  if (packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
+  const auto job = find(packet.job(), packet.header.stream);
+  if (job != jobs_.end()) {
+    job->second.job.handle_leave(turn, from, packet, *leave);
+    after(job);
+    return;
+  }
+  // Whoever is no member has left: the last acknowledgement of a job that is over was lost.
+  if (limiter_.allow(turn.now, config_.timing.answer_pause, from, StatusCode::kLeft,
+                     packet.ranks.lowest())) {
+    acknowledge_leave(turn, from, packet, *leave);
+  }
+}
+
+// --- GRADIENT ---
+
+ServerCounter Server::unknown_counter(const PacketView& packet) const {
+  const auto next = jobs_.lower_bound({packet.job(), 0});
+  if (next != jobs_.end() && next->first.key == packet.job()) {
+    return ServerCounter::kDropUnknownStream;
+  }
+  const auto same_job = jobs_.lower_bound({{packet.header.job, 0}, 0});
+  const bool known = same_job != jobs_.end() && same_job->first.key.job == packet.header.job;
+  return known ? ServerCounter::kDropForeignIncarnation : ServerCounter::kDropUnknownJob;
+}
+
+void Server::handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet) {
+  turn.count(ServerCounter::kGradientsReceived);
+  turn.count(ServerCounter::kGradientBytesReceived, packet.bytes.size());
+  const auto job = find(packet.job(), packet.header.stream);
+  if (job == jobs_.end()) {
+    turn.count(unknown_counter(packet));
+    say_unknown_job(turn, from, packet, packet.ranks);
+    return;
+  }
+  say_unknown_job(turn, from, packet, job->second.job.handle_gradient(turn, from, packet));
+  after(job);
+}
+
+void Server::say_unknown_job(Turn& turn, const Endpoint& from, const PacketView& packet,
+                             const RankSet& ranks) {
+  if (ranks.empty()) return;
+  if (!limiter_.allow(turn.now, config_.timing.answer_pause, from, StatusCode::kUnknownJob,
+                      ranks.lowest())) {
+    return;
+  }
+  StatusMessage message;
+  message.code = StatusCode::kUnknownJob;
+  message.about = ranks;
+  reply(turn, from, packet, ranks, message);
+}
+
+}  // namespace atp

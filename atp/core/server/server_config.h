@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "atp/core/timing.h"
+#include "atp/wire/control.h"
+
+namespace atp {
+
+struct ServerConfig {
+  std::uint64_t boot_id = 1;  // differs at each start
+  std::uint32_t wmax = 1024;  // window of a stream in packets, a power of two ≤ 65536
+  std::uint16_t max_value_count = ATP_VALUES_MAX;
+  ScaleMode scale_mode = ScaleMode::kFixed;
+  double scale = 1e8;              // §3.8
+  std::uint32_t float_slots = 64;  // F: fragments in float mode at a time
+  std::uint32_t max_jobs = 256;    // jobs × stream ranges known at a time
+  // What all jobs together may take; one that doesn't fit is refused when its first rank joins.
+  std::size_t memory_limit_bytes = std::size_t{4} << 30;
+  std::uint64_t seed = 1;
+  Timing timing;
+
+  bool operator==(const ServerConfig&) const = default;
+};
+
+}  // namespace atp

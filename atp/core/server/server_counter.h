@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "atp/wire/control.h"
+#include "atp/wire/packet_view.h"
+
+// Everything that a parameter server counts. Each packet that is dropped raises exactly one of
+// the drop_* counters (docs/protocol.md §7.4).
+
+namespace atp {
+
+enum class ServerCounter : std::uint8_t {
+  kPacketsReceived,
+  kBytesReceived,          // UDP payloads, whatever they were
+  kGradientsReceived,      // well-formed ones
+  kGradientBytesReceived,  // their UDP payloads
+  kJoins,
+  kLeaves,
+  kUnreachable,  // ICMP errors for what was sent
+
+  kJobsMade,
+  kJobsEnded,
+  kRanksLost,
+
+  kFragmentsCompleted,
+  kFragmentsCompletedByOnePacket,  // the first packet had all ranks: summed by the switches alone
+  kFragmentsCompletedByServer,     // the server had to add some of it
+  kFragmentsCompletedFloat,
+  kFragmentsWaitedForFloatSlot,
+
+  kParametersSent,  // datagrams, the repeated ones too
+  kParametersRepeated,
+  kNacks,
+  kFlushes,
+  kJoinAcks,
+
+  // In the order of StatusCode.
+  kStatusWaitingFor,
+  kStatusOperationMismatch,
+  kStatusRankTaken,
+  kStatusUnknownJob,
+  kStatusVersions,
+  kStatusRefused,
+  kStatusLeaseEnded,
+  kStatusDetached,
+  kStatusServerRestarted,
+  kStatusLeft,
+
+  // In the order of ParseError.
+  kDropTooShort,
+  kDropUnknownVersion,
+  kDropUnknownType,
+  kDropUnknownFlags,
+  kDropBadBitmapWidth,
+  kDropBadValueCount,
+  kDropBadLength,
+
+  kDropBadBody,         // a control body that its type doesn't allow
+  kDropUnexpectedType,  // a type that only servers or switches send
+  kDropUnknownJob,
+  kDropForeignIncarnation,
+  kDropUnknownStream,
+  kDropJoining,           // a GRADIENT before all ranks have joined
+  kDropWrongBitmapWidth,  // not the job's
+  kDropWrongValueCount,   // not the agreed K
+  kDropForeignRanks,      // no rank, or one that the job doesn't have
+  kDropWrongSource,       // ranks that neither stand behind the sender nor are it
+  kDropPastSequence,
+  kDropFutureSequence,
+  kDropWrongOperation,
+  kDropDuplicate,  // the ranks are in already
+  kDropOverlap,    // some ranks are in already, others not
+  kDropComplete,   // the fragment is complete: at most its PARAMETER is repeated
+  kDropFloatInIntegerMode,
+  kDropIntegerInFloatMode,
+  kDropFloatOfSeveralRanks,
+  kDropBadRank,  // JOIN or LEAVE of not exactly one rank
+  kDropRefused,  // JOIN
+  kDropRankTaken,
+  kDropRankGone,    // JOIN of a rank that was lost or has left
+  kDropWrongNonce,  // LEAVE
+  kCount,
+};
+
+// The public name, in the style of Prometheus and without a prefix: fragments_completed.
+std::string_view to_string(ServerCounter counter);
+
+ServerCounter counter_of(StatusCode code);
+ServerCounter counter_of(ParseError error);
+
+}  // namespace atp
