@@ -50,6 +50,7 @@ struct Packet {
   std::uint32_t value = 0;
   std::uint16_t value_count = kValueCount;
   std::uint8_t more_words = 0;  // bitmap words beyond those of the job
+  std::uint32_t next_index = 0;
 };
 
 struct Tree {
@@ -460,6 +461,13 @@ inline constexpr Row kTable[] = {
     {.name = "the last contribution completes the sum, which stays",
      .before = kHolds01,
      .in = kFrom2,
+     .reason = ATP_COMPLETED,
+     .forward = ATP_FORWARD_PARENT,
+     .after = used_now(kHoldsAll),
+     .out = kSumAll},
+    {.name = "a sum that leaves carries no next index",
+     .before = kHolds01,
+     .in = {.ranks = 0b100, .magnitude = 8, .value = 8, .next_index = 6},
      .reason = ATP_COMPLETED,
      .forward = ATP_FORWARD_PARENT,
      .after = used_now(kHoldsAll),

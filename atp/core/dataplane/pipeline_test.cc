@@ -52,6 +52,7 @@ atp_fragment fragment_of(const Packet& packet, std::uint8_t words) {
   p.header.aggregator_index = kIndex;
   p.header.operation = packet.name.operation;
   p.header.magnitude = packet.magnitude;
+  p.header.next_index = packet.next_index;
   p.bitmap[words - 1] = packet.ranks;
   return p;
 }

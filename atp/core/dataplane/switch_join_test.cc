@@ -1,0 +1,339 @@
+#include <gmock/gmock.h>
+
+#include "atp/core/dataplane/join_relay.h"
+#include "atp/core/dataplane/switch_rig_test.h"
+
+// Joining, leaving, detaching and being refused at a switch (PROTOCOL §2).
+
+namespace atp::rig {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// The JOIN that the switch passed on.
+Join relayed(const std::vector<Sent>& sent) {
+  EXPECT_THAT(receivers(sent), ElementsAre(kServer));
+  const auto body = Join::read(sent.at(0).view().body);
+  EXPECT_TRUE(body.has_value());
+  return body.value_or(Join{});
+}
+
+void expect_refused(Rig& rig, const Bytes& bytes, RefusalReason reason,
+                    const Endpoint& from = child(0)) {
+  SCOPED_TRACE(to_string(reason));
+  rig.wait(10ms);  // the pause between two answers
+  const std::uint64_t dropped = rig.count(SwitchCounter::kDropRefused);
+  const auto sent = rig.in(from, bytes);
+  ASSERT_THAT(receivers(sent), ElementsAre(from));
+  const StatusMessage status = sent[0].status();
+  EXPECT_EQ(status.code, StatusCode::kRefused);
+  EXPECT_EQ(status.reason, static_cast<std::uint16_t>(reason));
+  EXPECT_EQ(status.nonce, nonce(0));
+  EXPECT_EQ(rig.count(SwitchCounter::kDropRefused), dropped + 1);
+}
+
+TEST(SwitchJoin, AJoinGoesToTheNextHopWithTheSwitchRecorded) {
+  Rig rig;
+  const Join join_up = relayed(rig.in(child(2), join(2)));
+  EXPECT_THAT(join_up.remaining.hops(), ElementsAre(kServer));
+  EXPECT_THAT(join_up.recorded.hops(), ElementsAre(kOwn));
+  EXPECT_EQ(join_up.max_value_count, 8) << "lowered to what an aggregator holds";
+  Join expected = join_body(2);
+  expected.max_value_count = 8;
+  expected.remaining.pop_front();
+  expected.recorded.push_back(kOwn);
+  EXPECT_EQ(join_up, expected) << "all else passes unchanged";
+  EXPECT_EQ(rig.node.trees(), 1u);
+}
+
+TEST(SwitchJoin, ASmallerKPassesUnchanged) {
+  Rig rig;
+  Join body = join_body(0);
+  body.max_value_count = 3;
+  EXPECT_EQ(relayed(rig.in(child(0), join(0, body))).max_value_count, 3);
+}
+
+TEST(SwitchJoin, ALongRouteKeepsItsOrder) {
+  Rig rig;
+  Join body = join_body(0);
+  body.remaining.push_back(kStranger);
+  body.recorded.push_back(kStranger);
+  const Join join_up = relayed(rig.in(child(0), join(0, body)));
+  EXPECT_THAT(join_up.remaining.hops(), ElementsAre(kServer, kStranger));
+  EXPECT_THAT(join_up.recorded.hops(), ElementsAre(kStranger, kOwn));
+}
+
+TEST(SwitchJoin, WhatCannotBeIsRefusedByName) {
+  struct Case {
+    RefusalReason reason;
+    void (*change)(Join&);
+  };
+  const Case cases[] = {
+      {RefusalReason::kRoute, [](Join& j) { j.remaining.clear(); }},
+      {RefusalReason::kRoute, [](Join& j) { j.remaining.pop_front(); }},
+      {RefusalReason::kRoute,
+       [](Join& j) {
+         while (j.recorded.push_back(kStranger)) {
+         }
+       }},
+      {RefusalReason::kRoute,
+       [](Join& j) {
+         j.remaining.clear();
+         j.remaining.push_back(kOwn);
+         j.remaining.push_back(child(0));
+       }},
+      {RefusalReason::kUpstream,
+       [](Join& j) {
+         j.remaining.clear();
+         j.remaining.push_back(kOwn);
+         j.remaining.push_back(kStranger);
+       }},
+      {RefusalReason::kStreams, [](Join& j) { j.stream_count = kMaxStreamsOfTree + 1; }},
+      {RefusalReason::kVersion, [](Join& j) { j.version_min = j.version_max = 2; }},
+      {RefusalReason::kVersion, [](Join& j) { j.version_min = j.version_max = 0; }},
+  };
+  Rig rig;
+  for (const Case& c : cases) {
+    Join body = join_body(0);
+    c.change(body);
+    expect_refused(rig, join(0, body), c.reason);
+  }
+  EXPECT_EQ(rig.node.trees(), 0u);
+}
+
+TEST(SwitchJoin, ARankBeyondTheWorldOrASecondRankIsRefused) {
+  Rig rig;
+  Join body = join_body(0);
+  body.world_size = 3;
+  expect_refused(rig, join(3, body), RefusalReason::kRank);
+  const ControlHead two{.type = PacketType::kJoin, .job = kJob};
+  expect_refused(rig, control(put_join, two, ranks({0, 1}), body), RefusalReason::kRank);
+  expect_refused(rig, control(put_join, two, RankSet{}, body), RefusalReason::kRank);
+}
+
+TEST(SwitchJoin, AJobKeepsItsWorldSizeItsStreamsAndItsParent) {
+  Rig rig;
+  rig.join_all();
+  Join body = join_body(0);
+  body.world_size = 5;
+  expect_refused(rig, join(0, body), RefusalReason::kWorldSize);
+  body = join_body(0);
+  body.world_size = 65;  // another width
+  expect_refused(rig, join(0, body), RefusalReason::kWorldSize);
+  body = join_body(0);
+  body.stream_count = 5;
+  expect_refused(rig, join(0, body), RefusalReason::kStreams);
+  body = join_body(0);
+  body.first_stream = 3;
+  expect_refused(rig, join(0, body), RefusalReason::kStreams);
+  body = join_body(0);
+  body.remaining.pop_front();
+  body.remaining.pop_front();
+  body.remaining.push_back(kOwn);
+  body.remaining.push_back(Endpoint::ipv4(10, 0, 1, 2, 5500));
+  expect_refused(rig, join(0, body), RefusalReason::kRoute);
+}
+
+TEST(SwitchJoin, StreamRangesSideBySideAreTreesOfTheirOwn) {
+  Rig rig;
+  rig.join_all();
+  Join body = join_body(0);
+  body.first_stream = 4;
+  body.nonce = 555;
+  relayed(rig.in(child(3), join(0, body)));
+  EXPECT_EQ(rig.node.trees(), 2u);
+}
+
+TEST(SwitchJoin, NoMoreTreesThanThereIsRoomFor) {
+  Rig rig;
+  for (std::uint16_t i = 0; i < 4; ++i) {
+    Join body = join_body(0);
+    body.first_stream = static_cast<std::uint16_t>(4 * i);
+    relayed(rig.in(child(0), join(0, body)));
+  }
+  Join body = join_body(0);
+  body.first_stream = 100;
+  expect_refused(rig, join(0, body), RefusalReason::kTooManyJobs);
+  rig.wait(6s);
+  EXPECT_EQ(rig.node.trees(), 0u);
+  relayed(rig.in(child(0), join(0, body)));
+}
+
+TEST(SwitchJoin, ARankThatIsHeldIsTaken) {
+  Rig rig;
+  rig.join_all();
+  Join twin = join_body(1);
+  twin.nonce = 99;
+  const auto sent = rig.in(kStranger, join(1, twin));
+  ASSERT_THAT(receivers(sent), ElementsAre(kStranger));
+  const StatusMessage status = sent[0].status();
+  EXPECT_EQ(status.code, StatusCode::kRankTaken);
+  EXPECT_EQ(status.nonce, 99u);
+  EXPECT_EQ(status.about, ranks({1}));
+  EXPECT_EQ(status.endpoints[0], child(1));
+  EXPECT_EQ(status.endpoint_count, 1u);
+  EXPECT_EQ(rig.count(SwitchCounter::kDropRankTaken), 1u);
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 0, 1)), IsEmpty()) << "still the holder's";
+}
+
+TEST(SwitchJoin, ATakenRankIsFreeWhenItsLeaseHasEnded) {
+  Rig rig;
+  rig.join_all();
+  rig.wait(5s);
+  Join twin = join_body(1);
+  twin.nonce = 99;
+  relayed(rig.in(kStranger, join(1, twin)));
+}
+
+TEST(SwitchJoin, TheSameSocketMayComeByAnotherPath) {
+  Rig rig;
+  rig.join_all();
+  relayed(rig.in(kStranger, join(1)));
+  rig.in(child(1), gradient(ranks({1}), 0, 1));
+  EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownChild), 1u);
+  rig.in(kStranger, gradient(ranks({1}), 0, 1));
+  EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 1u);
+}
+
+TEST(SwitchJoin, AStraightJoinOrLeaveIsNotTheTrees) {
+  Rig rig;
+  EXPECT_THAT(rig.in(child(0), join(0, join_body(0), ATP_FLAG_DIRECT)), IsEmpty());
+  EXPECT_EQ(rig.count(SwitchCounter::kDropStraight), 1u);
+  EXPECT_EQ(rig.node.trees(), 0u);
+}
+
+TEST(SwitchJoin, AJoinMarkedDetachedLeavesTheMaskAndOneWithoutReturns) {
+  Rig rig;
+  rig.join_all();
+  Join body = join_body(3);
+  body.detached = true;
+  body.detachments = 1;
+  relayed(rig.in(child(3), join(3, body)));
+  rig.in(child(0), gradient(ranks({0}), 0, 1));
+  rig.in(child(1), gradient(ranks({1}), 0, 1));
+  EXPECT_THAT(rig.in(child(2), gradient(ranks({2}), 0, 1)), SizeIs(1)) << "complete without 3";
+  const auto passed = rig.in(child(3), gradient(ranks({3}), 0, 1));
+  ASSERT_THAT(receivers(passed), ElementsAre(kServer));
+  EXPECT_TRUE(passed[0].view().has(ATP_FLAG_DIRECT));
+
+  body.detached = false;
+  relayed(rig.in(child(3), join(3, body)));
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 1, 1)), IsEmpty()) << "aggregated again";
+}
+
+TEST(SwitchJoin, StatusDetachedTakesARankOffTheMaskUnlessItCameBack) {
+  Rig rig;
+  rig.join_all();
+  StatusMessage detached;
+  detached.code = StatusCode::kDetached;
+  detached.about = ranks({1, 3});
+  detached.numbers[0] = 2;
+  detached.numbers[1] = 5;
+  EXPECT_THAT(rig.in(kServer, status(RankSet::first(4), detached)), SizeIs(4));
+  EXPECT_TRUE(rig.in(child(1), gradient(ranks({1}), 0, 1)).at(0).view().has(ATP_FLAG_DIRECT));
+
+  Join back = join_body(1);
+  back.detachments = 2;
+  relayed(rig.in(child(1), join(1, back)));
+  rig.in(kServer, status(RankSet::first(4), detached));  // a late copy
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 1, 1)), IsEmpty());
+  EXPECT_TRUE(rig.in(child(3), gradient(ranks({3}), 1, 1)).at(0).view().has(ATP_FLAG_DIRECT));
+}
+
+TEST(SwitchJoin, ALeaveGoesUpAsOftenAsItComes) {
+  Rig rig;
+  rig.join_all();
+  for (int i = 0; i < 3; ++i) {
+    const auto sent = rig.in(child(2), leave(2, nonce(2)));
+    ASSERT_THAT(receivers(sent), ElementsAre(kServer));
+    EXPECT_EQ(sent[0].bytes, leave(2, nonce(2)));
+    StatusMessage left;
+    left.code = StatusCode::kLeft;
+    left.nonce = nonce(2);
+    left.about = ranks({2});
+    EXPECT_THAT(receivers(rig.in(kServer, status(ranks({2}), left))), ElementsAre(child(2)));
+  }
+  for (const unsigned rank : {0, 1}) {
+    rig.in(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1));
+  }
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), SizeIs(1)) << "nobody waits for 2";
+}
+
+TEST(SwitchJoin, WhoseRankHasLeftMayComeAgainAtOnce) {
+  Rig rig;
+  rig.join_all();
+  rig.in(child(2), leave(2, nonce(2)));
+  Join next = join_body(2);
+  next.nonce = 4242;
+  relayed(rig.in(kStranger, join(2, next)));
+  EXPECT_THAT(rig.in(kStranger, gradient(ranks({2}), 0, 1)), IsEmpty());
+  EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 1u);
+}
+
+TEST(SwitchJoin, ALeaveOfAnotherSocketIsDropped) {
+  Rig rig;
+  rig.join_all();
+  EXPECT_THAT(rig.in(child(2), leave(2, 1)), IsEmpty());
+  EXPECT_EQ(rig.count(SwitchCounter::kDropWrongNonce), 1u);
+  const auto sent = rig.in(child(1), leave(2, nonce(2)));
+  ASSERT_THAT(receivers(sent), ElementsAre(child(1)));
+  EXPECT_EQ(sent[0].status().code, StatusCode::kUnknownJob);
+  EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownChild), 1u);
+}
+
+TEST(SwitchJoin, ALeaveAfterTheTablesWereLostAsksForANewJoin) {
+  Rig rig;
+  const auto sent = rig.in(child(2), leave(2, nonce(2)));
+  ASSERT_THAT(receivers(sent), ElementsAre(child(2)));
+  EXPECT_EQ(sent[0].status().code, StatusCode::kUnknownJob);
+  EXPECT_EQ(sent[0].view().ranks, ranks({2}));
+}
+
+TEST(SwitchJoin, WhomTheServerRefusesIsForgottenButTold) {
+  Rig rig;
+  rig.join_all();
+  StatusMessage refused;
+  refused.code = StatusCode::kRefused;
+  refused.about = ranks({3});
+  refused.nonce = nonce(3) + 1;
+  rig.in(kServer, status(ranks({3}), refused));
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), IsEmpty()) << "another's refusal";
+  refused.nonce = nonce(3);
+  EXPECT_THAT(receivers(rig.in(kServer, status(ranks({3}), refused))), ElementsAre(child(3)));
+  rig.in(child(3), gradient(ranks({3}), 1, 1));
+  EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownChild), 1u);
+}
+
+TEST(SwitchJoin, ALeaseEndsUnlessItIsRefreshedAndTheJobMayComeAgain) {
+  Rig rig;
+  rig.join_all();
+  for (int second = 0; second < 20; ++second) {
+    rig.in(child(0), join(0));
+    rig.wait(1s);
+  }
+  EXPECT_EQ(rig.count(SwitchCounter::kLeasesEnded), 3u);
+  EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 0, 1)), SizeIs(1)) << "alone is complete";
+  rig.wait(10s);
+  EXPECT_EQ(rig.node.trees(), 0u);
+  EXPECT_EQ(rig.count(SwitchCounter::kTreesDropped), 1u);
+  EXPECT_EQ(rig.node.next_timeout(), kNever) << "an idle switch sets no timer";
+  rig.join_all();
+  EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 50, 1)), IsEmpty());
+}
+
+TEST(SwitchJoin, TheLeaseIsTheServers) {
+  Rig rig;
+  rig.join_all();
+  JoinAck ack = ack_body();
+  ack.lease_ms = 60'000;
+  rig.in(kServer, join_ack(RankSet::first(4), ack));
+  rig.in(child(0), join(0));
+  rig.wait(30s);
+  EXPECT_EQ(rig.count(SwitchCounter::kLeasesEnded), 3u) << "granted before the server spoke";
+  EXPECT_EQ(rig.node.trees(), 1u);
+}
+
+}  // namespace
+}  // namespace atp::rig

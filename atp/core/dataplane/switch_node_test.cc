@@ -1,0 +1,361 @@
+#include "atp/core/dataplane/switch_node.h"
+
+#include <gmock/gmock.h>
+
+#include "atp/core/dataplane/switch_rig_test.h"
+
+// Gradients up and messages down through a whole switch (PROTOCOL §4); the rows of the table
+// themselves are pipeline_test.cc's.
+
+namespace atp::rig {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(SwitchNode, SumsWhatItsChildrenSendAndPassesTheSumUp) {
+  Rig rig;
+  rig.join_all();
+  for (const unsigned rank : {2, 0, 3}) {
+    EXPECT_THAT(rig.in(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 10 + rank)),
+                IsEmpty());
+  }
+  const auto sent = rig.in(child(1), gradient(ranks({1}), 0, 11));
+  ASSERT_THAT(receivers(sent), ElementsAre(kServer));
+  atp_header h = head(PacketType::kGradient, 0);
+  h.value_count = kValues;
+  h.magnitude = 46;
+  EXPECT_EQ(sent[0].bytes, packet(h, RankSet::first(4), 46));
+  EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 3u);
+  EXPECT_EQ(rig.count(SwitchCounter::kCompleteSumsSent), 1u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 1u) << "until the PARAMETER";
+
+  EXPECT_EQ(rig.in(child(1), gradient(ranks({1}), 0, 11)).at(0).bytes, sent[0].bytes);
+  rig.in(kServer, parameter(RankSet::first(4), 0));
+  EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
+}
+
+TEST(SwitchNode, OneRankIsSummedAtOnce) {
+  Rig rig;
+  rig.in(child(0), join(0));
+  const Bytes in = gradient(ranks({0}), 3, 9, ATP_FLAG_ECN);
+  const auto sent = rig.in(child(0), in);
+  ASSERT_THAT(receivers(sent), ElementsAre(kServer));
+  EXPECT_EQ(sent[0].bytes, in);
+}
+
+TEST(SwitchNode, ASwitchBelowIsAChildWithSeveralRanks) {
+  Rig rig;
+  for (unsigned rank = 0; rank < 4; ++rank) rig.in(child(rank < 3 ? 0 : 3), join(rank));
+  rig.in(child(3), gradient(ranks({3}), 0, 4));
+  const auto sent = rig.in(child(0), gradient(ranks({0, 1, 2}), 0, 6));
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_THAT(sent[0].values(), Each(10u));
+  EXPECT_THAT(receivers(rig.in(kServer, parameter(RankSet::first(4), 0))),
+              testing::UnorderedElementsAre(child(0), child(3)));
+}
+
+TEST(SwitchNode, AParameterGoesToEachChildThatIsAddressed) {
+  Rig rig;
+  rig.join_all();
+  const Bytes bytes = parameter(ranks({0, 2, 3}), 5);
+  const auto sent = rig.in(kServer, bytes);
+  EXPECT_THAT(receivers(sent), testing::UnorderedElementsAre(child(0), child(2), child(3)));
+  for (const Sent& one : sent) EXPECT_EQ(one.bytes, bytes);
+  EXPECT_EQ(rig.count(SwitchCounter::kMulticastCopies), 4u + 3u) << "with the JOIN_ACK's";
+  EXPECT_THAT(rig.in(kServer, parameter(ranks({40}), 6)), IsEmpty());
+  EXPECT_EQ(rig.count(SwitchCounter::kDropNoChildAddressed), 1u);
+}
+
+TEST(SwitchNode, DownwardMessagesComeFromTheParentOnly) {
+  Rig rig;
+  rig.join_all();
+  for (unsigned rank = 0; rank < 3; ++rank) {
+    rig.in(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1));
+  }
+  const SwitchNode before = rig.node;
+  StatusMessage detached;
+  detached.code = StatusCode::kDetached;
+  detached.about = ranks({1});
+  detached.numbers[0] = 9;
+  const Bytes downward[] = {
+      parameter(RankSet::first(4), 0),
+      bare(PacketType::kFlush, RankSet::first(4), 0),
+      bare(PacketType::kNack, RankSet::first(4), 0),
+      join_ack(RankSet::first(4), ack_body()),
+      status(RankSet::first(4), detached),
+  };
+  for (const Bytes& bytes : downward) {
+    EXPECT_THAT(rig.in(child(0), bytes), IsEmpty());
+    EXPECT_THAT(rig.in(kStranger, bytes), IsEmpty());
+  }
+  EXPECT_EQ(rig.count(SwitchCounter::kDropNotFromParent), 10u);
+  EXPECT_EQ(rig.drops(), 10u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), SizeIs(1)) << "the mask is whole";
+}
+
+TEST(SwitchNode, NacksAndStatusesPassUntouched) {
+  Rig rig;
+  rig.join_all();
+  rig.in(child(0), gradient(ranks({0}), 0, 1));
+  StatusMessage waiting;
+  waiting.code = StatusCode::kWaitingFor;
+  waiting.about = ranks({1, 2, 3});
+  for (const Bytes& bytes :
+       {bare(PacketType::kNack, ranks({1, 2}), 0), status(ranks({1, 2}), waiting)}) {
+    const auto sent = rig.in(kServer, bytes);
+    EXPECT_THAT(receivers(sent), testing::UnorderedElementsAre(child(1), child(2)));
+    EXPECT_EQ(sent.at(0).bytes, bytes);
+  }
+  EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
+}
+
+TEST(SwitchNode, AFlushFetchesThePartialSumAndPassesWhereThereIsNone) {
+  Rig rig;
+  rig.join_all();
+  rig.in(child(0), gradient(ranks({0}), 0, 5, ATP_FLAG_COLLISION));
+  rig.in(child(1), gradient(ranks({1}), 0, 6));
+  const Bytes bytes = bare(PacketType::kFlush, ranks({2, 3}), 0);
+  const auto sum = rig.in(kServer, bytes);
+  ASSERT_THAT(receivers(sum), ElementsAre(kServer));
+  EXPECT_EQ(sum[0].view().ranks, ranks({0, 1}));
+  EXPECT_EQ(sum[0].view().header.flags, ATP_FLAG_RESEND | ATP_FLAG_COLLISION);
+  EXPECT_EQ(sum[0].view().header.magnitude, 11u);
+  EXPECT_THAT(sum[0].values(), Each(11u));
+  EXPECT_THAT(receivers(rig.in(kServer, bytes)), ElementsAre(child(2), child(3)));
+  EXPECT_THAT(rig.in(child(2), gradient(ranks({2}), 0, 7)), SizeIs(1)) << "never claims again";
+}
+
+TEST(SwitchNode, AnUnknownJobIsToldToJoinAgain) {
+  Rig rig;
+  const auto sent = rig.in(child(1), gradient(ranks({1}), 0, 1));
+  ASSERT_THAT(receivers(sent), ElementsAre(child(1)));
+  EXPECT_EQ(sent[0].status().code, StatusCode::kUnknownJob);
+  EXPECT_EQ(sent[0].status().about, ranks({1}));
+  EXPECT_EQ(sent[0].view().ranks, ranks({1}));
+  EXPECT_EQ(sent[0].view().job(), kJob);
+  EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownJob), 1u);
+
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 1, 1)), IsEmpty()) << "not twice in a pause";
+  EXPECT_EQ(rig.count(SwitchCounter::kStatusesWithheld), 1u);
+  rig.wait(10ms);
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 1, 1)), SizeIs(1));
+}
+
+TEST(SwitchNode, ForeignIncarnationsAndStreamsAreUnknownJobs) {
+  Rig rig;
+  rig.join_all();
+  atp_header h = head(PacketType::kGradient, 0);
+  h.value_count = kValues;
+  h.incarnation = 99;
+  rig.in(child(0), packet(h, ranks({0})));
+  h = head(PacketType::kGradient, 0);
+  h.value_count = kValues;
+  h.stream = 4;
+  rig.in(child(0), packet(h, ranks({0})));
+  h.type = ATP_PARAMETER;
+  rig.in(kServer, packet(h, ranks({0})));
+  EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownJob), 3u);
+}
+
+TEST(SwitchNode, OnlyTheRanksUnknownBehindTheSenderAreNamed) {
+  Rig rig;
+  rig.in(child(0), join(0));
+  rig.in(child(0), join(1));
+  const auto sent = rig.in(child(0), gradient(ranks({0, 1, 2}), 0, 1));
+  ASSERT_THAT(receivers(sent), ElementsAre(child(0)));
+  EXPECT_EQ(sent[0].status().about, ranks({2}));
+  EXPECT_EQ(sent[0].view().ranks, ranks({2}));
+  EXPECT_EQ(rig.count(SwitchCounter::kDropForeignRanks), 1u);
+}
+
+TEST(SwitchNode, AnotherVersionIsToldWhichAreSpoken) {
+  Rig rig;
+  Bytes bytes = gradient(ranks({0}), 0, 1);
+  bytes[0] = 2;
+  const auto sent = rig.in(child(0), bytes);
+  ASSERT_THAT(receivers(sent), ElementsAre(child(0)));
+  EXPECT_EQ(sent[0].status().code, StatusCode::kVersions);
+  EXPECT_EQ(sent[0].status().reason, 0x0101);
+  EXPECT_EQ(sent[0].view().job(), kJob);
+  EXPECT_TRUE(sent[0].view().ranks.contains(0));
+  EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownVersion), 1u);
+  EXPECT_THAT(rig.in(child(0), bytes), IsEmpty());
+  bytes[1] = ATP_STATUS;
+  EXPECT_THAT(rig.in(kStranger, bytes), IsEmpty()) << "an answer is never answered";
+}
+
+TEST(SwitchNode, OnceKIsAgreedNothingElseIsTaken) {
+  Rig rig;
+  rig.join_all();
+  atp_header h = head(PacketType::kGradient, 0);
+  h.value_count = kValues - 1;
+  EXPECT_THAT(rig.in(child(0), packet(h, ranks({0}))), IsEmpty());
+  EXPECT_EQ(rig.count(SwitchCounter::kDropWrongValueCount), 1u);
+}
+
+TEST(SwitchNode, MoreValuesThanAnAggregatorHoldsPassAsDirect) {
+  Rig rig;
+  rig.in(child(0), join(0));
+  rig.in(child(1), join(1));
+  atp_header h = head(PacketType::kGradient, 0);
+  h.value_count = ATP_VALUES_MAX;
+  const auto sent = rig.in(child(0), packet(h, ranks({0}), 3));
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_TRUE(sent[0].view().has(ATP_FLAG_DIRECT));
+  EXPECT_THAT(sent[0].values(), Each(3u));
+  EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
+}
+
+TEST(SwitchNode, AForgedSequenceFarAheadLeavesNoMark) {
+  Rig rig;
+  rig.join_all();
+  rig.in(kServer, parameter(RankSet::first(4), 10));
+  const std::uint64_t last = 10 + 2 * kWmax;
+  EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), last, 1)), IsEmpty());
+  const auto sent = rig.in(child(0), gradient(ranks({0}), last + 1, 1));
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_TRUE(sent[0].view().has(ATP_FLAG_DIRECT));
+  EXPECT_EQ(rig.count(SwitchCounter::kForwardedBeyondLimit), 1u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
+
+  rig.in(kServer, parameter(RankSet::first(4), 5));  // late: the limit never falls
+  rig.in(kServer, parameter(RankSet::first(4), 11));
+  EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), last + 1, 1)), IsEmpty());
+  // Streams have limits of their own.
+  atp_header h = head(PacketType::kGradient, 1'000'000);
+  h.value_count = kValues;
+  h.stream = 1;
+  EXPECT_THAT(rig.in(child(0), packet(h, ranks({0}))), IsEmpty());
+}
+
+TEST(SwitchNode, TheSweepEmitsWhatIsUnused) {
+  Rig rig;
+  rig.join_all();
+  rig.in(child(0), gradient(ranks({0}), 0, 5));
+  rig.in(child(1), gradient(ranks({1}), 0, 6));
+  EXPECT_THAT(rig.wait(1s), IsEmpty());
+  const auto sent = rig.wait(251ms);
+  ASSERT_THAT(receivers(sent), ElementsAre(kServer));
+  EXPECT_EQ(sent[0].view().ranks, ranks({0, 1}));
+  EXPECT_EQ(sent[0].view().header.flags, ATP_FLAG_RESEND);
+  EXPECT_EQ(sent[0].view().header.aggregator_index,
+            head(PacketType::kGradient, 0).aggregator_index);
+  EXPECT_THAT(sent[0].values(), Each(11u));
+  EXPECT_EQ(rig.count(SwitchCounter::kSweptSumsSent), 1u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
+}
+
+TEST(SwitchNode, TheSweepFreesWhatAForgottenTreeLeft) {
+  SwitchConfig slow = config();
+  slow.timing.reclaim = 10s;
+  Rig rig(slow);
+  rig.join_all();
+  rig.in(child(0), gradient(ranks({0}), 0, 5));
+  rig.wait(9s);
+  EXPECT_EQ(rig.node.trees(), 0u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
+  EXPECT_THAT(rig.wait(2s), IsEmpty());
+  EXPECT_EQ(rig.count(SwitchCounter::kSweptDiscarded), 1u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
+  EXPECT_EQ(rig.node.next_timeout(), kNever);
+}
+
+TEST(SwitchNode, TheSweepWaitsForRoomInTheOutbox) {
+  Rig rig;
+  rig.join_all();
+  for (std::uint64_t s = 0; s < 20; ++s) {
+    atp_header h = head(PacketType::kGradient, s);
+    h.value_count = kValues;
+    h.aggregator_index = static_cast<std::uint32_t>(s << 27);
+    rig.in(child(0), packet(h, ranks({0}), 1));
+  }
+  ASSERT_EQ(rig.node.aggregators_in_use(), 20u);
+  rig.now += 2s;
+  std::size_t sent = 0;
+  std::size_t rounds = 0;
+  Outbox small(4, 1 << 20);
+  for (; rig.node.next_timeout() <= rig.now; ++rounds) {
+    rig.node.handle_timeout(rig.now, small);
+    sent += small.packets().size();
+    EXPECT_LE(small.packets().size(), 4u);
+    small.clear();
+  }
+  EXPECT_EQ(sent, 20u);
+  EXPECT_GE(rounds, 5u);
+  EXPECT_EQ(small.lost(), 0u);
+}
+
+TEST(SwitchNode, AParameterMakesAnUnusedStrangerRoom) {
+  SwitchConfig one = config();
+  one.aggregators = 1;
+  one.timing.sweep = 1h;
+  Rig rig(one);
+  rig.join_all();
+  rig.in(child(0), gradient(ranks({0}), 0, 5));
+  rig.wait(2s);
+  const auto sent = rig.in(kServer, parameter(RankSet::first(4), 1));
+  ASSERT_THAT(sent, SizeIs(5));
+  EXPECT_EQ(sent[0].to, kServer);
+  EXPECT_EQ(sent[0].view().type(), PacketType::kGradient);
+  EXPECT_TRUE(sent[0].view().has(ATP_FLAG_RESEND));
+  EXPECT_THAT(sent[0].values(), Each(5u));
+  EXPECT_EQ(rig.count(SwitchCounter::kReclaims), 1u);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
+}
+
+TEST(SwitchNode, AFullOutboxLosesPacketsAndNoContribution) {
+  Rig rig;
+  rig.join_all();
+  Outbox none(0, 0);
+  for (unsigned rank = 0; rank < 4; ++rank) {
+    rig.node.handle_packet(rig.now, child(rank),
+                           gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1 << rank), none);
+  }
+  const auto sent = rig.in(child(0), gradient(ranks({0}), 0, 1));
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_THAT(sent[0].values(), Each(15u));
+}
+
+TEST(SwitchNode, ASwitchThatLostItsMemoryCostsARoundTripAndNoResult) {
+  Rig rig;
+  rig.join_all();
+  rig.in(child(0), gradient(ranks({0}), 0, 1));
+  rig.node = SwitchNode(config());
+  const auto sent = rig.in(child(1), gradient(ranks({1}), 0, 1));
+  EXPECT_EQ(sent.at(0).status().code, StatusCode::kUnknownJob);
+  rig.join_all();
+  std::vector<Sent> sum;
+  for (unsigned rank = 0; rank < 4; ++rank) {
+    sum = rig.in(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1));
+  }
+  EXPECT_THAT(sum.at(0).values(), Each(4u));
+}
+
+TEST(SwitchNode, IsAValue) {
+  Rig rig;
+  rig.join_all();
+  rig.in(child(0), gradient(ranks({0}), 0, 1));
+  const SwitchNode before = rig.node;
+  EXPECT_TRUE(before == rig.node);
+  rig.in(child(1), gradient(ranks({1}), 0, 1));
+  EXPECT_FALSE(before == rig.node);
+  const SwitchNode after = rig.node;
+  rig.node = before;
+  rig.in(child(1), gradient(ranks({1}), 0, 1));
+  EXPECT_TRUE(after == rig.node) << "the same packet does the same";
+}
+
+TEST(SwitchNode, CountsUnreachableNeighbours) {
+  Rig rig;
+  Outbox out;
+  rig.node.handle_unreachable(rig.now, kServer, out);
+  EXPECT_EQ(rig.count(SwitchCounter::kUnreachable), 1u);
+  EXPECT_TRUE(out.empty());
+}
+
+}  // namespace
+}  // namespace atp::rig
