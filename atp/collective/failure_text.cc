@@ -5,6 +5,9 @@
 namespace atp {
 namespace {
 
+// An ICMP error said so; it does not tell these two apart.
+constexpr const char* kUnreachable = " (connection refused or host unreachable)";
+
 std::string server_text(const FailureContext& context) {
   return context.route.empty() ? "the server" : hop_text(context.route.back(), context.route);
 }
@@ -31,10 +34,10 @@ std::string rank_lost(const Failure& failure, const FailureContext& context) {
 std::string server_lost(const Failure& failure, const FailureContext& context) {
   const std::string who =
       failure.endpoint.unset() ? server_text(context) : hop_text(failure.endpoint, context.route);
-  return who + " does not answer (" +
-         (failure.unreachable ? "connection refused or host unreachable"
-                              : "silent for " + seconds_text(context.lease)) +
-         "): is `atp server` running there?";
+  return who + " does not answer" +
+         (failure.unreachable ? kUnreachable
+                              : " (silent for " + seconds_text(context.lease) + ")") +
+         ": is `atp server` running there?";
 }
 
 std::string rank_taken(const Failure& failure, const FailureContext& context) {
@@ -65,7 +68,7 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
            std::to_string(context.world_size) + " ranks)";
   }
   return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
-         ": is `atp server` running there?";
+         (failure.unreachable ? kUnreachable : "") + ": is `atp server` running there?";
 }
 
 }  // namespace

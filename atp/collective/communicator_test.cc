@@ -1,0 +1,425 @@
+#include "atp/collective/communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <optional>
+
+#include "atp/collective/testing_cluster.h"
+
+// Several ranks in this process sum over loopback, through a real switch and a real server.
+
+namespace atp::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kRanks = 4;
+
+// Multiples of 1/256 pass the fixed scale 1e8 without rounding, so sums are exact.
+float value_of(std::size_t rank, std::size_t operation, std::size_t i) {
+  return static_cast<float>((rank + 1) * ((i + 31 * operation) % 97 + 1)) / 256;
+}
+
+std::vector<float> tensor_of(std::size_t rank, std::size_t operation, std::size_t count) {
+  std::vector<float> tensor(count);
+  for (std::size_t i = 0; i < count; ++i) tensor[i] = value_of(rank, operation, i);
+  return tensor;
+}
+
+std::vector<float> sum_of(std::size_t ranks, std::size_t operation, std::size_t count) {
+  std::vector<float> sum(count);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t i = 0; i < count; ++i) sum[i] += value_of(rank, operation, i);
+  }
+  return sum;
+}
+
+std::vector<CommunicatorOptions> all_options(const TestingCluster& cluster) {
+  std::vector<CommunicatorOptions> options;
+  for (std::size_t rank = 0; rank < kRanks; ++rank) options.push_back(cluster.options(rank));
+  return options;
+}
+
+Communicators join_all(const std::vector<CommunicatorOptions>& options) {
+  Communicators communicators;
+  for (auto& result : join(options)) {
+    EXPECT_TRUE(result.ok()) << result.error().message;
+    communicators.push_back(std::move(result).value());
+  }
+  return communicators;
+}
+
+Communicators join_all(const TestingCluster& cluster) { return join_all(all_options(cluster)); }
+
+std::string message(const Status& status) { return status.ok() ? "" : status.error().message; }
+
+// One all_reduce on every rank; every result must be the exact sum.
+void expect_exact_sum(const Communicators& communicators, std::size_t operation,
+                      std::size_t count) {
+  const std::vector<float> expected = sum_of(communicators.size(), operation, count);
+  in_parallel(communicators.size(), [&](std::size_t rank) {
+    std::vector<float> tensor = tensor_of(rank, operation, count);
+    const Status status = communicators[rank]->all_reduce(tensor).wait();
+    EXPECT_EQ(message(status), "");
+    EXPECT_EQ(tensor, expected);
+  });
+}
+
+void shut_down(const Communicators& communicators) {
+  in_parallel(communicators.size(),
+              [&](std::size_t rank) { EXPECT_EQ(message(communicators[rank]->shutdown()), ""); });
+}
+
+TEST(Communicator, SumsTensorsOfAnyLengthExactly) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  EXPECT_EQ(communicators[0]->values_per_fragment(), 350U);
+  std::size_t operation = 0;
+  for (const std::size_t count : {0U, 1U, 349U, 350U, 351U, 1000000U, 0U, 2U}) {
+    expect_exact_sum(communicators, operation++, count);
+  }
+  shut_down(communicators);
+}
+
+TEST(Communicator, KeepsSeveralOperationsInFlight) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  constexpr std::size_t kOperations = 40;
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<std::vector<float>> tensors;
+    std::vector<Handle> handles;
+    for (std::size_t n = 0; n < kOperations; ++n) tensors.push_back(tensor_of(rank, n, 777 * n));
+    for (auto& tensor : tensors) handles.push_back(communicators[rank]->all_reduce(tensor));
+    for (std::size_t n = 0; n < kOperations; ++n) {
+      EXPECT_EQ(message(handles[n].wait()), "");
+      EXPECT_TRUE(handles[n].done());
+      EXPECT_EQ(tensors[n], sum_of(kRanks, n, 777 * n));
+    }
+  });
+  shut_down(communicators);
+}
+
+TEST(Communicator, AveragesWithOneRounding) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<float> tensor = tensor_of(rank, 0, 1000);
+    EXPECT_EQ(
+        message(communicators[rank]->all_reduce(tensor, {.reduction = Reduction::kAverage}).wait()),
+        "");
+    const std::vector<float> sum = sum_of(kRanks, 0, 1000);
+    for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(tensor[i], sum[i] / kRanks);
+  });
+  shut_down(communicators);
+}
+
+TEST(Communicator, CallsBackOnceBeforeWaitReturns) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  std::atomic<int> calls{0};
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<float> tensor(1000);
+    std::atomic<bool> called{false};
+    AllReduceOptions options;
+    options.on_done = [&](const Status& status) {
+      EXPECT_TRUE(status.ok());
+      called = true;
+      ++calls;
+    };
+    Handle handle = communicators[rank]->all_reduce(tensor, options);
+    EXPECT_TRUE(handle.wait().ok());
+    EXPECT_TRUE(called);
+  });
+  shut_down(communicators);
+  EXPECT_EQ(calls, kRanks);
+}
+
+TEST(Communicator, ACallbackMaySubmitTheNextOperation) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<float> first = tensor_of(rank, 0, 500);
+    std::vector<float> second = tensor_of(rank, 1, 500);
+    std::promise<Handle> next;
+    AllReduceOptions options;
+    options.on_done = [&](const Status&) {
+      next.set_value(communicators[rank]->all_reduce(second));
+    };
+    communicators[rank]->all_reduce(first, options);
+    EXPECT_EQ(message(next.get_future().get().wait()), "");
+    EXPECT_EQ(second, sum_of(kRanks, 1, 500));
+  });
+  shut_down(communicators);
+}
+
+TEST(Communicator, NamesRanksThatSubmitAnotherSize) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<float> tensor(rank < 2 ? 1000 : 2000);
+    EXPECT_THAT(
+        message(communicators[rank]->all_reduce(tensor).wait()),
+        AllOf(HasSubstr("all_reduce #0 ("), HasSubstr("ranks 0 and 1"), HasSubstr("ranks 2 and 3"),
+              HasSubstr("another operation"), HasSubstr("same sizes in the same order")));
+  });
+}
+
+TEST(Communicator, FailsPendingAndLaterOperationsWithTheFirstCause) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  in_parallel(kRanks, [&](std::size_t rank) {
+    const auto cause = HasSubstr("another operation");
+    std::vector<float> tensor(rank == 3 ? 10 : 20);
+    std::vector<float> other(20);
+    Handle first = communicators[rank]->all_reduce(tensor);
+    if (rank != 3) {
+      Handle second = communicators[rank]->all_reduce(other);
+      EXPECT_THAT(message(second.wait()), AllOf(HasSubstr("all_reduce #1 (20 values)"), cause));
+    }
+    EXPECT_THAT(message(first.wait()), cause);
+    EXPECT_THAT(message(communicators[rank]->all_reduce(other).wait()), cause);
+    EXPECT_THAT(message(communicators[rank]->shutdown()), cause);
+  });
+}
+
+TEST(Communicator, NamesRanksThatDoNotJoin) {
+  const TestingCluster cluster(kRanks);
+  std::vector<CommunicatorOptions> options = all_options(cluster);
+  options.resize(2);
+  for (auto& o : options) o.join_timeout = 3s;
+  for (const auto& result : join(options)) {
+    ASSERT_FALSE(result.ok());
+    EXPECT_THAT(result.error().message,
+                HasSubstr("ranks 2 and 3 have not joined within 3 s (of 4 ranks)"));
+  }
+}
+
+TEST(Communicator, NamesTheServerThatDoesNotAnswer) {
+  TestingCluster cluster(kRanks);
+  CommunicatorOptions options = cluster.options(0);
+  options.join_timeout = 500ms;
+  cluster.stop_server();
+  const auto result = Communicator::connect(options);
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(
+      result.error().message,
+      AllOf(HasSubstr("rank 0 cannot join"), HasSubstr("server " + to_string(options.route.back())),
+            HasSubstr("refused"), HasSubstr("is `atp server` running there?")));
+}
+
+TEST(Communicator, GoesOnWithoutASwitchAtTheAddress) {
+  TestingCluster cluster(kRanks);
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  std::vector<CommunicatorOptions> options = all_options(cluster);
+  for (auto& o : options) {
+    o.on_warning = [&](const std::string& text) {
+      const std::lock_guard lock(mutex);
+      warnings.push_back(text);
+    };
+  }
+  cluster.stop_switch();
+  const Communicators communicators = join_all(options);
+  expect_exact_sum(communicators, 0, 10000);
+  shut_down(communicators);
+  EXPECT_THAT(warnings, Contains(AllOf(HasSubstr("switch " + to_string(options[0].route[0])),
+                                       HasSubstr("no longer answers"))));
+}
+
+TEST(Communicator, RefusesATwin) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  const auto twin = Communicator::connect(cluster.options(2));
+  ASSERT_FALSE(twin.ok());
+  EXPECT_THAT(twin.error().message, HasSubstr("rank 2 is taken by 127.0.0.1:"));
+  expect_exact_sum(communicators, 0, 1000);
+  shut_down(communicators);
+}
+
+TEST(Communicator, RefusesAFragmentThatThePathCannotCarry) {
+  const TestingCluster cluster(kRanks);
+  CommunicatorOptions options = cluster.options(0);
+  options.values_per_fragment = 3000;
+  const auto result = Communicator::connect(options);
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.error().message,
+              AllOf(HasSubstr("asked for 3,000 values a fragment (12,096-byte datagrams)"),
+                    HasSubstr("carries at most 2,226 (MTU 6553")));
+}
+
+TEST(Communicator, RefusesOptionsThatMakeNoSense) {
+  const TestingCluster cluster(kRanks);
+  CommunicatorOptions rank = cluster.options(4);
+  EXPECT_THAT(Communicator::connect(rank).error().message, HasSubstr("rank 4 is none of"));
+  CommunicatorOptions route = cluster.options(0);
+  route.route.clear();
+  EXPECT_THAT(Communicator::connect(route).error().message, HasSubstr("a route has the server"));
+}
+
+TEST(Communicator, TimesOutAndNamesTheRankThatDoesNotCall) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  in_parallel(kRanks - 1, [&](std::size_t rank) {
+    std::vector<float> tensor(1000);
+    EXPECT_EQ(message(communicators[rank]->all_reduce(tensor, {.timeout = 2500ms}).wait()),
+              "all_reduce #0 (1,000 values): no progress for 2.5 s: rank 3 has not contributed");
+  });
+}
+
+TEST(Communicator, NamesTheRankThatLeftTooEarly) {
+  const TestingCluster cluster(kRanks);
+  Communicators communicators = join_all(cluster);
+  in_parallel(kRanks, [&](std::size_t rank) {
+    if (rank == 1) {
+      communicators[1].reset();
+      return;
+    }
+    std::vector<float> tensor(1000);
+    EXPECT_THAT(message(communicators[rank]->all_reduce(tensor).wait()),
+                HasSubstr("rank 1 left the job"));
+  });
+}
+
+TEST(Communicator, NamesTheRankThatDied) {
+  const TestingCluster cluster(kRanks);
+  std::vector<CommunicatorOptions> options = all_options(cluster);
+  std::optional<DoomedRank> doomed(std::in_place, options.back());
+  options.pop_back();
+  const Communicators communicators = join_all(options);
+  doomed.reset();
+  in_parallel(kRanks - 1, [&](std::size_t rank) {
+    std::vector<float> tensor(1000);
+    EXPECT_EQ(message(communicators[rank]->all_reduce(tensor).wait()),
+              "all_reduce #0 (1,000 values): rank 3 lost: no word from it for 5 s (its lease "
+              "ended)");
+  });
+}
+
+TEST(Communicator, NamesTheServerThatDied) {
+  TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  expect_exact_sum(communicators, 0, 1000);
+  const Endpoint server = cluster.server().endpoint();
+  cluster.stop_server();
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<float> tensor(1000);
+    EXPECT_THAT(
+        message(communicators[rank]->all_reduce(tensor).wait()),
+        AllOf(HasSubstr("server " + to_string(server) + " does not answer"), HasSubstr("refused")));
+  });
+}
+
+TEST(Communicator, NoticesThatTheServerRestarted) {
+  TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  const std::uint16_t port = cluster.server().endpoint().port;
+  cluster.stop_server();
+  cluster.start_server(port);
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<float> tensor(1000);
+    EXPECT_THAT(message(communicators[rank]->all_reduce(tensor).wait()),
+                HasSubstr("restarted and forgot the job"));
+  });
+}
+
+TEST(Communicator, SurvivesALostAndRestartedSwitch) {
+  TestingCluster cluster(kRanks);
+  std::vector<CommunicatorOptions> options = all_options(cluster);
+  for (auto& o : options) o.on_warning = [](const std::string&) {};
+  const Communicators communicators = join_all(options);
+  const std::uint16_t port = cluster.switch_node().endpoint().port;
+  std::size_t operation = 0;
+  for (int i = 0; i < 5; ++i) expect_exact_sum(communicators, operation++, 50000);
+  cluster.stop_switch();
+  for (int i = 0; i < 5; ++i) expect_exact_sum(communicators, operation++, 50000);
+  cluster.start_switch(port);
+  for (int i = 0; i < 5; ++i) expect_exact_sum(communicators, operation++, 50000);
+  shut_down(communicators);
+}
+
+TEST(Communicator, FailsWhatIsInFlightWhenAborted) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  std::vector<float> tensor(1000);
+  Handle handle = communicators[0]->all_reduce(tensor);
+  communicators[0]->abort("enough of it");
+  communicators[0]->abort("again");
+  EXPECT_EQ(message(handle.wait()), "all_reduce #0 (1,000 values): enough of it");
+  EXPECT_THAT(message(communicators[0]->all_reduce(tensor).wait()), HasSubstr("enough of it"));
+}
+
+TEST(Communicator, ShutsDownOnceAndTakesNothingAfterwards) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  expect_exact_sum(communicators, 0, 1000);
+  shut_down(communicators);
+  shut_down(communicators);
+  std::vector<float> tensor(10);
+  EXPECT_THAT(message(communicators[0]->all_reduce(tensor).wait()), HasSubstr("was shut down"));
+}
+
+TEST(Communicator, GivesUpAShutdownThatTakesTooLong) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  std::vector<float> tensor(10);
+  Handle handle = communicators[0]->all_reduce(tensor);
+  EXPECT_THAT(message(communicators[0]->shutdown(300ms)),
+              HasSubstr("shut down after 0.3 s with 1 operations in flight"));
+  EXPECT_FALSE(handle.wait().ok());
+}
+
+TEST(Communicator, MayBeDroppedByItsOwnCallback) {
+  const TestingCluster cluster(1);
+  auto joined = Communicator::connect(cluster.options(0));
+  ASSERT_TRUE(joined.ok()) << joined.error().message;
+  std::shared_ptr<Communicator> communicator = std::move(joined).value();
+  std::vector<float> tensor(1000);
+  std::promise<void> dropped;
+  Communicator* const raw = communicator.get();
+  AllReduceOptions options;
+  options.on_done = [&, held = std::move(communicator)](const Status&) mutable {
+    held.reset();
+    dropped.set_value();
+  };
+  Handle handle = raw->all_reduce(tensor, options);
+  dropped.get_future().get();
+  EXPECT_TRUE(handle.wait().ok());
+}
+
+TEST(Communicator, HasNoPartInTheJobAfterAFork) {
+  const TestingCluster cluster(kRanks);
+  Communicators communicators = join_all(cluster);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<float> tensor(10);
+    const std::string text = message(communicators[0]->all_reduce(tensor).wait());
+    communicators.clear();
+    _exit(text.find("forked") == std::string::npos ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  expect_exact_sum(communicators, 0, 1000);
+  shut_down(communicators);
+}
+
+TEST(Communicator, CountsWhatItDid) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  expect_exact_sum(communicators, 0, 3500);
+  shut_down(communicators);
+  const CounterList counters = communicators[0]->counters();
+  EXPECT_THAT(counters, Contains(std::pair<std::string, std::uint64_t>("operations_completed", 1)));
+}
+
+}  // namespace
+}  // namespace atp::testing
