@@ -240,6 +240,11 @@ TEST(SwitchJoin, StatusDetachedTakesARankOffTheMaskUnlessItCameBack) {
   rig.in(kServer, status(RankSet::first(4), detached));  // a late copy
   EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 1, 1)), IsEmpty());
   EXPECT_TRUE(rig.in(child(3), gradient(ranks({3}), 1, 1)).at(0).view().has(ATP_FLAG_DIRECT));
+
+  Join old = join_body(3);
+  old.detachments = 4;  // the numbers stand in rank order, and rank 3's is 5
+  relayed(rig.in(child(3), join(3, old)));
+  EXPECT_TRUE(rig.in(child(3), gradient(ranks({3}), 2, 1)).at(0).view().has(ATP_FLAG_DIRECT));
 }
 
 TEST(SwitchJoin, ALeaveGoesUpAsOftenAsItComes) {
@@ -321,6 +326,21 @@ TEST(SwitchJoin, ALeaseEndsUnlessItIsRefreshedAndTheJobMayComeAgain) {
   EXPECT_EQ(rig.node.next_timeout(), kNever) << "an idle switch sets no timer";
   rig.join_all();
   EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 50, 1)), IsEmpty());
+}
+
+TEST(SwitchJoin, AJoinAckAboutAnotherRangeOrWorldTeachesNothing) {
+  for (const auto change :
+       {+[](JoinAck& a) { a.first_stream = 1; }, +[](JoinAck& a) { a.stream_count = 3; },
+        +[](JoinAck& a) { a.world_size = 5; }}) {
+    Rig rig;
+    for (unsigned rank = 0; rank < 4; ++rank) rig.in(child(rank), join(rank));
+    JoinAck ack = ack_body();
+    ack.value_count = kValues - 1;
+    change(ack);
+    EXPECT_THAT(rig.in(kServer, join_ack(RankSet::first(4), ack)), SizeIs(4)) << "but it passes";
+    EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 0, 1)), IsEmpty());
+    EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 1u);
+  }
 }
 
 TEST(SwitchJoin, TheLeaseIsTheServers) {

@@ -222,7 +222,8 @@ TEST(SwitchNode, AForgedSequenceFarAheadLeavesNoMark) {
   EXPECT_EQ(rig.count(SwitchCounter::kForwardedBeyondLimit), 1u);
   EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
 
-  rig.in(kServer, parameter(RankSet::first(4), 5));  // late: the limit never falls
+  rig.in(kServer, parameter(RankSet::first(4), 5));  // late
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), last, 1)), IsEmpty()) << "it never falls";
   rig.in(kServer, parameter(RankSet::first(4), 11));
   EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), last + 1, 1)), IsEmpty());
   // Streams have limits of their own.
