@@ -133,7 +133,8 @@ std::optional<JoinAck> JoinAck::read(std::span<const std::uint8_t> body) {
   const bool window_ok = ack.wmax >= 1 && ack.wmax <= 65536;
   const bool values_ok = ack.value_count >= 1 && ack.value_count <= ATP_VALUES_MAX;
   const bool scale_ok = ack.scale > 0 && ack.scale <= 1e300;  // false for NaN too
-  if (!window_ok || !values_ok || !scale_ok || ack.stream_count == 0) return std::nullopt;
+  const bool streams_ok = ack.stream_count > 0 && ack.first_stream + ack.stream_count <= 0x10000;
+  if (!window_ok || !values_ok || !scale_ok || !streams_ok) return std::nullopt;
   if (ack.world_size == 0 || ack.world_size > kMaxRanks || ack.lease_ms == 0) return std::nullopt;
   return ack;
 }
