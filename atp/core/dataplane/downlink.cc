@@ -62,13 +62,12 @@ void note_detached(Tree& tree, const StatusMessage& status) {
   status.about.for_each([&](Rank rank) { tree.detach(rank, status.numbers[i++]); });
 }
 
-// The server or a switch above turned the JOIN down that this switch has noted.
-void note_refused(Tree& tree, const StatusMessage& status) {
+// Calls act(rank) for the ranks that the message is about, unless it is about an earlier socket.
+template <class Act>
+void for_each_meant(const Tree& tree, const StatusMessage& status, Act&& act) {
   status.about.for_each([&](Rank rank) {
     const Membership& membership = tree.membership();
-    if (membership.knows(rank) && membership.member(rank).nonce == status.nonce) {
-      tree.remove(rank);
-    }
+    if (membership.knows(rank) && membership.member(rank).nonce == status.nonce) act(rank);
   });
 }
 
@@ -80,9 +79,13 @@ void handle_status(SwitchState& state, Tree& tree, const Arrival& in) {
   send_down(state, tree, in);
   switch (status->code) {
     case StatusCode::kDetached: note_detached(tree, *status); break;
-    case StatusCode::kLeft: status->about.for_each([&](Rank rank) { tree.leave(rank); }); break;
-    case StatusCode::kRefused:
-    case StatusCode::kRankTaken: note_refused(tree, *status); break;
+    case StatusCode::kLeft:  // its LEAVE may have gone straight to the server
+      for_each_meant(tree, *status, [&](Rank rank) { tree.leave(rank); });
+      break;
+    case StatusCode::kRefused:  // the JOIN that this switch has noted was turned down further up
+    case StatusCode::kRankTaken:
+      for_each_meant(tree, *status, [&](Rank rank) { tree.remove(rank); });
+      break;
     // Leases here end by themselves; the rest is between the server and the workers.
     default: break;
   }

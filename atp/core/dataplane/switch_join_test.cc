@@ -277,6 +277,23 @@ TEST(SwitchJoin, WhoseRankHasLeftMayComeAgainAtOnce) {
   EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 1u);
 }
 
+TEST(SwitchJoin, StatusLeftCountsOnlyForTheSocketThatLeft) {
+  Rig rig;
+  rig.join_all();
+  StatusMessage left;
+  left.code = StatusCode::kLeft;
+  left.about = ranks({2});
+  left.nonce = nonce(2) + 1;
+  rig.in(kServer, status(RankSet::first(4), left));
+  for (const unsigned rank : {0, 1}) {
+    rig.in(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1));
+  }
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), IsEmpty()) << "2 is still waited for";
+  left.nonce = nonce(2);
+  EXPECT_THAT(rig.in(kServer, status(RankSet::first(4), left)), SizeIs(4));
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), SizeIs(1));
+}
+
 TEST(SwitchJoin, ALeaveOfAnotherSocketIsDropped) {
   Rig rig;
   rig.join_all();
