@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atp/base/result.h"
+
+// What `atp run` tells the ranks by environment: torchrun's variables, so that programs written for
+// torchrun run unchanged, and ours, so that programs need no store to find the job.
+
+namespace atp {
+
+struct JobEnvironment {
+  std::size_t ranks = 0;
+  std::uint32_t job = 0;
+  std::uint32_t incarnation = 0;
+  std::string route;  // "switch,server"
+  std::uint16_t master_port = 0;
+  std::uint32_t values = 0;  // per fragment; 0: not given
+
+  std::vector<std::pair<std::string, std::string>> of_rank(std::size_t rank) const;
+};
+
+// A TCP port of 127.0.0.1 that is free now.
+Result<std::uint16_t> free_tcp_port();
+
+}  // namespace atp

@@ -1,0 +1,260 @@
+#include "atp/cli/job_runner.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "atp/cli/command.h"
+#include "atp/cli/guard.h"
+#include "atp/cli/job_environment.h"
+#include "atp/cli/node_start.h"
+#include "atp/cli/random_seed.h"
+#include "atp/driver/udp/event_loop.h"
+
+namespace atp {
+namespace {
+
+constexpr int kCannotRun = 126;
+constexpr int kNotFound = 127;
+constexpr Duration kNodesPeriod = std::chrono::seconds(5);  // to write their last counters
+
+void write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) return;  // nobody reads it any more
+    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+Duration to_duration(double seconds) { return Duration(static_cast<Duration::rep>(seconds * 1e9)); }
+
+}  // namespace
+
+JobRunner::JobRunner(const RunOptions& options, int front_fd)
+    : options_(options), front_fd_(front_fd), policy_(to_duration(options.grace_s)) {
+  const sigset_t signals = supervised_signals();
+  signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (signal_fd_ < 0) {
+    throw CommandError(fmt::format("cannot make a signalfd: {}", std::strerror(errno)));
+  }
+}
+
+JobRunner::~JobRunner() {
+  for (const Output& output : outputs_) close(output.from);
+  close(signal_fd_);
+}
+
+int JobRunner::run() {
+  const int failure = start_ranks(start_nodes());
+  if (failure != 0) return failure;
+  watch(Kind::kRank, kNever);
+  if (front_died_) return kFailed;
+  stop_nodes();
+  finish_outputs();
+  return policy_.exit_code();
+}
+
+std::string JobRunner::start_nodes() {
+  const auto stats = [this](const char* file) {
+    if (options_.stats_folder.empty()) return std::vector<std::string>{};
+    return std::vector<std::string>{"--stats", options_.stats_folder + "/" + file};
+  };
+  const auto add = [](std::vector<std::string>& arguments, const char* option,
+                      std::uint32_t value) {
+    if (value == 0) return;
+    arguments.emplace_back(option);
+    arguments.push_back(std::to_string(value));
+  };
+  std::vector<std::string> server = stats("server.jsonl");
+  add(server, "--values", options_.values);
+  std::string route = start_node("server", std::move(server));
+  if (options_.without_switch) return route;
+
+  std::vector<std::string> of_switch = stats("switch.jsonl");
+  add(of_switch, "--values", options_.values);
+  add(of_switch, "--aggregators", options_.aggregators);
+  return start_node("switch", std::move(of_switch)) + "," + route;
+}
+
+std::string JobRunner::start_node(const std::string& role, std::vector<std::string> arguments) {
+  const StartedNode node = start_node_process(role, arguments);
+  children_.push_back({role, Kind::kNode, node.pid});
+  spdlog::info("{} on {} (process {})", role, node.address, node.pid);
+  return node.address;
+}
+
+int JobRunner::start_ranks(const std::string& route) {
+  const Result<std::uint16_t> master_port = free_tcp_port();
+  if (!master_port) throw CommandError(master_port.error().message);
+  const JobEnvironment environment{.ranks = options_.ranks,
+                                   .job = static_cast<std::uint32_t>(random_seed()),
+                                   .incarnation = static_cast<std::uint32_t>(random_seed()),
+                                   .route = route,
+                                   .master_port = master_port.value(),
+                                   .values = options_.values};
+  for (std::size_t rank = 0; rank < options_.ranks; ++rank) {
+    ProcessSpec spec;
+    spec.arguments = options_.command;
+    spec.environment = environment.of_rank(rank);
+    if (options_.tag_output) {
+      const std::string tag = fmt::format("[{}] ", rank);
+      spec.stdout_fd = tagged(tag, STDOUT_FILENO);
+      spec.stderr_fd = tagged(tag, STDERR_FILENO);
+    }
+    const Started started = start_process(spec);
+    if (options_.tag_output) {
+      close(spec.stdout_fd);
+      close(spec.stderr_fd);
+    }
+    if (started.pid < 0) {
+      spdlog::error("{}", started.failure.message);
+      return started.failure.not_found ? kNotFound : kCannotRun;
+    }
+    children_.push_back({fmt::format("rank {}", rank), Kind::kRank, started.pid});
+  }
+  spdlog::info("{} ranks of job {}: {}", options_.ranks, environment.job,
+               fmt::join(options_.command, " "));
+  return 0;
+}
+
+// A pipe whose lines go to `to` behind the tag; returns the end for the rank.
+int JobRunner::tagged(const std::string& tag, int to) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    throw CommandError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  }
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  outputs_.push_back({ends[0], to, LineTagger(tag)});
+  return ends[1];
+}
+
+void JobRunner::watch(Kind kind, Instant until) {
+  while (any_running(kind) && !front_died_ && clock_now() < until) {
+    wait_for_something(std::min(until, policy_.next()));
+    apply(policy_.due(clock_now()));
+  }
+}
+
+void JobRunner::wait_for_something(Instant until) {
+  std::vector<pollfd> waiting = {{front_fd_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
+  for (const Output& output : outputs_) waiting.push_back({output.from, POLLIN, 0});
+  int timeout_ms = -1;
+  if (until != kNever) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock_now());
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
+  }
+  if (poll(waiting.data(), waiting.size(), timeout_ms) <= 0) return;
+  front_died_ = waiting[0].revents != 0;
+  if (waiting[1].revents != 0) handle_signals();
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (waiting[i + 2].revents != 0) forward_output(outputs_[i]);
+  }
+  std::erase_if(outputs_, [](const Output& output) { return output.from < 0; });
+}
+
+void JobRunner::handle_signals() {
+  signalfd_siginfo info{};
+  while (read(signal_fd_, &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) {
+      reap();
+      continue;
+    }
+    spdlog::debug("passing on signal {}", signal);
+    signal_all(Kind::kRank, signal);
+    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
+      policy_.asked_to_end(clock_now());
+    }
+  }
+}
+
+void JobRunner::reap() {
+  int status = 0;
+  for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (Child& child : children_) {  // adopted orphans are in no list
+      if (child.pid != pid || !child.running) continue;
+      child.running = false;
+      handle_end(child, status);
+    }
+  }
+}
+
+void JobRunner::handle_end(const Child& child, int status) {
+  if (child.kind == Kind::kNode) {
+    if (!stopping_nodes_) spdlog::error("the {} {}", child.name, how_it_ended(status));
+    return;
+  }
+  const bool first = policy_.rank_ended(clock_now(), exit_code_of(status));
+  if (exit_code_of(status) == 0) return;
+  if (first && any_running(Kind::kRank)) {
+    spdlog::error("{} {}; the other ranks have {} s to end", child.name, how_it_ended(status),
+                  options_.grace_s);
+  } else {
+    spdlog::error("{} {}", child.name, how_it_ended(status));
+  }
+}
+
+void JobRunner::apply(EndPolicy::Step step) {
+  if (step == EndPolicy::Step::kNone) return;
+  const bool terminate = step == EndPolicy::Step::kTerminate;
+  for (const Child& child : children_) {
+    if (child.kind != Kind::kRank || !child.running) continue;
+    spdlog::warn("{} still runs: {}", child.name, terminate ? "SIGTERM" : "SIGKILL");
+  }
+  signal_all(Kind::kRank, terminate ? SIGTERM : SIGKILL);
+}
+
+void JobRunner::forward_output(Output& output) {
+  char bytes[65536];
+  const ssize_t got = read(output.from, bytes, sizeof bytes);
+  if (got > 0) {
+    write_all(output.to, output.tagger.add({bytes, static_cast<std::size_t>(got)}));
+  } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+    write_all(output.to, output.tagger.finish());
+    close(output.from);
+    output.from = -1;
+  }
+}
+
+// What the ranks have left in their pipes. A descendant that holds one open is not waited for.
+void JobRunner::finish_outputs() {
+  for (Output& output : outputs_) {
+    while (output.from >= 0) {
+      pollfd waiting{output.from, POLLIN, 0};
+      if (poll(&waiting, 1, 0) <= 0) break;
+      forward_output(output);
+    }
+    write_all(output.to, output.tagger.finish());
+  }
+  std::erase_if(outputs_, [](const Output& output) { return output.from < 0; });
+}
+
+// To the whole process group of each: a rank may be a shell script.
+void JobRunner::signal_all(Kind kind, int signal) {
+  for (const Child& child : children_) {
+    if (child.kind == kind && child.running) kill(-child.pid, signal);
+  }
+}
+
+bool JobRunner::any_running(Kind kind) const {
+  return std::any_of(children_.begin(), children_.end(),
+                     [kind](const Child& child) { return child.kind == kind && child.running; });
+}
+
+void JobRunner::stop_nodes() {
+  stopping_nodes_ = true;
+  signal_all(Kind::kNode, SIGTERM);
+  watch(Kind::kNode, clock_now() + kNodesPeriod);
+}
+
+}  // namespace atp

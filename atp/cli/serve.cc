@@ -1,0 +1,135 @@
+#include "atp/cli/serve.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "atp/cli/command.h"
+#include "atp/driver/udp/address.h"
+#include "atp/driver/udp/path_mtu.h"
+
+namespace atp {
+namespace {
+
+std::atomic<Waker*> stop_waker{nullptr};
+
+void stop_loop(int) {
+  if (Waker* waker = stop_waker.load()) waker->stop();
+}
+
+void handle_stop_signals(void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+void add_serve_options(CLI::App& command, ServeOptions& options) {
+  command
+      .add_option("--listen", options.listen, "UDP address to listen on; port 0 takes a free one")
+      ->type_name("ADDR:PORT")
+      ->capture_default_str();
+  command.add_option("--stats", options.stats_file, "Write counters to this file, as JSON lines")
+      ->type_name("FILE");
+  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
+      ->type_name("SEC")
+      ->check(CLI::Range(0.01, 86400.0))
+      ->capture_default_str();
+  command
+      .add_option("--port-file", options.port_file,
+                  "Write the address to this file (or /dev/fd/N) when ready, as one line")
+      ->type_name("FILE");
+  command.add_flag("--die-with-parent", options.die_with_parent,
+                   "Stop when the process that started this one ends");
+}
+
+Endpoint listen_endpoint(const ServeOptions& options) {
+  const Result<Endpoint> listen = resolve_endpoint(options.listen);
+  if (!listen) throw CommandError("--listen " + listen.error().message, kWrongUsage);
+  return listen.value();
+}
+
+UdpSocket open_socket(const Endpoint& local) {
+  Result<UdpSocket> socket = UdpSocket::open(local);
+  if (!socket) throw CommandError(socket.error().message);
+  return std::move(socket).value();
+}
+
+std::uint16_t value_count(std::uint32_t asked, const Endpoint& listen) {
+  if (asked != 0) return static_cast<std::uint16_t>(asked);
+  const Result<std::size_t> mtu = interface_mtu(listen);
+  if (!mtu) throw CommandError(mtu.error().message);
+  const std::uint16_t values = values_for_mtu(mtu.value());
+  if (values == 0) {
+    throw CommandError(
+        fmt::format("the interface of {} has an MTU of {} bytes, too little for any "
+                    "value; listen on another one",
+                    to_string(listen), mtu.value()));
+  }
+  return values;
+}
+
+StopSignals::StopSignals(Waker& waker) {
+  stop_waker = &waker;
+  handle_stop_signals(stop_loop);
+}
+
+StopSignals::~StopSignals() {
+  handle_stop_signals(SIG_DFL);
+  stop_waker = nullptr;
+}
+
+Reporter::Reporter(std::string_view role, const ServeOptions& options,
+                   std::vector<WatchedCounter> watched)
+    : role_(role),
+      interval_(static_cast<Duration::rep>(options.stats_interval_s * 1e9)),
+      next_(clock_now() + interval_),
+      watch_(std::move(watched)) {
+  if (options.stats_file.empty()) return;
+  Result<StatsFile> file = StatsFile::open(options.stats_file);
+  if (!file) throw CommandError(file.error().message);
+  file_ = std::move(file).value();
+}
+
+void Reporter::report(Instant now, const CounterSnapshot& counters) {
+  next_ = now + interval_;
+  for (const std::string& line : watch_.lines(counters)) spdlog::info("{}", line);
+  if (file_) file_->append(role_, counters);
+}
+
+void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options) {
+  const std::string address = to_string(socket.local());
+  fmt::print("atp {} listening on {}\n", role, address);
+  std::fflush(stdout);
+  if (options.port_file.empty()) return;
+  const int fd = open(options.port_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const std::string line = address + "\n";
+  const bool written =
+      fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  const int problem = errno;
+  if (fd >= 0) close(fd);
+  if (!written) {
+    throw CommandError(
+        fmt::format("cannot write --port-file {}: {}", options.port_file, std::strerror(problem)));
+  }
+}
+
+void obey_parent(const ServeOptions& options) {
+  if (!options.die_with_parent) return;
+  const pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // A parent that has died already sends nothing.
+  if (parent == 1 || getppid() != parent) throw CommandError("the parent process has ended");
+}
+
+}  // namespace atp

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "atp/cli/counter_report.h"
+#include "atp/driver/udp/event_loop.h"
+
+// What `atp switch` and `atp server` have in common: open a socket, say where, drive the node until
+// SIGINT or SIGTERM, report its counters meanwhile and at the end.
+
+namespace atp {
+
+struct ServeOptions {
+  std::string listen;
+  std::string stats_file;
+  double stats_interval_s = 1;
+  std::string port_file;
+  bool die_with_parent = false;
+};
+
+void add_serve_options(CLI::App& command, ServeOptions& options);
+
+// The endpoint of --listen, or CommandError.
+Endpoint listen_endpoint(const ServeOptions& options);
+UdpSocket open_socket(const Endpoint& local);
+
+// K: what was asked for (0: nothing), else what the MTU of the interface carries.
+std::uint16_t value_count(std::uint32_t asked, const Endpoint& listen);
+
+// Ends the loop at SIGINT and SIGTERM, as long as it lives. One at a time.
+class StopSignals {
+ public:
+  explicit StopSignals(Waker& waker);
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+};
+
+// Counters to the log and to the file, each interval.
+class Reporter {
+ public:
+  Reporter(std::string_view role, const ServeOptions& options, std::vector<WatchedCounter> watched);
+  bool due(Instant now) const { return now >= next_; }
+  void report(Instant now, const CounterSnapshot& counters);
+  Instant next() const { return next_; }
+
+ private:
+  std::string_view role_;
+  Duration interval_;
+  Instant next_;
+  std::optional<StatsFile> file_;
+  CounterWatch watch_;
+};
+
+// "atp switch listening on 127.0.0.1:5501", and into --port-file.
+void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options);
+void obey_parent(const ServeOptions& options);
+
+// Drives `node` until it is told to stop. `gauges(snapshot)` adds what the node alone knows.
+template <class Node, class Gauges>
+void serve(std::string_view role, const UdpSocket& socket, Node& node, const ServeOptions& options,
+           std::vector<WatchedCounter> watched, Gauges&& gauges) {
+  obey_parent(options);
+  const auto waker = Waker::create();
+  if (!waker) throw std::runtime_error(waker.error().message);
+  const StopSignals stop_signals(*waker.value());
+  Reporter reporter(role, options, std::move(watched));
+
+  const EventLoop<PassiveNode<Node>>* driver = nullptr;
+  const auto snapshot = [&] {
+    CounterSnapshot counters;
+    const auto add = [&](std::string_view name, std::uint64_t value) {
+      counters.emplace_back(name, value);
+    };
+    node.counters().for_each(add);
+    gauges(counters);
+    driver->counters().for_each(add);
+    add("udp_receive_drops", socket.receive_drops());
+    add("outbox_lost", driver->packets_lost_in_outbox());
+    return counters;
+  };
+  PassiveNode passive(node, [&](Instant now) {
+    if (reporter.due(now)) reporter.report(now, snapshot());
+    return reporter.next();
+  });
+  EventLoop loop(socket, passive, *waker.value());
+  driver = &loop;
+  announce(role, socket, options);
+  loop.run();
+  reporter.report(clock_now(), snapshot());
+}
+
+}  // namespace atp

@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <bit>
+
+#include "atp/cli/command.h"
+#include "atp/cli/random_seed.h"
+#include "atp/cli/serve.h"
+#include "atp/core/server/server.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp server
+      on 127.0.0.1:5500, for workers on this machine
+  atp server --listen 10.0.0.9:5500
+      for workers and switches that reach 10.0.0.9
+  atp server --listen 127.0.0.1:0 --port-file server.address --stats server.jsonl
+      on a free port, which is written to a file; counters each second)";
+
+struct ServerOptions {
+  ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SERVER_PORT)};
+  std::uint32_t window = ServerConfig{}.wmax;
+  std::uint32_t values = 0;
+};
+
+void run_server(const ServerOptions& options) {
+  const Endpoint listen = listen_endpoint(options.serve);
+  if (!std::has_single_bit(options.window)) {
+    throw CommandError(fmt::format("--window {} is no power of two; use {} or {}", options.window,
+                                   std::bit_floor(options.window), std::bit_ceil(options.window)),
+                       kWrongUsage);
+  }
+  ServerConfig config;
+  config.boot_id = random_seed();
+  config.seed = random_seed();
+  config.wmax = options.window;
+  config.max_value_count = value_count(options.values, listen);
+  const UdpSocket socket = open_socket(listen);
+  Server node(config);
+  spdlog::debug("window {} packets, {} values", config.wmax, config.max_value_count);
+  serve("server", socket, node, options.serve,
+        {{"jobs_made", "jobs appeared"},
+         {"jobs_ended", "jobs ended"},
+         {"leaves", "leaves"},
+         {"ranks_lost", "ranks lost"},
+         {"status_detached", "notices of detached ranks"},
+         {"status_operation_mismatch", "notices of ranks that disagree about operations"},
+         {"unreachable", "ICMP errors"}},
+        [](CounterSnapshot&) {});
+}
+
+}  // namespace
+
+void add_server_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("server", "Run a parameter server: the root that completes every sum");
+  command->footer(kExamples);
+  const auto options = std::make_shared<ServerOptions>();
+  add_serve_options(*command, options->serve);
+  command
+      ->add_option("--window", options->window,
+                   "Most packets in flight of a stream, a power of two")
+      ->type_name("N")
+      ->check(CLI::Range(2u, 65536u))
+      ->capture_default_str();
+  command
+      ->add_option("--values", options->values,
+                   "Most values a fragment (default: what the interface's MTU carries)")
+      ->type_name("K")
+      ->check(CLI::Range(1, ATP_VALUES_MAX));
+  command->callback([options] { run_server(*options); });
+}
+
+}  // namespace atp
