@@ -54,23 +54,30 @@ std::uint64_t BenchPattern::count_wrong(std::span<const float> sum, bool average
   return wrong;
 }
 
+ExactGather::ExactGather(std::size_t world_size, std::size_t count)
+    : count_(count),
+      digit_bits_(static_cast<unsigned>(
+                      std::bit_width(kLargestSum / static_cast<std::uint32_t>(world_size))) -
+                  1),
+      digits_((64 + digit_bits_ - 1) / digit_bits_),
+      values_(world_size * count * digits_) {}
+
 void ExactGather::put(std::size_t rank, std::span<const std::uint64_t> numbers) {
   ATP_CHECK(numbers.size() == count_);
-  float* at = values_.data() + rank * count_ * kDigits;
+  const std::uint64_t mask = (std::uint64_t{1} << digit_bits_) - 1;
+  float* at = values_.data() + rank * count_ * digits_;
   for (const std::uint64_t number : numbers) {
-    for (unsigned digit = 0; digit < kDigits; ++digit) {
-      const std::uint64_t bits = (number >> (digit * kDigitBits)) & ((1U << kDigitBits) - 1);
-      *at++ = static_cast<float>(bits) * kUnit;
+    for (unsigned digit = 0; digit < digits_; ++digit) {
+      *at++ = static_cast<float>((number >> (digit * digit_bits_)) & mask) * kUnit;
     }
   }
 }
 
 std::uint64_t ExactGather::get(std::size_t rank, std::size_t i) const {
-  const float* at = values_.data() + (rank * count_ + i) * kDigits;
+  const float* at = values_.data() + (rank * count_ + i) * digits_;
   std::uint64_t number = 0;
-  for (unsigned digit = 0; digit < kDigits; ++digit) {
-    const float value = at[digit] / kUnit;
-    number |= static_cast<std::uint64_t>(value) << (digit * kDigitBits);
+  for (unsigned digit = 0; digit < digits_; ++digit) {
+    number |= static_cast<std::uint64_t>(at[digit] / kUnit) << (digit * digit_bits_);
   }
   return number;
 }

@@ -31,21 +31,20 @@ class BenchPattern {
 };
 
 // Integers as values that a sum over ranks carries exactly: rank r writes its numbers into its own
-// part of a vector of zeros, and after an all_reduce everybody can read everybody's.
+// part of a vector of zeros, and after an all_reduce everybody can read everybody's. They are cut
+// into digits so small that even a fragment in which every rank has a part stays within int32.
 class ExactGather {
  public:
-  ExactGather(std::size_t world_size, std::size_t count)
-      : count_(count), values_(world_size * count * kDigits) {}
+  ExactGather(std::size_t world_size, std::size_t count);
 
   void put(std::size_t rank, std::span<const std::uint64_t> numbers);
   std::span<float> values() { return values_; }  // to be summed
   std::uint64_t get(std::size_t rank, std::size_t i) const;
 
  private:
-  static constexpr std::size_t kDigits = 6;  // of 11 bits: 66 bits
-  static constexpr unsigned kDigitBits = 11;
-
   std::size_t count_;
+  unsigned digit_bits_;
+  unsigned digits_;
   std::vector<float> values_;
 };
 

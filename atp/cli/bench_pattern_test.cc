@@ -59,14 +59,24 @@ TEST(BenchPattern, DiffersBetweenIterations) {
 }
 
 TEST(ExactGather, CarriesWholeNumbersThroughAFloatSum) {
-  const std::uint64_t numbers[2][2] = {{0, ~std::uint64_t{0}}, {123456789012345, 1}};
-  ExactGather ours(2, 2);
-  ExactGather theirs(2, 2);
-  ours.put(0, numbers[0]);
-  theirs.put(1, numbers[1]);
-  for (std::size_t i = 0; i < ours.values().size(); ++i) ours.values()[i] += theirs.values()[i];
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(ours.get(rank, i), numbers[rank][i]);
+  const std::uint64_t numbers[2] = {123456789012345, ~std::uint64_t{0}};
+  for (const std::size_t world_size : {1U, 2U, 4U, 100U, 1024U}) {
+    ExactGather sum(world_size, 2);
+    double magnitude = 0;  // as the protocol adds it: the largest value of each rank
+    for (std::size_t rank = 0; rank < world_size; ++rank) {
+      ExactGather part(world_size, 2);
+      part.put(rank, numbers);
+      float largest = 0;
+      for (std::size_t i = 0; i < part.values().size(); ++i) {
+        sum.values()[i] += part.values()[i];
+        largest = std::max(largest, part.values()[i]);
+      }
+      magnitude += largest * 1e8;
+    }
+    EXPECT_LE(magnitude, 2147483647.0);
+    for (std::size_t rank = 0; rank < world_size; ++rank) {
+      for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(sum.get(rank, i), numbers[i]);
+    }
   }
 }
 
