@@ -1,0 +1,97 @@
+#include "tests/virtual_network/application.h"
+
+#include <algorithm>
+
+#include "tests/virtual_network/values.h"
+
+namespace atp::virtual_network {
+
+Application::Application(const Plan& plan, std::uint32_t job, Rank rank)
+    : job_(plan.jobs[job]),
+      job_index_(job),
+      rank_(rank),
+      operations_(rank < job_.own_operations.size() && !job_.own_operations[rank].empty()
+                      ? job_.own_operations[rank]
+                      : job_.operations),
+      random_(plan.seed * 7919 + job * 1009 + rank),
+      done_(operations_.size()) {
+  if (rank < job_.start.size()) ready_ += job_.start[rank];
+  inputs_.resize(operations_.size());
+  outputs_.resize(operations_.size());
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    inputs_[i].resize(operations_[i].spec.count);
+    fill_input(job_, i, rank, operations_[i].values, inputs_[i]);
+    if (!operations_[i].in_place) outputs_[i].resize(operations_[i].spec.count);
+  }
+}
+
+Instant Application::next_action() const {
+  if (!started_) return ready_;
+  if (left_ || leaving_) return kNever;
+  if (wants_to_leave_) return Instant{};
+  if (failure_) return kNever;
+  const bool may_submit =
+      joined_ && submitted_ < operations_.size() && submitted_ - completed_ < job_.max_in_flight;
+  return may_submit ? ready_ : kNever;
+}
+
+void Application::step(Instant now, Worker& worker) {
+  if (!started_) {
+    started_ = true;
+    worker.start(now);
+  } else if (wants_to_leave_) {
+    leaving_ = true;
+    worker.leave(now);
+  } else {
+    submit(now, worker);
+  }
+}
+
+void Application::submit(Instant now, Worker& worker) {
+  const std::optional<OperationId> id = worker.submit(now, operations_[submitted_].spec);
+  if (!id || *id != submitted_) {
+    // An unusable worker has said why, or says so next.
+    violations_.push_back(id ? "operations are not numbered in the order of their submission"
+                             : "an operation was refused before any failure was reported");
+    wants_to_leave_ = true;
+    return;
+  }
+  ++submitted_;
+  const auto most = static_cast<std::uint64_t>(job_.think_max.count());
+  ready_ = now + Duration{static_cast<Duration::rep>(most > 0 ? random_.below(most) : 0)};
+}
+
+void Application::handle_event(Instant, const Event& event, const Worker& worker, Oracle& oracle) {
+  switch (event.kind) {
+    case EventKind::kJoined: joined_ = true; break;
+    case EventKind::kCompleted: complete(event.operation, worker, oracle); break;
+    case EventKind::kFailed:
+      ++failed_operations_;
+      if (!failure_) failure_ = event.failure;
+      break;
+    case EventKind::kDetached: ++detached_; break;
+    case EventKind::kAttached: ++attached_; break;
+    case EventKind::kLeft: left_ = true; break;
+  }
+}
+
+void Application::complete(OperationId id, const Worker& worker, Oracle& oracle) {
+  if (id >= submitted_ || done_[id]) {
+    violations_.push_back("operation " + std::to_string(id) + " completed twice, or unasked");
+    return;
+  }
+  done_[id] = true;
+  ++completed_;
+  if (auto wrong = oracle.check(job_index_, id, rank_, worker.value_count(), output(id))) {
+    violations_.push_back(*std::move(wrong));
+  }
+  if (finished() && job_.leave_at_once) wants_to_leave_ = true;
+}
+
+std::span<const float> Application::input(OperationId id) { return inputs_[id]; }
+
+std::span<float> Application::output(OperationId id) {
+  return operations_[id].in_place ? inputs_[id] : outputs_[id];
+}
+
+}  // namespace atp::virtual_network

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "atp/base/random.h"
+#include "atp/core/worker/worker.h"
+#include "tests/virtual_network/oracle.h"
+#include "tests/virtual_network/plan.h"
+
+namespace atp::virtual_network {
+
+// What runs on a worker's host above the worker: it submits the job's operations in their order,
+// a few at a time with pauses, owns their tensors, has each result judged when it completes, and
+// leaves at the end. All memory is taken in its constructor.
+class Application : public Tensors {
+ public:
+  Application(const Plan& plan, std::uint32_t job, Rank rank);
+
+  // When step() has something to do; kNever while it waits for the worker.
+  Instant next_action() const;
+  void step(Instant now, Worker& worker);
+  void handle_event(Instant now, const Event& event, const Worker& worker, Oracle& oracle);
+
+  std::span<const float> input(OperationId id) override;
+  std::span<float> output(OperationId id) override;
+
+  std::uint32_t job() const { return job_index_; }
+  Rank rank() const { return rank_; }
+  bool joined() const { return joined_; }
+  bool left() const { return left_; }
+  bool finished() const { return completed_ == operations_.size(); }
+  std::uint64_t completed() const { return completed_; }
+  std::uint32_t detached() const { return detached_; }
+  std::uint32_t attached() const { return attached_; }
+  bool failed() const { return failure_.has_value(); }
+  const std::optional<Failure>& failure() const { return failure_; }
+  std::uint64_t failed_operations() const { return failed_operations_; }
+  const std::vector<std::string>& violations() const { return violations_; }
+
+  void leave() { wants_to_leave_ = true; }
+
+ private:
+  void submit(Instant now, Worker& worker);
+  void complete(OperationId id, const Worker& worker, Oracle& oracle);
+
+  JobPlan job_;
+  std::uint32_t job_index_;
+  Rank rank_;
+  std::vector<OperationPlan> operations_;
+  std::vector<std::vector<float>> inputs_;
+  std::vector<std::vector<float>> outputs_;  // empty where the operation is in place
+  Random random_;
+  Instant ready_{};  // the next submission is not before
+  bool started_ = false;
+  bool joined_ = false;
+  bool left_ = false;
+  bool wants_to_leave_ = false;
+  bool leaving_ = false;
+  std::uint64_t submitted_ = 0;
+  std::uint64_t completed_ = 0;
+  std::uint64_t failed_operations_ = 0;
+  std::uint32_t detached_ = 0;
+  std::uint32_t attached_ = 0;
+  std::vector<bool> done_;
+  std::optional<Failure> failure_;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace atp::virtual_network

@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "atp/base/random.h"
+#include "tests/virtual_network/plan.h"
+
+// A swarm: the seed draws not only when something goes wrong but also what can go wrong at all, in
+// which network and for which jobs, so that a few thousand runs visit corners that one fixed
+// distribution would never reach.
+
+namespace atp::virtual_network {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+
+  bool chance(double probability) { return random_.chance(probability); }
+  std::uint64_t between(std::uint64_t least, std::uint64_t most) {
+    return least + random_.below(most - least + 1);
+  }
+  Duration time(Duration least, Duration most) {
+    return Duration{static_cast<Duration::rep>(between(static_cast<std::uint64_t>(least.count()),
+                                                       static_cast<std::uint64_t>(most.count())))};
+  }
+  template <class T>
+  T one_of(std::initializer_list<T> list) {
+    return *(list.begin() + random_.below(list.size()));
+  }
+  // Zero in half of the runs, else up to `most`, small ones as likely as large.
+  double probability(double most) {
+    if (chance(0.5)) return 0;
+    const double x = random_.uniform();
+    return most * x * x;
+  }
+  std::uint64_t word() { return random_.next(); }
+
+ private:
+  Random random_;
+};
+
+Values draw_values(Draw& draw) {
+  if (draw.chance(0.6)) return Values::kSmall;
+  return static_cast<Values>(draw.between(0, static_cast<std::uint64_t>(Values::kCount) - 1));
+}
+
+std::uint64_t draw_length(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
+  if (draw.chance(0.08)) return 0;
+  if (draw.chance(0.3)) return draw.between(1, k);
+  const std::uint64_t fragments = draw.between(1, std::min<std::uint64_t>(40, 3 * wmax + 4));
+  return draw.between(1, fragments * k);
+}
+
+OperationPlan draw_operation(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
+  OperationPlan operation;
+  operation.spec.count = draw_length(draw, k, wmax);
+  operation.spec.reduction = draw.chance(0.3) ? Reduction::kAverage : Reduction::kSum;
+  operation.spec.tag = static_cast<std::uint32_t>(draw.between(0, 3));
+  operation.spec.timeout = std::chrono::seconds(120);
+  operation.values = draw_values(draw);
+  operation.in_place = draw.chance(0.5);
+  return operation;
+}
+
+JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
+  JobPlan job;
+  job.key = {100 + index, static_cast<std::uint32_t>(draw.between(1, 1000))};
+  job.world_size = static_cast<std::uint16_t>(draw.one_of({1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8}));
+  job.first_stream = static_cast<std::uint16_t>(draw.chance(0.2) ? draw.between(1, 65000) : 0);
+  job.stream_count = static_cast<std::uint16_t>(draw.one_of({1, 1, 1, 2, 3}));
+  job.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
+  job.max_in_flight = static_cast<std::uint32_t>(draw.between(1, 6));
+  job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
+  job.leave_at_once = draw.chance(0.5);
+  job.data_seed = draw.word();
+  const std::uint64_t operations = draw.between(1, 10);
+  for (std::uint64_t i = 0; i < operations; ++i) {
+    job.operations.push_back(draw_operation(draw, job.max_value_count, plan.server_config.wmax));
+  }
+  for (Rank rank = 0; rank < job.world_size; ++rank) {
+    job.start.push_back(draw.time(Duration{0}, milliseconds(3)));
+    const auto switches = static_cast<int>(plan.switches);
+    const bool straight = switches == 0 || draw.chance(0.05);
+    job.parent.push_back(straight ? -1 : static_cast<int>(draw.between(0, plan.switches - 1)));
+  }
+  return job;
+}
+
+// A second socket of the same ranks: same key, other streams.
+JobPlan second_socket(Draw& draw, const JobPlan& first) {
+  JobPlan job = first;
+  job.first_stream = static_cast<std::uint16_t>(
+      (first.first_stream + first.stream_count + (draw.chance(0.5) ? 0 : 7)) % 65500);
+  job.data_seed = draw.word();
+  if (draw.chance(0.5)) std::reverse(job.operations.begin(), job.operations.end());
+  return job;
+}
+
+PathFaults draw_path(Draw& draw) {
+  PathFaults path;
+  path.loss = draw.probability(0.4);
+  path.burst_begin = draw.probability(0.05);
+  path.burst_end = draw.one_of({0.5, 0.2, 0.05});
+  path.duplicate = draw.probability(0.4);
+  path.held_back = draw.probability(0.4);
+  path.held_back_max =
+      draw.one_of<Duration>({microseconds(100), milliseconds(2), milliseconds(50)});
+  return path;
+}
+
+std::uint32_t host_count(const Plan& plan) {
+  std::uint32_t hosts = 1 + plan.switches;
+  for (const JobPlan& job : plan.jobs) hosts += job.world_size;
+  return hosts;
+}
+
+void draw_outages(Draw& draw, Plan& plan) {
+  const std::uint32_t hosts = host_count(plan);
+  const Duration last = plan.heal;
+  const auto when = [&] { return Instant{draw.time(Duration{0}, last)}; };
+  const std::uint64_t clogs = draw.chance(0.3) ? draw.between(1, 6) : 0;
+  for (std::uint64_t i = 0; i < clogs; ++i) {
+    plan.outages.push_back({Outage::Kind::kClog, when(), draw.time(Duration{0}, last),
+                            static_cast<std::uint32_t>(draw.between(0, hosts - 1)),
+                            static_cast<std::uint32_t>(draw.between(0, hosts - 1))});
+  }
+  const std::uint64_t pauses = draw.chance(0.3) ? draw.between(1, 3) : 0;
+  for (std::uint64_t i = 0; i < pauses; ++i) {
+    const auto worker = static_cast<std::uint32_t>(draw.between(1 + plan.switches, hosts - 1));
+    plan.outages.push_back({Outage::Kind::kPause, when(), draw.time(Duration{0}, last), worker, 0});
+  }
+  for (std::uint32_t i = 0; i < plan.switches; ++i) {
+    if (!draw.chance(0.35)) continue;
+    const Instant at = when();
+    const bool forever = draw.chance(0.3);
+    const Duration most = Instant{last} - at;
+    plan.outages.push_back({Outage::Kind::kSwitchDeath, at,
+                            forever ? Outage::kForever : draw.time(Duration{0}, most), 1 + i, 0});
+    // … and dies once more, even right after its return.
+    if (forever || !draw.chance(0.3)) continue;
+    plan.outages.push_back(
+        {Outage::Kind::kSwitchDeath, when(), draw.time(Duration{0}, milliseconds(2)), 1 + i, 0});
+  }
+}
+
+void draw_faults(Draw& draw, Plan& plan) {
+  plan.heal = draw.one_of<Duration>({milliseconds(20), milliseconds(200), milliseconds(1500)});
+  plan.heal = draw.time(plan.heal / 10, plan.heal);
+  const std::uint64_t kinds = draw.between(1, 3);
+  for (std::uint64_t i = 0; i < kinds; ++i) plan.path_faults.push_back(draw_path(draw));
+  plan.report_unreachable = draw.one_of({0.0, 0.0, 0.3, 1.0});
+  draw_outages(draw, plan);
+  for (JobPlan& job : plan.jobs) {
+    if (!draw.chance(0.15)) continue;
+    job.start[draw.between(0, job.world_size - 1)] = draw.time(milliseconds(50), milliseconds(900));
+  }
+}
+
+}  // namespace
+
+Plan draw_plan(std::uint64_t seed) {
+  Draw draw(seed);
+  Plan plan;
+  plan.seed = seed;
+  plan.switches = static_cast<std::uint32_t>(draw.one_of({0, 1, 1, 1, 1, 1, 2}));
+  plan.switch_config.aggregators = draw.one_of<std::uint32_t>({1, 2, 3, 8, 64, 1024});
+  plan.switch_config.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
+  plan.switch_config.max_trees = 16;
+  plan.server_config.wmax = draw.one_of<std::uint32_t>({1, 2, 2, 4, 4, 16, 64});
+  plan.server_config.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
+  plan.server_config.float_slots = draw.one_of<std::uint32_t>({1, 2, 64});
+  plan.server_config.max_jobs = 16;
+  if (draw.chance(0.3)) {
+    plan.timing.reclaim = draw.time(milliseconds(1), milliseconds(50));
+    plan.timing.sweep = plan.timing.reclaim / 2;
+  }
+  plan.delay.base = draw.time(microseconds(1), microseconds(200));
+  plan.delay.jitter = draw.chance(0.5) ? draw.time(Duration{0}, microseconds(100)) : Duration{0};
+
+  const bool two_jobs = draw.chance(0.4);
+  plan.jobs.push_back(draw_job(draw, plan, 0));
+  if (two_jobs && draw.chance(0.3)) {
+    plan.jobs.push_back(second_socket(draw, plan.jobs[0]));
+  } else if (two_jobs) {
+    plan.jobs.push_back(draw_job(draw, plan, 1));
+  }
+  if (seed % 10 != 0) draw_faults(draw, plan);
+  return plan;
+}
+
+std::string describe(const Plan& plan) {
+  char line[256];
+  std::snprintf(
+      line, sizeof line, "seed %llu: %u switches of %u aggregators, Wmax %u, heal %.1f ms",
+      static_cast<unsigned long long>(plan.seed), plan.switches, plan.switch_config.aggregators,
+      plan.server_config.wmax, std::chrono::duration<double, std::milli>(plan.heal).count());
+  std::string text = line;
+  for (const JobPlan& job : plan.jobs) {
+    std::snprintf(line, sizeof line, "; job %u.%u: %u workers, %u streams, K %u, %zu operations",
+                  job.key.job, job.key.incarnation, job.world_size, job.stream_count,
+                  job.max_value_count, job.operations.size());
+    text += line;
+  }
+  return text;
+}
+
+}  // namespace atp::virtual_network

@@ -1,0 +1,130 @@
+#include "tests/virtual_network/hostile.h"
+
+#include <algorithm>
+#include <array>
+
+#include "atp/wire/control.h"
+
+namespace atp::virtual_network {
+namespace {
+
+constexpr std::size_t kKept = 64;
+
+struct Field {
+  std::size_t offset;
+  std::size_t width;
+};
+constexpr std::array kFields{
+    Field{ATP_AT_VERSION, 1},          Field{ATP_AT_TYPE, 1},        Field{ATP_AT_FLAGS, 1},
+    Field{ATP_AT_BITMAP_WORDS, 1},     Field{ATP_AT_JOB, 4},         Field{ATP_AT_INCARNATION, 4},
+    Field{ATP_AT_STREAM, 2},           Field{ATP_AT_VALUE_COUNT, 2}, Field{ATP_AT_SEQUENCE, 8},
+    Field{ATP_AT_AGGREGATOR_INDEX, 4}, Field{ATP_AT_OPERATION, 4},   Field{ATP_AT_MAGNITUDE, 4},
+    Field{ATP_AT_NEXT_INDEX, 4},       Field{ATP_AT_BITMAP, 8}};
+
+// A JOIN with a member's nonce would be that member; nobody else can know it.
+void spoil_nonce(std::vector<std::uint8_t>& bytes, std::uint64_t other) {
+  const ParsedPacket parsed = parse_packet(bytes);
+  if (!parsed.ok() || parsed.view().type() != PacketType::kJoin) return;
+  if (parsed.view().body.size() < 8) return;
+  const std::size_t at = atp_body_offset(parsed.view().header.bitmap_words);
+  atp_store64(bytes.data() + at, other);
+}
+
+}  // namespace
+
+void Hostile::capture(const Packet& packet) {
+  if (captured_.size() < kKept) {
+    captured_.push_back(packet);
+  } else {
+    captured_[next_++ % kKept] = packet;
+  }
+  if (packet.bytes.size() < ATP_HEADER_BYTES || packet.bytes[ATP_AT_TYPE] != ATP_GRADIENT) return;
+  std::vector<Bytes>& kept = gradients_[packet.from];
+  if (kept.size() < kKept) {
+    kept.push_back(packet.bytes);
+  } else {
+    kept[random_.below(kKept)] = packet.bytes;
+  }
+}
+
+Hostile::Bytes Hostile::noise() {
+  Bytes bytes(random_.below(random_.chance(0.1) ? 1500 : 120));
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random_.next());
+  // Pure noise dies at its first byte; some gets further in.
+  if (!bytes.empty() && random_.chance(0.8)) bytes[ATP_AT_VERSION] = ATP_VERSION_1;
+  if (bytes.size() > 3 && random_.chance(0.7)) {
+    bytes[ATP_AT_TYPE] = static_cast<std::uint8_t>(random_.below(ATP_PACKET_TYPES));
+    bytes[ATP_AT_FLAGS] &= ATP_FLAGS_KNOWN;
+    bytes[ATP_AT_BITMAP_WORDS] = 1;
+  }
+  return bytes;
+}
+
+Hostile::Bytes Hostile::foreign() {
+  Bytes bytes = captured();
+  const std::uint64_t changes = 1 + random_.below(3);
+  for (std::uint64_t i = 0; i < changes; ++i) change_field(bytes);
+  spoil_nonce(bytes, random_.next());
+  return bytes;
+}
+
+Hostile::Bytes Hostile::of_a_child(const Endpoint& child, const RankSet& own) {
+  Bytes bytes = captured_gradient(child);
+  if (bytes.empty()) return noise();
+  switch (random_.below(6)) {
+    case 0: change_length(bytes); break;
+    case 1: {  // a type that only travels downward, or none at all
+      constexpr std::array<std::uint8_t, 6> kTypes{ATP_PARAMETER, ATP_FLUSH,  ATP_NACK,
+                                                   ATP_JOIN_ACK,  ATP_STATUS, ATP_PACKET_TYPES};
+      bytes[ATP_AT_TYPE] = kTypes[random_.below(kTypes.size())];
+      break;
+    }
+    case 2: {  // ranks that are not its own, of the job or beyond
+      std::uint64_t ranks = random_.next() & (random_.chance(0.5) ? 0xff : ~std::uint64_t{0});
+      if ((ranks & ~own.words()[0]) == 0) ranks = ~own.words()[0];
+      atp_store64(bytes.data() + ATP_AT_BITMAP, ranks);
+      break;
+    }
+    case 3:  // an earlier or later start of the job, or another job
+      atp_store32(bytes.data() + (random_.chance(0.8) ? ATP_AT_INCARNATION : ATP_AT_JOB),
+                  static_cast<std::uint32_t>(random_.next()));
+      break;
+    case 4:  // far outside the ring
+      atp_store64(bytes.data() + ATP_AT_SEQUENCE,
+                  atp_load64(bytes.data() + ATP_AT_SEQUENCE) + 1000000 + random_.next() / 2);
+      break;
+    default: return noise();
+  }
+  return bytes;
+}
+
+Hostile::Bytes Hostile::captured() { return captured_[random_.below(captured_.size())].bytes; }
+
+Hostile::Bytes Hostile::captured_gradient(const Endpoint& from) {
+  const std::vector<Bytes>& kept = gradients_[from];
+  return kept.empty() ? Bytes{} : kept[random_.below(kept.size())];
+}
+
+void Hostile::change_field(Bytes& bytes) {
+  if (random_.chance(0.1)) return change_length(bytes);
+  if (random_.chance(0.1) && bytes.size() > 48) {
+    bytes[48 + random_.below(bytes.size() - 48)] ^=
+        static_cast<std::uint8_t>(1 + random_.below(255));
+    return;
+  }
+  const Field field = kFields[random_.below(kFields.size())];
+  for (std::size_t i = 0; i < field.width && field.offset + i < bytes.size(); ++i) {
+    std::uint8_t& byte = bytes[field.offset + i];
+    byte = random_.chance(0.5) ? static_cast<std::uint8_t>(random_.next())
+                               : static_cast<std::uint8_t>(byte ^ (1U << random_.below(8)));
+  }
+}
+
+void Hostile::change_length(Bytes& bytes) {
+  const std::size_t old = bytes.size();
+  const std::size_t most = random_.chance(0.5) ? old : old + 64;
+  bytes.resize(random_.below(most + 1));
+  if (bytes.size() == old) bytes.push_back(0);
+}
+
+}  // namespace atp::virtual_network

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "atp/base/random.h"
+#include "tests/virtual_network/world.h"
+
+namespace atp::virtual_network {
+
+// What an enemy sends who can put any bytes into a UDP packet: noise, and real packets of the job
+// with one to three fields changed. A foreign enemy has an address of its own and knows no nonce;
+// one at a member's own address sends only what no honest member sends. What a forger with a
+// member's address can do beyond that needs an authentication tag.
+class Hostile {
+ public:
+  using Bytes = std::vector<std::uint8_t>;
+
+  explicit Hostile(std::uint64_t seed) : random_(seed) {}
+
+  // Real packets, to be changed later.
+  void capture(const Packet& packet);
+  bool has_captured() const { return !captured_.empty(); }
+
+  Bytes noise();
+  Bytes foreign();  // a changed real packet
+  // What no honest member would send from the address of `child`, behind which `own` stand.
+  Bytes of_a_child(const Endpoint& child, const RankSet& own);
+
+ private:
+  Bytes captured();
+  Bytes captured_gradient(const Endpoint& from);
+  void change_field(Bytes& bytes);
+  void change_length(Bytes& bytes);
+
+  Random random_;
+  std::vector<Packet> captured_;
+  std::map<Endpoint, std::vector<Bytes>> gradients_;  // by sender
+  std::size_t next_ = 0;
+};
+
+}  // namespace atp::virtual_network

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "atp/base/time.h"
+#include "atp/core/dataplane/switch_node.h"
+#include "atp/core/server/server.h"
+#include "atp/core/worker/worker.h"
+#include "tests/virtual_network/faults.h"
+
+// Everything that one run of the virtual network depends on, as plain data. A named scenario
+// writes it by hand; draw_plan() draws all of it from a seed.
+
+namespace atp::virtual_network {
+
+enum class Values : std::uint8_t {
+  kSmall,      // about ±1: the ordinary gradient
+  kTiny,       // below half a unit of the fixed point, and denormals
+  kTies,       // exactly between two integers
+  kLarge,      // sums near the limit of an int32: some overflow, some don't
+  kHuge,       // beyond an int32 already at the worker, up to the largest float32
+  kNotFinite,  // NaN and ±Inf here and there
+  kZero,       // +0 and −0
+  kCount,
+};
+
+struct OperationPlan {
+  OperationSpec spec;
+  Values values = Values::kSmall;
+  bool in_place = false;
+};
+
+// A job, or one socket of each rank of a job that has several (same key, other streams).
+struct JobPlan {
+  JobKey key{1, 1};
+  std::uint16_t world_size = 2;
+  std::uint16_t first_stream = 0;
+  std::uint16_t stream_count = 1;
+  std::uint16_t max_value_count = 4;
+  ScaleMode scale_mode = ScaleMode::kFixed;
+  std::vector<OperationPlan> operations;
+  std::uint32_t max_in_flight = 4;  // operations that the application submits at once
+  Duration think_max{};             // pause of a worker before it submits its next operation
+  bool leave_at_once = false;       // each worker leaves as soon as it is done
+  std::uint64_t data_seed = 1;
+  std::uint64_t nonce_salt = 0x5eed;  // another one: a second start that claims the same ranks
+
+  // By rank; a missing entry means: starts at once, behind switch 0 if there is one.
+  std::vector<Duration> start;
+  std::vector<int> parent;  // index of its switch, −1: straight to the server
+
+  // Deviations by rank, for scenarios of wrong use: replaces the operations of that rank.
+  std::vector<std::vector<OperationPlan>> own_operations;
+};
+
+struct Plan {
+  std::uint64_t seed = 1;
+  std::uint32_t switches = 1;
+  SwitchConfig switch_config;
+  ServerConfig server_config;
+  Timing timing;  // of every node
+  std::vector<JobPlan> jobs;
+
+  PathDelay delay;
+  std::vector<PathFaults> path_faults;  // each path takes one of these at random; empty: none
+  std::vector<Outage> outages;
+  double report_unreachable = 0;  // probability that a packet to a dead node is reported
+  Duration heal{};                // when faults stop; zero: there are none
+  Duration bound = std::chrono::seconds(30);  // all must be done this long after the heal time
+
+  // One nonce for all sockets of a rank.
+  std::uint64_t nonce(const JobPlan& job, Rank rank) const {
+    return (seed << 20) ^ (std::uint64_t{job.key.job} << 10) ^ rank ^ job.nonce_salt;
+  }
+};
+
+// All of a plan, drawn from the seed: nine seeds of ten have faults.
+Plan draw_plan(std::uint64_t seed);
+
+// One line that says what the plan is, for reports.
+std::string describe(const Plan& plan);
+
+}  // namespace atp::virtual_network

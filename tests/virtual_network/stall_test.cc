@@ -1,0 +1,178 @@
+#include <set>
+
+#include "tests/virtual_network/scenario.h"
+
+// Runs that stall, leak or diverge if a rule of the protocol is missing: traces that the model
+// checks found, played on the real nodes.
+
+namespace atp::virtual_network {
+namespace {
+
+// Two jobs of two ranks that share the only aggregator of the switch.
+Plan two_jobs_one_aggregator() {
+  Plan plan = small_plan(2, {4});
+  plan.switch_config.aggregators = 1;
+  plan.jobs.push_back(plan.jobs[0]);
+  plan.jobs[1].key = {2, 2};
+  plan.jobs[1].data_seed = 2;
+  return plan;
+}
+
+bool is_first_gradient(const World& world, const Packet& packet, Rank rank, std::uint32_t job) {
+  return is(packet, PacketType::kGradient) && !has(packet, ATP_FLAG_RESEND) &&
+         packet.from == world.endpoint(world.worker_host(rank, job));
+}
+
+TEST(Stall, AnAggregatorThatComesFreeBetweenTwoRanksIsFlushedWithoutAnyWorkersTimer) {  // H7
+  World world(two_jobs_one_aggregator());
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    // The other job holds the aggregator while rank 0 sends and is gone when rank 1 does.
+    if (is_first_gradient(world, packet, 0, 0)) return {.delay = milliseconds(2)};
+    if (is_first_gradient(world, packet, 1, 1)) return {.delay = milliseconds(5)};
+    if (is_first_gradient(world, packet, 1, 0)) return {.delay = milliseconds(8)};
+    return {};
+  });
+  expect_all_done(world);
+  EXPECT_GT(world.switch_node().counters()[SwitchCounter::kCollisions], 0);
+  EXPECT_GT(world.server().counters()[ServerCounter::kFlushes], 0);
+  EXPECT_EQ(world.worker(0).counters()[WorkerCounter::kTimeouts], 0);
+  EXPECT_EQ(world.worker(1).counters()[WorkerCounter::kTimeouts], 0);
+}
+
+TEST(Stall, ALostNackOfTheFloatPathIsRepeated) {  // B1
+  Plan plan = small_plan(2, {4});
+  plan.jobs[0].operations[0].values = Values::kHuge;
+  World world(plan);
+  int lost = 0;
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    return {.drop = is(packet, PacketType::kNack) && has(packet, ATP_FLAG_FLOAT) && lost++ < 3};
+  });
+  expect_all_done(world);
+  EXPECT_GT(lost, 3);
+}
+
+TEST(Stall, ACollisionMovesTheSlotForAllWorkersAndLeavesNothingBehind) {  // B2, B3
+  Plan plan = two_jobs_one_aggregator();
+  plan.switch_config.aggregators = 4;
+  plan.timing.reclaim = seconds(600);  // nothing is swept
+  for (JobPlan& job : plan.jobs) {
+    job.operations.assign(40, job.operations[0]);
+    for (OperationPlan& operation : job.operations) operation.spec.count = 60;
+  }
+  World world(plan);
+  EXPECT_TRUE(world.run_to_completion()) << world.unfinished();
+  EXPECT_GT(world.worker(0).counters()[WorkerCounter::kParametersCollided], 0);
+  EXPECT_THAT(world.violations(), testing::IsEmpty());
+}
+
+// The first packets of rank 1 that `late` picks come half a second late, long after the repeats
+// have completed the fragment; no sweep helps.
+void expect_late_packets_claim_nothing(const Plan& base, const std::set<std::uint64_t>& late,
+                                       bool duplicates) {
+  Plan plan = base;
+  plan.timing.reclaim = seconds(600);
+  World world(plan);
+  std::set<std::uint64_t> seen;
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    if (!is_first_gradient(world, packet, 1, 0)) return {};
+    const std::uint64_t sequence = sequence_of(packet);
+    if (!late.contains(sequence) || !seen.insert(sequence).second) return {};
+    if (!duplicates) return {.delay = milliseconds(500)};
+    world.inject(packet.from, packet.to, packet.bytes, milliseconds(500));
+    return {};
+  });
+  EXPECT_TRUE(world.run_to_completion()) << world.unfinished();
+  world.run_for(seconds(1));
+  EXPECT_EQ(world.switch_node().aggregators_in_use(), 0);
+  EXPECT_THAT(world.violations(), testing::IsEmpty());
+}
+
+TEST(Stall, ALateOriginalClaimsNothing) {  // B4a, H5
+  expect_late_packets_claim_nothing(small_plan(2, {4}), {0}, false);
+}
+
+TEST(Stall, ALateDuplicateClaimsNothing) {  // H6
+  expect_late_packets_claim_nothing(small_plan(2, {4}), {0}, true);
+}
+
+TEST(Stall, ALateDuplicateOfAnEarlierSequenceOfTheSlotClaimsNothing) {  // B4b
+  Plan plan = small_plan(2, {12});
+  plan.server_config.wmax = 1;
+  expect_late_packets_claim_nothing(plan, {0, 1}, true);
+}
+
+TEST(Stall, ARepeatedParameterOfAnEarlierSequenceDoesNotMoveTheMarkBack) {  // B4c
+  Plan plan = small_plan(2, {20});
+  plan.server_config.wmax = 1;
+  plan.timing.reclaim = seconds(600);
+  World world(plan);
+  int again = 0;
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    if (is(packet, PacketType::kParameter) && sequence_of(packet) == 1 &&
+        packet.from == world.endpoint(world.server_host()) && again++ == 0) {
+      world.inject(packet.from, packet.to, packet.bytes, milliseconds(400));
+    }
+    if (is_first_gradient(world, packet, 0, 0) && sequence_of(packet) == 4) {
+      world.inject(packet.from, packet.to, packet.bytes, milliseconds(500));
+    }
+    return {};
+  });
+  EXPECT_TRUE(world.run_to_completion()) << world.unfinished();
+  world.run_for(seconds(1));
+  EXPECT_EQ(world.switch_node().aggregators_in_use(), 0);
+}
+
+TEST(Stall, AFragmentThatIsFarBehindTheOthersStaysInTheRing) {  // B5
+  Plan plan = small_plan(2, {40});
+  plan.server_config.wmax = 2;
+  World world(plan);
+  int lost = 0;
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    return {.drop = is(packet, PacketType::kGradient) && sequence_of(packet) == 0 && lost++ < 9};
+  });
+  expect_all_done(world);
+  EXPECT_GE(lost, 9);
+}
+
+TEST(Stall, ManyJobsWithFewAggregatorsFinishAndSpreadOut) {
+  Plan plan = steady_plan(3, 60, 100, microseconds(300));
+  plan.switch_config.aggregators = 24;
+  plan.jobs.resize(4, plan.jobs[0]);
+  for (std::uint32_t i = 0; i < plan.jobs.size(); ++i) plan.jobs[i].key = {i + 1, 7 * i};
+  World world(plan);
+  expect_all_done(world);
+  EXPECT_GT(world.switch_node().counters()[SwitchCounter::kCollisions], 0);
+  EXPECT_GT(world.server().counters()[ServerCounter::kFragmentsCompletedByOnePacket], 0);
+}
+
+TEST(Stall, ARankThatSubmits100MsLateCostsNoAggregation) {
+  Plan plan = small_plan(4, {100, 100});
+  plan.jobs[0].start = {Duration{0}, Duration{0}, Duration{0}, Duration{0}};
+  World world(plan);
+  world.run(seconds(1), [&] { return world.all(&Application::joined); });
+  world.pause(world.worker_host(2), milliseconds(100));
+  expect_all_done(world);
+  EXPECT_EQ(world.server().counters()[ServerCounter::kFragmentsCompletedByServer], 0);
+  EXPECT_EQ(world.application(0).detached(), 0);
+}
+
+TEST(Stall, ARankThatJoins100MsLateIsWaitedFor) {
+  Plan plan = small_plan(4, {100, 100});
+  plan.jobs[0].start = {Duration{0}, Duration{0}, milliseconds(100), Duration{0}};
+  World world(plan);
+  expect_all_done(world);
+  EXPECT_LT(world.now(), Instant{seconds(15)});
+  EXPECT_EQ(world.application(0).detached(), 0);
+}
+
+TEST(Stall, ARankThatJoinsLongAfterALeaseIsWaitedForInTheTree) {
+  Plan plan = small_plan(4, {100, 100});
+  plan.jobs[0].start = {Duration{0}, Duration{0}, seconds(12), Duration{0}};
+  World world(plan);
+  expect_all_done(world);
+  for (const Rank rank : {0, 1, 2, 3}) EXPECT_EQ(world.application(rank).detached(), 0);
+  EXPECT_EQ(world.server().counters()[ServerCounter::kFragmentsCompletedByServer], 0);
+}
+
+}  // namespace
+}  // namespace atp::virtual_network

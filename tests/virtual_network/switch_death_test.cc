@@ -1,0 +1,186 @@
+#include "tests/virtual_network/scenario.h"
+
+// The switch dies, stays dead, returns without its memory or only seems dead: the job goes on with
+// the same bits, and comes back to the tree when there is one (docs/protocol.md §5, *Detaching*).
+
+namespace atp::virtual_network {
+namespace {
+
+std::uint64_t completed(World& world) {
+  return world.server().counters()[ServerCounter::kFragmentsCompleted];
+}
+std::uint64_t by_one_packet(World& world) {
+  return world.server().counters()[ServerCounter::kFragmentsCompletedByOnePacket];
+}
+
+// The share of fragments that the switch alone sums during the next `time`.
+double share_in_switch(World& world, Duration time) {
+  const std::uint64_t all = completed(world);
+  const std::uint64_t one = by_one_packet(world);
+  world.run_for(time);
+  EXPECT_GT(completed(world), all);
+  return static_cast<double>(by_one_packet(world) - one) /
+         static_cast<double>(completed(world) - all);
+}
+
+Plan long_plan(std::uint16_t world_size) {
+  return steady_plan(world_size, 3000, 40, milliseconds(5));
+}
+
+class SwitchDeath : public testing::TestWithParam<double> {};  // probability of an ICMP error
+
+TEST_P(SwitchDeath, ThatLastsIsSurvivedByGoingStraight) {  // C1
+  Plan plan = steady_plan(3, 200, 40, milliseconds(5));
+  plan.report_unreachable = GetParam();
+  World world(plan);
+  world.run_for(milliseconds(200));
+  world.kill(world.switch_host(0));
+  expect_all_done(world);
+  for (const Rank rank : {0, 1, 2}) {
+    EXPECT_EQ(world.application(rank).detached(), 1);
+    EXPECT_EQ(world.application(rank).attached(), 0);
+  }
+}
+
+TEST_P(SwitchDeath, ForOneSecondEndsWithTheTreeInUseAgainWithinTwo) {
+  Plan plan = long_plan(3);
+  plan.report_unreachable = GetParam();
+  World world(plan);
+  world.run_for(milliseconds(500));
+  world.kill(world.switch_host(0));
+  world.run_for(seconds(1));
+  world.restart_switch(0);
+  world.run_for(seconds(2));
+  EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
+  expect_all_done(world);
+}
+
+INSTANTIATE_TEST_SUITE_P(VirtualNetwork, SwitchDeath, testing::Values(0.0, 1.0));
+
+TEST(SwitchMemory, LostInARestartIsBackWithinTwoSeconds) {
+  World world(long_plan(4));
+  world.run_for(milliseconds(500));
+  world.restart_switch(0);
+  world.run_for(seconds(2));
+  EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
+  expect_all_done(world);
+}
+
+TEST(SwitchMemory, OfOneRankAloneIsRelearnedOnRequest) {  // C7
+  World world(long_plan(2));
+  world.run_for(milliseconds(500));
+  world.restart_switch(0);
+  // Rank 0 is back at once, rank 1's JOINs are lost until it is told that it is unknown.
+  const Instant begin = world.now();
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    return {.drop = is(packet, PacketType::kJoin) && world.now() < begin + milliseconds(50) &&
+                    packet.from == world.endpoint(world.worker_host(1)) &&
+                    packet.to == world.endpoint(world.switch_host(0))};
+  });
+  world.run_for(seconds(2));
+  EXPECT_GT(world.worker(1).counters()[WorkerCounter::kUnknownJobReceived], 0);
+  EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
+}
+
+TEST(Detaching, IsNotInferredFromTheFloatPath) {  // C2, C3
+  Plan plan = steady_plan(3, 60, 40, milliseconds(5));
+  for (std::size_t i = 0; i < 30; ++i) plan.jobs[0].operations[i].values = Values::kHuge;
+  World world(plan);
+  expect_all_done(world);
+  EXPECT_GT(world.oracle().float_fragments(), 0);
+  EXPECT_EQ(world.server().counters()[ServerCounter::kStatusDetached], 0);
+  EXPECT_GT(by_one_packet(world), 300);
+  for (const Rank rank : {0, 1, 2}) EXPECT_EQ(world.application(rank).detached(), 0);
+}
+
+TEST(Detaching, IsNotCausedByASlowPeer) {  // C5
+  World world(long_plan(3));
+  world.run_for(milliseconds(500));
+  world.pause(world.worker_host(1), seconds(4));
+  world.run_for(seconds(5));
+  for (const Rank rank : {0, 1, 2}) EXPECT_EQ(world.application(rank).detached(), 0);
+  EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
+  EXPECT_THAT(world.violations(), testing::IsEmpty());
+}
+
+// Is it a packet between rank 0 and the switch?
+bool on_path_of_rank_0(const World& world, const Packet& packet) {
+  const Endpoint& rank = world.endpoint(world.worker_host(0));
+  const Endpoint& node = world.endpoint(world.switch_host(0));
+  return (packet.from == rank && packet.to == node) || (packet.from == node && packet.to == rank);
+}
+
+// Loses what rank 0 and the switch send to each other, until it has detached.
+void detach_rank_0(World& world) {
+  world.set_tap([&world](const Packet& packet) -> Verdict {
+    return {.drop = on_path_of_rank_0(world, packet)};
+  });
+  world.run(seconds(5), [&] { return world.application(0).detached() > 0; });
+  world.set_tap(nullptr);
+}
+
+TEST(Detaching, OfOneRankByABadPathEndsWhenThePathIsGood) {
+  World world(long_plan(3));
+  world.run_for(milliseconds(500));
+  detach_rank_0(world);
+  EXPECT_EQ(world.application(0).detached(), 1);
+  EXPECT_TRUE(world.run(seconds(2), [&] { return world.application(0).attached() == 1; }));
+  world.run_for(seconds(1));
+  EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
+  EXPECT_EQ(world.application(1).detached(), 0);
+  expect_all_done(world);
+}
+
+TEST(Detaching, OfARankWhoseJoinsNeverPassHappensWithItsLease) {
+  World world(long_plan(3));
+  world.run_for(milliseconds(500));
+  // Its packets to the switch are lost, but all that comes down arrives.
+  const Endpoint rank = world.endpoint(world.worker_host(0));
+  const Endpoint node = world.endpoint(world.switch_host(0));
+  world.set_tap([=](const Packet& packet) -> Verdict {
+    return {.drop = packet.from == rank && packet.to == node};
+  });
+  EXPECT_TRUE(world.run(seconds(7), [&] { return world.application(0).detached() > 0; }));
+  world.set_tap(nullptr);
+  EXPECT_TRUE(world.run(seconds(2), [&] { return world.application(0).attached() == 1; }));
+  expect_all_done(world);
+}
+
+TEST(Detaching, SaidLateDoesNotTakeARankOffThatIsBack) {  // C4
+  World world(long_plan(3));
+  world.run_for(milliseconds(500));
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    if (on_path_of_rank_0(world, packet) && world.application(0).detached() == 0) {
+      return {.drop = true};
+    }
+    const auto status = status_of(packet);
+    const bool late = status && status->code == StatusCode::kDetached;
+    return {.delay = late ? milliseconds(700) : Duration{0}};
+  });
+  EXPECT_TRUE(world.run(seconds(5), [&] { return world.application(0).attached() == 1; }));
+  world.run_for(seconds(2));
+  EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
+  EXPECT_THAT(world.violations(), testing::IsEmpty());
+}
+
+TEST(Detaching, OfARankThatStaysAwayLeavesTheOthersInTheTree) {
+  World world(long_plan(4));
+  world.run_for(milliseconds(500));
+  world.set_tap(
+      [&](const Packet& packet) -> Verdict { return {.drop = on_path_of_rank_0(world, packet)}; });
+  world.run(seconds(5), [&] { return world.application(0).detached() > 0; });
+  world.run_for(seconds(1));
+  const Counters<SwitchCounter> before = world.switch_node().counters();
+  const std::uint64_t fragments = completed(world);
+  world.run_for(milliseconds(500));
+  const Counters<SwitchCounter>& after = world.switch_node().counters();
+  const auto sums = static_cast<double>(after[SwitchCounter::kCompleteSumsSent] -
+                                        before[SwitchCounter::kCompleteSumsSent]);
+  EXPECT_NEAR(sums, static_cast<double>(completed(world) - fragments), 20);
+  EXPECT_EQ(after[SwitchCounter::kPartialSumsSent], before[SwitchCounter::kPartialSumsSent]);
+  world.set_tap(nullptr);
+  expect_all_done(world);
+}
+
+}  // namespace
+}  // namespace atp::virtual_network

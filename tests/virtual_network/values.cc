@@ -1,0 +1,59 @@
+#include "tests/virtual_network/values.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "atp/base/random.h"
+
+namespace atp::virtual_network {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+float signed_unit(Random& random) { return static_cast<float>(2 * random.uniform() - 1); }
+
+float tiny(Random& random) {
+  return random.chance(0.5) ? signed_unit(random) * 1e-8F
+                            : std::bit_cast<float>(static_cast<std::uint32_t>(random.below(1000)));
+}
+
+// At the scale 1e8 an odd multiple of 2^-9 lies exactly between two integers.
+float tie(Random& random) {
+  return static_cast<float>(static_cast<int>(random.below(64)) * 2 - 63) * 0x1p-9F;
+}
+
+float huge(Random& random) {
+  return std::ldexp(signed_unit(random), static_cast<int>(random.below(129)));
+}
+
+float not_finite(Random& random) {
+  constexpr std::array kSpecial{kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
+  if (random.chance(0.1)) return kSpecial[random.below(kSpecial.size())];
+  return signed_unit(random);
+}
+
+float draw(Values values, Random& random) {
+  switch (values) {
+    case Values::kSmall: return signed_unit(random);
+    case Values::kTiny: return tiny(random);
+    case Values::kTies: return tie(random);
+    case Values::kLarge: return signed_unit(random) * 12;
+    case Values::kHuge: return random.chance(0.3) ? huge(random) : signed_unit(random);
+    case Values::kNotFinite: return not_finite(random);
+    case Values::kZero: return random.chance(0.5) ? 0.0F : -0.0F;
+    case Values::kCount: break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void fill_input(const JobPlan& job, std::uint64_t operation, Rank rank, Values values,
+                std::span<float> out) {
+  Random random(job.data_seed * 1000003 + operation * 1031 + rank);
+  for (float& value : out) value = draw(values, random);
+}
+
+}  // namespace atp::virtual_network
