@@ -134,12 +134,8 @@ void Worker::handle_timeout(Instant now, Tensors& tensors, Outbox& out) {
 
 Instant Worker::next_timeout() const {
   Instant next = std::min({tree_join_.next(), straight_join_.next(), leave_.next(), left_by_});
-  if (state_ == State::kJoining) {
-    next = std::min(next, started_ + config_.join_timeout);
-    if (has_switch() && attached() && tree_heard_ == kNever) {
-      next = std::min(next, started_ + config_.timing.lease);
-    }
-  }
+  next = std::min(next, tree_lease_end());
+  if (state_ == State::kJoining) next = std::min(next, started_ + config_.join_timeout);
   if (state_ != State::kJoined) return next;
   next = std::min(next, server_heard_ + std::chrono::milliseconds(agreed_.lease_ms));
   for (const Stream& stream : streams_) {

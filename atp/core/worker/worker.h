@@ -84,6 +84,7 @@ class Worker {
   void resend_everything();
   void check_membership(Instant now, Outbox& out);
   void check_silence(Instant now);
+  Instant tree_lease_end() const;
 
   // worker_send.cc
   bool put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t flags, const Endpoint& to,
@@ -104,7 +105,7 @@ class Worker {
   void handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
   void handle_status(Instant now, Path path, const PacketView& packet);
   void handle_mismatch(const PacketView& packet, const StatusMessage& status);
-  void handle_answer_to_join(const Endpoint& from, const StatusMessage& status);
+  void handle_answer_to_join(Instant now, Path path, const StatusMessage& status);
   // The in-flight fragment that a packet is about; its drop counter otherwise.
   Stream* find_in_flight(const PacketView& packet);
 

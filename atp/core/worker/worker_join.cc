@@ -65,12 +65,10 @@ void Worker::check_membership(Instant now, Outbox& out) {
 }
 
 void Worker::check_silence(Instant now) {
+  // Nothing through the tree for a lease's time: start detached, or go on so (§2). The server lets
+  // the rank's tree lease end at the same time.
+  if (now >= tree_lease_end()) detach(now);
   if (state_ == State::kJoining) {
-    // Nothing through the tree for a lease's time: start detached (§2).
-    if (has_switch() && attached() && tree_heard_ == kNever &&
-        now >= started_ + config_.timing.lease) {
-      detach(now);
-    }
     if (now >= started_ + config_.join_timeout) {
       fail({.code = FailureCode::kJoinTimeout,
             .ranks = missing_,
@@ -84,6 +82,14 @@ void Worker::check_silence(Instant now) {
           .endpoint = server(),
           .unreachable = server_unreachable_});
   }
+}
+
+Instant Worker::tree_lease_end() const {
+  if (!has_switch() || !attached()) return kNever;
+  if (state_ == State::kJoined) return tree_heard_ + config_.timing.lease;
+  // While ranks are missing nothing is promised but that the tree answers at all.
+  const bool silent = state_ == State::kJoining && tree_heard_ == kNever;
+  return silent ? started_ + config_.timing.lease : kNever;
 }
 
 void Worker::handle_join_ack(Instant now, Path path, const PacketView& packet) {

@@ -187,9 +187,7 @@ void Worker::handle_status(Instant now, Path path, const PacketView& packet) {
       if (status.about.contains(self) && state_ == State::kJoined) rejoin(now);
       break;
     case StatusCode::kRankTaken:
-    case StatusCode::kRefused:
-      handle_answer_to_join(path == Path::kTree ? parent() : server(), status);
-      break;
+    case StatusCode::kRefused: handle_answer_to_join(now, path, status); break;
     case StatusCode::kLeaseEnded:
       fail({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = server()});
       break;
@@ -223,14 +221,21 @@ void Worker::handle_mismatch(const PacketView& packet, const StatusMessage& stat
         .endpoint = server()});
 }
 
-void Worker::handle_answer_to_join(const Endpoint& from, const StatusMessage& status) {
+void Worker::handle_answer_to_join(Instant now, Path path, const StatusMessage& status) {
   if (status.nonce != config_.nonce) {
     counters_.add(WorkerCounter::kDropWrongNonce);
     return;
   }
+  // A member that is refused on its way through the tree has a bad tree, not a bad membership: a
+  // switch returned with a smaller K, a full table or another list of upstreams. The way around it
+  // still serves.
+  if (path == Path::kTree && has_switch() && (state_ == State::kJoined || !attached())) {
+    detach(now);
+    return;
+  }
   Failure failure;
   failure.ranks = status.about;
-  failure.endpoint = from;
+  failure.endpoint = path == Path::kTree ? parent() : server();
   if (status.code == StatusCode::kRankTaken) {
     failure.code = FailureCode::kRankTaken;
     if (status.endpoint_count > 0) failure.endpoint = status.endpoints[0];

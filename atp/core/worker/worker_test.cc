@@ -316,18 +316,20 @@ TEST(WorkerLadder, AnAnsweredTimeOutIsFollowedByTheOthersTwoByTwo) {
   EXPECT_TRUE(gradients(s.run()).empty());
 }
 
-// Fires timers until the worker detaches or `tries` direct repeats were sent.
-int direct_repeats_until_detached(WorkerScript& s, bool waiting_for) {
+// Fires timers until the worker detaches or ten direct repeats were sent. A switch that is alive
+// lets JOIN_ACKs through, and the server says whom it waits for.
+int direct_repeats_until_detached(WorkerScript& s, bool switch_is_alive) {
   int direct = 0;
   while (s.worker.attached() && direct < 10) {
     for (const Sent& packet : gradients(s.run_to_timer())) {
       if (!packet.view.has(ATP_FLAG_DIRECT) || !packet.view.has(ATP_FLAG_RESEND)) continue;
       ++direct;
-      if (waiting_for) {
+      if (switch_is_alive) {
         s.receive_status({.code = StatusCode::kWaitingFor, .about = RankSet::of(0)}, kTestServer);
       }
     }
     s.receive_ack(s.ack(), kTestServer);
+    if (switch_is_alive) s.receive_ack(s.ack(), kTestSwitch);
   }
   return direct;
 }
@@ -356,6 +358,26 @@ TEST(WorkerDetaching, ALatePeerIsNotADeadSwitch) {
   s.run();
   EXPECT_EQ(direct_repeats_until_detached(s, true), 10);
   EXPECT_TRUE(s.worker.attached());
+}
+
+TEST(WorkerDetaching, ALeaseWithoutAnAnswerThroughTheTreeDetaches) {
+  WorkerScript s;
+  s.join();
+  const Instant joined = s.now;
+  while (s.worker.attached()) {
+    s.run_to_timer();
+    s.receive_ack(s.ack(), kTestServer);
+  }
+  EXPECT_EQ(s.now, joined + Timing{}.lease);
+}
+
+TEST(WorkerDetaching, ARefusalOnTheWayThroughTheTreeIsTheTreesFault) {
+  WorkerScript s;
+  s.join();
+  s.receive_status({.code = StatusCode::kRefused, .nonce = s.ack().nonce, .about = RankSet::of(1)},
+                   kTestSwitch);
+  EXPECT_TRUE(s.worker.joined());
+  EXPECT_FALSE(s.worker.attached());
 }
 
 TEST(WorkerDetaching, AnIcmpErrorFromTheParentDetachesAtOnceAndResendsDirect) {
