@@ -124,7 +124,10 @@ void Job::handle_join(Turn& turn, const Endpoint& from, const PacketView& packet
 }
 
 void Job::tell_who_is_missing(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
-  Instant& told = members_.record(rank).told_who_is_missing;
+  // Each way has its own pause: the straight JOIN is the faster one, and if it took the answer
+  // from the other, the rank would believe that its tree is dead.
+  const bool straight = (flags & ATP_FLAG_DIRECT) != 0;
+  Instant& told = members_.record(rank).told_who_is_missing[straight ? 1 : 0];
   const Duration pause = turn.config.timing.waiting_for;
   if (turn.now < made_at_ + pause || turn.now < told + pause) return;
   told = turn.now;

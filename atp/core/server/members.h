@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -37,7 +38,7 @@ struct RankRecord {
   Detaching straight;
   Instant first_straight = kNever;
   Route recorded;  // the switches of its last JOIN through the tree
-  Instant told_who_is_missing = kLongAgo;
+  std::array<Instant, 2> told_who_is_missing{kLongAgo, kLongAgo};  // through the tree, straight
   Instant told_waiting_for = kLongAgo;
   bool operator==(const RankRecord&) const = default;
 };
