@@ -75,6 +75,8 @@ class Process:
 class Cluster:
     """One server and one switch on loopback, and ranks that join one job through them."""
 
+    wait_until = staticmethod(wait_until)
+
     def __init__(self, folder):
         self.folder = folder
         self.processes = []

@@ -12,13 +12,10 @@ RANKS = 4
 SECONDS = 30  # a lease is five
 
 
-def everyone_joined(ranks):
+def wait_for_the_middle_of_the_run(cluster, ranks):
     """Rank 0 of a benchmark prints its header once all have joined."""
-    end = time.monotonic() + SECONDS
-    while "values a fragment" not in ranks[0].output():
-        assert time.monotonic() < end, f"nobody joined: {ranks[0].output()}"
-        time.sleep(0.02)
-    time.sleep(0.5)  # in the middle of the run
+    cluster.wait_until(lambda: "values a fragment" in ranks[0].output(), "all to join", SECONDS)
+    time.sleep(0.5)
 
 
 def assert_all_fail(ranks, *texts):
@@ -81,7 +78,7 @@ def test_of_two_workers_with_one_rank_the_second_is_refused(cluster):
     cluster.start_server()
     cluster.start_switch()
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
-    everyone_joined(ranks)
+    wait_for_the_middle_of_the_run(cluster, ranks)
     twin = cluster.start_rank(2, RANKS, cluster.endless_bench(), name="twin")
     assert_all_fail([twin], "rank 2 is taken by 127.0.0.1:")
     time.sleep(1)
@@ -92,7 +89,7 @@ def test_a_killed_rank_is_named(cluster):
     cluster.start_server()
     cluster.start_switch()
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
-    everyone_joined(ranks)
+    wait_for_the_middle_of_the_run(cluster, ranks)
     ranks[3].signal(signal.SIGKILL)
     assert_all_fail(ranks[:3], "all_reduce #", "rank 3 lost: no word from it for 5 s")
 
@@ -101,7 +98,7 @@ def test_a_frozen_rank_is_named(cluster):
     cluster.start_server()
     cluster.start_switch()
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
-    everyone_joined(ranks)
+    wait_for_the_middle_of_the_run(cluster, ranks)
     ranks[1].signal(signal.SIGSTOP)
     assert_all_fail([ranks[0], *ranks[2:]], "all_reduce #", "rank 1 lost: no word from it for 5 s")
 
@@ -122,7 +119,7 @@ def test_a_server_that_is_gone_is_named(cluster, stop):
     server = cluster.start_server()
     cluster.start_switch()
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
-    everyone_joined(ranks)
+    wait_for_the_middle_of_the_run(cluster, ranks)
     server.signal(stop)
     assert_all_fail(
         ranks, "all_reduce #", f"server {cluster.server_address} does not answer", "refused"
@@ -133,7 +130,7 @@ def test_a_server_that_restarted_is_named(cluster):
     server = cluster.start_server()
     cluster.start_switch()
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
-    everyone_joined(ranks)
+    wait_for_the_middle_of_the_run(cluster, ranks)
     server.kill()
     cluster.start_server()
     assert_all_fail(ranks, "all_reduce #", f"server {cluster.server_address} restarted")
