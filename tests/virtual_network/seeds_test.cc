@@ -169,5 +169,19 @@ struct Regression {
   std::uint64_t seed;
 };
 
+class Regressions : public testing::TestWithParam<Regression> {};
+
+TEST_P(Regressions, StayMended) {
+  Tally tally;
+  run_seeds(GetParam().seed, 1, tally);
+}
+
+const Regression kRegressions[] = {
+    {"a_switch_that_returns_with_a_smaller_K_fails_a_job_that_does_without_it", 1699},
+    {"a_switch_that_dies_after_one_answer_is_waited_for_until_joining_times_out", 33471},
+};
+INSTANTIATE_TEST_SUITE_P(VirtualNetwork, Regressions, testing::ValuesIn(kRegressions),
+                         [](const auto& instance) { return instance.param.name; });
+
 }  // namespace
 }  // namespace atp::virtual_network

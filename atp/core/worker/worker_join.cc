@@ -85,11 +85,9 @@ void Worker::check_silence(Instant now) {
 }
 
 Instant Worker::tree_lease_end() const {
-  if (!has_switch() || !attached()) return kNever;
-  if (state_ == State::kJoined) return tree_heard_ + config_.timing.lease;
-  // While ranks are missing nothing is promised but that the tree answers at all.
-  const bool silent = state_ == State::kJoining && tree_heard_ == kNever;
-  return silent ? started_ + config_.timing.lease : kNever;
+  const bool member = state_ == State::kJoining || state_ == State::kJoined;
+  if (!member || !has_switch() || !attached()) return kNever;
+  return (tree_heard_ == kNever ? started_ : tree_heard_) + config_.timing.lease;
 }
 
 void Worker::handle_join_ack(Instant now, Path path, const PacketView& packet) {

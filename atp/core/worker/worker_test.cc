@@ -110,8 +110,10 @@ TEST(WorkerJoin, TimesOutAndNamesWhoIsMissing) {
   s.run();
   StatusMessage status{.code = StatusCode::kWaitingFor};
   status.about = RankSet::of(2);
-  s.receive_status(status, kTestSwitch);
-  while (s.now < Instant{seconds(1)} + seconds(30)) s.run_to_timer();
+  while (s.now < Instant{seconds(1)} + seconds(30)) {
+    s.receive_status(status, kTestSwitch);
+    s.run_to_timer();
+  }
   const auto event = s.worker.poll_event();
   ASSERT_TRUE(event.has_value());
   EXPECT_EQ(event->kind, EventKind::kFailed);
