@@ -1,0 +1,118 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "atp/core/server/server_harness.h"
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// H7: what the switch waits for is at the server already, and nobody will send.
+TEST(StalledFragments, ArePulledOutOfTheSwitchWithoutAnyWorkersTimer) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.ranks = ranks({0}), .flags = ATP_FLAG_COLLISION});
+  h.advance(milliseconds(24));
+  EXPECT_TRUE(h.take().empty());
+  h.advance(milliseconds(2));
+  auto sent = h.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].type(), PacketType::kFlush);
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(sent[0].ranks, ranks({1, 2}));
+  EXPECT_EQ(sent[0].header.aggregator_index, kTestIndex);
+  EXPECT_EQ(sent[0].header.operation, kTestOperation);
+  EXPECT_EQ(sent[0].header.flags, 0);
+
+  h.gradient(kTestSwitch, {.ranks = ranks({1}), .flags = ATP_FLAG_RESEND});
+  h.advance(milliseconds(15));
+  sent = h.take();
+  ASSERT_EQ(sent.size(), 1u) << "the flushed sum had time to arrive";
+  EXPECT_EQ(sent[0].type(), PacketType::kNack);
+  EXPECT_EQ(sent[0].ranks, ranks({2}));
+  EXPECT_EQ(sent[0].header.flags, 0);
+
+  h.gradient(kTestSwitch, {.ranks = ranks({2})});
+  EXPECT_EQ(h.take(PacketType::kParameter).size(), 1u);
+  h.advance(milliseconds(500));
+  EXPECT_TRUE(h.take().empty());
+  EXPECT_GE(h.server.next_timeout(), h.now + milliseconds(100)) << "no idle timer runs on";
+}
+
+TEST(StalledFragments, AFragmentThatLaterOnesOvertookIsAskedForEvenIfNothingOfItCame) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = RankSet::first(2)});
+  h.out.clear();
+  h.advance(milliseconds(100));
+  const auto sent = h.take();
+  ASSERT_GE(sent.size(), 2u);
+  EXPECT_EQ(sent[0].type(), PacketType::kFlush);
+  EXPECT_EQ(sent[1].type(), PacketType::kNack);
+  for (const Sent& s : sent) {
+    EXPECT_EQ(s.header.sequence, 0u);
+    EXPECT_EQ(s.ranks, RankSet::first(2));
+    EXPECT_EQ(s.header.operation, kTestOperation) << "that of the one that overtook it";
+    EXPECT_EQ(s.header.aggregator_index,
+              atp_fmix32(atp_fmix32(atp_fmix32(kTestJob.job) ^ kTestJob.incarnation)));
+  }
+}
+
+TEST(StalledFragments, WhatOnlyWaitsForASlowPeerInTheSwitchIsLeftAlone) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.gradient(kTestSwitch, {.sequence = 0, .ranks = RankSet::first(2)});
+  h.out.clear();
+  // Of sequence 1 nothing has come; of 2 half, as it collided; nothing later is complete.
+  h.gradient(kTestSwitch, {.sequence = 2, .ranks = ranks({0}), .flags = ATP_FLAG_COLLISION});
+  h.advance(milliseconds(500));
+  for (const Sent& s : h.take()) EXPECT_EQ(s.header.sequence, 2u);
+}
+
+TEST(StalledFragments, WithoutASwitchTheMissingAreAskedAtOnce) {
+  ServerHarness h = ServerHarness::flat(3);
+  h.gradient(worker_endpoint(0), {.ranks = ranks({0})});
+  h.advance(milliseconds(40));
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 2u);
+  for (const Sent& s : sent) EXPECT_EQ(s.type(), PacketType::kNack);
+  EXPECT_EQ(sent[0].to, worker_endpoint(1));
+  EXPECT_EQ(sent[1].to, worker_endpoint(2));
+}
+
+TEST(StalledFragments, ASlowPeerCostsABoundedNumberOfPackets) {
+  ServerConfig config = ServerHarness::small_config();
+  config.wmax = 1024;
+  ServerHarness h(config);
+  h.join_all(2, false);
+  for (std::uint64_t s = 0; s < 1024; ++s) {
+    h.gradient(worker_endpoint(0), {.sequence = s, .ranks = ranks({0})});
+  }
+  h.out.clear();
+  h.advance(seconds(2));
+  const std::size_t packets = h.take(PacketType::kNack).size();
+  EXPECT_GT(packets, 0u);
+  EXPECT_LE(packets, 64u * 8);
+}
+
+TEST(StalledFragments, AllHearEachSecondWhomTheOldestWaitsFor) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.sequence = 0, .ranks = ranks({0, 1})});
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});
+  h.advance(milliseconds(900));
+  EXPECT_TRUE(h.take(StatusCode::kWaitingFor).empty());
+  h.advance(milliseconds(2300));
+  const auto sent = h.take(StatusCode::kWaitingFor);
+  ASSERT_EQ(sent.size(), 3u);
+  for (const Sent& s : sent) {
+    EXPECT_EQ(s.ranks, RankSet::first(3));
+    EXPECT_EQ(s.header.sequence, 0u);
+    EXPECT_EQ(s.header.operation, kTestOperation);
+    EXPECT_EQ(s.status().about, ranks({2}));
+    ASSERT_EQ(s.status().endpoint_count, 1u);
+    EXPECT_EQ(s.status().endpoints[0], kTestSwitch);
+  }
+}
+
+}  // namespace
+}  // namespace atp

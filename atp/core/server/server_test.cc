@@ -1,0 +1,311 @@
+#include "atp/core/server/server.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "atp/base/random.h"
+#include "atp/core/server/server_harness.h"
+
+namespace atp {
+
+std::uint64_t allocations_so_far();  // counting_new_test.cc
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(Server, WhatItDoesNotKnowIsToldToJoinOnceInAWhile) {
+  struct Row {
+    std::string name;
+    JobKey job;
+    std::uint16_t stream;
+    ServerCounter counter;
+  };
+  const Row rows[] = {
+      {"an unknown job", {99, 22}, 0, ServerCounter::kDropUnknownJob},
+      {"a stale incarnation", {11, 21}, 0, ServerCounter::kDropForeignIncarnation},
+      {"a stream that nobody joined", kTestJob, 1, ServerCounter::kDropUnknownStream},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    ServerHarness h = ServerHarness::behind_switch(2);
+    TestGradient g{.ranks = ranks({0, 1})};
+    g.job = row.job;
+    g.stream = row.stream;
+    for (int i = 0; i < 5; ++i) h.gradient(kStranger, g);
+    EXPECT_EQ(h.count(row.counter), 5u);
+    auto sent = h.take();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].to, kStranger);
+    EXPECT_EQ(sent[0].ranks, ranks({0, 1}));
+    EXPECT_EQ(sent[0].header.job, row.job.job);
+    EXPECT_EQ(sent[0].header.incarnation, row.job.incarnation);
+    EXPECT_EQ(sent[0].status().code, StatusCode::kUnknownJob);
+    h.now += milliseconds(10);
+    h.gradient(kStranger, g);
+    EXPECT_EQ(h.take().size(), 1u);
+  }
+}
+
+TEST(Server, ARankThatItDoesNotKnowBehindTheSenderIsToldToJoin) {
+  ServerHarness h;
+  h.join_rank(0, 2, true);  // the server is new, rank 1 has not joined again
+  h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].status().code, StatusCode::kUnknownJob);
+  EXPECT_EQ(sent[0].ranks, ranks({1}));
+}
+
+TEST(Server, AnUnknownVersionIsToldWhichOnesItSpeaks) {
+  ServerHarness h;
+  std::vector<std::uint8_t> bytes = bytes_of({.ranks = ranks({0})});
+  bytes[0] = 2;
+  h.receive(kStranger, bytes);
+  h.receive(kStranger, bytes);
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].status().code, StatusCode::kVersions);
+  EXPECT_EQ(sent[0].status().reason, 0x0101);
+  EXPECT_EQ(sent[0].header.job, kTestJob.job);
+  EXPECT_EQ(h.count(ServerCounter::kDropUnknownVersion), 2u);
+}
+
+TEST(Server, EveryMalformedPacketIsCountedUnderItsReason) {
+  const std::vector<std::uint8_t> good = bytes_of({.ranks = ranks({0})});
+  const auto changed = [&](std::size_t at, std::uint8_t value) {
+    auto bytes = good;
+    bytes[at] = value;
+    return bytes;
+  };
+  struct Row {
+    std::string name;
+    std::vector<std::uint8_t> bytes;
+    ServerCounter counter;
+  };
+  auto longer = good;
+  longer.push_back(0);
+  auto shorter = good;
+  shorter.pop_back();
+  const std::vector<Row> rows = {
+      {"empty", {}, ServerCounter::kDropTooShort},
+      {"cut", shorter, ServerCounter::kDropTooShort},
+      {"too long", longer, ServerCounter::kDropBadLength},
+      {"type", changed(ATP_AT_TYPE, 8), ServerCounter::kDropUnknownType},
+      {"flags", changed(ATP_AT_FLAGS, 64), ServerCounter::kDropUnknownFlags},
+      {"width", changed(ATP_AT_BITMAP_WORDS, 0), ServerCounter::kDropBadBitmapWidth},
+      {"no values", changed(ATP_AT_VALUE_COUNT + 1, 0), ServerCounter::kDropBadValueCount},
+      {"a PARAMETER", changed(ATP_AT_TYPE, ATP_PARAMETER), ServerCounter::kDropUnexpectedType},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    ServerHarness h = ServerHarness::behind_switch(2);
+    h.receive(kTestSwitch, row.bytes);
+    EXPECT_EQ(h.count(row.counter), 1u);
+    EXPECT_TRUE(h.take().empty());
+  }
+}
+
+TEST(Server, ABodyThatItsTypeDoesNotAllowIsDropped) {
+  for (const std::uint8_t type : {ATP_JOIN, ATP_LEAVE}) {
+    ServerHarness h;
+    std::vector<std::uint8_t> bytes = bytes_of({.ranks = ranks({0})});
+    bytes[ATP_AT_TYPE] = type;
+    atp_store16(bytes.data() + ATP_AT_VALUE_COUNT, 0);
+    bytes.pop_back();
+    h.receive(kStranger, bytes);
+    EXPECT_EQ(h.count(ServerCounter::kDropBadBody), 1u);
+    EXPECT_EQ(h.server.job_count(), 0u);
+  }
+}
+
+TEST(Server, ServesNoMoreJobsAndTakesNoMoreMemoryThanConfigured) {
+  ServerConfig config = ServerHarness::small_config();
+  config.max_jobs = 2;
+  ServerHarness h(config);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    TestJoin join = h.join_of(0, 2, false);
+    join.job.incarnation = i;
+    h.join(worker_endpoint(0), join);
+  }
+  EXPECT_EQ(h.server.job_count(), 2u);
+  auto sent = h.take(StatusCode::kRefused);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].status().reason, static_cast<std::uint16_t>(RefusalReason::kTooManyJobs));
+
+  // One forged JOIN may claim 65,535 streams.
+  ServerHarness large;
+  TestJoin greedy = large.join_of(0, 1, false);
+  greedy.body.stream_count = 65535;
+  greedy.body.max_value_count = ATP_VALUES_MAX;
+  config.wmax = 65536;
+  ServerHarness limited(config);
+  limited.join(worker_endpoint(0), greedy);
+  EXPECT_EQ(limited.take(StatusCode::kRefused).size(), 1u);
+  EXPECT_EQ(limited.server.job_count(), 0u);
+}
+
+TEST(Server, AJobsMemoryIsFreeForTheNextWhenItEnds) {
+  ServerConfig config = ServerHarness::small_config();
+  config.memory_limit_bytes = 100'000;
+  ServerHarness h(config);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    TestJoin join = h.join_of(0, 1, false);
+    join.job.incarnation = i;
+    h.join(worker_endpoint(0), join);
+    h.advance(seconds(6));
+  }
+  EXPECT_EQ(h.count(ServerCounter::kJobsMade), 20u);
+  EXPECT_EQ(h.count(ServerCounter::kJobsEnded), 20u);
+}
+
+TEST(Server, StreamRangesOfAJobAreTreesOfTheirOwn) {
+  ServerHarness h;
+  for (std::uint16_t first : {0, 1, 5}) {
+    TestJoin join = h.join_of(0, 1, false);
+    join.body.first_stream = first;
+    h.join(worker_endpoint(first), join);
+  }
+  EXPECT_EQ(h.server.job_count(), 3u);
+  h.out.clear();
+  h.gradient(worker_endpoint(1), {.ranks = ranks({0}), .stream = 1});
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].to, worker_endpoint(1));
+  EXPECT_EQ(sent[0].header.stream, 1);
+  h.gradient(worker_endpoint(1), {.ranks = ranks({0}), .stream = 5});
+  EXPECT_EQ(h.count(ServerCounter::kDropWrongSource), 1u);
+  h.gradient(worker_endpoint(1), {.ranks = ranks({0}), .stream = 2});
+  EXPECT_EQ(h.count(ServerCounter::kDropUnknownStream), 1u);
+}
+
+TEST(Server, DisplaysEachJob) {
+  ServerHarness h;
+  h.join_rank(0, 3, true);
+  h.join_rank(2, 3, true);
+  std::vector<JobSummary> jobs;
+  h.server.for_each_job(h.now, [&](const JobSummary& s) { jobs.push_back(s); });
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0].terms.key, kTestJob);
+  EXPECT_TRUE(jobs[0].joining);
+  EXPECT_EQ(jobs[0].joined, ranks({0, 2}));
+  EXPECT_EQ(jobs[0].missing, ranks({1}));
+}
+
+TEST(Server, ItsStateIsAValue) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.gradient(kTestSwitch, {.ranks = ranks({0}), .values = {3, 4}});
+  Server copy = h.server;
+  EXPECT_EQ(copy, h.server);
+  h.gradient(kTestSwitch, {.ranks = ranks({1}), .values = {1, 1}});
+  EXPECT_FALSE(copy == h.server);
+  h.out.clear();
+  copy.handle_packet(h.now, kTestSwitch, bytes_of({.ranks = ranks({1}), .values = {1, 1}}), h.out);
+  EXPECT_EQ(copy, h.server);
+  EXPECT_EQ(h.take()[0].values(), (std::vector<std::int32_t>{4, 5}));
+}
+
+// Sums of 65 workers need a second bitmap word (H24).
+TEST(Server, CountsWorkersBeyondOneBitmapWord) {
+  ServerHarness h = ServerHarness::flat(65);
+  for (Rank r = 0; r < 65; ++r) {
+    EXPECT_TRUE(h.take(PacketType::kParameter).empty());
+    h.gradient(worker_endpoint(r), {.ranks = RankSet::of(r), .bitmap_words = 2});
+  }
+  const auto sent = h.take(PacketType::kParameter);
+  ASSERT_EQ(sent.size(), 65u);
+  EXPECT_EQ(sent[64].values(), (std::vector<std::int32_t>{65, 130}));
+  h.gradient(worker_endpoint(0), {.sequence = 1, .ranks = ranks({0}), .bitmap_words = 1});
+  EXPECT_EQ(h.count(ServerCounter::kDropWrongBitmapWidth), 1u);
+}
+
+// All that a running job does: sums of switches and workers, losses, overlaps, repeats, overflow,
+// mismatch, leases and timers.
+TEST(Server, NoPacketOfARunningJobAllocates) {
+  ServerHarness h = ServerHarness::behind_switch(4);
+  std::vector<std::vector<std::uint8_t>> traffic;
+  Random random(3);
+  for (std::uint64_t s = 0; s < 200; ++s) {
+    for (int i = 0; i < 8; ++i) {
+      TestGradient g{.sequence = s};
+      g.ranks.words()[0] = random.below(16);
+      g.flags = random.chance(0.1) ? ATP_FLAG_OVERFLOW : 0;
+      if (random.chance(0.01)) g.operation = 1;
+      traffic.push_back(bytes_of(g));
+    }
+    for (Rank r = 0; r < 4; ++r) {
+      const std::uint8_t way = ATP_FLAG_DIRECT | ATP_FLAG_RESEND;
+      traffic.push_back(bytes_of({.sequence = s, .ranks = RankSet::of(r), .flags = way}));
+      traffic.push_back(bytes_of(
+          {.sequence = s, .ranks = RankSet::of(r), .flags = ATP_FLAG_DIRECT | ATP_FLAG_FLOAT}));
+    }
+  }
+  const std::uint64_t before = allocations_so_far();
+  for (const auto& bytes : traffic) {
+    const std::uint64_t word = bytes[ATP_AT_BITMAP + 7];
+    const bool straight = (bytes[ATP_AT_FLAGS] & ATP_FLAG_DIRECT) != 0;
+    const auto rank = static_cast<Rank>(std::countr_zero(word | 16));
+    h.server.handle_packet(h.now, straight ? worker_endpoint(rank) : kTestSwitch, bytes, h.out);
+    h.now += milliseconds(1);
+    if (h.server.next_timeout() <= h.now) h.server.handle_timeout(h.now, h.out);
+    h.out.clear();
+  }
+  EXPECT_EQ(allocations_so_far(), before);
+  EXPECT_GT(h.count(ServerCounter::kFragmentsCompleted), 100u);
+  EXPECT_GT(h.count(ServerCounter::kFragmentsCompletedFloat), 0u);
+  EXPECT_GT(h.count(ServerCounter::kDropOverlap), 0u);
+}
+
+// Half random bytes, half real packets with one to three bytes changed, from a stranger and from
+// the switch; the job's own packets in between. Every sum stays right.
+TEST(Server, HostilePacketsNeitherCrashItNorChangeASum) {
+  ServerHarness h = ServerHarness::behind_switch(4);
+  Random random(17);
+  std::uint64_t completed = 0;
+  for (std::uint64_t s = 0; s < 300; ++s) {
+    for (int i = 0; i < 200; ++i) {
+      std::vector<std::uint8_t> bytes = bytes_of({.sequence = s, .ranks = ranks({0, 1})});
+      if (random.chance(0.5)) {
+        bytes.resize(random.below(100));
+        for (auto& b : bytes) b = static_cast<std::uint8_t>(random.next());
+        if (!bytes.empty() && random.chance(0.7)) bytes[0] = ATP_VERSION_1;
+      } else {
+        for (std::uint64_t n = 1 + random.below(3); n > 0; --n) {
+          bytes[random.below(bytes.size())] = static_cast<std::uint8_t>(random.next());
+        }
+      }
+      h.receive(kStranger, bytes);
+      // What no honest member sends, from a member's address: fields that name nothing it has.
+      TestGradient g{.sequence = s + 100 + random.below(1'000'000), .ranks = ranks({0})};
+      if (random.chance(0.3)) g.ranks.words()[0] = random.next() | 16;
+      if (random.chance(0.3)) g.job.incarnation = 1;
+      if (random.chance(0.3)) g.values.resize(1 + random.below(50));
+      h.gradient(kTestSwitch, g);
+    }
+    h.out.clear();
+    h.gradient(kTestSwitch, {.sequence = s, .ranks = ranks({0, 1, 2}), .values = {7, 8}});
+    h.gradient(worker_endpoint(3), {.sequence = s, .ranks = ranks({3}), .values = {1, 1}});
+    for (const Sent& sent : h.take(PacketType::kParameter)) {
+      EXPECT_EQ(sent.values(), (std::vector<std::int32_t>{8, 9}));
+      EXPECT_EQ(sent.header.sequence, s);
+      ++completed;
+    }
+  }
+  EXPECT_EQ(completed, 300u);
+  EXPECT_EQ(h.count(ServerCounter::kFragmentsCompleted), 300u);
+
+  std::uint64_t dropped = 0;
+  h.server.counters().for_each([&](std::string_view name, std::uint64_t value) {
+    if (name.starts_with("drop_")) dropped += value;
+  });
+  EXPECT_EQ(dropped + 600 + h.count(ServerCounter::kJoins) + h.count(ServerCounter::kLeaves) -
+                h.count(ServerCounter::kDropBadBody) - h.count(ServerCounter::kDropBadRank),
+            h.count(ServerCounter::kPacketsReceived))
+      << "each of them under exactly one name";
+}
+
+}  // namespace
+}  // namespace atp
