@@ -16,14 +16,14 @@ class Node:
     def __init__(self, role: str):
         self.role = role
         self._process = subprocess.Popen(
-            [PROGRAM, role, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+            [PROGRAM, role, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
         )
         self.pid = self._process.pid
         self.endpoint = self._wait_for_endpoint()
 
     def _wait_for_endpoint(self) -> str:
         log = ""
-        for line in self._process.stderr:
+        for line in self._process.stdout:
             log += line
             if found := re.search(r"(127\.0\.0\.1:\d+)", line):
                 return found[1]
@@ -37,7 +37,7 @@ class Node:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stderr.close()
+        self._process.stdout.close()
 
 
 class Network:
