@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "atp/cli/bench_pattern.h"
+#include "atp/cli/command.h"
 #include "atp/collective/communicator.h"
 
 namespace atp {
@@ -65,7 +65,7 @@ double Bench::bus_factor() const {
 
 void Bench::all_reduce(std::span<float> data, Reduction reduction) {
   const Status result = communicator_.all_reduce(data, {.reduction = reduction}).wait();
-  if (!result) throw std::runtime_error(result.error().message);
+  if (!result) throw CommandError(result.error().message);
 }
 
 // One timed all_reduce over fresh data, in nanoseconds. All ranks leave the small one before it at
@@ -167,14 +167,19 @@ bool Bench::run(const CommunicatorOptions& job) {
 }
 
 bool run_bench(const BenchOptions& options) {
+  if (options.min_bytes < sizeof(float) || options.min_bytes > options.max_bytes) {
+    throw CommandError(fmt::format("-b {} -e {} is no range of sizes from 4 bytes upward",
+                                   options.min_bytes, options.max_bytes),
+                       kWrongUsage);
+  }
   const Result<CommunicatorOptions> job = CommunicatorOptions::from_environment();
-  if (!job) throw std::runtime_error(job.error().message);
+  if (!job) throw CommandError(job.error().message, kWrongUsage);
   const Result<std::unique_ptr<Communicator>> connected = Communicator::connect(job.value());
-  if (!connected) throw std::runtime_error(connected.error().message);
+  if (!connected) throw CommandError(connected.error().message);
   Communicator& communicator = *connected.value();
   const bool right = Bench(communicator, options).run(job.value());
   const Status left = communicator.shutdown();
-  if (!left) throw std::runtime_error(left.error().message);
+  if (!left) throw CommandError(left.error().message);
   return right;
 }
 
@@ -195,27 +200,34 @@ void add_bench_command(CLI::App& app) {
       "allreduce", "Time all_reduce over a range of sizes; run it under `atp run`");
   command->footer(kExamples);
   const auto options = std::make_shared<BenchOptions>();
-  const CLI::AsSizeValue as_size(false);
-  command->add_option("-b,--minbytes", options->min_bytes, "Smallest size: 512, 4K, 1M")
+  CLI::AsSizeValue as_size(false);
+  as_size.description("");  // its own is about "kb"
+  command->add_option("-b,--minbytes", options->min_bytes, "Smallest size in bytes: 512, 4K, 1M")
       ->transform(as_size)
+      ->type_name("SIZE")
       ->capture_default_str();
   command->add_option("-e,--maxbytes", options->max_bytes, "Largest size")
       ->transform(as_size)
+      ->type_name("SIZE")
       ->capture_default_str();
   command->add_option("-f,--stepfactor", options->step_factor, "Factor from one size to the next")
       ->check(CLI::Range(1, 1 << 20))
+      ->type_name("N")
       ->capture_default_str();
   command->add_option("-n,--iters", options->iterations, "Iterations that count")
       ->check(CLI::Range(1, 1000000))
+      ->type_name("N")
       ->capture_default_str();
   command->add_option("-w,--warmup_iters", options->warmup_iterations, "Iterations before these")
       ->check(CLI::Range(0, 1000000))
+      ->type_name("N")
       ->capture_default_str();
   command->add_flag("-a,--average", options->average, "Average instead of sum");
   command
       ->add_option("--bandwidth", options->bandwidth_gbit,
                    "Of one link, in Gbit/s: adds the bounds to each row")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->type_name("GBIT");
   command->callback([options] {
     if (!run_bench(*options)) throw CLI::RuntimeError(1);
   });

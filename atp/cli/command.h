@@ -10,12 +10,12 @@
 
 namespace atp {
 
-inline constexpr int kFailed = 1;
+inline constexpr int kOperationFailed = 1;
 inline constexpr int kWrongUsage = 2;
 
 class CommandError : public std::runtime_error {
  public:
-  explicit CommandError(const std::string& message, int exit_code = kFailed)
+  explicit CommandError(const std::string& message, int exit_code = kOperationFailed)
       : std::runtime_error(message), exit_code_(exit_code) {}
   int exit_code() const { return exit_code_; }
 

@@ -58,7 +58,7 @@ int JobRunner::run() {
   const int failure = start_ranks(start_nodes());
   if (failure != 0) return failure;
   watch(Kind::kRank, kNever);
-  if (front_died_) return kFailed;
+  if (front_died_) return kOperationFailed;
   stop_nodes();
   finish_outputs();
   return policy_.exit_code();

@@ -112,7 +112,7 @@ int run_program(int argc, char** argv) {
     return error.exit_code();
   } catch (const std::exception& error) {
     print_error(named_command(app), error.what());
-    return kFailed;
+    return kOperationFailed;
   }
 }
 

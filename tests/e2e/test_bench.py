@@ -1,0 +1,73 @@
+"""`atp bench allreduce` under `atp run`: its table, its check of every element, its exit codes."""
+
+import os
+import subprocess
+
+import pytest
+
+
+def run_bench(cluster, ranks, *options):
+    command = [
+        cluster.atp,
+        "run",
+        "-n",
+        str(ranks),
+        "--values",
+        "350",
+        "--",
+        *cluster.bench(*options),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+
+def rows_of(output):
+    return [line.split() for line in output.splitlines() if line and not line.startswith("#")]
+
+
+def test_prints_one_checked_row_for_each_size(cluster):
+    result = run_bench(cluster, 3, "-b", "1K", "-e", "64K", "-f", "8", "-n", "3", "-w", "1")
+    assert result.returncode == 0, result.stderr
+    rows = rows_of(result.stdout)
+    assert [row[:4] for row in rows] == [
+        ["1024", "256", "float", "sum"],
+        ["8192", "2048", "float", "sum"],
+        ["65536", "16384", "float", "sum"],
+    ]
+    for size, *_, time_us, algbw, busbw, wrong in rows:
+        assert float(algbw) == pytest.approx(int(size) / float(time_us) / 1e3, abs=0.002)
+        assert float(busbw) == pytest.approx(float(algbw) * 4 / 3, abs=0.002)
+        assert wrong == "0"
+    assert "# atp bench allreduce: 3 ranks, route 127.0.0.1:" in result.stdout
+    assert "350 values a fragment" in result.stdout
+    assert result.stdout.splitlines()[-2] == "# Out of bounds values : 0 OK"
+    assert result.stdout.splitlines()[-1].startswith("# Avg bus bandwidth    : ")
+
+
+def test_averages_and_shows_the_bounds_of_a_bandwidth(cluster):
+    options = ("-b", "8K", "-e", "8K", "-n", "2", "-w", "0", "--average", "--bandwidth", "1")
+    result = run_bench(cluster, 2, *options)
+    assert result.returncode == 0, result.stderr
+    (row,) = rows_of(result.stdout)
+    assert row[3] == "avg"
+    assert row[7] == "0"
+    # 8,192 bytes at 1 Gbit/s; a ring of two ranks moves as much.
+    assert row[8:] == ["65.5", "65.5"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ((), "WORLD_SIZE is not set"),
+        (("-b", "8K", "-e", "4K"), "-b 8192 -e 4096 is no range of sizes"),
+        (("-n", "0"), "--iters"),
+        (("-b", "much"), "--minbytes"),
+    ],
+)
+def test_wrong_use_is_said_and_ends_with_2(cluster, options, complaint):
+    environment = {k: v for k, v in os.environ.items() if k != "WORLD_SIZE"}
+    result = subprocess.run(
+        cluster.bench(*options), capture_output=True, text=True, timeout=20, env=environment
+    )
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert complaint in result.stderr
