@@ -32,7 +32,7 @@ void handle_parameter(SwitchState& state, Tree& tree, const Arrival& in) {
   if (atp_parameter_reclaims(&aggregator, &header, now, reclaim)) {
     atp_fragment sum{};
     atp_write_sum(&aggregator, &sum, ATP_FLAG_RESEND);
-    emit_released(state, sum, slot, in.out);
+    emit_released(state, in.now, sum, slot, in.out);
   }
   const atp_verdict verdict = atp_on_parameter(&aggregator, &header, now, reclaim);
   const SwitchCounter counter = switch_counter_of(static_cast<atp_reason>(verdict.reason));
@@ -47,7 +47,8 @@ void handle_flush(SwitchState& state, const Tree& tree, const Arrival& in) {
   const atp_verdict verdict = atp_on_flush(&state.aggregators[slot], &fragment);
   if (verdict.forward == ATP_FORWARD_CHILDREN) return send_down(state, tree, in);
   state.counters.add(switch_counter_of(static_cast<atp_reason>(verdict.reason)));
-  send_up(state, tree.parent(), fragment, static_cast<atp_data_op>(verdict.data), slot, {}, in.out);
+  send_up(state, in.now, tree.parent(), fragment,
+          {static_cast<atp_data_op>(verdict.data), slot, {}}, in.out);
 }
 
 void handle_join_ack(SwitchState& state, Tree& tree, const Arrival& in) {

@@ -19,7 +19,7 @@ bool sweep_slot(Instant now, SwitchState& state, std::uint32_t slot, Outbox& out
   const auto reclaim = static_cast<std::uint64_t>(state.config.timing.reclaim.count());
   const atp_verdict verdict = atp_on_sweep(&aggregator, nanoseconds(now), reclaim, &sum);
   if (verdict.reason == ATP_KEPT) return true;
-  const bool emitted = emit_released(state, sum, slot, out);
+  const bool emitted = emit_released(state, now, sum, slot, out);
   state.counters.add(emitted ? SwitchCounter::kSweptSumsSent : SwitchCounter::kSweptDiscarded);
   return false;
 }

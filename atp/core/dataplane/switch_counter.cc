@@ -31,6 +31,7 @@ std::string_view to_string(SwitchCounter counter) {
     case SwitchCounter::kForwardedResend: return "forwarded_resend";
     case SwitchCounter::kCollisions: return "collisions";
     case SwitchCounter::kOperationMismatches: return "operation_mismatches";
+    case SwitchCounter::kEcnMarks: return "ecn_marks";
     case SwitchCounter::kReleases: return "releases";
     case SwitchCounter::kMarks: return "marks";
     case SwitchCounter::kReclaims: return "reclaims";

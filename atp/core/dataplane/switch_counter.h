@@ -44,6 +44,8 @@ enum class SwitchCounter : std::uint8_t {
   kCollisions,
   kOperationMismatches,
 
+  kEcnMarks,  // of any gradient sent, by the virtual queue of the uplink
+
   // What PARAMETERs did on their way.
   kReleases,
   kMarks,

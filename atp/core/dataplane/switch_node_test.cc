@@ -233,6 +233,21 @@ TEST(SwitchNode, AForgedSequenceFarAheadLeavesNoMark) {
   EXPECT_THAT(rig.in(child(0), packet(h, ranks({0}))), IsEmpty());
 }
 
+TEST(SwitchNode, GradientsThatWouldQueueAtTheUplinkCarryEcn) {
+  SwitchConfig slow = config();
+  slow.uplink_bits_per_s =
+      1'100'000;  // one such packet, 134 bytes on the wire, takes a millisecond
+  Rig rig(slow);
+  rig.in(child(0), join(0));
+  EXPECT_FALSE(rig.in(child(0), gradient(ranks({0}), 0, 1)).at(0).view().has(ATP_FLAG_ECN));
+  const auto marked = rig.in(child(0), gradient(ranks({0}), 1, 1));
+  EXPECT_TRUE(marked.at(0).view().has(ATP_FLAG_ECN));
+  EXPECT_THAT(marked.at(0).values(), Each(1u));
+  EXPECT_EQ(rig.count(SwitchCounter::kEcnMarks), 1u);
+  rig.wait(10ms);
+  EXPECT_FALSE(rig.in(child(0), gradient(ranks({0}), 2, 1)).at(0).view().has(ATP_FLAG_ECN));
+}
+
 TEST(SwitchNode, TheSweepEmitsWhatIsUnused) {
   Rig rig;
   rig.join_all();

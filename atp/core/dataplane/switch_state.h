@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "atp/core/dataplane/aggregator_table.h"
 #include "atp/core/dataplane/answer_pacer.h"
 #include "atp/core/dataplane/switch_counter.h"
 #include "atp/core/dataplane/tree_table.h"
+#include "atp/core/dataplane/virtual_queue.h"
 #include "atp/core/outbox.h"
 #include "atp/core/timing.h"
 #include "atp/core/topology/upstream.h"
@@ -19,6 +21,9 @@ struct SwitchConfig {
   std::uint16_t max_value_count = 350;  // K is lowered to this; also the size of an aggregator
   std::uint32_t max_trees = 1024;       // jobs × stream ranges known at a time
   UpstreamPolicy upstream;
+  // The rate of the link upward, for ECN; 0: unknown, no packet is marked here.
+  std::uint64_t uplink_bits_per_s = 0;
+  Duration ecn_threshold = std::chrono::milliseconds(1);
   std::uint64_t seed = 1;
   Timing timing;
 
@@ -30,11 +35,13 @@ struct SwitchState {
       : config(from_config),
         aggregators(config.aggregators, config.max_value_count),
         trees(config.max_trees, config.max_value_count),
+        uplink(config.uplink_bits_per_s, config.ecn_threshold),
         pacer(config.timing.answer_pause, config.seed) {}
 
   SwitchConfig config;
   AggregatorTable aggregators;
   TreeTable trees;
+  VirtualQueue uplink;
   AnswerPacer pacer;
   Counters<SwitchCounter> counters;
 

@@ -7,8 +7,7 @@
 namespace atp {
 namespace {
 
-// Reserves the packet and writes all but its values; returns where those belong, or nothing if
-// the outbox was full.
+// Reserves the packet and writes all but its values; empty if the outbox was full.
 std::span<std::uint8_t> put_fragment(Outbox& out, const atp_fragment& fragment) {
   const atp_header& header = fragment.header;
   const std::span<std::uint8_t> bytes =
@@ -18,7 +17,7 @@ std::span<std::uint8_t> put_fragment(Outbox& out, const atp_fragment& fragment) 
   for (std::size_t w = 0; w < header.bitmap_words; ++w) {
     atp_store64(bytes.data() + ATP_AT_BITMAP + 8 * w, fragment.bitmap[w]);
   }
-  return bytes.subspan(atp_body_offset(header.bitmap_words));
+  return bytes;
 }
 
 }  // namespace
@@ -34,28 +33,36 @@ std::uint64_t nanoseconds(Instant now) {
   return static_cast<std::uint64_t>(now.time_since_epoch().count());
 }
 
-void send_up(SwitchState& state, const Endpoint& parent, const atp_fragment& fragment,
-             atp_data_op operation, std::uint32_t slot, std::span<const std::uint8_t> values,
-             Outbox& out) {
-  const std::span<std::uint8_t> place = put_fragment(out, fragment);
-  if (place.empty()) {
+void send_up(SwitchState& state, Instant now, const Endpoint& parent, const atp_fragment& fragment,
+             const ValueSource& source, Outbox& out) {
+  const std::span<std::uint8_t> bytes = put_fragment(out, fragment);
+  if (bytes.empty()) {
     // Lost, as in a full queue; but what the bitmap says is in the sum must be in it.
-    if (operation == ATP_DATA_ADD_LOAD) operation = ATP_DATA_ADD;
-    if (operation != ATP_DATA_LOAD) state.aggregators.apply(operation, slot, values, {});
+    const bool adds = source.operation == ATP_DATA_ADD_LOAD;
+    const atp_data_op operation = adds ? ATP_DATA_ADD : source.operation;
+    if (operation != ATP_DATA_LOAD) {
+      state.aggregators.apply(operation, source.slot, source.values, {});
+    }
     return;
   }
-  state.aggregators.apply(operation, slot, values, place);
-  if (operation == ATP_DATA_NONE || operation == ATP_DATA_STORE) {
-    std::copy(values.begin(), values.end(), place.begin());
+  const auto values = bytes.subspan(atp_body_offset(fragment.header.bitmap_words));
+  state.aggregators.apply(source.operation, source.slot, source.values, values);
+  if (source.operation == ATP_DATA_NONE || source.operation == ATP_DATA_STORE) {
+    std::copy(source.values.begin(), source.values.end(), values.begin());
+  }
+  if (state.uplink.send(now, bytes.size())) {
+    bytes[ATP_AT_FLAGS] |= ATP_FLAG_ECN;
+    state.counters.add(SwitchCounter::kEcnMarks);
   }
   out.send_to(parent);
 }
 
-bool emit_released(SwitchState& state, const atp_fragment& sum, std::uint32_t slot, Outbox& out) {
+bool emit_released(SwitchState& state, Instant now, const atp_fragment& sum, std::uint32_t slot,
+                   Outbox& out) {
   const JobKey job{sum.header.job, sum.header.incarnation};
   const Tree* tree = state.trees.find(job, sum.header.stream);
   if (tree == nullptr) return false;
-  send_up(state, tree->parent(), sum, ATP_DATA_LOAD, slot, {}, out);
+  send_up(state, now, tree->parent(), sum, {ATP_DATA_LOAD, slot, {}}, out);
   return true;
 }
 
@@ -84,7 +91,7 @@ void handle_gradient(SwitchState& state, const Arrival& in) {
   state.counters.add(switch_counter_of(reason));
   if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(state, in, in.packet.ranks - child);
   if (verdict.forward == ATP_FORWARD_PARENT) {
-    send_up(state, tree->parent(), fragment, operation, slot, in.packet.body, in.out);
+    send_up(state, in.now, tree->parent(), fragment, {operation, slot, in.packet.body}, in.out);
   } else {
     state.aggregators.apply(operation, slot, in.packet.body, {});
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "atp/core/dataplane/switch_state.h"
 
@@ -10,15 +11,22 @@ namespace atp {
 
 void handle_gradient(SwitchState& state, const Arrival& in);
 
-// Sends a fragment that the pipeline rewrote to the parent. `operation` fills in its values from
-// `slot`; those of a fragment that passes unchanged are `values`.
-void send_up(SwitchState& state, const Endpoint& parent, const atp_fragment& fragment,
-             atp_data_op operation, std::uint32_t slot, std::span<const std::uint8_t> values,
-             Outbox& out);
+// Where the values of a fragment come from: those that it came with, or a slot's, as `operation`
+// says.
+struct ValueSource {
+  atp_data_op operation = ATP_DATA_NONE;
+  std::uint32_t slot = 0;
+  std::span<const std::uint8_t> values;
+};
+
+// Sends a fragment that the pipeline rewrote to the parent.
+void send_up(SwitchState& state, Instant now, const Endpoint& parent, const atp_fragment& fragment,
+             const ValueSource& source, Outbox& out);
 
 // Emits the sum that a slot held until its release, if the switch still knows where to. Returns
 // whether it did.
-bool emit_released(SwitchState& state, const atp_fragment& sum, std::uint32_t slot, Outbox& out);
+bool emit_released(SwitchState& state, Instant now, const atp_fragment& sum, std::uint32_t slot,
+                   Outbox& out);
 
 atp_fragment fragment_of(const PacketView& packet);
 std::uint64_t nanoseconds(Instant now);
