@@ -8,8 +8,9 @@
 #include "atp/core/dataplane/pipeline.h"
 
 // The aggregators of a user space switch: the metadata that the pipeline decides on, and the
-// values, one flat vector of host-order integers that are added modulo 2^32 (PROTOCOL §4). All
-// memory is taken at construction. Values on the wire are big-endian and need not be aligned.
+// values, one flat vector of host-order integers that are added modulo 2^32
+// (docs/protocol.md §4). All memory is taken at construction. Values on the wire are big-endian and
+// need not be aligned.
 //
 // Two tables are equal if they would answer every packet alike: what an EMPTY aggregator's values
 // once were does not count.

@@ -9,7 +9,8 @@
 
 namespace atp {
 
-// The switch doesn't know these ranks behind the sender; they join again at once (PROTOCOL §2).
+// The switch doesn't know these ranks behind the sender; they join again at once
+// (docs/protocol.md §2).
 void answer_unknown(SwitchState& state, const Arrival& in, const RankSet& ranks);
 
 // A JOIN that asks for what cannot be.

@@ -4,8 +4,9 @@
 
 #include "atp/core/dataplane/pipeline.h"
 
-// The table of PROTOCOL §4 as data: an aggregator, what arrives, and what must come of both. Every
-// switch engine (user space, eBPF, P4) runs these same rows, so that none has rules of its own.
+// The table of docs/protocol.md §4 as data: an aggregator, what arrives, and what must come of
+// both. Every switch engine (user space, eBPF, P4) runs these same rows, so that none has rules of
+// its own.
 //
 // Unless a row says otherwise: the job is 1, its incarnation 2, the stream 3, the fragment 100, its
 // operation 4; ranks 0, 1 and 2 are members and the sender stands for all three; it is kNow, and an

@@ -2,8 +2,8 @@
 
 #include "atp/core/dataplane/switch_state.h"
 
-// How a switch learns its trees (PROTOCOL §2): JOINs pass through it on their way up, and it notes
-// child and parent. It takes its own entry off the remaining route without knowing its own
+// How a switch learns its trees (docs/protocol.md §2): JOINs pass through it on their way up, and
+// it notes child and parent. It takes its own entry off the remaining route without knowing its own
 // address, which only those who sent to it need to know. What cannot be is refused by STATUS
 // straight to the sender; what the job must agree on is the server's to judge.
 

@@ -127,7 +127,7 @@ enum atp_reason {
   ATP_RELEASED,
   ATP_MARKED,    /* EMPTY: this is the last identity now */
   ATP_MARK_KEPT, /* EMPTY, and the last identity is a later one of the stream */
-  ATP_RECLAIMED, /* another identity, unused for too long, made room (§3.7) */
+  ATP_RECLAIMED, /* another identity, unused for too long, made room (paper §3.7) */
   ATP_HELD_BY_OTHER,
   /* FLUSH */
   ATP_FLUSHED,
@@ -391,7 +391,7 @@ ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
   if (a->state != ATP_AGGREGATING) return atp_meet_empty(a, t, now, p);
   if (atp_same_identity(&a->identity, &p->header)) return atp_meet_same(a, t, now, p);
 
-  /* Another identity: the next level or the server adds it (§3.6). */
+  /* Another identity: the next level or the server adds it (paper §3.6). */
   p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);
   if (atp_same_stream(&a->identity, &p->header) && a->identity.sequence == p->header.sequence) {
     return atp_pass(ATP_PASS_OPERATION_MISMATCH);

@@ -6,9 +6,9 @@
 
 // The one timer of a switch. Each round ends leases and walks over all aggregators; one unused for
 // the reclaim time is released and its sum emitted as RESEND, for nothing else would free what a
-// lost job, or a fragment that two aggregators share, left behind (H29, PROTOCOL §7.3). A round
-// pauses when the outbox is full and goes on when the driver has sent. A switch without trees and
-// sums sets no timer.
+// lost job, or a fragment that two aggregators share, left behind (H29, docs/protocol.md §7). A
+// round pauses when the outbox is full and goes on when the driver has sent. A switch without trees
+// and sums sets no timer.
 
 namespace atp {
 

@@ -9,7 +9,7 @@
 
 // What a switch counts. Every packet that comes raises packets_received, the counter of its type
 // if it has one, and one that tells what became of it; each one dropped raises exactly one whose
-// name begins with drop_ (PROTOCOL §7.4).
+// name begins with drop_ (docs/protocol.md §7).
 
 namespace atp {
 

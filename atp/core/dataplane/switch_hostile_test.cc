@@ -7,7 +7,7 @@
 #include "atp/core/dataplane/switch_rig_test.h"
 
 // Packets that nobody honest sends: whatever comes, the switch survives, answers at most a little,
-// and every packet that it doesn't use raises exactly one drop counter (PROTOCOL §7.4, §7.5).
+// and every packet that it doesn't use raises exactly one drop counter (docs/protocol.md §7).
 
 namespace atp::rig {
 namespace {

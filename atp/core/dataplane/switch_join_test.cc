@@ -3,7 +3,7 @@
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Joining, leaving, detaching and being refused at a switch (PROTOCOL §2).
+// Joining, leaving, detaching and being refused at a switch (docs/protocol.md §2).
 
 namespace atp::rig {
 namespace {

@@ -7,9 +7,10 @@
 #include "atp/core/dataplane/sweep.h"
 #include "atp/core/dataplane/switch_state.h"
 
-// The switch of a tree (PROTOCOL §4): it adds up the gradients that its children send, passes the
-// sums to its parent, and sends what comes down on to the children that are addressed. All its
-// state is soft: it may vanish, return or lose its memory at any moment without a wrong sum.
+// The switch of a tree (docs/protocol.md §4): it adds up the gradients that its children send,
+// passes the sums to its parent, and sends what comes down on to the children that are
+// addressed. All its state is soft: it may vanish, return or lose its memory at any moment without
+// a wrong sum.
 //
 // The node itself only tells packets apart. Its parts: pipeline.h decides, uplink carries sums up,
 // downlink sends messages down, join_relay learns the trees, answers refuses, sweep frees; all work

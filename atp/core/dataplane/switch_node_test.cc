@@ -4,8 +4,8 @@
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Gradients up and messages down through a whole switch (PROTOCOL §4); the rows of the table
-// themselves are pipeline_test.cc's.
+// Gradients up and messages down through a whole switch (docs/protocol.md §4); the rows of
+// the table themselves are pipeline_test.cc's.
 
 namespace atp::rig {
 namespace {

@@ -10,8 +10,8 @@
 #include "atp/wire/control.h"
 
 // The trees that pass through a switch: one for each job, incarnation and stream range, made by
-// the first JOIN and gone when the last lease in it has ended (PROTOCOL §2). Soft state: a switch
-// that loses all of it costs its workers a round trip and no result.
+// the first JOIN and gone when the last lease in it has ended (docs/protocol.md §2). Soft state:
+// a switch that loses all of it costs its workers a round trip and no result.
 //
 // Invariant: entry is what the membership says, in the form that the pipeline reads.
 

@@ -7,8 +7,8 @@
 #include "atp/base/time.h"
 
 // The queue that a link of a given rate would have, for a switch in user space cannot see the real
-// one (PROTOCOL §4). It holds no packets: the bytes sent drain by the clock, so the whole queue is
-// the moment at which it will be empty. It marks and never delays; rate 0 never marks.
+// one (docs/protocol.md §4). It holds no packets: the bytes sent drain by the clock, so the whole
+// queue is the moment at which it will be empty. It marks and never delays; rate 0 never marks.
 
 namespace atp {
 

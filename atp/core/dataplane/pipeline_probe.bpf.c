@@ -1,0 +1,32 @@
+/* Calls every function of pipeline.h as an XDP program would, so that the BPF compiler generates
+ * code for all of it: it refuses what only shows there, such as a memcpy() that it would have to
+ * call or a stack beyond 512 bytes. Only compiled (tools/check_bpf_compiles), never loaded. */
+#include "atp/core/dataplane/pipeline.h"
+
+struct atp_aggregator aggregator;
+struct atp_tree_entry tree;
+atp_u64 child[ATP_PIPELINE_WORDS];
+atp_u64 now, reclaim, sequence_limit;
+
+__attribute__((section("xdp"), used)) int atp_bpf_probe(atp_u8 *packet) {
+  struct atp_fragment p;
+  struct atp_verdict v;
+  atp_u32 w;
+
+  atp_read_header(packet, &p.header);
+  ATP_EACH_WORD(w) p.bitmap[w] = atp_load64(packet + ATP_AT_BITMAP + 8 * w);
+  if (p.header.type == ATP_GRADIENT) {
+    v = atp_on_gradient(&aggregator, &tree, child, sequence_limit, now, &p);
+  } else if (p.header.type == ATP_PARAMETER) {
+    if (atp_parameter_reclaims(&aggregator, &p.header, now, reclaim)) return 0;
+    v = atp_on_parameter(&aggregator, &p.header, now, reclaim);
+    sequence_limit = atp_sequence_limit(p.header.sequence, 1024);
+  } else if (p.header.type == ATP_FLUSH) {
+    v = atp_on_flush(&aggregator, &p);
+  } else {
+    v = atp_on_sweep(&aggregator, now, reclaim, &p);
+  }
+  atp_write_header(packet, &p.header);
+  ATP_EACH_WORD(w) atp_store64(packet + ATP_AT_BITMAP + 8 * w, p.bitmap[w]);
+  return v.data + v.forward + v.reason;
+}
