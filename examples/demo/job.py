@@ -1,0 +1,127 @@
+"""One training job under `atp run`, watched while it runs."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import node_stats
+
+WORKERS = 4
+# What Ethernet's 1500 bytes carry; the loopback interface alone would carry more.
+VALUES_PER_FRAGMENT = 350
+HERE = pathlib.Path(__file__).resolve().parent
+_BAR_WIDTH = 24
+
+
+class JobFailed(Exception):
+    """Its text says which command failed and what it said."""
+
+
+class Run:
+    """What a finished job left behind."""
+
+    def __init__(self, backend: str, folder: pathlib.Path):
+        self.backend = backend
+        # As train.py wrote it.
+        self.result = json.loads((folder / "result.json").read_text())
+        self.server = node_stats.read(folder / "server.jsonl")
+        self.switch = node_stats.read(folder / "switch.jsonl")
+
+
+def run(program: pathlib.Path, backend: str, size, folder: pathlib.Path) -> Run:
+    """Trains over `backend` and shows the progress; `size` has the images and the epochs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    command = [
+        str(program), "run", "-n", str(WORKERS),
+        "--values", str(VALUES_PER_FRAGMENT), "--stats-dir", str(folder), "--",
+        sys.executable, str(HERE / "train.py"), "--backend", backend, "--out", str(folder),
+        "--images", str(size.images), "--epochs", str(size.epochs),
+    ]  # fmt: skip
+    # One thread a worker: more would compete for the same cores. Gloo would otherwise connect by
+    # the host's name, which need not resolve on a machine that was just set up.
+    environment = {"GLOO_SOCKET_IFNAME": "lo", **os.environ, "OMP_NUM_THREADS": "1"}
+    log_path = folder / "log.txt"
+    begin = time.monotonic()
+    with log_path.open("w") as log, _Display(backend, folder) as display:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        try:
+            while process.poll() is None:
+                time.sleep(0.2)
+                display.update()
+        finally:
+            # Ctrl-C reaches `atp run` too, and it ends its workers.
+            process.wait()
+        display.finish(time.monotonic() - begin)
+    if process.returncode != 0:
+        last = "\n".join(log_path.read_text().splitlines()[-15:])
+        raise JobFailed(f"{' '.join(command)}\nended with {process.returncode}:\n{last}")
+    return Run(backend, folder)
+
+
+class _Display:
+    """A line that follows the training; on a terminal it is rewritten in place."""
+
+    def __init__(self, backend: str, folder: pathlib.Path):
+        self._backend = backend
+        self._progress = folder / "progress.jsonl"
+        self._server = folder / "server.jsonl"
+        self._in_place = sys.stdout.isatty()
+        self._tenth = 0
+        self._shown = ""
+
+    def __enter__(self) -> "_Display":
+        self._show(f"{self._backend:<4}  starting")
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self._in_place:
+            print()
+
+    def update(self) -> None:
+        record = _last_line(self._progress)
+        if record is None:
+            return
+        tenth = 10 * record["step"] // record["steps"]
+        if self._in_place or tenth > self._tenth:
+            self._tenth = tenth
+            self._show(self._text(record))
+
+    def finish(self, seconds: float) -> None:
+        record = _last_line(self._progress)
+        if record is not None:
+            self._show(f"{self._text(record)}  {seconds:.0f} s in all")
+
+    def _text(self, record: dict) -> str:
+        done = _BAR_WIDTH * record["step"] // record["steps"]
+        bar = "█" * done + "·" * (_BAR_WIDTH - done)
+        text = (
+            f"{self._backend:<4}  {bar}  step {record['step']:>3} of {record['steps']}, "
+            f"epoch {record['epoch']}, loss {record['loss']:.3f}"
+        )
+        share = node_stats.share_summed_in_switch(_last_line(self._server))
+        return text if share is None else f"{text}, summed in the switch {share:.2%}"
+
+    def _show(self, text: str) -> None:
+        if text == self._shown:
+            return
+        self._shown = text
+        if self._in_place:
+            print(f"\r{text}\033[K", end="", flush=True)
+        else:
+            print(text, flush=True)
+
+
+def _last_line(path: pathlib.Path) -> dict | None:
+    """The last complete record of a file of JSON lines that is being written."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 8192))
+        lines = file.read().split(b"\n")
+    # After the last newline stands nothing, or a line that is not finished yet.
+    return json.loads(lines[-2]) if len(lines) >= 2 else None

@@ -1,0 +1,26 @@
+"""The counters that switch and server write while they run, as JSON lines."""
+
+import json
+import pathlib
+
+
+def read(path: pathlib.Path) -> list[dict]:
+    """Records of {"time_s", "role", "counters"}, the last one from the end of the run."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def share_summed_in_switch(record: dict | None, before: dict | None = None) -> float | None:
+    """Of the fragments completed (since `before`), those that came as one packet with all ranks.
+
+    None where there was none.
+    """
+    if record is None:
+        return None
+    completed = _rise("fragments_completed", record, before)
+    if completed == 0:
+        return None
+    return _rise("fragments_completed_by_one_packet", record, before) / completed
+
+
+def _rise(name: str, record: dict, before: dict | None) -> int:
+    return record["counters"][name] - (before["counters"][name] if before else 0)
