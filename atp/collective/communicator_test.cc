@@ -6,10 +6,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
+#include <cstring>
 #include <future>
+#include <limits>
 #include <mutex>
 #include <optional>
 
+#include "atp/base/random.h"
 #include "atp/collective/testing_cluster.h"
 
 // Several ranks in this process sum over loopback, through a real switch and a real server.
@@ -118,6 +122,52 @@ TEST(Communicator, AveragesWithOneRounding) {
         "");
     const std::vector<float> sum = sum_of(kRanks, 0, 1000);
     for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(tensor[i], sum[i] / kRanks);
+  });
+  shut_down(communicators);
+}
+
+TEST(Communicator, GivesAllRanksTheSameBitsCloseToTheTrueSum) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  constexpr std::size_t kCount = 20000;
+  std::vector<std::vector<float>> inputs(kRanks, std::vector<float>(kCount));
+  Random random(7);
+  for (auto& input : inputs) {
+    for (float& value : input) value = static_cast<float>(2 * random.uniform() - 1);
+  }
+  std::vector<std::vector<float>> sums = inputs;
+  in_parallel(kRanks, [&](std::size_t rank) {
+    EXPECT_EQ(message(communicators[rank]->all_reduce(sums[rank]).wait()), "");
+  });
+  for (std::size_t i = 0; i < kCount; ++i) {
+    double truth = 0;
+    for (const auto& input : inputs) truth += input[i];
+    // Each rank's value was rounded to a multiple of 1e-8, the sum once more to float32.
+    const double bound = kRanks / 2.0 * 1e-8 + std::abs(truth) * 0x1p-24;
+    ASSERT_NEAR(sums[0][i], truth, bound);
+  }
+  for (const auto& sum : sums) {
+    EXPECT_EQ(std::memcmp(sum.data(), sums[0].data(), kCount * sizeof(float)), 0);
+  }
+  shut_down(communicators);
+}
+
+TEST(Communicator, CarriesNanInfAndValuesBeyondTheScaleToEveryRank) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<float> tensor(2000, 1);
+    tensor[3] = rank == 2 ? std::numeric_limits<float>::quiet_NaN() : 1;
+    tensor[500] = rank == 1 ? kInf : 1;
+    tensor[501] = rank == 1 ? kInf : -kInf;
+    tensor[1999] = 0x1p100F;
+    EXPECT_EQ(message(communicators[rank]->all_reduce(tensor).wait()), "");
+    EXPECT_TRUE(std::isnan(tensor[3]));
+    EXPECT_EQ(tensor[500], kInf);
+    EXPECT_TRUE(std::isnan(tensor[501]));
+    EXPECT_EQ(tensor[1999], 0x1p102F);
+    for (const std::size_t i : {0U, 499U, 502U, 1000U}) EXPECT_EQ(tensor[i], 4.0F);
   });
   shut_down(communicators);
 }
