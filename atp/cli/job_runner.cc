@@ -77,16 +77,17 @@ std::string JobRunner::start_nodes() {
   };
   std::vector<std::string> server = stats("server.jsonl");
   add(server, "--values", options_.values);
-  std::string route = start_node("server", std::move(server));
+  std::string route = start_node("server", server);
   if (options_.without_switch) return route;
 
   std::vector<std::string> of_switch = stats("switch.jsonl");
   add(of_switch, "--values", options_.values);
   add(of_switch, "--aggregators", options_.aggregators);
-  return start_node("switch", std::move(of_switch)) + "," + route;
+  return start_node("switch", of_switch) + "," + route;
 }
 
-std::string JobRunner::start_node(const std::string& role, std::vector<std::string> arguments) {
+std::string JobRunner::start_node(const std::string& role,
+                                  const std::vector<std::string>& arguments) {
   const StartedNode node = start_node_process(role, arguments);
   children_.push_back({role, Kind::kNode, node.pid});
   spdlog::info("{} on {} (process {})", role, node.address, node.pid);

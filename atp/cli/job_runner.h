@@ -53,7 +53,7 @@ class JobRunner {
   };
 
   std::string start_nodes();  // returns the route
-  std::string start_node(const std::string& role, std::vector<std::string> arguments);
+  std::string start_node(const std::string& role, const std::vector<std::string>& arguments);
   int start_ranks(const std::string& route);  // returns 0 or the exit code of the failure
   int tagged(const std::string& tag, int to);
 

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <cstring>
 #include <functional>
 #include <map>
 #include <thread>
@@ -290,7 +291,8 @@ bool in_small_network(int mtu, const std::function<void()>& body) {
     if (unshare(CLONE_NEWNET) != 0) return;
     permitted = true;
     const UdpSocket any = open_on("0.0.0.0:0");
-    ifreq request{"lo", {}};
+    ifreq request{};
+    std::strcpy(request.ifr_name, "lo");
     request.ifr_mtu = mtu;
     ASSERT_EQ(ioctl(any.fd(), SIOCSIFMTU, &request), 0);
     request.ifr_flags = IFF_UP;

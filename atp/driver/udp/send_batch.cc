@@ -30,7 +30,7 @@ std::uint32_t stream_of(const iovec& packet) {
 
 UdpCounter loss_of(int problem) {
   switch (problem) {
-    case EAGAIN: return UdpCounter::kLostQueueFull;
+    case EAGAIN:
     case ENOBUFS: return UdpCounter::kLostQueueFull;
     case EMSGSIZE: return UdpCounter::kLostTooBig;
     default: return UdpCounter::kLostOther;
