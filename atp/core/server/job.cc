@@ -192,7 +192,6 @@ void Job::end_leases(Turn& turn) {
   const RankSet ended = members_.expire(turn.now);
   leases_at_ = members_.next_expiry();
   if (joining()) {
-    ended.for_each([&](Rank rank) { members_.forget(rank); });
     finished_ = members_.known().empty();
     return;
   }

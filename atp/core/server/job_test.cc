@@ -354,6 +354,20 @@ TEST(Leaving, WithNothingPendingNobodyElseHearsOfIt) {
   EXPECT_EQ(sent[0].status().nonce, 0u);
 }
 
+TEST(Leaving, ARankThatLeftIsNeverLost) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.leave(kTestSwitch, 0, nonce_of(0));
+  for (int i = 0; i < 7; ++i) {
+    h.join_rank(1, 2, true);
+    h.advance(seconds(1));
+  }
+  EXPECT_TRUE(summary_of(h).lost.empty());
+  EXPECT_EQ(summary_of(h).left, ranks({0}));
+  EXPECT_TRUE(h.take(StatusCode::kLeaseEnded).empty());
+  h.join_rank(0, 2, true);
+  for (const Sent& s : h.take(PacketType::kStatus)) EXPECT_EQ(s.status().code, StatusCode::kLeft);
+}
+
 TEST(Leaving, WithOperationsPendingFailsThemAtTheOthers) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
@@ -370,25 +384,25 @@ TEST(Leaving, WithOperationsPendingFailsThemAtTheOthers) {
 class DetachedRanks : public testing::Test {
  protected:
   void straight(Rank rank, std::uint32_t detachments, bool detached) {
-    TestJoin join = h.join_of(rank, 2, false);
+    TestJoin join = h_.join_of(rank, 2, false);
     join.flags = ATP_FLAG_DIRECT;
     join.body.detachments = detachments;
     join.body.detached = detached;
-    h.join(worker_endpoint(rank), join);
+    h_.join(worker_endpoint(rank), join);
   }
   void tree(Rank rank, std::uint32_t detachments, bool detached) {
-    TestJoin join = h.join_of(rank, 2, true);
+    TestJoin join = h_.join_of(rank, 2, true);
     join.body.detachments = detachments;
     join.body.detached = detached;
-    h.join(kTestSwitch, join);
+    h_.join(kTestSwitch, join);
   }
-  RankSet detached() const { return summary_of(h).detached; }
-  ServerHarness h = ServerHarness::behind_switch(2);
+  RankSet detached() const { return summary_of(h_).detached; }
+  ServerHarness h_ = ServerHarness::behind_switch(2);
 };
 
 TEST_F(DetachedRanks, IsSaidByAStraightJoinWithTheMarkAndPassedToTheSwitches) {
   straight(1, 1, true);
-  const auto sent = h.take(StatusCode::kDetached);
+  const auto sent = h_.take(StatusCode::kDetached);
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].to, kTestSwitch);
   EXPECT_EQ(sent[0].ranks, RankSet::first(2));
@@ -396,20 +410,20 @@ TEST_F(DetachedRanks, IsSaidByAStraightJoinWithTheMarkAndPassedToTheSwitches) {
   EXPECT_EQ(sent[0].status().numbers[0], 1u);
   EXPECT_EQ(detached(), ranks({1}));
   for (int i = 0; i < 3; ++i) {
-    h.advance(seconds(1));
-    h.join_rank(0, 2, true);
+    h_.advance(seconds(1));
+    h_.join_rank(0, 2, true);
     straight(1, 1, true);
   }
-  EXPECT_EQ(h.take(StatusCode::kDetached).size(), 3u) << "repeated with the leases";
+  EXPECT_EQ(h_.take(StatusCode::kDetached).size(), 3u) << "repeated with the leases";
 }
 
 // C1 of the model check: with its switch dead the PARAMETER must take the way around.
 TEST_F(DetachedRanks, ParametersGoDownTheTreeAndStraightToTheDetached) {
   straight(1, 1, true);
-  h.take();
-  h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = ATP_FLAG_DIRECT});
-  h.gradient(kTestSwitch, {.ranks = ranks({0})});
-  const auto sent = h.take(PacketType::kParameter);
+  h_.take();
+  h_.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = ATP_FLAG_DIRECT});
+  h_.gradient(kTestSwitch, {.ranks = ranks({0})});
+  const auto sent = h_.take(PacketType::kParameter);
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].to, kTestSwitch);
   EXPECT_EQ(sent[1].to, worker_endpoint(1));
@@ -418,15 +432,15 @@ TEST_F(DetachedRanks, ParametersGoDownTheTreeAndStraightToTheDetached) {
 
 TEST_F(DetachedRanks, ADetachedRanksSumsFromItsSwitchStillCount) {
   straight(1, 1, true);
-  h.take();
-  h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
-  EXPECT_FALSE(h.take(PacketType::kParameter).empty());
+  h_.take();
+  h_.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
+  EXPECT_FALSE(h_.take(PacketType::kParameter).empty());
 }
 
 TEST_F(DetachedRanks, ProbesAndUnmarkedStraightJoinsDoNotEndIt) {
   straight(1, 1, true);
   tree(1, 1, true);
-  const auto acks = h.take(PacketType::kJoinAck);
+  const auto acks = h_.take(PacketType::kJoinAck);
   ASSERT_EQ(acks.size(), 2u);
   EXPECT_TRUE(acks[1].ack().detached);
   EXPECT_EQ(acks[1].ack().detachments, 1u);
@@ -435,6 +449,8 @@ TEST_F(DetachedRanks, ProbesAndUnmarkedStraightJoinsDoNotEndIt) {
   straight(1, 1, false);
   EXPECT_EQ(detached(), ranks({1}));
   tree(1, 1, false);
+  EXPECT_TRUE(detached().empty());
+  straight(1, 7, false);
   EXPECT_TRUE(detached().empty());
 }
 
@@ -446,17 +462,17 @@ TEST_F(DetachedRanks, TheHigherNumberCounts) {
   EXPECT_TRUE(detached().empty()) << "an old straight JOIN";
   straight(1, 2, true);
   EXPECT_EQ(detached(), ranks({1}));
-  h.take();
+  h_.take();
   tree(1, 1, false);
   EXPECT_EQ(detached(), ranks({1})) << "an old JOIN through the tree";
-  EXPECT_EQ(h.take(StatusCode::kDetached).size(), 1u) << "said at once: the switch may believe it";
+  EXPECT_EQ(h_.take(StatusCode::kDetached).size(), 1u) << "said at once: the switch may believe it";
 }
 
 TEST_F(DetachedRanks, TheNumberOutlivesTheTreesLease) {
   straight(1, 3, true);
   for (int i = 0; i < 6; ++i) {
-    h.advance(seconds(1));
-    h.join_rank(0, 2, true);
+    h_.advance(seconds(1));
+    h_.join_rank(0, 2, true);
     straight(1, 3, true);
   }
   tree(1, 2, false);
@@ -466,8 +482,8 @@ TEST_F(DetachedRanks, TheNumberOutlivesTheTreesLease) {
 }
 
 TEST_F(DetachedRanks, GradientsWithDirectDetachNobody) {
-  h.gradient(kTestSwitch, {.ranks = ranks({1}), .flags = ATP_FLAG_DIRECT | ATP_FLAG_RESEND});
-  h.gradient(worker_endpoint(0), {.ranks = ranks({0}), .flags = ATP_FLAG_DIRECT});
+  h_.gradient(kTestSwitch, {.ranks = ranks({1}), .flags = ATP_FLAG_DIRECT | ATP_FLAG_RESEND});
+  h_.gradient(worker_endpoint(0), {.ranks = ranks({0}), .flags = ATP_FLAG_DIRECT});
   EXPECT_TRUE(detached().empty());
 }
 

@@ -12,8 +12,7 @@ struct ServerConfig {
   std::uint64_t boot_id = 1;  // differs at each start
   std::uint32_t wmax = 1024;  // window of a stream in packets, a power of two ≤ 65536
   std::uint16_t max_value_count = ATP_VALUES_MAX;
-  ScaleMode scale_mode = ScaleMode::kFixed;
-  double scale = 1e8;              // §3.8
+  double scale = 1e8;              // of jobs with a fixed scale (§3.8)
   std::uint32_t float_slots = 64;  // F: fragments in float mode at a time
   std::uint32_t max_jobs = 256;    // jobs × stream ranges known at a time
   // What all jobs together may take; one that doesn't fit is refused when its first rank joins.
