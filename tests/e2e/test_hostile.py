@@ -1,4 +1,4 @@
-"""100,000 hostile packets to the switch's and the server's port while a benchmark runs through them.
+"""100,000 hostile packets to the switch's and the server's port while a benchmark runs.
 
 Half come from foreign addresses: noise, and real packets of this job with one to three fields
 changed (of a JOIN always the nonce too: nobody else can know it). Half carry a member's own address

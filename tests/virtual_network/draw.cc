@@ -50,7 +50,7 @@ Values draw_values(Draw& draw) {
 std::uint64_t draw_length(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
   if (draw.chance(0.08)) return 0;
   if (draw.chance(0.3)) return draw.between(1, k);
-  const std::uint64_t fragments = draw.between(1, std::min<std::uint64_t>(40, 3 * wmax + 4));
+  const std::uint64_t fragments = draw.between(1, std::min<std::uint64_t>(80, 4 * wmax + 4));
   return draw.between(1, fragments * k);
 }
 
@@ -76,7 +76,7 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
   job.leave_at_once = draw.chance(0.5);
   job.data_seed = draw.word();
-  const std::uint64_t operations = draw.between(1, 10);
+  const std::uint64_t operations = draw.between(1, 24);
   for (std::uint64_t i = 0; i < operations; ++i) {
     job.operations.push_back(draw_operation(draw, job.max_value_count, plan.server_config.wmax));
   }

@@ -21,6 +21,7 @@ enum class Values : std::uint8_t {
   kTies,       // exactly between two integers
   kLarge,      // sums near the limit of an int32: some overflow, some don't
   kHuge,       // beyond an int32 already at the worker, up to the largest float32
+  kOneHuge,    // one rank beyond an int32 by a little, all others 0
   kNotFinite,  // NaN and ±Inf here and there
   kZero,       // +0 and −0
   kCount,

@@ -182,5 +182,32 @@ TEST(Detaching, OfARankThatStaysAwayLeavesTheOthersInTheTree) {
   expect_all_done(world);
 }
 
+TEST(Detaching, AtTheStartEndsWellAlsoIfTheSwitchReturnsWithTooSmallAK) {
+  Plan plan = steady_plan(2, 200, 40, milliseconds(5));
+  plan.switch_config.max_value_count = 2;  // the job agrees on 4 while it is away
+  plan.report_unreachable = 1;
+  World world(plan);
+  world.kill(world.switch_host(0));
+  world.at(Instant{milliseconds(300)}, [&] { world.restart_switch(0); });
+  expect_all_done(world);
+  EXPECT_EQ(world.worker(0).value_count(), 4);
+  EXPECT_EQ(world.application(0).detached(), 1);
+  EXPECT_EQ(world.application(0).attached(), 0);
+}
+
+TEST(Detaching, OfAJoiningRankWhoseSwitchDiesAfterItHasAnsweredOnce) {
+  World world(steady_plan(2, 200, 40, milliseconds(5)));
+  const Endpoint rank = world.endpoint(world.worker_host(0));
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    const bool from_switch = packet.from == world.endpoint(world.switch_host(0));
+    return {.drop = is(packet, PacketType::kJoinAck) && from_switch && packet.to == rank};
+  });
+  world.run_for(milliseconds(1500));
+  EXPECT_GT(world.worker(0).counters()[WorkerCounter::kWaitingForReceived], 0);
+  EXPECT_FALSE(world.application(0).joined());
+  world.kill(world.switch_host(0));
+  expect_all_done(world);
+}
+
 }  // namespace
 }  // namespace atp::virtual_network

@@ -34,13 +34,14 @@ float not_finite(Random& random) {
   return signed_unit(random);
 }
 
-float draw(Values values, Random& random) {
+float draw(Values values, bool is_the_one, Random& random) {
   switch (values) {
     case Values::kSmall: return signed_unit(random);
     case Values::kTiny: return tiny(random);
     case Values::kTies: return tie(random);
     case Values::kLarge: return signed_unit(random) * 12;
     case Values::kHuge: return random.chance(0.3) ? huge(random) : signed_unit(random);
+    case Values::kOneHuge: return is_the_one ? 22 + signed_unit(random) : 0;
     case Values::kNotFinite: return not_finite(random);
     case Values::kZero: return random.chance(0.5) ? 0.0F : -0.0F;
     case Values::kCount: break;
@@ -53,7 +54,8 @@ float draw(Values values, Random& random) {
 void fill_input(const JobPlan& job, std::uint64_t operation, Rank rank, Values values,
                 std::span<float> out) {
   Random random(job.data_seed * 1000003 + operation * 1031 + rank);
-  for (float& value : out) value = draw(values, random);
+  const bool is_the_one = rank == operation % job.world_size;
+  for (float& value : out) value = draw(values, is_the_one, random);
 }
 
 }  // namespace atp::virtual_network
