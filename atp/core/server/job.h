@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -39,6 +40,8 @@ class Job {
   RankSet handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet);
 
   void handle_timeout(Turn& turn);
+  // No lease ends before then.
+  void postpone_ends_of_leases(Instant until) { leases_at_ = std::max(leases_at_, until); }
   Instant next_timeout() const;
 
   bool finished() const { return finished_; }

@@ -304,6 +304,18 @@ TEST(Leases, AJobEndsWhenAllLeasesHave) {
   EXPECT_EQ(h.server.next_timeout(), kNever);
 }
 
+TEST(Leases, ThoseThatRanOutWhileTheServerWasStoppedMayBeRenewedFirst) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.advance(seconds(1));
+  h.now += seconds(60);
+  h.server.handle_timeout(h.now, h.out);
+  h.join_rank(0, 2, true);
+  h.advance(seconds(1));
+  EXPECT_TRUE(summary_of(h).lost.empty());
+  h.advance(seconds(2));
+  EXPECT_EQ(summary_of(h).lost, ranks({1})) << "had its chance";
+}
+
 // --- leaving ---
 
 TEST(Leaving, IsAcknowledgedTheWayItCameAlsoWhenTheJobIsOver) {

@@ -14,9 +14,22 @@ Server::Server(const ServerConfig& config) : config_(config), limiter_(config.se
   ATP_CHECK(config.float_slots >= 1);
 }
 
+// While a job lives, a timer comes each second. A server that was not run for far longer (stopped,
+// starved) has heard no JOIN either, so it lets those that wait in its queue come before it ends a
+// lease.
+Turn Server::begin_turn(Instant now, Outbox& out) {
+  if (now - config_.timing.lease / 2 > last_turn_) {
+    for (auto& [range, entry] : jobs_) {
+      entry.job.postpone_ends_of_leases(now + 2 * config_.timing.join_refresh);
+    }
+  }
+  last_turn_ = now;
+  return {now, config_, counters_, out, congested_};
+}
+
 void Server::handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                            Outbox& out) {
-  Turn t = turn(now, out);
+  Turn t = begin_turn(now, out);
   t.count(ServerCounter::kPacketsReceived);
   t.count(ServerCounter::kBytesReceived, bytes.size());
   const ParsedPacket parsed = parse_packet(bytes);
@@ -35,11 +48,11 @@ void Server::handle_packet(Instant now, const Endpoint& from, std::span<const st
 
 void Server::handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
   static_cast<void>(whom);
-  turn(now, out).count(ServerCounter::kUnreachable);
+  begin_turn(now, out).count(ServerCounter::kUnreachable);
 }
 
 void Server::handle_timeout(Instant now, Outbox& out) {
-  Turn t = turn(now, out);
+  Turn t = begin_turn(now, out);
   next_timeout_ = kNever;
   for (auto it = jobs_.begin(); it != jobs_.end();) {
     const auto entry = it++;

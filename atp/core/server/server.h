@@ -63,7 +63,7 @@ class Server {
   };
   using Jobs = std::map<StreamRange, Entry>;
 
-  Turn turn(Instant now, Outbox& out) { return {now, config_, counters_, out, congested_}; }
+  Turn begin_turn(Instant now, Outbox& out);
   Jobs::iterator find(const JobKey& key, std::uint16_t stream);
   Jobs::iterator find_or_make(Turn& turn, const Endpoint& from, const PacketView& packet,
                               const Join& join);
@@ -89,6 +89,7 @@ class Server {
   Jobs jobs_;
   std::size_t bytes_ = 0;
   Instant next_timeout_ = kNever;
+  Instant last_turn_ = Instant::max();
   bool congested_ = false;
 };
 
