@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "atp/base/result.h"
+#include "atp/planner/bandwidth.h"
+#include "atp/planner/interconnect.h"
+
+// The hierarchical communication matrix of seed 002 §3.4 (Fig. 7): for every level the bandwidth
+// between two of its children, each taken as one group of devices, and what a child has towards
+// all the others together.
+
+namespace atp::planner {
+
+struct CommunicationLayer {
+  std::string name;
+  std::uint32_t count = 0;                     // R_i: children of one unit
+  std::uint64_t devices_per_child = 1;         // u_i
+  std::vector<BytesPerSecond> point_to_point;  // count x count, row order; the diagonal is 0
+  BytesPerSecond group{};                      // GroupBW_i, of every child alike
+
+  BytesPerSecond at(std::uint32_t from, std::uint32_t to) const {
+    return point_to_point[std::size_t{from} * count + to];
+  }
+};
+
+struct CommunicationMatrix {
+  std::vector<CommunicationLayer> layers;  // top to bottom
+};
+
+// A level beyond this many children has its group bandwidth, but no matrix that could be printed.
+inline constexpr std::uint32_t kMaxMatrixSide = 4096;
+
+// From the levels alone. Errors: an interconnect that does not validate, a level of more than
+// kMaxMatrixSide children.
+Result<CommunicationMatrix> communication_matrix(const Interconnect& interconnect);
+
+}  // namespace atp::planner

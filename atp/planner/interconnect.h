@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atp/base/result.h"
+#include "atp/planner/bandwidth.h"
+#include "atp/planner/mesh.h"
+
+// An interconnect as a tree of identical levels, top to bottom: racks of hosts of devices. Every
+// unit of a level has `count` children; the bottom level's children are the devices. This is
+// what a person knows about a machine, and enough to say which link every byte of a collective
+// crosses; irregular machines are described by an explicit point-to-point matrix or by measured
+// bandwidths beside the levels.
+//
+// What a level's links are:
+//   switch  every child has one link to the unit's switch, which never limits. All that leaves the
+//           child, also for levels above, passes this link.
+//   full    every two children have a link of their own.
+//   pairs   the same for exactly two children (a bridge); a machine whose devices are joined
+//           two by two has a level of count 2 below the level that joins the pairs.
+//   ring    every child has a link to its next and to its previous sibling, and the last is next to
+//           the first. Two children have one link.
+//   torus   as ring, but every *device* inside a child has its own link to the device of the same
+//           place in the sibling. Levels below a torus are torus levels (the other axes).
+// Links of full, pairs, ring and torus carry only what their own children exchange: what goes to
+// other units leaves through the levels above.
+
+namespace atp::planner {
+
+enum class LevelKind { kSwitch, kRing, kFull, kPairs, kTorus };
+
+// Where the parameter servers that stand behind an aggregating switch run, that is, whose links
+// carry the sums a second time.
+enum class ServerPlacement {
+  kDedicated,  // hosts of their own on the same switch
+  kCoLocated,  // on the workers' machines, sharing their links
+};
+
+// In-network aggregation at one switch level (seeds 000 and 001).
+struct Aggregation {
+  std::uint32_t slots = 0;          // aggregators of a switch; 0: never too few
+  std::uint32_t window = 0;         // fragments one group has in flight; needed when slots > 0
+  std::uint32_t payload_bytes = 1;  // of one packet; with header_bytes the framing factor
+  std::uint32_t header_bytes = 0;   // all else a packet takes on the wire, Ethernet included
+  // Bytes that one tensor value takes in a packet: 4 for int32, 2 for int16 with block scales.
+  // 0: as many as the tensor's element.
+  double wire_bytes_per_value = 0;
+  ServerPlacement placement = ServerPlacement::kDedicated;
+  // How many machines serve under one switch. 0 means: dedicated, so many that no server's link
+  // binds (or a switch that multicasts the sum itself); co-located, shards on every worker of a
+  // group. Every group that runs at once loads the servers' links.
+  std::uint32_t server_hosts = 0;
+  // Of one dedicated server host, per direction; 0: as a child of this level.
+  BytesPerSecond server_bandwidth{};
+  // The part of the fragments that falls back to the servers, in [0, 1]; absent: computed from
+  // slots, window and the number of groups as max(0, 1 - slots / (groups * window)).
+  std::optional<double> fallback_share;
+
+  bool operator==(const Aggregation&) const = default;
+};
+
+struct Level {
+  std::string name;
+  std::uint32_t count = 1;  // children of one unit
+  LevelKind kind = LevelKind::kSwitch;
+  BytesPerSecond bandwidth{};              // of one link, per direction
+  double latency_s = 0;                    // one way between two children, all software included
+  std::optional<Aggregation> aggregation;  // of kind switch only
+
+  bool operator==(const Level&) const = default;
+};
+
+// A square matrix in row order: bandwidth[from * size + to] per direction; the diagonal is not
+// read.
+struct PointToPointMatrix {
+  std::uint32_t size = 0;
+  std::vector<BytesPerSecond> bandwidth;
+
+  BytesPerSecond at(std::uint32_t from, std::uint32_t to) const {
+    return bandwidth[std::size_t{from} * size + to];
+  }
+  bool operator==(const PointToPointMatrix&) const = default;
+};
+
+// What was measured on one mesh with all groups of a dimension running at once: the *algorithm*
+// bandwidth, that is, the bytes of a rank's tensor over the seconds of one all-reduce (B1 and B2 of
+// equation 2, not B1' and B2' of equation 3). A dimension of size 1 needs none.
+struct MeasuredMesh {
+  Mesh mesh;
+  BytesPerSecond dimension1{};
+  BytesPerSecond dimension2{};
+  bool operator==(const MeasuredMesh&) const = default;
+};
+
+struct Interconnect {
+  std::string name;
+  std::vector<Level> levels;                         // top to bottom
+  std::optional<PointToPointMatrix> point_to_point;  // between devices, by position
+  std::vector<MeasuredMesh> measured;                // used in place of the model, both modes
+
+  bool operator==(const Interconnect&) const = default;
+};
+
+// The product of the counts.
+std::uint64_t device_count(const Interconnect& interconnect);
+
+// What one child of level `level` holds: the product of the counts below it.
+std::uint64_t devices_per_child(const Interconnect& interconnect, std::size_t level);
+
+// Says what cannot be planned for: no levels, a count of 0 or beyond kMaxDevices in all, a
+// bandwidth that is not positive and finite, a negative latency, aggregation at a level without a
+// switch, pairs of other than two, a level below a torus that is none, a matrix that does not fit.
+Status validate(const Interconnect& interconnect);
+
+inline constexpr std::uint64_t kMaxDevices = 1u << 20;
+
+const char* to_string(LevelKind kind);
+
+}  // namespace atp::planner

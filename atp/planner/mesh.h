@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+// The device mesh of seed 002 §3.1 and the way it is laid on the levels of an interconnect.
+//
+// DeviceMesh(d1, d2) has N = d1 * d2 ranks, rank = i * d2 + j. An all-reduce "on dimension 1" joins
+// the d1 ranks of one j (d2 groups at once), "on dimension 2" the d2 ranks of one i. Weights are
+// split so that dimension 2 carries the wide tensors (7h/d1 against 2h/d2 in equation 2), so it
+// belongs on the fast links.
+
+namespace atp::planner {
+
+struct Mesh {
+  std::uint32_t d1 = 1;
+  std::uint32_t d2 = 1;
+
+  std::uint64_t size() const { return std::uint64_t{d1} * d2; }
+  bool operator==(const Mesh&) const = default;
+};
+
+enum class Dimension { k1, k2 };
+
+// How the `count` children of one level are split: count = d1 * d2. The child at position
+// i * d2 + j has digit i of dimension 1 and digit j of dimension 2, so dimension 2 is contiguous
+// and dimension 1 has stride d2.
+struct LevelSplit {
+  std::uint32_t d1 = 1;
+  std::uint32_t d2 = 1;
+  bool operator==(const LevelSplit&) const = default;
+};
+
+// One split per level, top to bottom. The products over the levels are the mesh; the contiguous
+// meshes of the paper are the layouts whose splits are (count, 1) above some level and (1, count)
+// below it.
+using MeshLayout = std::vector<LevelSplit>;
+
+Mesh mesh_of(const MeshLayout& layout);
+
+// rank_of_position[p] is the mesh rank i * d2 + j that runs on device p, devices being counted
+// through the levels (top level slowest). A launcher needs it when the layout is not contiguous.
+std::vector<std::uint32_t> ranks_by_position(const MeshLayout& layout);
+
+}  // namespace atp::planner

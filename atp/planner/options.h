@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+
+// What the caller wants counted. The defaults are the paper's accounting (equation 2's volumes) on
+// the link-load model.
+
+namespace atp::planner {
+
+enum class CostMode {
+  kLinkLoad,      // the load of every link by all groups that run at once
+  kPaper,         // equations 2 to 4 of seed 002 with the index rule and the sharing put right
+  kPaperLiteral,  // the same as printed, to reproduce the paper's own arithmetic
+};
+
+enum class Collective {
+  kNone,          // the dimension has one rank
+  kRing,          // one ring through the whole group; both directions carry half
+  kHierarchical,  // reduce-scatter level by level upwards, all-gather downwards
+  kAggregation,   // switches that can aggregate do, the other levels as hierarchical
+  kMeasured,      // whatever ran when Interconnect::measured was taken
+};
+
+struct CollectiveSet {
+  bool ring = true;
+  bool hierarchical = true;
+  bool aggregation = true;
+
+  static constexpr CollectiveSet only(Collective collective) {
+    return {collective == Collective::kRing, collective == Collective::kHierarchical,
+            collective == Collective::kAggregation};
+  }
+  bool operator==(const CollectiveSet&) const = default;
+};
+
+struct Options {
+  CostMode mode = CostMode::kLinkLoad;
+
+  // What may run on each dimension (link-load mode; the paper knows rings only). Aggregation is
+  // considered where a switch that the group spans can aggregate.
+  CollectiveSet dimension1;
+  CollectiveSet dimension2;
+
+  // Reduce-scatter in place of all-reduce and slice after the QKV product and in the gather's
+  // backward pass: the 7h of equation 2 becomes 6h. Link-load mode only.
+  bool fused = false;
+
+  // Adds the norms' all-reduces on dimension 2, which the paper leaves out, to the total. They are
+  // 8/h of the volume but four more latencies per layer; LayerCost shows them in any case.
+  bool count_norm_statistics = false;
+
+  // Halves or quarters of the batch that overlap with computation (§4.1). They move the same bytes,
+  // so only the latencies are paid more often; the overlap itself is not modelled.
+  std::uint32_t chunks = 1;
+
+  // Corrects group bandwidths by the point-to-point matrix in paper mode (§3.5). The paper does so
+  // in its (8,2) example and not in IC6.
+  bool point_to_point_correction = true;
+
+  // A d1 that is a multiple of the kv heads copies them instead of being refused.
+  bool replicate_kv = true;
+
+  // Memory: states per weight beside weight and gradient (float32 master copy and two moments), and
+  // whether attention scores are stored (flash attention does not).
+  double optimizer_bytes_per_parameter = 12;
+  bool stores_attention_scores = true;
+  double device_memory_bytes = 0;  // 0: meshes are not refused for memory
+
+  // How many of the next best meshes the plan keeps.
+  std::uint32_t runners_up = 8;
+  // Whether to search what would change the answer: costs some hundred searches more.
+  bool sensitivities = true;
+
+  bool operator==(const Options&) const = default;
+};
+
+const char* to_string(CostMode mode);
+const char* to_string(Collective collective);
+
+}  // namespace atp::planner

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atp/planner/mesh.h"
+#include "atp/planner/options.h"
+
+// The answer: the mesh, what it costs, why, and what else was considered.
+
+namespace atp::planner {
+
+enum class LinkRole {
+  kNone,          // nothing is sent
+  kUplink,        // a child's link to its switch
+  kDirect,        // between two children of a full, pairs, ring or torus level
+  kServer,        // of a parameter server's host
+  kPointToPoint,  // an entry of the explicit matrix
+  kGroup,         // a group bandwidth of equation 3, or a measured one
+};
+
+// The link that decides how long an all-reduce takes.
+struct Bottleneck {
+  LinkRole role = LinkRole::kNone;
+  std::size_t level = 0;  // index into Interconnect::levels; meaningless for kPointToPoint
+  double groups = 1;      // groups of the dimension that share the link
+  double load = 0;        // bytes that cross it, per byte of one rank's tensor, all groups together
+  double seconds_per_byte = 0;  // load / bandwidth: seconds per byte of one rank's tensor
+  std::string text;             // for people: "uplink of a host (level 1 of 2), shared by 4 groups"
+};
+
+// One dimension of one mesh on one layout.
+struct DimensionCost {
+  Collective collective = Collective::kNone;
+  double bytes = 0;              // tensor bytes per rank that equation 2 reduces on it, per layer
+  double bandwidth_seconds = 0;  // per layer, forward and backward
+  double latency_seconds = 0;    // per layer
+  double collectives = 0;        // operations per layer
+  double fallback_share = 0;     // of the fragments, with aggregation
+  Bottleneck bottleneck;
+  std::string why;  // "aggregation: 1.9 times as fast as ring, ..."
+
+  double seconds() const { return bandwidth_seconds + latency_seconds; }
+};
+
+struct LayerCost {
+  DimensionCost dimension1;
+  DimensionCost dimension2;
+  double norm_seconds = 0;  // counted in seconds only with Options::count_norm_statistics
+  double seconds = 0;       // of one layer, forward and backward
+};
+
+// Bytes on one rank, all layers.
+struct MemoryPerRank {
+  double weights = 0;
+  double gradients = 0;
+  double optimizer = 0;
+  double activations = 0;
+  double total() const { return weights + gradients + optimizer + activations; }
+};
+
+struct Candidate {
+  Mesh mesh;
+  MeshLayout layout;  // by level, top to bottom; in paper mode the contiguous one
+  LayerCost cost;
+  MemoryPerRank memory;
+  bool measured = false;           // bandwidths are of Interconnect::measured
+  std::vector<std::string> notes;  // what holds but costs something: copied kv heads, batch scatter
+};
+
+// A mesh that cannot run this model, with all the reasons.
+struct RejectedMesh {
+  Mesh mesh;
+  std::vector<std::string> reasons;
+};
+
+// A change of the description at which another mesh or another collective becomes best.
+struct Sensitivity {
+  enum class Quantity { kBandwidth, kLatency, kTokens, kAggregation };
+  Quantity quantity = Quantity::kBandwidth;
+  std::size_t level = 0;  // for bandwidth and aggregation
+  double factor = 1;      // the quantity times this (aggregation: none)
+  Mesh mesh;              // best from there on
+  Collective dimension1 = Collective::kNone;
+  Collective dimension2 = Collective::kNone;
+  std::string text;  // "with 2.3 times the bandwidth of 'pcie' mesh (8,1) with ring is best"
+};
+
+struct Plan {
+  Candidate best;
+  std::vector<Candidate> runners_up;   // best first, one per mesh
+  std::vector<RejectedMesh> rejected;  // larger d1 first
+  double seconds_per_step = 0;         // best.cost.seconds * layers
+
+  // The best of (N, 1), Megatron's tensor parallelism, if it is feasible, and how many times as
+  // long it takes as best (1 when best is it).
+  std::optional<Candidate> one_dimensional;
+  double gain_over_one_dimensional = 1;
+  bool use_one_dimensional = false;  // "use plain 1-D": best is (N, 1)
+
+  std::vector<Sensitivity> sensitivities;
+  std::size_t layouts_searched = 0;
+};
+
+const char* to_string(LinkRole role);
+
+}  // namespace atp::planner
