@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo  # noqa: F401 (DDP needs it, in seconds; so it costs them once and not per rank)
 import torch.distributed as dist
 
 import atp.torch  # noqa: F401 (registers the backend)

@@ -1,0 +1,37 @@
+"""The torch example, as its first lines say to run it and as torchrun would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(os.environ.get("ATP_PROGRAM", CHECKOUT / "build/release/bin/atp"))
+EXAMPLE = CHECKOUT / "examples/02_torch_ddp.py"
+
+
+def test_ddp_trains_the_same_model_at_every_rank():
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "2", "--", sys.executable, EXAMPLE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    for rank in range(2):
+        assert f"rank {rank} of 2: weights equal at all ranks" in result.stdout
+    assert "after 50 sums in the network" in result.stdout
+
+
+def test_under_torchrun_without_a_route_it_says_what_to_do():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        + [EXAMPLE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+    )
+    assert result.returncode != 0
+    assert "atp does not know the way to the server" in result.stderr
