@@ -91,6 +91,26 @@ TEST(Stall, ALateOriginalClaimsNothing) {  // B4a, H5
   expect_late_packets_claim_nothing(small_plan(2, {4}), {0}, false);
 }
 
+TEST(Stall, AParameterMarksASlotThatHeldAnotherJobLast) {  // B4a
+  Plan plan = two_jobs_one_aggregator();
+  plan.timing.reclaim = seconds(600);
+  World world(plan);
+  int from_rank_1 = 0;
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    // The other job holds the aggregator while rank 0 sends, and is gone before the PARAMETER.
+    if (is_first_gradient(world, packet, 0, 0)) return {.delay = milliseconds(2)};
+    if (is_first_gradient(world, packet, 1, 1)) return {.delay = milliseconds(5)};
+    // Of rank 1 only the original passes the switch, long after its direct repeat has served.
+    const bool to_switch = packet.to == world.endpoint(world.switch_host(0));
+    if (!is_first_gradient(world, packet, 1, 0) || !to_switch) return {};
+    return from_rank_1++ == 0 ? Verdict{.delay = seconds(2)} : Verdict{.drop = true};
+  });
+  EXPECT_TRUE(world.run_to_completion()) << world.unfinished();
+  world.run_for(seconds(3));
+  EXPECT_GT(world.switch_node().counters()[SwitchCounter::kForwardedLate], 0);
+  EXPECT_EQ(world.switch_node().aggregators_in_use(), 0);
+}
+
 TEST(Stall, ALateDuplicateClaimsNothing) {  // H6
   expect_late_packets_claim_nothing(small_plan(2, {4}), {0}, true);
 }
