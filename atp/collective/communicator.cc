@@ -32,6 +32,9 @@ constexpr const char* kForked =
     "communicator of its own";
 constexpr const char* kShutDown = "the communicator was shut down";
 
+// The communicator whose thread this is. (Thread ids are no answer: they are used again.)
+thread_local const void* this_thread_drives = nullptr;
+
 std::uint64_t random_word() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
@@ -149,7 +152,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   void take_commands(Instant now);
   void publish();
   void close(const std::string& why, SteadyClock::time_point until);
-  bool on_own_thread() const { return std::this_thread::get_id() == thread_id_; }
+  bool on_own_thread() const { return this_thread_drives == this; }
 
   const CommunicatorOptions options_;
   const pid_t owner_ = getpid();
@@ -158,7 +161,6 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   Participant participant_;
   EventLoop<Node>* loop_ = nullptr;  // lives in run()
   std::thread thread_;
-  std::thread::id thread_id_;  // set by the thread before its first word on the board
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -176,7 +178,7 @@ void Communicator::Impl::start() {
 }
 
 void Communicator::Impl::run() {
-  thread_id_ = std::this_thread::get_id();
+  this_thread_drives = this;
   Node node(*this);
   EventLoop<Node> loop(socket_, node, *waker_);
   loop_ = &loop;
