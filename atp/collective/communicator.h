@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "atp/base/rank_set.h"
@@ -26,6 +27,10 @@
 // error, and the destructor does nothing. The thread blocks all signals.
 
 namespace atp {
+
+// The way up to the server as people write it: "host:port,host:port", switches upward, the server
+// last; names are resolved.
+Result<std::vector<Endpoint>> parse_route(std::string_view text);
 
 struct CommunicatorOptions {
   JobKey job;

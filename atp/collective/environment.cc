@@ -83,7 +83,7 @@ Result<std::vector<Endpoint>> required_route() {
       "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500";
   const std::string_view text = lookup("ATP_ROUTE");
   if (text.empty()) return missing("ATP_ROUTE", expected);
-  Result<std::vector<Endpoint>> route = resolve_route(text);
+  Result<std::vector<Endpoint>> route = parse_route(text);
   if (!route) {
     return Error{"ATP_ROUTE=" + quoted(text) + ": " + route.error().message + " (expected " +
                  expected + ")"};
@@ -92,6 +92,8 @@ Result<std::vector<Endpoint>> required_route() {
 }
 
 }  // namespace
+
+Result<std::vector<Endpoint>> parse_route(std::string_view text) { return resolve_route(text); }
 
 Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();

@@ -1,4 +1,4 @@
-#include "all_reduce_work.h"
+#include "python/csrc/all_reduce_work.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "atp/driver/udp/address.h"
-#include "process_group.h"
+#include "python/csrc/process_group.h"
 
 // The module atp._C: the process group as a Python class, and nothing else. The policy (where the
 // route comes from, how a group agrees on its job) is Python, in atp/torch.
@@ -71,7 +70,7 @@ std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std:
   options.values_per_fragment = values_per_fragment;
   options.operation_timeout = timeout;
   options.join_timeout = join_timeout;
-  auto parsed = resolve_route(route);
+  auto parsed = parse_route(route);
   TORCH_CHECK_VALUE(parsed.ok(), "route \"", route, "\": ", parsed.error().message);
   options.route = parsed.value();
   auto communicator = Communicator::connect(options);

@@ -1,4 +1,4 @@
-#include "completion_thread.h"
+#include "python/csrc/completion_thread.h"
 
 #include <pthread.h>
 

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "all_reduce_work.h"
+#include "python/csrc/all_reduce_work.h"
 
 // The thread of a process group that completes its works in the order in which they ended.
 //

@@ -1,4 +1,4 @@
-#include "delegating_backend.h"
+#include "python/csrc/delegating_backend.h"
 
 #include <utility>
 

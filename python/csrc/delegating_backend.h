@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
-#include "traffic.h"
+#include "python/csrc/traffic.h"
 
 // A c10d backend that hands every collective to an inner one (Gloo), after checking that its
 // tensors are on the CPU and counting what was asked for. A backend that does some collectives

@@ -1,4 +1,4 @@
-#include "process_group.h"
+#include "python/csrc/process_group.h"
 
 #include <algorithm>
 #include <string>

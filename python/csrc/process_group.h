@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "atp/collective/communicator.h"
-#include "completion_thread.h"
-#include "delegating_backend.h"
+#include "python/csrc/completion_thread.h"
+#include "python/csrc/delegating_backend.h"
 
 // The backend "atp" of torch.distributed: SUM and AVG all-reduce of dense float32 tensors go
 // through the Communicator, everything else to Gloo.

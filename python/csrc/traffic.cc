@@ -1,4 +1,4 @@
-#include "traffic.h"
+#include "python/csrc/traffic.h"
 
 namespace atp::pytorch {
 namespace {
