@@ -32,7 +32,7 @@ class Host:
         self.network = network
         self.namespace = f"{network.prefix}-{name}"
         self.name = name
-        self.address = f"10.77.{network.subnet}.{number}"
+        self.address = f"{network.subnet}.{number}"
 
     def exec(self, *words, **options):
         return run("ip", "netns", "exec", self.namespace, *words, **options)
@@ -62,11 +62,11 @@ class Host:
 class Network:
     """Hosts behind one bridge."""
 
-    def __init__(self, folder, names):
+    def __init__(self, folder, names, subnet):
         self.folder = folder
         self.atp = ATP
         self.prefix = f"atp{secrets.token_hex(3)}"
-        self.subnet = secrets.randbelow(250) + 1
+        self.subnet = subnet
         self.processes = []
         self.namespaces = []
         self._add_namespace(f"{self.prefix}-bridge")
@@ -150,8 +150,8 @@ def make_network(tmp_path):
     assert ATP.exists(), f"{ATP} does not exist: run `make build` first"
     networks = []
 
-    def make(*names):
-        networks.append(Network(tmp_path, names))
+    def make(*names, subnet="10.77.0"):
+        networks.append(Network(tmp_path, names, subnet))
         return networks[-1]
 
     yield make

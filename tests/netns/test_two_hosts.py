@@ -1,0 +1,42 @@
+"""The README's recipe for two machines, line by line, on two hosts of a network."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def readme_blocks():
+    """The commands of the README's blocks, by the label after ```sh."""
+    text = (REPOSITORY / "README.md").read_text()
+    return dict(re.findall(r"```sh (two-hosts:\S+)\n(.*?)```", text, re.DOTALL))
+
+
+def test_the_readme_recipe_for_two_machines_works(make_network):
+    network = make_network("one", "two", subnet="10.0.0")
+    hosts = {host.address: host for host in network.hosts.values()}
+    path = f"{network.atp.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {"PATH": path, "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": 1}
+    started = {}
+    blocks = readme_blocks()
+    assert len(blocks) == 3, blocks.keys()
+    for label, commands in blocks.items():
+        role, address = label.removeprefix("two-hosts:").split("@")
+        if role == "services":
+            commands += "wait\n"
+        started[label] = hosts[address].start(
+            "bash", "-e", "-c", f"cd {REPOSITORY}\n{commands}", env=env
+        )
+        if role == "services":
+            network.wait_for_line(started[label], "server listening on 10.0.0.1:5500")
+            network.wait_for_line(started[label], "switch listening on 10.0.0.1:5501")
+    output = ""
+    for label, process in started.items():
+        if ":ranks@" in label:
+            code, said = network.wait(process, 120)
+            assert code == 0, said
+            output += said
+    for rank in range(4):
+        assert f"rank {rank}" in output, output
