@@ -1,0 +1,114 @@
+#include "atp/config/model_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace atp {
+namespace {
+
+using planner::Transformer;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* kGpt = R"({
+  "model_type": "gpt2",
+  "n_embd": 1024,
+  "n_head": 16,
+  "n_inner": null,
+  "n_layer": 24,
+  "task_specific_params": {"text-generation": {"n_embd": 7}},
+  "torch_dtype": "float32",
+  "vocab_size": 50257
+})";
+
+constexpr const char* kLlama = R"({
+  "model_type": "llama",
+  "hidden_size": 8192,
+  "intermediate_size": 28672,
+  "num_hidden_layers": 80,
+  "num_attention_heads": 64,
+  "num_key_value_heads": 8,
+  "torch_dtype": "bfloat16",
+  "vocab_size": 128256
+})";
+
+TEST(ModelFile, AGptIsRead) {
+  const Result<Model> model = parse_model(kGpt, "models/gpt.json");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model.value().transformer, (Transformer{.name = "gpt",
+                                                    .hidden = 1024,
+                                                    .layers = 24,
+                                                    .heads = 16,
+                                                    .vocabulary = 50257,
+                                                    .bytes_per_element = 4}));
+  EXPECT_EQ(model.value().heads.text(), "models/gpt.json:4: n_head");
+}
+
+TEST(ModelFile, ALlamaIsRead) {
+  const Result<Model> model = parse_model(kLlama, "llama.json");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model.value().transformer, (Transformer{.name = "llama",
+                                                    .hidden = 8192,
+                                                    .layers = 80,
+                                                    .heads = 64,
+                                                    .kv_heads = 8,
+                                                    .ffn = 28672,
+                                                    .gated = true,
+                                                    .vocabulary = 128256,
+                                                    .bytes_per_element = 2,
+                                                    .norm_statistics = 1}));
+}
+
+TEST(ModelFile, WithoutATypeTwoBytesPerElementAreTaken) {
+  const Result<Model> model =
+      parse_model(R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2})", "f");
+  ASSERT_TRUE(model);
+  EXPECT_EQ(model.value().transformer.bytes_per_element, 2u);
+}
+
+TEST(ModelFile, EveryMistakeIsNamedByFileLineAndKey) {
+  const struct {
+    const char* text;
+    std::string right;
+    std::string wrong;
+    const char* place;
+    const char* rest;
+  } rows[] = {
+      {kGpt, "\"gpt2\"", "\"mixtral\"",
+       "f:2: model_type:", "found \"mixtral\", expected gpt2 or llama"},
+      {kGpt, "  \"model_type\": \"gpt2\",\n", "", "f: model_type:", "is missing"},
+      {kGpt, "  \"n_embd\": 1024,\n", "", "f: n_embd:", "is missing"},
+      {kGpt, "1024", "\"wide\"", "f:3: n_embd:", "found \"wide\", expected a whole number"},
+      {kGpt, "1024", "-1024", "f:3: n_embd:", "found -1024"},
+      {kGpt, "1024", "1024.5", "f:3: n_embd:", "found 1024.5"},
+      {kGpt, "1024", "99999999999999999999999", "f:3: n_embd:", "expected a whole number"},
+      {kGpt, "1024", "[1]", "f:3: n_embd:", "found a list or an object"},
+      {kGpt, "16", "15", "f:4: n_head:", "expected a divisor of n_embd = 1024"},
+      {kGpt, "\"float32\"", "\"int8\"", "f:8: torch_dtype:", "float16, bfloat16 or float32"},
+      {kGpt, "\"n_head\": 16", "\"n_embd\": 16", "f:4: \"n_embd\":", "stands here twice"},
+      {kGpt, "\"n_layer\": 24,", "\"n_layer\": 24", "f:7:", "not JSON"},
+      {kLlama, "\"num_key_value_heads\": 8", "\"num_key_value_heads\": 7",
+       "f:7: num_key_value_heads:", "expected a divisor of num_attention_heads = 64"},
+  };
+  for (const auto& row : rows) {
+    std::string text = row.text;
+    const std::size_t at = text.find(row.right);
+    ASSERT_NE(at, std::string::npos) << row.right;
+    text.replace(at, row.right.size(), row.wrong);
+    const Result<Model> model = parse_model(text, "f");
+    ASSERT_FALSE(model) << row.wrong;
+    EXPECT_THAT(model.error().message, StartsWith(row.place)) << row.wrong;
+    EXPECT_THAT(model.error().message, HasSubstr(row.rest)) << row.wrong;
+  }
+}
+
+TEST(ModelFile, WhatIsNoJsonObjectIsRefused) {
+  for (const char* text : {"", "[]", "7", "null", "{", "{\"a\":", "\"x\"", "{} {}"}) {
+    EXPECT_FALSE(parse_model(text, "f")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,59 @@
+#include "atp/config/nearest_name.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace atp {
+namespace {
+
+// Levenshtein's distance, one row at a time.
+std::size_t edits(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const std::size_t change = diagonal + (from[i] == to[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
+  std::string_view nearest;
+  // A name far longer than every known one cannot be near, and is not worth its quadratic time.
+  constexpr std::size_t kLongest = 64;
+  if (name.size() > kLongest) return nearest;
+  std::size_t fewest = std::max<std::size_t>(1, name.size() / 3) + 1;
+  for (const std::string_view candidate : known) {
+    const std::size_t distance = edits(name, candidate);
+    if (distance < fewest) {
+      fewest = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string listed(std::span<const std::string_view> names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+std::string hint(std::string_view name, std::span<const std::string_view> known) {
+  const std::string_view near = nearest_name(name, known);
+  if (!near.empty()) return "did you mean " + std::string(near) + "?";
+  return "write " + listed(known);
+}
+
+}  // namespace atp

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+// Numbers as they stand in files, whatever the locale: the whole text is one, or it is none.
+
+namespace atp {
+
+std::optional<double> parse_number(std::string_view text);  // finite
+std::optional<long long> parse_integer(std::string_view text);
+
+}  // namespace atp
