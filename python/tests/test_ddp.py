@@ -6,6 +6,8 @@ import hashlib
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch
@@ -124,3 +126,19 @@ def test_an_average_of_gradients_by_hand(ranks):
     for a, b, mean0, mean1 in zip(before0, before1, after0, after1, strict=True):
         assert torch.equal(mean0, mean1)
         torch.testing.assert_close(mean0, (a + b) / 2, rtol=1e-6, atol=2e-8)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2)], ids=["FSDP2", "HSDP"])
+def test_sharded_training_learns_what_it_learns_over_gloo(ranks, shape):
+    # HSDP averages the shards' gradients between the replicas: an AVG all-reduce in subgroups.
+    names = ("replicate", "shard")[-len(shape) :]
+
+    def body(rank):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Linear(300, 5))
+        fully_shard(model, mesh=init_device_mesh("cpu", shape, mesh_dim_names=names))
+        return train(model, rank)
+
+    over_atp = ranks.run(4, body)
+    over_gloo = ranks.run(4, body, backend="gloo")
+    torch.testing.assert_close(over_atp, over_gloo, rtol=1e-5, atol=1e-6)

@@ -11,7 +11,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
 
     {"atp":  {"all_reduce": {"float32": {"calls": 12, "bytes": 3145728}}},
      "gloo": {"broadcast": {"uint8": {...}}, ...},
-     "counters": {name: number, ...},     # of the worker in the network, see docs/operations.md
+     "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
      "values_per_fragment": 350}
 
     Bytes are those of this rank's input. In a group of one rank everything is under "gloo".
