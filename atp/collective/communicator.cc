@@ -345,12 +345,9 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
 Communicator::Communicator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Communicator::~Communicator() {
-  if (impl_->forked()) {
-    // The thread stayed behind in the parent: nothing here may be joined, closed or freed.
-    new std::shared_ptr<Impl>(std::move(impl_));
-    return;
-  }
-  impl_->abort("the communicator was destroyed");
+  // In a forked child nothing may be joined, closed or freed. The thread that stayed behind in the
+  // parent holds a reference to all of it, here too.
+  if (!impl_->forked()) impl_->abort("the communicator was destroyed");
 }
 
 Rank Communicator::rank() const { return impl_->options().rank; }

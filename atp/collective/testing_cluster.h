@@ -99,6 +99,7 @@ class TestingCluster {
 template <class Body>
 void in_parallel(std::size_t world_size, const Body& body) {
   std::vector<std::thread> threads;
+  threads.reserve(world_size);
   for (std::size_t rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&body, rank] { body(rank); });
   }
@@ -146,6 +147,7 @@ using Communicators = std::vector<std::unique_ptr<Communicator>>;
 inline std::vector<Result<std::unique_ptr<Communicator>>> join(
     const std::vector<CommunicatorOptions>& options) {
   std::vector<Result<std::unique_ptr<Communicator>>> joined;
+  joined.reserve(options.size());
   for (std::size_t i = 0; i < options.size(); ++i) joined.emplace_back(Error{"not tried"});
   in_parallel(options.size(),
               [&](std::size_t i) { joined[i] = Communicator::connect(options[i]); });
