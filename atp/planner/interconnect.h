@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -110,12 +111,14 @@ std::uint64_t device_count(const Interconnect& interconnect);
 // What one child of level `level` holds: the product of the counts below it.
 std::uint64_t devices_per_child(const Interconnect& interconnect, std::size_t level);
 
-// Says what cannot be planned for: no levels, a count of 0 or beyond kMaxDevices in all, a
-// bandwidth that is not positive and finite, a negative latency, aggregation at a level without a
-// switch, pairs of other than two, a level below a torus that is none, a matrix that does not fit.
+// Says what cannot be planned for: no levels or more than kMaxLevels, a count of 0 or beyond
+// kMaxDevices in all, a bandwidth that is not positive and finite, a negative latency, aggregation
+// at a level without a switch, pairs of other than two, a level below a torus that is none, a
+// matrix that does not fit.
 Status validate(const Interconnect& interconnect);
 
 inline constexpr std::uint64_t kMaxDevices = 1u << 20;
+inline constexpr std::size_t kMaxLevels = 12;
 
 const char* to_string(LevelKind kind);
 

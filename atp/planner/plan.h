@@ -66,7 +66,8 @@ struct Candidate {
   MeshLayout layout;  // by level, top to bottom; in paper mode the contiguous one
   LayerCost cost;
   MemoryPerRank memory;
-  bool measured = false;           // bandwidths are of Interconnect::measured
+  bool measured = false;                // bandwidths are of Interconnect::measured
+  std::vector<std::string> infeasible;  // why the model cannot run on it; empty in every plan
   std::vector<std::string> notes;  // what holds but costs something: copied kv heads, batch scatter
 };
 

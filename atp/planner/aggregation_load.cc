@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "atp/planner/hierarchical_load.h"
+#include "atp/planner/link_load.h"
+
+// In-network aggregation on the levels whose switches can.
+//
+// Consecutive aggregating levels form one tree: the lower switches sum for the upper ones, and the
+// servers that catch what the switches cannot stand at the top of the tree. Below, "the units" are
+// the children of the tree's top switch that a group spans, s the children of a lower level. With
+// the factor w * o of the wire (bytes per value times framing) and the fallback share phi, a
+// child's link carries per group
+//     w o [(1 - phi) g + phi 2(s-1)/s],   g = 1, or (s+1)/s when the workers serve:
+// the sum then passes through a shard of 1/s of the tensor on its way back. A link of one of n
+// server hosts carries what ALL groups of the tree send, ((1 - phi) + phi units) / n each: this,
+// and not the workers' links, is why one server undoes the gain of many small groups.
+
+namespace atp::planner {
+namespace {
+
+struct Tree {
+  std::size_t top = 0;
+  double wire = 1;      // w * o
+  double passing = 0;   // of the levels above, handled by the servers
+  double children = 1;  // s so far
+  bool is_open = false;
+};
+
+// Server hosts that share the workers' links, and what each receives from all groups together.
+struct CoLocatedHosts {
+  std::size_t top = 0;
+  double hosts = 0;
+  double load = 0;
+};
+using Serving = std::vector<CoLocatedHosts>;
+
+double wire_factor(const Aggregation& aggregation, double bytes_per_element) {
+  const double value = aggregation.wire_bytes_per_value > 0
+                           ? aggregation.wire_bytes_per_value / bytes_per_element
+                           : 1;
+  const double packet = 1.0 * aggregation.payload_bytes + aggregation.header_bytes;
+  return value * packet / aggregation.payload_bytes;
+}
+
+// Groups whose packets meet in one switch: those with members in one of its children, times the
+// sets of siblings.
+double groups_in_switch(const GroupLevel& group) { return group.sharing * group.other; }
+
+double fallback_share(const Aggregation& aggregation, const GroupLevel& group) {
+  if (aggregation.fallback_share) return *aggregation.fallback_share;
+  if (aggregation.slots == 0) return 0;
+  const double in_flight = groups_in_switch(group) * aggregation.window;
+  return std::max(0.0, 1 - aggregation.slots / in_flight);
+}
+
+bool workers_serve(const Aggregation& aggregation) {
+  return aggregation.placement == ServerPlacement::kCoLocated && aggregation.server_hosts == 0;
+}
+
+void load_servers(const Interconnect& interconnect, const GroupGeometry& geometry, const Tree& tree,
+                  AllReduceCost& cost, Serving& serving) {
+  const Level& level = interconnect.levels[tree.top];
+  const GroupLevel& group = geometry.levels[tree.top];
+  const Aggregation& aggregation = *level.aggregation;
+  if (aggregation.server_hosts == 0) return;
+  const double phi = fallback_share(aggregation, group);
+  const double groups = groups_in_switch(group);
+  const double of_group = tree.wire * (1 - phi + phi * group.own) + tree.passing;
+  const double load = groups * of_group / aggregation.server_hosts;
+  if (aggregation.placement == ServerPlacement::kCoLocated) {
+    serving.push_back({tree.top, 1.0 * aggregation.server_hosts, load});
+    return;
+  }
+  const BytesPerSecond bandwidth =
+      aggregation.server_bandwidth.is_positive() ? aggregation.server_bandwidth : level.bandwidth;
+  cost.links.push_back({LinkRole::kServer, tree.top, groups, load, load / bandwidth.value});
+}
+
+// Adds to a child's link what the servers inside it receive beside the tensors of its own members;
+// they are spread over the children of the level as evenly as they can be.
+void add_serving(const Interconnect& interconnect, const Serving& serving, std::size_t index,
+                 AllReduceCost& cost) {
+  const Level& level = interconnect.levels[index];
+  for (LinkLoad& link : cost.links) {
+    if (link.level != index || link.role != LinkRole::kUplink) continue;
+    for (const CoLocatedHosts& hosts : serving) {
+      double children = 1;
+      for (std::size_t above = hosts.top; above <= index; ++above) {
+        children *= interconnect.levels[above].count;
+      }
+      link.load += hosts.load * std::ceil(hosts.hosts / children);
+      link.role = LinkRole::kServer;
+    }
+    link.seconds_per_byte = link.load / level.bandwidth.value;
+  }
+}
+
+// One level of a tree; returns what one group sends over a child's link.
+double aggregating_step(const Interconnect& interconnect, const GroupGeometry& geometry,
+                        std::size_t index, Tree& tree, AllReduceCost& cost) {
+  const Level& level = interconnect.levels[index];
+  const GroupLevel& group = geometry.levels[index];
+  tree.children *= group.own;
+  const double s = tree.children;
+  const double phi = fallback_share(*level.aggregation, group);
+  const bool serve = workers_serve(*interconnect.levels[tree.top].aggregation);
+  const double sums = serve ? (s + 1) / s : 1;
+  double leaving = tree.wire * ((1 - phi) * sums + phi * 2 * (s - 1) / s);
+  if (serve) leaving += tree.passing / s;
+  cost.fallback_share = std::max(cost.fallback_share, phi);
+  const double load = leaving * group.sharing;
+  cost.links.push_back(
+      {LinkRole::kUplink, index, group.sharing, load, load / level.bandwidth.value});
+  return leaving;
+}
+
+}  // namespace
+
+AllReduceCost aggregating_all_reduce(const Interconnect& interconnect,
+                                     const GroupGeometry& geometry, double bytes_per_element) {
+  AllReduceCost cost;
+  cost.collective = Collective::kAggregation;
+  Tree tree;
+  Serving serving;
+  double passing = 0, tree_latency = 0;
+  for (std::size_t index = 0; index < geometry.levels.size(); ++index) {
+    const Level& level = interconnect.levels[index];
+    const GroupLevel& group = geometry.levels[index];
+    if (!level.aggregation || group.own == 1) {
+      // A level that the group does not divide only passes on, and a tree continues below it.
+      if (group.own > 1) tree.is_open = false;
+      passing = hierarchical_step(interconnect, geometry, index, passing, cost);
+    } else {
+      if (!tree.is_open) {
+        cost.latency_s += tree_latency;
+        tree_latency = 0;
+        tree = {.top = index,
+                .wire = wire_factor(*level.aggregation, bytes_per_element),
+                .passing = passing,
+                .is_open = true};
+        load_servers(interconnect, geometry, tree, cost, serving);
+      }
+      passing = aggregating_step(interconnect, geometry, index, tree, cost);
+      // Up, to a server, back and down: two round trips.
+      tree_latency = std::max(tree_latency, 4 * level.latency_s);
+    }
+    add_serving(interconnect, serving, index, cost);
+  }
+  cost.latency_s += tree_latency;
+  return cost;
+}
+
+}  // namespace atp::planner

@@ -1,0 +1,80 @@
+#include "atp/planner/layer_cost.h"
+#include "atp/planner/text.h"
+
+namespace atp::planner {
+namespace {
+
+std::string rate_text(double bytes_per_second) {
+  return number_text(bytes_per_second / 1e9) + " GB/s per direction";
+}
+
+std::string level_text(const Interconnect& interconnect, std::size_t index) {
+  return "level " + std::to_string(index + 1) + " of " +
+         std::to_string(interconnect.levels.size()) + " " +
+         quoted(interconnect.levels[index].name) + " (" +
+         to_string(interconnect.levels[index].kind) + ")";
+}
+
+std::string link_text(const Interconnect& interconnect, const Bottleneck& bottleneck) {
+  const std::string level = level_text(interconnect, bottleneck.level);
+  switch (bottleneck.role) {
+    case LinkRole::kNone: return "nothing is sent";
+    case LinkRole::kUplink: return "a child's link to its switch on " + level;
+    case LinkRole::kDirect: return "a link between siblings on " + level;
+    case LinkRole::kServer: return "a parameter server's link on " + level;
+    case LinkRole::kPointToPoint: return "the point-to-point bandwidth between devices on " + level;
+    case LinkRole::kGroup: return "the group bandwidth of " + level;
+  }
+  return {};
+}
+
+std::string bottleneck_text(const Interconnect& interconnect, const Bottleneck& bottleneck) {
+  std::string text = link_text(interconnect, bottleneck);
+  if (bottleneck.role == LinkRole::kNone) return text;
+  if (bottleneck.groups > 1) {
+    text += ", shared by " + number_text(bottleneck.groups) + " groups";
+  }
+  return text + ": it carries " + number_text(bottleneck.load) + " times a rank's tensor at " +
+         rate_text(bottleneck.load / bottleneck.seconds_per_byte);
+}
+
+std::string choice_text(const std::vector<DimensionCost>& costs) {
+  const DimensionCost& chosen = costs.front();
+  std::string text = to_string(chosen.collective);
+  if (costs.size() == 1) return text + ", the only collective that can run here";
+  for (std::size_t index = 1; index < costs.size(); ++index) {
+    const double ratio = costs[index].seconds() / chosen.seconds();
+    text += index == 1 ? ": " : ", ";
+    text += to_string(costs[index].collective);
+    text += ratio < 1 + 1e-9 ? std::string(" takes as long")
+                             : " takes " + number_text(ratio) + " times as long";
+  }
+  return text;
+}
+
+std::string why(const Costing& costing, const MeshLayout& layout, Dimension dimension,
+                const DimensionCost& cost) {
+  if (cost.collective == Collective::kNone) return "the dimension has one rank";
+  if (cost.collective == Collective::kMeasured) return "measured on this mesh";
+  if (costing.options.mode != CostMode::kLinkLoad) return "ring, which equation 4 assumes";
+  const Demand demand = layer_demand(costing, mesh_of(layout), dimension);
+  const CollectiveSet allowed =
+      dimension == Dimension::k1 ? costing.options.dimension1 : costing.options.dimension2;
+  return choice_text(dimension_costs(costing.interconnect, geometry_of(layout, dimension), demand,
+                                     allowed, costing.model.bytes_per_element));
+}
+
+}  // namespace
+
+void describe(const Costing& costing, const MeshLayout& layout, LayerCost& cost) {
+  const auto fill = [&](Dimension dimension, DimensionCost& part) {
+    part.why = why(costing, layout, dimension, part);
+    part.bottleneck.text = part.collective == Collective::kMeasured
+                               ? "measured: " + rate_text(1 / part.bottleneck.seconds_per_byte)
+                               : bottleneck_text(costing.interconnect, part.bottleneck);
+  };
+  fill(Dimension::k1, cost.dimension1);
+  fill(Dimension::k2, cost.dimension2);
+}
+
+}  // namespace atp::planner

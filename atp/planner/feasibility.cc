@@ -1,0 +1,79 @@
+#include "atp/planner/feasibility.h"
+
+#include "atp/planner/layer_volume.h"
+#include "atp/planner/text.h"
+
+namespace atp::planner {
+namespace {
+
+std::string does_not_divide(const char* dimension, std::uint32_t size, const char* what,
+                            std::uint64_t number) {
+  return std::string(dimension) + " = " + std::to_string(size) + " does not divide the " + what +
+         " " + std::to_string(number);
+}
+
+void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
+                    Feasibility& result) {
+  const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
+  if (kv_heads % mesh.d1 == 0) return;
+  if (mesh.d1 % kv_heads != 0) {
+    result.reasons.push_back(does_not_divide("d1", mesh.d1, "number of key-value heads", kv_heads) +
+                             " and is no multiple of it");
+  } else if (!options.replicate_kv) {
+    result.reasons.push_back("d1 = " + std::to_string(mesh.d1) + " exceeds the " +
+                             std::to_string(kv_heads) +
+                             " key-value heads, and copying them is not allowed");
+  } else if (model.heads % mesh.d1 == 0) {
+    result.notes.push_back("each key-value head is stored on " +
+                           std::to_string(mesh.d1 / kv_heads) + " rows of the mesh");
+  }
+}
+
+// The scatter before the attention core (seed 002 §3.2.1): over the heads of a row, or over the
+// sequences of the batch.
+void check_scatter(const Transformer& model, const Workload& workload, Mesh mesh,
+                   const Options& options, Feasibility& result) {
+  if (mesh.d2 == 1) return;
+  bool by_heads = model.heads % mesh.size() == 0;
+  if (options.fused) {
+    // A reduce-scatter cuts k and v as well.
+    const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
+    by_heads = by_heads && kv_heads % mesh.size() == 0;
+  }
+  if (by_heads) return;
+  if (workload.batch % mesh.d2 == 0) {
+    result.notes.push_back("the attention core is spread over dimension 2 by sequences, because " +
+                           std::to_string(mesh.size()) + " ranks do not divide the heads");
+    return;
+  }
+  result.reasons.push_back(
+      "the attention core cannot be spread over d2 = " + std::to_string(mesh.d2) + ": neither do " +
+      std::to_string(mesh.size()) + " ranks divide the heads (" + std::to_string(model.heads) +
+      ") nor d2 the batch (" + std::to_string(workload.batch) + ")");
+}
+
+}  // namespace
+
+Feasibility feasibility_of(const Transformer& model, const Workload& workload, Mesh mesh,
+                           const Options& options, const MemoryPerRank& memory) {
+  Feasibility result;
+  const auto require = [&result](const char* dimension, std::uint32_t size, const char* what,
+                                 std::uint64_t number) {
+    if (number % size != 0) {
+      result.reasons.push_back(does_not_divide(dimension, size, what, number));
+    }
+  };
+  require("d1", mesh.d1, "number of heads", model.heads);
+  check_kv_heads(model, mesh, options, result);
+  require("d1", mesh.d1, "feed-forward width", model.ffn_width());
+  require("d2", mesh.d2, "hidden size", model.hidden);
+  check_scatter(model, workload, mesh, options, result);
+  if (options.device_memory_bytes > 0 && memory.total() > options.device_memory_bytes) {
+    result.reasons.push_back("a rank needs " + number_text(memory.total() / 1e9) +
+                             " GB of memory and has " +
+                             number_text(options.device_memory_bytes / 1e9) + " GB");
+  }
+  return result;
+}
+
+}  // namespace atp::planner

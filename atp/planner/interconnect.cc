@@ -1,0 +1,148 @@
+#include "atp/planner/interconnect.h"
+
+#include <cmath>
+
+#include "atp/planner/text.h"
+
+namespace atp::planner {
+namespace {
+
+bool is_rate(BytesPerSecond rate) { return rate.is_positive() && std::isfinite(rate.value); }
+
+std::string rate_text(BytesPerSecond rate) { return number_text(rate.value) + " bytes/s"; }
+
+Status check_aggregation(const Level& level, const std::string& where) {
+  if (!level.aggregation) return ok_status();
+  const Aggregation& aggregation = *level.aggregation;
+  if (level.kind != LevelKind::kSwitch) {
+    return Error{where + ": only a switch can aggregate, but the kind is " + to_string(level.kind) +
+                 "; remove aggregation or make it a switch"};
+  }
+  if (aggregation.payload_bytes == 0) {
+    return Error{where + ": aggregation needs a payload of at least 1 byte per packet, found 0"};
+  }
+  if (aggregation.slots > 0 && aggregation.window == 0) {
+    return Error{where +
+                 ": slots are given, so window (fragments in flight per group) must be too"};
+  }
+  if (!(aggregation.wire_bytes_per_value >= 0) ||
+      !std::isfinite(aggregation.wire_bytes_per_value)) {
+    return Error{where + ": wire bytes per value must not be negative, found " +
+                 number_text(aggregation.wire_bytes_per_value)};
+  }
+  if (aggregation.fallback_share &&
+      !(*aggregation.fallback_share >= 0 && *aggregation.fallback_share <= 1)) {
+    return Error{where + ": the fallback share must lie in [0, 1], found " +
+                 number_text(*aggregation.fallback_share)};
+  }
+  if (aggregation.server_bandwidth.value != 0 && !is_rate(aggregation.server_bandwidth)) {
+    return Error{where + ": the servers' bandwidth must be positive, found " +
+                 rate_text(aggregation.server_bandwidth)};
+  }
+  return ok_status();
+}
+
+Status check_level(const Level& level, std::size_t index, bool below_torus) {
+  const std::string where = "level " + std::to_string(index + 1) + " " + quoted(level.name);
+  if (level.count == 0) return Error{where + ": a unit needs at least 1 child, found 0"};
+  if (!is_rate(level.bandwidth)) {
+    return Error{where + ": the bandwidth of a link must be positive and finite, found " +
+                 rate_text(level.bandwidth)};
+  }
+  if (!(level.latency_s >= 0) || !std::isfinite(level.latency_s)) {
+    return Error{where + ": the latency must not be negative, found " +
+                 number_text(level.latency_s) + " s"};
+  }
+  if (level.kind == LevelKind::kPairs && level.count != 2) {
+    return Error{where + ": pairs join exactly 2 children, found " + std::to_string(level.count) +
+                 "; describe the pair as a level of count 2 and what joins the pairs as a level "
+                 "above it"};
+  }
+  if (below_torus && level.kind != LevelKind::kTorus) {
+    return Error{where +
+                 ": below a torus level only torus levels (the other axes) can stand, "
+                 "found " +
+                 to_string(level.kind) + "; if one link joins whole units, their level is a ring"};
+  }
+  return check_aggregation(level, where);
+}
+
+Status check_matrix(const Interconnect& interconnect) {
+  if (!interconnect.point_to_point) return ok_status();
+  const PointToPointMatrix& matrix = *interconnect.point_to_point;
+  const std::uint64_t devices = device_count(interconnect);
+  if (matrix.size != devices ||
+      matrix.bandwidth.size() != std::uint64_t{matrix.size} * matrix.size) {
+    return Error{"the point-to-point matrix must have " + std::to_string(devices) + " rows of " +
+                 std::to_string(devices) + " bandwidths, one per device; found " +
+                 std::to_string(matrix.bandwidth.size()) + " values for " +
+                 std::to_string(matrix.size) + " rows"};
+  }
+  for (std::uint32_t from = 0; from < matrix.size; ++from) {
+    for (std::uint32_t to = 0; to < matrix.size; ++to) {
+      const BytesPerSecond rate = matrix.at(from, to);
+      if (from == to || rate.value == 0 || is_rate(rate)) continue;
+      return Error{"the point-to-point bandwidth from device " + std::to_string(from) + " to " +
+                   std::to_string(to) + " must not be negative, found " + rate_text(rate)};
+    }
+  }
+  return ok_status();
+}
+
+Status check_measured(const Interconnect& interconnect) {
+  for (const MeasuredMesh& measured : interconnect.measured) {
+    const Mesh& mesh = measured.mesh;
+    const std::string where = "the measurement of mesh " + mesh_text(mesh);
+    if (mesh.d1 == 0 || mesh.d2 == 0 || mesh.size() != device_count(interconnect)) {
+      return Error{where + " must be of " + std::to_string(device_count(interconnect)) +
+                   " devices, found " + std::to_string(mesh.size())};
+    }
+    const bool lacks1 = mesh.d1 > 1 && !is_rate(measured.dimension1);
+    const bool lacks2 = mesh.d2 > 1 && !is_rate(measured.dimension2);
+    if (lacks1 || lacks2) {
+      return Error{where + " needs a positive bandwidth on dimension " + (lacks1 ? "1" : "2") +
+                   ", found " + rate_text(lacks1 ? measured.dimension1 : measured.dimension2)};
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+std::uint64_t device_count(const Interconnect& interconnect) {
+  std::uint64_t devices = 1;
+  for (const Level& level : interconnect.levels) {
+    devices *= level.count;
+    if (devices > kMaxDevices) return devices;  // far from an overflow, and refused anyway
+  }
+  return devices;
+}
+
+std::uint64_t devices_per_child(const Interconnect& interconnect, std::size_t level) {
+  std::uint64_t devices = 1;
+  for (std::size_t below = level + 1; below < interconnect.levels.size(); ++below) {
+    devices *= interconnect.levels[below].count;
+  }
+  return devices;
+}
+
+Status validate(const Interconnect& interconnect) {
+  const auto& levels = interconnect.levels;
+  if (levels.empty() || levels.size() > kMaxLevels) {
+    return Error{"an interconnect needs 1 to " + std::to_string(kMaxLevels) + " levels, found " +
+                 std::to_string(levels.size())};
+  }
+  bool below_torus = false;
+  for (std::size_t index = 0; index < levels.size(); ++index) {
+    if (Status status = check_level(levels[index], index, below_torus); !status) return status;
+    below_torus |= levels[index].kind == LevelKind::kTorus;
+  }
+  if (device_count(interconnect) > kMaxDevices) {
+    return Error{"the levels multiply to more than " + std::to_string(kMaxDevices) +
+                 " devices; plan for the part that one tensor-parallel group spans"};
+  }
+  if (Status status = check_matrix(interconnect); !status) return status;
+  return check_measured(interconnect);
+}
+
+}  // namespace atp::planner

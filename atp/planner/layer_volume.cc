@@ -1,0 +1,39 @@
+#include "atp/planner/layer_volume.h"
+
+#include <algorithm>
+
+namespace atp::planner {
+
+double kv_copies(const Transformer& model, Mesh mesh) {
+  const double kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
+  return std::max(1.0, mesh.d1 / kv_heads);
+}
+
+LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, bool fused) {
+  LayerVolume volume;
+  if (mesh.d1 > 1) {
+    volume.all_reduced1 = 4 * tokens * model.hidden / mesh.d2;
+    volume.all_reduces1 = 4;
+  }
+  if (mesh.d2 == 1) return volume;
+  const double per_row = tokens / mesh.d1;
+  const auto q = static_cast<double>(model.q_width());
+  const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh);
+  const double first = model.first_matrices() * static_cast<double>(model.ffn_width());
+  if (fused) {
+    volume.all_reduced2 = 2 * first * per_row;
+    volume.scattered2 = 2 * (q + 2 * kv + q) * per_row;
+    volume.all_reduces2 = 2;
+    volume.scatters2 = 4;
+  } else {
+    volume.all_reduced2 = 2 * (q + 2 * kv + first) * per_row;
+    volume.all_reduces2 = 4;
+    volume.scatters2 = 2;
+  }
+  // Two norms, forward and backward.
+  volume.norm_all_reduces = 4;
+  volume.norm = 4 * model.norm_statistics * tokens;
+  return volume;
+}
+
+}  // namespace atp::planner

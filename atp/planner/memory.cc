@@ -1,0 +1,54 @@
+#include "atp/planner/memory.h"
+
+#include "atp/planner/layer_volume.h"
+
+namespace atp::planner {
+namespace {
+
+double ranks(Mesh mesh) { return static_cast<double>(mesh.size()); }
+
+double parameters_per_rank(const Transformer& model, Mesh mesh) {
+  const double h = model.hidden;
+  const auto kv = static_cast<double>(model.kv_width());
+  const double copied = 2 * h * kv * (kv_copies(model, mesh) - 1);
+  const double layers = model.layers * (layer_parameters(model) + copied);
+  return (layers + h * model.vocabulary) / ranks(mesh);
+}
+
+// Softmax, its dropout mask and the dropped result, for every head and pair of tokens.
+double attention_scores(const Transformer& model, const Workload& workload, Mesh mesh) {
+  const double pairs = static_cast<double>(workload.tokens()) * workload.sequence;
+  return 5 * model.heads * pairs / ranks(mesh);
+}
+
+}  // namespace
+
+double activation_factor(const Transformer& model, Mesh mesh) {
+  const double h = model.hidden;
+  const double q = static_cast<double>(model.q_width()) / h;
+  const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh) / h;
+  const double ffn = static_cast<double>(model.ffn_width()) / h;
+  // Inputs of the norms and of the two column-first products, and the dropout masks: [R, S(1)].
+  const double narrow = 10;
+  // Inputs of the row-first products and of the activation function: [S(1), R].
+  const double wide = 2 * q + 2 * (model.first_matrices() + 1) * ffn;
+  const double core = 2 * (q + 2 * kv);
+  return narrow / mesh.d2 + wide / mesh.d1 + core / ranks(mesh);
+}
+
+MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload, Mesh mesh,
+                              const Options& options) {
+  MemoryPerRank memory;
+  const double parameters = parameters_per_rank(model, mesh);
+  memory.weights = parameters * model.bytes_per_element;
+  memory.gradients = memory.weights;
+  memory.optimizer = parameters * options.optimizer_bytes_per_parameter;
+  double of_layer =
+      static_cast<double>(workload.tokens()) * model.hidden * activation_factor(model, mesh);
+  if (options.stores_attention_scores) of_layer += attention_scores(model, workload, mesh);
+  // The factors are bytes at two bytes per element.
+  memory.activations = model.layers * of_layer * model.bytes_per_element / 2;
+  return memory;
+}
+
+}  // namespace atp::planner

@@ -1,0 +1,127 @@
+#include "atp/planner/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+#include "atp/planner/comparable.h"
+
+namespace atp::planner {
+namespace {
+
+void split_level(const Interconnect& interconnect, MeshLayout& layout,
+                 const std::function<void(const MeshLayout&)>& visit) {
+  if (layout.size() == interconnect.levels.size()) {
+    visit(layout);
+    return;
+  }
+  const std::uint32_t count = interconnect.levels[layout.size()].count;
+  for (std::uint32_t d1 = count; d1 > 0; --d1) {
+    if (count % d1 != 0) continue;
+    layout.push_back({d1, count / d1});
+    split_level(interconnect, layout, visit);
+    layout.pop_back();
+  }
+}
+
+double collectives_of(const LayerCost& cost) {
+  return cost.dimension1.collectives + cost.dimension2.collectives;
+}
+
+// Larger splits of the upper levels come first.
+bool comes_first(const MeshLayout& a, const MeshLayout& b) {
+  return std::lexicographical_compare(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](const LevelSplit& x, const LevelSplit& y) { return x.d1 > y.d1; });
+}
+
+// In the paper's modes, and where a mesh was measured, the layout has no influence.
+bool needs_no_layout(const Costing& costing, Mesh mesh) {
+  return costing.options.mode != CostMode::kLinkLoad ||
+         measurement_of(costing.interconnect, mesh) != nullptr;
+}
+
+}  // namespace
+
+void for_each_layout(const Interconnect& interconnect,
+                     const std::function<void(const MeshLayout&)>& visit) {
+  MeshLayout layout;
+  layout.reserve(interconnect.levels.size());
+  split_level(interconnect, layout, visit);
+}
+
+std::size_t layout_count(const Interconnect& interconnect) {
+  std::size_t layouts = 1;
+  for (const Level& level : interconnect.levels) {
+    layouts *= meshes_of(level.count).size();
+  }
+  return layouts;
+}
+
+MeshLayout contiguous_layout(const Interconnect& interconnect, Mesh mesh) {
+  MeshLayout layout;
+  std::uint32_t left = mesh.d1;
+  for (const Level& level : interconnect.levels) {
+    const std::uint32_t d1 = std::gcd(left, level.count);
+    // Once a level is not dimension 1's alone, none below it may be.
+    if (d1 != level.count && d1 != left) return {};
+    layout.push_back({d1, level.count / d1});
+    left /= d1;
+  }
+  return layout;
+}
+
+std::vector<Mesh> meshes_of(std::uint64_t devices) {
+  std::vector<Mesh> meshes;
+  for (std::uint64_t d2 = 1; d2 <= devices; ++d2) {
+    if (devices % d2 != 0) continue;
+    meshes.push_back({static_cast<std::uint32_t>(devices / d2), static_cast<std::uint32_t>(d2)});
+  }
+  return meshes;
+}
+
+bool is_better(const Found& a, const Found& b) {
+  const double seconds_a = comparable(a.cost.seconds), seconds_b = comparable(b.cost.seconds);
+  if (seconds_a != seconds_b) return seconds_a < seconds_b;
+  if (a.mesh.d1 != b.mesh.d1) return a.mesh.d1 > b.mesh.d1;
+  const double operations_a = collectives_of(a.cost), operations_b = collectives_of(b.cost);
+  if (operations_a != operations_b) return operations_a < operations_b;
+  if (a.cost.dimension1.collective != b.cost.dimension1.collective) {
+    return a.cost.dimension1.collective < b.cost.dimension1.collective;
+  }
+  if (a.cost.dimension2.collective != b.cost.dimension2.collective) {
+    return a.cost.dimension2.collective < b.cost.dimension2.collective;
+  }
+  return comes_first(a.layout, b.layout);
+}
+
+std::vector<Found> search(const Costing& costing, const std::function<bool(Mesh)>& wanted) {
+  std::vector<Found> found;
+  std::unordered_map<std::uint32_t, std::size_t> place_of_d1;
+  for (const Mesh mesh : meshes_of(device_count(costing.interconnect))) {
+    if (!wanted(mesh)) continue;
+    if (needs_no_layout(costing, mesh)) {
+      found.push_back(
+          {mesh, contiguous_layout(costing.interconnect, mesh), layer_cost(costing, mesh, {})});
+    } else {
+      place_of_d1[mesh.d1] = found.size();
+      found.push_back({mesh, {}, {}});
+    }
+  }
+  if (!place_of_d1.empty()) {
+    for_each_layout(costing.interconnect, [&](const MeshLayout& layout) {
+      const Mesh mesh = mesh_of(layout);
+      const auto place = place_of_d1.find(mesh.d1);
+      if (place == place_of_d1.end()) return;
+      Found& best = found[place->second];
+      Found candidate{mesh, layout, layer_cost(costing, mesh, layout)};
+      if (best.layout.empty() || is_better(candidate, best)) best = std::move(candidate);
+    });
+  }
+  std::erase_if(found, [](const Found& mesh) { return !std::isfinite(mesh.cost.seconds); });
+  std::sort(found.begin(), found.end(), is_better);
+  return found;
+}
+
+}  // namespace atp::planner

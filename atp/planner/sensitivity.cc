@@ -1,0 +1,169 @@
+#include "atp/planner/sensitivity.h"
+
+#include <cmath>
+#include <optional>
+
+#include "atp/planner/text.h"
+
+namespace atp::planner {
+namespace {
+
+using Quantity = Sensitivity::Quantity;
+
+constexpr int kSteps = 12;       // of sqrt(2): a factor of 64
+constexpr int kBisections = 20;  // of one step: a millionth
+
+std::string best_text(const Found& found) {
+  std::string text = "mesh " + mesh_text(found.mesh) + " is best, with ";
+  const Collective first = found.cost.dimension1.collective;
+  const Collective second = found.cost.dimension2.collective;
+  if (first != Collective::kNone) text += std::string(to_string(first)) + " on dimension 1";
+  if (first != Collective::kNone && second != Collective::kNone) text += " and ";
+  if (second != Collective::kNone) text += std::string(to_string(second)) + " on dimension 2";
+  return text;
+}
+
+class Prober {
+ public:
+  Prober(const Costing& costing, const Found& best, const std::function<bool(Mesh)>& wanted)
+      : costing_(costing), best_(best), wanted_(wanted) {}
+
+  // The best with one quantity times `factor`.
+  std::optional<Found> best_with(Quantity quantity, std::size_t level, double factor) const {
+    Interconnect changed = costing_.interconnect;
+    Costing costing{changed, costing_.model, costing_.options, costing_.tokens};
+    switch (quantity) {
+      case Quantity::kBandwidth: changed.levels[level].bandwidth.value *= factor; break;
+      case Quantity::kLatency:
+        for (Level& each : changed.levels) each.latency_s *= factor;
+        break;
+      case Quantity::kTokens: costing.tokens *= factor; break;
+      case Quantity::kAggregation: toggle_aggregation(changed.levels[level]); break;
+    }
+    std::vector<Found> found = search(costing, wanted_);
+    if (found.empty()) return std::nullopt;
+    return std::move(found.front());
+  }
+
+  // The nearest factor in one direction at which the mesh changes.
+  std::optional<Sensitivity> first_change(Quantity quantity, std::size_t level,
+                                          bool upwards) const {
+    const double direction = upwards ? 0.5 : -0.5;
+    for (int step = 1; step <= kSteps; ++step) {
+      const double exponent = direction * step;
+      const auto found = best_with(quantity, level, std::exp2(exponent));
+      if (found && found->mesh != best_.mesh) {
+        return bisect(quantity, level, exponent - direction, exponent, *found);
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Sensitivity> aggregation_change(std::size_t level) const {
+    const auto found = best_with(Quantity::kAggregation, level, 1);
+    if (!found || is_same_answer(*found)) return std::nullopt;
+    return statement(Quantity::kAggregation, level, 1, *found);
+  }
+
+ private:
+  static void toggle_aggregation(Level& level) {
+    if (level.aggregation) {
+      level.aggregation.reset();
+    } else {
+      level.aggregation = Aggregation{};
+    }
+  }
+
+  bool is_same_answer(const Found& found) const {
+    return found.mesh == best_.mesh &&
+           found.cost.dimension1.collective == best_.cost.dimension1.collective &&
+           found.cost.dimension2.collective == best_.cost.dimension2.collective;
+  }
+
+  // Exponents of two: at `same` the mesh is the old one, at `other` it is another.
+  Sensitivity bisect(Quantity quantity, std::size_t level, double same, double other,
+                     Found found) const {
+    for (int round = 0; round < kBisections; ++round) {
+      const double middle = (same + other) / 2;
+      auto probe = best_with(quantity, level, std::exp2(middle));
+      if (probe && probe->mesh != best_.mesh) {
+        other = middle;
+        found = std::move(*probe);
+      } else {
+        same = middle;
+      }
+    }
+    return statement(quantity, level, std::exp2(other), found);
+  }
+
+  Sensitivity statement(Quantity quantity, std::size_t level, double factor,
+                        const Found& found) const {
+    return {.quantity = quantity,
+            .level = level,
+            .factor = factor,
+            .mesh = found.mesh,
+            .dimension1 = found.cost.dimension1.collective,
+            .dimension2 = found.cost.dimension2.collective,
+            .text = change_text(quantity, level, factor) + " " + best_text(found)};
+  }
+
+  std::string change_text(Quantity quantity, std::size_t level, double factor) const {
+    const Level& changed = costing_.interconnect.levels[level];
+    const std::string times = "with " + number_text(factor) + " times the ";
+    switch (quantity) {
+      case Quantity::kBandwidth: return times + "bandwidth of " + quoted(changed.name);
+      case Quantity::kLatency: return times + "latencies";
+      case Quantity::kTokens: return times + "tokens";
+      case Quantity::kAggregation: break;
+    }
+    return changed.aggregation
+               ? "if the switches of " + quoted(changed.name) + " did not aggregate,"
+               : "if the switches of " + quoted(changed.name) + " aggregated, with servers enough,";
+  }
+
+  const Costing& costing_;
+  const Found& best_;
+  const std::function<bool(Mesh)>& wanted_;
+};
+
+bool has_latency(const Interconnect& interconnect) {
+  for (const Level& level : interconnect.levels) {
+    if (level.latency_s > 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Sensitivity> sensitivities_of(const Costing& costing, const Found& best,
+                                          const std::function<bool(Mesh)>& wanted) {
+  std::vector<Sensitivity> result;
+  if (layout_count(costing.interconnect) > kMaxLayoutsProbed) return result;
+  const Prober prober(costing, best, wanted);
+  const auto add = [&result](std::optional<Sensitivity> found) {
+    if (found) result.push_back(std::move(*found));
+  };
+  const auto add_both_ways = [&](Quantity quantity, std::size_t level) {
+    add(prober.first_change(quantity, level, true));
+    add(prober.first_change(quantity, level, false));
+  };
+  const auto& levels = costing.interconnect.levels;
+  // With one level all bandwidths scale together, and without latency so do all costs.
+  const bool is_link_load = costing.options.mode == CostMode::kLinkLoad;
+  const bool latency = is_link_load && has_latency(costing.interconnect);
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    if (levels.size() > 1 || latency || costing.interconnect.point_to_point) {
+      add_both_ways(Quantity::kBandwidth, level);
+    }
+  }
+  if (latency) {
+    add_both_ways(Quantity::kLatency, 0);
+    add_both_ways(Quantity::kTokens, 0);
+  }
+  for (std::size_t level = 0; is_link_load && level < levels.size(); ++level) {
+    if (levels[level].kind == LevelKind::kSwitch) add(prober.aggregation_change(level));
+  }
+  return result;
+}
+
+}  // namespace atp::planner

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "atp/planner/mesh.h"
+
+// Numbers and names in messages for people.
+
+namespace atp::planner {
+
+// Six significant digits at most, no trailing zeros: 2.3, 0.000125, 1e+12.
+std::string number_text(double value);
+
+// 'name'
+std::string quoted(const std::string& name);
+
+// (4, 2)
+std::string mesh_text(Mesh mesh);
+
+}  // namespace atp::planner
