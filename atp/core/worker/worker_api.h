@@ -51,6 +51,7 @@ struct OperationSpec {
   Reduction reduction = Reduction::kSum;
   std::uint32_t tag = 0;  // the caller's name of the call site, part of the fingerprint
   Duration timeout = std::chrono::seconds(30);  // without progress
+  bool operator==(const OperationSpec&) const = default;
 };
 
 enum class FailureCode : std::uint8_t {
