@@ -111,6 +111,20 @@ TEST(Stall, AParameterMarksASlotThatHeldAnotherJobLast) {  // B4a
   EXPECT_EQ(world.switch_node().aggregators_in_use(), 0);
 }
 
+TEST(Stall, AParameterLeavesAnAggregatorOfAnotherJobAlone) {
+  World world(two_jobs_one_aggregator());
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    // The other job holds the aggregator while this one's packets pass both ways.
+    if (is_first_gradient(world, packet, 0, 0)) return {.delay = milliseconds(2)};
+    if (is_first_gradient(world, packet, 1, 0)) return {.delay = milliseconds(2)};
+    if (is_first_gradient(world, packet, 1, 1)) return {.delay = milliseconds(8)};
+    return {};
+  });
+  expect_all_done(world);
+  EXPECT_EQ(world.server().counters()[ServerCounter::kFragmentsCompletedByServer], 1);
+  EXPECT_EQ(world.server().counters()[ServerCounter::kFragmentsCompletedByOnePacket], 1);
+}
+
 TEST(Stall, ALateDuplicateClaimsNothing) {  // H6
   expect_late_packets_claim_nothing(small_plan(2, {4}), {0}, true);
 }
