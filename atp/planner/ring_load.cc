@@ -10,11 +10,11 @@ namespace {
 // A torus hop of a group with several members per child starts at the last of them in one direction
 // and at the first in the other, so the directions never meet on one link. (A hierarchical
 // all-reduce uses the links of all members and is the better choice there.)
-double torus_hop_load(const Level& level, const GroupLevel& group) {
+double torus_hop_load(const Level& level, const GroupLevel& group, bool is_closed) {
   if (group.members_below == 1) {
     GroupLevel alone = group;
     alone.sharing = 1;  // the groups beside it have links of their own
-    return ring_hop_load(level, alone, true);
+    return ring_hop_load(level, alone, is_closed);
   }
   return group.strided ? group.other / 2 : 0.5;
 }
@@ -26,6 +26,7 @@ AllReduceCost ring_all_reduce(const Interconnect& interconnect, const GroupGeome
   cost.collective = Collective::kRing;
   const double volume = 2 * (geometry.members - 1) / geometry.members;
   double step_latency = 0;
+  bool crosses_torus = false;
   for (std::size_t index = 0; index < geometry.levels.size(); ++index) {
     const Level& level = interconnect.levels[index];
     const GroupLevel& group = geometry.levels[index];
@@ -39,8 +40,11 @@ AllReduceCost ring_all_reduce(const Interconnect& interconnect, const GroupGeome
         case LevelKind::kFull:
         case LevelKind::kPairs: load = full_hop_load(group, group.is_top); break;
         case LevelKind::kRing: load = ring_hop_load(level, group, group.is_top); break;
-        // Below another torus axis the ring comes in where it went out, and closes.
-        case LevelKind::kTorus: load = torus_hop_load(level, group); break;
+        case LevelKind::kTorus:
+          load = torus_hop_load(level, group, group.is_top || crosses_torus);
+          // Below this axis the ring enters a unit where it left the last one, and so closes.
+          crosses_torus = true;
+          break;
         case LevelKind::kSwitch: break;
       }
     }

@@ -1,0 +1,338 @@
+// Where the optimum lies by link loads, with rings, hierarchical all-reduces and aggregation. Costs
+// are in units of h/B, as research on seed 002 §4 prints them.
+
+#include <gtest/gtest.h>
+
+#include "atp/planner/testing_interconnects.h"
+
+namespace atp::planner {
+namespace {
+
+using testing::flat;
+using testing::request_for;
+using testing::switched;
+using testing::two_levels;
+using testing::with_collectives;
+
+const CollectiveSet kRings = CollectiveSet::only(Collective::kRing);
+const CollectiveSet kNoAggregation{.aggregation = false};
+const CollectiveSet kAny;
+
+Aggregation servers_enough() { return {}; }
+
+Aggregation on_the_workers() { return {.placement = ServerPlacement::kCoLocated}; }
+
+Aggregation server_hosts(std::uint32_t hosts) { return {.server_hosts = hosts}; }
+
+struct BestCase {
+  const char* name;
+  Interconnect interconnect;
+  CollectiveSet allowed;
+  double scale;  // bandwidth that the printed cost is relative to
+  Mesh mesh;
+  double cost;
+  double tolerance;
+};
+
+class BestMesh : public ::testing::TestWithParam<BestCase> {};
+
+TEST_P(BestMesh, IsAsComputed) {
+  const BestCase& given = GetParam();
+  const Request request = with_collectives(request_for(given.interconnect), given.allowed);
+  const Plan found = plan(request).value();
+  EXPECT_EQ(found.best.mesh.d1, given.mesh.d1);
+  EXPECT_EQ(found.best.mesh.d2, given.mesh.d2);
+  EXPECT_NEAR(testing::units(request, found.best) * given.scale, given.cost, given.tolerance);
+}
+
+Interconnect nodes(std::uint32_t count, double network, std::uint32_t devices, double inside,
+                   std::optional<Aggregation> aggregation = {}) {
+  return two_levels(switched("node", count, network, aggregation),
+                    switched("device", devices, inside));
+}
+
+// Four racks of four hosts; the racks' uplinks have a quarter of what their hosts have.
+Interconnect racks(std::optional<Aggregation> spine, std::optional<Aggregation> tor) {
+  return two_levels(switched("rack", 4, 12.5, spine), switched("host", 4, 12.5, tor));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Flat, BestMesh,
+    ::testing::Values(
+        BestCase{"Ring8", flat(8, {1}), kAny, 1, {4, 2}, 3.25, 1e-12},
+        BestCase{"Aggregated8", flat(8, {1}, servers_enough()), kAny, 1, {8, 1}, 2.00, 1e-12},
+        BestCase{"CoLocated8", flat(8, {1}, on_the_workers()), kAny, 1, {8, 1}, 2.25, 1e-12},
+        BestCase{"Ring16", flat(16, {1}), kAny, 1, {8, 2}, 2.625, 1e-12},
+        BestCase{"Aggregated16", flat(16, {1}, servers_enough()), kAny, 1, {8, 2}, 1.875, 1e-12},
+        BestCase{"CoLocated16", flat(16, {1}, on_the_workers()), kAny, 1, {8, 2}, 2.00, 1e-12},
+        BestCase{"Ring32", flat(32, {1}), kAny, 1, {8, 4}, 2.19, 5e-3},
+        BestCase{"Aggregated32", flat(32, {1}, servers_enough()), kAny, 1, {8, 4}, 1.375, 1e-12},
+        BestCase{"CoLocated32", flat(32, {1}, on_the_workers()), kAny, 1, {16, 2}, 1.50, 1e-12}),
+    [](const auto& each) { return each.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    TwoLevels, BestMesh,
+    ::testing::Values(
+        BestCase{"Figure7aRing", nodes(4, 25, 4, 300), kRings, 1e9, {4, 4}, .1288, 6e-5},
+        BestCase{"Figure7aHierarchical",
+                 nodes(4, 25, 4, 300),
+                 kNoAggregation,
+                 1e9,
+                 {16, 1},
+                 .1200,
+                 1e-12},
+        BestCase{"Figure7aAggregated",
+                 nodes(4, 25, 4, 300, servers_enough()),
+                 kAny,
+                 1e9,
+                 {16, 1},
+                 .0800,
+                 1e-12},
+        BestCase{"EightByEight", nodes(8, 50, 8, 450), kAny, 1e9, {32, 2}, .0650, 5e-5},
+        BestCase{"EightByEightAggregated",
+                 nodes(8, 50, 8, 450, servers_enough()),
+                 kAny,
+                 1e9,
+                 {64, 1},
+                 .0400,
+                 1e-12},
+        BestCase{"EightByFourPcie", nodes(8, 12.5, 4, 12), kAny, 1e9, {8, 4}, .2600, 1e-12},
+        BestCase{"EightByFourPcieAggregated",
+                 nodes(8, 12.5, 4, 12, servers_enough()),
+                 kAny,
+                 1e9,
+                 {16, 2},
+                 .1965,
+                 5e-5},
+        BestCase{"OversubscribedRacks", racks({}, {}), kAny, 1e9, {16, 1}, .3000, 1e-12},
+        BestCase{"OversubscribedRacksAggregated",
+                 racks(servers_enough(), servers_enough()),
+                 kAny,
+                 1e9,
+                 {16, 1},
+                 .1600,
+                 1e-12},
+        BestCase{"OversubscribedRacksAggregatedInTheRackOnly",
+                 racks({}, servers_enough()),
+                 kAny,
+                 1e9,
+                 {16, 1},
+                 .2400,
+                 1e-12}),
+    [](const auto& each) { return each.param.name; });
+
+TEST(Flat32, AggregationOnDimension1OnlyIsBestAs16_2) {
+  Request request = request_for(flat(32, {1}, servers_enough()));
+  request.options.dimension2 = kRings;
+  const Plan found = plan(request).value();
+  EXPECT_EQ(found.best.mesh, (Mesh{16, 2}));
+  EXPECT_NEAR(testing::units(request, found.best), 1.4375, 1e-12);
+}
+
+// The contiguous (8, 16), which equation 3 as printed rejects.
+TEST(SixteenNodesOfEight, WideMeshesBeatOneDimension) {
+  const Request request = request_for(nodes(16, 50, 8, 450));
+  const Plan found = plan(request).value();
+  EXPECT_NEAR(testing::gigabyte_units(request, found.best), 0.0525, 5e-5);
+  EXPECT_NEAR(testing::gigabyte_units(request, *found.one_dimensional), 0.0750, 5e-5);
+  EXPECT_NEAR(1 - 1 / found.gain_over_one_dimensional, 0.30, 5e-3);
+}
+
+double cost_of(const Request& request, Mesh mesh) {
+  return testing::units(request, evaluate(request, mesh).value());
+}
+
+TEST(ServerLinks, OneHostForAllGroupsCostsNineOn82) {
+  const CollectiveSet only = CollectiveSet::only(Collective::kAggregation);
+  const auto with_hosts = [&](std::uint32_t hosts) {
+    return with_collectives(request_for(flat(16, {1}, server_hosts(hosts))), only);
+  };
+  EXPECT_DOUBLE_EQ(cost_of(with_hosts(0), {8, 2}), 1.875);
+  EXPECT_DOUBLE_EQ(cost_of(with_hosts(1), {8, 2}), 9.0);
+  EXPECT_DOUBLE_EQ(cost_of(with_hosts(2), {8, 2}), 4.5);
+  EXPECT_DOUBLE_EQ(cost_of(with_hosts(8), {8, 2}), 1.875) << "a host per group binds nowhere";
+  const Candidate found = evaluate(with_hosts(1), Mesh{8, 2}).value();
+  EXPECT_EQ(found.cost.dimension2.bottleneck.role, LinkRole::kServer);
+  EXPECT_EQ(found.cost.dimension2.bottleneck.groups, 8);
+}
+
+TEST(ServerLinks, AFasterServerHostServesMoreGroups) {
+  Aggregation aggregation = server_hosts(1);
+  aggregation.server_bandwidth = {8};
+  const Request request = with_collectives(request_for(flat(16, {1}, aggregation)),
+                                           CollectiveSet::only(Collective::kAggregation));
+  EXPECT_DOUBLE_EQ(cost_of(request, {8, 2}), 1.875);
+}
+
+TEST(ServerLinks, OneWorkerThatServesAllGainsNothing) {
+  Aggregation aggregation = on_the_workers();
+  aggregation.server_hosts = 1;
+  const Request request = with_collectives(request_for(flat(8, {1}, aggregation)),
+                                           CollectiveSet::only(Collective::kAggregation));
+  EXPECT_DOUBLE_EQ(cost_of(request, {8, 1}), 4.0) << "twice the aggregated 2.0";
+}
+
+// Llama-3-70B: C = 8.25 h. Eight kv heads on sixteen rows are copied.
+TEST(Llama3_70b, AggregationMovesSixteenDevicesToOneDimension) {
+  const auto best = [](std::optional<Aggregation> aggregation) {
+    Request request = request_for(flat(16, {1}, aggregation));
+    request.model = {.name = "llama",
+                     .hidden = 8192,
+                     .layers = 80,
+                     .heads = 64,
+                     .kv_heads = 8,
+                     .ffn = 28672,
+                     .gated = true,
+                     .bytes_per_element = 1};
+    const Plan found = plan(request).value();
+    return std::pair{found.best.mesh, testing::units(request, found.best)};
+  };
+  EXPECT_EQ(best({}).first, (Mesh{8, 2}));
+  EXPECT_NEAR(best({}).second, 2.78, 5e-3);
+  EXPECT_EQ(best(on_the_workers()).first, (Mesh{16, 1}));
+  EXPECT_NEAR(best(on_the_workers()).second, 2.13, 6e-3);
+}
+
+double flat_seconds(std::uint32_t devices, Collective collective,
+                    std::optional<Aggregation> aggregation, double bytes = 1,
+                    std::uint32_t bytes_per_element = 4) {
+  return all_reduce_seconds(flat(devices, {1}, aggregation), {{devices, 1}}, Dimension::k1, bytes,
+                            CollectiveSet::only(collective), bytes_per_element)
+      .value();
+}
+
+double gain(std::uint32_t devices, const Aggregation& aggregation,
+            std::uint32_t bytes_per_element = 4) {
+  return flat_seconds(devices, Collective::kRing, {}) /
+         flat_seconds(devices, Collective::kAggregation, aggregation, 1, bytes_per_element);
+}
+
+TEST(WhenAggregationPays, DedicatedServers) {
+  EXPECT_DOUBLE_EQ(gain(2, servers_enough()), 1);
+  EXPECT_DOUBLE_EQ(gain(4, servers_enough()), 1.5);
+  EXPECT_DOUBLE_EQ(gain(8, servers_enough()), 1.75);
+}
+
+TEST(WhenAggregationPays, ServersOnTheWorkers) {
+  EXPECT_LT(gain(2, on_the_workers()), 1);
+  EXPECT_DOUBLE_EQ(gain(3, on_the_workers()), 1);
+  EXPECT_DOUBLE_EQ(gain(4, on_the_workers()), 1.2);
+  EXPECT_NEAR(gain(8, on_the_workers()), 1.56, 5e-3);
+}
+
+// 248 bytes of payload in packets of 306.
+TEST(WhenAggregationPays, SmallPayloadsEatTheGain) {
+  Aggregation aggregation = on_the_workers();
+  aggregation.payload_bytes = 248;
+  aggregation.header_bytes = 58;
+  EXPECT_NEAR(gain(4, aggregation), 1.2 / 1.234, 1e-3);
+  EXPECT_LT(gain(4, aggregation), 1.02);
+}
+
+TEST(WhenAggregationPays, HalfPrecisionOnAnInt32WireNeverDoes) {
+  Aggregation aggregation = servers_enough();
+  aggregation.wire_bytes_per_value = 4;
+  for (std::uint32_t devices = 2; devices <= 1024; devices *= 2) {
+    EXPECT_LT(gain(devices, aggregation, 2), 1) << devices;
+    const Request request = [&] {
+      Request made = request_for(flat(devices, {1}, aggregation));
+      made.model.bytes_per_element = 2;
+      return made;
+    }();
+    EXPECT_NE(plan(request).value().best.cost.dimension1.collective, Collective::kAggregation);
+  }
+}
+
+// A share of phi falls back: (1 - phi) + phi * 2(K-1)/K on the workers' links.
+TEST(Fallback, CostsWhatTheRingCostsForItsShare) {
+  Aggregation aggregation = servers_enough();
+  aggregation.fallback_share = 0.25;
+  EXPECT_DOUBLE_EQ(flat_seconds(8, Collective::kAggregation, aggregation), 0.75 + 0.25 * 1.75);
+  aggregation.fallback_share = 1;
+  EXPECT_DOUBLE_EQ(gain(8, aggregation), 1);
+}
+
+TEST(Fallback, ComesFromTooFewSlotsForTheGroupsAtOnce) {
+  Aggregation aggregation = servers_enough();
+  aggregation.slots = 64;
+  aggregation.window = 32;
+  const Interconnect network = flat(16, {1}, aggregation);
+  const Request request =
+      with_collectives(request_for(network), CollectiveSet::only(Collective::kAggregation));
+  // Two groups of eight use all slots; eight groups of two find them for a quarter.
+  const Candidate found = evaluate(request, Mesh{8, 2}).value();
+  EXPECT_DOUBLE_EQ(found.cost.dimension1.fallback_share, 0);
+  EXPECT_DOUBLE_EQ(found.cost.dimension2.fallback_share, 0.75);
+}
+
+TEST(Fallback, ReachesTheServersUnsummed) {
+  Aggregation aggregation = server_hosts(1);
+  aggregation.fallback_share = 0.5;
+  EXPECT_DOUBLE_EQ(flat_seconds(8, Collective::kAggregation, aggregation), 0.5 + 0.5 * 8);
+}
+
+// Decoding on eight devices at 100 Gbit/s with 5 us: a ring pays 14 latencies, aggregation two
+// round trips.
+TEST(Latency, SmallTensorsPayItAndAggregationPaysLess) {
+  const auto microseconds = [](Collective collective, double batch) {
+    Interconnect network = flat(8, gigabits_per_second(100), on_the_workers());
+    network.levels[0].latency_s = 5e-6;
+    return all_reduce_seconds(network, {{8, 1}}, Dimension::k1, batch * 8192 * 2,
+                              CollectiveSet::only(collective), 2)
+               .value() *
+           1e6;
+  };
+  EXPECT_NEAR(microseconds(Collective::kRing, 1), 72, 0.5);
+  EXPECT_NEAR(microseconds(Collective::kAggregation, 1), 22, 0.6);
+  EXPECT_NEAR(microseconds(Collective::kRing, 256), 657, 0.5);
+  EXPECT_NEAR(microseconds(Collective::kAggregation, 256), 398, 0.6);
+}
+
+TEST(Fused, SevenBecomeSixOnDimension2) {
+  Request request = request_for(flat(16, {1}));
+  const double plain = evaluate(request, Mesh{1, 16}).value().cost.seconds;
+  request.options.fused = true;
+  EXPECT_DOUBLE_EQ(evaluate(request, Mesh{1, 16}).value().cost.seconds, plain * 6 / 7);
+  const double one_dimension = evaluate(request, Mesh{16, 1}).value().cost.seconds;
+  request.options.fused = false;
+  EXPECT_DOUBLE_EQ(evaluate(request, Mesh{16, 1}).value().cost.seconds, one_dimension);
+}
+
+// 4h in all-reduces, which a switch can sum, and 2h in scatters and gathers, which it cannot.
+TEST(Fused, ScattersStayOnTheRing) {
+  Request request = request_for(flat(16, {1}, servers_enough()));
+  request.options.fused = true;
+  EXPECT_DOUBLE_EQ(cost_of(request, {1, 16}), 4 + 2 * 1.875);
+  EXPECT_DOUBLE_EQ(
+      cost_of(with_collectives(request, CollectiveSet::only(Collective::kAggregation)), {1, 16}), 8)
+      << "with aggregation alone every scatter is a whole all-reduce";
+}
+
+TEST(Norms, AreShownAndOnlyCountedWhenAsked) {
+  Request request = request_for(flat(8, {1}));
+  const Candidate shown = evaluate(request, Mesh{4, 2}).value();
+  EXPECT_DOUBLE_EQ(testing::units(request, shown), 3.25);
+  // Four all-reduces of two numbers per token on a group of two.
+  const double tokens = static_cast<double>(request.workload.tokens());
+  EXPECT_DOUBLE_EQ(shown.cost.norm_seconds, 4 * 2 * tokens);
+  request.options.count_norm_statistics = true;
+  EXPECT_DOUBLE_EQ(evaluate(request, Mesh{4, 2}).value().cost.seconds,
+                   shown.cost.seconds + shown.cost.norm_seconds);
+}
+
+TEST(Chunks, PayEveryLatencyAgain) {
+  Interconnect network = flat(8, {1e9});
+  network.levels[0].latency_s = 1e-3;
+  Request request = request_for(network);
+  const LayerCost whole = evaluate(request, Mesh{4, 2}).value().cost;
+  request.options.chunks = 4;
+  const LayerCost chunked = evaluate(request, Mesh{4, 2}).value().cost;
+  EXPECT_DOUBLE_EQ(chunked.dimension1.latency_seconds, 4 * whole.dimension1.latency_seconds);
+  EXPECT_DOUBLE_EQ(chunked.dimension1.bandwidth_seconds, whole.dimension1.bandwidth_seconds);
+  // Four all-reduces of 2(D-1) steps; on dimension 2 four and two halves.
+  EXPECT_DOUBLE_EQ(whole.dimension1.latency_seconds, 4 * 6 * 1e-3);
+  EXPECT_DOUBLE_EQ(whole.dimension2.latency_seconds, (4 + 2 * 0.5) * 2 * 1e-3);
+}
+
+}  // namespace
+}  // namespace atp::planner

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "atp/planner/interconnect.h"
+#include "atp/planner/mesh.h"
+
+// Link loads the slow way: every device is a list of digits, every message is routed hop by hop,
+// and what crosses each directed link is added up. It shares no formula with the planner.
+
+namespace atp::planner::testing {
+
+using Digits = std::vector<std::uint32_t>;  // the child on each level, top to bottom
+
+enum class Direction { kUp, kDown, kNext, kPrevious, kPair };
+
+// A directed link: of a level, at a place (digits of the child or device it belongs to), towards
+// somewhere. `other` tells apart the partners on full levels.
+struct Link {
+  std::size_t level = 0;
+  Digits place;
+  Direction direction = Direction::kUp;
+  std::uint32_t other = 0;
+  auto key() const { return std::tie(level, place, direction, other); }
+  bool operator<(const Link& link) const { return key() < link.key(); }
+};
+
+class Paths {
+ public:
+  explicit Paths(const Interconnect& interconnect) : levels_(interconnect.levels) {}
+
+  // Sends from one device to another. On a ring level the shorter way is taken, and of two equal
+  // ones the one that clockwise says.
+  void send(Digits from, const Digits& to, double bytes, bool clockwise) {
+    while (from != to) {
+      std::size_t top = 0;
+      while (from[top] == to[top]) ++top;
+      cross(from, to, top, bytes, clockwise);
+    }
+  }
+
+  // A packet between a device and the switch of one level, without and with the link of the child
+  // on that level itself.
+  void climb(const Digits& device, std::size_t level, double bytes, Direction direction) {
+    for (std::size_t below = levels_.size(); below-- > level;) {
+      if (levels_[below].kind == LevelKind::kSwitch) add_uplink(device, below, bytes, direction);
+    }
+  }
+
+  void add_uplink(const Digits& device, std::size_t level, double bytes, Direction direction) {
+    add({level, prefix(device, level + 1), direction, 0}, bytes);
+  }
+
+  // The fullest link of a level.
+  double fullest(std::size_t level) const {
+    double fullest = 0;
+    for (const auto& [link, bytes] : loads_) {
+      if (link.level == level && bytes > fullest) fullest = bytes;
+    }
+    return fullest;
+  }
+
+  static Digits prefix(const Digits& device, std::size_t length) {
+    return {device.begin(), device.begin() + static_cast<std::ptrdiff_t>(length)};
+  }
+
+ private:
+  void add(Link link, double bytes) { loads_[std::move(link)] += bytes; }
+
+  // Crosses the topmost level on which the two differ; `from` becomes where the message then is.
+  void cross(Digits& from, const Digits& to, std::size_t top, double bytes, bool clockwise) {
+    const Level& level = levels_[top];
+    if (level.kind == LevelKind::kTorus) {
+      walk(from, to[top], top, from, bytes, clockwise);
+      from[top] = to[top];
+      return;
+    }
+    climb(from, top + 1, bytes, Direction::kUp);
+    climb(to, top + 1, bytes, Direction::kDown);
+    switch (level.kind) {
+      case LevelKind::kSwitch:
+        add_uplink(from, top, bytes, Direction::kUp);
+        add_uplink(to, top, bytes, Direction::kDown);
+        break;
+      case LevelKind::kFull:
+      case LevelKind::kPairs:
+        add({top, prefix(from, top + 1), Direction::kPair, to[top]}, bytes);
+        break;
+      case LevelKind::kRing:
+        walk(from, to[top], top, prefix(from, top + 1), bytes, clockwise);
+        break;
+      case LevelKind::kTorus: break;
+    }
+    from = to;
+  }
+
+  // Along a circle, link by link; place is whose links they are (a child's or a device's).
+  void walk(const Digits& from, std::uint32_t to, std::size_t top, Digits place, double bytes,
+            bool clockwise) {
+    const std::uint32_t count = levels_[top].count;
+    const std::uint32_t ahead = (to + count - from[top]) % count;
+    const bool next = 2 * ahead == count ? clockwise : 2 * ahead < count;
+    while (place[top] != to) {
+      // Two children have one link, whichever way it is taken.
+      const Direction direction = next || count == 2 ? Direction::kNext : Direction::kPrevious;
+      add({top, place, direction, 0}, bytes);
+      place[top] = (place[top] + (next ? 1 : count - 1)) % count;
+    }
+  }
+
+  const std::vector<Level>& levels_;
+  std::map<Link, double> loads_;
+};
+
+// One device's coordinates on the mesh, level by level.
+struct Coordinates {
+  Digits own;    // of the dimension whose groups are looked at
+  Digits other;  // of the other dimension
+};
+
+class Groups {
+ public:
+  Groups(const MeshLayout& layout, Dimension dimension) : layout_(layout), dimension_(dimension) {
+    for (const LevelSplit& split : layout) {
+      own_.push_back(dimension == Dimension::k1 ? split.d1 : split.d2);
+      other_.push_back(dimension == Dimension::k1 ? split.d2 : split.d1);
+    }
+  }
+
+  const Digits& own_sizes() const { return own_; }
+
+  Digits device(const Coordinates& at) const {
+    Digits digits;
+    for (std::size_t level = 0; level < layout_.size(); ++level) {
+      const std::uint32_t i = dimension_ == Dimension::k1 ? at.own[level] : at.other[level];
+      const std::uint32_t j = dimension_ == Dimension::k1 ? at.other[level] : at.own[level];
+      digits.push_back(i * layout_[level].d2 + j);
+    }
+    return digits;
+  }
+
+  std::vector<Digits> all_groups() const { return all(other_); }
+  std::vector<Digits> all_members() const { return all(own_); }
+
+  // All digit lists below the given sizes, the first digit slowest.
+  static std::vector<Digits> all(const Digits& sizes) {
+    std::vector<Digits> result{{}};
+    for (const std::uint32_t size : sizes) {
+      std::vector<Digits> longer;
+      for (const Digits& digits : result) {
+        for (std::uint32_t digit = 0; digit < size; ++digit) {
+          longer.push_back(digits);
+          longer.back().push_back(digit);
+        }
+      }
+      result = std::move(longer);
+    }
+    return result;
+  }
+
+ private:
+  const MeshLayout& layout_;
+  Dimension dimension_;
+  Digits own_, other_;
+};
+
+}  // namespace atp::planner::testing
