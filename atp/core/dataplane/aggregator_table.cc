@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "atp/base/check.h"
+#include "atp/base/value_loop.h"
 
 bool operator==(const atp_aggregator& a, const atp_aggregator& b) {
   static_assert(std::has_unique_object_representations_v<atp_aggregator>);
@@ -14,15 +15,6 @@ bool operator==(const atp_aggregator& a, const atp_aggregator& b) {
 
 namespace atp {
 namespace {
-
-// Plain loops over one element at a time, which the compiler turns into SIMD. Swapping bytes needs
-// a shuffle that the x86-64 baseline lacks, so they are compiled for AVX2 as well and the loader
-// picks; before the thread sanitizer is ready, alas, so not under it.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define ATP_VALUE_LOOP __attribute__((target_clones("avx2", "default")))
-#else
-#define ATP_VALUE_LOOP
-#endif
 
 std::uint32_t load_value(const std::uint8_t* at) {
   std::uint32_t wire;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "atp/base/check.h"
+#include "atp/base/value_loop.h"
 #include "atp/core/server/stall.h"
 
 namespace atp {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kLargestExact = 0x7fffffffU;
 
-void store_values(std::span<std::int32_t> row, const std::uint8_t* values) {
+ATP_VALUE_LOOP void store_values(std::span<std::int32_t> row, const std::uint8_t* values) {
   for (std::int32_t& value : row) {
     value = static_cast<std::int32_t>(atp_load32(values));
     values += 4;
@@ -19,7 +20,7 @@ void store_values(std::span<std::int32_t> row, const std::uint8_t* values) {
 }
 
 // Modulo 2^32: a complete fragment is exact if its magnitude says so (docs/protocol.md §4).
-void add_values(std::span<std::int32_t> row, const std::uint8_t* values) {
+ATP_VALUE_LOOP void add_values(std::span<std::int32_t> row, const std::uint8_t* values) {
   for (std::int32_t& value : row) {
     value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) + atp_load32(values));
     values += 4;
