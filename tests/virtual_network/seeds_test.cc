@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/virtual_network/add_counters.h"
 #include "tests/virtual_network/scenario.h"
 
 // The swarm: 2,000 seeds, each another network with other jobs and, nine times of ten, other
@@ -41,13 +42,6 @@ struct Tally {
   void add(World& world, Duration after_heal);
   void print() const;
 };
-
-template <class Enum>
-void add_to(Counters<Enum>& sum, const Counters<Enum>& more) {
-  for (std::size_t i = 0; i < Counters<Enum>::kSize; ++i) {
-    sum.add(static_cast<Enum>(i), more[static_cast<Enum>(i)]);
-  }
-}
 
 template <class Enum>
 void print_counters(const char* title, const Counters<Enum>& counters) {

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+
+#include "atp/base/counters.h"
+
+namespace atp::virtual_network {
+
+template <class Enum>
+void add_to(Counters<Enum>& sum, const Counters<Enum>& more) {
+  for (std::size_t i = 0; i < Counters<Enum>::kSize; ++i) {
+    const auto counter = static_cast<Enum>(i);
+    sum.add(counter, more[counter]);
+  }
+}
+
+}  // namespace atp::virtual_network
