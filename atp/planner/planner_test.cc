@@ -1,0 +1,239 @@
+#include "atp/planner/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "atp/planner/testing_interconnects.h"
+
+namespace atp::planner {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using testing::flat;
+using ::testing::HasSubstr;
+using testing::request_for;
+
+Request small_gpt(std::uint32_t devices) {
+  Request request = request_for(flat(devices, gigabytes_per_second(10)));
+  request.model = {.hidden = 768, .layers = 12, .heads = 12};
+  request.workload = {.batch = 4, .sequence = 1024};
+  return request;
+}
+
+struct Refusal {
+  const char* name;
+  void (*spoil)(Request&);
+  const char* message;
+};
+
+class RefusedRequest : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusedRequest, SaysWhatWasExpectedAndFound) {
+  Request request = small_gpt(4);
+  ASSERT_TRUE(plan(request).ok());
+  GetParam().spoil(request);
+  const auto found = plan(request);
+  ASSERT_FALSE(found.ok());
+  EXPECT_THAT(found.error().message, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, RefusedRequest,
+    ::testing::Values(
+        Refusal{"WorldSizeThatIsNotTheTopologys", [](Request& r) { r.world_size = 8; },
+                "the world size is 8, but the levels of the interconnect multiply to 4"},
+        Refusal{"NoHiddenSize", [](Request& r) { r.model.hidden = 0; }, "hidden size"},
+        Refusal{"NoLayers", [](Request& r) { r.model.layers = 0; }, "number of layers"},
+        Refusal{"NoHeads", [](Request& r) { r.model.heads = 0; }, "number of heads"},
+        Refusal{"HeadsThatDoNotDivideTheHiddenSize", [](Request& r) { r.model.heads = 7; },
+                "768 is not a multiple of the 7 heads"},
+        Refusal{"KvHeadsThatDoNotDivideTheHeads", [](Request& r) { r.model.kv_heads = 5; },
+                "12 heads are not a multiple of the 5 key-value heads"},
+        Refusal{"NoBatch", [](Request& r) { r.workload.batch = 0; }, "at least 1 sequence"},
+        Refusal{"NoTokens", [](Request& r) { r.workload.sequence = 0; }, "at least 1 token"},
+        Refusal{"NoChunks", [](Request& r) { r.options.chunks = 0; }, "chunks must be at least 1"},
+        Refusal{"BadInterconnect", [](Request& r) { r.interconnect.levels[0].bandwidth = {0}; },
+                "bandwidth of a link must be positive"},
+        Refusal{"MemoryForNoMesh", [](Request& r) { r.options.device_memory_bytes = 1e6; },
+                "mesh (4, 1): a rank needs"}),
+    [](const auto& each) { return each.param.name; });
+
+TEST(Feasibility, MeshesThatDoNotDivideAreRejectedWithReasons) {
+  Request request = small_gpt(8);
+  const Plan found = plan(request).value();
+  ASSERT_EQ(found.rejected.size(), 2u);
+  EXPECT_EQ(found.rejected[0].mesh, (Mesh{8, 1}));
+  EXPECT_THAT(found.rejected[0].reasons, Contains("d1 = 8 does not divide the number of heads 12"));
+  // Eight columns: neither the heads nor a batch of four can be cut.
+  EXPECT_EQ(found.rejected[1].mesh, (Mesh{1, 8}));
+  EXPECT_THAT(found.rejected[1].reasons,
+              ElementsAre(HasSubstr("the attention core cannot be spread over d2 = 8")));
+  EXPECT_FALSE(found.one_dimensional.has_value());
+}
+
+TEST(Feasibility, ANamedMeshIsCostedAllTheSame) {
+  const Candidate candidate = evaluate(small_gpt(8), Mesh{8, 1}).value();
+  EXPECT_THAT(candidate.infeasible, Contains(HasSubstr("does not divide")));
+  EXPECT_GT(candidate.cost.seconds, 0);
+}
+
+TEST(Feasibility, TheScatterFallsBackToSequences) {
+  const Candidate candidate = evaluate(small_gpt(8), Mesh{2, 4}).value();
+  EXPECT_TRUE(candidate.infeasible.empty());
+  EXPECT_THAT(candidate.notes, ElementsAre(HasSubstr("by sequences")));
+}
+
+TEST(Feasibility, WidthsAndKvHeads) {
+  Request request = small_gpt(8);
+  request.model = {.hidden = 1001 * 8, .layers = 1, .heads = 8, .kv_heads = 2, .ffn = 1002};
+  const auto reasons = [&](Mesh mesh) { return evaluate(request, mesh).value().infeasible; };
+  EXPECT_THAT(reasons({4, 2}), ElementsAre("d1 = 4 does not divide the feed-forward width 1002"));
+  request.model.ffn = 1024;
+  EXPECT_TRUE(reasons({4, 2}).empty());
+  EXPECT_THAT(evaluate(request, Mesh{4, 2}).value().notes,
+              Contains("each key-value head is stored on 2 rows of the mesh"));
+  request.options.replicate_kv = false;
+  EXPECT_THAT(reasons({4, 2}), ElementsAre(HasSubstr("copying them is not allowed")));
+  request.interconnect = flat(3, {1});
+  request.model = {.hidden = 768, .layers = 1, .heads = 12, .kv_heads = 4};
+  EXPECT_THAT(reasons({3, 1}), ElementsAre("d1 = 3 does not divide the number of key-value heads 4 "
+                                           "and is no multiple of it"));
+  request.model = {.hidden = 800, .layers = 1, .heads = 8};
+  EXPECT_THAT(reasons({1, 3}), Contains("d2 = 3 does not divide the hidden size 800"));
+}
+
+TEST(Evaluate, RefusesAMeshOfOtherDevices) {
+  EXPECT_THAT(evaluate(small_gpt(8), Mesh{3, 2}).error().message,
+              HasSubstr("mesh (3, 2) has 6 ranks, but the interconnect has 8 devices"));
+  EXPECT_THAT(evaluate(small_gpt(8), MeshLayout{{4, 1}}).error().message,
+              HasSubstr("has 8 children, but its split is 4 x 1"));
+  EXPECT_THAT(evaluate(small_gpt(8), MeshLayout{{4, 2}, {1, 1}}).error().message,
+              HasSubstr("must split each of the 1 levels, found 2"));
+}
+
+TEST(Collectives, AMeshThatNoneCanServeIsRejected) {
+  Request request =
+      testing::with_collectives(small_gpt(4), CollectiveSet::only(Collective::kAggregation));
+  EXPECT_THAT(plan(request).error().message, HasSubstr("no allowed collective can run"));
+  EXPECT_THAT(evaluate(request, Mesh{2, 2}).error().message, HasSubstr("no allowed collective"));
+  request.options.dimension1.ring = true;
+  const Plan found = plan(request).value();
+  EXPECT_EQ(found.best.mesh, (Mesh{4, 1}));
+  EXPECT_EQ(found.rejected.size(), 2u);
+}
+
+TEST(Plan, SaysWhenOneDimensionIsBest) {
+  Request request = small_gpt(4);
+  const Plan four = plan(request).value();
+  EXPECT_TRUE(four.use_one_dimensional);
+  EXPECT_EQ(four.gain_over_one_dimensional, 1);
+  EXPECT_DOUBLE_EQ(four.seconds_per_step, four.best.cost.seconds * 12);
+  request.interconnect = flat(12, gigabytes_per_second(10));
+  const Plan twelve = plan(request).value();
+  EXPECT_EQ(twelve.best.mesh, (Mesh{6, 2}));
+  EXPECT_FALSE(twelve.use_one_dimensional);
+  EXPECT_GT(twelve.gain_over_one_dimensional, 1);
+  EXPECT_EQ(twelve.one_dimensional->mesh, (Mesh{12, 1}));
+}
+
+TEST(Plan, OneDeviceCostsNothing) {
+  const Plan found = plan(small_gpt(1)).value();
+  EXPECT_EQ(found.best.mesh, (Mesh{1, 1}));
+  EXPECT_EQ(found.best.cost.seconds, 0);
+  EXPECT_EQ(found.best.cost.dimension1.bottleneck.text, "nothing is sent");
+}
+
+TEST(Plan, NamesTheBottleneckAndTheReason) {
+  Request request = request_for(
+      testing::two_levels(testing::switched("node", 8, 12.5), testing::switched("gpu", 4, 12)));
+  const Candidate best = plan(request).value().best;
+  EXPECT_EQ(best.mesh, (Mesh{8, 4}));
+  EXPECT_EQ(best.cost.dimension1.bottleneck.role, LinkRole::kUplink);
+  EXPECT_EQ(best.cost.dimension1.bottleneck.level, 0u);
+  EXPECT_EQ(best.cost.dimension1.bottleneck.text,
+            "a child's link to its switch on level 1 of 2 'node' (switch), shared by 2 groups: it "
+            "carries 3 times a rank's tensor at 12.5 GB/s per direction");
+  EXPECT_EQ(best.cost.dimension1.why, "hierarchical: ring takes 1.16667 times as long");
+}
+
+// Two pairs on PCIe whose bridges join devices 0 with 2 and 1 with 3: the ring in device order
+// would cross PCIe on every hop, and the matrix says how fast that is.
+TEST(PointToPoint, LimitsWhatTheLevelsPromise) {
+  Request request = request_for(flat(4, gigabytes_per_second(50)));
+  PointToPointMatrix matrix{4, std::vector<BytesPerSecond>(16, gigabytes_per_second(5))};
+  for (const auto& [a, b] : {std::pair{0, 2}, {2, 0}, {1, 3}, {3, 1}}) {
+    matrix.bandwidth[static_cast<std::size_t>(a * 4 + b)] = gigabytes_per_second(50);
+  }
+  const double unlimited = evaluate(request, Mesh{2, 2}).value().cost.dimension1.seconds();
+  request.interconnect.point_to_point = matrix;
+  const Candidate candidate = evaluate(request, Mesh{2, 2}).value();
+  // Dimension 1 joins 0 with 2 and 1 with 3, dimension 2 neighbours.
+  EXPECT_DOUBLE_EQ(candidate.cost.dimension1.seconds(), unlimited);
+  EXPECT_EQ(candidate.cost.dimension2.bottleneck.role, LinkRole::kPointToPoint);
+  EXPECT_DOUBLE_EQ(candidate.cost.dimension2.bottleneck.seconds_per_byte, 1 / 5e9);
+}
+
+TEST(Ties, GoToTheLargerFirstDimension) {
+  // T(14, 2) = T(7, 4) on a flat network of 28.
+  Request request = request_for(flat(28, {1}));
+  request.model.heads = 28;
+  request.model.hidden = 28 * 64;
+  const Plan found = plan(request).value();
+  EXPECT_EQ(found.best.mesh, (Mesh{14, 2}));
+  EXPECT_EQ(found.runners_up[0].mesh, (Mesh{7, 4}));
+  EXPECT_NEAR(found.runners_up[0].cost.seconds / found.best.cost.seconds, 1, 1e-12);
+}
+
+TEST(Sensitivity, FindsTheRatioAtWhichTheMeshChanges) {
+  Request request =
+      request_for(testing::two_levels(testing::switched("pcie", 4, 64),
+                                      testing::linked("nvlink", 2, LevelKind::kPairs, 600)),
+                  CostMode::kPaper);
+  request.options.sensitivities = true;
+  const Plan found = plan(request).value();
+  ASSERT_EQ(found.best.mesh, (Mesh{4, 2}));
+  bool has_seen = false;
+  for (const Sensitivity& change : found.sensitivities) {
+    if (change.quantity != Sensitivity::Quantity::kBandwidth || change.level != 1) continue;
+    has_seen = true;
+    EXPECT_NEAR(change.factor, 3.5 * 64 / 600, 1e-5);
+    EXPECT_EQ(change.mesh, (Mesh{8, 1}));
+    EXPECT_THAT(change.text, HasSubstr("times the bandwidth of 'nvlink' mesh (8, 1) is best"));
+  }
+  EXPECT_TRUE(has_seen);
+}
+
+TEST(Sensitivity, SaysWhatAggregationWouldChange) {
+  Request request = request_for(flat(8, {1}));
+  request.options.sensitivities = true;
+  const Plan found = plan(request).value();
+  ASSERT_EQ(found.sensitivities.size(), 1u);
+  EXPECT_EQ(found.sensitivities[0].quantity, Sensitivity::Quantity::kAggregation);
+  EXPECT_EQ(found.sensitivities[0].mesh, (Mesh{8, 1}));
+  EXPECT_EQ(found.sensitivities[0].text,
+            "if the switches of 'network' aggregated, with servers enough, mesh (8, 1) is best, "
+            "with aggregation on dimension 1");
+}
+
+// (4, 1) moves 3.0 units in 24 latencies, (2, 2) 4.5 units in 18.
+TEST(Sensitivity, FewTokensPreferFewSteps) {
+  Interconnect network = flat(4, gigabytes_per_second(10));
+  network.levels[0].latency_s = 1e-4;
+  Request request = request_for(network);
+  request.options.sensitivities = true;
+  const Plan found = plan(request).value();
+  ASSERT_EQ(found.best.mesh, (Mesh{4, 1}));
+  const double turn = 6e-4 / (1.5 * testing::layer_unit(request) / 10e9);
+  bool has_seen = false;
+  for (const Sensitivity& change : found.sensitivities) {
+    if (change.quantity != Sensitivity::Quantity::kTokens) continue;
+    has_seen = true;
+    EXPECT_EQ(change.mesh, (Mesh{2, 2}));
+    EXPECT_NEAR(change.factor / turn, 1, 1e-5);
+  }
+  EXPECT_TRUE(has_seen);
+}
+
+}  // namespace
+}  // namespace atp::planner
