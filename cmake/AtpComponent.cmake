@@ -7,7 +7,9 @@
 #                             (an INTERFACE library when the folder has headers only)
 #   *_test.cc                 one GoogleTest program, e.g. atp_core_server_test, each case a ctest
 #   main.cc with EXECUTABLE   program <name> in <build folder>/bin, linked to the library
-#   *_bench.cc, *_fuzz.cc     left to bench/ and fuzz/
+#   *_bench.cc                one Google Benchmark program, e.g. atp_planner_bench; built on request
+#                             only, and where the library is installed
+#   *_fuzz.cc                 left to fuzz/
 #
 # DEPS name components that stand earlier in the list, so the list cannot contain a cycle and a
 # misspelt name is an error. A folder that is empty or does not exist (yet) makes no target, and those that
@@ -56,6 +58,8 @@ function(atp_component path)
 
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(benches ${sources})
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
   if(arg_EXECUTABLE)
     list(REMOVE_ITEM sources ${folder}/main.cc)
@@ -88,5 +92,10 @@ function(atp_component path)
     string(REGEX REPLACE "^atp/" "" label ${path})
     gtest_discover_tests(${target}_test TEST_PREFIX "${label}." DISCOVERY_TIMEOUT 60
                          PROPERTIES LABELS ${label} TIMEOUT 300)
+  endif()
+
+  if(benches AND benchmark_FOUND)
+    add_executable(${target}_bench EXCLUDE_FROM_ALL ${benches})
+    target_link_libraries(${target}_bench PRIVATE ${target} atp_warnings benchmark::benchmark)
   endif()
 endfunction()

@@ -1,0 +1,90 @@
+// Time and memory of a whole plan against the number of devices, with and without the search for
+// what would change it. Four levels with different links, aggregation on two of them, so that all
+// collectives are costed. Run `atp_planner_bench --benchmark_format=csv` for a plot.
+
+#include <benchmark/benchmark.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <new>
+
+#include "atp/planner/testing_interconnects.h"
+
+namespace {
+
+// What the planner has allocated, and the most it had at once; one thread runs.
+std::size_t allocated_bytes = 0;
+std::size_t peak_bytes = 0;
+
+}  // namespace
+
+// Not inlined, or GCC takes malloc for a mismatched partner of delete.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  void* block = std::malloc(bytes);
+  if (block == nullptr) throw std::bad_alloc();
+  allocated_bytes += malloc_usable_size(block);
+  peak_bytes = std::max(peak_bytes, allocated_bytes);
+  return block;
+}
+
+[[gnu::noinline]] void operator delete(void* block) noexcept {
+  allocated_bytes -= malloc_usable_size(block);
+  std::free(block);
+}
+
+[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept {
+  operator delete(block);
+}
+
+namespace atp::planner {
+namespace {
+
+// Devices are a power of two, dealt to the levels from the bottom: 1,024 are 4 x 4 x 8 x 8.
+Interconnect four_levels(std::int64_t devices) {
+  const int bits = static_cast<int>(std::log2(static_cast<double>(devices)));
+  const auto count = [bits](int place) { return 1u << ((bits + place) / 4); };
+  const Aggregation servers{.payload_bytes = 1024, .header_bytes = 58, .server_hosts = 2};
+  const Aggregation workers{
+      .payload_bytes = 1024, .header_bytes = 58, .placement = ServerPlacement::kCoLocated};
+  Interconnect interconnect{.levels = {testing::switched("pod", count(0), 25, servers),
+                                       testing::switched("rack", count(1), 12.5, workers),
+                                       testing::switched("host", count(2), 12),
+                                       testing::linked("device", count(3), LevelKind::kFull, 100)}};
+  for (Level& level : interconnect.levels) level.latency_s = 5e-6;
+  return interconnect;
+}
+
+void run(benchmark::State& state, bool sensitivities) {
+  Request request = testing::request_for(four_levels(state.range(0)));
+  // Every mesh is feasible, so that the work grows with the devices alone.
+  request.model.heads = std::max(1024u, static_cast<std::uint32_t>(state.range(0)));
+  request.model.hidden = 16 * request.model.heads;
+  request.options.sensitivities = sensitivities;
+  request.options.runners_up = 8;
+  std::size_t layouts = 0;
+  const std::size_t before = allocated_bytes;
+  peak_bytes = before;
+  for (auto _ : state) {
+    auto found = plan(request);
+    layouts = found.value().layouts_searched;
+    benchmark::DoNotOptimize(found);
+  }
+  state.counters["layouts"] = static_cast<double>(layouts);
+  state.counters["peak_KiB"] = static_cast<double>(peak_bytes - before) / 1024;
+}
+
+void BM_Plan(benchmark::State& state) { run(state, false); }
+void BM_PlanAndWhatWouldChangeIt(benchmark::State& state) { run(state, true); }
+
+BENCHMARK(BM_Plan)->RangeMultiplier(4)->Range(16, 1 << 20)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_PlanAndWhatWouldChangeIt)
+    ->RangeMultiplier(4)
+    ->Range(16, 1 << 16)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace atp::planner
+
+BENCHMARK_MAIN();
