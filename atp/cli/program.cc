@@ -12,6 +12,7 @@
 #include "atp/cli/command.h"
 #include "atp/cli/command_mark.h"
 #include "atp/cli/log.h"
+#include "atp/cli/plan/plan_command.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -23,6 +24,8 @@ constexpr const char* kExamples = R"(Examples:
   atp server --listen 10.0.0.9:5500
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.0/24
       the same across machines: the server, and a switch that may send to it
+  atp plan best --topology cluster.yaml --model config.json
+      the device mesh for tensor parallelism on that cluster
 Exit codes: 0 success, 1 the operation failed, 2 wrong usage.)";
 
 // The command that the user named, as far as it was understood: "atp bench allreduce".
@@ -95,6 +98,7 @@ int run_program(int argc, char** argv) {
   add_switch_command(app);
   add_server_command(app);
   add_bench_command(app);
+  add_plan_command(app);
   add_version_command(app);
   add_log_options(app);
 

@@ -1,0 +1,192 @@
+#include "atp/cli/plan/plan_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "atp/cli/command.h"
+#include "atp/config/cluster_file.h"
+#include "atp/config/model_file.h"
+#include "atp/config/number.h"
+
+namespace atp {
+namespace {
+
+using planner::CollectiveSet;
+using planner::CostMode;
+using planner::Transformer;
+
+constexpr std::uint32_t kMost = 1u << 30;
+
+void add_count(CLI::App& command, const char* name, std::uint32_t& value, const char* help) {
+  command.add_option(name, value, help)->check(CLI::Range(1u, kMost))->type_name("N");
+}
+
+void add_model_options(CLI::App& command, PlanInputs& inputs) {
+  command
+      .add_option("--model", inputs.model_file,
+                  "Hugging Face config.json of a gpt2 or llama; or the flags below")
+      ->type_name("FILE");
+  add_count(command, "--hidden", inputs.hidden, "Width of the model, instead of a file");
+  add_count(command, "--layers", inputs.layers, "Layers, with --hidden");
+  add_count(command, "--heads", inputs.heads, "Attention heads, with --hidden");
+  add_count(command, "--kv-heads", inputs.kv_heads, "Key-value heads (default: as many as heads)");
+  add_count(command, "--ffn", inputs.ffn, "Feed-forward width (default: 4 times hidden)");
+  command.add_flag("--gated", inputs.gated, "The feed-forward block has a gate, as llama's");
+  command
+      .add_option("--element-bytes", inputs.element_bytes,
+                  "Bytes of one activation (default: what the model file says, else 2)")
+      ->check(CLI::IsMember({1u, 2u, 4u, 8u}))
+      ->type_name("N");
+  command.add_option("--batch", inputs.batch, "Sequences of one step")
+      ->check(CLI::Range(1u, kMost))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--sequence", inputs.sequence, "Tokens of one sequence")
+      ->check(CLI::Range(1u, kMost))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+void add_cost_options(CLI::App& command, PlanInputs& inputs) {
+  command
+      .add_option("--mode", inputs.mode,
+                  "linkload: the load of every link by all groups at once; paper: equations 2 to 4 "
+                  "with the index rule and the sharing put right")
+      ->check(CLI::IsMember({"linkload", "paper"}))
+      ->type_name("MODE")
+      ->capture_default_str();
+  command.add_flag("--literal", inputs.literal, "With --mode paper: the equations as printed");
+  command
+      .add_option("--collectives", inputs.collectives,
+                  "What may run: ring, hierarchical, aggregation (default: all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"ring", "hierarchical", "aggregation"}))
+      ->type_name("LIST");
+  command.add_flag("--fused", inputs.fused,
+                   "Reduce-scatter where only a slice of an all-reduce is used (7h becomes 6h)");
+  command.add_flag("--count-norms", inputs.count_norms, "Count the norms' small all-reduces too");
+  command.add_option("--chunks", inputs.chunks, "Parts of the batch that overlap")
+      ->check(CLI::Range(1u, 1024u))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--device-memory", inputs.device_memory_gb,
+                  "Refuse meshes that need more than this on a device")
+      ->check(CLI::PositiveNumber)
+      ->type_name("GB");
+}
+
+Transformer model_from_flags(const PlanInputs& inputs) {
+  if (inputs.hidden == 0 || inputs.layers == 0 || inputs.heads == 0) {
+    throw CommandError("name a model: --model FILE, or --hidden, --layers and --heads",
+                       kWrongUsage);
+  }
+  Transformer model{.name = "model of width " + std::to_string(inputs.hidden),
+                    .hidden = inputs.hidden,
+                    .layers = inputs.layers,
+                    .heads = inputs.heads,
+                    .kv_heads = inputs.kv_heads,
+                    .ffn = inputs.ffn,
+                    .gated = inputs.gated};
+  if (inputs.gated) model.norm_statistics = 1;
+  return model;
+}
+
+Transformer read_transformer(const PlanInputs& inputs) {
+  Transformer model;
+  if (inputs.model_file.empty()) {
+    model = model_from_flags(inputs);
+  } else {
+    if (inputs.hidden != 0 || inputs.layers != 0 || inputs.heads != 0 || inputs.kv_heads != 0 ||
+        inputs.ffn != 0 || inputs.gated) {
+      throw CommandError("--model FILE and the model's flags exclude each other; give one of them",
+                         kWrongUsage);
+    }
+    const Result<Model> file = read_model(inputs.model_file);
+    if (!file) throw CommandError(file.error().message, kWrongUsage);
+    model = file.value().transformer;
+  }
+  if (inputs.element_bytes != 0) model.bytes_per_element = inputs.element_bytes;
+  const Status valid = planner::validate(model);
+  if (!valid) throw CommandError(valid.error().message, kWrongUsage);
+  return model;
+}
+
+planner::Interconnect read_interconnect(const PlanInputs& inputs) {
+  const Result<Cluster> cluster = read_cluster(inputs.topology_file);
+  if (!cluster) throw CommandError(cluster.error().message, kWrongUsage);
+  const std::uint64_t devices = planner::device_count(cluster.value().interconnect);
+  if (inputs.workers != 0 && inputs.workers != devices) {
+    throw CommandError(fmt::format("{}: found {} devices, the product of the counts, expected {}, "
+                                   "the --workers; change one of the two",
+                                   cluster.value().levels.text(), devices, inputs.workers),
+                       kWrongUsage);
+  }
+  return cluster.value().interconnect;
+}
+
+CostMode read_mode(const PlanInputs& inputs) {
+  const bool paper = inputs.mode == "paper";
+  if (inputs.literal && !paper) throw CommandError("--literal needs --mode paper", kWrongUsage);
+  if (!paper) return CostMode::kLinkLoad;
+  return inputs.literal ? CostMode::kPaperLiteral : CostMode::kPaper;
+}
+
+CollectiveSet read_collectives(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  const auto has = [&](const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  return {has("ring"), has("hierarchical"), has("aggregation")};
+}
+
+}  // namespace
+
+void add_plan_inputs(CLI::App& command, PlanInputs& inputs) {
+  command.add_option("--topology", inputs.topology_file, "Cluster file that describes the network")
+      ->required()
+      ->type_name("FILE");
+  command
+      .add_option("--workers", inputs.workers,
+                  "Tensor-parallel ranks: the devices of the topology (default: all)")
+      ->check(CLI::Range(1u, kMost))
+      ->type_name("N");
+  add_model_options(command, inputs);
+  add_cost_options(command, inputs);
+}
+
+planner::Request read_request(const PlanInputs& inputs) {
+  planner::Request request;
+  request.options.mode = read_mode(inputs);
+  request.interconnect = read_interconnect(inputs);
+  request.model = read_transformer(inputs);
+  request.workload = {inputs.batch, inputs.sequence};
+  request.world_size = inputs.workers;
+  request.options.dimension1 = request.options.dimension2 = read_collectives(inputs.collectives);
+  request.options.fused = inputs.fused;
+  request.options.count_norm_statistics = inputs.count_norms;
+  request.options.chunks = inputs.chunks;
+  request.options.device_memory_bytes = inputs.device_memory_gb * 1e9;
+  return request;
+}
+
+planner::Mesh parse_mesh(const std::string& text) {
+  std::string numbers = text;
+  if (numbers.size() > 2 && numbers.front() == '(' && numbers.back() == ')') {
+    numbers = numbers.substr(1, numbers.size() - 2);
+  }
+  const std::size_t comma = numbers.find_first_of(",x");
+  const auto side = [&](std::size_t from, std::size_t count) {
+    return parse_integer(std::string_view(numbers).substr(from, count)).value_or(0);
+  };
+  const long long d1 = side(0, comma);
+  const long long d2 = comma == std::string::npos ? 0 : side(comma + 1, std::string::npos);
+  if (d1 < 1 || d2 < 1 || d1 > kMost || d2 > kMost) {
+    throw CommandError(fmt::format("--mesh {}: expected two sizes, such as 4,2", text),
+                       kWrongUsage);
+  }
+  return {static_cast<std::uint32_t>(d1), static_cast<std::uint32_t>(d2)};
+}
+
+}  // namespace atp

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "atp/planner/planner.h"
+
+// The flags that `atp plan best`, `explain` and `sweep` share: what is planned for.
+
+namespace atp {
+
+struct PlanInputs {
+  std::string topology_file;
+  std::string model_file;
+  std::uint32_t workers = 0;  // 0: all of the topology
+  std::uint32_t batch = 4;
+  std::uint32_t sequence = 2048;
+  // The model without a file; hidden 0 means that there is a file.
+  std::uint32_t hidden = 0;
+  std::uint32_t layers = 0;
+  std::uint32_t heads = 0;
+  std::uint32_t kv_heads = 0;
+  std::uint32_t ffn = 0;
+  bool gated = false;
+  std::uint32_t element_bytes = 0;  // 0: as the file says
+
+  std::string mode = "linkload";
+  bool literal = false;
+  std::vector<std::string> collectives;  // empty: all
+  bool fused = false;
+  bool count_norms = false;
+  std::uint32_t chunks = 1;
+  double device_memory_gb = 0;
+};
+
+void add_plan_inputs(CLI::App& command, PlanInputs& inputs);
+
+// Reads the files. CommandError with code 2 for whatever is wrong in them or in the flags.
+planner::Request read_request(const PlanInputs& inputs);
+
+// "4,2", "4x2" or "(4,2)".
+planner::Mesh parse_mesh(const std::string& text);
+
+}  // namespace atp

@@ -1,0 +1,269 @@
+#include "atp/cli/plan/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace atp {
+namespace {
+
+using planner::Candidate;
+using planner::Collective;
+using planner::DimensionCost;
+using planner::Plan;
+using planner::Request;
+
+struct Prefix {
+  double factor;
+  const char* unit;
+};
+
+template <std::size_t kSize>
+std::string with_prefix(double value, const std::array<Prefix, kSize>& prefixes) {
+  const Prefix* chosen = &prefixes.front();
+  for (const Prefix& prefix : prefixes) {
+    if (value >= prefix.factor) chosen = &prefix;
+  }
+  return fmt::format("{:.3g} {}", value / chosen->factor, chosen->unit);
+}
+
+// "ring on dimension 1, in-network aggregation on dimension 2"
+std::string collectives_text(const Candidate& candidate) {
+  const auto one = [](const DimensionCost& cost, int dimension) {
+    return fmt::format("{} on dimension {}",
+                       cost.collective == Collective::kAggregation
+                           ? "in-network aggregation"
+                           : planner::to_string(cost.collective),
+                       dimension);
+  };
+  const DimensionCost& first = candidate.cost.dimension1;
+  const DimensionCost& second = candidate.cost.dimension2;
+  if (first.collective == Collective::kNone && second.collective == Collective::kNone) {
+    return "no communication";
+  }
+  if (second.collective == Collective::kNone) return one(first, 1);
+  if (first.collective == Collective::kNone) return one(second, 2);
+  return one(first, 1) + ", " + one(second, 2);
+}
+
+std::string dimension_cell(const DimensionCost& cost) {
+  if (cost.collective == Collective::kNone) return "-";
+  return collective_text(cost.collective) + " " + duration_for_people(cost.seconds());
+}
+
+std::string dimension_text(const DimensionCost& cost, int dimension, std::uint32_t size,
+                           std::uint64_t groups) {
+  if (cost.collective == Collective::kNone) {
+    return fmt::format("  dimension {}: one rank, nothing to reduce\n", dimension);
+  }
+  std::string text = fmt::format("  dimension {}: {} group{} of {}, {}\n", dimension, groups,
+                                 groups == 1 ? "" : "s", size, planner::to_string(cost.collective));
+  text += fmt::format(
+      "    {:g} operations a layer on {} per rank in all: {} of bandwidth, {} of "
+      "latency\n",
+      cost.collectives, bytes_for_people(cost.bytes), duration_for_people(cost.bandwidth_seconds),
+      duration_for_people(cost.latency_seconds));
+  text += "    bottleneck: " + cost.bottleneck.text + "\n";
+  if (!cost.why.empty()) text += "    why: " + cost.why + "\n";
+  if (cost.fallback_share > 0) {
+    text += fmt::format("    {:.1f} % of the fragments fall back to the servers\n",
+                        100 * cost.fallback_share);
+  }
+  return text;
+}
+
+// The dimension that takes longer.
+const DimensionCost& slower(const Candidate& candidate) {
+  const planner::LayerCost& cost = candidate.cost;
+  return cost.dimension1.seconds() >= cost.dimension2.seconds() ? cost.dimension1 : cost.dimension2;
+}
+
+// A model is more hopeful than a measurement: the two should not be compared in silence.
+std::string measured_text(const Plan& plan) {
+  for (const Candidate& candidate : plan.runners_up) {
+    if (!candidate.measured) continue;
+    return fmt::format("Note: this mesh was not measured; the best that was is {} with {}.\n",
+                       mesh_text(candidate.mesh), duration_for_people(candidate.cost.seconds));
+  }
+  return "Note: this mesh was not measured.\n";
+}
+
+std::vector<std::string> csv_row(const Candidate& candidate) {
+  const planner::LayerCost& cost = candidate.cost;
+  return {std::to_string(candidate.mesh.d1),
+          std::to_string(candidate.mesh.d2),
+          planner::to_string(cost.dimension1.collective),
+          planner::to_string(cost.dimension2.collective),
+          fmt::format("{}", cost.seconds),
+          fmt::format("{}", cost.dimension1.bandwidth_seconds),
+          fmt::format("{}", cost.dimension1.latency_seconds),
+          fmt::format("{}", cost.dimension2.bandwidth_seconds),
+          fmt::format("{}", cost.dimension2.latency_seconds),
+          fmt::format("{}", candidate.memory.total()),
+          layout_text(candidate.layout),
+          ""};
+}
+
+}  // namespace
+
+std::string mesh_text(const planner::Mesh& mesh) {
+  return fmt::format("({},{})", mesh.d1, mesh.d2);
+}
+
+std::string duration_for_people(double seconds) {
+  constexpr std::array<Prefix, 4> kUnits{{{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}}};
+  return seconds == 0 ? "0" : with_prefix(seconds, kUnits);
+}
+
+std::string bytes_for_people(double bytes) {
+  constexpr std::array<Prefix, 5> kUnits{
+      {{1, "B"}, {1e3, "kB"}, {1e6, "MB"}, {1e9, "GB"}, {1e12, "TB"}}};
+  return with_prefix(bytes, kUnits);
+}
+
+std::string collective_text(Collective collective) {
+  return collective == Collective::kNone ? "-" : planner::to_string(collective);
+}
+
+std::string layout_text(const planner::MeshLayout& layout) {
+  std::string text;
+  for (const planner::LevelSplit& split : layout) {
+    text += fmt::format("{}{}x{}", text.empty() ? "" : " . ", split.d1, split.d2);
+  }
+  return text;
+}
+
+std::string request_text(const Request& request, const Plan& plan) {
+  const planner::Transformer& model = request.model;
+  return fmt::format("{} devices: {}\n{}: {} layers of width {}; batch {} of {} tokens; {} model\n",
+                     plan.best.mesh.size(), request.interconnect.name, model.name, model.layers,
+                     model.hidden, request.workload.batch, request.workload.sequence,
+                     planner::to_string(request.options.mode));
+}
+
+std::string verdict_text(const Request& request, const Plan& plan) {
+  const Candidate& best = plan.best;
+  std::string text;
+  if (plan.use_one_dimensional) {
+    text = fmt::format("Use plain 1-D tensor parallelism: mesh {}, {}.\n", mesh_text(best.mesh),
+                       collectives_text(best));
+  } else {
+    text = fmt::format("Use mesh {}: {}.\n", mesh_text(best.mesh), collectives_text(best));
+  }
+  text += fmt::format("Communication takes {} a layer, forward and backward; {} for {} layers.\n",
+                      duration_for_people(best.cost.seconds),
+                      duration_for_people(plan.seconds_per_step), request.model.layers);
+  if (!plan.use_one_dimensional && plan.one_dimensional) {
+    text += fmt::format("Plain 1-D, mesh {}, would take {:.2f} times as long.\n",
+                        mesh_text(plan.one_dimensional->mesh), plan.gain_over_one_dimensional);
+  }
+  return text;
+}
+
+std::string reasons_text(const Request& request, const Plan& plan) {
+  std::string text;
+  const DimensionCost& slow = slower(plan.best);
+  if (slow.collective != Collective::kNone) text += "Bottleneck: " + slow.bottleneck.text + ".\n";
+  if (!request.interconnect.measured.empty() && !plan.best.measured) {
+    text += measured_text(plan);
+  }
+  for (const std::string& note : plan.best.notes) text += "Note: " + note + ".\n";
+  if (plan.sensitivities.empty()) return text;
+  text += "What would change the answer:\n";
+  for (const planner::Sensitivity& change : plan.sensitivities) {
+    text += "  " + change.text + "\n";
+  }
+  return text;
+}
+
+std::string candidate_text(const Request& request, const Candidate& candidate) {
+  const planner::LayerCost& cost = candidate.cost;
+  std::string text = fmt::format(
+      "Mesh {}: {} a layer, {} for {} layers{}\n", mesh_text(candidate.mesh),
+      duration_for_people(cost.seconds), duration_for_people(cost.seconds * request.model.layers),
+      request.model.layers, candidate.measured ? ", by measured bandwidths" : "");
+  for (std::size_t level = 0; level < candidate.layout.size(); ++level) {
+    const planner::Level& described = request.interconnect.levels[level];
+    text += fmt::format("  level {} '{}': {} = {} of dimension 1 x {} of dimension 2\n", level + 1,
+                        described.name, described.count, candidate.layout[level].d1,
+                        candidate.layout[level].d2);
+  }
+  text += dimension_text(cost.dimension1, 1, candidate.mesh.d1, candidate.mesh.d2);
+  text += dimension_text(cost.dimension2, 2, candidate.mesh.d2, candidate.mesh.d1);
+  if (cost.norm_seconds > 0) {
+    text += fmt::format("  norm statistics: {} ({})\n", duration_for_people(cost.norm_seconds),
+                        request.options.count_norm_statistics ? "counted" : "not counted above");
+  }
+  const planner::MemoryPerRank& memory = candidate.memory;
+  text += fmt::format(
+      "  memory of a rank: {} (weights {}, gradients {}, optimizer {}, activations {})\n",
+      bytes_for_people(memory.total()), bytes_for_people(memory.weights),
+      bytes_for_people(memory.gradients), bytes_for_people(memory.optimizer),
+      bytes_for_people(memory.activations));
+  for (const std::string& note : candidate.notes) text += "  note: " + note + "\n";
+  return text;
+}
+
+TextTable mesh_table(const Plan& plan) {
+  TextTable table({"mesh", "dimension 1", "dimension 2", "a layer", "against best", "memory"});
+  const auto add = [&](const Candidate& candidate) {
+    const planner::LayerCost& cost = candidate.cost;
+    table.add({mesh_text(candidate.mesh), dimension_cell(cost.dimension1),
+               dimension_cell(cost.dimension2), duration_for_people(cost.seconds),
+               plan.best.cost.seconds > 0
+                   ? fmt::format("{:.2f}", cost.seconds / plan.best.cost.seconds)
+                   : "1.00",
+               bytes_for_people(candidate.memory.total())});
+  };
+  add(plan.best);
+  for (const Candidate& candidate : plan.runners_up) add(candidate);
+  for (const planner::RejectedMesh& rejected : plan.rejected) {
+    table.add(
+        {mesh_text(rejected.mesh), "impossible: " + rejected.reasons.front(), "", "", "", ""});
+  }
+  return table;
+}
+
+TextTable mesh_csv(const Plan& plan) {
+  TextTable table({"d1", "d2", "collective1", "collective2", "seconds", "bandwidth_seconds1",
+                   "latency_seconds1", "bandwidth_seconds2", "latency_seconds2", "memory_bytes",
+                   "layout", "impossible"});
+  table.add(csv_row(plan.best));
+  for (const Candidate& candidate : plan.runners_up) table.add(csv_row(candidate));
+  for (const planner::RejectedMesh& rejected : plan.rejected) {
+    std::vector<std::string> row(12);
+    row[0] = std::to_string(rejected.mesh.d1);
+    row[1] = std::to_string(rejected.mesh.d2);
+    row[11] = fmt::format("{}", fmt::join(rejected.reasons, "; "));
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+BarChart mesh_chart(const Request& request, const Plan& plan) {
+  BarChart chart{.title = "Communication of one layer, forward and backward",
+                 .subtitle = request.model.name + " on " + request.interconnect.name,
+                 .value_label = "milliseconds",
+                 .part_names = {"dimension 1", "dimension 2"},
+                 .bars = {}};
+  const auto add = [&](const Candidate& candidate) {
+    const planner::LayerCost& cost = candidate.cost;
+    std::string note = duration_for_people(cost.seconds);
+    for (const DimensionCost* dimension : {&cost.dimension1, &cost.dimension2}) {
+      if (dimension->collective == Collective::kNone) continue;
+      note += std::string(note.find(": ") == std::string::npos ? ": " : " + ") +
+              planner::to_string(dimension->collective);
+    }
+    chart.bars.push_back(
+        {.name = mesh_text(candidate.mesh),
+         .parts = {cost.dimension1.seconds() * 1e3, cost.dimension2.seconds() * 1e3},
+         .note = note,
+         .emphasized = candidate.mesh == plan.best.mesh});
+  };
+  add(plan.best);
+  for (const Candidate& candidate : plan.runners_up) add(candidate);
+  return chart;
+}
+
+}  // namespace atp

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atp/cli/plan/chart.h"
+#include "atp/cli/plan/text_table.h"
+#include "atp/planner/planner.h"
+
+// The same question for many sizes of one level and many bandwidths of another (or the same), each
+// answered twice: without in-network aggregation and, where a switch can aggregate, with it.
+
+namespace atp {
+
+// What is varied of one level; empty values: nothing.
+struct SweepAxis {
+  std::size_t level = 0;
+  std::vector<double> values;  // counts, or factors of the bandwidth
+};
+
+struct SweepAnswer {
+  planner::Mesh mesh;
+  planner::Collective dimension1 = planner::Collective::kNone;
+  planner::Collective dimension2 = planner::Collective::kNone;
+  double seconds = 0;
+};
+
+struct SweepPoint {
+  std::uint32_t count = 0;  // of the varied level
+  double factor = 1;        // of the varied bandwidth
+  std::uint64_t devices = 0;
+  // Absent: no mesh is possible.
+  std::optional<SweepAnswer> without_aggregation;
+  std::optional<SweepAnswer> with_aggregation;
+};
+
+struct Sweep {
+  std::string title;
+  std::string count_label;   // "count of host"; empty: not varied
+  std::string factor_label;  // "bandwidth of host"
+  bool aggregates = false;
+  std::vector<std::uint32_t> counts;
+  std::vector<double> factors;
+  std::vector<SweepPoint> points;  // counts within factors
+};
+
+Sweep run_sweep(const planner::Request& request, const SweepAxis& count, const SweepAxis& factor);
+
+TextTable sweep_table(const Sweep& sweep);
+TextTable sweep_csv(const Sweep& sweep);
+// A grid of the best meshes when both are varied, otherwise a curve of the time.
+std::string draw_sweep(const Sweep& sweep);
+
+}  // namespace atp

@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "atp/cli/command.h"
+#include "atp/cli/plan/output_file.h"
+#include "atp/cli/plan/plan_command.h"
+#include "atp/cli/plan/plan_inputs.h"
+#include "atp/cli/plan/sweep.h"
+#include "atp/config/file_error.h"
+#include "atp/config/nearest_name.h"
+#include "atp/config/number.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp plan sweep --topology flat-8.yaml --model gpt3-175b.json --element-bytes 4
+      2 to 64 machines on the switch, with and without in-network aggregation
+  atp plan sweep --topology two-nvlink-boxes.yaml --model llama-3-70b.json
+      --count box=2,4,8,16 --bandwidth box=0.25,0.5,1,2,4 --svg boxes.svg
+      a grid: how many boxes, and how fast the network between them is)";
+
+struct SweepOptions {
+  PlanInputs inputs;
+  std::string count;
+  std::string bandwidth;
+  bool csv = false;
+  std::string svg_file;
+};
+
+std::size_t find_level(const planner::Interconnect& interconnect, const std::string& name,
+                       const std::string& option) {
+  std::vector<std::string_view> names;
+  for (const planner::Level& level : interconnect.levels) names.push_back(level.name);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    throw CommandError(
+        fmt::format("{}: the topology has no level {}; {}", option, shown(name), hint(name, names)),
+        kWrongUsage);
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+// "box=2,4,8"
+SweepAxis parse_axis(const planner::Interconnect& interconnect, const std::string& text,
+                     const std::string& option, bool whole) {
+  SweepAxis axis;
+  if (text.empty()) return axis;
+  const std::size_t equals = text.find('=');
+  axis.level = find_level(interconnect, text.substr(0, equals), option);
+  std::string_view rest =
+      equals == std::string::npos ? "" : std::string_view(text).substr(equals + 1);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::optional<double> value = parse_number(rest.substr(0, end));
+    const bool is_count = value && *value >= 1 && *value <= planner::kMaxDevices &&
+                          *value == static_cast<double>(static_cast<long long>(*value));
+    if (!value || *value <= 0 || *value > 1e6 || (whole && !is_count)) {
+      throw CommandError(fmt::format("{} {}: {} is no {}", option, text, shown(rest.substr(0, end)),
+                                     whole ? "whole number from 1 on" : "number above 0"),
+                         kWrongUsage);
+    }
+    axis.values.push_back(*value);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (axis.values.empty()) {
+    throw CommandError(fmt::format("{} {}: expected LEVEL=VALUE,VALUE,...", option, text),
+                       kWrongUsage);
+  }
+  return axis;
+}
+
+void run_sweep_command(const SweepOptions& options) {
+  const planner::Request request = read_request(options.inputs);
+  const planner::Interconnect& interconnect = request.interconnect;
+  SweepAxis count = parse_axis(interconnect, options.count, "--count", true);
+  const SweepAxis factor = parse_axis(interconnect, options.bandwidth, "--bandwidth", false);
+  if (count.values.empty() && factor.values.empty()) count.values = {2, 4, 8, 16, 32, 64};
+  if (!count.values.empty() && (interconnect.point_to_point || !interconnect.measured.empty())) {
+    throw CommandError(fmt::format("{} describes single devices (point_to_point or measured), so "
+                                   "its counts cannot be varied; use --bandwidth",
+                                   options.inputs.topology_file),
+                       kWrongUsage);
+  }
+  const Sweep sweep = run_sweep(request, count, factor);
+  if (options.csv) {
+    fmt::print("{}", sweep_csv(sweep).csv());
+  } else {
+    fmt::print("{}\n\n{}", sweep.title, sweep_table(sweep).text());
+  }
+  if (!options.svg_file.empty()) write_output_file(options.svg_file, draw_sweep(sweep));
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& plan) {
+  CLI::App* command = plan.add_subcommand(
+      "sweep",
+      "The best meshes over numbers of devices and bandwidths, with and without aggregation");
+  command->footer(kExamples);
+  const auto options = std::make_shared<SweepOptions>();
+  add_plan_inputs(*command, options->inputs);
+  command->add_option("--count", options->count, "Counts of a level (default: 2 to 64 of the top)")
+      ->type_name("LEVEL=N,N,...");
+  command->add_option("--bandwidth", options->bandwidth, "Factors of a level's bandwidth")
+      ->type_name("LEVEL=X,X,...");
+  command->add_flag("--csv", options->csv, "Print CSV");
+  command->add_option("--svg", options->svg_file, "Also draw it into this file")->type_name("FILE");
+  command->callback([options] { run_sweep_command(*options); });
+}
+
+}  // namespace atp
