@@ -34,21 +34,19 @@ void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
 void check_scatter(const Transformer& model, const Workload& workload, Mesh mesh,
                    const Options& options, Feasibility& result) {
   if (mesh.d2 == 1) return;
-  bool by_heads = model.heads % mesh.size() == 0;
-  if (options.fused) {
-    // A reduce-scatter cuts k and v as well.
-    const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
-    by_heads = by_heads && kv_heads % mesh.size() == 0;
-  }
-  if (by_heads) return;
+  // A reduce-scatter cuts k and v as well, of which there may be fewer heads.
+  const bool cuts_kv = options.fused && model.kv_heads != 0;
+  const std::uint32_t heads = cuts_kv ? model.kv_heads : model.heads;
+  const std::string which = cuts_kv ? "key-value heads" : "heads";
+  if (heads % mesh.size() == 0) return;
   if (workload.batch % mesh.d2 == 0) {
     result.notes.push_back("the attention core is spread over dimension 2 by sequences, because " +
-                           std::to_string(mesh.size()) + " ranks do not divide the heads");
+                           std::to_string(mesh.size()) + " ranks do not divide the " + which);
     return;
   }
   result.reasons.push_back(
       "the attention core cannot be spread over d2 = " + std::to_string(mesh.d2) + ": neither do " +
-      std::to_string(mesh.size()) + " ranks divide the heads (" + std::to_string(model.heads) +
+      std::to_string(mesh.size()) + " ranks divide the " + which + " (" + std::to_string(heads) +
       ") nor d2 the batch (" + std::to_string(workload.batch) + ")");
 }
 

@@ -59,6 +59,30 @@ TEST(Memory, CountsTheEmbeddingAndCopiedKvHeads) {
   EXPECT_DOUBLE_EQ(eight_rows - four_rows, 24.0 * 2 * 2 * 1024 * 256 / 8);
 }
 
+const Transformer kLlama{.hidden = 8192,
+                         .layers = 80,
+                         .heads = 64,
+                         .kv_heads = 8,
+                         .ffn = 28672,
+                         .gated = true,
+                         .norm_statistics = 1};
+
+// 80 of these layers and two embeddings of 128,256 x 8,192 are the model's 70.6e9.
+TEST(Llama3_70b, HasItsParameters) {
+  EXPECT_DOUBLE_EQ(layer_parameters(kLlama), 855638016);
+  EXPECT_NEAR(80 * layer_parameters(kLlama) + 2 * 128256.0 * 8192, 70.6e9, 0.1e9);
+}
+
+TEST(Llama3_70b, KeepsThreeWideActivationsOfTheGatedBlock) {
+  EXPECT_DOUBLE_EQ(activation_factor(kLlama, {1, 1}), 10 + (2 + 2 * 3 * 3.5) + 2 * 1.25);
+}
+
+TEST(Llama3_70b, ReducesEightAndAQuarterHiddenWidths) {
+  const LayerVolume volume = layer_volume(kLlama, 10, {8, 2}, false);
+  EXPECT_DOUBLE_EQ(volume.all_reduced2, 2 * 8.25 * 8192 * 10 / 8);
+  EXPECT_DOUBLE_EQ(volume.norm, 4 * 10);
+}
+
 TEST(Volume, IsEquation2s) {
   const LayerVolume volume = layer_volume(kGpt, 100, {4, 2}, false);
   EXPECT_DOUBLE_EQ(volume.all_reduced1, 4 * 100 * 1024 / 2.0);

@@ -84,6 +84,17 @@ TEST(Feasibility, TheScatterFallsBackToSequences) {
   EXPECT_THAT(candidate.notes, ElementsAre(HasSubstr("by sequences")));
 }
 
+TEST(Feasibility, AFusedScatterMustCutTheKvHeadsToo) {
+  Request request = small_gpt(4);
+  request.model = {.hidden = 512, .layers = 1, .heads = 8, .kv_heads = 2};
+  EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().notes.empty());
+  request.options.fused = true;
+  EXPECT_THAT(evaluate(request, Mesh{2, 2}).value().notes, ElementsAre(HasSubstr("by sequences")));
+  request.workload.batch = 3;
+  EXPECT_THAT(evaluate(request, Mesh{2, 2}).value().infeasible,
+              ElementsAre(HasSubstr("cannot be spread")));
+}
+
 TEST(Feasibility, WidthsAndKvHeads) {
   Request request = small_gpt(8);
   request.model = {.hidden = 1001 * 8, .layers = 1, .heads = 8, .kv_heads = 2, .ffn = 1002};
@@ -172,6 +183,33 @@ TEST(PointToPoint, LimitsWhatTheLevelsPromise) {
   EXPECT_DOUBLE_EQ(candidate.cost.dimension1.seconds(), unlimited);
   EXPECT_EQ(candidate.cost.dimension2.bottleneck.role, LinkRole::kPointToPoint);
   EXPECT_DOUBLE_EQ(candidate.cost.dimension2.bottleneck.seconds_per_byte, 1 / 5e9);
+}
+
+TEST(PointToPoint, LimitsEveryHopOfARingToHalfTheVolumeEachWay) {
+  Interconnect network = flat(4, {100});
+  network.point_to_point = PointToPointMatrix{4, std::vector<BytesPerSecond>(16, {100})};
+  const auto seconds = [&network](std::uint32_t from, std::uint32_t to, double bandwidth) {
+    PointToPointMatrix matrix = *network.point_to_point;
+    matrix.bandwidth[from * 4 + to] = {bandwidth};
+    Interconnect changed = network;
+    changed.point_to_point = matrix;
+    return all_reduce_seconds(changed, {{4, 1}}, Dimension::k1, 1,
+                              CollectiveSet::only(Collective::kRing), 4)
+        .value();
+  };
+  EXPECT_DOUBLE_EQ(seconds(0, 1, 1), 0.75);
+  EXPECT_DOUBLE_EQ(seconds(0, 3, 1), 0.75) << "the ring also runs backwards";
+  EXPECT_DOUBLE_EQ(seconds(0, 2, 1), 0.015) << "not neighbours";
+  EXPECT_DOUBLE_EQ(seconds(0, 1, 0), 0.015) << "0 says nothing";
+}
+
+TEST(Ties, AreNotDecidedByRounding) {
+  for (int tenths = 1; tenths <= 500; ++tenths) {
+    Request request = request_for(flat(28, {tenths / 10.0}));
+    request.model.heads = 28;
+    request.model.hidden = 28 * 61;
+    EXPECT_EQ(plan(request).value().best.mesh, (Mesh{14, 2})) << tenths;
+  }
 }
 
 TEST(Ties, GoToTheLargerFirstDimension) {
