@@ -1,0 +1,66 @@
+"""What the README tells people to type, typed.
+
+Every `sh` block must be known here, so that a new one cannot go untested. The demo runs in its
+short form as a stage of its own in .ci/run, the two-machine recipe in tests/netns, and `make test`
+is what runs this.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+README = (REPOSITORY / "README.md").read_text()
+ELSEWHERE = {"make demo", "make test"}
+# The README's train.py stands for the user's own script.
+STANDS_FOR = {"train.py": "examples/02_torch_ddp.py"}
+
+
+def blocks():
+    return [text.strip() for text in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
+
+
+def environment():
+    path = f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("block", [block for block in blocks() if block not in ELSEWHERE])
+def test_a_command_of_the_readme_succeeds(block):
+    for name, real in STANDS_FOR.items():
+        block = block.replace(name, real)
+    done = subprocess.run(
+        ["bash", "-e", "-c", block],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    if "bench" in block:
+        assert "# Out of bounds values : 0 OK" in done.stdout
+
+
+def test_the_commands_that_run_elsewhere_are_still_in_the_readme():
+    assert ELSEWHERE <= set(blocks())
+
+
+def test_pip_installs_the_module_and_the_program(tmp_path):
+    install = "pip install --no-build-isolation ."
+    assert f"`{install}`" in README
+    pip = [sys.executable, "-m", *install.split(), "--no-deps", "--quiet", "--target", tmp_path]
+    done = subprocess.run(pip, cwd=REPOSITORY, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    script = "import atp, atp.torch; print(atp.__file__)"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    found = subprocess.check_output([sys.executable, "-c", script], env=env, text=True)
+    assert Path(found.strip()).is_relative_to(tmp_path)
+    version = subprocess.check_output([tmp_path / "bin" / "atp", "version"], text=True)
+    assert version.startswith("atp ")
