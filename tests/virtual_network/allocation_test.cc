@@ -1,7 +1,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "tests/virtual_network/allocation_guard.h"
+#include "atp/sim/allocation_guard.h"
 #include "tests/virtual_network/scenario.h"
 
 // Memory is taken when a node or a job is made, never for a packet or an operation: this program's
@@ -10,7 +10,7 @@
 namespace {
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
-  using atp::virtual_network::AllocationGuard;
+  using atp::sim::AllocationGuard;
   if (AllocationGuard::inside_node) ++AllocationGuard::allocations;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded > 0 ? rounded : alignment);
@@ -38,7 +38,7 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 }
 // NOLINTEND(misc-new-delete-overloads)
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 Plan busy_plan() {
@@ -89,4 +89,4 @@ TEST(Allocation, NeverHappensWithoutASwitch) {
 }
 
 }  // namespace
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -3,7 +3,7 @@
 // Wrong use and the death of a peer: each ends in bounded time at every worker concerned, with a
 // failure that names who and where.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 using testing::Eq;
@@ -161,4 +161,4 @@ TEST(Failures, AnotherWorldSizeIsRefused) {
 }
 
 }  // namespace
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

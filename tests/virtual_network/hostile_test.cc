@@ -1,11 +1,11 @@
-#include "tests/virtual_network/hostile.h"
+#include "atp/sim/hostile.h"
 
 #include "tests/virtual_network/scenario.h"
 
 // An enemy floods switch and server during a run. The job must not notice: same sums, no failure,
 // nobody detached; and each packet of the enemy is dropped under a name.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 template <class Enum>
@@ -94,4 +94,4 @@ INSTANTIATE_TEST_SUITE_P(VirtualNetwork, HostilePackets, testing::ValuesIn(kEnem
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -5,12 +5,12 @@
 #include <limits>
 #include <vector>
 
-#include "tests/virtual_network/event_queue.h"
-#include "tests/virtual_network/exact_sum.h"
+#include "atp/sim/event_queue.h"
+#include "atp/sim/exact_sum.h"
 
 // The judge is judged first: what the oracle computes, on cases that can be checked by hand.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 constexpr float kMax = std::numeric_limits<float>::max();
@@ -65,4 +65,4 @@ TEST(EventQueue, KeepsTheOrderOfEventsAtOneInstant) {
 }
 
 }  // namespace
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

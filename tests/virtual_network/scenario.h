@@ -7,12 +7,12 @@
 #include <initializer_list>
 #include <optional>
 
+#include "atp/sim/world.h"
 #include "atp/wire/control.h"
-#include "tests/virtual_network/world.h"
 
 // What the named scenarios share: a small plan to start from, and questions about packets.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
@@ -74,4 +74,4 @@ inline void expect_all_done(World& world) {
   EXPECT_THAT(world.violations(), testing::IsEmpty()) << describe(world.plan());
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/virtual_network/add_counters.h"
+#include "atp/sim/add_counters.h"
 #include "tests/virtual_network/scenario.h"
 
 // The swarm: 2,000 seeds, each another network with other jobs and, nine times of ten, other
@@ -14,7 +14,7 @@
 //   ATP_SEEDS=10000          this many seeds, from ATP_SEED (or 0) on: a soak
 //   ATP_TRACE=1              with every packet
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 constexpr std::uint64_t kSeeds = 2000;
@@ -159,4 +159,4 @@ TEST_P(Seeds, NoWrongSumAndAllFinish) {
 INSTANTIATE_TEST_SUITE_P(VirtualNetwork, Seeds, testing::Range<std::uint64_t>(0, kChunks));
 
 }  // namespace
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

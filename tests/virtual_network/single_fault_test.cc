@@ -7,7 +7,7 @@
 // every pair of packets is lost. Each type of packet on each hop has its turn that way, without
 // anybody having to think of it.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 struct Attack {
@@ -99,4 +99,4 @@ TEST(VirtualNetwork, TheSamePlanGivesTheSamePackets) {
 }
 
 }  // namespace
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

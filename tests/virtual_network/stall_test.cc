@@ -5,7 +5,7 @@
 // Runs that stall, leak or diverge if a rule of the protocol is missing: traces that the model
 // checks found, played on the real nodes.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 // Two jobs of two ranks that share the only aggregator of the switch.
@@ -209,4 +209,4 @@ TEST(Stall, ARankThatJoinsLongAfterALeaseIsWaitedForInTheTree) {
 }
 
 }  // namespace
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

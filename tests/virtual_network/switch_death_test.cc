@@ -3,7 +3,7 @@
 // The switch dies, stays dead, returns without its memory or only seems dead: the job goes on with
 // the same bits, and comes back to the tree when there is one (docs/protocol.md §5, *Detaching*).
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 std::uint64_t completed(World& world) {
@@ -210,4 +210,4 @@ TEST(Detaching, OfAJoiningRankWhoseSwitchDiesAfterItHasAnsweredOnce) {
 }
 
 }  // namespace
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -9,7 +9,7 @@
 // What the virtual network does to the nodes. Every fault that really happens is counted, so that
 // a test can tell a quiet run from a run whose probabilities came out as nothing.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 enum class Fault : std::uint8_t {
   kLoss,         // one packet, independently
@@ -59,4 +59,4 @@ struct Outage {
   std::uint32_t peer = 0;  // kClog: the path host → peer
 };
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -1,10 +1,10 @@
 // What a world says about a run: counters, violations, who is unfinished.
 #include <algorithm>
 
-#include "tests/virtual_network/add_counters.h"
-#include "tests/virtual_network/world.h"
+#include "atp/sim/add_counters.h"
+#include "atp/sim/world.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 Counters<SwitchCounter> World::switch_counters() const {
   Counters<SwitchCounter> sum = past_lives_;
   for (const Host& host : hosts_) {
@@ -112,4 +112,4 @@ std::string World::name_of(const Endpoint& endpoint) const {
   return "switch" + std::to_string(*host - switch_host(0));
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -1,14 +1,14 @@
-#include "tests/virtual_network/oracle.h"
+#include "atp/sim/oracle.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
 
-#include "tests/virtual_network/exact_sum.h"
-#include "tests/virtual_network/values.h"
+#include "atp/sim/exact_sum.h"
+#include "atp/sim/values.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 constexpr std::int64_t kMost = 2147483647;
@@ -103,4 +103,4 @@ void Oracle::expect_fragment(const OperationPlan& operation, std::size_t first,
   }
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -2,7 +2,7 @@
 
 #include <span>
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 // The sum of float32 values, rounded once to nearest even: the oracle of the float path, written
 // as plainly as possible and sharing nothing with the server's accumulator. It counts set bits
@@ -10,4 +10,4 @@ namespace atp::virtual_network {
 // infinities of both signs, give NaN; a sum of zero is +0.
 float exact_sum(std::span<const float> values);
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

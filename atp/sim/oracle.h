@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/virtual_network/plan.h"
+#include "atp/sim/plan.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 // Knows what every operation must give, from the contributions alone (docs/protocol.md §7.7): a
 // fragment whose contributions all fit and whose magnitudes add up to at most 2^31 − 1 is the exact
@@ -40,4 +40,4 @@ class Oracle {
   std::uint64_t float_fragments_ = 0;
 };
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

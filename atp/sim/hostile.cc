@@ -1,11 +1,11 @@
-#include "tests/virtual_network/hostile.h"
+#include "atp/sim/hostile.h"
 
 #include <algorithm>
 #include <array>
 
 #include "atp/wire/control.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 constexpr std::size_t kKept = 64;
@@ -127,4 +127,4 @@ void Hostile::change_length(Bytes& bytes) {
   if (bytes.size() == old) bytes.push_back(0);
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -7,7 +7,7 @@
 
 #include "atp/base/time.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 // Events in the order of their time; those of one instant in the order in which they were pushed,
 // so that the same seed gives the same run on every machine.
@@ -45,4 +45,4 @@ class EventQueue {
   std::uint64_t number_ = 0;
 };
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

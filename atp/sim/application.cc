@@ -1,10 +1,10 @@
-#include "tests/virtual_network/application.h"
+#include "atp/sim/application.h"
 
 #include <algorithm>
 
-#include "tests/virtual_network/values.h"
+#include "atp/sim/values.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 Application::Application(const Plan& plan, std::uint32_t job, Rank rank)
     : job_(plan.jobs[job]),
@@ -94,4 +94,4 @@ std::span<float> Application::output(OperationId id) {
   return operations_[id].in_place ? inputs_[id] : outputs_[id];
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

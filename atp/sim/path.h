@@ -6,9 +6,9 @@
 
 #include "atp/base/random.h"
 #include "atp/base/time.h"
-#include "tests/virtual_network/faults.h"
+#include "atp/sim/faults.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 // When the copies of one packet arrive; none if it was lost.
 struct Fate {
@@ -20,10 +20,10 @@ struct Fate {
 
 // The path from one node to another, in that direction. It decides the fate of each packet from
 // the network's random numbers and remembers a run of losses and a clog.
-class Link {
+class Path {
  public:
-  Link() = default;
-  Link(const PathDelay& delay, const PathFaults& faults) : delay_(delay), faults_(faults) {}
+  Path() = default;
+  Path(const PathDelay& delay, const PathFaults& faults) : delay_(delay), faults_(faults) {}
 
   Fate send(Instant now, Random& random, FaultCounters& counters);
   void clog(Instant until) { clogged_until_ = std::max(clogged_until_, until); }
@@ -39,4 +39,4 @@ class Link {
   Instant clogged_until_{};
 };
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -1,4 +1,4 @@
-#include "tests/virtual_network/display.h"
+#include "atp/sim/display.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include "atp/wire/control.h"
 #include "atp/wire/packet_view.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 template <class... Arguments>
@@ -112,4 +112,4 @@ std::string display(Instant now) {
   return text("%12.6f ms", static_cast<double>(now.time_since_epoch().count()) * 1e-6);
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

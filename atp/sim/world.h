@@ -13,12 +13,12 @@
 #include "atp/core/outbox.h"
 #include "atp/core/server/server.h"
 #include "atp/core/worker/worker.h"
-#include "tests/virtual_network/application.h"
-#include "tests/virtual_network/event_queue.h"
-#include "tests/virtual_network/faults.h"
-#include "tests/virtual_network/link.h"
-#include "tests/virtual_network/oracle.h"
-#include "tests/virtual_network/plan.h"
+#include "atp/sim/application.h"
+#include "atp/sim/event_queue.h"
+#include "atp/sim/faults.h"
+#include "atp/sim/oracle.h"
+#include "atp/sim/path.h"
+#include "atp/sim/plan.h"
 
 // The virtual network: a clock that only moves from one event to the next, a link between every
 // two nodes, and the very Worker, SwitchNode and Server of the product, each run by the loop of
@@ -29,7 +29,7 @@
 // the heal time nothing more goes wrong, except that a switch may stay dead, and completion is
 // demanded within a bounded virtual time.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 struct Packet {
   Endpoint from;
@@ -138,7 +138,7 @@ class World {
 
   void add_worker(std::uint32_t job, Rank rank);
   void schedule(const Outage& outage);
-  void make_links();
+  void make_paths();
   void heal();
 
   std::optional<HostId> host_at(const Endpoint& endpoint) const;
@@ -165,7 +165,7 @@ class World {
   Random random_;
   Oracle oracle_;
   std::vector<Host> hosts_;
-  std::vector<Link> links_;  // from · hosts + to
+  std::vector<Path> paths_;  // from · hosts + to
   EventQueue<Event> queue_;
   std::vector<Packet> packets_;  // in flight; free entries are reused
   std::vector<std::uint32_t> free_packets_;
@@ -181,4 +181,4 @@ class World {
   bool trace_ = false;
 };
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "atp/base/random.h"
-#include "tests/virtual_network/world.h"
+#include "atp/sim/world.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 // What an enemy sends who can put any bytes into a UDP packet: noise, and real packets of the job
 // with one to three fields changed. A foreign enemy has an address of its own and knows no nonce;
@@ -40,4 +40,4 @@ class Hostile {
   std::size_t next_ = 0;
 };
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

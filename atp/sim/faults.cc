@@ -1,6 +1,6 @@
-#include "tests/virtual_network/faults.h"
+#include "atp/sim/faults.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 std::string_view to_string(Fault fault) {
   switch (fault) {
@@ -20,4 +20,4 @@ std::string_view to_string(Fault fault) {
   return "unknown";
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "tests/virtual_network/add_counters.h"
-#include "tests/virtual_network/world.h"
+#include "atp/sim/add_counters.h"
+#include "atp/sim/world.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 constexpr std::size_t kOutboxPackets = 2048;
@@ -70,7 +70,7 @@ World::World(Plan plan)
   for (std::uint32_t job = 0; job < plan_.jobs.size(); ++job) {
     for (Rank rank = 0; rank < plan_.jobs[job].world_size; ++rank) add_worker(job, rank);
   }
-  make_links();
+  make_paths();
   for (const Outage& outage : plan_.outages) schedule(outage);
   if (plan_.heal.count() > 0) at(Instant{plan_.heal}, [this] { heal(); });
 }
@@ -85,14 +85,14 @@ void World::add_worker(std::uint32_t job, Rank rank) {
   }
 }
 
-void World::make_links() {
-  links_.reserve(hosts_.size() * hosts_.size());
+void World::make_paths() {
+  paths_.reserve(hosts_.size() * hosts_.size());
   for (std::size_t i = 0; i < hosts_.size() * hosts_.size(); ++i) {
     PathFaults faults;
     if (!plan_.path_faults.empty()) {
       faults = plan_.path_faults[random_.below(plan_.path_faults.size())];
     }
-    links_.emplace_back(plan_.delay, faults);
+    paths_.emplace_back(plan_.delay, faults);
   }
 }
 
@@ -118,7 +118,7 @@ World::HostId World::worker_host(Rank rank, std::uint32_t job) const {
 // --- faults by hand
 
 void World::heal() {
-  for (Link& link : links_) link.heal();
+  for (Path& path : paths_) path.heal();
   for (Host& host : hosts_) host.paused_until = std::min(host.paused_until, now_);
 }
 
@@ -151,7 +151,7 @@ void World::pause(HostId host, Duration length) {
 }
 
 void World::clog(HostId from, HostId to, Duration length) {
-  links_[from * hosts_.size() + to].clog(now_ + length);
+  paths_[from * hosts_.size() + to].clog(now_ + length);
 }
 
 void World::at(Instant when, std::function<void()> action) {
@@ -164,4 +164,4 @@ void World::inject(const Endpoint& from, const Endpoint& to, std::span<const std
   put_in_flight(from, to, bytes, now_ + delay);
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

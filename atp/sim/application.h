@@ -9,10 +9,10 @@
 
 #include "atp/base/random.h"
 #include "atp/core/worker/worker.h"
-#include "tests/virtual_network/oracle.h"
-#include "tests/virtual_network/plan.h"
+#include "atp/sim/oracle.h"
+#include "atp/sim/plan.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 // What runs on a worker's host above the worker: it submits the job's operations in their order,
 // a few at a time with pauses, owns their tensors, has each result judged when it completes, and
@@ -71,4 +71,4 @@ class Application : public Tensors {
   std::vector<std::string> violations_;
 };
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -8,12 +8,12 @@
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/server/server.h"
 #include "atp/core/worker/worker.h"
-#include "tests/virtual_network/faults.h"
+#include "atp/sim/faults.h"
 
 // Everything that one run of the virtual network depends on, as plain data. A named scenario
 // writes it by hand; draw_plan() draws all of it from a seed.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 enum class Values : std::uint8_t {
   kSmall,      // about ±1: the ordinary gradient
@@ -83,4 +83,4 @@ Plan draw_plan(std::uint64_t seed);
 // One line that says what the plan is, for reports.
 std::string describe(const Plan& plan);
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

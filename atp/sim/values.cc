@@ -1,4 +1,4 @@
-#include "tests/virtual_network/values.h"
+#include "atp/sim/values.h"
 
 #include <array>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "atp/base/random.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -58,4 +58,4 @@ void fill_input(const JobPlan& job, std::uint64_t operation, Rank rank, Values v
   for (float& value : out) value = draw(values, is_the_one, random);
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -2,13 +2,13 @@
 #include <cstdio>
 
 #include "atp/base/random.h"
-#include "tests/virtual_network/plan.h"
+#include "atp/sim/plan.h"
 
 // A swarm: the seed draws not only when something goes wrong but also what can go wrong at all, in
 // which network and for which jobs, so that a few thousand runs visit corners that one fixed
 // distribution would never reach.
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 using std::chrono::microseconds;
@@ -207,4 +207,4 @@ std::string describe(const Plan& plan) {
   return text;
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

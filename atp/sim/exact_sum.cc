@@ -1,4 +1,4 @@
-#include "tests/virtual_network/exact_sum.h"
+#include "atp/sim/exact_sum.h"
 
 #include <array>
 #include <bit>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 // Digit i stands for 2^(i − 149); 2^128 · 1024 ranks stays below digit 288.
@@ -88,4 +88,4 @@ float exact_sum(std::span<const float> values) {
   return is_negative ? -rounded(larger) : rounded(larger);
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -4,7 +4,7 @@
 
 #include "atp/base/counters.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 template <class Enum>
 void add_to(Counters<Enum>& sum, const Counters<Enum>& more) {
@@ -14,4 +14,4 @@ void add_to(Counters<Enum>& sum, const Counters<Enum>& more) {
   }
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

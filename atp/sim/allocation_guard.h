@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 // Counts allocations made inside the nodes: the world opens a guard around each call of a node,
 // and the test program's operator new (allocation_test.cc) counts while one is open.
@@ -17,4 +17,4 @@ class AllocationGuard {
   static inline thread_local std::uint64_t allocations = 0;
 };
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -6,7 +6,7 @@
 
 #include "atp/base/time.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 
 // One packet as a line of text: type, identity, flags, ranks and what its type adds. Every trace
 // of the virtual network is made of these, so that two traces can be compared line by line.
@@ -15,4 +15,4 @@ std::string display(std::span<const std::uint8_t> bytes);
 // Milliseconds since the run began.
 std::string display(Instant now);
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

@@ -1,13 +1,13 @@
 // The clock, the driving loop of atp/core/README.md and the wire.
-#include "tests/virtual_network/world.h"
+#include "atp/sim/world.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "tests/virtual_network/allocation_guard.h"
-#include "tests/virtual_network/display.h"
+#include "atp/sim/allocation_guard.h"
+#include "atp/sim/display.h"
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 // A node that wants to be woken again and again without letting time pass is broken.
@@ -213,7 +213,7 @@ void World::send(HostId host, const Endpoint& to, std::span<const std::uint8_t> 
   Verdict verdict;
   if (tap_) verdict = tap_(Packet{from, to, {bytes.begin(), bytes.end()}});
   Fate fate;
-  if (!verdict.drop) fate = links_[host * hosts_.size() + *peer].send(now_, random_, faults_);
+  if (!verdict.drop) fate = paths_[host * hosts_.size() + *peer].send(now_, random_, faults_);
   trace(fate.copies == 0 ? "LOST" : fate.copies == 1 ? "sent" : "TWICE", from, to, bytes);
   for (std::size_t i = 0; i < fate.copies; ++i) {
     put_in_flight(from, to, bytes, fate.arrivals[i] + verdict.delay);
@@ -251,4 +251,4 @@ void World::trace(const char* what, const Endpoint& from, const Endpoint& to,
               name_of(to).c_str(), display(bytes).c_str());
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim

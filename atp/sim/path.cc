@@ -1,8 +1,8 @@
-#include "tests/virtual_network/link.h"
+#include "atp/sim/path.h"
 
 #include <algorithm>
 
-namespace atp::virtual_network {
+namespace atp::sim {
 namespace {
 
 Duration up_to(Duration most, Random& random) {
@@ -13,7 +13,7 @@ Duration up_to(Duration most, Random& random) {
 
 }  // namespace
 
-Fate Link::send(Instant now, Random& random, FaultCounters& counters) {
+Fate Path::send(Instant now, Random& random, FaultCounters& counters) {
   Fate fate;
   if (lost(random, counters)) return fate;
   fate.arrive(arrival(now, random, counters));
@@ -24,13 +24,13 @@ Fate Link::send(Instant now, Random& random, FaultCounters& counters) {
   return fate;
 }
 
-void Link::heal() {
+void Path::heal() {
   faults_ = PathFaults{};
   in_burst_ = false;
   clogged_until_ = Instant{};
 }
 
-bool Link::lost(Random& random, FaultCounters& counters) {
+bool Path::lost(Random& random, FaultCounters& counters) {
   if (in_burst_ && random.chance(faults_.burst_end)) in_burst_ = false;
   if (!in_burst_ && faults_.burst_begin > 0) in_burst_ = random.chance(faults_.burst_begin);
   if (in_burst_) {
@@ -44,7 +44,7 @@ bool Link::lost(Random& random, FaultCounters& counters) {
   return false;
 }
 
-Instant Link::arrival(Instant now, Random& random, FaultCounters& counters) {
+Instant Path::arrival(Instant now, Random& random, FaultCounters& counters) {
   Instant when = now;
   if (clogged_until_ > now) {
     counters.add(Fault::kClog);
@@ -58,4 +58,4 @@ Instant Link::arrival(Instant now, Random& random, FaultCounters& counters) {
   return when;
 }
 
-}  // namespace atp::virtual_network
+}  // namespace atp::sim
