@@ -29,7 +29,7 @@ ALLOWED = {
     "atp/planner": ["atp/base", "atp/core/topology"],
     "atp/config": ["atp/base", "atp/core/topology", "atp/planner"],
     "atp/cli": ["atp/**"],
-    "python": ["atp/base", "atp/wire", "atp/collective", "atp/planner"],
+    "python": ["atp/base", "atp/wire", "atp/collective", "atp/planner", "atp/config"],
     "tests": ["atp/**"],
     "bench": ["atp/**"],
     "fuzz": ["atp/**"],

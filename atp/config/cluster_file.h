@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,10 @@ struct Cluster {
 // `file` is only named in messages.
 Result<Cluster> parse_cluster(std::string_view text, const std::string& file);
 Result<Cluster> read_cluster(const std::string& path);
+
+// The cluster's devices are the ranks of one tensor-parallel group: refuses another `world_size`,
+// unless it is 0 (all devices).
+Status check_world_size(const Cluster& cluster, std::uint32_t world_size);
 
 // A file that reads back as the same interconnect. Each remark becomes a comment above it.
 std::string cluster_text(const planner::Interconnect& interconnect,

@@ -116,13 +116,8 @@ Transformer read_transformer(const PlanInputs& inputs) {
 planner::Interconnect read_interconnect(const PlanInputs& inputs) {
   const Result<Cluster> cluster = read_cluster(inputs.topology_file);
   if (!cluster) throw CommandError(cluster.error().message, kWrongUsage);
-  const std::uint64_t devices = planner::device_count(cluster.value().interconnect);
-  if (inputs.workers != 0 && inputs.workers != devices) {
-    throw CommandError(fmt::format("{}: found {} devices, the product of the counts, expected {}, "
-                                   "the --workers; change one of the two",
-                                   cluster.value().levels.text(), devices, inputs.workers),
-                       kWrongUsage);
-  }
+  const Status fits = check_world_size(cluster.value(), inputs.workers);
+  if (!fits) throw CommandError(fits.error().message, kWrongUsage);
   return cluster.value().interconnect;
 }
 

@@ -1,0 +1,232 @@
+"""Finds the device mesh on which a transformer communicates least.
+
+    from atp.planner import plan
+
+    answer = plan("cluster.yaml", "config.json", world_size=8)
+    answer.mesh            # (8, 1)
+    answer.collectives     # ("aggregation", "none")
+    answer.seconds         # of one layer, forward and backward
+
+The same search as `atp plan best`, with the same results; docs/planner.md has the model. Nothing of
+the described cluster is needed, nor torch.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from atp import _planner
+
+__all__ = ["Candidate", "Change", "Dimension", "Memory", "Plan", "Rejected", "plan"]
+
+Mode = Literal["linkload", "paper", "paper-literal"]
+Collective = Literal["ring", "hierarchical", "aggregation"]
+ALL_COLLECTIVES: tuple[Collective, ...] = ("ring", "hierarchical", "aggregation")
+
+
+@dataclasses.dataclass(frozen=True)
+class Dimension:
+    """What one dimension of a mesh costs in one layer, forward and backward."""
+
+    collective: str
+    """"none" (one rank), "ring", "hierarchical", "aggregation" or "measured"."""
+    seconds: float
+    bandwidth_seconds: float
+    latency_seconds: float
+    bytes: float
+    """Of a rank's tensors that are reduced."""
+    operations: float
+    fallback_share: float
+    """Of the fragments that in-network aggregation leaves to the servers."""
+    bottleneck: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes on one rank, all layers."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    total: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A mesh, laid on the levels of the cluster."""
+
+    mesh: tuple[int, int]
+    """(d1, d2): rank i * d2 + j is at row i, column j."""
+    collectives: tuple[str, str]
+    """By dimension."""
+    seconds: float
+    """Communication of one layer, forward and backward."""
+    norm_seconds: float
+    layout: tuple[tuple[int, int], ...]
+    """By level, top to bottom: how its count is split into dimension 1 and dimension 2."""
+    dimensions: tuple[Dimension, Dimension]
+    memory: Memory
+    measured: bool
+    """Priced by the cluster file's measurements of this mesh."""
+    notes: tuple[str, ...]
+
+    def ranks_by_position(self) -> list[int]:
+        """The mesh rank of each device, devices being counted through the levels."""
+        return _planner.ranks_by_position(self.layout)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rejected:
+    """A mesh that cannot run the model, with all the reasons."""
+
+    mesh: tuple[int, int]
+    reasons: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A change of the cluster or the batch at which another answer becomes the best."""
+
+    text: str
+    factor: float
+    mesh: tuple[int, int]
+    collectives: tuple[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan(Candidate):
+    """The best mesh, and what else was considered."""
+
+    seconds_per_step: float
+    use_one_dimensional: bool
+    """The best mesh is (N, 1): plain tensor parallelism."""
+    one_dimensional: Candidate | None
+    """The mesh (N, 1), if it can run the model."""
+    gain_over_one_dimensional: float
+    """How many times as long (N, 1) takes."""
+    runners_up: tuple[Candidate, ...]
+    """Best first."""
+    rejected: tuple[Rejected, ...]
+    what_would_change_it: tuple[Change, ...]
+    topology: str
+    model: str
+    workers: int
+    layers: int
+    mode: str
+
+
+def plan(
+    topology: str | os.PathLike[str] | Mapping[str, Any],
+    model: str | os.PathLike[str] | Mapping[str, Any],
+    world_size: int | None = None,
+    *,
+    batch: int = 4,
+    sequence: int = 2048,
+    element_bytes: int | None = None,
+    mode: Mode = "linkload",
+    collectives: Sequence[Collective] = ALL_COLLECTIVES,
+    fused: bool = False,
+    count_norms: bool = False,
+    chunks: int = 1,
+    device_memory_gb: float | None = None,
+) -> Plan:
+    """Plans tensor parallelism of `model` on `topology`.
+
+    Args:
+        topology: a cluster file, or its content as a mapping.
+        model: a Hugging Face config.json of a gpt2 or llama, or its content as a mapping
+            (`model.config.to_dict()`).
+        world_size: ranks, which must be the devices of the topology; None: all of them.
+        batch, sequence: the sequences of a step, and the tokens of each.
+        element_bytes: bytes of one activation; None: what the model file says, else 2.
+        mode: "linkload", the load of every link by all groups at once, or the equations of the
+            paper: "paper" put right, "paper-literal" as printed.
+        collectives: what may run on each dimension.
+        fused: reduce-scatter where only a slice of an all-reduce is used.
+        count_norms: count the norms' small all-reduces too.
+        chunks: parts of the batch that overlap.
+        device_memory_gb: refuse meshes that need more than this on a device.
+
+    Raises:
+        ValueError: a file or an argument is wrong; the text has file, line and key.
+        RuntimeError: no mesh can run the model; the text has the reasons, mesh by mesh.
+    """
+    choices = _planner.Choices(
+        mode=mode,
+        collectives=list(collectives),
+        batch=_at_least_one("batch", batch),
+        sequence=_at_least_one("sequence", sequence),
+        element_bytes=0 if element_bytes is None else _at_least_one("element_bytes", element_bytes),
+        fused=fused,
+        count_norms=count_norms,
+        chunks=_at_least_one("chunks", chunks),
+        device_memory_bytes=0.0 if device_memory_gb is None else device_memory_gb * 1e9,
+    )
+    size = 0 if world_size is None else _at_least_one("world_size", world_size)
+    text = _planner.plan_json(
+        _description("topology", topology), _description("model", model), size, choices
+    )
+    return _plan(json.loads(text))
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if not 1 <= value < 2**30:
+        raise ValueError(f"{name}: found {value}, expected a whole number from 1 on")
+    return value
+
+
+def _description(
+    name: str, value: str | os.PathLike[str] | Mapping[str, Any]
+) -> _planner.Description:
+    if isinstance(value, Mapping):
+        # JSON is YAML, too.
+        return _planner.Description(f"<{name}>", json.dumps(dict(value), indent=1), is_text=True)
+    return _planner.Description(os.fspath(value))
+
+
+def _candidate_fields(data: dict[str, Any]) -> dict[str, Any]:
+    first, second = (Dimension(**dimension) for dimension in data["dimensions"])
+    return {
+        "mesh": tuple(data["mesh"]),
+        "collectives": tuple(data["collectives"]),
+        "seconds": data["seconds"],
+        "norm_seconds": data["norm_seconds"],
+        "layout": tuple(tuple(split) for split in data["layout"]),
+        "dimensions": (first, second),
+        "memory": Memory(**data["memory_bytes"]),
+        "measured": data["measured"],
+        "notes": tuple(data["notes"]),
+    }
+
+
+def _plan(data: dict[str, Any]) -> Plan:
+    one = data["one_dimensional"]
+    return Plan(
+        **_candidate_fields(data),
+        seconds_per_step=data["seconds_per_step"],
+        use_one_dimensional=data["use_one_dimensional"],
+        one_dimensional=None if one is None else Candidate(**_candidate_fields(one)),
+        gain_over_one_dimensional=data["gain_over_one_dimensional"],
+        runners_up=tuple(Candidate(**_candidate_fields(c)) for c in data["runners_up"]),
+        rejected=tuple(
+            Rejected(mesh=tuple(r["mesh"]), reasons=tuple(r["reasons"])) for r in data["rejected"]
+        ),
+        what_would_change_it=tuple(
+            Change(
+                text=c["change"],
+                factor=c["factor"],
+                mesh=tuple(c["mesh"]),
+                collectives=tuple(c["collectives"]),
+            )
+            for c in data["what_would_change_it"]
+        ),
+        topology=data["topology"],
+        model=data["model"],
+        workers=data["workers"],
+        layers=data["layers"],
+        mode=data["mode"],
+    )
