@@ -73,10 +73,10 @@ std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
     result.push_back(std::move(dimension));
   }
   // Rounding noise must not decide against the simpler collective.
-  std::stable_sort(result.begin(), result.end(),
-                   [](const DimensionCost& a, const DimensionCost& b) {
-                     return comparable(a.seconds()) < comparable(b.seconds());
-                   });
+  std::sort(result.begin(), result.end(), [](const DimensionCost& a, const DimensionCost& b) {
+    const double seconds_a = comparable(a.seconds()), seconds_b = comparable(b.seconds());
+    return seconds_a != seconds_b ? seconds_a < seconds_b : a.collective < b.collective;
+  });
   return result;
 }
 

@@ -13,8 +13,8 @@
 // of them is taken, so a collective is described by at most one load per level, and the time is
 // that of the fullest link: every link is busy at once, and latency is added apart.
 //
-// The formulas are those of research on seed 002: t = max over levels of c * q / U, with q the
-// groups that share the link. The ring's c is 2(D-1)/D on every switch link, the hierarchical
+// In short (docs/planner.md), t = max over levels of c * q / U, with q the groups that share the
+// link. The ring's c is 2(D-1)/D on every switch link, the hierarchical
 // all-reduce's 2(K-1)/K with K the children spanned so far, aggregation's about 1. The tests
 // rebuild the loads from explicit paths, link by link.
 

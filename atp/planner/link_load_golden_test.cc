@@ -1,5 +1,5 @@
 // Where the optimum lies by link loads, with rings, hierarchical all-reduces and aggregation. Costs
-// are in units of h/B, as research on seed 002 §4 prints them.
+// are in units of h/B, as docs/planner.md prints them.
 
 #include <gtest/gtest.h>
 
