@@ -83,7 +83,7 @@ YamlMap YamlValue::map(std::initializer_list<std::string_view> known,
 YamlMap::YamlMap(const YamlNode& node, Place place, std::initializer_list<std::string_view> known)
     : node_(&node), place_(std::move(place)) {
   std::vector<std::string_view> seen;
-  for (const auto& [key, value] : node.entries) {
+  for (const YamlNode& key : node.keys) {
     if (key.kind != YamlNode::Kind::kScalar) {
       atp::refuse({place_.file, key.line, place_.key}, "a key that is no word",
                   listed(as_span(known)));
@@ -104,8 +104,9 @@ Place YamlMap::place_of(std::string_view key, int line) const {
 }
 
 std::optional<YamlValue> YamlMap::find(std::string_view key) const {
-  for (const auto& [name, value] : node_->entries) {
-    if (name.scalar == key) return YamlValue(value, place_of(key, name.line));
+  for (std::size_t i = 0; i < node_->keys.size(); ++i) {
+    if (node_->keys[i].scalar != key) continue;
+    return YamlValue(node_->items[i], place_of(key, node_->keys[i].line));
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <sstream>
+#include <utility>
 
 #include "atp/config/file_error.h"
 
@@ -49,8 +50,7 @@ class TreeBuilder final : public YAML::EventHandler {
  private:
   struct Open {
     YamlNode node;
-    YamlNode key;  // of a map: read, its value not yet
-    bool has_key = false;
+    bool has_key = false;  // of a map: the key is read, its value not yet
   };
 
   static int line(const YAML::Mark& mark) { return mark.line + 1; }
@@ -97,10 +97,10 @@ class TreeBuilder final : public YAML::EventHandler {
     if (parent.node.kind == YamlNode::Kind::kList) {
       parent.node.items.push_back(std::move(node));
     } else if (!parent.has_key) {
-      parent.key = std::move(node);
+      parent.node.keys.push_back(std::move(node));
       parent.has_key = true;
     } else {
-      parent.node.entries.emplace_back(std::move(parent.key), std::move(node));
+      parent.node.items.push_back(std::move(node));
       parent.has_key = false;
     }
   }

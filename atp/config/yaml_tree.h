@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 // A YAML document as plain values, each with the line that it stands on. yaml-cpp parses; the tree
@@ -21,8 +20,8 @@ struct YamlNode {
   int line = 0;         // from 1
   bool quoted = false;  // a scalar in quotes is text, whatever it looks like
   std::string scalar;
-  std::vector<YamlNode> items;                         // of a list
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  // of a map, in the file's order
+  std::vector<YamlNode> keys;   // of a map, in the file's order
+  std::vector<YamlNode> items;  // of a list, or a map's values
 };
 
 // Throws FileError. `file` is only named in messages.

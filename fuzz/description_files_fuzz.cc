@@ -1,0 +1,54 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "atp/config/astra_network.h"
+#include "atp/config/cluster_file.h"
+#include "atp/config/model_file.h"
+#include "atp/config/nvidia_topology.h"
+
+// Whatever bytes a description file holds, its reader ends, with a value or with an error that
+// names the file. What reads as a cluster is written and read again, and must be the same: 15
+// digits of each bandwidth survive, so the second writing is compared with the first.
+
+namespace {
+
+[[noreturn]] void fail(const char* what, const std::string& text) {
+  std::fprintf(stderr, "%s:\n%s\n", what, text.c_str());
+  std::abort();
+}
+
+template <class T>
+void check_error(const atp::Result<T>& result) {
+  if (!result.ok() && !result.error().message.starts_with("f")) {
+    fail("an error without its file", result.error().message);
+  }
+}
+
+void check_round_trip(const atp::planner::Interconnect& interconnect) {
+  const std::string written = atp::cluster_text(interconnect, {});
+  const atp::Result<atp::Cluster> again = atp::parse_cluster(written, "f");
+  if (!again.ok()) fail(again.error().message.c_str(), written);
+  const std::string twice = atp::cluster_text(again.value().interconnect, {});
+  if (twice != written) fail("written again it differs", written + "\n---\n" + twice);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const atp::Result<atp::Cluster> cluster = atp::parse_cluster(text, "f");
+  check_error(cluster);
+  if (cluster.ok()) check_round_trip(cluster.value().interconnect);
+  const atp::Result<atp::Imported> astra = atp::import_astra_network(text, "f");
+  check_error(astra);
+  if (astra.ok()) check_round_trip(astra.value().interconnect);
+  const atp::Result<atp::Imported> nvidia = atp::import_nvidia_topology(text, "f");
+  check_error(nvidia);
+  if (nvidia.ok()) check_round_trip(nvidia.value().interconnect);
+  check_error(atp::parse_model(text, "f"));
+  return 0;
+}
