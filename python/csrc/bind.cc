@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,47 +17,78 @@
 namespace atp::pytorch {
 namespace {
 
-// The class that Python sees. Its destructor may run on a thread that holds the GIL while a
-// callback on the completion thread waits for the GIL, so it gives the GIL away first.
-class PyProcessGroupATP final : public ProcessGroupATP {
- public:
-  using ProcessGroupATP::ProcessGroupATP;
-  ~PyProcessGroupATP() override {
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-      const py::gil_scoped_release release;
-      stop();
-    } else {
-      stop();
-    }
-  }
-};
+class PyProcessGroupATP;
 
 // The groups that are alive, so that a process that ends without destroying them can leave its
-// jobs while callbacks may still run.
+// jobs while callbacks may still run. A group adds itself and takes itself out first thing in its
+// destructor, so a pointer in here is good as long as the lock is held. (A c10 weak pointer would
+// put off the destructor itself until it is gone.)
 class LiveGroups {
  public:
-  void add(const c10::intrusive_ptr<PyProcessGroupATP>& group) {
-    const std::lock_guard lock(mutex_);
-    groups_.emplace_back(group);
-  }
-  std::vector<c10::intrusive_ptr<PyProcessGroupATP>> take() {
-    const std::lock_guard lock(mutex_);
-    std::vector<c10::intrusive_ptr<PyProcessGroupATP>> alive;
-    for (const auto& weak : groups_) {
-      if (auto group = weak.lock()) alive.push_back(std::move(group));
-    }
-    groups_.clear();
-    return alive;
-  }
+  void add(PyProcessGroupATP* group);
+  void remove(PyProcessGroupATP* group);
+  void abort_all();
 
  private:
   std::mutex mutex_;
-  std::vector<c10::weak_intrusive_ptr<PyProcessGroupATP>> groups_;
+  std::set<PyProcessGroupATP*> groups_;
+  // A callback that drops its own group is still running when the group has gone.
+  std::vector<std::weak_ptr<CompletionThread::Queue>> queues_;
 };
 
 LiveGroups& live_groups() {
   static LiveGroups groups;
   return groups;
+}
+
+// The class that Python sees. Its destructor may run on a thread that holds the GIL while a
+// callback on the completion thread waits for the GIL, so it gives the GIL away first.
+class PyProcessGroupATP final : public ProcessGroupATP {
+ public:
+  template <class... Arguments>
+  explicit PyProcessGroupATP(Arguments&&... arguments)
+      : ProcessGroupATP(std::forward<Arguments>(arguments)...) {
+    live_groups().add(this);
+  }
+  ~PyProcessGroupATP() override {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+      const py::gil_scoped_release release;
+      leave();
+    } else {
+      leave();
+    }
+  }
+
+ private:
+  void leave() {
+    live_groups().remove(this);
+    stop();
+  }
+};
+
+void LiveGroups::add(PyProcessGroupATP* group) {
+  const std::lock_guard lock(mutex_);
+  groups_.insert(group);
+  std::erase_if(queues_, [](const auto& queue) { return queue.expired(); });
+  queues_.push_back(group->completion_queue());
+}
+
+void LiveGroups::remove(PyProcessGroupATP* group) {
+  const std::lock_guard lock(mutex_);
+  groups_.erase(group);
+}
+
+void LiveGroups::abort_all() {
+  std::vector<std::weak_ptr<CompletionThread::Queue>> queues;
+  {
+    const std::lock_guard lock(mutex_);
+    for (PyProcessGroupATP* group : groups_) group->abort();
+    queues = queues_;
+  }
+  // Not under the lock: a callback may drop a group. Nor for ever, whatever a callback may do.
+  for (const auto& weak : queues) {
+    if (const auto queue = weak.lock()) queue->wait_until_idle_for(std::chrono::seconds(10));
+  }
 }
 
 std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std::string& route,
@@ -89,15 +121,13 @@ c10::intrusive_ptr<PyProcessGroupATP> make_group(
     communicator = connect(rank, size, {job.first, job.second}, route, values_per_fragment, timeout,
                            join_timeout);
   }
-  auto group = c10::make_intrusive<PyProcessGroupATP>(rank, size, timeout, std::move(gloo),
-                                                      std::move(communicator));
-  live_groups().add(group);
-  return group;
+  return c10::make_intrusive<PyProcessGroupATP>(rank, size, timeout, std::move(gloo),
+                                                std::move(communicator));
 }
 
 void abort_all() {
   const py::gil_scoped_release release;
-  for (const auto& group : live_groups().take()) group->abort();
+  live_groups().abort_all();
 }
 
 py::list traffic_of(const PyProcessGroupATP& group) {

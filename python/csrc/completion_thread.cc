@@ -22,6 +22,11 @@ void CompletionThread::Queue::wait_until_idle() {
   changed_.wait(lock, [this] { return under_way_ == 0; });
 }
 
+void CompletionThread::Queue::wait_until_idle_for(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, limit, [this] { return under_way_ == 0; });
+}
+
 void CompletionThread::Queue::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
@@ -46,10 +51,8 @@ void CompletionThread::Queue::run() {
 }
 
 CompletionThread::CompletionThread() : queue_(std::make_shared<Queue>()) {
-  thread_ = std::thread([queue = queue_] {
-    pthread_setname_np(pthread_self(), "atp-completion");
-    queue->run();
-  });
+  thread_ = std::thread([queue = queue_] { queue->run(); });
+  pthread_setname_np(thread_.native_handle(), "atp-completion");
 }
 
 CompletionThread::~CompletionThread() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -25,6 +26,7 @@ class CompletionThread {
     void expect();                                      // one more work is on its way
     void push(c10::intrusive_ptr<AllReduceWork> work);  // it has ended
     void wait_until_idle();                             // all that were expected are complete
+    void wait_until_idle_for(std::chrono::milliseconds limit);
 
    private:
     friend class CompletionThread;

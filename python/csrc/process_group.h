@@ -50,6 +50,9 @@ class ProcessGroupATP : public DelegatingBackend {
   CounterList counters() const;
   std::size_t values_per_fragment() const;
 
+  // To wait for the callbacks of operations that have ended.
+  std::shared_ptr<CompletionThread::Queue> completion_queue() const { return completion_->queue(); }
+
  protected:
   // The destructor's work, for a subclass that has to release the GIL around it.
   void stop();

@@ -1,6 +1,9 @@
 """Groups: each is a job of its own; they live side by side, end, and come again."""
 
 import datetime
+import gc
+import os
+import time
 
 import pytest
 import torch
@@ -139,3 +142,41 @@ def test_after_abort_works_and_calls_fail(ranks):
             dist.all_reduce(torch.ones(10))
 
     ranks.run(2, body)
+
+
+def thread_count() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_a_destroyed_group_leaves_no_thread_behind(ranks):
+    def body(rank):
+        before = thread_count()
+        group = dist.new_group()
+        total(group)
+        during = thread_count()
+        dist.destroy_process_group(group)
+        del group
+        gc.collect()
+        return during > before, thread_count() - before
+
+    assert ranks.run(2, body) == [(True, 0)] * 2
+
+
+def test_an_aborted_group_can_go_while_a_callback_in_python_runs(ranks):
+    # The callback needs the GIL, which the thread that drops the last reference holds.
+    def body(rank):
+        group = dist.new_group()
+        tensor = torch.ones(10)
+        slept = None
+        if rank == 0:
+            done = dist.all_reduce(tensor, group=group, async_op=True).get_future()
+            slept = done.then(lambda _: time.sleep(1))
+        backend = group._get_backend(torch.device("cpu"))
+        backend.abort()
+        dist.destroy_process_group(group)
+        del group
+        del backend  # the last reference
+        if slept:
+            slept.wait()
+
+    ranks.run(2, body, limit_s=15)
