@@ -23,13 +23,16 @@ if rank == 0:
     future = future.then(lambda f: print("called"))
 """,
     "the group dropped by a callback": """
-import gc
+import threading, time
 group = dist.new_group()
-done = dist.all_reduce(torch.ones(100), group=group, async_op=True).get_future()
-done = done.then(lambda f, g=group: dist.destroy_process_group(g))
-del group
-gc.collect()
-done.wait()
+begun = threading.Event()
+def callback(future, group=group):
+    begun.set()
+    dist.destroy_process_group(group)
+    time.sleep(1)
+done = dist.all_reduce(torch.ones(100), group=group, async_op=True).get_future().then(callback)
+del group, callback
+begun.wait()
 """,
 }
 
