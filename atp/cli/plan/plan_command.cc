@@ -29,6 +29,7 @@ void add_plan_command(CLI::App& app) {
   add_sweep_command(*plan);
   add_matrix_command(*plan);
   add_import_command(*plan);
+  add_paper_command(*plan);
 }
 
 }  // namespace atp

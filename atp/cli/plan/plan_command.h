@@ -15,5 +15,6 @@ void add_explain_command(CLI::App& plan);
 void add_sweep_command(CLI::App& plan);
 void add_matrix_command(CLI::App& plan);
 void add_import_command(CLI::App& plan);
+void add_paper_command(CLI::App& plan);
 
 }  // namespace atp

@@ -81,7 +81,7 @@ GridChart grid_of(const Sweep& sweep) {
   GridChart chart{.title = sweep.title,
                   .subtitle = "best mesh (d1,d2) of each",
                   .x_label = sweep.count_label,
-                  .y_label = sweep.factor_label + ", times what the file says"};
+                  .y_label = sweep.factor_label + ", times the description's"};
   if (sweep.aggregates) {
     chart.subtitle = "best mesh without → with in-network aggregation; darker gains more";
     chart.hue_names = {"aggregation does not help", "it helps on the same mesh",
@@ -108,7 +108,7 @@ LineChart curve_of(const Sweep& sweep) {
   LineChart chart{
       .title = "Communication of one layer on the best mesh",
       .subtitle = sweep.title,
-      .x = {.label = by_count ? "devices" : sweep.factor_label + ", times what the file says",
+      .x = {.label = by_count ? "devices" : sweep.factor_label + ", times the description's",
             .scale = Scale::kLog},
       .y = {.label = "milliseconds"}};
   Series without{.name = "without in-network aggregation"};

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include "atp/cli/plan/paper_case.h"
+#include "atp/cli/plan/paper_rows.h"
+#include "atp/cli/plan/plan_text.h"
+
+namespace atp::paper {
+namespace {
+
+using planner::Collective;
+using planner::CostMode;
+using planner::Interconnect;
+using planner::Request;
+
+std::string best_text(const Interconnect& interconnect, Collective collective) {
+  const Best found = best(only(request(interconnect, CostMode::kLinkLoad), collective));
+  return fmt::format("{} at {:.4g}", mesh_text(found.mesh), found.units);
+}
+
+// One parameter server host on a link like the others'.
+Interconnect one_server(std::uint32_t devices) {
+  Interconnect interconnect = aggregating_switch(devices);
+  interconnect.levels[0].aggregation->server_hosts = 1;
+  return interconnect;
+}
+
+}  // namespace
+
+std::vector<Row> beyond_rows() {
+  const Interconnect nodes = figure_7a(100, 25);
+  const Request served =
+      only(request(one_server(16), CostMode::kLinkLoad), Collective::kAggregation);
+  return {
+      {"beyond", "best ring mesh on Fig. 7a against hierarchical all-reduce", "not compared",
+       fmt::format("ring {}, hierarchical {}", best_text(nodes, Collective::kRing),
+                   best_text(nodes, Collective::kHierarchical)),
+       "on two levels with few nodes the gain over 1-D is one over rings only"},
+      {"beyond", "flat switch of 8: ring", "-", best_text(flat_switch(8), Collective::kRing), ""},
+      {"beyond", "flat switch of 8: in-network aggregation", "-",
+       best_text(aggregating_switch(8), Collective::kAggregation),
+       "large groups cost nothing there, so the best mesh turns back to 1-D"},
+      {"beyond", "the same, servers on the workers' machines", "-",
+       best_text(serving_workers(8), Collective::kAggregation),
+       "each link carries an eighth more, for the servers"},
+      {"beyond", "flat switch of 16: ring; aggregation", "-",
+       best_text(flat_switch(16), Collective::kRing) + "; " +
+           best_text(aggregating_switch(16), Collective::kAggregation),
+       "both matter from here on"},
+      {"beyond", "the same mesh (8,2) with a single server host", "-",
+       fmt::format("{:.4g}", units(served, {8, 2})),
+       "all groups that run at once share its link: count the servers' links"},
+  };
+}
+
+}  // namespace atp::paper

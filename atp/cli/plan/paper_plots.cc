@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <functional>
+#include <utility>
+
+#include "atp/cli/plan/paper_case.h"
+#include "atp/cli/plan/paper_rows.h"
+#include "atp/cli/plan/plan_text.h"
+#include "atp/cli/plan/sweep.h"
+#include "atp/planner/paper_model.h"
+
+namespace atp::paper {
+namespace {
+
+using planner::Collective;
+using planner::CostMode;
+using planner::Interconnect;
+using planner::Mesh;
+
+constexpr std::array<std::uint32_t, 9> kDevices{4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
+LineChart figure_12() {
+  LineChart chart{.title = "Fig. 12: communication on a flat switch or a torus",
+                  .subtitle = "2Lbsh/GroupBW is 1; ATP-i is the mesh (N/i, i), ATP-1 is Megatron's",
+                  .x = {.label = "devices", .scale = Scale::kLog},
+                  .y = {.label = "T"}};
+  chart.x.ticks.assign(kDevices.begin(), kDevices.end());
+  for (const std::uint32_t d2 : {1u, 2u, 4u}) {
+    Series series{.name = fmt::format("ATP-{}", d2)};
+    for (const std::uint32_t devices : kDevices) {
+      series.points.emplace_back(devices,
+                                 units(request(flat_switch(devices)), Mesh{devices / d2, d2}));
+    }
+    chart.series.push_back(std::move(series));
+  }
+  Series optimum{.name = "ATP-OPT", .dashed = true};
+  for (const std::uint32_t devices : kDevices) {
+    optimum.points.emplace_back(devices, best(request(flat_switch(devices))).units);
+  }
+  chart.series.push_back(std::move(optimum));
+  return chart;
+}
+
+// The best with one collective on both dimensions, by devices.
+Series best_series(std::string name, Collective collective,
+                   const std::function<Interconnect(std::uint32_t)>& interconnect) {
+  Series series{.name = std::move(name)};
+  for (const std::uint32_t devices : kDevices) {
+    const planner::Request asked =
+        only(request(interconnect(devices), CostMode::kLinkLoad), collective);
+    series.points.emplace_back(devices, best(asked).units);
+  }
+  return series;
+}
+
+LineChart ring_and_aggregation() {
+  LineChart chart{.title = "The best mesh with rings, and with in-network aggregation",
+                  .subtitle = "flat switch, links of 1 GB/s",
+                  .x = {.label = "devices", .scale = Scale::kLog},
+                  .y = {.label = "T"}};
+  chart.x.ticks.assign(kDevices.begin(), kDevices.end());
+  Series one{.name = "rings, plain 1-D", .dashed = true};
+  for (const std::uint32_t devices : kDevices) {
+    const planner::Request rings =
+        only(request(flat_switch(devices), CostMode::kLinkLoad), Collective::kRing);
+    one.points.emplace_back(devices, units(rings, Mesh{devices, 1}));
+  }
+  chart.series = {
+      best_series("rings", Collective::kRing, [](auto n) { return flat_switch(n); }),
+      best_series("aggregation, servers enough", Collective::kAggregation, aggregating_switch),
+      best_series("aggregation, servers on the workers", Collective::kAggregation, serving_workers),
+      one};
+  return chart;
+}
+
+// Where the best meshes part: by how many hosts there are, and how much faster a host is inside.
+std::string map_of_meshes() {
+  const Sweep sweep = run_sweep(request(hosts_of_four(), CostMode::kLinkLoad),
+                                {.level = 0, .values = {2, 4, 8, 16, 32, 64}},
+                                {.level = 1, .values = {1, 2, 4, 8, 16, 32}});
+  return draw_sweep(sweep);
+}
+
+// The same on a flat switch, whose links may differ from the servers' by a factor.
+std::string map_of_servers() {
+  Interconnect interconnect = aggregating_switch(8);
+  interconnect.name = "a flat switch with one server host on 1 GB/s";
+  interconnect.levels[0].aggregation->server_hosts = 1;
+  interconnect.levels[0].aggregation->server_bandwidth = planner::gigabytes_per_second(1);
+  return draw_sweep(run_sweep(request(interconnect, CostMode::kLinkLoad),
+                              {.level = 0, .values = {2, 4, 8, 16, 32, 64}},
+                              {.level = 0, .values = {0.125, 0.25, 0.5, 1, 2, 4}}));
+}
+
+BarChart meshes_of(const std::string& title, const Interconnect& interconnect, CostMode mode,
+                   const std::vector<Mesh>& meshes) {
+  BarChart chart{.title = title,
+                 .subtitle = interconnect.name,
+                 .value_label = "T, links in GB/s",
+                 .part_names = {"dimension 1", "dimension 2"}};
+  const planner::Request asked = only(request(interconnect, mode), Collective::kRing);
+  const Best winner = best(asked);
+  for (const Mesh& mesh : meshes) {
+    const planner::LayerCost cost = planner::evaluate(asked, mesh).value().cost;
+    const double total = units(asked, mesh);
+    const double share = cost.seconds > 0 ? cost.dimension1.seconds() / cost.seconds : 0;
+    chart.bars.push_back({.name = mesh_text(mesh),
+                          .parts = {total * share, total * (1 - share)},
+                          .note = fmt::format("{:.4g}", total),
+                          .emphasized = mesh == winner.mesh});
+  }
+  return chart;
+}
+
+}  // namespace
+
+TextTable figure_12_table() {
+  TextTable table({"devices", "ATP-1", "ATP-2", "ATP-4", "ATP-OPT", "mesh"});
+  for (const std::uint32_t devices : kDevices) {
+    const planner::Request asked = request(flat_switch(devices));
+    const Best found = best(asked);
+    const auto of = [&](std::uint32_t d2) {
+      return fmt::format("{:.4f}", units(asked, Mesh{devices / d2, d2}));
+    };
+    table.add({std::to_string(devices), of(1), of(2), of(4), fmt::format("{:.4f}", found.units),
+               mesh_text(found.mesh)});
+  }
+  return table;
+}
+
+std::vector<Plot> plots() {
+  const std::vector<Mesh> sixteen{{16, 1}, {8, 2}, {4, 4}, {2, 8}};
+  const std::vector<Mesh> eight{{8, 1}, {4, 2}, {2, 4}};
+  return {
+      {"fig7a-meshes.svg", draw(meshes_of("Fig. 7a: four nodes of four GPUs, rings",
+                                          figure_7a(100, 25), CostMode::kLinkLoad, sixteen))},
+      {"fig7b-meshes.svg", draw(meshes_of("Fig. 7b: 4 x 4 torus, equations 2 to 4", figure_7b(),
+                                          CostMode::kPaper, sixteen))},
+      {"fig11-ic2.svg", draw(meshes_of("Fig. 11, IC2: NVLink pairs on PCIe, equations 2 to 4",
+                                       ic2(600, 64), CostMode::kPaper, eight))},
+      {"fig11-ic3.svg", draw(meshes_of("Fig. 11, IC3: eight on NVSwitch, equations 2 to 4",
+                                       flat_switch(8), CostMode::kPaper, eight))},
+      {"fig11-ic4.svg", draw(meshes_of("Fig. 11, IC4: sixteen on InfiniBand, equations 2 to 4",
+                                       flat_switch(16), CostMode::kPaper, sixteen))},
+      {"fig12.svg", draw(figure_12())},
+      {"ring-and-aggregation.svg", draw(ring_and_aggregation())},
+      {"map-of-meshes.svg", map_of_meshes()},
+      {"map-of-servers.svg", map_of_servers()},
+  };
+}
+
+}  // namespace atp::paper
