@@ -42,13 +42,12 @@ LineChart figure_12() {
   return chart;
 }
 
-// The best with one collective on both dimensions, by devices.
-Series best_series(std::string name, Collective collective,
+// The best of all meshes, by devices.
+Series best_series(std::string name,
                    const std::function<Interconnect(std::uint32_t)>& interconnect) {
   Series series{.name = std::move(name)};
   for (const std::uint32_t devices : kDevices) {
-    const planner::Request asked =
-        only(request(interconnect(devices), CostMode::kLinkLoad), collective);
+    const planner::Request asked = request(interconnect(devices), CostMode::kLinkLoad);
     series.points.emplace_back(devices, best(asked).units);
   }
   return series;
@@ -66,11 +65,9 @@ LineChart ring_and_aggregation() {
         only(request(flat_switch(devices), CostMode::kLinkLoad), Collective::kRing);
     one.points.emplace_back(devices, units(rings, Mesh{devices, 1}));
   }
-  chart.series = {
-      best_series("rings", Collective::kRing, [](auto n) { return flat_switch(n); }),
-      best_series("aggregation, servers enough", Collective::kAggregation, aggregating_switch),
-      best_series("aggregation, servers on the workers", Collective::kAggregation, serving_workers),
-      one};
+  chart.series = {best_series("rings", [](auto n) { return flat_switch(n); }),
+                  best_series("aggregation, servers enough", aggregating_switch),
+                  best_series("aggregation, servers on the workers", serving_workers), one};
   return chart;
 }
 

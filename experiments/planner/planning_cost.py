@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Time and memory of one plan against the number of devices, on four levels.
+
+    .venv/bin/python experiments/planner/planning_cost.py [FOLDER]
+
+Runs `atp plan best` (of build/release, or of the build folder that ATP_BUILD names) as a whole
+process, and writes planning-cost.csv and planning-cost.svg into FOLDER (default: out/planner).
+"""
+
+import csv
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+# Powers of two from 16 to 2^20 devices, spread over four levels from the bottom up.
+EXPONENTS = range(4, 21, 2)
+REPEATS = 5
+MODEL = ["--hidden", "65536", "--layers", "100", "--heads", "4096", "--batch", "4096"]
+
+
+def cluster_file(exponent):
+    """Four levels of 2^exponent devices in all."""
+    shares = [exponent // 4 + (1 if level < exponent % 4 else 0) for level in range(4)]
+    lines = ["levels:"]
+    for level, share in enumerate(shares):
+        kind = "full" if level == 3 else "switch"
+        lines.append(
+            f"  - {{name: level {level + 1}, count: {2**share}, kind: {kind}, "
+            f"bandwidth: {100 * 2**level} GB/s per direction, latency: 5 us, "
+            + ("aggregation: {}}" if kind == "switch" and level == 0 else "}")
+        )
+    return "\n".join(lines) + "\n"
+
+
+def run(arguments):
+    """Seconds and the largest memory in MiB of one process."""
+    begin = time.perf_counter()
+    pid = os.posix_spawn(
+        arguments[0],
+        arguments,
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],
+    )
+    _, status, usage = os.wait4(pid, 0)
+    seconds = time.perf_counter() - begin
+    if status != 0:
+        sys.exit(f"{' '.join(arguments)} ended with status {status}")
+    return seconds, usage.ru_maxrss / 1024
+
+
+def measure():
+    program = str(BUILD / "bin" / "atp")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for exponent in EXPONENTS:
+            path = Path(folder, f"{exponent}.yaml")
+            path.write_text(cluster_file(exponent))
+            runs = [
+                run([program, "plan", "best", "--topology", str(path), *MODEL])
+                for _ in range(REPEATS)
+            ]
+            seconds = statistics.median(run[0] for run in runs)
+            memory = max(run[1] for run in runs)
+            rows.append((2**exponent, seconds, memory))
+            print(f"{2**exponent:>8} devices {seconds * 1e3:9.1f} ms {memory:7.1f} MiB")
+    return rows
+
+
+def plot(rows, path):
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, (time_axis, memory_axis) = pyplot.subplots(1, 2, figsize=(9, 3.6))
+    devices = [row[0] for row in rows]
+    time_axis.loglog(devices, [row[1] for row in rows], "o-", color="#0072b2")
+    time_axis.axhline(1, color="#d55e00", linestyle="--", linewidth=1)
+    time_axis.axvline(1024, color="#999999", linestyle=":", linewidth=1)
+    time_axis.set_ylabel("seconds, the whole process")
+    memory_axis.semilogx(devices, [row[2] for row in rows], "o-", color="#009e73")
+    memory_axis.set_ylabel("largest memory, MiB")
+    memory_axis.set_ylim(bottom=0)
+    for axis in (time_axis, memory_axis):
+        axis.set_xlabel("devices, on four levels")
+        axis.grid(alpha=0.3)
+    figure.suptitle("atp plan best: time and memory of one plan")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main():
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else REPOSITORY / "out" / "planner")
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = measure()
+    with open(folder / "planning-cost.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["devices", "seconds", "memory_mib"])
+        writer.writerows(rows)
+    plot(rows, folder / "planning-cost.svg")
+    print(f"wrote {folder}/planning-cost.csv and planning-cost.svg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Wrong flags and files end with exit code 2 and a message that says where and what.
+
+The readers' own tables are in atp/config; here is what reaches a user.
+"""
+
+import pytest
+
+CLUSTER = """\
+name: small
+levels:
+  - name: rack
+    count: 2
+    kind: switch
+    bandwidth: 100 Gbit/s per direction
+  - name: host
+    count: 4
+    kind: switch
+    bandwidth: 25 GB/s per direction
+"""
+MATRIX = """\
+levels:
+  - {name: gpu, count: 2, kind: full, bandwidth: 25 GB/s per direction}
+point_to_point:
+  unit: GB/s per direction
+  rows:
+    - [0, 25]
+    - [25, 0, 25]
+"""
+MODEL = """\
+{
+  "model_type": "gpt2",
+  "n_embd": 1024,
+  "n_head": 16,
+  "n_layer": 24
+}
+"""
+FILES = ("--topology", "cluster.yaml", "--model", "model.json")
+
+
+def change(text, right, wrong):
+    assert right in text
+    return text.replace(right, wrong, 1)
+
+
+def assert_refused(result, *texts, code=2):
+    assert result.returncode == code, result.stderr
+    assert result.stdout == ""
+    assert result.stderr.startswith("atp plan")
+    for text in texts:
+        assert text in result.stderr
+
+
+CLUSTER_MISTAKES = {
+    "an unknown key": (
+        *("count: 2", "cuont: 2"),
+        *('cluster.yaml:4: levels[0]."cuont":', "did you mean count?"),
+    ),
+    "a key for later": ("name: small", "hosts: [a]", 'cluster.yaml:1: "hosts":', "no key known"),
+    "an unknown unit": ("25 GB/s", "25 furlong/s", "cluster.yaml:10: levels[1].bandwidth:", "unit"),
+    "an ambiguous unit": (
+        *("100 Gbit/s", "100 Gb/s", "cluster.yaml:6: levels[0].bandwidth:"),
+        "bits or bytes",
+    ),
+    "no direction": (
+        *("25 GB/s per direction", "25 GB/s", "cluster.yaml:10: levels[1].bandwidth:"),
+        "without a direction",
+    ),
+    "a negative bandwidth": ("25 GB/s", "-25 GB/s", "cluster.yaml:10:", "write one above 0"),
+    "a count below 1": ("count: 4", "count: 0", "cluster.yaml:8: levels[1].count:", 'found "0"'),
+    "an unknown kind": ("kind: switch", "kind: hub", "cluster.yaml:5: levels[0].kind:", "switch"),
+    "broken YAML": ("  - name: host", "- ] name: host", "cluster.yaml:7:", "not YAML"),
+}
+
+
+@pytest.mark.parametrize("mistake", CLUSTER_MISTAKES)
+def test_a_mistake_in_the_cluster_file_is_named_by_file_line_and_key(program, mistake):
+    right, wrong, *texts = CLUSTER_MISTAKES[mistake]
+    program.write("cluster.yaml", change(CLUSTER, right, wrong))
+    program.write("model.json", MODEL)
+    for command in ("best", "explain", "sweep"):
+        assert_refused(program.run(command, *FILES), *texts)
+    assert_refused(program.run("matrix", "--topology", "cluster.yaml"), *texts)
+
+
+def test_a_matrix_that_is_not_square_is_refused(program):
+    program.write("cluster.yaml", MATRIX)
+    program.write("model.json", MODEL)
+    result = program.run("best", *FILES)
+    assert_refused(result, "cluster.yaml:7: point_to_point.rows[1]:", "found 3 columns, expected 2")
+
+
+MODEL_MISTAKES = {
+    "another model": ('"gpt2"', '"mamba"', "model.json:2: model_type:", 'found "mamba"'),
+    "a missing width": ('  "n_embd": 1024,\n', "", "model.json: n_embd:", "is missing"),
+    "a width that is text": ("1024", '"wide"', "model.json:3: n_embd:", 'found "wide"'),
+    "heads that do not divide": ("16", "15", "model.json:4: n_head:", "a divisor of n_embd"),
+    "broken JSON": ("1024,", "1024", "model.json:4:", "not JSON"),
+}
+
+
+@pytest.mark.parametrize("mistake", MODEL_MISTAKES)
+def test_a_mistake_in_the_model_file_is_named_by_file_line_and_key(program, mistake):
+    right, wrong, *texts = MODEL_MISTAKES[mistake]
+    program.write("cluster.yaml", CLUSTER)
+    program.write("model.json", change(MODEL, right, wrong))
+    assert_refused(program.run("best", *FILES), *texts)
+
+
+USAGE_MISTAKES = {
+    "more workers than devices": (
+        ("best", *FILES, "--workers", "16"),
+        ("cluster.yaml:2: levels:", "found 8 devices", "expected 16"),
+    ),
+    "a mesh that does not divide": (
+        ("explain", *FILES, "--mesh", "3,2"),
+        ("--mesh 3,2", "3 x 2 = 6", "the 8 devices of cluster.yaml"),
+    ),
+    "a mesh that is none": (("explain", *FILES, "--mesh", "wide"), ("--mesh wide", "such as 4,2")),
+    "no model": (("best", "--topology", "cluster.yaml"), ("--model FILE, or --hidden",)),
+    "two models": (("best", *FILES, "--hidden", "64"), ("exclude each other",)),
+    "no topology": (("best", "--model", "model.json"), ("--topology is required",)),
+    "a file that is not there": (
+        ("best", "--topology", "nowhere.yaml", "--model", "model.json"),
+        ("nowhere.yaml: cannot be read: No such file",),
+    ),
+    "an unknown mode": (("best", *FILES, "--mode", "papr"), ("--mode", "papr", "linkload")),
+    "literal without paper": (("best", *FILES, "--literal"), ("--literal needs --mode paper",)),
+    "an unknown collective": (("best", *FILES, "--collectives", "tree"), ("tree",)),
+    "JSON and CSV at once": (("best", *FILES, "--json", "--csv"), ("--csv",)),
+    "an unknown level": (
+        ("sweep", *FILES, "--count", "hots=2,4"),
+        ('no level "hots"', "did you mean host?"),
+    ),
+    "a count that is none": (("sweep", *FILES, "--count", "host=2,x"), ('"x"', "whole number")),
+    "a factor below 0": (("sweep", *FILES, "--bandwidth", "host=-1"), ('"-1"', "above 0")),
+    "a link class that is none": (
+        ("import", "topo.txt", "--link", "FOO=1 GB/s per direction"),
+        ("CLASS=BANDWIDTH", "NV, PIX, PXB, PHB, NODE or SYS"),
+    ),
+    "a link without direction": (
+        ("import", "topo.txt", "--link", "SYS=1 GB/s"),
+        ("--link SYS", "without a direction"),
+    ),
+    "no subcommand": ((), ("A subcommand is required",)),
+}
+
+
+@pytest.mark.parametrize("mistake", USAGE_MISTAKES)
+def test_wrong_use_says_what_was_found_and_expected(program, mistake):
+    arguments, texts = USAGE_MISTAKES[mistake]
+    program.write("cluster.yaml", CLUSTER)
+    program.write("model.json", MODEL)
+    program.write("topo.txt", "GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n")
+    assert_refused(program.run(*arguments), *texts)
+
+
+def test_no_mesh_at_all_is_a_failure_with_reasons(program):
+    flags = ("--hidden", 49, "--layers", 2, "--heads", 7)
+    program.write("cluster.yaml", CLUSTER)
+    result = program.run("best", "--topology", "cluster.yaml", *flags)
+    assert_refused(result, "mesh (8, 1): d1 = 8 does not divide the number of heads 7", code=1)
+
+
+def test_a_plot_that_cannot_be_written_is_a_failure(program):
+    program.write("cluster.yaml", CLUSTER)
+    result = program.run("matrix", "--topology", "cluster.yaml", "--svg", "/nowhere/plot.svg")
+    assert result.returncode == 1
+    assert "cannot write /nowhere/plot.svg" in result.stderr
+
+
+def test_a_sweep_of_counts_needs_levels_alone(program):
+    result = program.run("sweep", "--topology", "ic1-measured.yaml", "--model", "gpt3-175b.json")
+    assert_refused(result, "describes single devices", "use --bandwidth")
