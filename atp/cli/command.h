@@ -27,5 +27,6 @@ void add_version_command(CLI::App& app);
 void add_switch_command(CLI::App& app);
 void add_server_command(CLI::App& app);
 void add_run_command(CLI::App& app);
+void add_sim_command(CLI::App& app);
 
 }  // namespace atp

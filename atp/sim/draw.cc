@@ -59,16 +59,41 @@ OperationPlan draw_operation(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
   operation.spec.count = draw_length(draw, k, wmax);
   operation.spec.reduction = draw.chance(0.3) ? Reduction::kAverage : Reduction::kSum;
   operation.spec.tag = static_cast<std::uint32_t>(draw.between(0, 3));
-  operation.spec.timeout = std::chrono::seconds(120);
+  operation.spec.timeout = std::chrono::seconds(40);
   operation.values = draw_values(draw);
   operation.in_place = draw.chance(0.5);
   return operation;
 }
 
+// A tree of height up to 3 over the plan's switches, some of which it leaves out: each has a level,
+// and sends to one of a higher level or to the server. Workers stand behind any of them, or have
+// no switch at all.
+void draw_tree(Draw& draw, const Plan& plan, JobPlan& job) {
+  job.parent.clear();
+  job.uplink.clear();
+  std::vector<std::uint64_t> level;
+  const std::uint64_t height = draw.between(1, 3);
+  for (std::uint32_t i = 0; i < plan.switches; ++i) level.push_back(draw.between(1, height));
+  for (std::uint32_t i = 0; i < plan.switches; ++i) {
+    std::vector<int> above;
+    for (std::uint32_t j = 0; j < plan.switches; ++j) {
+      if (level[j] > level[i]) above.push_back(static_cast<int>(j));
+    }
+    const bool is_root = above.empty() || draw.chance(0.1);
+    job.uplink.push_back(is_root ? -1 : above[draw.between(0, above.size() - 1)]);
+  }
+  const double straight = draw.one_of({0.0, 0.05, 0.3});
+  for (Rank rank = 0; rank < job.world_size; ++rank) {
+    const bool has_switch = plan.switches > 0 && !draw.chance(straight);
+    job.parent.push_back(has_switch ? static_cast<int>(draw.between(0, plan.switches - 1)) : -1);
+  }
+}
+
 JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   JobPlan job;
   job.key = {100 + index, static_cast<std::uint32_t>(draw.between(1, 1000))};
-  job.world_size = static_cast<std::uint16_t>(draw.one_of({1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8}));
+  job.world_size = static_cast<std::uint16_t>(
+      draw.chance(0.05) ? draw.between(9, 16) : draw.one_of({1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8}));
   job.first_stream = static_cast<std::uint16_t>(draw.chance(0.2) ? draw.between(1, 65000) : 0);
   job.stream_count = static_cast<std::uint16_t>(draw.one_of({1, 1, 1, 2, 3}));
   job.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
@@ -76,25 +101,28 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
   job.leave_at_once = draw.chance(0.5);
   job.data_seed = draw.word();
-  const std::uint64_t operations = draw.between(1, 24);
+  job.server = static_cast<std::uint32_t>(draw.between(0, plan.servers - 1));
+  const std::uint64_t operations = draw.between(1, plan.servers > 1 ? 12 : 24);
   for (std::uint64_t i = 0; i < operations; ++i) {
     job.operations.push_back(draw_operation(draw, job.max_value_count, plan.server_config.wmax));
   }
   for (Rank rank = 0; rank < job.world_size; ++rank) {
     job.start.push_back(draw.time(Duration{0}, milliseconds(3)));
-    const auto switches = static_cast<int>(plan.switches);
-    const bool straight = switches == 0 || draw.chance(0.05);
-    job.parent.push_back(straight ? -1 : static_cast<int>(draw.between(0, plan.switches - 1)));
+    job.rack.push_back(static_cast<std::uint32_t>(draw.between(0, 2)));
   }
+  draw_tree(draw, plan, job);
   return job;
 }
 
-// A second socket of the same ranks: same key, other streams.
-JobPlan second_socket(Draw& draw, const JobPlan& first) {
-  JobPlan job = first;
+// Another socket of the same ranks: same key, other streams, and perhaps another server (a shard
+// of the job) with another tree.
+JobPlan next_socket(Draw& draw, const Plan& plan, const JobPlan& last) {
+  JobPlan job = last;
   job.first_stream = static_cast<std::uint16_t>(
-      (first.first_stream + first.stream_count + (draw.chance(0.5) ? 0 : 7)) % 65500);
+      (last.first_stream + last.stream_count + (draw.chance(0.5) ? 0 : 7)) % 65500);
   job.data_seed = draw.word();
+  job.server = (last.server + 1) % plan.servers;
+  if (job.server != last.server) draw_tree(draw, plan, job);
   if (draw.chance(0.5)) std::reverse(job.operations.begin(), job.operations.end());
   return job;
 }
@@ -108,11 +136,15 @@ PathFaults draw_path(Draw& draw) {
   path.held_back = draw.probability(0.4);
   path.held_back_max =
       draw.one_of<Duration>({microseconds(100), milliseconds(2), milliseconds(50)});
+  path.corrupt = draw.probability(0.3);
+  path.truncate = draw.probability(0.3);
+  path.stale = draw.probability(0.3);
+  path.stale_max = draw.one_of<Duration>({milliseconds(10), milliseconds(300), milliseconds(1500)});
   return path;
 }
 
 std::uint32_t host_count(const Plan& plan) {
-  std::uint32_t hosts = 1 + plan.switches;
+  std::uint32_t hosts = plan.servers + plan.switches;
   for (const JobPlan& job : plan.jobs) hosts += job.world_size;
   return hosts;
 }
@@ -121,28 +153,59 @@ void draw_outages(Draw& draw, Plan& plan) {
   const std::uint32_t hosts = host_count(plan);
   const Duration last = plan.heal;
   const auto when = [&] { return Instant{draw.time(Duration{0}, last)}; };
+  const auto any_host = [&] { return static_cast<std::uint32_t>(draw.between(0, hosts - 1)); };
+  const auto any_worker = [&] {
+    return static_cast<std::uint32_t>(draw.between(plan.servers + plan.switches, hosts - 1));
+  };
   const std::uint64_t clogs = draw.chance(0.3) ? draw.between(1, 6) : 0;
   for (std::uint64_t i = 0; i < clogs; ++i) {
-    plan.outages.push_back({Outage::Kind::kClog, when(), draw.time(Duration{0}, last),
-                            static_cast<std::uint32_t>(draw.between(0, hosts - 1)),
-                            static_cast<std::uint32_t>(draw.between(0, hosts - 1))});
+    plan.outages.push_back(
+        {Outage::Kind::kClog, when(), draw.time(Duration{0}, last), any_host(), any_host()});
+  }
+  const std::uint64_t cuts = draw.chance(0.3) ? draw.between(1, 4) : 0;
+  for (std::uint64_t i = 0; i < cuts; ++i) {
+    plan.outages.push_back(
+        {Outage::Kind::kOneWay, when(), draw.time(Duration{0}, last), any_host(), any_host()});
   }
   const std::uint64_t pauses = draw.chance(0.3) ? draw.between(1, 3) : 0;
   for (std::uint64_t i = 0; i < pauses; ++i) {
-    const auto worker = static_cast<std::uint32_t>(draw.between(1 + plan.switches, hosts - 1));
-    plan.outages.push_back({Outage::Kind::kPause, when(), draw.time(Duration{0}, last), worker, 0});
+    plan.outages.push_back(
+        {Outage::Kind::kPause, when(), draw.time(Duration{0}, last), any_worker(), 0});
+  }
+  // A worker or a server dies, and mostly another start of it comes.
+  const auto death = [&](std::uint32_t host) {
+    const Instant at = when();
+    const bool forever = draw.chance(0.3);
+    plan.outages.push_back({Outage::Kind::kDeath, at,
+                            forever ? Outage::kForever : draw.time(Duration{0}, Instant{last} - at),
+                            host, 0});
+    plan.bound = std::chrono::seconds(90);  // joining, and then an operation, may time out
+  };
+  if (draw.chance(0.12)) death(any_worker());
+  if (draw.chance(0.12)) {
+    death(static_cast<std::uint32_t>(draw.between(0, plan.servers - 1)));
   }
   for (std::uint32_t i = 0; i < plan.switches; ++i) {
     if (!draw.chance(0.35)) continue;
     const Instant at = when();
     const bool forever = draw.chance(0.3);
     const Duration most = Instant{last} - at;
-    plan.outages.push_back({Outage::Kind::kSwitchDeath, at,
-                            forever ? Outage::kForever : draw.time(Duration{0}, most), 1 + i, 0});
+    plan.outages.push_back({Outage::Kind::kDeath, at,
+                            forever ? Outage::kForever : draw.time(Duration{0}, most),
+                            plan.servers + i, 0});
     // … and dies once more, even right after its return.
     if (forever || !draw.chance(0.3)) continue;
-    plan.outages.push_back(
-        {Outage::Kind::kSwitchDeath, when(), draw.time(Duration{0}, milliseconds(2)), 1 + i, 0});
+    plan.outages.push_back({Outage::Kind::kDeath, when(), draw.time(Duration{0}, milliseconds(2)),
+                            plan.servers + i, 0});
+  }
+}
+
+// Links that a burst fills: they mark, and lose what doesn't fit.
+void draw_narrow_links(Draw& draw, FabricPlan& fabric) {
+  for (LinkPlan* link : {&fabric.worker, &fabric.switch_node, &fabric.server, &fabric.rack}) {
+    link->bits_per_s = draw.one_of<std::uint64_t>({100'000'000, 1'000'000'000, 10'000'000'000});
+    link->queue_bytes = draw.one_of<std::uint64_t>({0, 2'000, 20'000});
+    link->ecn_bytes = draw.one_of<std::uint64_t>({0, 1'000, 5'000});
   }
 }
 
@@ -151,11 +214,34 @@ void draw_faults(Draw& draw, Plan& plan) {
   plan.heal = draw.time(plan.heal / 10, plan.heal);
   const std::uint64_t kinds = draw.between(1, 3);
   for (std::uint64_t i = 0; i < kinds; ++i) plan.path_faults.push_back(draw_path(draw));
+  plan.hostile = draw.chance(0.2) ? 0.2 : 0;
+  if (draw.chance(0.3)) draw_narrow_links(draw, plan.fabric);
   plan.report_unreachable = draw.one_of({0.0, 0.0, 0.3, 1.0});
   draw_outages(draw, plan);
   for (JobPlan& job : plan.jobs) {
     if (!draw.chance(0.15)) continue;
     job.start[draw.between(0, job.world_size - 1)] = draw.time(milliseconds(50), milliseconds(900));
+  }
+}
+
+void draw_fabric(Draw& draw, Plan& plan) {
+  FabricPlan& fabric = plan.fabric;
+  const auto delay = [&] { return draw.time(microseconds(1), microseconds(100)); };
+  fabric.worker.delay = delay();
+  fabric.server.delay = delay();
+  // A switch is a box at the rack's switch, or is that switch itself.
+  fabric.switch_node.delay = draw.chance(0.5) ? delay() : Duration{0};
+  fabric.rack.delay = delay();
+  fabric.jitter = draw.chance(0.5) ? draw.time(Duration{0}, microseconds(100)) : Duration{0};
+  if (draw.chance(0.3)) {
+    fabric.worker.packet_time = draw.time(Duration{0}, microseconds(2));
+    fabric.server.packet_time = draw.time(Duration{0}, microseconds(2));
+  }
+  for (std::uint32_t i = 0; i < plan.switches; ++i) {
+    fabric.switch_rack.push_back(static_cast<std::uint32_t>(draw.between(0, 2)));
+  }
+  for (std::uint32_t i = 0; i < plan.servers; ++i) {
+    fabric.server_rack.push_back(static_cast<std::uint32_t>(draw.between(0, 2)));
   }
 }
 
@@ -165,27 +251,26 @@ Plan draw_plan(std::uint64_t seed) {
   Draw draw(seed);
   Plan plan;
   plan.seed = seed;
-  plan.switches = static_cast<std::uint32_t>(draw.one_of({0, 1, 1, 1, 1, 1, 2}));
+  plan.switches = static_cast<std::uint32_t>(draw.one_of({0, 1, 1, 1, 1, 2, 3, 4, 6}));
+  plan.servers = static_cast<std::uint32_t>(draw.one_of({1, 1, 1, 1, 2, 3, 4}));
   plan.switch_config.aggregators = draw.one_of<std::uint32_t>({1, 2, 3, 8, 64, 1024});
   plan.switch_config.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
-  plan.switch_config.max_trees = 16;
+  plan.switch_config.max_trees = 64;
   plan.server_config.wmax = draw.one_of<std::uint32_t>({1, 2, 2, 4, 4, 16, 64});
   plan.server_config.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
   plan.server_config.float_slots = draw.one_of<std::uint32_t>({1, 2, 64});
-  plan.server_config.max_jobs = 16;
+  plan.server_config.max_jobs = 64;
   if (draw.chance(0.3)) {
     plan.timing.reclaim = draw.time(milliseconds(1), milliseconds(50));
     plan.timing.sweep = plan.timing.reclaim / 2;
   }
-  plan.delay.base = draw.time(microseconds(1), microseconds(200));
-  plan.delay.jitter = draw.chance(0.5) ? draw.time(Duration{0}, microseconds(100)) : Duration{0};
-
-  const bool two_jobs = draw.chance(0.4);
-  plan.jobs.push_back(draw_job(draw, plan, 0));
-  if (two_jobs && draw.chance(0.3)) {
-    plan.jobs.push_back(second_socket(draw, plan.jobs[0]));
-  } else if (two_jobs) {
-    plan.jobs.push_back(draw_job(draw, plan, 1));
+  draw_fabric(draw, plan);
+  const auto jobs = draw.one_of<std::uint32_t>({1, 1, 1, 1, 2, 2, 3, 4});
+  for (std::uint32_t i = 0; i < jobs; ++i) {
+    plan.jobs.push_back(draw_job(draw, plan, i));
+    std::uint64_t more = plan.servers - 1;
+    if (jobs > 2 || plan.servers == 1) more = draw.chance(0.2) ? 1 : 0;
+    for (; more > 0; --more) plan.jobs.push_back(next_socket(draw, plan, plan.jobs.back()));
   }
   if (seed % 10 != 0) draw_faults(draw, plan);
   return plan;
@@ -193,10 +278,11 @@ Plan draw_plan(std::uint64_t seed) {
 
 std::string describe(const Plan& plan) {
   char line[256];
-  std::snprintf(
-      line, sizeof line, "seed %llu: %u switches of %u aggregators, Wmax %u, heal %.1f ms",
-      static_cast<unsigned long long>(plan.seed), plan.switches, plan.switch_config.aggregators,
-      plan.server_config.wmax, std::chrono::duration<double, std::milli>(plan.heal).count());
+  std::snprintf(line, sizeof line,
+                "seed %llu: %u servers, %u switches of %u aggregators, Wmax %u, heal %.1f ms",
+                static_cast<unsigned long long>(plan.seed), plan.servers, plan.switches,
+                plan.switch_config.aggregators, plan.server_config.wmax,
+                std::chrono::duration<double, std::milli>(plan.heal).count());
   std::string text = line;
   for (const JobPlan& job : plan.jobs) {
     std::snprintf(line, sizeof line, "; job %u.%u: %u workers, %u streams, K %u, %zu operations",

@@ -1,42 +1,56 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
-#include "atp/base/time.h"
+#include "atp/sim/clock.h"
 
 namespace atp::sim {
 
-// Events in the order of their time; those of one instant in the order in which they were pushed,
-// so that the same seed gives the same run on every machine.
+// Events in the order of their time; those of one instant in the order of their numbers, so that
+// the same seed gives the same run on every machine. A binary heap of small entries; a link whose
+// first packet has arrived puts its next one in the same place (replace_first), which costs half of
+// taking one out and putting another in.
 template <class Event>
 class EventQueue {
  public:
-  void push(Instant when, Event event) {
-    heap_.push_back({when, number_++, std::move(event)});
+  struct Entry {
+    Picoseconds when;
+    std::uint64_t number;
+    Event event;
+  };
+
+  std::uint64_t take_number() { return number_++; }
+  void push(Picoseconds when, Event event) { push({when, take_number(), event}); }
+  void push(const Entry& entry) {
+    heap_.push_back(entry);
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
 
   bool empty() const { return heap_.empty(); }
-  std::size_t size() const { return heap_.size(); }
-  Instant next() const { return heap_.empty() ? kNever : heap_.front().when; }
+  Picoseconds next() const { return heap_.empty() ? kNeverPs : heap_.front().when; }
 
   // The queue must not be empty.
-  Event pop() {
+  const Entry& first() const { return heap_.front(); }
+  void pop() {
     std::pop_heap(heap_.begin(), heap_.end(), later);
-    Event event = std::move(heap_.back().event);
     heap_.pop_back();
-    return event;
+  }
+  void replace_first(const Entry& entry) {
+    std::size_t hole = 0;
+    const std::size_t size = heap_.size();
+    for (std::size_t child = 1; child < size; child = 2 * hole + 1) {
+      if (child + 1 < size && later(heap_[child], heap_[child + 1])) ++child;
+      if (!later(entry, heap_[child])) break;
+      heap_[hole] = heap_[child];
+      hole = child;
+    }
+    heap_[hole] = entry;
   }
 
  private:
-  struct Entry {
-    Instant when;
-    std::uint64_t number;
-    Event event;
-  };
   static bool later(const Entry& a, const Entry& b) {
     return a.when != b.when ? a.when > b.when : a.number > b.number;
   }

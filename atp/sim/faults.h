@@ -6,22 +6,34 @@
 #include "atp/base/counters.h"
 #include "atp/base/time.h"
 
-// What the virtual network does to the nodes. Every fault that really happens is counted, so that
-// a test can tell a quiet run from a run whose probabilities came out as nothing.
+// What the simulator does to the nodes. Every fault that really happens is counted, so that a test
+// can tell a quiet run from a run whose probabilities came out as nothing.
 
 namespace atp::sim {
 
 enum class Fault : std::uint8_t {
   kLoss,         // one packet, independently
   kBurstLoss,    // one packet of a run of losses
+  kOneWayLoss,   // one packet of a path that carries nothing for a time, while the way back does
+  kQueueLoss,    // one packet, by a link whose queue is full
   kDuplicate,    // delivered twice
   kDelay,        // held back, so that later packets overtake it
+  kStale,        // a copy arrives very much later
+  kCorruption,   // damaged, so that UDP's checksum doesn't fit: dropped by the receiver's link
+  kTruncation,   // cut short, and delivered
+  kForeign,      // a changed packet from an address that belongs to nobody
+  kEarlierLife,  // a member's packet of an earlier incarnation of the job
+  kEcnMark,      // by a link whose queue is long
   kClog,         // a path stands still for a time, then delivers everything
   kPause,        // a worker stands still for a time (a straggler)
   kSwitchDeath,  // a switch forgets everything
   kSwitchReturn,
-  kDeadSwitchPacket,  // a packet that reached a dead node
-  kUnreachable,       // … and was reported to its sender
+  kServerDeath,
+  kServerReturn,      // with another boot id
+  kWorkerDeath,       // a process with all its sockets
+  kWorkerReturn,      // with another nonce
+  kDeadSwitchPacket,  // a packet that reached a dead switch
+  kUnreachable,       // one that reached a dead node, and was reported to its sender
   kLateStart,         // a rank that joins long after the others
   kCount,
 };
@@ -30,8 +42,7 @@ std::string_view to_string(Fault fault);
 
 using FaultCounters = Counters<Fault>;
 
-// The path from one node to another. Probabilities are per packet and end with the heal time;
-// delay and jitter are the network's own and stay.
+// The path from one node to another. Probabilities are per packet and end with the heal time.
 struct PathFaults {
   double loss = 0;
   double burst_begin = 0;  // a run of losses begins
@@ -39,24 +50,23 @@ struct PathFaults {
   double duplicate = 0;
   double held_back = 0;
   Duration held_back_max{};
+  double corrupt = 0;
+  double truncate = 0;
+  double stale = 0;
+  Duration stale_max{};
   bool operator==(const PathFaults&) const = default;
-};
-
-struct PathDelay {
-  Duration base = std::chrono::microseconds(20);
-  Duration jitter{};
 };
 
 // A fault with a beginning and an end.
 struct Outage {
-  enum class Kind : std::uint8_t { kClog, kPause, kSwitchDeath };
+  enum class Kind : std::uint8_t { kClog, kOneWay, kPause, kDeath };
   static constexpr Duration kForever = Duration::max();
 
   Kind kind = Kind::kClog;
   Instant at{};
-  Duration length{};       // kForever: the switch stays dead
+  Duration length{};       // kForever: the node stays dead
   std::uint32_t host = 0;  // index of the node, in the order of the world's hosts
-  std::uint32_t peer = 0;  // kClog: the path host → peer
+  std::uint32_t peer = 0;  // kClog, kOneWay: the path host → peer
 };
 
 }  // namespace atp::sim

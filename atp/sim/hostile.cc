@@ -68,6 +68,14 @@ Hostile::Bytes Hostile::foreign() {
   return bytes;
 }
 
+Packet Hostile::of_an_earlier_life() {
+  Packet packet = captured_[random_.below(captured_.size())];
+  if (packet.bytes.size() < ATP_HEADER_BYTES) return packet;
+  std::uint8_t* incarnation = packet.bytes.data() + ATP_AT_INCARNATION;
+  atp_store32(incarnation, atp_load32(incarnation) - 1);
+  return packet;
+}
+
 Hostile::Bytes Hostile::of_a_child(const Endpoint& child, const RankSet& own) {
   Bytes bytes = captured_gradient(child);
   if (bytes.empty()) return noise();

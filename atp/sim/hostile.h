@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "atp/base/random.h"
-#include "atp/sim/world.h"
+#include "atp/base/rank_set.h"
+#include "atp/sim/packet.h"
 
 namespace atp::sim {
 
@@ -25,6 +26,8 @@ class Hostile {
 
   Bytes noise();
   Bytes foreign();  // a changed real packet
+  // A real packet as an earlier incarnation of the job would have sent it.
+  Packet of_an_earlier_life();
   // What no honest member would send from the address of `child`, behind which `own` stand.
   Bytes of_a_child(const Endpoint& child, const RankSet& own);
 

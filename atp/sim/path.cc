@@ -11,16 +11,27 @@ Duration up_to(Duration most, Random& random) {
       static_cast<Duration::rep>(random.below(static_cast<std::uint64_t>(most.count()) + 1))};
 }
 
+bool befalls(double probability, Fault fault, Random& random, FaultCounters& counters) {
+  if (probability <= 0 || !random.chance(probability)) return false;
+  counters.add(fault);
+  return true;
+}
+
 }  // namespace
 
 Fate Path::send(Instant now, Random& random, FaultCounters& counters) {
   Fate fate;
-  if (lost(random, counters)) return fate;
-  fate.arrive(arrival(now, random, counters));
-  if (faults_.duplicate > 0 && random.chance(faults_.duplicate)) {
-    counters.add(Fault::kDuplicate);
-    fate.arrive(arrival(now, random, counters));
+  if (lost(now, random, counters)) return fate;
+  fate.set_out(wait(now, random, counters));
+  if (befalls(faults_.duplicate, Fault::kDuplicate, random, counters)) {
+    fate.set_out(wait(now, random, counters));
   }
+  if (befalls(faults_.stale, Fault::kStale, random, counters)) {
+    fate.set_out(up_to(faults_.stale_max, random));
+  }
+  fate.corrupted = befalls(faults_.corrupt, Fault::kCorruption, random, counters);
+  fate.truncated =
+      !fate.corrupted && befalls(faults_.truncate, Fault::kTruncation, random, counters);
   return fate;
 }
 
@@ -28,34 +39,33 @@ void Path::heal() {
   faults_ = PathFaults{};
   in_burst_ = false;
   clogged_until_ = Instant{};
+  cut_until_ = Instant{};
 }
 
-bool Path::lost(Random& random, FaultCounters& counters) {
+bool Path::lost(Instant now, Random& random, FaultCounters& counters) {
+  if (cut_until_ > now) {
+    counters.add(Fault::kOneWayLoss);
+    return true;
+  }
   if (in_burst_ && random.chance(faults_.burst_end)) in_burst_ = false;
   if (!in_burst_ && faults_.burst_begin > 0) in_burst_ = random.chance(faults_.burst_begin);
   if (in_burst_) {
     counters.add(Fault::kBurstLoss);
     return true;
   }
-  if (faults_.loss > 0 && random.chance(faults_.loss)) {
-    counters.add(Fault::kLoss);
-    return true;
-  }
-  return false;
+  return befalls(faults_.loss, Fault::kLoss, random, counters);
 }
 
-Instant Path::arrival(Instant now, Random& random, FaultCounters& counters) {
-  Instant when = now;
+Duration Path::wait(Instant now, Random& random, FaultCounters& counters) {
+  Duration length = up_to(jitter_, random);
   if (clogged_until_ > now) {
     counters.add(Fault::kClog);
-    when = clogged_until_;
+    length += clogged_until_ - now;
   }
-  when += delay_.base + up_to(delay_.jitter, random);
-  if (faults_.held_back > 0 && random.chance(faults_.held_back)) {
-    counters.add(Fault::kDelay);
-    when += up_to(faults_.held_back_max, random);
+  if (befalls(faults_.held_back, Fault::kDelay, random, counters)) {
+    length += up_to(faults_.held_back_max, random);
   }
-  return when;
+  return length;
 }
 
 }  // namespace atp::sim

@@ -10,33 +10,38 @@
 
 namespace atp::sim {
 
-// When the copies of one packet arrive; none if it was lost.
+// What becomes of one packet: how long each of its copies is held back before it sets out; none if
+// it was lost.
 struct Fate {
-  std::array<Instant, 2> arrivals{};
+  std::array<Duration, 3> waits{};
   std::size_t copies = 0;
+  bool corrupted = false;  // the first copy
+  bool truncated = false;  // the first copy
 
-  void arrive(Instant when) { arrivals[copies++] = when; }
+  void set_out(Duration wait) { waits[copies++] = wait; }
 };
 
-// The path from one node to another, in that direction. It decides the fate of each packet from
-// the network's random numbers and remembers a run of losses and a clog.
+// The faults on the way from one node to another, in that direction. It decides the fate of each
+// packet from the network's random numbers and remembers a run of losses and an outage.
 class Path {
  public:
   Path() = default;
-  Path(const PathDelay& delay, const PathFaults& faults) : delay_(delay), faults_(faults) {}
+  Path(const PathFaults& faults, Duration jitter) : faults_(faults), jitter_(jitter) {}
 
   Fate send(Instant now, Random& random, FaultCounters& counters);
   void clog(Instant until) { clogged_until_ = std::max(clogged_until_, until); }
+  void cut(Instant until) { cut_until_ = std::max(cut_until_, until); }
   void heal();
 
  private:
-  bool lost(Random& random, FaultCounters& counters);
-  Instant arrival(Instant now, Random& random, FaultCounters& counters);
+  bool lost(Instant now, Random& random, FaultCounters& counters);
+  Duration wait(Instant now, Random& random, FaultCounters& counters);
 
-  PathDelay delay_;
   PathFaults faults_;
+  Duration jitter_{};
   bool in_burst_ = false;
   Instant clogged_until_{};
+  Instant cut_until_{};
 };
 
 }  // namespace atp::sim

@@ -9,6 +9,7 @@
 #include "atp/core/server/server.h"
 #include "atp/core/worker/worker.h"
 #include "atp/sim/faults.h"
+#include "atp/sim/link.h"
 
 // Everything that one run of the virtual network depends on, as plain data. A named scenario
 // writes it by hand; draw_plan() draws all of it from a seed.
@@ -48,25 +49,48 @@ struct JobPlan {
   std::uint64_t data_seed = 1;
   std::uint64_t nonce_salt = 0x5eed;  // another one: a second start that claims the same ranks
 
-  // By rank; a missing entry means: starts at once, behind switch 0 if there is one.
+  std::uint32_t server = 0;  // which server holds these streams (a shard of the job)
+
+  // By rank; a missing entry means: starts at once, behind switch 0 if there is one, in rack 0.
   std::vector<Duration> start;
   std::vector<int> parent;  // index of its switch, −1: straight to the server
+  std::vector<std::uint32_t> rack;
+  // By switch: the next switch on the way to the server; missing or −1: the server itself.
+  std::vector<int> uplink;
 
   // Deviations by rank, for scenarios of wrong use: replaces the operations of that rank.
   std::vector<std::vector<OperationPlan>> own_operations;
 };
 
+// Where the nodes stand and what carries packets between them.
+struct FabricPlan {
+  LinkPlan worker{.delay = std::chrono::microseconds(10)};
+  LinkPlan switch_node{.delay = std::chrono::microseconds(10)};
+  LinkPlan server{.delay = std::chrono::microseconds(10)};
+  LinkPlan rack;                           // between a rack and the core of the network
+  Duration jitter{};                       // on each path
+  std::vector<std::uint32_t> switch_rack;  // missing: rack 0
+  std::vector<std::uint32_t> server_rack;
+
+  // The longest way of a small packet through empty queues.
+  Duration longest_delay() const {
+    return worker.delay + switch_node.delay + server.delay + 2 * rack.delay + jitter;
+  }
+};
+
 struct Plan {
   std::uint64_t seed = 1;
+  std::uint32_t servers = 1;
   std::uint32_t switches = 1;
   SwitchConfig switch_config;
   ServerConfig server_config;
   Timing timing;  // of every node
   std::vector<JobPlan> jobs;
 
-  PathDelay delay;
+  FabricPlan fabric;
   std::vector<PathFaults> path_faults;  // each path takes one of these at random; empty: none
   std::vector<Outage> outages;
+  double hostile = 0;             // probability, for each packet, that an enemy sends one as well
   double report_unreachable = 0;  // probability that a packet to a dead node is reported
   Duration heal{};                // when faults stop; zero: there are none
   Duration bound = std::chrono::seconds(30);  // all must be done this long after the heal time
@@ -74,6 +98,16 @@ struct Plan {
   // One nonce for all sockets of a rank.
   std::uint64_t nonce(const JobPlan& job, Rank rank) const {
     return (seed << 20) ^ (std::uint64_t{job.key.job} << 10) ^ rank ^ job.nonce_salt;
+  }
+  // The switches between a rank and its server, the first hop first.
+  std::vector<std::uint32_t> switches_of(const JobPlan& job, Rank rank) const {
+    std::vector<std::uint32_t> list;
+    int at = rank < job.parent.size() ? job.parent[rank] : switches > 0 ? 0 : -1;
+    while (at >= 0 && list.size() < switches) {
+      list.push_back(static_cast<std::uint32_t>(at));
+      at = list.back() < job.uplink.size() ? job.uplink[list.back()] : -1;
+    }
+    return list;
   }
 };
 

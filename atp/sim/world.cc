@@ -1,4 +1,4 @@
-// The clock, the driving loop of atp/core/README.md and the wire.
+// The clock and the driving loop of atp/core/README.md.
 #include "atp/sim/world.h"
 
 #include <algorithm>
@@ -12,33 +12,14 @@ namespace {
 
 // A node that wants to be woken again and again without letting time pass is broken.
 constexpr std::uint64_t kMostWakesAtOneInstant = 100000;
-
-std::uint64_t mixed(std::uint64_t digest, std::uint64_t word) {
-  digest = (digest ^ word) * 0x9e3779b97f4a7c15;
-  return digest ^ (digest >> 29);
-}
-
-std::uint64_t digest_of(std::span<const std::uint8_t> bytes) {
-  std::uint64_t digest = bytes.size();
-  for (const std::uint8_t byte : bytes) digest = mixed(digest, byte);
-  return digest;
-}
+constexpr std::size_t kMostViolations = 10;
 
 }  // namespace
 
 // --- the clock
 
 bool World::run(Duration limit, const std::function<bool()>& done) {
-  const Instant end = now_ + limit;
-  while (!done()) {
-    const Instant next = std::min(queue_.next(), wake_of(hosts_[earliest_host()]));
-    if (next > end || violations_.size() > 10) {
-      now_ = std::max(now_, end);
-      return false;
-    }
-    step();
-  }
-  return true;
+  return run_until(now() + limit, done, false);
 }
 
 void World::run_for(Duration time) {
@@ -46,123 +27,141 @@ void World::run_for(Duration time) {
 }
 
 bool World::run_to_completion() {
-  const Duration limit = plan_.heal + plan_.bound - now_.time_since_epoch();
-  return run(limit, [this] { return all(&Application::finished); });
+  const auto all_settled = [this] {
+    return std::all_of(hosts_.begin(), hosts_.end(), [this](const Host& h) { return settled(h); });
+  };
+  return run_until(Instant{plan_.heal + plan_.bound}, all_settled, true);
 }
 
-World::HostId World::earliest_host() const {
-  HostId earliest = 0;
-  Instant when = kNever;
-  for (HostId host = 0; host < hosts_.size(); ++host) {
-    if (!hosts_[host].alive) continue;
-    const Instant wake = wake_of(hosts_[host]);
-    if (wake < when) {
-      when = wake;
-      earliest = host;
+bool World::run_until(Instant limit, const std::function<bool()>& done, bool after_news_only) {
+  const Picoseconds end = picoseconds(limit);
+  news_ = true;
+  for (;;) {
+    if (news_ || !after_news_only) {
+      news_ = false;
+      if (done()) return true;
     }
+    if (violations_.size() > kMostViolations) break;
+    const std::optional<Network::Event> event = network_.take_next(end);
+    if (!event) break;
+    now_ = network_.now();
+    handle(*event);
   }
-  return earliest;
+  now_ = std::max(now_, end);
+  return false;
 }
 
-void World::step() {
-  const HostId host = earliest_host();
-  const Instant wake_at = hosts_[host].alive ? wake_of(hosts_[host]) : kNever;
-  const bool is_event = queue_.next() <= wake_at;
-  const Instant next = is_event ? queue_.next() : std::max(wake_at, now_);
-  if (next > now_) wakes_at_this_instant_ = 0;
-  now_ = next;
-  if (is_event) {
-    handle(queue_.pop());
-  } else if (++wakes_at_this_instant_ > kMostWakesAtOneInstant) {
-    violations_.push_back(name_of(hosts_[host].endpoint) + " is woken without end at one instant");
-    hosts_[host].alive = false;
-  } else {
-    wake(host);
-  }
+void World::wake_at(HostId host, Instant when) {
+  hosts_[host].wake = when;
+  arm(host);
 }
 
-void World::handle(const Event& event) {
+// A timer that moved back is left in the queue, and armed again when it finds that it is early.
+void World::arm(HostId id) {
+  Host& host = hosts_[id];
+  const Picoseconds when = std::max(picoseconds(due(host)), now_);
+  if (when >= host.armed || when == kNeverPs) return;
+  host.armed = when;
+  network_.again(when, {Network::EventKind::kTimer, id});
+}
+
+void World::handle(const Network::Event& event) {
   switch (event.kind) {
-    case Event::Kind::kDeliver: deliver(event); break;
-    case Event::Kind::kAction: actions_[event.index](); break;
-    case Event::Kind::kUnreachable: {
-      Host& host = hosts_[event.host];
-      const Endpoint whom = packets_[event.index].to;
-      free_packets_.push_back(event.index);
-      if (!host.alive) break;
-      {
-        AllocationGuard guard;
-        if (auto* member = std::get_if<Member>(&host.node)) {
-          member->worker.handle_unreachable(now_, whom, member->application, outbox_);
-        } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
-          node->handle_unreachable(now_, whom, outbox_);
-        } else {
-          std::get<Server>(host.node).handle_unreachable(now_, whom, outbox_);
-        }
-      }
-      settle(event.host);
+    case Network::EventKind::kFlight: deliver(event.index); break;
+    case Network::EventKind::kTimer: handle_timer(event.index); break;
+    case Network::EventKind::kAction: {
+      news_ = true;
+      actions_[event.index]();
       break;
     }
+    case Network::EventKind::kUnreachable: tell_unreachable(event.index); break;
+    case Network::EventKind::kLink: break;  // the network's own
   }
 }
 
-void World::deliver(const Event& event) {
-  Packet& packet = packets_[event.index];
-  const std::optional<HostId> id = host_at(packet.to);
-  if (id && hosts_[*id].alive && hosts_[*id].paused_until > now_) {
-    queue_.push(hosts_[*id].paused_until, event);
+void World::handle_timer(HostId id) {
+  Host& host = hosts_[id];
+  if (now_ != host.armed) return;  // overtaken by an earlier one
+  host.armed = kNeverPs;
+  if (!host.alive) return;
+  if (picoseconds(due(host)) > now_) return arm(id);
+  if (now_ != last_wake_) wakes_at_this_instant_ = 0;
+  last_wake_ = now_;
+  if (++wakes_at_this_instant_ > kMostWakesAtOneInstant) {
+    violations_.push_back(name_of(host.endpoint) + " is woken without end at one instant");
+    host.alive = false;
     return;
   }
-  if (!id || !hosts_[*id].alive) {
-    if (id) dead(packet, *id);
-    free_packets_.push_back(event.index);
-    return;
-  }
-  Host& host = hosts_[*id];
-  trace("got", packet.from, packet.to, packet.bytes);
-  {
-    AllocationGuard guard;
-    if (auto* member = std::get_if<Member>(&host.node)) {
-      member->worker.handle_packet(now_, packet.from, packet.bytes, member->application, outbox_);
-    } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
-      node->handle_packet(now_, packet.from, packet.bytes, outbox_);
-    } else {
-      std::get<Server>(host.node).handle_packet(now_, packet.from, packet.bytes, outbox_);
-    }
-  }
-  free_packets_.push_back(event.index);
-  settle(*id);
+  wake(id);
 }
 
-void World::dead(const Packet& packet, HostId host) {
-  if (std::holds_alternative<SwitchNode>(hosts_[host].node)) faults_.add(Fault::kDeadSwitchPacket);
-  const std::optional<HostId> sender = host_at(packet.from);
-  if (!sender || plan_.report_unreachable <= 0 || !random_.chance(plan_.report_unreachable)) return;
-  faults_.add(Fault::kUnreachable);
-  const Endpoint to = packet.to;
-  std::uint32_t index = static_cast<std::uint32_t>(packets_.size());
-  packets_.push_back({to, to, {}});
-  queue_.push(now_ + plan_.delay.base, {Event::Kind::kUnreachable, index, *sender});
-}
+// --- the driving loop
 
 void World::wake(HostId id) {
   Host& host = hosts_[id];
   {
     AllocationGuard guard;
     if (auto* member = std::get_if<Member>(&host.node)) {
-      if (member->worker.next_timeout() <= now_) {
-        member->worker.handle_timeout(now_, member->application, outbox_);
+      if (member->worker.next_timeout() <= now()) {
+        member->worker.handle_timeout(now(), member->application, outbox_);
       }
-      if (member->application.next_action() <= now_) {
-        member->application.step(now_, member->worker);
+      if (member->application.next_action() <= now()) {
+        member->application.step(now(), member->worker);
       }
     } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
-      node->handle_timeout(now_, outbox_);
+      node->handle_timeout(now(), outbox_);
     } else {
-      std::get<Server>(host.node).handle_timeout(now_, outbox_);
+      std::get<Server>(host.node).handle_timeout(now(), outbox_);
     }
   }
   settle(id);
+}
+
+void World::deliver(std::uint32_t index) {
+  const Network::Flight flight = network_.flight(index);
+  const HostId id = flight.receiver;
+  Host& host = hosts_[id];
+  if (host.alive && host.paused_until > now()) {
+    network_.again(picoseconds(host.paused_until), {Network::EventKind::kFlight, index});
+    return;
+  }
+  if (!host.alive) return dead(index, id);
+  std::span<const std::uint8_t> bytes = network_.bytes_of(flight);
+  if (flight.marked) bytes = marked(bytes);
+  if (trace_) trace("got", flight.from, flight.to, bytes);
+  hand_over(id, flight.from, bytes);
+  network_.end_flight(index);
+  settle(id);
+}
+
+void World::hand_over(HostId id, const Endpoint& from, std::span<const std::uint8_t> bytes) {
+  AllocationGuard guard;
+  Host& host = hosts_[id];
+  if (auto* member = std::get_if<Member>(&host.node)) {
+    member->worker.handle_packet(now(), from, bytes, member->application, outbox_);
+  } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
+    node->handle_packet(now(), from, bytes, outbox_);
+  } else {
+    std::get<Server>(host.node).handle_packet(now(), from, bytes, outbox_);
+  }
+}
+
+void World::tell_unreachable(std::uint32_t index) {
+  const Network::Flight flight = network_.flight(index);
+  network_.end_flight(index);
+  Host& host = hosts_[flight.sender];
+  if (!host.alive) return;
+  {
+    AllocationGuard guard;
+    if (auto* member = std::get_if<Member>(&host.node)) {
+      member->worker.handle_unreachable(now(), flight.to, member->application, outbox_);
+    } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
+      node->handle_unreachable(now(), flight.to, outbox_);
+    } else {
+      std::get<Server>(host.node).handle_unreachable(now(), flight.to, outbox_);
+    }
+  }
+  settle(flight.sender);
 }
 
 void World::settle(HostId id) {
@@ -175,80 +174,28 @@ void World::settle(HostId id) {
   } else {
     host.wake = std::get<Server>(host.node).next_timeout();
   }
+  arm(id);
 }
 
 void World::settle_worker(HostId id, Member& member) {
   for (;;) {
     {
       AllocationGuard guard;
-      member.worker.poll_transmit(now_, member.application, outbox_);
+      member.worker.poll_transmit(now(), member.application, outbox_);
     }
     if (outbox_.empty()) break;
     send_outbox(id);
   }
-  while (const std::optional<atp::Event> event = member.worker.poll_event()) {
+  while (const std::optional<Event> event = member.worker.poll_event()) {
     if (trace_) {
-      std::printf("%s %s event %d operation %llu\n", display(now_).c_str(),
+      std::printf("%s %s event %d operation %llu\n", display(now()).c_str(),
                   name_of(hosts_[id].endpoint).c_str(), static_cast<int>(event->kind),
                   static_cast<unsigned long long>(event->operation));
     }
-    member.application.handle_event(now_, *event, member.worker, oracle_);
+    member.application.handle_event(now(), *event, member.worker, oracle_);
+    news_ = true;
   }
   hosts_[id].wake = std::min(member.worker.next_timeout(), member.application.next_action());
-}
-
-// --- packets
-
-void World::send_outbox(HostId host) {
-  for (const OutPacket& packet : outbox_.packets()) send(host, packet.to, outbox_.bytes_of(packet));
-  outbox_.clear();
-}
-
-void World::send(HostId host, const Endpoint& to, std::span<const std::uint8_t> bytes) {
-  const Endpoint from = hosts_[host].endpoint;
-  ++packets_sent_;
-  trace_digest_ = mixed(mixed(trace_digest_, now_.time_since_epoch().count()), digest_of(bytes));
-  const std::optional<HostId> peer = host_at(to);
-  if (!peer) return;
-  Verdict verdict;
-  if (tap_) verdict = tap_(Packet{from, to, {bytes.begin(), bytes.end()}});
-  Fate fate;
-  if (!verdict.drop) fate = paths_[host * hosts_.size() + *peer].send(now_, random_, faults_);
-  trace(fate.copies == 0 ? "LOST" : fate.copies == 1 ? "sent" : "TWICE", from, to, bytes);
-  for (std::size_t i = 0; i < fate.copies; ++i) {
-    put_in_flight(from, to, bytes, fate.arrivals[i] + verdict.delay);
-  }
-  for (std::uint32_t i = 0; i < verdict.extra_copies; ++i) {
-    put_in_flight(from, to, bytes, now_ + plan_.delay.base);
-  }
-}
-
-void World::put_in_flight(const Endpoint& from, const Endpoint& to,
-                          std::span<const std::uint8_t> bytes, Instant arrival) {
-  if (free_packets_.empty()) {
-    free_packets_.push_back(static_cast<std::uint32_t>(packets_.size()));
-    packets_.emplace_back();
-  }
-  const std::uint32_t index = free_packets_.back();
-  free_packets_.pop_back();
-  packets_[index].from = from;
-  packets_[index].to = to;
-  packets_[index].bytes.assign(bytes.begin(), bytes.end());
-  queue_.push(arrival, {Event::Kind::kDeliver, index, 0});
-}
-
-std::optional<World::HostId> World::host_at(const Endpoint& endpoint) const {
-  for (HostId host = 0; host < hosts_.size(); ++host) {
-    if (hosts_[host].endpoint == endpoint) return host;
-  }
-  return std::nullopt;
-}
-
-void World::trace(const char* what, const Endpoint& from, const Endpoint& to,
-                  std::span<const std::uint8_t> bytes) {
-  if (!trace_) return;
-  std::printf("%s %-5s %s > %s %s\n", display(now_).c_str(), what, name_of(from).c_str(),
-              name_of(to).c_str(), display(bytes).c_str());
 }
 
 }  // namespace atp::sim

@@ -14,28 +14,30 @@
 #include "atp/core/server/server.h"
 #include "atp/core/worker/worker.h"
 #include "atp/sim/application.h"
-#include "atp/sim/event_queue.h"
+#include "atp/sim/endpoint_map.h"
 #include "atp/sim/faults.h"
+#include "atp/sim/hostile.h"
+#include "atp/sim/network.h"
 #include "atp/sim/oracle.h"
+#include "atp/sim/packet.h"
 #include "atp/sim/path.h"
 #include "atp/sim/plan.h"
 
-// The virtual network: a clock that only moves from one event to the next, a link between every
-// two nodes, and the very Worker, SwitchNode and Server of the product, each run by the loop of
+// The simulator: a clock that only moves from one event to the next, a network of links between
+// racks, and the very Worker, SwitchNode and Server of the product, each run by the loop of
 // atp/core/README.md. One thread, one source of random numbers: a plan and its seed give the same
-// packets at the same nanoseconds everywhere, so a failure is replayed by its seed alone.
+// packets at the same picoseconds everywhere, so a failure is replayed by its seed alone.
 //
 // Faults come from the plan, from a tap that a scenario sets, or by hand (kill, pause, clog). After
-// the heal time nothing more goes wrong, except that a switch may stay dead, and completion is
-// demanded within a bounded virtual time.
+// the heal time nothing more goes wrong, except that what is dead may stay dead, and completion is
+// demanded within a bounded virtual time: the exact sum on every rank. Only a job that lost a
+// worker or its server may end otherwise, on every survivor with the error that names what was
+// lost.
+//
+// Four source files: world.cc the clock and the driving loop, world_wire.cc packets and their
+// faults, world_setup.cc making and breaking nodes, world_report.cc the judgement.
 
 namespace atp::sim {
-
-struct Packet {
-  Endpoint from;
-  Endpoint to;
-  std::vector<std::uint8_t> bytes;
-};
 
 // What a tap may do to a packet that is about to be sent.
 struct Verdict {
@@ -46,19 +48,22 @@ struct Verdict {
 
 class World {
  public:
-  using HostId = std::uint32_t;
+  using HostId = sim::HostId;
   using Tap = std::function<Verdict(const Packet&)>;
 
   explicit World(Plan plan);
 
-  Instant now() const { return now_; }
+  Instant now() const { return instant(now_); }
+  void set_trace(bool on) { trace_ = on; }
   const Plan& plan() const { return plan_; }
 
   // Runs until done() holds (asked after every event), or until `limit`; says whether it held.
   bool run(Duration limit, const std::function<bool()>& done);
   void run_for(Duration time);
-  // Everything is completed at every worker; within the plan's bound.
+  // Everything is completed at every worker, or has failed where it may; within the plan's bound.
   bool run_to_completion();
+  // May the operations of this job fail: has it lost a worker or its server?
+  bool may_fail(std::uint32_t job) const;
   // All sums are in: every aggregator must come free; all leave: nobody may hold the job. Reports
   // what is left over as a violation.
   void check_release();
@@ -69,14 +74,14 @@ class World {
   // Does it hold for the application of every worker that is alive?
   bool all(bool (Application::*property)() const) const;
 
-  // Hosts: server, switches, then the workers of job 0 by rank, of job 1, …
-  HostId server_host() const { return 0; }
-  HostId switch_host(std::uint32_t index) const { return 1 + index; }
+  // Hosts: servers, switches, then the workers of job 0 by rank, of job 1, …
+  HostId server_host(std::uint32_t index = 0) const { return index; }
+  HostId switch_host(std::uint32_t index) const { return plan_.servers + index; }
   HostId worker_host(Rank rank, std::uint32_t job = 0) const;
   const Endpoint& endpoint(HostId host) const { return hosts_[host].endpoint; }
   std::size_t host_count() const { return hosts_.size(); }
 
-  Server& server() { return std::get<Server>(hosts_[0].node); }
+  Server& server(std::uint32_t index = 0) { return std::get<Server>(hosts_[index].node); }
   SwitchNode& switch_node(std::uint32_t index = 0) {
     return std::get<SwitchNode>(hosts_[switch_host(index)].node);
   }
@@ -89,26 +94,31 @@ class World {
 
   // After something was asked of an application by hand.
   void wake_application(Rank rank, std::uint32_t job = 0) {
-    hosts_[worker_host(rank, job)].wake = now_;
+    wake_at(worker_host(rank, job), now());
   }
 
   // Faults by hand.
   void set_tap(Tap tap) { tap_ = std::move(tap); }
   void kill(HostId host);
   void restart_switch(std::uint32_t index);
-  void restart_server(std::uint64_t boot_id);
+  void restart_server(std::uint64_t boot_id, std::uint32_t index = 0);
+  // Another start of the rank's process, with all its sockets.
+  void restart_worker(HostId host);
   void pause(HostId host, Duration length);
   void clog(HostId from, HostId to, Duration length);
+  void cut(HostId from, HostId to, Duration length);
   void at(Instant when, std::function<void()> action);
   // Puts bytes on the wire, as anybody could.
   void inject(const Endpoint& from, const Endpoint& to, std::span<const std::uint8_t> bytes,
               Duration delay = Duration{0});
 
-  const FaultCounters& faults() const { return faults_; }
-  // Of all switches and all their lives, and of all workers.
+  FaultCounters faults() const;
+  // Of all nodes of a kind, and of all lives of switches and servers.
   Counters<SwitchCounter> switch_counters() const;
+  Counters<ServerCounter> server_counters() const;
   Counters<WorkerCounter> worker_counters() const;
   const Oracle& oracle() const { return oracle_; }
+  const Network& network() const { return network_; }
   std::uint64_t packets_sent() const { return packets_sent_; }
   // A digest of every packet and the time of its sending.
   std::uint64_t trace_digest() const { return trace_digest_; }
@@ -127,57 +137,78 @@ class World {
     Endpoint endpoint;
     std::variant<Server, SwitchNode, Member> node;
     bool alive = true;
+    bool returns = false;  // dead, and another start of it will come
     Instant paused_until{};
-    Instant wake = kNever;  // what the node and its application asked for
-  };
-  struct Event {
-    enum class Kind : std::uint8_t { kDeliver, kUnreachable, kAction } kind = Kind::kDeliver;
-    std::uint32_t index = 0;  // of a packet in flight, or of an action
-    HostId host = 0;          // kUnreachable: who is told
+    Instant wake = kNever;         // what the node and its application asked for
+    Picoseconds armed = kNeverPs;  // when the queue will ask whether that is due
   };
 
+  // world_setup.cc
   void add_worker(std::uint32_t job, Rank rank);
-  void schedule(const Outage& outage);
   void make_paths();
+  Path& path(HostId from, HostId to);
+  void schedule(const Outage& outage);
+  void revive(HostId host);
+  void lose(HostId host);
+  bool same_process(HostId a, HostId b) const;
   void heal();
 
-  std::optional<HostId> host_at(const Endpoint& endpoint) const;
-  HostId earliest_host() const;
-  Instant wake_of(const Host& host) const { return std::max(host.wake, host.paused_until); }
-
-  void step();
-  void handle(const Event& event);
-  void deliver(const Event& event);
-  void dead(const Packet& packet, HostId host);
+  // world.cc
+  bool run_until(Instant end, const std::function<bool()>& done, bool after_news_only);
+  Instant due(const Host& host) const { return std::max(host.wake, host.paused_until); }
+  void wake_at(HostId host, Instant when);
+  void arm(HostId host);
+  void handle(const Network::Event& event);
+  void handle_timer(HostId host);
   void wake(HostId host);
+  void deliver(std::uint32_t flight);
+  void hand_over(HostId host, const Endpoint& from, std::span<const std::uint8_t> bytes);
+  void tell_unreachable(std::uint32_t flight);
   // After every call of a node: sends its outbox, and drives a worker until it has no more to do.
   void settle(HostId host);
   void settle_worker(HostId host, Member& member);
+
+  // world_wire.cc
+  std::optional<HostId> host_at(const Endpoint& endpoint) const;
   void send_outbox(HostId host);
-  void send(HostId host, const Endpoint& to, std::span<const std::uint8_t> bytes);
-  void put_in_flight(const Endpoint& from, const Endpoint& to, std::span<const std::uint8_t> bytes,
-                     Instant arrival);
+  void send(HostId host, const Endpoint& to, std::uint32_t payload, std::uint32_t length);
+  void send_copies(const Network::Flight& flight, const Fate& fate, Duration delay);
+  bool is_damaged(const Network::Flight& flight);
+  void send_hostile(const Packet& packet);
+  void dead(std::uint32_t flight, HostId host);
+  std::span<const std::uint8_t> marked(std::span<const std::uint8_t> bytes);
   void trace(const char* what, const Endpoint& from, const Endpoint& to,
              std::span<const std::uint8_t> bytes);
 
+  // world_report.cc
+  bool settled(const Host& host) const;
+  std::optional<std::string> objection(const Application& application) const;
+
   Plan plan_;
-  Instant now_{};
+  Picoseconds now_ = 0;
   Random random_;
   Oracle oracle_;
   std::vector<Host> hosts_;
-  std::vector<Path> paths_;  // from · hosts + to
-  EventQueue<Event> queue_;
-  std::vector<Packet> packets_;  // in flight; free entries are reused
-  std::vector<std::uint32_t> free_packets_;
+  EndpointMap host_ids_;
+  Network network_;
+  std::vector<Path> paths_;  // from · hosts + to; empty while no path has faults
   std::vector<std::function<void()>> actions_;
   Tap tap_;
   Outbox outbox_;
+  std::vector<std::uint8_t> scratch_;
   FaultCounters faults_;
-  Counters<SwitchCounter> past_lives_;
+  std::vector<RankSet> lost_ranks_;  // by job
+  std::vector<bool> lost_servers_;
+  Hostile hostile_;
+  Counters<SwitchCounter> past_switches_;
+  Counters<ServerCounter> past_servers_;
   std::vector<std::string> violations_;
   std::uint64_t packets_sent_ = 0;
   std::uint64_t trace_digest_ = 0;
   std::uint64_t wakes_at_this_instant_ = 0;
+  Picoseconds last_wake_ = 0;
+  bool news_ = true;      // an application has changed since it was last asked
+  bool is_over_ = false;  // all operations have come to their end
   bool trace_ = false;
 };
 

@@ -6,11 +6,26 @@
 
 namespace atp::sim {
 Counters<SwitchCounter> World::switch_counters() const {
-  Counters<SwitchCounter> sum = past_lives_;
+  Counters<SwitchCounter> sum = past_switches_;
   for (const Host& host : hosts_) {
     if (const auto* node = std::get_if<SwitchNode>(&host.node)) add_to(sum, node->counters());
   }
   return sum;
+}
+
+Counters<ServerCounter> World::server_counters() const {
+  Counters<ServerCounter> sum = past_servers_;
+  for (const Host& host : hosts_) {
+    if (const auto* node = std::get_if<Server>(&host.node)) add_to(sum, node->counters());
+  }
+  return sum;
+}
+
+FaultCounters World::faults() const {
+  FaultCounters all = faults_;
+  all.add(Fault::kQueueLoss, network_.lost_in_queues());
+  all.add(Fault::kEcnMark, network_.marked());
+  return all;
 }
 
 Counters<WorkerCounter> World::worker_counters() const {
@@ -21,6 +36,40 @@ Counters<WorkerCounter> World::worker_counters() const {
     }
   }
   return sum;
+}
+
+bool World::may_fail(std::uint32_t job) const {
+  return !lost_ranks_[job].empty() || lost_servers_[plan_.jobs[job].server];
+}
+
+bool World::settled(const Host& host) const {
+  const auto* member = std::get_if<Member>(&host.node);
+  if (!host.alive) return !host.returns;
+  if (member == nullptr || member->application.finished()) return true;
+  return member->application.failed() && may_fail(member->application.job());
+}
+
+// A failure must name what was lost, or who gave up because of it: a survivor that has failed
+// renews no lease. A rank that was lost itself, and started again, may hear that its place is
+// taken.
+std::optional<std::string> World::objection(const Application& application) const {
+  if (application.finished() || !application.failure()) return std::nullopt;
+  if (!may_fail(application.job())) return std::nullopt;
+  const Failure& failure = *application.failure();
+  const RankSet& lost = lost_ranks_[application.job()];
+  const std::uint32_t server = plan_.jobs[application.job()].server;
+  if (lost.contains(application.rank()) || lost_servers_[server]) return std::nullopt;
+  const bool is_loss = failure.code == FailureCode::kRankLost ||
+                       failure.code == FailureCode::kJoinTimeout ||
+                       failure.code == FailureCode::kNoProgress;
+  bool is_named = is_loss && !failure.ranks.empty();
+  failure.ranks.for_each([&](Rank rank) {
+    const auto& member = std::get<Member>(hosts_[worker_host(rank, application.job())].node);
+    is_named &= lost.contains(rank) || member.application.failed();
+  });
+  if (is_named) return std::nullopt;
+  return "failed with code " + std::to_string(static_cast<int>(failure.code)) +
+         ", which does not name the rank that was lost";
 }
 
 bool World::all(bool (Application::*property)() const) const {
@@ -40,19 +89,24 @@ std::size_t World::aggregators_in_use() const {
 }
 
 std::size_t World::jobs_held() const {
-  std::size_t held = std::get<Server>(hosts_[0].node).job_count();
+  std::size_t held = 0;
   for (const Host& host : hosts_) {
-    const auto* node = std::get_if<SwitchNode>(&host.node);
-    if (node != nullptr && host.alive) held += node->trees();
+    if (!host.alive) continue;
+    if (const auto* server = std::get_if<Server>(&host.node)) held += server->job_count();
+    if (const auto* node = std::get_if<SwitchNode>(&host.node)) held += node->trees();
   }
   return held;
 }
 
 void World::check_release() {
-  // What is still on the way may claim an aggregator once more.
-  const Duration late = plan_.delay.base + plan_.delay.jitter + std::chrono::seconds(1);
-  const Duration limit = late + plan_.timing.reclaim + 2 * plan_.timing.sweep;
-  if (!run(limit, [this] { return aggregators_in_use() == 0 && queue_.empty(); }) &&
+  is_over_ = true;
+  // What is still on the way, or sent again by an enemy before the faults stop, may claim an
+  // aggregator once more.
+  const Duration until_healed = std::max(Instant{plan_.heal} - now(), Duration{0});
+  Duration late = plan_.fabric.longest_delay() + std::chrono::seconds(1);
+  for (const PathFaults& path : plan_.path_faults) late = std::max(late, path.stale_max);
+  const Duration limit = until_healed + 2 * late + plan_.timing.reclaim + 2 * plan_.timing.sweep;
+  if (!run(limit, [this] { return aggregators_in_use() == 0 && network_.in_flight() == 0; }) &&
       aggregators_in_use() > 0) {
     violations_.push_back(std::to_string(aggregators_in_use()) + " aggregators are never released");
   }
@@ -61,9 +115,9 @@ void World::check_release() {
 void World::check_departure() {
   for (HostId host = 0; host < hosts_.size(); ++host) {
     auto* member = std::get_if<Member>(&hosts_[host].node);
-    if (member == nullptr || member->application.left()) continue;
+    if (member == nullptr || !hosts_[host].alive || member->application.left()) continue;
     member->application.leave();
-    hosts_[host].wake = now_;
+    wake_at(host, now());
   }
   // One whose LEAVE never arrived is forgotten with its lease.
   const Duration limit = 3 * plan_.timing.lease;
@@ -81,6 +135,10 @@ std::vector<std::string> World::violations() const {
     for (const std::string& violation : member->application.violations()) {
       all.push_back(name_of(host.endpoint) + ": " + violation);
     }
+    if (!host.alive) continue;
+    if (const auto wrong = objection(member->application)) {
+      all.push_back(name_of(host.endpoint) + ": " + *wrong);
+    }
   }
   return all;
 }
@@ -89,7 +147,7 @@ std::string World::unfinished() const {
   std::string list;
   for (const Host& host : hosts_) {
     const auto* member = std::get_if<Member>(&host.node);
-    if (member == nullptr || !host.alive || member->application.finished()) continue;
+    if (member == nullptr || settled(host)) continue;
     const Application& application = member->application;
     list += name_of(host.endpoint) + (application.joined() ? " joined, " : " not joined, ") +
             std::to_string(application.completed()) + " operations completed";
@@ -104,7 +162,9 @@ std::string World::unfinished() const {
 std::string World::name_of(const Endpoint& endpoint) const {
   const std::optional<HostId> host = host_at(endpoint);
   if (!host) return to_string(endpoint);
-  if (*host == server_host()) return "server";
+  if (*host < plan_.servers) {
+    return plan_.servers == 1 ? "server" : "server" + std::to_string(*host);
+  }
   if (const auto* member = std::get_if<Member>(&hosts_[*host].node)) {
     return "worker" + std::to_string(member->application.job()) + "." +
            std::to_string(member->application.rank());

@@ -1,6 +1,5 @@
 // How a world is made from its plan, and the faults that scenarios cause by hand.
 #include <algorithm>
-#include <cstdlib>
 
 #include "atp/sim/add_counters.h"
 #include "atp/sim/world.h"
@@ -10,19 +9,28 @@ namespace {
 
 constexpr std::size_t kOutboxPackets = 2048;
 constexpr std::size_t kOutboxBytes = std::size_t{1} << 20;
-Endpoint server_endpoint() { return Endpoint::ipv4(10, 2, 0, 1, ATP_DEFAULT_SERVER_PORT); }
+
+Endpoint server_endpoint(std::uint32_t index) {
+  return Endpoint::ipv4(10, 2, 0, static_cast<std::uint8_t>(index + 1), ATP_DEFAULT_SERVER_PORT);
+}
 Endpoint switch_endpoint(std::uint32_t index) {
   return Endpoint::ipv4(10, 1, 0, static_cast<std::uint8_t>(index + 1), ATP_DEFAULT_SWITCH_PORT);
 }
 Endpoint worker_endpoint(std::uint32_t job, Rank rank) {
-  return Endpoint::ipv4(10, 0, static_cast<std::uint8_t>(job), static_cast<std::uint8_t>(rank + 1),
-                        7000);
+  return Endpoint::ipv4(10, static_cast<std::uint8_t>(100 + job),
+                        static_cast<std::uint8_t>(rank / 256),
+                        static_cast<std::uint8_t>(rank % 256), 7000);
 }
 
-ServerConfig server_config(const Plan& plan) {
+std::uint32_t rack_of(const std::vector<std::uint32_t>& racks, std::size_t index) {
+  return index < racks.size() ? racks[index] : 0;
+}
+
+ServerConfig server_config(const Plan& plan, std::uint32_t index) {
   ServerConfig config = plan.server_config;
+  config.boot_id += index;
   config.timing = plan.timing;
-  config.seed = plan.seed + 17;
+  config.seed = plan.seed + 17 + index;
   return config;
 }
 
@@ -49,9 +57,10 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.max_operations = 64;
   config.seed = plan.seed * 31 + index * 1021 + rank;
   config.timing = plan.timing;
-  const int parent = rank < job.parent.size() ? job.parent[rank] : plan.switches > 0 ? 0 : -1;
-  if (parent >= 0) config.route.push_back(switch_endpoint(static_cast<std::uint32_t>(parent)));
-  config.route.push_back(server_endpoint());
+  for (const std::uint32_t at : plan.switches_of(job, rank)) {
+    config.route.push_back(switch_endpoint(at));
+  }
+  config.route.push_back(server_endpoint(job.server));
   return config;
 }
 
@@ -62,15 +71,26 @@ World::World(Plan plan)
       random_(plan_.seed * 0x51ed + 3),
       oracle_(plan_.jobs, plan_.server_config.scale),
       outbox_(kOutboxPackets, kOutboxBytes),
-      trace_(std::getenv("ATP_TRACE") != nullptr) {
-  hosts_.push_back({server_endpoint(), Server(server_config(plan_))});
+      lost_ranks_(plan_.jobs.size()),
+      lost_servers_(plan_.servers),
+      hostile_(plan_.seed + 41) {
+  const FabricPlan& fabric = plan_.fabric;
+  for (std::uint32_t i = 0; i < plan_.servers; ++i) {
+    hosts_.push_back({server_endpoint(i), Server(server_config(plan_, i))});
+    network_.add_host(rack_of(fabric.server_rack, i), fabric.server, fabric.rack);
+  }
   for (std::uint32_t i = 0; i < plan_.switches; ++i) {
     hosts_.push_back({switch_endpoint(i), SwitchNode(switch_config(plan_, 0))});
+    network_.add_host(rack_of(fabric.switch_rack, i), fabric.switch_node, fabric.rack);
   }
   for (std::uint32_t job = 0; job < plan_.jobs.size(); ++job) {
     for (Rank rank = 0; rank < plan_.jobs[job].world_size; ++rank) add_worker(job, rank);
   }
-  make_paths();
+  for (HostId host = 0; host < hosts_.size(); ++host) {
+    host_ids_[hosts_[host].endpoint] = host;
+    arm(host);
+  }
+  if (!plan_.path_faults.empty() || plan_.fabric.jitter > Duration{0}) make_paths();
   for (const Outage& outage : plan_.outages) schedule(outage);
   if (plan_.heal.count() > 0) at(Instant{plan_.heal}, [this] { heal(); });
 }
@@ -78,6 +98,7 @@ World::World(Plan plan)
 void World::add_worker(std::uint32_t job, Rank rank) {
   hosts_.push_back({worker_endpoint(job, rank), Member{Worker(worker_config(plan_, job, rank)),
                                                        Application(plan_, job, rank)}});
+  network_.add_host(rack_of(plan_.jobs[job].rack, rank), plan_.fabric.worker, plan_.fabric.rack);
   const Application& application = std::get<Member>(hosts_.back().node).application;
   hosts_.back().wake = application.next_action();
   if (application.next_action() >= Instant{std::chrono::milliseconds(50)}) {
@@ -86,31 +107,43 @@ void World::add_worker(std::uint32_t job, Rank rank) {
 }
 
 void World::make_paths() {
-  paths_.reserve(hosts_.size() * hosts_.size());
-  for (std::size_t i = 0; i < hosts_.size() * hosts_.size(); ++i) {
+  const std::size_t count = hosts_.size() * hosts_.size();
+  paths_.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
     PathFaults faults;
     if (!plan_.path_faults.empty()) {
       faults = plan_.path_faults[random_.below(plan_.path_faults.size())];
     }
-    paths_.emplace_back(plan_.delay, faults);
+    paths_.emplace_back(faults, plan_.fabric.jitter);
   }
+}
+
+Path& World::path(HostId from, HostId to) {
+  if (paths_.empty()) make_paths();
+  return paths_[from * hosts_.size() + to];
 }
 
 void World::schedule(const Outage& outage) {
   at(outage.at, [this, outage] {
     switch (outage.kind) {
       case Outage::Kind::kClog: clog(outage.host, outage.peer, outage.length); break;
+      case Outage::Kind::kOneWay: cut(outage.host, outage.peer, outage.length); break;
       case Outage::Kind::kPause: pause(outage.host, outage.length); break;
-      case Outage::Kind::kSwitchDeath: kill(outage.host); break;
+      case Outage::Kind::kDeath:
+        // When all is done and checked for what is left over, only switches still die.
+        if (is_over_ && !std::holds_alternative<SwitchNode>(hosts_[outage.host].node)) break;
+        kill(outage.host);
+        hosts_[outage.host].returns = outage.length != Outage::kForever;
+        break;
     }
   });
-  if (outage.kind == Outage::Kind::kSwitchDeath && outage.length != Outage::kForever) {
-    at(outage.at + outage.length, [this, outage] { restart_switch(outage.host - switch_host(0)); });
+  if (outage.kind == Outage::Kind::kDeath && outage.length != Outage::kForever) {
+    at(outage.at + outage.length, [this, outage] { revive(outage.host); });
   }
 }
 
 World::HostId World::worker_host(Rank rank, std::uint32_t job) const {
-  HostId host = 1 + plan_.switches + rank;
+  HostId host = plan_.servers + plan_.switches + rank;
   for (std::uint32_t j = 0; j < job; ++j) host += plan_.jobs[j].world_size;
   return host;
 }
@@ -119,49 +152,104 @@ World::HostId World::worker_host(Rank rank, std::uint32_t job) const {
 
 void World::heal() {
   for (Path& path : paths_) path.heal();
-  for (Host& host : hosts_) host.paused_until = std::min(host.paused_until, now_);
+  network_.lift_queue_limits();
+  for (HostId id = 0; id < hosts_.size(); ++id) {
+    hosts_[id].paused_until = std::min(hosts_[id].paused_until, now());
+    arm(id);
+  }
+}
+
+// The sockets of one rank are of one process, whatever server they belong to.
+bool World::same_process(HostId a, HostId b) const {
+  const auto* one = std::get_if<Member>(&hosts_[a].node);
+  const auto* other = std::get_if<Member>(&hosts_[b].node);
+  if (one == nullptr || other == nullptr) return a == b;
+  const JobPlan& job = plan_.jobs[one->application.job()];
+  const JobPlan& other_job = plan_.jobs[other->application.job()];
+  return one->application.rank() == other->application.rank() && job.key == other_job.key &&
+         job.nonce_salt == other_job.nonce_salt;
 }
 
 void World::kill(HostId host) {
   if (!hosts_[host].alive) return;
-  hosts_[host].alive = false;
   if (std::holds_alternative<SwitchNode>(hosts_[host].node)) faults_.add(Fault::kSwitchDeath);
+  if (std::holds_alternative<Server>(hosts_[host].node)) faults_.add(Fault::kServerDeath);
+  if (std::holds_alternative<Member>(hosts_[host].node)) faults_.add(Fault::kWorkerDeath);
+  for (HostId other = 0; other < hosts_.size(); ++other) {
+    if (same_process(host, other)) lose(other);
+  }
+}
+
+void World::lose(HostId id) {
+  Host& host = hosts_[id];
+  host.alive = false;
+  news_ = true;
+  if (const auto* member = std::get_if<Member>(&host.node)) {
+    lost_ranks_[member->application.job()].insert(member->application.rank());
+  } else if (std::holds_alternative<Server>(host.node)) {
+    lost_servers_[id] = true;
+  }
+}
+
+void World::revive(HostId host) {
+  if (hosts_[host].alive) return;
+  hosts_[host].returns = false;
+  if (std::holds_alternative<Server>(hosts_[host].node)) {
+    restart_server(1000 + faults_[Fault::kServerReturn] * plan_.servers + host, host);
+  } else if (std::holds_alternative<SwitchNode>(hosts_[host].node)) {
+    restart_switch(host - switch_host(0));
+  } else {
+    restart_worker(host);
+  }
 }
 
 void World::restart_switch(std::uint32_t index) {
   Host& host = hosts_[switch_host(index)];
   faults_.add(Fault::kSwitchReturn);
-  add_to(past_lives_, std::get<SwitchNode>(host.node).counters());
+  add_to(past_switches_, std::get<SwitchNode>(host.node).counters());
   host.node = SwitchNode(switch_config(plan_, faults_[Fault::kSwitchReturn]));
   host.alive = true;
   host.wake = kNever;
 }
 
-void World::restart_server(std::uint64_t boot_id) {
-  ServerConfig config = server_config(plan_);
+void World::restart_server(std::uint64_t boot_id, std::uint32_t index) {
+  Host& host = hosts_[server_host(index)];
+  faults_.add(Fault::kServerReturn);
+  lost_servers_[index] = true;
+  add_to(past_servers_, std::get<Server>(host.node).counters());
+  ServerConfig config = server_config(plan_, index);
   config.boot_id = boot_id;
-  hosts_[server_host()].node = Server(config);
-  hosts_[server_host()].alive = true;
-  hosts_[server_host()].wake = kNever;
+  host.node = Server(config);
+  host.alive = true;
+  host.wake = kNever;
+}
+
+void World::restart_worker(HostId id) {
+  faults_.add(Fault::kWorkerReturn);
+  for (HostId other = 0; other < hosts_.size(); ++other) {
+    if (!same_process(id, other)) continue;
+    const Application& before = std::get<Member>(hosts_[other].node).application;
+    WorkerConfig config = worker_config(plan_, before.job(), before.rank());
+    config.nonce += faults_[Fault::kWorkerReturn] << 40;
+    hosts_[other].node = Member{Worker(config), Application(plan_, before.job(), before.rank())};
+    hosts_[other].alive = true;
+    wake_at(other, now());
+  }
 }
 
 void World::pause(HostId host, Duration length) {
-  hosts_[host].paused_until = std::max(hosts_[host].paused_until, now_ + length);
+  hosts_[host].paused_until = std::max(hosts_[host].paused_until, now() + length);
   faults_.add(Fault::kPause);
 }
 
-void World::clog(HostId from, HostId to, Duration length) {
-  paths_[from * hosts_.size() + to].clog(now_ + length);
-}
+void World::clog(HostId from, HostId to, Duration length) { path(from, to).clog(now() + length); }
+
+void World::cut(HostId from, HostId to, Duration length) { path(from, to).cut(now() + length); }
 
 void World::at(Instant when, std::function<void()> action) {
-  queue_.push(when, {Event::Kind::kAction, static_cast<std::uint32_t>(actions_.size()), 0});
+  network_.again(std::max(picoseconds(when), now_),
+                 {Network::EventKind::kAction, static_cast<std::uint32_t>(actions_.size())});
   actions_.push_back(std::move(action));
-}
-
-void World::inject(const Endpoint& from, const Endpoint& to, std::span<const std::uint8_t> bytes,
-                   Duration delay) {
-  put_in_flight(from, to, bytes, now_ + delay);
 }
 
 }  // namespace atp::sim

@@ -55,13 +55,22 @@ INSTANTIATE_TEST_SUITE_P(Oracle, ExactSum, testing::ValuesIn(kSums),
 
 TEST(EventQueue, KeepsTheOrderOfEventsAtOneInstant) {
   EventQueue<int> queue;
-  queue.push(Instant{Duration{5}}, 1);
-  queue.push(Instant{Duration{3}}, 2);
-  queue.push(Instant{Duration{5}}, 3);
-  queue.push(Instant{Duration{3}}, 4);
+  queue.push(5, 1);
+  queue.push(3, 2);
+  queue.push(5, 3);
+  queue.push(3, 4);
   std::vector<int> order;
-  while (!queue.empty()) order.push_back(queue.pop());
+  for (; !queue.empty(); queue.pop()) order.push_back(queue.first().event);
   EXPECT_EQ(order, (std::vector<int>{2, 4, 1, 3}));
+}
+
+TEST(EventQueue, PutsAReplacementInItsPlace) {
+  EventQueue<int> queue;
+  for (const int when : {1, 9, 4, 7, 2, 8}) queue.push(when, when);
+  queue.replace_first({.when = 6, .number = 100, .event = 6});
+  std::vector<int> order;
+  for (; !queue.empty(); queue.pop()) order.push_back(queue.first().event);
+  EXPECT_EQ(order, (std::vector<int>{2, 4, 6, 7, 8, 9}));
 }
 
 }  // namespace

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "atp/cli/command.h"
+#include "atp/sim/run_seed.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp sim --seed 17
+      plays the world that the seed 17 draws: network, jobs and faults
+  atp sim --seed 17 --trace
+      with every packet and event
+  atp sim --count 100000 --threads 2
+      plays many seeds and prints what they reached
+Exit codes: 0 all held, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash.)";
+
+constexpr int kCrashed = 3;
+
+struct SimOptions {
+  std::uint64_t seed = 0;
+  std::uint64_t count = 1;
+  unsigned threads = 1;
+  bool trace = false;
+};
+
+// The seed being played, for the message of a crash.
+thread_local std::uint64_t current_seed = 0;
+
+void on_crash(int) {
+  char line[80];
+  const int length = std::snprintf(line, sizeof line, "sim: crashed; replay: atp sim --seed %llu\n",
+                                   static_cast<unsigned long long>(current_seed));
+  [[maybe_unused]] const auto written = ::write(2, line, static_cast<std::size_t>(length));
+  ::_exit(kCrashed);
+}
+
+// Plays seeds in their order, each thread the next one; stops at the first that fails.
+class Soak {
+ public:
+  explicit Soak(const SimOptions& options) : options_(options), next_(options.seed) {}
+
+  sim::Ending run() {
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < options_.threads; ++i) threads.emplace_back([this] { play(); });
+    play();
+    for (std::thread& thread : threads) thread.join();
+    fmt::print("{}", tally_.text());
+    return ending_;
+  }
+
+ private:
+  void play() {
+    sim::Tally tally;
+    for (;;) {
+      current_seed = next_++;
+      if (current_seed >= options_.seed + options_.count || failed_) break;
+      const sim::Outcome outcome = sim::run_seed(current_seed, options_.trace, tally);
+      if (outcome.ending != sim::Ending::kHeld) report(outcome);
+    }
+    const std::lock_guard lock(mutex_);
+    tally_.add(tally);
+  }
+
+  void report(const sim::Outcome& outcome) {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    ending_ = outcome.ending;
+    fmt::print(stderr, "{}{}\n{}\n", outcome.report, sim::describe(sim::draw_plan(current_seed)),
+               sim::replay_line(current_seed));
+  }
+
+  SimOptions options_;
+  std::atomic<std::uint64_t> next_;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;
+  sim::Tally tally_;
+  sim::Ending ending_ = sim::Ending::kHeld;
+};
+
+void run_sim(const SimOptions& options) {
+  std::signal(SIGABRT, on_crash);
+  std::signal(SIGSEGV, on_crash);
+  const sim::Ending ending = Soak(options).run();
+  // It has been said already what failed.
+  if (ending != sim::Ending::kHeld) throw CLI::RuntimeError(static_cast<int>(ending));
+}
+
+}  // namespace
+
+void add_sim_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("sim", "Play a simulated network with the product's own nodes");
+  command->footer(kExamples);
+  const auto options = std::make_shared<SimOptions>();
+  command->add_option("--seed", options->seed, "The (first) seed")->capture_default_str();
+  command->add_option("--count", options->count, "How many seeds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "How many at a time")
+      ->check(CLI::Range(1U, 256U))
+      ->capture_default_str();
+  command->add_flag("--trace", options->trace, "Print every packet and event");
+  command->callback([options] { run_sim(*options); });
+}
+
+}  // namespace atp

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "atp/sim/clock.h"
+#include "atp/sim/event_queue.h"
+#include "atp/sim/link.h"
+#include "atp/wire/endpoint.h"
+
+// The network without the nodes: links, packets on their way, and the order of all events.
+//
+// A host stands in a rack. It has a link to the rack's switching fabric and one from it; racks have
+// a link to the core of the network and one from it, whose fabric doesn't block. So a packet passes
+// two or four links, each a FIFO with rate, delay, finite queue and ECN threshold; a link whose
+// plan is empty is left out, as are those of a programmable switch that is the rack's switch
+// itself.
+//
+// One event a link and packet, as in a FIFO the arrival is known at once; the heap holds one entry
+// for each link that is busy, not one for each packet. The copies of a multicast share their bytes.
+
+namespace atp::sim {
+
+using HostId = std::uint32_t;
+inline constexpr HostId kNoHost = ~HostId{0};
+
+class Network {
+ public:
+  enum class EventKind : std::uint8_t { kLink, kFlight, kTimer, kAction, kUnreachable };
+  struct Event {
+    EventKind kind = EventKind::kLink;
+    std::uint32_t index = 0;  // of the link or flight; kTimer: the host; kAction: as it was given
+  };
+
+  // A packet on its way. Its bytes are in the pool.
+  struct Flight {
+    Endpoint from;
+    Endpoint to;
+    HostId sender = kNoHost;
+    HostId receiver = kNoHost;
+    std::uint32_t payload = 0;
+    std::uint32_t length = 0;  // less than the payload's if it was cut short
+    std::array<std::uint16_t, 4> links{};
+    std::uint8_t hops = 0;
+    std::uint8_t hop = 0;
+    bool marked = false;  // ECN: a link on its way was congested
+  };
+
+  // Hosts are numbered in the order of their making, racks are made as they are named.
+  HostId add_host(std::uint32_t rack, const LinkPlan& link, const LinkPlan& rack_link);
+
+  std::uint32_t put_payload(std::span<const std::uint8_t> bytes);
+  void hold_payload(std::uint32_t payload) { ++payloads_[payload].users; }
+  void drop_payload(std::uint32_t payload);
+  std::span<const std::uint8_t> bytes_of(const Flight& flight) const {
+    return std::span(payloads_[flight.payload].bytes).first(flight.length);
+  }
+
+  // Sends flight.payload from its sender to its receiver, beginning after `wait`; without a sender
+  // it arrives after the wait, from nowhere.
+  void send(Picoseconds now, Flight flight, Picoseconds wait);
+  // Takes the flight of the event that next_event() returned.
+  const Flight& flight(std::uint32_t index) const { return flights_[index]; }
+  void end_flight(std::uint32_t index);
+  void again(Picoseconds when, const Event& event) { queue_.push(when, event); }
+
+  // The time of the next event. Packets move from link to link on the way to it.
+  Picoseconds next() const { return queue_.next(); }
+  // The next event that is not only a packet's step from one link to the next; nothing if there is
+  // none until `end`.
+  std::optional<Event> take_next(Picoseconds end);
+  // When the event last taken was due.
+  Picoseconds now() const { return now_; }
+
+  std::size_t in_flight() const { return flights_.size() - free_flights_.size(); }
+  std::uint64_t steps() const { return steps_; }  // packets that arrived over a link
+  std::uint64_t lost_in_queues() const { return lost_; }
+  std::uint64_t marked() const { return marked_; }
+  void lift_queue_limits();
+
+ private:
+  struct Payload {
+    std::vector<std::uint8_t> bytes;
+    std::uint32_t users = 0;
+  };
+  struct Port {
+    std::uint32_t rack = 0;
+    std::uint16_t up = kNoLink;
+    std::uint16_t down = kNoLink;
+  };
+  static constexpr std::uint16_t kNoLink = 0xffff;
+
+  Port make_port(std::uint32_t rack, const LinkPlan& plan);
+  void find_way(Flight& flight) const;
+  // Into its next link; false if it has passed all of them.
+  bool step(Picoseconds now, std::uint32_t flight);
+
+  std::vector<Link> links_;
+  std::vector<Port> hosts_;
+  std::vector<Port> racks_;
+  std::vector<Payload> payloads_;
+  std::vector<std::uint32_t> free_payloads_;
+  std::vector<Flight> flights_;
+  std::vector<std::uint32_t> free_flights_;
+  EventQueue<Event> queue_;
+  Picoseconds now_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t lost_ = 0;
+  std::uint64_t marked_ = 0;
+};
+
+}  // namespace atp::sim

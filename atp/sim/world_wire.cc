@@ -1,0 +1,163 @@
+// What the network does with the packets that the nodes send.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "atp/base/check.h"
+#include "atp/sim/checksum.h"
+#include "atp/sim/display.h"
+#include "atp/sim/world.h"
+#include "atp/wire/packet.h"
+
+namespace atp::sim {
+namespace {
+
+std::uint64_t mixed(std::uint64_t digest, std::uint64_t word) {
+  digest = (digest ^ word) * 0x9e3779b97f4a7c15;
+  return digest ^ (digest >> 29);
+}
+
+std::uint64_t digest_of(std::span<const std::uint8_t> bytes) {
+  std::uint64_t digest = bytes.size();
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
+    digest = mixed(digest, word);
+  }
+  return digest;
+}
+
+Endpoint enemy() { return Endpoint::ipv4(10, 9, 9, 9, 4000); }
+
+}  // namespace
+
+void World::send_outbox(HostId host) {
+  constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::uint32_t payload = kNone;
+  std::uint32_t offset = kNone;
+  for (const OutPacket& packet : outbox_.packets()) {
+    // Copies of one message follow each other and share its bytes.
+    if (packet.offset != offset || payload == kNone) {
+      if (payload != kNone) network_.drop_payload(payload);
+      payload = network_.put_payload(outbox_.bytes_of(packet));
+      offset = packet.offset;
+    }
+    send(host, packet.to, payload, packet.length);
+  }
+  if (payload != kNone) network_.drop_payload(payload);
+  outbox_.clear();
+}
+
+void World::send(HostId host, const Endpoint& to, std::uint32_t payload, std::uint32_t length) {
+  const Endpoint& from = hosts_[host].endpoint;
+  ++packets_sent_;
+  Network::Flight flight{
+      .from = from, .to = to, .sender = host, .payload = payload, .length = length};
+  const std::span<const std::uint8_t> bytes = network_.bytes_of(flight);
+  trace_digest_ = mixed(mixed(trace_digest_, static_cast<std::uint64_t>(now_)), digest_of(bytes));
+  const std::optional<HostId> receiver = host_at(to);
+  if (!receiver) return;
+  flight.receiver = *receiver;
+  Verdict verdict;
+  if (tap_ || plan_.hostile > 0) {
+    const Packet packet{from, to, {bytes.begin(), bytes.end()}};
+    if (tap_) verdict = tap_(packet);
+    if (plan_.hostile > 0) send_hostile(packet);
+  }
+  Fate fate;
+  if (!verdict.drop) {
+    if (paths_.empty()) {
+      fate.set_out(Duration{0});
+    } else {
+      fate = path(host, *receiver).send(now(), random_, faults_);
+    }
+  }
+  if (trace_) {
+    trace(fate.copies == 0   ? "LOST"
+          : fate.copies == 1 ? "sent"
+                             : "TWICE",
+          from, to, network_.bytes_of(flight));
+  }
+  send_copies(flight, fate, verdict.delay);
+  for (std::uint32_t i = 0; i < verdict.extra_copies; ++i) network_.send(now_, flight, 0);
+}
+
+void World::send_copies(const Network::Flight& flight, const Fate& fate, Duration delay) {
+  for (std::size_t i = 0; i < fate.copies; ++i) {
+    if (i == 0 && fate.corrupted && is_damaged(flight)) continue;
+    Network::Flight copy = flight;
+    if (i == 0 && fate.truncated) {
+      copy.length = static_cast<std::uint32_t>(random_.below(flight.length));
+    }
+    network_.send(now_, copy, picoseconds(fate.waits[i] + delay));
+  }
+}
+
+// Damages a copy, as a link might, and asks whether the receiver's checksum tells.
+bool World::is_damaged(const Network::Flight& flight) {
+  const std::span<const std::uint8_t> bytes = network_.bytes_of(flight);
+  scratch_.assign(bytes.begin(), bytes.end());
+  damage(scratch_, random_);
+  const bool seen = ones_complement_sum(scratch_) != ones_complement_sum(bytes);
+  ATP_CHECK(seen || bytes.size() < 2);
+  return seen;
+}
+
+// An enemy can send from an address that is nobody's, and an earlier incarnation's packets may
+// still be on their way. Its JOINs are left out: a table full of strangers' jobs is not defended
+// against (docs/protocol.md §9).
+void World::send_hostile(const Packet& packet) {
+  hostile_.capture(packet);
+  if (now() >= Instant{plan_.heal} || !random_.chance(plan_.hostile)) return;
+  const bool earlier = random_.chance(0.5);
+  const auto random_host = static_cast<HostId>(random_.below(hosts_.size()));
+  Packet bad = earlier ? hostile_.of_an_earlier_life()
+                       : Packet{enemy(), hosts_[random_host].endpoint, hostile_.foreign()};
+  const bool is_join = bad.bytes.size() > ATP_AT_TYPE && bad.bytes[ATP_AT_TYPE] == ATP_JOIN;
+  if (is_join) return;
+  faults_.add(earlier ? Fault::kEarlierLife : Fault::kForeign);
+  inject(bad.from, bad.to, bad.bytes, Duration{static_cast<Duration::rep>(random_.below(1000000))});
+}
+
+void World::inject(const Endpoint& from, const Endpoint& to, std::span<const std::uint8_t> bytes,
+                   Duration delay) {
+  const std::optional<HostId> receiver = host_at(to);
+  if (!receiver) return;
+  Network::Flight flight{.from = from, .to = to, .receiver = *receiver};
+  flight.payload = network_.put_payload(bytes);
+  flight.length = static_cast<std::uint32_t>(bytes.size());
+  network_.send(now_, flight, picoseconds(delay));
+  network_.drop_payload(flight.payload);
+}
+
+void World::dead(std::uint32_t index, HostId host) {
+  const Network::Flight& flight = network_.flight(index);
+  if (std::holds_alternative<SwitchNode>(hosts_[host].node)) faults_.add(Fault::kDeadSwitchPacket);
+  const bool reported = flight.sender != kNoHost && plan_.report_unreachable > 0 &&
+                        random_.chance(plan_.report_unreachable);
+  if (!reported) return network_.end_flight(index);
+  faults_.add(Fault::kUnreachable);
+  network_.again(now_ + picoseconds(plan_.fabric.longest_delay()),
+                 {Network::EventKind::kUnreachable, index});
+}
+
+// A link on the way was congested: as a programmable switch would, it has set ECN.
+std::span<const std::uint8_t> World::marked(std::span<const std::uint8_t> bytes) {
+  if (bytes.size() < ATP_HEADER_BYTES || bytes[ATP_AT_TYPE] > ATP_PARAMETER) return bytes;
+  scratch_.assign(bytes.begin(), bytes.end());
+  scratch_[ATP_AT_FLAGS] |= ATP_FLAG_ECN;
+  return scratch_;
+}
+
+std::optional<World::HostId> World::host_at(const Endpoint& endpoint) const {
+  const auto found = host_ids_.find(endpoint);
+  return found == host_ids_.end() ? std::nullopt : std::optional<HostId>(found->second);
+}
+
+void World::trace(const char* what, const Endpoint& from, const Endpoint& to,
+                  std::span<const std::uint8_t> bytes) {
+  std::printf("%s %-5s %s > %s %s\n", display(now()).c_str(), what, name_of(from).c_str(),
+              name_of(to).c_str(), display(bytes).c_str());
+}
+
+}  // namespace atp::sim
