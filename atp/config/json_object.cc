@@ -105,8 +105,8 @@ JsonObject::JsonObject(std::string_view text, const std::string& file) : file_(f
   }
   int line = 1;
   MemberCollector collector(file_, &line, members_);
-  json::sax_parse(CountingIterator(text.data(), &line),
-                  CountingIterator(text.data() + text.size(), &line), &collector);
+  json::sax_parse(CountingIterator(text.begin(), &line), CountingIterator(text.end(), &line),
+                  &collector);
 }
 
 bool JsonObject::has_value(const std::string& key) const {

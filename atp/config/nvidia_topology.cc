@@ -61,6 +61,7 @@ Stage merge(const NvidiaMatrix& matrix, const std::vector<Group>& below, GpuLink
 // The stages at which groups grow, closest first.
 std::vector<Stage> stages_of(const NvidiaMatrix& matrix) {
   std::vector<Group> groups;
+  groups.reserve(matrix.gpus);
   for (std::size_t gpu = 0; gpu < matrix.gpus; ++gpu) groups.push_back({.gpus = {gpu}});
   std::vector<Stage> stages;
   for (int kind = 0; kind < kGpuLinkKinds; ++kind) {

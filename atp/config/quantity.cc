@@ -131,8 +131,9 @@ Amount parse_amount(std::string_view text, std::string_view example) {
   Amount amount{.parsed = {.value = *number * unit->factor},
                 .text = count + " " + std::string(words[1])};
   if (words.size() > 2) {
-    const char* end = words.back().data() + words.back().size();
-    amount.rest = {words[2].data(), static_cast<std::size_t>(end - words[2].data())};
+    const auto from = static_cast<std::size_t>(words[2].data() - text.data());
+    const auto end = static_cast<std::size_t>(words.back().data() - text.data());
+    amount.rest = text.substr(from, end + words.back().size() - from);
   }
   return amount;
 }

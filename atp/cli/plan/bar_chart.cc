@@ -25,6 +25,7 @@ std::string draw(const BarChart& chart) {
     note_width = std::max(note_width, text_width(bar.note, 12));
   }
   std::vector<LegendEntry> legend;
+  legend.reserve(chart.part_names.size());
   for (std::size_t i = 0; i < chart.part_names.size(); ++i) {
     legend.push_back({chart.part_names[i], std::string(series_color(i))});
   }

@@ -28,6 +28,7 @@ std::string draw(const GridChart& chart) {
       std::max({left + cell * static_cast<double>(chart.columns.size()) + 24,
                 32 + text_width(chart.title, 17), 32 + text_width(chart.subtitle, 12)});
   std::vector<LegendEntry> legend;
+  legend.reserve(chart.hue_names.size());
   for (std::size_t i = 0; i < chart.hue_names.size(); ++i) {
     legend.push_back({chart.hue_names[i], shaded_color(i, 0.8)});
   }

@@ -48,6 +48,7 @@ void draw_axes(Svg& svg, const LineChart& chart, const AxisMap& x, const AxisMap
 void draw_series(Svg& svg, const Series& series, std::string_view color, const AxisMap& x,
                  const AxisMap& y) {
   std::vector<Point> points;
+  points.reserve(series.points.size());
   for (const auto& [at, value] : series.points) points.push_back({x(at), y(value)});
   svg.polyline(points, color, series.dashed);
   for (const Point& point : points) svg.circle(point, 3, color);
@@ -57,6 +58,7 @@ void draw_series(Svg& svg, const Series& series, std::string_view color, const A
 
 std::string draw(const LineChart& chart) {
   std::vector<LegendEntry> legend;
+  legend.reserve(chart.series.size());
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     legend.push_back({chart.series[i].name, std::string(series_color(i))});
   }

@@ -33,6 +33,7 @@ struct SweepOptions {
 std::size_t find_level(const planner::Interconnect& interconnect, const std::string& name,
                        const std::string& option) {
   std::vector<std::string_view> names;
+  names.reserve(interconnect.levels.size());
   for (const planner::Level& level : interconnect.levels) names.push_back(level.name);
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {

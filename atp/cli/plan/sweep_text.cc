@@ -38,7 +38,7 @@ double gain(const SweepPoint& point) {
 
 std::string cell_text(const SweepPoint& point) {
   if (!point.without_aggregation) return "";
-  const std::string without = mesh_text(point.without_aggregation->mesh);
+  std::string without = mesh_text(point.without_aggregation->mesh);
   if (!point.with_aggregation || point.with_aggregation->mesh == point.without_aggregation->mesh) {
     return without;
   }
