@@ -173,7 +173,8 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kScaleMode: return "its scale mode differs from the other ranks'";
     case RefusalReason::kUpstream:
       return "the switch may not send to the next hop of the route (see --upstream)";
-    case RefusalReason::kRoute: return "its route is empty or too long";
+    case RefusalReason::kRoute:
+      return "its route is empty, too long, or not in order (switches first, the server last)";
     case RefusalReason::kTooManyJobs: return "the node serves as many jobs as it can hold";
     case RefusalReason::kRank: return "its rank is not below the world size";
     case RefusalReason::kVersion: return "it speaks no common protocol version";

@@ -85,7 +85,8 @@ Server::Jobs::iterator Server::find(const JobKey& key, std::uint16_t stream) {
 void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
                           ParseError error) {
   turn.count(counter_of(error));
-  if (error != ParseError::kUnknownVersion) return;
+  // A STATUS is never answered: two nodes of different versions would answer each other for ever.
+  if (error != ParseError::kUnknownVersion || bytes[ATP_AT_TYPE] == ATP_STATUS) return;
   if (!limiter_.allow(turn.now, config_.timing.answer_pause, from, StatusCode::kVersions, 0)) {
     return;
   }
@@ -94,7 +95,7 @@ void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std:
   message.reason = ATP_VERSION_1 * 256 + ATP_VERSION_1;
   ControlHead head;
   const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
-  head.bitmap_words = std::clamp<std::uint8_t>(words, 1, ATP_BITMAP_WORDS_MAX);
+  head.bitmap_words = words <= ATP_BITMAP_WORDS_MAX ? std::max<std::uint8_t>(words, 1) : 1;
   head.job = {atp_load32(bytes.data() + ATP_AT_JOB), atp_load32(bytes.data() + ATP_AT_INCARNATION)};
   if (!put_status(turn.out, head, ranks_of_width(head.bitmap_words), message)) return;
   turn.count(ServerCounter::kStatusVersions);
@@ -118,6 +119,7 @@ bool Server::overlaps(const JobKey& key, const Join& join) const {
 RefusalReason Server::objection_to_new(const PacketView& packet, const Join& join,
                                        std::size_t bytes) const {
   if (overlaps(packet.job(), join)) return RefusalReason::kStreams;
+  if (join.stream_count > config_.max_streams) return RefusalReason::kStreams;
   if (packet.header.bitmap_words != bitmap_words_for(join.world_size)) {
     return RefusalReason::kWorldSize;
   }
@@ -162,6 +164,11 @@ void Server::handle_join(Turn& turn, const Endpoint& from, const PacketView& pac
   if (packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
   if (join->version_min > ATP_VERSION_1 || join->version_max < ATP_VERSION_1) {
     refuse_join(turn, from, packet, *join, RefusalReason::kVersion);
+    return;
+  }
+  // Whatever is left of the route lies behind the server, so the hops are in the wrong order.
+  if (join->remaining.size() > 1) {
+    refuse_join(turn, from, packet, *join, RefusalReason::kRoute);
     return;
   }
   const auto job = find_or_make(turn, from, packet, *join);

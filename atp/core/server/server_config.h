@@ -15,8 +15,10 @@ struct ServerConfig {
   double scale = 1e8;              // of jobs with a fixed scale (§3.8)
   std::uint32_t float_slots = 64;  // F: fragments in float mode at a time
   std::uint32_t max_jobs = 256;    // jobs × stream ranges known at a time
-  // What all jobs together may take; one that doesn't fit is refused when its first rank joins.
-  std::size_t memory_limit_bytes = std::size_t{4} << 30;
+  // A single packet of a stranger may make a job, so what one takes is bounded: streams of a job,
+  // and what all jobs together may take. One that doesn't fit is refused when its first rank joins.
+  std::uint16_t max_streams = 8;
+  std::size_t memory_limit_bytes = std::size_t{1} << 30;
   std::uint64_t seed = 1;
   Timing timing;
 

@@ -87,7 +87,9 @@ void Worker::check_silence(Instant now) {
 Instant Worker::tree_lease_end() const {
   const bool member = state_ == State::kJoining || state_ == State::kJoined;
   if (!member || !has_switch() || !attached()) return kNever;
-  return (tree_heard_ == kNever ? started_ : tree_heard_) + config_.timing.lease;
+  const Duration lease =
+      state_ == State::kJoined ? std::chrono::milliseconds(agreed_.lease_ms) : config_.timing.lease;
+  return (tree_heard_ == kNever ? started_ : tree_heard_) + lease;
 }
 
 void Worker::handle_join_ack(Instant now, Path path, const PacketView& packet) {

@@ -109,6 +109,7 @@ void Worker::accept_parameter(Instant now, Stream& stream, const PacketView& pac
   in_flight_bytes_ -= std::min(in_flight_bytes_, packet_bytes);
   congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN));
   if (!fragment.direct_by_timer) attachment_.clear();
+  missing_.clear();  // whoever was missing has come
   stream.indices.set_next(sequence, packet.header.next_index);
   stream.window.answer(sequence);
   stream.last_answer = now;
@@ -211,6 +212,7 @@ void Worker::handle_status(Instant now, Path path, const PacketView& packet) {
 }
 
 void Worker::handle_mismatch(const PacketView& packet, const StatusMessage& status) {
+  if (state_ != State::kJoined) return;  // failed already: the operations are gone
   Stream* stream = stream_of(packet.header.stream);
   if (stream == nullptr || !stream->window.in_flight(packet.header.sequence)) return;
   const bool ours =

@@ -525,6 +525,20 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
   }
 }
 
+TEST(WorkerFailure, AMismatchSaidAgainAfterTheFailureIsIgnored) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  const Sent gradient = gradients(s.run()).at(0);
+  const atp_header& h = gradient.view.header;
+  const StatusMessage status{
+      .code = StatusCode::kOperationMismatch, .about = RankSet::of(1), .other = RankSet::of(0)};
+  for (int i = 0; i < 3; ++i) s.receive_status(status, kTestSwitch, h.sequence, h.operation);
+  int failed = 0;
+  while (const auto event = s.worker.poll_event()) failed += event->kind == EventKind::kFailed;
+  EXPECT_EQ(failed, 1);
+}
+
 TEST(WorkerFailure, NoProgressFailsTheOperationAndNamesTheMissing) {
   WorkerScript s;
   s.join();

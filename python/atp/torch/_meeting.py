@@ -25,6 +25,11 @@ class Meeting:
     """One rank's side of the meeting of one group."""
 
     def __init__(self, store, rank: int, size: int, group_id: str, global_ranks: list[int]):
+        if not 0 <= rank < size:
+            raise ValueError(
+                f"rank {rank} of group {group_id!r}: expected 0 to {size - 1}, as it has {size} "
+                "ranks (see RANK and WORLD_SIZE)"
+            )
         key = (group_id, tuple(global_ranks))
         self.generation = _generations[key]
         _generations[key] += 1
@@ -38,6 +43,7 @@ class Meeting:
 
     def agree_on_job(self, timeout: datetime.timedelta) -> Job:
         """Waits for all ranks and returns (job, incarnation), the same at each of them."""
+        self._agree_on_size()
         self._claim()
         if self._rank == 0:
             job, incarnation = self._draw()
@@ -46,6 +52,14 @@ class Meeting:
         self._wait_for_all(timeout)
         job, incarnation = self.store.get("job").decode().split()
         return int(job), int(incarnation)
+
+    def _agree_on_size(self) -> None:
+        first = self.store.compare_set("size", "", str(self._size)).decode()
+        if first != str(self._size):
+            raise ValueError(
+                f"{self._name([self._rank])} of group {self._group_id!r} says that there are "
+                f"{self._size} ranks, another one said {first}: all must agree (see WORLD_SIZE)"
+            )
 
     def _claim(self) -> None:
         if self.store.add(f"claims/{self._rank}", 1) == 1:
@@ -75,12 +89,22 @@ class Meeting:
         # needs a job of its own.
         given = os.environ.get("ATP_JOB"), os.environ.get("ATP_INCARNATION")
         if self._is_default and self.generation == 0 and all(given):
-            return int(given[0], 0), int(given[1], 0)
+            return _word32("ATP_JOB", given[0]), _word32("ATP_INCARNATION", given[1])
         return secrets.randbits(32), secrets.randbits(32)
 
     def _name(self, ranks: list[int]) -> str:
         numbers = [str(self._global_ranks[rank]) for rank in ranks]
         return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(numbers)
+
+
+def _word32(variable: str, text: str) -> int:
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**32:
+        raise ValueError(f"{variable}={text!r}: expected a whole number from 0 to 4294967295")
+    return number
 
 
 def _whoami() -> str:

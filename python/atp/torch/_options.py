@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import math
 import os
 
 _ROUTE_IS_MISSING = (
@@ -50,6 +51,9 @@ def _number(variable: str, default: float) -> float:
     if not text:
         return default
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise RuntimeError(f"{variable}={text!r}: expected a number") from None
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{variable}={text!r}: expected a number that is not negative")
+    return number
