@@ -3,17 +3,19 @@
 
 PRESET ?= release
 PYTHON := .venv/bin/python
+SEEDS ?= 1000000
 # One translation unit that includes torch takes about 1 GB, so no more jobs than cores.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build format lint clean
+.PHONY: help demo test build soak format lint clean
 
 help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
 	@echo "make test     set up, build, and run every test"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
+	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
 	@echo "make format   format all sources in place"
 	@echo "make lint     check format and common mistakes (CHANGED=1: only your changes)"
 	@echo "make clean    remove build/ and out/; .venv stays"
@@ -41,6 +43,13 @@ build:
 	@tools/setup
 	@$(configure)
 	@cmake --build --preset $(PRESET)
+
+soak:
+	@echo "soak: build, then play $(SEEDS) simulated clusters; the first that fails prints its replay line"
+	@tools/setup
+	@$(configure)
+	@cmake --build --preset $(PRESET) --target atp
+	@build/$(PRESET)/bin/atp sim --count $(SEEDS) --threads $(CMAKE_BUILD_PARALLEL_LEVEL)
 
 format:
 	@echo "format: rewrite all sources in the house format"
