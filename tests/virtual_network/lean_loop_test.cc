@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/virtual_network/scenario.h"
+
+// What the nodes cost beside the loop that carries their packets: a run, and the same packets from
+// the same hosts at the same times on a network without nodes. Printed, never judged by time.
+
+namespace atp::sim {
+namespace {
+
+struct Sent {
+  Picoseconds when;
+  Network::Flight flight;
+};
+
+// Eight workers in one rack, fragments of two values.
+Plan one_rack() {
+  Plan plan = small_plan(8, {20000, 20000});
+  plan.switch_config.aggregators = 65536;
+  plan.server_config.wmax = 256;
+  plan.jobs[0].max_value_count = 2;
+  const LinkPlan link{.bits_per_s = 100'000'000'000, .delay = std::chrono::nanoseconds(500)};
+  plan.fabric.worker = plan.fabric.server = plan.fabric.switch_node = link;
+  return plan;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::vector<Sent> record(const Plan& plan) {
+  World world(plan);
+  std::vector<Sent> list;
+  world.set_tap([&](const Packet& packet) {
+    Network::Flight flight{.from = packet.from, .to = packet.to};
+    for (HostId host = 0; host < world.host_count(); ++host) {
+      if (world.endpoint(host) == packet.from) flight.sender = host;
+      if (world.endpoint(host) == packet.to) flight.receiver = host;
+    }
+    flight.length = static_cast<std::uint32_t>(packet.bytes.size());
+    list.push_back({picoseconds(world.now()), flight});
+    return Verdict{};
+  });
+  EXPECT_TRUE(world.run_to_completion());
+  return list;
+}
+
+// Sends the list, each packet when its time has come, and takes every arrival.
+std::uint64_t carry(const std::vector<Sent>& list, const Plan& plan) {
+  Network network;
+  network.add_host(0, plan.fabric.server, {});
+  network.add_host(0, plan.fabric.switch_node, {});
+  for (int i = 0; i < 8; ++i) network.add_host(0, plan.fabric.worker, {});
+  const std::vector<std::uint8_t> bytes(1500);
+  std::uint64_t arrived = 0;
+  const auto take_until = [&](Picoseconds end) {
+    while (const auto event = network.take_next(end)) {
+      network.end_flight(event->index);
+      ++arrived;
+    }
+  };
+  for (const Sent& sent : list) {
+    take_until(sent.when);
+    Network::Flight flight = sent.flight;
+    flight.payload = network.put_payload(std::span(bytes).first(flight.length));
+    network.send(sent.when, flight, 0);
+    network.drop_payload(flight.payload);
+  }
+  take_until(kNeverPs - 1);
+  return arrived;
+}
+
+TEST(LeanLoop, CarriesTheSamePacketsWithoutNodes) {
+  const Plan plan = one_rack();
+  const std::vector<Sent> list = record(plan);
+  double whole = 1e9;
+  double bare = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    auto begin = std::chrono::steady_clock::now();
+    World world(plan);
+    EXPECT_TRUE(world.run_to_completion());
+    whole = std::min(whole, seconds_since(begin));
+    begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(carry(list, plan), list.size());
+    bare = std::min(bare, seconds_since(begin));
+  }
+  const auto packets = static_cast<double>(list.size());
+  std::printf("  %zu packets: %.0f ns each with the nodes, %.0f ns on the bare loop, ratio %.2f\n",
+              list.size(), whole / packets * 1e9, bare / packets * 1e9, whole / bare);
+}
+
+}  // namespace
+}  // namespace atp::sim
