@@ -75,11 +75,11 @@ void run(benchmark::State& state, bool sensitivities) {
   state.counters["peak_KiB"] = static_cast<double>(peak_bytes - before) / 1024;
 }
 
-void BM_Plan(benchmark::State& state) { run(state, false); }
-void BM_PlanAndWhatWouldChangeIt(benchmark::State& state) { run(state, true); }
+void plan_alone(benchmark::State& state) { run(state, false); }
+void plan_and_what_would_change_it(benchmark::State& state) { run(state, true); }
 
-BENCHMARK(BM_Plan)->RangeMultiplier(4)->Range(16, 1 << 20)->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_PlanAndWhatWouldChangeIt)
+BENCHMARK(plan_alone)->RangeMultiplier(4)->Range(16, 1 << 20)->Unit(benchmark::kMillisecond);
+BENCHMARK(plan_and_what_would_change_it)
     ->RangeMultiplier(4)
     ->Range(16, 1 << 16)
     ->Unit(benchmark::kMillisecond);

@@ -72,6 +72,7 @@ void draw_tree(Draw& draw, const Plan& plan, JobPlan& job) {
   job.parent.clear();
   job.uplink.clear();
   std::vector<std::uint64_t> level;
+  level.reserve(plan.switches);
   const std::uint64_t height = draw.between(1, 3);
   for (std::uint32_t i = 0; i < plan.switches; ++i) level.push_back(draw.between(1, height));
   for (std::uint32_t i = 0; i < plan.switches; ++i) {

@@ -81,7 +81,7 @@ SwitchCounter switch_counter_of(ParseError error) {
     case ParseError::kBadLength: return SwitchCounter::kDropBadLength;
     case ParseError::kCount: break;
   }
-  ATP_CHECK(!"a parse error without a counter");
+  ATP_CHECK(false && "a parse error without a counter");
   return SwitchCounter::kCount;
 }
 
@@ -96,7 +96,7 @@ SwitchCounter switch_counter_of(PacketType type) {
     case PacketType::kLeave: return SwitchCounter::kLeavesReceived;
     case PacketType::kStatus: return SwitchCounter::kStatusesReceived;
   }
-  ATP_CHECK(!"a packet type without a counter");
+  ATP_CHECK(false && "a packet type without a counter");
   return SwitchCounter::kCount;
 }
 
