@@ -25,7 +25,7 @@ class VectorTensors final : public Tensors {
 struct Sent {
   Endpoint to;
   std::vector<std::uint8_t> bytes;
-  PacketView view;
+  PacketView view() const { return parse_packet(bytes).view(); }
 };
 
 class WorkerScript {
@@ -60,8 +60,7 @@ class WorkerScript {
     std::vector<Sent> sent;
     for (const OutPacket& packet : out.packets()) {
       const auto bytes = out.bytes_of(packet);
-      sent.push_back({packet.to, {bytes.begin(), bytes.end()}, {}});
-      sent.back().view = parse_packet(sent.back().bytes).view();
+      sent.push_back({packet.to, {bytes.begin(), bytes.end()}});
     }
     out.clear();
     return sent;
@@ -116,7 +115,7 @@ class WorkerScript {
               const Endpoint& from = kTestSwitch, std::uint8_t flags = 0,
               std::uint32_t next_index = 0) {
     std::vector<std::uint8_t> bytes = gradient.bytes;
-    atp_header h = gradient.view.header;
+    atp_header h = gradient.view().header;
     h.type = ATP_PARAMETER;
     h.flags = flags;
     h.next_index = next_index == 0 ? h.aggregator_index : next_index;
@@ -127,7 +126,7 @@ class WorkerScript {
     worker.handle_packet(now, from, bytes, tensors, out);
   }
   void nack(const Sent& gradient, std::uint8_t flags) {
-    atp_header h = gradient.view.header;
+    atp_header h = gradient.view().header;
     h.type = ATP_NACK;
     h.flags = flags;
     h.value_count = 0;

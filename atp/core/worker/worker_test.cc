@@ -13,7 +13,7 @@ using std::chrono::seconds;
 std::vector<Sent> gradients(const std::vector<Sent>& sent) {
   std::vector<Sent> found;
   for (const Sent& packet : sent) {
-    if (packet.view.type() == PacketType::kGradient) found.push_back(packet);
+    if (packet.view().type() == PacketType::kGradient) found.push_back(packet);
   }
   return found;
 }
@@ -21,7 +21,7 @@ std::vector<Sent> gradients(const std::vector<Sent>& sent) {
 std::vector<Sent> joins(const std::vector<Sent>& sent) {
   std::vector<Sent> found;
   for (const Sent& packet : sent) {
-    if (packet.view.type() == PacketType::kJoin) found.push_back(packet);
+    if (packet.view().type() == PacketType::kJoin) found.push_back(packet);
   }
   return found;
 }
@@ -32,14 +32,14 @@ TEST(WorkerJoin, AsksThroughTheTreeAndStraightAtOnceAndBacksOff) {
   const auto first = joins(s.run());
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].to, kTestSwitch);
-  EXPECT_FALSE(first[0].view.has(ATP_FLAG_DIRECT));
+  EXPECT_FALSE(first[0].view().has(ATP_FLAG_DIRECT));
   EXPECT_EQ(first[1].to, kTestServer);
-  EXPECT_TRUE(first[1].view.has(ATP_FLAG_DIRECT));
-  const auto body = Join::read(first[0].view.body);
+  EXPECT_TRUE(first[1].view().has(ATP_FLAG_DIRECT));
+  const auto body = Join::read(first[0].view().body);
   ASSERT_TRUE(body.has_value());
   EXPECT_EQ(body->remaining.size(), 2u);
   EXPECT_EQ(body->world_size, 3);
-  EXPECT_EQ(first[0].view.ranks, RankSet::of(1));
+  EXPECT_EQ(first[0].view().ranks, RankSet::of(1));
 
   std::vector<Duration> gaps;
   for (int i = 0; i < 6; ++i) {
@@ -148,14 +148,14 @@ TEST(WorkerOperation, SplitsATensorPadsTheEndAndWritesTheSums) {
   ASSERT_EQ(sent.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(sent[i].to, kTestSwitch);
-    EXPECT_EQ(sent[i].view.header.sequence, i);
-    EXPECT_EQ(sent[i].view.header.flags, 0);
-    EXPECT_EQ(sent[i].view.header.value_count, WorkerScript::kValues);
-    EXPECT_EQ(sent[i].view.ranks, RankSet::of(1));
+    EXPECT_EQ(sent[i].view().header.sequence, i);
+    EXPECT_EQ(sent[i].view().header.flags, 0);
+    EXPECT_EQ(sent[i].view().header.value_count, WorkerScript::kValues);
+    EXPECT_EQ(sent[i].view().ranks, RankSet::of(1));
   }
-  EXPECT_EQ(sent[0].view.header.magnitude, 100u);
-  EXPECT_EQ(atp_load32(sent[1].view.body.data()), 300u);
-  EXPECT_EQ(atp_load32(sent[1].view.body.data() + 4), 0u) << "padding";
+  EXPECT_EQ(sent[0].view().header.magnitude, 100u);
+  EXPECT_EQ(atp_load32(sent[1].view().body.data()), 300u);
+  EXPECT_EQ(atp_load32(sent[1].view().body.data() + 4), 0u) << "padding";
 
   s.answer(sent[1], {600, 9, 9, 9});
   EXPECT_FALSE(s.worker.poll_event().has_value());
@@ -215,8 +215,8 @@ TEST(WorkerOrder, TheNextIndexIsUsedOneWindowLater) {
   for (std::size_t i = 0; i < 4; ++i) s.answer(sent[i], {0, 0, 0, 0}, kTestSwitch, 0, 1000 + i);
   const auto later = gradients(s.run());
   ASSERT_EQ(later.size(), 2u);
-  EXPECT_EQ(later[0].view.header.aggregator_index, 1000u);
-  EXPECT_EQ(later[1].view.header.aggregator_index, 1001u);
+  EXPECT_EQ(later[0].view().header.aggregator_index, 1000u);
+  EXPECT_EQ(later[1].view().header.aggregator_index, 1001u);
 }
 
 TEST(WorkerLadder, TheTimerClimbsPlainResendDirect) {
@@ -230,7 +230,7 @@ TEST(WorkerLadder, TheTimerClimbsPlainResendDirect) {
     std::vector<Sent> repeats;
     while (repeats.empty()) repeats = gradients(s.run_to_timer());
     ASSERT_EQ(repeats.size(), 1u);
-    EXPECT_EQ(repeats[0].view.header.flags, flags);
+    EXPECT_EQ(repeats[0].view().header.flags, flags);
     EXPECT_EQ(repeats[0].to, (flags & ATP_FLAG_DIRECT) != 0 ? kTestServer : kTestSwitch);
   }
 }
@@ -256,7 +256,7 @@ TEST(WorkerLadder, ANackTakesTheNextStepAndItsFlagsDecide) {
     s.nack(sent.at(0), c.nack);
     const auto repeats = gradients(s.take());
     ASSERT_EQ(repeats.size(), 1u);
-    EXPECT_EQ(repeats[0].view.header.flags, c.repeat);
+    EXPECT_EQ(repeats[0].view().header.flags, c.repeat);
     EXPECT_EQ(repeats[0].to, c.to);
     EXPECT_TRUE(s.worker.attached()) << "a NACK never counts for detaching";
   }
@@ -271,8 +271,8 @@ TEST(WorkerLadder, InFloatModeEveryRepeatIsFloatAndDirect) {
   s.take();
   std::vector<Sent> repeats;
   while (repeats.empty()) repeats = gradients(s.run_to_timer());
-  EXPECT_EQ(repeats[0].view.header.flags, ATP_FLAG_FLOAT | ATP_FLAG_DIRECT);
-  EXPECT_EQ(atp_load32(repeats[0].view.body.data()), 0x3fc00000u);
+  EXPECT_EQ(repeats[0].view().header.flags, ATP_FLAG_FLOAT | ATP_FLAG_DIRECT);
+  EXPECT_EQ(atp_load32(repeats[0].view().body.data()), 0x3fc00000u);
   const auto inf = static_cast<std::int32_t>(0x7f800000);
   s.answer(sent[0], {0x40000000, inf, 0, 0}, kTestServer, ATP_FLAG_FLOAT);
   EXPECT_EQ(s.tensors.data[id][0], 2.0F);
@@ -296,8 +296,8 @@ TEST(WorkerLadder, ThreeLaterAnswersRepeatTheOldestOnceItIsLateEnough) {
   for (std::size_t i : {1u, 2u, 3u}) late.answer(slow[i], {0, 0, 0, 0});
   const auto repeats = gradients(late.take());
   ASSERT_EQ(repeats.size(), 1u);
-  EXPECT_EQ(repeats[0].view.header.sequence, 0u);
-  EXPECT_EQ(repeats[0].view.header.flags, 0);
+  EXPECT_EQ(repeats[0].view().header.sequence, 0u);
+  EXPECT_EQ(repeats[0].view().header.flags, 0);
 }
 
 TEST(WorkerLadder, AnAnsweredTimeOutIsFollowedByTheOthersTwoByTwo) {
@@ -307,12 +307,12 @@ TEST(WorkerLadder, AnAnsweredTimeOutIsFollowedByTheOthersTwoByTwo) {
   const auto sent = gradients(s.run());
   std::vector<Sent> repeats;
   while (repeats.empty()) repeats = gradients(s.run_to_timer());
-  EXPECT_EQ(repeats.at(0).view.header.sequence, 0u);
+  EXPECT_EQ(repeats.at(0).view().header.sequence, 0u);
   s.answer(sent[0], {0, 0, 0, 0});
   const auto followers = gradients(s.run());
   ASSERT_EQ(followers.size(), 2u);
-  EXPECT_EQ(followers[0].view.header.sequence, 1u);
-  EXPECT_EQ(followers[1].view.header.sequence, 2u);
+  EXPECT_EQ(followers[0].view().header.sequence, 1u);
+  EXPECT_EQ(followers[1].view().header.sequence, 2u);
   s.answer(sent[3], {0, 0, 0, 0});  // never repeated: nothing was lost, the peer was late
   s.answer(sent[1], {0, 0, 0, 0});
   EXPECT_TRUE(gradients(s.run()).empty());
@@ -324,7 +324,7 @@ int direct_repeats_until_detached(WorkerScript& s, bool switch_is_alive) {
   int direct = 0;
   while (s.worker.attached() && direct < 10) {
     for (const Sent& packet : gradients(s.run_to_timer())) {
-      if (!packet.view.has(ATP_FLAG_DIRECT) || !packet.view.has(ATP_FLAG_RESEND)) continue;
+      if (!packet.view().has(ATP_FLAG_DIRECT) || !packet.view().has(ATP_FLAG_RESEND)) continue;
       ++direct;
       if (switch_is_alive) {
         s.receive_status({.code = StatusCode::kWaitingFor, .about = RankSet::of(0)}, kTestServer);
@@ -345,7 +345,7 @@ TEST(WorkerDetaching, ThreeDirectRepeatsByTimerDetach) {
   EXPECT_FALSE(s.worker.attached());
   bool said_straight = false;
   for (const Sent& join : joins(s.run())) {
-    const auto body = Join::read(join.view.body);
+    const auto body = Join::read(join.view().body);
     EXPECT_TRUE(body->detached);
     EXPECT_EQ(body->detachments, 1u);
     said_straight |= join.to == kTestServer;
@@ -393,7 +393,7 @@ TEST(WorkerDetaching, AnIcmpErrorFromTheParentDetachesAtOnceAndResendsDirect) {
   ASSERT_EQ(sent.size(), 2u) << "paced: two, then two for each answer";
   for (const Sent& packet : sent) {
     EXPECT_EQ(packet.to, kTestServer);
-    EXPECT_EQ(packet.view.header.flags, ATP_FLAG_DIRECT);
+    EXPECT_EQ(packet.view().header.flags, ATP_FLAG_DIRECT);
   }
   s.answer(sent[0], {0, 0, 0, 0}, kTestServer);
   EXPECT_EQ(gradients(s.run()).size(), 2u);
@@ -419,11 +419,11 @@ TEST(WorkerDetaching, OnlyTheTreesOwnAnswerBringsItBack) {
   EXPECT_TRUE(s.worker.attached());
   const auto sent = s.run();
   ASSERT_FALSE(joins(sent).empty());
-  EXPECT_FALSE(Join::read(joins(sent)[0].view.body)->detached);
+  EXPECT_FALSE(Join::read(joins(sent)[0].view().body)->detached);
   const auto again = gradients(sent);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].to, kTestSwitch);
-  EXPECT_EQ(again[0].view.header.flags, 0) << "step 1 of the ladder";
+  EXPECT_EQ(again[0].view().header.flags, 0) << "step 1 of the ladder";
 }
 
 TEST(WorkerDetaching, TheSecondReturnWaits) {
@@ -454,7 +454,7 @@ TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingGoesAgain) {
   s.receive_ack(s.ack(), kTestSwitch);
   const auto again = gradients(s.run());
   ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].view.header.flags, 0);
+  EXPECT_EQ(again[0].view().header.flags, 0);
   EXPECT_EQ(again[0].to, kTestSwitch);
 }
 
@@ -481,7 +481,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
          s.receive_status({.code = StatusCode::kOperationMismatch,
                            .about = RankSet::of(1),
                            .other = RankSet::of(0)},
-                          kTestSwitch, g.view.header.sequence, g.view.header.operation);
+                          kTestSwitch, g.view().header.sequence, g.view().header.operation);
        },
        FailureCode::kOperationMismatch, RankSet::of(1)},
       {"mismatch, theirs named first",
@@ -489,7 +489,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
          s.receive_status({.code = StatusCode::kOperationMismatch,
                            .about = RankSet::of(0),
                            .other = RankSet::of(1)},
-                          kTestSwitch, g.view.header.sequence, g.view.header.operation + 1);
+                          kTestSwitch, g.view().header.sequence, g.view().header.operation + 1);
        },
        FailureCode::kOperationMismatch, RankSet::of(1)},
       {"server restarted",
@@ -530,7 +530,7 @@ TEST(WorkerFailure, AMismatchSaidAgainAfterTheFailureIsIgnored) {
   s.join();
   s.submit({1, 2, 3, 4});
   const Sent gradient = gradients(s.run()).at(0);
-  const atp_header& h = gradient.view.header;
+  const atp_header& h = gradient.view().header;
   const StatusMessage status{
       .code = StatusCode::kOperationMismatch, .about = RankSet::of(1), .other = RankSet::of(0)};
   for (int i = 0; i < 3; ++i) s.receive_status(status, kTestSwitch, h.sequence, h.operation);
@@ -565,7 +565,7 @@ TEST(WorkerLeave, IsRepeatedUntilAcknowledged) {
   for (int i = 0; i < 3; ++i) {
     const auto sent = s.run_to_timer();
     ASSERT_EQ(sent.size(), 1u);
-    EXPECT_EQ(sent[0].view.type(), PacketType::kLeave);
+    EXPECT_EQ(sent[0].view().type(), PacketType::kLeave);
     EXPECT_EQ(sent[0].to, kTestSwitch);
   }
   StatusMessage status{.code = StatusCode::kLeft};
@@ -623,7 +623,7 @@ TEST(WorkerDrops, WhatDoesNotConcernItIsCountedByName) {
     const OperationId id = s.submit({1, 2, 3, 4});
     const Sent gradient = gradients(s.run()).at(0);
     std::vector<std::uint8_t> bytes = gradient.bytes;
-    atp_header h = gradient.view.header;
+    atp_header h = gradient.view().header;
     h.type = ATP_PARAMETER;
     c.spoil(h);
     write_packet_head(bytes.data(), h, RankSet::first(3));
