@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// A set of ranks: the contribution bitmap of PROTOCOL §3, rank r being bit r mod 64 of word
+// A set of ranks: the contribution bitmap of docs/protocol.md §3, rank r being bit r mod 64 of word
 // r div 64. It always holds kMaxRanks bits; the wire carries only the words that a job needs.
 
 namespace atp {

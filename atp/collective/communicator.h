@@ -51,7 +51,7 @@ struct CommunicatorOptions {
   static Result<CommunicatorOptions> from_environment();
 };
 
-// What one worker has counted (name, value); the names are those of docs/operations.
+// What one worker has counted (name, value).
 using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class PendingOperation;

@@ -4,7 +4,7 @@
 
 // A rate of bytes in ONE direction. Vendors quote NVLink as the sum of both directions and networks
 // as one direction in bits; a type that cannot be made from a bare number by accident keeps the two
-// from being compared, which seed 002 §3.4 does in Fig. 7a (600 GB/s against 200 Gbit/s).
+// from being compared, which paper §3.4 does in Fig. 7a (600 GB/s against 200 Gbit/s).
 
 namespace atp::planner {
 

@@ -8,7 +8,7 @@
 #include "atp/planner/bandwidth.h"
 #include "atp/planner/interconnect.h"
 
-// The hierarchical communication matrix of seed 002 §3.4 (Fig. 7): for every level the bandwidth
+// The hierarchical communication matrix of the paper, §3.4 (Fig. 7): for every level the bandwidth
 // between two of its children, each taken as one group of devices, and what a child has towards
 // all the others together.
 

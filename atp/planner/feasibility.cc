@@ -29,7 +29,7 @@ void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
   }
 }
 
-// The scatter before the attention core (seed 002 §3.2.1): over the heads of a row, or over the
+// The scatter before the attention core (paper §3.2.1): over the heads of a row, or over the
 // sequences of the batch.
 void check_scatter(const Transformer& model, const Workload& workload, Mesh mesh,
                    const Options& options, Feasibility& result) {

@@ -9,7 +9,7 @@
 #include "atp/planner/plan.h"
 
 // Whether the matrices and heads of a model can be cut for a mesh. The rules follow from the
-// placements of seed 002 §3.2.1: heads and the feed-forward width are cut d1 times, the hidden
+// placements of the paper, §3.2.1: heads and the feed-forward width are cut d1 times, the hidden
 // width d2 times, and the attention core is spread over dimension 2 by heads or by sequences.
 
 namespace atp::planner {

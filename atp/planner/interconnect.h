@@ -40,7 +40,7 @@ enum class ServerPlacement {
   kCoLocated,  // on the workers' machines, sharing their links
 };
 
-// In-network aggregation at one switch level (seeds 000 and 001).
+// In-network aggregation at one switch level (docs/protocol.md §4).
 struct Aggregation {
   std::uint32_t slots = 0;          // aggregators of a switch; 0: never too few
   std::uint32_t window = 0;         // fragments one group has in flight; needed when slots > 0

@@ -6,7 +6,7 @@
 #include "atp/planner/bandwidth.h"
 #include "atp/planner/interconnect.h"
 
-// The two numbers of one level from which the hierarchical communication matrix is made (seed 002
+// The two numbers of one level from which the hierarchical communication matrix is made (paper
 // §3.4), each for a child taken as one group of devices.
 
 namespace atp::planner {

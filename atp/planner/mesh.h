@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-// The device mesh of seed 002 §3.1 and the way it is laid on the levels of an interconnect.
+// The device mesh of the paper, §3.1 and the way it is laid on the levels of an interconnect.
 //
 // DeviceMesh(d1, d2) has N = d1 * d2 ranks, rank = i * d2 + j. An all-reduce "on dimension 1" joins
 // the d1 ranks of one j (d2 groups at once), "on dimension 2" the d2 ranks of one i. Weights are

@@ -42,12 +42,12 @@ struct Workload {
 Status validate(const Transformer& model);
 Status validate(const Workload& workload);
 
-// Weights of one layer without biases and norms: 12 h^2 for a GPT (seed 002 Table 2 prints this
+// Weights of one layer without biases and norms: 12 h^2 for a GPT (paper Table 2 prints this
 // over 2^20 * 1000).
 double layer_parameters(const Transformer& model);
 
 // Floating-point operations of one layer forward and backward, without recomputation:
-// 72 b s h^2 (1 + s / 6h) for a GPT (seed 002 Table 2 prints this over 2^40).
+// 72 b s h^2 (1 + s / 6h) for a GPT (paper Table 2 prints this over 2^40).
 double layer_flops(const Transformer& model, const Workload& workload);
 
 }  // namespace atp::planner

@@ -9,7 +9,7 @@ namespace atp::planner {
 
 enum class CostMode {
   kLinkLoad,      // the load of every link by all groups that run at once
-  kPaper,         // equations 2 to 4 of seed 002 with the index rule and the sharing put right
+  kPaper,         // the paper's equations 2 to 4 with the index rule and the sharing put right
   kPaperLiteral,  // the same as printed, to reproduce the paper's own arithmetic
 };
 

@@ -1,5 +1,5 @@
-// The numbers of seed 002 that need no GPU, and where the paper's own arithmetic is wrong, the
-// right ones beside them.
+// The numbers of the paper (docs/planner.md) that need no GPU, and where the paper's own arithmetic
+// is wrong, the right ones beside them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include "atp/planner/options.h"
 #include "atp/planner/plan.h"
 
-// Equation 3 of seed 002: B1' and B2', the bandwidths that the links offer to the all-reduces of a
+// The paper's equation 3: B1' and B2', the bandwidths that the links offer to the all-reduces of a
 // contiguous mesh, from the hierarchical communication matrix.
 //
 // As printed the equation contradicts the paper's own examples in two places, and kPaper puts both

@@ -11,7 +11,7 @@
 
 // Finds the device mesh on which a transformer layer communicates least.
 //
-// Tensor parallelism on DeviceMesh(d1, d2) spends, per layer, forward and backward (seed 002
+// Tensor parallelism on DeviceMesh(d1, d2) spends, per layer, forward and backward (paper
 // equation 2; T tokens, e bytes per element, C = 7h for a GPT, 2h for its row-first products)
 //
 //     2 T e (C / d1 * t2 + 2h / d2 * t1),

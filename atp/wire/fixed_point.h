@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-// float32 <-> int32 (PROTOCOL §5, seed 001 §3.8). A value is multiplied by the scale as if in
+// float32 <-> int32 (docs/protocol.md §5, paper §3.8). A value is multiplied by the scale as if in
 // float64 and rounded to nearest even; back, it is divided by the scale (and by the number of
 // workers for an average) in float64 and rounded once to float32. What does not fit an int32, NaN
 // and ±Inf saturate and raise `overflow`, upon which the fragment takes the float path, so that

@@ -11,8 +11,8 @@
 
 // Checked views over packet bytes. parse_packet() is the only door: what it returns has a known
 // version and type, a bitmap of legal width and exactly the length that its header states, so
-// nobody behind it checks lengths again (PROTOCOL §7.5). Control bodies have their own checks in
-// control.h.
+// nobody behind it checks lengths again (docs/protocol.md §7.5). Control bodies have their own
+// checks in control.h.
 
 namespace atp {
 

@@ -118,7 +118,7 @@ bool Aggregation::handle_gradient(Downlink& down, const Endpoint& from, const Pa
     restart_stall(fragment.stall, turn.now, turn.config.timing);
   }
   // Both count even where the values are dropped; a collision no more once the next index is
-  // final, or workers would disagree on it (B3 of the model check).
+  // final, or workers would disagree on it.
   fragment.flags |= packet.header.flags & ATP_FLAG_ECN;
   if (!fragment.complete()) fragment.flags |= packet.header.flags & ATP_FLAG_COLLISION;
 
@@ -276,7 +276,7 @@ void Aggregation::forget(Downlink& down, std::size_t stream, const Fragment& fra
 void Aggregation::answer_duplicate(Downlink& down, const Endpoint& from, std::size_t stream,
                                    const Fragment& fragment, const PacketView& packet,
                                    Source source) {
-  // Float repeats carry no RESEND (F1 of the model check).
+  // Float repeats carry no RESEND.
   if (source != Source::kStraight) return;
   if (!packet.has(ATP_FLAG_RESEND) && !packet.has(ATP_FLAG_FLOAT)) return;
   if (!down.may_tell_waiting_for(packet.ranks.lowest())) return;

@@ -209,7 +209,7 @@ TEST(Aggregation, CongestionAndCollisionCountEvenFromDroppedPackets) {
   EXPECT_EQ(sent[0].header.next_index, atp_fmix32(kTestIndex + 1));
 }
 
-// B3 of the model check: workers that hold different next indices never meet again.
+// Workers that hold different next indices never meet again.
 TEST(Aggregation, TheNextIndexIsFrozenWhenTheFragmentCompletes) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.ranks = RankSet::first(2)});
@@ -422,7 +422,7 @@ TEST_F(FloatPath, RepeatedFloatsCountOnce) {
   EXPECT_EQ(sent[0].floats(), (std::vector<float>{11, 22}));
 }
 
-// B1 of the model check: with the NACK to one rank lost, that rank sends integers for ever.
+// With the NACK to one rank lost, that rank sends integers for ever.
 TEST_F(FloatPath, AnIntegerPacketInFloatModeIsAnsweredByTheNackAgain) {
   overflow(0);
   h_.out.clear();  // the NACK is lost

@@ -8,9 +8,9 @@
 
 // How one job's messages reach its ranks. A message is written once and goes to each child that
 // has an addressed rank behind it, detached or not (a PARAMETER releases aggregators there), and
-// straight to the ranks that are not attached, as a dead switch passes nothing on (§6, C1 of the
-// model check). Its bitmap names all ranks addressed; a child takes those behind it.
-// What answers a packet that came straight from a worker goes straight back as well.
+// straight to the ranks that are not attached, as a dead switch passes nothing on
+// (docs/protocol.md §6). Its bitmap names all ranks addressed; a child takes those behind it. What
+// answers a packet that came straight from a worker goes straight back as well.
 //
 // A Downlink lives for one turn and refers to its arguments; it is never stored.
 

@@ -429,7 +429,7 @@ TEST_F(DetachedRanks, IsSaidByAStraightJoinWithTheMarkAndPassedToTheSwitches) {
   EXPECT_EQ(h_.take(StatusCode::kDetached).size(), 3u) << "repeated with the leases";
 }
 
-// C1 of the model check: with its switch dead the PARAMETER must take the way around.
+// With its switch dead the PARAMETER must take the way around.
 TEST_F(DetachedRanks, ParametersGoDownTheTreeAndStraightToTheDetached) {
   straight(1, 1, true);
   h_.take();
@@ -466,7 +466,7 @@ TEST_F(DetachedRanks, ProbesAndUnmarkedStraightJoinsDoNotEndIt) {
   EXPECT_TRUE(detached().empty());
 }
 
-// C4 and F3 of the model check: late packets must not undo what was said after them.
+// Late packets must not undo what was said after them.
 TEST_F(DetachedRanks, TheHigherNumberCounts) {
   straight(1, 1, true);
   tree(1, 1, false);

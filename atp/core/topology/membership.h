@@ -8,8 +8,8 @@
 #include "atp/base/time.h"
 #include "atp/wire/endpoint.h"
 
-// Who stands behind whom at one node of one tree (PROTOCOL §2): the soft state that JOINs write
-// and that ends by itself. Switch and server hold one each for every job and stream range.
+// Who stands behind whom at one node of one tree (docs/protocol.md §2): the soft state that JOINs
+// write and that ends by itself. Switch and server hold one each for every job and stream range.
 //
 // Invariants: siblings are disjoint (the newest JOIN of a rank decides its child); attached() and
 // detached() are disjoint and together hold exactly the ranks whose lease runs; between two

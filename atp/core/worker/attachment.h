@@ -6,7 +6,7 @@
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
 
-// Is the worker attached to its tree, or does it go straight to the server (PROTOCOL §5,
+// Is the worker attached to its tree, or does it go straight to the server (docs/protocol.md §5,
 // *Detaching*)? A switch that died must not stop the job, and a slow peer must not be taken for a
 // dead switch: direct repeats by timer are counted, and whatever shows that the server merely
 // waits, or that the tree still answers, undoes the count.

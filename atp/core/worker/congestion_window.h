@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // How many bytes a worker may have on their way to one server shard, over all its streams
-// (PROTOCOL §5). The worker tells the window what happens and asks it before each first
+// (docs/protocol.md §5). The worker tells the window what happens and asks it before each first
 // transmission; a policy decides. FixedWindow keeps what a connection starts with: 200 packets, at
 // most 256 KiB (§3.7), which the buffers of an ordinary socket take for a rack of workers.
 

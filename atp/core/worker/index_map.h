@@ -5,10 +5,10 @@
 
 #include "atp/wire/packet_view.h"
 
-// Which aggregator each slot of a stream uses; slot = sequence mod Wmax (PROTOCOL §5, *Index*).
-// It starts with a hash of job, incarnation, stream and slot, and changes only by the next index
-// that the PARAMETER of the slot's last sequence carried: no worker sends s + Wmax before it has
-// the PARAMETER of s, so all workers change at the same sequence (H22).
+// Which aggregator each slot of a stream uses; slot = sequence mod Wmax (docs/protocol.md §5,
+// *Index*). It starts with a hash of job, incarnation, stream and slot, and changes only by the
+// next index that the PARAMETER of the slot's last sequence carried: no worker sends s + Wmax
+// before it has the PARAMETER of s, so all workers change at the same sequence (H22).
 
 namespace atp {
 

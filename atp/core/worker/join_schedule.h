@@ -6,7 +6,7 @@
 #include "atp/core/timing.h"
 
 // When the next JOIN (or LEAVE) of one path is due: at once, then from join_first doubling to
-// join_last until it is answered, then each join_refresh (PROTOCOL §2).
+// join_last until it is answered, then each join_refresh (docs/protocol.md §2).
 
 namespace atp {
 

@@ -2,10 +2,11 @@
 
 #include <cstdint>
 
-// Repeats of a whole window, paced: two, then two for each answer (PROTOCOL §5, *Loss*; TCP's slow
-// start after a time-out). Two occasions start it: a timer's repeat was answered, and then it ends
-// as soon as a fragment is answered that was not repeated (F-RTO: nothing more was lost); or the
-// path changed (detached, attached, joined again), and then all that is outstanding goes.
+// Repeats of a whole window, paced: two, then two for each answer (docs/protocol.md §5, *Loss*;
+// TCP's slow start after a time-out). Two occasions start it: a timer's repeat was answered, and
+// then it ends as soon as a fragment is answered that was not repeated (F-RTO: nothing more was
+// lost); or the path changed (detached, attached, joined again), and then all that is outstanding
+// goes.
 
 namespace atp {
 

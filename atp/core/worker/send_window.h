@@ -6,8 +6,8 @@
 #include "atp/base/check.h"
 #include "atp/base/time.h"
 
-// The sequence space of one stream at a worker (PROTOCOL §5, *Order*): first transmissions go in
-// sequence order, and s only when every sequence ≤ s − Wmax has its PARAMETER. So what is
+// The sequence space of one stream at a worker (docs/protocol.md §5, *Order*): first transmissions
+// go in sequence order, and s only when every sequence ≤ s − Wmax has its PARAMETER. So what is
 // unanswered lies in [base, next), next − base ≤ Wmax, and one ring of Wmax entries holds it.
 
 namespace atp {

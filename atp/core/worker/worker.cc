@@ -22,7 +22,7 @@ void Worker::start(Instant now) {
 
 std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec) {
   if (state_ != State::kJoined || open_operations_ >= config_.max_operations) return std::nullopt;
-  // A tensor goes to the stream with the fewest bytes so far, ties to the lowest (seed 001 §4).
+  // A tensor goes to the stream with the fewest bytes so far, ties to the lowest (paper §4).
   Stream& stream = *std::min_element(
       streams_.begin(), streams_.end(),
       [](const Stream& a, const Stream& b) { return a.values_assigned < b.values_assigned; });
