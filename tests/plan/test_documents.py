@@ -84,3 +84,8 @@ def help_examples():
 def test_the_examples_of_the_help_run(command, program):
     result = shell(command, program.folder)
     assert result.returncode == 0, result.stderr
+
+
+def test_the_readme_shows_the_programs_answer():
+    golden = REPOSITORY / "tests" / "plan" / "golden" / "best-flat-8.txt"
+    assert f"```\n{golden.read_text().strip()}\n```" in (REPOSITORY / "README.md").read_text()

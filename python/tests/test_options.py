@@ -1,0 +1,62 @@
+"""What the environment says where a program is silent, and how it is told of a slip there."""
+
+import datetime
+
+import pytest
+
+from atp.torch import Options
+
+GROUP = datetime.timedelta(minutes=30)
+
+
+def seconds(number):
+    return datetime.timedelta(seconds=number)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for variable in ("ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_VALUES_PER_FRAGMENT"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("ATP_ROUTE", "127.0.0.1:5500")
+    return monkeypatch.setenv
+
+
+SILENT = {"timeout": GROUP, "join_timeout": seconds(30), "values_per_fragment": 0}
+CASES = {
+    "nothing said": ({}, Options(), {}),
+    "a time-out in the environment": ({"ATP_TIMEOUT": "2.5"}, Options(), {"timeout": seconds(2.5)}),
+    "a time-out in the options goes first": (
+        {"ATP_TIMEOUT": "2.5"},
+        Options(timeout=seconds(7)),
+        {"timeout": seconds(7)},
+    ),
+    "a join time-out": ({"ATP_JOIN_TIMEOUT": "4"}, Options(), {"join_timeout": seconds(4)}),
+    "a join time-out beyond the group's": (
+        {"ATP_JOIN_TIMEOUT": "4000"},
+        Options(),
+        {"join_timeout": GROUP},
+    ),
+    "values": ({"ATP_VALUES_PER_FRAGMENT": "350"}, Options(), {"values_per_fragment": 350}),
+    "values in the options go first": (
+        {"ATP_VALUES_PER_FRAGMENT": "350"},
+        Options(values_per_fragment=70),
+        {"values_per_fragment": 70},
+    ),
+}
+
+
+@pytest.mark.parametrize("variables, options, expected", CASES.values(), ids=CASES)
+def test_what_is_silent_is_filled_in(environment, variables, options, expected):
+    for name, value in variables.items():
+        environment(name, value)
+    resolved = options.resolved(GROUP)
+    found = {name: getattr(resolved, name) for name in SILENT}
+    assert found == SILENT | expected
+
+
+@pytest.mark.parametrize("variable", ["ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_VALUES_PER_FRAGMENT"])
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf", "0", "1e9"])
+def test_what_cannot_be_read_is_named(environment, variable, text):
+    environment(variable, text)
+    with pytest.raises(ValueError, match=f"{variable}='{text}': expected"):
+        Options().resolved(GROUP)
