@@ -292,6 +292,20 @@ TEST(Communicator, GoesOnWithoutASwitchAtTheAddress) {
                                        HasSubstr("no longer answers"))));
 }
 
+TEST(Communicator, SaysWhoDisagreesWithARankThatIsRefused) {
+  const TestingCluster cluster(kRanks);
+  const Communicators communicators = join_all(cluster);
+  CommunicatorOptions options = cluster.options(4);
+  options.world_size = 5;
+  const auto fifth = Communicator::connect(options);
+  ASSERT_FALSE(fifth.ok());
+  EXPECT_THAT(fifth.error().message,
+              HasSubstr("rank 4 was refused: it says the job has 5 ranks, ranks 0 to 3 say 4; "
+                        "start all ranks with the same world size"));
+  expect_exact_sum(communicators, 0, 100);
+  shut_down(communicators);
+}
+
 TEST(Communicator, RefusesATwin) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);

@@ -1,5 +1,6 @@
 #include "atp/collective/failure_text.h"
 
+#include "atp/collective/refusal_text.h"
 #include "atp/collective/text.h"
 
 namespace atp {
@@ -46,13 +47,6 @@ std::string rank_taken(const Failure& failure, const FailureContext& context) {
   return text + ": start each rank exactly once";
 }
 
-std::string refused(const Failure& failure, const FailureContext& context) {
-  const std::string who =
-      failure.endpoint.unset() ? server_text(context) : hop_text(failure.endpoint, context.route);
-  return who + " refused rank " + std::to_string(context.rank) + ": " +
-         std::string(to_string(failure.reason));
-}
-
 std::string route_text(const FailureContext& context) {
   std::string text = server_text(context);
   for (std::size_t i = 0; i + 1 < context.route.size(); ++i) {
@@ -84,7 +78,7 @@ std::string failure_text(const Failure& failure, const FailureContext& context) 
       return server_text(context) + " restarted and forgot the job: start the job again";
     case FailureCode::kServerLost: return server_lost(failure, context);
     case FailureCode::kRankTaken: return rank_taken(failure, context);
-    case FailureCode::kRefused: return refused(failure, context);
+    case FailureCode::kRefused: return refusal_text(failure, context);
     case FailureCode::kJoinTimeout: return join_timeout(failure, context);
     case FailureCode::kLeft: return "this rank has left the job";
   }

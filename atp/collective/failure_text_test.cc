@@ -45,9 +45,6 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
        "server 10.0.0.9:5500 does not answer (silent for 5 s): is `atp server` running there?"},
       {{.code = FailureCode::kRankTaken, .ranks = set_of({2}), .endpoint = kTwin},
        "rank 2 is taken by 10.0.0.7:4711: start each rank exactly once"},
-      {{.code = FailureCode::kRefused, .reason = RefusalReason::kUpstream, .endpoint = kSwitch},
-       "switch 10.0.0.1:5501 refused rank 2: the switch may not send to the next hop of the "
-       "route (see --upstream)"},
       {{.code = FailureCode::kJoinTimeout, .ranks = set_of({0, 3})},
        "ranks 0 and 3 have not joined within 30 s (of 4 ranks)"},
       {{.code = FailureCode::kJoinTimeout},

@@ -178,9 +178,31 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kTooManyJobs: return "the node serves as many jobs as it can hold";
     case RefusalReason::kRank: return "its rank is not below the world size";
     case RefusalReason::kVersion: return "it speaks no common protocol version";
+    case RefusalReason::kMemory: return "the job needs more memory than the node has left for it";
     case RefusalReason::kCount: break;
   }
   return "unknown reason";
+}
+
+StatusMessage StatusMessage::refused(const Refusal& refusal, const RankSet& about,
+                                     std::uint64_t nonce) {
+  StatusMessage status;
+  status.code = StatusCode::kRefused;
+  status.reason = static_cast<std::uint16_t>(refusal.reason);
+  status.nonce = nonce;
+  status.about = about;
+  status.other = refusal.holders;
+  status.numbers[0] = refusal.expected;
+  status.numbers[1] = refusal.found;
+  return status;
+}
+
+Refusal StatusMessage::refusal() const {
+  Refusal refusal{.expected = numbers[0], .found = numbers[1], .holders = other};
+  if (reason < static_cast<std::uint16_t>(RefusalReason::kCount)) {
+    refusal.reason = static_cast<RefusalReason>(reason);
+  }
+  return refusal;
 }
 
 std::size_t StatusMessage::bytes(std::uint8_t bitmap_words) const {

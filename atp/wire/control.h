@@ -106,7 +106,7 @@ enum class StatusCode : std::uint16_t {
   kRankTaken = 2,          // about: the rank; endpoints: who holds it
   kUnknownJob = 3,         // about: the ranks that the sender doesn't know: join again
   kVersions = 4,           // reason: lowest version · 256 + highest
-  kRefused = 5,            // reason: a RefusalReason; about: the rank refused
+  kRefused = 5,            // a Refusal; about: the rank refused
   kLeaseEnded = 6,         // about: the ranks lost
   kDetached = 7,           // about: the ranks; numbers: their detachments, in rank order
   kServerRestarted = 8,
@@ -127,10 +127,33 @@ enum class RefusalReason : std::uint16_t {
   kTooManyJobs = 7,
   kRank = 8,  // rank ≥ world size, or not exactly one rank
   kVersion = 9,
+  kMemory = 10,  // the job needs more than the node has left of what it may take
   kCount,
 };
 
 std::string_view to_string(RefusalReason reason);
+
+// Why a JOIN is refused: what was expected, what the JOIN said, and who says otherwise
+// (docs/protocol.md §3.2 has the numbers of each reason; both are 0 where there are none).
+struct Refusal {
+  RefusalReason reason = RefusalReason::kNone;
+  std::uint32_t expected = 0;
+  std::uint32_t found = 0;
+  RankSet holders;  // ranks that said what is expected; empty: the refusing node's own limit
+
+  explicit operator bool() const { return reason != RefusalReason::kNone; }
+  bool operator==(const Refusal&) const = default;
+};
+
+// A stream range as one number of a Refusal.
+constexpr std::uint32_t streams_number(std::uint16_t first, std::uint16_t count) {
+  return std::uint32_t{first} << 16 | count;
+}
+
+// A range of protocol versions, likewise, and as the reason of *versions*.
+constexpr std::uint16_t versions_number(std::uint8_t lowest, std::uint8_t highest) {
+  return static_cast<std::uint16_t>(lowest << 8 | highest);
+}
 
 // STATUS. `about`, `other`: rank sets of the packet's own bitmap width. A message never exceeds
 // what a 1500 byte MTU carries: kMaxNumbers bounds the ranks of one *detached*.
@@ -145,9 +168,17 @@ struct StatusMessage {
   RankSet other;
   std::array<Endpoint, kMaxEndpoints> endpoints{};
   std::uint16_t endpoint_count = 0;
-  std::array<std::uint32_t, kMaxNumbers> numbers{};  // one for each rank of `about` (*detached*)
+  // *detached*: one for each rank of `about`; *refused*: expected, found.
+  std::array<std::uint32_t, kMaxNumbers> numbers{};
 
-  std::size_t number_count() const { return code == StatusCode::kDetached ? about.size() : 0; }
+  static StatusMessage refused(const Refusal& refusal, const RankSet& about, std::uint64_t nonce);
+  // Why, if the code is *refused*; a reason of a later version is kNone.
+  Refusal refusal() const;
+
+  std::size_t number_count() const {
+    if (code == StatusCode::kRefused) return 2;
+    return code == StatusCode::kDetached ? about.size() : 0;
+  }
   bool add_endpoint(const Endpoint& endpoint) {
     for (std::size_t i = 0; i < endpoint_count; ++i) {
       if (endpoints[i] == endpoint) return true;

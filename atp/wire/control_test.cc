@@ -233,6 +233,26 @@ TEST(StatusMessage, HasTheseBytesAndIsReadBack) {
   expect_exact_length(bytes, [](const Bytes& b) { return StatusMessage::read(b, 2).has_value(); });
 }
 
+TEST(StatusMessage, ARefusalSaysWhatWasExpectedWhatWasFoundAndWhoSaysOtherwise) {
+  const Refusal refusal{RefusalReason::kWorldSize, 4, 8, RankSet::of(0) | RankSet::of(2)};
+  const StatusMessage status = StatusMessage::refused(refusal, RankSet::of(3), 0x1112131415161718);
+  const Bytes bytes = written(status, 1);
+  EXPECT_EQ(bytes, bytes_of({0,    5,    0,    1,    0,    0,    0,    0,     // code, reason
+                             0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,  // nonce
+                             0,    0,    0,    0,    0,    0,    0,    8,     // about rank 3
+                             0,    0,    0,    0,    0,    0,    0,    5,     // ranks 0 and 2
+                             0,    0,    0,    4,    0,    0,    0,    8}));  // expected, found
+  EXPECT_EQ(StatusMessage::read(bytes, 1), status);
+  EXPECT_EQ(StatusMessage::read(bytes, 1)->refusal(), refusal);
+  expect_exact_length(bytes, [](const Bytes& b) { return StatusMessage::read(b, 1).has_value(); });
+}
+
+TEST(StatusMessage, ARefusalForAReasonOfALaterVersionIsOneWithoutReason) {
+  StatusMessage status = StatusMessage::refused({RefusalReason::kRoute}, RankSet::of(3), 1);
+  status.reason = static_cast<std::uint16_t>(RefusalReason::kCount);
+  EXPECT_EQ(status.refusal().reason, RefusalReason::kNone);
+}
+
 TEST(StatusMessage, EveryCodeIsReadBackAtEveryWidth) {
   for (std::uint16_t code = 0; code < static_cast<std::uint16_t>(StatusCode::kCount); ++code) {
     for (std::uint8_t words = 1; words <= ATP_BITMAP_WORDS_MAX; ++words) {

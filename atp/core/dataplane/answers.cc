@@ -29,12 +29,9 @@ void answer_unknown(SwitchState& state, const Arrival& in, const RankSet& ranks)
   send(state, in.now, in.from, head_to(in.packet, in.packet.header.stream), ranks, status, in.out);
 }
 
-void answer_refused(SwitchState& state, const Arrival& in, const Join& join, RefusalReason reason) {
-  StatusMessage status;
-  status.code = StatusCode::kRefused;
-  status.reason = static_cast<std::uint16_t>(reason);
-  status.nonce = join.nonce;
-  status.about = in.packet.ranks;
+void answer_refused(SwitchState& state, const Arrival& in, const Join& join,
+                    const Refusal& refusal) {
+  const StatusMessage status = StatusMessage::refused(refusal, in.packet.ranks, join.nonce);
   send(state, in.now, in.from, head_to(in.packet, join.first_stream), in.packet.ranks, status,
        in.out);
 }
@@ -60,7 +57,7 @@ void answer_versions(SwitchState& state, Instant now, const Endpoint& from,
   head.job = {atp_load32(&bytes[ATP_AT_JOB]), atp_load32(&bytes[ATP_AT_INCARNATION])};
   StatusMessage status;
   status.code = StatusCode::kVersions;
-  status.reason = ATP_VERSION_1 * 256 + ATP_VERSION_1;
+  status.reason = versions_number(ATP_VERSION_1, ATP_VERSION_1);
   // Its bitmap cannot be read, so whoever gets this is meant.
   send(state, now, from, head, ranks_of_width(head.bitmap_words), status, out);
 }

@@ -14,7 +14,8 @@ namespace atp {
 void answer_unknown(SwitchState& state, const Arrival& in, const RankSet& ranks);
 
 // A JOIN that asks for what cannot be.
-void answer_refused(SwitchState& state, const Arrival& in, const Join& join, RefusalReason reason);
+void answer_refused(SwitchState& state, const Arrival& in, const Join& join,
+                    const Refusal& refusal);
 
 // A JOIN of a rank that another socket holds.
 void answer_rank_taken(SwitchState& state, const Arrival& in, const Join& join,

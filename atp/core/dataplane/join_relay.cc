@@ -9,18 +9,39 @@ namespace {
 
 bool has_one_rank(const RankSet& ranks) { return ranks.size() == 1; }
 
-// What is wrong with the JOIN in itself; kNone if nothing.
-RefusalReason judge(const Arrival& in, const Join& join) {
+// What is wrong with the JOIN in itself.
+Refusal judge(const Arrival& in, const Join& join) {
   const RankSet& ranks = in.packet.ranks;
-  if (!has_one_rank(ranks) || ranks.lowest() >= join.world_size) return RefusalReason::kRank;
+  if (!has_one_rank(ranks)) return {RefusalReason::kRank};
+  if (ranks.lowest() >= join.world_size) {
+    return {RefusalReason::kRank, join.world_size, ranks.lowest()};
+  }
   if (in.packet.header.bitmap_words != bitmap_words_for(join.world_size)) {
-    return RefusalReason::kWorldSize;
+    return {RefusalReason::kWorldSize};
   }
-  if (join.stream_count > kMaxStreamsOfTree) return RefusalReason::kStreams;
+  if (join.stream_count > kMaxStreamsOfTree) {
+    return {RefusalReason::kStreams, kMaxStreamsOfTree, join.stream_count};
+  }
   if (join.version_min > ATP_VERSION_1 || join.version_max < ATP_VERSION_1) {
-    return RefusalReason::kVersion;
+    return {RefusalReason::kVersion, versions_number(ATP_VERSION_1, ATP_VERSION_1),
+            versions_number(join.version_min, join.version_max)};
   }
-  return RefusalReason::kNone;
+  return {};
+}
+
+// What of it the job's other ranks behind this switch have said otherwise.
+Refusal judge_agreement(SwitchState& state, const JobKey& job, const Join& join) {
+  const StreamRange streams{join.first_stream, join.stream_count};
+  if (const Tree* other = state.trees.conflicting(job, streams)) {
+    return {RefusalReason::kStreams, streams_number(other->streams().first, other->streams().count),
+            streams_number(streams.first, streams.count), other->membership().known()};
+  }
+  const Tree* tree = state.trees.find(job, streams.first);
+  if (tree != nullptr && tree->world_size() != join.world_size) {
+    return {RefusalReason::kWorldSize, static_cast<std::uint32_t>(tree->world_size()),
+            join.world_size, tree->membership().known()};
+  }
+  return {};
 }
 
 // Moves this switch's entry from the remaining to the recorded route.
@@ -32,14 +53,15 @@ bool pass_hop(Join& join) {
 }
 
 // What is wrong with the next hop.
-RefusalReason judge_next_hop(const SwitchState& state, const Endpoint& from, const Tree* tree,
-                             Rank rank, const Endpoint& next) {
-  if (next == from) return RefusalReason::kRoute;
-  if (!state.config.upstream.allows(next)) return RefusalReason::kUpstream;
-  if (tree == nullptr || tree->parent() == next) return RefusalReason::kNone;
+Refusal judge_next_hop(const SwitchState& state, const Endpoint& from, const Tree* tree, Rank rank,
+                       const Endpoint& next) {
+  if (next == from) return {RefusalReason::kRoute};
+  if (!state.config.upstream.allows(next)) return {RefusalReason::kUpstream};
+  if (tree == nullptr || tree->parent() == next) return {};
   // One tree, one parent: only a rank that is alone may move the tree.
-  return (tree->membership().known() - RankSet::of(rank)).empty() ? RefusalReason::kNone
-                                                                  : RefusalReason::kRoute;
+  const RankSet others = tree->membership().known() - RankSet::of(rank);
+  if (others.empty()) return {};
+  return {.reason = RefusalReason::kRoute, .holders = others};
 }
 
 void relay(const Arrival& in, const Endpoint& next, const Join& join) {
@@ -60,34 +82,33 @@ void handle_join(SwitchState& state, const Arrival& in) {
   if (in.packet.has(ATP_FLAG_DIRECT)) return state.counters.add(SwitchCounter::kDropStraight);
   std::optional<Join> join = Join::read(in.packet.body);
   if (!join) return state.counters.add(SwitchCounter::kDropBadBody);
-  const auto refuse = [&](RefusalReason reason) {
+  const auto refuse = [&](const Refusal& refusal) {
     state.counters.add(SwitchCounter::kDropRefused);
-    answer_refused(state, in, *join, reason);
+    answer_refused(state, in, *join, refusal);
   };
 
-  RefusalReason reason = judge(in, *join);
-  if (reason != RefusalReason::kNone) return refuse(reason);
+  if (const Refusal refusal = judge(in, *join)) return refuse(refusal);
   const Rank rank = in.packet.ranks.lowest();
-  if (!pass_hop(*join)) return refuse(RefusalReason::kRoute);
+  if (!pass_hop(*join)) return refuse({RefusalReason::kRoute});
   const Endpoint next = join->remaining.front();
 
-  const StreamRange streams{join->first_stream, join->stream_count};
-  if (state.trees.conflicts(in.packet.job(), streams)) return refuse(RefusalReason::kStreams);
-  Tree* tree = state.trees.find(in.packet.job(), streams.first);
-  if (tree != nullptr && tree->world_size() != join->world_size) {
-    return refuse(RefusalReason::kWorldSize);
+  if (const Refusal refusal = judge_agreement(state, in.packet.job(), *join)) {
+    return refuse(refusal);
   }
+  const StreamRange streams{join->first_stream, join->stream_count};
+  Tree* tree = state.trees.find(in.packet.job(), streams.first);
   if (tree != nullptr && tree->taken(rank, join->nonce, in.now)) {
     state.counters.add(SwitchCounter::kDropRankTaken);
     answer_rank_taken(state, in, *join, tree->membership().member(rank).child);
     return;
   }
-  reason = judge_next_hop(state, in.from, tree, rank, next);
-  if (reason != RefusalReason::kNone) return refuse(reason);
+  if (const Refusal refusal = judge_next_hop(state, in.from, tree, rank, next)) {
+    return refuse(refusal);
+  }
 
   if (tree == nullptr) {
     tree = state.trees.make(in.packet.job(), streams, join->world_size, state.config.timing.lease);
-    if (tree == nullptr) return refuse(RefusalReason::kTooManyJobs);
+    if (tree == nullptr) return refuse({RefusalReason::kTooManyJobs, state.config.max_trees});
     state.counters.add(SwitchCounter::kTreesMade);
   }
   tree->note_join(in.now, rank, in.from, next, *join);

@@ -20,16 +20,16 @@ Join relayed(const std::vector<Sent>& sent) {
   return body.value_or(Join{});
 }
 
-void expect_refused(Rig& rig, const Bytes& bytes, RefusalReason reason,
+void expect_refused(Rig& rig, const Bytes& bytes, const Refusal& refusal,
                     const Endpoint& from = child(0)) {
-  SCOPED_TRACE(to_string(reason));
+  SCOPED_TRACE(to_string(refusal.reason));
   rig.wait(10ms);  // the pause between two answers
   const std::uint64_t dropped = rig.count(SwitchCounter::kDropRefused);
   const auto sent = rig.in(from, bytes);
   ASSERT_THAT(receivers(sent), ElementsAre(from));
   const StatusMessage status = sent[0].status();
   EXPECT_EQ(status.code, StatusCode::kRefused);
-  EXPECT_EQ(status.reason, static_cast<std::uint16_t>(reason));
+  EXPECT_EQ(status.refusal(), refusal);
   EXPECT_EQ(status.nonce, nonce(0));
   EXPECT_EQ(rig.count(SwitchCounter::kDropRefused), dropped + 1);
 }
@@ -67,38 +67,40 @@ TEST(SwitchJoin, ALongRouteKeepsItsOrder) {
 
 TEST(SwitchJoin, WhatCannotBeIsRefusedByName) {
   struct Case {
-    RefusalReason reason;
+    Refusal refusal;
     void (*change)(Join&);
   };
   const Case cases[] = {
-      {RefusalReason::kRoute, [](Join& j) { j.remaining.clear(); }},
-      {RefusalReason::kRoute, [](Join& j) { j.remaining.pop_front(); }},
-      {RefusalReason::kRoute,
+      {{RefusalReason::kRoute}, [](Join& j) { j.remaining.clear(); }},
+      {{RefusalReason::kRoute}, [](Join& j) { j.remaining.pop_front(); }},
+      {{RefusalReason::kRoute},
        [](Join& j) {
          while (j.recorded.push_back(kStranger)) {
          }
        }},
-      {RefusalReason::kRoute,
+      {{RefusalReason::kRoute},
        [](Join& j) {
          j.remaining.clear();
          j.remaining.push_back(kOwn);
          j.remaining.push_back(child(0));
        }},
-      {RefusalReason::kUpstream,
+      {{RefusalReason::kUpstream},
        [](Join& j) {
          j.remaining.clear();
          j.remaining.push_back(kOwn);
          j.remaining.push_back(kStranger);
        }},
-      {RefusalReason::kStreams, [](Join& j) { j.stream_count = kMaxStreamsOfTree + 1; }},
-      {RefusalReason::kVersion, [](Join& j) { j.version_min = j.version_max = 2; }},
-      {RefusalReason::kVersion, [](Join& j) { j.version_min = j.version_max = 0; }},
+      {{RefusalReason::kStreams, kMaxStreamsOfTree, kMaxStreamsOfTree + 1},
+       [](Join& j) { j.stream_count = kMaxStreamsOfTree + 1; }},
+      {{RefusalReason::kVersion, 0x0101, 0x0202},
+       [](Join& j) { j.version_min = j.version_max = 2; }},
+      {{RefusalReason::kVersion, 0x0101, 0}, [](Join& j) { j.version_min = j.version_max = 0; }},
   };
   Rig rig;
   for (const Case& c : cases) {
     Join body = join_body(0);
     c.change(body);
-    expect_refused(rig, join(0, body), c.reason);
+    expect_refused(rig, join(0, body), c.refusal);
   }
   EXPECT_EQ(rig.node.trees(), 0u);
 }
@@ -107,33 +109,40 @@ TEST(SwitchJoin, ARankBeyondTheWorldOrASecondRankIsRefused) {
   Rig rig;
   Join body = join_body(0);
   body.world_size = 3;
-  expect_refused(rig, join(3, body), RefusalReason::kRank);
+  expect_refused(rig, join(3, body), {RefusalReason::kRank, 3, 3});
   const ControlHead two{.type = PacketType::kJoin, .job = kJob};
-  expect_refused(rig, control(put_join, two, ranks({0, 1}), body), RefusalReason::kRank);
-  expect_refused(rig, control(put_join, two, RankSet{}, body), RefusalReason::kRank);
+  expect_refused(rig, control(put_join, two, ranks({0, 1}), body), {RefusalReason::kRank});
+  expect_refused(rig, control(put_join, two, RankSet{}, body), {RefusalReason::kRank});
 }
 
-TEST(SwitchJoin, AJobKeepsItsWorldSizeItsStreamsAndItsParent) {
+TEST(SwitchJoin, AJobKeepsItsWorldSizeItsStreamsAndItsParentAndSaysWhoseTheyAre) {
+  const RankSet all = RankSet::first(4);
+  const std::uint32_t agreed_streams = streams_number(0, 4);
+  struct Case {
+    Refusal refusal;
+    void (*change)(Join&);
+  };
+  const Case cases[] = {
+      {{RefusalReason::kWorldSize, 4, 5, all}, [](Join& j) { j.world_size = 5; }},
+      {{RefusalReason::kWorldSize, 4, 65, all}, [](Join& j) { j.world_size = 65; }},
+      {{RefusalReason::kStreams, agreed_streams, streams_number(0, 5), all},
+       [](Join& j) { j.stream_count = 5; }},
+      {{RefusalReason::kStreams, agreed_streams, streams_number(3, 4), all},
+       [](Join& j) { j.first_stream = 3; }},
+      {{RefusalReason::kRoute, 0, 0, ranks({1, 2, 3})},
+       [](Join& j) {
+         j.remaining.clear();
+         j.remaining.push_back(kOwn);
+         j.remaining.push_back(Endpoint::ipv4(10, 0, 1, 2, 5500));
+       }},
+  };
   Rig rig;
   rig.join_all();
-  Join body = join_body(0);
-  body.world_size = 5;
-  expect_refused(rig, join(0, body), RefusalReason::kWorldSize);
-  body = join_body(0);
-  body.world_size = 65;  // another width
-  expect_refused(rig, join(0, body), RefusalReason::kWorldSize);
-  body = join_body(0);
-  body.stream_count = 5;
-  expect_refused(rig, join(0, body), RefusalReason::kStreams);
-  body = join_body(0);
-  body.first_stream = 3;
-  expect_refused(rig, join(0, body), RefusalReason::kStreams);
-  body = join_body(0);
-  body.remaining.pop_front();
-  body.remaining.pop_front();
-  body.remaining.push_back(kOwn);
-  body.remaining.push_back(Endpoint::ipv4(10, 0, 1, 2, 5500));
-  expect_refused(rig, join(0, body), RefusalReason::kRoute);
+  for (const Case& c : cases) {
+    Join body = join_body(0);
+    c.change(body);
+    expect_refused(rig, join(0, body), c.refusal);
+  }
 }
 
 TEST(SwitchJoin, StreamRangesSideBySideAreTreesOfTheirOwn) {
@@ -155,7 +164,7 @@ TEST(SwitchJoin, NoMoreTreesThanThereIsRoomFor) {
   }
   Join body = join_body(0);
   body.first_stream = 100;
-  expect_refused(rig, join(0, body), RefusalReason::kTooManyJobs);
+  expect_refused(rig, join(0, body), {RefusalReason::kTooManyJobs, 4, 0});
   rig.wait(6s);
   EXPECT_EQ(rig.node.trees(), 0u);
   relayed(rig.in(child(0), join(0, body)));

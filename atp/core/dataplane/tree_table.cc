@@ -104,10 +104,11 @@ Tree* TreeTable::find(const JobKey& job, std::uint16_t stream) {
   return tree.job() == job && tree.streams().contains(stream) ? &tree : nullptr;
 }
 
-bool TreeTable::conflicts(const JobKey& job, const StreamRange& streams) const {
-  return std::any_of(trees_.begin(), trees_.end(), [&](const Tree& tree) {
+const Tree* TreeTable::conflicting(const JobKey& job, const StreamRange& streams) const {
+  const auto found = std::find_if(trees_.begin(), trees_.end(), [&](const Tree& tree) {
     return tree.job() == job && tree.streams() != streams && tree.streams().overlaps(streams);
   });
+  return found == trees_.end() ? nullptr : &*found;
 }
 
 Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t world_size,

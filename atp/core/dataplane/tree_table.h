@@ -86,8 +86,8 @@ class TreeTable {
 
   // The tree of a stream, or null.
   Tree* find(const JobKey& job, std::uint16_t stream);
-  // Does another range of this job share a stream with this one?
-  bool conflicts(const JobKey& job, const StreamRange& streams) const;
+  // The tree of another range of this job that shares a stream with this one, or null.
+  const Tree* conflicting(const JobKey& job, const StreamRange& streams) const;
   // Null if the table is full. The range must not overlap another tree of the job. Pointers to
   // other trees are invalid afterwards.
   Tree* make(const JobKey& job, const StreamRange& streams, std::size_t world_size, Duration lease);

@@ -63,17 +63,28 @@ void Job::handle_timeout(Turn& turn) {
 
 // --- joining ---
 
-RefusalReason Job::objection(const PacketView& packet, const Join& join) const {
+Refusal Job::objection(const PacketView& packet, const Join& join) const {
+  const auto differs = [&](RefusalReason reason, std::uint32_t expected, std::uint32_t found) {
+    return Refusal{reason, expected, found, members_.known()};
+  };
+  const Rank rank = packet.ranks.lowest();
   if (join.world_size != terms_.world_size || packet.header.bitmap_words != terms_.bitmap_words()) {
-    return RefusalReason::kWorldSize;
+    return differs(RefusalReason::kWorldSize, terms_.world_size, join.world_size);
   }
-  if (packet.ranks.lowest() >= terms_.world_size) return RefusalReason::kRank;
+  if (rank >= terms_.world_size) return {RefusalReason::kRank, terms_.world_size, rank};
   if (join.first_stream != terms_.first_stream || join.stream_count != terms_.stream_count) {
-    return RefusalReason::kStreams;
+    return differs(RefusalReason::kStreams,
+                   streams_number(terms_.first_stream, terms_.stream_count),
+                   streams_number(join.first_stream, join.stream_count));
   }
-  if (join.scale_mode != terms_.scale_mode) return RefusalReason::kScaleMode;
-  if (!joining() && join.max_value_count < terms_.value_count) return RefusalReason::kValueCount;
-  return RefusalReason::kNone;
+  if (join.scale_mode != terms_.scale_mode) {
+    return differs(RefusalReason::kScaleMode, static_cast<std::uint32_t>(terms_.scale_mode),
+                   static_cast<std::uint32_t>(join.scale_mode));
+  }
+  if (!joining() && join.max_value_count < terms_.value_count) {
+    return differs(RefusalReason::kValueCount, terms_.value_count, join.max_value_count);
+  }
+  return {};
 }
 
 // Answers a JOIN that may not change anything; the holder of its rank hears nothing of it.
@@ -83,11 +94,9 @@ bool Job::admit(Turn& turn, const Endpoint& from, const PacketView& packet,
   answer.about = packet.ranks;
   answer.nonce = join.nonce;
   ServerCounter drop = ServerCounter::kDropRefused;
-  const RefusalReason reason = objection(packet, join);
   const Rank rank = packet.ranks.lowest();
-  if (reason != RefusalReason::kNone) {
-    answer.code = StatusCode::kRefused;
-    answer.reason = static_cast<std::uint16_t>(reason);
+  if (const Refusal refusal = objection(packet, join)) {
+    answer = StatusMessage::refused(refusal, packet.ranks, join.nonce);
   } else if (members_.gone().contains(rank)) {
     answer.code = members_.left().contains(rank) ? StatusCode::kLeft : StatusCode::kLeaseEnded;
     drop = ServerCounter::kDropRankGone;

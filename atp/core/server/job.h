@@ -46,6 +46,7 @@ class Job {
 
   bool finished() const { return finished_; }
   const JobTerms& terms() const { return terms_; }
+  const JobMembers& members() const { return members_; }
   JobSummary summary(Instant now) const;
 
   bool operator==(const Job&) const = default;
@@ -55,7 +56,7 @@ class Job {
   Downlink downlink(Turn& turn) { return {turn, terms_, members_}; }
   RankSet joined(const Turn& turn) const;
 
-  RefusalReason objection(const PacketView& packet, const Join& join) const;
+  Refusal objection(const PacketView& packet, const Join& join) const;
   bool admit(Turn& turn, const Endpoint& from, const PacketView& packet, const Join& join) const;
   // Why a GRADIENT is to be dropped, or kCount.
   ServerCounter fault_of(const PacketView& packet, Source source) const;

@@ -119,55 +119,70 @@ TEST(Joining, AfterASecondAJoinHearsWhoIsMissing) {
   }
 }
 
-struct Refusal {
+struct Disagreement {
   std::string name;
   std::function<void(TestJoin&)> change;
-  RefusalReason reason;
+  Refusal refusal;
 };
 
-TEST(Joining, WhatDoesNotAgreeIsRefusedWithTheReason) {
-  const std::vector<Refusal> rows = {
-      {"another world size", [](TestJoin& j) { j.body.world_size = 3; }, RefusalReason::kWorldSize},
-      {"another bitmap width", [](TestJoin& j) { j.bitmap_words = 2; }, RefusalReason::kWorldSize},
-      {"a rank beyond the world", [](TestJoin& j) { j.rank = 2; }, RefusalReason::kRank},
-      {"more streams", [](TestJoin& j) { j.body.stream_count = 2; }, RefusalReason::kStreams},
+TEST(Joining, WhatDoesNotAgreeIsRefusedWithWhatWasExpectedAndFoundAndWhoSaysOtherwise) {
+  const RankSet first_rank = ranks({0});
+  const std::uint32_t agreed_streams = streams_number(0, 2);
+  const std::vector<Disagreement> rows = {
+      {"another world size",
+       [](TestJoin& j) { j.body.world_size = 3; },
+       {RefusalReason::kWorldSize, 2, 3, first_rank}},
+      {"another bitmap width",
+       [](TestJoin& j) { j.bitmap_words = 2; },
+       {RefusalReason::kWorldSize, 2, 2, first_rank}},
+      {"a rank beyond the world", [](TestJoin& j) { j.rank = 2; }, {RefusalReason::kRank, 2, 2}},
+      {"fewer streams",
+       [](TestJoin& j) { j.body.stream_count = 1; },
+       {RefusalReason::kStreams, agreed_streams, streams_number(0, 1), first_rank}},
+      {"more streams",
+       [](TestJoin& j) { j.body.stream_count = 3; },
+       {RefusalReason::kStreams, agreed_streams, streams_number(0, 3), first_rank}},
       {"streams that overlap",
        [](TestJoin& j) {
          j.body.first_stream = 1;
          j.body.stream_count = 3;
        },
-       RefusalReason::kStreams},
-      {"another scale mode", [](TestJoin& j) { j.body.scale_mode = ScaleMode::kAutomatic; },
-       RefusalReason::kScaleMode},
+       {RefusalReason::kStreams, agreed_streams, streams_number(1, 3), first_rank}},
+      {"another scale mode",
+       [](TestJoin& j) { j.body.scale_mode = ScaleMode::kAutomatic; },
+       {RefusalReason::kScaleMode, 0, 1, first_rank}},
       {"another version",
        [](TestJoin& j) {
          j.body.version_min = 2;
          j.body.version_max = 3;
        },
-       RefusalReason::kVersion},
+       {RefusalReason::kVersion, 0x0101, 0x0203}},
+      {"a route that goes on",
+       [](TestJoin& j) { j.body.remaining = j.body.recorded; },
+       {RefusalReason::kRoute}},
   };
-  for (const Refusal& row : rows) {
+  for (const Disagreement& row : rows) {
     SCOPED_TRACE(row.name);
     ServerHarness h;
-    TestJoin first = h.join_of(0, 2, true);
-    first.body.stream_count = 2;
-    h.join(kTestSwitch, first);
-    TestJoin second = h.join_of(1, 2, true);
-    second.body.stream_count = 2;
-    if (row.reason == RefusalReason::kStreams) second.body.stream_count = 1;
-    const TestJoin good = first;
+    const auto good = [&](Rank rank) {
+      TestJoin join = h.join_of(rank, 2, true);
+      join.body.stream_count = 2;
+      return join;
+    };
+    h.join(kTestSwitch, good(0));
+    TestJoin second = good(1);
+    second.body.recorded.push_back(kTestSwitch);
     row.change(second);
-    if (row.name == "more streams") second.body.stream_count = 3;
     h.join(kTestSwitch, second);
     const auto sent = h.take();
     ASSERT_EQ(sent.size(), 1u);
     EXPECT_EQ(sent[0].to, kTestSwitch);
     EXPECT_EQ(sent[0].ranks, RankSet::of(second.rank));
     EXPECT_EQ(sent[0].status().code, StatusCode::kRefused);
-    EXPECT_EQ(sent[0].status().reason, static_cast<std::uint16_t>(row.reason));
+    EXPECT_EQ(sent[0].status().refusal(), row.refusal);
     EXPECT_EQ(sent[0].status().nonce, second.body.nonce);
     EXPECT_EQ(h.count(ServerCounter::kDropRefused), 1u);
-    TestJoin proper = good;
+    TestJoin proper = good(0);
     proper.rank = 1;
     proper.body.nonce = nonce_of(1);
     h.join(kTestSwitch, proper);
@@ -182,7 +197,8 @@ TEST(Joining, APathThatCarriesLessThanAgreedIsRefused) {
   h.join(kTestSwitch, join);
   const auto sent = h.take(StatusCode::kRefused);
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].status().reason, static_cast<std::uint16_t>(RefusalReason::kValueCount));
+  EXPECT_EQ(sent[0].status().refusal(),
+            (Refusal{RefusalReason::kValueCount, 2, 1, RankSet::first(2)}));
 }
 
 TEST(Joining, ARankHeldByAnotherNonceIsTakenAndItsHolderUndisturbed) {

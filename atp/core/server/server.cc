@@ -2,11 +2,23 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "atp/base/check.h"
 #include "atp/core/server/reply.h"
 
 namespace atp {
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+
+// What a job of at most 65,535 streams needs may be more than 32 bits of anything.
+std::uint32_t mebibytes(std::size_t bytes) {
+  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::uint32_t>(std::min(bytes / kMebibyte, kMost));
+}
+
+}  // namespace
 
 Server::Server(const ServerConfig& config) : config_(config), limiter_(config.seed) {
   ATP_CHECK(config.wmax <= 65536 && std::has_single_bit(config.wmax));
@@ -92,7 +104,7 @@ void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std:
   }
   StatusMessage message;
   message.code = StatusCode::kVersions;
-  message.reason = ATP_VERSION_1 * 256 + ATP_VERSION_1;
+  message.reason = versions_number(ATP_VERSION_1, ATP_VERSION_1);
   ControlHead head;
   const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
   head.bitmap_words = words <= ATP_BITMAP_WORDS_MAX ? std::max<std::uint8_t>(words, 1) : 1;
@@ -104,40 +116,46 @@ void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std:
 
 // --- JOIN ---
 
-bool Server::overlaps(const JobKey& key, const Join& join) const {
+const Job* Server::overlapping(const JobKey& key, const Join& join) const {
   const unsigned end = join.first_stream + unsigned{join.stream_count};
   for (auto it = jobs_.lower_bound({key, 0}); it != jobs_.end() && it->first.key == key; ++it) {
     const JobTerms& terms = it->second.job.terms();
     if (terms.first_stream < end &&
         join.first_stream < terms.first_stream + unsigned{terms.stream_count}) {
-      return true;
+      return &it->second.job;
     }
   }
-  return false;
+  return nullptr;
 }
 
-RefusalReason Server::objection_to_new(const PacketView& packet, const Join& join,
-                                       std::size_t bytes) const {
-  if (overlaps(packet.job(), join)) return RefusalReason::kStreams;
-  if (join.stream_count > config_.max_streams) return RefusalReason::kStreams;
-  if (packet.header.bitmap_words != bitmap_words_for(join.world_size)) {
-    return RefusalReason::kWorldSize;
+Refusal Server::objection_to_new(const PacketView& packet, const Join& join,
+                                 std::size_t bytes) const {
+  if (const Job* other = overlapping(packet.job(), join)) {
+    return {RefusalReason::kStreams,
+            streams_number(other->terms().first_stream, other->terms().stream_count),
+            streams_number(join.first_stream, join.stream_count), other->members().known()};
   }
-  if (packet.ranks.lowest() >= join.world_size) return RefusalReason::kRank;
-  const bool room = jobs_.size() < config_.max_jobs && bytes <= config_.memory_limit_bytes &&
-                    bytes_ <= config_.memory_limit_bytes - bytes;
-  return room ? RefusalReason::kNone : RefusalReason::kTooManyJobs;
+  if (join.stream_count > config_.max_streams) {
+    return {RefusalReason::kStreams, config_.max_streams, join.stream_count};
+  }
+  if (packet.header.bitmap_words != bitmap_words_for(join.world_size)) {
+    return {RefusalReason::kWorldSize};
+  }
+  const Rank rank = packet.ranks.lowest();
+  if (rank >= join.world_size) return {RefusalReason::kRank, join.world_size, rank};
+  if (jobs_.size() >= config_.max_jobs) return {RefusalReason::kTooManyJobs, config_.max_jobs};
+  const std::size_t left = config_.memory_limit_bytes - bytes_;
+  if (bytes > left) {
+    return {RefusalReason::kMemory, mebibytes(left), mebibytes(bytes + kMebibyte - 1)};
+  }
+  return {};
 }
 
 void Server::refuse_join(Turn& turn, const Endpoint& from, const PacketView& packet,
-                         const Join& join, RefusalReason reason) {
+                         const Join& join, const Refusal& refusal) {
   turn.count(ServerCounter::kDropRefused);
-  StatusMessage message;
-  message.code = StatusCode::kRefused;
-  message.reason = static_cast<std::uint16_t>(reason);
-  message.about = packet.ranks;
-  message.nonce = join.nonce;
-  reply(turn, from, packet, packet.ranks, message);
+  reply(turn, from, packet, packet.ranks,
+        StatusMessage::refused(refusal, packet.ranks, join.nonce));
 }
 
 Server::Jobs::iterator Server::find_or_make(Turn& turn, const Endpoint& from,
@@ -147,9 +165,8 @@ Server::Jobs::iterator Server::find_or_make(Turn& turn, const Endpoint& from,
   if (known != jobs_.end()) return known;
 
   const std::size_t bytes = Job::bytes_needed(packet.job(), join, config_);
-  const RefusalReason reason = objection_to_new(packet, join, bytes);
-  if (reason != RefusalReason::kNone) {
-    refuse_join(turn, from, packet, join, reason);
+  if (const Refusal refusal = objection_to_new(packet, join, bytes)) {
+    refuse_join(turn, from, packet, join, refusal);
     return jobs_.end();
   }
   turn.count(ServerCounter::kJobsMade);
@@ -163,12 +180,14 @@ void Server::handle_join(Turn& turn, const Endpoint& from, const PacketView& pac
   if (!join) return turn.count(ServerCounter::kDropBadBody);
   if (packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
   if (join->version_min > ATP_VERSION_1 || join->version_max < ATP_VERSION_1) {
-    refuse_join(turn, from, packet, *join, RefusalReason::kVersion);
+    refuse_join(turn, from, packet, *join,
+                {RefusalReason::kVersion, versions_number(ATP_VERSION_1, ATP_VERSION_1),
+                 versions_number(join->version_min, join->version_max)});
     return;
   }
   // Whatever is left of the route lies behind the server, so the hops are in the wrong order.
   if (join->remaining.size() > 1) {
-    refuse_join(turn, from, packet, *join, RefusalReason::kRoute);
+    refuse_join(turn, from, packet, *join, {RefusalReason::kRoute});
     return;
   }
   const auto job = find_or_make(turn, from, packet, *join);

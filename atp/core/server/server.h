@@ -67,9 +67,9 @@ class Server {
   Jobs::iterator find(const JobKey& key, std::uint16_t stream);
   Jobs::iterator find_or_make(Turn& turn, const Endpoint& from, const PacketView& packet,
                               const Join& join);
-  RefusalReason objection_to_new(const PacketView& packet, const Join& join,
-                                 std::size_t bytes) const;
-  bool overlaps(const JobKey& key, const Join& join) const;
+  Refusal objection_to_new(const PacketView& packet, const Join& join, std::size_t bytes) const;
+  // The job of another range of these streams that shares one with the JOIN's, or null.
+  const Job* overlapping(const JobKey& key, const Join& join) const;
   void after(Jobs::iterator job);
 
   void refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
@@ -78,7 +78,7 @@ class Server {
   void handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet);
   void handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet);
   static void refuse_join(Turn& turn, const Endpoint& from, const PacketView& packet,
-                          const Join& join, RefusalReason reason);
+                          const Join& join, const Refusal& refusal);
   ServerCounter unknown_counter(const PacketView& packet) const;
   void say_unknown_job(Turn& turn, const Endpoint& from, const PacketView& packet,
                        const RankSet& ranks);

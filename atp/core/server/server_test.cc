@@ -134,18 +134,26 @@ TEST(Server, ServesNoMoreJobsAndTakesNoMoreMemoryThanConfigured) {
   EXPECT_EQ(h.server.job_count(), 2u);
   auto sent = h.take(StatusCode::kRefused);
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].status().reason, static_cast<std::uint16_t>(RefusalReason::kTooManyJobs));
+  EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kTooManyJobs, 2, 0}));
+}
 
-  // One forged JOIN may claim 65,535 streams.
-  ServerHarness large;
-  TestJoin greedy = large.join_of(0, 1, false);
+TEST(Server, AJobThatNeedsMoreMemoryThanIsLeftIsRefusedWithBothNumbers) {
+  ServerConfig config;
+  config.wmax = 65536;
+  config.max_streams = 65535;
+  ServerHarness h(config);
+  // One forged JOIN may claim 65,535 streams of the largest fragments: 70 TiB.
+  TestJoin greedy = h.join_of(0, 1, false);
   greedy.body.stream_count = 65535;
   greedy.body.max_value_count = ATP_VALUES_MAX;
-  config.wmax = 65536;
-  ServerHarness limited(config);
-  limited.join(worker_endpoint(0), greedy);
-  EXPECT_EQ(limited.take(StatusCode::kRefused).size(), 1u);
-  EXPECT_EQ(limited.server.job_count(), 0u);
+  h.join(worker_endpoint(0), greedy);
+  const auto sent = h.take(StatusCode::kRefused);
+  ASSERT_EQ(sent.size(), 1u);
+  const Refusal refusal = sent[0].status().refusal();
+  EXPECT_EQ(refusal.reason, RefusalReason::kMemory);
+  EXPECT_EQ(refusal.expected, 1024u);
+  EXPECT_GT(refusal.found, 70u << 20);
+  EXPECT_EQ(h.server.job_count(), 0u);
 }
 
 TEST(Server, AJobsMemoryIsFreeForTheNextWhenItEnds) {

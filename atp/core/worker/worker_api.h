@@ -62,7 +62,8 @@ enum class FailureCode : std::uint8_t {
   kServerRestarted,    // endpoint: the server
   kServerLost,         // endpoint: the server, silent for a lease; unreachable: ICMP said so
   kRankTaken,          // ranks: this one; endpoint: who holds it
-  kRefused,            // reason; endpoint: who refused
+  kRefused,            // reason, expected, found; other: the ranks that said what is expected;
+                       // endpoint: who refused, or the switch through which the refusal came
   kJoinTimeout,        // ranks: those that have not joined (empty: no answer at all)
   kLeft,               // the worker itself has left
 };
@@ -71,6 +72,8 @@ enum class FailureCode : std::uint8_t {
 struct Failure {
   FailureCode code = FailureCode::kNoProgress;
   RefusalReason reason = RefusalReason::kNone;
+  std::uint32_t expected = 0;
+  std::uint32_t found = 0;
   RankSet ranks;
   RankSet other;
   Endpoint endpoint;

@@ -242,10 +242,12 @@ void Worker::handle_answer_to_join(Instant now, Path path, const StatusMessage& 
     failure.code = FailureCode::kRankTaken;
     if (status.endpoint_count > 0) failure.endpoint = status.endpoints[0];
   } else {
+    const Refusal refusal = status.refusal();
     failure.code = FailureCode::kRefused;
-    if (status.reason < static_cast<std::uint16_t>(RefusalReason::kCount)) {
-      failure.reason = static_cast<RefusalReason>(status.reason);
-    }
+    failure.reason = refusal.reason;
+    failure.expected = refusal.expected;
+    failure.found = refusal.found;
+    failure.other = refusal.holders;
   }
   fail(failure);
 }

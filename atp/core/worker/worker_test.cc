@@ -131,13 +131,30 @@ TEST(WorkerJoin, ARefusalWithItsNonceEndsIt) {
     s.receive_status(status, kTestSwitch);
     EXPECT_FALSE(s.worker.poll_event().has_value()) << "the twin's refusal is not ours";
     status.nonce = WorkerScript::kNonce;
-    status.reason = static_cast<std::uint16_t>(RefusalReason::kWorldSize);
     s.receive_status(status, kTestSwitch);
     const auto event = s.worker.poll_event();
     ASSERT_TRUE(event.has_value());
     EXPECT_EQ(event->failure.code,
               code == StatusCode::kRankTaken ? FailureCode::kRankTaken : FailureCode::kRefused);
   }
+}
+
+TEST(WorkerJoin, ARefusalIsPassedOnWithWhatWasExpectedAndFoundAndWhoSaysSo) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  s.receive_status(StatusMessage::refused({RefusalReason::kWorldSize, 4, 3, RankSet::of(0)},
+                                          RankSet::of(1), WorkerScript::kNonce),
+                   kTestServer);
+  const auto event = s.worker.poll_event();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->failure, (Failure{.code = FailureCode::kRefused,
+                                     .reason = RefusalReason::kWorldSize,
+                                     .expected = 4,
+                                     .found = 3,
+                                     .ranks = RankSet::of(1),
+                                     .other = RankSet::of(0),
+                                     .endpoint = kTestServer}));
 }
 
 TEST(WorkerOperation, SplitsATensorPadsTheEndAndWritesTheSums) {

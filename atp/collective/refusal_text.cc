@@ -1,0 +1,106 @@
+#include "atp/collective/refusal_text.h"
+
+#include "atp/collective/text.h"
+#include "atp/wire/control.h"
+
+namespace atp {
+namespace {
+
+std::string counted(std::uint32_t number, const char* one) {
+  return with_commas(number) + " " + one + (number == 1 ? "" : "s");
+}
+
+std::string range(std::uint32_t first, std::uint32_t last, const char* one) {
+  const std::string from = std::string(one) + (first == last ? " " : "s ") + std::to_string(first);
+  return first == last ? from : from + " to " + std::to_string(last);
+}
+
+std::string streams(std::uint32_t number) {
+  const std::uint32_t first = number >> 16;
+  return range(first, first + (number & 0xffff) - 1, "stream");
+}
+
+std::string versions(std::uint32_t number) { return range(number >> 8, number & 0xff, "version"); }
+
+const char* scale_mode(std::uint32_t mode) {
+  return mode == static_cast<std::uint32_t>(ScaleMode::kFixed) ? "a fixed scale"
+                                                               : "an automatic scale";
+}
+
+// "ranks 0 and 1 say", or nobody whom the answer could name.
+std::string holders(const Failure& failure, const char* verb_of_one, const char* verb_of_many) {
+  if (failure.other.empty()) return std::string("the others ") + verb_of_many;
+  return ranks_text(failure.other) + " " + (failure.other.size() == 1 ? verb_of_one : verb_of_many);
+}
+
+std::string streams_text(const Failure& failure) {
+  if (failure.other.empty()) {
+    return "it asks for " + counted(failure.found, "stream") + ", and no job may have more than " +
+           with_commas(failure.expected);
+  }
+  return "it uses " + streams(failure.found) + ", " + holders(failure, "uses ", "use ") +
+         streams(failure.expected) + "; start all ranks with the same streams";
+}
+
+std::string route_text(const Failure& failure) {
+  if (failure.other.empty()) return std::string(to_string(failure.reason));
+  return "its route goes on to another node than that of " + ranks_text(failure.other) +
+         "; all routes through a switch must go on in the same way";
+}
+
+std::string why(const Failure& failure) {
+  const std::uint32_t expected = failure.expected;
+  const std::uint32_t found = failure.found;
+  if (failure.reason == RefusalReason::kRoute) return route_text(failure);
+  // Equal numbers, as those of a reason without any, say nothing.
+  if (expected == found) return std::string(to_string(failure.reason));
+  switch (failure.reason) {
+    case RefusalReason::kWorldSize:
+      return "it says the job has " + counted(found, "rank") + ", " +
+             holders(failure, "says ", "say ") + with_commas(expected) +
+             "; start all ranks with the same world size";
+    case RefusalReason::kStreams: return streams_text(failure);
+    case RefusalReason::kValueCount:
+      return "its path carries " + counted(found, "value") + " a fragment, and the job runs with " +
+             with_commas(expected) + "; start all ranks with at most " + with_commas(found);
+    case RefusalReason::kScaleMode:
+      return std::string("it wants ") + scale_mode(found) + ", " +
+             holders(failure, "wants ", "want ") + scale_mode(expected) +
+             "; start all ranks with the same kind of scale";
+    case RefusalReason::kTooManyJobs:
+      return counted(expected, "job") +
+             " are served there already, and no more can be; try again "
+             "when one of them has ended";
+    case RefusalReason::kRank:
+      return "it says the job has " + counted(expected, "rank") + ", which are numbered from 0";
+    case RefusalReason::kVersion:
+      return "it speaks protocol " + versions(found) + ", and the node " + versions(expected) +
+             "; use programs of one version";
+    case RefusalReason::kMemory:
+      return "the job needs " + with_commas(found) + " MiB there, and " + with_commas(expected) +
+             " are left of what all jobs may take";
+    default: return std::string(to_string(failure.reason));
+  }
+}
+
+// Ranks that disagree settle it among themselves; whose limit is met, or who forbids what, matters.
+bool is_between_ranks(const Failure& failure) {
+  return failure.reason == RefusalReason::kWorldSize ||
+         failure.reason == RefusalReason::kScaleMode || !failure.other.empty();
+}
+
+std::string subject(const Failure& failure, const FailureContext& context) {
+  const std::string rank = "rank " + std::to_string(context.rank);
+  if (failure.endpoint.unset() || is_between_ranks(failure)) return rank + " was refused";
+  const std::string hop = hop_text(failure.endpoint, context.route);
+  const bool by_server = !context.route.empty() && failure.endpoint == context.route.back();
+  return by_server ? hop + " refused " + rank : rank + " was refused on its way through " + hop;
+}
+
+}  // namespace
+
+std::string refusal_text(const Failure& failure, const FailureContext& context) {
+  return subject(failure, context) + ": " + why(failure);
+}
+
+}  // namespace atp

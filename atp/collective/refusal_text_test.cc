@@ -1,0 +1,100 @@
+#include "atp/collective/refusal_text.h"
+
+#include <gtest/gtest.h>
+
+namespace atp {
+namespace {
+
+const Endpoint kSwitch = Endpoint::ipv4(10, 0, 0, 1, 5501);
+const Endpoint kServer = Endpoint::ipv4(10, 0, 0, 9, 5500);
+
+RankSet set_of(std::initializer_list<Rank> ranks) {
+  RankSet set;
+  for (const Rank rank : ranks) set.insert(rank);
+  return set;
+}
+
+struct Case {
+  Refusal refusal;
+  Endpoint by;
+  const char* text;
+};
+
+const Case kCases[] = {
+    {{RefusalReason::kWorldSize, 4, 8, set_of({0})},
+     kServer,
+     "rank 3 was refused: it says the job has 8 ranks, rank 0 says 4; start all ranks with the "
+     "same world size"},
+    {{RefusalReason::kWorldSize, 4, 1, set_of({0, 1})},
+     kSwitch,
+     "rank 3 was refused: it says the job has 1 rank, ranks 0 and 1 say 4; start all ranks with "
+     "the same world size"},
+    {{RefusalReason::kWorldSize, 4, 8, {}},
+     kServer,
+     "rank 3 was refused: it says the job has 8 ranks, the others say 4; start all ranks with the "
+     "same world size"},
+    {{RefusalReason::kWorldSize, 0, 0, {}},
+     kServer,
+     "rank 3 was refused: its world size differs from the other ranks'"},
+    {{RefusalReason::kStreams, streams_number(0, 4), streams_number(3, 1), set_of({0})},
+     kServer,
+     "rank 3 was refused: it uses stream 3, rank 0 uses streams 0 to 3; start all ranks with the "
+     "same streams"},
+    {{RefusalReason::kStreams, 8, 9, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: it asks for 9 streams, and no job may have more than "
+     "8"},
+    {{RefusalReason::kValueCount, 350, 88, set_of({0, 1, 2})},
+     kServer,
+     "rank 3 was refused: its path carries 88 values a fragment, and the job runs with 350; start "
+     "all ranks with at most 88"},
+    {{RefusalReason::kScaleMode, 0, 1, set_of({0, 1, 2})},
+     kServer,
+     "rank 3 was refused: it wants an automatic scale, ranks 0 to 2 want a fixed scale; start all "
+     "ranks with the same kind of scale"},
+    {{RefusalReason::kUpstream, 0, 0, {}},
+     kSwitch,
+     "rank 3 was refused on its way through switch 10.0.0.1:5501: the switch may not send to the "
+     "next hop of the route (see --upstream)"},
+    {{RefusalReason::kRoute, 0, 0, set_of({0})},
+     kSwitch,
+     "rank 3 was refused: its route goes on to another node than that of rank 0; all routes "
+     "through a switch must go on in the same way"},
+    {{RefusalReason::kRoute, 0, 0, {}},
+     kSwitch,
+     "rank 3 was refused on its way through switch 10.0.0.1:5501: its route is empty, too long, "
+     "or not in order (switches first, the server last)"},
+    {{RefusalReason::kTooManyJobs, 256, 0, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: 256 jobs are served there already, and no more can be; "
+     "try again when one of them has ended"},
+    {{RefusalReason::kRank, 3, 4, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: it says the job has 3 ranks, which are numbered from "
+     "0"},
+    {{RefusalReason::kVersion, versions_number(1, 1), versions_number(2, 3), {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: it speaks protocol versions 2 to 3, and the node "
+     "version 1; use programs of one version"},
+    {{RefusalReason::kMemory, 24, 1300, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: the job needs 1,300 MiB there, and 24 are left of what "
+     "all jobs may take"},
+};
+
+TEST(RefusalText, SaysWhatWasExpectedWhatWasFoundAndWho) {
+  const FailureContext context{.rank = 3, .world_size = 8, .route = {kSwitch, kServer}};
+  for (const Case& c : kCases) {
+    const Failure failure{.code = FailureCode::kRefused,
+                          .reason = c.refusal.reason,
+                          .expected = c.refusal.expected,
+                          .found = c.refusal.found,
+                          .ranks = RankSet::of(3),
+                          .other = c.refusal.holders,
+                          .endpoint = c.by};
+    EXPECT_EQ(failure_text(failure, context), c.text);
+  }
+}
+
+}  // namespace
+}  // namespace atp
