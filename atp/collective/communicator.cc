@@ -75,7 +75,6 @@ FailureContext failure_context(const CommunicatorOptions& options) {
   return {.rank = options.rank,
           .world_size = options.world_size,
           .route = options.route,
-          .lease = Timing{}.lease,
           .join_timeout = options.join_timeout,
           .operation_timeout = options.operation_timeout};
 }

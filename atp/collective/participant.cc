@@ -71,6 +71,7 @@ void Participant::fail(const Event& event) {
   const std::shared_ptr<PendingOperation> operation = table_.take(event.operation);
   if (!failure_) {
     FailureContext context = context_;
+    context.lease = worker_.lease();
     if (operation) context.operation_timeout = operation->options().timeout;
     failure_ = failure_text(event.failure, context);
     phase_ = ParticipantPhase::kFailed;

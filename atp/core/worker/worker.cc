@@ -58,7 +58,7 @@ void Worker::leave(Instant now) {
     return;
   }
   state_ = State::kLeaving;
-  left_by_ = now + config_.timing.lease;
+  left_by_ = now + lease();
   leave_.restart(now, config_.timing);
 }
 
@@ -137,7 +137,7 @@ Instant Worker::next_timeout() const {
   next = std::min(next, tree_lease_end());
   if (state_ == State::kJoining) next = std::min(next, started_ + config_.join_timeout);
   if (state_ != State::kJoined) return next;
-  next = std::min(next, server_heard_ + std::chrono::milliseconds(agreed_.lease_ms));
+  next = std::min(next, server_heard_ + lease());
   for (const Stream& stream : streams_) {
     next = std::min({next, stream.timer, stream.deadline()});
   }

@@ -58,6 +58,10 @@ class Worker {
   std::uint16_t value_count() const { return agreed_.value_count; }
   bool joined() const { return state_ == State::kJoined; }
   bool attached() const { return attachment_.attached(); }
+  // The server's, once all have agreed on it; until then the configuration's.
+  Duration lease() const {
+    return streams_.empty() ? config_.timing.lease : std::chrono::milliseconds(agreed_.lease_ms);
+  }
 
  private:
   enum class State : std::uint8_t { kIdle, kJoining, kJoined, kFailed, kLeaving, kLeft };

@@ -41,7 +41,7 @@ void Worker::send_leave(Instant now, Outbox& out) {
   const RankSet self = RankSet::of(config_.rank);
   if (attached() && put_leave(out, head, self, Leave{config_.nonce})) out.send_to(parent());
   // The tree may have died unnoticed, so the later half of the tries goes straight as well.
-  const bool straight_too = !attached() || now + config_.timing.lease / 2 >= left_by_;
+  const bool straight_too = !attached() || now + lease() / 2 >= left_by_;
   if (!straight_too || !has_switch()) return;
   ControlHead straight = head;
   straight.flags = ATP_FLAG_DIRECT;
@@ -76,8 +76,7 @@ void Worker::check_silence(Instant now) {
             .unreachable = server_unreachable_});
     }
   }
-  if (state_ == State::kJoined &&
-      now >= server_heard_ + std::chrono::milliseconds(agreed_.lease_ms)) {
+  if (state_ == State::kJoined && now >= server_heard_ + lease()) {
     fail({.code = FailureCode::kServerLost,
           .endpoint = server(),
           .unreachable = server_unreachable_});
@@ -87,9 +86,7 @@ void Worker::check_silence(Instant now) {
 Instant Worker::tree_lease_end() const {
   const bool member = state_ == State::kJoining || state_ == State::kJoined;
   if (!member || !has_switch() || !attached()) return kNever;
-  const Duration lease =
-      state_ == State::kJoined ? std::chrono::milliseconds(agreed_.lease_ms) : config_.timing.lease;
-  return (tree_heard_ == kNever ? started_ : tree_heard_) + lease;
+  return (tree_heard_ == kNever ? started_ : tree_heard_) + lease();
 }
 
 void Worker::handle_join_ack(Instant now, Path path, const PacketView& packet) {

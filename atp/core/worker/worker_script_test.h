@@ -137,11 +137,12 @@ class WorkerScript {
   }
 
   // Joined through the tree; the outbox is empty afterwards.
-  void join() {
+  void join() { join(ack()); }
+  void join(const JoinAck& agreement) {
     worker.start(now);
     run();
-    receive_ack(ack(), kTestServer);
-    receive_ack(ack(), kTestSwitch);
+    receive_ack(agreement, kTestServer);
+    receive_ack(agreement, kTestSwitch);
     const auto event = worker.poll_event();
     ASSERT_TRUE(event.has_value());
     ASSERT_EQ(event->kind, EventKind::kJoined);

@@ -609,6 +609,31 @@ TEST(WorkerLeave, IsGivenUpAfterALease) {
   EXPECT_TRUE(straight) << "the tree may have died unnoticed";
 }
 
+TEST(WorkerLease, IsTheOneThatTheServerGrants) {
+  JoinAck ack = WorkerScript().ack();
+  ack.lease_ms = 1500;
+  WorkerScript leaving;
+  leaving.join(ack);
+  leaving.worker.leave(leaving.now);
+  const Instant left = leaving.now;
+  int straight = 0;
+  while (leaving.worker.next_timeout() != kNever) {
+    for (const Sent& packet : leaving.run_to_timer()) {
+      if (packet.to != kTestServer) continue;
+      ++straight;
+      EXPECT_GE(leaving.now - left, milliseconds(750)) << "only the later half goes straight too";
+    }
+  }
+  EXPECT_EQ(leaving.now - left, milliseconds(1500));
+  EXPECT_GT(straight, 0);
+
+  WorkerScript silent;
+  silent.join(ack);
+  const Instant heard = silent.now;
+  while (silent.worker.joined()) silent.run_to_timer();
+  EXPECT_EQ(silent.now - heard, milliseconds(1500));
+}
+
 TEST(WorkerDrops, WhatDoesNotConcernItIsCountedByName) {
   struct Case {
     const char* name;

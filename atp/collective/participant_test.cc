@@ -1,0 +1,56 @@
+#include "atp/collective/participant.h"
+
+#include <gtest/gtest.h>
+
+namespace atp {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Endpoint kServer = Endpoint::ipv4(10, 0, 0, 9, 5500);
+
+WorkerConfig alone_at_the_server() {
+  WorkerConfig config;
+  config.job = {1, 2};
+  config.nonce = 77;
+  config.route.push_back(kServer);
+  return config;
+}
+
+JoinAck agreement(std::uint32_t lease_ms) {
+  JoinAck ack;
+  ack.nonce = 77;
+  ack.scale = 1;
+  ack.lease_ms = lease_ms;
+  ack.wmax = 4;
+  ack.value_count = 4;
+  ack.world_size = 1;
+  ack.stream_count = 1;
+  return ack;
+}
+
+void join(Participant& participant, Instant now, const JoinAck& ack) {
+  Outbox message;
+  put_join_ack(message, {.type = PacketType::kJoinAck, .job = {1, 2}}, RankSet::of(0), ack);
+  message.send_to(kServer);
+  Outbox out;
+  participant.start(now);
+  participant.handle_packet(now, kServer, message.bytes_of(message.packets()[0]), out);
+  participant.on_round(now);
+}
+
+TEST(Participant, NamesTheLeaseThatTheServerGrants) {
+  const Instant begin{1h};
+  Participant participant(alone_at_the_server(), {.route = {kServer}}, [](const std::string&) {});
+  join(participant, begin, agreement(1500));
+  ASSERT_EQ(participant.phase(), ParticipantPhase::kJoined);
+  Outbox out;
+  participant.handle_timeout(begin + 1500ms, out);
+  participant.on_round(begin + 1500ms);
+  EXPECT_EQ(participant.failure().value_or(""),
+            "server 10.0.0.9:5500 does not answer (silent for 1.5 s): is `atp server` running "
+            "there?");
+}
+
+}  // namespace
+}  // namespace atp
