@@ -94,6 +94,17 @@ ATP_VALUE_LOOP void write_floats(std::span<const float> values, std::uint8_t* at
   }
 }
 
+FloatRange float_range(const std::uint8_t* at, std::size_t count) {
+  FloatRange range;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float value = std::abs(std::bit_cast<float>(load_value(at + 4 * i)));
+    const bool finite = std::isfinite(value);
+    range.all_finite &= finite;
+    if (finite) range.largest = std::max(range.largest, value);
+  }
+  return range;
+}
+
 ATP_VALUE_LOOP void read_floats(const std::uint8_t* at, double divisor, std::span<float> out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto value = static_cast<double>(std::bit_cast<float>(load_value(at + 4 * i)));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -25,6 +26,15 @@ void dequantize(const std::uint8_t* at, double scale, double divisor, std::span<
 
 // The float path: the values as they are, IEEE-754 float32 in network byte order.
 void write_floats(std::span<const float> values, std::uint8_t* at);
+
+// Of `count` float32 values in network byte order: the largest finite magnitude, and whether there
+// is nothing but finite values.
+struct FloatRange {
+  float largest = 0;
+  bool all_finite = true;
+  bool operator==(const FloatRange&) const = default;
+};
+FloatRange float_range(const std::uint8_t* at, std::size_t count);
 
 // out[i] = float32(float64(value) / divisor).
 void read_floats(const std::uint8_t* at, double divisor, std::span<float> out);

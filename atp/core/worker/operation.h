@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "atp/base/time.h"
+#include "atp/core/worker/scale_history.h"
 #include "atp/core/worker/worker_api.h"
 #include "atp/wire/packet.h"
 
@@ -15,12 +16,18 @@ namespace atp {
 struct Operation {
   OperationId id = 0;
   OperationSpec spec;
-  std::uint32_t fingerprint = 0;
+  double scale = 0;  // 0: not settled, as the operation before it of its kind is on its way
+  ScaleHistory::Turn turn;
+  double magnitude = 0;           // largest of the answered fragments, in units of the scale
+  std::uint32_t fingerprint = 0;  // holds the scale, so it is settled with it
   std::uint64_t first_sequence = 0;
   std::uint64_t fragments = 0;
   std::uint64_t unanswered = 0;
-  Instant submitted{};
+  Instant began{};  // submitted, or its scale settled
   Instant first_answer = kNever;  // later transmissions give honest round-trip times
+
+  bool settled() const { return scale != 0; }
+  void settle(double agreed_scale, Instant now);
 
   bool holds(std::uint64_t sequence) const {
     return sequence >= first_sequence && sequence - first_sequence < fragments;
@@ -52,6 +59,12 @@ inline std::uint32_t operation_fingerprint(OperationId id, const OperationSpec& 
   std::uint32_t hash = 0x61747031;  // "atp1"
   for (const std::uint32_t part : parts) hash = atp_fmix32(hash ^ part) + 0x9e3779b9U;
   return hash;
+}
+
+inline void Operation::settle(double agreed_scale, Instant now) {
+  scale = agreed_scale;
+  began = now;
+  fingerprint = operation_fingerprint(id, spec, scale);
 }
 
 }  // namespace atp

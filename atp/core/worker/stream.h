@@ -26,11 +26,12 @@ struct Stream {
   std::uint64_t timed_out_before = 0;  // what was in flight when the timer last fired
   Instant last_answer{};
 
-  // When the oldest operation fails for want of progress.
+  // When the oldest operation fails for want of progress. One that waits for another stream's is
+  // answered for by that one.
   Instant deadline() const {
-    if (operations.empty()) return kNever;
+    if (operations.empty() || !operations.front().settled()) return kNever;
     const Operation& oldest = operations.front();
-    const Instant since = oldest.submitted > last_answer ? oldest.submitted : last_answer;
+    const Instant since = oldest.began > last_answer ? oldest.began : last_answer;
     return since + oldest.spec.timeout;
   }
 };

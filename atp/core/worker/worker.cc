@@ -29,8 +29,6 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
   Operation operation;
   operation.id = next_operation_++;
   operation.spec = spec;
-  operation.submitted = now;
-  operation.fingerprint = operation_fingerprint(operation.id, spec, agreed_.scale);
   operation.fragments = (spec.count + agreed_.value_count - 1) / agreed_.value_count;
   operation.unanswered = operation.fragments;
   ++open_operations_;
@@ -38,6 +36,11 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
     counters_.add(WorkerCounter::kOperationsCompleted);
     events_.push({.kind = EventKind::kCompleted, .operation = operation.id});
     return operation.id;
+  }
+  if (agreed_.scale_mode == ScaleMode::kFixed) {
+    operation.settle(agreed_.scale, now);
+  } else {
+    operation.turn = scales_.submit(spec);
   }
   operation.first_sequence = stream.window.extend(operation.fragments);
   stream.values_assigned += spec.count;
@@ -82,6 +85,9 @@ Stream* Worker::stream_of(std::uint16_t id) {
 }
 
 void Worker::complete(Stream& stream, Operation& operation) {
+  if (agreed_.scale_mode == ScaleMode::kAutomatic) {
+    scales_.complete(operation.turn, operation.magnitude);
+  }
   counters_.add(WorkerCounter::kOperationsCompleted);
   events_.push({.kind = EventKind::kCompleted, .operation = operation.id});
   while (!stream.operations.empty() && stream.operations.front().unanswered == 0) {

@@ -13,6 +13,7 @@
 #include "atp/core/worker/event_queue.h"
 #include "atp/core/worker/join_schedule.h"
 #include "atp/core/worker/rtt_estimator.h"
+#include "atp/core/worker/scale_history.h"
 #include "atp/core/worker/stream.h"
 #include "atp/core/worker/worker_api.h"
 
@@ -93,6 +94,8 @@ class Worker {
   // worker_send.cc
   bool put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t flags, const Endpoint& to,
                     Tensors& tensors, Outbox& out);
+  // Whether the operation of the next first transmission has its scale.
+  bool settle_next(Instant now, Stream& stream);
   void send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
   // One step up the ladder; `least` skips the lower rungs. False if the outbox was full.
   bool repeat(Instant now, Stream& stream, std::uint64_t sequence, std::uint8_t least, bool timer,
@@ -104,6 +107,7 @@ class Worker {
   // worker_receive.cc
   void handle_parameter(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
   void accept_parameter(Instant now, Stream& stream, const PacketView& packet, Tensors& tensors);
+  double magnitude_of(const Operation& operation, const PacketView& packet) const;
   void write_values(const Operation& operation, const PacketView& packet, Tensors& tensors);
   void infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
   void handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
@@ -130,6 +134,7 @@ class Worker {
   Failure failure_;  // why the worker is kFailed
 
   JoinAck agreed_;
+  ScaleHistory scales_;  // of an automatic scale
   std::vector<Stream> streams_;
   CongestionWindow congestion_{0};
   RttEstimator rtt_;

@@ -128,6 +128,7 @@ void Worker::take_agreement(Instant now, const JoinAck& ack) {
   server_heard_ = now;
   congestion_ =
       CongestionWindow(atp_packet_bytes(bitmap_words_for(config_.world_size), agreed_.value_count));
+  if (agreed_.scale_mode == ScaleMode::kAutomatic) scales_ = ScaleHistory(agreed_.scale);
   streams_.reserve(config_.stream_count);
   for (std::uint32_t i = 0; i < config_.stream_count; ++i) {
     const auto id = static_cast<std::uint16_t>(config_.first_stream + i);

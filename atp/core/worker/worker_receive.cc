@@ -90,6 +90,7 @@ void Worker::accept_parameter(Instant now, Stream& stream, const PacketView& pac
   const SentFragment fragment = stream.window.at(sequence);
   Operation& operation = stream.operations.find(sequence);
   write_values(operation, packet, tensors);
+  operation.magnitude = std::max(operation.magnitude, magnitude_of(operation, packet));
 
   counters_.add(WorkerCounter::kParametersReceived);
   counters_.add(WorkerCounter::kParameterBytesReceived, packet.bytes.size());
@@ -127,6 +128,16 @@ void Worker::accept_parameter(Instant now, Stream& stream, const PacketView& pac
   if (--operation.unanswered == 0) complete(stream, operation);
 }
 
+// In units of the scale. Of sums in float mode only the sums are known, and that something was
+// beyond an int32; where NaN or ±Inf is among them, that may have been all that was.
+double Worker::magnitude_of(const Operation& operation, const PacketView& packet) const {
+  if (!packet.has(ATP_FLAG_FLOAT)) return packet.header.magnitude;
+  const std::size_t length = operation.length(packet.header.sequence, agreed_.value_count);
+  const FloatRange range = float_range(packet.body.data(), length);
+  const double sums = double{range.largest} * config_.world_size * operation.scale;
+  return range.all_finite ? std::max(sums, 0x1p31) : sums;
+}
+
 void Worker::write_values(const Operation& operation, const PacketView& packet, Tensors& tensors) {
   const std::size_t k = agreed_.value_count;
   const std::uint64_t sequence = packet.header.sequence;
@@ -137,7 +148,7 @@ void Worker::write_values(const Operation& operation, const PacketView& packet, 
   if (packet.has(ATP_FLAG_FLOAT)) {
     read_floats(packet.body.data(), divisor, place);
   } else {
-    dequantize(packet.body.data(), agreed_.scale, divisor, place);
+    dequantize(packet.body.data(), operation.scale, divisor, place);
   }
 }
 

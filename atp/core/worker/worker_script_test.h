@@ -125,6 +125,15 @@ class WorkerScript {
     }
     worker.handle_packet(now, from, bytes, tensors, out);
   }
+  // Answers with the contribution itself as the sum, and this as its magnitude.
+  void answer_with_magnitude(const Sent& gradient, std::uint32_t magnitude) {
+    std::vector<std::uint8_t> bytes = gradient.bytes;
+    atp_header h = gradient.view().header;
+    h.type = ATP_PARAMETER;
+    h.magnitude = magnitude;
+    write_packet_head(bytes.data(), h, RankSet::first(3));
+    worker.handle_packet(now, kTestSwitch, bytes, tensors, out);
+  }
   void nack(const Sent& gradient, std::uint8_t flags) {
     atp_header h = gradient.view().header;
     h.type = ATP_NACK;

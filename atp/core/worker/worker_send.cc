@@ -43,7 +43,7 @@ bool Worker::put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t f
   if ((flags & ATP_FLAG_FLOAT) != 0) {
     write_floats(values, at);
   } else {
-    const Quantized quantized = quantize(values, agreed_.scale, at);
+    const Quantized quantized = quantize(values, operation.scale, at);
     h.magnitude = quantized.magnitude;
     if (quantized.overflow) h.flags |= ATP_FLAG_OVERFLOW;
   }
@@ -64,13 +64,21 @@ void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
   next_stream_ = (next_stream_ + 1) % streams_.size();
 }
 
+bool Worker::settle_next(Instant now, Stream& stream) {
+  Operation& operation = stream.operations.find(stream.window.next());
+  if (operation.settled()) return true;
+  const std::optional<double> scale = scales_.scale_of(operation.turn);
+  if (scale) operation.settle(*scale, now);
+  return scale.has_value();
+}
+
 void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
   const std::uint8_t words = bitmap_words_for(config_.world_size);
   const std::uint64_t packet_bytes = atp_packet_bytes(words, agreed_.value_count);
   const std::uint8_t flags = attached() ? 0 : ATP_FLAG_DIRECT;
   const Endpoint& to = attached() ? parent() : server();
   while (stream.window.may_send() && out.has_room(1) &&
-         in_flight_bytes_ + packet_bytes <= congestion_.bytes()) {
+         in_flight_bytes_ + packet_bytes <= congestion_.bytes() && settle_next(now, stream)) {
     if (!put_gradient(stream, stream.window.next(), flags, to, tensors, out)) return;
     if (stream.window.idle()) arm_timer(now, stream);
     stream.window.send(now);
