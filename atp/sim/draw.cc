@@ -100,12 +100,16 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   job.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
   job.max_in_flight = static_cast<std::uint32_t>(draw.between(1, 6));
   job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
+  job.scale_mode = draw.chance(0.5) ? ScaleMode::kAutomatic : ScaleMode::kFixed;
   job.leave_at_once = draw.chance(0.5);
   job.data_seed = draw.word();
   job.server = static_cast<std::uint32_t>(draw.between(0, plan.servers - 1));
   const std::uint64_t operations = draw.between(1, plan.servers > 1 ? 12 : 24);
   for (std::uint64_t i = 0; i < operations; ++i) {
-    job.operations.push_back(draw_operation(draw, job.max_value_count, plan.server_config.wmax));
+    OperationPlan operation = draw_operation(draw, job.max_value_count, plan.server_config.wmax);
+    // Training repeats the same operations; an automatic scale lives on it.
+    if (i > 0 && draw.chance(0.4)) operation.spec = job.operations[draw.between(0, i - 1)].spec;
+    job.operations.push_back(operation);
   }
   for (Rank rank = 0; rank < job.world_size; ++rank) {
     job.start.push_back(draw.time(Duration{0}, milliseconds(3)));

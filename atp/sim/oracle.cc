@@ -39,7 +39,7 @@ bool same(float a, float b) {
 
 std::optional<std::string> Oracle::check(std::uint32_t job, std::uint64_t operation, Rank rank,
                                          std::uint16_t value_count, std::span<const float> output) {
-  const std::vector<float>& wanted = expected(job, operation, value_count);
+  const std::vector<float>& wanted = expected(job, operation, value_count).output;
   if (wanted.size() != output.size()) return "an output of the wrong length";
   for (std::size_t i = 0; i < output.size(); ++i) {
     if (same(output[i], wanted[i])) continue;
@@ -53,10 +53,13 @@ std::optional<std::string> Oracle::check(std::uint32_t job, std::uint64_t operat
   return std::nullopt;
 }
 
-const std::vector<float>& Oracle::expected(std::uint32_t job, std::uint64_t operation,
-                                           std::uint16_t value_count) {
-  const auto [it, is_new] = expected_.try_emplace({job, operation});
-  if (!is_new) return it->second;
+const Oracle::Expected& Oracle::expected(std::uint32_t job, std::uint64_t operation,
+                                         std::uint16_t value_count) {
+  if (const auto known = expected_.find({job, operation}); known != expected_.end()) {
+    return known->second;
+  }
+  Expected result;
+  result.scale = scale_of(job, operation, value_count);
   const JobPlan& plan = jobs_[job];
   const OperationPlan& what = plan.operations[operation];
   const auto count = static_cast<std::size_t>(what.spec.count);
@@ -64,23 +67,56 @@ const std::vector<float>& Oracle::expected(std::uint32_t job, std::uint64_t oper
   for (Rank rank = 0; rank < plan.world_size; ++rank) {
     fill_input(plan, operation, rank, what.values, inputs_[rank]);
   }
-  it->second.resize(count);
+  result.output.resize(count);
   for (std::size_t first = 0; first < count; first += value_count) {
     const std::size_t length = std::min<std::size_t>(value_count, count - first);
-    expect_fragment(what, first, std::span(it->second).subspan(first, length));
+    expect_fragment(what, first, length, result);
   }
-  return it->second;
+  return expected_.emplace(std::pair{job, operation}, std::move(result)).first->second;
 }
 
-void Oracle::expect_fragment(const OperationPlan& operation, std::size_t first,
-                             std::span<float> out) {
-  std::vector<std::int64_t> sums(out.size());
+// docs/protocol.md §5, *Scale*, written once more and on purpose from its words.
+double Oracle::scale_of(std::uint32_t job, std::uint64_t operation, std::uint16_t value_count) {
+  const JobPlan& plan = jobs_[job];
+  if (plan.scale_mode == ScaleMode::kFixed) return scale_;
+  const OperationSpec& spec = plan.operations[operation].spec;
+  int exponent = 20;
+  bool first = true;
+  int with_room = 0;
+  for (std::uint64_t before = 0; before < operation; ++before) {
+    const OperationSpec& other = plan.operations[before].spec;
+    const bool same_kind =
+        other.count == spec.count && other.reduction == spec.reduction && other.tag == spec.tag;
+    if (!same_kind) continue;
+    const double magnitude = expected(job, before, value_count).magnitude;
+    if (magnitude == 0) continue;
+    int room = 0;
+    while (std::ldexp(magnitude, room) > 0x1p29) --room;
+    while (std::ldexp(magnitude, room + 1) <= 0x1p29) ++room;
+    if (first || room < 0) {
+      exponent += room;
+      with_room = 0;
+    } else if (room == 0) {
+      with_room = 0;
+    } else if (++with_room == 8) {
+      ++exponent;
+      with_room = 0;
+    }
+    exponent = std::clamp(exponent, -128, 178);
+    first = false;
+  }
+  return std::ldexp(1.0, exponent);
+}
+
+void Oracle::expect_fragment(const OperationPlan& operation, std::size_t first, std::size_t length,
+                             Expected& expected) {
+  std::vector<std::int64_t> sums(length);
   std::int64_t magnitude = 0;
   bool fits = true;
   for (const std::vector<float>& input : inputs_) {
     Contribution contribution;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      sums[i] += integer_of(input[first + i], scale_, contribution);
+    for (std::size_t i = 0; i < length; ++i) {
+      sums[i] += integer_of(input[first + i], expected.scale, contribution);
     }
     magnitude += contribution.magnitude;
     fits &= contribution.fits;
@@ -88,19 +124,31 @@ void Oracle::expect_fragment(const OperationPlan& operation, std::size_t first,
   const bool integer = fits && magnitude <= kMost;
   ++(integer ? integer_fragments_ : float_fragments_);
 
-  const double divisor =
-      operation.spec.reduction == Reduction::kAverage ? static_cast<double>(inputs_.size()) : 1.0;
-  std::vector<float> column(inputs_.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (integer) {
-      out[i] = static_cast<float>(static_cast<double>(sums[i]) / scale_ / divisor);
-      continue;
+  const double ranks = static_cast<double>(inputs_.size());
+  const double divisor = operation.spec.reduction == Reduction::kAverage ? ranks : 1.0;
+  const std::span<float> out = std::span(expected.output).subspan(first, length);
+  if (integer) {
+    for (std::size_t i = 0; i < length; ++i) {
+      out[i] = static_cast<float>(static_cast<double>(sums[i]) / expected.scale / divisor);
     }
+    expected.magnitude = std::max(expected.magnitude, static_cast<double>(magnitude));
+    return;
+  }
+  double largest = 0;
+  bool all_finite = true;
+  std::vector<float> column(inputs_.size());
+  for (std::size_t i = 0; i < length; ++i) {
     for (std::size_t rank = 0; rank < inputs_.size(); ++rank) {
       column[rank] = inputs_[rank][first + i];
     }
-    out[i] = static_cast<float>(static_cast<double>(exact_sum(column)) / divisor);
+    const float sum = exact_sum(column);
+    out[i] = static_cast<float>(static_cast<double>(sum) / divisor);
+    all_finite &= std::isfinite(sum);
+    if (std::isfinite(sum)) largest = std::max(largest, std::abs(static_cast<double>(sum)));
   }
+  largest *= ranks * expected.scale;
+  expected.magnitude =
+      std::max({expected.magnitude, largest, all_finite ? 0x1p31 : 0.0});
 }
 
 }  // namespace atp::sim
