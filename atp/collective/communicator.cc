@@ -65,6 +65,7 @@ WorkerConfig worker_config(const CommunicatorOptions& options, std::uint16_t val
   config.world_size = static_cast<std::uint16_t>(options.world_size);
   config.nonce = random_word();
   config.max_value_count = value_count;
+  config.scale_mode = options.scale_mode;
   config.join_timeout = options.join_timeout;
   config.seed = random_word();
   for (const Endpoint& hop : options.route) config.route.push_back(hop);

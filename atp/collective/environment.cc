@@ -78,6 +78,13 @@ Result<std::chrono::milliseconds> optional_seconds(const char* name,
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
+Result<ScaleMode> optional_scale() {
+  const std::string_view text = lookup("ATP_SCALE");
+  if (text.empty() || text == "automatic") return ScaleMode::kAutomatic;
+  if (text == "fixed") return ScaleMode::kFixed;
+  return malformed("ATP_SCALE", text, "\"automatic\" or \"fixed\"");
+}
+
 Result<std::vector<Endpoint>> required_route() {
   const std::string expected =
       "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500";
@@ -111,6 +118,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   CommunicatorOptions options;
   const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
   if (!values) return values.error();
+  const auto scale_mode = optional_scale();
+  if (!scale_mode) return scale_mode.error();
   const auto join_timeout = optional_seconds("ATP_JOIN_TIMEOUT", options.join_timeout);
   if (!join_timeout) return join_timeout.error();
   const auto timeout = optional_seconds("ATP_TIMEOUT", options.operation_timeout);
@@ -122,6 +131,7 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   options.world_size = static_cast<std::size_t>(world_size.value());
   options.route = route.value();
   options.values_per_fragment = static_cast<std::size_t>(values.value());
+  options.scale_mode = scale_mode.value();
   options.join_timeout = join_timeout.value();
   options.operation_timeout = timeout.value();
   return options;

@@ -26,7 +26,8 @@ std::int64_t integer_of(float value, double scale, Contribution& contribution) {
     return 0;
   }
   const auto integer = static_cast<std::int64_t>(scaled);
-  contribution.magnitude = std::max(contribution.magnitude, std::abs(integer));
+  const std::int64_t at_least = value != 0 ? 1 : 0;
+  contribution.magnitude = std::max({contribution.magnitude, std::abs(integer), at_least});
   return integer;
 }
 
@@ -93,7 +94,7 @@ double Oracle::scale_of(std::uint32_t job, std::uint64_t operation, std::uint16_
     int room = 0;
     while (std::ldexp(magnitude, room) > 0x1p29) --room;
     while (std::ldexp(magnitude, room + 1) <= 0x1p29) ++room;
-    if (first || room < 0) {
+    if (first || room < 0 || room > 15) {
       exponent += room;
       with_room = 0;
     } else if (room == 0) {
@@ -147,8 +148,7 @@ void Oracle::expect_fragment(const OperationPlan& operation, std::size_t first, 
     if (std::isfinite(sum)) largest = std::max(largest, std::abs(static_cast<double>(sum)));
   }
   largest *= ranks * expected.scale;
-  expected.magnitude =
-      std::max({expected.magnitude, largest, all_finite ? 0x1p31 : 0.0});
+  expected.magnitude = std::max({expected.magnitude, largest, all_finite ? 0x1p31 : 0.0});
 }
 
 }  // namespace atp::sim

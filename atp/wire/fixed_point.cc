@@ -53,6 +53,7 @@ constexpr std::uint64_t select(std::uint64_t mask, std::uint64_t yes, std::uint6
 ATP_VALUE_LOOP Quantized quantize(std::span<const float> values, double scale, std::uint8_t* at) {
   std::uint32_t magnitude = 0;
   std::uint32_t out_of_range = 0;
+  std::uint32_t not_zero = 0;  // the bits of the values without their signs
   const float* in = values.data();
   const std::size_t count = values.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -65,10 +66,11 @@ ATP_VALUE_LOOP Quantized quantize(std::span<const float> values, double scale, s
     const auto integer = static_cast<std::uint32_t>(bits_of(clamped + kRounder));
     const auto sign = static_cast<std::uint32_t>(negative);
     out_of_range |= static_cast<std::uint32_t>(beyond);
+    not_zero |= std::bit_cast<std::uint32_t>(in[i]) << 1;
     magnitude = std::max(magnitude, (integer ^ sign) - sign);
     store_value(at + 4 * i, integer);
   }
-  return {magnitude, out_of_range != 0};
+  return {std::max(magnitude, std::uint32_t{not_zero != 0}), out_of_range != 0};
 }
 
 ATP_VALUE_LOOP void dequantize(const std::uint8_t* at, double scale, double divisor,

@@ -13,7 +13,9 @@
 namespace atp {
 
 struct Quantized {
-  std::uint32_t magnitude = 0;  // largest absolute value, as the header's field
+  // The largest absolute value, as the header's field; 1 where all that isn't zero rounds to it, so
+  // that an automatic scale can tell too small from nothing.
+  std::uint32_t magnitude = 0;
   bool overflow = false;
   bool operator==(const Quantized&) const = default;
 };

@@ -92,7 +92,7 @@ void LiveGroups::abort_all() {
 }
 
 std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std::string& route,
-                                      std::size_t values_per_fragment,
+                                      std::size_t values_per_fragment, bool automatic_scale,
                                       std::chrono::milliseconds timeout,
                                       std::chrono::milliseconds join_timeout) {
   CommunicatorOptions options;
@@ -100,6 +100,7 @@ std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std:
   options.rank = static_cast<Rank>(rank);
   options.world_size = static_cast<std::size_t>(size);
   options.values_per_fragment = values_per_fragment;
+  options.scale_mode = automatic_scale ? ScaleMode::kAutomatic : ScaleMode::kFixed;
   options.operation_timeout = timeout;
   options.join_timeout = join_timeout;
   auto parsed = parse_route(route);
@@ -114,12 +115,12 @@ std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std:
 c10::intrusive_ptr<PyProcessGroupATP> make_group(
     int rank, int size, std::chrono::milliseconds timeout, std::chrono::milliseconds join_timeout,
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
-    std::size_t values_per_fragment, c10::intrusive_ptr<c10d::Backend> gloo) {
+    std::size_t values_per_fragment, bool automatic_scale, c10::intrusive_ptr<c10d::Backend> gloo) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   if (size > 1) {
-    communicator = connect(rank, size, {job.first, job.second}, route, values_per_fragment, timeout,
-                           join_timeout);
+    communicator = connect(rank, size, {job.first, job.second}, route, values_per_fragment,
+                           automatic_scale, timeout, join_timeout);
   }
   return c10::make_intrusive<PyProcessGroupATP>(rank, size, timeout, std::move(gloo),
                                                 std::move(communicator));
@@ -150,7 +151,7 @@ PYBIND11_MODULE(_C, module) {
       module, "ProcessGroupATP")
       .def(py::init(&atp::pytorch::make_group), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
-           py::arg("values_per_fragment"), py::arg("gloo"))
+           py::arg("values_per_fragment"), py::arg("automatic_scale"), py::arg("gloo"))
       .def_property_readonly("options", &PyProcessGroupATP::getBackendOptions)
       .def("values_per_fragment", &PyProcessGroupATP::values_per_fragment,
            py::call_guard<py::gil_scoped_release>())

@@ -9,7 +9,8 @@ import torch.distributed as dist
 
 import atp.torch
 
-SCALE = 1e8  # of the fixed-point numbers that travel
+SCALE = 1e8  # of the fixed-point numbers that travel, where it is fixed
+FIXED = atp.torch.Options(scale="fixed")
 SIZES = [1, 2, 349, 350, 351, 700, 4096, 100_003]
 
 
@@ -37,7 +38,7 @@ def test_all_ranks_hold_the_exact_integer_sum(ranks, world_size, op, record_prop
             results.append(tensor.numpy())
         return results
 
-    results = ranks.run(world_size, body)
+    results = ranks.run(world_size, body, pg_options=FIXED)
     divisor = world_size if op == "AVG" else 1
     for i, size in enumerate(SIZES):
         inputs = [values(rank, size).numpy() for rank in range(world_size)]
@@ -59,12 +60,30 @@ def test_the_error_beside_that_of_gloo(ranks):
         dist.all_reduce(theirs, group=gloo)
         return ours.double().numpy(), theirs.double().numpy()
 
-    results = ranks.run(4, body)
+    results = ranks.run(4, body, pg_options=FIXED)
     true = sum(values(rank, 100_000).numpy().astype(np.float64) for rank in range(4))
     ours, theirs = (np.abs(results[0][i] - true).max() for i in range(2))
     print(f"largest error of a sum of 4: atp {ours:.2e}, gloo {theirs:.2e}")
     assert ours <= 2e-8 + np.spacing(np.float32(np.abs(true).max()))
     assert theirs <= 1e-6
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-6, 1.0, 1e6, 1e30])
+def test_the_automatic_scale_follows_gradients_of_any_size(ranks, size):
+    def body(rank):
+        for _ in range(3):  # the first sums decide the scale of the next
+            tensor = values(rank, 10_000) * size
+            dist.all_reduce(tensor)
+        return tensor.double().numpy(), atp.torch.stats()["counters"]
+
+    inputs = [(values(rank, 10_000) * size).numpy().astype(np.float64) for rank in range(3)]
+    most = sum(np.abs(x).max() for x in inputs)
+    for result, counters in ranks.run(3, body):
+        true = sum(inputs)
+        # Three roundings of half a unit each; the sum has at least 2^28 units.
+        bound = 1.5 * most / 2**28 + np.spacing(np.float32(np.abs(true).max()))
+        assert np.abs(result - true).max() <= bound
+        assert counters["parameters_float"] <= counters["parameters_received"] / 3
 
 
 def test_nan_and_infinity_reach_every_rank(ranks):

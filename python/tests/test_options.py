@@ -15,13 +15,18 @@ def seconds(number):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    for variable in ("ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_VALUES_PER_FRAGMENT"):
+    for variable in ("ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("ATP_ROUTE", "127.0.0.1:5500")
     return monkeypatch.setenv
 
 
-SILENT = {"timeout": GROUP, "join_timeout": seconds(30), "values_per_fragment": 0}
+SILENT = {
+    "timeout": GROUP,
+    "join_timeout": seconds(30),
+    "values_per_fragment": 0,
+    "scale": "automatic",
+}
 CASES = {
     "nothing said": ({}, Options(), {}),
     "a time-out in the environment": ({"ATP_TIMEOUT": "2.5"}, Options(), {"timeout": seconds(2.5)}),
@@ -29,6 +34,12 @@ CASES = {
         {"ATP_TIMEOUT": "2.5"},
         Options(timeout=seconds(7)),
         {"timeout": seconds(7)},
+    ),
+    "a scale": ({"ATP_SCALE": "fixed"}, Options(), {"scale": "fixed"}),
+    "a scale in the options goes first": (
+        {"ATP_SCALE": "fixed"},
+        Options(scale="automatic"),
+        {"scale": "automatic"},
     ),
     "a join time-out": ({"ATP_JOIN_TIMEOUT": "4"}, Options(), {"join_timeout": seconds(4)}),
     "a join time-out beyond the group's": (
@@ -54,9 +65,16 @@ def test_what_is_silent_is_filled_in(environment, variables, options, expected):
     assert found == SILENT | expected
 
 
-@pytest.mark.parametrize("variable", ["ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_VALUES_PER_FRAGMENT"])
+@pytest.mark.parametrize(
+    "variable", ["ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE"]
+)
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf", "0", "1e9"])
 def test_what_cannot_be_read_is_named(environment, variable, text):
     environment(variable, text)
     with pytest.raises(ValueError, match=f"{variable}='{text}': expected"):
         Options().resolved(GROUP)
+
+
+def test_a_scale_that_the_options_cannot_mean_is_named():
+    with pytest.raises(ValueError, match="Options.scale='1e8': expected 'automatic' or 'fixed'"):
+        Options(scale="1e8").resolved(GROUP)

@@ -23,7 +23,7 @@ struct Operation {
   std::uint64_t first_sequence = 0;
   std::uint64_t fragments = 0;
   std::uint64_t unanswered = 0;
-  Instant began{};  // submitted, or its scale settled
+  Instant began{};                // submitted, or its scale settled
   Instant first_answer = kNever;  // later transmissions give honest round-trip times
 
   bool settled() const { return scale != 0; }

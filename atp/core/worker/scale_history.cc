@@ -16,6 +16,10 @@ constexpr double kTarget = 0x1p29;
 // after each small one would overflow at the next large one, so it rises only after a row of them.
 constexpr int kRiseAfter = 8;
 
+// With more room than this a result has hardly any digits, or none at all, and tells little of how
+// small the values are.
+constexpr int kMuchRoom = 15;
+
 // float32 reaches from 2^-149 to 2^128.
 constexpr int kLeastExponent = -128;
 constexpr int kMostExponent = 178;
@@ -70,7 +74,7 @@ void ScaleHistory::Kind::learn(double magnitude) {
   if (magnitude == 0) return;
   const int room = std::ilogb(kTarget / magnitude);  // powers of two that the scale may rise
   int rise = room;
-  if (room > 0 && measured) {
+  if (room > 0 && room <= kMuchRoom && measured) {
     quiet = static_cast<std::uint8_t>(quiet + 1);
     rise = quiet >= kRiseAfter ? 1 : 0;
   }

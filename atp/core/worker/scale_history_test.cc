@@ -9,6 +9,7 @@ namespace atp {
 namespace {
 
 constexpr double kFirst = 0x1p20;
+constexpr double kSmall = 0x1p14;  // room for 15 doublings
 const OperationSpec kBucket{.count = 1000};
 
 // The scale after operations of one kind with these magnitudes.
@@ -44,12 +45,16 @@ TEST(ScaleHistory, AimsAtAQuarterOfTheRange) {
       {"a little more than the target halves it", {0x1p29, 0x1p29 + 1}, 0x1p19},
       {"a little less than half of it leaves room", {0x1p29, 0x1p28 - 1}, 0x1p20},
       {"it falls at once, as far as need be", {0x1p29, 0x1p33}, 0x1p16},
-      {"it rises only after eight", {0x1p29, 1, 1, 1, 1, 1, 1, 1}, 0x1p20},
-      {"by one power of two", repeated(1, 0x1p29) + repeated(8, 1), 0x1p21},
-      {"and again after eight more", repeated(1, 0x1p29) + repeated(16, 1), 0x1p22},
+      {"it rises only after eight", repeated(1, 0x1p29) + repeated(7, kSmall), 0x1p20},
+      {"by one power of two", repeated(1, 0x1p29) + repeated(8, kSmall), 0x1p21},
+      {"and again after eight more", repeated(1, 0x1p29) + repeated(16, kSmall), 0x1p22},
       {"a large one among them starts the row again",
-       repeated(1, 0x1p29) + repeated(7, 1) + repeated(1, 0x1p29) + repeated(7, 1), 0x1p20},
-      {"zeros don't count in it", repeated(1, 0x1p29) + repeated(7, 1) + repeated(9, 0), 0x1p20},
+       repeated(1, 0x1p29) + repeated(7, kSmall) + repeated(1, 0x1p29) + repeated(7, kSmall),
+       0x1p20},
+      {"zeros don't count in it", repeated(1, 0x1p29) + repeated(7, kSmall) + repeated(9, 0),
+       0x1p20},
+      {"at once where hardly a digit was left", {0x1p29, kSmall / 2}, 0x1p36},
+      {"as often as that is so", {0x1p29, 1, 3}, 0x1p76},
       {"it stays within what float32 can need", {0x1p300}, 0x1p-128},
       {"on both sides", {0x1p-300}, 0x1p178},
   };

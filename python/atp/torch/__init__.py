@@ -7,7 +7,8 @@
 
 SUM and AVG all-reduce of dense float32 tensors on the CPU go through the switches and the server
 that the route names; every other collective and data type goes to a Gloo group inside. Sums are
-taken in integers (value * 1e8, rounded), so all ranks hold bit-identical results, in every run.
+taken in integers (values times a power of two that follows the gradients), so all ranks hold
+bit-identical results, in every run.
 """
 
 import torch

@@ -40,7 +40,7 @@ def _create(group, pg_options):
         options = (pg_options or Options()).resolved(group.timeout)
         job = meeting.agree_on_job(group.timeout)
     else:
-        options = Options("", 0, group.timeout, datetime.timedelta(0))
+        options = Options("", 0, "automatic", group.timeout, datetime.timedelta(0))
         job = (0, 0)
     gloo = _create_gloo(group, dist.PrefixStore("gloo/", meeting.store), global_ranks)
     return _C.ProcessGroupATP(
@@ -51,6 +51,7 @@ def _create(group, pg_options):
         job=job,
         route=options.route,
         values_per_fragment=options.values_per_fragment,
+        automatic_scale=options.scale == "automatic",
         gloo=gloo,
     )
 

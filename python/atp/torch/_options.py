@@ -21,6 +21,8 @@ class Options:
     route: "HOST:PORT,...", the switches upward and the server last; default: ATP_ROUTE.
     values_per_fragment: float32 values in a packet, 0 for what the path's MTU carries; default:
         ATP_VALUES_PER_FRAGMENT, else 0.
+    scale: how float32 becomes integers, the same on every rank: "automatic", a power of two that
+        follows the gradients, or "fixed", 1e8; default: ATP_SCALE, else "automatic".
     timeout: how long an all-reduce may stay without progress; default: ATP_TIMEOUT (seconds), else
         the group's timeout.
     join_timeout: how long to wait for the server's answer once all ranks of the group are there;
@@ -29,6 +31,7 @@ class Options:
 
     route: str | None = None
     values_per_fragment: int | None = None
+    scale: str | None = None
     timeout: datetime.timedelta | None = None
     join_timeout: datetime.timedelta | None = None
 
@@ -44,9 +47,18 @@ class Options:
         return Options(
             route=route,
             values_per_fragment=values,
+            scale=_scale(self.scale),
             timeout=self.timeout or _seconds("ATP_TIMEOUT", group_timeout),
             join_timeout=min(join, group_timeout),
         )
+
+
+def _scale(option: str | None) -> str:
+    scale = option or os.environ.get("ATP_SCALE") or "automatic"
+    if scale not in ("automatic", "fixed"):
+        where = "Options.scale" if option else "ATP_SCALE"
+        raise ValueError(f"{where}={scale!r}: expected 'automatic' or 'fixed'")
+    return scale
 
 
 def _values_per_fragment() -> int:
