@@ -66,6 +66,7 @@ WorkerConfig worker_config(const CommunicatorOptions& options, std::uint16_t val
   config.nonce = random_word();
   config.max_value_count = value_count;
   config.scale_mode = options.scale_mode;
+  config.overflow = options.overflow;
   config.join_timeout = options.join_timeout;
   config.seed = random_word();
   for (const Endpoint& hop : options.route) config.route.push_back(hop);

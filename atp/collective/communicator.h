@@ -40,6 +40,7 @@ struct CommunicatorOptions {
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   // How floats become integers (docs/protocol.md §5, *Scale*); the same on every rank.
   ScaleMode scale_mode = ScaleMode::kAutomatic;
+  OverflowPolicy overflow = OverflowPolicy::kReactive;
   std::chrono::milliseconds join_timeout = std::chrono::seconds(30);
   // Without progress; the default of operations that do not say otherwise.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
@@ -49,7 +50,8 @@ struct CommunicatorOptions {
   std::function<void(const std::string&)> on_warning;
 
   // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE ("host:port,host:port"), RANK, WORLD_SIZE,
-  // ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("automatic" or "fixed"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
+  // ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("automatic" or "fixed"), ATP_OVERFLOW ("reactive" or
+  // "proactive"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
   // (seconds), as `atp run` sets them.
   static Result<CommunicatorOptions> from_environment();
 };

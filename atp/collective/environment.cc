@@ -85,6 +85,13 @@ Result<ScaleMode> optional_scale() {
   return malformed("ATP_SCALE", text, "\"automatic\" or \"fixed\"");
 }
 
+Result<OverflowPolicy> optional_overflow() {
+  const std::string_view text = lookup("ATP_OVERFLOW");
+  if (text.empty() || text == "reactive") return OverflowPolicy::kReactive;
+  if (text == "proactive") return OverflowPolicy::kProactive;
+  return malformed("ATP_OVERFLOW", text, "\"reactive\" or \"proactive\"");
+}
+
 Result<std::vector<Endpoint>> required_route() {
   const std::string expected =
       "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500";
@@ -120,6 +127,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   if (!values) return values.error();
   const auto scale_mode = optional_scale();
   if (!scale_mode) return scale_mode.error();
+  const auto overflow = optional_overflow();
+  if (!overflow) return overflow.error();
   const auto join_timeout = optional_seconds("ATP_JOIN_TIMEOUT", options.join_timeout);
   if (!join_timeout) return join_timeout.error();
   const auto timeout = optional_seconds("ATP_TIMEOUT", options.operation_timeout);
@@ -132,6 +141,7 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   options.route = route.value();
   options.values_per_fragment = static_cast<std::size_t>(values.value());
   options.scale_mode = scale_mode.value();
+  options.overflow = overflow.value();
   options.join_timeout = join_timeout.value();
   options.operation_timeout = timeout.value();
   return options;

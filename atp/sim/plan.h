@@ -42,6 +42,7 @@ struct JobPlan {
   std::uint16_t stream_count = 1;
   std::uint16_t max_value_count = 4;
   ScaleMode scale_mode = ScaleMode::kFixed;
+  OverflowPolicy overflow = OverflowPolicy::kReactive;
   std::vector<OperationPlan> operations;
   std::uint32_t max_in_flight = 4;  // operations that the application submits at once
   Duration think_max{};             // pause of a worker before it submits its next operation

@@ -54,6 +54,7 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.stream_count = job.stream_count;
   config.max_value_count = job.max_value_count;
   config.scale_mode = job.scale_mode;
+  config.overflow = job.overflow;
   config.max_operations = 64;
   config.seed = plan.seed * 31 + index * 1021 + rank;
   config.timing = plan.timing;

@@ -13,6 +13,8 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "repeats_resend",
     "repeats_direct",
     "repeats_float",
+    "proactive_fragments",
+    "proactive_false_positives",
     "timeouts",
     "losses_inferred",
     "parameters_received",

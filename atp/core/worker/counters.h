@@ -18,8 +18,10 @@ enum class WorkerCounter : std::uint8_t {
   kRepeatsResend,
   kRepeatsDirect,
   kRepeatsFloat,
-  kTimeouts,        // of streams
-  kLossesInferred,  // three later PARAMETERs
+  kProactiveFragments,       // kept from the switches as OverflowPolicy::kProactive wants
+  kProactiveFalsePositives,  // of these, those whose sum would have fitted (paper Table 1)
+  kTimeouts,                 // of streams
+  kLossesInferred,           // three later PARAMETERs
   kParametersReceived,
   kParameterBytesReceived,
   kParametersFloat,

@@ -19,6 +19,7 @@ struct SentFragment {
   std::uint8_t repeats = 0;  // rung of the ladder reached
   bool answered = false;
   bool float_mode = false;
+  bool proactive = false;        // kept from the switches for fear of an overflow
   bool by_timer = false;         // a timer repeated it
   bool direct_by_timer = false;  // … straight to the server
   bool hastened = false;         // repeated once because later ones were answered

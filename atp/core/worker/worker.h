@@ -16,6 +16,7 @@
 #include "atp/core/worker/scale_history.h"
 #include "atp/core/worker/stream.h"
 #include "atp/core/worker/worker_api.h"
+#include "atp/wire/fixed_point.h"
 
 // One socket of a worker: it joins a job, splits tensors into fragments, sends them to its tree in
 // sequence order, repeats what stays unanswered, and writes the sums that come back
@@ -92,8 +93,11 @@ class Worker {
   Instant tree_lease_end() const;
 
   // worker_send.cc
-  bool put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t flags, const Endpoint& to,
-                    Tensors& tensors, Outbox& out);
+  // The flags that it was sent with; nothing if the outbox was full.
+  std::optional<std::uint8_t> put_gradient(Stream& stream, std::uint64_t sequence,
+                                           std::uint8_t flags, const Endpoint& to, Tensors& tensors,
+                                           Outbox& out);
+  bool keeps_from_switches(const Quantized& quantized) const;
   // Whether the operation of the next first transmission has its scale.
   bool settle_next(Instant now, Stream& stream);
   void send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out);

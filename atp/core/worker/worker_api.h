@@ -20,6 +20,12 @@ inline constexpr OperationId kNoOperation = ~OperationId{0};
 
 enum class Reduction : std::uint8_t { kSum = 0, kAverage = 1 };
 
+// What is done about sums that may not fit an int32 (paper §3.8 and §B.2).
+enum class OverflowPolicy : std::uint8_t {
+  kReactive,   // add, and send floats where the sum did not fit
+  kProactive,  // keep from the switches what is above a W-th of the range, whatever the others send
+};
+
 // How a worker reaches the tensors of its operations. The driver passes it in with every call that
 // may read or write one; the worker itself keeps no pointer. Input and output may be the same
 // memory: a part of the output is written only when its input is needed no more.
@@ -39,6 +45,7 @@ struct WorkerConfig {
   std::uint16_t stream_count = 1;
   std::uint16_t max_value_count = 350;  // largest K that the path carries
   ScaleMode scale_mode = ScaleMode::kFixed;
+  OverflowPolicy overflow = OverflowPolicy::kReactive;
   Route route;                          // switches upward, the server last
   std::uint32_t max_operations = 4096;  // submitted, and their ends not yet polled
   Duration join_timeout = std::chrono::seconds(30);

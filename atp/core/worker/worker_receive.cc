@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "atp/core/worker/worker.h"
-#include "atp/wire/fixed_point.h"
 
 namespace atp {
 
@@ -95,6 +94,9 @@ void Worker::accept_parameter(Instant now, Stream& stream, const PacketView& pac
   counters_.add(WorkerCounter::kParametersReceived);
   counters_.add(WorkerCounter::kParameterBytesReceived, packet.bytes.size());
   if (packet.has(ATP_FLAG_FLOAT)) counters_.add(WorkerCounter::kParametersFloat);
+  if (fragment.proactive && !packet.has(ATP_FLAG_FLOAT)) {
+    counters_.add(WorkerCounter::kProactiveFalsePositives);
+  }
   if (packet.has(ATP_FLAG_COLLISION)) counters_.add(WorkerCounter::kParametersCollided);
   if (packet.has(ATP_FLAG_ECN)) counters_.add(WorkerCounter::kParametersEcn);
 

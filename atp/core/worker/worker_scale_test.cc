@@ -117,5 +117,35 @@ TEST_F(AutomaticScale, NanAndInfAloneDoNot) {
   EXPECT_EQ(one_step(1), 1 << 20);
 }
 
+TEST(ProactiveOverflow, KeepsFromTheSwitchesWhatMightOverflowAndCountsWhereItDidNot) {
+  const struct {
+    std::string what;
+    float value;
+    bool kept;
+    std::uint8_t answer_flags;
+    std::uint64_t false_positives;
+  } cases[] = {
+      {"within a third of the range of three workers", 7158278, false, 0, 0},
+      {"a little more, and the sum fits", 7158300, true, 0, 1},
+      {"a little more, and the sum does not", 7158300, true, ATP_FLAG_FLOAT, 0},
+      {"beyond an int32 by itself", 1e9F, true, ATP_FLAG_FLOAT, 0},
+  };
+  for (const auto& c : cases) {
+    WorkerConfig config = WorkerScript::default_config();
+    config.overflow = OverflowPolicy::kProactive;
+    WorkerScript script(config);
+    script.join();
+    script.submit({c.value});
+    const std::vector<Sent> sent = script.run();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].view().has(ATP_FLAG_DIRECT), c.kept) << c.what;
+    EXPECT_EQ(sent[0].to, kTestSwitch) << c.what;
+    script.answer(sent[0], {1}, kTestSwitch, c.answer_flags);
+    const auto& counters = script.worker.counters();
+    EXPECT_EQ(counters[WorkerCounter::kProactiveFragments], c.kept ? 1u : 0u) << c.what;
+    EXPECT_EQ(counters[WorkerCounter::kProactiveFalsePositives], c.false_positives) << c.what;
+  }
+}
+
 }  // namespace
 }  // namespace atp

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "atp/core/worker/worker.h"
-#include "atp/wire/fixed_point.h"
 
 namespace atp {
 namespace {
@@ -15,8 +14,9 @@ constexpr std::uint8_t kRungDirect = 3;
 
 }  // namespace
 
-bool Worker::put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t flags,
-                          const Endpoint& to, Tensors& tensors, Outbox& out) {
+std::optional<std::uint8_t> Worker::put_gradient(Stream& stream, std::uint64_t sequence,
+                                                 std::uint8_t flags, const Endpoint& to,
+                                                 Tensors& tensors, Outbox& out) {
   const std::size_t k = agreed_.value_count;
   const Operation& operation = stream.operations.find(sequence);
   const std::span<const float> values =
@@ -38,7 +38,7 @@ bool Worker::put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t f
 
   const std::span<std::uint8_t> bytes =
       out.reserve(atp_packet_bytes(h.bitmap_words, h.value_count));
-  if (bytes.empty()) return false;
+  if (bytes.empty()) return std::nullopt;
   std::uint8_t* at = bytes.data() + atp_body_offset(h.bitmap_words);
   if ((flags & ATP_FLAG_FLOAT) != 0) {
     write_floats(values, at);
@@ -46,12 +46,19 @@ bool Worker::put_gradient(Stream& stream, std::uint64_t sequence, std::uint8_t f
     const Quantized quantized = quantize(values, operation.scale, at);
     h.magnitude = quantized.magnitude;
     if (quantized.overflow) h.flags |= ATP_FLAG_OVERFLOW;
+    if (keeps_from_switches(quantized)) h.flags |= ATP_FLAG_DIRECT;
   }
   std::memset(at + 4 * values.size(), 0, 4 * (k - values.size()));
   write_packet_head(bytes.data(), h, RankSet::of(config_.rank));
   out.send_to(to);
   counters_.add(WorkerCounter::kGradientBytesSent, bytes.size());
-  return true;
+  return h.flags;
+}
+
+// With W contributions of at most a W-th of the range no sum can overflow (paper §B.2).
+bool Worker::keeps_from_switches(const Quantized& quantized) const {
+  if (config_.overflow == OverflowPolicy::kReactive) return false;
+  return quantized.overflow || quantized.magnitude > 0x7fffffffU / config_.world_size;
 }
 
 void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
@@ -79,9 +86,12 @@ void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out
   const Endpoint& to = attached() ? parent() : server();
   while (stream.window.may_send() && out.has_room(1) &&
          in_flight_bytes_ + packet_bytes <= congestion_.bytes() && settle_next(now, stream)) {
-    if (!put_gradient(stream, stream.window.next(), flags, to, tensors, out)) return;
+    const auto sent = put_gradient(stream, stream.window.next(), flags, to, tensors, out);
+    if (!sent) return;
     if (stream.window.idle()) arm_timer(now, stream);
-    stream.window.send(now);
+    SentFragment& fragment = stream.window.at(stream.window.send(now));
+    fragment.proactive = *sent != flags && (*sent & ATP_FLAG_DIRECT) != 0;
+    if (fragment.proactive) counters_.add(WorkerCounter::kProactiveFragments);
     in_flight_bytes_ += packet_bytes;
     counters_.add(WorkerCounter::kGradientsSent);
     if (flags != 0) counters_.add(WorkerCounter::kGradientsDirect);
