@@ -195,6 +195,7 @@ constexpr const char* kExamples = R"(Examples:
 
 void add_bench_command(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Measure collectives and check their results");
+  bench->footer(kExamples);
   bench->require_subcommand(1);
   CLI::App* command = bench->add_subcommand(
       "allreduce", "Time all_reduce over a range of sizes; run it under `atp run`");

@@ -44,7 +44,9 @@ std::vector<std::string> CounterWatch::lines(const CounterSnapshot& counters) {
   for (std::size_t i = 0; i < watched_.size(); ++i) {
     const std::uint64_t value = value_of(counters, watched_[i].name);
     if (value > last_[i]) {
-      result.push_back(fmt::format("{} {} ({} so far)", value - last_[i], watched_[i].what, value));
+      const std::uint64_t rise = value - last_[i];
+      const std::string_view what = rise == 1 ? watched_[i].one : watched_[i].several;
+      result.push_back(fmt::format("{} {} ({} so far)", rise, what, value));
     }
     last_[i] = value;
   }

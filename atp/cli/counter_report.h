@@ -29,10 +29,11 @@ class StatsFile {
   std::ofstream out_;
 };
 
-// A counter whose rise is worth a line: "2 ranks left (7 so far)".
+// A counter whose rise is worth a line: "1 rank left (1 so far)", "2 ranks left (3 so far)".
 struct WatchedCounter {
   std::string_view name;
-  std::string_view what;
+  std::string_view one;
+  std::string_view several;
 };
 
 class CounterWatch {

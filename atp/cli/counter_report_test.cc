@@ -23,11 +23,12 @@ TEST(CounterReport, AFileThatCannotBeWrittenIsNamed) {
 }
 
 TEST(CounterWatch, TellsOnceWhatHasRisen) {
-  CounterWatch watch({{"leaves", "ranks left"}, {"absent", "never"}});
+  CounterWatch watch({{"leaves", "rank left", "ranks left"}, {"absent", "never", "never"}});
   EXPECT_THAT(watch.lines({{"leaves", 0}}), IsEmpty());
   EXPECT_THAT(watch.lines({{"x", 1}, {"leaves", 2}}), ElementsAre("2 ranks left (2 so far)"));
   EXPECT_THAT(watch.lines({{"leaves", 2}}), IsEmpty());
-  EXPECT_THAT(watch.lines({{"leaves", 7}}), ElementsAre("5 ranks left (7 so far)"));
+  EXPECT_THAT(watch.lines({{"leaves", 3}}), ElementsAre("1 rank left (3 so far)"));
+  EXPECT_THAT(watch.lines({{"leaves", 7}}), ElementsAre("4 ranks left (7 so far)"));
 }
 
 }  // namespace

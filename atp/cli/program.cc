@@ -1,7 +1,6 @@
 #include "atp/cli/program.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +9,7 @@
 
 #include "atp/cli/bench_allreduce.h"
 #include "atp/cli/command.h"
+#include "atp/cli/command_check.h"
 #include "atp/cli/command_mark.h"
 #include "atp/cli/log.h"
 #include "atp/cli/plan/plan_command.h"
@@ -58,22 +58,10 @@ void add_log_options(CLI::App& app) {
   }
 }
 
-// CLI11 would only say that a command is missing.
-void check_command(const CLI::App& app, const std::string& name) {
-  if (name.starts_with('-')) return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == name) return;
-    names.push_back(command->get_name());
-  }
-  throw CommandError(fmt::format("'{}' is no command (there are {})", name, fmt::join(names, ", ")),
-                     kWrongUsage);
-}
-
 // CLI11 wants them last to first.
 std::vector<std::string> arguments_for_parser(const CLI::App& app,
                                               std::vector<std::string> arguments) {
-  if (!arguments.empty()) check_command(app, arguments.front());
+  check_commands(app, arguments);
   if (!arguments.empty() && arguments.front() == "run") {
     arguments = mark_command(*app.get_subcommand("run"), {arguments.begin() + 1, arguments.end()});
     arguments.insert(arguments.begin(), "run");

@@ -15,6 +15,7 @@
 #include "atp/cli/command.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
+#include "atp/wire/packet.h"
 
 namespace atp {
 namespace {
@@ -39,6 +40,11 @@ void add_serve_options(CLI::App& command, ServeOptions& options) {
       .add_option("--listen", options.listen, "UDP address to listen on; port 0 takes a free one")
       ->type_name("ADDR:PORT")
       ->capture_default_str();
+  command
+      .add_option("--values", options.values,
+                  "Most values a fragment (default: what the interface's MTU carries)")
+      ->type_name("K")
+      ->check(CLI::Range(1, ATP_VALUES_MAX));
   command.add_option("--stats", options.stats_file, "Write counters to this file, as JSON lines")
       ->type_name("FILE");
   command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
@@ -65,8 +71,8 @@ UdpSocket open_socket(const Endpoint& local) {
   return std::move(socket).value();
 }
 
-std::uint16_t value_count(std::uint32_t asked, const Endpoint& listen) {
-  if (asked != 0) return static_cast<std::uint16_t>(asked);
+std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen) {
+  if (options.values != 0) return static_cast<std::uint16_t>(options.values);
   const Result<std::size_t> mtu = interface_mtu(listen);
   if (!mtu) throw CommandError(mtu.error().message);
   const std::uint16_t values = values_for_mtu(mtu.value());

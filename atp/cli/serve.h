@@ -16,6 +16,7 @@ namespace atp {
 
 struct ServeOptions {
   std::string listen;
+  std::uint32_t values = 0;  // most of a fragment; 0: what the MTU carries
   std::string stats_file;
   double stats_interval_s = 1;
   std::string port_file;
@@ -28,8 +29,8 @@ void add_serve_options(CLI::App& command, ServeOptions& options);
 Endpoint listen_endpoint(const ServeOptions& options);
 UdpSocket open_socket(const Endpoint& local);
 
-// K: what was asked for (0: nothing), else what the MTU of the interface carries.
-std::uint16_t value_count(std::uint32_t asked, const Endpoint& listen);
+// K: what --values asks for, else what the MTU of the interface carries.
+std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen);
 
 // Ends the loop at SIGINT and SIGTERM, as long as it lives. One at a time.
 class StopSignals {

@@ -22,7 +22,6 @@ constexpr const char* kExamples = R"(Examples:
 struct ServerOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SERVER_PORT)};
   std::uint32_t window = ServerConfig{}.wmax;
-  std::uint32_t values = 0;
 };
 
 void run_server(const ServerOptions& options) {
@@ -36,18 +35,19 @@ void run_server(const ServerOptions& options) {
   config.boot_id = random_seed();
   config.seed = random_seed();
   config.wmax = options.window;
-  config.max_value_count = value_count(options.values, listen);
+  config.max_value_count = value_count(options.serve, listen);
   const UdpSocket socket = open_socket(listen);
   Server node(config);
   spdlog::debug("window {} packets, {} values", config.wmax, config.max_value_count);
   serve("server", socket, node, options.serve,
-        {{"jobs_made", "jobs appeared"},
-         {"jobs_ended", "jobs ended"},
-         {"leaves", "leaves"},
-         {"ranks_lost", "ranks lost"},
-         {"status_detached", "notices of detached ranks"},
-         {"status_operation_mismatch", "notices of ranks that disagree about operations"},
-         {"unreachable", "ICMP errors"}},
+        {{"jobs_made", "job appeared", "jobs appeared"},
+         {"jobs_ended", "job ended", "jobs ended"},
+         {"leaves", "rank left", "ranks left"},
+         {"ranks_lost", "rank lost", "ranks lost"},
+         {"status_detached", "notice of detached ranks", "notices of detached ranks"},
+         {"status_operation_mismatch", "notice of ranks that disagree about operations",
+          "notices of ranks that disagree about operations"},
+         {"unreachable", "ICMP error", "ICMP errors"}},
         [](CounterSnapshot&) {});
 }
 
@@ -65,11 +65,6 @@ void add_server_command(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(2u, 65536u))
       ->capture_default_str();
-  command
-      ->add_option("--values", options->values,
-                   "Most values a fragment (default: what the interface's MTU carries)")
-      ->type_name("K")
-      ->check(CLI::Range(1, ATP_VALUES_MAX));
   command->callback([options] { run_server(*options); });
 }
 

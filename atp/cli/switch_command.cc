@@ -1,7 +1,13 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string>
+
 #include "atp/cli/command.h"
+#include "atp/cli/memory_limit.h"
 #include "atp/cli/prefix.h"
 #include "atp/cli/random_seed.h"
 #include "atp/cli/serve.h"
@@ -22,7 +28,6 @@ constexpr const char* kExamples = R"(Examples:
 struct SwitchOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SWITCH_PORT)};
   std::uint32_t aggregators = SwitchConfig{}.aggregators;
-  std::uint32_t values = 0;
   std::vector<std::string> upstream;
 };
 
@@ -45,22 +50,40 @@ UpstreamPolicy upstream_policy(const SwitchOptions& options, const Endpoint& lis
   return UpstreamPolicy(std::move(allowed));
 }
 
+std::string gib_text(std::uint64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+// The switch touches all its memory at once, so what is not there would end it without a word.
+void check_memory(const SwitchConfig& config) {
+  const std::uint64_t each = sizeof(atp_aggregator) + 4 * std::uint64_t{config.max_value_count};
+  const std::uint64_t needed = config.aggregators * each;
+  const std::uint64_t obtainable = obtainable_memory();
+  if (needed < obtainable) return;
+  throw CommandError(fmt::format(
+      "--aggregators {} of {} values each need {} of memory, but there is {}: use at most "
+      "--aggregators {}, or smaller fragments (--values)",
+      config.aggregators, config.max_value_count, gib_text(needed), gib_text(obtainable),
+      std::bit_floor(std::max<std::uint64_t>(obtainable / 2 / each, 1))));
+}
+
 void run_switch(const SwitchOptions& options) {
   const Endpoint listen = listen_endpoint(options.serve);
   SwitchConfig config;
   config.upstream = upstream_policy(options, listen);
   config.aggregators = options.aggregators;
-  config.max_value_count = value_count(options.values, listen);
+  config.max_value_count = value_count(options.serve, listen);
   config.seed = random_seed();
+  check_memory(config);
   const UdpSocket socket = open_socket(listen);
   SwitchNode node(config);
   spdlog::debug("{} aggregators of {} values", config.aggregators, config.max_value_count);
   serve("switch", socket, node, options.serve,
-        {{"trees_made", "jobs appeared"},
-         {"trees_dropped", "jobs ended"},
-         {"leaves_relayed", "leaves passed on"},
-         {"leases_ended", "ranks vanished"},
-         {"unreachable", "ICMP errors"}},
+        {{"trees_made", "job appeared", "jobs appeared"},
+         {"trees_dropped", "job ended", "jobs ended"},
+         {"leaves_relayed", "leave passed on", "leaves passed on"},
+         {"leases_ended", "rank vanished", "ranks vanished"},
+         {"unreachable", "ICMP error", "ICMP errors"}},
         [&](CounterSnapshot& counters) {
           counters.emplace_back("aggregators_in_use", node.aggregators_in_use());
           counters.emplace_back("trees", node.trees());
@@ -79,11 +102,6 @@ void add_switch_command(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 24))
       ->capture_default_str();
-  command
-      ->add_option("--values", options->values,
-                   "Most values a fragment (default: what the interface's MTU carries)")
-      ->type_name("K")
-      ->check(CLI::Range(1, ATP_VALUES_MAX));
   command
       ->add_option("--upstream", options->upstream,
                    "Networks that it may send to: servers and switches above it (default when "

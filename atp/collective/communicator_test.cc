@@ -289,7 +289,7 @@ TEST(Communicator, GoesOnWithoutASwitchAtTheAddress) {
   expect_exact_sum(communicators, 0, 10000);
   shut_down(communicators);
   EXPECT_THAT(warnings, Contains(AllOf(HasSubstr("switch " + to_string(options[0].route[0])),
-                                       HasSubstr("no longer answers"))));
+                                       HasSubstr("did not answer"))));
 }
 
 TEST(Communicator, SaysWhoDisagreesWithARankThatIsRefused) {

@@ -77,6 +77,10 @@ TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
       {"ATP_INCARNATION", "", "ATP_INCARNATION is not set"},
       {"ATP_ROUTE", "", "ATP_ROUTE is not set (expected the switches upward and then the server"},
       {"ATP_ROUTE", "127.0.0.1", "ATP_ROUTE=\"127.0.0.1\": "},
+      {"ATP_ROUTE", "[fe80::1]:5500", "ATP_ROUTE=\"[fe80::1]:5500\": 'fe80::1' is a link-local"},
+      {"ATP_ROUTE", "[::1]:1,[::1]:2,[::1]:3,[::1]:4,[::1]:5,[::1]:6,[::1]:7,[::1]:8,[::1]:9",
+       "[::1]:9\": 9 hops; a route has the server and at most 7 switches before it (expected the "
+       "switches upward and then the server"},
       {"ATP_VALUES_PER_FRAGMENT", "9999",
        "ATP_VALUES_PER_FRAGMENT=\"9999\" is not a whole number from 1 to 2226"},
       {"ATP_SCALE", "1e8", "ATP_SCALE=\"1e8\" is not \"automatic\" or \"fixed\""},

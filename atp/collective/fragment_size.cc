@@ -10,8 +10,6 @@
 namespace atp {
 namespace {
 
-constexpr std::uint32_t kIpv6AndUdpBytes = 48;
-
 struct Narrowest {
   Endpoint hop;
   std::size_t mtu = 0;
@@ -30,7 +28,7 @@ Result<Narrowest> narrowest_hop(const CommunicatorOptions& options, std::uint8_t
 }
 
 Error too_large(std::size_t asked, const Narrowest& narrowest, std::uint8_t bitmap_words) {
-  const std::size_t datagram = kIpv6AndUdpBytes + atp_body_offset(bitmap_words) + 4 * asked;
+  const std::size_t datagram = mtu_for_values(asked, bitmap_words);
   return {"asked for " + with_commas(asked) + " values a fragment (" + with_commas(datagram) +
           "-byte datagrams), but the route to " + to_string(narrowest.hop) + " carries at most " +
           with_commas(narrowest.values) + " (MTU " + std::to_string(narrowest.mtu) + ")"};

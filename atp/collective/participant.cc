@@ -54,16 +54,23 @@ void Participant::handle_event(const Event& event) {
       if (const auto operation = table_.take(event.operation)) operation->finish(ok_status());
       break;
     case EventKind::kFailed: fail(event); break;
-    case EventKind::kDetached:
-      warn_(hop_text(event.endpoint, context_.route) + " no longer answers: going straight to " +
-            hop_text(context_.route.back(), context_.route) + " until it is back");
-      break;
-    case EventKind::kAttached:
-      warn_(hop_text(event.endpoint, context_.route) +
-            " answers again: sums go through it from now on");
-      break;
+    case EventKind::kDetached: tell_of_detaching(event.endpoint); break;
+    case EventKind::kAttached: tell_of_return(event.endpoint); break;
     case EventKind::kLeft: phase_ = ParticipantPhase::kLeft; break;
   }
+}
+
+// A switch that never answered is another thing to look into than one that has stopped.
+void Participant::tell_of_detaching(const Endpoint& parent) {
+  detached_at_once_ = !parent_answered_;
+  warn_(hop_text(parent, context_.route) +
+        (detached_at_once_ ? " did not answer" : " no longer answers") + ": going straight to " +
+        hop_text(context_.route.back(), context_.route) + " until it does");
+}
+
+void Participant::tell_of_return(const Endpoint& parent) {
+  warn_(hop_text(parent, context_.route) + (detached_at_once_ ? " answers now" : " answers again") +
+        ": sums go through it from now on");
 }
 
 // The first failure gives the cause; the worker reports it for each operation that it had.

@@ -30,6 +30,7 @@ class Participant {
   void start(Instant now) { worker_.start(now); }
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                      Outbox& out) {
+    parent_answered_ = parent_answered_ || from == context_.route.front();
     worker_.handle_packet(now, from, bytes, table_, out);
   }
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
@@ -57,6 +58,8 @@ class Participant {
  private:
   void start_waiting(Instant now);
   void handle_event(const Event& event);
+  void tell_of_detaching(const Endpoint& parent);
+  void tell_of_return(const Endpoint& parent);
   void fail(const Event& event);
   void end_all(const std::string& why);
 
@@ -66,6 +69,8 @@ class Participant {
   FailureContext context_;
   Warn warn_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
+  bool parent_answered_ = false;   // something came from the first hop, ever
+  bool detached_at_once_ = false;  // before anything came from it
   std::optional<std::string> failure_;
 };
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -14,7 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = os.environ.get("ATP_PROGRAM", str(ROOT / "build/release/bin/atp"))
-COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench", "allreduce"], ["version"]]
+PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "import", "paper")
+COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench"], ["bench", "allreduce"], ["plan"]]
+COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["version"]]
 LIMIT_S = 60
 
 
@@ -115,8 +118,20 @@ def supervisor_of(front):
 def test_help_has_examples(command):
     result = atp(*command, "--help")
     assert result.returncode == 0
-    assert "Examples:" in result.stdout
+    assert re.search(r"^Examples[:,]", result.stdout, re.MULTILINE)
     assert result.stderr == ""
+
+
+def commands_listed(group):
+    """The commands that the help of a group of commands lists."""
+    block = re.search(r"^Subcommands:\n(.*?)\n\n", atp(*group, "--help").stdout, re.DOTALL | re.M)
+    return re.findall(r"^  (\w\S*)", block[1], re.MULTILINE)
+
+
+@pytest.mark.parametrize("group", [[], ["bench"], ["plan"]], ids=lambda c: " ".join(c) or "atp")
+def test_no_command_is_missing_from_these_tests(group):
+    known = [command[-1] for command in COMMANDS if command and command[:-1] == group]
+    assert sorted(commands_listed(group)) == sorted(known)
 
 
 def test_version():
@@ -128,7 +143,26 @@ def test_version():
     ("arguments", "message"),
     [
         pytest.param([], "subcommand is required", id="no command"),
-        pytest.param(["frobnicate"], "frobnicate", id="unknown command"),
+        pytest.param(
+            ["frob"], "'frob' is no command of 'atp': write run, switch,", id="unknown command"
+        ),
+        pytest.param(["sever"], "did you mean server?", id="misspelt command"),
+        pytest.param(
+            ["bench", "frob"],
+            "'frob' is no command of 'atp bench': write allreduce (see 'atp bench --help')",
+            id="unknown command of a group",
+        ),
+        pytest.param(["bench"], "(see 'atp bench --help')", id="no command of a group"),
+        pytest.param(
+            ["--frob"],
+            "'--frob' is no option of 'atp', and a command comes first",
+            id="only an option",
+        ),
+        pytest.param(
+            ["server", "--listen", "[fe80::1]:5500"],
+            "--listen 'fe80::1' is a link-local address",
+            id="link-local address",
+        ),
         pytest.param(["switch", "--frob"], "--frob", id="unknown option"),
         pytest.param(["run", "true"], "--ranks is required", id="run without ranks"),
         pytest.param(["run", "-n", "2"], "command is required", id="run without a command"),
@@ -184,6 +218,18 @@ def test_a_switch_that_others_reach_must_say_whom_it_may_send_to():
     result = atp("switch", "--listen", "0.0.0.0:0")
     assert result.returncode == 2
     assert "--upstream is required when listening on 0.0.0.0:0" in result.stderr
+
+
+def test_aggregators_that_the_memory_does_not_hold_are_refused():
+    def little_memory():
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    node = ("switch", "--listen", "127.0.0.1:0", "--values", "2226")
+    result = atp(*node, "--aggregators", "16777216", preexec_fn=little_memory)
+    assert result.returncode == 1
+    asked = r"--aggregators 16777216 of 2226 values each need 14\d\.\d GiB of memory"
+    advice = r"but there is \d\.\d GiB: use at most --aggregators 131072, or smaller fragments"
+    assert re.search(f"{asked}, {advice}", result.stderr), result.stderr
 
 
 def test_a_stats_file_that_cannot_be_written_is_named():

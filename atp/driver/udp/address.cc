@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "atp/wire/control.h"
+
 namespace atp {
 namespace {
 
@@ -39,6 +41,11 @@ Result<HostAndPort> split(std::string_view text) {
   return HostAndPort{std::string(host), static_cast<std::uint16_t>(port)};
 }
 
+// fe80::/10. Which link it means is said by a scope that no endpoint of ours carries.
+bool is_link_local(const Endpoint& endpoint) {
+  return endpoint.address[0] == 0xfe && (endpoint.address[1] & 0xc0) == 0x80;
+}
+
 Result<Endpoint> look_up(const HostAndPort& wanted) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -61,7 +68,17 @@ Result<Endpoint> look_up(const HostAndPort& wanted) {
   freeaddrinfo(found);
   Endpoint endpoint = to_endpoint(address);
   endpoint.port = wanted.port;
+  if (is_link_local(endpoint)) {
+    return Error{"'" + wanted.host +
+                 "' is a link-local address, which means something on one link only: use a global "
+                 "address, a unique local one (fd…) or IPv4"};
+  }
   return endpoint;
+}
+
+Error too_many_hops(std::size_t hops) {
+  return {std::to_string(hops) + " hops; a route has the server and at most " +
+          std::to_string(Route::kMaxHops - 1) + " switches before it"};
 }
 
 }  // namespace
@@ -85,6 +102,7 @@ Result<std::vector<Endpoint>> resolve_route(std::string_view text) {
     route.push_back(hop.value());
     begin = comma + 1;
   }
+  if (route.size() > Route::kMaxHops) return too_many_hops(route.size());
   return route;
 }
 

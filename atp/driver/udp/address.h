@@ -17,10 +17,12 @@ namespace atp {
 
 // "127.0.0.1:5500", "[::1]:5500" or "host:5500"; a name is resolved, to IPv4 where it has both
 // (switch and server listen on IPv4 unless told otherwise). Port 0 is allowed: it means any port
-// to who listens.
+// to who listens. Link-local IPv6 addresses are refused: they need a scope, which the protocol's
+// endpoints do not have.
 Result<Endpoint> resolve_endpoint(std::string_view text);
 
-// A comma-separated list of endpoints to send to, as in ATP_ROUTE: at least one, no port 0.
+// A comma-separated list of endpoints to send to, as in ATP_ROUTE: at least one and no more than a
+// route holds, no port 0. The caller knows, and says in its error, where the text came from.
 Result<std::vector<Endpoint>> resolve_route(std::string_view text);
 
 // The address from which a socket reaches all of these: 0.0.0.0:0, or [::]:0 if one is IPv6 (such

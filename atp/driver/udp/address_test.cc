@@ -52,6 +52,26 @@ TEST(Address, ARouteIsAListOfPlacesToSendTo) {
   }
 }
 
+TEST(Address, WhatMakesNoRouteIsNamedWithTheRule) {
+  struct Case {
+    const char* text;
+    const char* complaint;
+  };
+  const Case cases[] = {
+      {"127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5,127.0.0.1:6,127.0.0.1:7,"
+       "127.0.0.1:8,127.0.0.1:9",
+       "9 hops; a route has the server and at most 7 switches before it"},
+      {"[fe80::1]:5501,[fd00::2]:5500", "'fe80::1' is a link-local address"},
+      {"[fe80::1%lo]:5500", "'fe80::1%lo' is a link-local address"},
+      {"0.0.0.0:5500", "cannot send to 0.0.0.0:5500: a route needs the address and port"},
+  };
+  for (const Case& c : cases) {
+    const auto route = resolve_route(c.text);
+    ASSERT_FALSE(route.ok()) << c.text;
+    EXPECT_THAT(route.error().message, HasSubstr(c.complaint));
+  }
+}
+
 TEST(Address, ASocketThatReachesAllPeersIsIpv6IfOneOfThemIs) {
   const Endpoint four = Endpoint::ipv4(10, 0, 0, 1, 5500);
   const Endpoint six = resolve_endpoint("[fd00::1]:5500").value();

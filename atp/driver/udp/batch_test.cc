@@ -276,6 +276,12 @@ TEST(ValuesForMtu, Table) {
   }
 }
 
+TEST(ValuesForMtu, AndBack) {
+  EXPECT_EQ(mtu_for_values(350), 1496u);
+  EXPECT_EQ(mtu_for_values(2226), 9000u);
+  EXPECT_EQ(mtu_for_values(320, 16), 1496u);
+}
+
 TEST(PathMtu, TheLoopbackCarriesTheLargestPacket) {
   const Result<std::size_t> mtu = path_mtu(Endpoint::ipv4(127, 0, 0, 1, 5500));
   ASSERT_TRUE(mtu.ok());

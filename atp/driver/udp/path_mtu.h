@@ -23,4 +23,7 @@ Result<std::size_t> interface_mtu(const Endpoint& local);
 // carry 350 values, 9000 carry 2226. 0: the MTU carries none.
 std::uint16_t values_for_mtu(std::size_t mtu_bytes, std::size_t bitmap_words = 1);
 
+// The other way round: the least MTU that carries packets of K values, 1496 for 350.
+std::size_t mtu_for_values(std::size_t values, std::size_t bitmap_words = 1);
+
 }  // namespace atp
