@@ -1,0 +1,128 @@
+"""Bugs to plant in the core: each is a rule of docs/protocol.md left out in one place."""
+
+import dataclasses
+
+PIPELINE = "atp/core/dataplane/pipeline.h"
+AGGREGATION = "atp/core/server/aggregation.cc"
+JUDGE = "atp/core/server/contribution.cc"
+RING = "atp/core/server/fragment_ring.h"
+SEND = "atp/core/worker/worker_send.cc"
+RECEIVE = "atp/core/worker/worker_receive.cc"
+WINDOW = "atp/core/worker/send_window.h"
+SCALE = "atp/core/worker/scale_history.cc"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bug:
+    """`found` stands once in `file`; `planted` takes its place."""
+
+    name: str
+    file: str
+    found: str
+    planted: str
+
+
+BUGS = [
+    Bug(
+        "a switch adds without an overlap test",
+        PIPELINE,
+        "if (atp_bitmap_disjoint(a->bitmap, p->bitmap)) {",
+        "if (1) {",
+    ),
+    Bug(
+        "a switch takes fragments of one stream for the same",
+        PIPELINE,
+        "atp_same_stream(i, h) && i->sequence == h->sequence && i->operation == h->operation;",
+        "atp_same_stream(i, h);",
+    ),
+    Bug(
+        "a switch loses OVERFLOW when it adds",
+        PIPELINE,
+        "a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAGS_STICKY));",
+        "a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAG_COLLISION));",
+    ),
+    Bug(
+        "magnitudes wrap instead of saturating",
+        PIPELINE,
+        "return sum < a ? 0xffffffffU : sum;",
+        "return sum & 0x7fffffffU;",
+    ),
+    Bug(
+        "the server adds without an overlap test",
+        JUDGE,
+        "if (!fragment.bitmap.intersects(packet.ranks)) return Contribution::kAdd;",
+        "if (!fragment.bitmap.contains(packet.ranks)) return Contribution::kAdd;",
+    ),
+    Bug(
+        "the server adds a larger sum to the one it holds",
+        JUDGE,
+        "if (packet.ranks.contains(fragment.bitmap)) return Contribution::kReplace;",
+        "if (packet.ranks.contains(fragment.bitmap)) return Contribution::kAdd;",
+    ),
+    Bug(
+        "the server loses OVERFLOW",
+        AGGREGATION,
+        "    fragment.flags |= overflow;\n",
+        "",
+    ),
+    Bug(
+        "the ranks of the integers count in float mode",
+        AGGREGATION,
+        "  fragment.bitmap.clear();\n",
+        "",
+    ),
+    Bug(
+        "integers count in float mode",
+        JUDGE,
+        "if (!packet.is_float) return Contribution::kIntegerTooLate;",
+        "",
+    ),
+    Bug(
+        "integers go unanswered in float mode",
+        AGGREGATION,
+        "ask_again(down, stream, fragment, ATP_FLAG_FLOAT, packet.ranks - fragment.bitmap, straight);",
+        "",
+    ),
+    Bug(
+        "repeats of a complete fragment go unanswered",
+        AGGREGATION,
+        "repeat_parameter(down, stream, fragment, packet.ranks, source);",
+        "",
+    ),
+    Bug(
+        "the next index is not frozen at completion",
+        AGGREGATION,
+        "  turn.count(ServerCounter::kParametersRepeated);\n",
+        "  fragment.next_index = atp_fmix32(fragment.next_index + 1);\n",
+    ),
+    Bug(
+        "the server's ring is half as long",
+        RING,
+        "return completed_end_ < wmax_ ? 0 : completed_end_ - wmax_;",
+        "return completed_end_ < wmax_ / 2 ? 0 : completed_end_ - wmax_ / 2;",
+    ),
+    Bug(
+        "a worker repeats plainly for ever",
+        SEND,
+        "least, std::min<std::uint8_t>(kRungDirect, static_cast<std::uint8_t>(fragment.repeats + 1)));",
+        "least, kRungPlain);",
+    ),
+    Bug(
+        "a worker sends s + Wmax before it has the PARAMETER of s",
+        WINDOW,
+        "next_ < end_ && next_ - base_ < ring_.size();",
+        "next_ < end_ && next_ - base_ <= ring_.size();",
+    ),
+    Bug(
+        "a worker takes any PARAMETER of a sequence that it awaits",
+        RECEIVE,
+        "  if (stream->operations.find(sequence).fingerprint != packet.header.operation) {",
+        "  if (false) {",
+    ),
+    Bug(
+        "the automatic scale skips every seventh result",
+        SCALE,
+        "  ++kind.completed;\n",
+        "  if (++kind.completed % 7 == 0) return;\n",
+    ),
+]
