@@ -80,7 +80,8 @@ BUGS = [
     Bug(
         "integers go unanswered in float mode",
         AGGREGATION,
-        "ask_again(down, stream, fragment, ATP_FLAG_FLOAT, packet.ranks - fragment.bitmap, straight);",
+        "ask_again(down, stream, fragment, ATP_FLAG_FLOAT, "
+        "packet.ranks - fragment.bitmap, straight);",
         "",
     ),
     Bug(
@@ -104,7 +105,8 @@ BUGS = [
     Bug(
         "a worker repeats plainly for ever",
         SEND,
-        "least, std::min<std::uint8_t>(kRungDirect, static_cast<std::uint8_t>(fragment.repeats + 1)));",
+        "least, std::min<std::uint8_t>(kRungDirect, "
+        "static_cast<std::uint8_t>(fragment.repeats + 1)));",
         "least, kRungPlain);",
     ),
     Bug(
