@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "atp/wire/control.h"
+#include "atp/core/outbox.h"
+#include "atp/sim/control_forgery.h"
 
 namespace atp::sim {
 namespace {
@@ -21,13 +22,13 @@ constexpr std::array kFields{
     Field{ATP_AT_AGGREGATOR_INDEX, 4}, Field{ATP_AT_OPERATION, 4},   Field{ATP_AT_MAGNITUDE, 4},
     Field{ATP_AT_NEXT_INDEX, 4},       Field{ATP_AT_BITMAP, 8}};
 
-// A JOIN with a member's nonce would be that member; nobody else can know it.
-void spoil_nonce(std::vector<std::uint8_t>& bytes, std::uint64_t other) {
-  const ParsedPacket parsed = parse_packet(bytes);
-  if (!parsed.ok() || parsed.view().type() != PacketType::kJoin) return;
-  if (parsed.view().body.size() < 8) return;
-  const std::size_t at = atp_body_offset(parsed.view().header.bitmap_words);
-  atp_store64(bytes.data() + at, other);
+template <class Kept>
+void keep(std::vector<Kept>& all, const Kept& one, Random& random) {
+  if (all.size() < kKept) {
+    all.push_back(one);
+  } else {
+    all[random.below(kKept)] = one;
+  }
 }
 
 }  // namespace
@@ -38,13 +39,11 @@ void Hostile::capture(const Packet& packet) {
   } else {
     captured_[next_++ % kKept] = packet;
   }
-  if (packet.bytes.size() < ATP_HEADER_BYTES || packet.bytes[ATP_AT_TYPE] != ATP_GRADIENT) return;
-  std::vector<Bytes>& kept = gradients_[packet.from];
-  if (kept.size() < kKept) {
-    kept.push_back(packet.bytes);
-  } else {
-    kept[random_.below(kKept)] = packet.bytes;
-  }
+  if (packet.bytes.size() < ATP_HEADER_BYTES) return;
+  const std::uint8_t type = packet.bytes[ATP_AT_TYPE];
+  if (type == ATP_GRADIENT) keep(gradients_[packet.from], packet.bytes, random_);
+  if (type == ATP_JOIN) keep(joins_[{packet.from, packet.to}], packet.bytes, random_);
+  if (is_control(packet.bytes)) keep(controls_, packet.bytes, random_);
 }
 
 Hostile::Bytes Hostile::noise() {
@@ -61,10 +60,16 @@ Hostile::Bytes Hostile::noise() {
 }
 
 Hostile::Bytes Hostile::foreign() {
-  Bytes bytes = captured();
+  Bytes bytes = random_.chance(0.3) && !controls_.empty() ? any_of(controls_) : captured();
   const std::uint64_t changes = 1 + random_.below(3);
-  for (std::uint64_t i = 0; i < changes; ++i) change_field(bytes);
-  spoil_nonce(bytes, random_.next());
+  for (std::uint64_t i = 0; i < changes; ++i) {
+    if (is_control(bytes) && random_.chance(0.6)) {
+      change_body_field(bytes, random_);
+    } else {
+      change_field(bytes);
+    }
+  }
+  forget_nonce(bytes, random_);
   return bytes;
 }
 
@@ -106,11 +111,61 @@ Hostile::Bytes Hostile::of_a_child(const Endpoint& child, const RankSet& own) {
   return bytes;
 }
 
+Hostile::Bytes Hostile::control_of_a_child(const Endpoint& child, const Endpoint& parent) {
+  const std::vector<Bytes>& kept = joins_[{child, parent}];
+  if (kept.empty()) return noise();
+  Bytes join = any_of(kept);
+  switch (random_.below(5)) {
+    case 0: make_body_unreadable(join, random_); return join;
+    case 1: change_length(join); return join;
+    case 2: join = leave_of(join); break;
+    case 3:  // what only travels downward
+      join[ATP_AT_TYPE] = random_.chance(0.5) ? ATP_JOIN_ACK : ATP_STATUS;
+      break;
+    default: change_body_field(join, random_);
+  }
+  if (random_.chance(0.5)) change_body_field(join, random_);
+  forget_nonce(join, random_);
+  return join;
+}
+
+Hostile::Bytes Hostile::control_of_a_parent(const RankSet& behind) {
+  Outbox out(1, 2000);
+  const ParsedPacket parsed = parse_packet(any_of(controls_));
+  if (!parsed.ok()) return noise();
+  const ControlHead head{.bitmap_words = parsed.view().header.bitmap_words,
+                         .job = parsed.view().job()};
+  // Of the codes, those that concern one JOIN or LEAVE alone.
+  constexpr std::array kCodes{StatusCode::kRefused, StatusCode::kRankTaken, StatusCode::kLeft,
+                              StatusCode::kVersions, StatusCode::kDetached};
+  StatusMessage status;
+  status.code = kCodes[random_.below(kCodes.size())];
+  status.about = behind;
+  status.nonce = random_.next() | 1;
+  put_status(out, head, behind, status);
+  out.send_to({});
+  const std::span<const std::uint8_t> message = out.bytes_of(out.packets()[0]);
+  Bytes bytes(message.begin(), message.end());
+  switch (random_.below(4)) {
+    case 0: make_body_unreadable(bytes, random_); break;
+    case 1: change_length(bytes); break;
+    case 2:  // what only travels upward
+      bytes[ATP_AT_TYPE] = random_.chance(0.5) ? ATP_JOIN : ATP_LEAVE;
+      break;
+    default: break;
+  }
+  return bytes;
+}
+
 Hostile::Bytes Hostile::captured() { return captured_[random_.below(captured_.size())].bytes; }
 
 Hostile::Bytes Hostile::captured_gradient(const Endpoint& from) {
   const std::vector<Bytes>& kept = gradients_[from];
-  return kept.empty() ? Bytes{} : kept[random_.below(kept.size())];
+  return kept.empty() ? Bytes{} : any_of(kept);
+}
+
+const Hostile::Bytes& Hostile::any_of(const std::vector<Bytes>& kept) {
+  return kept[random_.below(kept.size())];
 }
 
 void Hostile::change_field(Bytes& bytes) {

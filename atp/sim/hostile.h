@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "atp/base/random.h"
@@ -30,16 +31,25 @@ class Hostile {
   Packet of_an_earlier_life();
   // What no honest member would send from the address of `child`, behind which `own` stand.
   Bytes of_a_child(const Endpoint& child, const RankSet& own);
+  // Control messages likewise: unreadable, for the other direction, or with a nonce that isn't the
+  // sender's and other fields changed as well.
+  Bytes control_of_a_child(const Endpoint& child, const Endpoint& parent);
+  // And from the address of a parent to those behind it: unreadable, or the answer to another's
+  // JOIN or LEAVE.
+  Bytes control_of_a_parent(const RankSet& behind);
 
  private:
   Bytes captured();
   Bytes captured_gradient(const Endpoint& from);
+  const Bytes& any_of(const std::vector<Bytes>& kept);
   void change_field(Bytes& bytes);
   void change_length(Bytes& bytes);
 
   Random random_;
   std::vector<Packet> captured_;
-  std::map<Endpoint, std::vector<Bytes>> gradients_;  // by sender
+  std::map<Endpoint, std::vector<Bytes>> gradients_;                   // by sender
+  std::map<std::pair<Endpoint, Endpoint>, std::vector<Bytes>> joins_;  // by sender and receiver
+  std::vector<Bytes> controls_;
   std::size_t next_ = 0;
 };
 

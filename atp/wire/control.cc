@@ -1,6 +1,8 @@
 #include "atp/wire/control.h"
 
+#include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "atp/base/check.h"
 
@@ -182,6 +184,13 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kCount: break;
   }
   return "unknown reason";
+}
+
+Refusal memory_refusal(std::size_t left, std::size_t needed) {
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+  return {RefusalReason::kMemory, static_cast<std::uint32_t>(std::min(left / kMebibyte, kMost)),
+          static_cast<std::uint32_t>(std::min((needed + kMebibyte - 1) / kMebibyte, kMost))};
 }
 
 StatusMessage StatusMessage::refused(const Refusal& refusal, const RankSet& about,

@@ -145,6 +145,9 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
+// That a job needs more bytes than are left, in MiB.
+Refusal memory_refusal(std::size_t left, std::size_t needed);
+
 // A stream range as one number of a Refusal.
 constexpr std::uint32_t streams_number(std::uint16_t first, std::uint16_t count) {
   return std::uint32_t{first} << 16 | count;

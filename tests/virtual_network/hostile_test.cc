@@ -26,7 +26,7 @@ int reasons(const Counters<Enum>& counters) {
   return different;
 }
 
-enum class Enemy { kNoise, kForeign, kAtAChild };
+enum class Enemy { kNoise, kForeign, kAtAChild, kControlOfMembers };
 
 struct HostileCase {
   const char* name;
@@ -36,25 +36,46 @@ struct HostileCase {
 
 class HostilePackets : public testing::TestWithParam<HostileCase> {
  protected:
-  // One packet of the enemy every 5 µs, in turn to the switch and to the server.
+  static constexpr std::uint64_t kPackets = 40000;
+
+  // One packet of the enemy every 5 µs, in turn to the switch, to the server and to a worker.
   void attack(World& world) {
-    const bool to_switch = number_++ % 2 == 0;
-    const Endpoint& target = world.endpoint(to_switch ? world.switch_host(0) : world.server_host());
-    const bool child = GetParam().enemy == Enemy::kAtAChild;
-    const Endpoint from = !child      ? Endpoint::ipv4(10, 9, 9, 9, 4000)
-                          : to_switch ? world.endpoint(world.worker_host(1))
-                                      : world.endpoint(world.switch_host(0));
-    const RankSet own = to_switch ? RankSet::of(1) : RankSet::first(3);
-    if (hostile_.has_captured()) world.inject(from, target, next(child, from, own));
-    if (number_ < 40000) {
+    const Endpoint& worker = world.endpoint(world.worker_host(1));
+    const Endpoint& node = world.endpoint(world.switch_host(0));
+    const Endpoint& server = world.endpoint(world.server_host());
+    if (hostile_.has_captured()) {
+      switch (number_ % 3) {
+        case 0: send(world, worker, node, RankSet::of(1)); break;
+        case 1: send(world, node, server, RankSet::first(3)); break;
+        default: send_to_worker(world, node, worker);
+      }
+    }
+    if (++number_ < kPackets) {
       world.at(world.now() + microseconds(5), [this, &world] { attack(world); });
     }
   }
 
-  Hostile::Bytes next(bool child, const Endpoint& from, const RankSet& own) {
-    if (child) return hostile_.of_a_child(from, own);
-    return GetParam().enemy == Enemy::kNoise ? hostile_.noise() : hostile_.foreign();
+  void send(World& world, const Endpoint& child, const Endpoint& to, const RankSet& own) {
+    switch (GetParam().enemy) {
+      case Enemy::kNoise: return world.inject(kEnemy, to, hostile_.noise());
+      case Enemy::kForeign: return world.inject(kEnemy, to, hostile_.foreign());
+      case Enemy::kAtAChild: return world.inject(child, to, hostile_.of_a_child(child, own));
+      case Enemy::kControlOfMembers:
+        return world.inject(child, to, hostile_.control_of_a_child(child, to));
+    }
   }
+
+  // A PARAMETER from its parent's address a worker must believe, so there the enemy has but control
+  // messages.
+  void send_to_worker(World& world, const Endpoint& parent, const Endpoint& worker) {
+    if (GetParam().enemy == Enemy::kControlOfMembers) {
+      world.inject(parent, worker, hostile_.control_of_a_parent(RankSet::of(1)));
+    } else {
+      world.inject(kEnemy, worker, hostile_.foreign());
+    }
+  }
+
+  static constexpr Endpoint kEnemy = Endpoint::ipv4(10, 9, 9, 9, 4000);
 
   Hostile hostile_{4711};
   std::uint64_t number_ = 0;
@@ -64,7 +85,7 @@ TEST_P(HostilePackets, DisturbNothing) {
   Plan plan = steady_plan(3, 300, 60, microseconds(500));
   World world(plan);
   world.set_tap([&](const Packet& packet) -> Verdict {
-    if (world.now() > Instant{milliseconds(5)}) hostile_.capture(packet);
+    hostile_.capture(packet);
     return {};
   });
   world.at(Instant{milliseconds(10)}, [&] { attack(world); });
@@ -75,20 +96,22 @@ TEST_P(HostilePackets, DisturbNothing) {
     EXPECT_FALSE(world.application(rank).failed());
   }
   EXPECT_THAT(world.violations(), testing::IsEmpty());
-  EXPECT_GT(drops(world.switch_node().counters()), number_ / 4);
-  EXPECT_GT(drops(world.server().counters()), number_ / 4);
+  EXPECT_GT(drops(world.switch_node().counters()), number_ / 5);
+  EXPECT_GT(drops(world.server().counters()), number_ / 5);
+  EXPECT_GT(drops(world.worker(1).counters()), number_ / 5);
   EXPECT_GE(reasons(world.switch_node().counters()), GetParam().least_reasons);
   EXPECT_GE(reasons(world.server().counters()), GetParam().least_reasons);
   world.set_tap(nullptr);
-  number_ = 40000;
+  number_ = kPackets;
   world.check_release();
   EXPECT_THAT(world.violations(), testing::IsEmpty());
 }
 
 const HostileCase kEnemies[] = {
     {"of_noise", Enemy::kNoise, 6},
-    {"from_a_foreign_address", Enemy::kForeign, 6},
+    {"from_a_foreign_address", Enemy::kForeign, 10},
     {"from_a_childs_own_address", Enemy::kAtAChild, 4},
+    {"for_joining_and_leaving_from_members_own_addresses", Enemy::kControlOfMembers, 4},
 };
 INSTANTIATE_TEST_SUITE_P(VirtualNetwork, HostilePackets, testing::ValuesIn(kEnemies),
                          [](const auto& instance) { return instance.param.name; });

@@ -64,6 +64,16 @@ Refusal judge_next_hop(const SwitchState& state, const Endpoint& from, const Tre
   return {.reason = RefusalReason::kRoute, .holders = others};
 }
 
+Refusal judge_room(const SwitchState& state, const Join& join) {
+  if (state.trees.size() >= state.config.max_trees) {
+    return {RefusalReason::kTooManyJobs, state.config.max_trees};
+  }
+  const std::size_t left = state.config.tree_memory_bytes - state.trees.bytes();
+  const std::size_t needed =
+      Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
+  return needed > left ? memory_refusal(left, needed) : Refusal{};
+}
+
 void relay(const Arrival& in, const Endpoint& next, const Join& join) {
   const atp_header& header = in.packet.header;
   const ControlHead head{.type = PacketType::kJoin,
@@ -107,8 +117,8 @@ void handle_join(SwitchState& state, const Arrival& in) {
   }
 
   if (tree == nullptr) {
+    if (const Refusal refusal = judge_room(state, *join)) return refuse(refusal);
     tree = state.trees.make(in.packet.job(), streams, join->world_size, state.config.timing.lease);
-    if (tree == nullptr) return refuse({RefusalReason::kTooManyJobs, state.config.max_trees});
     state.counters.add(SwitchCounter::kTreesMade);
   }
   tree->note_join(in.now, rank, in.from, next, *join);

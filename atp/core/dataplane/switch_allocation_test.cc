@@ -1,26 +1,36 @@
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstdlib>
 #include <new>
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Once a job is known, no packet makes the switch take memory.
+// Once a job is known, no packet makes the switch take memory; and what strangers' JOINs make it
+// take is bounded.
 
 namespace {
 
 std::size_t allocations = 0;
+std::size_t bytes_held = 0;
 
 }  // namespace
 
 // Not inlined, or GCC pairs the malloc() of one with the delete of the other and warns.
 [[gnu::noinline]] void* operator new(std::size_t size) {
+  void* memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
   ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
+  bytes_held += malloc_usable_size(memory);
+  return memory;
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  bytes_held -= malloc_usable_size(memory);
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  operator delete(memory);
+}
 
 namespace atp::rig {
 namespace {
@@ -52,6 +62,48 @@ TEST(SwitchAllocation, NoPacketOfAKnownJobTakesMemory) {
   EXPECT_EQ(allocations, before);
   EXPECT_GT(rig.count(SwitchCounter::kStatusesSent), 0u);
   EXPECT_GT(rig.count(SwitchCounter::kGradientsSummed), 0u);
+}
+
+// The JOIN of one of a stranger's many addresses for a rank of a job of its own.
+Bytes strangers_join(std::uint32_t job, Rank rank, std::uint16_t world_size) {
+  Join body = join_body(0);
+  body.world_size = world_size;
+  body.stream_count = 1024;
+  const ControlHead head{
+      .type = PacketType::kJoin, .bitmap_words = bitmap_words_for(world_size), .job = {job, 1}};
+  return control(put_join, head, RankSet::of(rank), body);
+}
+
+TEST(SwitchMemory, OfStrangersTreesStaysBelowItsLimitAndMoreAreRefused) {
+  for (const std::uint16_t world_size : {1, 1024}) {
+    SCOPED_TRACE(world_size);
+    SwitchConfig limited = config();
+    limited.max_trees = 1000;
+    limited.tree_memory_bytes = std::size_t{2} << 20;
+    Rig rig(limited);
+    Outbox out(64, 1 << 20);
+    const std::size_t before = bytes_held;
+    for (std::uint32_t job = 100; job < 1100; ++job) {
+      for (Rank rank = 0; rank < world_size && job < 110; ++rank) {
+        const auto low = static_cast<std::uint8_t>(rank);
+        const Endpoint from = Endpoint::ipv4(10, 9, static_cast<std::uint8_t>(rank / 256), low, 1);
+        rig.node.handle_packet(rig.now, from, strangers_join(job, rank, world_size), out);
+        out.clear();
+      }
+      rig.node.handle_packet(rig.now, kStranger, strangers_join(job, 0, world_size), out);
+      out.clear();
+    }
+    const std::size_t held = bytes_held - before;
+    EXPECT_LE(held, limited.tree_memory_bytes);
+    EXPECT_GT(held, limited.tree_memory_bytes / 16) << "the limit refuses what would fit";
+    EXPECT_LT(rig.node.trees(), 1000u);
+    EXPECT_GT(rig.node.trees(), 1u);
+
+    rig.wait(20ms);  // the pause between two answers
+    const auto refused = rig.in(kStranger, strangers_join(5000, 0, 1024));
+    ASSERT_EQ(refused.size(), 1u);
+    EXPECT_EQ(refused[0].status().refusal(), (Refusal{RefusalReason::kMemory, 0, 1}));
+  }
 }
 
 }  // namespace

@@ -19,7 +19,10 @@ namespace atp {
 struct SwitchConfig {
   std::uint32_t aggregators = 16384;
   std::uint16_t max_value_count = 350;  // K is lowered to this; also the size of an aggregator
-  std::uint32_t max_trees = 1024;       // jobs × stream ranges known at a time
+  // A single packet of a stranger may make a tree, so their number (jobs × stream ranges known at a
+  // time) and what they may take together, beside the aggregators, are bounded.
+  std::uint32_t max_trees = 1024;
+  std::size_t tree_memory_bytes = std::size_t{64} << 20;
   UpstreamPolicy upstream;
   // The rate of the link upward, for ECN; 0: unknown, no packet is marked here.
   std::uint64_t uplink_bits_per_s = 0;
@@ -34,7 +37,7 @@ struct SwitchState {
   explicit SwitchState(const SwitchConfig& from_config)
       : config(from_config),
         aggregators(config.aggregators, config.max_value_count),
-        trees(config.max_trees, config.max_value_count),
+        trees(config.max_value_count),
         uplink(config.uplink_bits_per_s, config.ecn_threshold),
         pacer(config.timing.answer_pause, config.seed) {}
 

@@ -113,10 +113,15 @@ const Tree* TreeTable::conflicting(const JobKey& job, const StreamRange& streams
 
 Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t world_size,
                       Duration lease) {
-  if (trees_.size() >= max_trees_) return nullptr;
   const auto after =
       std::upper_bound(trees_.begin(), trees_.end(), Position{job, streams.first}, starts_after);
   return &*trees_.emplace(after, job, streams, world_size, value_limit_, lease);
+}
+
+std::size_t TreeTable::bytes() const {
+  std::size_t bytes = 0;
+  for (const Tree& tree : trees_) bytes += Tree::bytes_needed(tree.world_size(), tree.streams());
+  return bytes;
 }
 
 TreeTable::Ended TreeTable::expire(Instant now) {

@@ -35,6 +35,7 @@ class Tree {
  public:
   Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
        std::uint16_t value_limit, Duration lease);
+  static constexpr std::size_t bytes_needed(std::size_t world_size, const StreamRange& streams);
 
   const JobKey& job() const { return job_; }
   const StreamRange& streams() const { return streams_; }
@@ -79,17 +80,21 @@ class Tree {
   atp_tree_entry entry_{};
 };
 
+constexpr std::size_t Tree::bytes_needed(std::size_t world_size, const StreamRange& streams) {
+  return 2 * sizeof(Tree) + Membership::bytes_needed(world_size) +
+         sizeof(std::uint64_t) * streams.count;
+}
+
 class TreeTable {
  public:
-  TreeTable(std::size_t max_trees, std::uint16_t value_limit)
-      : max_trees_(max_trees), value_limit_(value_limit) {}
+  explicit TreeTable(std::uint16_t value_limit) : value_limit_(value_limit) {}
 
   // The tree of a stream, or null.
   Tree* find(const JobKey& job, std::uint16_t stream);
   // The tree of another range of this job that shares a stream with this one, or null.
   const Tree* conflicting(const JobKey& job, const StreamRange& streams) const;
-  // Null if the table is full. The range must not overlap another tree of the job. Pointers to
-  // other trees are invalid afterwards.
+  // The range must not overlap another tree of the job; whether there is room is the caller's to
+  // ask. Pointers to other trees are invalid afterwards.
   Tree* make(const JobKey& job, const StreamRange& streams, std::size_t world_size, Duration lease);
 
   struct Ended {
@@ -100,10 +105,10 @@ class TreeTable {
   Ended expire(Instant now);
 
   std::size_t size() const { return trees_.size(); }
+  std::size_t bytes() const;  // that all of them may come to need
   bool operator==(const TreeTable&) const = default;
 
  private:
-  std::size_t max_trees_;
   std::uint16_t value_limit_;
   std::vector<Tree> trees_;  // sorted by job and first stream
 };

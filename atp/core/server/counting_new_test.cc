@@ -1,6 +1,8 @@
 // The test program's operator new, which counts. It stands alone, or the compiler would see
 // through it and take the pair of malloc and delete for a mistake.
 
+#include <malloc.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -8,14 +10,21 @@
 namespace atp {
 namespace {
 std::uint64_t allocations = 0;
-}
+std::uint64_t bytes_held = 0;
+}  // namespace
 std::uint64_t allocations_so_far() { return allocations; }
+std::uint64_t bytes_held_now() { return bytes_held; }
 }  // namespace atp
 
 void* operator new(std::size_t size) {
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
   ++atp::allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
+  atp::bytes_held += malloc_usable_size(memory);
+  return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  atp::bytes_held -= malloc_usable_size(memory);
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }

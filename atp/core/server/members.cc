@@ -11,7 +11,7 @@ JobMembers::JobMembers(std::size_t world_size)
       records_(world_size) {}
 
 std::size_t JobMembers::bytes_needed(std::size_t world_size) {
-  return world_size * (sizeof(RankRecord) + 2 * (sizeof(Member) + sizeof(Child)));
+  return world_size * sizeof(RankRecord) + 2 * Membership::bytes_needed(world_size);
 }
 
 std::optional<Endpoint> JobMembers::holder(Rank rank, std::uint64_t nonce) const {

@@ -2,23 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "atp/base/check.h"
 #include "atp/core/server/reply.h"
 
 namespace atp {
-namespace {
-
-constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-
-// What a job of at most 65,535 streams needs may be more than 32 bits of anything.
-std::uint32_t mebibytes(std::size_t bytes) {
-  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
-  return static_cast<std::uint32_t>(std::min(bytes / kMebibyte, kMost));
-}
-
-}  // namespace
 
 Server::Server(const ServerConfig& config) : config_(config), limiter_(config.seed) {
   ATP_CHECK(config.wmax <= 65536 && std::has_single_bit(config.wmax));
@@ -145,10 +133,7 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join,
   if (rank >= join.world_size) return {RefusalReason::kRank, join.world_size, rank};
   if (jobs_.size() >= config_.max_jobs) return {RefusalReason::kTooManyJobs, config_.max_jobs};
   const std::size_t left = config_.memory_limit_bytes - bytes_;
-  if (bytes > left) {
-    return {RefusalReason::kMemory, mebibytes(left), mebibytes(bytes + kMebibyte - 1)};
-  }
-  return {};
+  return bytes > left ? memory_refusal(left, bytes) : Refusal{};
 }
 
 void Server::refuse_join(Turn& turn, const Endpoint& from, const PacketView& packet,

@@ -15,7 +15,6 @@ std::uint64_t allocations_so_far();  // counting_new_test.cc
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 TEST(Server, WhatItDoesNotKnowIsToldToJoinOnceInAWhile) {
   struct Row {
@@ -122,54 +121,6 @@ TEST(Server, ABodyThatItsTypeDoesNotAllowIsDropped) {
   }
 }
 
-TEST(Server, ServesNoMoreJobsAndTakesNoMoreMemoryThanConfigured) {
-  ServerConfig config = ServerHarness::small_config();
-  config.max_jobs = 2;
-  ServerHarness h(config);
-  for (std::uint32_t i = 0; i < 3; ++i) {
-    TestJoin join = h.join_of(0, 2, false);
-    join.job.incarnation = i;
-    h.join(worker_endpoint(0), join);
-  }
-  EXPECT_EQ(h.server.job_count(), 2u);
-  auto sent = h.take(StatusCode::kRefused);
-  ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kTooManyJobs, 2, 0}));
-}
-
-TEST(Server, AJobThatNeedsMoreMemoryThanIsLeftIsRefusedWithBothNumbers) {
-  ServerConfig config;
-  config.wmax = 65536;
-  config.max_streams = 65535;
-  ServerHarness h(config);
-  // One forged JOIN may claim 65,535 streams of the largest fragments: 70 TiB.
-  TestJoin greedy = h.join_of(0, 1, false);
-  greedy.body.stream_count = 65535;
-  greedy.body.max_value_count = ATP_VALUES_MAX;
-  h.join(worker_endpoint(0), greedy);
-  const auto sent = h.take(StatusCode::kRefused);
-  ASSERT_EQ(sent.size(), 1u);
-  const Refusal refusal = sent[0].status().refusal();
-  EXPECT_EQ(refusal.reason, RefusalReason::kMemory);
-  EXPECT_EQ(refusal.expected, 1024u);
-  EXPECT_GT(refusal.found, 70u << 20);
-  EXPECT_EQ(h.server.job_count(), 0u);
-}
-
-TEST(Server, AJobsMemoryIsFreeForTheNextWhenItEnds) {
-  ServerConfig config = ServerHarness::small_config();
-  config.memory_limit_bytes = 100'000;
-  ServerHarness h(config);
-  for (std::uint32_t i = 0; i < 20; ++i) {
-    TestJoin join = h.join_of(0, 1, false);
-    join.job.incarnation = i;
-    h.join(worker_endpoint(0), join);
-    h.advance(seconds(6));
-  }
-  EXPECT_EQ(h.count(ServerCounter::kJobsMade), 20u);
-  EXPECT_EQ(h.count(ServerCounter::kJobsEnded), 20u);
-}
-
 TEST(Server, StreamRangesOfAJobAreTreesOfTheirOwn) {
   ServerHarness h;
   for (std::uint16_t first : {0, 1, 5}) {
@@ -265,54 +216,6 @@ TEST(Server, NoPacketOfARunningJobAllocates) {
   EXPECT_GT(h.count(ServerCounter::kFragmentsCompleted), 100u);
   EXPECT_GT(h.count(ServerCounter::kFragmentsCompletedFloat), 0u);
   EXPECT_GT(h.count(ServerCounter::kDropOverlap), 0u);
-}
-
-// Half random bytes, half real packets with one to three bytes changed, from a stranger and from
-// the switch; the job's own packets in between. Every sum stays right.
-TEST(Server, HostilePacketsNeitherCrashItNorChangeASum) {
-  ServerHarness h = ServerHarness::behind_switch(4);
-  Random random(17);
-  std::uint64_t completed = 0;
-  for (std::uint64_t s = 0; s < 300; ++s) {
-    for (int i = 0; i < 200; ++i) {
-      std::vector<std::uint8_t> bytes = bytes_of({.sequence = s, .ranks = ranks({0, 1})});
-      if (random.chance(0.5)) {
-        bytes.resize(random.below(100));
-        for (auto& b : bytes) b = static_cast<std::uint8_t>(random.next());
-        if (!bytes.empty() && random.chance(0.7)) bytes[0] = ATP_VERSION_1;
-      } else {
-        for (std::uint64_t n = 1 + random.below(3); n > 0; --n) {
-          bytes[random.below(bytes.size())] = static_cast<std::uint8_t>(random.next());
-        }
-      }
-      h.receive(kStranger, bytes);
-      // What no honest member sends, from a member's address: fields that name nothing it has.
-      TestGradient g{.sequence = s + 100 + random.below(1'000'000), .ranks = ranks({0})};
-      if (random.chance(0.3)) g.ranks.words()[0] = random.next() | 16;
-      if (random.chance(0.3)) g.job.incarnation = 1;
-      if (random.chance(0.3)) g.values.resize(1 + random.below(50));
-      h.gradient(kTestSwitch, g);
-    }
-    h.out.clear();
-    h.gradient(kTestSwitch, {.sequence = s, .ranks = ranks({0, 1, 2}), .values = {7, 8}});
-    h.gradient(worker_endpoint(3), {.sequence = s, .ranks = ranks({3}), .values = {1, 1}});
-    for (const Sent& sent : h.take(PacketType::kParameter)) {
-      EXPECT_EQ(sent.values(), (std::vector<std::int32_t>{8, 9}));
-      EXPECT_EQ(sent.header.sequence, s);
-      ++completed;
-    }
-  }
-  EXPECT_EQ(completed, 300u);
-  EXPECT_EQ(h.count(ServerCounter::kFragmentsCompleted), 300u);
-
-  std::uint64_t dropped = 0;
-  h.server.counters().for_each([&](std::string_view name, std::uint64_t value) {
-    if (name.starts_with("drop_")) dropped += value;
-  });
-  EXPECT_EQ(dropped + 600 + h.count(ServerCounter::kJoins) + h.count(ServerCounter::kLeaves) -
-                h.count(ServerCounter::kDropBadBody) - h.count(ServerCounter::kDropBadRank),
-            h.count(ServerCounter::kPacketsReceived))
-      << "each of them under exactly one name";
 }
 
 }  // namespace

@@ -35,6 +35,10 @@ struct Child {
 class Membership {
  public:
   explicit Membership(std::size_t world_size) : members_(world_size) {}
+  // At most, with every rank behind a child of its own; a growing vector may have twice the room.
+  static constexpr std::size_t bytes_needed(std::size_t world_size) {
+    return world_size * (sizeof(Member) + 2 * sizeof(Child));
+  }
 
   std::size_t world_size() const { return members_.size(); }
   bool knows(Rank rank) const { return rank < members_.size() && known_.contains(rank); }

@@ -1,0 +1,125 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/server/server_harness.h"
+
+// What strangers can make a server hold: one packet makes a job, so their number and their memory
+// are bounded, and what is too much is refused before anything is taken.
+
+namespace atp {
+
+std::uint64_t bytes_held_now();  // counting_new_test.cc
+
+namespace {
+
+using std::chrono::seconds;
+
+TEST(Limits, NoMoreJobsAreServedThanConfigured) {
+  ServerConfig config = ServerHarness::small_config();
+  config.max_jobs = 2;
+  ServerHarness h(config);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    TestJoin join = h.join_of(0, 2, false);
+    join.job.incarnation = i;
+    h.join(worker_endpoint(0), join);
+  }
+  EXPECT_EQ(h.server.job_count(), 2u);
+  const auto sent = h.take(StatusCode::kRefused);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kTooManyJobs, 2, 0}));
+}
+
+TEST(Limits, AJobOfMoreStreamsThanConfiguredIsRefused) {
+  ServerHarness h;
+  TestJoin join = h.join_of(0, 1, false);
+  join.body.stream_count = 9;
+  h.join(worker_endpoint(0), join);
+  const auto sent = h.take(StatusCode::kRefused);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kStreams, 8, 9}));
+}
+
+TEST(Limits, AJobThatNeedsMoreMemoryThanIsLeftIsRefusedWithBothNumbers) {
+  ServerConfig config;
+  config.wmax = 65536;
+  config.max_streams = 65535;
+  ServerHarness h(config);
+  // One forged JOIN may claim 65,535 streams of the largest fragments: 70 TiB.
+  TestJoin greedy = h.join_of(0, 1, false);
+  greedy.body.stream_count = 65535;
+  greedy.body.max_value_count = ATP_VALUES_MAX;
+  h.join(worker_endpoint(0), greedy);
+  const auto sent = h.take(StatusCode::kRefused);
+  ASSERT_EQ(sent.size(), 1u);
+  const Refusal refusal = sent[0].status().refusal();
+  EXPECT_EQ(refusal.reason, RefusalReason::kMemory);
+  EXPECT_EQ(refusal.expected, 1024u);
+  EXPECT_GT(refusal.found, 70u << 20);
+  EXPECT_EQ(h.server.job_count(), 0u);
+}
+
+// Alone in its job a stranger also makes the server take the memory for the sums.
+TEST(Limits, AllJobsTogetherTakeNoMoreThanTheLimit) {
+  struct Case {
+    const char* name;
+    std::uint16_t world_size;
+    std::uint16_t streams;
+    std::uint16_t value_count;
+    std::uint32_t wmax;
+    std::size_t least_held;  // or the limit would refuse what fits
+  };
+  const Case cases[] = {
+      {"of one rank with large fragments", 1, 8, ATP_VALUES_MAX, 64, std::size_t{16} << 20},
+      {"of one rank with many small fragments", 1, 8, 1, 1024, std::size_t{16} << 20},
+      {"of 1,024 ranks that have not joined", 1024, 1, 350, 1024, std::size_t{1} << 20},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    ServerConfig config;
+    config.wmax = c.wmax;
+    config.memory_limit_bytes = std::size_t{32} << 20;
+    ServerHarness h(config);
+    const std::uint64_t before = bytes_held_now();
+    for (std::uint32_t i = 0; i < 300; ++i) {
+      TestJoin join = h.join_of(0, c.world_size, false);
+      join.job.incarnation = i;
+      join.body.stream_count = c.streams;
+      join.body.max_value_count = c.value_count;
+      h.join(kStranger, join);
+      h.out.clear();
+    }
+    EXPECT_GT(h.server.job_count(), 0u);
+    EXPECT_LT(h.server.job_count(), 256u) << "memory is the limit here";
+    const std::uint64_t held = bytes_held_now() - before;
+    EXPECT_LE(held, config.memory_limit_bytes);
+    EXPECT_GT(held, c.least_held);
+  }
+}
+
+TEST(Limits, ARunningJobOfManyRanksTakesNoMoreThanWasCounted) {
+  ServerConfig config;
+  config.wmax = 16;
+  config.memory_limit_bytes = std::size_t{4} << 20;
+  ServerHarness h(config);
+  const std::uint64_t before = bytes_held_now();
+  h.join_all(1024, false);
+  h.out.clear();
+  EXPECT_EQ(h.server.job_count(), 1u);
+  EXPECT_LE(bytes_held_now() - before, config.memory_limit_bytes);
+}
+
+TEST(Limits, AJobsMemoryIsFreeForTheNextWhenItEnds) {
+  ServerConfig config = ServerHarness::small_config();
+  config.memory_limit_bytes = 100'000;
+  ServerHarness h(config);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    TestJoin join = h.join_of(0, 1, false);
+    join.job.incarnation = i;
+    h.join(worker_endpoint(0), join);
+    h.advance(seconds(6));
+  }
+  EXPECT_EQ(h.count(ServerCounter::kJobsMade), 20u);
+  EXPECT_EQ(h.count(ServerCounter::kJobsEnded), 20u);
+}
+
+}  // namespace
+}  // namespace atp
