@@ -1,0 +1,37 @@
+#include "atp/cli/sim_cluster.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+
+namespace atp {
+namespace {
+
+long most_memory_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+}  // namespace
+
+sim::Ending run_cluster(const sim::ClusterShape& shape) {
+  const auto begin = std::chrono::steady_clock::now();
+  const sim::Plan plan = sim::cluster_plan(shape);
+  sim::World world(plan);
+  sim::Tally tally;
+  world.run_to_completion();
+  const std::chrono::duration<double, std::milli> simulated = world.now().time_since_epoch();
+  const sim::Outcome outcome = sim::run_to_the_end(world, tally);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (outcome.ending != sim::Ending::kHeld) fmt::print(stderr, "{}", outcome.report);
+  fmt::print("workers,racks,seconds,mib,packets,simulated_ms,fragments_by_one_packet\n");
+  fmt::print("{},{},{:.3f},{},{},{:.3f},{}\n", shape.workers, plan.switches - 1, took.count(),
+             most_memory_mib(), world.packets_sent(), simulated.count(),
+             world.server().counters()[ServerCounter::kFragmentsCompletedByOnePacket]);
+  return outcome.ending;
+}
+
+}  // namespace atp

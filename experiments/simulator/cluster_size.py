@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Time and memory of the simulator against the number of workers.
+
+    .venv/bin/python experiments/simulator/cluster_size.py [FOLDER]
+
+Runs `atp sim --workers N` (of build/release, or of the build folder that ATP_BUILD names) three
+times for each size, prints the medians, and writes cluster-size.csv and cluster-size.svg into
+FOLDER (default: out/simulator). Each run checks every sum on every rank.
+"""
+
+import csv
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+SIZES = [32, 64, 128, 256, 512, 1024]
+REPEATS = 3
+
+
+def run(workers):
+    """One run as a dictionary of numbers."""
+    command = [BUILD / "bin" / "atp", "sim", "--workers", str(workers)]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    (row,) = csv.DictReader(lines)
+    return {name: float(value) for name, value in row.items()}
+
+
+def median_of(runs):
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def plot(rows, path):
+    figure, (time, memory) = plt.subplots(1, 2, figsize=(9, 3.6))
+    workers = [row["workers"] for row in rows]
+    for axes, name, label in (
+        (time, "seconds", "seconds for one all-reduce"),
+        (memory, "mib", "MiB at most"),
+    ):
+        axes.plot(workers, [row[name] for row in rows], marker="o")
+        axes.set(xlabel="workers, 32 to a rack", ylabel=label, xscale="log", yscale="log")
+        axes.set_xticks(workers, [f"{int(n):,}" for n in workers])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+    figure.suptitle("Simulating 100 fragments, every sum checked")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main():
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/simulator")
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for workers in SIZES:
+        row = median_of([run(workers) for _ in range(REPEATS)])
+        rows.append(row)
+        print(
+            f"{workers:5} workers in {row['racks']:2.0f} racks: {row['seconds']:6.2f} s, "
+            f"{row['mib']:5.0f} MiB, {row['packets']:9,.0f} packets, "
+            f"{row['simulated_ms']:7.3f} ms of simulated time",
+            flush=True,
+        )
+    with open(folder / "cluster-size.csv", "w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    plot(rows, folder / "cluster-size.svg")
+    print(f"written: {folder}/cluster-size.csv, {folder}/cluster-size.svg")
+
+
+if __name__ == "__main__":
+    main()
