@@ -28,7 +28,8 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kRanks = 4;
 
-// Multiples of 1/256 pass the fixed scale 1e8 without rounding, so sums are exact.
+// Multiples of 1/256 pass the fixed scale 1e8 and the automatic ones, powers of two from 2^8 on,
+// without rounding, so sums are exact.
 float value_of(std::size_t rank, std::size_t operation, std::size_t i) {
   return static_cast<float>((rank + 1) * ((i + 31 * operation) % 97 + 1)) / 256;
 }
@@ -135,9 +136,12 @@ TEST(Communicator, AveragesWithOneRounding) {
   shut_down(communicators);
 }
 
-TEST(Communicator, GivesAllRanksTheSameBitsCloseToTheTrueSum) {
+// `unit` is what the scale in use makes of the integer 1.
+void expect_equal_bits_close_to_the_truth(ScaleMode mode, double unit) {
   const TestingCluster cluster(kRanks);
-  const Communicators communicators = join_all(cluster);
+  std::vector<CommunicatorOptions> options = all_options(cluster);
+  for (auto& o : options) o.scale_mode = mode;
+  const Communicators communicators = join_all(options);
   constexpr std::size_t kCount = 20000;
   std::vector<std::vector<float>> inputs(kRanks, std::vector<float>(kCount));
   Random random(7);
@@ -151,12 +155,18 @@ TEST(Communicator, GivesAllRanksTheSameBitsCloseToTheTrueSum) {
   for (std::size_t i = 0; i < kCount; ++i) {
     double truth = 0;
     for (const auto& input : inputs) truth += input[i];
-    // Each rank's value was rounded to a multiple of 1e-8, the sum once more to float32.
-    const double bound = kRanks / 2.0 * 1e-8 + std::abs(truth) * 0x1p-24;
+    // Each rank's value was rounded to a multiple of the unit, the sum once more to float32.
+    const double bound = kRanks / 2.0 * unit + std::abs(truth) * 0x1p-24;
     ASSERT_NEAR(sums[0][i], truth, bound);
   }
   for (const auto& sum : sums) EXPECT_EQ(bits_of(sum), bits_of(sums[0]));
   shut_down(communicators);
+}
+
+TEST(Communicator, GivesAllRanksTheSameBitsCloseToTheTrueSum) {
+  expect_equal_bits_close_to_the_truth(ScaleMode::kFixed, 1e-8);
+  // The first operation of its kind: later ones are closer.
+  expect_equal_bits_close_to_the_truth(ScaleMode::kAutomatic, 0x1p-20);
 }
 
 TEST(Communicator, CarriesNanInfAndValuesBeyondTheScaleToEveryRank) {
