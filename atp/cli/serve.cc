@@ -37,7 +37,9 @@ void handle_stop_signals(void (*handler)(int)) {
 
 void add_serve_options(CLI::App& command, ServeOptions& options) {
   command
-      .add_option("--listen", options.listen, "UDP address to listen on; port 0 takes a free one")
+      .add_option("--listen", options.listen,
+                  "UDP address to listen on; port 0 takes a free one, 0.0.0.0 or [::] all "
+                  "addresses of this host")
       ->type_name("ADDR:PORT")
       ->capture_default_str();
   command
@@ -66,7 +68,7 @@ Endpoint listen_endpoint(const ServeOptions& options) {
 }
 
 UdpSocket open_socket(const Endpoint& local) {
-  Result<UdpSocket> socket = UdpSocket::open(local);
+  Result<UdpSocket> socket = UdpSocket::listen(local);
   if (!socket) throw CommandError(socket.error().message);
   return std::move(socket).value();
 }

@@ -239,6 +239,64 @@ TEST(ReceiveBatch, AnUnreachablePortIsReportedWithItsEndpoint) {
   }
 }
 
+// Sends to `asked` and returns from where the answers come; `answers` go back as one outbox.
+std::vector<Endpoint> ask(const UdpSocket& listener, Endpoint asked, std::size_t answers) {
+  asked.port = listener.local().port;
+  const UdpSocket client = UdpSocket::open(any_address_for(std::vector{asked})).value();
+  Outbox outbox(64, 1 << 20);
+  UdpCounters counters;
+  SendBatch batch;
+  outbox.send(asked, packet(100, 0, 0));
+  batch.send(client, outbox, counters);
+  outbox.clear();
+  std::vector<Endpoint> peers;
+  receive_all(listener, 1, counters, &peers);
+  for (std::size_t i = 0; i < answers; ++i) outbox.send(peers.at(0), packet(100, 0, 0));
+  batch.send(listener, outbox, counters);
+  std::vector<Endpoint> from;
+  receive_all(client, answers, counters, &from);
+  return from;
+}
+
+TEST(UdpSocket, OnAllAddressesAnswersFromTheOneThatWasAsked) {
+  struct Case {
+    const char* listen;
+    const char* asked;
+  };
+  const Case cases[] = {{"0.0.0.0:0", "127.0.0.1:0"},
+                        {"0.0.0.0:0", "127.0.0.2:0"},
+                        {"[::]:0", "127.0.0.2:0"},
+                        {"[::]:0", "[::1]:0"},
+                        {"127.0.0.3:0", "127.0.0.3:0"}};
+  for (const Case& c : cases) {
+    const UdpSocket listener = UdpSocket::listen(resolve_endpoint(c.listen).value()).value();
+    for (const std::size_t answers : {1u, 7u}) {
+      Endpoint asked = resolve_endpoint(c.asked).value();
+      const std::vector<Endpoint> from = ask(listener, asked, answers);
+      asked.port = listener.local().port;
+      EXPECT_EQ(from, std::vector<Endpoint>(answers, asked)) << c.listen << " " << c.asked;
+    }
+  }
+}
+
+TEST(OwnAddresses, ForgetAllWhenTheyAreTooMany) {
+  OwnAddresses own;
+  const OwnAddresses::Address mine = Endpoint::ipv4(10, 0, 0, 2, 0).address;
+  Endpoint peer = Endpoint::ipv4(10, 0, 0, 9, 1);
+  own.learn(peer, mine);
+  ASSERT_NE(own.find(peer), nullptr);
+  EXPECT_EQ(*own.find(peer), mine);
+  for (std::size_t i = 1; i < OwnAddresses::kMostPeers; ++i) {
+    peer.address[0] = 1;
+    peer.port = static_cast<std::uint16_t>(i);
+    own.learn(peer, mine);
+  }
+  EXPECT_NE(own.find(Endpoint::ipv4(10, 0, 0, 9, 1)), nullptr);
+  own.learn(Endpoint::ipv4(10, 0, 0, 10, 2), mine);
+  EXPECT_EQ(own.find(Endpoint::ipv4(10, 0, 0, 9, 1)), nullptr);
+  EXPECT_NE(own.find(Endpoint::ipv4(10, 0, 0, 10, 2)), nullptr);
+}
+
 TEST(UdpSocket, ATakenPortIsNamedWithAWayOut) {
   UdpSocket first = open_on("127.0.0.1:0");
   const Result<UdpSocket> second = UdpSocket::open(first.local());

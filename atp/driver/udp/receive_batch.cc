@@ -16,7 +16,7 @@ ReceiveBatch::ReceiveBatch()
     headers_[i].msg_hdr.msg_name = &addresses_[i].base;
     headers_[i].msg_hdr.msg_iov = &buffers_[i];
     headers_[i].msg_hdr.msg_iovlen = 1;
-    headers_[i].msg_hdr.msg_control = controls_[i].bytes.data();
+    headers_[i].msg_hdr.msg_control = controls_[i].bytes;
   }
 }
 
@@ -24,7 +24,7 @@ std::size_t ReceiveBatch::fetch(const UdpSocket& socket) {
   // The kernel overwrites the lengths with what it used.
   for (mmsghdr& header : headers_) {
     header.msg_hdr.msg_namelen = sizeof(sockaddr_in6);
-    header.msg_hdr.msg_controllen = kControlBytes;
+    header.msg_hdr.msg_controllen = ControlBuffer::kBytes;
   }
   // A pending ICMP error makes one call fail with its errno, for each such error; the error itself
   // waits in the error queue. More than a few in a row may wait for the next round.
@@ -44,10 +44,13 @@ ReceiveBatch::Train ReceiveBatch::train_at(std::size_t i) const {
   train.segment = train.bytes.size();
   msghdr message = header.msg_hdr;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-    if (c->cmsg_level != SOL_UDP || c->cmsg_type != UDP_GRO) continue;
-    int segment = 0;
-    std::memcpy(&segment, CMSG_DATA(c), sizeof segment);
-    if (segment > 0) train.segment = static_cast<std::size_t>(segment);
+    if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+      int segment = 0;
+      std::memcpy(&segment, CMSG_DATA(c), sizeof segment);
+      if (segment > 0) train.segment = static_cast<std::size_t>(segment);
+    } else {
+      train.own = read_own_address(*c);
+    }
   }
   return train;
 }

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "atp/driver/udp/address.h"
+#include "atp/driver/udp/control_message.h"
 #include "atp/driver/udp/counters.h"
 #include "atp/driver/udp/socket.h"
 
@@ -36,6 +37,7 @@ class ReceiveBatch {
     for (std::size_t i = 0; i < trains; ++i) {
       const Train train = train_at(i);
       count(train, counters);
+      if (train.own) socket.own_addresses()->learn(train.from, *train.own);
       std::size_t at = 0;
       do {  // an empty datagram is one too
         const std::size_t left = train.bytes.size() - at;
@@ -64,12 +66,12 @@ class ReceiveBatch {
  private:
   static constexpr std::size_t kTrains = 32;
   static constexpr std::size_t kTrainBytes = 65536;
-  static constexpr std::size_t kControlBytes = 64;
 
   struct Train {
     Endpoint from;
     std::span<const std::uint8_t> bytes;
     std::size_t segment = 0;
+    std::optional<OwnAddresses::Address> own;  // told by sockets that keep own_addresses()
   };
   struct IcmpError {
     enum class Kind : std::uint8_t { kUnreachable, kTooBig, kOther };
@@ -86,10 +88,7 @@ class ReceiveBatch {
   std::array<mmsghdr, kTrains> headers_{};
   std::array<iovec, kTrains> buffers_{};
   std::array<SocketAddress, kTrains> addresses_{};
-  struct alignas(cmsghdr) Control {
-    std::array<std::uint8_t, kControlBytes> bytes;
-  };
-  std::array<Control, kTrains> controls_{};
+  std::array<ControlBuffer, kTrains> controls_{};
 };
 
 }  // namespace atp

@@ -6,21 +6,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstring>
+
+#include "atp/driver/udp/endpoint_hash.h"
 
 namespace atp {
 namespace {
 
 constexpr auto kPatience = std::chrono::milliseconds(10);
-
-std::size_t hash_of(const Endpoint& endpoint) {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
-  std::memcpy(&high, endpoint.address.data(), 8);
-  std::memcpy(&low, endpoint.address.data() + 8, 8);
-  const std::uint64_t mixed = (high ^ std::rotl(low, 29) ^ endpoint.port) * 0x9e3779b97f4a7c15;
-  return static_cast<std::size_t>(mixed >> 20);
-}
 
 // The stream of a packet; something that no stream is for bytes that are too short to have one.
 std::uint32_t stream_of(const iovec& packet) {
@@ -45,7 +37,8 @@ void SendBatch::send(const UdpSocket& socket, const Outbox& outbox, UdpCounters&
   if (outbox.empty()) return;
   patience_left_ = kPatience;
   sort_by_destination(outbox);
-  cut_trains(socket.family(), counters);
+  address_destinations(socket);
+  cut_trains(counters);
   send_trains(socket, counters);
   forget_destinations();
 }
@@ -78,7 +71,7 @@ void SendBatch::sort_by_destination(const Outbox& outbox) {
 
 std::size_t SendBatch::destination_of(const Endpoint& endpoint) {
   const std::size_t mask = slots_.size() - 1;
-  std::size_t slot = hash_of(endpoint) & mask;
+  std::size_t slot = EndpointHash{}(endpoint)&mask;
   while (slots_[slot] != 0) {
     if (destinations_[slots_[slot] - 1].endpoint == endpoint) return slots_[slot] - 1;
     slot = (slot + 1) & mask;
@@ -95,11 +88,20 @@ void SendBatch::forget_destinations() {
   destinations_.clear();
 }
 
-void SendBatch::cut_trains(int family, UdpCounters& counters) {
+void SendBatch::address_destinations(const UdpSocket& socket) {
+  const OwnAddresses* own = socket.own_addresses();
+  for (Destination& destination : destinations_) {
+    destination.reachable =
+        to_socket_address(destination.endpoint, socket.family(), destination.address);
+    if (own != nullptr) destination.own = own->find(destination.endpoint);
+  }
+}
+
+void SendBatch::cut_trains(UdpCounters& counters) {
   trains_.clear();
   for (std::size_t d = 0; d < destinations_.size(); ++d) {
-    Destination& destination = destinations_[d];
-    if (!to_socket_address(destination.endpoint, family, destination.address)) {
+    const Destination& destination = destinations_[d];
+    if (!destination.reachable) {
       counters.add(UdpCounter::kLostOther, destination.count);
       continue;
     }
@@ -168,7 +170,7 @@ void SendBatch::send_with_care(const UdpSocket& socket, const Train& train, UdpC
 // failure counts only if it repeats.
 int SendBatch::try_to_send(const UdpSocket& socket, const Train& train) {
   msghdr message{};
-  Control control{};
+  ControlBuffer control{};
   prepare(train, message, control);
   int problem = 0;
   for (int failures = 0; failures < 3;) {
@@ -183,22 +185,21 @@ int SendBatch::try_to_send(const UdpSocket& socket, const Train& train) {
   return problem;
 }
 
-void SendBatch::prepare(const Train& train, msghdr& message, Control& control) {
+void SendBatch::prepare(const Train& train, msghdr& message, ControlBuffer& control) {
   Destination& destination = destinations_[train.destination];
   message = {};
   message.msg_name = &destination.address.base;
   message.msg_namelen = destination.address.length;
   message.msg_iov = &packets_[train.first];
   message.msg_iovlen = train.count;
-  if (train.count == 1) return;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = sizeof control.bytes;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_UDP;
-  header->cmsg_type = UDP_SEGMENT;
-  header->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
-  const auto segment = static_cast<std::uint16_t>(packets_[train.first].iov_len);
-  std::memcpy(CMSG_DATA(header), &segment, sizeof segment);
+  message.msg_control = control.bytes;
+  if (train.count > 1) {
+    const auto segment = static_cast<std::uint16_t>(packets_[train.first].iov_len);
+    append_control(message, SOL_UDP, UDP_SEGMENT, segment);
+  }
+  if (destination.own != nullptr) {
+    append_own_address(message, destination.address.base.sa_family, *destination.own);
+  }
 }
 
 // All waits of one send() together are bounded: the node has packets to read meanwhile.

@@ -10,6 +10,7 @@
 
 #include "atp/core/outbox.h"
 #include "atp/driver/udp/address.h"
+#include "atp/driver/udp/control_message.h"
 #include "atp/driver/udp/counters.h"
 #include "atp/driver/udp/socket.h"
 
@@ -45,7 +46,9 @@ class SendBatch {
   struct Destination {
     Endpoint endpoint;
     SocketAddress address;
-    std::size_t first = 0;  // of its packets in packets_
+    const OwnAddresses::Address* own = nullptr;  // to send from; null: the kernel chooses
+    bool reachable = true;                       // by a socket of this family
+    std::size_t first = 0;                       // of its packets in packets_
     std::size_t count = 0;
     std::size_t slot = 0;  // in slots_
   };
@@ -55,19 +58,17 @@ class SendBatch {
     std::size_t bytes = 0;
     std::size_t destination = 0;
   };
-  struct alignas(cmsghdr) Control {
-    std::array<std::uint8_t, CMSG_SPACE(sizeof(std::uint16_t))> bytes;
-  };
 
   void sort_by_destination(const Outbox& outbox);
   std::size_t destination_of(const Endpoint& endpoint);
   void forget_destinations();
-  void cut_trains(int family, UdpCounters& counters);
+  void address_destinations(const UdpSocket& socket);
+  void cut_trains(UdpCounters& counters);
   bool fits(const Train& train, std::size_t packet) const;
   void send_trains(const UdpSocket& socket, UdpCounters& counters);
   void send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters);
   int try_to_send(const UdpSocket& socket, const Train& train);
-  void prepare(const Train& train, msghdr& message, Control& control);
+  void prepare(const Train& train, msghdr& message, ControlBuffer& control);
   bool wait_until_writable(const UdpSocket& socket);
   void count_sent(const Train& train, UdpCounters& counters) const;
 
@@ -79,7 +80,7 @@ class SendBatch {
   std::vector<iovec> packets_;        // sorted by destination
   std::vector<Train> trains_;
   std::array<mmsghdr, kMessages> headers_{};
-  std::array<Control, kMessages> controls_{};
+  std::array<ControlBuffer, kMessages> controls_{};
 };
 
 }  // namespace atp

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "atp/driver/udp/address.h"
+#include "atp/driver/udp/control_message.h"
 
 namespace atp {
 namespace {
@@ -27,6 +28,10 @@ void set_buffer(int fd, int forced_option, int option) {
   if (!set_option(fd, SOL_SOCKET, forced_option, kBufferBytes)) {
     set_option(fd, SOL_SOCKET, option, kBufferBytes);
   }
+}
+
+Error cannot_set_up() {
+  return {std::string("cannot set up a UDP socket: ") + std::strerror(errno)};
 }
 
 Error cannot_listen(const Endpoint& local, int problem) {
@@ -54,6 +59,14 @@ Result<UdpSocket> UdpSocket::open(const Endpoint& local) {
   return socket;
 }
 
+Result<UdpSocket> UdpSocket::listen(const Endpoint& local) {
+  Result<UdpSocket> socket = open(local);
+  if (!socket || !is_wildcard(local)) return socket;
+  if (!ask_for_own_address(socket.value().fd(), socket.value().family())) return cannot_set_up();
+  socket.value().own_addresses_ = std::make_unique<OwnAddresses>();
+  return socket;
+}
+
 Status UdpSocket::configure() {
   set_buffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF);
   set_buffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF);
@@ -66,7 +79,7 @@ Status UdpSocket::configure() {
   // On an IPv6 socket these govern what goes to IPv4-mapped addresses.
   ok = ok && set_option(fd_, SOL_IP, IP_RECVERR, 1) &&
        set_option(fd_, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-  if (!ok) return Error{std::string("cannot set up a UDP socket: ") + std::strerror(errno)};
+  if (!ok) return cannot_set_up();
   return ok_status();
 }
 
@@ -81,12 +94,16 @@ Status UdpSocket::bind_to(const Endpoint& local) {
 }
 
 UdpSocket::UdpSocket(UdpSocket&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), family_(other.family_), local_(other.local_) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      family_(other.family_),
+      local_(other.local_),
+      own_addresses_(std::move(other.own_addresses_)) {}
 
 UdpSocket& UdpSocket::operator=(UdpSocket&& other) noexcept {
   std::swap(fd_, other.fd_);
   family_ = other.family_;
   local_ = other.local_;
+  own_addresses_ = std::move(other.own_addresses_);
   return *this;
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <memory>
 
 #include "atp/base/result.h"
+#include "atp/driver/udp/own_addresses.h"
 #include "atp/wire/endpoint.h"
 
 // One UDP socket, set up as the protocol needs it: non-blocking, never fragmenting (a packet that
@@ -17,6 +18,9 @@ class UdpSocket {
  public:
   // Binds to `local`; port 0 takes a free one. An IPv6 socket on [::] also talks IPv4.
   static Result<UdpSocket> open(const Endpoint& local);
+  // For who answers: on all addresses of this host (0.0.0.0, [::]) each answer leaves from the one
+  // that the peer sends to.
+  static Result<UdpSocket> listen(const Endpoint& local);
 
   UdpSocket(UdpSocket&& other) noexcept;
   UdpSocket& operator=(UdpSocket&& other) noexcept;
@@ -25,7 +29,8 @@ class UdpSocket {
   int fd() const { return fd_; }
   int family() const { return family_; }
   const Endpoint& local() const { return local_; }  // with the port that was taken
-  std::uint64_t receive_drops() const;              // by the kernel, for want of buffer space
+  OwnAddresses* own_addresses() const { return own_addresses_.get(); }  // null: bound to one
+  std::uint64_t receive_drops() const;  // by the kernel, for want of buffer space
 
  private:
   UdpSocket(int fd, int family) : fd_(fd), family_(family) {}
@@ -35,6 +40,7 @@ class UdpSocket {
   int fd_ = -1;
   int family_ = 0;
   Endpoint local_;
+  std::unique_ptr<OwnAddresses> own_addresses_;
 };
 
 }  // namespace atp

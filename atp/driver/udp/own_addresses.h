@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "atp/driver/udp/endpoint_hash.h"
+#include "atp/wire/endpoint.h"
+
+// A socket bound to all addresses of its host (0.0.0.0, [::]) would answer from the one that the
+// kernel's routing prefers, and a worker drops what comes from another address than the one that it
+// sends to. So such a socket remembers to which of the host's addresses each peer sends, and what
+// goes to that peer leaves from there.
+
+namespace atp {
+
+class OwnAddresses {
+ public:
+  using Address = std::array<std::uint8_t, 16>;  // as in Endpoint, the port is the socket's
+
+  // Strangers can make up any number of peers. When there are too many all are forgotten; the true
+  // ones are learned again with their next packet.
+  static constexpr std::size_t kMostPeers = 65536;
+
+  void learn(const Endpoint& peer, const Address& own) {
+    const auto known = by_peer_.find(peer);
+    if (known != by_peer_.end()) {
+      known->second = own;
+      return;
+    }
+    if (by_peer_.size() >= kMostPeers) by_peer_.clear();
+    by_peer_.emplace(peer, own);
+  }
+
+  // Null for a peer from which nothing has come: the kernel chooses. Valid until learn().
+  const Address* find(const Endpoint& peer) const {
+    const auto known = by_peer_.find(peer);
+    return known == by_peer_.end() ? nullptr : &known->second;
+  }
+
+ private:
+  std::unordered_map<Endpoint, Address, EndpointHash> by_peer_;
+};
+
+}  // namespace atp
