@@ -120,8 +120,9 @@ class World {
   const Oracle& oracle() const { return oracle_; }
   const Network& network() const { return network_; }
   std::uint64_t packets_sent() const { return packets_sent_; }
-  // A digest of every packet and the time of its sending.
-  std::uint64_t trace_digest() const { return trace_digest_; }
+  // A digest of every packet and the time of its sending, from here on.
+  void start_digest() { digest_ = 0; }
+  std::uint64_t digest() const { return digest_.value(); }
   // All that went against the oracle or the invariants so far.
   std::vector<std::string> violations() const;
   // Who still waits for what: for the report of a run that did not finish.
@@ -204,7 +205,7 @@ class World {
   Counters<ServerCounter> past_servers_;
   std::vector<std::string> violations_;
   std::uint64_t packets_sent_ = 0;
-  std::uint64_t trace_digest_ = 0;
+  std::optional<std::uint64_t> digest_;
   std::uint64_t wakes_at_this_instant_ = 0;
   Picoseconds last_wake_ = 0;
   bool news_ = true;      // an application has changed since it was last asked

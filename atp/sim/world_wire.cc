@@ -54,7 +54,7 @@ void World::send(HostId host, const Endpoint& to, std::uint32_t payload, std::ui
   Network::Flight flight{
       .from = from, .to = to, .sender = host, .payload = payload, .length = length};
   const std::span<const std::uint8_t> bytes = network_.bytes_of(flight);
-  trace_digest_ = mixed(mixed(trace_digest_, static_cast<std::uint64_t>(now_)), digest_of(bytes));
+  if (digest_) digest_ = mixed(mixed(*digest_, static_cast<std::uint64_t>(now_)), digest_of(bytes));
   const std::optional<HostId> receiver = host_at(to);
   if (!receiver) return;
   flight.receiver = *receiver;

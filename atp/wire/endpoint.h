@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,13 @@ struct Endpoint {
   constexpr bool unset() const { return *this == Endpoint{}; }
 
   auto operator<=>(const Endpoint&) const = default;
+  // As two words: a packet's source is compared on every path, and memcmp() costs a call.
+  constexpr bool operator==(const Endpoint& other) const {
+    using Words = std::array<std::uint64_t, 2>;
+    const auto mine = std::bit_cast<Words>(address);
+    const auto theirs = std::bit_cast<Words>(other.address);
+    return ((mine[0] ^ theirs[0]) | (mine[1] ^ theirs[1])) == 0 && port == other.port;
+  }
 };
 
 // 127.0.0.1:5500 or [::1]:5500.
