@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -113,6 +114,17 @@ void Reporter::report(Instant now, const CounterSnapshot& counters) {
   next_ = now + interval_;
   for (const std::string& line : watch_.lines(counters)) spdlog::info("{}", line);
   if (file_) file_->append(role_, counters);
+}
+
+void NarrowPathLog::add(const Endpoint& peer, std::size_t mtu) {
+  if (told_.size() == kMostHosts) return;
+  if (std::find(told_.begin(), told_.end(), peer.address) != told_.end()) return;
+  told_.push_back(peer.address);
+  const std::string address = to_string(peer);
+  spdlog::warn(
+      "the path to {} carries packets of at most {} bytes (MTU), so fragments do not arrive there: "
+      "start the {} with --values {} or less, or raise the MTU on the way",
+      address.substr(0, address.rfind(':')), mtu, role_, values_for_mtu(mtu));
 }
 
 void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options) {

@@ -57,6 +57,19 @@ class Reporter {
   CounterWatch watch_;
 };
 
+// Says of a host, once, that the path to it carries only smaller packets than were sent.
+class NarrowPathLog {
+ public:
+  explicit NarrowPathLog(std::string_view role) : role_(role) {}
+  void add(const Endpoint& peer, std::size_t mtu);
+
+ private:
+  static constexpr std::size_t kMostHosts = 64;  // more lines would say nothing new
+
+  std::string_view role_;
+  std::vector<decltype(Endpoint::address)> told_;
+};
+
 // "atp switch listening on 127.0.0.1:5501", and into --port-file.
 void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options);
 void obey_parent(const ServeOptions& options);
@@ -84,10 +97,14 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
     add("outbox_lost", driver->packets_lost_in_outbox());
     return counters;
   };
-  PassiveNode passive(node, [&](Instant now) {
-    if (reporter.due(now)) reporter.report(now, snapshot());
-    return reporter.next();
-  });
+  NarrowPathLog narrow_paths(role);
+  PassiveNode passive(
+      node,
+      [&](Instant now) {
+        if (reporter.due(now)) reporter.report(now, snapshot());
+        return reporter.next();
+      },
+      [&](const Endpoint& peer, std::size_t mtu) { narrow_paths.add(peer, mtu); });
   EventLoop loop(socket, passive, *waker.value());
   driver = &loop;
   announce(role, socket, options);

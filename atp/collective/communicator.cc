@@ -138,6 +138,9 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
       participant_.handle_unreachable(now, whom, out);
     }
+    void handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu) {
+      participant_.handle_too_big(now, whom, mtu);
+    }
     void handle_timeout(Instant now, Outbox& out) { participant_.handle_timeout(now, out); }
     void poll_transmit(Instant now, Outbox& out) { participant_.poll_transmit(now, out); }
     Instant next_timeout() const { return participant_.next_timeout(); }

@@ -2,6 +2,9 @@
 
 #include "atp/collective/refusal_text.h"
 #include "atp/collective/text.h"
+#include "atp/driver/udp/address.h"
+#include "atp/driver/udp/path_mtu.h"
+#include "atp/wire/packet.h"
 
 namespace atp {
 namespace {
@@ -13,11 +16,37 @@ std::string server_text(const FailureContext& context) {
   return context.route.empty() ? "the server" : hop_text(context.route.back(), context.route);
 }
 
+std::size_t datagram_bytes(const Endpoint& hop, std::uint16_t value_count,
+                           const FailureContext& context) {
+  return ip_udp_header_bytes(hop) +
+         atp_packet_bytes(bitmap_words_for(context.world_size), value_count);
+}
+
+// Small packets pass, large ones seem not to: a router drops them without a word, or a firewall
+// drops the word.
+std::string silent_path_hint(const FailureContext& context) {
+  if (context.value_count == 0 || context.route.empty()) return "";
+  constexpr std::size_t kEthernetMtu = 1500;
+  constexpr std::size_t kLeastMtu = 1280;  // of IPv6
+  const std::size_t words = bitmap_words_for(context.world_size);
+  const bool jumbo = context.value_count > values_for_mtu(kEthernetMtu, words);
+  const std::uint16_t safe = values_for_mtu(jumbo ? kEthernetMtu : kLeastMtu, words);
+  if (context.value_count <= safe) return "";
+  return "; if packets of " +
+         with_commas(datagram_bytes(context.route.back(), context.value_count, context)) +
+         " bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=" + std::to_string(safe);
+}
+
 std::string no_progress(const Failure& failure, const FailureContext& context) {
   std::string text = "no progress for " + seconds_text(context.operation_timeout);
-  if (failure.ranks.empty()) return text + ", and no word from " + server_text(context);
-  return text + ": " + ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
-         " not contributed";
+  if (failure.ranks.empty()) {
+    return text + ", and no word from " + server_text(context) + " about it" +
+           silent_path_hint(context);
+  }
+  text += ": " + ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
+          " not contributed";
+  // What this rank itself has sent did not arrive.
+  return failure.ranks.contains(context.rank) ? text + silent_path_hint(context) : text;
 }
 
 std::string operation_mismatch(const Failure& failure) {
@@ -83,6 +112,22 @@ std::string failure_text(const Failure& failure, const FailureContext& context) 
     case FailureCode::kLeft: return "this rank has left the job";
   }
   return "unknown failure";
+}
+
+bool fragments_exceed(const NarrowPath& path, const FailureContext& context) {
+  return datagram_bytes(path.hop, path.value_count, context) > path.mtu;
+}
+
+std::string narrow_path_text(const NarrowPath& path, const FailureContext& context) {
+  const std::uint16_t values = values_for_mtu(path.mtu, bitmap_words_for(context.world_size));
+  const std::string way_out =
+      values > 0 ? "set ATP_VALUES_PER_FRAGMENT=" + std::to_string(values) + " or less" : "";
+  return "the path from rank " + std::to_string(context.rank) + " to " +
+         hop_text(path.hop, context.route) + " carries packets of at most " +
+         with_commas(path.mtu) + " bytes (MTU), and a fragment of " +
+         with_commas(path.value_count) + " values makes one of " +
+         with_commas(datagram_bytes(path.hop, path.value_count, context)) + ": " + way_out +
+         (way_out.empty() ? "" : ", or ") + "raise the MTU on the way";
 }
 
 std::string operation_text(std::uint64_t number, std::uint64_t value_count) {

@@ -20,10 +20,22 @@ struct FailureContext {
   Duration lease = std::chrono::seconds(5);
   Duration join_timeout = std::chrono::seconds(30);
   Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed
+  std::uint16_t value_count = 0;                          // K; 0: not agreed
 };
+
+// A way that carries packets of at most `mtu` bytes, while fragments have K values.
+struct NarrowPath {
+  Endpoint hop;
+  std::size_t mtu = 0;
+  std::uint16_t value_count = 0;
+};
+bool fragments_exceed(const NarrowPath& path, const FailureContext& context);
 
 // The cause alone: "rank 3 lost: no word from it for 5 s (its lease ended)".
 std::string failure_text(const Failure& failure, const FailureContext& context);
+
+// "the path from rank 2 to server 10.0.0.9:5500 carries …": what was found, what it would take.
+std::string narrow_path_text(const NarrowPath& path, const FailureContext& context);
 
 // The operation that a failure hit: "all_reduce #17 (1,000 values)".
 std::string operation_text(std::uint64_t number, std::uint64_t value_count);

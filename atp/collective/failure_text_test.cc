@@ -23,10 +23,11 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
     const char* text;
   };
   const Case cases[] = {
-      {{.code = FailureCode::kNoProgress, .ranks = set_of({2})},
-       "no progress for 20 s: rank 2 has not contributed"},
+      {{.code = FailureCode::kNoProgress, .ranks = set_of({3})},
+       "no progress for 20 s: rank 3 has not contributed"},
       {{.code = FailureCode::kNoProgress},
-       "no progress for 20 s, and no word from server 10.0.0.9:5500"},
+       "no progress for 20 s, and no word from server 10.0.0.9:5500 about it; if packets of 1,476 "
+       "bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=296"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0, 1}), .other = set_of({2, 3})},
        "ranks 0 and 1 submitted another operation than ranks 2 and 3: all ranks must call the "
        "same collectives with the same sizes in the same order"},
@@ -60,8 +61,48 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
                                .route = {kSwitch, kServer},
                                .lease = 5s,
                                .join_timeout = 30s,
-                               .operation_timeout = 20s};
+                               .operation_timeout = 20s,
+                               .value_count = 350};
   for (const Case& c : cases) EXPECT_EQ(failure_text(c.failure, context), c.text);
+}
+
+TEST(FailureText, SuspectsThePathOnlyWhereTheRanksOwnPacketsAreMissing) {
+  struct Case {
+    RankSet missing;
+    std::uint16_t value_count;
+    const char* text;
+  };
+  const Case cases[] = {
+      {set_of({2}), 2226,
+       "no progress for 20 s: rank 2 has not contributed; if packets of 8,980 bytes do not pass on "
+       "the way, set ATP_VALUES_PER_FRAGMENT=350"},
+      {set_of({1, 2}), 350,
+       "no progress for 20 s: ranks 1 and 2 have not contributed; if packets of 1,476 bytes do not "
+       "pass on the way, set ATP_VALUES_PER_FRAGMENT=296"},
+      {set_of({2}), 296, "no progress for 20 s: rank 2 has not contributed"},
+      {set_of({1}), 2226, "no progress for 20 s: rank 1 has not contributed"},
+      {{}, 0, "no progress for 20 s, and no word from server 10.0.0.9:5500 about it"},
+  };
+  for (const Case& c : cases) {
+    const FailureContext context{.rank = 2,
+                                 .world_size = 4,
+                                 .route = {kSwitch, kServer},
+                                 .operation_timeout = 20s,
+                                 .value_count = c.value_count};
+    EXPECT_EQ(failure_text({.code = FailureCode::kNoProgress, .ranks = c.missing}, context),
+              c.text);
+  }
+}
+
+TEST(FailureText, SaysWhatANarrowPathCarries) {
+  const FailureContext context{.rank = 2, .world_size = 4, .route = {kSwitch, kServer}};
+  EXPECT_EQ(narrow_path_text({.hop = kSwitch, .mtu = 1500, .value_count = 2226}, context),
+            "the path from rank 2 to switch 10.0.0.1:5501 carries packets of at most 1,500 bytes "
+            "(MTU), and a fragment of 2,226 values makes one of 8,980: set "
+            "ATP_VALUES_PER_FRAGMENT=350 or less, or raise the MTU on the way");
+  EXPECT_EQ(narrow_path_text({.hop = kServer, .mtu = 80, .value_count = 2}, context),
+            "the path from rank 2 to server 10.0.0.9:5500 carries packets of at most 80 bytes "
+            "(MTU), and a fragment of 2 values makes one of 84: raise the MTU on the way");
 }
 
 TEST(FailureText, NamesTheOperation) {

@@ -24,6 +24,17 @@ void Participant::leave(Instant now, const std::string& why) {
   end_all(why);
 }
 
+void Participant::handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu) {
+  if (failure_ || phase_ != ParticipantPhase::kJoined) return;
+  for (const Endpoint& hop : context_.route) {
+    const NarrowPath path{.hop = hop, .mtu = mtu, .value_count = worker_.value_count()};
+    // The port is not always known, and says nothing about the path.
+    if (hop.address == whom.address && fragments_exceed(path, context_)) {
+      return leave(now, narrow_path_text(path, context_));
+    }
+  }
+}
+
 void Participant::on_round(Instant now) {
   start_waiting(now);
   while (const std::optional<Event> event = worker_.poll_event()) {
@@ -79,6 +90,7 @@ void Participant::fail(const Event& event) {
   if (!failure_) {
     FailureContext context = context_;
     context.lease = worker_.lease();
+    context.value_count = worker_.value_count();
     if (operation) context.operation_timeout = operation->options().timeout;
     failure_ = failure_text(event.failure, context);
     phase_ = ParticipantPhase::kFailed;

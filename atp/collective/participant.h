@@ -36,6 +36,9 @@ class Participant {
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
     worker_.handle_unreachable(now, whom, table_, out);
   }
+  // Packets to `whom` may have no more than `mtu` bytes: if fragments have more, nothing can be
+  // summed any more, so this rank leaves with an error.
+  void handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu);
   void handle_timeout(Instant now, Outbox& out) { worker_.handle_timeout(now, table_, out); }
   void poll_transmit(Instant now, Outbox& out) { worker_.poll_transmit(now, table_, out); }
   Instant next_timeout() const { return worker_.next_timeout(); }

@@ -52,5 +52,26 @@ TEST(Participant, NamesTheLeaseThatTheServerGrants) {
             "there?");
 }
 
+TEST(Participant, LeavesAJobWhoseFragmentsThePathDoesNotCarry) {
+  const Instant begin{1h};
+  Participant participant(alone_at_the_server(), {.route = {kServer}}, [](const std::string&) {});
+  join(participant, begin, agreement(5000));  // K = 4: packets of 92 bytes
+  auto operation = std::make_shared<PendingOperation>(0, std::span<float>{}, AllReduceOptions{});
+  Endpoint host = kServer;
+  host.port = 0;
+
+  participant.handle_too_big(begin, Endpoint::ipv4(10, 0, 0, 8, 0), 80);
+  participant.handle_too_big(begin, host, 92);
+  EXPECT_FALSE(participant.failure()) << "another path, or one that is wide enough";
+
+  participant.handle_too_big(begin, host, 91);
+  EXPECT_EQ(participant.failure().value_or(""),
+            "the path from rank 0 to server 10.0.0.9:5500 carries packets of at most 91 bytes "
+            "(MTU), and a fragment of 4 values makes one of 92: raise the MTU on the way");
+  participant.submit(operation);
+  participant.on_round(begin);
+  EXPECT_TRUE(operation->done()) << "later operations fail with the same cause";
+}
+
 }  // namespace
 }  // namespace atp

@@ -1,6 +1,7 @@
 """Whatever is used wrongly ends in bounded time, with a message that says what, where and who.
 
 Times are bounds after which a test fails, far above what is needed; none of them is a measurement.
+Fragments that the path does not carry take a path of its own: tests/netns/test_path_mtu.py.
 """
 
 import signal
@@ -101,17 +102,6 @@ def test_a_frozen_rank_is_named(cluster):
     wait_for_the_middle_of_the_run(cluster, ranks)
     ranks[1].signal(signal.SIGSTOP)
     assert_all_fail([ranks[0], *ranks[2:]], "all_reduce #", "rank 1 lost: no word from it for 5 s")
-
-
-def test_a_fragment_larger_than_the_path_carries_is_refused(cluster):
-    rank = cluster.start_rank(
-        0,
-        1,
-        cluster.example("01_all_reduce"),
-        ATP_VALUES_PER_FRAGMENT=2226,
-        ATP_ROUTE="192.0.2.1:5501,127.0.0.1:5500",
-    )
-    assert_all_fail([rank], "asked for 2,226 values", "route to 192.0.2.1:5501 carries at most")
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])

@@ -103,6 +103,19 @@ class Network:
         run(*inside, "link", "set", "eth0", "up")
         return host
 
+    def link(self, one, other, mtu, *subnets):
+        """A cable between two hosts; one gets .1 and ::1, the other .2 and ::2 of the subnets."""
+        device = f"to-{other}", f"to-{one}"
+        ends = [("ip", "-n", self.hosts[name].namespace) for name in (one, other)]
+        peer = ("peer", "name", device[1], "netns", self.hosts[other].namespace)
+        run(*ends[0], "link", "add", device[0], "type", "veth", *peer)
+        for number, end in enumerate(ends):
+            for subnet in subnets:
+                bits, nodad = (64, ["nodad"]) if ":" in subnet else (24, [])
+                address = f"{subnet}{number + 1}/{bits}"
+                run(*end, "addr", "add", address, "dev", device[number], *nodad)
+            run(*end, "link", "set", device[number], "mtu", mtu, "up")
+
     def __getitem__(self, name):
         return self.hosts[name]
 

@@ -231,8 +231,9 @@ TEST(ReceiveBatch, AnUnreachablePortIsReportedWithItsEndpoint) {
     ASSERT_EQ(poll(&waiting, 1, 1000), 1);
     ReceiveBatch receiver;
     std::vector<Endpoint> unreachable;
-    receiver.receive_errors(sender, counters,
-                            [&](const Endpoint& whom) { unreachable.push_back(whom); });
+    receiver.receive_errors(
+        sender, counters, [&](const Endpoint& whom) { unreachable.push_back(whom); },
+        [&](const Endpoint& whom, std::size_t) { ADD_FAILURE() << to_string(whom); });
     ASSERT_FALSE(unreachable.empty()) << address;
     EXPECT_THAT(unreachable, ::testing::Each(gone));
     EXPECT_EQ(counters[UdpCounter::kIcmpUnreachable], unreachable.size());
@@ -366,6 +367,22 @@ bool in_small_network(int mtu, const std::function<void()>& body) {
   return permitted;
 }
 
+// What was too big was sent to the sender's own address.
+void expect_told_the_mtu(const UdpSocket& sender, std::size_t mtu) {
+  ReceiveBatch receiver;
+  UdpCounters counters;
+  std::vector<std::size_t> told;
+  receiver.receive_errors(
+      sender, counters, [&](const Endpoint& whom) { ADD_FAILURE() << to_string(whom); },
+      [&](const Endpoint& whom, std::size_t found) {
+        EXPECT_EQ(whom.address, sender.local().address);
+        told.push_back(found);
+      });
+  EXPECT_FALSE(told.empty());
+  EXPECT_THAT(told, ::testing::Each(mtu));
+  EXPECT_EQ(counters[UdpCounter::kIcmpTooBig], 0u);  // it was this host that said so
+}
+
 TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
   const bool permitted = in_small_network(1500, [] {
     EXPECT_EQ(path_mtu(Endpoint::ipv4(127, 0, 0, 1, 1)).value(), 1500u);
@@ -388,6 +405,7 @@ TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
       EXPECT_EQ(pair.sent[UdpCounter::kLostTooBig], 3u);
       EXPECT_EQ(receive_all(pair.sender, 1, pair.received).size(), 1u);
       EXPECT_TRUE(batch.uses_segments());
+      expect_told_the_mtu(pair.sender, 1500);
     }
   });
   ASSERT_TRUE(permitted) << "needs the right to make a network namespace: run the tests as root";

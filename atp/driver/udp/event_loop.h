@@ -42,6 +42,7 @@ concept DrivenNode = requires(Node node, const Node constant, Instant now, const
                               std::span<const std::uint8_t> bytes, Outbox& out) {
   node.handle_packet(now, endpoint, bytes, out);
   node.handle_unreachable(now, endpoint, out);
+  node.handle_too_big(now, endpoint, std::size_t{});
   node.handle_timeout(now, out);
   node.poll_transmit(now, out);
   node.on_round(now);
@@ -99,9 +100,10 @@ class EventLoop {
             flush();
           }
         });
-    receive_.receive_errors(socket_, counters_, [&](const Endpoint& whom) {
-      node_.handle_unreachable(now, whom, outbox_);
-    });
+    receive_.receive_errors(
+        socket_, counters_,
+        [&](const Endpoint& whom) { node_.handle_unreachable(now, whom, outbox_); },
+        [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(now, whom, mtu); });
     return datagrams > 0;
   }
 
@@ -150,13 +152,17 @@ class EventLoop {
 };
 
 // A switch or a server in the loop: it sends only in answer to packets and timers. The hook runs
-// each round and says when it wants to run next at the latest (kNever: no wish).
+// each round and says when it wants to run next at the latest (kNever: no wish). A path that
+// carries only smaller packets is nothing that the node could change; who runs it may want to hear
+// of it.
 template <class Node>
 class PassiveNode {
  public:
   using Hook = std::function<Instant(Instant now)>;
+  using TooBig = std::function<void(const Endpoint& whom, std::size_t mtu)>;
 
-  explicit PassiveNode(Node& node, Hook hook = nullptr) : node_(node), hook_(std::move(hook)) {}
+  explicit PassiveNode(Node& node, Hook hook = nullptr, TooBig too_big = nullptr)
+      : node_(node), hook_(std::move(hook)), too_big_(std::move(too_big)) {}
 
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                      Outbox& out) {
@@ -164,6 +170,9 @@ class PassiveNode {
   }
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
     node_.handle_unreachable(now, whom, out);
+  }
+  void handle_too_big(Instant, const Endpoint& whom, std::size_t mtu) {
+    if (too_big_) too_big_(whom, mtu);
   }
   void handle_timeout(Instant now, Outbox& out) {
     if (now >= node_.next_timeout()) node_.handle_timeout(now, out);
@@ -177,6 +186,7 @@ class PassiveNode {
  private:
   Node& node_;
   Hook hook_;
+  TooBig too_big_;
   Instant hook_due_ = kNever;
 };
 

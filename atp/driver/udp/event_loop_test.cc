@@ -26,6 +26,9 @@ class Asker {
     unreachable_ = true;
     waker_.stop();
   }
+  void handle_too_big(Instant, const Endpoint& whom, std::size_t mtu) {
+    ADD_FAILURE() << to_string(whom) << " takes only " << mtu << " bytes";
+  }
   void handle_timeout(Instant, Outbox&) {
     FAIL() << "no answer in time";
     waker_.stop();

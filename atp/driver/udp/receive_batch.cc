@@ -65,7 +65,7 @@ void ReceiveBatch::count(const Train& train, UdpCounters& counters) {
   counters.add(UdpCounter::kIpBytesIn, bytes + datagrams * ip_udp_header_bytes(train.from));
 }
 
-std::optional<ReceiveBatch::IcmpError> ReceiveBatch::next_error(const UdpSocket& socket) {
+std::optional<ReceiveBatch::PathError> ReceiveBatch::next_error(const UdpSocket& socket) {
   SocketAddress address{};
   struct alignas(cmsghdr) {
     std::uint8_t bytes[512];
@@ -77,7 +77,7 @@ std::optional<ReceiveBatch::IcmpError> ReceiveBatch::next_error(const UdpSocket&
   message.msg_controllen = sizeof control.bytes;
   if (recvmsg(socket.fd(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return std::nullopt;
 
-  IcmpError result;
+  PathError result;
   if (message.msg_namelen == 0) return result;
   result.destination = to_endpoint(address);
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
@@ -86,10 +86,17 @@ std::optional<ReceiveBatch::IcmpError> ReceiveBatch::next_error(const UdpSocket&
     if (!is_error) continue;
     sock_extended_err error{};
     std::memcpy(&error, CMSG_DATA(c), sizeof error);
+    const bool too_big = error.ee_errno == EMSGSIZE;
+    const bool by_icmp =
+        error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
+    if (too_big) result.mtu = error.ee_info;
+    if (too_big || by_icmp) {
+      result.kind = too_big ? PathError::Kind::kTooBig : PathError::Kind::kUnreachable;
+    }
     // What this host itself refused to send was an errno of that call and is counted there.
-    if (error.ee_origin != SO_EE_ORIGIN_ICMP && error.ee_origin != SO_EE_ORIGIN_ICMP6) continue;
-    result.kind =
-        error.ee_errno == EMSGSIZE ? IcmpError::Kind::kTooBig : IcmpError::Kind::kUnreachable;
+    if (by_icmp) {
+      result.counted_as = too_big ? UdpCounter::kIcmpTooBig : UdpCounter::kIcmpUnreachable;
+    }
   }
   return result;
 }

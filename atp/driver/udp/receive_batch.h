@@ -49,17 +49,17 @@ class ReceiveBatch {
     return datagrams;
   }
 
-  // Calls visit(const Endpoint& whom) for each ICMP error that says that what was sent to `whom`
-  // does not arrive.
-  template <class Visit>
-  void receive_errors(const UdpSocket& socket, UdpCounters& counters, Visit&& visit) {
-    while (const std::optional<IcmpError> error = next_error(socket)) {
-      if (error->kind == IcmpError::Kind::kUnreachable) {
-        counters.add(UdpCounter::kIcmpUnreachable);
-        visit(error->destination);
-      } else if (error->kind == IcmpError::Kind::kTooBig) {
-        counters.add(UdpCounter::kIcmpTooBig);
-      }
+  // Calls unreachable(const Endpoint& whom) for each ICMP error that says that what was sent to
+  // `whom` does not arrive, and too_big(const Endpoint& whom, std::size_t mtu) for each that says
+  // that packets to `whom` may have no more than `mtu` bytes, whether a router has found that out
+  // or this host, which then does not always know the port of `whom` (0).
+  template <class Unreachable, class TooBig>
+  void receive_errors(const UdpSocket& socket, UdpCounters& counters, Unreachable&& unreachable,
+                      TooBig&& too_big) {
+    while (const std::optional<PathError> error = next_error(socket)) {
+      if (error->counted_as) counters.add(*error->counted_as);
+      if (error->kind == PathError::Kind::kUnreachable) unreachable(error->destination);
+      if (error->kind == PathError::Kind::kTooBig) too_big(error->destination, error->mtu);
     }
   }
 
@@ -73,16 +73,18 @@ class ReceiveBatch {
     std::size_t segment = 0;
     std::optional<OwnAddresses::Address> own;  // told by sockets that keep own_addresses()
   };
-  struct IcmpError {
+  struct PathError {
     enum class Kind : std::uint8_t { kUnreachable, kTooBig, kOther };
     Kind kind = Kind::kOther;
     Endpoint destination;
+    std::size_t mtu = 0;
+    std::optional<UdpCounter> counted_as;
   };
 
   std::size_t fetch(const UdpSocket& socket);
   Train train_at(std::size_t i) const;
   static void count(const Train& train, UdpCounters& counters);
-  static std::optional<IcmpError> next_error(const UdpSocket& socket);
+  static std::optional<PathError> next_error(const UdpSocket& socket);
 
   std::unique_ptr<std::uint8_t[]> arena_;
   std::array<mmsghdr, kTrains> headers_{};
