@@ -1,8 +1,9 @@
 """100,000 hostile packets to the switch's and the server's port while a benchmark runs.
 
-Half come from foreign addresses: noise, and real packets of this job with one to three fields
-changed (of a JOIN always the nonce too: nobody else can know it). Half carry a member's own address
-and are what no honest member sends. The benchmark compares every element on every rank with the
+Half come from foreign addresses: noise, real packets of this job with one to three fields of the
+header changed, and JOINs, LEAVEs and STATUSes of this job with fields of the body changed (always
+the nonce too: nobody else can know it). Half carry a member's own address and are what no honest
+member sends. The benchmark compares every element on every rank with the
 exact sum, so "0 OK" at its end means that not one of them got into a sum. Sending under a member's
 address and listening to the job take raw sockets, hence root.
 """
@@ -26,6 +27,18 @@ HEADER = struct.Struct(">BBBBIIHHQIIII")  # docs/protocol.md §3
 HEADER_BYTES = 40
 FIELDS = [(0, 1), (1, 1), (2, 1), (3, 1), (4, 4), (8, 4), (12, 2), (14, 2), (16, 8), (24, 4)]
 FIELDS += [(28, 4), (32, 4), (36, 4), (40, 8)]
+# Of the bodies (§3.1, §3.2): offset and width; the first hop of a JOIN's route stands for them all.
+NONCE_AT = {JOIN: 0, LEAVE: 0, STATUS: 8}
+BODY_FIELDS = {
+    JOIN: [(8, 2), (10, 2), (12, 2), (14, 2), (16, 1), (17, 1), (18, 1), (19, 1), (20, 4), (24, 1)]
+    + [(25, 1), (26, 2), (28, 16), (44, 2)],
+    LEAVE: [(0, 8)],
+    STATUS: [(0, 2), (2, 2), (4, 2), (6, 2), (8, 8), (16, 8), (24, 8)],
+}
+
+
+def joins_of(heard):
+    return [packet for _, packet in heard if packet[1] == JOIN]
 
 
 class Eavesdropper:
@@ -42,7 +55,8 @@ class Eavesdropper:
                     self.take(tap.recv(65535))
 
     def has_enough(self):
-        return all(len(packets) >= 300 for packets in self.by_port.values())
+        kept = self.by_port.values()
+        return all(len(packets) >= 300 and joins_of(packets) for packets in kept)
 
     def take(self, packet):
         udp = (packet[0] & 15) * 4
@@ -78,14 +92,36 @@ class Enemy:
         for _ in range(self.random.randrange(1, 4)):
             if self.random.random() < 0.1:
                 packet = bytearray(self.other_length(packet))
-            offset, width = self.random.choice(FIELDS)
-            for at in range(offset, min(offset + width, len(packet))):
-                one_bit = packet[at] ^ (1 << self.random.randrange(8))
-                packet[at] = self.random.choice([one_bit, self.random.randrange(256)])
-        if len(packet) > 3 and packet[1] == JOIN:
-            nonce_at = 40 + 8 * packet[3]
-            packet[nonce_at : nonce_at + 8] = self.random.randbytes(8)[: len(packet) - nonce_at]
+            self.change_field(packet, *self.random.choice(FIELDS))
+        if len(packet) > 3 and packet[1] in NONCE_AT:
+            self.forget_nonce(packet)
         return bytes(packet)
+
+    def control(self, join):
+        """A JOIN, LEAVE or STATUS with the header of a real JOIN and a body with fields changed."""
+        words = join[3]
+        kind = self.random.choice([JOIN, LEAVE, STATUS])
+        body = {JOIN: join[40 + 8 * words :], LEAVE: bytes(8), STATUS: self.status(words)}[kind]
+        packet = bytearray(join[: 40 + 8 * words] + body)
+        packet[1] = kind
+        for _ in range(self.random.randrange(1, 4)):
+            offset, width = self.random.choice(BODY_FIELDS[kind])
+            self.change_field(packet, 40 + 8 * words + offset, width)
+        self.forget_nonce(packet)
+        return bytes(packet)
+
+    def status(self, words):
+        code, reason = self.random.randrange(11), self.random.randrange(11)
+        return struct.pack(">HHHHQ", code, reason, 0, 0, 0) + self.random.randbytes(16 * words)
+
+    def change_field(self, packet, offset, width):
+        for at in range(offset, min(offset + width, len(packet))):
+            one_bit = packet[at] ^ (1 << self.random.randrange(8))
+            packet[at] = self.random.choice([one_bit, self.random.randrange(256)])
+
+    def forget_nonce(self, packet):
+        at = 40 + 8 * packet[3] + NONCE_AT[packet[1]]
+        packet[at : at + 8] = self.random.randbytes(8)[: max(0, len(packet) - at)]
 
     def other_length(self, packet):
         cut = self.random.randrange(1, len(packet)) if len(packet) > 1 else 1
@@ -117,6 +153,7 @@ class Flood:
     def __init__(self, seed, heard, children):
         self.enemy = Enemy(seed)
         self.heard = heard
+        self.joins = {port: joins_of(packets) for port, packets in heard.items()}
         self.children = children
         self.sent = dict.fromkeys(heard, 0)
         self.own = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(4)]
@@ -142,10 +179,13 @@ class Flood:
                 time.sleep(0.004)
 
     def send_foreign(self, port):
-        if self.enemy.random.random() < 0.5:
+        kind = self.enemy.random.random()
+        if kind < 0.4:
             packet = self.enemy.noise()
-        else:
+        elif kind < 0.8:
             packet = self.enemy.changed(self.enemy.random.choice(self.heard[port])[1])
+        else:
+            packet = self.enemy.control(self.enemy.random.choice(self.joins[port]))
         self.enemy.random.choice(self.own).sendto(packet, ("127.0.0.1", port))
 
     def send_as_child(self, port):

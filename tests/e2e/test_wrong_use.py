@@ -75,6 +75,23 @@ def test_a_rank_that_never_joins_is_named(cluster):
     assert_all_fail(ranks, "rank 2 has not joined within 3 s (of 4 ranks)")
 
 
+@pytest.mark.parametrize("wrong", [5, 65])  # 65 ranks need a wider bitmap than four
+def test_a_rank_with_another_world_size_is_told_what_the_others_say(cluster, wrong):
+    server = cluster.start_server("--stats-interval", "0.1")
+    cluster.start_switch()
+    command = cluster.bench("-b", "4K", "-e", "4K")
+    ranks = [cluster.start_rank(r, RANKS, command, ATP_JOIN_TIMEOUT=8) for r in range(RANKS - 1)]
+    # The server goes by the first; who of the others has come by then does not matter.
+    cluster.wait_until(lambda: "1 job appeared" in server.output(), "the first rank")
+    stray = cluster.start_rank(RANKS - 1, wrong, command, ATP_JOIN_TIMEOUT=8)
+    assert_all_fail(
+        [stray],
+        f"rank 3 was refused: it says the job has {wrong:,} ranks, rank",
+        " 4; start all ranks with the same world size",
+    )
+    assert_all_fail(ranks, "rank 3 has not joined within 8 s (of 4 ranks)")
+
+
 def test_of_two_workers_with_one_rank_the_second_is_refused(cluster):
     cluster.start_server()
     cluster.start_switch()
