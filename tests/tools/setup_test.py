@@ -1,0 +1,265 @@
+"""tools/setup on made-up machines: a PATH of stubs decides what is installed and who asks.
+
+The Python is a real one, but its `venv`, `pip` and `torch` are ours: they take no time and no
+network, and write down what they were told.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REAL_TOOLS = ("bash", "cat", "dirname", "echo", "env", "grep", "rm", "sort", "xargs")
+
+DPKG_QUERY = """#!/bin/sh
+shift 3  # -W -f FORMAT
+for package; do
+  case " $MISSING " in *" $package "*) ;; *) echo "$package installed" ;; esac
+done
+"""
+LOGGED = """#!/bin/sh
+echo "{name} $*" >>"$LOG"
+{then}
+"""
+VENV = """
+import os, pathlib, sys
+open(os.environ["LOG"], "a").write("venv " + " ".join(sys.argv[1:]) + "\\n")
+folder = pathlib.Path(sys.argv[-1])
+version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+(folder / "lib" / version / "site-packages").mkdir(parents=True)
+(folder / "bin").mkdir()
+(folder / "bin" / "python").symlink_to(sys.executable)
+home = pathlib.Path(sys.executable).parent
+(folder / "pyvenv.cfg").write_text(f"home = {home}\\ninclude-system-site-packages = false\\n")
+"""
+PIP = """
+import os, pathlib, sys, sysconfig
+open(os.environ["LOG"], "a").write("pip " + " ".join(sys.argv[1:]) + "\\n")
+if os.environ.get("PIP_FAILS"):
+    sys.exit("no network")
+wanted = sys.argv[-1:]
+if sys.argv[-2] == "-r":
+    wanted = [line for line in pathlib.Path(sys.argv[-1]).read_text().split() if "==" in line]
+for name, version in (pin.split("==") for pin in wanted):
+    folder = f"{name.replace('-', '_')}-{version}.dist-info"
+    info = pathlib.Path(sysconfig.get_path("purelib"), folder)
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+"""
+TORCH = """
+import importlib.metadata as metadata, os
+try:
+    __version__ = os.environ.get("LENT_TORCH") or metadata.version("torch")
+except metadata.PackageNotFoundError:
+    raise ImportError("no torch")
+"""
+
+
+class Machine:
+    """What it has, and what has been done to it."""
+
+    def __init__(self, folder):
+        self.checkout = folder / "checkout"
+        self.stubs = folder / "bin"
+        self.modules = folder / "modules"
+        self.log = folder / "log"
+        self.missing = ""
+        for new in (self.stubs, self.modules, self.checkout / "tools", self.checkout / "python"):
+            new.mkdir(parents=True)
+        shutil.copy(ROOT / "tools" / "setup", self.checkout / "tools" / "setup")
+        shutil.copy(ROOT / "requirements-dev.txt", self.checkout)
+        for tool in REAL_TOOLS:
+            (self.stubs / tool).symlink_to(shutil.which(tool))
+        self.add_tool("dpkg-query", DPKG_QUERY)
+        self.add_tool("apt-get", LOGGED.format(name="apt-get", then=""))
+        self.add_user(0)
+        (self.stubs / "python3").symlink_to(os.path.realpath(sys.executable))
+        for name, text in (("venv", VENV), ("pip", PIP)):
+            (self.modules / name).mkdir()
+            (self.modules / name / "__init__.py").touch()
+            (self.modules / name / "__main__.py").write_text(text)
+        (self.modules / "torch.py").write_text(TORCH)
+
+    def add_tool(self, name, script):
+        (self.stubs / name).write_text(script)
+        (self.stubs / name).chmod(0o755)
+
+    def add_user(self, number):
+        self.add_tool("id", f"#!/bin/sh\necho {number}\n")
+
+    def add_sudo(self):
+        self.add_tool("sudo", LOGGED.format(name="sudo", then='exec "$@"'))
+
+    def setup(self, *arguments, **environment):
+        self.log.write_text("")
+        return subprocess.run(
+            [self.checkout / "tools" / "setup", *arguments],
+            env={
+                "PATH": str(self.stubs),
+                "PYTHONPATH": str(self.modules),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LOG": str(self.log),
+                "MISSING": self.missing,
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def done(self):
+        return self.log.read_text().splitlines()
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def lines_of(text):
+    return [line.strip() for line in text.splitlines()]
+
+
+def test_a_machine_with_everything_is_left_alone(machine):
+    assert machine.setup().returncode == 0
+    again = machine.setup()
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == "setup: everything is there\n"
+    assert machine.done() == []
+
+
+def test_root_installs_what_is_missing_and_says_what_for(machine):
+    machine.missing = "cmake ninja-build"
+    result = machine.setup()
+    assert result.returncode == 0, result.stderr
+    said = [line.split() for line in lines_of(result.stdout)]
+    assert ["cmake", "build"] in said
+    assert ["ninja-build", "build"] in said
+    update, install = machine.done()[:2]
+    assert update.startswith("apt-get update")
+    assert install.endswith("--no-install-recommends cmake ninja-build")
+
+
+def test_a_user_with_sudo_installs_by_sudo(machine):
+    machine.add_user(1000)
+    machine.add_sudo()
+    machine.missing = "cmake"
+    result = machine.setup()
+    assert result.returncode == 0, result.stderr
+    assert machine.done()[0] == "sudo apt-get update -qq"
+    assert any(line.startswith("sudo env") and line.endswith(" cmake") for line in machine.done())
+
+
+def test_a_user_without_sudo_is_told_what_an_administrator_runs(machine):
+    machine.add_user(1000)
+    machine.missing = "cmake ninja-build"
+    result = machine.setup()
+    assert result.returncode == 1
+    assert "setup: packages are missing, and installing them needs root." in result.stderr
+    assert "apt-get install cmake ninja-build" in lines_of(result.stderr)
+    assert machine.done() == []
+    assert not (machine.checkout / ".venv").exists()
+
+
+def test_a_user_who_lacks_nothing_needs_no_root(machine):
+    machine.add_user(1000)
+    result = machine.setup()
+    assert result.returncode == 0, result.stderr
+    assert not any("apt-get" in line for line in machine.done())
+
+
+def test_only_the_developer_needs_the_developers_packages(machine):
+    machine.missing = "clang-19 clang-tidy-19"
+    assert "clang" not in machine.setup().stdout
+    result = machine.setup("--dev")
+    assert ["clang-tidy-19", "lint"] in [line.split() for line in lines_of(result.stdout)]
+    assert machine.done()[1].endswith(" clang-19 clang-tidy-19")
+
+
+def test_a_failed_installation_ends_with_the_commands(machine):
+    machine.missing = "cmake"
+    machine.add_tool("apt-get", "#!/bin/sh\nexit 100\n")
+    result = machine.setup()
+    assert result.returncode == 1
+    assert "setup: apt-get could not install the packages." in result.stderr
+    assert "apt-get install cmake" in lines_of(result.stderr)
+
+
+def test_a_system_without_dpkg_is_told_which_packages_and_how_to_go_on(machine):
+    (machine.stubs / "dpkg-query").unlink()
+    result = machine.setup()
+    assert result.returncode == 1
+    assert "then: tools/setup --no-packages" in result.stderr
+    assert " cmake " in result.stderr
+    assert machine.setup("--no-packages").returncode == 0
+
+
+def test_a_python_without_torch_gets_a_venv_with_the_pinned_one(machine):
+    result = machine.setup()
+    assert result.returncode == 0, result.stderr
+    assert "setup: making .venv\n" in result.stdout
+    assert "setup: installing torch==2.13.0 into .venv (large: a few minutes)" in result.stdout
+    venv, torch, requirements = machine.done()
+    assert venv == "venv .venv"
+    assert torch.endswith("torch==2.13.0")
+    assert requirements.endswith("-r requirements-dev.txt")
+
+
+def test_a_torch_of_the_right_version_is_used_and_not_installed_again(machine):
+    result = machine.setup(LENT_TORCH="2.13.1")
+    assert "setup: making .venv on top of the installed torch 2.13\n" in result.stdout
+    assert machine.done()[0] == "venv --system-site-packages .venv"
+    assert not any("torch" in line for line in machine.done())
+
+
+def test_a_torch_of_another_version_is_not_used(machine):
+    result = machine.setup(LENT_TORCH="2.12.0")
+    assert "on top of" not in result.stdout
+    assert machine.done()[0] == "venv .venv"
+    assert machine.done()[1].endswith("torch==2.13.0")
+
+
+def test_a_venv_whose_interpreter_is_gone_is_made_anew(machine):
+    assert machine.setup().returncode == 0
+    python = machine.checkout / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/no/such/python")
+    assert machine.setup().returncode == 0
+    assert machine.done()[0] == "venv .venv"
+
+
+def test_a_pip_that_fails_ends_with_the_command_to_run(machine):
+    result = machine.setup(PIP_FAILS="1")
+    assert result.returncode == 1
+    assert "setup: pip could not install torch." in result.stderr
+    assert ".venv/bin/python -m pip install torch==2.13.0" in lines_of(result.stderr)
+
+
+def test_no_python_at_all_ends_with_a_way_to_choose_one(machine):
+    result = machine.setup("--no-packages", PYTHON="/no/such/python")
+    assert result.returncode == 1
+    assert "setup: Python 3.11 or newer is needed, found none. Choose:\n" in result.stderr
+    assert "PYTHON=/path/to/python3.11 tools/setup" in lines_of(result.stderr)
+
+
+def test_an_unknown_argument_is_named(machine):
+    result = machine.setup("--develop")
+    assert result.returncode == 2
+    assert "setup: unknown argument --develop (--dev, --no-packages)" in result.stderr
+
+
+def test_the_ebpf_check_says_how_to_get_its_compiler(machine):
+    check = ROOT / "tools" / "check_bpf_compiles"
+    result = subprocess.run(
+        [machine.stubs / "bash", check, "atp/wire/packet.h"],
+        env={"PATH": str(machine.stubs)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert "clang-19 not found" in result.stderr
+    assert "tools/setup --dev" in result.stderr
