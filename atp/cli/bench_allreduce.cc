@@ -110,6 +110,9 @@ Measurement Bench::measure(std::uint64_t bytes) {
 std::string route_text(const CommunicatorOptions& job) {
   std::string text;
   for (const Endpoint& hop : job.route) text += (text.empty() ? "" : " > ") + to_string(hop);
+  if (!job.more_routes.empty()) {
+    text += fmt::format(" and {} more servers'", job.more_routes.size());
+  }
   return text;
 }
 

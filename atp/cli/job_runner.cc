@@ -65,7 +65,7 @@ int JobRunner::run() {
 }
 
 std::string JobRunner::start_nodes() {
-  const auto stats = [this](const char* file) {
+  const auto stats = [this](const std::string& file) {
     if (options_.stats_folder.empty()) return std::vector<std::string>{};
     return std::vector<std::string>{"--stats", options_.stats_folder + "/" + file};
   };
@@ -75,15 +75,21 @@ std::string JobRunner::start_nodes() {
     arguments.emplace_back(option);
     arguments.push_back(std::to_string(value));
   };
-  std::vector<std::string> server = stats("server.jsonl");
-  add(server, "--values", options_.values);
-  std::string route = start_node("server", server);
-  if (options_.without_switch) return route;
-
-  std::vector<std::string> of_switch = stats("switch.jsonl");
-  add(of_switch, "--values", options_.values);
-  add(of_switch, "--aggregators", options_.aggregators);
-  return start_node("switch", of_switch) + "," + route;
+  std::string before;
+  if (!options_.without_switch) {
+    std::vector<std::string> of_switch = stats("switch.jsonl");
+    add(of_switch, "--values", options_.values);
+    add(of_switch, "--aggregators", options_.aggregators);
+    before = start_node("switch", of_switch) + ",";
+  }
+  std::string routes;
+  for (std::uint32_t i = 0; i < options_.servers; ++i) {
+    const std::string number = options_.servers == 1 ? "" : fmt::format("-{}", i);
+    std::vector<std::string> server = stats(fmt::format("server{}.jsonl", number));
+    add(server, "--values", options_.values);
+    routes += (i == 0 ? "" : ";") + before + start_node("server", server);
+  }
+  return routes;
 }
 
 std::string JobRunner::start_node(const std::string& role,

@@ -20,6 +20,7 @@ namespace atp {
 struct RunOptions {
   std::size_t ranks = 0;
   std::vector<std::string> command;
+  std::uint32_t servers = 1;  // over which the tensors are spread
   bool without_switch = false;
   std::uint32_t values = 0;       // per fragment; 0: not given
   std::uint32_t aggregators = 0;  // of the switch; 0: its default
@@ -52,7 +53,7 @@ class JobRunner {
     LineTagger tagger;
   };
 
-  std::string start_nodes();  // returns the route
+  std::string start_nodes();  // returns the routes
   std::string start_node(const std::string& role, const std::vector<std::string>& arguments);
   int start_ranks(const std::string& route);  // returns 0 or the exit code of the failure
   int tagged(const std::string& tag, int to);

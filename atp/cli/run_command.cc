@@ -20,6 +20,8 @@ constexpr const char* kExamples = R"(Examples:
       each line with the rank it came from
   atp run -n 8 --values 350 --stats-dir out -- atp bench allreduce
       fragments as on Ethernet; counters in out/switch.jsonl and out/server.jsonl
+  atp run -n 4 --servers 2 -- atp bench allreduce
+      two servers, each with a part of every large tensor
 Exit code: that of the first rank that failed (128 + signal if killed, 127 if CMD is not found).)";
 
 void run_job(const RunOptions& options) {
@@ -47,6 +49,12 @@ void add_run_command(CLI::App& app) {
       ->type_name("N")
       ->required()
       ->check(CLI::Range(std::size_t{1}, kMaxRanks));
+  command
+      ->add_option("--servers", options->servers,
+                   "Number of servers, over which the tensors are spread")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   command->add_flag("--no-switch", options->without_switch,
                     "Only a server: ranks send straight to it");
   command

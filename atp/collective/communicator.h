@@ -28,15 +28,14 @@
 
 namespace atp {
 
-// The way up to the server as people write it: "host:port,host:port", switches upward, the server
-// last; names are resolved.
-Result<std::vector<Endpoint>> parse_route(std::string_view text);
-
 struct CommunicatorOptions {
   JobKey job;
   Rank rank = 0;
   std::size_t world_size = 1;
-  std::vector<Endpoint> route;          // switches upward, the server last (at least the server)
+  std::vector<Endpoint> route;  // switches upward, the server last (at least the server)
+  // To further servers of the job, its shards: tensors are spread over all of them. The same on
+  // every rank but for the switches on the way.
+  std::vector<std::vector<Endpoint>> more_routes;
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   // How floats become integers (docs/protocol.md §5, *Scale*); the same on every rank.
   ScaleMode scale_mode = ScaleMode::kAutomatic;
@@ -49,11 +48,15 @@ struct CommunicatorOptions {
   // "atp: ".
   std::function<void(const std::string&)> on_warning;
 
-  // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE ("host:port,host:port"), RANK, WORLD_SIZE,
+  // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), RANK, WORLD_SIZE,
   // ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("automatic" or "fixed"), ATP_OVERFLOW ("reactive" or
   // "proactive"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
   // (seconds), as `atp run` sets them.
   static Result<CommunicatorOptions> from_environment();
+
+  // Sets route and more_routes from what people write: "host:port,host:port", switches upward, the
+  // server last; ";" before the way to the next shard. Names are resolved.
+  Status set_routes(std::string_view text);
 };
 
 // What one worker has counted (name, value).
@@ -70,7 +73,7 @@ class Handle {
 
  private:
   friend class Communicator;
-  std::shared_ptr<PendingOperation> operation_;
+  std::vector<std::shared_ptr<PendingOperation>> parts_;  // one for each shard that has a part
 };
 
 struct AllReduceOptions {
@@ -104,8 +107,8 @@ class Communicator {
 
  private:
   class Impl;
-  explicit Communicator(std::shared_ptr<Impl> impl);
-  std::shared_ptr<Impl> impl_;  // shared with its thread
+  explicit Communicator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace atp

@@ -15,6 +15,7 @@
 
 #include "atp/base/random.h"
 #include "atp/collective/testing_cluster.h"
+#include "atp/collective/testing_tensors.h"
 
 // Several ranks in this process sum over loopback, through a real switch and a real server.
 
@@ -27,26 +28,6 @@ using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kRanks = 4;
-
-// Multiples of 1/256 pass the fixed scale 1e8 and the automatic ones, powers of two from 2^8 on,
-// without rounding, so sums are exact.
-float value_of(std::size_t rank, std::size_t operation, std::size_t i) {
-  return static_cast<float>((rank + 1) * ((i + 31 * operation) % 97 + 1)) / 256;
-}
-
-std::vector<float> tensor_of(std::size_t rank, std::size_t operation, std::size_t count) {
-  std::vector<float> tensor(count);
-  for (std::size_t i = 0; i < count; ++i) tensor[i] = value_of(rank, operation, i);
-  return tensor;
-}
-
-std::vector<float> sum_of(std::size_t ranks, std::size_t operation, std::size_t count) {
-  std::vector<float> sum(count);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    for (std::size_t i = 0; i < count; ++i) sum[i] += value_of(rank, operation, i);
-  }
-  return sum;
-}
 
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   std::vector<std::uint32_t> bits(values.size());
@@ -71,8 +52,6 @@ Communicators join_all(const std::vector<CommunicatorOptions>& options) {
 }
 
 Communicators join_all(const TestingCluster& cluster) { return join_all(all_options(cluster)); }
-
-std::string message(const Status& status) { return status.ok() ? "" : status.error().message; }
 
 // One all_reduce on every rank; every result must be the exact sum.
 void expect_exact_sum(const Communicators& communicators, std::size_t operation,

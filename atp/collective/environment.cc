@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -92,22 +94,34 @@ Result<OverflowPolicy> optional_overflow() {
   return malformed("ATP_OVERFLOW", text, "\"reactive\" or \"proactive\"");
 }
 
-Result<std::vector<Endpoint>> required_route() {
+Status read_routes(CommunicatorOptions& options) {
   const std::string expected =
-      "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500";
+      "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500, and a \";\" "
+      "before the way to another server";
   const std::string_view text = lookup("ATP_ROUTE");
   if (text.empty()) return missing("ATP_ROUTE", expected);
-  Result<std::vector<Endpoint>> route = parse_route(text);
-  if (!route) {
-    return Error{"ATP_ROUTE=" + quoted(text) + ": " + route.error().message + " (expected " +
-                 expected + ")"};
-  }
-  return route;
+  const Status read = options.set_routes(text);
+  if (read) return read;
+  return Error{"ATP_ROUTE=" + quoted(text) + ": " + read.error().message + " (expected " +
+               expected + ")"};
 }
 
 }  // namespace
 
-Result<std::vector<Endpoint>> parse_route(std::string_view text) { return resolve_route(text); }
+Status CommunicatorOptions::set_routes(std::string_view text) {
+  std::vector<std::vector<Endpoint>> routes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(';', begin), text.size());
+    Result<std::vector<Endpoint>> one = resolve_route(text.substr(begin, end - begin));
+    if (!one) return one.error();
+    routes.push_back(std::move(one).value());
+    begin = end + 1;
+  }
+  route = std::move(routes.front());
+  more_routes.assign(std::make_move_iterator(routes.begin() + 1),
+                     std::make_move_iterator(routes.end()));
+  return ok_status();
+}
 
 Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
@@ -119,10 +133,10 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   if (!job) return job.error();
   const auto incarnation = required_whole({"ATP_INCARNATION", 0, kMost32});
   if (!incarnation) return incarnation.error();
-  const auto route = required_route();
-  if (!route) return route.error();
-
   CommunicatorOptions options;
+  const Status routes = read_routes(options);
+  if (!routes) return routes.error();
+
   const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
   if (!values) return values.error();
   const auto scale_mode = optional_scale();
@@ -138,7 +152,6 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
                  static_cast<std::uint32_t>(incarnation.value())};
   options.rank = static_cast<Rank>(rank.value());
   options.world_size = static_cast<std::size_t>(world_size.value());
-  options.route = route.value();
   options.values_per_fragment = static_cast<std::size_t>(values.value());
   options.scale_mode = scale_mode.value();
   options.overflow = overflow.value();

@@ -59,6 +59,16 @@ TEST(Environment, ReadsTheOptionalVariables) {
   EXPECT_EQ(options.value().operation_timeout, 12s);
 }
 
+TEST(Environment, ReadsTheWayToEachShard) {
+  const Result<CommunicatorOptions> options =
+      read_with({{"ATP_ROUTE", "127.0.0.1:1,127.0.0.1:2;127.0.0.1:3;127.0.0.1:1,127.0.0.1:4"}});
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  const auto at = [](std::uint16_t port) { return Endpoint::ipv4(127, 0, 0, 1, port); };
+  EXPECT_EQ(options.value().route, (std::vector{at(1), at(2)}));
+  EXPECT_EQ(options.value().more_routes,
+            (std::vector<std::vector<Endpoint>>{{at(3)}, {at(1), at(4)}}));
+}
+
 TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
   struct Case {
     const char* name;

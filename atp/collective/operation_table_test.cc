@@ -10,7 +10,8 @@ namespace atp {
 namespace {
 
 std::shared_ptr<PendingOperation> operation(std::uint64_t number, std::span<float> data = {}) {
-  return std::make_shared<PendingOperation>(number, data, AllReduceOptions{});
+  return std::make_shared<PendingOperation>(OperationName{number, data.size()}, data,
+                                            AllReduceOptions{});
 }
 
 TEST(OperationTable, ShowsTheWorkerTheTensorOfEachOperation) {
@@ -27,18 +28,18 @@ TEST(OperationTable, ShowsTheWorkerTheTensorOfEachOperation) {
 TEST(OperationTable, ForgetsOperationsInAnyOrder) {
   OperationTable table;
   for (OperationId id = 0; id < 4; ++id) table.insert(id, operation(id));
-  EXPECT_EQ(table.take(2)->number(), 2U);
+  EXPECT_EQ(table.take(2)->name().number, 2U);
   EXPECT_EQ(table.take(2), nullptr);
-  EXPECT_EQ(table.take(0)->number(), 0U);
+  EXPECT_EQ(table.take(0)->name().number, 0U);
   EXPECT_EQ(table.take(7), nullptr);
   EXPECT_EQ(table.take(kNoOperation), nullptr);
   EXPECT_EQ(table.size(), 2U);
-  EXPECT_EQ(table.take_oldest()->number(), 1U);
-  EXPECT_EQ(table.take_oldest()->number(), 3U);
+  EXPECT_EQ(table.take_oldest()->name().number, 1U);
+  EXPECT_EQ(table.take_oldest()->name().number, 3U);
   EXPECT_EQ(table.take_oldest(), nullptr);
   EXPECT_TRUE(table.empty());
   table.insert(4, operation(4));
-  EXPECT_EQ(table.take(4)->number(), 4U);
+  EXPECT_EQ(table.take(4)->name().number, 4U);
 }
 
 TEST(PendingOperation, TellsTheCallbackBeforeThoseWhoWait) {
@@ -48,7 +49,7 @@ TEST(PendingOperation, TellsTheCallbackBeforeThoseWhoWait) {
     EXPECT_FALSE(status.ok());
     called = true;
   };
-  PendingOperation pending(3, {}, options);
+  PendingOperation pending({3, 0}, {}, options);
   EXPECT_FALSE(pending.done());
   std::thread waiting([&] {
     EXPECT_EQ(pending.wait().error().message, "broken");
@@ -64,7 +65,7 @@ TEST(PendingOperation, ReleasesWhatItsCallbackHeld) {
   const auto held = std::make_shared<int>(1);
   AllReduceOptions options;
   options.on_done = [copy = held](const Status&) {};
-  PendingOperation pending(0, {}, std::move(options));
+  PendingOperation pending({}, {}, std::move(options));
   EXPECT_EQ(held.use_count(), 2);
   pending.finish(ok_status());
   EXPECT_EQ(held.use_count(), 1);

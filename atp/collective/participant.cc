@@ -6,7 +6,7 @@ namespace atp {
 namespace {
 
 void end_with_error(PendingOperation& operation, const std::string& why) {
-  operation.finish(Error{operation_text(operation.number(), operation.data().size()) + ": " + why});
+  operation.finish(Error{operation.text() + ": " + why});
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "atp/collective/pending_operation.h"
 
 #include "atp/base/check.h"
+#include "atp/collective/failure_text.h"
 
 namespace atp {
+
+std::string PendingOperation::text() const { return operation_text(name_.number, name_.values); }
 
 void PendingOperation::finish(Status result) {
   if (options_.on_done) {

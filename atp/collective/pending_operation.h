@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "atp/base/result.h"
 #include "atp/collective/communicator.h"
@@ -15,12 +16,19 @@
 
 namespace atp {
 
+// What the caller asked for, of which a PendingOperation may be a part.
+struct OperationName {
+  std::uint64_t number = 0;  // among all of this communicator, from 0
+  std::size_t values = 0;
+};
+
 class PendingOperation {
  public:
-  PendingOperation(std::uint64_t number, std::span<float> data, AllReduceOptions options)
-      : number_(number), data_(data), options_(std::move(options)) {}
+  PendingOperation(const OperationName& name, std::span<float> data, AllReduceOptions options)
+      : name_(name), data_(data), options_(std::move(options)) {}
 
-  std::uint64_t number() const { return number_; }  // among all of this communicator, from 0
+  const OperationName& name() const { return name_; }
+  std::string text() const;  // "all_reduce #17 (1,000 values)"
   std::span<float> data() const { return data_; }
   const AllReduceOptions& options() const { return options_; }
 
@@ -29,7 +37,7 @@ class PendingOperation {
   bool done() const;
 
  private:
-  const std::uint64_t number_;
+  const OperationName name_;
   const std::span<float> data_;
   AllReduceOptions options_;
   mutable std::mutex mutex_;

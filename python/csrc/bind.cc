@@ -103,9 +103,8 @@ std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std:
   options.scale_mode = automatic_scale ? ScaleMode::kAutomatic : ScaleMode::kFixed;
   options.operation_timeout = timeout;
   options.join_timeout = join_timeout;
-  auto parsed = parse_route(route);
-  TORCH_CHECK_VALUE(parsed.ok(), "route \"", route, "\": ", parsed.error().message);
-  options.route = parsed.value();
+  const Status routes = options.set_routes(route);
+  TORCH_CHECK_VALUE(routes.ok(), "route \"", route, "\": ", routes.error().message);
   auto communicator = Communicator::connect(options);
   TORCH_CHECK_WITH(DistBackendError, communicator.ok(), communicator.error().message);
   return std::move(communicator.value());
