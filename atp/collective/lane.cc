@@ -59,8 +59,10 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
     : options_(options.communicator),
       socket_(std::move(socket)),
       waker_(std::move(waker)),
-      participant_(worker_config(options, value_count), failure_context(options_),
-                   [this](const std::string& text) { warn(text); }) {}
+      participant_(
+          worker_config(options, value_count), failure_context(options_),
+          [this](const std::string& text) { warn(text); },
+          [this](const std::string& why) { note_failure(why); }) {}
 
 Result<std::shared_ptr<Lane>> Lane::open(const LaneOptions& options) {
   const CommunicatorOptions& communicator = options.communicator;
@@ -122,7 +124,6 @@ void Lane::publish() {
   board_.phase = participant_.phase();
   board_.pending = participant_.pending();
   board_.value_count = participant_.value_count();
-  if (!board_.failure) board_.failure = participant_.failure();
   board_.worker_counters = participant_.counters();
   board_.udp_counters = loop_->counters();
   if (news) changed_.notify_all();
@@ -153,6 +154,11 @@ std::optional<std::string> Lane::failure() {
 
 void Lane::warn(const std::string& text) const {
   options_.on_warning ? options_.on_warning(text) : warn_on_stderr(text);
+}
+
+void Lane::note_failure(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!board_.failure) board_.failure = why;
 }
 
 bool Lane::on_own_thread() const { return this_thread_drives == this; }

@@ -93,6 +93,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void on_round(Instant now);
   void take_commands(Instant now);
   void publish();
+  void note_failure(const std::string& why);
   void close(const std::string& why, std::chrono::steady_clock::time_point until);
 
   const CommunicatorOptions options_;

@@ -11,15 +11,16 @@ void end_with_error(PendingOperation& operation, const std::string& why) {
 
 }  // namespace
 
-Participant::Participant(const WorkerConfig& config, const FailureContext& context, Warn warn)
-    : worker_(config), context_(context), warn_(std::move(warn)) {}
+Participant::Participant(const WorkerConfig& config, const FailureContext& context, Tell warn,
+                         Tell failed)
+    : worker_(config), context_(context), warn_(std::move(warn)), failed_(std::move(failed)) {}
 
 void Participant::submit(std::shared_ptr<PendingOperation> operation) {
   waiting_.push_back(std::move(operation));
 }
 
 void Participant::leave(Instant now, const std::string& why) {
-  if (!failure_) failure_ = why;
+  give_up(why);
   worker_.leave(now);
   end_all(why);
 }
@@ -84,6 +85,12 @@ void Participant::tell_of_return(const Endpoint& parent) {
         ": sums go through it from now on");
 }
 
+void Participant::give_up(const std::string& why) {
+  if (failure_) return;
+  failure_ = why;
+  if (failed_) failed_(why);
+}
+
 // The first failure gives the cause; the worker reports it for each operation that it had.
 void Participant::fail(const Event& event) {
   const std::shared_ptr<PendingOperation> operation = table_.take(event.operation);
@@ -92,7 +99,7 @@ void Participant::fail(const Event& event) {
     context.lease = worker_.lease();
     context.value_count = worker_.value_count();
     if (operation) context.operation_timeout = operation->options().timeout;
-    failure_ = failure_text(event.failure, context);
+    give_up(failure_text(event.failure, context));
     phase_ = ParticipantPhase::kFailed;
   }
   if (operation) end_with_error(*operation, *failure_);

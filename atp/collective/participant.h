@@ -23,9 +23,12 @@ enum class ParticipantPhase : std::uint8_t { kJoining, kJoined, kFailed, kLeft }
 
 class Participant {
  public:
-  using Warn = std::function<void(const std::string&)>;
+  using Tell = std::function<void(const std::string&)>;
 
-  Participant(const WorkerConfig& config, const FailureContext& context, Warn warn);
+  // `warn` hears what a user should know although the job goes on; `failed`, once, why nothing more
+  // can be summed, before the first operation ends with it.
+  Participant(const WorkerConfig& config, const FailureContext& context, Tell warn,
+              Tell failed = nullptr);
 
   void start(Instant now) { worker_.start(now); }
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
@@ -63,6 +66,7 @@ class Participant {
   void handle_event(const Event& event);
   void tell_of_detaching(const Endpoint& parent);
   void tell_of_return(const Endpoint& parent);
+  void give_up(const std::string& why);
   void fail(const Event& event);
   void end_all(const std::string& why);
 
@@ -70,7 +74,8 @@ class Participant {
   OperationTable table_;                                   // the worker has them
   std::deque<std::shared_ptr<PendingOperation>> waiting_;  // the worker had no room yet
   FailureContext context_;
-  Warn warn_;
+  Tell warn_;
+  Tell failed_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
   bool parent_answered_ = false;   // something came from the first hop, ever
   bool detached_at_once_ = false;  // before anything came from it

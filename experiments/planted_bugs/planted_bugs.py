@@ -5,7 +5,8 @@
 
 Copies the checkout into FOLDER (default: a temporary one), builds `atp` there, and plants the bugs
 of bugs.py one at a time. Each is built and played from seed 0 until a seed fails, at most as many
-as the tests play. Prints a Markdown table; exit 1 if a bug was not found.
+as the tests play. Prints a Markdown table; exit 1 if a bug was not found
+that isn't marked as harmless.
 """
 
 import os
@@ -75,8 +76,8 @@ def main():
     for number, bug in enumerate(BUGS, 1):
         say(f"{number}/{len(BUGS)}: {bug.name}")
         code, seeds = try_bug(bug, folder)
-        missed += code == 0
-        found = FOUND_AS.get(code, f"exit {code}") if code else "not found"
+        missed += code == 0 and not bug.harmless
+        found = FOUND_AS.get(code, f"exit {code}") if code else f"not found: {bug.harmless}"
         rows.append(f"| {bug.name} | {found} | {seeds:,} |")
         say(rows[-1])
     print("| planted | found as | after seeds |\n|---|---|---|")
