@@ -13,10 +13,10 @@ struct Field {
   std::size_t width;
 };
 
-constexpr std::array kJoinFields{Field{0, 8},  Field{8, 2},   Field{10, 2}, Field{12, 2},
-                                 Field{14, 2}, Field{16, 1},  Field{17, 1}, Field{18, 1},
-                                 Field{19, 1}, Field{20, 4},  Field{24, 1}, Field{25, 1},
-                                 Field{26, 2}, Field{28, 18}, Field{46, 18}};
+constexpr std::array kJoinFields{Field{0, 8},  Field{8, 8},  Field{16, 2},  Field{18, 2},
+                                 Field{20, 2}, Field{22, 2}, Field{24, 1},  Field{25, 1},
+                                 Field{26, 1}, Field{27, 1}, Field{28, 4},  Field{32, 1},
+                                 Field{33, 1}, Field{34, 2}, Field{36, 18}, Field{54, 18}};
 constexpr std::array kJoinAckFields{Field{0, 8},  Field{8, 8},  Field{16, 8}, Field{24, 4},
                                     Field{28, 4}, Field{32, 4}, Field{36, 2}, Field{38, 2},
                                     Field{40, 2}, Field{42, 2}, Field{44, 1}, Field{45, 1},
@@ -34,9 +34,9 @@ struct Outlaw {
 };
 
 constexpr std::array kJoinOutlaws{
-    Outlaw{8, 2, 0},  Outlaw{8, 2, kMaxRanks + 1},        Outlaw{12, 2, 0},
-    Outlaw{14, 2, 0}, Outlaw{14, 2, ATP_VALUES_MAX + 1},  Outlaw{18, 1, 2},
-    Outlaw{19, 1, 2}, Outlaw{24, 1, Route::kMaxHops + 1}, Outlaw{25, 1, 255}};
+    Outlaw{16, 2, 0}, Outlaw{16, 2, kMaxRanks + 1},       Outlaw{20, 2, 0},
+    Outlaw{22, 2, 0}, Outlaw{22, 2, ATP_VALUES_MAX + 1},  Outlaw{26, 1, 2},
+    Outlaw{27, 1, 2}, Outlaw{32, 1, Route::kMaxHops + 1}, Outlaw{33, 1, 255}};
 constexpr std::array kJoinAckOutlaws{Outlaw{16, 8, 0},
                                      Outlaw{28, 4, 0},
                                      Outlaw{32, 4, 0},

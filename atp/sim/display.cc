@@ -55,9 +55,10 @@ std::string fragment_text(const PacketView& packet) {
 std::string join_text(const PacketView& packet) {
   const auto join = Join::read(packet.body);
   if (!join) return " (unreadable)";
-  return text(" nonce %llx W %u streams %u+%u K %u detachments %u%s hops left %zu",
-              static_cast<unsigned long long>(join->nonce), join->world_size, join->first_stream,
-              join->stream_count, join->max_value_count, join->detachments,
+  return text(" nonce %llx boot %llx W %u streams %u+%u K %u detachments %u%s hops left %zu",
+              static_cast<unsigned long long>(join->nonce),
+              static_cast<unsigned long long>(join->server_boot_id), join->world_size,
+              join->first_stream, join->stream_count, join->max_value_count, join->detachments,
               join->detached ? " detached" : "", join->remaining.size());
 }
 

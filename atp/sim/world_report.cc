@@ -56,12 +56,12 @@ std::optional<std::string> World::objection(const Application& application) cons
   if (application.finished() || !application.failure()) return std::nullopt;
   if (!may_fail(application.job())) return std::nullopt;
   const Failure& failure = *application.failure();
+  if (failure.code == FailureCode::kNoProgress) return "learned of a loss by its time-out alone";
   const RankSet& lost = lost_ranks_[application.job()];
   const std::uint32_t server = plan_.jobs[application.job()].server;
   if (lost.contains(application.rank()) || lost_servers_[server]) return std::nullopt;
-  const bool is_loss = failure.code == FailureCode::kRankLost ||
-                       failure.code == FailureCode::kJoinTimeout ||
-                       failure.code == FailureCode::kNoProgress;
+  const bool is_loss =
+      failure.code == FailureCode::kRankLost || failure.code == FailureCode::kJoinTimeout;
   bool is_named = is_loss && !failure.ranks.empty();
   failure.ranks.for_each([&](Rank rank) {
     const auto& member = std::get<Member>(hosts_[worker_host(rank, application.job())].node);

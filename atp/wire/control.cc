@@ -9,7 +9,7 @@
 namespace atp {
 namespace {
 
-constexpr std::size_t kJoinFixedBytes = 28;
+constexpr std::size_t kJoinFixedBytes = 36;
 constexpr std::size_t kStatusFixedBytes = 16;
 
 std::uint8_t* write_route(std::uint8_t* at, const Route& route) {
@@ -46,44 +46,46 @@ std::size_t Join::bytes() const {
 
 void Join::write(std::uint8_t* at) const {
   atp_store64(at, nonce);
-  atp_store16(at + 8, world_size);
-  atp_store16(at + 10, first_stream);
-  atp_store16(at + 12, stream_count);
-  atp_store16(at + 14, max_value_count);
-  at[16] = version_min;
-  at[17] = version_max;
-  at[18] = detached ? 1 : 0;
-  at[19] = static_cast<std::uint8_t>(scale_mode);
-  atp_store32(at + 20, detachments);
-  at[24] = static_cast<std::uint8_t>(remaining.size());
-  at[25] = static_cast<std::uint8_t>(recorded.size());
-  atp_store16(at + 26, 0);
+  atp_store64(at + 8, server_boot_id);
+  atp_store16(at + 16, world_size);
+  atp_store16(at + 18, first_stream);
+  atp_store16(at + 20, stream_count);
+  atp_store16(at + 22, max_value_count);
+  at[24] = version_min;
+  at[25] = version_max;
+  at[26] = detached ? 1 : 0;
+  at[27] = static_cast<std::uint8_t>(scale_mode);
+  atp_store32(at + 28, detachments);
+  at[32] = static_cast<std::uint8_t>(remaining.size());
+  at[33] = static_cast<std::uint8_t>(recorded.size());
+  atp_store16(at + 34, 0);
   write_route(write_route(at + kJoinFixedBytes, remaining), recorded);
 }
 
 std::optional<Join> Join::read(std::span<const std::uint8_t> body) {
   if (body.size() < kJoinFixedBytes) return std::nullopt;
   const std::uint8_t* at = body.data();
-  const std::size_t remaining_hops = at[24];
-  const std::size_t recorded_hops = at[25];
+  const std::size_t remaining_hops = at[32];
+  const std::size_t recorded_hops = at[33];
   if (remaining_hops > Route::kMaxHops || recorded_hops > Route::kMaxHops) return std::nullopt;
   if (body.size() != kJoinFixedBytes + Endpoint::kWireBytes * (remaining_hops + recorded_hops)) {
     return std::nullopt;
   }
-  if (at[18] > 1 || at[19] > static_cast<std::uint8_t>(ScaleMode::kAutomatic)) {
+  if (at[26] > 1 || at[27] > static_cast<std::uint8_t>(ScaleMode::kAutomatic)) {
     return std::nullopt;
   }
   Join join;
   join.nonce = atp_load64(at);
-  join.world_size = atp_load16(at + 8);
-  join.first_stream = atp_load16(at + 10);
-  join.stream_count = atp_load16(at + 12);
-  join.max_value_count = atp_load16(at + 14);
-  join.version_min = at[16];
-  join.version_max = at[17];
-  join.detached = at[18] == 1;
-  join.scale_mode = static_cast<ScaleMode>(at[19]);
-  join.detachments = atp_load32(at + 20);
+  join.server_boot_id = atp_load64(at + 8);
+  join.world_size = atp_load16(at + 16);
+  join.first_stream = atp_load16(at + 18);
+  join.stream_count = atp_load16(at + 20);
+  join.max_value_count = atp_load16(at + 22);
+  join.version_min = at[24];
+  join.version_max = at[25];
+  join.detached = at[26] == 1;
+  join.scale_mode = static_cast<ScaleMode>(at[27]);
+  join.detachments = atp_load32(at + 28);
   join.remaining = read_route(at + kJoinFixedBytes, remaining_hops);
   join.recorded =
       read_route(at + kJoinFixedBytes + Endpoint::kWireBytes * remaining_hops, recorded_hops);

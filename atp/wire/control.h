@@ -49,7 +49,8 @@ class Route {
 enum class ScaleMode : std::uint8_t { kFixed = 0, kAutomatic = 1 };
 
 struct Join {
-  std::uint64_t nonce = 0;  // drawn by the worker's socket at its start; tells twins apart
+  std::uint64_t nonce = 0;           // drawn by the worker's socket at its start; tells twins apart
+  std::uint64_t server_boot_id = 0;  // of the JOIN_ACK that made it a member; 0: none yet
   std::uint16_t world_size = 0;
   std::uint16_t first_stream = 0;
   std::uint16_t stream_count = 0;
@@ -72,8 +73,8 @@ struct JoinAck {
   static constexpr std::size_t kBytes = 48;
 
   std::uint64_t nonce = 0;
-  std::uint64_t server_boot_id = 0;
-  double scale = 0;  // with ScaleMode::kFixed: the scale; else the first one
+  std::uint64_t server_boot_id = 0;  // never 0
+  double scale = 0;                  // with ScaleMode::kFixed: the scale; else the first one
   std::uint32_t detachments = 0;
   std::uint32_t lease_ms = 0;
   std::uint32_t wmax = 0;  // largest window, in packets a stream
@@ -107,10 +108,10 @@ enum class StatusCode : std::uint16_t {
   kUnknownJob = 3,         // about: the ranks that the sender doesn't know: join again
   kVersions = 4,           // reason: lowest version · 256 + highest
   kRefused = 5,            // a Refusal; about: the rank refused
-  kLeaseEnded = 6,         // about: the ranks lost
+  kLeaseEnded = 6,         // about: the ranks lost; with a nonce, the answer to a JOIN
   kDetached = 7,           // about: the ranks; numbers: their detachments, in rank order
-  kServerRestarted = 8,
-  kLeft = 9,  // about: ranks that left; with a nonce, the acknowledgement of a LEAVE
+  kServerRestarted = 8,    // nonce: of the JOIN, which names an earlier life of the server
+  kLeft = 9,               // about: ranks that left; with a nonce, the acknowledgement of a LEAVE
   kCount,
 };
 

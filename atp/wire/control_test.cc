@@ -57,6 +57,7 @@ void expect_exact_length(const Bytes& bytes, Read&& read) {
 Join full_join() {
   Join join;
   join.nonce = 0x0102030405060708;
+  join.server_boot_id = 0x2122232425262728;
   join.world_size = 0x0209;
   join.first_stream = 0x0a0b;
   join.stream_count = 0x0c0d;
@@ -75,14 +76,15 @@ Join full_join() {
 TEST(Join, HasTheseBytesAndIsReadBack) {
   const Join join = full_join();
   const Bytes bytes = written(join, join.bytes());
-  EXPECT_EQ(bytes, joined({bytes_of({1,    2,    3,    4,    5, 6, 7, 8,  // nonce
-                                     0x02, 0x09,                          // world size
-                                     0x0a, 0x0b, 0x0c, 0x0d,              // streams
-                                     0x01, 0x0e,                          // largest K
-                                     1,    3,                             // versions
-                                     1,    1,                             // detached, scale mode
-                                     0x11, 0x12, 0x13, 0x14,              // detachments
-                                     2,    1,    0,    0}),               // hops
+  EXPECT_EQ(bytes, joined({bytes_of({1,    2,    3,    4,    5,    6,    7,    8,     // nonce
+                                     0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,  // boot id
+                                     0x02, 0x09,                                      // world size
+                                     0x0a, 0x0b, 0x0c, 0x0d,                          // streams
+                                     0x01, 0x0e,                                      // largest K
+                                     1,    3,                                         // versions
+                                     1,    1,                 // detached, scale mode
+                                     0x11, 0x12, 0x13, 0x14,  // detachments
+                                     2,    1,    0,    0}),   // hops
                            wire(hop(1)), wire(hop(2)), wire(hop(3))}));
   EXPECT_EQ(Join::read(bytes), join);
   expect_exact_length(bytes, [](const Bytes& b) { return Join::read(b).has_value(); });
@@ -96,7 +98,7 @@ TEST(Join, ARouteHasAtMostEightHops) {
   EXPECT_FALSE(join.remaining.push_back(hop(99)));
   Bytes bytes = written(join, join.bytes());
   EXPECT_EQ(Join::read(bytes), join);
-  bytes[24] = 9;
+  bytes[32] = 9;
   bytes.resize(bytes.size() + Endpoint::kWireBytes);
   EXPECT_FALSE(Join::read(bytes));
 }
@@ -112,18 +114,18 @@ TEST(Join, TheFirstHopIsTakenOffTheFront) {
 
 TEST(Join, WhatIsOutOfRangeIsRefused) {
   const std::vector<std::pair<const char*, std::function<void(Bytes&)>>> cases = {
-      {"no world", [](Bytes& b) { atp_store16(&b[8], 0); }},
-      {"a world beyond the bitmap", [](Bytes& b) { atp_store16(&b[8], 1025); }},
-      {"no streams", [](Bytes& b) { atp_store16(&b[12], 0); }},
-      {"streams beyond the last", [](Bytes& b) { atp_store16(&b[10], 0xf3f4); }},
-      {"no values", [](Bytes& b) { atp_store16(&b[14], 0); }},
+      {"no world", [](Bytes& b) { atp_store16(&b[16], 0); }},
+      {"a world beyond the bitmap", [](Bytes& b) { atp_store16(&b[16], 1025); }},
+      {"no streams", [](Bytes& b) { atp_store16(&b[20], 0); }},
+      {"streams beyond the last", [](Bytes& b) { atp_store16(&b[18], 0xf3f4); }},
+      {"no values", [](Bytes& b) { atp_store16(&b[22], 0); }},
       {"more values than any packet has",
-       [](Bytes& b) { atp_store16(&b[14], ATP_VALUES_MAX + 1); }},
-      {"a mark that is neither", [](Bytes& b) { b[18] = 2; }},
-      {"an unknown scale mode", [](Bytes& b) { b[19] = 2; }},
-      {"more hops than there are", [](Bytes& b) { b[24] = 3; }},
-      {"fewer hops than there are", [](Bytes& b) { b[25] = 0; }},
-      {"255 hops", [](Bytes& b) { b[25] = 255; }},
+       [](Bytes& b) { atp_store16(&b[22], ATP_VALUES_MAX + 1); }},
+      {"a mark that is neither", [](Bytes& b) { b[26] = 2; }},
+      {"an unknown scale mode", [](Bytes& b) { b[27] = 2; }},
+      {"more hops than there are", [](Bytes& b) { b[32] = 3; }},
+      {"fewer hops than there are", [](Bytes& b) { b[33] = 0; }},
+      {"255 hops", [](Bytes& b) { b[33] = 255; }},
   };
   const Join join = full_join();
   for (const auto& [name, change] : cases) {
@@ -132,7 +134,7 @@ TEST(Join, WhatIsOutOfRangeIsRefused) {
     EXPECT_FALSE(Join::read(bytes)) << name;
   }
   Bytes last = written(join, join.bytes());
-  atp_store16(&last[10], 0xf3f3);  // 0xf3f3 + 0x0c0d = 0x10000
+  atp_store16(&last[18], 0xf3f3);  // 0xf3f3 + 0x0c0d = 0x10000
   EXPECT_TRUE(Join::read(last));
 }
 

@@ -76,6 +76,46 @@ TEST(Failures, AServerThatRestartsFailsWhatIsPending) {
   EXPECT_THAT(world.violations(), testing::IsEmpty());
 }
 
+TEST(Failures, AServerThatRestartsTellsTheOthersAtOnceThoughARankIsDeadAndNeverJoinsAgain) {
+  for (const bool idle : {false, true}) {
+    SCOPED_TRACE(idle ? "nothing is pending" : "operations are pending");
+    World world(steady_plan(3, idle ? 1 : 400, 40, milliseconds(20)));
+    world.run_for(seconds(1));
+    world.kill(world.worker_host(2));
+    world.restart_server(77);
+    // At the latest with the next refresh of a JOIN, and nobody waits for rank 2.
+    world.run(seconds(2), [&] { return failed_everywhere(world); });
+    for (const Rank rank : {0, 1}) {
+      EXPECT_EQ(failure_of(world, rank).code, FailureCode::kServerRestarted);
+    }
+    EXPECT_EQ(world.server().job_count(), 0) << "no job is left that would wait for rank 2";
+  }
+}
+
+// Rank 2 dies after it has contributed, so that the operation lacks only rank 1, which is slow.
+TEST(Failures, ALeaseThatEndedIsToldAgainToARankThatMissedIt) {
+  Plan plan = small_plan(3, {4, 4});
+  plan.jobs[0].operations[0].spec.timeout = plan.jobs[0].operations[1].spec.timeout = seconds(60);
+  World world(plan);
+  const Endpoint slow = world.endpoint(world.worker_host(1));
+  const Endpoint deaf = world.endpoint(world.worker_host(0));
+  int missed = 0;
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    if (packet.from == slow && is(packet, PacketType::kGradient)) return {.drop = true};
+    const auto status = status_of(packet);
+    const bool news = status && status->code == StatusCode::kLeaseEnded && packet.to == deaf;
+    return {.drop = news && missed++ == 0};
+  });
+  world.run_for(milliseconds(100));
+  world.kill(world.worker_host(2));
+  world.run(seconds(10), [&] { return missed > 0; });
+  const Instant told = world.now();
+  world.run(seconds(3), [&] { return failed_everywhere(world); });
+  EXPECT_EQ(failure_of(world, 0).code, FailureCode::kRankLost);
+  EXPECT_EQ(failure_of(world, 0).ranks, RankSet::of(2)) << "not those that gave up because of it";
+  EXPECT_LE(world.now() - told, milliseconds(1100)) << "with the next refresh of its JOIN";
+}
+
 TEST(Failures, ARankThatLeavesWithOperationsPendingFailsThemAtTheOthers) {
   World world(steady_plan(3, 400, 40, milliseconds(20)));
   world.run_for(seconds(1));

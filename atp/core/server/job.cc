@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "atp/core/server/reply.h"
-
 namespace atp {
 namespace {
 
@@ -87,34 +85,29 @@ Refusal Job::objection(const PacketView& packet, const Join& join) const {
   return {};
 }
 
-// Answers a JOIN that may not change anything; the holder of its rank hears nothing of it.
-bool Job::admit(Turn& turn, const Endpoint& from, const PacketView& packet,
-                const Join& join) const {
+std::optional<TurnedAway> Job::turned_away(const PacketView& packet, const Join& join) const {
+  const Rank rank = packet.ranks.lowest();
+  if (const Refusal refusal = objection(packet, join)) {
+    return TurnedAway{ServerCounter::kDropRefused,
+                      StatusMessage::refused(refusal, packet.ranks, join.nonce)};
+  }
   StatusMessage answer;
   answer.about = packet.ranks;
   answer.nonce = join.nonce;
-  ServerCounter drop = ServerCounter::kDropRefused;
-  const Rank rank = packet.ranks.lowest();
-  if (const Refusal refusal = objection(packet, join)) {
-    answer = StatusMessage::refused(refusal, packet.ranks, join.nonce);
-  } else if (members_.gone().contains(rank)) {
+  if (members_.gone().contains(rank)) {
     answer.code = members_.left().contains(rank) ? StatusCode::kLeft : StatusCode::kLeaseEnded;
-    drop = ServerCounter::kDropRankGone;
-  } else if (const auto holder = members_.holder(rank, join.nonce)) {
+    return TurnedAway{ServerCounter::kDropRankGone, answer};
+  }
+  if (const auto holder = members_.holder(rank, join.nonce)) {
     answer.code = StatusCode::kRankTaken;
     answer.add_endpoint(*holder);
-    drop = ServerCounter::kDropRankTaken;
-  } else {
-    return true;
+    return TurnedAway{ServerCounter::kDropRankTaken, answer};
   }
-  turn.count(drop);
-  reply(turn, from, packet, packet.ranks, answer);
-  return false;
+  return std::nullopt;
 }
 
 void Job::handle_join(Turn& turn, const Endpoint& from, const PacketView& packet,
                       const Join& join) {
-  if (!admit(turn, from, packet, join)) return;
   const Rank rank = packet.ranks.lowest();
   const std::uint8_t way = packet.header.flags & ATP_FLAG_DIRECT;
   const Instant lease_end = turn.now + turn.config.timing.lease;
@@ -129,6 +122,7 @@ void Job::handle_join(Turn& turn, const Endpoint& from, const PacketView& packet
     return;
   }
   acknowledge(turn, from, rank, {join.detachments, join.detached}, way);
+  if (!members_.lost().empty()) tell_who_is_lost(turn, from, rank, way);
   if (detached_news) say_detached(turn);
 }
 
@@ -145,6 +139,16 @@ void Job::tell_who_is_missing(Turn& turn, const Endpoint& from, Rank rank, std::
   name.stream = terms_.first_stream;
   down.status_to(from, flags, name, down.waiting_for(members_.all() - joined(turn)),
                  RankSet::of(rank));
+}
+
+// It may have missed what all were told when the lease ended.
+void Job::tell_who_is_lost(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
+  FragmentName name;
+  name.stream = terms_.first_stream;
+  StatusMessage message;
+  message.code = StatusCode::kLeaseEnded;
+  message.about = members_.lost();
+  downlink(turn).status_to(from, flags, name, message, RankSet::of(rank));
 }
 
 void Job::complete_if_all_in(Turn& turn) {

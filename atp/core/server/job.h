@@ -8,6 +8,7 @@
 #include "atp/core/server/aggregation.h"
 #include "atp/core/server/downlink.h"
 #include "atp/core/server/members.h"
+#include "atp/core/server/reply.h"
 
 // One job, or rather one stream range of one incarnation of it: a tree of its own (docs/protocol.md
 // §2). It is *joining* until all ranks are in; then its terms are fixed, the memory for its sums is
@@ -33,7 +34,8 @@ class Job {
   Job(const JobKey& key, const Join& first, const ServerConfig& config, Instant now);
   static std::size_t bytes_needed(const JobKey& key, const Join& first, const ServerConfig& config);
 
-  // Of exactly one rank.
+  // Of exactly one rank. Only a JOIN that is not turned away may be handled.
+  std::optional<TurnedAway> turned_away(const PacketView& packet, const Join& join) const;
   void handle_join(Turn& turn, const Endpoint& from, const PacketView& packet, const Join& join);
   void handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet, const Leave& leave);
   // Returns the ranks that the job doesn't know behind the sender: they must join again.
@@ -45,6 +47,7 @@ class Job {
   Instant next_timeout() const;
 
   bool finished() const { return finished_; }
+  bool joining() const { return !aggregation_.has_value(); }
   const JobTerms& terms() const { return terms_; }
   const JobMembers& members() const { return members_; }
   JobSummary summary(Instant now) const;
@@ -52,12 +55,10 @@ class Job {
   bool operator==(const Job&) const = default;
 
  private:
-  bool joining() const { return !aggregation_.has_value(); }
   Downlink downlink(Turn& turn) { return {turn, terms_, members_}; }
   RankSet joined(const Turn& turn) const;
 
   Refusal objection(const PacketView& packet, const Join& join) const;
-  bool admit(Turn& turn, const Endpoint& from, const PacketView& packet, const Join& join) const;
   // Why a GRADIENT is to be dropped, or kCount.
   ServerCounter fault_of(const PacketView& packet, Source source) const;
   void complete_if_all_in(Turn& turn);
@@ -65,6 +66,8 @@ class Job {
                    std::uint8_t flags);
   void acknowledge_all(Turn& turn);
   void tell_who_is_missing(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags);
+
+  void tell_who_is_lost(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags);
 
   void end_leases(Turn& turn);
   void say_gone(Turn& turn);

@@ -278,16 +278,38 @@ TEST(Leases, ARankIsLostWhenBothHaveEndedAndAllOthersHearIt) {
   EXPECT_TRUE(h.take(StatusCode::kLeaseEnded).empty()) << "not for each";
   for (int i = 0; i < 3; ++i) {
     h.advance(seconds(1));
+    EXPECT_EQ(h.take(StatusCode::kLeaseEnded).size(), 1u) << "each second while they wait";
     h.join_rank(0, 3, true);
     h.join_rank(1, 3, true);
+    h.take();
   }
-  EXPECT_EQ(h.take(StatusCode::kLeaseEnded).size(), 3u) << "each second while they wait";
 
   h.join(kTestSwitch, h.join_of(2, 3, true));
   const auto late = h.take(PacketType::kStatus);
   ASSERT_EQ(late.size(), 1u) << "a lost rank stays lost";
   EXPECT_EQ(late[0].status().code, StatusCode::kLeaseEnded);
   EXPECT_EQ(late[0].status().nonce, nonce_of(2));
+}
+
+TEST(Leases, ARankThatMissedItHearsWhoIsLostWithItsNextJoin) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  for (int i = 0; i < 6; ++i) {
+    h.advance(seconds(1));
+    h.join_rank(0, 3, true);
+    h.join_rank(1, 3, true);
+  }
+  h.take();
+  h.join_rank(1, 3, true);
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 4u) << "acknowledged and told, on both ways";
+  for (const std::size_t i : {1, 3}) {
+    EXPECT_EQ(sent[i].to, i == 1 ? kTestSwitch : worker_endpoint(1));
+    EXPECT_EQ(sent[i].has(ATP_FLAG_DIRECT), i == 3);
+    EXPECT_EQ(sent[i].ranks, ranks({1}));
+    EXPECT_EQ(sent[i].status().code, StatusCode::kLeaseEnded);
+    EXPECT_EQ(sent[i].status().about, ranks({2}));
+    EXPECT_EQ(sent[i].status().nonce, 0u);
+  }
 }
 
 TEST(Leases, WhenOnlyTheTreesHasEndedTheRankIsServedStraight) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "atp/core/server/turn.h"
+#include "atp/wire/control.h"
 
 namespace atp {
 
@@ -10,5 +11,12 @@ namespace atp {
 // where the holder of a rank must not hear what another is told.
 void reply(Turn& turn, const Endpoint& to, const PacketView& packet, const RankSet& ranks,
            const StatusMessage& message);
+
+// Why a JOIN changes nothing, and what its sender is told. The holder of the rank hears nothing of
+// it.
+struct TurnedAway {
+  ServerCounter drop = ServerCounter::kDropRefused;
+  StatusMessage answer;
+};
 
 }  // namespace atp

@@ -12,6 +12,7 @@ Server::Server(const ServerConfig& config) : config_(config), limiter_(config.se
   ATP_CHECK(config.wmax <= 65536 && std::has_single_bit(config.wmax));
   ATP_CHECK(config.max_value_count >= 1 && config.max_value_count <= ATP_VALUES_MAX);
   ATP_CHECK(config.float_slots >= 1);
+  config_.boot_id = std::max<std::uint64_t>(config.boot_id, 1);
 }
 
 // While a job lives, a timer comes each second. A server that was not run for far longer (stopped,
@@ -116,8 +117,18 @@ const Job* Server::overlapping(const JobKey& key, const Join& join) const {
   return nullptr;
 }
 
-Refusal Server::objection_to_new(const PacketView& packet, const Join& join,
-                                 std::size_t bytes) const {
+// What no job could grant.
+Refusal Server::objection(const Join& join) {
+  if (join.version_min > ATP_VERSION_1 || join.version_max < ATP_VERSION_1) {
+    return {RefusalReason::kVersion, versions_number(ATP_VERSION_1, ATP_VERSION_1),
+            versions_number(join.version_min, join.version_max)};
+  }
+  // Whatever is left of the route lies behind the server, so the hops are in the wrong order.
+  if (join.remaining.size() > 1) return {RefusalReason::kRoute};
+  return {};
+}
+
+Refusal Server::objection_to_new(const PacketView& packet, const Join& join) const {
   if (const Job* other = overlapping(packet.job(), join)) {
     return {RefusalReason::kStreams,
             streams_number(other->terms().first_stream, other->terms().stream_count),
@@ -133,28 +144,45 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join,
   if (rank >= join.world_size) return {RefusalReason::kRank, join.world_size, rank};
   if (jobs_.size() >= config_.max_jobs) return {RefusalReason::kTooManyJobs, config_.max_jobs};
   const std::size_t left = config_.memory_limit_bytes - bytes_;
-  return bytes > left ? memory_refusal(left, bytes) : Refusal{};
+  const std::size_t needed = Job::bytes_needed(packet.job(), join, config_);
+  return needed > left ? memory_refusal(left, needed) : Refusal{};
 }
 
-void Server::refuse_join(Turn& turn, const Endpoint& from, const PacketView& packet,
-                         const Join& join, const Refusal& refusal) {
-  turn.count(ServerCounter::kDropRefused);
-  reply(turn, from, packet, packet.ranks,
-        StatusMessage::refused(refusal, packet.ranks, join.nonce));
+// Whoever was acknowledged before is a member of a job that has begun. This one has not, so the
+// server has lost the other: with an earlier life, or because all its leases have ended. Its sums
+// are gone, and a rank that died meanwhile will never complete the joining.
+std::optional<TurnedAway> Server::forgotten(const PacketView& packet, const Join& join) const {
+  if (join.server_boot_id == 0) return std::nullopt;
+  const bool other_life = join.server_boot_id != config_.boot_id;
+  const auto job = jobs_.find({packet.job(), join.first_stream});
+  if (!other_life && job != jobs_.end() && !job->second.job.joining()) return std::nullopt;
+  TurnedAway away{ServerCounter::kDropForgotten, {}};
+  away.answer.code = other_life ? StatusCode::kServerRestarted : StatusCode::kLeaseEnded;
+  away.answer.about = packet.ranks;
+  away.answer.nonce = join.nonce;
+  return away;
 }
 
-Server::Jobs::iterator Server::find_or_make(Turn& turn, const Endpoint& from,
-                                            const PacketView& packet, const Join& join) {
+std::optional<TurnedAway> Server::turned_away(const PacketView& packet, const Join& join) const {
+  const auto refused = [&](const Refusal& refusal) {
+    return TurnedAway{ServerCounter::kDropRefused,
+                      StatusMessage::refused(refusal, packet.ranks, join.nonce)};
+  };
+  if (const Refusal refusal = objection(join)) return refused(refusal);
+  if (const auto away = forgotten(packet, join)) return away;
+  const auto known = jobs_.find({packet.job(), join.first_stream});
+  if (known != jobs_.end()) return known->second.job.turned_away(packet, join);
+  if (const Refusal refusal = objection_to_new(packet, join)) return refused(refusal);
+  return std::nullopt;
+}
+
+Server::Jobs::iterator Server::find_or_make(Turn& turn, const PacketView& packet,
+                                            const Join& join) {
   const StreamRange range{packet.job(), join.first_stream};
   const auto known = jobs_.find(range);
   if (known != jobs_.end()) return known;
-
-  const std::size_t bytes = Job::bytes_needed(packet.job(), join, config_);
-  if (const Refusal refusal = objection_to_new(packet, join, bytes)) {
-    refuse_join(turn, from, packet, join, refusal);
-    return jobs_.end();
-  }
   turn.count(ServerCounter::kJobsMade);
+  const std::size_t bytes = Job::bytes_needed(packet.job(), join, config_);
   bytes_ += bytes;
   return jobs_.emplace(range, Entry{Job(packet.job(), join, config_, turn.now), bytes}).first;
 }
@@ -164,19 +192,12 @@ void Server::handle_join(Turn& turn, const Endpoint& from, const PacketView& pac
   const auto join = Join::read(packet.body);
   if (!join) return turn.count(ServerCounter::kDropBadBody);
   if (packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
-  if (join->version_min > ATP_VERSION_1 || join->version_max < ATP_VERSION_1) {
-    refuse_join(turn, from, packet, *join,
-                {RefusalReason::kVersion, versions_number(ATP_VERSION_1, ATP_VERSION_1),
-                 versions_number(join->version_min, join->version_max)});
+  if (const auto away = turned_away(packet, *join)) {
+    turn.count(away->drop);
+    reply(turn, from, packet, packet.ranks, away->answer);
     return;
   }
-  // Whatever is left of the route lies behind the server, so the hops are in the wrong order.
-  if (join->remaining.size() > 1) {
-    refuse_join(turn, from, packet, *join, {RefusalReason::kRoute});
-    return;
-  }
-  const auto job = find_or_make(turn, from, packet, *join);
-  if (job == jobs_.end()) return;
+  const auto job = find_or_make(turn, packet, *join);
   job->second.job.handle_join(turn, from, packet, *join);
   after(job);
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "atp/base/counters.h"
@@ -65,9 +66,11 @@ class Server {
 
   Turn begin_turn(Instant now, Outbox& out);
   Jobs::iterator find(const JobKey& key, std::uint16_t stream);
-  Jobs::iterator find_or_make(Turn& turn, const Endpoint& from, const PacketView& packet,
-                              const Join& join);
-  Refusal objection_to_new(const PacketView& packet, const Join& join, std::size_t bytes) const;
+  std::optional<TurnedAway> turned_away(const PacketView& packet, const Join& join) const;
+  std::optional<TurnedAway> forgotten(const PacketView& packet, const Join& join) const;
+  Jobs::iterator find_or_make(Turn& turn, const PacketView& packet, const Join& join);
+  static Refusal objection(const Join& join);
+  Refusal objection_to_new(const PacketView& packet, const Join& join) const;
   // The job of another range of these streams that shares one with the JOIN's, or null.
   const Job* overlapping(const JobKey& key, const Join& join) const;
   void after(Jobs::iterator job);
@@ -77,8 +80,6 @@ class Server {
   void handle_join(Turn& turn, const Endpoint& from, const PacketView& packet);
   void handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet);
   void handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet);
-  static void refuse_join(Turn& turn, const Endpoint& from, const PacketView& packet,
-                          const Join& join, const Refusal& refusal);
   ServerCounter unknown_counter(const PacketView& packet) const;
   void say_unknown_job(Turn& turn, const Endpoint& from, const PacketView& packet,
                        const RankSet& ranks);

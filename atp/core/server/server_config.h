@@ -9,7 +9,7 @@
 namespace atp {
 
 struct ServerConfig {
-  std::uint64_t boot_id = 1;  // differs at each start
+  std::uint64_t boot_id = 1;  // differs at each start; 0 is taken for 1
   std::uint32_t wmax = 1024;  // window of a stream in packets, a power of two ≤ 65536
   std::uint16_t max_value_count = ATP_VALUES_MAX;
   double scale = 1e8;              // of jobs with a fixed scale (§3.8)

@@ -64,6 +64,7 @@ std::string_view to_string(ServerCounter counter) {
     case ServerCounter::kDropRefused: return "drop_refused";
     case ServerCounter::kDropRankTaken: return "drop_rank_taken";
     case ServerCounter::kDropRankGone: return "drop_rank_gone";
+    case ServerCounter::kDropForgotten: return "drop_forgotten";
     case ServerCounter::kDropWrongNonce: return "drop_wrong_nonce";
     case ServerCounter::kCount: break;
   }

@@ -80,6 +80,7 @@ enum class ServerCounter : std::uint8_t {
   kDropRefused,  // JOIN
   kDropRankTaken,
   kDropRankGone,    // JOIN of a rank that was lost or has left
+  kDropForgotten,   // JOIN of a member of a job that the server has forgotten
   kDropWrongNonce,  // LEAVE
   kCount,
 };

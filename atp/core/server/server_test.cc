@@ -59,6 +59,50 @@ TEST(Server, ARankThatItDoesNotKnowBehindTheSenderIsToldToJoin) {
   EXPECT_EQ(sent[0].ranks, ranks({1}));
 }
 
+// The rank was acknowledged, so its job had begun; this server holds no such job any more.
+TEST(Server, AMemberOfAForgottenJobIsToldSoAndJoinsNothing) {
+  constexpr std::uint64_t kOwnLife = 4242;
+  struct Row {
+    std::string name;
+    bool another_start_joins;
+    std::uint64_t boot_id;
+    StatusCode answer;
+  };
+  const Row rows[] = {
+      {"by an earlier life", false, 99, StatusCode::kServerRestarted},
+      {"by an earlier life, and another start joins", true, 99, StatusCode::kServerRestarted},
+      {"when all leases had ended", false, kOwnLife, StatusCode::kLeaseEnded},
+      {"when all leases had ended, and another start joins", true, kOwnLife,
+       StatusCode::kLeaseEnded},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    ServerHarness h;
+    if (row.another_start_joins) h.join_rank(0, 3, true);
+    const std::size_t jobs = h.server.job_count();
+    TestJoin join = h.join_of(1, 3, true);
+    join.body.server_boot_id = row.boot_id;
+    h.join(kTestSwitch, join);
+    const auto sent = h.take();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].to, kTestSwitch);
+    EXPECT_EQ(sent[0].ranks, ranks({1}));
+    EXPECT_EQ(sent[0].status().code, row.answer);
+    EXPECT_EQ(sent[0].status().about, ranks({1}));
+    EXPECT_EQ(sent[0].status().nonce, nonce_of(1));
+    EXPECT_EQ(h.server.job_count(), jobs);
+    EXPECT_EQ(h.count(ServerCounter::kDropForgotten), 1u);
+  }
+}
+
+TEST(Server, AMemberOfARunningJobIsAcknowledgedAgain) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  TestJoin join = h.join_of(1, 2, true);
+  join.body.server_boot_id = 4242;
+  h.join(kTestSwitch, join);
+  EXPECT_EQ(h.take(PacketType::kJoinAck).size(), 1u);
+}
+
 TEST(Server, AnUnknownVersionIsToldWhichOnesItSpeaks) {
   ServerHarness h;
   std::vector<std::uint8_t> bytes = bytes_of({.ranks = ranks({0})});

@@ -50,12 +50,10 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
 
 void Worker::leave(Instant now) {
   if (state_ == State::kLeaving || state_ == State::kLeft) return;
-  const bool was_member =
-      state_ == State::kJoined || (state_ == State::kFailed && !streams_.empty());
   if (state_ == State::kJoined) fail({.code = FailureCode::kLeft, .endpoint = server()});
   tree_join_.stop();
   straight_join_.stop();
-  if (!was_member) {
+  if (!is_member()) {
     state_ = State::kLeft;
     events_.push({.kind = EventKind::kLeft});
     return;

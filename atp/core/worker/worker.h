@@ -62,7 +62,7 @@ class Worker {
   bool attached() const { return attachment_.attached(); }
   // The server's, once all have agreed on it; until then the configuration's.
   Duration lease() const {
-    return streams_.empty() ? config_.timing.lease : std::chrono::milliseconds(agreed_.lease_ms);
+    return is_member() ? std::chrono::milliseconds(agreed_.lease_ms) : config_.timing.lease;
   }
 
  private:
@@ -77,6 +77,7 @@ class Worker {
   Stream* stream_of(std::uint16_t id);
 
   // worker_join.cc
+  bool is_member() const { return !streams_.empty(); }  // it has agreed, whatever came then
   bool has_switch() const { return config_.route.size() > 1; }
   const Endpoint& parent() const { return config_.route.front(); }
   const Endpoint& server() const { return config_.route.back(); }
@@ -117,6 +118,7 @@ class Worker {
   void handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
   void handle_status(Instant now, Path path, const PacketView& packet);
   void handle_mismatch(const PacketView& packet, const StatusMessage& status);
+  bool is_meant(const StatusMessage& status);
   void handle_answer_to_join(Instant now, Path path, const StatusMessage& status);
   // The in-flight fragment that a packet is about; its drop counter otherwise.
   Stream* find_in_flight(const PacketView& packet);

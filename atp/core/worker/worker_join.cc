@@ -9,6 +9,7 @@ void Worker::send_join(Instant now, Path path, Outbox& out) {
   const bool straight = path == Path::kStraight;
   Join join;
   join.nonce = config_.nonce;
+  if (is_member()) join.server_boot_id = agreed_.server_boot_id;
   join.world_size = config_.world_size;
   join.first_stream = config_.first_stream;
   join.stream_count = config_.stream_count;

@@ -203,6 +203,7 @@ void Worker::handle_status(Instant now, Path path, const PacketView& packet) {
     case StatusCode::kRankTaken:
     case StatusCode::kRefused: handle_answer_to_join(now, path, status); break;
     case StatusCode::kLeaseEnded:
+      if (!is_meant(status)) break;
       fail({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = server()});
       break;
     case StatusCode::kLeft:
@@ -216,6 +217,7 @@ void Worker::handle_status(Instant now, Path path, const PacketView& packet) {
       }
       break;
     case StatusCode::kServerRestarted:
+      if (!is_meant(status)) break;
       fail({.code = FailureCode::kServerRestarted, .endpoint = server()});
       break;
     case StatusCode::kVersions:
@@ -236,11 +238,15 @@ void Worker::handle_mismatch(const PacketView& packet, const StatusMessage& stat
         .endpoint = server()});
 }
 
+// An answer to a JOIN carries its nonce; a twin behind the same switch hears it, too.
+bool Worker::is_meant(const StatusMessage& status) {
+  const bool meant = status.nonce == 0 || status.nonce == config_.nonce;
+  if (!meant) counters_.add(WorkerCounter::kDropWrongNonce);
+  return meant;
+}
+
 void Worker::handle_answer_to_join(Instant now, Path path, const StatusMessage& status) {
-  if (status.nonce != config_.nonce) {
-    counters_.add(WorkerCounter::kDropWrongNonce);
-    return;
-  }
+  if (!is_meant(status)) return;
   // A member that is refused on its way through the tree has a bad tree, not a bad membership: a
   // switch returned with a smaller K, a full table or another list of upstreams. The way around it
   // still serves.

@@ -62,6 +62,26 @@ TEST(WorkerJoin, AStraightAnswerAloneDoesNotStartAnAttachedWorker) {
   EXPECT_TRUE(s.worker.joined());
 }
 
+TEST(WorkerJoin, OnceAMemberItNamesTheServersLifeThatMadeItOne) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  for (const Sent& join : joins(s.run())) {
+    EXPECT_EQ(Join::read(join.view().body)->server_boot_id, 0u);
+  }
+  s.receive_ack(s.ack(), kTestServer);
+  s.advance(seconds(1));
+  for (const Sent& join : joins(s.run())) {
+    EXPECT_EQ(Join::read(join.view().body)->server_boot_id, 0u) << "straight alone is not enough";
+  }
+  s.receive_ack(s.ack(), kTestSwitch);
+  s.advance(seconds(1));
+  const auto refreshed = joins(s.run());
+  EXPECT_EQ(refreshed.size(), 2u);
+  for (const Sent& join : refreshed) {
+    EXPECT_EQ(Join::read(join.view().body)->server_boot_id, s.ack().server_boot_id);
+  }
+}
+
 TEST(WorkerJoin, StartsDetachedWhenTheTreeIsSilentForALease) {
   WorkerScript s;
   s.worker.start(s.now);
@@ -509,6 +529,23 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
                           kTestSwitch, g.view().header.sequence, g.view().header.operation + 1);
        },
        FailureCode::kOperationMismatch, RankSet::of(1)},
+      {"server restarted, says the answer to its JOIN",
+       [](WorkerScript& s, const Sent&) {
+         s.receive_status({.code = StatusCode::kServerRestarted, .nonce = 3}, kTestSwitch);
+         EXPECT_TRUE(s.worker.joined()) << "that is the answer to a twin";
+         s.receive_status({.code = StatusCode::kServerRestarted, .nonce = WorkerScript::kNonce},
+                          kTestSwitch);
+       },
+       FailureCode::kServerRestarted, RankSet{}},
+      {"lease ended, says the answer to its JOIN",
+       [](WorkerScript& s, const Sent&) {
+         StatusMessage status{.code = StatusCode::kLeaseEnded, .nonce = 3, .about = RankSet::of(1)};
+         s.receive_status(status, kTestSwitch);
+         EXPECT_TRUE(s.worker.joined()) << "that is the answer to a twin";
+         status.nonce = WorkerScript::kNonce;
+         s.receive_status(status, kTestSwitch);
+       },
+       FailureCode::kRankLost, RankSet::of(1)},
       {"server restarted",
        [](WorkerScript& s, const Sent&) {
          JoinAck ack = s.ack();
