@@ -56,7 +56,8 @@ void expect_rows(const Tally& tally) {
   using W = WorkerCounter;
   for (const W row : {W::kRepeatsPlain, W::kRepeatsResend, W::kRepeatsDirect, W::kRepeatsFloat,
                       W::kTimeouts, W::kLossesInferred, W::kDetachments, W::kReturns,
-                      W::kParametersCollided, W::kUnknownJobReceived, W::kParametersEcn}) {
+                      W::kParametersCollided, W::kUnknownJobReceived, W::kParametersEcn,
+                      W::kProactiveFragments, W::kProactiveFalsePositives}) {
     EXPECT_GE(tally.workers[row], kLeastOfARow) << to_string(row);
   }
 }
