@@ -149,6 +149,19 @@ static inline atp_u32 atp_fmix32(atp_u32 h) {
   return h;
 }
 
+/* Where the first fragment of each slot of a stream is aggregated (§5, *Index*). */
+static inline atp_u32 atp_initial_index(atp_u32 job, atp_u32 incarnation, atp_u16 stream,
+                                        atp_u32 slot) {
+  return atp_fmix32(atp_fmix32(atp_fmix32(job) ^ incarnation) ^ ((atp_u32)stream * 65536U + slot));
+}
+
+/* A sum of magnitudes bounds every |value| of the sum of values; it saturates instead of wrapping,
+ * so the bound holds in whatever order the contributions come (§4, H9, H10). */
+static inline atp_u32 atp_add_magnitude(atp_u32 a, atp_u32 b) {
+  const atp_u32 sum = a + b;
+  return sum < a ? 0xffffffffU : sum;
+}
+
 /* Each switch maps an aggregator index onto its own number of aggregators. */
 static inline atp_u32 atp_slot_of_index(atp_u32 index, atp_u32 aggregators) {
   return (atp_u32)(((atp_u64)index * aggregators) >> 32);

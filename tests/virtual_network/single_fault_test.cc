@@ -87,7 +87,20 @@ TEST(VirtualNetwork, WithoutASwitchAnySinglePacketMayBeLost) {
   }
 }
 
-TEST(VirtualNetwork, TheSamePlanGivesTheSamePackets) {
+void expect_same_nodes(World& first, World& second) {
+  const Plan& plan = first.plan();
+  for (std::uint32_t i = 0; i < plan.servers; ++i) EXPECT_EQ(first.server(i), second.server(i));
+  for (std::uint32_t i = 0; i < plan.switches; ++i) {
+    EXPECT_EQ(first.switch_node(i), second.switch_node(i));
+  }
+  for (std::uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    for (Rank rank = 0; rank < plan.jobs[job].world_size; ++rank) {
+      EXPECT_EQ(first.worker(rank, job), second.worker(rank, job));
+    }
+  }
+}
+
+TEST(VirtualNetwork, TheSamePlanGivesTheSamePacketsAndLeavesTheSameNodes) {
   for (const std::uint64_t seed : {3, 14, 159}) {
     World first(draw_plan(seed));
     World second(draw_plan(seed));
@@ -97,6 +110,7 @@ TEST(VirtualNetwork, TheSamePlanGivesTheSamePackets) {
     second.run_to_completion();
     EXPECT_EQ(first.digest(), second.digest());
     EXPECT_EQ(first.packets_sent(), second.packets_sent());
+    expect_same_nodes(first, second);
   }
 }
 

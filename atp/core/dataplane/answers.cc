@@ -5,9 +5,7 @@ namespace {
 
 void send(SwitchState& state, Instant now, const Endpoint& to, const ControlHead& head,
           const RankSet& ranks, const StatusMessage& status, Outbox& out) {
-  const std::uint32_t reason = static_cast<std::uint32_t>(status.code) << 16 | status.reason;
-  const Rank rank = ranks.empty() ? Rank{0} : ranks.lowest();
-  if (!state.pacer.allow(now, to, head.job, reason, rank)) {
+  if (!state.pacer.allow(now, to, head.job, status)) {
     state.counters.add(SwitchCounter::kStatusesWithheld);
     return;
   }

@@ -214,13 +214,6 @@ ATP_PIPELINE int atp_bitmap_within(const atp_u64 *part, const atp_u64 *whole) {
   return any == 0;
 }
 
-/* A sum of magnitudes bounds every |value| of the sum of values; it saturates instead of wrapping,
- * so the bound holds in whatever order the contributions come (H9, H10). */
-ATP_PIPELINE atp_u32 atp_add_magnitude(atp_u32 a, atp_u32 b) {
-  const atp_u32 sum = a + b;
-  return sum < a ? 0xffffffffU : sum;
-}
-
 /* The flags that stick to a sum. */
 #define ATP_FLAGS_STICKY (ATP_FLAG_COLLISION | ATP_FLAG_ECN | ATP_FLAG_OVERFLOW)
 

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "atp/core/answer_pacer.h"
 #include "atp/core/dataplane/aggregator_table.h"
-#include "atp/core/dataplane/answer_pacer.h"
 #include "atp/core/dataplane/switch_counter.h"
 #include "atp/core/dataplane/tree_table.h"
 #include "atp/core/dataplane/virtual_queue.h"

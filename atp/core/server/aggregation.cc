@@ -1,7 +1,6 @@
 #include "atp/core/server/aggregation.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "atp/base/check.h"
 #include "atp/base/value_loop.h"
@@ -25,12 +24,6 @@ ATP_VALUE_LOOP void add_values(std::span<std::int32_t> row, const std::uint8_t* 
     value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) + atp_load32(values));
     values += 4;
   }
-}
-
-std::uint32_t saturating_add(std::uint32_t a, std::uint32_t b) {
-  return a > std::numeric_limits<std::uint32_t>::max() - b
-             ? std::numeric_limits<std::uint32_t>::max()
-             : a + b;
 }
 
 // The ranks that have not been answered within the pause; they count as answered now.
@@ -178,7 +171,7 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
   if (how == Contribution::kAdd) {
     add_values(row, packet.body.data());
     fragment.bitmap |= packet.ranks;
-    fragment.magnitude = saturating_add(fragment.magnitude, h.magnitude);
+    fragment.magnitude = atp_add_magnitude(fragment.magnitude, h.magnitude);
     fragment.flags |= overflow;
   } else {
     // A sum of strictly more ranks holds all that is replaced, its marks too.

@@ -15,9 +15,8 @@ FragmentRing::FragmentRing(const JobKey& job, std::uint16_t stream, std::uint32_
       values_(std::size_t{2} * wmax * value_count),
       indices_(wmax) {
   ATP_CHECK(std::has_single_bit(wmax) && wmax <= 65536);
-  const std::uint32_t of_job = atp_fmix32(atp_fmix32(job.job) ^ job.incarnation);
   for (std::uint32_t slot = 0; slot < wmax; ++slot) {
-    indices_[slot] = atp_fmix32(of_job ^ (std::uint32_t{stream} * 65536 + slot));
+    indices_[slot] = atp_initial_index(job.job, job.incarnation, stream, slot);
   }
 }
 

@@ -217,13 +217,12 @@ void Job::end_leases(Turn& turn) {
   finish_if_all_gone();
 }
 
-void acknowledge_leave(Turn& turn, const Endpoint& to, const PacketView& packet,
-                       const Leave& leave) {
+StatusMessage left_status(const PacketView& packet, const Leave& leave) {
   StatusMessage message;
   message.code = StatusCode::kLeft;
   message.about = packet.ranks;
   message.nonce = leave.nonce;
-  reply(turn, to, packet, packet.ranks, message);
+  return message;
 }
 
 void Job::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet,
@@ -246,7 +245,7 @@ void Job::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packe
     turn.count(ServerCounter::kDropWrongNonce);
     return;
   }
-  acknowledge_leave(turn, from, packet, leave);
+  reply(turn, from, packet, packet.ranks, left_status(packet, leave));
   if (!member || members_.left().contains(rank)) return;
   if (joining()) {
     members_.forget(rank);

@@ -86,8 +86,7 @@ class Job {
   Instant told_gone_ = kLongAgo;
 };
 
-// Tells the sender of a LEAVE that its rank is a member no more.
-void acknowledge_leave(Turn& turn, const Endpoint& to, const PacketView& packet,
-                       const Leave& leave);
+// What tells the sender of a LEAVE that its rank is a member no more.
+StatusMessage left_status(const PacketView& packet, const Leave& leave);
 
 }  // namespace atp

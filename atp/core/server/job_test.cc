@@ -190,6 +190,22 @@ TEST(Joining, WhatDoesNotAgreeIsRefusedWithWhatWasExpectedAndFoundAndWhoSaysOthe
   }
 }
 
+TEST(Joining, WhoeverIsTurnedAwayIsToldAtMostOnceIn10Ms) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  TestJoin twin = h.join_of(1, 2, false);
+  twin.body.nonce = 666;
+  TestJoin other_world = h.join_of(1, 3, false);
+  for (int i = 0; i < 50; ++i) {
+    h.join(kStranger, twin);
+    h.join(kStranger, other_world);
+    h.now += milliseconds(1);
+  }
+  EXPECT_EQ(h.count(ServerCounter::kDropRankTaken), 50u);
+  EXPECT_EQ(h.count(ServerCounter::kDropRefused), 50u);
+  EXPECT_EQ(h.count(ServerCounter::kStatusRankTaken), 5u);
+  EXPECT_EQ(h.count(ServerCounter::kStatusRefused), 5u);
+}
+
 TEST(Joining, APathThatCarriesLessThanAgreedIsRefused) {
   ServerHarness h = ServerHarness::behind_switch(2);
   TestJoin join = h.join_of(1, 2, true);

@@ -8,7 +8,8 @@
 
 namespace atp {
 
-Server::Server(const ServerConfig& config) : config_(config), limiter_(config.seed) {
+Server::Server(const ServerConfig& config)
+    : config_(config), pacer_(config.timing.answer_pause, config.seed) {
   ATP_CHECK(config.wmax <= 65536 && std::has_single_bit(config.wmax));
   ATP_CHECK(config.max_value_count >= 1 && config.max_value_count <= ATP_VALUES_MAX);
   ATP_CHECK(config.float_slots >= 1);
@@ -88,9 +89,6 @@ void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std:
   turn.count(counter_of(error));
   // A STATUS is never answered: two nodes of different versions would answer each other for ever.
   if (error != ParseError::kUnknownVersion || bytes[ATP_AT_TYPE] == ATP_STATUS) return;
-  if (!limiter_.allow(turn.now, config_.timing.answer_pause, from, StatusCode::kVersions, 0)) {
-    return;
-  }
   StatusMessage message;
   message.code = StatusCode::kVersions;
   message.reason = versions_number(ATP_VERSION_1, ATP_VERSION_1);
@@ -98,9 +96,15 @@ void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std:
   const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
   head.bitmap_words = words <= ATP_BITMAP_WORDS_MAX ? std::max<std::uint8_t>(words, 1) : 1;
   head.job = {atp_load32(bytes.data() + ATP_AT_JOB), atp_load32(bytes.data() + ATP_AT_INCARNATION)};
+  if (!pacer_.allow(turn.now, from, head.job, message)) return;
   if (!put_status(turn.out, head, ranks_of_width(head.bitmap_words), message)) return;
   turn.count(ServerCounter::kStatusVersions);
   turn.out.send_to(from);
+}
+
+void Server::reply_paced(Turn& turn, const Endpoint& to, const PacketView& packet,
+                         const RankSet& ranks, const StatusMessage& message) {
+  if (pacer_.allow(turn.now, to, packet.job(), message)) reply(turn, to, packet, ranks, message);
 }
 
 // --- JOIN ---
@@ -194,7 +198,7 @@ void Server::handle_join(Turn& turn, const Endpoint& from, const PacketView& pac
   if (packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
   if (const auto away = turned_away(packet, *join)) {
     turn.count(away->drop);
-    reply(turn, from, packet, packet.ranks, away->answer);
+    reply_paced(turn, from, packet, packet.ranks, away->answer);
     return;
   }
   const auto job = find_or_make(turn, packet, *join);
@@ -216,10 +220,7 @@ void Server::handle_leave(Turn& turn, const Endpoint& from, const PacketView& pa
     return;
   }
   // Whoever is no member has left: the last acknowledgement of a job that is over was lost.
-  if (limiter_.allow(turn.now, config_.timing.answer_pause, from, StatusCode::kLeft,
-                     packet.ranks.lowest())) {
-    acknowledge_leave(turn, from, packet, *leave);
-  }
+  reply_paced(turn, from, packet, packet.ranks, left_status(packet, *leave));
 }
 
 // --- GRADIENT ---
@@ -250,14 +251,10 @@ void Server::handle_gradient(Turn& turn, const Endpoint& from, const PacketView&
 void Server::say_unknown_job(Turn& turn, const Endpoint& from, const PacketView& packet,
                              const RankSet& ranks) {
   if (ranks.empty()) return;
-  if (!limiter_.allow(turn.now, config_.timing.answer_pause, from, StatusCode::kUnknownJob,
-                      ranks.lowest())) {
-    return;
-  }
   StatusMessage message;
   message.code = StatusCode::kUnknownJob;
   message.about = ranks;
-  reply(turn, from, packet, ranks, message);
+  reply_paced(turn, from, packet, ranks, message);
 }
 
 }  // namespace atp

@@ -8,8 +8,8 @@
 
 #include "atp/base/counters.h"
 #include "atp/base/time.h"
+#include "atp/core/answer_pacer.h"
 #include "atp/core/outbox.h"
-#include "atp/core/server/answer_limiter.h"
 #include "atp/core/server/job.h"
 #include "atp/core/server/server_config.h"
 #include "atp/core/server/server_counter.h"
@@ -77,6 +77,8 @@ class Server {
 
   void refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
                     ParseError error);
+  void reply_paced(Turn& turn, const Endpoint& to, const PacketView& packet, const RankSet& ranks,
+                   const StatusMessage& message);
   void handle_join(Turn& turn, const Endpoint& from, const PacketView& packet);
   void handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet);
   void handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet);
@@ -86,7 +88,7 @@ class Server {
 
   ServerConfig config_;
   Counters<ServerCounter> counters_;
-  AnswerLimiter limiter_;
+  AnswerPacer pacer_;
   Jobs jobs_;
   std::size_t bytes_ = 0;
   Instant next_timeout_ = kNever;

@@ -38,6 +38,8 @@ class EventQueue {
     return event;
   }
 
+  bool operator==(const EventQueue&) const = default;
+
  private:
   static bool is_news(const Event& event) {
     return event.kind == EventKind::kDetached || event.kind == EventKind::kAttached;

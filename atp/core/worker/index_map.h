@@ -12,8 +12,6 @@
 
 namespace atp {
 
-std::uint32_t initial_index(const JobKey& job, std::uint16_t stream, std::uint32_t slot);
-
 class IndexMap {
  public:
   IndexMap() = default;

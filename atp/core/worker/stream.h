@@ -34,6 +34,7 @@ struct Stream {
     const Instant since = oldest.began > last_answer ? oldest.began : last_answer;
     return since + oldest.spec.timeout;
   }
+  bool operator==(const Stream&) const = default;
 };
 
 }  // namespace atp

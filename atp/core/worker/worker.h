@@ -65,6 +65,8 @@ class Worker {
     return is_member() ? std::chrono::milliseconds(agreed_.lease_ms) : config_.timing.lease;
   }
 
+  bool operator==(const Worker&) const = default;
+
  private:
   enum class State : std::uint8_t { kIdle, kJoining, kJoined, kFailed, kLeaving, kLeft };
   enum class Path : std::uint8_t { kTree, kStraight };

@@ -51,6 +51,8 @@ struct WorkerConfig {
   Duration join_timeout = std::chrono::seconds(30);
   std::uint64_t seed = 1;
   Timing timing;
+
+  bool operator==(const WorkerConfig&) const = default;
 };
 
 struct OperationSpec {
@@ -103,6 +105,7 @@ struct Event {
   OperationId operation = 0;
   Failure failure;
   Endpoint endpoint;
+  bool operator==(const Event&) const = default;
 };
 
 }  // namespace atp

@@ -232,6 +232,20 @@ TEST(WorkerOperation, NothingIsSubmittedBeforeJoiningOrBeyondTheLimit) {
   EXPECT_TRUE(s.worker.submit(s.now, {.count = 1}).has_value());
 }
 
+TEST(WorkerState, IsAValue) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  const auto sent = gradients(s.run());
+  Worker copy = s.worker;
+  EXPECT_EQ(copy, s.worker);
+  s.answer(sent[0], {100, 200, 300, 400});
+  EXPECT_FALSE(copy == s.worker);
+  std::swap(copy, s.worker);
+  s.answer(sent[0], {100, 200, 300, 400});
+  EXPECT_EQ(copy, s.worker) << "the same packet at the same time";
+}
+
 TEST(WorkerOrder, ASequenceWaitsForEverythingAWindowBefore) {
   WorkerScript s;  // Wmax is 4
   s.join();

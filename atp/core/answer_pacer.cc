@@ -1,6 +1,4 @@
-#include "atp/core/dataplane/answer_pacer.h"
-
-#include "atp/wire/packet.h"
+#include "atp/core/answer_pacer.h"
 
 namespace atp {
 namespace {
@@ -17,13 +15,14 @@ AnswerPacer::AnswerPacer(Duration pause, std::uint64_t seed) : pause_(pause), se
   last_.fill(Instant::min());
 }
 
-bool AnswerPacer::allow(Instant now, const Endpoint& to, const JobKey& job, std::uint32_t reason,
-                        Rank rank) {
+bool AnswerPacer::allow(Instant now, const Endpoint& to, const JobKey& job,
+                        const StatusMessage& answer) {
+  const Rank rank = answer.about.empty() ? Rank{0} : answer.about.lowest();
   std::uint64_t hash = mix(seed_, atp_load64(to.address.data()));
   hash = mix(hash, atp_load64(to.address.data() + 8));
   hash = mix(hash, std::uint64_t{to.port} << 16 | rank);
   hash = mix(hash, std::uint64_t{job.job} << 32 | job.incarnation);
-  hash = mix(hash, reason);
+  hash = mix(hash, std::uint64_t{static_cast<std::uint16_t>(answer.code)} << 16 | answer.reason);
   Instant& last = last_[(hash >> 32) % kSlots];
   if (last != Instant::min() && now < last + pause_) return false;
   last = now;
