@@ -5,11 +5,14 @@
 
 Runs `atp plan best` (of build/release, or of the build folder that ATP_BUILD names) as a whole
 process, and writes planning-cost.csv and planning-cost.svg into FOLDER (default: out/planner).
+peak_memory.cc starts it, compiled by $CXX or c++, because what Python starts itself inherits
+Python's high-water mark.
 """
 
 import csv
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,31 +40,34 @@ def cluster_file(exponent):
     return "\n".join(lines) + "\n"
 
 
-def run(arguments):
+def compile_starter(folder):
+    """peak_memory.cc as a program in `folder`; static, so that it is as small as can be."""
+    program = Path(folder, "peak_memory")
+    source = Path(__file__).with_name("peak_memory.cc")
+    compiler = os.environ.get("CXX", "c++")
+    subprocess.run([compiler, "-O2", "-static", "-o", program, source], check=True)
+    return program
+
+
+def run(starter, arguments):
     """Seconds and the largest memory in MiB of one process."""
-    begin = time.perf_counter()
-    pid = os.posix_spawn(
-        arguments[0],
-        arguments,
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],
-    )
-    _, status, usage = os.wait4(pid, 0)
-    seconds = time.perf_counter() - begin
-    if status != 0:
-        sys.exit(f"{' '.join(arguments)} ended with status {status}")
-    return seconds, usage.ru_maxrss / 1024
+    with tempfile.NamedTemporaryFile("r") as peak:
+        begin = time.perf_counter()
+        subprocess.run([starter, peak.name, *arguments], check=True, stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - begin
+        return seconds, int(peak.read()) / 1024
 
 
 def measure():
     program = str(BUILD / "bin" / "atp")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
+        starter = compile_starter(folder)
         for exponent in EXPONENTS:
             path = Path(folder, f"{exponent}.yaml")
             path.write_text(cluster_file(exponent))
             runs = [
-                run([program, "plan", "best", "--topology", str(path), *MODEL])
+                run(starter, [program, "plan", "best", "--topology", str(path), *MODEL])
                 for _ in range(REPEATS)
             ]
             seconds = statistics.median(run[0] for run in runs)
