@@ -22,7 +22,7 @@
 //       aggregation:                      # of a switch that sums: see aggregation_reader.cc
 //         payload_bytes: 1400
 //     - {name: host, count: 4, kind: switch, bandwidth: 100 Gbit/s per direction}
-//   point_to_point:                       # instead of the levels' links, between single devices
+//   point_to_point:                       # no two devices are faster, whatever the levels say
 //     unit: GB/s per direction
 //     rows: [[0, 25], [25, 0]]
 //   measured:                             # instead of any model, by mesh, all groups at once

@@ -1,8 +1,46 @@
 #include "atp/planner/communication_matrix.h"
 
+#include <algorithm>
+
 #include "atp/planner/level_bandwidth.h"
 
 namespace atp::planner {
+namespace {
+
+// Two numbers of which 0 says nothing.
+BytesPerSecond smaller(BytesPerSecond a, BytesPerSecond b) {
+  return a.is_positive() && b.is_positive() ? std::min(a, b) : std::max(a, b);
+}
+
+// What the devices of two children can exchange by the explicit matrix, all pairs at once.
+BytesPerSecond between_devices(const PointToPointMatrix& matrix, std::uint32_t devices,
+                               std::uint32_t from, std::uint32_t to) {
+  BytesPerSecond sum;
+  for (std::uint32_t a = from * devices; a < (from + 1) * devices; ++a) {
+    for (std::uint32_t b = to * devices; b < (to + 1) * devices; ++b) {
+      sum.value += matrix.at(a, b).value;
+    }
+  }
+  return sum;
+}
+
+void limit_by_devices(const PointToPointMatrix& matrix, CommunicationLayer& layer) {
+  const auto devices = static_cast<std::uint32_t>(layer.devices_per_child);
+  for (std::uint32_t child = 0; child * devices < matrix.size; ++child) {
+    const std::uint32_t first = child - child % layer.count;  // of the unit
+    BytesPerSecond to_all;
+    for (std::uint32_t to = 0; to < layer.count; ++to) {
+      if (first + to == child) continue;
+      BytesPerSecond& pair = layer.point_to_point[std::size_t{child - first} * layer.count + to];
+      const BytesPerSecond explicitly = between_devices(matrix, devices, child, first + to);
+      pair = smaller(pair, explicitly);
+      to_all.value += explicitly.value;
+    }
+    layer.group = smaller(layer.group, to_all);
+  }
+}
+
+}  // namespace
 
 Result<CommunicationMatrix> communication_matrix(const Interconnect& interconnect) {
   if (Status status = validate(interconnect); !status) return status.error();
@@ -25,6 +63,7 @@ Result<CommunicationMatrix> communication_matrix(const Interconnect& interconnec
             pair_bandwidth(interconnect, index, from, to);
       }
     }
+    if (interconnect.point_to_point) limit_by_devices(*interconnect.point_to_point, layer);
     matrix.layers.push_back(std::move(layer));
   }
   return matrix;

@@ -19,7 +19,7 @@ struct CommunicationLayer {
   std::uint32_t count = 0;                     // R_i: children of one unit
   std::uint64_t devices_per_child = 1;         // u_i
   std::vector<BytesPerSecond> point_to_point;  // count x count, row order; the diagonal is 0
-  BytesPerSecond group{};                      // GroupBW_i, of every child alike
+  BytesPerSecond group{};                      // GroupBW_i
 
   BytesPerSecond at(std::uint32_t from, std::uint32_t to) const {
     return point_to_point[std::size_t{from} * count + to];
@@ -33,8 +33,9 @@ struct CommunicationMatrix {
 // A level beyond this many children has its group bandwidth, but no matrix that could be printed.
 inline constexpr std::uint32_t kMaxMatrixSide = 4096;
 
-// From the levels alone. Errors: an interconnect that does not validate, a level of more than
-// kMaxMatrixSide children.
+// From the levels, and from the explicit matrix between devices where it promises less: then
+// each number is that of the poorest unit, the group bandwidth that of the poorest child. Errors:
+// an interconnect that does not validate, a level of more than kMaxMatrixSide children.
 Result<CommunicationMatrix> communication_matrix(const Interconnect& interconnect);
 
 }  // namespace atp::planner

@@ -53,8 +53,8 @@ struct Options {
   // so only the latencies are paid more often; the overlap itself is not modelled.
   std::uint32_t chunks = 1;
 
-  // Corrects group bandwidths by the point-to-point matrix in paper mode (§3.5). The paper does so
-  // in its (8,2) example and not in IC6.
+  // Corrects group bandwidths by what two children, or by the explicit matrix two devices, can
+  // exchange in paper mode (§3.5). The paper does so in its (8,2) example and not in IC6.
   bool point_to_point_correction = true;
 
   // A d1 that is a multiple of the kv heads copies them instead of being refused.

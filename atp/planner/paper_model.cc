@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "atp/planner/level_bandwidth.h"
+#include "atp/planner/point_to_point.h"
 
 namespace atp::planner {
 namespace {
@@ -88,13 +89,30 @@ PaperBandwidth dimension2(const Interconnect& interconnect, Mesh mesh, std::size
   return least;
 }
 
+// The explicit matrix: the slowest hop of the rings of a contiguous mesh, whose ranks are numbered
+// as the devices.
+void limit_by_matrix(const Interconnect& interconnect, Mesh mesh, Dimension dimension,
+                     PaperBandwidth& least) {
+  const GroupGeometry geometry = geometry_of({{mesh.d1, mesh.d2}}, dimension);
+  const LinkLoad slowest = point_to_point_of_ring(*interconnect.point_to_point, geometry);
+  if (slowest.seconds_per_byte == 0) return;
+  const double volume = 2 * (geometry.members - 1) / geometry.members;
+  limit(least, {volume / slowest.seconds_per_byte}, 0, 1, LinkRole::kPointToPoint);
+}
+
 }  // namespace
 
 PaperBandwidths paper_bandwidths(const Interconnect& interconnect, Mesh mesh, CostMode mode,
                                  bool point_to_point_correction) {
   const LayerRange range = layers_of(interconnect, mesh, mode);
-  return {dimension1(interconnect, mesh, mode, range.last1, point_to_point_correction),
-          dimension2(interconnect, mesh, range.first2, point_to_point_correction)};
+  PaperBandwidths found{
+      dimension1(interconnect, mesh, mode, range.last1, point_to_point_correction),
+      dimension2(interconnect, mesh, range.first2, point_to_point_correction)};
+  if (interconnect.point_to_point && point_to_point_correction) {
+    limit_by_matrix(interconnect, mesh, Dimension::k1, found.dimension1);
+    limit_by_matrix(interconnect, mesh, Dimension::k2, found.dimension2);
+  }
+  return found;
 }
 
 double ring_seconds_per_byte(std::uint32_t members, BytesPerSecond bandwidth) {

@@ -23,7 +23,7 @@ struct PaperBandwidth {
   BytesPerSecond bandwidth{};        // B1' or B2'
   std::size_t level = 0;             // of the minimum
   double groups = 1;                 // what its bandwidth was divided by
-  LinkRole role = LinkRole::kGroup;  // kPointToPoint where the matrix corrected it
+  LinkRole role = LinkRole::kGroup;  // kPointToPoint where two children or devices limit it
 };
 
 struct PaperBandwidths {

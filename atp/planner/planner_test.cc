@@ -185,6 +185,55 @@ TEST(PointToPoint, LimitsWhatTheLevelsPromise) {
   EXPECT_DOUBLE_EQ(candidate.cost.dimension2.bottleneck.seconds_per_byte, 1 / 5e9);
 }
 
+// The matrix says one hundredth of what the switch would let pass, in every mode.
+Request two_slow_devices() {
+  Request request = request_for(flat(2, gigabytes_per_second(100)));
+  request.interconnect.point_to_point =
+      PointToPointMatrix{2, std::vector<BytesPerSecond>(4, gigabytes_per_second(1))};
+  return request;
+}
+
+TEST(PointToPoint, CostsTheSameByLinkLoadsAndByTheEquations) {
+  Request request = two_slow_devices();
+  const LayerCost by_loads = evaluate(request, Mesh{2, 1}).value().cost;
+  request.options.mode = CostMode::kPaper;
+  const LayerCost by_equations = evaluate(request, Mesh{2, 1}).value().cost;
+  EXPECT_DOUBLE_EQ(by_equations.seconds, by_loads.seconds);
+  EXPECT_EQ(by_equations.dimension1.bottleneck.role, LinkRole::kPointToPoint);
+  request.options.point_to_point_correction = false;
+  EXPECT_DOUBLE_EQ(evaluate(request, Mesh{2, 1}).value().cost.seconds, by_loads.seconds / 100);
+}
+
+TEST(PointToPoint, LimitsTheRingsOfAContiguousMeshInTheEquations) {
+  Request request = request_for(flat(4, gigabytes_per_second(100)), CostMode::kPaper);
+  PointToPointMatrix matrix{4, std::vector<BytesPerSecond>(16, gigabytes_per_second(50))};
+  matrix.bandwidth[1 * 4 + 3] = gigabytes_per_second(2);
+  request.interconnect.point_to_point = matrix;
+  // Dimension 1 of (2,2) joins 1 with 3, dimension 2 neighbours; the ring of four never hops so.
+  const LayerCost cost = evaluate(request, Mesh{2, 2}).value().cost;
+  EXPECT_DOUBLE_EQ(cost.dimension1.bottleneck.seconds_per_byte, 1 / 2e9);
+  EXPECT_DOUBLE_EQ(cost.dimension2.bottleneck.seconds_per_byte, 1 / 50e9);
+  const LayerCost ring = evaluate(request, Mesh{4, 1}).value().cost;
+  EXPECT_DOUBLE_EQ(ring.dimension1.bottleneck.seconds_per_byte, 0.75 / 50e9);
+}
+
+TEST(PointToPoint, IsShownInTheCommunicationMatrix) {
+  const CommunicationMatrix two = communication_matrix(two_slow_devices().interconnect).value();
+  EXPECT_EQ(two.layers[0].at(0, 1), gigabytes_per_second(1));
+  EXPECT_EQ(two.layers[0].group, gigabytes_per_second(1));
+
+  Interconnect nodes =
+      testing::two_levels(testing::switched("node", 2, 10), testing::switched("gpu", 2, 100));
+  PointToPointMatrix matrix{4, std::vector<BytesPerSecond>(16, gigabytes_per_second(3))};
+  matrix.bandwidth[2 * 4 + 3] = gigabytes_per_second(2);
+  nodes.point_to_point = matrix;
+  const CommunicationMatrix found = communication_matrix(nodes).value();
+  EXPECT_EQ(found.layers[0].at(0, 1), gigabytes_per_second(10)) << "four pairs at 3 carry more";
+  EXPECT_EQ(found.layers[1].at(0, 1), gigabytes_per_second(2)) << "in the second node";
+  EXPECT_EQ(found.layers[1].at(1, 0), gigabytes_per_second(3));
+  EXPECT_EQ(found.layers[1].group, gigabytes_per_second(2));
+}
+
 TEST(PointToPoint, LimitsEveryHopOfARingToHalfTheVolumeEachWay) {
   Interconnect network = flat(4, {100});
   network.point_to_point = PointToPointMatrix{4, std::vector<BytesPerSecond>(16, {100})};

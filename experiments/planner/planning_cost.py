@@ -91,7 +91,7 @@ def plot(rows, path):
     time_axis.set_ylabel("seconds, the whole process")
     memory_axis.semilogx(devices, [row[2] for row in rows], "o-", color="#009e73")
     memory_axis.set_ylabel("largest memory, MiB")
-    memory_axis.set_ylim(bottom=0)
+    memory_axis.set_ylim(0, 1.3 * max(row[2] for row in rows))
     for axis in (time_axis, memory_axis):
         axis.set_xlabel("devices, on four levels")
         axis.grid(alpha=0.3)
