@@ -1,8 +1,8 @@
 """What the README tells people to type, typed.
 
 Every `sh` block must be known here, so that a new one cannot go untested. The demo runs in its
-short form as a stage of its own in .ci/run, the two-machine recipe in tests/netns, and `make test`
-is what runs this.
+short form as a stage of its own in .ci/run, the two-machine recipe in tests/netns, `pip install` in
+test_installation.py, and `make test` is what runs this.
 """
 
 import os
@@ -49,18 +49,3 @@ def test_a_command_of_the_readme_succeeds(block):
 
 def test_the_commands_that_run_elsewhere_are_still_in_the_readme():
     assert ELSEWHERE <= set(blocks())
-
-
-def test_pip_installs_the_module_and_the_program(tmp_path):
-    install = "pip install --no-build-isolation ."
-    assert f"`{install}`" in README
-    pip = [sys.executable, "-m", *install.split(), "--no-deps", "--quiet", "--target", tmp_path]
-    done = subprocess.run(pip, cwd=REPOSITORY, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-    script = "import atp, atp.torch; print(atp.__file__)"
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    found = subprocess.check_output([sys.executable, "-c", script], env=env, text=True)
-    assert Path(found.strip()).is_relative_to(tmp_path)
-    version = subprocess.check_output([tmp_path / "bin" / "atp", "version"], text=True)
-    assert version.startswith("atp ")

@@ -1,0 +1,118 @@
+"""`pip install` of the README, in a new environment that holds only what the README asks for.
+
+The packages are lent by the environment that runs the tests, so nothing is downloaded; ccache, if
+it is there, lends the object files of the build before, and the whole takes half a minute.
+"""
+
+import importlib.metadata as metadata
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+README = (REPOSITORY / "README.md").read_text()
+INSTALL = "pip install --no-build-isolation ."
+ASKED_FOR = ("torch", "scikit-build-core")
+FETCHED_BY_PIP = ("numpy",)  # pyproject.toml asks for it, so the user need not
+BACKEND = "pip install scikit-build-core==1.1.2"
+
+# The extension is compiled against the headers beside torch.__file__. Under the path of the lender
+# ccache knows what it has compiled against them.
+LEND_TORCH = """
+import importlib.machinery, sys
+class Lender:
+    def find_spec(name, path=None, target=None):
+        if name == "torch":
+            return importlib.machinery.PathFinder.find_spec(name, [{site!r}])
+sys.meta_path.insert(0, Lender)
+"""
+SUM = """
+import atp, atp.torch, torch, torch.distributed as dist
+dist.init_process_group("atp")
+tensor = torch.full((1000,), dist.get_rank() + 1.0)
+dist.all_reduce(tensor)
+assert tensor.eq(3).all()
+print(dist.get_backend(), atp.__file__)
+dist.destroy_process_group()
+"""
+
+
+def with_dependencies(names):
+    """The distributions of these names and all that they need to run."""
+    found, waiting = {}, list(names)
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name in found:
+            continue
+        found[name] = metadata.distribution(name)
+        for text in found[name].requires or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                waiting.append(requirement.name)
+    return found.values()
+
+
+def lend(distribution, site):
+    for top in {path.parts[0] for path in distribution.files if path.parts[0] != ".."}:
+        if top != "__pycache__" and not (site / top).exists():
+            (site / top).symlink_to(distribution.locate_file(top).resolve())
+
+
+class Environment:
+    def __init__(self, folder):
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        self.bin = folder / "bin"
+        scheme = {"base": str(folder), "platbase": str(folder)}
+        self.site = Path(sysconfig.get_path("purelib", "venv", scheme))
+        for distribution in with_dependencies(ASKED_FOR + FETCHED_BY_PIP):
+            lend(distribution, self.site)
+        torch = str(metadata.distribution("torch").locate_file(""))
+        (self.site / "lend_torch.py").write_text(LEND_TORCH.format(site=torch))
+        (self.site / "lend_torch.pth").write_text("import lend_torch\n")
+
+    def run(self, command, seconds, **variables):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "ATP_"))}
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env={**kept, "PATH": f"{self.bin}:{os.environ['PATH']}", **variables},
+            cwd=REPOSITORY if "install" in command else self.bin,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """An environment after the README's command."""
+    environment = Environment(tmp_path_factory.mktemp("installation") / "venv")
+    offline = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    # By the names under which CMake finds the compilers; ccache tells g++ from c++.
+    compilers = {"CC": "cc", "CXX": "c++"}
+    environment.run(INSTALL, 900, **offline, **compilers)
+    return environment
+
+
+def test_the_readme_says_what_is_done_here():
+    assert f"`{INSTALL}`" in README
+    assert f"`{BACKEND}`" in README
+    assert metadata.version("scikit-build-core") == BACKEND.split("==")[1]
+
+
+def test_the_program_is_installed(installed):
+    assert (installed.bin / "atp").exists()
+    assert installed.run("atp version", 60).startswith("atp ")
+
+
+def test_two_ranks_of_the_installed_program_sum_with_the_installed_module(installed):
+    script = installed.bin / "sum.py"
+    script.write_text(SUM)
+    said = installed.run(f"atp run -n 2 -- python {script}", 120)
+    assert said.splitlines() == [f"atp {installed.site}/atp/__init__.py"] * 2
