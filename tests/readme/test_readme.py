@@ -30,6 +30,24 @@ def environment():
     return {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
 
 
+def shown_after(command):
+    """The block of output that the README shows after a command."""
+    _, _, rest = README.partition(f"```sh\n{command}\n```\n")
+    return re.search(r"^```\n(.*?)^```", rest, re.DOTALL | re.MULTILINE)[1]
+
+
+def form(output):
+    """Output without what differs from run to run: words, with numbers as N, and, in the lines of
+    a table, where each word ends, as its columns are flush right."""
+    lines = []
+    for line in output.splitlines():
+        ends = [word.end() for word in re.finditer(r"\S+", line)]
+        in_table = line.startswith((" ", "#  "))
+        words = [re.sub(r"\d+(\.\d+)?", "N", word) for word in line.split()]
+        lines.append((words, ends if in_table else None))
+    return lines
+
+
 @pytest.mark.parametrize("block", [block for block in blocks() if block not in ELSEWHERE])
 def test_a_command_of_the_readme_succeeds(block):
     for name, real in STANDS_FOR.items():
@@ -45,6 +63,7 @@ def test_a_command_of_the_readme_succeeds(block):
     assert done.returncode == 0, done.stdout + done.stderr
     if "bench" in block:
         assert "# Out of bounds values : 0 OK" in done.stdout
+        assert form(done.stdout) == form(shown_after(block))
 
 
 def test_the_commands_that_run_elsewhere_are_still_in_the_readme():
