@@ -2,6 +2,7 @@
 
 import dataclasses
 
+PACKET = "atp/wire/packet.h"
 PIPELINE = "atp/core/dataplane/pipeline.h"
 AGGREGATION = "atp/core/server/aggregation.cc"
 JUDGE = "atp/core/server/contribution.cc"
@@ -47,7 +48,7 @@ BUGS = [
     ),
     Bug(
         "magnitudes wrap instead of saturating",
-        PIPELINE,
+        PACKET,
         "return sum < a ? 0xffffffffU : sum;",
         "return sum & 0x7fffffffU;",
     ),
