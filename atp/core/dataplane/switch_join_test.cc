@@ -1,9 +1,8 @@
 #include <gmock/gmock.h>
 
-#include "atp/core/dataplane/join_relay.h"
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Joining, leaving, detaching and being refused at a switch (docs/protocol.md §2).
+// Joining, leaving and detaching at a switch (docs/protocol.md §2).
 
 namespace atp::rig {
 namespace {
@@ -11,28 +10,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-// The JOIN that the switch passed on.
-Join relayed(const std::vector<Sent>& sent) {
-  EXPECT_THAT(receivers(sent), ElementsAre(kServer));
-  const auto body = Join::read(sent.at(0).view().body);
-  EXPECT_TRUE(body.has_value());
-  return body.value_or(Join{});
-}
-
-void expect_refused(Rig& rig, const Bytes& bytes, const Refusal& refusal,
-                    const Endpoint& from = child(0)) {
-  SCOPED_TRACE(to_string(refusal.reason));
-  rig.wait(10ms);  // the pause between two answers
-  const std::uint64_t dropped = rig.count(SwitchCounter::kDropRefused);
-  const auto sent = rig.in(from, bytes);
-  ASSERT_THAT(receivers(sent), ElementsAre(from));
-  const StatusMessage status = sent[0].status();
-  EXPECT_EQ(status.code, StatusCode::kRefused);
-  EXPECT_EQ(status.refusal(), refusal);
-  EXPECT_EQ(status.nonce, nonce(0));
-  EXPECT_EQ(rig.count(SwitchCounter::kDropRefused), dropped + 1);
-}
 
 TEST(SwitchJoin, AJoinGoesToTheNextHopWithTheSwitchRecorded) {
   Rig rig;
@@ -65,86 +42,6 @@ TEST(SwitchJoin, ALongRouteKeepsItsOrder) {
   EXPECT_THAT(join_up.recorded.hops(), ElementsAre(kStranger, kOwn));
 }
 
-TEST(SwitchJoin, WhatCannotBeIsRefusedByName) {
-  struct Case {
-    Refusal refusal;
-    void (*change)(Join&);
-  };
-  const Case cases[] = {
-      {{RefusalReason::kRoute}, [](Join& j) { j.remaining.clear(); }},
-      {{RefusalReason::kRoute}, [](Join& j) { j.remaining.pop_front(); }},
-      {{RefusalReason::kRoute},
-       [](Join& j) {
-         while (j.recorded.push_back(kStranger)) {
-         }
-       }},
-      {{RefusalReason::kRoute},
-       [](Join& j) {
-         j.remaining.clear();
-         j.remaining.push_back(kOwn);
-         j.remaining.push_back(child(0));
-       }},
-      {{RefusalReason::kUpstream},
-       [](Join& j) {
-         j.remaining.clear();
-         j.remaining.push_back(kOwn);
-         j.remaining.push_back(kStranger);
-       }},
-      {{RefusalReason::kStreams, kMaxStreamsOfTree, kMaxStreamsOfTree + 1},
-       [](Join& j) { j.stream_count = kMaxStreamsOfTree + 1; }},
-      {{RefusalReason::kVersion, 0x0101, 0x0202},
-       [](Join& j) { j.version_min = j.version_max = 2; }},
-      {{RefusalReason::kVersion, 0x0101, 0}, [](Join& j) { j.version_min = j.version_max = 0; }},
-  };
-  Rig rig;
-  for (const Case& c : cases) {
-    Join body = join_body(0);
-    c.change(body);
-    expect_refused(rig, join(0, body), c.refusal);
-  }
-  EXPECT_EQ(rig.node.trees(), 0u);
-}
-
-TEST(SwitchJoin, ARankBeyondTheWorldOrASecondRankIsRefused) {
-  Rig rig;
-  Join body = join_body(0);
-  body.world_size = 3;
-  expect_refused(rig, join(3, body), {RefusalReason::kRank, 3, 3});
-  const ControlHead two{.type = PacketType::kJoin, .job = kJob};
-  expect_refused(rig, control(put_join, two, ranks({0, 1}), body), {RefusalReason::kRank});
-  expect_refused(rig, control(put_join, two, RankSet{}, body), {RefusalReason::kRank});
-}
-
-TEST(SwitchJoin, AJobKeepsItsWorldSizeItsStreamsAndItsParentAndSaysWhoseTheyAre) {
-  const RankSet all = RankSet::first(4);
-  const std::uint32_t agreed_streams = streams_number(0, 4);
-  struct Case {
-    Refusal refusal;
-    void (*change)(Join&);
-  };
-  const Case cases[] = {
-      {{RefusalReason::kWorldSize, 4, 5, all}, [](Join& j) { j.world_size = 5; }},
-      {{RefusalReason::kWorldSize, 4, 65, all}, [](Join& j) { j.world_size = 65; }},
-      {{RefusalReason::kStreams, agreed_streams, streams_number(0, 5), all},
-       [](Join& j) { j.stream_count = 5; }},
-      {{RefusalReason::kStreams, agreed_streams, streams_number(3, 4), all},
-       [](Join& j) { j.first_stream = 3; }},
-      {{RefusalReason::kRoute, 0, 0, ranks({1, 2, 3})},
-       [](Join& j) {
-         j.remaining.clear();
-         j.remaining.push_back(kOwn);
-         j.remaining.push_back(Endpoint::ipv4(10, 0, 1, 2, 5500));
-       }},
-  };
-  Rig rig;
-  rig.join_all();
-  for (const Case& c : cases) {
-    Join body = join_body(0);
-    c.change(body);
-    expect_refused(rig, join(0, body), c.refusal);
-  }
-}
-
 TEST(SwitchJoin, StreamRangesSideBySideAreTreesOfTheirOwn) {
   Rig rig;
   rig.join_all();
@@ -153,47 +50,6 @@ TEST(SwitchJoin, StreamRangesSideBySideAreTreesOfTheirOwn) {
   body.nonce = 555;
   relayed(rig.in(child(3), join(0, body)));
   EXPECT_EQ(rig.node.trees(), 2u);
-}
-
-TEST(SwitchJoin, NoMoreTreesThanThereIsRoomFor) {
-  Rig rig;
-  for (std::uint16_t i = 0; i < 4; ++i) {
-    Join body = join_body(0);
-    body.first_stream = static_cast<std::uint16_t>(4 * i);
-    relayed(rig.in(child(0), join(0, body)));
-  }
-  Join body = join_body(0);
-  body.first_stream = 100;
-  expect_refused(rig, join(0, body), {RefusalReason::kTooManyJobs, 4, 0});
-  rig.wait(6s);
-  EXPECT_EQ(rig.node.trees(), 0u);
-  relayed(rig.in(child(0), join(0, body)));
-}
-
-TEST(SwitchJoin, ARankThatIsHeldIsTaken) {
-  Rig rig;
-  rig.join_all();
-  Join twin = join_body(1);
-  twin.nonce = 99;
-  const auto sent = rig.in(kStranger, join(1, twin));
-  ASSERT_THAT(receivers(sent), ElementsAre(kStranger));
-  const StatusMessage status = sent[0].status();
-  EXPECT_EQ(status.code, StatusCode::kRankTaken);
-  EXPECT_EQ(status.nonce, 99u);
-  EXPECT_EQ(status.about, ranks({1}));
-  EXPECT_EQ(status.endpoints[0], child(1));
-  EXPECT_EQ(status.endpoint_count, 1u);
-  EXPECT_EQ(rig.count(SwitchCounter::kDropRankTaken), 1u);
-  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 0, 1)), IsEmpty()) << "still the holder's";
-}
-
-TEST(SwitchJoin, ATakenRankIsFreeWhenItsLeaseHasEnded) {
-  Rig rig;
-  rig.join_all();
-  rig.wait(5s);
-  Join twin = join_body(1);
-  twin.nonce = 99;
-  relayed(rig.in(kStranger, join(1, twin)));
 }
 
 TEST(SwitchJoin, TheSameSocketMayComeByAnotherPath) {
@@ -320,21 +176,6 @@ TEST(SwitchJoin, ALeaveAfterTheTablesWereLostAsksForANewJoin) {
   ASSERT_THAT(receivers(sent), ElementsAre(child(2)));
   EXPECT_EQ(sent[0].status().code, StatusCode::kUnknownJob);
   EXPECT_EQ(sent[0].view().ranks, ranks({2}));
-}
-
-TEST(SwitchJoin, WhomTheServerRefusesIsForgottenButTold) {
-  Rig rig;
-  rig.join_all();
-  StatusMessage refused;
-  refused.code = StatusCode::kRefused;
-  refused.about = ranks({3});
-  refused.nonce = nonce(3) + 1;
-  rig.in(kServer, status(ranks({3}), refused));
-  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), IsEmpty()) << "another's refusal";
-  refused.nonce = nonce(3);
-  EXPECT_THAT(receivers(rig.in(kServer, status(ranks({3}), refused))), ElementsAre(child(3)));
-  rig.in(child(3), gradient(ranks({3}), 1, 1));
-  EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownChild), 1u);
 }
 
 TEST(SwitchJoin, ALeaseEndsUnlessItIsRefreshedAndTheJobMayComeAgain) {

@@ -224,4 +224,12 @@ inline std::vector<Endpoint> receivers(const std::vector<Sent>& sent) {
   return to;
 }
 
+// The JOIN that the switch passed on.
+inline Join relayed(const std::vector<Sent>& sent) {
+  EXPECT_EQ(receivers(sent), std::vector<Endpoint>{kServer});
+  const auto body = Join::read(sent.at(0).view().body);
+  EXPECT_TRUE(body.has_value());
+  return body.value_or(Join{});
+}
+
 }  // namespace atp::rig

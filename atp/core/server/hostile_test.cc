@@ -61,14 +61,6 @@ TEST(Hostile, PacketsNeitherCrashTheServerNorChangeASum) {
       << "each of them under exactly one name";
 }
 
-JobSummary summary_of(const ServerHarness& h) {
-  JobSummary result;
-  h.server.for_each_job(h.now, [&](const JobSummary& s) {
-    if (s.terms.key == kTestJob && s.terms.first_stream == 0) result = s;
-  });
-  return result;
-}
-
 // JOINs and LEAVEs with changed bodies, but never with a member's nonce, from strangers, from the
 // switch and from the members' own addresses.
 std::vector<std::uint8_t> forged_control(const ServerHarness& h, Random& random) {
@@ -122,7 +114,7 @@ TEST(Hostile, BodiesOfControlMessagesHaveOneFateEachAndDisturbNoMember) {
     }
   }
   EXPECT_LE(h.server.job_count(), 256u);
-  const JobSummary job = summary_of(h);
+  const JobSummary job = h.summary();
   EXPECT_FALSE(job.joining);
   EXPECT_TRUE(job.detached.empty() && job.lost.empty() && job.left.empty());
   h.gradient(kTestSwitch, {.ranks = RankSet::first(4), .values = {7, 8}});

@@ -13,7 +13,8 @@
 // One job, or rather one stream range of one incarnation of it: a tree of its own (docs/protocol.md
 // §2). It is *joining* until all ranks are in; then its terms are fixed, the memory for its sums is
 // taken, and every JOIN is answered by a JOIN_ACK the way it came. It ends when every rank has left
-// or is lost, or, while joining, when no lease runs any more.
+// or is lost, or, while joining, when no lease runs any more. Three source files: job_joining.cc
+// how ranks come in, job_leaving.cc how they go or detach, job.cc the rest.
 
 namespace atp {
 

@@ -125,6 +125,14 @@ class ServerHarness {
   Outbox scratch{64};
   Instant now = Instant{std::chrono::seconds(100)};
 
+  // Of the first streams of the test's job.
+  JobSummary summary() const {
+    JobSummary result;
+    server.for_each_job(now, [&](const JobSummary& s) {
+      if (s.terms.key == kTestJob && s.terms.first_stream == 0) result = s;
+    });
+    return result;
+  }
   std::uint64_t count(ServerCounter counter) const { return server.counters()[counter]; }
 
   void receive(const Endpoint& from, const std::vector<std::uint8_t>& bytes) {

@@ -28,6 +28,20 @@ struct Sent {
   PacketView view() const { return parse_packet(bytes).view(); }
 };
 
+inline std::vector<Sent> of_type(const std::vector<Sent>& sent, PacketType type) {
+  std::vector<Sent> found;
+  for (const Sent& packet : sent) {
+    if (packet.view().type() == type) found.push_back(packet);
+  }
+  return found;
+}
+inline std::vector<Sent> gradients(const std::vector<Sent>& sent) {
+  return of_type(sent, PacketType::kGradient);
+}
+inline std::vector<Sent> joins(const std::vector<Sent>& sent) {
+  return of_type(sent, PacketType::kJoin);
+}
+
 class WorkerScript {
  public:
   static constexpr std::uint64_t kNonce = 77;

@@ -1,0 +1,209 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "atp/core/server/server_harness.h"
+
+// Fragments that overflowed (docs/protocol.md §6, *Overflow*).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class FloatPath : public testing::Test {
+ protected:
+  void overflow(std::uint64_t sequence) {
+    h_.gradient(kTestSwitch,
+                {.sequence = sequence, .ranks = RankSet::first(2), .flags = ATP_FLAG_OVERFLOW});
+  }
+  void send_float(std::uint64_t sequence, Rank rank, std::initializer_list<float> values) {
+    h_.gradient(worker_endpoint(rank), {.sequence = sequence,
+                                        .ranks = RankSet::of(rank),
+                                        .values = float_values(values),
+                                        .flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT});
+  }
+  ServerHarness h_ = ServerHarness::behind_switch(2);
+};
+
+TEST_F(FloatPath, AnOverflowAsksAllForFloatsAndAddsThemExactly) {
+  overflow(0);
+  auto sent = h_.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].type(), PacketType::kNack);
+  EXPECT_EQ(sent[0].header.flags, ATP_FLAG_FLOAT);
+  EXPECT_EQ(sent[0].ranks, RankSet::first(2));
+  send_float(0, 1, {1e30F, -kInf});
+  EXPECT_TRUE(h_.take().empty());
+  send_float(0, 0, {1.0F, 5.0F});
+  sent = h_.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].type(), PacketType::kParameter);
+  EXPECT_EQ(sent[0].header.flags, ATP_FLAG_FLOAT);
+  EXPECT_EQ(sent[0].floats(), (std::vector<float>{1e30F, -kInf}));
+  EXPECT_EQ(h_.count(ServerCounter::kFragmentsCompletedFloat), 1u);
+  EXPECT_EQ(h_.count(ServerCounter::kFragmentsCompleted), 1u);
+}
+
+TEST_F(FloatPath, AMagnitudeBeyondInt32IsAnOverflowWhoeverAdded) {
+  h_.gradient(kTestSwitch, {.ranks = RankSet::first(2), .magnitude = 0x7fffffff});
+  EXPECT_EQ(h_.take(PacketType::kParameter).size(), 1u);
+  h_.gradient(kTestSwitch, {.sequence = 1, .ranks = RankSet::first(2), .magnitude = 0x80000000});
+  EXPECT_EQ(h_.take(PacketType::kNack).size(), 1u);
+  for (int r : {0, 1}) {
+    h_.gradient(kTestSwitch, {.sequence = 2, .ranks = ranks({r}), .magnitude = 0x40000000});
+  }
+  EXPECT_EQ(h_.take(PacketType::kNack).size(), 1u);
+  for (int r : {0, 1}) {
+    h_.gradient(kTestSwitch, {.sequence = 3, .ranks = ranks({r}), .magnitude = 0x80000000});
+  }
+  EXPECT_EQ(h_.count(ServerCounter::kFragmentsWaitedForFloatSlot), 1u) << "saturates";
+}
+
+TEST_F(FloatPath, OneContributionsFlagIsEnoughInAnyOrder) {
+  for (std::uint64_t s = 0; s < 2; ++s) {
+    for (int r : {0, 1}) {
+      const bool flagged = static_cast<std::uint64_t>(r) == s;
+      h_.gradient(kTestSwitch,
+                  {.sequence = s,
+                   .ranks = ranks({r}),
+                   .flags = static_cast<std::uint8_t>(flagged ? ATP_FLAG_OVERFLOW : 0)});
+    }
+  }
+  EXPECT_EQ(h_.take(PacketType::kNack).size(), 2u);
+}
+
+TEST_F(FloatPath, NanReachesTheWorkersAsSuch) {
+  overflow(0);
+  send_float(0, 0, {kNan, kInf});
+  send_float(0, 1, {1.0F, -kInf});
+  const auto sent = h_.take(PacketType::kParameter);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_TRUE(std::isnan(sent[0].floats()[0]));
+  EXPECT_TRUE(std::isnan(sent[0].floats()[1]));
+}
+
+TEST_F(FloatPath, RepeatedFloatsCountOnce) {
+  overflow(0);
+  send_float(0, 0, {1, 2});
+  send_float(0, 0, {1, 2});
+  send_float(0, 1, {10, 20});
+  const auto sent = h_.take(PacketType::kParameter);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].floats(), (std::vector<float>{11, 22}));
+}
+
+// With the NACK to one rank lost, that rank sends integers for ever.
+TEST_F(FloatPath, AnIntegerPacketInFloatModeIsAnsweredByTheNackAgain) {
+  overflow(0);
+  h_.out.clear();  // the NACK is lost
+  send_float(0, 0, {1, 2});
+  h_.now += milliseconds(20);
+  h_.gradient(worker_endpoint(1),
+              {.ranks = ranks({1}), .flags = ATP_FLAG_RESEND | ATP_FLAG_DIRECT});
+  const auto sent = h_.take();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(sent[1].to, worker_endpoint(1));
+  for (const Sent& s : sent) {
+    EXPECT_EQ(s.type(), PacketType::kNack);
+    EXPECT_EQ(s.header.flags, ATP_FLAG_FLOAT);
+    EXPECT_EQ(s.ranks, ranks({1}));
+  }
+  send_float(0, 1, {3, 4});
+  EXPECT_EQ(h_.take(PacketType::kParameter)[0].floats(), (std::vector<float>{4, 6}));
+}
+
+TEST_F(FloatPath, TheServerAsksAgainByItself) {
+  overflow(0);
+  send_float(0, 0, {1, 2});
+  h_.out.clear();
+  h_.advance(milliseconds(300));
+  const auto sent = h_.take(PacketType::kNack);
+  ASSERT_GE(sent.size(), 2u);
+  ASSERT_LE(sent.size(), 5u) << "backs off";
+  EXPECT_EQ(h_.count(ServerCounter::kFlushes), 0u) << "no switch holds floats";
+  for (const Sent& s : sent) {
+    EXPECT_EQ(s.header.flags, ATP_FLAG_FLOAT);
+    EXPECT_EQ(s.ranks, ranks({1}));
+  }
+}
+
+TEST_F(FloatPath, MoreOverflowsThanSlotsWaitForTheirNack) {
+  for (std::uint64_t s = 0; s < 4; ++s) overflow(s);
+  EXPECT_EQ(h_.take(PacketType::kNack).size(), 2u) << "F is 2 here";
+  EXPECT_EQ(h_.count(ServerCounter::kFragmentsWaitedForFloatSlot), 2u);
+  h_.gradient(kTestSwitch, {.sequence = 2, .ranks = ranks({0})});
+  EXPECT_EQ(h_.count(ServerCounter::kDropDuplicate), 1u);
+  EXPECT_TRUE(h_.take().empty());
+
+  for (std::uint64_t s = 0; s < 4; ++s) {
+    for (Rank r : {0, 1}) send_float(s, r, {static_cast<float>(s), 1});
+    const auto sent = h_.take();
+    ASSERT_EQ(sent.size(), s < 2 ? 2u : 1u);
+    EXPECT_EQ(sent[0].floats()[0], 2 * static_cast<float>(s));
+    if (s < 2) {
+      EXPECT_EQ(sent[1].type(), PacketType::kNack);
+      EXPECT_EQ(sent[1].header.sequence, s + 2) << "first come, first served";
+    }
+  }
+}
+
+TEST_F(FloatPath, ALeaverIsMissedByFragmentsThatWaitForASlot) {
+  for (std::uint64_t s = 0; s < 3; ++s) overflow(s);
+  for (std::uint64_t s = 0; s < 2; ++s) send_float(s, 0, {1, 1});
+  h_.out.clear();
+  h_.leave(kTestSwitch, 0, nonce_of(0));
+  EXPECT_EQ(h_.take(StatusCode::kLeft).size(), 2u) << "the acknowledgement, and to the other";
+}
+
+TEST_F(FloatPath, FloatsAddedBySomebodyElseAreDropped) {
+  overflow(0);
+  h_.gradient(kTestSwitch, {.ranks = RankSet::first(2), .flags = ATP_FLAG_FLOAT});
+  EXPECT_EQ(h_.count(ServerCounter::kDropFloatOfSeveralRanks), 1u);
+}
+
+TEST_F(FloatPath, RepeatsOfAFloatParameterCarryTheSameBits) {
+  overflow(0);
+  send_float(0, 0, {0.1F, 2});
+  send_float(0, 1, {0.2F, 2});
+  const auto first = h_.take(PacketType::kParameter);
+  h_.now += milliseconds(5);
+  h_.gradient(kTestSwitch, {.ranks = ranks({1})});
+  const auto again = h_.take(PacketType::kParameter);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].body, first[0].body);
+  EXPECT_EQ(again[0].header.flags, first[0].header.flags);
+}
+
+// A member that breaks the rules may complete fragments beyond its window. What it leaves behind
+// must not keep float slots.
+TEST_F(FloatPath, SlotsOfForgottenFragmentsAreFreed) {
+  for (std::uint64_t s = 0; s < 4; ++s) overflow(s);  // two hold slots, two wait
+  h_.gradient(kTestSwitch, {.sequence = 7, .ranks = RankSet::first(2)});
+  for (std::uint64_t s = 15; s <= 31; s += 8) {
+    h_.gradient(kTestSwitch, {.sequence = s, .ranks = RankSet::first(2)});
+  }
+  h_.out.clear();
+  overflow(32);
+  overflow(33);
+  EXPECT_EQ(h_.take(PacketType::kNack).size(), 2u);
+}
+
+TEST_F(FloatPath, RequestsOfForgottenFragmentsLeaveTheQueue) {
+  for (std::uint64_t s : {7, 6, 0, 1, 2, 3, 4}) overflow(s);  // 7 and 6 hold the slots
+  for (std::uint64_t s : {5, 13}) {
+    h_.gradient(kTestSwitch, {.sequence = s, .ranks = RankSet::first(2)});
+  }
+  for (std::uint64_t s : {8, 9, 10, 11, 12}) overflow(s);
+  for (std::uint64_t s = 14; s < 22; ++s) overflow(s);
+  EXPECT_EQ(h_.count(ServerCounter::kFragmentsWaitedForFloatSlot), 18u);
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,146 @@
+// How ranks come in, and who is turned away (docs/protocol.md §2).
+#include <algorithm>
+
+#include "atp/core/server/job.h"
+
+namespace atp {
+
+Refusal Job::objection(const PacketView& packet, const Join& join) const {
+  const auto differs = [&](RefusalReason reason, std::uint32_t expected, std::uint32_t found) {
+    return Refusal{reason, expected, found, members_.known()};
+  };
+  const Rank rank = packet.ranks.lowest();
+  if (join.world_size != terms_.world_size || packet.header.bitmap_words != terms_.bitmap_words()) {
+    return differs(RefusalReason::kWorldSize, terms_.world_size, join.world_size);
+  }
+  if (rank >= terms_.world_size) return {RefusalReason::kRank, terms_.world_size, rank};
+  if (join.first_stream != terms_.first_stream || join.stream_count != terms_.stream_count) {
+    return differs(RefusalReason::kStreams,
+                   streams_number(terms_.first_stream, terms_.stream_count),
+                   streams_number(join.first_stream, join.stream_count));
+  }
+  if (join.scale_mode != terms_.scale_mode) {
+    return differs(RefusalReason::kScaleMode, static_cast<std::uint32_t>(terms_.scale_mode),
+                   static_cast<std::uint32_t>(join.scale_mode));
+  }
+  if (!joining() && join.max_value_count < terms_.value_count) {
+    return differs(RefusalReason::kValueCount, terms_.value_count, join.max_value_count);
+  }
+  return {};
+}
+
+std::optional<TurnedAway> Job::turned_away(const PacketView& packet, const Join& join) const {
+  const Rank rank = packet.ranks.lowest();
+  if (const Refusal refusal = objection(packet, join)) {
+    return TurnedAway{ServerCounter::kDropRefused,
+                      StatusMessage::refused(refusal, packet.ranks, join.nonce)};
+  }
+  StatusMessage answer;
+  answer.about = packet.ranks;
+  answer.nonce = join.nonce;
+  if (members_.gone().contains(rank)) {
+    answer.code = members_.left().contains(rank) ? StatusCode::kLeft : StatusCode::kLeaseEnded;
+    return TurnedAway{ServerCounter::kDropRankGone, answer};
+  }
+  if (const auto holder = members_.holder(rank, join.nonce)) {
+    answer.code = StatusCode::kRankTaken;
+    answer.add_endpoint(*holder);
+    return TurnedAway{ServerCounter::kDropRankTaken, answer};
+  }
+  return std::nullopt;
+}
+
+void Job::handle_join(Turn& turn, const Endpoint& from, const PacketView& packet,
+                      const Join& join) {
+  const Rank rank = packet.ranks.lowest();
+  const std::uint8_t way = packet.header.flags & ATP_FLAG_DIRECT;
+  const Instant lease_end = turn.now + turn.config.timing.lease;
+  const bool detached_news = way == ATP_FLAG_DIRECT
+                                 ? members_.join_straight(rank, from, join, turn.now, lease_end)
+                                 : members_.join_through_tree(rank, from, join, lease_end);
+  leases_at_ = std::min(leases_at_, lease_end);
+  if (joining()) {
+    terms_.value_count = std::min(terms_.value_count, join.max_value_count);
+    complete_if_all_in(turn);
+    if (joining()) tell_who_is_missing(turn, from, rank, way);
+    return;
+  }
+  acknowledge(turn, from, rank, {join.detachments, join.detached}, way);
+  if (!members_.lost().empty()) tell_who_is_lost(turn, from, rank, way);
+  if (detached_news) say_detached(turn);
+}
+
+void Job::tell_who_is_missing(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
+  // Each way has its own pause: the straight JOIN is the faster one, and if it took the answer
+  // from the other, the rank would believe that its tree is dead.
+  const bool straight = (flags & ATP_FLAG_DIRECT) != 0;
+  Instant& told = members_.record(rank).told_who_is_missing[straight ? 1 : 0];
+  const Duration pause = turn.config.timing.waiting_for;
+  if (turn.now < made_at_ + pause || turn.now < told + pause) return;
+  told = turn.now;
+  Downlink down = downlink(turn);
+  FragmentName name;
+  name.stream = terms_.first_stream;
+  down.status_to(from, flags, name, down.waiting_for(members_.all() - joined(turn)),
+                 RankSet::of(rank));
+}
+
+// It may have missed what all were told when the lease ended.
+void Job::tell_who_is_lost(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
+  FragmentName name;
+  name.stream = terms_.first_stream;
+  StatusMessage message;
+  message.code = StatusCode::kLeaseEnded;
+  message.about = members_.lost();
+  downlink(turn).status_to(from, flags, name, message, RankSet::of(rank));
+}
+
+void Job::complete_if_all_in(Turn& turn) {
+  if (!joining() || joined(turn) != members_.all()) return;
+  joining_at_ = kNever;
+  aggregation_.emplace(terms_, turn.config);
+  acknowledge_all(turn);
+  detached_at_ = turn.now + turn.config.timing.join_refresh;
+}
+
+void Job::acknowledge(Turn& turn, const Endpoint& to, Rank rank, const Detaching& detaching,
+                      std::uint8_t flags) {
+  JoinAck ack;
+  ack.nonce = members_.record(rank).nonce;
+  ack.server_boot_id = turn.config.boot_id;
+  ack.scale = terms_.scale;
+  ack.detachments = detaching.detachments;
+  ack.detached = detaching.detached;
+  ack.lease_ms = static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(turn.config.timing.lease).count());
+  ack.wmax = terms_.wmax;
+  ack.value_count = terms_.value_count;
+  ack.world_size = terms_.world_size;
+  ack.first_stream = terms_.first_stream;
+  ack.stream_count = terms_.stream_count;
+  ack.scale_mode = terms_.scale_mode;
+
+  ControlHead head;
+  head.type = PacketType::kJoinAck;
+  head.flags = flags;
+  head.bitmap_words = terms_.bitmap_words();
+  head.job = terms_.key;
+  head.stream = terms_.first_stream;
+  if (!put_join_ack(turn.out, head, RankSet::of(rank), ack)) return;
+  turn.count(ServerCounter::kJoinAcks);
+  turn.out.send_to(to);
+}
+
+void Job::acknowledge_all(Turn& turn) {
+  const Membership& tree = members_.tree();
+  const Membership& straight = members_.straight();
+  tree.known().for_each([&](Rank rank) {
+    acknowledge(turn, tree.member(rank).child, rank, members_.record(rank).through_tree, 0);
+  });
+  straight.known().for_each([&](Rank rank) {
+    acknowledge(turn, straight.member(rank).child, rank, members_.record(rank).straight,
+                ATP_FLAG_DIRECT);
+  });
+}
+
+}  // namespace atp

@@ -1,0 +1,100 @@
+// Leases, leaving and detaching (docs/protocol.md §2, §6).
+#include <algorithm>
+
+#include "atp/core/server/job.h"
+
+namespace atp {
+
+void Job::end_leases(Turn& turn) {
+  const RankSet ended = members_.expire(turn.now);
+  leases_at_ = members_.next_expiry();
+  if (joining()) {
+    finished_ = members_.known().empty();
+    return;
+  }
+  if (!ended.empty()) {
+    members_.lose(ended);
+    turn.count(ServerCounter::kRanksLost, ended.size());
+    say_gone(turn);
+    gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);
+  }
+  finish_if_all_gone();
+}
+
+StatusMessage left_status(const PacketView& packet, const Leave& leave) {
+  StatusMessage message;
+  message.code = StatusCode::kLeft;
+  message.about = packet.ranks;
+  message.nonce = leave.nonce;
+  return message;
+}
+
+void Job::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet,
+                       const Leave& leave) {
+  if (packet.header.bitmap_words != terms_.bitmap_words()) {
+    turn.count(ServerCounter::kDropWrongBitmapWidth);
+    return;
+  }
+  const Rank rank = packet.ranks.lowest();
+  if (!members_.all().contains(rank)) {
+    turn.count(ServerCounter::kDropForeignRanks);
+    return;
+  }
+  const bool member = members_.known().contains(rank);
+  if (member && members_.source_of(from, packet.ranks) == Source::kForeign) {
+    turn.count(ServerCounter::kDropWrongSource);
+    return;
+  }
+  if (member && members_.record(rank).nonce != leave.nonce) {
+    turn.count(ServerCounter::kDropWrongNonce);
+    return;
+  }
+  reply(turn, from, packet, packet.ranks, left_status(packet, leave));
+  if (!member || members_.left().contains(rank)) return;
+  if (joining()) {
+    members_.forget(rank);
+    finished_ = members_.known().empty();
+    return;
+  }
+  members_.leave(rank);
+  if (aggregation_->lacks(RankSet::of(rank))) say_gone(turn);
+  gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);
+  finish_if_all_gone();
+}
+
+void Job::finish_if_all_gone() { finished_ = members_.gone() == members_.all(); }
+
+void Job::say_gone(Turn& turn) {
+  told_gone_ = turn.now;
+  Downlink down = downlink(turn);
+  FragmentName name;
+  name.stream = terms_.first_stream;
+  StatusMessage message;
+  message.code = StatusCode::kLeaseEnded;
+  message.about = members_.lost();
+  if (!message.about.empty()) down.status(name, message, down.present());
+  message.code = StatusCode::kLeft;
+  message.about = members_.left();
+  if (!message.about.empty()) down.status(name, message, down.present());
+}
+
+void Job::say_detached(Turn& turn) {
+  detached_at_ = turn.now + turn.config.timing.join_refresh;
+  StatusMessage message;
+  message.code = StatusCode::kDetached;
+  Downlink down = downlink(turn);
+  std::size_t count = 0;
+  const auto send = [&] {
+    if (count > 0) down.status_to_switches(message);
+    message.about.clear();
+    count = 0;
+  };
+  members_.detached().for_each([&](Rank rank) {
+    message.about.insert(rank);
+    message.numbers[count++] = members_.record(rank).detachments;
+    if (count == StatusMessage::kMaxNumbers) send();
+  });
+  send();
+}
+
+}  // namespace atp

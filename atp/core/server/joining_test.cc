@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/server/server_harness.h"
+
+// How a job comes to begin (docs/protocol.md §2).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(Joining, AllAreAnsweredTheWaysTheyCameOnceTheLastIsIn) {
+  ServerHarness h;
+  h.join_rank(0, 2, true);
+  EXPECT_TRUE(h.take().empty());
+  h.join(kTestSwitch, h.join_of(1, 2, true));
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 3u) << "rank 0 by both ways, rank 1 through the tree";
+  for (const Sent& s : sent) {
+    EXPECT_EQ(s.type(), PacketType::kJoinAck);
+    EXPECT_EQ(s.has(ATP_FLAG_DIRECT), s.to == worker_endpoint(0));
+    const JoinAck ack = s.ack();
+    EXPECT_EQ(s.ranks.size(), 1u);
+    EXPECT_EQ(ack.nonce, nonce_of(s.ranks.lowest()));
+    EXPECT_EQ(ack.server_boot_id, 4242u);
+    EXPECT_EQ(ack.value_count, 2);
+    EXPECT_EQ(ack.wmax, 8u);
+    EXPECT_EQ(ack.lease_ms, 5000u);
+    EXPECT_EQ(ack.world_size, 2);
+    EXPECT_EQ(ack.scale, 1e8);
+  }
+  h.join(kTestSwitch, h.join_of(0, 2, true));
+  EXPECT_EQ(h.take(PacketType::kJoinAck).size(), 1u) << "each refresh is answered";
+}
+
+TEST(Joining, TheLeastValueCountOfAllWins) {
+  ServerHarness h;
+  TestJoin join = h.join_of(0, 2, false);
+  join.body.max_value_count = 500;
+  h.join(worker_endpoint(0), join);
+  join = h.join_of(1, 2, false);
+  join.body.max_value_count = 60;
+  h.join(worker_endpoint(1), join);
+  EXPECT_EQ(h.take()[0].ack().value_count, 60);
+
+  ServerHarness own_limit;
+  join = own_limit.join_of(0, 1, false);
+  join.body.max_value_count = 500;
+  own_limit.join(worker_endpoint(0), join);
+  EXPECT_EQ(own_limit.take()[0].ack().value_count, 100);
+}
+
+TEST(Joining, AnAutomaticScaleStartsAtAMillion) {
+  ServerHarness h;
+  TestJoin join = h.join_of(0, 1, false);
+  join.body.scale_mode = ScaleMode::kAutomatic;
+  h.join(worker_endpoint(0), join);
+  const JoinAck ack = h.take()[0].ack();
+  EXPECT_EQ(ack.scale_mode, ScaleMode::kAutomatic);
+  EXPECT_EQ(ack.scale, 1048576.0);
+}
+
+TEST(Joining, AStraightJoinAloneCountsWhenDetachedOrWhenTheTreeStaysSilentForALease) {
+  ServerHarness h;
+  TestJoin join = h.join_of(0, 1, false);
+  join.flags = ATP_FLAG_DIRECT;
+  h.join(worker_endpoint(0), join);
+  EXPECT_TRUE(h.take(PacketType::kJoinAck).empty()) << "its path may carry less";
+  join.body.detached = true;
+  join.body.detachments = 1;
+  h.join(worker_endpoint(0), join);
+  const auto sent = h.take(PacketType::kJoinAck);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_TRUE(sent[0].has(ATP_FLAG_DIRECT));
+  EXPECT_TRUE(sent[0].ack().detached);
+  EXPECT_EQ(sent[0].ack().detachments, 1u);
+
+  ServerHarness silent;
+  TestJoin unmarked = silent.join_of(0, 1, false);
+  unmarked.flags = ATP_FLAG_DIRECT;
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(silent.take(PacketType::kJoinAck).empty());
+    silent.join(worker_endpoint(0), unmarked);
+    silent.advance(milliseconds(999));
+  }
+  EXPECT_FALSE(silent.take(PacketType::kJoinAck).empty());
+}
+
+TEST(Joining, AfterASecondAJoinHearsWhoIsMissing) {
+  ServerHarness h;
+  h.join_rank(0, 3, true);
+  h.join_rank(2, 3, true);
+  EXPECT_TRUE(h.take().empty());
+  h.advance(milliseconds(1100));
+  h.join_rank(0, 3, true);
+  h.join_rank(0, 3, true);
+  const auto sent = h.take(StatusCode::kWaitingFor);
+  ASSERT_EQ(sent.size(), 2u) << "at most one within a second to a rank, on either way";
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(sent[0].header.flags, 0);
+  EXPECT_EQ(sent[1].to, worker_endpoint(0));
+  EXPECT_EQ(sent[1].header.flags, ATP_FLAG_DIRECT);
+  for (const Sent& s : sent) {
+    EXPECT_EQ(s.ranks, ranks({0}));
+    EXPECT_EQ(s.status().about, ranks({1}));
+    EXPECT_EQ(s.header.operation, 0u);
+  }
+}
+
+TEST(Joining, AJobThatNeverBecomesCompleteEndsWithItsLeases) {
+  ServerHarness h;
+  h.join_rank(0, 2, false);
+  h.advance(seconds(4));
+  EXPECT_EQ(h.server.job_count(), 1u);
+  h.advance(seconds(2));
+  EXPECT_EQ(h.server.job_count(), 0u);
+  EXPECT_EQ(h.server.next_timeout(), kNever);
+}
+
+}  // namespace
+}  // namespace atp

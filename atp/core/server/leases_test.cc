@@ -1,0 +1,183 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/server/server_harness.h"
+
+// How ranks are lost, leave, and a job ends (docs/protocol.md §2, §6).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(Leases, ARankIsLostWhenBothHaveEndedAndAllOthersHearIt) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  for (int i = 0; i < 6; ++i) {
+    h.advance(seconds(1));
+    h.join_rank(0, 3, true);
+    h.join_rank(1, 3, true);
+  }
+  const auto sent = h.take(StatusCode::kLeaseEnded);
+  ASSERT_FALSE(sent.empty());
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(sent[0].ranks, ranks({0, 1}));
+  EXPECT_EQ(sent[0].status().about, ranks({2}));
+  EXPECT_EQ(h.summary().lost, ranks({2}));
+
+  h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
+  EXPECT_EQ(h.take(StatusCode::kLeaseEnded).size(), 1u) << "said for a packet that needs it";
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0, 1})});
+  EXPECT_TRUE(h.take(StatusCode::kLeaseEnded).empty()) << "not for each";
+  for (int i = 0; i < 3; ++i) {
+    h.advance(seconds(1));
+    EXPECT_EQ(h.take(StatusCode::kLeaseEnded).size(), 1u) << "each second while they wait";
+    h.join_rank(0, 3, true);
+    h.join_rank(1, 3, true);
+    h.take();
+  }
+
+  h.join(kTestSwitch, h.join_of(2, 3, true));
+  const auto late = h.take(PacketType::kStatus);
+  ASSERT_EQ(late.size(), 1u) << "a lost rank stays lost";
+  EXPECT_EQ(late[0].status().code, StatusCode::kLeaseEnded);
+  EXPECT_EQ(late[0].status().nonce, nonce_of(2));
+}
+
+TEST(Leases, ARankThatMissedItHearsWhoIsLostWithItsNextJoin) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  for (int i = 0; i < 6; ++i) {
+    h.advance(seconds(1));
+    h.join_rank(0, 3, true);
+    h.join_rank(1, 3, true);
+  }
+  h.take();
+  h.join_rank(1, 3, true);
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 4u) << "acknowledged and told, on both ways";
+  for (const std::size_t i : {1, 3}) {
+    EXPECT_EQ(sent[i].to, i == 1 ? kTestSwitch : worker_endpoint(1));
+    EXPECT_EQ(sent[i].has(ATP_FLAG_DIRECT), i == 3);
+    EXPECT_EQ(sent[i].ranks, ranks({1}));
+    EXPECT_EQ(sent[i].status().code, StatusCode::kLeaseEnded);
+    EXPECT_EQ(sent[i].status().about, ranks({2}));
+    EXPECT_EQ(sent[i].status().nonce, 0u);
+  }
+}
+
+TEST(Leases, WhenOnlyTheTreesHasEndedTheRankIsServedStraight) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  for (int i = 0; i < 6; ++i) {
+    h.advance(seconds(1));
+    h.join_rank(0, 2, true);
+    TestJoin straight = h.join_of(1, 2, false);
+    straight.flags = ATP_FLAG_DIRECT;
+    h.join(worker_endpoint(1), straight);
+  }
+  h.take();
+  EXPECT_EQ(h.summary().detached, ranks({1}));
+  h.gradient(kTestSwitch, {.ranks = ranks({0})});
+  h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = ATP_FLAG_DIRECT});
+  const auto sent = h.take(PacketType::kParameter);
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(sent[1].to, worker_endpoint(1));
+  // The worker's own number still stands: its JOIN through the tree attaches it.
+  h.join(kTestSwitch, h.join_of(1, 2, true));
+  EXPECT_TRUE(h.summary().detached.empty());
+}
+
+TEST(Leases, AJobEndsWhenAllLeasesHave) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.advance(seconds(6));
+  EXPECT_EQ(h.server.job_count(), 0u);
+  EXPECT_EQ(h.count(ServerCounter::kRanksLost), 2u);
+  EXPECT_EQ(h.server.next_timeout(), kNever);
+}
+
+TEST(Leases, ThoseThatRanOutWhileTheServerWasStoppedMayBeRenewedFirst) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.advance(seconds(1));
+  h.now += seconds(60);
+  h.server.handle_timeout(h.now, h.out);
+  h.join_rank(0, 2, true);
+  h.advance(seconds(1));
+  EXPECT_TRUE(h.summary().lost.empty());
+  h.advance(seconds(2));
+  EXPECT_EQ(h.summary().lost, ranks({1})) << "had its chance";
+}
+
+TEST(Leaving, IsAcknowledgedTheWayItCameAlsoWhenTheJobIsOver) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.leave(kTestSwitch, 0, nonce_of(0));
+  h.leave(worker_endpoint(1), 1, nonce_of(1), ATP_FLAG_DIRECT);
+  EXPECT_EQ(h.server.job_count(), 0u);
+  h.now += milliseconds(50);
+  h.leave(worker_endpoint(1), 1, nonce_of(1), ATP_FLAG_DIRECT);
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 3u);
+  for (const Sent& s : sent) {
+    EXPECT_EQ(s.status().code, StatusCode::kLeft);
+    EXPECT_EQ(s.status().nonce, nonce_of(s.ranks.lowest()));
+    EXPECT_EQ(s.status().about, s.ranks);
+  }
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(sent[0].header.flags, 0);
+  EXPECT_EQ(sent[1].to, worker_endpoint(1));
+  EXPECT_EQ(sent[1].header.flags, ATP_FLAG_DIRECT);
+  EXPECT_EQ(sent[2].to, worker_endpoint(1));
+}
+
+TEST(Leaving, TakesTheRanksNonceAndItsOwnPlace) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.leave(kTestSwitch, 0, 1);
+  EXPECT_EQ(h.count(ServerCounter::kDropWrongNonce), 1u);
+  h.leave(kStranger, 0, nonce_of(0));
+  EXPECT_EQ(h.count(ServerCounter::kDropWrongSource), 1u);
+  EXPECT_TRUE(h.take().empty());
+  EXPECT_TRUE(h.summary().left.empty());
+}
+
+TEST(Leaving, WithNothingPendingNobodyElseHearsOfIt) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.gradient(kTestSwitch, {.ranks = RankSet::first(2)});
+  h.out.clear();
+  h.leave(kTestSwitch, 0, nonce_of(0));
+  EXPECT_EQ(h.take().size(), 1u) << "the acknowledgement alone";
+  h.now += milliseconds(5);
+  h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
+  EXPECT_EQ(h.take(PacketType::kParameter).size(), 1u) << "late sums still hold the rank's bit";
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({1})});
+  const auto sent = h.take(StatusCode::kLeft);
+  ASSERT_EQ(sent.size(), 1u) << "the next operation would need it";
+  EXPECT_EQ(sent[0].ranks, ranks({1}));
+  EXPECT_EQ(sent[0].status().about, ranks({0}));
+  EXPECT_EQ(sent[0].status().nonce, 0u);
+}
+
+TEST(Leaving, ARankThatLeftIsNeverLost) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.leave(kTestSwitch, 0, nonce_of(0));
+  for (int i = 0; i < 7; ++i) {
+    h.join_rank(1, 2, true);
+    h.advance(seconds(1));
+  }
+  EXPECT_TRUE(h.summary().lost.empty());
+  EXPECT_EQ(h.summary().left, ranks({0}));
+  EXPECT_TRUE(h.take(StatusCode::kLeaseEnded).empty());
+  h.join_rank(0, 2, true);
+  for (const Sent& s : h.take(PacketType::kStatus)) EXPECT_EQ(s.status().code, StatusCode::kLeft);
+}
+
+TEST(Leaving, WithOperationsPendingFailsThemAtTheOthers) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
+  h.leave(kTestSwitch, 0, nonce_of(0));
+  const auto sent = h.take(StatusCode::kLeft);
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].status().nonce, nonce_of(0));
+  EXPECT_EQ(sent[1].status().nonce, 0u);
+  EXPECT_EQ(sent[1].ranks, ranks({1, 2}));
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,115 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/server/server_harness.h"
+
+// What the server says again, and to whom (docs/protocol.md §6).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Aggregation, ABurstOfDuplicatesOfACompleteFragmentMakesOneAnswerToEachRank) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.ranks = RankSet::first(3)});
+  h.out.clear();
+  h.gradient(kTestSwitch, {.ranks = ranks({0})});
+  EXPECT_TRUE(h.take().empty()) << "an echo of what was just answered";
+  h.now += milliseconds(5);
+  for (int i = 0; i < 4; ++i) h.gradient(kTestSwitch, {.ranks = ranks({0})});
+  h.gradient(kTestSwitch, {.ranks = ranks({1})});
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].ranks, ranks({0}));
+  EXPECT_EQ(sent[1].ranks, ranks({1}));
+  EXPECT_EQ(h.count(ServerCounter::kParametersRepeated), 2u);
+}
+
+TEST(Aggregation, WhatAnswersAStraightPacketGoesStraightBackAndDownTheTree) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.gradient(kTestSwitch, {.ranks = RankSet::first(2)});
+  h.out.clear();
+  h.now += milliseconds(5);
+  h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = ATP_FLAG_RESEND | ATP_FLAG_DIRECT});
+  const auto sent = h.take(PacketType::kParameter);
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(sent[1].to, worker_endpoint(1));
+  EXPECT_EQ(sent[1].ranks, ranks({1}));
+}
+
+TEST(Aggregation, AWorkerThatIsItsOwnChildIsAnsweredOnce) {
+  ServerHarness h = ServerHarness::flat(2);
+  TestJoin mark = h.join_of(1, 2, false);
+  mark.flags = ATP_FLAG_DIRECT;
+  mark.body.detached = true;
+  mark.body.detachments = 1;
+  h.join(worker_endpoint(1), mark);
+  h.out.clear();
+  for (int r : {0, 1}) h.gradient(worker_endpoint(static_cast<Rank>(r)), {.ranks = ranks({r})});
+  EXPECT_EQ(h.take(PacketType::kParameter).size(), 2u) << "one to each, detached or not";
+  h.now += milliseconds(5);
+  h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = ATP_FLAG_RESEND | ATP_FLAG_DIRECT});
+  EXPECT_EQ(h.take(PacketType::kParameter).size(), 1u);
+}
+
+TEST(Aggregation, AnOverlapAsksTheMissingRanksForWhatNoSwitchMayMerge) {
+  ServerHarness h = ServerHarness::behind_switch(4);
+  h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
+  h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
+  h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 1u) << "rate-limited";
+  EXPECT_EQ(sent[0].type(), PacketType::kNack);
+  EXPECT_EQ(sent[0].header.flags, ATP_FLAG_DIRECT);
+  EXPECT_EQ(sent[0].ranks, ranks({2, 3}));
+}
+
+TEST(Aggregation, AStraightRepeatOfWhatIsInHearsWhomTheFragmentWaitsFor) {
+  for (const std::uint8_t flag : {ATP_FLAG_RESEND, ATP_FLAG_FLOAT}) {
+    ServerHarness h = ServerHarness::behind_switch(3);
+    const bool is_float = flag == ATP_FLAG_FLOAT;
+    if (is_float) {
+      h.gradient(kTestSwitch, {.ranks = RankSet::first(3), .flags = ATP_FLAG_OVERFLOW});
+    }
+    const std::uint8_t flags = flag | ATP_FLAG_DIRECT;
+    for (int i = 0; i < 3; ++i) {
+      h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = flags});
+    }
+    const auto sent = h.take(StatusCode::kWaitingFor);
+    ASSERT_EQ(sent.size(), 1u) << "the first is taken, the third within the pause";
+    EXPECT_EQ(sent[0].to, worker_endpoint(1));
+    EXPECT_EQ(sent[0].ranks, ranks({1}));
+    EXPECT_EQ(sent[0].status().about, ranks({0, 2}));
+    EXPECT_EQ(sent[0].status().endpoints[0], kTestSwitch);
+    EXPECT_EQ(sent[0].header.operation, kTestOperation);
+    h.now += milliseconds(10);
+    h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = flags});
+    EXPECT_EQ(h.take(StatusCode::kWaitingFor).size(), 1u);
+    h.now += milliseconds(10);
+    h.gradient(kTestSwitch, {.ranks = ranks({1}), .flags = flags});
+    EXPECT_TRUE(h.take(StatusCode::kWaitingFor).empty()) << "did not come straight";
+  }
+}
+
+TEST(Aggregation, AMismatchNamesBothSidesToAllAndKeepsDoingSo) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.ranks = ranks({0})});
+  h.gradient(kTestSwitch, {.ranks = ranks({1}), .operation = 77});
+  h.gradient(kTestSwitch, {.ranks = ranks({1}), .operation = 77});
+  auto sent = h.take(StatusCode::kOperationMismatch);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].ranks, RankSet::first(3));
+  EXPECT_EQ(sent[0].header.operation, kTestOperation);
+  EXPECT_EQ(sent[0].status().about, ranks({0}));
+  EXPECT_EQ(sent[0].status().other, ranks({1}));
+
+  h.now += milliseconds(10);
+  h.gradient(kTestSwitch, {.ranks = ranks({2})});
+  sent = h.take(StatusCode::kOperationMismatch);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].status().about, ranks({0, 2}));
+}
+
+}  // namespace
+}  // namespace atp

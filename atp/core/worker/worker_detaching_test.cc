@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/worker/worker_script_test.h"
+
+// Detaching from the tree and returning to it (docs/protocol.md §5).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Fires timers until the worker detaches or ten direct repeats were sent. A switch that is alive
+// lets JOIN_ACKs through, and the server says whom it waits for.
+int direct_repeats_until_detached(WorkerScript& s, bool switch_is_alive) {
+  int direct = 0;
+  while (s.worker.attached() && direct < 10) {
+    for (const Sent& packet : gradients(s.run_to_timer())) {
+      if (!packet.view().has(ATP_FLAG_DIRECT) || !packet.view().has(ATP_FLAG_RESEND)) continue;
+      ++direct;
+      if (switch_is_alive) {
+        s.receive_status({.code = StatusCode::kWaitingFor, .about = RankSet::of(0)}, kTestServer);
+      }
+    }
+    s.receive_ack(s.ack(), kTestServer);
+    if (switch_is_alive) s.receive_ack(s.ack(), kTestSwitch);
+  }
+  return direct;
+}
+
+TEST(WorkerDetaching, ThreeDirectRepeatsByTimerDetach) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  EXPECT_EQ(direct_repeats_until_detached(s, false), 3);
+  EXPECT_FALSE(s.worker.attached());
+  bool said_straight = false;
+  for (const Sent& join : joins(s.run())) {
+    const auto body = Join::read(join.view().body);
+    EXPECT_TRUE(body->detached);
+    EXPECT_EQ(body->detachments, 1u);
+    said_straight |= join.to == kTestServer;
+  }
+  EXPECT_TRUE(said_straight);
+}
+
+TEST(WorkerDetaching, ALatePeerIsNotADeadSwitch) {
+  WorkerScript s;  // model-check C5
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  EXPECT_EQ(direct_repeats_until_detached(s, true), 10);
+  EXPECT_TRUE(s.worker.attached());
+}
+
+TEST(WorkerDetaching, ALeaseWithoutAnAnswerThroughTheTreeDetaches) {
+  WorkerScript s;
+  s.join();
+  const Instant joined = s.now;
+  while (s.worker.attached()) {
+    s.run_to_timer();
+    s.receive_ack(s.ack(), kTestServer);
+  }
+  EXPECT_EQ(s.now, joined + Timing{}.lease);
+}
+
+TEST(WorkerDetaching, ARefusalOnTheWayThroughTheTreeIsTheTreesFault) {
+  WorkerScript s;
+  s.join();
+  s.receive_status({.code = StatusCode::kRefused, .nonce = s.ack().nonce, .about = RankSet::of(1)},
+                   kTestSwitch);
+  EXPECT_TRUE(s.worker.joined());
+  EXPECT_FALSE(s.worker.attached());
+}
+
+TEST(WorkerDetaching, AnIcmpErrorFromTheParentDetachesAtOnceAndResendsDirect) {
+  WorkerScript s;
+  s.join();
+  s.submit(std::vector<float>(16, 1.0F));
+  s.run();
+  s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
+  EXPECT_FALSE(s.worker.attached());
+  const auto sent = gradients(s.run());
+  ASSERT_EQ(sent.size(), 2u) << "paced: two, then two for each answer";
+  for (const Sent& packet : sent) {
+    EXPECT_EQ(packet.to, kTestServer);
+    EXPECT_EQ(packet.view().header.flags, ATP_FLAG_DIRECT);
+  }
+  s.answer(sent[0], {0, 0, 0, 0}, kTestServer);
+  EXPECT_EQ(gradients(s.run()).size(), 2u);
+}
+
+TEST(WorkerDetaching, OnlyTheTreesOwnAnswerBringsItBack) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
+  s.run();
+  JoinAck ack = s.ack();
+  ack.detached = true;
+  ack.detachments = 1;
+  s.receive_ack(ack, kTestServer);
+  EXPECT_FALSE(s.worker.attached()) << "model-check F2";
+  ack.detached = false;
+  s.receive_ack(ack, kTestSwitch);
+  EXPECT_FALSE(s.worker.attached()) << "an answer to an older JOIN";
+  ack.detached = true;
+  s.receive_ack(ack, kTestSwitch);
+  EXPECT_TRUE(s.worker.attached());
+  const auto sent = s.run();
+  ASSERT_FALSE(joins(sent).empty());
+  EXPECT_FALSE(Join::read(joins(sent)[0].view().body)->detached);
+  const auto again = gradients(sent);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].to, kTestSwitch);
+  EXPECT_EQ(again[0].view().header.flags, 0) << "step 1 of the ladder";
+}
+
+TEST(WorkerDetaching, TheSecondReturnWaits) {
+  WorkerScript s;
+  s.join();
+  JoinAck ack = s.ack();
+  ack.detached = true;
+  for (std::uint32_t times = 1; times <= 2; ++times) {
+    s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
+    s.run();
+    ack.detachments = times;
+    s.receive_ack(ack, kTestSwitch);
+    EXPECT_EQ(s.worker.attached(), times == 1);
+  }
+  s.advance(milliseconds(300));
+  s.receive_ack(ack, kTestSwitch);
+  EXPECT_TRUE(s.worker.attached());
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/worker/worker_script_test.h"
+
+// How a job ends for a worker.
+
+namespace atp {
+namespace {
+
+using std::chrono::seconds;
+
+TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused) {
+  struct Case {
+    const char* name;
+    void (*cause)(WorkerScript&, const Sent&);
+    FailureCode code;
+    RankSet ranks;
+  };
+  const Case cases[] = {
+      {"lease ended",
+       [](WorkerScript& s, const Sent&) {
+         s.receive_status({.code = StatusCode::kLeaseEnded, .about = RankSet::of(2)}, kTestSwitch);
+       },
+       FailureCode::kRankLost, RankSet::of(2)},
+      {"left",
+       [](WorkerScript& s, const Sent&) {
+         s.receive_status({.code = StatusCode::kLeft, .about = RankSet::of(0)}, kTestSwitch);
+       },
+       FailureCode::kRankLeft, RankSet::of(0)},
+      {"mismatch, ours named first",
+       [](WorkerScript& s, const Sent& g) {
+         s.receive_status({.code = StatusCode::kOperationMismatch,
+                           .about = RankSet::of(1),
+                           .other = RankSet::of(0)},
+                          kTestSwitch, g.view().header.sequence, g.view().header.operation);
+       },
+       FailureCode::kOperationMismatch, RankSet::of(1)},
+      {"mismatch, theirs named first",
+       [](WorkerScript& s, const Sent& g) {
+         s.receive_status({.code = StatusCode::kOperationMismatch,
+                           .about = RankSet::of(0),
+                           .other = RankSet::of(1)},
+                          kTestSwitch, g.view().header.sequence, g.view().header.operation + 1);
+       },
+       FailureCode::kOperationMismatch, RankSet::of(1)},
+      {"server restarted, says the answer to its JOIN",
+       [](WorkerScript& s, const Sent&) {
+         s.receive_status({.code = StatusCode::kServerRestarted, .nonce = 3}, kTestSwitch);
+         EXPECT_TRUE(s.worker.joined()) << "that is the answer to a twin";
+         s.receive_status({.code = StatusCode::kServerRestarted, .nonce = WorkerScript::kNonce},
+                          kTestSwitch);
+       },
+       FailureCode::kServerRestarted, RankSet{}},
+      {"lease ended, says the answer to its JOIN",
+       [](WorkerScript& s, const Sent&) {
+         StatusMessage status{.code = StatusCode::kLeaseEnded, .nonce = 3, .about = RankSet::of(1)};
+         s.receive_status(status, kTestSwitch);
+         EXPECT_TRUE(s.worker.joined()) << "that is the answer to a twin";
+         status.nonce = WorkerScript::kNonce;
+         s.receive_status(status, kTestSwitch);
+       },
+       FailureCode::kRankLost, RankSet::of(1)},
+      {"server restarted",
+       [](WorkerScript& s, const Sent&) {
+         JoinAck ack = s.ack();
+         ack.server_boot_id = 6;
+         s.receive_ack(ack, kTestServer);
+       },
+       FailureCode::kServerRestarted, RankSet{}},
+      {"server silent",
+       [](WorkerScript& s, const Sent&) {
+         for (int i = 0; i < 200 && s.worker.joined(); ++i) s.run_to_timer();
+       },
+       FailureCode::kServerLost, RankSet{}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    WorkerScript s;
+    s.join();
+    s.submit({1, 2, 3, 4});
+    s.submit({5});
+    const auto sent = gradients(s.run());
+    c.cause(s, sent.at(0));
+    int failed = 0;
+    while (const auto event = s.worker.poll_event()) {
+      if (event->kind != EventKind::kFailed) continue;
+      EXPECT_EQ(event->failure.code, c.code);
+      EXPECT_EQ(event->failure.ranks, c.ranks);
+      ++failed;
+    }
+    EXPECT_EQ(failed, 2);
+    EXPECT_FALSE(s.worker.submit(s.now, {.count = 1}).has_value());
+  }
+}
+
+TEST(WorkerFailure, AMismatchSaidAgainAfterTheFailureIsIgnored) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  const Sent gradient = gradients(s.run()).at(0);
+  const atp_header& h = gradient.view().header;
+  const StatusMessage status{
+      .code = StatusCode::kOperationMismatch, .about = RankSet::of(1), .other = RankSet::of(0)};
+  for (int i = 0; i < 3; ++i) s.receive_status(status, kTestSwitch, h.sequence, h.operation);
+  int failed = 0;
+  while (const auto event = s.worker.poll_event()) failed += event->kind == EventKind::kFailed;
+  EXPECT_EQ(failed, 1);
+}
+
+TEST(WorkerFailure, NoProgressFailsTheOperationAndNamesTheMissing) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  const Instant begin = s.now;
+  while (s.worker.joined()) {
+    s.receive_status({.code = StatusCode::kWaitingFor, .about = RankSet::of(2)}, kTestSwitch);
+    s.run_to_timer();
+  }
+  EXPECT_EQ(s.now - begin, seconds(30));
+  std::optional<Event> event;
+  while ((event = s.worker.poll_event()) && event->kind != EventKind::kFailed) {
+  }
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->failure.code, FailureCode::kNoProgress);
+  EXPECT_EQ(event->failure.ranks, RankSet::of(2));
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,180 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/worker/worker_script_test.h"
+
+// Joining, and joining again what has lost its tables (docs/protocol.md §2).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(WorkerJoin, AsksThroughTheTreeAndStraightAtOnceAndBacksOff) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  const auto first = joins(s.run());
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[0].to, kTestSwitch);
+  EXPECT_FALSE(first[0].view().has(ATP_FLAG_DIRECT));
+  EXPECT_EQ(first[1].to, kTestServer);
+  EXPECT_TRUE(first[1].view().has(ATP_FLAG_DIRECT));
+  const auto body = Join::read(first[0].view().body);
+  ASSERT_TRUE(body.has_value());
+  EXPECT_EQ(body->remaining.size(), 2u);
+  EXPECT_EQ(body->world_size, 3);
+  EXPECT_EQ(first[0].view().ranks, RankSet::of(1));
+
+  std::vector<Duration> gaps;
+  for (int i = 0; i < 6; ++i) {
+    const Instant before = s.now;
+    EXPECT_EQ(joins(s.run_to_timer()).size(), 2u);
+    gaps.push_back(s.now - before);
+  }
+  EXPECT_EQ(gaps,
+            (std::vector<Duration>{milliseconds(50), milliseconds(100), milliseconds(200),
+                                   milliseconds(400), milliseconds(800), milliseconds(1000)}));
+}
+
+TEST(WorkerJoin, AStraightAnswerAloneDoesNotStartAnAttachedWorker) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  s.receive_ack(s.ack(), kTestServer);
+  EXPECT_FALSE(s.worker.joined());
+  s.receive_ack(s.ack(), kTestSwitch);
+  EXPECT_TRUE(s.worker.joined());
+}
+
+TEST(WorkerJoin, OnceAMemberItNamesTheServersLifeThatMadeItOne) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  for (const Sent& join : joins(s.run())) {
+    EXPECT_EQ(Join::read(join.view().body)->server_boot_id, 0u);
+  }
+  s.receive_ack(s.ack(), kTestServer);
+  s.advance(seconds(1));
+  for (const Sent& join : joins(s.run())) {
+    EXPECT_EQ(Join::read(join.view().body)->server_boot_id, 0u) << "straight alone is not enough";
+  }
+  s.receive_ack(s.ack(), kTestSwitch);
+  s.advance(seconds(1));
+  const auto refreshed = joins(s.run());
+  EXPECT_EQ(refreshed.size(), 2u);
+  for (const Sent& join : refreshed) {
+    EXPECT_EQ(Join::read(join.view().body)->server_boot_id, s.ack().server_boot_id);
+  }
+}
+
+TEST(WorkerJoin, StartsDetachedWhenTheTreeIsSilentForALease) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  s.receive_ack(s.ack(), kTestServer);
+  s.advance(seconds(5));
+  const auto sent = joins(s.run());
+  EXPECT_FALSE(s.worker.attached());
+  s.run();
+  JoinAck ack = s.ack();
+  ack.detached = true;
+  ack.detachments = 1;
+  s.receive_ack(ack, kTestServer);
+  EXPECT_TRUE(s.worker.joined());
+}
+
+TEST(WorkerJoin, AnswersThatAreNotItsOwnAreDropped) {
+  struct Case {
+    const char* name;
+    void (*spoil)(JoinAck&);
+    WorkerCounter counter;
+  };
+  const Case cases[] = {
+      {"another nonce", [](JoinAck& a) { a.nonce = 1; }, WorkerCounter::kDropWrongNonce},
+      {"another world size", [](JoinAck& a) { a.world_size = 4; }, WorkerCounter::kDropBadBody},
+      {"a K above ours", [](JoinAck& a) { a.value_count = 5; }, WorkerCounter::kDropBadBody},
+      {"another stream range", [](JoinAck& a) { a.first_stream = 1; }, WorkerCounter::kDropBadBody},
+      {"a window of none", [](JoinAck& a) { a.wmax = 0; }, WorkerCounter::kDropBadBody},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    WorkerScript s;
+    s.worker.start(s.now);
+    s.run();
+    JoinAck ack = s.ack();
+    c.spoil(ack);
+    s.receive_ack(ack, kTestSwitch);
+    EXPECT_FALSE(s.worker.joined());
+    EXPECT_EQ(s.worker.counters()[c.counter], 1u);
+  }
+}
+
+TEST(WorkerJoin, TimesOutAndNamesWhoIsMissing) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  StatusMessage status{.code = StatusCode::kWaitingFor};
+  status.about = RankSet::of(2);
+  while (s.now < Instant{seconds(1)} + seconds(30)) {
+    s.receive_status(status, kTestSwitch);
+    s.run_to_timer();
+  }
+  const auto event = s.worker.poll_event();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->kind, EventKind::kFailed);
+  EXPECT_EQ(event->failure.code, FailureCode::kJoinTimeout);
+  EXPECT_EQ(event->failure.ranks, RankSet::of(2));
+}
+
+TEST(WorkerJoin, ARefusalWithItsNonceEndsIt) {
+  for (const StatusCode code : {StatusCode::kRankTaken, StatusCode::kRefused}) {
+    WorkerScript s;
+    s.worker.start(s.now);
+    s.run();
+    StatusMessage status{.code = code};
+    status.nonce = 3;
+    s.receive_status(status, kTestSwitch);
+    EXPECT_FALSE(s.worker.poll_event().has_value()) << "the twin's refusal is not ours";
+    status.nonce = WorkerScript::kNonce;
+    s.receive_status(status, kTestSwitch);
+    const auto event = s.worker.poll_event();
+    ASSERT_TRUE(event.has_value());
+    EXPECT_EQ(event->failure.code,
+              code == StatusCode::kRankTaken ? FailureCode::kRankTaken : FailureCode::kRefused);
+  }
+}
+
+TEST(WorkerJoin, ARefusalIsPassedOnWithWhatWasExpectedAndFoundAndWhoSaysSo) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  s.receive_status(StatusMessage::refused({RefusalReason::kWorldSize, 4, 3, RankSet::of(0)},
+                                          RankSet::of(1), WorkerScript::kNonce),
+                   kTestServer);
+  const auto event = s.worker.poll_event();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->failure, (Failure{.code = FailureCode::kRefused,
+                                     .reason = RefusalReason::kWorldSize,
+                                     .expected = 4,
+                                     .found = 3,
+                                     .ranks = RankSet::of(1),
+                                     .other = RankSet::of(0),
+                                     .endpoint = kTestServer}));
+}
+
+TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingGoesAgain) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  s.advance(milliseconds(20));
+  s.receive_status({.code = StatusCode::kUnknownJob, .about = RankSet::of(1)}, kTestSwitch);
+  EXPECT_FALSE(joins(s.run()).empty());
+  s.receive_ack(s.ack(), kTestSwitch);
+  const auto again = gradients(s.run());
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].view().header.flags, 0);
+  EXPECT_EQ(again[0].to, kTestSwitch);
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/worker/worker_script_test.h"
+
+// How what stays unanswered is repeated (docs/protocol.md §5, *Loss*).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(WorkerLadder, TheTimerClimbsPlainResendDirect) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  ASSERT_EQ(gradients(s.run()).size(), 1u);
+  const std::uint8_t expected[] = {0, ATP_FLAG_RESEND, ATP_FLAG_RESEND | ATP_FLAG_DIRECT,
+                                   ATP_FLAG_RESEND | ATP_FLAG_DIRECT};
+  for (const std::uint8_t flags : expected) {
+    std::vector<Sent> repeats;
+    while (repeats.empty()) repeats = gradients(s.run_to_timer());
+    ASSERT_EQ(repeats.size(), 1u);
+    EXPECT_EQ(repeats[0].view().header.flags, flags);
+    EXPECT_EQ(repeats[0].to, (flags & ATP_FLAG_DIRECT) != 0 ? kTestServer : kTestSwitch);
+  }
+}
+
+TEST(WorkerLadder, ANackTakesTheNextStepAndItsFlagsDecide) {
+  struct Case {
+    const char* name;
+    std::uint8_t nack;
+    std::uint8_t repeat;
+    Endpoint to;
+  };
+  const Case cases[] = {
+      {"plain", 0, 0, kTestSwitch},
+      {"direct", ATP_FLAG_DIRECT, ATP_FLAG_RESEND | ATP_FLAG_DIRECT, kTestServer},
+      {"float", ATP_FLAG_FLOAT, ATP_FLAG_FLOAT | ATP_FLAG_DIRECT, kTestServer},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    WorkerScript s;
+    s.join();
+    s.submit({1, 2, 3, 4});
+    const auto sent = gradients(s.run());
+    s.nack(sent.at(0), c.nack);
+    const auto repeats = gradients(s.take());
+    ASSERT_EQ(repeats.size(), 1u);
+    EXPECT_EQ(repeats[0].view().header.flags, c.repeat);
+    EXPECT_EQ(repeats[0].to, c.to);
+    EXPECT_TRUE(s.worker.attached()) << "a NACK never counts for detaching";
+  }
+}
+
+TEST(WorkerLadder, InFloatModeEveryRepeatIsFloatAndDirect) {
+  WorkerScript s;
+  s.join();
+  const OperationId id = s.submit({1.5F, 2, 3, 4});
+  const auto sent = gradients(s.run());
+  s.nack(sent.at(0), ATP_FLAG_FLOAT);
+  s.take();
+  std::vector<Sent> repeats;
+  while (repeats.empty()) repeats = gradients(s.run_to_timer());
+  EXPECT_EQ(repeats[0].view().header.flags, ATP_FLAG_FLOAT | ATP_FLAG_DIRECT);
+  EXPECT_EQ(atp_load32(repeats[0].view().body.data()), 0x3fc00000u);
+  const auto inf = static_cast<std::int32_t>(0x7f800000);
+  s.answer(sent[0], {0x40000000, inf, 0, 0}, kTestServer, ATP_FLAG_FLOAT);
+  EXPECT_EQ(s.tensors.data[id][0], 2.0F);
+  EXPECT_EQ(s.tensors.data[id][1], std::numeric_limits<float>::infinity());
+}
+
+TEST(WorkerLadder, ThreeLaterAnswersRepeatTheOldestOnceItIsLateEnough) {
+  WorkerScript s;
+  s.join();
+  s.submit(std::vector<float>(16, 1.0F));
+  const auto sent = gradients(s.run());
+  s.advance(milliseconds(1));
+  for (std::size_t i : {1u, 2u, 3u}) s.answer(sent[i], {0, 0, 0, 0});
+  EXPECT_TRUE(gradients(s.take()).empty()) << "mere reordering";
+
+  WorkerScript late;
+  late.join();
+  late.submit(std::vector<float>(16, 1.0F));
+  const auto slow = gradients(late.run());
+  late.advance(milliseconds(20));
+  for (std::size_t i : {1u, 2u, 3u}) late.answer(slow[i], {0, 0, 0, 0});
+  const auto repeats = gradients(late.take());
+  ASSERT_EQ(repeats.size(), 1u);
+  EXPECT_EQ(repeats[0].view().header.sequence, 0u);
+  EXPECT_EQ(repeats[0].view().header.flags, 0);
+}
+
+TEST(WorkerLadder, AnAnsweredTimeOutIsFollowedByTheOthersTwoByTwo) {
+  WorkerScript s;
+  s.join();
+  s.submit(std::vector<float>(16, 1.0F));
+  const auto sent = gradients(s.run());
+  std::vector<Sent> repeats;
+  while (repeats.empty()) repeats = gradients(s.run_to_timer());
+  EXPECT_EQ(repeats.at(0).view().header.sequence, 0u);
+  s.answer(sent[0], {0, 0, 0, 0});
+  const auto followers = gradients(s.run());
+  ASSERT_EQ(followers.size(), 2u);
+  EXPECT_EQ(followers[0].view().header.sequence, 1u);
+  EXPECT_EQ(followers[1].view().header.sequence, 2u);
+  s.answer(sent[3], {0, 0, 0, 0});  // never repeated: nothing was lost, the peer was late
+  s.answer(sent[1], {0, 0, 0, 0});
+  EXPECT_TRUE(gradients(s.run()).empty());
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/worker/worker_script_test.h"
+
+// Leaving, and the lease (docs/protocol.md §2).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(WorkerLeave, IsRepeatedUntilAcknowledged) {
+  WorkerScript s;
+  s.join();
+  s.worker.leave(s.now);
+  for (int i = 0; i < 3; ++i) {
+    const auto sent = s.run_to_timer();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].view().type(), PacketType::kLeave);
+    EXPECT_EQ(sent[0].to, kTestSwitch);
+  }
+  StatusMessage status{.code = StatusCode::kLeft};
+  status.about = RankSet::of(1);
+  status.nonce = WorkerScript::kNonce;
+  s.receive_status(status, kTestSwitch);
+  std::optional<Event> event;
+  while ((event = s.worker.poll_event()) && event->kind != EventKind::kLeft) {
+  }
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(s.worker.next_timeout(), kNever);
+}
+
+TEST(WorkerLeave, IsGivenUpAfterALease) {
+  WorkerScript s;
+  s.join();
+  s.worker.leave(s.now);
+  const Instant begin = s.now;
+  bool straight = false;
+  while (s.worker.next_timeout() != kNever) {
+    for (const Sent& packet : s.run_to_timer()) straight |= packet.to == kTestServer;
+  }
+  EXPECT_EQ(s.now - begin, seconds(5));
+  EXPECT_TRUE(straight) << "the tree may have died unnoticed";
+}
+
+TEST(WorkerLease, IsTheOneThatTheServerGrants) {
+  JoinAck ack = WorkerScript().ack();
+  ack.lease_ms = 1500;
+  WorkerScript leaving;
+  leaving.join(ack);
+  leaving.worker.leave(leaving.now);
+  const Instant left = leaving.now;
+  int straight = 0;
+  while (leaving.worker.next_timeout() != kNever) {
+    for (const Sent& packet : leaving.run_to_timer()) {
+      if (packet.to != kTestServer) continue;
+      ++straight;
+      EXPECT_GE(leaving.now - left, milliseconds(750)) << "only the later half goes straight too";
+    }
+  }
+  EXPECT_EQ(leaving.now - left, milliseconds(1500));
+  EXPECT_GT(straight, 0);
+
+  WorkerScript silent;
+  silent.join(ack);
+  const Instant heard = silent.now;
+  while (silent.worker.joined()) silent.run_to_timer();
+  EXPECT_EQ(silent.now - heard, milliseconds(1500));
+}
+
+}  // namespace
+}  // namespace atp
