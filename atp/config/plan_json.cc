@@ -15,6 +15,8 @@ ordered_json collectives_json(planner::Collective dimension1, planner::Collectiv
 
 ordered_json dimension_json(const DimensionCost& cost) {
   return {{"collective", planner::to_string(cost.collective)},
+          {"reduce_scatter", planner::to_string(cost.reduce_scatter)},
+          {"all_gather", planner::to_string(cost.all_gather)},
           {"seconds", cost.seconds()},
           {"bandwidth_seconds", cost.bandwidth_seconds},
           {"latency_seconds", cost.latency_seconds},
@@ -81,6 +83,7 @@ ordered_json plan_json(const planner::Request& request, const planner::Plan& pla
   json["workers"] = plan.best.mesh.size();
   json["layers"] = request.model.layers;
   json["mode"] = planner::to_string(request.options.mode);
+  json["volume"] = planner::to_string(planner::volume_of(request.options));
   return json;
 }
 

@@ -38,10 +38,24 @@ std::string bottleneck_text(const Interconnect& interconnect, const Bottleneck& 
          rate_text(bottleneck.load / bottleneck.seconds_per_byte);
 }
 
+// "; reduce-scatters and all-gathers by ring", where these run differently.
+std::string halves_text(const DimensionCost& chosen) {
+  std::string text;
+  const auto add = [&](const char* what, Collective collective) {
+    if (collective == Collective::kNone || collective == chosen.collective) return;
+    text += std::string("; ") + what + " by " + to_string(collective);
+  };
+  add("reduce-scatters", chosen.reduce_scatter);
+  add("all-gathers", chosen.all_gather);
+  return text;
+}
+
 std::string choice_text(const std::vector<DimensionCost>& costs) {
   const DimensionCost& chosen = costs.front();
   std::string text = to_string(chosen.collective);
-  if (costs.size() == 1) return text + ", the only collective that can run here";
+  if (costs.size() == 1) {
+    return text + ", the only collective that can run here" + halves_text(chosen);
+  }
   for (std::size_t index = 1; index < costs.size(); ++index) {
     const double ratio = costs[index].seconds() / chosen.seconds();
     text += index == 1 ? ": " : ", ";
@@ -49,7 +63,7 @@ std::string choice_text(const std::vector<DimensionCost>& costs) {
     text += ratio < 1 + 1e-9 ? std::string(" takes as long")
                              : " takes " + number_text(ratio) + " times as long";
   }
-  return text;
+  return text + halves_text(chosen);
 }
 
 std::string why(const Costing& costing, const MeshLayout& layout, Dimension dimension,

@@ -1,7 +1,6 @@
 #include "atp/planner/dimension_cost.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "atp/planner/comparable.h"
 
@@ -31,21 +30,26 @@ Seconds all_reduce_seconds(const AllReduceCost& cost, const Demand& demand) {
           demand.all_reduces * cost.latency_s};
 }
 
-// A reduce-scatter is the first half of an all-reduce; an aggregating switch has no halves.
-Seconds scatter_seconds(const AllReduceCost& cost, const Demand& demand) {
-  const double part = cost.collective == Collective::kAggregation ? 1 : 0.5;
-  return {part * demand.scattered_bytes * cost.fullest().seconds_per_byte,
-          part * demand.scatters * cost.latency_s};
-}
+// Reduce-scatters or all-gathers.
+struct Half {
+  Collective collective = Collective::kNone;
+  Seconds seconds;
+};
 
-Seconds best_scatter(const std::vector<AllReduceCost>& costs, const Demand& demand) {
-  std::optional<Seconds> best;
+// The cheapest way; the simplest of equal ones.
+Half best_half(const std::vector<AllReduceCost>& costs, double bytes, double operations) {
+  Half best;
+  if (operations == 0) return best;
   for (const AllReduceCost& cost : costs) {
-    if (cost.collective == Collective::kAggregation && best) continue;
-    const Seconds seconds = scatter_seconds(cost, demand);
-    if (!best || seconds.sum() < best->sum()) best = seconds;
+    const double part = cost.collective == Collective::kAggregation ? 1 : 0.5;
+    const Seconds seconds{part * bytes * cost.fullest().seconds_per_byte,
+                          part * operations * cost.latency_s};
+    if (best.collective == Collective::kNone ||
+        comparable(seconds.sum()) < comparable(best.seconds.sum())) {
+      best = {cost.collective, seconds};
+    }
   }
-  return best.value_or(Seconds{});
+  return best;
 }
 
 }  // namespace
@@ -58,16 +62,20 @@ std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
                                            const GroupGeometry& geometry, const Demand& demand,
                                            CollectiveSet allowed, double bytes_per_element) {
   const auto all = allowed_all_reduces(interconnect, geometry, allowed, bytes_per_element);
-  const Seconds scatter = best_scatter(all, demand);
+  const Half scatter = best_half(all, demand.scattered_bytes, demand.reduce_scatters);
+  const Half gather = best_half(all, demand.gathered_bytes, demand.all_gathers);
   std::vector<DimensionCost> result;
   for (const AllReduceCost& cost : all) {
     const Seconds seconds = all_reduce_seconds(cost, demand);
     DimensionCost dimension;
     dimension.collective = cost.collective;
-    dimension.bytes = demand.all_reduced_bytes + demand.scattered_bytes;
-    dimension.bandwidth_seconds = seconds.bandwidth + scatter.bandwidth;
-    dimension.latency_seconds = seconds.latency + scatter.latency;
-    dimension.collectives = demand.all_reduces + demand.scatters;
+    dimension.reduce_scatter = scatter.collective;
+    dimension.all_gather = gather.collective;
+    dimension.bytes = demand.bytes();
+    dimension.bandwidth_seconds =
+        seconds.bandwidth + scatter.seconds.bandwidth + gather.seconds.bandwidth;
+    dimension.latency_seconds = seconds.latency + scatter.seconds.latency + gather.seconds.latency;
+    dimension.collectives = demand.operations();
     dimension.fallback_share = cost.fallback_share;
     dimension.bottleneck = bottleneck_of(cost.fullest());
     result.push_back(std::move(dimension));

@@ -43,7 +43,7 @@ Result<double> all_reduce_seconds(const Interconnect& interconnect, const MeshLa
   const GroupGeometry geometry = geometry_of(layout, dimension);
   if (geometry.members == 1) return 0.0;
   const auto costs =
-      dimension_costs(interconnect, geometry, {bytes, 1, 0, 0}, allowed, bytes_per_element);
+      dimension_costs(interconnect, geometry, {bytes, 1}, allowed, bytes_per_element);
   if (costs.empty()) return Error{"mesh " + mesh_text(mesh_of(layout)) + ": " + kNoCollective};
   return costs.front().seconds();
 }

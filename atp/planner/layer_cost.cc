@@ -15,10 +15,13 @@ DimensionCost cost_of_bandwidth(Collective collective, const Demand& demand,
                                 const Bottleneck& bottleneck) {
   DimensionCost cost;
   cost.collective = collective;
-  cost.bytes = demand.all_reduced_bytes + demand.scattered_bytes;
+  if (demand.reduce_scatters > 0) cost.reduce_scatter = collective;
+  if (demand.all_gathers > 0) cost.all_gather = collective;
+  cost.bytes = demand.bytes();
   cost.bandwidth_seconds =
-      (demand.all_reduced_bytes + demand.scattered_bytes / 2) * bottleneck.seconds_per_byte;
-  cost.collectives = demand.all_reduces + demand.scatters;
+      (demand.all_reduced_bytes + (demand.scattered_bytes + demand.gathered_bytes) / 2) *
+      bottleneck.seconds_per_byte;
+  cost.collectives = demand.operations();
   cost.bottleneck = bottleneck;
   return cost;
 }
@@ -68,9 +71,13 @@ DimensionCost cost_of(const Costing& costing, Mesh mesh, const MeshLayout& layou
   return best_cost(costing, layout, dimension, demand);
 }
 
+Accounting accounting_of(const Options& options) {
+  if (volume_of(options) == Volume::kEquation2) return Accounting::kEquation2;
+  return options.fused ? Accounting::kFused : Accounting::kPlain;
+}
+
 LayerVolume volume_of(const Costing& costing, Mesh mesh) {
-  const bool fused = costing.options.fused && !is_paper(costing.options);
-  return layer_volume(costing.model, costing.tokens, mesh, fused);
+  return layer_volume(costing.model, costing.tokens, mesh, accounting_of(costing.options));
 }
 
 }  // namespace
@@ -81,10 +88,15 @@ Demand layer_demand(const Costing& costing, Mesh mesh, Dimension dimension) {
   // A chunk moves its part of the bytes and is an operation of its own.
   const double chunks = costing.options.chunks;
   if (dimension == Dimension::k1) {
-    return {volume.all_reduced1 * bytes, volume.all_reduces1 * chunks, 0, 0};
+    return {.all_reduced_bytes = volume.all_reduced1 * bytes,
+            .all_reduces = volume.all_reduces1 * chunks};
   }
-  return {volume.all_reduced2 * bytes, volume.all_reduces2 * chunks, volume.scattered2 * bytes,
-          volume.scatters2 * chunks};
+  return {.all_reduced_bytes = volume.all_reduced2 * bytes,
+          .all_reduces = volume.all_reduces2 * chunks,
+          .scattered_bytes = volume.reduce_scattered2 * bytes,
+          .reduce_scatters = volume.reduce_scatters2 * chunks,
+          .gathered_bytes = volume.all_gathered2 * bytes,
+          .all_gathers = volume.all_gathers2 * chunks};
 }
 
 const MeasuredMesh* measurement_of(const Interconnect& interconnect, Mesh mesh) {

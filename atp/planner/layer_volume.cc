@@ -9,7 +9,8 @@ double kv_copies(const Transformer& model, Mesh mesh) {
   return std::max(1.0, mesh.d1 / kv_heads);
 }
 
-LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, bool fused) {
+LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh,
+                         Accounting accounting) {
   LayerVolume volume;
   if (mesh.d1 > 1) {
     volume.all_reduced1 = 4 * tokens * model.hidden / mesh.d2;
@@ -20,15 +21,23 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, boo
   const auto q = static_cast<double>(model.q_width());
   const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh);
   const double first = model.first_matrices() * static_cast<double>(model.ffn_width());
-  if (fused) {
-    volume.all_reduced2 = 2 * first * per_row;
-    volume.scattered2 = 2 * (q + 2 * kv + q) * per_row;
-    volume.all_reduces2 = 2;
-    volume.scatters2 = 4;
-  } else {
-    volume.all_reduced2 = 2 * (q + 2 * kv + first) * per_row;
-    volume.all_reduces2 = 4;
-    volume.scatters2 = 2;
+  const double sliced = (q + 2 * kv + q) * per_row;
+  volume.all_gathers2 = 2;
+  switch (accounting) {
+    case Accounting::kPlain:
+      volume.all_reduced2 = 2 * first * per_row + sliced;
+      volume.all_gathered2 = sliced;
+      volume.all_reduces2 = 4;
+      break;
+    case Accounting::kFused:
+      volume.all_reduced2 = 2 * first * per_row;
+      volume.reduce_scattered2 = volume.all_gathered2 = sliced;
+      volume.all_reduces2 = volume.reduce_scatters2 = 2;
+      break;
+    case Accounting::kEquation2:
+      volume.all_reduced2 = 2 * (q + 2 * kv + first) * per_row;
+      volume.all_reduces2 = 4;
+      break;
   }
   // Two norms, forward and backward.
   volume.norm_all_reduces = 4;

@@ -10,29 +10,33 @@
 //     QKV product      all-reduce q + 2kv, backward all-gather of the same
 //     attention output all-gather q, backward all-reduce q
 //     first matrices   all-reduce n f, forward and backward
-// Equation 2 costs this as 2C with C = q + 2kv + n f: it forgets the attention output's and counts
-// the QKV's all-gather as an all-reduce, and for q = kv the errors cancel: 14 h of all-reduce in
-// all. We keep C, so that numbers can be compared. Where only a slice of an all-reduce is used, a
-// reduce-scatter does (fused): then half of q + 2kv + q is moved in each of four operations, and
-// 14 h become 12 h.
+// which for the GPT is 12 h all-reduced and 4 h gathered. Where only a slice of an all-reduce is
+// used, a reduce-scatter does (fused): 8 h all-reduced, 4 h reduce-scattered, 4 h gathered.
+// Equation 2 costs all this as an all-reduce of 2C, C = q + 2kv + n f: it forgets the attention
+// output's and counts the QKV's all-gather as an all-reduce. For q = kv the errors cancel, 14 h, as
+// long as an all-reduce costs two all-gathers; aggregation's does not, for it costs about one.
 
 namespace atp::planner {
 
 struct LayerVolume {
-  // Elements per rank.
+  // Elements per rank, of the whole tensor also where a rank has or gets a slice only.
   double all_reduced1 = 0;
   double all_reduced2 = 0;
-  double scattered2 = 0;  // reduce-scattered or all-gathered: half the bytes of an all-reduce
-  double norm = 0;        // all-reduced on dimension 2 for the norms' statistics
+  double reduce_scattered2 = 0;
+  double all_gathered2 = 0;
+  double norm = 0;  // all-reduced on dimension 2 for the norms' statistics
 
-  // Operations; scatters include all-gathers.
+  // Operations.
   double all_reduces1 = 0;
   double all_reduces2 = 0;
-  double scatters2 = 0;
+  double reduce_scatters2 = 0;
+  double all_gathers2 = 0;
   double norm_all_reduces = 0;
 };
 
-LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, bool fused);
+enum class Accounting { kPlain, kFused, kEquation2 };
+
+LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Accounting accounting);
 
 // How often each kv head is stored on different rows of the mesh: d1 / kv heads when there are
 // fewer heads than rows.

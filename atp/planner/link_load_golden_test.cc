@@ -369,8 +369,61 @@ TEST(Latency, OneTreeIsTwoRoundTripsAndScattersArePaidStepByStep) {
   EXPECT_DOUBLE_EQ(rack_seconds(servers_enough(), {}, 1e-3, 0), 4e-3 + 6e-3);
 }
 
+// What the layer sends, rather than what equation 2 says it does.
+Request exact_request_for(Interconnect interconnect) {
+  Request request = request_for(std::move(interconnect));
+  request.options.volume = Volume::kExact;
+  return request;
+}
+
+// On rings an all-gather is half an all-reduce, so the two accounts agree for a GPT.
+TEST(ExactVolume, IsEquation2sOnRings) {
+  for (const Mesh mesh : {Mesh{16, 1}, Mesh{8, 2}, Mesh{4, 4}, Mesh{1, 16}}) {
+    const Interconnect rings = flat(16, {1});
+    EXPECT_DOUBLE_EQ(cost_of(exact_request_for(rings), mesh), cost_of(request_for(rings), mesh));
+  }
+}
+
+TEST(ExactVolume, LeavesTheSmallAggregatedMeshesWhatTheyAre) {
+  const auto best = [](const Interconnect& interconnect) {
+    const Request request = exact_request_for(interconnect);
+    const Plan found = plan(request).value();
+    return std::pair{found.best.mesh.d1, testing::units(request, found.best)};
+  };
+  EXPECT_EQ(best(flat(8, {1}, servers_enough())), std::pair(8u, 2.0));
+  EXPECT_EQ(best(flat(8, {1}, on_the_workers())), std::pair(8u, 2.25));
+  EXPECT_EQ(best(flat(16, {1}, servers_enough())), std::pair(8u, 1.875));
+  EXPECT_EQ(best(flat(16, {1}, on_the_workers())), std::pair(8u, 2.0));
+  EXPECT_EQ(best(flat(32, {1}, on_the_workers())), std::pair(16u, 1.5));
+}
+
+// Equation 2's 1.375 on (8,4) gathers as cheaply as the switch sums. It cannot: 12 h at 1 and 4 h
+// at 3/4 are as much as (16,2) costs, and the larger d1 wins.
+TEST(ExactVolume, TiesTwoMeshesOfThirtyTwo) {
+  const Request request = exact_request_for(flat(32, {1}, servers_enough()));
+  EXPECT_DOUBLE_EQ(cost_of(request, {8, 4}), 1.4375);
+  EXPECT_DOUBLE_EQ(cost_of(request, {16, 2}), 1.4375);
+  EXPECT_EQ(plan(request).value().best.mesh, (Mesh{16, 2}));
+}
+
+TEST(ExactVolume, WithAggregationAloneGathersAreWholeSums) {
+  const Request request = with_collectives(exact_request_for(flat(16, {1}, server_hosts(1))),
+                                           CollectiveSet::only(Collective::kAggregation));
+  EXPECT_DOUBLE_EQ(cost_of(request, {8, 2}), 10) << "equation 2 has 9";
+}
+
+TEST(ExactVolume, SaysWhatGathers) {
+  const Request request = exact_request_for(flat(16, {1}, servers_enough()));
+  const DimensionCost cost = evaluate(request, Mesh{1, 16}).value().cost.dimension2;
+  EXPECT_EQ(cost.collective, Collective::kAggregation);
+  EXPECT_EQ(cost.all_gather, Collective::kRing);
+  EXPECT_EQ(cost.reduce_scatter, Collective::kNone);
+  EXPECT_EQ(cost.why.substr(cost.why.find(';')), "; all-gathers by ring");
+  EXPECT_EQ(cost.collectives, 6);
+}
+
 TEST(Fused, SevenBecomeSixOnDimension2) {
-  Request request = request_for(flat(16, {1}));
+  Request request = exact_request_for(flat(16, {1}));
   const double plain = evaluate(request, Mesh{1, 16}).value().cost.seconds;
   request.options.fused = true;
   EXPECT_DOUBLE_EQ(evaluate(request, Mesh{1, 16}).value().cost.seconds, plain * 6 / 7);
@@ -379,14 +432,28 @@ TEST(Fused, SevenBecomeSixOnDimension2) {
   EXPECT_DOUBLE_EQ(evaluate(request, Mesh{16, 1}).value().cost.seconds, one_dimension);
 }
 
-// 4h in all-reduces, which a switch can sum, and 2h in scatters and gathers, which it cannot.
+// 4 h in all-reduces, which a switch sums, and 2 h each in scatters and gathers, which are half a
+// ring and less than a whole sum.
 TEST(Fused, ScattersStayOnTheRing) {
-  Request request = request_for(flat(16, {1}, servers_enough()));
+  Request request = exact_request_for(flat(16, {1}, servers_enough()));
+  EXPECT_DOUBLE_EQ(cost_of(request, {1, 16}), 6 + 2 * 0.9375);
   request.options.fused = true;
-  EXPECT_DOUBLE_EQ(cost_of(request, {1, 16}), 4 + 2 * 1.875);
+  EXPECT_DOUBLE_EQ(cost_of(request, {1, 16}), 4 + 4 * 0.9375);
   EXPECT_DOUBLE_EQ(
       cost_of(with_collectives(request, CollectiveSet::only(Collective::kAggregation)), {1, 16}), 8)
       << "with aggregation alone every scatter is a whole all-reduce";
+}
+
+// A sum by the switch is two round trips, half a ring of sixteen fifteen steps.
+TEST(Fused, ScattersAreSummedByTheSwitchWhereLatencyDecides) {
+  Interconnect network = flat(16, {1e15}, servers_enough());
+  network.levels[0].latency_s = 1;
+  Request request = exact_request_for(network);
+  request.options.fused = true;
+  const DimensionCost cost = evaluate(request, Mesh{1, 16}).value().cost.dimension2;
+  EXPECT_EQ(cost.reduce_scatter, Collective::kAggregation);
+  EXPECT_EQ(cost.all_gather, Collective::kAggregation);
+  EXPECT_DOUBLE_EQ(cost.latency_seconds, 6 * 4);
 }
 
 TEST(Norms, AreShownAndOnlyCountedWhenAsked) {

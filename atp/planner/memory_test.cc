@@ -78,22 +78,39 @@ TEST(Llama3_70b, KeepsThreeWideActivationsOfTheGatedBlock) {
 }
 
 TEST(Llama3_70b, ReducesEightAndAQuarterHiddenWidths) {
-  const LayerVolume volume = layer_volume(kLlama, 10, {8, 2}, false);
+  const LayerVolume volume = layer_volume(kLlama, 10, {8, 2}, Accounting::kEquation2);
   EXPECT_DOUBLE_EQ(volume.all_reduced2, 2 * 8.25 * 8192 * 10 / 8);
   EXPECT_DOUBLE_EQ(volume.norm, 4 * 10);
 }
 
 TEST(Volume, IsEquation2s) {
-  const LayerVolume volume = layer_volume(kGpt, 100, {4, 2}, false);
+  const LayerVolume volume = layer_volume(kGpt, 100, {4, 2}, Accounting::kEquation2);
   EXPECT_DOUBLE_EQ(volume.all_reduced1, 4 * 100 * 1024 / 2.0);
   EXPECT_DOUBLE_EQ(volume.all_reduced2, 2 * 7 * 100 * 1024 / 4.0);
   EXPECT_EQ(volume.all_reduces1, 4);
   EXPECT_EQ(volume.norm, 8 * 100);
 }
 
-TEST(Volume, FusedHalvesThreeQuartersOfAScatter) {
-  const LayerVolume volume = layer_volume(kGpt, 100, {4, 2}, true);
-  EXPECT_DOUBLE_EQ(volume.all_reduced2 + volume.scattered2 / 2, 2 * 6 * 100 * 1024 / 4.0);
+TEST(Volume, IsTwelveHAllReducedAndFourGathered) {
+  const LayerVolume volume = layer_volume(kGpt, 100, {4, 2}, Accounting::kPlain);
+  EXPECT_DOUBLE_EQ(volume.all_reduced2, 12 * 100 * 1024 / 4.0);
+  EXPECT_DOUBLE_EQ(volume.all_gathered2, 4 * 100 * 1024 / 4.0);
+  EXPECT_EQ(volume.reduce_scattered2, 0);
+}
+
+// The QKV product has 1.25 h, forward and backward, the attention output 1 h, the gate and its
+// sibling 7 h each way.
+TEST(Volume, OfGroupedQueriesIsMoreThanEquation2Says) {
+  const LayerVolume volume = layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain);
+  EXPECT_DOUBLE_EQ(volume.all_reduced2, (1.25 + 1 + 14) * 8192 * 10 / 8);
+  EXPECT_DOUBLE_EQ(volume.all_gathered2, (1.25 + 1) * 8192 * 10 / 8);
+}
+
+TEST(Volume, FusedReduceScattersWhatIsSliced) {
+  const LayerVolume volume = layer_volume(kGpt, 100, {4, 2}, Accounting::kFused);
+  EXPECT_DOUBLE_EQ(volume.all_reduced2, 8 * 100 * 1024 / 4.0);
+  EXPECT_DOUBLE_EQ(volume.reduce_scattered2, 4 * 100 * 1024 / 4.0);
+  EXPECT_DOUBLE_EQ(volume.all_gathered2, 4 * 100 * 1024 / 4.0);
 }
 
 }  // namespace

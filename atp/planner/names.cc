@@ -26,6 +26,8 @@ const char* to_string(CostMode mode) {
   return "?";
 }
 
+const char* to_string(Volume volume) { return volume == Volume::kExact ? "exact" : "equation2"; }
+
 const char* to_string(Collective collective) {
   switch (collective) {
     case Collective::kNone: return "none";

@@ -2,8 +2,7 @@
 
 #include <cstdint>
 
-// What the caller wants counted. The defaults are the paper's accounting (equation 2's volumes) on
-// the link-load model.
+// What the caller wants counted. By default that is what the layer sends, on the link-load model.
 
 namespace atp::planner {
 
@@ -19,6 +18,12 @@ enum class Collective {
   kHierarchical,  // reduce-scatter level by level upwards, all-gather downwards
   kAggregation,   // switches that can aggregate do, the other levels as hierarchical
   kMeasured,      // whatever ran when Interconnect::measured was taken
+};
+
+// What a layer sends on dimension 2 (layer_volume.h).
+enum class Volume {
+  kExact,      // its all-reduces and all-gathers
+  kEquation2,  // all as all-reduces, the paper's 14 h; the paper's modes always do
 };
 
 struct CollectiveSet {
@@ -41,8 +46,13 @@ struct Options {
   CollectiveSet dimension1;
   CollectiveSet dimension2;
 
+  // Equation 2's volume takes an all-gather for half an all-reduce of rings, and for grouped
+  // queries and aggregation comes out too low: for comparing with numbers that were made so.
+  Volume volume = Volume::kExact;
+
   // Reduce-scatter in place of all-reduce and slice after the QKV product and in the gather's
-  // backward pass: the 7h of equation 2 becomes 6h. Link-load mode only.
+  // backward pass: on rings, the 7h of equation 2 become 6h. Never dearer. Only with exact volumes
+  // in link-load mode.
   bool fused = false;
 
   // Adds the norms' all-reduces on dimension 2, which the paper leaves out, to the total. They are
@@ -74,7 +84,13 @@ struct Options {
   bool operator==(const Options&) const = default;
 };
 
+// What is counted: the paper's modes know one volume only.
+constexpr Volume volume_of(const Options& options) {
+  return options.mode == CostMode::kLinkLoad ? options.volume : Volume::kEquation2;
+}
+
 const char* to_string(CostMode mode);
+const char* to_string(Volume volume);
 const char* to_string(Collective collective);
 
 }  // namespace atp::planner

@@ -33,8 +33,10 @@ struct Bottleneck {
 
 // One dimension of one mesh on one layout.
 struct DimensionCost {
-  Collective collective = Collective::kNone;
-  double bytes = 0;              // tensor bytes per rank that equation 2 reduces on it, per layer
+  Collective collective = Collective::kNone;      // of the all-reduces
+  Collective reduce_scatter = Collective::kNone;  // likewise, where the layer has any
+  Collective all_gather = Collective::kNone;
+  double bytes = 0;              // tensor bytes per rank reduced or gathered on it, per layer
   double bandwidth_seconds = 0;  // per layer, forward and backward
   double latency_seconds = 0;    // per layer
   double collectives = 0;        // operations per layer

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "atp/base/random.h"
+#include "atp/planner/search.h"
 #include "atp/planner/testing_interconnects.h"
 
 namespace atp::planner {
@@ -45,6 +46,13 @@ Interconnect random_interconnect(Random& random) {
   return interconnect;
 }
 
+CollectiveSet random_collectives(Random& random) {
+  const bool aggregation = random.chance(0.5);
+  return {.ring = !aggregation || random.chance(0.5),
+          .hierarchical = random.chance(0.5),
+          .aggregation = aggregation};
+}
+
 CostMode random_mode(Random& random) {
   const double choice = random.uniform();
   if (choice < 0.7) return CostMode::kLinkLoad;
@@ -63,7 +71,9 @@ Request divisible_request(Interconnect interconnect, CostMode mode) {
 Request random_request(Random& random) {
   const Interconnect interconnect = random_interconnect(random);
   Request request = divisible_request(interconnect, random_mode(random));
-  request.options.fused = random.chance(0.5);
+  request.options.volume = random.chance(0.5) ? Volume::kExact : Volume::kEquation2;
+  request.options.fused = request.options.mode == CostMode::kLinkLoad &&
+                          request.options.volume == Volume::kExact && random.chance(0.5);
   return request;
 }
 
@@ -81,6 +91,27 @@ TEST(Property, MoreBandwidthNeverCostsMore) {
     auto& levels = request.interconnect.levels;
     levels[random.below(levels.size())].bandwidth.value *= 1 + 3 * random.uniform();
     EXPECT_LE(seconds(request), before * (1 + 1e-12)) << attempt;
+  }
+}
+
+// A reduce-scatter is at most the all-reduce that it stands for, whatever runs either.
+TEST(Property, FusingNeverCostsMore) {
+  Random random(18);
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    Request request = random_request(random);
+    request.options.mode = CostMode::kLinkLoad;
+    request.options.volume = Volume::kExact;
+    request.options.dimension2 = random_collectives(random);
+    for (Level& level : request.interconnect.levels) level.latency_s = random.uniform() * 1e6;
+    for (const Mesh mesh : meshes_of(device_count(request.interconnect))) {
+      request.options.fused = false;
+      const auto plain = evaluate(request, mesh);
+      request.options.fused = true;
+      const auto fused = evaluate(request, mesh);
+      ASSERT_EQ(plain.ok(), fused.ok());
+      if (!plain.ok()) continue;
+      EXPECT_LE(fused.value().cost.seconds, plain.value().cost.seconds * (1 + 1e-12)) << attempt;
+    }
   }
 }
 

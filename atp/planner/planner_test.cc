@@ -53,6 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"NoBatch", [](Request& r) { r.workload.batch = 0; }, "at least 1 sequence"},
         Refusal{"NoTokens", [](Request& r) { r.workload.sequence = 0; }, "at least 1 token"},
         Refusal{"NoChunks", [](Request& r) { r.options.chunks = 0; }, "chunks must be at least 1"},
+        Refusal{"FusedByEquation2", [](Request& r) { r.options.fused = true; },
+                "fused reduce-scatters are not in equation 2"},
         Refusal{"BadInterconnect", [](Request& r) { r.interconnect.levels[0].bandwidth = {0}; },
                 "bandwidth of a link must be positive"},
         Refusal{"MemoryForNoMesh", [](Request& r) { r.options.device_memory_bytes = 1e6; },
@@ -88,6 +90,7 @@ TEST(Feasibility, AFusedScatterMustCutTheKvHeadsToo) {
   Request request = small_gpt(4);
   request.model = {.hidden = 512, .layers = 1, .heads = 8, .kv_heads = 2};
   EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().notes.empty());
+  request.options.volume = Volume::kExact;
   request.options.fused = true;
   EXPECT_THAT(evaluate(request, Mesh{2, 2}).value().notes, ElementsAre(HasSubstr("by sequences")));
   request.workload.batch = 3;

@@ -6,6 +6,11 @@ namespace atp::planner {
 namespace {
 
 Status check_options(const Options& options) {
+  if (options.fused && (options.mode != CostMode::kLinkLoad || options.volume != Volume::kExact)) {
+    return Error{
+        "fused reduce-scatters are not in equation 2; ask for them in link-load mode with "
+        "exact volumes"};
+  }
   if (options.chunks == 0) return Error{"the number of chunks must be at least 1, found 0"};
   if (!(options.optimizer_bytes_per_parameter >= 0)) {
     return Error{"the optimizer's bytes per parameter must not be negative, found " +

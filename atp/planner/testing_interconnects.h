@@ -69,6 +69,7 @@ inline Request request_for(Interconnect interconnect, CostMode mode = CostMode::
   request.options.mode = mode;
   request.options.runners_up = 1000;
   request.options.sensitivities = false;
+  request.options.volume = Volume::kEquation2;  // T is 7/d1 * t2 + 2/d2 * t1
   return request;
 }
 

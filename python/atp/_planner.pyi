@@ -12,6 +12,7 @@ class Choices:
         batch: int,
         sequence: int,
         element_bytes: int,
+        volume: str,
         fused: bool,
         count_norms: bool,
         chunks: int,

@@ -22,6 +22,7 @@ from atp import _planner
 __all__ = ["Candidate", "Change", "Dimension", "Memory", "Plan", "Rejected", "plan"]
 
 Mode = Literal["linkload", "paper", "paper-literal"]
+Volume = Literal["exact", "equation2"]
 Collective = Literal["ring", "hierarchical", "aggregation"]
 ALL_COLLECTIVES: tuple[Collective, ...] = ("ring", "hierarchical", "aggregation")
 
@@ -31,12 +32,15 @@ class Dimension:
     """What one dimension of a mesh costs in one layer, forward and backward."""
 
     collective: str
-    """"none" (one rank), "ring", "hierarchical", "aggregation" or "measured"."""
+    """Of its all-reduces: "none" (one rank), "ring", "hierarchical", "aggregation" or "measured"."""
+    reduce_scatter: str
+    """Likewise of the layer's reduce-scatters; "none" where it has none."""
+    all_gather: str
     seconds: float
     bandwidth_seconds: float
     latency_seconds: float
     bytes: float
-    """Of a rank's tensors that are reduced."""
+    """Of a rank's tensors that are reduced or gathered."""
     operations: float
     fallback_share: float
     """Of the fragments that in-network aggregation leaves to the servers."""
@@ -117,6 +121,7 @@ class Plan(Candidate):
     workers: int
     layers: int
     mode: str
+    volume: str
 
 
 def plan(
@@ -129,6 +134,7 @@ def plan(
     element_bytes: int | None = None,
     mode: Mode = "linkload",
     collectives: Sequence[Collective] = ALL_COLLECTIVES,
+    volume: Volume = "exact",
     fused: bool = False,
     count_norms: bool = False,
     chunks: int = 1,
@@ -146,7 +152,9 @@ def plan(
         mode: "linkload", the load of every link by all groups at once, or the equations of the
             paper: "paper" put right, "paper-literal" as printed.
         collectives: what may run on each dimension.
-        fused: reduce-scatter where only a slice of an all-reduce is used.
+        volume: "exact", the all-reduces and all-gathers of a layer, or the paper's "equation2",
+            which counts them all as all-reduces (and so do the paper's modes).
+        fused: reduce-scatter where only a slice of an all-reduce is used; with exact volumes.
         count_norms: count the norms' small all-reduces too.
         chunks: parts of the batch that overlap.
         device_memory_gb: refuse meshes that need more than this on a device.
@@ -161,6 +169,7 @@ def plan(
         batch=_at_least_one("batch", batch),
         sequence=_at_least_one("sequence", sequence),
         element_bytes=0 if element_bytes is None else _at_least_one("element_bytes", element_bytes),
+        volume=volume,
         fused=fused,
         count_norms=count_norms,
         chunks=_at_least_one("chunks", chunks),
@@ -229,4 +238,5 @@ def _plan(data: dict[str, Any]) -> Plan:
         workers=data["workers"],
         layers=data["layers"],
         mode=data["mode"],
+        volume=data["volume"],
     )

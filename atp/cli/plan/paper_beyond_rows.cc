@@ -30,6 +30,12 @@ std::vector<Row> beyond_rows() {
   const Interconnect nodes = figure_7a(100, 25);
   const Request served =
       only(request(one_server(16), CostMode::kLinkLoad), Collective::kAggregation);
+  const auto best_of_32 = [](planner::Volume volume) {
+    Request asked = request(aggregating_switch(32), CostMode::kLinkLoad);
+    asked.options.volume = volume;
+    const Best found = best(asked);
+    return fmt::format("{} at {:.4g}", mesh_text(found.mesh), found.units);
+  };
   return {
       {"beyond", "best ring mesh on Fig. 7a against hierarchical all-reduce", "not compared",
        fmt::format("ring {}, hierarchical {}", best_text(nodes, Collective::kRing),
@@ -46,6 +52,10 @@ std::vector<Row> beyond_rows() {
        best_text(flat_switch(16), Collective::kRing) + "; " +
            best_text(aggregating_switch(16), Collective::kAggregation),
        "both matter from here on"},
+      {"beyond", "flat switch of 32, aggregation: by equation 2; by what is sent", "-",
+       best_of_32(planner::Volume::kEquation2) + "; " + best_of_32(planner::Volume::kExact),
+       "equation 2 takes an all-gather for half an all-reduce, which is a ring's price; by what is "
+       "sent (8,4) costs the same as (16,2), and the larger d1 wins"},
       {"beyond", "the same mesh (8,2) with a single server host", "-",
        fmt::format("{:.4g}", units(served, {8, 2})),
        "all groups that run at once share its link: count the servers' links"},

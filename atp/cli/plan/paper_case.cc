@@ -83,6 +83,7 @@ Request request(Interconnect interconnect, planner::CostMode mode) {
       .model = {.name = "GPT", .hidden = 16384, .layers = 1, .heads = 1024, .bytes_per_element = 2},
       .workload = {.batch = 1024, .sequence = 2}};
   request.options.mode = mode;
+  request.options.volume = planner::Volume::kEquation2;
   request.options.sensitivities = false;
   return request;
 }

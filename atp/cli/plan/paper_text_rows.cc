@@ -37,11 +37,13 @@ std::vector<Row> text_rows() {
       {"Fig. 6, 3.2.1", "all-reduce f3 backward", "dimension 2", "dimension 2",
        "agrees; but its forward pass is on the same dimension, so it is no conjugate pair"},
       {"Eq. 2", "volume on dimension 2, a layer, forward and backward", "14h/d1 all-reduced",
-       "14h/d1 all-reduced",
-       "agrees, by two errors that cancel: the gather before the output product is forgotten and "
-       "the backward scatter costed as an all-reduce"},
+       "12h/d1 all-reduced, 4h/d1 all-gathered",
+       "agrees on rings, where an all-gather is half an all-reduce, by two errors that cancel: the "
+       "gather before the output product is forgotten and the backward scatter costed as an "
+       "all-reduce"},
       {"Eq. 2", "the same with reduce-scatter where only a slice is used", "not considered",
-       "12h/d1", "a seventh less (--fused)"},
+       "8h/d1 all-reduced, 4h/d1 reduce-scattered, 4h/d1 all-gathered",
+       "on rings as much as 12h/d1 all-reduced: a seventh less (--fused)"},
       {"3.2.1", "Google's layout of q^2 devices", "(q/2, 2q)",
        fmt::format("(2q, q/2); for q = {}: ({}, {})", kSide, d1, d2),
        "4h is cut by d1 in the paper's own convention: 4/d1 + 1/d2 is least at d1 = 4 d2"},

@@ -63,6 +63,12 @@ void add_cost_options(CLI::App& command, PlanInputs& inputs) {
       ->delimiter(',')
       ->check(CLI::IsMember({"ring", "hierarchical", "aggregation"}))
       ->type_name("LIST");
+  command
+      .add_option("--volume", inputs.volume,
+                  "exact: a layer's all-reduces and all-gathers (default); equation2: all as "
+                  "all-reduces, as --mode paper does")
+      ->check(CLI::IsMember({"exact", "equation2"}))
+      ->type_name("VOLUME");
   command.add_flag("--fused", inputs.fused,
                    "Reduce-scatter where only a slice of an all-reduce is used (7h becomes 6h)");
   command.add_flag("--count-norms", inputs.count_norms, "Count the norms' small all-reduces too");
@@ -125,6 +131,16 @@ CostMode read_mode(const PlanInputs& inputs) {
   const bool paper = inputs.mode == "paper";
   if (inputs.literal && !paper) throw CommandError("--literal needs --mode paper", kWrongUsage);
   if (!paper) return CostMode::kLinkLoad;
+  // What the equations do not know is refused, lest someone believe that it was counted.
+  const auto refuse = [](const char* flag, const char* why) {
+    throw CommandError(
+        fmt::format("--mode paper: {} {}; remove it, or use --mode linkload", flag, why),
+        kWrongUsage);
+  };
+  if (inputs.fused) refuse("--fused", "is not in equation 2");
+  if (inputs.volume == "exact") refuse("--volume exact", "is not equation 2's");
+  if (!inputs.collectives.empty())
+    refuse("--collectives", "cannot be chosen, equation 4 is a ring's");
   return inputs.literal ? CostMode::kPaperLiteral : CostMode::kPaper;
 }
 
@@ -160,6 +176,12 @@ planner::Request read_request(const PlanInputs& inputs) {
   request.world_size = inputs.workers;
   request.options.dimension1 = request.options.dimension2 = read_collectives(inputs.collectives);
   request.options.fused = inputs.fused;
+  if (inputs.volume == "equation2") {
+    if (inputs.fused) {
+      throw CommandError("--fused is not in equation 2; use --volume exact", kWrongUsage);
+    }
+    request.options.volume = planner::Volume::kEquation2;
+  }
   request.options.count_norm_statistics = inputs.count_norms;
   request.options.chunks = inputs.chunks;
   request.options.device_memory_bytes = inputs.device_memory_gb * 1e9;

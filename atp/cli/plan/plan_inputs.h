@@ -29,6 +29,7 @@ struct PlanInputs {
   std::string mode = "linkload";
   bool literal = false;
   std::vector<std::string> collectives;  // empty: all
+  std::string volume;                    // empty: as the mode counts
   bool fused = false;
   bool count_norms = false;
   std::uint32_t chunks = 1;
