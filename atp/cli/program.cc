@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -70,6 +73,15 @@ std::vector<std::string> arguments_for_parser(const CLI::App& app,
   return arguments;
 }
 
+// What is still buffered would be lost in silence when the disk is full.
+int after_output(const CLI::App& app, int exit_code) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return exit_code;
+  print_error(named_command(app),
+              fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  return exit_code == 0 ? kOperationFailed : exit_code;
+}
+
 }  // namespace
 
 void add_version_command(CLI::App& app) {
@@ -93,11 +105,11 @@ int run_program(int argc, char** argv) {
 
   try {
     app.parse(arguments_for_parser(app, {argv + 1, argv + argc}));
-    return 0;
+    return after_output(app, 0);
   } catch (const CLI::RuntimeError& error) {  // a command's own exit code; it has said why
-    return error.get_exit_code();
+    return after_output(app, error.get_exit_code());
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    return after_output(app, app.exit(help));
   } catch (const CLI::ParseError& error) {
     return report_wrong_usage(app, error);
   } catch (const CommandError& error) {

@@ -25,12 +25,13 @@ class Program:
         path.write_text(text)
         return name
 
-    def run(self, *arguments, input=None):
+    def run(self, *arguments, input=None, stdout=subprocess.PIPE):
         return subprocess.run(
             [BUILD / "bin" / "atp", "plan", *map(str, arguments)],
             cwd=self.folder,
             input=input,
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             timeout=60,
         )

@@ -82,6 +82,24 @@ def test_a_mistake_in_the_cluster_file_is_named_by_file_line_and_key(program, mi
     assert_refused(program.run("matrix", "--topology", "cluster.yaml"), *texts)
 
 
+@pytest.mark.parametrize("name", [b"caf\xe9", rb'"\x1b[31m"', rb'"a\0b"', rb'"a\nb"', b'"\xff"'])
+def test_a_name_that_would_break_the_output_is_refused(program, name):
+    path = program.folder / "cluster.yaml"
+    path.write_bytes(CLUSTER.replace("host", "NAME").encode().replace(b"NAME", name))
+    result = program.run("best", "--topology", "cluster.yaml", "--hidden", 64, "--json")
+    assert_refused(result, "cluster.yaml:7: levels[1].name:", "without control characters")
+
+
+def test_a_files_name_is_made_plain(program):
+    topo = "GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n"
+    program.write("two\nlines\x1b.txt", topo)
+    text = program.output("import", "two\nlines\x1b.txt")
+    assert 'name: "two lines .txt"' in text
+    assert "\x1b" not in text
+    program.write("mine.yaml", text)
+    program.output("matrix", "--topology", "mine.yaml")
+
+
 def test_a_matrix_that_is_not_square_is_refused(program):
     program.write("cluster.yaml", MATRIX)
     program.write("model.json", MODEL)
@@ -166,6 +184,20 @@ def test_a_plot_that_cannot_be_written_is_a_failure(program):
     result = program.run("matrix", "--topology", "cluster.yaml", "--svg", "/nowhere/plot.svg")
     assert result.returncode == 1
     assert "cannot write /nowhere/plot.svg" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("best", *FILES), ("best", *FILES, "--json"), ("import", "topo.txt"), ("--help",)]
+)
+def test_what_cannot_be_printed_is_a_failure(program, arguments):
+    program.write("cluster.yaml", CLUSTER)
+    program.write("model.json", MODEL)
+    program.write("topo.txt", "GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n")
+    with open("/dev/full", "w") as full:
+        result = program.run(*arguments, stdout=full)
+    assert result.returncode == 1
+    assert "cannot write to" in result.stderr
+    assert "No space left on device" in result.stderr
 
 
 def test_a_sweep_of_counts_needs_levels_alone(program):
