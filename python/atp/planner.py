@@ -13,6 +13,8 @@ the described cluster is needed, nor torch.
 
 import dataclasses
 import json
+import math
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -161,39 +163,61 @@ def plan(
 
     Raises:
         ValueError: a file or an argument is wrong; the text has file, line and key.
+        TypeError: an argument is no number where it must be one.
         RuntimeError: no mesh can run the model; the text has the reasons, mesh by mesh.
     """
     choices = _planner.Choices(
         mode=mode,
         collectives=list(collectives),
-        batch=_at_least_one("batch", batch),
-        sequence=_at_least_one("sequence", sequence),
-        element_bytes=0 if element_bytes is None else _at_least_one("element_bytes", element_bytes),
+        batch=_whole("batch", batch),
+        sequence=_whole("sequence", sequence),
+        element_bytes=0 if element_bytes is None else _element_bytes(element_bytes),
         volume=volume,
         fused=fused,
         count_norms=count_norms,
-        chunks=_at_least_one("chunks", chunks),
-        device_memory_bytes=0.0 if device_memory_gb is None else device_memory_gb * 1e9,
+        chunks=_whole("chunks", chunks, 1024),
+        device_memory_bytes=0.0 if device_memory_gb is None else _gigabytes(device_memory_gb),
     )
-    size = 0 if world_size is None else _at_least_one("world_size", world_size)
+    size = 0 if world_size is None else _whole("world_size", world_size)
     text = _planner.plan_json(
         _description("topology", topology), _description("model", model), size, choices
     )
     return _plan(json.loads(text))
 
 
-def _at_least_one(name: str, value: int) -> int:
-    if not 1 <= value < 2**30:
-        raise ValueError(f"{name}: found {value}, expected a whole number from 1 on")
+def _whole(name: str, value: int, most: int = 2**30) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: found {value!r}, expected an int") from None
+    if not 1 <= number <= most:
+        raise ValueError(f"{name}: found {number}, expected a whole number from 1 to {most}")
+    return number
+
+
+def _element_bytes(value: int) -> int:
+    if _whole("element_bytes", value) not in (1, 2, 4, 8):
+        raise ValueError(f"element_bytes: found {value}, expected 1, 2, 4 or 8")
     return value
+
+
+def _gigabytes(value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"device_memory_gb: found {value!r}, expected a number") from None
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"device_memory_gb: found {value}, expected a finite number above 0")
+    return number * 1e9
 
 
 def _description(
     name: str, value: str | os.PathLike[str] | Mapping[str, Any]
 ) -> _planner.Description:
     if isinstance(value, Mapping):
-        # JSON is YAML, too.
-        return _planner.Description(f"<{name}>", json.dumps(dict(value), indent=1), is_text=True)
+        # JSON is YAML, too, but for its escapes of what lies beyond 16 bits.
+        text = json.dumps(dict(value), indent=1, ensure_ascii=False)
+        return _planner.Description(f"<{name}>", text, is_text=True)
     return _planner.Description(os.fspath(value))
 
 

@@ -1,6 +1,7 @@
 """atp.planner gives the answers of `atp plan best --json`, and needs no torch."""
 
 import dataclasses
+import importlib.resources
 import json
 import os
 import subprocess
@@ -127,6 +128,58 @@ def test_options_are_checked():
         plan(topology, GPT, collectives=["tree"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="batch: found"):
         plan(topology, GPT, batch=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"element_bytes": 3}, ValueError, "element_bytes: found 3, expected 1, 2, 4 or 8"),
+        ({"element_bytes": 16}, ValueError, "element_bytes: found 16"),
+        (
+            {"chunks": 2000},
+            ValueError,
+            "chunks: found 2000, expected a whole number from 1 to 1024",
+        ),
+        ({"device_memory_gb": float("nan")}, ValueError, "device_memory_gb: found nan"),
+        ({"device_memory_gb": float("inf")}, ValueError, "device_memory_gb: found inf"),
+        ({"device_memory_gb": -1}, ValueError, "device_memory_gb: found -1"),
+        (
+            {"device_memory_gb": "big"},
+            TypeError,
+            "device_memory_gb: found 'big', expected a number",
+        ),
+        ({"world_size": 8.0}, TypeError, "world_size: found 8.0, expected an int"),
+        ({"world_size": "8"}, TypeError, "world_size: found '8', expected an int"),
+        (
+            {"batch": 2**31},
+            ValueError,
+            "batch: found 2147483648, expected a whole number from 1 to",
+        ),
+        ({"fused": True, "volume": "equation2"}, ValueError, "not in equation 2"),
+        ({"fused": True, "mode": "paper"}, ValueError, "not in equation 2"),
+        ({"volume": "half"}, ValueError, 'volume: found "half"'),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_options_are_checked_as_the_program_checks_its_flags(options, error, text):
+    topology = REPOSITORY / "examples/topologies/flat-8.yaml"
+    with pytest.raises(error) as raised:
+        plan(topology, GPT, **options)
+    assert text in str(raised.value)
+
+
+def test_names_may_be_in_any_script_but_not_control_the_terminal():
+    def topology(name):
+        level = {"name": name, "count": 2, "kind": "switch", "bandwidth": "1 GB/s per direction"}
+        return {"name": name, "levels": [level]}
+
+    assert plan(topology("caf\u00e9 \U0001f600"), GPT).topology == "caf\u00e9 \U0001f600"
+    with pytest.raises(ValueError, match="<topology>:2: name: .* without control characters"):
+        plan(topology("\x1b[31m"), GPT)
+
+
+def test_types_are_shipped():
+    assert (importlib.resources.files("atp") / "py.typed").is_file()
 
 
 def test_no_mesh_at_all_is_a_runtime_error_with_reasons():

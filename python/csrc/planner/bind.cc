@@ -9,6 +9,7 @@
 #include "atp/config/model_file.h"
 #include "atp/config/plan_json.h"
 #include "atp/planner/planner.h"
+#include "atp/planner/request_check.h"
 
 // The module atp._planner: the planner as two functions of plain values. Types and documentation
 // are Python's, in atp/planner.py; JSON crosses the border, the same that `atp plan best` prints.
@@ -95,8 +96,7 @@ planner::Request request_of(const Description& topology, const Description& mode
   request.options.count_norm_statistics = choices.count_norms;
   request.options.chunks = choices.chunks;
   request.options.device_memory_bytes = choices.device_memory_bytes;
-  valid(planner::validate(request.model));
-  valid(planner::validate(request.workload));
+  valid(planner::check_request(request));
   return request;
 }
 
