@@ -9,10 +9,12 @@
 #include "atp/config/cluster_file.h"
 #include "atp/config/model_file.h"
 #include "atp/config/nvidia_topology.h"
+#include "atp/config/plan_json.h"
 
 // Whatever bytes a description file holds, its reader ends, with a value or with an error that
 // names the file. What reads as a cluster is written and read again, and must be the same: 15
-// digits of each bandwidth survive, so the second writing is compared with the first.
+// digits of each bandwidth survive, so the second writing is compared with the first. And what it
+// is planned for, small as it is, can be written as JSON, whatever names it gave.
 
 namespace {
 
@@ -36,19 +38,38 @@ void check_round_trip(const atp::planner::Interconnect& interconnect) {
   if (twice != written) fail("written again it differs", written + "\n---\n" + twice);
 }
 
+void check_plan(const atp::planner::Interconnect& interconnect,
+                const atp::planner::Transformer& model) {
+  if (atp::planner::device_count(interconnect) > 64) return;
+  const atp::planner::Request request{
+      .interconnect = interconnect, .model = model, .workload = {.batch = 64, .sequence = 16}};
+  const atp::Result<atp::planner::Plan> plan = atp::planner::plan(request);
+  // dump() throws at what is no UTF-8.
+  if (plan.ok() && atp::plan_json(request, plan.value()).dump().empty()) fail("no JSON", "");
+}
+
+const atp::planner::Transformer kModel{.name = "gpt", .hidden = 960, .layers = 2, .heads = 240};
+const atp::planner::Interconnect kPair{.name = "pair",
+                                       .levels = {{.name = "gpu", .count = 2, .bandwidth = {1e9}}}};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const atp::Result<atp::Cluster> cluster = atp::parse_cluster(text, "f");
   check_error(cluster);
-  if (cluster.ok()) check_round_trip(cluster.value().interconnect);
+  if (cluster.ok()) {
+    check_round_trip(cluster.value().interconnect);
+    check_plan(cluster.value().interconnect, kModel);
+  }
   const atp::Result<atp::Imported> astra = atp::import_astra_network(text, "f");
   check_error(astra);
   if (astra.ok()) check_round_trip(astra.value().interconnect);
   const atp::Result<atp::Imported> nvidia = atp::import_nvidia_topology(text, "f");
   check_error(nvidia);
   if (nvidia.ok()) check_round_trip(nvidia.value().interconnect);
-  check_error(atp::parse_model(text, "f"));
+  const atp::Result<atp::Model> model = atp::parse_model(text, "f");
+  check_error(model);
+  if (model.ok()) check_plan(kPair, model.value().transformer);
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "atp/config/plain_text.h"
 #include "atp/config/quantity.h"
 #include "atp/config/yaml_reader.h"
 
@@ -106,8 +107,9 @@ Imported read(const YamlNode& root, const std::string& file) {
   std::reverse(levels.begin(), levels.end());
 
   Imported imported;
-  imported.interconnect = {.name = file.substr(file.find_last_of('/') + 1), .levels = levels};
-  imported.remarks = {"Imported from the ASTRA-sim network " + file + ".",
+  imported.interconnect = {.name = made_plain(file.substr(file.find_last_of('/') + 1)),
+                           .levels = levels};
+  imported.remarks = {"Imported from the ASTRA-sim network " + made_plain(file) + ".",
                       "GB/s is read as 10^9 bytes per second, per link and direction."};
   if (size > 1) {
     imported.remarks.emplace_back(

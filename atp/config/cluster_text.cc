@@ -1,6 +1,7 @@
 #include <string>
 
 #include "atp/config/cluster_file.h"
+#include "atp/config/plain_text.h"
 #include "atp/config/quantity.h"
 
 namespace atp {
@@ -14,9 +15,9 @@ using planner::ServerPlacement;
 // In double quotes whatever it holds, so that "yes", "2" and "a: b" stay text.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (const char c : made_plain(text)) {
     if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    out += c;
   }
   return out + "\"";
 }

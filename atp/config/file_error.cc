@@ -1,5 +1,7 @@
 #include "atp/config/file_error.h"
 
+#include "atp/config/plain_text.h"
+
 namespace atp {
 
 std::string Place::text() const {
@@ -16,14 +18,15 @@ void refuse(const Place& place, std::string_view found, std::string_view expecte
   throw FileError(place, problem);
 }
 
+FileError::FileError(const Place& place, std::string_view problem)
+    : std::runtime_error(made_plain(place.text() + ": " + std::string(problem))) {}
+
 std::string shown(std::string_view text) {
   constexpr std::size_t kLongest = 60;
-  std::string out = "\"";
-  for (const char c : text.substr(0, kLongest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? ' ' : c;
-  }
-  return out + (text.size() > kLongest ? "...\"" : "\"");
+  if (text.size() <= kLongest) return "\"" + made_plain(text) + "\"";
+  std::size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return "\"" + made_plain(text.substr(0, end)) + "...\"";
 }
 
 }  // namespace atp

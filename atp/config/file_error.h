@@ -23,15 +23,14 @@ struct Place {
 
 class FileError : public std::runtime_error {
  public:
-  FileError(const Place& place, std::string_view problem)
-      : std::runtime_error(place.text() + ": " + std::string(problem)) {}
+  FileError(const Place& place, std::string_view problem);
 };
 
 // The sentence of all readers: "found F, expected E; A". The advice may be empty.
 [[noreturn]] void refuse(const Place& place, std::string_view found, std::string_view expected,
                          std::string_view advice = {});
 
-// A value as an error message shows it: quoted, cut when long, control characters replaced.
+// A value as an error message shows it: quoted, cut when long, made plain.
 std::string shown(std::string_view text);
 
 // Runs a reader, and turns the FileError that it may throw into an Error.

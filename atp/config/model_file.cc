@@ -5,6 +5,7 @@
 
 #include "atp/config/json_object.h"
 #include "atp/config/nearest_name.h"
+#include "atp/config/plain_text.h"
 #include "atp/config/text_file.h"
 
 namespace atp {
@@ -94,7 +95,7 @@ Model read(const JsonObject& file, const std::string& path) {
   transformer.vocabulary = read_count_if_present(file, "vocab_size");
   transformer.bytes_per_element = read_element_bytes(file);
   const std::string base = path.substr(path.find_last_of('/') + 1);
-  transformer.name = base.substr(0, base.find_last_of('.'));
+  transformer.name = made_plain(base.substr(0, base.find_last_of('.')));
   const Status valid = planner::validate(transformer);
   if (!valid) throw FileError({path, 0, ""}, valid.error().message);
   return model;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "atp/config/file_error.h"
+#include "atp/config/plain_text.h"
 
 namespace atp {
 namespace {
@@ -190,9 +191,9 @@ Imported import_matrix(const NvidiaMatrix& matrix, const std::string& file,
   if (matrix.gpus < 2)
     refuse({file, 0, ""}, "one GPU", "two or more, between which there is a way");
   Imported imported;
-  imported.interconnect.name = file.substr(file.find_last_of('/') + 1);
+  imported.interconnect.name = made_plain(file.substr(file.find_last_of('/') + 1));
   imported.remarks = {
-      "Imported from " + file + ", the output of nvidia-smi topo -m.",
+      "Imported from " + made_plain(file) + ", the output of nvidia-smi topo -m.",
       "It has no bandwidths: these are usual ones for the classes of links. Put yours in their "
       "place."};
   const std::vector<Stage> stages = stages_of(matrix);

@@ -5,6 +5,7 @@
 
 #include "atp/config/nearest_name.h"
 #include "atp/config/number.h"
+#include "atp/config/plain_text.h"
 
 namespace atp {
 namespace {
@@ -31,6 +32,9 @@ void YamlValue::refuse(std::string_view expected, std::string_view advice) const
 
 std::string YamlValue::text(std::string_view expected) const {
   if (node_->kind != YamlNode::Kind::kScalar || node_->scalar.empty()) refuse(expected);
+  if (!is_plain(node_->scalar)) {
+    refuse(std::string(expected) + ", in UTF-8 and without control characters");
+  }
   return node_->scalar;
 }
 
