@@ -13,9 +13,7 @@ constexpr int kMost = 1 << 30;
 std::uint32_t read_count(const YamlMap& map, std::string_view key, int least,
                          std::uint32_t fallback) {
   const auto value = map.find(key);
-  if (!value) return fallback;
-  return static_cast<std::uint32_t>(
-      value->count(least, kMost, "a whole number from " + std::to_string(least) + " on"));
+  return value ? static_cast<std::uint32_t>(value->count(least, kMost)) : fallback;
 }
 
 double read_share(const YamlValue& value) {
@@ -47,13 +45,24 @@ void read_servers(const YamlMap& map, Aggregation& aggregation) {
   }
 }
 
+YamlMap map_of(const YamlValue& value) {
+  return value.map({"payload_bytes", "header_bytes", "wire_bytes_per_value", "slots", "window",
+                    "servers", "server_hosts", "server_bandwidth", "fallback_share"},
+                   "a map, {} if everything is as usual");
+}
+
 }  // namespace
 
+void check_server_hosts(const YamlValue& aggregation, std::uint64_t devices) {
+  const auto hosts = map_of(aggregation).find("server_hosts");
+  const bool too_many = read_aggregation(aggregation).server_hosts > devices;
+  if (!too_many || read_aggregation(aggregation).placement == ServerPlacement::kDedicated) return;
+  hosts->refuse("at most " + std::to_string(devices) +
+                ", the devices under one switch: co-located servers are on them");
+}
+
 Aggregation read_aggregation(const YamlValue& value) {
-  const YamlMap map =
-      value.map({"payload_bytes", "header_bytes", "wire_bytes_per_value", "slots", "window",
-                 "servers", "server_hosts", "server_bandwidth", "fallback_share"},
-                "a map, {} if everything is as usual");
+  const YamlMap map = map_of(value);
   Aggregation aggregation;
   aggregation.payload_bytes = read_count(map, "payload_bytes", 1, aggregation.payload_bytes);
   aggregation.header_bytes = read_count(map, "header_bytes", 0, 0);

@@ -19,4 +19,7 @@ namespace atp {
 
 planner::Aggregation read_aggregation(const YamlValue& value);
 
+// Refuses more co-located server hosts than the devices under one such switch.
+void check_server_hosts(const YamlValue& aggregation, std::uint64_t devices);
+
 }  // namespace atp

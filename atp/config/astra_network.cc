@@ -58,9 +58,9 @@ Level read_level(const Dimensions& dimensions, std::size_t at, std::uint64_t ins
   Level level;
   level.name = ordinal_name(at);
   level.kind = read_kind(dimensions.topology[at]);
-  level.count = static_cast<std::uint32_t>(
-      dimensions.npus[at].count(1, planner::kMaxDevices, "a whole number from 1 on"));
-  level.bandwidth = {read_positive(dimensions.bandwidth[at], 1e9, 1e18, "GB/s above 0")};
+  level.count = static_cast<std::uint32_t>(dimensions.npus[at].count(1, planner::kMaxDevices));
+  // ASTRA-sim's analytical network: 1 GB is 2^30 B.
+  level.bandwidth = {read_positive(dimensions.bandwidth[at], 0x1p30, 1e18, "GB/s above 0")};
   level.latency_s = read_latency(dimensions.latency[at]);
   // A torus level is described by the link of one device, every other by that of a whole child.
   level.bandwidth = level.bandwidth * static_cast<double>(inside);
@@ -109,8 +109,10 @@ Imported read(const YamlNode& root, const std::string& file) {
   Imported imported;
   imported.interconnect = {.name = made_plain(file.substr(file.find_last_of('/') + 1)),
                            .levels = levels};
-  imported.remarks = {"Imported from the ASTRA-sim network " + made_plain(file) + ".",
-                      "GB/s is read as 10^9 bytes per second, per link and direction."};
+  imported.remarks = {
+      "Imported from the ASTRA-sim network " + made_plain(file) + ".",
+      "GB/s is read as 2^30 bytes per second, as ASTRA-sim's analytical network does, per "
+      "link and direction."};
   if (size > 1) {
     imported.remarks.emplace_back(
         "ASTRA-sim gives every NPU links of its own in each dimension: the link of an upper level "

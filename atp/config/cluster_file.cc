@@ -23,14 +23,17 @@ LevelKind read_kind(const YamlValue& value) {
   return name == "torus" ? LevelKind::kTorus : LevelKind::kSwitch;
 }
 
+YamlMap level_map(const YamlValue& value) {
+  return value.map({"name", "count", "kind", "bandwidth", "latency", "aggregation"},
+                   "a level: {name, count, kind, bandwidth}");
+}
+
 Level read_level(const YamlValue& value) {
-  const YamlMap map = value.map({"name", "count", "kind", "bandwidth", "latency", "aggregation"},
-                                "a level: {name, count, kind, bandwidth}");
+  const YamlMap map = level_map(value);
   Level level;
   level.name = map.need("name", "what a child of this level is called").text("a name");
-  constexpr int kMost = planner::kMaxDevices;
   const YamlValue count = map.need("count", "how many children one unit has");
-  level.count = static_cast<std::uint32_t>(count.count(1, kMost, "a whole number from 1 on"));
+  level.count = static_cast<std::uint32_t>(count.count(1, planner::kMaxDevices));
   const YamlValue kind = map.need("kind", "switch, ring, full, pairs or torus");
   level.kind = read_kind(kind);
   if (level.kind == LevelKind::kPairs && level.count != 2) {
@@ -59,11 +62,26 @@ void check_torus(const YamlValue& place, const std::vector<Level>& levels) {
                   "here too, or kind: ring above");
 }
 
+// `sweep --count` and --bandwidth find a level by its name.
+void check_name(const YamlValue& place, const std::vector<Level>& levels) {
+  for (std::size_t above = 0; above + 1 < levels.size(); ++above) {
+    if (levels[above].name != levels.back().name) continue;
+    throw FileError(place.place(), "is called " + shown(levels.back().name) + " as levels[" +
+                                       std::to_string(above) + "] is; give it a name of its own");
+  }
+}
+
 std::vector<Level> read_levels(const YamlValue& value) {
   std::vector<Level> levels;
   std::uint64_t devices = 1;
-  for (const YamlValue& item : value.list("a list of levels, from top to bottom")) {
+  const std::vector<YamlValue> items = value.list("a list of levels, from top to bottom");
+  if (items.size() > planner::kMaxLevels) {
+    refuse(value.place(), std::to_string(items.size()) + " levels",
+           "at most " + std::to_string(planner::kMaxLevels));
+  }
+  for (const YamlValue& item : items) {
     levels.push_back(read_level(item));
+    check_name(item, levels);
     check_torus(item, levels);
     devices *= levels.back().count;
     if (devices > planner::kMaxDevices) {
@@ -73,6 +91,11 @@ std::vector<Level> read_levels(const YamlValue& value) {
     }
   }
   if (levels.empty()) value.refuse("at least one level");
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    devices /= level == 0 ? 1 : levels[level - 1].count;
+    if (!levels[level].aggregation) continue;
+    check_server_hosts(*level_map(items[level]).find("aggregation"), devices);
+  }
   return levels;
 }
 
@@ -106,7 +129,8 @@ Result<Cluster> parse_cluster(std::string_view text, const std::string& file) {
 }
 
 Result<Cluster> read_cluster(const std::string& path) {
-  return read_or_error([&] { return read(parse_yaml(read_text_file(path), path), path); });
+  const std::string name = input_name(path);
+  return read_or_error([&] { return read(parse_yaml(read_text_file(path), name), name); });
 }
 
 Status check_world_size(const Cluster& cluster, std::uint32_t world_size) {

@@ -104,7 +104,19 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
       {"key twice", "latency: 5 us", "count: 2", "f:8: levels[0].count:", "stands here twice"},
       {"missing key", "    kind: switch\n", "", "f:4: levels[0].kind:", "is missing"},
       {"count of zero", "count: 2\n    kind: switch", "count: 0\n    kind: switch",
-       "f:5: levels[0].count:", "found \"0\", expected a whole number from 1 on"},
+       "f:5: levels[0].count:", "found \"0\", expected a whole number from 1 to 1048576"},
+      {"count beyond all integers", "count: 2\n    kind: switch",
+       "count: 2147483648\n    kind: switch",
+       "f:5: levels[0].count:", "expected a whole number from 1 to 1048576"},
+      {"name twice", "name: gpu", "name: rack",
+       "f:19: levels[1]:", "is called \"rack\" as levels[0] is"},
+      {"name with a control character", "name: rack", "name: \"\\x1b[31m\"",
+       "f:4: levels[0].name:", "without control characters"},
+      {"name that is no UTF-8", "name: rack", "name: r\xe9",
+       "f:4: levels[0].name:", "found \"r?\", expected a name, in UTF-8"},
+      {"measured dimension of one rank", "dimension1: 1.5 GB/s",
+       "dimension1: 1.5 GB/s, dimension2: 1 GB/s",
+       "f:28: measured[0].dimension2:", "a dimension of one rank has nothing to measure"},
       {"negative count", "count: 2\n    kind: switch", "count: -2\n    kind: switch",
        "f:5: levels[0].count:", "found \"-2\""},
       {"a count that is text", "count: 2\n    kind: switch", "count: \"2\"\n    kind: switch",
@@ -169,6 +181,13 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
   }
 }
 
+constexpr const char* kTooManyServers =
+    "levels:\n  - name: rack\n    count: 2\n    kind: switch\n"
+    "    bandwidth: 1 GB/s per direction\n    aggregation:\n      servers: co-located\n"
+    "      server_hosts: 9\n"
+    "  - {name: host, count: 4, kind: switch, bandwidth: 1 GB/s per direction}";
+constexpr const char* kTooManyLevels = "levels: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]";
+
 TEST(ClusterFile, WhatIsNoClusterAtAllIsRefused) {
   const struct {
     const char* text;
@@ -177,6 +196,8 @@ TEST(ClusterFile, WhatIsNoClusterAtAllIsRefused) {
       {"", "f: found nothing, expected a YAML document"},
       {"just a word", "f:1: found \"just a word\", expected a map"},
       {"- a\n- b", "expected a map with the key levels"},
+      {kTooManyServers, "f:8: levels[0].aggregation.server_hosts: found \"9\", expected at most 8"},
+      {kTooManyLevels, "f:1: levels: found 13 levels, expected at most 12"},
       {"levels: []", "levels: found a list, expected at least one level"},
       {"levels:", "f:1: levels: found nothing, expected a list of levels"},
       {"levels: [a]", "levels[0]: found \"a\", expected a level"},
@@ -193,6 +214,32 @@ TEST(ClusterFile, WhatIsNoClusterAtAllIsRefused) {
     ASSERT_FALSE(cluster) << row.text;
     EXPECT_THAT(cluster.error().message, HasSubstr(row.rest)) << row.text;
   }
+}
+
+TEST(ClusterFile, ServersOnAllDevicesOfASwitchOrOnHostsOfTheirOwnAreAccepted) {
+  std::string text = kTooManyServers;
+  text.replace(text.find("hosts: 9"), 8, "hosts: 8");
+  EXPECT_TRUE(parse_cluster(text, "f"));
+  text = kTooManyServers;
+  text.replace(text.find("co-located"), 10, "dedicated");
+  EXPECT_TRUE(parse_cluster(text, "f"));
+}
+
+TEST(ClusterFile, HasAtMostEightMebibytes) {
+  std::string text =
+      "levels: [{name: a, count: 2, kind: pairs, bandwidth: 1 GB/s per direction}]\n#";
+  text.resize(std::size_t{8} << 20, ' ');
+  EXPECT_TRUE(parse_cluster(text, "f"));
+  text += ' ';
+  const Result<Cluster> cluster = parse_cluster(text, "f");
+  ASSERT_FALSE(cluster);
+  EXPECT_EQ(cluster.error().message, "f: found 8388609 bytes, expected at most 8 MiB");
+}
+
+TEST(ClusterFile, WithoutAnEndIsNotReadToIt) {
+  const Result<Cluster> cluster = read_cluster("/dev/zero");
+  ASSERT_FALSE(cluster);
+  EXPECT_THAT(cluster.error().message, StartsWith("/dev/zero: found more than 8 MiB"));
 }
 
 TEST(ClusterFile, AFileThatIsNotThereIsNamed) {

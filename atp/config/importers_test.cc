@@ -101,6 +101,54 @@ TEST(NvidiaTopology, WhatIsNoTreeIsDescribedPairByPair) {
   EXPECT_DOUBLE_EQ(pairs.at(0, 3).value, 20e9);
 }
 
+TEST(NvidiaTopology, DirectLinksAreAsFastAsTheFastest) {
+  const auto interconnect = import_nvidia_topology(kCube, "topo.txt").value().interconnect;
+  EXPECT_EQ(interconnect.levels[0].kind, LevelKind::kFull);
+  EXPECT_DOUBLE_EQ(interconnect.levels[0].bandwidth.value, 50e9) << "the matrix says where less";
+}
+
+// Every two of three GPUs have NVLinks, one or two of them.
+TEST(NvidiaTopology, UnequalNvLinksAreDescribedPairByPair) {
+  const auto imported = import_nvidia_topology(
+      "GPU0 GPU1 GPU2\nGPU0 X NV1 NV2\nGPU1 NV1 X NV1\nGPU2 NV2 NV1 X\n", "topo.txt");
+  ASSERT_TRUE(imported) << imported.error().message;
+  ASSERT_TRUE(imported.value().interconnect.point_to_point);
+  EXPECT_DOUBLE_EQ(imported.value().interconnect.point_to_point->at(0, 1).value, 25e9);
+  EXPECT_DOUBLE_EQ(imported.value().interconnect.point_to_point->at(0, 2).value, 50e9);
+}
+
+// One GPU on one socket, two on the other, on PCIe alone.
+TEST(NvidiaTopology, UnequalSocketsAreASwitchForAGpuHasOneSlot) {
+  const auto imported = import_nvidia_topology(
+      "GPU0 GPU1 GPU2\nGPU0 X SYS SYS\nGPU1 SYS X NODE\nGPU2 SYS NODE X\n", "topo.txt");
+  ASSERT_TRUE(imported) << imported.error().message;
+  const planner::Interconnect& interconnect = imported.value().interconnect;
+  ASSERT_EQ(interconnect.levels.size(), 1u);
+  EXPECT_EQ(interconnect.levels[0].kind, LevelKind::kSwitch);
+  EXPECT_DOUBLE_EQ(interconnect.levels[0].bandwidth.value, 32e9);
+  EXPECT_DOUBLE_EQ(interconnect.point_to_point->at(0, 1).value, 20e9);
+  EXPECT_THAT(imported.value().remarks, Contains(HasSubstr("share a link there is not modelled")));
+}
+
+TEST(NvidiaTopology, EveryLevelHasANameOfItsOwn) {
+  const Result<Imported> imported = import_nvidia_topology(R"(
+     GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7
+GPU0  X   PIX  PXB  PXB  PHB  PHB  PHB  PHB
+GPU1 PIX   X   PXB  PXB  PHB  PHB  PHB  PHB
+GPU2 PXB  PXB   X   PIX  PHB  PHB  PHB  PHB
+GPU3 PXB  PXB  PIX   X   PHB  PHB  PHB  PHB
+GPU4 PHB  PHB  PHB  PHB   X   PIX  PXB  PXB
+GPU5 PHB  PHB  PHB  PHB  PIX   X   PXB  PXB
+GPU6 PHB  PHB  PHB  PHB  PXB  PXB   X   PIX
+GPU7 PHB  PHB  PHB  PHB  PXB  PXB  PIX   X
+)",
+                                                           "topo.txt");
+  ASSERT_TRUE(imported) << imported.error().message;
+  const std::string text = cluster_text(imported.value().interconnect, {});
+  const Result<Cluster> cluster = parse_cluster(text, "written");
+  EXPECT_TRUE(cluster) << cluster.error().message;
+}
+
 TEST(NvidiaTopology, TheUsersBandwidthsCount) {
   GpuLinkBandwidths bandwidths;
   bandwidths.bytes_per_second[static_cast<std::size_t>(GpuLink::kNvLink)] = 50e9;
@@ -116,9 +164,10 @@ TEST(NvidiaTopology, BrokenTextIsNamed) {
   } rows[] = {
       {"", "the output of nvidia-smi topo -m"},
       {"GPU0\nGPU0 X\n", "one GPU"},
-      {"GPU0 GPU1\nGPU0 X PIX\n", "found 1 rows of GPUs, expected 2"},
+      {"GPU0 GPU1\nGPU0 X PIX\n", "t:1: found 1 rows of GPUs, expected 2"},
       {"GPU0 GPU1\nGPU0 X FOO\nGPU1 PIX X\n", "t:2: GPU0, GPU1: found \"FOO\""},
-      {"GPU0 GPU1\nGPU0 X PIX\nGPU1 SYS X\n", "halves of the matrix differ"},
+      {"GPU0 GPU1\nGPU0 X PIX\nGPU1 SYS X\n",
+       "t:3: GPU1, GPU0: the two halves of the matrix differ"},
       {"GPU0 GPU1\nGPU0 X\nGPU1 PIX X\n", "t:2: GPU0, GPU1: found \"\""},
       {"GPU0 GPU1\nGPU0 PIX PIX\nGPU1 PIX X\n", "X on the diagonal"},
   };
@@ -139,11 +188,11 @@ TEST(AstraNetwork, DimensionsComeInnermostFirst) {
   ASSERT_EQ(levels.size(), 3u);
   EXPECT_EQ(levels[0].kind, LevelKind::kSwitch);
   EXPECT_EQ(levels[0].count, 4u);
-  EXPECT_DOUBLE_EQ(levels[0].bandwidth.value, 50e9 * 16);
+  EXPECT_DOUBLE_EQ(levels[0].bandwidth.value, 50 * 0x1p30 * 16);
   EXPECT_DOUBLE_EQ(levels[0].latency_s, 2e-6);
   EXPECT_EQ(levels[1].kind, LevelKind::kFull);
   EXPECT_EQ(levels[2].kind, LevelKind::kRing);
-  EXPECT_DOUBLE_EQ(levels[2].bandwidth.value, 200e9);
+  EXPECT_DOUBLE_EQ(levels[2].bandwidth.value, 200 * 0x1p30);
 }
 
 TEST(AstraNetwork, RingsUponRingsAreATorus) {
@@ -152,7 +201,7 @@ TEST(AstraNetwork, RingsUponRingsAreATorus) {
   ASSERT_TRUE(imported) << imported.error().message;
   for (const Level& level : imported.value().interconnect.levels) {
     EXPECT_EQ(level.kind, LevelKind::kTorus);
-    EXPECT_DOUBLE_EQ(level.bandwidth.value, 25e9);
+    EXPECT_DOUBLE_EQ(level.bandwidth.value, 25 * 0x1p30);
   }
 }
 

@@ -1,6 +1,9 @@
 #include "atp/config/json_object.h"
 
+#include <algorithm>
 #include <iterator>
+
+#include "atp/config/number.h"
 
 namespace atp {
 namespace {
@@ -97,12 +100,15 @@ class MemberCollector {
 }  // namespace
 
 JsonObject::JsonObject(std::string_view text, const std::string& file) : file_(file) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos || text[start] != '{') {
     refuse({file, 1, ""},
            start == std::string_view::npos ? "nothing" : shown(text.substr(start, 1)),
            "a JSON object {...}");
   }
+  line_ += static_cast<int>(std::count(text.begin(), text.begin() + start, '\n'));
   int line = 1;
   MemberCollector collector(file_, &line, members_);
   json::sax_parse(CountingIterator(text.begin(), &line), CountingIterator(text.end(), &line),
@@ -116,7 +122,7 @@ bool JsonObject::has_value(const std::string& key) const {
 
 Place JsonObject::place(const std::string& key) const {
   const auto member = members_.find(key);
-  return {file_, member == members_.end() ? 0 : member->second.line, key};
+  return {file_, member == members_.end() ? line_ : member->second.line, key};
 }
 
 const JsonObject::Member& JsonObject::need(const std::string& key,
@@ -144,8 +150,9 @@ std::string JsonObject::text(const std::string& key, std::string_view expected) 
   return member.value.get<std::string>();
 }
 
-int JsonObject::count(const std::string& key, std::string_view expected) const {
+int JsonObject::count(const std::string& key) const {
   constexpr int kMost = 1 << 30;
+  const std::string expected = count_text(1, kMost);
   const Member& member = need(key, expected);
   if (!member.value.is_number_integer()) refuse_value(key, expected);
   const bool positive = member.value.is_number_unsigned();
@@ -154,8 +161,9 @@ int JsonObject::count(const std::string& key, std::string_view expected) const {
   return static_cast<int>(value);
 }
 
-bool JsonObject::yes_or_no(const std::string& key) const {
-  const Member& member = need(key, "true or false");
+bool JsonObject::yes_or_no(const std::string& key, bool fallback) const {
+  if (!has_value(key)) return fallback;
+  const Member& member = members_.at(key);
   if (!member.value.is_boolean()) refuse_value(key, "true or false");
   return member.value.get<bool>();
 }

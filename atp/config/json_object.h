@@ -22,12 +22,14 @@ class JsonObject {
   bool has(const std::string& key) const { return members_.contains(key); }
   // Present and neither null nor absent.
   bool has_value(const std::string& key) const;
+  // The object's, if the key is absent.
   Place place(const std::string& key) const;
 
   // Each refuses whatever is not what its name says, and absence.
   std::string text(const std::string& key, std::string_view expected) const;
-  int count(const std::string& key, std::string_view expected) const;  // 1 to 2^30
-  bool yes_or_no(const std::string& key) const;
+  int count(const std::string& key) const;  // 1 to 2^30
+  // The fallback if it is absent or null.
+  bool yes_or_no(const std::string& key, bool fallback) const;
 
   struct Member {
     nlohmann::json value;  // a scalar; discarded for an object or a list
@@ -39,6 +41,7 @@ class JsonObject {
   [[noreturn]] void refuse_value(const std::string& key, std::string_view expected) const;
 
   std::string file_;
+  int line_ = 1;  // of the opening brace
   std::map<std::string, Member> members_;
 };
 

@@ -33,8 +33,7 @@ std::string square(std::uint32_t devices) {
 }
 
 std::uint32_t read_side(const YamlValue& value) {
-  return static_cast<std::uint32_t>(
-      value.count(1, planner::kMaxDevices, "a whole number from 1 on"));
+  return static_cast<std::uint32_t>(value.count(1, planner::kMaxDevices));
 }
 
 }  // namespace
@@ -85,6 +84,10 @@ std::vector<MeasuredMesh> read_measured(const YamlValue& value, std::uint32_t de
     const auto rate = [&](std::string_view key, std::uint32_t side) -> BytesPerSecond {
       const auto given = map.find(key);
       if (!given && side == 1) return {};
+      if (side == 1) {
+        throw FileError(given->place(),
+                        "a dimension of one rank has nothing to measure; remove it");
+      }
       return {read_rate(map.need(key, kRateExpected))};
     };
     measured.dimension1 = rate("dimension1", measured.mesh.d1);

@@ -14,10 +14,9 @@ namespace {
 using planner::Transformer;
 
 constexpr std::array<std::string_view, 2> kModelTypes{"gpt2", "llama"};
-constexpr std::string_view kCount = "a whole number from 1 on";
 
 std::uint32_t read_count(const JsonObject& file, const std::string& key) {
-  return static_cast<std::uint32_t>(file.count(key, kCount));
+  return static_cast<std::uint32_t>(file.count(key));
 }
 
 std::uint32_t read_count_if_present(const JsonObject& file, const std::string& key) {
@@ -108,7 +107,8 @@ Result<Model> parse_model(std::string_view text, const std::string& file) {
 }
 
 Result<Model> read_model(const std::string& path) {
-  return read_or_error([&] { return read(JsonObject(read_text_file(path), path), path); });
+  const std::string name = input_name(path);
+  return read_or_error([&] { return read(JsonObject(read_text_file(path), name), name); });
 }
 
 }  // namespace atp

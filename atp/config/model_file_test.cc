@@ -68,6 +68,34 @@ TEST(ModelFile, WithoutATypeTwoBytesPerElementAreTaken) {
   EXPECT_EQ(model.value().transformer.bytes_per_element, 2u);
 }
 
+TEST(ModelFile, EveryKeyThatIsOptionalCounts) {
+  const auto read = [](const char* text) {
+    const Result<Model> model = parse_model(text, "f");
+    EXPECT_TRUE(model) << model.error().message;
+    return model.value().transformer;
+  };
+  const planner::Transformer gpt = read(
+      R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_inner": 100,
+          "dtype": "float32"})");
+  EXPECT_EQ(gpt.ffn_width(), 100u);
+  EXPECT_EQ(gpt.bytes_per_element, 4u);
+  const planner::Transformer llama = read(
+      R"({"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3, "head_dim": 16,
+          "num_hidden_layers": 2, "intermediate_size": 7, "torch_dtype": "float16"})");
+  EXPECT_EQ(llama.q_width(), 48u) << "3 heads of 16, which 100 is no multiple of";
+  EXPECT_EQ(llama.bytes_per_element, 2u);
+}
+
+TEST(ModelFile, AByteOrderMarkIsNoMistake) {
+  const std::string text = std::string("\xef\xbb\xbf") + kGpt;
+  EXPECT_TRUE(parse_model(text, "f"));
+}
+
+TEST(ModelFile, AMissingKeyIsNamedByTheLineOfItsObject) {
+  const Result<Model> model = parse_model("\n\n{\"model_type\": \"gpt2\"}", "f");
+  EXPECT_THAT(model.error().message, StartsWith("f:3: n_embd: is missing"));
+}
+
 TEST(ModelFile, EveryMistakeIsNamedByFileLineAndKey) {
   const struct {
     const char* text;
@@ -78,12 +106,13 @@ TEST(ModelFile, EveryMistakeIsNamedByFileLineAndKey) {
   } rows[] = {
       {kGpt, "\"gpt2\"", "\"mixtral\"",
        "f:2: model_type:", "found \"mixtral\", expected gpt2 or llama"},
-      {kGpt, "  \"model_type\": \"gpt2\",\n", "", "f: model_type:", "is missing"},
-      {kGpt, "  \"n_embd\": 1024,\n", "", "f: n_embd:", "is missing"},
+      {kGpt, "  \"model_type\": \"gpt2\",\n", "", "f:1: model_type:", "is missing"},
+      {kGpt, "  \"n_embd\": 1024,\n", "", "f:1: n_embd:", "is missing"},
       {kGpt, "1024", "\"wide\"", "f:3: n_embd:", "found \"wide\", expected a whole number"},
       {kGpt, "1024", "-1024", "f:3: n_embd:", "found -1024"},
       {kGpt, "1024", "1024.5", "f:3: n_embd:", "found 1024.5"},
       {kGpt, "1024", "99999999999999999999999", "f:3: n_embd:", "expected a whole number"},
+      {kGpt, "1024", "2147483648", "f:3: n_embd:", "expected a whole number from 1 to 1073741824"},
       {kGpt, "1024", "[1]", "f:3: n_embd:", "found a list or an object"},
       {kGpt, "16", "15", "f:4: n_head:", "expected a divisor of n_embd = 1024"},
       {kGpt, "\"float32\"", "\"int8\"", "f:8: torch_dtype:", "float16, bfloat16 or float32"},

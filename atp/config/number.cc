@@ -25,4 +25,8 @@ std::optional<double> parse_number(std::string_view text) {
 
 std::optional<long long> parse_integer(std::string_view text) { return parse<long long>(text); }
 
+std::string count_text(long long least, long long most) {
+  return "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+}
+
 }  // namespace atp

@@ -79,12 +79,15 @@ void read_row(const Line& line, const std::string& file, std::size_t row, Nvidia
   }
 }
 
-void check_symmetric(const NvidiaMatrix& matrix, const std::string& file) {
+// `rows` are the lines that the rows stand on.
+void check_symmetric(const NvidiaMatrix& matrix, const std::string& file,
+                     const std::vector<int>& rows) {
   for (std::size_t from = 0; from < matrix.gpus; ++from) {
     for (std::size_t to = 0; to < from; ++to) {
       if (matrix.at(from, to) == matrix.at(to, from)) continue;
-      throw FileError({file, 0, "GPU" + std::to_string(to) + ", GPU" + std::to_string(from)},
-                      "the two halves of the matrix differ; was the text cut or edited?");
+      throw FileError(
+          {file, rows[from], "GPU" + std::to_string(from) + ", GPU" + std::to_string(to)},
+          "the two halves of the matrix differ; was the text cut or edited?");
     }
   }
 }
@@ -107,16 +110,17 @@ NvidiaMatrix parse_nvidia_matrix(std::string_view text, const std::string& file)
   if (matrix.gpus > kMaxGpus) {
     refuse({file, header->number, ""}, std::to_string(matrix.gpus) + " GPUs", "at most 256");
   }
-  std::size_t row = 0;
-  for (auto line = header + 1; line != lines.end() && row < matrix.gpus; ++line) {
-    if (line->words.empty() || line->words.front() != header->words[row]) continue;
-    read_row(*line, file, row++, matrix);
+  std::vector<int> rows;
+  for (auto line = header + 1; line != lines.end() && rows.size() < matrix.gpus; ++line) {
+    if (line->words.empty() || line->words.front() != header->words[rows.size()]) continue;
+    read_row(*line, file, rows.size(), matrix);
+    rows.push_back(line->number);
   }
-  if (row < matrix.gpus) {
-    refuse({file, 0, ""}, std::to_string(row) + " rows of GPUs",
+  if (rows.size() < matrix.gpus) {
+    refuse({file, header->number, ""}, std::to_string(rows.size()) + " rows of GPUs",
            std::to_string(matrix.gpus) + ", as many as columns", "was the text cut?");
   }
-  check_symmetric(matrix, file);
+  check_symmetric(matrix, file, rows);
   return matrix;
 }
 

@@ -111,8 +111,8 @@ std::string child_name(const Stage* below) {
   if (below == nullptr) return "gpu";
   switch (below->link) {
     case GpuLink::kNvLink: return "NVLink group";
-    case GpuLink::kPix:
-    case GpuLink::kPxb: return "PCIe switch";
+    case GpuLink::kPix: return "PCIe switch";
+    case GpuLink::kPxb: return "PCIe tree";
     case GpuLink::kPhb: return "host bridge";
     case GpuLink::kNode:
     case GpuLink::kSys: return "NUMA node";
@@ -157,21 +157,26 @@ std::vector<Level> levels_of(const NvidiaMatrix& matrix, const std::vector<Stage
 void describe_pairs(const NvidiaMatrix& matrix, const GpuLinkBandwidths& bandwidths,
                     Imported& imported) {
   planner::PointToPointMatrix pairs{.size = static_cast<std::uint32_t>(matrix.gpus)};
-  double least = 1e18;
+  double most = 0;
+  bool has_nvlink = false;
   for (std::size_t from = 0; from < matrix.gpus; ++from) {
     for (std::size_t to = 0; to < matrix.gpus; ++to) {
       const double bandwidth = from == to ? 0 : bandwidths.of(matrix.at(from, to));
-      if (from != to) least = std::min(least, bandwidth);
+      most = std::max(most, bandwidth);
+      has_nvlink |= from != to && matrix.at(from, to).link == GpuLink::kNvLink;
       pairs.bandwidth.push_back({bandwidth});
     }
   }
   imported.interconnect.levels = {{.name = "gpu",
                                    .count = static_cast<std::uint32_t>(matrix.gpus),
-                                   .kind = LevelKind::kFull,
-                                   .bandwidth = {least}}};
+                                   .kind = has_nvlink ? LevelKind::kFull : LevelKind::kSwitch,
+                                   .bandwidth = {most}}};
   imported.interconnect.point_to_point = std::move(pairs);
   imported.remarks.emplace_back(
       "The GPUs are no tree of equal groups, so every pair is described by itself.");
+  if (has_nvlink) return;
+  imported.remarks.emplace_back(
+      "Each has one slot. That pairs between sockets share a link there is not modelled.");
 }
 
 // A layout counts devices through the levels, which may not be the order of their numbers.

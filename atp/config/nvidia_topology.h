@@ -14,8 +14,8 @@
 // GPUs that a class of links joins form groups, the groups of the next class hold them, and so on
 // upwards: that is a tree, and when its groups of one kind have equal sizes it is levels. NVLinks
 // between all of a group are a switch when one GPU could not have that many links, otherwise direct
-// links. A machine that is no such tree (the cube of eight V100, say) becomes one level with the
-// matrix of its pairs.
+// links. A machine that is no such tree becomes one level with the matrix of its pairs: of direct
+// links if there are NVLinks (the cube of eight V100, say), else a switch, for a GPU has one slot.
 
 namespace atp {
 

@@ -101,7 +101,7 @@ Parsed refuse_unit(std::string_view unit, std::string_view number) {
   const std::string prefix = ambiguous_prefix(unit);
   const std::string n(number);
   if (!prefix.empty()) {
-    return problem("the unit " + shown(unit) + ", which may mean bits or bytes,",
+    return problem("the unit " + shown(unit) + ", which may mean bits or bytes",
                    "write \"" + n + " " + prefix + "bit/s ...\" for bits or \"" + n + " " + prefix +
                        "B/s ...\" for bytes");
   }

@@ -19,6 +19,8 @@ TEST(Quantity, BandwidthsAreBytesPerSecondInOneDirection) {
       {"600 GB/s both directions", 300e9},      {"25GB/s per direction", 25e9},
       {"  1.5   TB/s   per direction", 1.5e12}, {"2.5e1 GB/s per direction", 25e9},
       {"1 GiB/s per direction", 1073741824},    {"100 Mbit/s per direction", 12.5e6},
+      {"1.6 Tbit/s per direction", 0.2e12},     {"8 kbit/s per direction", 1e3},
+      {"1 MiB/s both directions", 524288},
   };
   for (const auto& row : rows) {
     const Parsed parsed = parse_bandwidth(row.text);
@@ -53,6 +55,11 @@ TEST(Quantity, WhateverCouldMeanTwoBandwidthsIsRefusedWithBoth) {
     EXPECT_NE(parsed.problem, "") << row.text;
     EXPECT_THAT(parsed.advice, HasSubstr(row.advice)) << row.text;
   }
+}
+
+TEST(Quantity, TheProblemFitsIntoASentence) {
+  EXPECT_EQ(parse_bandwidth("200 Gb/s per direction").problem,
+            "the unit \"Gb/s\", which may mean bits or bytes");
 }
 
 TEST(Quantity, ARateOfATensorHasNoDirection) {

@@ -44,17 +44,12 @@ double YamlValue::number(std::string_view expected) const {
   return *value;
 }
 
-int YamlValue::count(int least, int most, std::string_view expected) const {
+int YamlValue::count(int least, int most) const {
+  const std::string expected = count_text(least, most);
   const std::optional<long long> value =
       node_->quoted ? std::nullopt : parse_integer(text(expected));
   if (!value || *value < least || *value > most) refuse(expected);
   return static_cast<int>(*value);
-}
-
-bool YamlValue::yes_or_no() const {
-  const std::string word = text("true or false");
-  if (node_->quoted || (word != "true" && word != "false")) refuse("true or false");
-  return word == "true";
 }
 
 std::string YamlValue::one_of(std::initializer_list<std::string_view> names) const {

@@ -26,8 +26,7 @@ class YamlValue {
   // Each refuses whatever is not what its name says; `expected` completes "expected ...".
   std::string text(std::string_view expected) const;
   double number(std::string_view expected) const;  // finite
-  int count(int least, int most, std::string_view expected) const;
-  bool yes_or_no() const;
+  int count(int least, int most) const;
   std::string one_of(std::initializer_list<std::string_view> names) const;
   std::vector<YamlValue> list(std::string_view expected) const;
   YamlMap map(std::initializer_list<std::string_view> known, std::string_view expected) const;

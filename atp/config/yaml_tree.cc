@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "atp/config/file_error.h"
+#include "atp/config/text_file.h"
 
 namespace atp {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxDepth = 16;
 
 // Collects yaml-cpp's events into the tree. `open_` are the lists and maps around the next event.
@@ -113,8 +113,8 @@ class TreeBuilder final : public YAML::EventHandler {
 }  // namespace
 
 YamlNode parse_yaml(std::string_view text, const std::string& file) {
-  if (text.size() > kMaxBytes) {
-    refuse({file, 0, ""}, std::to_string(text.size()) + " bytes", "at most 1 MiB");
+  if (text.size() > kMaxFileBytes) {
+    refuse({file, 0, ""}, std::to_string(text.size()) + " bytes", "at most 8 MiB");
   }
   std::istringstream stream{std::string(text)};
   TreeBuilder builder(file);

@@ -30,7 +30,7 @@ Status validate(const Transformer& model) {
   if (model.bytes_per_element == 0) return must_be_positive("bytes per element");
   if (model.head_width == 0 && model.hidden % model.heads != 0) {
     return Error{"the hidden size " + std::to_string(model.hidden) + " is not a multiple of the " +
-                 std::to_string(model.heads) + " heads; give the width of a head"};
+                 std::to_string(model.heads) + " heads"};
   }
   if (model.kv_heads != 0 && model.heads % model.kv_heads != 0) {
     return Error{"the " + std::to_string(model.heads) + " heads are not a multiple of the " +

@@ -34,7 +34,7 @@ class Dimension:
     """What one dimension of a mesh costs in one layer, forward and backward."""
 
     collective: str
-    """Of its all-reduces: "none" (one rank), "ring", "hierarchical", "aggregation" or "measured"."""
+    """Of all-reduces: "none" (one rank), "ring", "hierarchical", "aggregation" or "measured"."""
     reduce_scatter: str
     """Likewise of the layer's reduce-scatters; "none" where it has none."""
     all_gather: str

@@ -25,11 +25,12 @@ class Program:
         path.write_text(text)
         return name
 
-    def run(self, *arguments, input=None, stdout=subprocess.PIPE):
+    def run(self, *arguments, input=None, stdin=None, stdout=subprocess.PIPE):
         return subprocess.run(
             [BUILD / "bin" / "atp", "plan", *map(str, arguments)],
             cwd=self.folder,
             input=input,
+            **({} if stdin is None else {"stdin": stdin}),
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,

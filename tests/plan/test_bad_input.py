@@ -109,7 +109,7 @@ def test_a_matrix_that_is_not_square_is_refused(program):
 
 MODEL_MISTAKES = {
     "another model": ('"gpt2"', '"mamba"', "model.json:2: model_type:", 'found "mamba"'),
-    "a missing width": ('  "n_embd": 1024,\n', "", "model.json: n_embd:", "is missing"),
+    "a missing width": ('  "n_embd": 1024,\n', "", "model.json:1: n_embd:", "is missing"),
     "a width that is text": ("1024", '"wide"', "model.json:3: n_embd:", 'found "wide"'),
     "heads that do not divide": ("16", "15", "model.json:4: n_head:", "a divisor of n_embd"),
     "broken JSON": ("1024,", "1024", "model.json:4:", "not JSON"),
@@ -159,6 +159,58 @@ USAGE_MISTAKES = {
         ("import", "topo.txt", "--link", "SYS=1 GB/s"),
         ("--link SYS", "without a direction"),
     ),
+    "a count beyond all": (
+        ("sweep", *FILES, "--count", "host=99999999"),
+        ('"99999999"', "whole number from 1 to 1048576"),
+    ),
+    "a count that the kind cannot have": (
+        (
+            "sweep",
+            "--topology",
+            "nvlink-pairs-8.yaml",
+            "--model",
+            "model.json",
+            "--count",
+            "gpu=2,4",
+        ),
+        ("--count gpu=4:", "pairs join exactly 2 children"),
+    ),
+    "a sweep of counts for so many workers": (
+        ("sweep", *FILES, "--workers", 8),
+        ("--workers fixes the number of devices",),
+    ),
+    "fused reduce-scatters in equation 2": (
+        ("best", *FILES, "--mode", "paper", "--fused"),
+        ("--mode paper: --fused is not in equation 2",),
+    ),
+    "fused reduce-scatters with its volume": (
+        ("best", *FILES, "--volume", "equation2", "--fused"),
+        ("--fused is not in equation 2",),
+    ),
+    "another collective than equation 4's": (
+        ("best", *FILES, "--mode", "paper", "--collectives", "hierarchical"),
+        ("--mode paper: --collectives cannot be chosen",),
+    ),
+    "another volume than equation 2's": (
+        ("best", *FILES, "--mode", "paper", "--volume", "exact"),
+        ("--mode paper: --volume exact",),
+    ),
+    "memory that is no number": (
+        ("best", *FILES, "--device-memory", "nan"),
+        ("found nan, expected a finite number above 0",),
+    ),
+    "memory without an end": (
+        ("best", *FILES, "--device-memory", "inf"),
+        ("found inf, expected a finite number above 0",),
+    ),
+    "heads that do not divide": (
+        ("best", "--topology", "cluster.yaml", "--hidden", 768, "--layers", 1, "--heads", 7),
+        ("768 is not a multiple of the 7 heads\n",),
+    ),
+    "a page that is no description": (
+        ("import", "failed.txt"),
+        ("failed.txt: found ", "nvidia-smi topo -m", "ASTRA-sim", "npus_count"),
+    ),
     "no subcommand": ((), ("A subcommand is required",)),
 }
 
@@ -169,7 +221,40 @@ def test_wrong_use_says_what_was_found_and_expected(program, mistake):
     program.write("cluster.yaml", CLUSTER)
     program.write("model.json", MODEL)
     program.write("topo.txt", "GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n")
+    program.write("failed.txt", "NVIDIA-SMI has failed because it couldn't communicate.\n")
     assert_refused(program.run(*arguments), *texts)
+
+
+def test_standard_input_without_an_end_is_not_read_to_it(program):
+    with open("/dev/zero") as endless:
+        result = program.run("import", "-", stdin=endless)
+    assert_refused(result, "standard input: found more than 8 MiB")
+
+
+def test_a_topology_may_come_from_standard_input(program):
+    program.write("model.json", MODEL)
+    text = program.output("best", "--topology", "-", "--model", "model.json", input=CLUSTER)
+    assert text.startswith("8 devices: small")
+    wrong = change(CLUSTER, "count: 4", "count: 0")
+    result = program.run("matrix", "--topology", "-", input=wrong)
+    assert_refused(result, "standard input:8: levels[1].count:")
+
+
+def test_a_sweep_says_why_a_point_has_no_answer(program):
+    flags = ("--topology", "flat-8.yaml", "--model", "gpt2-medium.json", "--count", "host=3,8")
+    text = program.output("sweep", *flags)
+    assert "3 devices: no mesh can run this model on these devices" in text
+    assert "d1 = 3 does not divide the number of heads 16" in text
+    assert "none possible" in text
+    assert "8 devices:" not in text
+    row = next(line for line in text.splitlines() if "none possible" in line)
+    assert row.split()[-1] == "-"
+
+
+def test_a_sweep_of_rings_alone_has_no_columns_for_aggregation(program):
+    flags = ("--topology", "flat-8.yaml", "--model", "gpt2-medium.json", "--count", "host=8")
+    assert "with aggregation" in program.output("sweep", *flags)
+    assert "with aggregation" not in program.output("sweep", *flags, "--collectives", "ring")
 
 
 def test_no_mesh_at_all_is_a_failure_with_reasons(program):

@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
-#include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "atp/cli/command.h"
 #include "atp/cli/plan/plan_command.h"
 #include "atp/config/astra_network.h"
 #include "atp/config/cluster_file.h"
+#include "atp/config/file_error.h"
 #include "atp/config/nearest_name.h"
 #include "atp/config/nvidia_topology.h"
 #include "atp/config/quantity.h"
@@ -29,14 +28,23 @@ struct ImportOptions {
 };
 
 std::string read_input(const std::string& file) {
-  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   const Result<std::string> text = read_or_error([&] { return read_text_file(file); });
   if (!text) throw CommandError(text.error().message, kWrongUsage);
   return text.value();
 }
 
-// Only the matrix of nvidia-smi has GPU0 in it.
-bool looks_like_nvidia(const std::string& text) { return text.find("GPU0") != std::string::npos; }
+// Only the matrix of nvidia-smi has GPU0 in it, and only an ASTRA-sim network npus_count.
+bool is_nvidia(const std::string& text, const std::string& name) {
+  if (text.find("GPU0") != std::string::npos) return true;
+  if (text.find("npus_count") != std::string::npos) return false;
+  const std::string line = shown(text.substr(0, text.find('\n')));
+  throw CommandError(
+      fmt::format(
+          "{}: found {}, expected the output of nvidia-smi topo -m, with a line that begins "
+          "with GPU0, or an ASTRA-sim network, with the key npus_count",
+          name, line),
+      kWrongUsage);
+}
 
 void apply_link(const std::string& text, GpuLinkBandwidths& bandwidths) {
   const std::size_t equals = text.find('=');
@@ -61,9 +69,9 @@ void apply_link(const std::string& text, GpuLinkBandwidths& bandwidths) {
 
 void run_import(const ImportOptions& options) {
   const std::string text = read_input(options.file);
-  const std::string name = options.file == "-" ? "standard input" : options.file;
+  const std::string name = input_name(options.file);
   const bool nvidia =
-      options.format == "auto" ? looks_like_nvidia(text) : options.format == "nvidia-smi";
+      options.format == "auto" ? is_nvidia(text, name) : options.format == "nvidia-smi";
   if (!nvidia && !options.links.empty()) {
     throw CommandError("--link is for the classes of nvidia-smi; this is an ASTRA-sim network",
                        kWrongUsage);

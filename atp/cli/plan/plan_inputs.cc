@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "atp/cli/command.h"
 #include "atp/config/cluster_file.h"
@@ -48,6 +49,12 @@ void add_model_options(CLI::App& command, PlanInputs& inputs) {
       ->capture_default_str();
 }
 
+// What CLI::PositiveNumber lets pass: nan, and infinity by a range of 309 digits.
+std::string finite_and_positive(const std::string& text) {
+  const std::optional<double> value = parse_number(text);
+  return value && *value > 0 ? "" : "found " + text + ", expected a finite number above 0";
+}
+
 void add_cost_options(CLI::App& command, PlanInputs& inputs) {
   command
       .add_option("--mode", inputs.mode,
@@ -79,7 +86,7 @@ void add_cost_options(CLI::App& command, PlanInputs& inputs) {
   command
       .add_option("--device-memory", inputs.device_memory_gb,
                   "Refuse meshes that need more than this on a device")
-      ->check(CLI::PositiveNumber)
+      ->check(finite_and_positive)
       ->type_name("GB");
 }
 
@@ -155,7 +162,9 @@ CollectiveSet read_collectives(const std::vector<std::string>& names) {
 }  // namespace
 
 void add_plan_inputs(CLI::App& command, PlanInputs& inputs) {
-  command.add_option("--topology", inputs.topology_file, "Cluster file that describes the network")
+  command
+      .add_option("--topology", inputs.topology_file,
+                  "Cluster file that describes the network, - for standard input")
       ->required()
       ->type_name("FILE");
   command

@@ -13,11 +13,14 @@ bool can_aggregate(const Interconnect& interconnect) {
                      [](const planner::Level& level) { return level.aggregation.has_value(); });
 }
 
-std::optional<SweepAnswer> answer(Request request, bool aggregation) {
+std::optional<SweepAnswer> answer(Request request, bool aggregation, std::string& reasons) {
   request.options.dimension1.aggregation &= aggregation;
   request.options.dimension2.aggregation &= aggregation;
   const Result<planner::Plan> plan = planner::plan(request);
-  if (!plan) return std::nullopt;
+  if (!plan) {
+    reasons = plan.error().message;
+    return std::nullopt;
+  }
   const planner::Candidate& best = plan.value().best;
   return SweepAnswer{.mesh = best.mesh,
                      .dimension1 = best.cost.dimension1.collective,
@@ -36,8 +39,9 @@ Sweep run_sweep(const Request& asked, const SweepAxis& count, const SweepAxis& f
 
   Sweep sweep;
   sweep.title = asked.model.name + " on " + asked.interconnect.name;
-  sweep.aggregates =
-      can_aggregate(asked.interconnect) && asked.options.mode == planner::CostMode::kLinkLoad;
+  sweep.aggregates = can_aggregate(asked.interconnect) &&
+                     asked.options.mode == planner::CostMode::kLinkLoad &&
+                     (asked.options.dimension1.aggregation || asked.options.dimension2.aggregation);
   if (!count.values.empty()) sweep.count_label = "count of " + levels[count.level].name;
   if (!factor.values.empty()) sweep.factor_label = "bandwidth of " + levels[factor.level].name;
   for (const double value : count.values) {
@@ -55,8 +59,8 @@ Sweep run_sweep(const Request& asked, const SweepAxis& count, const SweepAxis& f
       SweepPoint point{.count = children,
                        .factor = times,
                        .devices = planner::device_count(request.interconnect)};
-      point.without_aggregation = answer(request, false);
-      if (sweep.aggregates) point.with_aggregation = answer(request, true);
+      point.without_aggregation = answer(request, false, point.reasons);
+      if (sweep.aggregates) point.with_aggregation = answer(request, true, point.reasons);
       sweep.points.push_back(point);
     }
   }

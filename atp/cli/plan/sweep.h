@@ -30,9 +30,10 @@ struct SweepPoint {
   std::uint32_t count = 0;  // of the varied level
   double factor = 1;        // of the varied bandwidth
   std::uint64_t devices = 0;
-  // Absent: no mesh is possible.
+  // Absent: no mesh is possible, for the reasons.
   std::optional<SweepAnswer> without_aggregation;
   std::optional<SweepAnswer> with_aggregation;
+  std::string reasons;
 };
 
 struct Sweep {
@@ -48,6 +49,8 @@ struct Sweep {
 Sweep run_sweep(const planner::Request& request, const SweepAxis& count, const SweepAxis& factor);
 
 TextTable sweep_table(const Sweep& sweep);
+// Why points of the table have no answer; empty if all have.
+std::string sweep_reasons(const Sweep& sweep);
 TextTable sweep_csv(const Sweep& sweep);
 // A grid of the best meshes when both are varied, otherwise a curve of the time.
 std::string draw_sweep(const Sweep& sweep);

@@ -59,9 +59,11 @@ SweepAxis parse_axis(const planner::Interconnect& interconnect, const std::strin
     const bool is_count = value && *value >= 1 && *value <= planner::kMaxDevices &&
                           *value == static_cast<double>(static_cast<long long>(*value));
     if (!value || *value <= 0 || *value > 1e6 || (whole && !is_count)) {
-      throw CommandError(fmt::format("{} {}: {} is no {}", option, text, shown(rest.substr(0, end)),
-                                     whole ? "whole number from 1 on" : "number above 0"),
-                         kWrongUsage);
+      throw CommandError(
+          fmt::format("{} {}: {} is no {}", option, text, shown(rest.substr(0, end)),
+                      whole ? "whole number from 1 to " + std::to_string(planner::kMaxDevices)
+                            : "number above 0, at most 1e6"),
+          kWrongUsage);
     }
     axis.values.push_back(*value);
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -71,6 +73,18 @@ SweepAxis parse_axis(const planner::Interconnect& interconnect, const std::strin
                        kWrongUsage);
   }
   return axis;
+}
+
+// A count that the level's kind cannot have is a mistake, not a point without an answer.
+void check_counts(planner::Interconnect interconnect, const SweepAxis& count) {
+  for (const double value : count.values) {
+    interconnect.levels[count.level].count = static_cast<std::uint32_t>(value);
+    const Status valid = planner::validate(interconnect);
+    if (valid) continue;
+    throw CommandError(fmt::format("--count {}={}: {}", interconnect.levels[count.level].name,
+                                   value, valid.error().message),
+                       kWrongUsage);
+  }
 }
 
 void run_sweep_command(const SweepOptions& options) {
@@ -85,11 +99,18 @@ void run_sweep_command(const SweepOptions& options) {
                                    options.inputs.topology_file),
                        kWrongUsage);
   }
+  if (!count.values.empty() && options.inputs.workers != 0) {
+    throw CommandError(
+        "--workers fixes the number of devices that a sweep of counts varies; remove "
+        "it, or use --bandwidth",
+        kWrongUsage);
+  }
+  check_counts(interconnect, count);
   const Sweep sweep = run_sweep(request, count, factor);
   if (options.csv) {
     fmt::print("{}", sweep_csv(sweep).csv());
   } else {
-    fmt::print("{}\n\n{}", sweep.title, sweep_table(sweep).text());
+    fmt::print("{}\n\n{}{}", sweep.title, sweep_table(sweep).text(), sweep_reasons(sweep));
   }
   if (!options.svg_file.empty()) write_output_file(options.svg_file, draw_sweep(sweep));
 }

@@ -142,11 +142,24 @@ TextTable sweep_table(const Sweep& sweep) {
     add_answer(point.without_aggregation, row);
     if (sweep.aggregates) {
       add_answer(point.with_aggregation, row);
-      row.push_back(fmt::format("{:.2f}", gain(point)));
+      row.push_back(point.without_aggregation && point.with_aggregation
+                        ? fmt::format("{:.2f}", gain(point))
+                        : "-");
     }
     table.add(std::move(row));
   }
   return table;
+}
+
+std::string sweep_reasons(const Sweep& sweep) {
+  std::string text;
+  std::uint64_t said = 0;
+  for (const SweepPoint& point : sweep.points) {
+    if (point.reasons.empty() || point.devices == said) continue;
+    said = point.devices;
+    text += fmt::format("\n{} devices: {}\n", point.devices, point.reasons);
+  }
+  return text;
 }
 
 TextTable sweep_csv(const Sweep& sweep) {
