@@ -52,6 +52,19 @@ TEST(WorkerOperation, AnEmptyTensorCompletesWithoutAPacket) {
   EXPECT_EQ(event->operation, id);
 }
 
+TEST(WorkerOperation, AnEmptyTensorTakesANumberAndOvertakesWhatIsPending) {
+  WorkerScript s;
+  s.join();
+  const OperationId pending = s.submit({1, 2, 3, 4});
+  const OperationId empty = s.submit({});
+  EXPECT_EQ(empty, pending + 1);
+  const auto event = s.worker.poll_event();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->operation, empty);
+  EXPECT_FALSE(s.worker.poll_event().has_value());
+  EXPECT_EQ(s.submit({5}), empty + 1);
+}
+
 TEST(WorkerOperation, NothingIsSubmittedBeforeJoiningOrBeyondTheLimit) {
   WorkerScript s;
   EXPECT_FALSE(s.worker.submit(s.now, {.count = 1}).has_value());
