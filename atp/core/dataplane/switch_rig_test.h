@@ -174,7 +174,7 @@ class Rig {
 
   // One packet in; everything that the switch sends at once comes back.
   std::vector<Sent> in(const Endpoint& from, const Bytes& bytes) {
-    node.handle_packet(now, from, bytes, out);
+    node.handle_packet(now, from, bytes, out_);
     return drain();
   }
   // Lets time pass, with the timers that it holds.
@@ -182,7 +182,7 @@ class Rig {
     const Instant end = now + duration;
     while (node.next_timeout() <= end) {
       now = std::max(now, node.next_timeout());
-      node.handle_timeout(now, out);
+      node.handle_timeout(now, out_);
     }
     now = end;
     return drain();
@@ -207,19 +207,20 @@ class Rig {
  private:
   std::vector<Sent> drain() {
     std::vector<Sent> sent;
-    for (const OutPacket& one : out.packets()) {
-      const auto bytes = out.bytes_of(one);
+    for (const OutPacket& one : out_.packets()) {
+      const auto bytes = out_.bytes_of(one);
       sent.push_back({one.to, {bytes.begin(), bytes.end()}});
     }
-    out.clear();
+    out_.clear();
     return sent;
   }
 
-  Outbox out{256, 1 << 20};
+  Outbox out_{256, 1 << 20};
 };
 
 inline std::vector<Endpoint> receivers(const std::vector<Sent>& sent) {
   std::vector<Endpoint> to;
+  to.reserve(sent.size());
   for (const Sent& one : sent) to.push_back(one.to);
   return to;
 }
