@@ -43,6 +43,7 @@ struct JobPlan {
   std::uint16_t max_value_count = 4;
   ScaleMode scale_mode = ScaleMode::kFixed;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
+  CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::vector<OperationPlan> operations;
   std::uint32_t max_in_flight = 4;  // operations that the application submits at once
   Duration think_max{};             // pause of a worker before it submits its next operation

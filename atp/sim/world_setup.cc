@@ -55,6 +55,7 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.max_value_count = job.max_value_count;
   config.scale_mode = job.scale_mode;
   config.overflow = job.overflow;
+  config.congestion = job.congestion;
   config.max_operations = 64;
   config.seed = plan.seed * 31 + index * 1021 + rank;
   config.timing = plan.timing;

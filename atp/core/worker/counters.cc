@@ -17,6 +17,8 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "proactive_false_positives",
     "timeouts",
     "losses_inferred",
+    "window_cuts_ecn",
+    "window_cuts_loss",
     "parameters_received",
     "parameter_bytes_received",
     "parameters_float",

@@ -22,6 +22,8 @@ enum class WorkerCounter : std::uint8_t {
   kProactiveFalsePositives,  // of these, those whose sum would have fitted (paper Table 1)
   kTimeouts,                 // of streams
   kLossesInferred,           // three later PARAMETERs
+  kWindowCutsEcn,
+  kWindowCutsLoss,
   kParametersReceived,
   kParameterBytesReceived,
   kParametersFloat,

@@ -116,6 +116,7 @@ class Worker {
   void accept_parameter(Instant now, Stream& stream, const PacketView& packet, Tensors& tensors);
   double magnitude_of(const Operation& operation, const PacketView& packet) const;
   void write_values(const Operation& operation, const PacketView& packet, Tensors& tensors);
+  void take_loss();
   void infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
   void handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
   void handle_status(Instant now, Path path, const PacketView& packet);
@@ -144,7 +145,7 @@ class Worker {
   JoinAck agreed_;
   ScaleHistory scales_;  // of an automatic scale
   std::vector<Stream> streams_;
-  CongestionWindow congestion_{0};
+  CongestionWindow congestion_;
   RttEstimator rtt_;
   std::uint64_t in_flight_bytes_ = 0;
   std::size_t next_stream_ = 0;  // whose turn it is to send first

@@ -26,6 +26,12 @@ enum class OverflowPolicy : std::uint8_t {
   kProactive,  // keep from the switches what is above a W-th of the range, whatever the others send
 };
 
+// What a worker does about congestion (paper §3.7; §5.5 compares both).
+enum class CongestionPolicy : std::uint8_t {
+  kAimd,  // additive increase, multiplicative decrease by ECN and loss
+  kNone,  // a fixed window
+};
+
 // How a worker reaches the tensors of its operations. The driver passes it in with every call that
 // may read or write one; the worker itself keeps no pointer. Input and output may be the same
 // memory: a part of the output is written only when its input is needed no more.
@@ -46,6 +52,7 @@ struct WorkerConfig {
   std::uint16_t max_value_count = 350;  // largest K that the path carries
   ScaleMode scale_mode = ScaleMode::kFixed;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
+  CongestionPolicy congestion = CongestionPolicy::kAimd;
   Route route;                          // switches upward, the server last
   std::uint32_t max_operations = 4096;  // submitted, and their ends not yet polled
   Duration join_timeout = std::chrono::seconds(30);

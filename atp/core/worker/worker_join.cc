@@ -127,8 +127,10 @@ void Worker::take_agreement(Instant now, const JoinAck& ack) {
   state_ = State::kJoined;
   missing_.clear();
   server_heard_ = now;
-  congestion_ =
-      CongestionWindow(atp_packet_bytes(bitmap_words_for(config_.world_size), agreed_.value_count));
+  const std::uint64_t packet_bytes =
+      atp_packet_bytes(bitmap_words_for(config_.world_size), agreed_.value_count);
+  congestion_ = CongestionWindow(config_.congestion, packet_bytes,
+                                 packet_bytes * agreed_.wmax * config_.stream_count);
   if (agreed_.scale_mode == ScaleMode::kAutomatic) scales_ = ScaleHistory(agreed_.scale);
   streams_.reserve(config_.stream_count);
   for (std::uint32_t i = 0; i < config_.stream_count; ++i) {

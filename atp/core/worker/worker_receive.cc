@@ -109,14 +109,19 @@ void Worker::accept_parameter(Instant now, Stream& stream, const PacketView& pac
   if (operation.first_answer == kNever) operation.first_answer = now;
 
   const std::uint64_t packet_bytes = packet.bytes.size();
+  const bool limited = in_flight_bytes_ + packet_bytes > congestion_.bytes();
   in_flight_bytes_ -= std::min(in_flight_bytes_, packet_bytes);
-  congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN));
+  if (congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN), limited)) {
+    counters_.add(WorkerCounter::kWindowCutsEcn);
+  }
   if (!fragment.direct_by_timer) attachment_.clear();
   missing_.clear();  // whoever was missing has come
   stream.indices.set_next(sequence, packet.header.next_index);
   stream.window.answer(sequence);
   stream.last_answer = now;
   stream.backoff = 0;
+  // What a timer's repeats bring back was lost; a slow peer's answers are to first transmissions.
+  if (repeated && stream.pacer.active() && !stream.pacer.paced_all()) take_loss();
   stream.pacer.answered(repeated);
   if (fragment.by_timer && !stream.pacer.active()) {
     stream.pacer.start(stream.window.base(), stream.timed_out_before,
@@ -154,6 +159,10 @@ void Worker::write_values(const Operation& operation, const PacketView& packet, 
   }
 }
 
+void Worker::take_loss() {
+  if (congestion_.on_congestion()) counters_.add(WorkerCounter::kWindowCutsLoss);
+}
+
 void Worker::infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
   constexpr std::uint64_t kLaterAnswers = 3;  // §3.7
   if (state_ != State::kJoined || stream.window.answered_beyond() < kLaterAnswers) return;
@@ -165,7 +174,7 @@ void Worker::infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& o
   if (!repeat(now, stream, stream.window.base(), 0, false, tensors, out)) return;
   oldest.hastened = true;
   counters_.add(WorkerCounter::kLossesInferred);
-  congestion_.on_loss();
+  take_loss();
 }
 
 void Worker::handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out) {
@@ -174,6 +183,8 @@ void Worker::handle_nack(Instant now, const PacketView& packet, Tensors& tensors
   Stream* stream = find_in_flight(packet);
   if (stream == nullptr) return;
   if (packet.has(ATP_FLAG_FLOAT)) stream->window.at(packet.header.sequence).float_mode = true;
+  // The server misses what this rank has sent; overlaps and floats it asks for in other words.
+  if (!packet.has(ATP_FLAG_DIRECT) && !packet.has(ATP_FLAG_FLOAT)) take_loss();
   const std::uint8_t least = packet.has(ATP_FLAG_DIRECT) ? 3 : 0;
   repeat(now, *stream, packet.header.sequence, least, false, tensors, out);
 }

@@ -84,8 +84,12 @@ void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out
   const std::uint64_t packet_bytes = atp_packet_bytes(words, agreed_.value_count);
   const std::uint8_t flags = attached() ? 0 : ATP_FLAG_DIRECT;
   const Endpoint& to = attached() ? parent() : server();
-  while (stream.window.may_send() && out.has_room(1) &&
-         in_flight_bytes_ + packet_bytes <= congestion_.bytes() && settle_next(now, stream)) {
+  // A stream always has one fragment in flight: workers whose windows differ could otherwise fill
+  // them with different streams, and each wait for what the other may not send.
+  const auto fits = [&] {
+    return stream.window.idle() || in_flight_bytes_ + packet_bytes <= congestion_.bytes();
+  };
+  while (stream.window.may_send() && out.has_room(1) && fits() && settle_next(now, stream)) {
     const auto sent = put_gradient(stream, stream.window.next(), flags, to, tensors, out);
     if (!sent) return;
     if (stream.window.idle()) arm_timer(now, stream);
@@ -148,7 +152,6 @@ void Worker::repeat_paced(Instant now, Stream& stream, Tensors& tensors, Outbox&
 
 void Worker::handle_stream_timer(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
   counters_.add(WorkerCounter::kTimeouts);
-  congestion_.on_loss();
   stream.timed_out_before = stream.window.next();
   ++stream.backoff;
   repeat(now, stream, stream.window.base(), kRungPlain, true, tensors, out);

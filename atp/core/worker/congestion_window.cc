@@ -1,0 +1,50 @@
+#include "atp/core/worker/congestion_window.h"
+
+#include <algorithm>
+
+namespace atp {
+namespace {
+
+// Of linear growth, the same for all jobs on a link whatever their packets.
+constexpr std::uint64_t kStep = 1500;
+
+}  // namespace
+
+CongestionWindow::CongestionWindow(CongestionPolicy policy, std::uint64_t packet_bytes,
+                                   std::uint64_t most)
+    : policy_(policy),
+      packet_bytes_(packet_bytes),
+      most_(std::max(most, 2 * packet_bytes)),
+      bytes_(std::clamp(std::min(kInitialPackets * packet_bytes, kInitialBytesMax),
+                        2 * packet_bytes, most_)) {}
+
+bool CongestionWindow::on_answer(std::uint64_t bytes, bool ecn, bool limited) {
+  answered_ += bytes;
+  if (ecn) return on_congestion();
+  if (limited && policy_ == CongestionPolicy::kAimd) grow(bytes);
+  return false;
+}
+
+void CongestionWindow::grow(std::uint64_t answered) {
+  if (bytes_ < threshold_) {
+    bytes_ += answered;
+  } else {
+    credit_ += answered;
+    if (credit_ >= bytes_) {
+      credit_ -= bytes_;
+      bytes_ += kStep;
+    }
+  }
+  bytes_ = std::min(bytes_, most_);
+}
+
+bool CongestionWindow::on_congestion() {
+  if (policy_ == CongestionPolicy::kNone || answered_ < next_cut_) return false;
+  bytes_ = std::max(bytes_ / 2, 2 * packet_bytes_);
+  threshold_ = bytes_;
+  next_cut_ = answered_ + bytes_;
+  credit_ = 0;
+  return true;
+}
+
+}  // namespace atp

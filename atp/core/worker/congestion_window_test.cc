@@ -1,0 +1,119 @@
+#include "atp/core/worker/congestion_window.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace atp {
+namespace {
+
+constexpr std::uint64_t kPacket = 1000;
+constexpr std::uint64_t kMost = 400 * kPacket;
+constexpr std::uint64_t kFirst = 200 * kPacket;
+
+CongestionWindow aimd() { return {CongestionPolicy::kAimd, kPacket, kMost}; }
+
+// Answers one window, packet by packet, with ECN in those from `marked` on.
+void answer_window(CongestionWindow& window, std::uint64_t marked = ~std::uint64_t{0},
+                   bool limited = true) {
+  const std::uint64_t bytes = window.bytes();
+  for (std::uint64_t i = 0; i * kPacket < bytes; ++i) {
+    window.on_answer(std::min(kPacket, bytes - i * kPacket), i >= marked, limited);
+  }
+}
+
+TEST(CongestionWindow, StartsWith200PacketsAtMost256KiB) {
+  const struct {
+    std::string what;
+    std::uint64_t packet;
+    std::uint64_t most;
+    std::uint64_t bytes;
+  } cases[] = {
+      {"small packets", 1000, 10'000'000, 200'000},
+      {"large packets", 9000, 10'000'000, 262'144},
+      {"two at least", 300'000, 10'000'000, 600'000},
+      {"no more than the streams can have in flight", 1000, 64'000, 64'000},
+      {"but two all the same", 1000, 1000, 2000},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(CongestionWindow(CongestionPolicy::kAimd, c.packet, c.most).bytes(), c.bytes)
+        << c.what;
+    EXPECT_EQ(CongestionWindow(CongestionPolicy::kNone, c.packet, c.most).bytes(), c.bytes)
+        << c.what;
+  }
+}
+
+TEST(CongestionWindow, DoublesUntilTheFirstCutAndNeverExceedsTheMost) {
+  CongestionWindow window(CongestionPolicy::kAimd, kPacket, 100 * kFirst);
+  answer_window(window);
+  EXPECT_EQ(window.bytes(), 2 * kFirst);
+  answer_window(window);
+  EXPECT_EQ(window.bytes(), 4 * kFirst);
+  CongestionWindow bounded = aimd();
+  for (int i = 0; i < 9; ++i) answer_window(bounded);
+  EXPECT_EQ(bounded.bytes(), kMost);
+}
+
+TEST(CongestionWindow, ACutHalvesItAndThenItGrowsBy1500BytesAWindow) {
+  CongestionWindow window = aimd();
+  EXPECT_TRUE(window.on_answer(kPacket, true, true));
+  EXPECT_EQ(window.bytes(), kFirst / 2);
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    answer_window(window);
+    EXPECT_EQ(window.bytes(), kFirst / 2 + i * 1500);
+  }
+}
+
+TEST(CongestionWindow, IsCutOnceAWindow) {
+  CongestionWindow window = aimd();
+  EXPECT_TRUE(window.on_congestion());
+  EXPECT_FALSE(window.on_congestion());
+  answer_window(window, 0);
+  EXPECT_EQ(window.bytes(), kFirst / 4) << "by the last of the window's answers";
+}
+
+TEST(CongestionWindow, KeepsTwoPackets) {
+  CongestionWindow window = aimd();
+  for (int i = 0; i < 20; ++i) {
+    window.on_congestion();
+    window.on_answer(kFirst, false, false);
+  }
+  EXPECT_EQ(window.bytes(), 2 * kPacket);
+}
+
+TEST(CongestionWindow, DoesNotGrowWhereTheApplicationIsTheLimit) {
+  CongestionWindow window = aimd();
+  for (int i = 0; i < 5; ++i) answer_window(window, ~std::uint64_t{0}, false);
+  EXPECT_EQ(window.bytes(), kFirst);
+}
+
+TEST(CongestionWindow, WithoutAPolicyStaysAsItIs) {
+  CongestionWindow window(CongestionPolicy::kNone, kPacket, kMost);
+  answer_window(window, 10);
+  EXPECT_FALSE(window.on_congestion());
+  EXPECT_EQ(window.bytes(), kFirst);
+}
+
+// Two jobs on one link whose queue marks both when they have more in flight than it carries.
+TEST(CongestionWindow, TwoJobsConvergeToEqualShares) {
+  CongestionWindow a(CongestionPolicy::kAimd, 1000, 10'000'000);
+  CongestionWindow b(CongestionPolicy::kAimd, 9000, 10'000'000);  // another packet size
+  for (int i = 0; i < 6; ++i) answer_window(a);                   // long before b comes
+  constexpr std::uint64_t kLink = 1'000'000;
+  double sum_a = 0;
+  double sum_b = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const bool marked = a.bytes() + b.bytes() > kLink;
+    if (round >= 2000) {
+      sum_a += static_cast<double>(a.bytes());
+      sum_b += static_cast<double>(b.bytes());
+    }
+    a.on_answer(a.bytes(), marked, true);
+    b.on_answer(b.bytes(), marked, true);
+  }
+  EXPECT_GT(std::min(sum_a, sum_b) / std::max(sum_a, sum_b), 0.5);
+}
+
+}  // namespace
+}  // namespace atp
