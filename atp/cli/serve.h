@@ -101,6 +101,7 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
   PassiveNode passive(
       node,
       [&](Instant now) {
+        node.set_congested(socket.receive_queue_is_long());
         if (reporter.due(now)) reporter.report(now, snapshot());
         return reporter.next();
       },

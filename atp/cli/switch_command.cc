@@ -29,6 +29,7 @@ struct SwitchOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SWITCH_PORT)};
   std::uint32_t aggregators = SwitchConfig{}.aggregators;
   std::vector<std::string> upstream;
+  double uplink_gbit = 0;
 };
 
 UpstreamPolicy upstream_policy(const SwitchOptions& options, const Endpoint& listen) {
@@ -72,6 +73,7 @@ void run_switch(const SwitchOptions& options) {
   SwitchConfig config;
   config.upstream = upstream_policy(options, listen);
   config.aggregators = options.aggregators;
+  config.uplink_bits_per_s = static_cast<std::uint64_t>(options.uplink_gbit * 1e9);
   config.max_value_count = value_count(options.serve, listen);
   config.seed = random_seed();
   check_memory(config);
@@ -107,6 +109,12 @@ void add_switch_command(CLI::App& app) {
                    "Networks that it may send to: servers and switches above it (default when "
                    "listening on loopback: loopback)")
       ->type_name("CIDR");
+  command
+      ->add_option("--uplink-rate", options->uplink_gbit,
+                   "Of its link upward, in Gbit/s: sums that would queue there for over 1 ms are "
+                   "marked as congested (default: unknown)")
+      ->type_name("GBIT")
+      ->check(CLI::Range(0.001, 10000.0));
   command->callback([options] { run_switch(*options); });
 }
 

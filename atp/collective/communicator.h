@@ -40,6 +40,7 @@ struct CommunicatorOptions {
   // How floats become integers (docs/protocol.md §5, *Scale*); the same on every rank.
   ScaleMode scale_mode = ScaleMode::kAutomatic;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
+  CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::chrono::milliseconds join_timeout = std::chrono::seconds(30);
   // Without progress; the default of operations that do not say otherwise.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
@@ -50,7 +51,7 @@ struct CommunicatorOptions {
 
   // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), RANK, WORLD_SIZE,
   // ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("automatic" or "fixed"), ATP_OVERFLOW ("reactive" or
-  // "proactive"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
+  // "proactive"), ATP_CONGESTION ("aimd" or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
   // (seconds), as `atp run` sets them.
   static Result<CommunicatorOptions> from_environment();
 

@@ -94,6 +94,13 @@ Result<OverflowPolicy> optional_overflow() {
   return malformed("ATP_OVERFLOW", text, "\"reactive\" or \"proactive\"");
 }
 
+Result<CongestionPolicy> optional_congestion() {
+  const std::string_view text = lookup("ATP_CONGESTION");
+  if (text.empty() || text == "aimd") return CongestionPolicy::kAimd;
+  if (text == "none") return CongestionPolicy::kNone;
+  return malformed("ATP_CONGESTION", text, "\"aimd\" or \"none\"");
+}
+
 Status read_routes(CommunicatorOptions& options) {
   const std::string expected =
       "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500, and a \";\" "
@@ -143,6 +150,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   if (!scale_mode) return scale_mode.error();
   const auto overflow = optional_overflow();
   if (!overflow) return overflow.error();
+  const auto congestion = optional_congestion();
+  if (!congestion) return congestion.error();
   const auto join_timeout = optional_seconds("ATP_JOIN_TIMEOUT", options.join_timeout);
   if (!join_timeout) return join_timeout.error();
   const auto timeout = optional_seconds("ATP_TIMEOUT", options.operation_timeout);
@@ -155,6 +164,7 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   options.values_per_fragment = static_cast<std::size_t>(values.value());
   options.scale_mode = scale_mode.value();
   options.overflow = overflow.value();
+  options.congestion = congestion.value();
   options.join_timeout = join_timeout.value();
   options.operation_timeout = timeout.value();
   return options;

@@ -23,7 +23,7 @@ const Variables kComplete = {{"RANK", "2"},
 Result<CommunicatorOptions> read_with(const Variables& changes) {
   Variables variables = kComplete;
   for (const char* optional : {"ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_OVERFLOW",
-                               "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT"}) {
+                               "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT"}) {
     variables[optional] = "";
   }
   for (const auto& [name, value] : changes) variables[name] = value;
@@ -42,6 +42,7 @@ TEST(Environment, ReadsWhatAtpRunSets) {
   EXPECT_EQ(options.value().values_per_fragment, 0U);
   EXPECT_EQ(options.value().scale_mode, ScaleMode::kAutomatic);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kReactive);
+  EXPECT_EQ(options.value().congestion, CongestionPolicy::kAimd);
   EXPECT_EQ(options.value().join_timeout, 30s);
 }
 
@@ -49,12 +50,14 @@ TEST(Environment, ReadsTheOptionalVariables) {
   const Result<CommunicatorOptions> options = read_with({{"ATP_VALUES_PER_FRAGMENT", "350"},
                                                          {"ATP_SCALE", "fixed"},
                                                          {"ATP_OVERFLOW", "proactive"},
+                                                         {"ATP_CONGESTION", "none"},
                                                          {"ATP_JOIN_TIMEOUT", "0.25"},
                                                          {"ATP_TIMEOUT", "12"}});
   ASSERT_TRUE(options.ok()) << options.error().message;
   EXPECT_EQ(options.value().values_per_fragment, 350U);
   EXPECT_EQ(options.value().scale_mode, ScaleMode::kFixed);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kProactive);
+  EXPECT_EQ(options.value().congestion, CongestionPolicy::kNone);
   EXPECT_EQ(options.value().join_timeout, 250ms);
   EXPECT_EQ(options.value().operation_timeout, 12s);
 }
@@ -95,6 +98,7 @@ TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
        "ATP_VALUES_PER_FRAGMENT=\"9999\" is not a whole number from 1 to 2226"},
       {"ATP_SCALE", "1e8", "ATP_SCALE=\"1e8\" is not \"automatic\" or \"fixed\""},
       {"ATP_OVERFLOW", "no", "ATP_OVERFLOW=\"no\" is not \"reactive\" or \"proactive\""},
+      {"ATP_CONGESTION", "cubic", "ATP_CONGESTION=\"cubic\" is not \"aimd\" or \"none\""},
       {"ATP_TIMEOUT", "soon", "ATP_TIMEOUT=\"soon\" is not a number of seconds, e.g. 30 or 0.5"},
       {"ATP_JOIN_TIMEOUT", "nan", "ATP_JOIN_TIMEOUT=\"nan\" is not a number of seconds"},
   };

@@ -38,6 +38,7 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.max_value_count = value_count;
   config.scale_mode = options.scale_mode;
   config.overflow = options.overflow;
+  config.congestion = options.congestion;
   config.join_timeout = options.join_timeout;
   config.seed = std::random_device{}();
   for (const Endpoint& hop : options.route) config.route.push_back(hop);

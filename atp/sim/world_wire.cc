@@ -143,9 +143,8 @@ void World::dead(std::uint32_t index, HostId host) {
 
 // A link on the way was congested: as a programmable switch would, it has set ECN.
 std::span<const std::uint8_t> World::marked(std::span<const std::uint8_t> bytes) {
-  if (bytes.size() < ATP_HEADER_BYTES || bytes[ATP_AT_TYPE] > ATP_PARAMETER) return bytes;
   scratch_.assign(bytes.begin(), bytes.end());
-  scratch_[ATP_AT_FLAGS] |= ATP_FLAG_ECN;
+  mark_ecn(scratch_);
   return scratch_;
 }
 

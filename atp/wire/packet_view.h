@@ -100,4 +100,11 @@ constexpr RankSet ranks_of_width(std::uint8_t bitmap_words) {
   return RankSet::first(std::size_t{64} * bitmap_words);
 }
 
+// Congestion met on the way, told to the end hosts: a GRADIENT or PARAMETER gets the flag ECN, as a
+// programmable switch would set it; nothing else is changed.
+inline void mark_ecn(std::span<std::uint8_t> bytes) {
+  if (bytes.size() < ATP_HEADER_BYTES || bytes[ATP_AT_TYPE] > ATP_PARAMETER) return;
+  bytes[ATP_AT_FLAGS] |= ATP_FLAG_ECN;
+}
+
 }  // namespace atp

@@ -44,7 +44,7 @@ enum class SwitchCounter : std::uint8_t {
   kCollisions,
   kOperationMismatches,
 
-  kEcnMarks,  // of any gradient sent, by the virtual queue of the uplink
+  kEcnMarks,  // of any gradient sent, by the virtual queue of the uplink or our own receive queue
 
   // What PARAMETERs did on their way.
   kReleases,

@@ -30,6 +30,9 @@ class SwitchNode {
   void handle_timeout(Instant now, Outbox& out);
   Instant next_timeout() const { return sweep_.next(); }
 
+  // While set, every GRADIENT sent up carries ECN: this switch's own receive queue grows.
+  void set_congested(bool congested) { state_.congested = congested; }
+
   const Counters<SwitchCounter>& counters() const { return state_.counters; }
   // Gauges.
   std::size_t aggregators_in_use() const { return state_.aggregators.in_use(); }

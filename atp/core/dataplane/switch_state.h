@@ -45,6 +45,7 @@ struct SwitchState {
   AggregatorTable aggregators;
   TreeTable trees;
   VirtualQueue uplink;
+  bool congested = false;  // the switch's own receive queue grows
   AnswerPacer pacer;
   Counters<SwitchCounter> counters;
 

@@ -50,7 +50,8 @@ void send_up(SwitchState& state, Instant now, const Endpoint& parent, const atp_
   if (source.operation == ATP_DATA_NONE || source.operation == ATP_DATA_STORE) {
     std::copy(source.values.begin(), source.values.end(), values.begin());
   }
-  if (state.uplink.send(now, bytes.size())) {
+  const bool queue_is_long = state.uplink.send(now, bytes.size());
+  if (queue_is_long || state.congested) {
     bytes[ATP_AT_FLAGS] |= ATP_FLAG_ECN;
     state.counters.add(SwitchCounter::kEcnMarks);
   }

@@ -1,5 +1,7 @@
 #include "atp/driver/udp/control_message.h"
 
+#include <netinet/ip.h>
+
 namespace atp {
 
 bool ask_for_own_address(int fd, int family) {
@@ -38,6 +40,26 @@ void append_own_address(msghdr& message, int family, const OwnAddresses::Address
     std::memcpy(&info.ipi6_addr, own.data(), 16);
     append_control(message, SOL_IPV6, IPV6_PKTINFO, info);
   }
+}
+
+void use_ecn(int fd, int family) {
+  const int capable = IPTOS_ECN_ECT0;
+  const int on = 1;
+  // On an IPv6 socket these govern IPv4-mapped addresses.
+  setsockopt(fd, SOL_IP, IP_TOS, &capable, sizeof capable);
+  setsockopt(fd, SOL_IP, IP_RECVTOS, &on, sizeof on);
+  if (family == AF_INET) return;
+  setsockopt(fd, SOL_IPV6, IPV6_TCLASS, &capable, sizeof capable);
+  setsockopt(fd, SOL_IPV6, IPV6_RECVTCLASS, &on, sizeof on);
+}
+
+bool congestion_experienced(const cmsghdr& header) {
+  const bool ipv4 = header.cmsg_level == SOL_IP && header.cmsg_type == IP_TOS;
+  const bool ipv6 = header.cmsg_level == SOL_IPV6 && header.cmsg_type == IPV6_TCLASS;
+  if (!ipv4 && !ipv6) return false;
+  int tos = 0;  // of IPv4 a single byte
+  std::memcpy(&tos, CMSG_DATA(&header), ipv4 ? 1 : sizeof tos);
+  return (tos & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
 }
 
 }  // namespace atp

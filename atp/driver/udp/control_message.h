@@ -10,14 +10,15 @@
 
 #include "atp/driver/udp/own_addresses.h"
 
-// What travels beside a datagram between us and the kernel: the size of a train's segments, and the
-// one of this host's addresses that a datagram came to or leaves from.
+// What travels beside a datagram between us and the kernel: the size of a train's segments, the one
+// of this host's addresses that a datagram came to or leaves from, and whether it met congestion.
 
 namespace atp {
 
 // Room for all control messages of one train, in either direction.
 struct alignas(cmsghdr) ControlBuffer {
-  static constexpr std::size_t kBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(in6_pktinfo));
+  static constexpr std::size_t kBytes =
+      2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(in6_pktinfo));
   std::uint8_t bytes[kBytes];
 };
 
@@ -38,5 +39,11 @@ bool ask_for_own_address(int fd, int family);
 std::optional<OwnAddresses::Address> read_own_address(const cmsghdr& header);
 // The datagram shall leave from `own`, on a socket of `family`.
 void append_own_address(msghdr& message, int family, const OwnAddresses::Address& own);
+
+// Sends everything as ECN-capable (RFC 3168), so that queues on the way mark it before they drop
+// it, and makes the kernel say which datagrams were marked. A kernel that refuses leaves that
+// signal out.
+void use_ecn(int fd, int family);
+bool congestion_experienced(const cmsghdr& header);
 
 }  // namespace atp

@@ -13,8 +13,9 @@ namespace atp {
 enum class UdpCounter : std::uint8_t {
   kDatagramsIn,
   kTrainsIn,
-  kBytesIn,    // UDP payload
-  kIpBytesIn,  // with IP and UDP headers: 28 bytes more for each datagram, 48 over IPv6
+  kBytesIn,      // UDP payload
+  kCongestedIn,  // marked on the way (IP CE)
+  kIpBytesIn,    // with IP and UDP headers: 28 bytes more for each datagram, 48 over IPv6
   kDatagramsOut,
   kTrainsOut,
   kBytesOut,
@@ -33,6 +34,7 @@ constexpr std::string_view to_string(UdpCounter counter) {
     case UdpCounter::kDatagramsIn: return "udp_datagrams_in";
     case UdpCounter::kTrainsIn: return "udp_trains_in";
     case UdpCounter::kBytesIn: return "udp_bytes_in";
+    case UdpCounter::kCongestedIn: return "udp_congested_in";
     case UdpCounter::kIpBytesIn: return "udp_ip_bytes_in";
     case UdpCounter::kDatagramsOut: return "udp_datagrams_out";
     case UdpCounter::kTrainsOut: return "udp_trains_out";

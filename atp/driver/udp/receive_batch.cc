@@ -40,7 +40,7 @@ ReceiveBatch::Train ReceiveBatch::train_at(std::size_t i) const {
   const mmsghdr& header = headers_[i];
   Train train;
   train.from = to_endpoint(addresses_[i]);
-  train.bytes = {static_cast<const std::uint8_t*>(buffers_[i].iov_base), header.msg_len};
+  train.bytes = {static_cast<std::uint8_t*>(buffers_[i].iov_base), header.msg_len};
   train.segment = train.bytes.size();
   msghdr message = header.msg_hdr;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
@@ -48,8 +48,10 @@ ReceiveBatch::Train ReceiveBatch::train_at(std::size_t i) const {
       int segment = 0;
       std::memcpy(&segment, CMSG_DATA(c), sizeof segment);
       if (segment > 0) train.segment = static_cast<std::size_t>(segment);
-    } else {
-      train.own = read_own_address(*c);
+    } else if (congestion_experienced(*c)) {
+      train.congested = true;
+    } else if (const auto own = read_own_address(*c)) {
+      train.own = own;
     }
   }
   return train;
@@ -62,6 +64,7 @@ void ReceiveBatch::count(const Train& train, UdpCounters& counters) {
   counters.add(UdpCounter::kTrainsIn);
   counters.add(UdpCounter::kDatagramsIn, datagrams);
   counters.add(UdpCounter::kBytesIn, bytes);
+  if (train.congested) counters.add(UdpCounter::kCongestedIn, datagrams);
   counters.add(UdpCounter::kIpBytesIn, bytes + datagrams * ip_udp_header_bytes(train.from));
 }
 

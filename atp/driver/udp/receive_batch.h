@@ -14,10 +14,12 @@
 #include "atp/driver/udp/control_message.h"
 #include "atp/driver/udp/counters.h"
 #include "atp/driver/udp/socket.h"
+#include "atp/wire/packet_view.h"
 
 // Receiving in bulk. One recvmmsg takes up to 32 trains into a fixed arena; a train that the
 // kernel merged (UDP_GRO) is cut at the segment size that its control message states, so the
-// visitor sees the datagrams that were sent, in their order, and never learns of trains.
+// visitor sees the datagrams that were sent, in their order, and never learns of trains. What the
+// network has marked as having met congestion gets the protocol's own flag, ECN.
 
 namespace atp {
 
@@ -41,7 +43,9 @@ class ReceiveBatch {
       std::size_t at = 0;
       do {  // an empty datagram is one too
         const std::size_t left = train.bytes.size() - at;
-        visit(train.from, train.bytes.subspan(at, std::min(train.segment, left)));
+        const auto datagram = train.bytes.subspan(at, std::min(train.segment, left));
+        if (train.congested) mark_ecn(datagram);
+        visit(train.from, std::span<const std::uint8_t>(datagram));
         at += train.segment;
         ++datagrams;
       } while (at < train.bytes.size());
@@ -69,8 +73,9 @@ class ReceiveBatch {
 
   struct Train {
     Endpoint from;
-    std::span<const std::uint8_t> bytes;
+    std::span<std::uint8_t> bytes;
     std::size_t segment = 0;
+    bool congested = false;                    // told by the IP header
     std::optional<OwnAddresses::Address> own;  // told by sockets that keep own_addresses()
   };
   struct PathError {

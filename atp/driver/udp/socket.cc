@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "atp/driver/udp/address.h"
@@ -28,6 +29,15 @@ void set_buffer(int fd, int forced_option, int option) {
   if (!set_option(fd, SOL_SOCKET, forced_option, kBufferBytes)) {
     set_option(fd, SOL_SOCKET, option, kBufferBytes);
   }
+}
+
+using MemoryInfo = std::array<std::uint32_t, SK_MEMINFO_VARS>;
+
+std::optional<MemoryInfo> memory_info(int fd) {
+  MemoryInfo info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info.data(), &length) != 0) return std::nullopt;
+  return info;
 }
 
 Error cannot_set_up() {
@@ -71,6 +81,7 @@ Status UdpSocket::configure() {
   set_buffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF);
   set_buffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF);
   set_option(fd_, SOL_UDP, UDP_GRO, 1);  // a kernel without it delivers packets singly
+  use_ecn(fd_, family_);
   bool ok = true;
   if (family_ == AF_INET6) {
     ok = set_option(fd_, SOL_IPV6, IPV6_V6ONLY, 0) && set_option(fd_, SOL_IPV6, IPV6_RECVERR, 1) &&
@@ -112,10 +123,13 @@ UdpSocket::~UdpSocket() {
 }
 
 std::uint64_t UdpSocket::receive_drops() const {
-  std::array<std::uint32_t, SK_MEMINFO_VARS> info{};
-  socklen_t length = sizeof info;
-  if (getsockopt(fd_, SOL_SOCKET, SO_MEMINFO, info.data(), &length) != 0) return 0;
-  return info[SK_MEMINFO_DROPS];
+  const std::optional<MemoryInfo> info = memory_info(fd_);
+  return info ? (*info)[SK_MEMINFO_DROPS] : 0;
+}
+
+bool UdpSocket::receive_queue_is_long() const {
+  const std::optional<MemoryInfo> info = memory_info(fd_);
+  return info && (*info)[SK_MEMINFO_RMEM_ALLOC] > (*info)[SK_MEMINFO_RCVBUF] / 4;
 }
 
 }  // namespace atp

@@ -9,7 +9,8 @@
 
 // One UDP socket, set up as the protocol needs it: non-blocking, never fragmenting (a packet that
 // the path cannot carry is an error that is counted, not four fragments of which one gets lost),
-// merging received trains (UDP_GRO), telling which destination an ICMP error is about, and with
+// merging received trains (UDP_GRO), ECN-capable,
+// telling which destination an ICMP error is about, and with
 // buffers that hold a window of every worker.
 
 namespace atp {
@@ -31,6 +32,8 @@ class UdpSocket {
   const Endpoint& local() const { return local_; }  // with the port that was taken
   OwnAddresses* own_addresses() const { return own_addresses_.get(); }  // null: bound to one
   std::uint64_t receive_drops() const;  // by the kernel, for want of buffer space
+  // More than a quarter of the buffer waits: this process does not keep up with what comes.
+  bool receive_queue_is_long() const;
 
  private:
   UdpSocket(int fd, int family) : fd_(fd), family_(family) {}
