@@ -174,17 +174,22 @@ Paths hierarchical_paths(const Scenario& scenario) {
   return paths;
 }
 
-double load_of(const AllReduceCost& cost, std::size_t level) {
+// Servers on the workers' machines share their links; hosts of their own have others.
+enum class Servers { kCounted, kApart };
+
+double load_of(const AllReduceCost& cost, std::size_t level, Servers servers) {
   double load = 0;
   for (const LinkLoad& link : cost.links) {
-    if (link.level == level && link.role != LinkRole::kServer) load = std::max(load, link.load);
+    const bool counts = link.role != LinkRole::kServer || servers == Servers::kCounted;
+    if (link.level == level && counts) load = std::max(load, link.load);
   }
   return load;
 }
 
-void expect_same_loads(const Scenario& scenario, const Paths& paths, const AllReduceCost& cost) {
+void expect_same_loads(const Scenario& scenario, const Paths& paths, const AllReduceCost& cost,
+                       Servers servers = Servers::kApart) {
   for (std::size_t level = 0; level < scenario.layout.size(); ++level) {
-    EXPECT_NEAR(paths.fullest(level), load_of(cost, level), 1e-9)
+    EXPECT_NEAR(paths.fullest(level), load_of(cost, level, servers), 1e-9)
         << "level " << level + 1 << " of " << scenario.text();
   }
 }
@@ -230,6 +235,11 @@ AggregationScenario random_aggregation(Random& random) {
     made.aggregation.payload_bytes = 1000;
     made.aggregation.header_bytes = static_cast<std::uint32_t>(random.below(500));
     if (random.chance(0.5)) made.aggregation.placement = ServerPlacement::kCoLocated;
+    if (random.chance(0.5)) {
+      const std::uint64_t devices = scenario.interconnect.levels[made.top].count *
+                                    devices_per_child(scenario.interconnect, made.top);
+      made.aggregation.server_hosts = static_cast<std::uint32_t>(1 + random.below(devices));
+    }
     made.bottom = made.top;
     for (std::size_t level = made.top; level < own.size(); ++level) {
       Level& here = scenario.interconnect.levels[level];
@@ -243,6 +253,46 @@ AggregationScenario random_aggregation(Random& random) {
     }
     return made;
   }
+}
+
+// One group's sum through the server hosts under its switch, which `somewhere` is below of. Host by
+// host the topmost digit moves first, so that they are spread evenly on every level.
+void add_hosts(const AggregationScenario& made, const Digits& somewhere, double wire,
+               Paths& paths) {
+  const std::uint32_t hosts = made.aggregation.server_hosts;
+  for (std::uint32_t host = 0; host < hosts; ++host) {
+    Digits device = somewhere;
+    std::uint32_t rest = host;
+    for (std::size_t level = made.top; level < device.size(); ++level) {
+      const std::uint32_t count = made.scenario.interconnect.levels[level].count;
+      device[level] = rest % count;
+      rest /= count;
+    }
+    for (const Direction direction : {Direction::kUp, Direction::kDown}) {
+      paths.climb(device, made.top, wire / hosts, direction);
+    }
+  }
+}
+
+// What a server host of its own carries, and the groups that meet in one top switch counted one by
+// one.
+void expect_server_load(const AggregationScenario& made, const AllReduceCost& cost) {
+  const Groups groups(made.scenario.layout, made.scenario.dimension);
+  const Digits member = groups.all_members().front();
+  const auto unit_of = [&](const Digits& other) {
+    return Paths::prefix(groups.device({member, other}), made.top);
+  };
+  const auto all = groups.all_groups();
+  const auto meeting = std::count_if(all.begin(), all.end(), [&](const Digits& other) {
+    return unit_of(other) == unit_of(all.front());
+  });
+  const double wire = 2.0 / 4 * (1000 + made.aggregation.header_bytes) / 1000;
+  const auto link = std::find_if(cost.links.begin(), cost.links.end(), [](const LinkLoad& each) {
+    return each.role == LinkRole::kServer;
+  });
+  ASSERT_NE(link, cost.links.end()) << made.scenario.text();
+  EXPECT_NEAR(link->load, meeting * wire / made.aggregation.server_hosts, 1e-9)
+      << made.scenario.text();
 }
 
 Paths aggregation_paths(const AggregationScenario& made) {
@@ -270,10 +320,15 @@ Paths aggregation_paths(const AggregationScenario& made) {
           if (is_first) paths.add_uplink(device, level, wire, direction);
         }
         // A shard of the server on every member receives and returns its part of the sum.
-        if (made.aggregation.placement == ServerPlacement::kCoLocated) {
+        if (made.aggregation.placement == ServerPlacement::kCoLocated &&
+            made.aggregation.server_hosts == 0) {
           paths.climb(device, made.top, wire / members.size(), direction);
         }
       }
+    }
+    if (made.aggregation.placement == ServerPlacement::kCoLocated) {
+      const Digits somewhere = groups.device({members.front(), other});
+      add_hosts(made, somewhere, wire, paths);
     }
   }
   return paths;
@@ -284,8 +339,11 @@ TEST(LinkLoads, OfAggregationAreThoseOfItsTrees) {
   for (int topology = 0; topology < kTopologies && !::testing::Test::HasFailure(); ++topology) {
     const AggregationScenario made = random_aggregation(random);
     const auto geometry = geometry_of(made.scenario.layout, made.scenario.dimension);
-    expect_same_loads(made.scenario, aggregation_paths(made),
-                      aggregating_all_reduce(made.scenario.interconnect, geometry, 4));
+    const AllReduceCost cost = aggregating_all_reduce(made.scenario.interconnect, geometry, 4);
+    const bool apart = made.aggregation.placement == ServerPlacement::kDedicated;
+    expect_same_loads(made.scenario, aggregation_paths(made), cost,
+                      apart ? Servers::kApart : Servers::kCounted);
+    if (apart && made.aggregation.server_hosts > 0) expect_server_load(made, cost);
   }
 }
 

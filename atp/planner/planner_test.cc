@@ -106,7 +106,7 @@ TEST(Feasibility, WidthsAndKvHeads) {
   request.model.ffn = 1024;
   EXPECT_TRUE(reasons({4, 2}).empty());
   EXPECT_THAT(evaluate(request, Mesh{4, 2}).value().notes,
-              Contains("each key-value head is stored on 2 rows of the mesh"));
+              Contains(HasSubstr("each key-value head is stored on 2 rows of the mesh")));
   request.options.replicate_kv = false;
   EXPECT_THAT(reasons({4, 2}), ElementsAre(HasSubstr("copying them is not allowed")));
   request.interconnect = flat(3, {1});
@@ -237,6 +237,20 @@ TEST(PointToPoint, IsShownInTheCommunicationMatrix) {
   EXPECT_EQ(found.layers[1].group, gigabytes_per_second(2));
 }
 
+// Two nodes of two: between nodes every device carries its half only, at a quarter of the rate.
+TEST(PointToPoint, LimitsEachDevicesShareOfAHierarchicalAllReduce) {
+  Interconnect nodes =
+      testing::two_levels(testing::switched("node", 2, 100), testing::switched("gpu", 2, 100));
+  PointToPointMatrix matrix{4, std::vector<BytesPerSecond>(16, {1})};
+  for (const auto& [a, b] : {std::pair{0, 2}, {2, 0}, {1, 3}, {3, 1}}) {
+    matrix.bandwidth[static_cast<std::size_t>(a * 4 + b)] = {0.25};
+  }
+  nodes.point_to_point = matrix;
+  const auto seconds = all_reduce_seconds(nodes, {{2, 1}, {2, 1}}, Dimension::k1, 1,
+                                          CollectiveSet::only(Collective::kHierarchical), 4);
+  EXPECT_DOUBLE_EQ(seconds.value(), 0.5 / 0.25);
+}
+
 TEST(PointToPoint, LimitsEveryHopOfARingToHalfTheVolumeEachWay) {
   Interconnect network = flat(4, {100});
   network.point_to_point = PointToPointMatrix{4, std::vector<BytesPerSecond>(16, {100})};
@@ -262,6 +276,15 @@ TEST(Ties, AreNotDecidedByRounding) {
     request.model.hidden = 28 * 61;
     EXPECT_EQ(plan(request).value().best.mesh, (Mesh{14, 2})) << tenths;
   }
+}
+
+// The upper level never limits, so it does not matter which dimension crosses it.
+TEST(Ties, OfLayoutsGoToTheOneWithDimension1OnTheUpperLevels) {
+  const Request request = request_for(
+      testing::two_levels(testing::switched("node", 2, 1e6), testing::switched("gpu", 2, 1)));
+  const double cost = evaluate(request, MeshLayout{{2, 1}, {1, 2}}).value().cost.seconds;
+  EXPECT_DOUBLE_EQ(evaluate(request, MeshLayout{{1, 2}, {2, 1}}).value().cost.seconds, cost);
+  EXPECT_EQ(evaluate(request, Mesh{2, 2}).value().layout, (MeshLayout{{2, 1}, {1, 2}}));
 }
 
 TEST(Ties, GoToTheLargerFirstDimension) {

@@ -25,10 +25,6 @@ void split_level(const Interconnect& interconnect, MeshLayout& layout,
   }
 }
 
-double collectives_of(const LayerCost& cost) {
-  return cost.dimension1.collectives + cost.dimension2.collectives;
-}
-
 // Larger splits of the upper levels come first.
 bool comes_first(const MeshLayout& a, const MeshLayout& b) {
   return std::lexicographical_compare(
@@ -85,8 +81,6 @@ bool is_better(const Found& a, const Found& b) {
   const double seconds_a = comparable(a.cost.seconds), seconds_b = comparable(b.cost.seconds);
   if (seconds_a != seconds_b) return seconds_a < seconds_b;
   if (a.mesh.d1 != b.mesh.d1) return a.mesh.d1 > b.mesh.d1;
-  const double operations_a = collectives_of(a.cost), operations_b = collectives_of(b.cost);
-  if (operations_a != operations_b) return operations_a < operations_b;
   if (a.cost.dimension1.collective != b.cost.dimension1.collective) {
     return a.cost.dimension1.collective < b.cost.dimension1.collective;
   }

@@ -30,8 +30,8 @@ MeshLayout contiguous_layout(const Interconnect& interconnect, Mesh mesh);
 // All meshes with d1 * d2 = devices, larger d1 first.
 std::vector<Mesh> meshes_of(std::uint64_t devices);
 
-// The rule of planner.h: cheaper; then larger d1, fewer collectives, the simpler collectives, the
-// layout whose dimension 1 takes more of the upper levels. A strict weak order.
+// The rule of planner.h: cheaper; then larger d1, the simpler collectives, the layout whose
+// dimension 1 takes more of the upper levels. A strict weak order.
 bool is_better(const Found& a, const Found& b);
 
 // The best layout of each mesh that `wanted` accepts, best first; meshes that no allowed collective

@@ -1,0 +1,107 @@
+// Trees of aggregating switches on several levels, worked out by hand; link_load_test.cc rebuilds
+// those of one tree from paths.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "atp/planner/link_load.h"
+#include "atp/planner/testing_interconnects.h"
+
+namespace atp::planner {
+namespace {
+
+using testing::switched;
+
+Aggregation falling_back(double share) { return {.fallback_share = share}; }
+
+// One group over all of `counts`; an aggregation for each level that sums.
+struct Machine {
+  Interconnect interconnect;
+  MeshLayout layout;
+
+  void add(std::uint32_t count, std::optional<Aggregation> aggregation) {
+    interconnect.levels.push_back(switched("level", count, 1, aggregation));
+    interconnect.levels.back().latency_s = 1;
+    layout.push_back({count, 1});
+  }
+  AllReduceCost cost() const {
+    return aggregating_all_reduce(interconnect, geometry_of(layout, Dimension::k1), 4);
+  }
+};
+
+double load_of(const AllReduceCost& cost, std::size_t level) {
+  const auto link = std::find_if(cost.links.begin(), cost.links.end(),
+                                 [level](const LinkLoad& each) { return each.level == level; });
+  return link == cost.links.end() ? -1 : link->load;
+}
+
+double server_load(const AllReduceCost& cost, std::size_t level) {
+  for (const LinkLoad& link : cost.links) {
+    if (link.level == level && link.role == LinkRole::kServer) return link.load;
+  }
+  return -1;
+}
+
+// Two trees with a level between them that cannot sum: the lower one is not a part of the upper.
+Machine two_trees(const Aggregation& upper, const Aggregation& lower) {
+  Machine machine;
+  machine.add(2, upper);
+  machine.add(2, std::nullopt);
+  machine.add(2, lower);
+  return machine;
+}
+
+TEST(SeparateTrees, AreTwoRoundTripsEach) {
+  // Between them one step up and one down.
+  EXPECT_DOUBLE_EQ(two_trees({}, {}).cost().latency_s, 4 + 2 + 4);
+}
+
+TEST(SeparateTrees, HaveServersOfTheirOwn) {
+  const AllReduceCost cost = two_trees({.server_hosts = 1}, {.server_hosts = 1}).cost();
+  EXPECT_DOUBLE_EQ(server_load(cost, 0), 1);
+  // What the upper levels exchange, 1 between the siblings and half of the upper tree's 1, passes
+  // the servers of the lower tree.
+  EXPECT_DOUBLE_EQ(load_of(cost, 1), 1.5);
+  EXPECT_DOUBLE_EQ(server_load(cost, 2), 1 + 1.5);
+}
+
+TEST(SeparateTrees, AreServedByTheirOwnWorkers) {
+  const Aggregation on_workers{.placement = ServerPlacement::kCoLocated};
+  const AllReduceCost cost = two_trees(on_workers, on_workers).cost();
+  EXPECT_DOUBLE_EQ(load_of(cost, 0), 1.5);
+  EXPECT_DOUBLE_EQ(load_of(cost, 1), 1 + 1.5 / 2);
+  EXPECT_DOUBLE_EQ(load_of(cost, 2), 1.5 + 1.75 / 2) << "of two children, not of four";
+}
+
+TEST(OneTree, FallsBackByTheChildrenSoFar) {
+  Machine machine;
+  machine.add(2, falling_back(0.25));
+  machine.add(4, falling_back(0.5));
+  const AllReduceCost cost = machine.cost();
+  EXPECT_DOUBLE_EQ(load_of(cost, 0), 0.75 + 0.25 * 2 / 2);
+  EXPECT_DOUBLE_EQ(load_of(cost, 1), 0.5 + 0.5 * 2 * 7 / 8);
+}
+
+TEST(OneTree, SaysTheLargestShareThatFallsBack) {
+  for (const auto& [upper, lower] : {std::pair{0.5, 0.25}, std::pair{0.25, 0.5}}) {
+    Machine machine;
+    machine.add(2, falling_back(upper));
+    machine.add(4, falling_back(lower));
+    EXPECT_DOUBLE_EQ(machine.cost().fallback_share, 0.5);
+  }
+}
+
+// Eight hosts among two racks of eight: four in a rack, and at most one on a machine.
+TEST(OneTree, SpreadsServersOverTheChildrenOfEveryLevel) {
+  const Aggregation served{.placement = ServerPlacement::kCoLocated, .server_hosts = 8};
+  Machine machine;
+  machine.add(2, served);
+  machine.add(8, served);
+  const AllReduceCost cost = machine.cost();
+  EXPECT_DOUBLE_EQ(load_of(cost, 0), 1 + 4.0 / 8);
+  EXPECT_DOUBLE_EQ(load_of(cost, 1), 1 + 1.0 / 8);
+}
+
+}  // namespace
+}  // namespace atp::planner
