@@ -92,6 +92,8 @@ Model read(const JsonObject& file, const std::string& path) {
   }
   Transformer& transformer = model.transformer;
   transformer.vocabulary = read_count_if_present(file, "vocab_size");
+  // What Hugging Face's classes take when the key is absent.
+  transformer.tied_head = file.yes_or_no("tie_word_embeddings", type == "gpt2");
   transformer.bytes_per_element = read_element_bytes(file);
   const std::string base = path.substr(path.find_last_of('/') + 1);
   transformer.name = made_plain(base.substr(0, base.find_last_of('.')));

@@ -57,6 +57,7 @@ TEST(ModelFile, ALlamaIsRead) {
                                                     .ffn = 28672,
                                                     .gated = true,
                                                     .vocabulary = 128256,
+                                                    .tied_head = false,
                                                     .bytes_per_element = 2,
                                                     .norm_statistics = 1}));
 }
@@ -84,6 +85,18 @@ TEST(ModelFile, EveryKeyThatIsOptionalCounts) {
           "num_hidden_layers": 2, "intermediate_size": 7, "torch_dtype": "float16"})");
   EXPECT_EQ(llama.q_width(), 48u) << "3 heads of 16, which 100 is no multiple of";
   EXPECT_EQ(llama.bytes_per_element, 2u);
+}
+
+TEST(ModelFile, TheHeadIsTheEmbeddingIfTheFileOrItsClassSaysSo) {
+  const auto tied = [](std::string text, const char* more) {
+    text.insert(1, more);
+    return parse_model(text, "f").value().transformer.tied_head;
+  };
+  EXPECT_TRUE(tied(kGpt, ""));
+  EXPECT_FALSE(tied(kGpt, "\"tie_word_embeddings\": false,"));
+  EXPECT_FALSE(tied(kLlama, ""));
+  EXPECT_TRUE(tied(kLlama, "\"tie_word_embeddings\": true,"));
+  EXPECT_TRUE(tied(kGpt, "\"tie_word_embeddings\": null,"));
 }
 
 TEST(ModelFile, AByteOrderMarkIsNoMistake) {

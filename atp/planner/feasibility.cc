@@ -15,7 +15,8 @@ std::string does_not_divide(const char* dimension, std::uint32_t size, const cha
 void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
                     Feasibility& result) {
   const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
-  if (kv_heads % mesh.d1 == 0) return;
+  // As many as heads: those have the reason already.
+  if (kv_heads == model.heads || kv_heads % mesh.d1 == 0) return;
   if (mesh.d1 % kv_heads != 0) {
     result.reasons.push_back(does_not_divide("d1", mesh.d1, "number of key-value heads", kv_heads) +
                              " and is no multiple of it");
@@ -25,7 +26,9 @@ void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
                              " key-value heads, and copying them is not allowed");
   } else if (model.heads % mesh.d1 == 0) {
     result.notes.push_back("each key-value head is stored on " +
-                           std::to_string(mesh.d1 / kv_heads) + " rows of the mesh");
+                           std::to_string(mesh.d1 / kv_heads) +
+                           " rows of the mesh, and training must sum their gradients, which is not "
+                           "counted");
   }
 }
 

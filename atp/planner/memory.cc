@@ -12,7 +12,8 @@ double parameters_per_rank(const Transformer& model, Mesh mesh) {
   const auto kv = static_cast<double>(model.kv_width());
   const double copied = 2 * h * kv * (kv_copies(model, mesh) - 1);
   const double layers = model.layers * (layer_parameters(model) + copied);
-  return (layers + h * model.vocabulary) / ranks(mesh);
+  const double embeddings = (model.tied_head ? 1 : 2) * h * model.vocabulary;
+  return (layers + embeddings) / ranks(mesh);
 }
 
 // Softmax, its dropout mask and the dropped result, for every head and pair of tokens.

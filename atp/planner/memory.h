@@ -9,7 +9,8 @@
 // heads apart). Of the activations each is cut by the dimensions it is sharded on, so neither an
 // extreme mesh nor (N, 1) needs the least: for a GPT in half precision the s b h multiples are
 //     10/d2 + 18/d1 + 6/(d1 d2) + 5 a s/(h d1 d2),
-// Megatron's 10 + 24/N + 5 a s/(h N) at (N, 1). The embedding is cut by both dimensions.
+// Megatron's 10 + 24/N + 5 a s/(h N) at (N, 1). The embedding is cut by both dimensions, and
+// so is the LM head where it is a matrix of its own.
 
 namespace atp::planner {
 

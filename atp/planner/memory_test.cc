@@ -73,6 +73,23 @@ TEST(Llama3_70b, HasItsParameters) {
   EXPECT_NEAR(80 * layer_parameters(kLlama) + 2 * 128256.0 * 8192, 70.6e9, 0.1e9);
 }
 
+TEST(Llama3_8b, HasAHeadOfItsOwn) {
+  Transformer model{.hidden = 4096,
+                    .layers = 32,
+                    .heads = 32,
+                    .kv_heads = 8,
+                    .ffn = 14336,
+                    .gated = true,
+                    .vocabulary = 128256,
+                    .tied_head = false};
+  const auto parameters = [&model] {
+    return memory_per_rank(model, {.batch = 1, .sequence = 1}, {1, 1}, {}).weights / 2;
+  };
+  EXPECT_NEAR(parameters(), 8.03e9, 1e6);
+  model.tied_head = true;
+  EXPECT_NEAR(parameters(), 8.03e9 - 128256.0 * 4096, 1e6);
+}
+
 TEST(Llama3_70b, KeepsThreeWideActivationsOfTheGatedBlock) {
   EXPECT_DOUBLE_EQ(activation_factor(kLlama, {1, 1}), 10 + (2 + 2 * 3 * 3.5) + 2 * 1.25);
 }

@@ -19,6 +19,7 @@ struct Transformer {
   std::uint32_t ffn = 0;                // width of the feed-forward block; 0: 4 * hidden
   bool gated = false;                   // two first matrices (SwiGLU and kin) instead of one
   std::uint32_t vocabulary = 0;         // 0: the embedding is left out of the memory
+  bool tied_head = true;                // the LM head is the embedding, not a matrix of its own
   std::uint32_t bytes_per_element = 2;  // of activations and weights
   // Statistics that the norm reduces per token: 2 for LayerNorm, 1 for RMSNorm.
   std::uint32_t norm_statistics = 2;

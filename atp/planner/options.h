@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 // What the caller wants counted. By default that is what the layer sends, on the link-load model.
 
@@ -76,8 +77,8 @@ struct Options {
   bool stores_attention_scores = true;
   double device_memory_bytes = 0;  // 0: meshes are not refused for memory
 
-  // How many of the next best meshes the plan keeps.
-  std::uint32_t runners_up = 8;
+  // How many of the next best meshes the plan keeps: all, of which there are at most 239.
+  std::uint32_t runners_up = std::numeric_limits<std::uint32_t>::max();
   // Whether to search what would change the answer: costs some hundred searches more.
   bool sensitivities = true;
 

@@ -22,9 +22,9 @@
 // it, and takes the fullest link. There each dimension may run a ring, a hierarchical all-reduce or
 // in-network aggregation, whichever is fastest. The search is exhaustive over the ways to split
 // every level between the two dimensions, which is a handful of divisors per level, so the best is
-// the best, and equal costs are decided by rule: larger d1 (which, of
-// all meshes of N devices but (1, N), also needs the fewest collectives), then the simpler
-// collective, then the layout that gives dimension 1 more of the upper levels.
+// the best, and equal costs are decided by rule: larger d1, then the
+// simpler collective, then the layout that gives dimension 1 more of the upper levels. (How many
+// collectives there are cannot decide: it is the same for all layouts of a mesh.)
 //
 // The planner is a pure function of its arguments: no I/O, no clock, no randomness.
 

@@ -319,14 +319,50 @@ TEST(Sensitivity, FindsTheRatioAtWhichTheMeshChanges) {
 
 TEST(Sensitivity, SaysWhatAggregationWouldChange) {
   Request request = request_for(flat(8, {1}));
+  request.model.bytes_per_element = 4;
   request.options.sensitivities = true;
   const Plan found = plan(request).value();
   ASSERT_EQ(found.sensitivities.size(), 1u);
   EXPECT_EQ(found.sensitivities[0].quantity, Sensitivity::Quantity::kAggregation);
   EXPECT_EQ(found.sensitivities[0].mesh, (Mesh{8, 1}));
   EXPECT_EQ(found.sensitivities[0].text,
-            "if the switches of 'network' aggregated, with servers enough, mesh (8, 1) is best, "
-            "with aggregation on dimension 1");
+            "if the switches of 'network' aggregated int32 values over Ethernet, with servers "
+            "enough, mesh (8, 1) is best, with aggregation on dimension 1");
+}
+
+TEST(Sensitivity, PcieSwitchesAreNotAskedToAggregate) {
+  Request request = request_for(flat(8, {1}));
+  request.model.bytes_per_element = 4;
+  request.options.sensitivities = true;
+  request.interconnect.levels[0].name = "GPU on PCIe";
+  EXPECT_TRUE(plan(request).value().sensitivities.empty());
+}
+
+// Between the two boxes is the bottleneck: aggregation inside them would save some latency only.
+TEST(Sensitivity, AFewLatenciesAreNoReasonForASwitch) {
+  Request request = request_for(
+      testing::two_levels(testing::switched("box", 2, 100), testing::switched("gpu", 8, 300)));
+  request.interconnect.levels[1].latency_s = 2e-6;
+  request.model.bytes_per_element = 4;
+  request.options.sensitivities = true;
+  const auto gain_inside = [&request] {
+    const Plan found = plan(request).value();
+    for (const Sensitivity& change : found.sensitivities) {
+      if (change.quantity == Sensitivity::Quantity::kAggregation && change.level == 1) return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(gain_inside());
+  request.interconnect.levels[1].latency_s = 2e-3;
+  EXPECT_TRUE(gain_inside()) << "many are";
+}
+
+// The packets that this project's switches sum take four bytes for a value.
+TEST(Sensitivity, AggregationWouldNotChangeHalfPrecision) {
+  Request request = request_for(flat(8, {1}));
+  request.model.bytes_per_element = 2;
+  request.options.sensitivities = true;
+  EXPECT_TRUE(plan(request).value().sensitivities.empty());
 }
 
 // (4, 1) moves 3.0 units in 24 latencies, (2, 2) 4.5 units in 18.

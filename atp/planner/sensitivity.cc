@@ -1,5 +1,7 @@
 #include "atp/planner/sensitivity.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -10,6 +12,7 @@ namespace {
 
 using Quantity = Sensitivity::Quantity;
 
+constexpr double kLeastGain = 0.05;
 constexpr int kSteps = 12;       // of sqrt(2): a factor of 64
 constexpr int kBisections = 20;  // of one step: a millionth
 
@@ -22,6 +25,10 @@ std::string best_text(const Found& found) {
   if (second != Collective::kNone) text += std::string(to_string(second)) + " on dimension 2";
   return text;
 }
+
+// What this project's switches do (docs/protocol.md): 350 int32 values in an Ethernet frame.
+const Aggregation kOwnAggregation{
+    .payload_bytes = 1400, .header_bytes = 114, .wire_bytes_per_value = 4};
 
 class Prober {
  public:
@@ -62,6 +69,10 @@ class Prober {
   std::optional<Sensitivity> aggregation_change(std::size_t level) const {
     const auto found = best_with(Quantity::kAggregation, level, 1);
     if (!found || is_same_answer(*found)) return std::nullopt;
+    // Nobody changes switches for a few latencies.
+    const bool is_gain = found->cost.seconds < (1 - kLeastGain) * best_.cost.seconds;
+    const bool has_it = costing_.interconnect.levels[level].aggregation.has_value();
+    if (!has_it && found->mesh == best_.mesh && !is_gain) return std::nullopt;
     return statement(Quantity::kAggregation, level, 1, *found);
   }
 
@@ -70,7 +81,7 @@ class Prober {
     if (level.aggregation) {
       level.aggregation.reset();
     } else {
-      level.aggregation = Aggregation{};
+      level.aggregation = kOwnAggregation;
     }
   }
 
@@ -118,13 +129,27 @@ class Prober {
     }
     return changed.aggregation
                ? "if the switches of " + quoted(changed.name) + " did not aggregate,"
-               : "if the switches of " + quoted(changed.name) + " aggregated, with servers enough,";
+               : "if the switches of " + quoted(changed.name) +
+                     " aggregated int32 values over Ethernet, with servers enough,";
   }
 
   const Costing& costing_;
   const Found& best_;
   const std::function<bool(Mesh)>& wanted_;
 };
+
+// Switches that certainly do not sum: PCIe's, by the name of the level or of one above.
+bool is_pcie(const Interconnect& interconnect, std::size_t level) {
+  const auto says_pcie = [](const Level& each) {
+    std::string name = each.name;
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return name.find("pcie") != std::string::npos;
+  };
+  const auto& levels = interconnect.levels;
+  return std::any_of(levels.begin(), levels.begin() + static_cast<std::ptrdiff_t>(level) + 1,
+                     says_pcie);
+}
 
 bool has_latency(const Interconnect& interconnect) {
   for (const Level& level : interconnect.levels) {
@@ -161,7 +186,8 @@ std::vector<Sensitivity> sensitivities_of(const Costing& costing, const Found& b
     add_both_ways(Quantity::kTokens, 0);
   }
   for (std::size_t level = 0; is_link_load && level < levels.size(); ++level) {
-    if (levels[level].kind == LevelKind::kSwitch) add(prober.aggregation_change(level));
+    if (levels[level].kind != LevelKind::kSwitch) continue;
+    if (!is_pcie(costing.interconnect, level)) add(prober.aggregation_change(level));
   }
   return result;
 }

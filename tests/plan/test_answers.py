@@ -38,6 +38,11 @@ GOLDEN_RUNS = {
         *("--element-bytes", "4"),
     ),
     "paper": ("paper",),
+    # Where aggregation wins, in numbers: hosts by bandwidth of the network.
+    "grid-flat-8": (
+        *("sweep", *FLAT, "--csv"),
+        *("--count", "host=2,4,8,16", "--bandwidth", "host=0.25,0.5,1,2,4"),
+    ),
 }
 
 
@@ -85,7 +90,7 @@ def test_plain_1_d_is_said_when_it_is_best(program):
 
 def test_bottleneck_and_what_would_change_the_answer_are_named(program):
     text = program.output("best", *FLAT)
-    assert "Bottleneck: a parameter server's link" in text
+    assert "Bottleneck, on dimension 1: a parameter server's link" in text
     assert "if the switches of 'host' did not aggregate, mesh (4, 2) is best" in text
 
 

@@ -143,6 +143,10 @@ USAGE_MISTAKES = {
     ),
     "an unknown mode": (("best", *FILES, "--mode", "papr"), ("--mode", "papr", "linkload")),
     "literal without paper": (("best", *FILES, "--literal"), ("--literal needs --mode paper",)),
+    "uncorrected without paper": (
+        ("best", *FILES, "--uncorrected"),
+        ("--uncorrected needs --mode paper",),
+    ),
     "an unknown collective": (("best", *FILES, "--collectives", "tree"), ("tree",)),
     "JSON and CSV at once": (("best", *FILES, "--json", "--csv"), ("--csv",)),
     "an unknown level": (

@@ -65,6 +65,17 @@ def test_the_documents_table_is_what_the_program_prints(program):
     assert program.output("paper", "--markdown") in DOCUMENT
 
 
+def test_the_documents_plots_are_what_the_program_draws(program):
+    program.output("paper", "--out", "figures")
+    drawn = 0
+    for path in (REPOSITORY / "docs" / "planner").glob("*.svg"):
+        if path.name == "planning-cost.svg":  # a measurement
+            continue
+        assert path.read_text() == (program.folder / "figures" / path.name).read_text(), path.name
+        drawn += 1
+    assert drawn >= 3
+
+
 def help_examples():
     """(command line, from the help of which command)"""
     examples = []
@@ -81,8 +92,8 @@ def help_examples():
 
 
 @pytest.mark.parametrize("command", help_examples())
-def test_the_examples_of_the_help_run(command, program):
-    result = shell(command, program.folder)
+def test_the_examples_of_the_help_run_as_printed(command, tmp_path):
+    result = shell(command, document_folder(tmp_path))
     assert result.returncode == 0, result.stderr
 
 

@@ -13,9 +13,9 @@ namespace atp {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
-  atp plan best --topology flat-8.yaml --model gpt2-medium.json --workers 8
-  atp plan best --topology nvswitch-8.yaml --hidden 8192 --layers 48 --heads 64 --batch 4
-  atp plan best --topology fig7a.yaml --model gpt3-175b.json --mode paper --svg meshes.svg)";
+  atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8
+  atp plan best --topology examples/topologies/nvswitch-8.yaml --hidden 8192 --layers 48 --heads 64 --batch 4
+  atp plan best --topology examples/topologies/fig7a.yaml --model examples/models/gpt3-175b.json --mode paper --svg meshes.svg)";
 
 struct BestOptions {
   PlanInputs inputs;
@@ -34,8 +34,8 @@ void run_best(const BestOptions& options) {
   } else if (options.csv) {
     fmt::print("{}", mesh_csv(plan).csv());
   } else {
-    fmt::print("{}\n{}\n{}\n{}", request_text(request, plan), verdict_text(request, plan),
-               mesh_table(plan).text(), reasons_text(request, plan));
+    fmt::print("{}\n{}\n{}{}\n{}", request_text(request, plan), verdict_text(request, plan),
+               mesh_table(plan).text(), rejected_text(plan), reasons_text(request, plan));
   }
   if (!options.svg_file.empty()) {
     write_output_file(options.svg_file, draw(mesh_chart(request, plan)));

@@ -12,9 +12,9 @@ namespace atp {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
-  atp plan explain --topology flat-8.yaml --model gpt2-medium.json
+  atp plan explain --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json
       why the best mesh costs what it costs
-  atp plan explain --topology flat-8.yaml --model gpt2-medium.json --mesh 4,2
+  atp plan explain --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --mesh 4,2
       the same of another mesh, beside the best)";
 
 struct ExplainOptions {
@@ -58,6 +58,10 @@ void run_explain(const ExplainOptions& options) {
   for (const planner::RejectedMesh& rejected : plan.value().rejected) {
     if (!(rejected.mesh == mesh)) continue;
     fmt::print("\nThis model cannot run on it: {}.\n", fmt::join(rejected.reasons, "; "));
+  }
+  if (plan.value().best.mesh == mesh) {
+    fmt::print("\nIt is the best.\n");
+    return;
   }
   fmt::print("\nThe best is\n{}", candidate_text(request, plan.value().best));
 }

@@ -17,8 +17,8 @@ namespace {
 using planner::CommunicationLayer;
 
 constexpr const char* kExamples = R"(Examples:
-  atp plan matrix --topology fig7a.yaml
-  atp plan matrix --topology fig7b.yaml --svg fig7b.svg)";
+  atp plan matrix --topology examples/topologies/fig7a.yaml
+  atp plan matrix --topology examples/topologies/fig7b.yaml --svg fig7b.svg)";
 
 struct MatrixOptions {
   std::string topology_file;

@@ -4,14 +4,14 @@ namespace atp {
 namespace {
 
 constexpr const char* kExamples =
-    R"(Examples, with files of examples/topologies and examples/models:
-  atp plan best --topology pcie-8.yaml --model gpt2-medium.json
+    R"(Examples, from the root of a checkout:
+  atp plan best --topology examples/topologies/pcie-8.yaml --model examples/models/gpt2-medium.json
       a server with eight GPUs on PCIe
-  atp plan best --topology two-nvlink-boxes.yaml --model llama-3-70b.json
+  atp plan best --topology examples/topologies/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
       two servers with NVLink, joined by InfiniBand
-  atp plan best --topology flat-8.yaml --model gpt2-medium.json --workers 8 --json
+  atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8 --json
       eight machines on one Ethernet switch that sums in the network; for a program
-  atp plan explain --topology two-racks.yaml --model gpt3-175b.json --mesh 8,2
+  atp plan explain --topology examples/topologies/two-racks.yaml --model examples/models/gpt3-175b.json --mesh 8,2
       two oversubscribed racks: what this mesh costs, and where
   nvidia-smi topo -m | atp plan import - > mine.yaml
       a description of the machine that you are on

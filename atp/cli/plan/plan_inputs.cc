@@ -64,6 +64,8 @@ void add_cost_options(CLI::App& command, PlanInputs& inputs) {
       ->type_name("MODE")
       ->capture_default_str();
   command.add_flag("--literal", inputs.literal, "With --mode paper: the equations as printed");
+  command.add_flag("--uncorrected", inputs.uncorrected,
+                   "With --mode paper: group bandwidths, though two devices may have less (IC6)");
   command
       .add_option("--collectives", inputs.collectives,
                   "What may run: ring, hierarchical, aggregation (default: all)")
@@ -137,6 +139,9 @@ planner::Interconnect read_interconnect(const PlanInputs& inputs) {
 CostMode read_mode(const PlanInputs& inputs) {
   const bool paper = inputs.mode == "paper";
   if (inputs.literal && !paper) throw CommandError("--literal needs --mode paper", kWrongUsage);
+  if (inputs.uncorrected && !paper) {
+    throw CommandError("--uncorrected needs --mode paper", kWrongUsage);
+  }
   if (!paper) return CostMode::kLinkLoad;
   // What the equations do not know is refused, lest someone believe that it was counted.
   const auto refuse = [](const char* flag, const char* why) {
@@ -184,6 +189,7 @@ planner::Request read_request(const PlanInputs& inputs) {
   request.workload = {inputs.batch, inputs.sequence};
   request.world_size = inputs.workers;
   request.options.dimension1 = request.options.dimension2 = read_collectives(inputs.collectives);
+  request.options.point_to_point_correction = !inputs.uncorrected;
   request.options.fused = inputs.fused;
   if (inputs.volume == "equation2") {
     if (inputs.fused) {

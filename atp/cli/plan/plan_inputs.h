@@ -28,6 +28,7 @@ struct PlanInputs {
 
   std::string mode = "linkload";
   bool literal = false;
+  bool uncorrected = false;
   std::vector<std::string> collectives;  // empty: all
   std::string volume;                    // empty: as the mode counts
   bool fused = false;

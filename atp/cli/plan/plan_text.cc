@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -26,6 +27,11 @@ std::string with_prefix(double value, const std::array<Prefix, kSize>& prefixes)
     if (value >= prefix.factor) chosen = &prefix;
   }
   return fmt::format("{:.3g} {}", value / chosen->factor, chosen->unit);
+}
+
+// "1 device", "8 devices"
+std::string counted(std::uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 // "ring on dimension 1, in-network aggregation on dimension 2"
@@ -73,10 +79,14 @@ std::string dimension_text(const DimensionCost& cost, int dimension, std::uint32
   return text;
 }
 
-// The dimension that takes longer.
-const DimensionCost& slower(const Candidate& candidate) {
+// Of the dimension that takes longer.
+std::string bottleneck_text(const Candidate& candidate) {
   const planner::LayerCost& cost = candidate.cost;
-  return cost.dimension1.seconds() >= cost.dimension2.seconds() ? cost.dimension1 : cost.dimension2;
+  const bool is_first = cost.dimension1.seconds() >= cost.dimension2.seconds();
+  const DimensionCost& slower = is_first ? cost.dimension1 : cost.dimension2;
+  if (slower.collective == Collective::kNone) return "";
+  return fmt::format("Bottleneck, on dimension {}: {}.\n", is_first ? 1 : 2,
+                     slower.bottleneck.text);
 }
 
 // A model is more hopeful than a measurement: the two should not be compared in silence.
@@ -87,6 +97,24 @@ std::string measured_text(const Plan& plan) {
                        mesh_text(candidate.mesh), duration_for_people(candidate.cost.seconds));
   }
   return "Note: this mesh was not measured.\n";
+}
+
+// Without it the mesh alone would be no answer. Empty if device p runs rank p.
+std::string order_text(const Request& request, const Candidate& best) {
+  constexpr std::size_t kMostPrinted = 64;
+  const std::vector<std::uint32_t> ranks = planner::ranks_by_position(best.layout);
+  if (std::is_sorted(ranks.begin(), ranks.end())) return "";
+  std::string text =
+      "Its ranks are not in the order of the devices; dimension 1 x dimension 2 of each level: ";
+  for (std::size_t level = 0; level < best.layout.size(); ++level) {
+    text += fmt::format("{}'{}' {} x {}", level == 0 ? "" : ", ",
+                        request.interconnect.levels[level].name, best.layout[level].d1,
+                        best.layout[level].d2);
+  }
+  if (ranks.size() <= kMostPrinted) {
+    text += fmt::format(". Rank of each device: {}", fmt::join(ranks, " "));
+  }
+  return text + ".\n";
 }
 
 std::vector<std::string> csv_row(const Candidate& candidate) {
@@ -136,9 +164,11 @@ std::string layout_text(const planner::MeshLayout& layout) {
 
 std::string request_text(const Request& request, const Plan& plan) {
   const planner::Transformer& model = request.model;
-  return fmt::format("{} devices: {}\n{}: {} layers of width {}; batch {} of {} tokens; {} model\n",
-                     plan.best.mesh.size(), request.interconnect.name, model.name, model.layers,
-                     model.hidden, request.workload.batch, request.workload.sequence,
+  const std::string& name = request.interconnect.name;
+  return fmt::format("{}{}{}\n{}: {} of width {}; batch {} of {}; {} model\n",
+                     counted(plan.best.mesh.size(), "device"), name.empty() ? "" : ": ", name,
+                     model.name, counted(model.layers, "layer"), model.hidden,
+                     request.workload.batch, counted(request.workload.sequence, "token"),
                      planner::to_string(request.options.mode));
 }
 
@@ -151,9 +181,11 @@ std::string verdict_text(const Request& request, const Plan& plan) {
   } else {
     text = fmt::format("Use mesh {}: {}.\n", mesh_text(best.mesh), collectives_text(best));
   }
-  text += fmt::format("Communication takes {} a layer, forward and backward; {} for {} layers.\n",
+  text += order_text(request, best);
+  text += fmt::format("Communication takes {} a layer, forward and backward; {} for {}.\n",
                       duration_for_people(best.cost.seconds),
-                      duration_for_people(plan.seconds_per_step), request.model.layers);
+                      duration_for_people(plan.seconds_per_step),
+                      counted(request.model.layers, "layer"));
   if (!plan.use_one_dimensional && plan.one_dimensional) {
     text += fmt::format("Plain 1-D, mesh {}, would take {:.2f} times as long.\n",
                         mesh_text(plan.one_dimensional->mesh), plan.gain_over_one_dimensional);
@@ -163,8 +195,7 @@ std::string verdict_text(const Request& request, const Plan& plan) {
 
 std::string reasons_text(const Request& request, const Plan& plan) {
   std::string text;
-  const DimensionCost& slow = slower(plan.best);
-  if (slow.collective != Collective::kNone) text += "Bottleneck: " + slow.bottleneck.text + ".\n";
+  text += bottleneck_text(plan.best);
   if (!request.interconnect.measured.empty() && !plan.best.measured) {
     text += measured_text(plan);
   }
@@ -180,9 +211,9 @@ std::string reasons_text(const Request& request, const Plan& plan) {
 std::string candidate_text(const Request& request, const Candidate& candidate) {
   const planner::LayerCost& cost = candidate.cost;
   std::string text = fmt::format(
-      "Mesh {}: {} a layer, {} for {} layers{}\n", mesh_text(candidate.mesh),
+      "Mesh {}: {} a layer, {} for {}{}\n", mesh_text(candidate.mesh),
       duration_for_people(cost.seconds), duration_for_people(cost.seconds * request.model.layers),
-      request.model.layers, candidate.measured ? ", by measured bandwidths" : "");
+      counted(request.model.layers, "layer"), candidate.measured ? ", by measured bandwidths" : "");
   for (std::size_t level = 0; level < candidate.layout.size(); ++level) {
     const planner::Level& described = request.interconnect.levels[level];
     text += fmt::format("  level {} '{}': {} = {} of dimension 1 x {} of dimension 2\n", level + 1,
@@ -218,11 +249,16 @@ TextTable mesh_table(const Plan& plan) {
   };
   add(plan.best);
   for (const Candidate& candidate : plan.runners_up) add(candidate);
-  for (const planner::RejectedMesh& rejected : plan.rejected) {
-    table.add(
-        {mesh_text(rejected.mesh), "impossible: " + rejected.reasons.front(), "", "", "", ""});
-  }
   return table;
+}
+
+std::string rejected_text(const Plan& plan) {
+  std::string text;
+  for (const planner::RejectedMesh& rejected : plan.rejected) {
+    text += fmt::format("  {}  impossible: {}\n", mesh_text(rejected.mesh),
+                        fmt::join(rejected.reasons, "; "));
+  }
+  return text;
 }
 
 TextTable mesh_csv(const Plan& plan) {

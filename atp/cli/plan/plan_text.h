@@ -27,7 +27,9 @@ std::string reasons_text(const planner::Request& request, const planner::Plan& p
 std::string candidate_text(const planner::Request& request, const planner::Candidate& candidate);
 
 TextTable mesh_table(const planner::Plan& plan);  // for people
-TextTable mesh_csv(const planner::Plan& plan);    // raw numbers, rejected meshes too
+// The meshes that cannot run the model, each with all the reasons.
+std::string rejected_text(const planner::Plan& plan);
+TextTable mesh_csv(const planner::Plan& plan);  // raw numbers, rejected meshes too
 BarChart mesh_chart(const planner::Request& request, const planner::Plan& plan);
 
 }  // namespace atp

@@ -16,9 +16,9 @@ namespace atp {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
-  atp plan sweep --topology flat-8.yaml --model gpt3-175b.json --element-bytes 4
+  atp plan sweep --topology examples/topologies/flat-8.yaml --model examples/models/gpt3-175b.json --element-bytes 4
       2 to 64 machines on the switch, with and without in-network aggregation
-  atp plan sweep --topology two-nvlink-boxes.yaml --model llama-3-70b.json
+  atp plan sweep --topology examples/topologies/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
       --count box=2,4,8,16 --bandwidth box=0.25,0.5,1,2,4 --svg boxes.svg
       a grid: how many boxes, and how fast the network between them is)";
 
