@@ -12,6 +12,7 @@ class Choices:
         batch: int,
         sequence: int,
         element_bytes: int,
+        point_to_point_correction: bool,
         volume: str,
         fused: bool,
         count_norms: bool,

@@ -136,6 +136,7 @@ def plan(
     element_bytes: int | None = None,
     mode: Mode = "linkload",
     collectives: Sequence[Collective] = ALL_COLLECTIVES,
+    point_to_point_correction: bool = True,
     volume: Volume = "exact",
     fused: bool = False,
     count_norms: bool = False,
@@ -154,6 +155,8 @@ def plan(
         mode: "linkload", the load of every link by all groups at once, or the equations of the
             paper: "paper" put right, "paper-literal" as printed.
         collectives: what may run on each dimension.
+        point_to_point_correction: in the paper's modes, what two devices can exchange limits a
+            group's bandwidth.
         volume: "exact", the all-reduces and all-gathers of a layer, or the paper's "equation2",
             which counts them all as all-reduces (and so do the paper's modes).
         fused: reduce-scatter where only a slice of an all-reduce is used; with exact volumes.
@@ -172,6 +175,7 @@ def plan(
         batch=_whole("batch", batch),
         sequence=_whole("sequence", sequence),
         element_bytes=0 if element_bytes is None else _element_bytes(element_bytes),
+        point_to_point_correction=point_to_point_correction,
         volume=volume,
         fused=fused,
         count_norms=count_norms,

@@ -88,6 +88,16 @@ def test_every_option_arrives():
     assert json.loads(program.stdout) == as_json(answer)
 
 
+def test_the_papers_own_number_for_the_torus_can_be_had():
+    torus = REPOSITORY / "examples/topologies/fig7b.yaml"
+    corrected = plan(torus, GPT, mode="paper")
+    assert corrected.mesh == (4, 4)
+    uncorrected = plan(torus, GPT, mode="paper", point_to_point_correction=False)
+    assert uncorrected.mesh == (8, 2)
+    units = 2 * 4 * 2048 * 1024 * 2 / 1e9
+    assert uncorrected.seconds / units == pytest.approx(0.0525)
+
+
 def test_descriptions_may_be_mappings():
     topology = {
         "name": "flat",

@@ -60,6 +60,7 @@ struct GridChart {
   std::vector<std::string> rows;
   std::vector<std::vector<Cell>> cells;     // [row][column]
   std::vector<std::string> hue_names = {};  // the legend; empty: none
+  std::vector<double> legend_shades = {};   // as the cells have them; empty: strong
 };
 
 std::string draw(const LineChart& chart);

@@ -26,11 +26,13 @@ std::string draw(const GridChart& chart) {
   const double left = 44 + names;
   const double width =
       std::max({left + cell * static_cast<double>(chart.columns.size()) + 24,
-                32 + text_width(chart.title, 17), 32 + text_width(chart.subtitle, 12)});
+                32 + text_width(chart.title, 17), 32 + text_width(chart.subtitle, 12),
+                32 + text_width(chart.y_label, 13)});
   std::vector<LegendEntry> legend;
   legend.reserve(chart.hue_names.size());
   for (std::size_t i = 0; i < chart.hue_names.size(); ++i) {
-    legend.push_back({chart.hue_names[i], shaded_color(i, 0.8)});
+    legend.push_back({chart.hue_names[i],
+                      shaded_color(i, chart.legend_shades.empty() ? 0.8 : chart.legend_shades[i])});
   }
   Svg probe(width, 10);
   double top = draw_title(probe, chart.title, chart.subtitle);

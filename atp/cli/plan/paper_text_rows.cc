@@ -29,6 +29,9 @@ std::vector<Row> text_rows() {
   constexpr int kSide = 16;
   const auto [d1, d2] = best_feed_forward_split(kSide * kSide);
   return {
+      {"2.1", "the two halves of the second product", "reduce(Y1B1, Y2, B2)", "reduce(Y1B1, Y2B2)",
+       "a stray comma"},
+      {"5.1", "where the reasons for the settings stand", "3.3", "2.1", "a slip"},
       {"2.3", "communication of a step", "4Lbsq/B", "4Lbsh e/B",
        "q is a slip for h; e, the bytes of an element, is left out throughout"},
       {"Fig. 6, 3.2.1", "all-reduce f1 and f3 forward", "dimension 1", "dimension 2",
@@ -44,6 +47,12 @@ std::vector<Row> text_rows() {
       {"Eq. 2", "the same with reduce-scatter where only a slice is used", "not considered",
        "8h/d1 all-reduced, 4h/d1 reduce-scattered, 4h/d1 all-gathered",
        "on rings as much as 12h/d1 all-reduced: a seventh less (--fused)"},
+      {"Fig. 8, 4.1", "time of chunks that overlap with computation", "measured, no model",
+       "their latencies (--chunks)",
+       "the overlap is not modelled: a chunk moves the same bytes, and each pays its latencies "
+       "anew"},
+      {"4.1, Table 3", "chunk size 2 and 4", "a size", "2 and 4 chunks",
+       "the text means the number of chunks that a batch is cut into"},
       {"3.2.1", "Google's layout of q^2 devices", "(q/2, 2q)",
        fmt::format("(2q, q/2); for q = {}: ({}, {})", kSide, d1, d2),
        "4h is cut by d1 in the paper's own convention: 4/d1 + 1/d2 is least at d1 = 4 d2"},

@@ -51,6 +51,8 @@ std::size_t cell_hue(const SweepPoint& point) {
   return point.with_aggregation->mesh == point.without_aggregation->mesh ? 1 : 2;
 }
 
+constexpr double kPlainShade = 0.25;
+
 // A colour for each d2 that is best somewhere.
 GridChart colored_by_d2(GridChart chart, const Sweep& sweep) {
   std::vector<std::uint32_t> sides;
@@ -60,11 +62,12 @@ GridChart colored_by_d2(GridChart chart, const Sweep& sweep) {
   std::sort(sides.begin(), sides.end());
   sides.erase(std::unique(sides.begin(), sides.end()), sides.end());
   for (const std::uint32_t side : sides) chart.hue_names.push_back(fmt::format("d2 = {}", side));
+  chart.legend_shades.assign(sides.size(), kPlainShade);
   auto point = sweep.points.begin();
   for (std::size_t row = 0; row < sweep.factors.size(); ++row) {
     std::vector<Cell> cells;
     for (std::size_t column = 0; column < sweep.counts.size(); ++column, ++point) {
-      Cell cell{.text = cell_text(*point), .shade = 0.25};
+      Cell cell{.text = cell_text(*point), .shade = kPlainShade};
       if (point->without_aggregation) {
         const auto side =
             std::lower_bound(sides.begin(), sides.end(), point->without_aggregation->mesh.d2);
@@ -77,15 +80,20 @@ GridChart colored_by_d2(GridChart chart, const Sweep& sweep) {
   return chart;
 }
 
+std::string ratio_label(const Sweep& sweep) {
+  return "ratio of the " + sweep.factor_label + " to the described one";
+}
+
 GridChart grid_of(const Sweep& sweep) {
   GridChart chart{.title = sweep.title,
                   .subtitle = "best mesh (d1,d2) of each",
                   .x_label = sweep.count_label,
-                  .y_label = sweep.factor_label + ", times the description's"};
+                  .y_label = ratio_label(sweep)};
   if (sweep.aggregates) {
     chart.subtitle = "best mesh without → with in-network aggregation; darker gains more";
     chart.hue_names = {"aggregation does not help", "it helps on the same mesh",
                        "it helps on another mesh"};
+    chart.legend_shades = {0, 0.8, 0.8};
   }
   for (const std::uint32_t count : sweep.counts) chart.columns.push_back(std::to_string(count));
   for (const double factor : sweep.factors) chart.rows.push_back(fmt::format("x{:g}", factor));
@@ -105,12 +113,10 @@ GridChart grid_of(const Sweep& sweep) {
 
 LineChart curve_of(const Sweep& sweep) {
   const bool by_count = sweep.counts.size() > 1;
-  LineChart chart{
-      .title = "Communication of one layer on the best mesh",
-      .subtitle = sweep.title,
-      .x = {.label = by_count ? "devices" : sweep.factor_label + ", times the description's",
-            .scale = Scale::kLog},
-      .y = {.label = "milliseconds"}};
+  LineChart chart{.title = "Communication of one layer on the best mesh",
+                  .subtitle = sweep.title,
+                  .x = {.label = by_count ? "devices" : ratio_label(sweep), .scale = Scale::kLog},
+                  .y = {.label = "milliseconds"}};
   Series without{.name = "without in-network aggregation"};
   Series with{.name = "with in-network aggregation"};
   for (const SweepPoint& point : sweep.points) {

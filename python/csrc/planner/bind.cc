@@ -69,6 +69,7 @@ struct Choices {
   std::uint32_t batch;
   std::uint32_t sequence;
   std::uint32_t element_bytes;
+  bool point_to_point_correction;
   std::string volume;
   bool fused;
   bool count_norms;
@@ -91,6 +92,7 @@ planner::Request request_of(const Description& topology, const Description& mode
   request.world_size = world_size;
   request.options.mode = cost_mode(choices.mode);
   request.options.dimension1 = request.options.dimension2 = collective_set(choices.collectives);
+  request.options.point_to_point_correction = choices.point_to_point_correction;
   request.options.volume = volume(choices.volume);
   request.options.fused = choices.fused;
   request.options.count_norm_statistics = choices.count_norms;
@@ -128,16 +130,25 @@ PYBIND11_MODULE(_planner, module) {
            py::arg("path"), py::arg("text") = "", py::arg("is_text") = false);
   py::class_<Choices>(module, "Choices")
       .def(py::init([](std::string mode, std::vector<std::string> collectives, std::uint32_t batch,
-                       std::uint32_t sequence, std::uint32_t element_bytes, std::string volume,
-                       bool fused, bool count_norms, std::uint32_t chunks,
-                       double device_memory_bytes) {
-             return Choices{std::move(mode), std::move(collectives), batch, sequence,
-                            element_bytes,   std::move(volume),      fused, count_norms,
-                            chunks,          device_memory_bytes};
+                       std::uint32_t sequence, std::uint32_t element_bytes,
+                       bool point_to_point_correction, std::string volume, bool fused,
+                       bool count_norms, std::uint32_t chunks, double device_memory_bytes) {
+             return Choices{std::move(mode),
+                            std::move(collectives),
+                            batch,
+                            sequence,
+                            element_bytes,
+                            point_to_point_correction,
+                            std::move(volume),
+                            fused,
+                            count_norms,
+                            chunks,
+                            device_memory_bytes};
            }),
            py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("batch"),
-           py::arg("sequence"), py::arg("element_bytes"), py::arg("volume"), py::arg("fused"),
-           py::arg("count_norms"), py::arg("chunks"), py::arg("device_memory_bytes"));
+           py::arg("sequence"), py::arg("element_bytes"), py::arg("point_to_point_correction"),
+           py::arg("volume"), py::arg("fused"), py::arg("count_norms"), py::arg("chunks"),
+           py::arg("device_memory_bytes"));
   // Searching touches no Python object, so other threads may run.
   module.def("plan_json", &atp::plan_json_text, py::arg("topology"), py::arg("model"),
              py::arg("world_size"), py::arg("choices"), py::call_guard<py::gil_scoped_release>());
