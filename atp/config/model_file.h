@@ -13,7 +13,8 @@
 //   model_type "gpt2"   n_embd, n_layer, n_head; n_inner (4 n_embd if absent or null)
 //   model_type "llama"  hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
 //                       num_key_value_heads and head_dim if present
-//   both                vocab_size, tie_word_embeddings (true for gpt2, false for llama), and torch_dtype or dtype: bytes per element (2 if absent)
+//   both                vocab_size, tie_word_embeddings (if absent true for gpt2, false for llama),
+//                       and torch_dtype or dtype: bytes per element (2 if absent)
 //
 // Another model_type is refused by name: its layers may be cut in other ways.
 

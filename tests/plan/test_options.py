@@ -138,3 +138,22 @@ def test_the_papers_own_number_for_the_torus_can_be_had(program):
     assert units() == pytest.approx(0.07)
     assert units("--uncorrected") == pytest.approx(0.0525)
     assert units("--literal") == pytest.approx(0.105)
+
+
+def test_the_best_mesh_is_not_explained_twice(program):
+    text = program.output("explain", *FLAT, "--mesh", "8,1")
+    assert text.count("Mesh (8,1)") == 1
+    assert text.endswith("It is the best.\n")
+    assert "The best is\nMesh (8,1)" in program.output("explain", *FLAT, "--mesh", "4,2")
+
+
+def test_one_is_not_many_and_a_name_is_not_needed(program):
+    program.write(
+        "one.yaml",
+        "levels: [{name: gpu, count: 1, kind: switch, bandwidth: 1 GB/s per direction}]\n",
+    )
+    text = program.output(
+        "best", "--topology", "one.yaml", "--hidden", 64, "--layers", 1, "--heads", 1
+    )
+    assert text.startswith("1 device\nmodel of width 64: 1 layer of width 64;")
+    assert "for 1 layer.\n" in text

@@ -98,11 +98,10 @@ std::string map_of_servers() {
 
 BarChart meshes_of(const std::string& title, const Interconnect& interconnect, CostMode mode,
                    const std::vector<Mesh>& meshes) {
-  BarChart chart{
-      .title = title,
-      .subtitle = "communication of one layer, by dimension; the best mesh in bold",
-      .value_label = "T, links in GB/s",
-      .part_names = {"dimension 1", "dimension 2"}};
+  BarChart chart{.title = title,
+                 .subtitle = "communication of one layer, by dimension; the best mesh in bold",
+                 .value_label = "T, links in GB/s",
+                 .part_names = {"dimension 1", "dimension 2"}};
   const planner::Request asked = only(request(interconnect, mode), Collective::kRing);
   const Best winner = best(asked);
   for (const Mesh& mesh : meshes) {
