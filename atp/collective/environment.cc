@@ -107,7 +107,7 @@ Status read_routes(CommunicatorOptions& options) {
       "before the way to another server";
   const std::string_view text = lookup("ATP_ROUTE");
   if (text.empty()) return missing("ATP_ROUTE", expected);
-  const Status read = options.set_routes(text);
+  Status read = options.set_routes(text);
   if (read) return read;
   return Error{"ATP_ROUTE=" + quoted(text) + ": " + read.error().message + " (expected " +
                expected + ")"};

@@ -11,8 +11,9 @@ namespace atp {
 std::vector<Shards::Part> Shards::split(std::size_t values) {
   std::vector<std::size_t> order(values_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [this](std::size_t a, std::size_t b) { return values_[a] < values_[b]; });
+  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+    return std::pair{values_[a], a} < std::pair{values_[b], b};
+  });
   const std::size_t count = std::clamp<std::size_t>(values / kLeastPart, 1, order.size());
   std::vector<Part> parts;
   std::size_t offset = 0;
