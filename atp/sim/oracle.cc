@@ -81,7 +81,7 @@ double Oracle::scale_of(std::uint32_t job, std::uint64_t operation, std::uint16_
   const JobPlan& plan = jobs_[job];
   if (plan.scale_mode == ScaleMode::kFixed) return scale_;
   const OperationSpec& spec = plan.operations[operation].spec;
-  int exponent = 20;
+  int exponent = 28 - static_cast<int>(std::bit_width(plan.world_size - 1U));
   bool first = true;
   int with_room = 0;
   for (std::uint64_t before = 0; before < operation; ++before) {

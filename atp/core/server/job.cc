@@ -1,11 +1,15 @@
 #include "atp/core/server/job.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace atp {
 namespace {
 
-constexpr double kFirstAutomaticScale = 0x1p20;
+// Contributions within ±8 add up to an int32; what is larger takes the exact float path once.
+double first_automatic_scale(std::uint16_t world_size) {
+  return 0x1p28 / static_cast<double>(std::bit_ceil(unsigned{world_size}));
+}
 
 JobTerms terms_of(const JobKey& key, const Join& first, const ServerConfig& config) {
   JobTerms terms;
@@ -16,7 +20,8 @@ JobTerms terms_of(const JobKey& key, const Join& first, const ServerConfig& conf
   terms.value_count = std::min(first.max_value_count, config.max_value_count);
   terms.wmax = config.wmax;
   terms.scale_mode = first.scale_mode;
-  terms.scale = first.scale_mode == ScaleMode::kFixed ? config.scale : kFirstAutomaticScale;
+  terms.scale = first.scale_mode == ScaleMode::kFixed ? config.scale
+                                                      : first_automatic_scale(first.world_size);
   return terms;
 }
 
