@@ -23,6 +23,7 @@ struct Stream {
   std::uint64_t values_assigned = 0;   // decides which stream a tensor goes to
   Instant timer = kNever;              // repeats the oldest fragment
   unsigned backoff = 0;                // doublings of the time-out since the last answer
+  std::uint64_t asked_end = 0;         // below it the server has asked, also for what is unsent
   std::uint64_t timed_out_before = 0;  // what was in flight when the timer last fired
   Instant last_answer{};
 

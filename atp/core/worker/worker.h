@@ -118,6 +118,7 @@ class Worker {
   void write_values(const Operation& operation, const PacketView& packet, Tensors& tensors);
   void take_loss();
   void infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
+  void note_asked(const PacketView& packet);
   void handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
   void handle_status(Instant now, Path path, const PacketView& packet);
   void handle_mismatch(const PacketView& packet, const StatusMessage& status);

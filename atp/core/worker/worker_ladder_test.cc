@@ -25,6 +25,23 @@ TEST(WorkerLadder, TheTimerClimbsPlainResendDirect) {
   }
 }
 
+TEST(WorkerLadder, WhatTheServerAskedForBeforeItWasSentWaitsInNoAggregator) {
+  WorkerScript script;
+  script.join();
+  script.submit(std::vector<float>(6 * WorkerScript::kValues, 1));
+  const std::vector<Sent> first = script.run();
+  ASSERT_EQ(first.size(), 4u) << "Wmax";
+  Sent unsent = first[0];
+  atp_store64(unsent.bytes.data() + ATP_AT_SEQUENCE, 4);
+  script.nack(unsent, 0);
+  EXPECT_TRUE(script.take().empty());
+  for (const Sent& gradient : first) script.answer(gradient, {});
+  const std::vector<Sent> rest = script.run();
+  ASSERT_EQ(rest.size(), 2u);
+  EXPECT_TRUE(rest[0].view().has(ATP_FLAG_RESEND));
+  EXPECT_FALSE(rest[1].view().has(ATP_FLAG_RESEND)) << "not asked for";
+}
+
 TEST(WorkerLadder, ANackTakesTheNextStepAndItsFlagsDecide) {
   struct Case {
     const char* name;

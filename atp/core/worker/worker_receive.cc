@@ -177,9 +177,21 @@ void Worker::infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& o
   take_loss();
 }
 
+// The others have passed the switches with what the server asks for, so what this rank sends of it
+// later must not wait for them in an aggregator.
+void Worker::note_asked(const PacketView& packet) {
+  Stream* stream = state_ == State::kJoined ? stream_of(packet.header.stream) : nullptr;
+  if (stream == nullptr) return;
+  const std::uint64_t sequence = packet.header.sequence;
+  const std::uint64_t next = stream->window.next();
+  if (sequence < next || sequence - next >= stream->window.wmax()) return;
+  stream->asked_end = std::max(stream->asked_end, sequence + 1);
+}
+
 void Worker::handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out) {
   counters_.add(WorkerCounter::kNacksReceived);
   server_heard_ = now;
+  note_asked(packet);
   Stream* stream = find_in_flight(packet);
   if (stream == nullptr) return;
   if (packet.has(ATP_FLAG_FLOAT)) stream->window.at(packet.header.sequence).float_mode = true;

@@ -82,7 +82,10 @@ bool Worker::settle_next(Instant now, Stream& stream) {
 void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
   const std::uint8_t words = bitmap_words_for(config_.world_size);
   const std::uint64_t packet_bytes = atp_packet_bytes(words, agreed_.value_count);
-  const std::uint8_t flags = attached() ? 0 : ATP_FLAG_DIRECT;
+  const auto flags_now = [&]() -> std::uint8_t {
+    if (!attached()) return ATP_FLAG_DIRECT;
+    return stream.window.next() < stream.asked_end ? ATP_FLAG_RESEND : 0;
+  };
   const Endpoint& to = attached() ? parent() : server();
   // A stream always has one fragment in flight: workers whose windows differ could otherwise fill
   // them with different streams, and each wait for what the other may not send.
@@ -90,6 +93,7 @@ void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out
     return stream.window.idle() || in_flight_bytes_ + packet_bytes <= congestion_.bytes();
   };
   while (stream.window.may_send() && out.has_room(1) && fits() && settle_next(now, stream)) {
+    const std::uint8_t flags = flags_now();
     const auto sent = put_gradient(stream, stream.window.next(), flags, to, tensors, out);
     if (!sent) return;
     if (stream.window.idle()) arm_timer(now, stream);
@@ -98,7 +102,7 @@ void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out
     if (fragment.proactive) counters_.add(WorkerCounter::kProactiveFragments);
     in_flight_bytes_ += packet_bytes;
     counters_.add(WorkerCounter::kGradientsSent);
-    if (flags != 0) counters_.add(WorkerCounter::kGradientsDirect);
+    if ((flags & ATP_FLAG_DIRECT) != 0) counters_.add(WorkerCounter::kGradientsDirect);
   }
 }
 
