@@ -1,0 +1,1 @@
+"""Networks of namespaces for tests, experiments and demos."""

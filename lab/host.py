@@ -1,0 +1,47 @@
+"""One host: a network namespace whose interface eth0 is one end of a cable to its rack."""
+
+import json
+import os
+import secrets
+import subprocess
+from pathlib import Path
+
+
+def run(*words, **options):
+    """The standard output of a command that must succeed."""
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Host:
+    def __init__(self, network, name, address):
+        self.network = network
+        self.namespace = f"{network.prefix}-{name}"
+        self.name = name
+        self.address = address
+
+    def exec(self, *words, **options):
+        return run("ip", "netns", "exec", self.namespace, *words, **options)
+
+    def start(self, *words, env=None, log=None):
+        """A process in this host; its output goes to a file that `output()` of it reads."""
+        log = Path(log or self.network.folder / f"{self.name}-{secrets.token_hex(3)}.log")
+        with open(log, "wb") as out:
+            process = subprocess.Popen(
+                ["ip", "netns", "exec", self.namespace, *[str(w) for w in words]],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **{k: str(v) for k, v in (env or {}).items()}},
+            )
+        process.log = log
+        self.network.processes.append(process)
+        return process
+
+    def counters(self):
+        """The kernel's own counters of the interface."""
+        names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
+        link = json.loads(self.exec("ip", "-s", "-j", "link", "show", "eth0"))[0]["stats64"]
+        return {name: link[name[:2]][name[3:]] for name in names}

@@ -1,0 +1,145 @@
+"""Racks of hosts: one bridge each in a namespace of its own, and a core bridge that joins them."""
+
+import os
+import secrets
+import subprocess
+import time
+
+from lab.host import Host, run
+
+
+class Network:
+    """`racks` maps a rack's name to the names of its hosts; one rack alone has no core.
+
+    All hosts share one /24 subnet. Links are as fast as the machine until `shape_host` and
+    `shape_uplink` say otherwise.
+    """
+
+    def __init__(self, folder, racks, subnet="10.77.0"):
+        self.folder = folder
+        self.prefix = f"atp{secrets.token_hex(3)}"
+        self.subnet = subnet
+        self.processes = []
+        self.namespaces = []
+        self.hosts = {}
+        self._rack_of = {}
+        if len(racks) > 1:
+            self._add_bridge("core")
+        for rack, names in racks.items():
+            self._add_bridge(rack)
+            if len(racks) > 1:
+                self._add_cable((rack, "uplink"), ("core", f"to-{rack}"))
+            for name in names:
+                self._add_host(rack, name)
+
+    def _namespace(self, name):
+        return f"{self.prefix}-{name}"
+
+    def _ip(self, name):
+        return ("ip", "-n", self._namespace(name))
+
+    def _add_namespace(self, name):
+        run("ip", "netns", "add", self._namespace(name))
+        self.namespaces.append(self._namespace(name))
+
+    def _add_bridge(self, name):
+        self._add_namespace(f"{name}.br")
+        run(*self._ip(f"{name}.br"), "link", "add", "br0", "type", "bridge")
+        run(*self._ip(f"{name}.br"), "link", "set", "br0", "up")
+
+    def _add_cable(self, one, other):
+        """A veth between two bridges, each end (bridge, interface)."""
+        (bridge, device), (peer_bridge, peer_device) = one, other
+        peer = ("peer", "name", peer_device, "netns", self._namespace(f"{peer_bridge}.br"))
+        run(*self._ip(f"{bridge}.br"), "link", "add", device, "type", "veth", *peer)
+        for name, port in (one, other):
+            run(*self._ip(f"{name}.br"), "link", "set", port, "master", "br0", "up")
+
+    def _add_host(self, rack, name):
+        number = len(self.hosts) + 1
+        host = Host(self, name, f"{self.subnet}.{number}")
+        self._add_namespace(name)
+        self.hosts[name] = host
+        self._rack_of[name] = rack
+        inside, bridge = self._ip(name), f"{rack}.br"
+        peer = ("peer", "name", name, "netns", self._namespace(bridge))
+        run(*inside, "link", "add", "eth0", "type", "veth", *peer)
+        run(*self._ip(bridge), "link", "set", name, "master", "br0", "up")
+        run(*inside, "addr", "add", f"{host.address}/24", "dev", "eth0")
+        run(*inside, "link", "set", "lo", "up")
+        run(*inside, "link", "set", "eth0", "up")
+
+    def __getitem__(self, name):
+        return self.hosts[name]
+
+    def _shape(self, name, device, mbit, queue_bytes):
+        # With a burst below 64 KiB tbf would cut every packet train and arm a timer for each piece.
+        burst = max(70_000, mbit * 1_000_000 // 8 // 1000)
+        namespace = self._namespace(name)
+        shape = ("rate", f"{mbit}mbit", "burst", burst, "limit", queue_bytes)
+        tc = ("ip", "netns", "exec", namespace, "tc", "qdisc", "replace", "dev", device)
+        run(*tc, "root", "tbf", *shape)
+
+    def shape_host(self, name, mbit, queue_bytes=8_000_000):
+        """Both directions of a host's link; what would wait longer than the queue is lost."""
+        self._shape(name, "eth0", mbit, queue_bytes)
+        self._shape(f"{self._rack_of[name]}.br", name, mbit, queue_bytes)
+
+    def shape_uplink(self, rack, mbit, queue_bytes=8_000_000):
+        """Both directions between a rack and the core."""
+        self._shape(f"{rack}.br", "uplink", mbit, queue_bytes)
+        self._shape("core.br", f"to-{rack}", mbit, queue_bytes)
+
+    def link(self, one, other, mtu, *subnets):
+        """A cable between two hosts; one gets .1 and ::1, the other .2 and ::2 of the subnets."""
+        device = f"to-{other}", f"to-{one}"
+        ends = [self._ip(one), self._ip(other)]
+        peer = ("peer", "name", device[1], "netns", self._namespace(other))
+        run(*ends[0], "link", "add", device[0], "type", "veth", *peer)
+        for number, end in enumerate(ends):
+            for subnet in subnets:
+                bits, nodad = (64, ["nodad"]) if ":" in subnet else (24, [])
+                address = f"{subnet}{number + 1}/{bits}"
+                run(*end, "addr", "add", address, "dev", device[number], *nodad)
+            run(*end, "link", "set", device[number], "mtu", mtu, "up")
+
+    def without_segmentation(self):
+        """Every packet becomes a frame of its own, which the kernel counts as one."""
+        for host in self.hosts.values():
+            for feature in ("tx-udp-segmentation", "gso", "tso", "gro"):
+                host.exec("ethtool", "-K", "eth0", feature, "off")
+
+    def wait(self, process, seconds):
+        """The exit code and output of a process that must end in time."""
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            text = process.log.read_text(errors="replace")
+            raise AssertionError(f"{process.args} still runs after {seconds} s:\n{text}") from None
+        return code, process.log.read_text(errors="replace")
+
+    def wait_for_line(self, process, text, seconds=10):
+        end = time.monotonic() + seconds
+        while text not in process.log.read_text(errors="replace"):
+            assert process.poll() is None and time.monotonic() < end, (
+                f"no '{text}' from {process.args}:\n{process.log.read_text(errors='replace')}"
+            )
+            time.sleep(0.02)
+
+    def delete(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        for namespace in self.namespaces:
+            for pid in subprocess.run(
+                ["ip", "netns", "pids", namespace], capture_output=True, text=True
+            ).stdout.split():
+                os.kill(int(pid), 9)
+            subprocess.run(["ip", "netns", "del", namespace], check=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.delete()
