@@ -92,6 +92,7 @@ void LiveGroups::abort_all() {
 }
 
 std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std::string& route,
+                                      const std::string& route_name,
                                       std::size_t values_per_fragment, bool automatic_scale,
                                       std::chrono::milliseconds timeout,
                                       std::chrono::milliseconds join_timeout) {
@@ -104,7 +105,7 @@ std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std:
   options.operation_timeout = timeout;
   options.join_timeout = join_timeout;
   const Status routes = options.set_routes(route);
-  TORCH_CHECK_VALUE(routes.ok(), "route \"", route, "\": ", routes.error().message);
+  TORCH_CHECK_VALUE(routes.ok(), route_name, "=\"", route, "\": ", routes.error().message);
   auto communicator = Communicator::connect(options);
   TORCH_CHECK_WITH(DistBackendError, communicator.ok(), communicator.error().message);
   return std::move(communicator.value());
@@ -114,12 +115,13 @@ std::unique_ptr<Communicator> connect(int rank, int size, JobKey job, const std:
 c10::intrusive_ptr<PyProcessGroupATP> make_group(
     int rank, int size, std::chrono::milliseconds timeout, std::chrono::milliseconds join_timeout,
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
-    std::size_t values_per_fragment, bool automatic_scale, c10::intrusive_ptr<c10d::Backend> gloo) {
+    const std::string& route_name, std::size_t values_per_fragment, bool automatic_scale,
+    c10::intrusive_ptr<c10d::Backend> gloo) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
-  if (size > 1) {
-    communicator = connect(rank, size, {job.first, job.second}, route, values_per_fragment,
-                           automatic_scale, timeout, join_timeout);
+  if (size > 1 && !route.empty()) {
+    communicator = connect(rank, size, {job.first, job.second}, route, route_name,
+                           values_per_fragment, automatic_scale, timeout, join_timeout);
   }
   return c10::make_intrusive<PyProcessGroupATP>(rank, size, timeout, std::move(gloo),
                                                 std::move(communicator));
@@ -150,7 +152,8 @@ PYBIND11_MODULE(_C, module) {
       module, "ProcessGroupATP")
       .def(py::init(&atp::pytorch::make_group), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
-           py::arg("values_per_fragment"), py::arg("automatic_scale"), py::arg("gloo"))
+           py::arg("route_name"), py::arg("values_per_fragment"), py::arg("automatic_scale"),
+           py::arg("gloo"))
       .def_property_readonly("options", &PyProcessGroupATP::getBackendOptions)
       .def("values_per_fragment", &PyProcessGroupATP::values_per_fragment,
            py::call_guard<py::gil_scoped_release>())

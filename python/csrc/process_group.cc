@@ -43,7 +43,7 @@ void ProcessGroupATP::stop() {
 }
 
 bool ProcessGroupATP::sums(const Tensors& tensors, const c10d::AllreduceOptions& options) const {
-  if (getSize() == 1 || !is_linear(options.reduceOp)) return false;
+  if (communicator_ == nullptr || !is_linear(options.reduceOp)) return false;
   const bool has_values = std::any_of(tensors.begin(), tensors.end(),
                                       [](const at::Tensor& tensor) { return tensor.numel() > 0; });
   return has_values && std::all_of(tensors.begin(), tensors.end(), is_dense_float32);

@@ -143,7 +143,10 @@ def test_no_route_says_what_to_do(ranks):
 
 def test_a_route_that_is_none(ranks):
     for error in errors_of(ranks.outcomes(2, lambda rank: None, route="nonsense")):
-        assert error.startswith("ValueError") and "nonsense" in error
+        assert error.startswith('ValueError: ATP_ROUTE="nonsense": ')
+    options = atp.torch.Options(route="nonsense")
+    for error in errors_of(ranks.outcomes(2, lambda rank: None, pg_options=options)):
+        assert error.startswith('ValueError: Options.route="nonsense": ')
 
 
 def test_nobody_at_the_servers_address(ranks):

@@ -8,8 +8,11 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 
 import atp.torch
+
+PAIRS = [(0, 0), (0, 1), (1, 0), (1, 1)]  # of a mesh (2, 2), by rank
 
 
 def total(group=None, value=1.0, size=1000) -> float:
@@ -95,6 +98,25 @@ def test_options_name_the_route_and_the_size_of_fragments(ranks, network):
         return total(), atp.torch.stats()["values_per_fragment"]
 
     assert ranks.run(2, body, route="", pg_options=options) == [(2.0, 100)] * 2
+
+
+def test_each_dimension_of_a_device_mesh_has_groups_and_options_of_its_own(ranks):
+    def body(rank):
+        mesh = init_device_mesh(
+            "cpu",
+            (2, 2),
+            mesh_dim_names=("outer", "inner"),
+            backend_override={
+                "outer": ("atp", atp.torch.Options(algorithm="ring")),
+                "inner": ("atp", atp.torch.Options(values_per_fragment=99)),
+            },
+        )
+        outer, inner = (mesh.get_group(name) for name in ("outer", "inner"))
+        values = [atp.torch.stats(group)["values_per_fragment"] for group in (outer, inner)]
+        return values, total(outer, rank), total(inner, rank)
+
+    results = ranks.run(4, body)
+    assert results == [([0, 99], float(2 * j + 2), float(4 * i + 1)) for i, j in PAIRS]
 
 
 def test_options_of_another_backend_are_refused(ranks):

@@ -6,6 +6,13 @@ import pytest
 
 from atp.torch import Options
 
+VARIABLES = (
+    "ATP_TIMEOUT",
+    "ATP_JOIN_TIMEOUT",
+    "ATP_VALUES_PER_FRAGMENT",
+    "ATP_SCALE",
+    "ATP_ALGORITHM",
+)
 GROUP = datetime.timedelta(minutes=30)
 
 
@@ -15,7 +22,7 @@ def seconds(number):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    for variable in ("ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE"):
+    for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("ATP_ROUTE", "127.0.0.1:5500")
     return monkeypatch.setenv
@@ -26,6 +33,7 @@ SILENT = {
     "join_timeout": seconds(30),
     "values_per_fragment": 0,
     "scale": "automatic",
+    "algorithm": "innetwork",
 }
 CASES = {
     "nothing said": ({}, Options(), {}),
@@ -40,6 +48,12 @@ CASES = {
         {"ATP_SCALE": "fixed"},
         Options(scale="automatic"),
         {"scale": "automatic"},
+    ),
+    "an algorithm": ({"ATP_ALGORITHM": "ring"}, Options(), {"algorithm": "ring"}),
+    "an algorithm in the options goes first": (
+        {"ATP_ALGORITHM": "ring"},
+        Options(algorithm="innetwork"),
+        {},
     ),
     "a join time-out": ({"ATP_JOIN_TIMEOUT": "4"}, Options(), {"join_timeout": seconds(4)}),
     "a join time-out beyond the group's": (
@@ -65,9 +79,7 @@ def test_what_is_silent_is_filled_in(environment, variables, options, expected):
     assert found == SILENT | expected
 
 
-@pytest.mark.parametrize(
-    "variable", ["ATP_TIMEOUT", "ATP_JOIN_TIMEOUT", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE"]
-)
+@pytest.mark.parametrize("variable", VARIABLES)
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf", "0", "1e9"])
 def test_what_cannot_be_read_is_named(environment, variable, text):
     environment(variable, text)
@@ -78,3 +90,17 @@ def test_what_cannot_be_read_is_named(environment, variable, text):
 def test_a_scale_that_the_options_cannot_mean_is_named():
     with pytest.raises(ValueError, match="Options.scale='1e8': expected 'automatic' or 'fixed'"):
         Options(scale="1e8").resolved(GROUP)
+
+
+def test_an_algorithm_that_the_options_cannot_mean_is_named():
+    with pytest.raises(
+        ValueError, match="Options.algorithm='tree': expected 'innetwork' or 'ring'"
+    ):
+        Options(algorithm="tree").resolved(GROUP)
+
+
+def test_a_ring_needs_no_route(monkeypatch):
+    monkeypatch.delenv("ATP_ROUTE")
+    assert Options(algorithm="ring").resolved(GROUP).route == ""
+    with pytest.raises(RuntimeError, match="ATP_ROUTE="):
+        Options().resolved(GROUP)

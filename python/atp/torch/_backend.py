@@ -36,11 +36,12 @@ def _create(group, pg_options):
         )
     global_ranks = list(group.global_ranks_in_group)
     meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
+    asked = pg_options or Options()
     if group.group_size > 1:
-        options = (pg_options or Options()).resolved(group.timeout)
+        options = asked.resolved(group.timeout)
         job = meeting.agree_on_job(group.timeout)
     else:
-        options = Options("", 0, "automatic", group.timeout, datetime.timedelta(0))
+        options = Options("innetwork", "", 0, "automatic", group.timeout, datetime.timedelta(0))
         job = (0, 0)
     gloo = _create_gloo(group, dist.PrefixStore("gloo/", meeting.store), global_ranks)
     return _C.ProcessGroupATP(
@@ -49,7 +50,8 @@ def _create(group, pg_options):
         timeout=options.timeout,
         join_timeout=options.join_timeout,
         job=job,
-        route=options.route,
+        route=options.route if options.algorithm == "innetwork" else "",
+        route_name=asked.route_name,
         values_per_fragment=options.values_per_fragment,
         automatic_scale=options.scale == "automatic",
         gloo=gloo,

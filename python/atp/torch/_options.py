@@ -6,6 +6,7 @@ import math
 import os
 
 _MOST_VALUES = 2226  # docs/protocol.md §3
+_ALGORITHMS = ("innetwork", "ring")
 
 _ROUTE_IS_MISSING = (
     "atp does not know the way to the server: start the program under `atp run -n N -- CMD`, or "
@@ -18,6 +19,9 @@ _ROUTE_IS_MISSING = (
 class Options:
     """For `init_process_group(pg_options=...)` and `new_group(pg_options=...)`.
 
+    algorithm: how the group sums, the same on every rank: "innetwork", through the switches and the
+        server of the route, or "ring", over TCP from rank to rank, for which no route is needed;
+        default: ATP_ALGORITHM, else "innetwork".
     route: "HOST:PORT,...", the switches upward and the server last; default: ATP_ROUTE.
     values_per_fragment: float32 values in a packet, 0 for what the path's MTU carries; default:
         ATP_VALUES_PER_FRAGMENT, else 0.
@@ -29,22 +33,35 @@ class Options:
         default: ATP_JOIN_TIMEOUT (seconds), else 30 s, and never more than the group's timeout.
     """
 
+    algorithm: str | None = None
     route: str | None = None
     values_per_fragment: int | None = None
     scale: str | None = None
     timeout: datetime.timedelta | None = None
     join_timeout: datetime.timedelta | None = None
 
+    @property
+    def _timeout(self) -> datetime.timedelta | None:
+        # torch's DeviceMesh takes a group's time-out from here; None is torch's default.
+        return self.timeout
+
+    @property
+    def route_name(self) -> str:
+        """Where the route comes from, for messages."""
+        return "Options.route" if self.route else "ATP_ROUTE"
+
     def resolved(self, group_timeout: datetime.timedelta) -> "Options":
         """These options with every default filled in."""
-        route = self.route or os.environ.get("ATP_ROUTE")
-        if not route:
+        algorithm = _algorithm(self.algorithm)
+        route = self.route or os.environ.get("ATP_ROUTE") or ""
+        if algorithm == "innetwork" and not route:
             raise RuntimeError(_ROUTE_IS_MISSING)
         join = self.join_timeout or _seconds("ATP_JOIN_TIMEOUT", datetime.timedelta(seconds=30))
         values = self.values_per_fragment
         if values is None:
             values = _values_per_fragment()
         return Options(
+            algorithm=algorithm,
             route=route,
             values_per_fragment=values,
             scale=_scale(self.scale),
@@ -53,12 +70,22 @@ class Options:
         )
 
 
+def _algorithm(option: str | None) -> str:
+    return _choice("algorithm", option, _ALGORITHMS)
+
+
 def _scale(option: str | None) -> str:
-    scale = option or os.environ.get("ATP_SCALE") or "automatic"
-    if scale not in ("automatic", "fixed"):
-        where = "Options.scale" if option else "ATP_SCALE"
-        raise ValueError(f"{where}={scale!r}: expected 'automatic' or 'fixed'")
-    return scale
+    return _choice("scale", option, ("automatic", "fixed"))
+
+
+def _choice(name: str, option: str | None, choices: tuple[str, ...]) -> str:
+    """What the option says, else the environment, else the first of the choices."""
+    variable = f"ATP_{name.upper()}"
+    choice = option or os.environ.get(variable) or choices[0]
+    if choice not in choices:
+        where = f"Options.{name}" if option else variable
+        raise ValueError(f"{where}={choice!r}: expected {' or '.join(map(repr, choices))}")
+    return choice
 
 
 def _values_per_fragment() -> int:
