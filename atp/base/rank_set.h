@@ -36,12 +36,30 @@ class RankSet {
   constexpr void clear() { words_ = {}; }
 
   constexpr bool contains(Rank rank) const { return (words_[rank / 64] >> (rank % 64)) & 1; }
-  constexpr bool contains(const RankSet& other) const { return (other - *this).empty(); }
-  constexpr bool intersects(const RankSet& other) const { return !(*this & other).empty(); }
+  constexpr bool contains(const RankSet& other) const {
+    std::uint64_t lacking = 0;
+    for (std::size_t w = 0; w < kRankWords; ++w) lacking |= other.words_[w] & ~words_[w];
+    return lacking == 0;
+  }
+  constexpr bool intersects(const RankSet& other) const {
+    std::uint64_t common = 0;
+    for (std::size_t w = 0; w < kRankWords; ++w) common |= other.words_[w] & words_[w];
+    return common != 0;
+  }
   constexpr bool empty() const {
     std::uint64_t any = 0;
     for (auto word : words_) any |= word;
     return any == 0;
+  }
+  // Exactly one rank? Asked for every packet, and counting bits is slow on the x86-64 baseline.
+  constexpr bool is_single() const {
+    std::uint64_t seen = 0;
+    bool more = false;
+    for (auto word : words_) {
+      more |= (word & (word - 1)) != 0 || (word != 0 && seen != 0);
+      seen |= word;
+    }
+    return seen != 0 && !more;
   }
   constexpr std::size_t size() const {
     std::size_t n = 0;

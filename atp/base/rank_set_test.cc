@@ -37,6 +37,14 @@ TEST(RankSet, FirstHoldsExactlyTheLowRanks) {
   }
 }
 
+TEST(RankSet, KnowsWhetherItHoldsExactlyOne) {
+  EXPECT_FALSE(RankSet{}.is_single());
+  for (Rank rank : {0, 63, 64, 1023}) EXPECT_TRUE(RankSet::of(rank).is_single()) << rank;
+  EXPECT_FALSE((RankSet::of(5) | RankSet::of(6)).is_single()) << "in one word";
+  EXPECT_FALSE((RankSet::of(5) | RankSet::of(70)).is_single()) << "in two";
+  EXPECT_FALSE((RankSet::of(5) | RankSet::of(70) | RankSet::of(71)).is_single());
+}
+
 TEST(RankSet, SetAlgebraAgreesWithMembership) {
   RankSet a = RankSet::of(1) | RankSet::of(70) | RankSet::of(1000);
   RankSet b = RankSet::of(70) | RankSet::of(2);

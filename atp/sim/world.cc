@@ -2,10 +2,12 @@
 #include "atp/sim/world.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "atp/sim/allocation_guard.h"
 #include "atp/sim/display.h"
+#include "atp/sim/part.h"
 
 namespace atp::sim {
 namespace {
@@ -13,6 +15,9 @@ namespace {
 // A node that wants to be woken again and again without letting time pass is broken.
 constexpr std::uint64_t kMostWakesAtOneInstant = 100000;
 constexpr std::size_t kMostViolations = 10;
+
+// In the order of Host::node.
+constexpr std::array kPartOfNode{Part::kServer, Part::kSwitch, Part::kWorker};
 
 }  // namespace
 
@@ -42,13 +47,18 @@ bool World::run_until(Instant limit, const std::function<bool()>& done, bool aft
       if (done()) return true;
     }
     if (violations_.size() > kMostViolations) break;
-    const std::optional<Network::Event> event = network_.take_next(end);
+    const std::optional<Network::Event> event = take_next(end);
     if (!event) break;
     now_ = network_.now();
     handle(*event);
   }
   now_ = std::max(now_, end);
   return false;
+}
+
+std::optional<Network::Event> World::take_next(Picoseconds end) {
+  const Within part(Part::kNetwork);
+  return network_.take_next(end);
 }
 
 void World::wake_at(HostId host, Instant when) {
@@ -100,12 +110,14 @@ void World::handle_timer(HostId id) {
 void World::wake(HostId id) {
   Host& host = hosts_[id];
   {
-    AllocationGuard guard;
+    const AllocationGuard guard;
+    const Within part(kPartOfNode[host.node.index()]);
     if (auto* member = std::get_if<Member>(&host.node)) {
       if (member->worker.next_timeout() <= now()) {
         member->worker.handle_timeout(now(), member->application, outbox_);
       }
       if (member->application.next_action() <= now()) {
+        const Within application(Part::kApplication);
         member->application.step(now(), member->worker);
       }
     } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
@@ -118,7 +130,7 @@ void World::wake(HostId id) {
 }
 
 void World::deliver(std::uint32_t index) {
-  const Network::Flight flight = network_.flight(index);
+  const Network::Flight& flight = network_.flight(index);
   const HostId id = flight.receiver;
   Host& host = hosts_[id];
   if (host.alive && host.paused_until > now()) {
@@ -135,8 +147,9 @@ void World::deliver(std::uint32_t index) {
 }
 
 void World::hand_over(HostId id, const Endpoint& from, std::span<const std::uint8_t> bytes) {
-  AllocationGuard guard;
   Host& host = hosts_[id];
+  const AllocationGuard guard;
+  const Within part(kPartOfNode[host.node.index()]);
   if (auto* member = std::get_if<Member>(&host.node)) {
     member->worker.handle_packet(now(), from, bytes, member->application, outbox_);
   } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
@@ -152,7 +165,8 @@ void World::tell_unreachable(std::uint32_t index) {
   Host& host = hosts_[flight.sender];
   if (!host.alive) return;
   {
-    AllocationGuard guard;
+    const AllocationGuard guard;
+    const Within part(kPartOfNode[host.node.index()]);
     if (auto* member = std::get_if<Member>(&host.node)) {
       member->worker.handle_unreachable(now(), flight.to, member->application, outbox_);
     } else if (auto* node = std::get_if<SwitchNode>(&host.node)) {
@@ -180,7 +194,8 @@ void World::settle(HostId id) {
 void World::settle_worker(HostId id, Member& member) {
   for (;;) {
     {
-      AllocationGuard guard;
+      const AllocationGuard guard;
+      const Within part(Part::kWorker);
       member.worker.poll_transmit(now(), member.application, outbox_);
     }
     if (outbox_.empty()) break;
@@ -192,6 +207,7 @@ void World::settle_worker(HostId id, Member& member) {
                   name_of(hosts_[id].endpoint).c_str(), static_cast<int>(event->kind),
                   static_cast<unsigned long long>(event->operation));
     }
+    const Within part(Part::kApplication);
     member.application.handle_event(now(), *event, member.worker, oracle_);
     news_ = true;
   }

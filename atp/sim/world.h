@@ -157,6 +157,7 @@ class World {
   // world.cc
   bool run_until(Instant end, const std::function<bool()>& done, bool after_news_only);
   Instant due(const Host& host) const { return std::max(host.wake, host.paused_until); }
+  std::optional<Network::Event> take_next(Picoseconds end);
   void wake_at(HostId host, Instant when);
   void arm(HostId host);
   void handle(const Network::Event& event);
@@ -173,6 +174,9 @@ class World {
   std::optional<HostId> host_at(const Endpoint& endpoint) const;
   void send_outbox(HostId host);
   void send(HostId host, const Endpoint& to, std::uint32_t payload, std::uint32_t length);
+  bool nothing_interferes() const {
+    return paths_.empty() && !tap_ && plan_.hostile == 0 && !trace_;
+  }
   void send_copies(const Network::Flight& flight, const Fate& fate, Duration delay);
   bool is_damaged(const Network::Flight& flight);
   void send_hostile(const Packet& packet);

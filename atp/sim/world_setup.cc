@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "atp/sim/add_counters.h"
+#include "atp/sim/part.h"
 #include "atp/sim/world.h"
 
 namespace atp::sim {
@@ -76,6 +77,7 @@ World::World(Plan plan)
       lost_ranks_(plan_.jobs.size()),
       lost_servers_(plan_.servers),
       hostile_(plan_.seed + 41) {
+  const Within part(Part::kMaking);
   const FabricPlan& fabric = plan_.fabric;
   for (std::uint32_t i = 0; i < plan_.servers; ++i) {
     hosts_.push_back({server_endpoint(i), Server(server_config(plan_, i))});
@@ -89,7 +91,7 @@ World::World(Plan plan)
     for (Rank rank = 0; rank < plan_.jobs[job].world_size; ++rank) add_worker(job, rank);
   }
   for (HostId host = 0; host < hosts_.size(); ++host) {
-    host_ids_[hosts_[host].endpoint] = host;
+    host_ids_.insert(hosts_[host].endpoint, host);
     arm(host);
   }
   if (!plan_.path_faults.empty() || plan_.fabric.jitter > Duration{0}) make_paths();

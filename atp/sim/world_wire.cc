@@ -6,6 +6,7 @@
 #include "atp/base/check.h"
 #include "atp/sim/checksum.h"
 #include "atp/sim/display.h"
+#include "atp/sim/part.h"
 #include "atp/sim/world.h"
 #include "atp/wire/packet.h"
 
@@ -33,6 +34,7 @@ Endpoint enemy() { return Endpoint::ipv4(10, 9, 9, 9, 4000); }
 
 void World::send_outbox(HostId host) {
   constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  const Within part(Part::kNetwork);
   std::uint32_t payload = kNone;
   std::uint32_t offset = kNone;
   for (const OutPacket& packet : outbox_.packets()) {
@@ -58,6 +60,7 @@ void World::send(HostId host, const Endpoint& to, std::uint32_t payload, std::ui
   const std::optional<HostId> receiver = host_at(to);
   if (!receiver) return;
   flight.receiver = *receiver;
+  if (nothing_interferes()) return network_.send(now_, flight, 0);
   Verdict verdict;
   if (tap_ || plan_.hostile > 0) {
     const Packet packet{from, to, {bytes.begin(), bytes.end()}};
@@ -149,8 +152,7 @@ std::span<const std::uint8_t> World::marked(std::span<const std::uint8_t> bytes)
 }
 
 std::optional<World::HostId> World::host_at(const Endpoint& endpoint) const {
-  const auto found = host_ids_.find(endpoint);
-  return found == host_ids_.end() ? std::nullopt : std::optional<HostId>(found->second);
+  return host_ids_.find(endpoint);
 }
 
 void World::trace(const char* what, const Endpoint& from, const Endpoint& to,

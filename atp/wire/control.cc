@@ -134,7 +134,7 @@ std::optional<JoinAck> JoinAck::read(std::span<const std::uint8_t> body) {
   ack.scale_mode = static_cast<ScaleMode>(at[45]);
   ack.shard = atp_load16(at + 46);
 
-  const bool window_ok = ack.wmax >= 1 && ack.wmax <= 65536;
+  const bool window_ok = std::has_single_bit(ack.wmax) && ack.wmax <= 65536;
   const bool values_ok = ack.value_count >= 1 && ack.value_count <= ATP_VALUES_MAX;
   const bool scale_ok = ack.scale > 0 && ack.scale <= 1e300;  // false for NaN too
   const bool streams_ok = ack.stream_count > 0 && ack.first_stream + ack.stream_count <= 0x10000;

@@ -31,13 +31,26 @@ struct Endpoint {
   // No endpoint at all: the value of a default-constructed one.
   constexpr bool unset() const { return *this == Endpoint{}; }
 
-  auto operator<=>(const Endpoint&) const = default;
-  // As two words: a packet's source is compared on every path, and memcmp() costs a call.
+  // As two words: a packet's source is looked up on every path, and memcmp() costs a call.
+  constexpr std::strong_ordering operator<=>(const Endpoint& other) const {
+    const Words mine = words();
+    const Words theirs = other.words();
+    if (mine[0] != theirs[0]) return in_order(mine[0]) <=> in_order(theirs[0]);
+    if (mine[1] != theirs[1]) return in_order(mine[1]) <=> in_order(theirs[1]);
+    return port <=> other.port;
+  }
   constexpr bool operator==(const Endpoint& other) const {
-    using Words = std::array<std::uint64_t, 2>;
-    const auto mine = std::bit_cast<Words>(address);
-    const auto theirs = std::bit_cast<Words>(other.address);
+    const Words mine = words();
+    const Words theirs = other.words();
     return ((mine[0] ^ theirs[0]) | (mine[1] ^ theirs[1])) == 0 && port == other.port;
+  }
+
+ private:
+  using Words = std::array<std::uint64_t, 2>;
+  constexpr Words words() const { return std::bit_cast<Words>(address); }
+  // The word as a number whose order is that of its bytes.
+  static constexpr std::uint64_t in_order(std::uint64_t word) {
+    return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
   }
 };
 

@@ -9,12 +9,6 @@ bool carries_values(const atp_header& h) {
 
 bool carries_body(const atp_header& h) { return h.type >= ATP_JOIN; }
 
-RankSet read_bitmap(const std::uint8_t* at, std::uint8_t words) {
-  RankSet ranks;
-  for (std::size_t w = 0; w < words; ++w) ranks.words()[w] = atp_load64(at + 8 * w);
-  return ranks;
-}
-
 }  // namespace
 
 std::string_view to_string(PacketType type) {
@@ -45,13 +39,12 @@ std::string_view to_string(ParseError error) {
   return "none";
 }
 
-ParsedPacket parse_packet(std::span<const std::uint8_t> bytes) {
+ParseError ParsedPacket::read(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < 12) return ParseError::kTooShort;
   if (bytes[ATP_AT_VERSION] != ATP_VERSION_1) return ParseError::kUnknownVersion;
   if (bytes.size() < ATP_HEADER_BYTES) return ParseError::kTooShort;
 
-  PacketView view;
-  atp_header& h = view.header;
+  atp_header& h = view_.header;
   atp_read_header(bytes.data(), &h);
   if (h.type >= ATP_PACKET_TYPES) return ParseError::kUnknownType;
   if ((h.flags & ~ATP_FLAGS_KNOWN) != 0) return ParseError::kUnknownFlags;
@@ -66,10 +59,12 @@ ParsedPacket parse_packet(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < expected) return ParseError::kTooShort;
   if (bytes.size() > expected && !carries_body(h)) return ParseError::kBadLength;
 
-  view.ranks = read_bitmap(bytes.data() + ATP_AT_BITMAP, h.bitmap_words);
-  view.body = bytes.subspan(atp_body_offset(h.bitmap_words));
-  view.bytes = bytes;
-  return view;
+  for (std::size_t w = 0; w < h.bitmap_words; ++w) {
+    view_.ranks.words()[w] = atp_load64(bytes.data() + ATP_AT_BITMAP + 8 * w);
+  }
+  view_.body = bytes.subspan(atp_body_offset(h.bitmap_words));
+  view_.bytes = bytes;
+  return ParseError::kCount;
 }
 
 void write_packet_head(std::uint8_t* at, const atp_header& header, const RankSet& ranks) {

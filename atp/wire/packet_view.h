@@ -73,18 +73,22 @@ struct PacketView {
 
 class ParsedPacket {
  public:
-  ParsedPacket(PacketView view) : view_(view) {}     // NOLINT: implicit by design
-  ParsedPacket(ParseError error) : error_(error) {}  // NOLINT: implicit by design
+  explicit ParsedPacket(std::span<const std::uint8_t> bytes) : error_(read(bytes)) {}
   bool ok() const { return error_ == ParseError::kCount; }
   ParseError error() const { return error_; }
   const PacketView& view() const { return view_; }
 
  private:
+  // Fills the view in; kCount if the packet may be believed.
+  ParseError read(std::span<const std::uint8_t> bytes);
+
   PacketView view_;
-  ParseError error_ = ParseError::kCount;
+  ParseError error_;
 };
 
-ParsedPacket parse_packet(std::span<const std::uint8_t> bytes);
+inline ParsedPacket parse_packet(std::span<const std::uint8_t> bytes) {
+  return ParsedPacket(bytes);
+}
 
 // Writes header and bitmap; `at` has room for atp_body_offset(header.bitmap_words) bytes. Ranks
 // beyond the width must not be in the set.

@@ -31,7 +31,7 @@ BUGS = [
     Bug(
         "a switch adds without an overlap test",
         PIPELINE,
-        "if (atp_bitmap_disjoint(a->bitmap, p->bitmap)) {",
+        "if (atp_bitmap_disjoint(a->bitmap, p->bitmap, a->bitmap_words)) {",
         "if (1) {",
     ),
     Bug(

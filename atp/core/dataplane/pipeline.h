@@ -21,18 +21,23 @@
 #include "atp/wire/packet.h"
 
 /* Words of every bitmap in memory; those beyond the width of a job are zero. A constant, so that
- * C++ compilers vectorise the set algebra and BPF needs no memcpy of unknown length; an engine for
- * small jobs may define it smaller. */
+ * copies need no memcpy of unknown length; an engine for small jobs may define it smaller. */
 #ifndef ATP_PIPELINE_WORDS
 #define ATP_PIPELINE_WORDS ATP_BITMAP_WORDS_MAX
 #endif
 
-/* Unrolled, the loops over 16 words would spill more than a BPF stack holds. */
+/* Copies take every word; set algebra takes the words of the job's width, which is one for nearly
+ * every job. Not so in BPF, whose verifier wants loops of a known length; unrolled, those over 16
+ * words would spill more than its stack holds. */
 #ifdef __bpf__
 #define ATP_EACH_WORD(w) \
   _Pragma("clang loop unroll(disable)") for (w = 0; w < ATP_PIPELINE_WORDS; ++w)
+#define ATP_EACH_WORD_OF(w, words) \
+  (void)(words);                   \
+  ATP_EACH_WORD(w)
 #else
 #define ATP_EACH_WORD(w) for (w = 0; w < ATP_PIPELINE_WORDS; ++w)
+#define ATP_EACH_WORD_OF(w, words) for (w = 0; w < (words); ++w)
 #endif
 
 /* BPF programs are flattened, so that no call passes more than five arguments. */
@@ -192,25 +197,26 @@ ATP_PIPELINE void atp_set_identity(struct atp_identity *i, const struct atp_head
   i->zero = 0;
 }
 
-ATP_PIPELINE int atp_bitmap_empty(const atp_u64 *set) {
+/* `words` is the width of the job in all of these. */
+ATP_PIPELINE int atp_bitmap_empty(const atp_u64 *set, atp_u32 words) {
   atp_u64 any = 0;
   atp_u32 w;
-  ATP_EACH_WORD(w) any |= set[w];
+  ATP_EACH_WORD_OF(w, words) any |= set[w];
   return any == 0;
 }
 
-ATP_PIPELINE int atp_bitmap_disjoint(const atp_u64 *a, const atp_u64 *b) {
+ATP_PIPELINE int atp_bitmap_disjoint(const atp_u64 *a, const atp_u64 *b, atp_u32 words) {
   atp_u64 any = 0;
   atp_u32 w;
-  ATP_EACH_WORD(w) any |= a[w] & b[w];
+  ATP_EACH_WORD_OF(w, words) any |= a[w] & b[w];
   return any == 0;
 }
 
 /* Is every rank of `part` in `whole`? */
-ATP_PIPELINE int atp_bitmap_within(const atp_u64 *part, const atp_u64 *whole) {
+ATP_PIPELINE int atp_bitmap_within(const atp_u64 *part, const atp_u64 *whole, atp_u32 words) {
   atp_u64 any = 0;
   atp_u32 w;
-  ATP_EACH_WORD(w) any |= part[w] & ~whole[w];
+  ATP_EACH_WORD_OF(w, words) any |= part[w] & ~whole[w];
   return any == 0;
 }
 
@@ -248,7 +254,7 @@ ATP_PIPELINE void atp_join_sum(struct atp_aggregator *a, const struct atp_fragme
   a->last_use = now;
   a->magnitude = atp_add_magnitude(a->magnitude, p->header.magnitude);
   a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAGS_STICKY));
-  ATP_EACH_WORD(w) a->bitmap[w] |= p->bitmap[w];
+  ATP_EACH_WORD_OF(w, p->header.bitmap_words) a->bitmap[w] |= p->bitmap[w];
 }
 
 /* Makes p the GRADIENT that carries the aggregator's sum; the engine loads the values into it. */
@@ -283,7 +289,7 @@ ATP_PIPELINE struct atp_verdict atp_emit_and_release(struct atp_aggregator *a,
 
 /* Complete = every rank of the member mask is in the bitmap: a set, not a counter (H24). */
 ATP_PIPELINE int atp_complete(const struct atp_aggregator *a, const struct atp_tree_entry *t) {
-  return atp_bitmap_within(t->members, a->bitmap);
+  return atp_bitmap_within(t->members, a->bitmap, t->bitmap_words);
 }
 
 /* Unused for longer than the reclaim time? Clocks of two CPUs may disagree a little. */
@@ -303,7 +309,7 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
   if (a->bitmap_words != p->header.bitmap_words || a->value_count != p->header.value_count) {
     return atp_pass_direct(p, ATP_PASS_SHAPE);
   }
-  if (atp_bitmap_disjoint(a->bitmap, p->bitmap)) {
+  if (atp_bitmap_disjoint(a->bitmap, p->bitmap, a->bitmap_words)) {
     atp_join_sum(a, p, now);
     if (resend) return atp_emit_and_release(a, p, ATP_DATA_ADD_LOAD, ATP_SENT_PARTIAL);
     if (!atp_complete(a, t)) {
@@ -312,7 +318,7 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
     atp_write_sum(a, p, 0);
     return atp_verdict_of(ATP_DATA_ADD_LOAD, ATP_FORWARD_PARENT, ATP_COMPLETED);
   }
-  if (atp_bitmap_within(p->bitmap, a->bitmap)) {
+  if (atp_bitmap_within(p->bitmap, a->bitmap, a->bitmap_words)) {
     if (resend) return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);
     a->last_use = now;
     a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAG_ECN));
@@ -348,13 +354,15 @@ ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const 
   if (t->value_count != 0 && h->value_count != t->value_count) {
     return atp_drop(ATP_DROP_VALUE_COUNT);
   }
-  if (atp_bitmap_empty(p->bitmap)) return atp_drop(ATP_DROP_EMPTY_BITMAP);
-  if (!atp_bitmap_within(p->bitmap, child)) return atp_drop(ATP_DROP_FOREIGN_RANKS);
+  if (atp_bitmap_empty(p->bitmap, h->bitmap_words)) return atp_drop(ATP_DROP_EMPTY_BITMAP);
+  if (!atp_bitmap_within(p->bitmap, child, h->bitmap_words)) {
+    return atp_drop(ATP_DROP_FOREIGN_RANKS);
+  }
 
   if ((h->flags & (ATP_FLAG_DIRECT | ATP_FLAG_FLOAT)) != 0) {
     return atp_pass_direct(p, ATP_PASS_DIRECT);
   }
-  if (!atp_bitmap_disjoint(p->bitmap, t->detached)) {
+  if (!atp_bitmap_disjoint(p->bitmap, t->detached, h->bitmap_words)) {
     return atp_pass_direct(p, ATP_PASS_DETACHED);
   }
   /* A forged sequence far ahead would leave a mark that shuts the honest fragments out. */

@@ -84,7 +84,7 @@ void JobMembers::forget(Rank rank) {
 }
 
 Source JobMembers::source_of(const Endpoint& from, const RankSet& ranks) const {
-  if (ranks.size() == 1 && straight_.knows(ranks.lowest()) &&
+  if (ranks.is_single() && straight_.knows(ranks.lowest()) &&
       straight_.member(ranks.lowest()).child == from) {
     return Source::kStraight;
   }

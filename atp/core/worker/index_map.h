@@ -17,15 +17,17 @@ class IndexMap {
   IndexMap() = default;
   IndexMap(const JobKey& job, std::uint16_t stream, std::uint32_t wmax);
 
-  std::uint32_t at(std::uint64_t sequence) const { return indices_[sequence % indices_.size()]; }
+  std::uint32_t at(std::uint64_t sequence) const { return indices_[slot(sequence)]; }
   // The PARAMETER of `sequence` said where sequence + Wmax goes.
   void set_next(std::uint64_t sequence, std::uint32_t index) {
-    indices_[sequence % indices_.size()] = index;
+    indices_[slot(sequence)] = index;
   }
 
   bool operator==(const IndexMap&) const = default;
 
  private:
+  std::size_t slot(std::uint64_t sequence) const { return sequence & (indices_.size() - 1); }
+
   std::vector<std::uint32_t> indices_;
 };
 

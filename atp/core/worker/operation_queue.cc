@@ -2,7 +2,7 @@
 
 namespace atp {
 
-Operation& OperationQueue::find(std::uint64_t sequence) {
+Operation& OperationQueue::search(std::uint64_t sequence) {
   std::size_t low = 0;
   std::size_t high = size_;
   while (high - low > 1) {

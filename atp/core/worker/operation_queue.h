@@ -35,12 +35,19 @@ class OperationQueue {
   const Operation& operator[](std::size_t i) const { return ring_[index(i)]; }
 
   // The operation whose range holds `sequence`, which must be one of a queued operation.
-  Operation& find(std::uint64_t sequence);
+  // Nearly always that is the oldest.
+  Operation& find(std::uint64_t sequence) {
+    return size_ > 0 && ring_[head_].holds(sequence) ? ring_[head_] : search(sequence);
+  }
 
   bool operator==(const OperationQueue&) const = default;
 
  private:
-  std::size_t index(std::size_t i) const { return (head_ + i) % ring_.size(); }
+  Operation& search(std::uint64_t sequence);
+  std::size_t index(std::size_t i) const {  // i ≤ size
+    const std::size_t at = head_ + i;
+    return at < ring_.size() ? at : at - ring_.size();
+  }
 
   std::vector<Operation> ring_;
   std::size_t head_ = 0;

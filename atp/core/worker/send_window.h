@@ -53,8 +53,8 @@ class SendWindow {
   bool in_flight(std::uint64_t sequence) const {
     return sequence >= base_ && sequence < next_ && !at(sequence).answered;
   }
-  SentFragment& at(std::uint64_t sequence) { return ring_[sequence % ring_.size()]; }
-  const SentFragment& at(std::uint64_t sequence) const { return ring_[sequence % ring_.size()]; }
+  SentFragment& at(std::uint64_t sequence) { return ring_[slot(sequence)]; }
+  const SentFragment& at(std::uint64_t sequence) const { return ring_[slot(sequence)]; }
 
   // `sequence` is in flight and its PARAMETER came.
   void answer(std::uint64_t sequence) {
@@ -72,7 +72,9 @@ class SendWindow {
   bool operator==(const SendWindow&) const = default;
 
  private:
-  std::vector<SentFragment> ring_;
+  std::size_t slot(std::uint64_t sequence) const { return sequence & (ring_.size() - 1); }
+
+  std::vector<SentFragment> ring_;  // Wmax, a power of two
   std::uint64_t base_ = 0;
   std::uint64_t next_ = 0;
   std::uint64_t end_ = 0;

@@ -63,12 +63,14 @@ bool Worker::keeps_from_switches(const Quantized& quantized) const {
 
 void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
   if (state_ != State::kJoined) return;
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    Stream& stream = streams_[(next_stream_ + i) % streams_.size()];
-    repeat_paced(now, stream, tensors, out);
-    send_new(now, stream, tensors, out);
-  }
-  next_stream_ = (next_stream_ + 1) % streams_.size();
+  const auto after = [&](std::size_t i) { return i + 1 < streams_.size() ? i + 1 : 0; };
+  std::size_t turn = next_stream_;
+  do {
+    repeat_paced(now, streams_[turn], tensors, out);
+    send_new(now, streams_[turn], tensors, out);
+    turn = after(turn);
+  } while (turn != next_stream_);
+  next_stream_ = after(next_stream_);
 }
 
 bool Worker::settle_next(Instant now, Stream& stream) {

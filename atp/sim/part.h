@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace atp::sim {
+
+// What the simulator's thread is at, for a profile: a sampler in another thread reads it now and
+// then. Saying it costs a store and no clock, so a run is not slowed by being profiled.
+enum class Part : std::uint8_t {
+  kMaking,   // hosts, their memory, the tensors
+  kLoop,     // which event, which host, when again
+  kNetwork,  // links, packets on their way, the order of events
+  kSwitch,
+  kServer,
+  kWorker,
+  kApplication,  // the oracle's check of each sum, too
+  kCount
+};
+
+inline constexpr std::array<const char*, static_cast<std::size_t>(Part::kCount)> kPartNames{
+    "making", "loop", "network", "switch", "server", "worker", "application"};
+
+class Within {
+ public:
+  explicit Within(Part part) : before_(current.load(std::memory_order_relaxed)) {
+    current.store(part, std::memory_order_relaxed);
+  }
+  ~Within() { current.store(before_, std::memory_order_relaxed); }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+  static inline constinit thread_local std::atomic<Part> current = Part::kLoop;
+
+ private:
+  Part before_;
+};
+
+}  // namespace atp::sim
