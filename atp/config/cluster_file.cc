@@ -5,6 +5,8 @@
 #include "atp/config/aggregation_reader.h"
 #include "atp/config/matrix_reader.h"
 #include "atp/config/quantity.h"
+#include "atp/config/site_interconnect.h"
+#include "atp/config/site_reader.h"
 #include "atp/config/text_file.h"
 #include "atp/config/yaml_reader.h"
 
@@ -99,16 +101,32 @@ std::vector<Level> read_levels(const YamlValue& value) {
   return levels;
 }
 
+YamlMap cluster_map(const YamlNode& root, const std::string& file) {
+  return YamlValue(root, {file, root.line, ""})
+      .map({"name", "levels", "point_to_point", "measured", "links", "racks", "servers"},
+           "a map with the key levels or racks");
+}
+
+// From `levels`, or where the file has only racks, from these.
+void read_tree(const YamlMap& map, Cluster& cluster) {
+  const auto racks = map.find("racks");
+  const Site site = racks ? read_site(map) : Site();
+  if (racks && !map.find("levels")) {
+    cluster.interconnect = interconnect_of(site);
+    cluster.levels = racks->place();
+    return;
+  }
+  if (const auto name = map.find("name")) cluster.interconnect.name = name->text("a name");
+  const YamlValue levels = map.need("levels", "a list of levels, from top to bottom");
+  cluster.interconnect.levels = read_levels(levels);
+  cluster.levels = levels.place();
+}
+
 Cluster read(const YamlNode& root, const std::string& file) {
-  const YamlMap map =
-      YamlValue(root, {file, root.line, ""})
-          .map({"name", "levels", "point_to_point", "measured"}, "a map with the key levels");
+  const YamlMap map = cluster_map(root, file);
   Cluster cluster;
   Interconnect& interconnect = cluster.interconnect;
-  if (const auto name = map.find("name")) interconnect.name = name->text("a name");
-  const YamlValue levels = map.need("levels", "a list of levels, from top to bottom");
-  interconnect.levels = read_levels(levels);
-  cluster.levels = levels.place();
+  read_tree(map, cluster);
   const auto devices = static_cast<std::uint32_t>(planner::device_count(interconnect));
   if (const auto matrix = map.find("point_to_point")) {
     interconnect.point_to_point = read_matrix(*matrix, devices);
@@ -131,6 +149,21 @@ Result<Cluster> parse_cluster(std::string_view text, const std::string& file) {
 Result<Cluster> read_cluster(const std::string& path) {
   const std::string name = input_name(path);
   return read_or_error([&] { return read(parse_yaml(read_text_file(path), name), name); });
+}
+
+Result<Site> parse_site(std::string_view text, const std::string& file) {
+  return read_or_error([&] {
+    const YamlNode root = parse_yaml(text, file);
+    return read_site(cluster_map(root, file));
+  });
+}
+
+Result<Site> read_site_file(const std::string& path) {
+  const std::string name = input_name(path);
+  return read_or_error([&] {
+    const YamlNode root = parse_yaml(read_text_file(path), name);
+    return read_site(cluster_map(root, name));
+  });
 }
 
 Status check_world_size(const Cluster& cluster, std::uint32_t world_size) {

@@ -7,10 +7,12 @@
 
 #include "atp/base/result.h"
 #include "atp/config/file_error.h"
+#include "atp/config/site.h"
 #include "atp/planner/interconnect.h"
 
 // The cluster file: one YAML file that describes a cluster to every command that needs to know it.
-// In its first form it has the interconnect.
+// It lists racks, hosts, switches and servers (docs/cluster.md), or has the planner's interconnect,
+// or both:
 //
 //   name: two racks of four hosts
 //   levels:                               # from top to bottom; together they hold all devices
@@ -37,9 +39,13 @@ struct Cluster {
   Place levels;  // where the file says how many devices there are
 };
 
-// `file` is only named in messages.
+// `file` is only named in messages. Without `levels` the interconnect follows from the racks.
 Result<Cluster> parse_cluster(std::string_view text, const std::string& file);
 Result<Cluster> read_cluster(const std::string& path);
+
+// The racks of the file, which must have them.
+Result<Site> parse_site(std::string_view text, const std::string& file);
+Result<Site> read_site_file(const std::string& path);
 
 // The cluster's devices are the ranks of one tensor-parallel group: refuses another `world_size`,
 // unless it is 0 (all devices).

@@ -99,8 +99,9 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
   const Mistake mistakes[] = {
       {"unknown key", "latency: 5 us", "latancy: 5 us",
        "f:8: levels[0].\"latancy\":", "did you mean latency?"},
-      {"unknown key at the top", "name: two racks", "hosts: []",
-       "f:2: \"hosts\":", "is no key known here; write name, levels, point_to_point or measured"},
+      {"unknown key at the top", "name: two racks", "hosts: []", "f:2: \"hosts\":",
+       "is no key known here; write name, levels, point_to_point, measured, links, racks or "
+       "servers"},
       {"key twice", "latency: 5 us", "count: 2", "f:8: levels[0].count:", "stands here twice"},
       {"missing key", "    kind: switch\n", "", "f:4: levels[0].kind:", "is missing"},
       {"count of zero", "count: 2\n    kind: switch", "count: 0\n    kind: switch",
@@ -195,7 +196,7 @@ TEST(ClusterFile, WhatIsNoClusterAtAllIsRefused) {
   } rows[] = {
       {"", "f: found nothing, expected a YAML document"},
       {"just a word", "f:1: found \"just a word\", expected a map"},
-      {"- a\n- b", "expected a map with the key levels"},
+      {"- a\n- b", "expected a map with the key levels or racks"},
       {kTooManyServers, "f:8: levels[0].aggregation.server_hosts: found \"9\", expected at most 8"},
       {kTooManyLevels, "f:1: levels: found 13 levels, expected at most 12"},
       {"levels: []", "levels: found a list, expected at least one level"},

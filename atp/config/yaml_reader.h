@@ -22,6 +22,7 @@ class YamlValue {
 
   const Place& place() const { return place_; }
   bool is_list() const { return node_->kind == YamlNode::Kind::kList; }
+  bool is_map() const { return node_->kind == YamlNode::Kind::kMap; }
 
   // Each refuses whatever is not what its name says; `expected` completes "expected ...".
   std::string text(std::string_view expected) const;

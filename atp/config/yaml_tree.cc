@@ -72,7 +72,7 @@ class TreeBuilder final : public YAML::EventHandler {
     check(node, tag, anchor);
     if (open_.size() == kMaxDepth) {
       refuse({file_, node.line, ""}, "lists and maps nested deeper than 16",
-             "at most three levels");
+             "at most a few levels");
     }
     open_.push_back({.node = std::move(node)});
   }

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "atp/config/site.h"
+
+// The ways of a site's packets. Racks and the core are a tree by their uplinks; a way leads from a
+// host's rack along this tree to a server's rack, through the switches of all racks on it. So all
+// ways to one server are a tree too, with the server as its root.
+
+namespace atp {
+
+// The racks whose switches stand between a rack and a server, the first hop first.
+std::vector<std::uint32_t> switches_between(const Site& site, std::uint32_t rack,
+                                            std::uint32_t server);
+
+// ATP_ROUTE of the ranks on a host: "10.0.1.1:5501,10.0.3.1:5501,10.0.3.2:5500", and a ";" before
+// the way to another server.
+std::string route_text(const Site& site, std::uint32_t host);
+
+// The endpoints that the rack's switch sends sums to: the next switch or the server, each once.
+std::vector<std::uint32_t> hosts_above(const Site& site, std::uint32_t rack);
+
+// Refuses ways of more switches than a route holds.
+void check_routes(const Site& site);
+
+}  // namespace atp
