@@ -11,23 +11,26 @@
 namespace atp {
 
 std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::size_t rank) const {
-  const std::string world = std::to_string(ranks);
   std::vector<std::pair<std::string, std::string>> variables = {
-      {"RANK", std::to_string(rank)},
-      {"LOCAL_RANK", std::to_string(rank)},
-      {"WORLD_SIZE", world},
-      {"LOCAL_WORLD_SIZE", world},
-      {"MASTER_ADDR", "127.0.0.1"},
-      {"MASTER_PORT", std::to_string(master_port)},
+      {"RANK", std::to_string(rank)},        {"LOCAL_RANK", std::to_string(rank - first_rank)},
+      {"WORLD_SIZE", std::to_string(ranks)}, {"LOCAL_WORLD_SIZE", std::to_string(local_ranks)},
+      {"MASTER_ADDR", master_address},       {"MASTER_PORT", std::to_string(master_port)},
       {"ATP_JOB", std::to_string(job)},
-      {"ATP_INCARNATION", std::to_string(incarnation)},
-      {"ATP_ROUTE", route},
   };
-  if (values > 0) variables.emplace_back("ATP_VALUES_PER_FRAGMENT", std::to_string(values));
+  const auto add = [&variables](const char* name, const std::string& value) {
+    variables.emplace_back(name, value);
+  };
+  // What the user has set himself is left alone.
+  const auto add_if_unset = [&add](const char* name, const std::string& value) {
+    if (std::getenv(name) == nullptr) add(name, value);
+  };
+  if (incarnation) add("ATP_INCARNATION", std::to_string(*incarnation));
+  add("ATP_ROUTE", route);
+  if (values > 0) add("ATP_VALUES_PER_FRAGMENT", std::to_string(values));
+  // Gloo would go by the host's name, which need not resolve to the address of the cluster file.
+  if (!interface_name.empty()) add_if_unset("GLOO_SOCKET_IFNAME", interface_name);
   // As torchrun does: several ranks with a thread for each core would only stand in their own way.
-  if (ranks > 1 && std::getenv("OMP_NUM_THREADS") == nullptr) {
-    variables.emplace_back("OMP_NUM_THREADS", "1");
-  }
+  if (local_ranks > 1) add_if_unset("OMP_NUM_THREADS", "1");
   return variables;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,12 +15,17 @@
 namespace atp {
 
 struct JobEnvironment {
-  std::size_t ranks = 0;
+  std::size_t ranks = 0;  // of the job, on all hosts
+  std::size_t first_rank = 0;
+  std::size_t local_ranks = ranks;  // that run on this host, from first_rank on
   std::uint32_t job = 0;
-  std::uint32_t incarnation = 0;
+  // Absent: the hosts of the job have not been told a common one.
+  std::optional<std::uint32_t> incarnation = std::nullopt;
   std::string route;  // "switch,server"
+  std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;
-  std::uint32_t values = 0;  // per fragment; 0: not given
+  std::uint32_t values = 0;    // per fragment; 0: not given
+  std::string interface_name;  // through which the hosts reach each other; empty: not known
 
   std::vector<std::pair<std::string, std::string>> of_rank(std::size_t rank) const;
 };

@@ -36,6 +36,15 @@ TEST(JobEnvironment, SaysTheFragmentSizeOnlyIfGiven) {
   EXPECT_THAT(job.of_rank(0), Contains(Pair("ATP_VALUES_PER_FRAGMENT", "350")));
 }
 
+TEST(JobEnvironment, NamesTheInterfaceToGlooUnlessTheUserDoes) {
+  unsetenv("GLOO_SOCKET_IFNAME");
+  const JobEnvironment job{.ranks = 1, .interface_name = "eth7"};
+  EXPECT_THAT(job.of_rank(0), Contains(Pair("GLOO_SOCKET_IFNAME", "eth7")));
+  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("GLOO_SOCKET_IFNAME"))));
+  unsetenv("GLOO_SOCKET_IFNAME");
+}
+
 TEST(JobEnvironment, LeavesTheThreadsOfASingleRankAndAnExplicitChoiceAlone) {
   unsetenv("OMP_NUM_THREADS");
   EXPECT_THAT(JobEnvironment{.ranks = 1}.of_rank(0), Not(Contains(Key("OMP_NUM_THREADS"))));

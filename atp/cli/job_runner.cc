@@ -16,9 +16,8 @@
 
 #include "atp/cli/command.h"
 #include "atp/cli/guard.h"
-#include "atp/cli/job_environment.h"
+#include "atp/cli/log.h"
 #include "atp/cli/node_start.h"
-#include "atp/cli/random_seed.h"
 #include "atp/driver/udp/event_loop.h"
 
 namespace atp {
@@ -26,6 +25,7 @@ namespace {
 
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
+constexpr Duration kRestartPause = std::chrono::seconds(1);
 constexpr Duration kNodesPeriod = std::chrono::seconds(5);  // to write their last counters
 
 void write_all(int fd, std::string_view bytes) {
@@ -36,12 +36,14 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
+double to_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 Duration to_duration(double seconds) { return Duration(static_cast<Duration::rep>(seconds * 1e9)); }
 
 }  // namespace
 
-JobRunner::JobRunner(const RunOptions& options, int front_fd)
-    : options_(options), front_fd_(front_fd), policy_(to_duration(options.grace_s)) {
+JobRunner::JobRunner(const RunnerOptions& options, const HostPart& part, int front_fd)
+    : options_(options), part_(part), front_fd_(front_fd), policy_(to_duration(options.grace_s)) {
   const sigset_t signals = supervised_signals();
   signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
   if (signal_fd_ < 0) {
@@ -54,8 +56,13 @@ JobRunner::~JobRunner() {
   close(signal_fd_);
 }
 
-int JobRunner::run() {
-  const int failure = start_ranks(start_nodes());
+int JobRunner::run() { return part_.job ? run_job() : serve(); }
+
+int JobRunner::run_job() {
+  JobEnvironment job = *part_.job;
+  const std::string route = start_nodes();
+  if (job.route.empty()) job.route = route;
+  const int failure = start_ranks(job);
   if (failure != 0) return failure;
   watch(Kind::kRank, kNever);
   if (front_died_) return kOperationFailed;
@@ -64,55 +71,68 @@ int JobRunner::run() {
   return policy_.exit_code();
 }
 
-std::string JobRunner::start_nodes() {
-  const auto stats = [this](const std::string& file) {
-    if (options_.stats_folder.empty()) return std::vector<std::string>{};
-    return std::vector<std::string>{"--stats", options_.stats_folder + "/" + file};
-  };
-  const auto add = [](std::vector<std::string>& arguments, const char* option,
-                      std::uint32_t value) {
-    if (value == 0) return;
-    arguments.emplace_back(option);
-    arguments.push_back(std::to_string(value));
-  };
-  std::string before;
-  if (!options_.without_switch) {
-    std::vector<std::string> of_switch = stats("switch.jsonl");
-    add(of_switch, "--values", options_.values);
-    add(of_switch, "--aggregators", options_.aggregators);
-    before = start_node("switch", of_switch) + ",";
+int JobRunner::serve() {
+  start_nodes();
+  spdlog::info("host {} is ready", part_.host);
+  while (!asked_to_end_ && !front_died_) {
+    wait_for_something(restart_);
+    if (clock_now() >= restart_) restart_nodes();
   }
-  std::string routes;
-  for (std::uint32_t i = 0; i < options_.servers; ++i) {
-    const std::string number = options_.servers == 1 ? "" : fmt::format("-{}", i);
-    std::vector<std::string> server = stats(fmt::format("server{}.jsonl", number));
-    add(server, "--values", options_.values);
-    routes += (i == 0 ? "" : ";") + before + start_node("server", server);
+  if (front_died_) return kOperationFailed;
+  stop_nodes();
+  return 0;
+}
+
+std::string JobRunner::start_nodes() {
+  std::string before, routes;
+  for (const NodePlan& plan : part_.nodes) {
+    const std::string address = start_node(plan);
+    if (plan.role == "switch") {
+      before += address + ",";
+    } else {
+      routes += (routes.empty() ? "" : ";") + before + address;
+    }
   }
   return routes;
 }
 
-std::string JobRunner::start_node(const std::string& role,
-                                  const std::vector<std::string>& arguments) {
-  const StartedNode node = start_node_process(role, arguments);
-  children_.push_back({role, Kind::kNode, node.pid});
-  spdlog::info("{} on {} (process {})", role, node.address, node.pid);
+std::string JobRunner::start_node(const NodePlan& plan) {
+  const StartedNode node = start_node_process(plan, level_of_nodes());
+  children_.push_back({plan.name, Kind::kNode, node.pid, true, &plan});
+  spdlog::info("{} on {} (process {})", plan.name, node.address, node.pid);
   return node.address;
 }
 
-int JobRunner::start_ranks(const std::string& route) {
-  const Result<std::uint16_t> master_port = free_tcp_port();
-  if (!master_port) throw CommandError(master_port.error().message);
-  const JobEnvironment environment{.ranks = options_.ranks,
-                                   .job = static_cast<std::uint32_t>(random_seed()),
-                                   .incarnation = static_cast<std::uint32_t>(random_seed()),
-                                   .route = route,
-                                   .master_port = master_port.value(),
-                                   .values = options_.values};
-  for (std::size_t rank = 0; rank < options_.ranks; ++rank) {
+// With ranks, a node's own information would repeat ours; what is worse than that comes through.
+std::string JobRunner::level_of_nodes() const {
+  const std::string level = log_level();
+  return part_.job && level == "info" ? "warning" : level;
+}
+
+void JobRunner::restart_nodes() {
+  restart_ = kNever;
+  std::vector<const NodePlan*> dead;
+  for (const Child& child : children_) {
+    if (child.kind == Kind::kNode && !child.running) dead.push_back(child.plan);
+  }
+  std::erase_if(children_, [](const Child& child) { return !child.running; });
+  for (const NodePlan* plan : dead) {
+    try {
+      start_node(*plan);
+    } catch (const CommandError& error) {
+      spdlog::error("{}; once more in {} s", error.what(), to_seconds(kRestartPause));
+      children_.push_back({plan->name, Kind::kNode, -1, false, plan});
+      restart_ = clock_now() + kRestartPause;
+    }
+  }
+}
+
+int JobRunner::start_ranks(const JobEnvironment& job) {
+  const std::size_t end = job.first_rank + job.local_ranks;
+  for (std::size_t rank = job.first_rank; rank < end; ++rank) {
     ProcessSpec spec;
     spec.arguments = options_.command;
-    spec.environment = environment.of_rank(rank);
+    spec.environment = job.of_rank(rank);
     if (options_.tag_output) {
       const std::string tag = fmt::format("[{}] ", rank);
       spec.stdout_fd = tagged(tag, STDOUT_FILENO);
@@ -129,7 +149,7 @@ int JobRunner::start_ranks(const std::string& route) {
     }
     children_.push_back({fmt::format("rank {}", rank), Kind::kRank, started.pid});
   }
-  spdlog::info("{} ranks of job {}: {}", options_.ranks, environment.job,
+  spdlog::info("{} of {} ranks of job {}: {}", job.local_ranks, job.ranks, job.job,
                fmt::join(options_.command, " "));
   return 0;
 }
@@ -180,6 +200,7 @@ void JobRunner::handle_signals() {
     spdlog::debug("passing on signal {}", signal);
     signal_all(Kind::kRank, signal);
     if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
+      asked_to_end_ = true;
       policy_.asked_to_end(clock_now());
     }
   }
@@ -198,7 +219,9 @@ void JobRunner::reap() {
 
 void JobRunner::handle_end(const Child& child, int status) {
   if (child.kind == Kind::kNode) {
-    if (!stopping_nodes_) spdlog::error("the {} {}", child.name, how_it_ended(status));
+    if (stopping_nodes_) return;
+    spdlog::error("the {} {}", child.name, how_it_ended(status));
+    if (!part_.job) restart_ = clock_now() + kRestartPause;
     return;
   }
   const bool first = policy_.rank_ended(clock_now(), exit_code_of(status));

@@ -7,31 +7,28 @@
 
 #include "atp/base/time.h"
 #include "atp/cli/end_policy.h"
+#include "atp/cli/host_part.h"
 #include "atp/cli/line_tagger.h"
 #include "atp/cli/process.h"
 
-// `atp run`, in the supervisor process (guard.h): a server, a switch, and one process per rank, all
+// `atp run`, in the supervisor process (guard.h): servers, switches, and one process per rank, all
 // children of this process. It starts the nodes and waits until they listen, starts the ranks, and
 // then only reacts: to the end of a child, to a signal, to a rank's output, to the end of the front
 // process. The nodes end after the last rank.
+//
+// Without ranks the nodes serve until a signal ends them, and one that dies is started again.
 
 namespace atp {
 
-struct RunOptions {
-  std::size_t ranks = 0;
+struct RunnerOptions {
   std::vector<std::string> command;
-  std::uint32_t servers = 1;  // over which the tensors are spread
-  bool without_switch = false;
-  std::uint32_t values = 0;       // per fragment; 0: not given
-  std::uint32_t aggregators = 0;  // of the switch; 0: its default
-  std::string stats_folder;
   double grace_s = 15;
   bool tag_output = false;
 };
 
 class JobRunner {
  public:
-  JobRunner(const RunOptions& options, int front_fd);
+  JobRunner(const RunnerOptions& options, const HostPart& part, int front_fd);
   ~JobRunner();
   JobRunner(const JobRunner&) = delete;
   JobRunner& operator=(const JobRunner&) = delete;
@@ -46,6 +43,7 @@ class JobRunner {
     Kind kind = Kind::kRank;
     pid_t pid = -1;
     bool running = true;
+    const NodePlan* plan = nullptr;  // of a node
   };
   struct Output {
     int from = -1;
@@ -53,9 +51,13 @@ class JobRunner {
     LineTagger tagger;
   };
 
-  std::string start_nodes();  // returns the routes
-  std::string start_node(const std::string& role, const std::vector<std::string>& arguments);
-  int start_ranks(const std::string& route);  // returns 0 or the exit code of the failure
+  int run_job();
+  int serve();
+  std::string start_nodes();  // returns the routes through them
+  std::string start_node(const NodePlan& plan);
+  std::string level_of_nodes() const;
+  void restart_nodes();
+  int start_ranks(const JobEnvironment& job);  // returns 0 or the exit code of the failure
   int tagged(const std::string& tag, int to);
 
   // Reacts until `until`, the end of the front process, or the end of all ranks (or nodes).
@@ -71,11 +73,14 @@ class JobRunner {
   bool any_running(Kind kind) const;
   void stop_nodes();
 
-  const RunOptions& options_;
+  const RunnerOptions& options_;
+  const HostPart& part_;
   int front_fd_;
   int signal_fd_ = -1;
   bool front_died_ = false;
+  bool asked_to_end_ = false;
   bool stopping_nodes_ = false;
+  Instant restart_ = kNever;  // of the nodes that have died
   EndPolicy policy_;
   std::vector<Child> children_;
   std::vector<Output> outputs_;

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "atp/cli/command.h"
-#include "atp/cli/log.h"
 #include "atp/driver/udp/event_loop.h"
 
 namespace atp {
@@ -34,15 +33,9 @@ std::string read_line(int fd) {
   }
 }
 
-// Its own information would repeat ours; what is worse than that comes through.
-std::string level_of_nodes() {
-  const std::string level = log_level();
-  return level == "info" ? "warning" : level;
-}
-
 }  // namespace
 
-StartedNode start_node_process(const std::string& role, const std::vector<std::string>& arguments) {
+StartedNode start_node_process(const NodePlan& plan, const std::string& level) {
   int ready[2];
   if (pipe2(ready, O_CLOEXEC) != 0) {
     throw CommandError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
@@ -50,11 +43,10 @@ StartedNode start_node_process(const std::string& role, const std::vector<std::s
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   ProcessSpec spec;
   spec.path = "/proc/self/exe";
-  spec.arguments = {"atp",         role,
-                    "--listen",    "127.0.0.1:0",
-                    "--port-file", fmt::format("/dev/fd/{}", ready[1]),
-                    "--log-level", level_of_nodes()};
-  spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
+  spec.arguments = {"atp",         plan.role,     "--listen",
+                    plan.listen,   "--port-file", fmt::format("/dev/fd/{}", ready[1]),
+                    "--log-level", level};
+  spec.arguments.insert(spec.arguments.end(), plan.arguments.begin(), plan.arguments.end());
   spec.stdout_fd = null;
   spec.kept_fds = {ready[1]};
   const Started started = start_process(spec);
@@ -63,7 +55,9 @@ StartedNode start_node_process(const std::string& role, const std::vector<std::s
   const std::string address = started.pid < 0 ? std::string() : read_line(ready[0]);
   close(ready[0]);
   if (started.pid < 0) throw CommandError(started.failure.message);
-  if (address.empty()) throw CommandError(fmt::format("the {} did not start", role));
+  if (address.empty()) {
+    throw CommandError(fmt::format("the {} did not start on {}", plan.name, plan.listen));
+  }
   return {started.pid, address};
 }
 

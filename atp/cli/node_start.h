@@ -3,17 +3,18 @@
 #include <string>
 #include <vector>
 
+#include "atp/cli/host_part.h"
 #include "atp/cli/process.h"
 
 namespace atp {
 
-// Starts `atp <role> --listen 127.0.0.1:0 <arguments>` from this very program and waits until it
+// Starts `atp <role> --listen <address> <arguments>` from this very program and waits until it
 // listens. Throws CommandError if it does not within ten seconds; it has said why on standard
-// error.
+// error. `level` is what it logs.
 struct StartedNode {
   pid_t pid = -1;
   std::string address;
 };
-StartedNode start_node_process(const std::string& role, const std::vector<std::string>& arguments);
+StartedNode start_node_process(const NodePlan& plan, const std::string& level);
 
 }  // namespace atp

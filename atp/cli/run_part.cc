@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "atp/cli/command.h"
+#include "atp/cli/own_interface.h"
+#include "atp/cli/random_seed.h"
+#include "atp/cli/run_options.h"
+#include "atp/cli/site_part.h"
+#include "atp/config/cluster_file.h"
+
+// From the options of `atp run` to what it starts.
+
+namespace atp {
+namespace {
+
+std::uint32_t random_number() { return static_cast<std::uint32_t>(random_seed()); }
+
+NodePlan local_node(const char* role, std::string name) {
+  return {.role = role, .name = std::move(name)};
+}
+
+HostPart local_part(const RunOptions& options) {
+  if (options.ranks == 0) throw CLI::RequiredError("--ranks");
+  if (options.runner.command.empty()) throw CLI::RequiredError("command");
+  const Result<std::uint16_t> master_port = free_tcp_port();
+  if (!master_port) throw CommandError(master_port.error().message);
+  HostPart part;
+  part.job = JobEnvironment{.ranks = options.ranks,
+                            .job = random_number(),
+                            .incarnation = random_number(),
+                            .master_port = master_port.value(),
+                            .values = options.values};
+  if (!options.without_switch) {
+    part.nodes.push_back(local_node("switch", "switch"));
+    if (options.aggregators > 0) {
+      part.nodes.back().arguments = {"--aggregators", std::to_string(options.aggregators)};
+    }
+  }
+  for (std::uint32_t i = 0; i < options.servers; ++i) {
+    part.nodes.push_back(
+        local_node("server", options.servers == 1 ? "server" : fmt::format("server-{}", i)));
+  }
+  return part;
+}
+
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; !list.empty() && begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw CommandError(result.error().message, kWrongUsage);
+  return std::move(result).value();
+}
+
+// --host, or the only host of the file with an address of this machine.
+std::uint32_t this_host(const Site& site, const RunOptions& options) {
+  if (!options.host.empty()) return value_or_throw(site.find_host(options.host));
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t host = 0; host < site.hosts.size(); ++host) {
+    if (!interface_with(site.hosts[host].address).empty()) found.push_back(host);
+  }
+  if (found.size() == 1) return found.front();
+  throw CommandError(fmt::format("this machine has the addresses of {} hosts of {}, expected one; "
+                                 "say which one it is with --host NAME",
+                                 found.size(), options.cluster_file),
+                     kWrongUsage);
+}
+
+std::string job_hosts(const Site& site, const Placement& placement) {
+  std::string text;
+  for (const PlacedRanks& placed : placement.hosts) {
+    text += (text.empty() ? "" : ", ") + site.hosts[placed.host].name;
+  }
+  return text;
+}
+
+JobEnvironment job_on(const Site& site, std::uint32_t host, const RunOptions& options) {
+  const Placement placement =
+      value_or_throw(place_job(site, names_in(options.hosts), options.ranks_per_host));
+  const PlacedRanks* placed = placement.on_host(host);
+  if (placed == nullptr) {
+    throw CommandError(fmt::format("host {} has no ranks of this job, which runs on {}; leave the "
+                                   "command out to start the host's switches and servers",
+                                   site.hosts[host].name, job_hosts(site, placement)),
+                       kWrongUsage);
+  }
+  JobOptions job{options.job, options.incarnation, options.master_port, options.values};
+  // Several hosts cannot agree on one by themselves; torch does, through its store.
+  if (!job.incarnation && placement.hosts.size() == 1) job.incarnation = random_number();
+  JobEnvironment environment = environment_of(site, placement, *placed, job);
+  environment.interface_name = interface_with(site.hosts[host].address);
+  return environment;
+}
+
+HostPart cluster_part(const RunOptions& options) {
+  const Site site = value_or_throw(read_site_file(options.cluster_file));
+  const std::uint32_t host = this_host(site, options);
+  HostPart part{.host = site.hosts[host].name};
+  const bool has_command = !options.runner.command.empty();
+  if (!has_command || options.with_services) part.nodes = nodes_of(site, host);
+  if (has_command) {
+    part.job = job_on(site, host, options);
+  } else if (part.nodes.empty()) {
+    throw CommandError(
+        fmt::format("{} gives host {} no switch and no server; to start ranks there, "
+                    "add their command",
+                    options.cluster_file, part.host),
+        kWrongUsage);
+  }
+  return part;
+}
+
+}  // namespace
+
+HostPart part_of(const RunOptions& options) {
+  HostPart part = options.cluster_file.empty() ? local_part(options) : cluster_part(options);
+  for (NodePlan& node : part.nodes) {
+    const auto add = [&node](const char* option, const std::string& value) {
+      node.arguments.insert(node.arguments.end(), {option, value});
+    };
+    if (options.values > 0) add("--values", std::to_string(options.values));
+    if (!options.stats_folder.empty()) {
+      add("--stats", options.stats_folder + "/" + node.name + ".jsonl");
+    }
+  }
+  return part;
+}
+
+}  // namespace atp

@@ -1,0 +1,190 @@
+"""`atp run --cluster`: three racks on loopback, and what a file or its use may do wrong."""
+
+import os
+import re
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+ATP = BUILD / "bin" / "atp"
+LIMIT_S = 60
+
+RACKS = """\
+racks:
+  - name: a
+    uplink: core
+    switch: a0
+    hosts:
+      - {name: a0, address: 127.0.1.1}
+      - {name: a1, address: 127.0.1.2, ranks: 2}
+  - name: b
+    uplink: core
+    switch: b0
+    hosts:
+      - {name: b0, address: 127.0.2.1}
+      - {name: b1, address: 127.0.2.2, ranks: 2}
+  - name: s
+    uplink: core
+    switch: s0
+    hosts:
+      - {name: s0, address: 127.0.3.1}
+      - {name: s1, address: 127.0.3.2}
+servers: [s1]
+"""
+
+
+class Cluster:
+    def __init__(self, folder):
+        self.folder = folder
+        self.file = folder / "cluster.yaml"
+        # Ports that are free now, so that tests beside this one do not meet it.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("127.0.3.1", 0))
+            port = probe.getsockname()[1]
+        text = re.sub(r"switch: (\w+)", rf"switch: {{host: \1, port: {port}}}", RACKS)
+        self.file.write_text(text.replace("[s1]", f"[{{host: s1, port: {port}}}]"))
+        self.port = port
+        self.processes = []
+
+    def start(self, host, *arguments):
+        log = self.folder / f"{host}-{len(self.processes)}.log"
+        command = [ATP, "run", "--cluster", self.file, "--host", host, *arguments]
+        with log.open("wb") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        process.log = log
+        self.processes.append(process)
+        return process
+
+    def wait_for(self, process, text):
+        end = time.monotonic() + LIMIT_S
+        while text not in process.log.read_text():
+            assert process.poll() is None and time.monotonic() < end, process.log.read_text()
+            time.sleep(0.02)
+
+    def serve(self, *hosts):
+        services = [self.start(host) for host in hosts]
+        for service in services:
+            self.wait_for(service, "is ready")
+        return services
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = Cluster(tmp_path)
+    yield cluster
+    for process in cluster.processes:
+        process.terminate()
+    for process in cluster.processes:
+        process.wait(LIMIT_S)
+
+
+BENCH = ("--", ATP, "bench", "allreduce", "-b", "256K", "-e", "256K", "-n", "3")
+
+
+def test_two_jobs_run_over_three_racks_on_what_the_file_gives_to_each_host(cluster):
+    services = cluster.serve("s1", "s0", "a0", "b0")
+    jobs = [
+        [cluster.start(host, "--job", str(job), "--incarnation", "1", *BENCH) for host in hosts]
+        for job, hosts in ((1, ("a1", "b1")), (2, ("b1", "a1")))
+    ]
+    for job in jobs:
+        for part in job:
+            assert part.wait(LIMIT_S) == 0, part.log.read_text()
+    for service in services:
+        assert service.poll() is None, service.log.read_text()
+    said = "".join(part.log.read_text() for job in jobs for part in job)
+    ends = [f"127.0.{number}:{cluster.port}" for number in ("1.1", "3.1", "3.2")]
+    assert f"4 ranks, route {' > '.join(ends)}" in said
+    assert said.count("# Out of bounds values : 0 OK") == 2
+
+
+def test_a_service_that_dies_is_started_again(cluster):
+    (service,) = cluster.serve("a0")
+    pid = int(re.search(r"process (\d+)", service.log.read_text())[1])
+    os.kill(pid, 9)
+    cluster.wait_for(service, "was killed by signal 9")
+    end = time.monotonic() + LIMIT_S
+    while service.log.read_text().count(f"switch-a on 127.0.1.1:{cluster.port}") < 2:
+        assert time.monotonic() < end, service.log.read_text()
+        time.sleep(0.02)
+
+
+def test_a_taken_port_is_named(cluster):
+    cluster.serve("a0")
+    second = cluster.start("a0")
+    assert second.wait(LIMIT_S) == 1
+    said = second.log.read_text()
+    assert f"cannot listen on 127.0.1.1:{cluster.port}: address already in use" in said
+    assert f"the switch-a did not start on 127.0.1.1:{cluster.port}" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["--host", "a9"], 'has no host "a9"; did you mean a0?', id="unknown host"),
+        pytest.param(["--host", "a1"], "gives host a1 no switch and no server", id="no services"),
+        pytest.param([], "has the addresses of 0 hosts", id="no host said, and none is this one"),
+        pytest.param(
+            ["--host", "a0", "true"], "host a0 has no ranks of this job, which runs on a1, b1",
+            id="no ranks",
+        ),
+        pytest.param(
+            ["--host", "a1", "--hosts", "a1,b2", "true"], 'has no host "b2"; did you mean b0?',
+            id="unknown host of the job",
+        ),
+        pytest.param(
+            ["--host", "a1", "--hosts", "a1,a1", "true"], "a1 stands twice", id="host twice"
+        ),
+        pytest.param(["-n", "2", "true"], "--cluster excludes --ranks", id="ranks in two ways"),
+    ],
+)  # fmt: skip
+def test_wrong_use_ends_with_code_2_and_one_line(tmp_path, arguments, message):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(RACKS)
+    command = [ATP, "run", "--cluster", file, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        pytest.param(
+            "name: a\n    uplink: core", "name: a\n    uplink: a",
+            "cluster.yaml:3: racks[0].uplink: its uplink leads back to itself (a > a)", id="a loop",
+        ),
+        pytest.param(
+            "servers: [s1]", "servers: [s2]",
+            'cluster.yaml:20: servers[0]: is no host: cluster.yaml has no host "s2"',
+            id="an unknown host",
+        ),
+        pytest.param(
+            "127.0.2.2", "127.0.1.2",
+            'cluster.yaml:13: racks[1].hosts[1].address: "127.0.1.2" is that of',
+            id="an address twice",
+        ),
+        pytest.param(
+            "name: b\n    uplink: core\n", "name: b\n",
+            "racks[1].uplink: is missing", id="a rack without an uplink",
+        ),
+        pytest.param(
+            "racks:", "links: {host: {bandwidth: 10}}\nracks:",
+            'cluster.yaml:1: links.host.bandwidth: found "10" without a unit', id="no unit",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_named_by_line_and_key(tmp_path, right, wrong, message):
+    assert RACKS.count(right) >= 1
+    (tmp_path / "cluster.yaml").write_text(RACKS.replace(right, wrong, 1))
+    command = [ATP, "run", "--cluster", "cluster.yaml", "--host", "a0"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"atp run: {message}") or message in result.stderr
+    assert result.stderr.count("\n") == 1
