@@ -1,0 +1,70 @@
+"""Adaptive tensor parallelism: transformers cut over both dimensions of a device mesh.
+
+    from atp.tensor_parallel import init_mesh, parallelize
+
+    mesh = init_mesh("auto", topology="cluster.yaml", model="config.json")   # or init_mesh(4, 2)
+    model = parallelize(model)
+
+docs/tensor-parallel.md has a whole program, and what is sent where. The mesh is chosen by
+`atp.planner`. The algorithm is that of Cheng, Liu, Du and You, "ATP: Adaptive Tensor Parallelism
+for Foundation Models"; its sections are cited as §.
+"""
+
+from atp.tensor_parallel.attention import ATPAttention, causal_attention
+from atp.tensor_parallel.checkpoint import full_state_dict, load, load_full_state_dict, save
+from atp.tensor_parallel.conjugates import f1, f2, f3, f4, gather
+from atp.tensor_parallel.embedding import ATPEmbedding, ATPPositions
+from atp.tensor_parallel.feed_forward import ATPFeedForward
+from atp.tensor_parallel.linear import ATPLinear
+from atp.tensor_parallel.loss import vocabulary_parallel_cross_entropy
+from atp.tensor_parallel.mesh import Mesh, current_mesh, init_mesh
+from atp.tensor_parallel.norm import ATPLayerNorm, ATPRMSNorm
+from atp.tensor_parallel.overlap import run_chunks
+from atp.tensor_parallel.parallelize import parallelize
+from atp.tensor_parallel.roles import (
+    AttentionRole,
+    Column,
+    EmbeddingRole,
+    FeedForwardRole,
+    Norm,
+    PositionsRole,
+    Row,
+    plan_of,
+)
+from atp.tensor_parallel.transformer import Transformer, TransformerConfig
+
+__all__ = [
+    "ATPAttention",
+    "ATPEmbedding",
+    "ATPFeedForward",
+    "ATPLayerNorm",
+    "ATPLinear",
+    "ATPPositions",
+    "ATPRMSNorm",
+    "AttentionRole",
+    "Column",
+    "EmbeddingRole",
+    "FeedForwardRole",
+    "Mesh",
+    "Norm",
+    "PositionsRole",
+    "Row",
+    "Transformer",
+    "TransformerConfig",
+    "causal_attention",
+    "current_mesh",
+    "f1",
+    "f2",
+    "f3",
+    "f4",
+    "full_state_dict",
+    "gather",
+    "init_mesh",
+    "load",
+    "load_full_state_dict",
+    "parallelize",
+    "plan_of",
+    "run_chunks",
+    "save",
+    "vocabulary_parallel_cross_entropy",
+]

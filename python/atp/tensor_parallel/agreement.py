@@ -1,0 +1,86 @@
+"""All ranks say what they are about to do before any of them does it.
+
+Ranks that go on with different plans wait for one another until a time-out that names nobody. So
+whatever must be the same everywhere is written into the job's store first, and whoever differs,
+fails or is missing is named at every rank.
+"""
+
+import collections
+import datetime
+
+import torch.distributed as dist
+import torch.distributed.distributed_c10d as c10d
+
+__all__ = ["agree", "PATIENCE"]
+
+PATIENCE = datetime.timedelta(seconds=60)
+"""How long a rank waits for the others to say what they do."""
+
+# How often this process has agreed; every rank must have counted alike, as for any collective.
+_rounds: collections.Counter = collections.Counter()
+
+
+def agree(
+    text: str,
+    gift: str = "",
+    *,
+    error: Exception | None = None,
+    patience: datetime.timedelta = PATIENCE,
+) -> str:
+    """Returns when every rank of the job has said the same `text`, and raises at all of them else.
+
+    Args:
+        text: what this rank is about to do, for people.
+        gift: rank 0's is returned at all ranks.
+        error: why it cannot; every rank then raises it, or that of the lowest rank that has one.
+        patience: how long to wait for the other ranks.
+
+    Raises:
+        ValueError: the ranks say different things, or one of them cannot go on.
+        TimeoutError: some rank said nothing; the text names it.
+    """
+    store = c10d._get_default_store()
+    if _rounds["store"] != id(store):  # a new default group begins anew
+        _rounds.clear()
+        _rounds["store"] = id(store)
+    _rounds["number"] += 1
+    said = dist.PrefixStore(f"atp/agreement/{_rounds['number']}/", store)
+    mine = f"error: {error}" if error else f"plan: {text}"
+    if dist.get_rank() == 0:
+        said.set("gift", gift)
+    said.set(str(dist.get_rank()), mine)
+    everything = _wait(said, patience)
+    if error:
+        raise error
+    _compare(everything)
+    return said.get("gift").decode()
+
+
+def _wait(said: dist.Store, patience: datetime.timedelta) -> list[str]:
+    keys = [str(rank) for rank in range(dist.get_world_size())]
+    try:
+        said.wait(keys, patience)
+    except RuntimeError as error:
+        missing = ", ".join(key for key in keys if not said.check([key]))
+        raise TimeoutError(
+            f"rank {missing} of {len(keys)} did not come within {patience.total_seconds():g} s: "
+            "every rank must call init_mesh(), parallelize() and load() in the same order"
+        ) from error
+    return [said.get(key).decode() for key in keys]
+
+
+def _compare(everything: list[str]) -> None:
+    for rank, text in enumerate(everything):
+        if text.startswith("error: "):
+            raise ValueError(f"rank {rank} cannot go on: {text.removeprefix('error: ')}")
+    ranks = collections.defaultdict(list)
+    for rank, text in enumerate(everything):
+        ranks[text.removeprefix("plan: ")].append(rank)
+    if len(ranks) > 1:
+        parts = [f"{_name(who)} {what}" for what, who in ranks.items()]
+        raise ValueError("the ranks disagree: " + "; ".join(parts) + ". All must do the same")
+
+
+def _name(ranks: list[int]) -> str:
+    some = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+    return (f"rank {some} says" if len(ranks) == 1 else f"ranks {some} say") + ":"

@@ -1,0 +1,161 @@
+"""Attention with a core that is cut over both dimensions (paper §3.2.1, Fig. 6a)."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel.conjugates import Hop, arrive, depart
+from atp.tensor_parallel.linear import ATPLinear, column_steps, require_divides
+from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.moves import (
+    Gather,
+    Heads,
+    Keep,
+    ReduceSlice,
+    Sequences,
+    Slicing,
+)
+from atp.tensor_parallel.overlap import Steps, run, tag_of
+from atp.tensor_parallel.sharding import Part
+
+__all__ = ["ATPAttention", "Core", "HeadCounts", "causal_attention"]
+
+Core = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Queries [b, s, heads, width], keys and values [b, s, kv heads, width] -> [b, s, heads, width].
+Gets some of the heads, or some of the sequences, so it must treat all alike."""
+
+
+def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """softmax(q k^T / sqrt(width)) v, over the tokens before and at each (equation 1)."""
+    groups = q.shape[2] // k.shape[2]
+    if groups > 1:
+        k, v = k.repeat_interleave(groups, 2), v.repeat_interleave(groups, 2)
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    result = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return result.transpose(1, 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadCounts:
+    """heads of queries, kv of keys and of values, each of `width` values."""
+
+    heads: int
+    kv: int
+    width: int
+
+    def parts(self, rows: int) -> tuple[Part, Part, Part]:
+        """Of a product for queries, keys and values, on a mesh of so many rows."""
+        kv = Part(self.kv * self.width, min(self.kv, rows))
+        return Part(self.heads * self.width, rows), kv, kv
+
+    def check(self, mesh: Mesh, site: str) -> None:
+        """Raises ValueError if the rows of the mesh cannot have equal shares of the heads."""
+        rows = mesh.first.size
+        require_divides(mesh.first, site, "heads", self.heads)
+        if self.kv % rows and rows % self.kv:
+            raise ValueError(
+                f"{site}: d1 = {rows} does not divide its {self.kv} key-value heads and is no "
+                "multiple of them; choose another mesh"
+            )
+
+    def on_row(self, rows: int) -> "HeadCounts":
+        return HeadCounts(self.heads // rows, max(1, self.kv // rows), self.width)
+
+
+class ATPAttention(nn.Module):
+    """[b, s, h/d2] -> [b, s, h/d2]: QKV column-first, f1, scatter, core, gather, W_O row-first, f2.
+
+    The core works on the heads of a row, shared by the ranks of the row: by heads where d2 divides
+    those of a row, else by sequences where it divides the batch, else by heads with key-value
+    heads shared.
+
+    Args:
+        inputs: the layers that make queries, keys and values, by the names that they get here: one
+            for all, in this order, or three.
+        output: name and layer of W_O.
+        core: see Core.
+
+    Raises:
+        ValueError: d1 does not divide the heads (key-value heads may be fewer than d1 and divide
+            it: rows then hold copies); in forward, d2 divides neither heads nor batch.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, nn.Linear],
+        output: tuple[str, nn.Linear],
+        counts: HeadCounts,
+        mesh: Mesh,
+        core: Core = causal_attention,
+        site: str = "attention",
+    ):
+        super().__init__()
+        counts.check(mesh, site)
+        self.mesh, self.core, self.site = mesh, core, site
+        self.counts = counts.on_row(mesh.first.size)
+        self._inputs, self._output = tuple(inputs), output[0]
+        parts = counts.parts(mesh.first.size)
+        each = [parts] if len(inputs) == 1 else [(part,) for part in parts]
+        for (name, linear), own in zip(inputs.items(), each, strict=True):
+            layer = ATPLinear.from_linear(linear, "column", mesh, own, f"{site}.{name}")
+            self.add_module(name, layer)
+        layer = ATPLinear.from_linear(output[1], "row", mesh, site=f"{site}.{output[0]}")
+        self.add_module(output[0], layer)
+
+    def steps(self, x: torch.Tensor) -> Steps:
+        slicing = self._slicing(x.shape[0])
+        layers = [self.get_submodule(name) for name in self._inputs]
+        qkv = yield from column_steps(layers, x, self._scatter(slicing))
+        mine = self._core(qkv, slicing)
+        gather = self._gather(slicing)
+        token = depart(mine, gather)
+        yield
+        whole = arrive(token, gather)
+        output = self.get_submodule(self._output)
+        return (yield from output.steps(whole, input_is_whole=self.mesh.second.size == 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return run(self.steps(x))
+
+    def _slicing(self, batch: int) -> Slicing:
+        count, heads, kv = self.mesh.second.size, self.counts.heads, self.counts.kv
+        widths = tuple(n * self.counts.width for n in (heads, kv, kv))
+        if heads % count == 0 and kv % count == 0:
+            return Heads(count, widths, (1, 1, 1))
+        if batch % count == 0:
+            return Sequences(count)
+        if heads % count == 0 and count % kv == 0:
+            return Heads(count, widths, (1, count // kv, count // kv))
+        raise ValueError(
+            f"{self.site}: d2 = {count} divides neither the {heads} heads of a row (with {kv} for "
+            f"keys and values) nor the {batch} sequences of the batch"
+        )
+
+    def _scatter(self, slicing: Slicing) -> Hop:
+        second = self.mesh.second
+        forward, backward = ReduceSlice(second, slicing), Gather(second, slicing)
+        if second.size == 1:
+            return Hop(Keep(), Keep())
+        tags = (tag_of(f"{self.site}.f1"), 0)
+        return Hop(forward, backward, tags, (slicing, second.index))
+
+    def _gather(self, slicing: Slicing) -> Hop:
+        second = self.mesh.second
+        if second.size == 1:
+            return Hop(Keep(), Keep())
+        if isinstance(slicing, Heads):
+            slicing = Heads(slicing.count, slicing.widths[:1], (1,))
+        forward, backward = Gather(second, slicing), ReduceSlice(second, slicing)
+        return Hop(forward, backward, (0, tag_of(f"{self.site}.gather")))
+
+    def _core(self, qkv: torch.Tensor, slicing: Slicing) -> torch.Tensor:
+        parts = qkv.split(self._shares(slicing), -1)
+        q, k, v = (part.unflatten(-1, (-1, self.counts.width)) for part in parts)
+        return self.core(q, k, v).flatten(-2)
+
+    def _shares(self, slicing: Slicing) -> list[int]:
+        if isinstance(slicing, Heads):
+            return slicing.shares()
+        return [n * self.counts.width for n in (self.counts.heads, self.counts.kv, self.counts.kv)]

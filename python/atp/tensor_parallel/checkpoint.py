@@ -1,0 +1,185 @@
+"""Checkpoints: saved from one mesh, loaded on any other, or from and to an unsharded state dict."""
+
+import json
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel.agreement import agree
+from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.parallelize import mesh_of
+from atp.tensor_parallel.sharding import Cut, Part, cut_of
+
+__all__ = ["full_state_dict", "load", "load_full_state_dict", "save"]
+
+_FORMAT = "atp tensor parallel checkpoint 1"
+_MANIFEST = "checkpoint.json"
+
+Path = str | os.PathLike[str]
+
+
+def full_state_dict(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The state dict that the model would have unsharded, at every rank; a collective."""
+    mesh = mesh_of(model)
+    return {name: _gather(tensor, mesh) for name, tensor in _state(model).items()}
+
+
+def load_full_state_dict(model: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    """Takes the rank's pieces from an unsharded state dict; a collective.
+
+    Raises:
+        ValueError: it is another model's, at some rank; at every rank, and nothing was loaded.
+    """
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    _agree_on_shapes(model, shapes, "the state dict")
+    _fill(model, lambda name: state[name])
+
+
+def save(model: nn.Module, folder: Path) -> None:
+    """Writes each rank's pieces, and what they are, into `folder`; a collective.
+
+    The folder must be the same for all ranks, or be put together afterwards. Of data-parallel
+    replicas the first one writes.
+    """
+    mesh, path = mesh_of(model), pathlib.Path(folder)
+    error = None
+    try:
+        if mesh.data.index == 0:
+            path.mkdir(parents=True, exist_ok=True)
+            pieces = {name: tensor.detach() for name, tensor in _state(model).items()}
+            _write(path / _shard(mesh.row, mesh.column), lambda to: torch.save(pieces, to))
+    except OSError as wrong:
+        error = wrong
+    # The manifest comes last: with it, the checkpoint is whole.
+    agree(f"save {path.name}", error=error)
+    if mesh.data.index == mesh.row == mesh.column == 0:
+        text = json.dumps(_manifest(model, mesh), indent=1)
+        _write(path / _MANIFEST, lambda to: to.write_text(text))
+    agree(f"saved {path.name}")
+
+
+def load(model: nn.Module, folder: Path) -> None:
+    """Takes the rank's pieces from what `save` wrote on a mesh of any shape; a collective.
+
+    Raises:
+        ValueError: it is no checkpoint, or another model's; at every rank, and nothing was loaded.
+    """
+    path = pathlib.Path(folder)
+    manifest, error = None, None
+    try:
+        manifest = _read_manifest(path)
+    except (OSError, ValueError) as wrong:
+        error = ValueError(f"{path} cannot be loaded: {wrong}")
+    shapes = (
+        {} if manifest is None else {n: tuple(e["shape"]) for n, e in manifest["state"].items()}
+    )
+    _agree_on_shapes(model, shapes, str(path), error)
+    assert manifest is not None
+    _fill(model, _Pieces(path, manifest).whole)
+
+
+def _state(model: nn.Module) -> dict[str, torch.Tensor]:
+    return model.state_dict(keep_vars=True)
+
+
+def _full_shape(tensor: torch.Tensor, mesh: Mesh) -> tuple[int, ...]:
+    return cut_of(tensor).full_shape(tensor.shape, mesh.shape)
+
+
+def _gather(tensor: torch.Tensor, mesh: Mesh) -> torch.Tensor:
+    piece, cut = tensor.detach(), cut_of(tensor)
+    of_row = mesh.second.all_gather(piece).land() if cut.axis2 is not None else piece.unsqueeze(0)
+    every = mesh.first.all_gather(of_row).land() if cut.axis1 is not None else of_row.unsqueeze(0)
+    full = piece.new_empty(_full_shape(tensor, mesh))
+    return cut.assemble(full, mesh.shape, lambda row, column: every[row][column])
+
+
+def _fill(model: nn.Module, whole: Callable[[str], torch.Tensor]) -> None:
+    mesh = mesh_of(model)
+    done = set()
+    with torch.no_grad():
+        for name, tensor in _state(model).items():
+            if id(tensor) not in done:  # shared ones once
+                own = cut_of(tensor).take(whole(name), mesh.shape, mesh.row, mesh.column)
+                tensor.copy_(own)
+                done.add(id(tensor))
+
+
+def _agree_on_shapes(
+    model: nn.Module, found: Mapping[str, Any], source: str, error: Exception | None = None
+) -> None:
+    mesh = mesh_of(model)
+    expected = {name: _full_shape(tensor, mesh) for name, tensor in _state(model).items()}
+    wrong = [
+        f"{name} is {found.get(name, 'missing')}, expected {expected.get(name, 'none')}"
+        for name in sorted(expected.keys() | found.keys())
+        if found.get(name) != expected.get(name)
+    ]
+    if wrong and error is None:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        error = ValueError(f"{source} is of another model: {'; '.join(wrong[:3])}{more}")
+    agree(f"load {len(found)} tensors", error=error)
+
+
+def _write(path: pathlib.Path, how: Callable[[pathlib.Path], Any]) -> None:
+    unfinished = path.with_suffix(path.suffix + ".part")
+    how(unfinished)
+    os.replace(unfinished, path)
+
+
+def _shard(row: int, column: int) -> str:
+    return f"shard-{row}-{column}.pt"
+
+
+def _manifest(model: nn.Module, mesh: Mesh) -> dict[str, Any]:
+    state = {name: _entry(tensor, mesh) for name, tensor in _state(model).items()}
+    return {"format": _FORMAT, "mesh": list(mesh.shape), "state": state}
+
+
+def _entry(tensor: torch.Tensor, mesh: Mesh) -> dict[str, Any]:
+    cut = cut_of(tensor)
+    parts = [[part.size, part.pieces] for part in cut.parts]
+    return {
+        "shape": list(_full_shape(tensor, mesh)),
+        "axis1": cut.axis1,
+        "axis2": cut.axis2,
+        "parts": parts,
+    }
+
+
+def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
+    manifest = json.loads((path / _MANIFEST).read_text())
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise ValueError(f"{_MANIFEST} does not say {_FORMAT!r}")
+    rows, columns = manifest["mesh"]
+    names = [_shard(row, column) for row in range(rows) for column in range(columns)]
+    missing = [name for name in names if not (path / name).exists()]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} of mesh ({rows},{columns}) is missing")
+    return manifest
+
+
+class _Pieces:
+    """The files of a checkpoint, of which only what is asked for is read."""
+
+    def __init__(self, path: pathlib.Path, manifest: dict[str, Any]):
+        self._state = manifest["state"]
+        self._shape = tuple(manifest["mesh"])
+        rows, columns = self._shape
+        self._files = {
+            (row, column): torch.load(path / _shard(row, column), mmap=True, weights_only=True)
+            for row in range(rows)
+            for column in range(columns)
+        }
+
+    def whole(self, name: str) -> torch.Tensor:
+        entry = self._state[name]
+        parts = tuple(Part(size, pieces) for size, pieces in entry["parts"])
+        cut = Cut(entry["axis1"], entry["axis2"], parts)
+        first = self._files[0, 0][name]
+        full = first.new_empty(entry["shape"])
+        return cut.assemble(full, self._shape, lambda row, column: self._files[row, column][name])

@@ -1,0 +1,208 @@
+"""The conjugate collectives f1 to f4 (paper §3.2.1, Fig. 6) and the products between them.
+
+With X [Replicate, Shard(1)] and A [Shard(1), Shard(0)], XA is a partial sum over dimension 2, so f1
+and f3 sum on dimension 2 and f2 and f4 on dimension 1 (Fig. 6 of the paper has them swapped; its
+equation 2 has them right):
+
+    where                  forward                        backward
+    QKV's input            -                              all-reduce dim 1 of dX
+    f1, QKV's output       all-reduce dim 2, slice        all-gather dim 2
+    before W_O             all-gather dim 2               all-reduce dim 2, slice
+    f2, W_O's output       all-reduce dim 1               -
+    A's input              -                              all-reduce dim 1 of dX
+    f3, A's output         all-reduce dim 2               all-reduce dim 2 (of the input of B)
+    f4, B's output         all-reduce dim 1               -
+
+Each is a `Hop`, in two halves: `depart` starts the collective, `arrive` waits for it. Autograd runs
+the halves backwards in reverse order, so whatever is computed between the two overlaps with the
+collective forward, and its gradient with the conjugate backward.
+"""
+
+from typing import Any
+
+import torch
+from torch.autograd.function import Function, once_differentiable
+
+from atp.tensor_parallel.dimension import Dimension
+from atp.tensor_parallel.moves import (
+    AllReduce,
+    Gather,
+    Keep,
+    Landing,
+    Move,
+    ReduceSlice,
+    Slicing,
+)
+
+__all__ = [
+    "Hop",
+    "arrive",
+    "depart",
+    "enter",
+    "f1",
+    "f2",
+    "f3",
+    "f4",
+    "gather",
+    "product",
+    "reduce_hop",
+]
+
+
+class Hop:
+    """A collective forward and its conjugate backward, of one call.
+
+    forward, backward: what moves.
+    tags: the scale histories of the two directions (`Dimension.all_reduce`).
+    bias, of which `slicing` takes this rank's slice, is added to what arrives.
+    """
+
+    def __init__(
+        self,
+        forward: Move,
+        backward: Move,
+        tags: tuple[int, int] = (0, 0),
+        slicing: tuple[Slicing, int] | None = None,
+    ):
+        self.forward = forward
+        self.backward = backward
+        self.tags = tags
+        self.slicing = slicing
+        self.going: Landing | None = None
+        self.returning: Landing | None = None
+        self.bias: torch.Tensor | None = None
+
+    def send_back(self, gradient: torch.Tensor) -> None:
+        self.returning = self.backward.start(gradient, self.tags[1])
+
+    def take_returned(self) -> torch.Tensor:
+        assert self.returning is not None, "backward ran twice over one collective"
+        landing, self.returning = self.returning, None
+        return landing.land()
+
+    def take_arrived(self) -> torch.Tensor:
+        assert self.going is not None
+        landing, self.going = self.going, None
+        result = landing.land().detach()  # what departed has a history, and this gets another
+        if self.bias is None:
+            return result
+        bias, self.bias = self.bias, None
+        return result.add_(self.slicing[0].bias(bias, self.slicing[1]) if self.slicing else bias)
+
+
+class _Depart(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, bias: torch.Tensor | None, hop: Hop) -> torch.Tensor:
+        ctx.hop = hop
+        hop.bias = bias
+        hop.going = hop.forward.start(x, hop.tags[0])
+        return x.new_empty(0)  # stands for what is under way
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: torch.Tensor):
+        gradient = ctx.hop.take_returned()
+        # The conjugate has made the gradient whole, so that of the bias is the same on dimension 2.
+        of_bias = gradient.flatten(0, -2).sum(0) if ctx.needs_input_grad[1] else None
+        return gradient, of_bias, None
+
+
+class _Arrive(Function):
+    @staticmethod
+    def forward(ctx: Any, token: torch.Tensor, hop: Hop) -> torch.Tensor:
+        ctx.hop = hop
+        return hop.take_arrived()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor):
+        # Others may hold this gradient, too, and the collective overwrites.
+        own = gradient if isinstance(ctx.hop.backward, Keep) else gradient.clone()
+        ctx.hop.send_back(own)
+        return gradient.new_empty(0), None
+
+
+class _Enter(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, hop: Hop) -> torch.Tensor:
+        ctx.hop = hop
+        return x.view_as(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: torch.Tensor):
+        return ctx.hop.take_returned(), None  # started by the product
+
+
+class _Product(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
+        ctx.hop = hop
+        ctx.save_for_backward(x, weight)
+        return torch.nn.functional.linear(x, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor):
+        x, weight = ctx.saved_tensors
+        of_x = of_weight = None
+        if ctx.needs_input_grad[0]:
+            of_x = gradient @ weight
+            ctx.hop.send_back(of_x)  # is under way while the weight's gradient is computed (§4.2)
+        if ctx.needs_input_grad[1]:
+            of_weight = gradient.flatten(0, -2).mT @ x.flatten(0, -2)
+        return of_x, of_weight, None
+
+
+def depart(x: torch.Tensor, hop: Hop, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Starts the hop's collective on `x`, which it may overwrite; returns what stands for it."""
+    return _Depart.apply(x, bias, hop)
+
+
+def arrive(token: torch.Tensor, hop: Hop) -> torch.Tensor:
+    """Waits for what departed, and adds the bias."""
+    return _Arrive.apply(token, hop)
+
+
+def enter(x: torch.Tensor, hop: Hop) -> torch.Tensor:
+    """`x` itself; backward, the sum of its gradients, which `product` has started."""
+    return _Enter.apply(x, hop)
+
+
+def product(x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
+    """x times the transpose of `weight`; `x` must come from `enter` with the same hop."""
+    return _Product.apply(x, weight, hop)
+
+
+def reduce_hop(dimension: Dimension, tags: tuple[int, int] = (0, 0)) -> Hop:
+    """f2, f4 and the forward half of f3: summed on `dimension` forward, nothing backward."""
+    return Hop(AllReduce(dimension), Keep(), tags)
+
+
+def _go(x: torch.Tensor, hop: Hop) -> torch.Tensor:
+    return arrive(depart(x.clone(), hop), hop)
+
+
+def f1(x: torch.Tensor, second: Dimension, slicing: Slicing) -> torch.Tensor:
+    """This rank's slice of the sum over dimension 2; backward, all slices' gradients."""
+    return _go(x, Hop(ReduceSlice(second, slicing), Gather(second, slicing)))
+
+
+def gather(x: torch.Tensor, second: Dimension, slicing: Slicing) -> torch.Tensor:
+    """All slices; backward, this rank's slice of the sum of the gradients."""
+    return _go(x, Hop(Gather(second, slicing), ReduceSlice(second, slicing)))
+
+
+def f2(x: torch.Tensor, first: Dimension) -> torch.Tensor:
+    """The sum over dimension 1; backward, the gradient itself."""
+    return _go(x, reduce_hop(first))
+
+
+def f3(x: torch.Tensor, second: Dimension) -> torch.Tensor:
+    """The sum over dimension 2; backward, the sum of the gradients over dimension 2."""
+    return _go(x, Hop(AllReduce(second), AllReduce(second)))
+
+
+def f4(x: torch.Tensor, first: Dimension) -> torch.Tensor:
+    """The sum over dimension 1; backward, the gradient itself."""
+    return f2(x, first)

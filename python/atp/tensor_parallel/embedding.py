@@ -1,0 +1,61 @@
+"""The tables of tokens and positions: not in the paper, but what fits its blocks."""
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel.conjugates import arrive, depart, reduce_hop
+from atp.tensor_parallel.linear import cut_parameter, require_divides
+from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.overlap import Steps, run, tag_of
+from atp.tensor_parallel.sharding import Cut
+
+__all__ = ["ATPEmbedding", "ATPPositions"]
+
+
+class ATPEmbedding(nn.Module):
+    """Token numbers [...] -> [..., h/d2]; the table is [Shard(0), Shard(1)].
+
+    Each row of the mesh has some of the vocabulary and looks up what it has; a sum over dimension 1
+    makes it whole. The table is cut as the head's weight is, so the two can be one.
+
+    Raises:
+        ValueError: d1 does not divide the vocabulary (pad it) or d2 the hidden size.
+    """
+
+    def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "embedding"):
+        super().__init__()
+        require_divides(mesh.first, site, "tokens (pad the vocabulary)", embedding.num_embeddings)
+        require_divides(mesh.second, site, "features", embedding.embedding_dim)
+        self.num_embeddings, self.embedding_dim = embedding.num_embeddings, embedding.embedding_dim
+        self.mesh, self.site = mesh, site
+        self.weight = cut_parameter(embedding.weight, Cut(0, 1), mesh)
+
+    def steps(self, tokens: torch.Tensor) -> Steps:
+        first = self.mesh.first
+        if first.size == 1:
+            return nn.functional.embedding(tokens, self.weight)
+        own = tokens - first.index * self.weight.shape[0]
+        missing = (own < 0) | (own >= self.weight.shape[0])
+        found = nn.functional.embedding(own.masked_fill(missing, 0), self.weight)
+        hop = reduce_hop(first, (tag_of(f"{self.site}.forward"), 0))
+        token = depart(found.masked_fill(missing.unsqueeze(-1), 0), hop)
+        yield
+        return arrive(token, hop)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return run(self.steps(tokens))
+
+
+class ATPPositions(nn.Module):
+    """Position numbers [...] -> [..., h/d2]; the table is [Replicate, Shard(1)], and nothing moves.
+
+    For tables that are small beside the blocks; a sum would cost more than it saves.
+    """
+
+    def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "positions"):
+        super().__init__()
+        require_divides(mesh.second, site, "features", embedding.embedding_dim)
+        self.weight = cut_parameter(embedding.weight, Cut(None, 1), mesh)
+
+    def forward(self, positions: torch.Tensor) -> torch.Tensor:
+        return nn.functional.embedding(positions, self.weight)

@@ -1,0 +1,50 @@
+"""The feed-forward block, column-first and then row-first (paper §3.2.1, Fig. 6b)."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel.linear import ATPLinear, column_steps
+from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.overlap import Steps, run
+
+__all__ = ["ATPFeedForward"]
+
+Activation = Callable[..., torch.Tensor]
+
+
+class ATPFeedForward(nn.Module):
+    """[..., h/d2] -> [..., h/d2]: A column-first, f3, the activation, B row-first, f4.
+
+    Args:
+        inputs: A by its name here, or the layers of one input (gate and up), which share one sum.
+        output: name and layer of B.
+        activation: gets the outputs of `inputs`, one argument each; acts on each value alone.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, nn.Linear],
+        output: tuple[str, nn.Linear],
+        activation: Activation,
+        mesh: Mesh,
+        site: str = "feed_forward",
+    ):
+        super().__init__()
+        self._inputs, self._output, self.activation = tuple(inputs), output[0], activation
+        for name, linear in inputs.items():
+            layer = ATPLinear.from_linear(linear, "column", mesh, site=f"{site}.{name}")
+            self.add_module(name, layer)
+        layer = ATPLinear.from_linear(output[1], "row", mesh, site=f"{site}.{output[0]}")
+        self.add_module(output[0], layer)
+
+    def steps(self, x: torch.Tensor) -> Steps:
+        layers = [self.get_submodule(name) for name in self._inputs]
+        outputs = yield from column_steps(layers, x)
+        widths = [layer.weight.shape[0] for layer in layers]
+        active = self.activation(*outputs.split(widths, -1))
+        return (yield from self.get_submodule(self._output).steps(active))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return run(self.steps(x))

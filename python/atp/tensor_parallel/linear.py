@@ -1,0 +1,175 @@
+"""The linear layer, column-first or row-first (paper §3.2, Fig. 9)."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel.conjugates import Hop, arrive, depart, enter, product, reduce_hop
+from atp.tensor_parallel.copies import sum_copies
+from atp.tensor_parallel.dimension import Dimension
+from atp.tensor_parallel.mesh import Mesh, current_mesh
+from atp.tensor_parallel.moves import AllReduce, Keep
+from atp.tensor_parallel.overlap import Steps, run, tag_of
+from atp.tensor_parallel.sharding import Cut, Part, set_cut
+
+__all__ = ["ATPLinear", "column_steps", "cut_parameter", "piece_of", "require_divides"]
+
+_numbers = itertools.count()
+
+
+class ATPLinear(nn.Module):
+    """A linear layer cut over both dimensions of the mesh.
+
+    style="column": [..., in/d2] -> [..., out/d1]; the weight is [Shard(0), Shard(1)] in torch's
+        [out, in]. Forward a sum over dimension 2 (f1 or f3), backward one over dimension 1.
+    style="row": [..., in/d1] -> [..., out/d2]; the weight is [Shard(1), Shard(0)]. Forward a sum
+        over dimension 1 (f2 or f4), backward one over dimension 2.
+
+    What comes out of one goes into the other, with what acts on each value alone in between. The
+    weights begin like nn.Linear's, with the seed of the mesh's rank 0; on every mesh the same.
+
+    Args:
+        in_features, out_features: of the whole layer.
+        bias: it is added once, after the sum.
+        mesh: default: the one that init_mesh() made last.
+        parts: what out_features consists of, with "column", where each is cut by itself; e.g.
+            query, key and value.
+        site: names the layer's sums; default: its number.
+
+    Raises:
+        ValueError: a dimension of the mesh does not divide the features.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        style: str,
+        *,
+        bias: bool = True,
+        mesh: Mesh | None = None,
+        parts: Sequence[Part] = (),
+        site: str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        self._configure(in_features, out_features, style, mesh or current_mesh(), parts, site)
+        full = torch.empty(out_features, in_features, dtype=dtype)
+        generator = self.mesh.generator(self.site)
+        bound = 1 / math.sqrt(in_features)
+        nn.init.uniform_(full, -bound, bound, generator=generator)
+        of_bias = torch.empty(out_features, dtype=dtype) if bias else None
+        if of_bias is not None:
+            nn.init.uniform_(of_bias, -bound, bound, generator=generator)
+        self._adopt(full, of_bias)
+
+    @classmethod
+    def from_linear(
+        cls, linear: nn.Linear, style: str, mesh: Mesh, parts: Sequence[Part] = (), site: str = ""
+    ) -> "ATPLinear":
+        """The rank's pieces of a layer that it holds whole."""
+        self = cls.__new__(cls)
+        nn.Module.__init__(self)
+        self._configure(linear.in_features, linear.out_features, style, mesh, parts, site)
+        self._adopt(linear.weight, linear.bias)
+        return self
+
+    def _configure(self, in_features, out_features, style, mesh, parts, site) -> None:
+        if style not in ("column", "row"):
+            raise ValueError(f"style: found {style!r}, expected 'column' or 'row'")
+        self.in_features, self.out_features, self.style = in_features, out_features, style
+        self.mesh, self.parts = mesh, tuple(parts)
+        self.site = site or f"linear{next(_numbers)}"
+        if not parts:
+            require_divides(self.output_dimension, self.site, "outputs", out_features)
+        require_divides(self.input_dimension, self.site, "inputs", in_features)
+
+    def _adopt(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        column = self.style == "column"
+        cut = Cut(0, 1, self.parts) if column else Cut(1, 0)
+        self.weight = cut_parameter(weight, cut, self.mesh)
+        of_bias = Cut(0, None, self.parts) if column else Cut(None, 0)
+        self.bias = None if bias is None else cut_parameter(bias, of_bias, self.mesh)
+
+    @property
+    def output_dimension(self) -> Dimension:
+        """The dimension that the outputs are cut over."""
+        return self.mesh.first if self.style == "column" else self.mesh.second
+
+    @property
+    def input_dimension(self) -> Dimension:
+        """The dimension that the inputs are cut over, and the products summed."""
+        return self.mesh.second if self.style == "column" else self.mesh.first
+
+    def steps(self, x: torch.Tensor, *, input_is_whole: bool = True) -> Steps:
+        """As forward. Without input_is_whole, whoever made x sums its gradients."""
+        inwards = self._inward_hop() if input_is_whole else Hop(Keep(), Keep())
+        outwards = reduce_hop(self.input_dimension, (tag_of(f"{self.site}.forward"), 0))
+        x = enter(x, inwards)
+        yield
+        weight, bias = (sum_copies(p, self.mesh) for p in (self.weight, self.bias))
+        token = depart(product(x, weight, inwards), outwards, bias)
+        yield
+        return arrive(token, outwards)
+
+    def _inward_hop(self) -> Hop:
+        return Hop(Keep(), AllReduce(self.output_dimension), (0, tag_of(f"{self.site}.backward")))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return run(self.steps(x))
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.in_features} -> {self.out_features}, {self.style}-first on {self.mesh.shape}, "
+            f"here {tuple(self.weight.shape)}"
+        )
+
+
+def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None = None) -> Steps:
+    """The outputs of column-first layers of one input, side by side, in one product and one sum.
+
+    hop: where the products go; default: a sum over dimension 2.
+    """
+    first = linears[0]
+    hop = hop or reduce_hop(first.input_dimension, (tag_of(f"{first.site}.forward"), 0))
+    inwards = first._inward_hop()
+    x = enter(x, inwards)
+    yield
+    weight = _side_by_side([sum_copies(linear.weight, linear.mesh) for linear in linears])
+    bias = _side_by_side([sum_copies(linear.bias, linear.mesh) for linear in linears])
+    token = depart(product(x, weight, inwards), hop, bias)
+    yield
+    return arrive(token, hop)
+
+
+def _side_by_side(tensors: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    there = [tensor for tensor in tensors if tensor is not None]
+    if len(there) <= 1:
+        return there[0] if there else None
+    return torch.cat(there)
+
+
+def piece_of(full: torch.Tensor, cut: Cut, mesh: Mesh) -> torch.Tensor:
+    """This rank's piece of a tensor, in memory of its own."""
+    return cut.take(full, mesh.shape, mesh.row, mesh.column).clone(
+        memory_format=torch.contiguous_format
+    )
+
+
+def cut_parameter(full: torch.Tensor, cut: Cut, mesh: Mesh) -> nn.Parameter:
+    """This rank's piece of a parameter."""
+    trained = full.requires_grad or not isinstance(full, nn.Parameter)
+    piece = nn.Parameter(piece_of(full.detach(), cut, mesh), requires_grad=trained)
+    return set_cut(piece, cut)
+
+
+def require_divides(dimension: Dimension, site: str, what: str, number: int) -> None:
+    """Raises ValueError if the dimension's ranks cannot have equal shares."""
+    if number % dimension.size:
+        raise ValueError(
+            f"{site}: d{dimension.number} = {dimension.size} does not divide its {number} {what}; "
+            "choose another mesh"
+        )

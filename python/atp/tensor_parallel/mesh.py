@@ -1,0 +1,253 @@
+"""The device mesh: d1 rows and d2 columns, and a process group for each row and each column."""
+
+import dataclasses
+import datetime
+import math
+import operator
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from atp.tensor_parallel.agreement import PATIENCE, agree
+from atp.tensor_parallel.dimension import Dimension
+
+__all__ = ["ALGORITHMS", "Mesh", "current_mesh", "init_mesh"]
+
+ALGORITHMS = ("gloo", "ring", "innetwork")
+DIMENSION_NAMES = ("data", "tp1", "tp2")
+
+_current: list["Mesh"] = []
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mesh:
+    """A mesh of d1 x d2 ranks (paper §3.1), and as many replicas of it as the job has room for.
+
+    Rank i * d2 + j of a replica is in row i and column j. A collective on dimension 1 joins the d1
+    ranks of a column, one on dimension 2 the d2 ranks of a row.
+    """
+
+    device_mesh: DeviceMesh
+    """torch's mesh, with the dimensions "data", "tp1" and "tp2"."""
+    first: Dimension
+    second: Dimension
+    data: Dimension
+    seed: int = 0
+    """Rank 0's torch.initial_seed(): what all ranks draw the first weights from."""
+    plan: Any = None
+    """What the planner said, if it was asked."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.first.size, self.second.size
+
+    @property
+    def row(self) -> int:
+        return self.first.index
+
+    @property
+    def column(self) -> int:
+        return self.second.index
+
+    def generator(self, site: str) -> torch.Generator:
+        """Draws the same numbers at every rank, and on every mesh, for a layer of this name."""
+        return torch.Generator().manual_seed((self.seed + zlib.crc32(site.encode())) % 2**63)
+
+    def __repr__(self) -> str:
+        algorithms = "/".join((self.first.algorithm, self.second.algorithm))
+        replicas = f", {self.data.size} replicas" if self.data.size > 1 else ""
+        return f"Mesh{self.shape} over {algorithms}{replicas}"
+
+    def close(self) -> None:
+        """Ends the mesh's groups. All ranks must call it."""
+        if self in _current:
+            _current.remove(self)
+        for dimension in (self.data, self.first, self.second):
+            dist.destroy_process_group(dimension.group)
+
+
+def init_mesh(
+    d1: int | str,
+    d2: int | None = None,
+    *,
+    topology: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    model: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    data_parallel: int = 1,
+    algorithm: str | Sequence[str] | None = None,
+    data_algorithm: str = "gloo",
+    fused: bool | None = None,
+    options: Any = None,
+    patience: datetime.timedelta = PATIENCE,
+    **planning: Any,
+) -> Mesh:
+    """Makes the mesh on which tensor parallelism runs; a collective of all ranks of the job.
+
+        mesh = init_mesh(4, 2)
+        mesh = init_mesh("auto", topology="cluster.yaml", model="config.json")
+
+    Args:
+        d1, d2: rows and columns; d1 * d2 * data_parallel must be the job's ranks. (N, 1) is plain
+            tensor parallelism as in Megatron-LM. "auto" asks `atp.planner.plan`.
+        topology, model: what the planner is to read; with "auto" only, as are `planning`, its
+            further arguments (batch, sequence, ...).
+        data_parallel: replicas of the mesh, each a run of consecutive ranks.
+        algorithm: how sums travel, of both dimensions or one for each: "gloo", "innetwork" (through
+            switches) or "ring" (ours, over TCP). Default: what the planner chose, else "gloo".
+        data_algorithm: the same for the gradients of the replicas.
+        fused: reduce-scatter where only a slice of a sum is used. Default: on rings.
+        options: an `atp.torch.Options` for what is not "gloo".
+        patience: how long to wait for the other ranks.
+
+    Raises:
+        ValueError: the mesh does not fit the job, an argument is wrong, or the ranks disagree; at
+            every rank.
+        TimeoutError: a rank did not come.
+    """
+    if not dist.is_initialized():
+        raise ValueError(
+            "init_mesh() needs a process group: call torch.distributed.init_process_group() first"
+        )
+    request, error = None, None
+    try:
+        request = _request(
+            d1, d2, topology, model, data_parallel, algorithm, data_algorithm, planning
+        )
+    except (ValueError, TypeError, RuntimeError) as wrong:
+        error = wrong
+    seed = agree(f"init_mesh: {request}", str(torch.initial_seed()), error=error, patience=patience)
+    request = dataclasses.replace(request, seed=int(seed))
+    return _make(request, fused, options)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    """What must be the same at every rank before groups are made."""
+
+    shape: tuple[int, int]
+    data_parallel: int
+    algorithms: tuple[str, str, str]  # data, dimension 1, dimension 2
+    positions: tuple[int, ...]  # of the device of each mesh rank, in a replica
+    plan: Any = None
+    seed: int = 0
+
+    def __str__(self) -> str:
+        replicas, (d1, d2) = self.data_parallel, self.shape
+        order = "" if self.positions == tuple(range(d1 * d2)) else f", devices {self.positions}"
+        return f"{replicas} x ({d1},{d2}) over {'/'.join(self.algorithms)}{order}"
+
+    def ranks(self) -> torch.Tensor:
+        """Global ranks, [data, d1, d2]."""
+        one = torch.tensor(self.positions, dtype=torch.int)
+        offsets = torch.arange(self.data_parallel, dtype=torch.int).unsqueeze(1) * one.numel()
+        return (offsets + one).view(self.data_parallel, *self.shape)
+
+
+def _request(
+    d1, d2, topology, model, data_parallel, algorithm, data_algorithm, planning
+) -> _Request:
+    replicas = _whole("data_parallel", data_parallel)
+    world = dist.get_world_size()
+    if d1 == "auto":
+        if d2 is not None or topology is None or model is None:
+            raise ValueError('init_mesh("auto") needs topology=... and model=..., and no d2')
+        if world % replicas:
+            raise ValueError(f"data_parallel = {replicas} does not divide the {world} ranks")
+        return _planned(topology, model, world // replicas, replicas, algorithm, data_algorithm,
+                        planning)  # fmt: skip
+    if planning or topology is not None or model is not None:
+        names = ", ".join([*planning, *(["topology"] * (topology is not None))]) or "model"
+        raise ValueError(f'{names}: only init_mesh("auto") asks the planner')
+    shape = _whole("d1", d1), _whole("d2", 1 if d2 is None else d2)
+    if math.prod(shape) * replicas != world:
+        raise ValueError(
+            f"mesh {shape} with {replicas} replica(s) has {math.prod(shape) * replicas} ranks, but "
+            f"the job has {world}: d1 * d2 * data_parallel must be {world}"
+        )
+    algorithms = (_known(data_algorithm), *_pair(algorithm or "gloo"))
+    return _Request(shape, replicas, algorithms, tuple(range(math.prod(shape))))
+
+
+def _planned(topology, model, size, replicas, algorithm, data_algorithm, planning) -> _Request:
+    from atp.planner import plan
+
+    answer = plan(topology, model, size, **planning)
+    positions = [0] * size
+    for position, rank in enumerate(answer.ranks_by_position()):
+        positions[rank] = position
+    chosen = {"aggregation": "innetwork", "none": "gloo"}
+    planned = tuple(chosen.get(name, "ring") for name in answer.collectives)
+    algorithms = (_known(data_algorithm), *_pair(algorithm or planned))
+    return _Request(answer.mesh, replicas, algorithms, tuple(positions), answer)
+
+
+def _make(request: _Request, fused: bool | None, options: Any) -> Mesh:
+    ranks = request.ranks()
+    dimensions = []
+    for axis, algorithm in enumerate(request.algorithms):
+        group = _own_group(ranks, axis, algorithm, options)
+        dimensions.append(Dimension(axis, group, algorithm, fused if axis == 2 else False))
+    device_mesh = DeviceMesh.from_group(
+        [dimension.group for dimension in dimensions],
+        "cpu",
+        mesh=ranks,
+        mesh_dim_names=DIMENSION_NAMES,
+    )
+    data, first, second = dimensions
+    _current.append(Mesh(device_mesh, first, second, data, request.seed, request.plan))
+    return _current[-1]
+
+
+def current_mesh() -> Mesh:
+    """The mesh that init_mesh() made last and that is not closed."""
+    if not _current:
+        raise ValueError("there is no mesh: call init_mesh(d1, d2) first, or pass mesh=...")
+    return _current[-1]
+
+
+def _own_group(ranks: torch.Tensor, axis: int, algorithm: str, options) -> dist.ProcessGroup:
+    """Every rank makes all groups of a dimension, in the same order, and keeps its own."""
+    lines = ranks.movedim(axis, -1).reshape(-1, ranks.shape[axis]).tolist()
+    own = None
+    for line in lines:
+        group = dist.new_group(line, sort_ranks=False, **_backend(algorithm, options, len(line)))
+        if dist.get_rank() in line:
+            own = group
+    assert own is not None
+    return own
+
+
+def _backend(algorithm: str, options: Any, size: int) -> dict[str, Any]:
+    if algorithm == "gloo" or size == 1:
+        return {"backend": "gloo"}
+    from atp.torch import Options
+
+    base = options or Options()
+    return {"backend": "atp", "pg_options": dataclasses.replace(base, algorithm=algorithm)}
+
+
+def _pair(algorithm: str | Sequence[str]) -> tuple[str, str]:
+    pair = (algorithm, algorithm) if isinstance(algorithm, str) else tuple(algorithm)
+    if len(pair) != 2:
+        raise ValueError(f"algorithm: found {algorithm!r}, expected one or one for each dimension")
+    return _known(pair[0]), _known(pair[1])
+
+
+def _known(algorithm: str) -> str:
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm: found {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
+    return algorithm
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}: found {value!r}, expected a whole number") from None
+    if number < 1:
+        raise ValueError(f"{name}: found {number}, expected at least 1")
+    return number

@@ -1,0 +1,141 @@
+"""What a collective does to a tensor on its way: sum it, gather it, keep a slice of it.
+
+A slice is what one rank of a dimension takes of a tensor that all its ranks hold: some of the
+attention heads, or some of the sequences of the batch (paper §3.2.1, scatter and gather around the
+attention core).
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from atp.tensor_parallel.dimension import Dimension, Flight
+
+__all__ = ["AllReduce", "Gather", "Heads", "Keep", "Move", "ReduceSlice", "Sequences", "Slicing"]
+
+
+class Slicing(Protocol):
+    """How `count` ranks share a tensor: `split` stacks the slices on a new first axis."""
+
+    count: int
+
+    def split(self, whole: torch.Tensor) -> torch.Tensor: ...
+    def join(self, stacked: torch.Tensor) -> torch.Tensor: ...
+    def bias(self, bias: torch.Tensor, index: int) -> torch.Tensor: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    """The last axis holds parts (queries, keys, values), and each rank gets its share of each.
+
+    copies: how many ranks get the same share of a part: key-value heads that several query heads
+    use. What is joined then is their sum, for it is gradients.
+    """
+
+    count: int
+    widths: tuple[int, ...]
+    copies: tuple[int, ...]
+
+    def shares(self) -> list[int]:
+        """The widths of a slice's parts."""
+        parts = zip(self.widths, self.copies, strict=True)
+        return [width * copies // self.count for width, copies in parts]
+
+    def split(self, whole: torch.Tensor) -> torch.Tensor:
+        parts = zip(whole.split(self.widths, -1), self.copies, strict=True)
+        each = [_repeat(part.unflatten(-1, (self.count // m, -1)), m) for part, m in parts]
+        return torch.cat(each, -1).movedim(-2, 0)
+
+    def join(self, stacked: torch.Tensor) -> torch.Tensor:
+        parts = zip(stacked.movedim(0, -2).split(self.shares(), -1), self.copies, strict=True)
+        sums = [part.unflatten(-2, (-1, m)).sum(-2) if m > 1 else part for part, m in parts]
+        return torch.cat([part.flatten(-2) for part in sums], -1)
+
+    def bias(self, bias: torch.Tensor, index: int) -> torch.Tensor:
+        return self.split(bias)[index]
+
+
+def _repeat(shares: torch.Tensor, copies: int) -> torch.Tensor:
+    return shares.repeat_interleave(copies, -2) if copies > 1 else shares
+
+
+@dataclasses.dataclass(frozen=True)
+class Sequences:
+    """The first axis is the batch, and each rank gets consecutive sequences of it."""
+
+    count: int
+
+    def split(self, whole: torch.Tensor) -> torch.Tensor:
+        return whole.unflatten(0, (self.count, -1))
+
+    def join(self, stacked: torch.Tensor) -> torch.Tensor:
+        return stacked.flatten(0, 1)
+
+    def bias(self, bias: torch.Tensor, index: int) -> torch.Tensor:
+        return bias
+
+
+class Move(Protocol):
+    """Starts on `tensor`, which it may overwrite; the result lands later."""
+
+    def start(self, tensor: torch.Tensor, tag: int) -> "Landing": ...
+
+
+class Landing:
+    """A flight, and what is to be done with its result."""
+
+    def __init__(self, flight: Flight, then: Callable[[torch.Tensor], torch.Tensor] | None = None):
+        self._flight = flight
+        self._then = then
+
+    def land(self) -> torch.Tensor:
+        result = self._flight.land()
+        return self._then(result) if self._then else result
+
+
+class Keep:
+    """Nothing moves."""
+
+    def start(self, tensor: torch.Tensor, tag: int) -> Landing:
+        return Landing(Flight(tensor))
+
+
+@dataclasses.dataclass(frozen=True)
+class AllReduce:
+    """The sum over a dimension, at all its ranks."""
+
+    dimension: Dimension
+
+    def start(self, tensor: torch.Tensor, tag: int) -> Landing:
+        return Landing(self.dimension.all_reduce(tensor.contiguous(), tag))
+
+
+@dataclasses.dataclass(frozen=True)
+class ReduceSlice:
+    """This rank's slice of the sum: a reduce-scatter, or an all-reduce of which a slice is kept."""
+
+    dimension: Dimension
+    slicing: Slicing
+
+    def start(self, tensor: torch.Tensor, tag: int) -> Landing:
+        if self.dimension.fused:
+            stacked = self.slicing.split(tensor).contiguous()
+            return Landing(self.dimension.reduce_scatter(stacked, tag))
+        flight = self.dimension.all_reduce(tensor.contiguous(), tag)
+        return Landing(flight, self._own_slice)
+
+    def _own_slice(self, whole: torch.Tensor) -> torch.Tensor:
+        return self.slicing.split(whole)[self.dimension.index].contiguous()
+
+
+@dataclasses.dataclass(frozen=True)
+class Gather:
+    """All ranks' slices, put together."""
+
+    dimension: Dimension
+    slicing: Slicing
+
+    def start(self, tensor: torch.Tensor, tag: int) -> Landing:
+        return Landing(self.dimension.all_gather(tensor), self.slicing.join)

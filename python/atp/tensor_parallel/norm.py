@@ -1,0 +1,113 @@
+"""LayerNorm and RMSNorm over a hidden size that is cut over dimension 2.
+
+The paper leaves them out. The statistics of a token are sums over the whole hidden size: LayerNorm
+reduces two values a token forward, one after the other (the mean, then the squares of what differs
+from it, so that nothing cancels), RMSNorm one; backward as many, together.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import Function, once_differentiable
+
+from atp.tensor_parallel.linear import cut_parameter, require_divides
+from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.overlap import tag_of
+from atp.tensor_parallel.sharding import Cut
+
+__all__ = ["ATPLayerNorm", "ATPRMSNorm"]
+
+
+class _Sums:
+    """The sums over dimension 2, with a scale history for each."""
+
+    def __init__(self, mesh: Mesh, site: str, width: int):
+        self._dimension = mesh.second
+        self.width = width  # of the whole hidden size
+        self._tags = {what: tag_of(f"{site}.{what}") for what in ("mean", "square", "backward")}
+
+    def mean(self, of_own: torch.Tensor, what: str) -> torch.Tensor:
+        """[..., k, h/d2] -> [..., k, 1]: the means over h."""
+        own = of_own.sum(-1, keepdim=True)
+        return self._dimension.all_reduce(own, self._tags[what]).land() / self.width
+
+
+class _Normalize(Function):
+    """(x - mean) / sqrt(variance + epsilon), or x / sqrt(mean square + epsilon) uncentered."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, sums: _Sums, epsilon: float, centered: bool):
+        if centered:
+            x = x - sums.mean(x, "mean")
+        scale = (sums.mean(x.square(), "square") + epsilon).rsqrt()
+        normal = x * scale
+        ctx.sums, ctx.centered = sums, centered
+        ctx.save_for_backward(normal, scale)
+        return normal
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor):
+        normal, scale = ctx.saved_tensors
+        products = gradient * normal
+        if not ctx.centered:
+            of_normal = gradient - normal * ctx.sums.mean(products, "backward")
+            return of_normal * scale, None, None, None
+        means = ctx.sums.mean(torch.stack((products, gradient)), "backward")
+        return (gradient - normal * means[0] - means[1]) * scale, None, None, None
+
+
+class _ShardedNorm(nn.Module):
+    centered: bool
+
+    def __init__(
+        self,
+        width: int,
+        epsilon: float,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        mesh: Mesh,
+        site: str,
+    ):
+        super().__init__()
+        require_divides(mesh.second, site, "features", width)
+        self.width, self.eps, self.mesh, self.site = width, epsilon, mesh, site
+        self.weight = None if weight is None else cut_parameter(weight, Cut(None, 0), mesh)
+        self.bias = None if bias is None else cut_parameter(bias, Cut(None, 0), mesh)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., h/d2] -> [..., h/d2]."""
+        sums = _Sums(self.mesh, self.site, self.width)
+        normal = _Normalize.apply(x, sums, self.eps, self.centered)
+        if self.weight is not None:
+            normal = normal * self.weight
+        return normal if self.bias is None else normal + self.bias
+
+    def extra_repr(self) -> str:
+        return f"{self.width}, eps={self.eps}, on {self.mesh.shape}"
+
+
+class ATPLayerNorm(_ShardedNorm):
+    """LayerNorm of [..., h/d2]; weight and bias are [Replicate, Shard(0)]."""
+
+    centered = True
+
+    @classmethod
+    def from_norm(cls, norm: nn.LayerNorm, mesh: Mesh, site: str = "norm") -> "ATPLayerNorm":
+        if len(norm.normalized_shape) != 1:
+            raise ValueError(f"{site}: a LayerNorm of several axes cannot be cut")
+        return cls(norm.normalized_shape[0], norm.eps, norm.weight, norm.bias, mesh, site)
+
+
+class ATPRMSNorm(_ShardedNorm):
+    """RMSNorm of [..., h/d2]; the weight is [Replicate, Shard(0)]."""
+
+    centered = False
+
+    @classmethod
+    def from_norm(cls, norm: nn.RMSNorm, mesh: Mesh, site: str = "norm") -> "ATPRMSNorm":
+        if len(norm.normalized_shape) != 1:
+            raise ValueError(f"{site}: an RMSNorm of several axes cannot be cut")
+        epsilon = torch.finfo(norm.weight.dtype).eps if norm.eps is None else norm.eps
+        return cls(norm.normalized_shape[0], epsilon, norm.weight, None, mesh, site)

@@ -1,0 +1,87 @@
+"""Chunk-based overlap (paper §4.1): while one chunk of the batch communicates, another computes.
+
+A module that communicates has `steps(x)`, a generator that yields wherever something is under way
+and returns the module's result. `run` goes straight through it; `run_chunks` takes turns between
+the chunks of a batch. Autograd goes the same way back, so the backward pass overlaps alike.
+"""
+
+import contextlib
+import contextvars
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+import torch
+
+__all__ = ["Steps", "apply", "run", "run_chunks", "tag_of"]
+
+Steps = Generator[None, None, Any]
+
+_chunk: contextvars.ContextVar[int] = contextvars.ContextVar("atp_chunk", default=0)
+
+
+def run(steps: Steps) -> Any:
+    """Goes through all the steps, and returns their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def apply(module: Any, *inputs: Any) -> Steps:
+    """The steps of a module, or, of one that has none, its result at once."""
+    if hasattr(module, "steps"):
+        return (yield from module.steps(*inputs))
+    return module(*inputs)
+
+
+def run_chunks(module: torch.nn.Module, batch: Sequence[torch.Tensor], chunks: int) -> list[Any]:
+    """The module's results for each of `chunks` equal parts of the batch.
+
+    Args:
+        module: has `steps`.
+        batch: the module's inputs; the first axis of each is the batch.
+        chunks: how many parts; must divide the batch.
+
+    Raises:
+        ValueError: it does not, or the module has no steps.
+    """
+    if not hasattr(module, "steps"):
+        raise ValueError(
+            f"{type(module).__name__} has no steps(), so its chunks cannot take turns: write its "
+            "forward as a generator that yields where something is under way, or use chunks=1"
+        )
+    size = batch[0].shape[0]
+    if chunks < 1 or size % chunks:
+        raise ValueError(f"{chunks} chunks do not divide the batch of {size} sequences")
+    parts = zip(*(tensor.chunk(chunks) for tensor in batch), strict=True)
+    return _take_turns([module.steps(*part) for part in parts])
+
+
+def _take_turns(waiting: list[Steps]) -> list[Any]:
+    results: list[Any] = [None] * len(waiting)
+    alive = dict(enumerate(waiting))
+    while alive:
+        for number, steps in list(alive.items()):
+            with _in_chunk(number):
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    results[number] = end.value
+                    del alive[number]
+    return results
+
+
+@contextlib.contextmanager
+def _in_chunk(number: int) -> Iterator[None]:
+    token = _chunk.set(number)
+    try:
+        yield
+    finally:
+        _chunk.reset(token)
+
+
+def tag_of(site: str) -> int:
+    """The tag of a call site: chunks that share one would wait for one another."""
+    return zlib.crc32(f"{site}/{_chunk.get()}".encode())

@@ -1,0 +1,139 @@
+"""Turns a model of plain torch modules into one that runs on a mesh."""
+
+import datetime
+import fnmatch
+import functools
+import hashlib
+from typing import Any
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel.agreement import PATIENCE, agree
+from atp.tensor_parallel.mesh import Mesh, current_mesh
+from atp.tensor_parallel.overlap import run_chunks
+from atp.tensor_parallel.roles import Plan, plan_of
+from atp.tensor_parallel.sharding import cut_of
+
+__all__ = ["mesh_of", "parallelize"]
+
+
+def parallelize(
+    model: nn.Module,
+    plan: Plan | None = None,
+    mesh: Mesh | None = None,
+    *,
+    chunks: int = 1,
+    patience: datetime.timedelta = PATIENCE,
+) -> nn.Module:
+    """Replaces the modules that the plan names by parallel ones, in place; a collective.
+
+    Every rank must hold the same whole model, of which it keeps its pieces; parameters keep their
+    names, and a parameter that two modules share stays shared. Between the blocks, activations are
+    [b, s, h/d2]; a column-first head returns [b, s, V/d1]
+    (`vocabulary_parallel_cross_entropy`).
+
+    Args:
+        plan: roles by name; default: that of `atp.tensor_parallel.Transformer`. Every parameter
+            must belong to a module with a role.
+        mesh: default: the one that init_mesh() made last.
+        chunks: into so many parts a batch is cut, of which one computes while others communicate
+            (paper §4.1; 2 or 4 are usual). The model's modules need `steps` then.
+        patience: how long to wait for the other ranks.
+
+    Returns:
+        The model.
+
+    Raises:
+        ValueError: the model cannot be cut so, or the ranks disagree; at every rank, and no model
+            has been changed.
+        TimeoutError: a rank did not come.
+    """
+    mesh = mesh or current_mesh()
+    error, replacements, said = None, {}, ""
+    try:
+        plan = plan_of(model) if plan is None else plan
+        _check_chunks(model, chunks)
+        replacements = _build(model, plan, mesh)
+        said = _fingerprint(model, plan, mesh, chunks)
+    except (ValueError, TypeError) as wrong:
+        error = wrong
+    agree(f"parallelize: {said}", error=error, patience=patience)
+    _install(model, replacements)
+    model.atp_mesh = mesh
+    if chunks > 1:
+        model.forward = functools.partial(_chunked_forward, model, chunks)
+    return model
+
+
+def mesh_of(model: nn.Module) -> Mesh:
+    """The mesh that a model was parallelized on."""
+    mesh = getattr(model, "atp_mesh", None)
+    if mesh is None:
+        raise ValueError(f"this {type(model).__name__} has not been given to parallelize()")
+    return mesh
+
+
+def _build(model: nn.Module, plan: Plan, mesh: Mesh) -> dict[str, nn.Module]:
+    modules = dict(model.named_modules())
+    replacements: dict[str, nn.Module] = {}
+    for pattern, role in plan.items():
+        names = [name for name in modules if name and fnmatch.fnmatchcase(name, pattern)]
+        names = [name for name in names if name.count(".") == pattern.count(".")]
+        if not names:
+            raise ValueError(f"plan: the model has no module {pattern!r}")
+        for name in names:
+            replacements[name] = role.build(modules[name], mesh, name)
+    _check_all_have_roles(model, replacements)
+    return replacements
+
+
+def _check_all_have_roles(model: nn.Module, replacements: dict[str, nn.Module]) -> None:
+    left = [
+        name
+        for name, _ in model.named_parameters(remove_duplicate=False)
+        if not any(name.startswith(f"{replaced}.") for replaced in replacements)
+    ]
+    if left:
+        more = f" and {len(left) - 4} more" if len(left) > 4 else ""
+        raise ValueError(f"plan: no role says how to cut {', '.join(left[:4])}{more}")
+
+
+def _check_chunks(model: nn.Module, chunks: int) -> None:
+    if chunks < 1:
+        raise ValueError(f"chunks: found {chunks}, expected at least 1")
+    if chunks > 1 and not hasattr(model, "steps"):
+        raise ValueError(
+            f"{type(model).__name__} has no steps(), so its chunks cannot take turns; use chunks=1"
+        )
+
+
+def _install(model: nn.Module, replacements: dict[str, nn.Module]) -> None:
+    shared: dict[int, nn.Parameter] = {}
+    for name, replacement in replacements.items():
+        before = model.get_submodule(name)
+        replacement.train(before.training)
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, replacement)
+        for key, whole in before.named_parameters():
+            owner, _, leaf = key.rpartition(".")
+            module = replacement.get_submodule(owner)
+            setattr(module, leaf, shared.setdefault(id(whole), getattr(module, leaf)))
+
+
+def _chunked_forward(model: Any, chunks: int, *batch: torch.Tensor) -> torch.Tensor:
+    return torch.cat(run_chunks(model, batch, chunks))
+
+
+def _fingerprint(model: nn.Module, plan: Plan, mesh: Mesh, chunks: int) -> str:
+    shapes = [(name, tuple(p.shape), str(p.dtype)) for name, p in model.named_parameters()]
+    digest = hashlib.sha256(repr((shapes, sorted(plan.items(), key=str))).encode()).hexdigest()
+    size = sum(p.numel() for p in model.parameters())
+    return (
+        f"{type(model).__name__} of {size} parameters, plan {digest[:8]}, {chunks} chunk(s), {mesh}"
+    )
+
+
+def replicas_of(parameter: torch.Tensor, mesh: Mesh) -> int:
+    """How many ranks of the mesh hold each element of a parameter."""
+    return cut_of(parameter).copies(mesh.shape)

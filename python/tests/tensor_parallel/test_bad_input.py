@@ -1,0 +1,125 @@
+"""What cannot work is refused at every rank, in words, and soon."""
+
+import dataclasses
+import datetime
+
+import pytest
+import torch
+from torch import nn
+
+from atp.tensor_parallel import ATPLinear, Column, Transformer, init_mesh, parallelize, run_chunks
+from atp.tensor_parallel.transformer import Block
+
+from .test_models import GPT, make
+
+SOON = datetime.timedelta(seconds=2)
+
+
+def errors(gloo_ranks, size, body) -> list[str]:
+    """What body raised at each rank."""
+
+    def raising(rank):
+        with pytest.raises((ValueError, TimeoutError)) as error:
+            body(rank)
+        return f"{type(error.value).__name__}: {error.value}"
+
+    outcomes = gloo_ranks.outcomes(size, raising, backend="gloo", limit_s=30)
+    assert all(outcome.error is None for outcome in outcomes), outcomes
+    assert all(outcome.seconds < 20 for outcome in outcomes)
+    return [outcome.value for outcome in outcomes]
+
+
+class Odd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+
+def chunked(model, chunks=2, **batch):
+    return run_chunks(model, [torch.zeros(4, 2, 8)], chunks)
+
+
+CONFIG = dataclasses.replace(GPT, hidden=24, heads=6, ffn=30)
+REFUSED_EVERYWHERE = {
+    "a mesh of too many ranks": (
+        lambda rank: init_mesh(3, 2),
+        "mesh (3, 2) with 1 replica(s) has 6 ranks, but the job has 4",
+    ),
+    "a mesh of none": (lambda rank: init_mesh(0, 4), "d1: found 0, expected at least 1"),
+    "a mesh of half ranks": (lambda rank: init_mesh(1.5, 2), "d1: found 1.5, expected a whole"),
+    "an unknown algorithm": (
+        lambda rank: init_mesh(4, 1, algorithm="nccl"),
+        "found 'nccl', expected one of gloo, ring, innetwork",
+    ),
+    "auto without a topology": (lambda rank: init_mesh("auto"), "needs topology=... and model="),
+    "heads that d1 does not divide": (
+        lambda rank: parallelize(Transformer(CONFIG), mesh=init_mesh(4, 1)),
+        "d1 = 4 does not divide its 6 heads",
+    ),
+    "a hidden size that d2 does not divide": (
+        lambda rank: parallelize(Block(dataclasses.replace(CONFIG, hidden=30)),
+                                 mesh=init_mesh(1, 4)),
+        "d2 = 4 does not divide its 30 features",
+    ),
+    "key-value heads that fit no rows": (
+        lambda rank: parallelize(Block(dataclasses.replace(GPT, heads=12, hidden=48, kv_heads=3)),
+                                 mesh=init_mesh(4, 1)),
+        "does not divide its 3 key-value heads and is no multiple",
+    ),
+    "a model without a plan": (
+        lambda rank: parallelize(Odd(), mesh=init_mesh(4, 1)),
+        "there is no plan for a Odd",
+    ),
+    "a plan that names no module": (
+        lambda rank: parallelize(Odd(), {"c": Column()}, init_mesh(4, 1)),
+        "the model has no module 'c'",
+    ),
+    "a plan that leaves parameters out": (
+        lambda rank: parallelize(Odd(), {"a": Column()}, init_mesh(4, 1)),
+        "no role says how to cut b.weight, b.bias",
+    ),
+    "a role of another kind of module": (
+        lambda rank: parallelize(Block(GPT), {"norm1": Column()}, init_mesh(4, 1)),
+        "norm1: found a LayerNorm, expected a Linear",
+    ),
+    "chunks of a model without steps": (
+        lambda rank: parallelize(Odd(), {"a": Column(), "b": Column()}, init_mesh(4, 1), chunks=2),
+        "Odd has no steps()",
+    ),
+    "chunks that do not divide the batch": (
+        lambda rank: parallelize(make(GPT), mesh=init_mesh(4, 1), chunks=3)(
+            torch.zeros(4, 2).long()),
+        "3 chunks do not divide the batch of 4",
+    ),
+    "a layer without a mesh": (lambda rank: ATPLinear(8, 8, "column"), "there is no mesh"),
+    "ranks that want other meshes": (
+        lambda rank: init_mesh(*((4, 1) if rank < 3 else (2, 2))),
+        "ranks 0, 1, 2 say: init_mesh: 1 x (4,1) over gloo/gloo/gloo; "
+        "rank 3 says: init_mesh: 1 x (2,2)",
+    ),
+    "ranks that cut their models differently": (
+        lambda rank: parallelize(make(GPT), mesh=init_mesh(4, 1), chunks=1 + rank // 2),
+        "1 chunk(s)",
+    ),
+    "a rank whose model is wrong": (
+        lambda rank: parallelize(make(GPT) if rank else Odd(), mesh=init_mesh(4, 1)),
+        "there is no plan for a Odd",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED_EVERYWHERE)
+def test_is_refused_at_every_rank(gloo_ranks, what):
+    body, expected = REFUSED_EVERYWHERE[what]
+    for error in errors(gloo_ranks, 4, body):
+        assert expected in error
+
+
+def test_a_rank_that_does_not_come_is_named(gloo_ranks):
+    def body(rank):
+        if rank == 2:
+            raise ValueError("it stays away")
+        init_mesh(3, 1, patience=SOON)
+
+    said = errors(gloo_ranks, 3, body)
+    assert all("rank 2 of 3 did not come within 2 s" in said[rank] for rank in (0, 1))
