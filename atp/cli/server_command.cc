@@ -6,6 +6,7 @@
 #include "atp/cli/command.h"
 #include "atp/cli/random_seed.h"
 #include "atp/cli/serve.h"
+#include "atp/core/dataplane/switch_state.h"
 #include "atp/core/server/server.h"
 
 namespace atp {
@@ -22,6 +23,8 @@ constexpr const char* kExamples = R"(Examples:
 struct ServerOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SERVER_PORT)};
   std::uint32_t window = ServerConfig{}.wmax;
+  std::string placement = "rehash";
+  std::uint32_t aggregators = SwitchConfig{}.aggregators;
 };
 
 void run_server(const ServerOptions& options) {
@@ -32,6 +35,9 @@ void run_server(const ServerOptions& options) {
                        kWrongUsage);
   }
   ServerConfig config;
+  config.rehash = options.placement == "rehash";
+  if (options.placement == "linear")
+    config.placement.linear_aggregators = static_cast<std::uint16_t>(options.aggregators);
   config.boot_id = random_seed();
   config.seed = random_seed();
   config.wmax = options.window;
@@ -64,6 +70,20 @@ void add_server_command(CLI::App& app) {
                    "Most packets in flight of a stream, a power of two")
       ->type_name("N")
       ->check(CLI::Range(2u, 65536u))
+      ->capture_default_str();
+  command
+      ->add_option("--placement", options->placement,
+                   "Which aggregators fragments use: by a hash, moving after a collision (rehash), "
+                   "without moving (hash), or one after another (linear); the last two for "
+                   "comparison")
+      ->check(CLI::IsMember({"rehash", "hash", "linear"}))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--aggregators", options->aggregators,
+          "Of the switches, or of a region of theirs: linear placement counts through them")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 65535u))
       ->capture_default_str();
   command->callback([options] { run_server(*options); });
 }

@@ -30,6 +30,7 @@ struct SwitchOptions {
   std::uint32_t aggregators = SwitchConfig{}.aggregators;
   std::vector<std::string> upstream;
   double uplink_gbit = 0;
+  SharingConfig sharing;
 };
 
 UpstreamPolicy upstream_policy(const SwitchOptions& options, const Endpoint& listen) {
@@ -68,9 +69,20 @@ void check_memory(const SwitchConfig& config) {
       std::bit_floor(std::max<std::uint64_t>(obtainable / 2 / each, 1))));
 }
 
+void check_sharing(const SwitchOptions& options) {
+  if (options.sharing.partitions <= options.aggregators) return;
+  throw CommandError(
+      fmt::format("--partition {} leaves no aggregator for a job, as there are {}: "
+                  "use at most --partition {}, or more --aggregators",
+                  options.sharing.partitions, options.aggregators, options.aggregators),
+      kWrongUsage);
+}
+
 void run_switch(const SwitchOptions& options) {
+  check_sharing(options);
   const Endpoint listen = listen_endpoint(options.serve);
   SwitchConfig config;
+  config.sharing = options.sharing;
   config.upstream = upstream_policy(options, listen);
   config.aggregators = options.aggregators;
   config.uplink_bits_per_s = static_cast<std::uint64_t>(options.uplink_gbit * 1e9);
@@ -104,6 +116,18 @@ void add_switch_command(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 24))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--partition", options->sharing.partitions,
+          "Divide the aggregators into N equal regions, one for each job; a job that finds "
+          "none free has no aggregators (default: first come, first served)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 24));
+  command
+      ->add_option("--quota", options->sharing.quota,
+                   "Most aggregators that a job may hold at a time (default: all)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 24));
   command
       ->add_option("--upstream", options->upstream,
                    "Networks that it may send to: servers and switches above it (default when "

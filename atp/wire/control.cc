@@ -110,7 +110,7 @@ void JoinAck::write(std::uint8_t* at) const {
   atp_store16(at + 42, stream_count);
   at[44] = detached ? 1 : 0;
   at[45] = static_cast<std::uint8_t>(scale_mode);
-  atp_store16(at + 46, shard);
+  atp_store16(at + 46, linear_aggregators);
 }
 
 std::optional<JoinAck> JoinAck::read(std::span<const std::uint8_t> body) {
@@ -132,7 +132,7 @@ std::optional<JoinAck> JoinAck::read(std::span<const std::uint8_t> body) {
   ack.stream_count = atp_load16(at + 42);
   ack.detached = at[44] == 1;
   ack.scale_mode = static_cast<ScaleMode>(at[45]);
-  ack.shard = atp_load16(at + 46);
+  ack.linear_aggregators = atp_load16(at + 46);
 
   const bool window_ok = std::has_single_bit(ack.wmax) && ack.wmax <= 65536;
   const bool values_ok = ack.value_count >= 1 && ack.value_count <= ATP_VALUES_MAX;

@@ -84,7 +84,7 @@ struct JoinAck {
   std::uint16_t stream_count = 0;
   bool detached = false;
   ScaleMode scale_mode = ScaleMode::kFixed;
-  std::uint16_t shard = 0;
+  std::uint16_t linear_aggregators = 0;  // of linear placement; 0: placement by hash
 
   void write(std::uint8_t* at) const;
   static std::optional<JoinAck> read(std::span<const std::uint8_t> body);

@@ -152,7 +152,7 @@ JoinAck full_ack() {
   ack.stream_count = 0x2d2e;
   ack.detached = true;
   ack.scale_mode = ScaleMode::kAutomatic;
-  ack.shard = 0x3132;
+  ack.linear_aggregators = 0x3132;
   return ack;
 }
 
@@ -165,7 +165,7 @@ TEST(JoinAck, HasTheseBytesAndIsReadBack) {
                              0,    0,    0x80, 0,                             // Wmax
                              0x01, 0x02, 0x02, 0x03,                          // K, world size
                              0x2b, 0x2c, 0x2d, 0x2e,                          // streams
-                             1,    1,    0x31, 0x32}));  // detached, scale mode, shard
+                             1,    1,    0x31, 0x32}));  // detached, scale mode, placement
   EXPECT_EQ(JoinAck::read(bytes), full_ack());
   expect_exact_length(bytes, [](const Bytes& b) { return JoinAck::read(b).has_value(); });
 }

@@ -155,6 +155,12 @@ static inline atp_u32 atp_initial_index(atp_u32 job, atp_u32 incarnation, atp_u1
   return atp_fmix32(atp_fmix32(atp_fmix32(job) ^ incarnation) ^ ((atp_u32)stream * 65536U + slot));
 }
 
+/* The same for linear placement: the slots of all streams, one after another, through n aggregators
+ * (§5, *Index*; paper §5.4.2). A switch with n aggregators uses number `position` mod n. */
+static inline atp_u32 atp_linear_index(atp_u32 position, atp_u32 n) {
+  return (atp_u32)((((atp_u64)(position % n) << 32) + n - 1) / n);
+}
+
 /* A sum of magnitudes bounds every |value| of the sum of values; it saturates instead of wrapping,
  * so the bound holds in whatever order the contributions come (§4, H9, H10). */
 static inline atp_u32 atp_add_magnitude(atp_u32 a, atp_u32 b) {

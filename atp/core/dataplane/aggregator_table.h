@@ -26,9 +26,6 @@ class AggregatorTable {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(aggregators_.size()); }
   std::uint16_t max_value_count() const { return max_value_count_; }
-  std::uint32_t slot_of(const atp_header& header) const {
-    return atp_slot_of_index(header.aggregator_index, size());
-  }
   atp_aggregator& operator[](std::uint32_t slot) { return aggregators_[slot]; }
   const atp_aggregator& operator[](std::uint32_t slot) const { return aggregators_[slot]; }
 

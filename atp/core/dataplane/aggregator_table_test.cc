@@ -81,13 +81,13 @@ TEST(AggregatorTable, NeighboursStayUntouched) {
 }
 
 TEST(AggregatorTable, EveryIndexOnTheWireHasASlot) {
-  const AggregatorTable table(7, 1);
-  atp_header header{};
-  EXPECT_EQ(table.slot_of(header), 0u);
-  header.aggregator_index = 0xffffffff;
-  EXPECT_EQ(table.slot_of(header), 6u);
-  header.aggregator_index = 0x80000000;
-  EXPECT_EQ(table.slot_of(header), 3u);
+  const atp_share all{.first = 0, .size = 7, .quota = 7, .held = 0};
+  EXPECT_EQ(atp_slot_of_share(&all, 0), 0u);
+  EXPECT_EQ(atp_slot_of_share(&all, 0xffffffff), 6u);
+  EXPECT_EQ(atp_slot_of_share(&all, 0x80000000), 3u);
+  const atp_share region{.first = 7, .size = 7, .quota = 7, .held = 0};
+  EXPECT_EQ(atp_slot_of_share(&region, 0), 7u);
+  EXPECT_EQ(atp_slot_of_share(&region, 0xffffffff), 13u);
 }
 
 TEST(AggregatorTable, TablesAreEqualIfTheyWouldAnswerAlike) {

@@ -60,6 +60,8 @@ struct Tree {
   std::uint64_t sender = 0b111;  // the ranks behind the sender
   std::uint64_t sequence_limit = 0;
   std::uint16_t value_count = kValueCount;
+  std::uint32_t region = 1;  // aggregators that the job has here
+  std::uint32_t quota = 1;   // and how many of them it may hold
 };
 
 enum class Event : std::uint8_t { kPacket, kSweep };
@@ -262,6 +264,40 @@ inline constexpr Row kTable[] = {
      .forward = ATP_FORWARD_PARENT,
      .after = kHolds0,
      .out = {.ranks = 0b010, .flags = kDirect, .value_count = 2}},
+
+    // GRADIENT of a job with less than a share of all.
+    {.name = "a job without a region passes the aggregator that it would fit",
+     .tree = {.region = 0},
+     .before = kHolds01,
+     .in = kFrom2,
+     .reason = ATP_PASS_NO_REGION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = kHolds01,
+     .out = kFrom2},
+    {.name = "a job at its quota claims nothing, and leaves a mark for the fragment's others",
+     .tree = {.quota = 0},
+     .before = empty(kOtherJob),
+     .in = kFrom0,
+     .reason = ATP_PASS_OVER_QUOTA,
+     .forward = ATP_FORWARD_PARENT,
+     .after = empty(kThis),
+     .out = kFrom0},
+    {.name = "a job at its quota takes no mark back",
+     .tree = {.quota = 0},
+     .before = empty(kLater),
+     .in = kFrom0,
+     .reason = ATP_PASS_LATE,
+     .forward = ATP_FORWARD_PARENT,
+     .after = empty(kLater),
+     .out = kFrom0},
+    {.name = "a job at its quota adds to what it holds",
+     .tree = {.quota = 0},
+     .before = kHolds01,
+     .in = kFrom2,
+     .reason = ATP_COMPLETED,
+     .forward = ATP_FORWARD_PARENT,
+     .after = used_now(kHoldsAll),
+     .out = kSumAll},
 
     // GRADIENT meets an EMPTY aggregator.
     {.name = "a fresh aggregator is claimed",

@@ -21,30 +21,39 @@ void send_down(SwitchState& state, const Tree& tree, const Arrival& in) {
   if (!stored) state.counters.add(SwitchCounter::kDropNoChildAddressed);
 }
 
-void handle_parameter(SwitchState& state, Tree& tree, const Arrival& in) {
+// What a PARAMETER does to its aggregator.
+void release(SwitchState& state, const Arrival& in, std::uint32_t slot) {
   const atp_header& header = in.packet.header;
   const std::uint64_t now = nanoseconds(in.now);
   const auto reclaim = static_cast<std::uint64_t>(state.config.timing.reclaim.count());
-  const std::uint32_t slot = state.aggregators.slot_of(header);
-  atp_aggregator& aggregator = state.aggregators[slot];
-
   // User space can send more than one packet, so it emits the sum that has to make room (H29).
-  if (atp_parameter_reclaims(&aggregator, &header, now, reclaim)) {
+  if (atp_parameter_reclaims(&state.aggregators[slot], &header, now, reclaim)) {
     atp_fragment sum{};
-    atp_write_sum(&aggregator, &sum, ATP_FLAG_RESEND);
+    atp_write_sum(&state.aggregators[slot], &sum, ATP_FLAG_RESEND);
     emit_released(state, in.now, sum, slot, in.out);
   }
-  const atp_verdict verdict = atp_on_parameter(&aggregator, &header, now, reclaim);
+  const atp_verdict verdict = state.decide(slot, [&](atp_aggregator& aggregator) {
+    return atp_on_parameter(&aggregator, &header, now, reclaim);
+  });
   const SwitchCounter counter = switch_counter_of(static_cast<atp_reason>(verdict.reason));
   if (counter != SwitchCounter::kCount) state.counters.add(counter);
+}
+
+void handle_parameter(SwitchState& state, Tree& tree, const Arrival& in) {
+  const atp_header& header = in.packet.header;
+  const atp_share& share = state.trees.shares()[tree.share()];
+  if (share.size > 0) release(state, in, atp_slot_of_share(&share, header.aggregator_index));
   tree.note_parameter(header.stream, header.sequence);
   send_down(state, tree, in);
 }
 
 void handle_flush(SwitchState& state, const Tree& tree, const Arrival& in) {
-  const std::uint32_t slot = state.aggregators.slot_of(in.packet.header);
+  const atp_share& share = state.trees.shares()[tree.share()];
+  if (share.size == 0) return send_down(state, tree, in);
+  const std::uint32_t slot = atp_slot_of_share(&share, in.packet.header.aggregator_index);
   atp_fragment fragment = fragment_of(in.packet);
-  const atp_verdict verdict = atp_on_flush(&state.aggregators[slot], &fragment);
+  const atp_verdict verdict = state.decide(
+      slot, [&](atp_aggregator& aggregator) { return atp_on_flush(&aggregator, &fragment); });
   if (verdict.forward == ATP_FORWARD_CHILDREN) return send_down(state, tree, in);
   state.counters.add(switch_counter_of(static_cast<atp_reason>(verdict.reason)));
   send_up(state, in.now, tree.parent(), fragment,

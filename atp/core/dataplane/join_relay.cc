@@ -65,13 +65,22 @@ Refusal judge_next_hop(const SwitchState& state, const Endpoint& from, const Tre
 }
 
 Refusal judge_room(const SwitchState& state, const Join& join) {
-  if (state.trees.size() >= state.config.max_trees) {
+  if (state.trees.size() >= state.config.max_trees || !state.trees.shares().has_room()) {
     return {RefusalReason::kTooManyJobs, state.config.max_trees};
   }
   const std::size_t left = state.config.tree_memory_bytes - state.trees.bytes();
   const std::size_t needed =
       Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
   return needed > left ? memory_refusal(left, needed) : Refusal{};
+}
+
+// Room for one more tree. Those that only wait for their leases to end make it, if it is scarce: a
+// rank of theirs that has not heard yet that it has left asks the server straight.
+Refusal make_room(SwitchState& state, const Join& join) {
+  const Refusal refusal = judge_room(state, join);
+  if (!refusal && !state.trees.shares().partition_is_full()) return {};
+  state.counters.add(SwitchCounter::kTreesDropped, state.trees.drop_departed());
+  return judge_room(state, join);
 }
 
 void relay(const Arrival& in, const Endpoint& next, const Join& join) {
@@ -117,7 +126,7 @@ void handle_join(SwitchState& state, const Arrival& in) {
   }
 
   if (tree == nullptr) {
-    if (const Refusal refusal = judge_room(state, *join)) return refuse(refusal);
+    if (const Refusal refusal = make_room(state, *join)) return refuse(refusal);
     tree = state.trees.make(in.packet.job(), streams, join->world_size, state.config.timing.lease);
     state.counters.add(SwitchCounter::kTreesMade);
   }

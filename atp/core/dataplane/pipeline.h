@@ -68,7 +68,8 @@ struct atp_aggregator {
   atp_u8 bitmap_words;
   atp_u8 state;
   atp_u8 flags; /* COLLISION, ECN, OVERFLOW: ORed from every packet added */
-  atp_u8 zero[3];
+  atp_u8 zero;
+  atp_u16 share; /* of the job that holds it */
   atp_u64 bitmap[ATP_PIPELINE_WORDS];
 };
 
@@ -79,7 +80,17 @@ struct atp_tree_entry {
   atp_u16 value_count;                  /* the agreed K; 0 until a JOIN_ACK has passed */
   atp_u16 value_limit;                  /* the most values that an aggregator here holds */
   atp_u8 bitmap_words;
-  atp_u8 zero[3];
+  atp_u8 zero;
+  atp_u16 share; /* number of the job's share */
+};
+
+/* What a job has of a switch's aggregators: a region of them, and how many it may hold at a time.
+ * First come first served is the same share for all: the whole, and as many as there are. */
+struct atp_share {
+  atp_u32 first; /* aggregator of the region */
+  atp_u32 size;  /* 0: when the job came, all regions were taken */
+  atp_u32 quota;
+  atp_u32 held; /* the engine counts: +1 with a claim, -1 when one of the job's is released */
 };
 
 struct atp_fragment {
@@ -118,6 +129,8 @@ enum atp_reason {
   /* GRADIENT, forwarded as it is */
   ATP_PASS_LATE,   /* released or flushed already: never claims again (H5, H6) */
   ATP_PASS_RESEND, /* nothing here to flush */
+  ATP_PASS_NO_REGION,  /* the job has no aggregators here */
+  ATP_PASS_OVER_QUOTA, /* the job holds as many as it may */
   ATP_PASS_COLLISION,
   ATP_PASS_OPERATION_MISMATCH, /* a collision in which only the operation differs (H31) */
   /* GRADIENT, taken in */
@@ -231,11 +244,13 @@ ATP_PIPELINE void atp_release(struct atp_aggregator *a) {
   a->magnitude = 0;
   a->value_count = 0;
   a->flags = 0;
+  a->share = 0;
   ATP_EACH_WORD(w) a->bitmap[w] = 0;
   a->bitmap_words = 0;
 }
 
-ATP_PIPELINE void atp_claim(struct atp_aggregator *a, const struct atp_fragment *p, atp_u64 now) {
+ATP_PIPELINE void atp_claim(struct atp_aggregator *a, const struct atp_tree_entry *t,
+                            const struct atp_fragment *p, atp_u64 now) {
   atp_u32 w;
   atp_set_identity(&a->identity, &p->header);
   a->state = ATP_AGGREGATING;
@@ -245,6 +260,7 @@ ATP_PIPELINE void atp_claim(struct atp_aggregator *a, const struct atp_fragment 
   a->value_count = p->header.value_count;
   a->bitmap_words = p->header.bitmap_words;
   a->flags = (atp_u8)(p->header.flags & ATP_FLAGS_STICKY);
+  a->share = t->share;
   ATP_EACH_WORD(w) a->bitmap[w] = p->bitmap[w];
 }
 
@@ -331,14 +347,22 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
 
 /* The rows in which the aggregator is EMPTY. */
 ATP_PIPELINE struct atp_verdict atp_meet_empty(struct atp_aggregator *a,
-                                               const struct atp_tree_entry *t, atp_u64 now,
+                                               const struct atp_tree_entry *t,
+                                               const struct atp_share *s, atp_u64 now,
                                                struct atp_fragment *p) {
   if (atp_marks_later(a, &p->header) ||
       (a->state == ATP_EMPTY && atp_same_identity(&a->identity, &p->header))) {
     return atp_pass(ATP_PASS_LATE);
   }
   if ((p->header.flags & ATP_FLAG_RESEND) != 0) return atp_pass(ATP_PASS_RESEND);
-  atp_claim(a, p, now);
+  if (s->held >= s->quota) {
+    /* What is marked here never claims again, so the fragment's other contributions pass as well.
+     * One that claimed would wait for this one in vain. */
+    atp_set_identity(&a->identity, &p->header);
+    a->state = ATP_EMPTY;
+    return atp_pass(ATP_PASS_OVER_QUOTA);
+  }
+  atp_claim(a, t, p, now);
   if (!atp_complete(a, t)) {
     return atp_verdict_of(ATP_DATA_STORE, ATP_FORWARD_NOWHERE, ATP_CLAIMED);
   }
@@ -381,15 +405,23 @@ ATP_PIPELINE atp_u64 atp_sequence_limit(atp_u64 parameter, atp_u32 wmax) {
   return limit < parameter ? ~(atp_u64)0 : limit;
 }
 
-/* A GRADIENT p from the child behind which the ranks `child` stand. sequence_limit 0: unknown. */
+/* Which aggregator an index means in a region that is not empty. */
+ATP_PIPELINE atp_u32 atp_slot_of_share(const struct atp_share *s, atp_u32 aggregator_index) {
+  return s->first + atp_slot_of_index(aggregator_index, s->size);
+}
+
+/* A GRADIENT p from the child behind which the ranks `child` stand. sequence_limit 0: unknown. If
+ * the job's share is empty, `a` may be any aggregator; it is left alone. */
 ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
                                                 const struct atp_tree_entry *t,
-                                                const atp_u64 *child, atp_u64 sequence_limit,
-                                                atp_u64 now, struct atp_fragment *p) {
+                                                const struct atp_share *s, const atp_u64 *child,
+                                                atp_u64 sequence_limit, atp_u64 now,
+                                                struct atp_fragment *p) {
   const struct atp_verdict admitted = atp_admit(t, child, sequence_limit, p);
   if (admitted.reason != ATP_REASONS) return admitted;
+  if (s->size == 0) return atp_pass(ATP_PASS_NO_REGION);
 
-  if (a->state != ATP_AGGREGATING) return atp_meet_empty(a, t, now, p);
+  if (a->state != ATP_AGGREGATING) return atp_meet_empty(a, t, s, now, p);
   if (atp_same_identity(&a->identity, &p->header)) return atp_meet_same(a, t, now, p);
 
   /* Another identity: the next level or the server adds it (paper §3.6). */

@@ -5,6 +5,7 @@
 
 struct atp_aggregator aggregator;
 struct atp_tree_entry tree;
+struct atp_share share;
 atp_u64 child[ATP_PIPELINE_WORDS];
 atp_u64 now, reclaim, sequence_limit;
 
@@ -13,10 +14,11 @@ __attribute__((section("xdp"), used)) int atp_bpf_probe(atp_u8 *packet) {
   struct atp_verdict v;
   atp_u32 w;
 
+  if (atp_slot_of_share(&share, 7) != 0) return 0;
   atp_read_header(packet, &p.header);
   ATP_EACH_WORD(w) p.bitmap[w] = atp_load64(packet + ATP_AT_BITMAP + 8 * w);
   if (p.header.type == ATP_GRADIENT) {
-    v = atp_on_gradient(&aggregator, &tree, child, sequence_limit, now, &p);
+    v = atp_on_gradient(&aggregator, &tree, &share, child, sequence_limit, now, &p);
   } else if (p.header.type == ATP_PARAMETER) {
     if (atp_parameter_reclaims(&aggregator, &p.header, now, reclaim)) return 0;
     v = atp_on_parameter(&aggregator, &p.header, now, reclaim);

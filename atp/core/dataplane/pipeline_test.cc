@@ -78,6 +78,7 @@ class Engine {
     tree.value_count = row.tree.value_count;
     tree.value_limit = kValueLimit;
     tree.bitmap_words = words_;
+    const atp_share share{.first = 0, .size = row.tree.region, .quota = row.tree.quota, .held = 0};
     std::uint64_t sender[ATP_PIPELINE_WORDS] = {};
     sender[words_ - 1] = row.tree.sender;
 
@@ -91,7 +92,7 @@ class Engine {
       outcome.verdict = atp_on_flush(&table_[0], p);
     } else {
       outcome.verdict =
-          atp_on_gradient(&table_[0], &tree, sender, row.tree.sequence_limit, kNow, p);
+          atp_on_gradient(&table_[0], &tree, &share, sender, row.tree.sequence_limit, kNow, p);
     }
     move_values(row, outcome);
     return outcome;

@@ -13,11 +13,12 @@ void end_leases(Instant now, SwitchState& state) {
 
 // Returns whether the aggregator stays in use.
 bool sweep_slot(Instant now, SwitchState& state, std::uint32_t slot, Outbox& out) {
-  atp_aggregator& aggregator = state.aggregators[slot];
-  if (aggregator.state != ATP_AGGREGATING) return false;
+  if (state.aggregators[slot].state != ATP_AGGREGATING) return false;
   atp_fragment sum{};
   const auto reclaim = static_cast<std::uint64_t>(state.config.timing.reclaim.count());
-  const atp_verdict verdict = atp_on_sweep(&aggregator, nanoseconds(now), reclaim, &sum);
+  const atp_verdict verdict = state.decide(slot, [&](atp_aggregator& aggregator) {
+    return atp_on_sweep(&aggregator, nanoseconds(now), reclaim, &sum);
+  });
   if (verdict.reason == ATP_KEPT) return true;
   const bool emitted = emit_released(state, now, sum, slot, out);
   state.counters.add(emitted ? SwitchCounter::kSweptSumsSent : SwitchCounter::kSweptDiscarded);

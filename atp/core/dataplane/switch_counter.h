@@ -41,6 +41,8 @@ enum class SwitchCounter : std::uint8_t {
   kForwardedOverlap,
   kForwardedLate,
   kForwardedResend,
+  kForwardedNoRegion,   // their job has no aggregators here
+  kForwardedOverQuota,  // fragments; what comes later of them is forwarded late
   kCollisions,
   kOperationMismatches,
 

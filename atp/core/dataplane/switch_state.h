@@ -23,6 +23,7 @@ struct SwitchConfig {
   // time) and what they may take together, beside the aggregators, are bounded.
   std::uint32_t max_trees = 1024;
   std::size_t tree_memory_bytes = std::size_t{64} << 20;
+  SharingConfig sharing;
   UpstreamPolicy upstream;
   // The rate of the link upward, for ECN; 0: unknown, no packet is marked here.
   std::uint64_t uplink_bits_per_s = 0;
@@ -37,9 +38,22 @@ struct SwitchState {
   explicit SwitchState(const SwitchConfig& from_config)
       : config(from_config),
         aggregators(config.aggregators, config.max_value_count),
-        trees(config.max_value_count),
+        trees(config.max_value_count, Shares(config.sharing, config.aggregators)),
         uplink(config.uplink_bits_per_s, config.ecn_threshold),
         pacer(config.timing.answer_pause, config.seed) {}
+
+  // Runs a step of the pipeline on an aggregator, and counts what its job holds.
+  template <class Step>
+  atp_verdict decide(std::uint32_t slot, Step&& step) {
+    atp_aggregator& aggregator = aggregators[slot];
+    const bool was_held = aggregator.state == ATP_AGGREGATING;
+    const Shares::Id holder = aggregator.share;
+    const atp_verdict verdict = step(aggregator);
+    const bool is_held = aggregator.state == ATP_AGGREGATING;
+    if (was_held && !is_held) trees.shares().note_release(holder);
+    if (!was_held && is_held) trees.shares().note_claim(aggregator.share);
+    return verdict;
+  }
 
   SwitchConfig config;
   AggregatorTable aggregators;

@@ -26,10 +26,11 @@ bool starts_after(const Position& at, const Tree& tree) {
 }  // namespace
 
 Tree::Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
-           std::uint16_t value_limit, Duration lease)
+           std::uint16_t value_limit, Shares::Id share, Duration lease)
     : job_(job), streams_(streams), membership_(world_size), lease_(lease) {
   entry_.bitmap_words = bitmap_words_for(world_size);
   entry_.value_limit = value_limit;
+  entry_.share = share;
 }
 
 std::uint64_t Tree::sequence_limit(std::uint16_t stream) const {
@@ -115,7 +116,8 @@ Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t
                       Duration lease) {
   const auto after =
       std::upper_bound(trees_.begin(), trees_.end(), Position{job, streams.first}, starts_after);
-  return &*trees_.emplace(after, job, streams, world_size, value_limit_, lease);
+  const Shares::Id share = shares_.enter(job.job);
+  return &*trees_.emplace(after, job, streams, world_size, value_limit_, share, lease);
 }
 
 std::size_t TreeTable::bytes() const {
@@ -127,9 +129,21 @@ std::size_t TreeTable::bytes() const {
 TreeTable::Ended TreeTable::expire(Instant now) {
   Ended ended;
   for (Tree& tree : trees_) ended.leases += tree.expire(now);
-  ended.trees =
-      std::erase_if(trees_, [](const Tree& tree) { return tree.membership().known().empty(); });
+  ended.trees = drop_if([](const Tree& tree) { return tree.membership().known().empty(); });
   return ended;
+}
+
+std::size_t TreeTable::drop_departed() {
+  return drop_if([](const Tree& tree) { return tree.departed(); });
+}
+
+template <class Condition>
+std::size_t TreeTable::drop_if(Condition&& condition) {
+  return std::erase_if(trees_, [&](const Tree& tree) {
+    const bool goes = condition(tree);
+    if (goes) shares_.leave(tree.share());
+    return goes;
+  });
 }
 
 }  // namespace atp

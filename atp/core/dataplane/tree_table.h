@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "atp/core/dataplane/pipeline.h"
+#include "atp/core/dataplane/shares.h"
 #include "atp/core/topology/membership.h"
 #include "atp/wire/control.h"
 
@@ -34,7 +35,7 @@ struct StreamRange {
 class Tree {
  public:
   Tree(const JobKey& job, const StreamRange& streams, std::size_t world_size,
-       std::uint16_t value_limit, Duration lease);
+       std::uint16_t value_limit, Shares::Id share, Duration lease);
   static constexpr std::size_t bytes_needed(std::size_t world_size, const StreamRange& streams);
 
   const JobKey& job() const { return job_; }
@@ -43,6 +44,9 @@ class Tree {
   std::uint8_t bitmap_words() const { return entry_.bitmap_words; }
   const Endpoint& parent() const { return parent_; }
   const Membership& membership() const { return membership_; }
+  Shares::Id share() const { return entry_.share; }
+  // Every rank that is known here has left: the tree only waits for leases to end.
+  bool departed() const { return (membership_.known() - left_).empty(); }
   const atp_tree_entry& entry() const { return entry_; }
 
   // The highest sequence to believe on this stream; 0 while that is unknown.
@@ -81,13 +85,14 @@ class Tree {
 };
 
 constexpr std::size_t Tree::bytes_needed(std::size_t world_size, const StreamRange& streams) {
-  return 2 * sizeof(Tree) + Membership::bytes_needed(world_size) +
+  return 2 * sizeof(Tree) + 2 * Shares::kBytes + Membership::bytes_needed(world_size) +
          sizeof(std::uint64_t) * streams.count;
 }
 
 class TreeTable {
  public:
-  explicit TreeTable(std::uint16_t value_limit) : value_limit_(value_limit) {}
+  TreeTable(std::uint16_t value_limit, const Shares& shares)
+      : value_limit_(value_limit), shares_(shares) {}
 
   // The tree of a stream, or null.
   Tree* find(const JobKey& job, std::uint16_t stream);
@@ -103,13 +108,23 @@ class TreeTable {
   };
   // Ends leases and drops the trees in which none runs any more.
   Ended expire(Instant now);
+  // Drops the trees that only wait for the leases of ranks that have left. Returns how many.
+  std::size_t drop_departed();
+
+  // What the jobs of the trees have of the aggregators.
+  Shares& shares() { return shares_; }
+  const Shares& shares() const { return shares_; }
 
   std::size_t size() const { return trees_.size(); }
   std::size_t bytes() const;  // that all of them may come to need
   bool operator==(const TreeTable&) const = default;
 
  private:
+  template <class Condition>
+  std::size_t drop_if(Condition&& condition);
+
   std::uint16_t value_limit_;
+  Shares shares_;
   std::vector<Tree> trees_;  // sorted by job and first stream
 };
 

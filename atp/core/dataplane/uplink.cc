@@ -82,11 +82,13 @@ void handle_gradient(SwitchState& state, const Arrival& in) {
     return;
   }
 
-  const std::uint32_t slot = state.aggregators.slot_of(header);
+  const atp_share& share = state.trees.shares()[tree->share()];
+  const std::uint32_t slot = atp_slot_of_share(&share, header.aggregator_index);
   atp_fragment fragment = fragment_of(in.packet);
-  const atp_verdict verdict =
-      atp_on_gradient(&state.aggregators[slot], &tree->entry(), child.words().data(),
-                      tree->sequence_limit(header.stream), nanoseconds(in.now), &fragment);
+  const atp_verdict verdict = state.decide(slot, [&](atp_aggregator& aggregator) {
+    return atp_on_gradient(&aggregator, &tree->entry(), &share, child.words().data(),
+                           tree->sequence_limit(header.stream), nanoseconds(in.now), &fragment);
+  });
   const auto reason = static_cast<atp_reason>(verdict.reason);
   const auto operation = static_cast<atp_data_op>(verdict.data);
   state.counters.add(switch_counter_of(reason));

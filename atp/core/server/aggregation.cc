@@ -50,7 +50,8 @@ Aggregation::Aggregation(const JobTerms& terms, const ServerConfig& config)
       floats_(config.float_slots, terms.value_count, queue_capacity(terms)) {
   streams_.reserve(terms.stream_count);
   for (std::size_t i = 0; i < terms.stream_count; ++i) {
-    streams_.push_back({FragmentRing(terms.key, wire_stream(i), terms.wmax, terms.value_count)});
+    streams_.push_back({FragmentRing(config.placement, terms.key, wire_stream(i), terms.wmax,
+                                     terms.value_count)});
   }
 }
 
@@ -198,9 +199,9 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
 void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment) {
   Turn& turn = down.turn();
   turn.count(ServerCounter::kFragmentsCompleted);
-  const bool collided = (fragment.flags & ATP_FLAG_COLLISION) != 0;
+  const bool moves = turn.config.rehash && (fragment.flags & ATP_FLAG_COLLISION) != 0;
   const std::uint32_t next_index =
-      collided ? atp_fmix32(fragment.aggregator_index + 1) : fragment.aggregator_index;
+      moves ? atp_fmix32(fragment.aggregator_index + 1) : fragment.aggregator_index;
   FragmentRing& ring = streams_[stream].ring;
   ring.complete(fragment, next_index,
                 [&](const Fragment& forgotten) { forget(down, stream, forgotten); });

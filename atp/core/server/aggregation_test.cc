@@ -203,6 +203,16 @@ TEST(Aggregation, CongestionAndCollisionCountEvenFromDroppedPackets) {
   EXPECT_EQ(sent[0].header.next_index, atp_fmix32(kTestIndex + 1));
 }
 
+TEST(Aggregation, WithoutRehashNothingMoves) {
+  ServerConfig config = ServerHarness::small_config();
+  config.rehash = false;
+  ServerHarness h = ServerHarness::behind_switch(2, config);
+  h.gradient(kTestSwitch, {.ranks = RankSet::first(2), .flags = ATP_FLAG_COLLISION});
+  const auto sent = h.take(PacketType::kParameter);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].header.next_index, kTestIndex);
+}
+
 // Workers that hold different next indices never meet again.
 TEST(Aggregation, TheNextIndexIsFrozenWhenTheFragmentCompletes) {
   ServerHarness h = ServerHarness::behind_switch(2);

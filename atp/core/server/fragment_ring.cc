@@ -7,8 +7,8 @@
 
 namespace atp {
 
-FragmentRing::FragmentRing(const JobKey& job, std::uint16_t stream, std::uint32_t wmax,
-                           std::uint16_t value_count)
+FragmentRing::FragmentRing(const Placement& placement, const JobKey& job, std::uint16_t stream,
+                           std::uint32_t wmax, std::uint16_t value_count)
     : wmax_(wmax),
       value_count_(value_count),
       fragments_(std::size_t{2} * wmax),
@@ -16,7 +16,7 @@ FragmentRing::FragmentRing(const JobKey& job, std::uint16_t stream, std::uint32_
       indices_(wmax) {
   ATP_CHECK(std::has_single_bit(wmax) && wmax <= 65536);
   for (std::uint32_t slot = 0; slot < wmax; ++slot) {
-    indices_[slot] = atp_initial_index(job.job, job.incarnation, stream, slot);
+    indices_[slot] = placement.first_index(job, stream, wmax, slot);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "atp/core/placement.h"
 #include "atp/core/server/fragment.h"
 #include "atp/wire/packet_view.h"
 
@@ -17,7 +18,7 @@
 // else may be asked about one that does not. A slot is cleared when a new sequence first uses it,
 // so every step takes constant time.
 //
-// The ring also knows the aggregator index of each sequence (§5: at first a hash, then what the
+// The ring also knows the aggregator index of each sequence (§5: at first its placement, then what the
 // PARAMETER of sequence − Wmax said), so that it can name a fragment of which nothing has come.
 
 namespace atp {
@@ -27,8 +28,8 @@ enum class RingPlace : std::uint8_t { kPast, kInside, kFuture };
 class FragmentRing {
  public:
   // wmax: a power of two.
-  FragmentRing(const JobKey& job, std::uint16_t stream, std::uint32_t wmax,
-               std::uint16_t value_count);
+  FragmentRing(const Placement& placement, const JobKey& job, std::uint16_t stream,
+               std::uint32_t wmax, std::uint16_t value_count);
   static std::size_t bytes_needed(std::uint32_t wmax, std::uint16_t value_count);
 
   RingPlace place(std::uint64_t sequence) const;

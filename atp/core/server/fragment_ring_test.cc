@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kWmax = 4;
 constexpr JobKey kJob{77, 5};
 
-FragmentRing make_ring() { return {kJob, 3, kWmax, 2}; }
+FragmentRing make_ring() { return {Placement{}, kJob, 3, kWmax, 2}; }
 
 void complete(FragmentRing& ring, std::uint64_t sequence) {
   ring.saw(sequence);

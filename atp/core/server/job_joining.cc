@@ -114,6 +114,7 @@ void Job::acknowledge(Turn& turn, const Endpoint& to, Rank rank, const Detaching
   ack.lease_ms = static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(turn.config.timing.lease).count());
   ack.wmax = terms_.wmax;
+  ack.linear_aggregators = turn.config.placement.linear_aggregators;
   ack.value_count = terms_.value_count;
   ack.world_size = terms_.world_size;
   ack.first_stream = terms_.first_stream;

@@ -34,6 +34,16 @@ TEST(Joining, AllAreAnsweredTheWaysTheyCameOnceTheLastIsIn) {
   EXPECT_EQ(h.take(PacketType::kJoinAck).size(), 1u) << "each refresh is answered";
 }
 
+TEST(Joining, TheAnswerSaysHowFragmentsArePlaced) {
+  for (const std::uint16_t linear : {0, 300}) {
+    ServerConfig config = ServerHarness::small_config();
+    config.placement.linear_aggregators = linear;
+    ServerHarness h(config);
+    h.join_rank(0, 1, false);
+    EXPECT_EQ(h.take()[0].ack().linear_aggregators, linear);
+  }
+}
+
 TEST(Joining, TheLeastValueCountOfAllWins) {
   ServerHarness h;
   TestJoin join = h.join_of(0, 2, false);

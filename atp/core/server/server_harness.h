@@ -205,8 +205,9 @@ class ServerHarness {
   void join_all(std::uint16_t world_size, bool behind_switch) {
     for (Rank r = 0; r < world_size; ++r) join_rank(r, world_size, behind_switch);
   }
-  static ServerHarness behind_switch(std::uint16_t world_size) {
-    ServerHarness harness;
+  static ServerHarness behind_switch(std::uint16_t world_size,
+                                     const ServerConfig& config = small_config()) {
+    ServerHarness harness(config);
     harness.join_all(world_size, true);
     harness.out.clear();
     return harness;

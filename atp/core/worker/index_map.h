@@ -3,19 +3,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "atp/core/placement.h"
 #include "atp/wire/packet_view.h"
 
 // Which aggregator each slot of a stream uses; slot = sequence mod Wmax (docs/protocol.md §5,
-// *Index*). It starts with a hash of job, incarnation, stream and slot, and changes only by the
-// next index that the PARAMETER of the slot's last sequence carried: no worker sends s + Wmax
-// before it has the PARAMETER of s, so all workers change at the same sequence (H22).
+// *Index*). It starts with the job's placement, and changes only by the next index that the
+// PARAMETER of the slot's last sequence carried: no worker sends s + Wmax before it has the
+// PARAMETER of s, so all workers change at the same sequence (H22).
 
 namespace atp {
 
 class IndexMap {
  public:
   IndexMap() = default;
-  IndexMap(const JobKey& job, std::uint16_t stream, std::uint32_t wmax);
+  IndexMap(const Placement& placement, const JobKey& job, std::uint16_t stream,
+           std::uint32_t wmax);
 
   std::uint32_t at(std::uint64_t sequence) const { return indices_[slot(sequence)]; }
   // The PARAMETER of `sequence` said where sequence + Wmax goes.

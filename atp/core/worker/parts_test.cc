@@ -11,12 +11,20 @@ namespace {
 using std::chrono::milliseconds;
 
 TEST(IndexMap, StartsWithTheHashThatTheProtocolStates) {
-  const IndexMap map({7, 9}, 3, 8);
+  const IndexMap map(Placement{}, {7, 9}, 3, 8);
   for (std::uint32_t slot = 0; slot < 8; ++slot) {
     const std::uint32_t expected =
         atp_fmix32(atp_fmix32(atp_fmix32(7) ^ 9U) ^ (3U * 65536U + slot));
     EXPECT_EQ(map.at(slot), expected);
     EXPECT_EQ(map.at(slot + 8), expected) << "slot = sequence mod Wmax";
+  }
+}
+
+TEST(IndexMap, CountsThroughTheAggregatorsWhenPlacementIsLinear) {
+  const IndexMap map(Placement{.linear_aggregators = 6}, {7, 9}, 3, 8);
+  for (std::uint32_t sequence = 0; sequence < 16; ++sequence) {
+    const std::uint32_t slot = 3 * 8 + sequence % 8;
+    EXPECT_EQ(atp_slot_of_index(map.at(sequence), 6), slot % 6) << sequence;
   }
 }
 

@@ -12,8 +12,12 @@
 namespace atp {
 
 struct Stream {
-  Stream(const JobKey& job, std::uint16_t stream_id, std::uint32_t wmax, std::size_t operations_max)
-      : id(stream_id), window(wmax), operations(operations_max), indices(job, stream_id, wmax) {}
+  Stream(const Placement& placement, const JobKey& job, std::uint16_t stream_id,
+         std::uint32_t wmax, std::size_t operations_max)
+      : id(stream_id),
+        window(wmax),
+        operations(operations_max),
+        indices(placement, job, stream_id, wmax) {}
 
   std::uint16_t id;
   SendWindow window;

@@ -135,7 +135,8 @@ void Worker::take_agreement(Instant now, const JoinAck& ack) {
   streams_.reserve(config_.stream_count);
   for (std::uint32_t i = 0; i < config_.stream_count; ++i) {
     const auto id = static_cast<std::uint16_t>(config_.first_stream + i);
-    streams_.emplace_back(config_.job, id, agreed_.wmax, config_.max_operations);
+    streams_.emplace_back(Placement{agreed_.linear_aggregators}, config_.job, id, agreed_.wmax,
+                          config_.max_operations);
   }
   events_.push({.kind = EventKind::kJoined});
 }

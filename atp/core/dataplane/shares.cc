@@ -1,0 +1,84 @@
+#include "atp/core/dataplane/shares.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "atp/base/check.h"
+
+bool operator==(const atp_share& a, const atp_share& b) {
+  static_assert(std::has_unique_object_representations_v<atp_share>);
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+namespace atp {
+
+Shares::Shares(const SharingConfig& config, std::uint32_t aggregators)
+    : config_(config), aggregators_(aggregators) {
+  static_assert(sizeof(Entry) <= kBytes);
+  ATP_CHECK(config.partitions <= aggregators);
+}
+
+bool Shares::has_room() const {
+  return entries_.size() < kMost || std::any_of(entries_.begin(), entries_.end(),
+                                                [](const Entry& entry) { return !entry.in_use(); });
+}
+
+bool Shares::partition_is_full() const {
+  if (config_.partitions == 0) return false;
+  const auto owns = [](const Entry& entry) { return entry.trees > 0 && entry.share.size > 0; };
+  return std::count_if(entries_.begin(), entries_.end(), owns) >= config_.partitions;
+}
+
+Shares::Id Shares::enter(std::uint32_t job) {
+  const Id id = entry_of(job);
+  Entry& entry = entries_[id];
+  if (entry.trees == 0) {
+    entry.job = job;
+    entry.share.quota = config_.quota == 0 ? aggregators_ : config_.quota;
+    give_region(entry.share);
+  }
+  ++entry.trees;
+  return id;
+}
+
+void Shares::leave(Id id) { --entries_[id].trees; }
+
+// Its own, or one that nobody needs.
+Shares::Id Shares::entry_of(std::uint32_t job) {
+  auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.in_use() && entry.job == job;
+  });
+  if (found == entries_.end()) {
+    found = std::find_if(entries_.begin(), entries_.end(),
+                         [](const Entry& entry) { return !entry.in_use(); });
+  }
+  if (found == entries_.end()) {
+    ATP_CHECK(entries_.size() < kMost);
+    found = entries_.emplace(found);
+  }
+  return static_cast<Id>(found - entries_.begin());
+}
+
+// The lowest region that is free; none if all are taken.
+void Shares::give_region(atp_share& share) const {
+  share.first = 0;
+  share.size = aggregators_;
+  if (config_.partitions == 0) return;
+  const std::uint32_t size = aggregators_ / config_.partitions;
+  share.size = 0;
+  for (std::uint32_t region = 0; region < config_.partitions; ++region) {
+    if (is_taken(region * size)) continue;
+    share.first = region * size;
+    share.size = size;
+    return;
+  }
+}
+
+bool Shares::is_taken(std::uint32_t first) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.trees > 0 && entry.share.size > 0 && entry.share.first == first;
+  });
+}
+
+}  // namespace atp

@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/dataplane/switch_rig_test.h"
+
+// How jobs share a switch's aggregators: first come, first served, by a static partition, or within
+// a quota (docs/protocol.md §4, *Sharing*).
+
+namespace atp::rig {
+namespace {
+
+Bytes of_job(Bytes bytes, std::uint32_t job, std::uint32_t incarnation = kJob.incarnation) {
+  atp_store32(&bytes[ATP_AT_JOB], job);
+  atp_store32(&bytes[ATP_AT_INCARNATION], incarnation);
+  return bytes;
+}
+
+SwitchConfig sharing(const SharingConfig& with) {
+  SwitchConfig config = rig::config();
+  config.sharing = with;
+  return config;
+}
+
+struct Jobs : Rig {
+  explicit Jobs(const SharingConfig& with) : Rig(sharing(with)) {}
+
+  // Two of its four ranks, so that no sum is complete.
+  void enter(std::uint32_t job, std::uint32_t incarnation = kJob.incarnation) {
+    for (unsigned rank = 0; rank < 2; ++rank) in(child(rank), of_job(join(rank), job, incarnation));
+  }
+  void depart(std::uint32_t job) {
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      in(child(rank), of_job(leave(rank, nonce(rank)), job));
+    }
+  }
+  std::vector<Sent> send(std::uint32_t job, unsigned rank, std::uint64_t sequence,
+                         unsigned flags = 0) {
+    return in(child(rank),
+              of_job(gradient(RankSet::of(static_cast<Rank>(rank)), sequence, 1, flags), job));
+  }
+  // Whether the switch keeps the fragment, when its first contribution comes.
+  bool keeps(std::uint32_t job, std::uint64_t sequence) { return send(job, 0, sequence).empty(); }
+  void answer(std::uint32_t job, std::uint64_t sequence) {
+    in(kServer, of_job(parameter(RankSet::first(2), sequence), job));
+  }
+};
+
+// Fragments of one number use the same index in every job here.
+TEST(SwitchSharing, WithoutAPartitionTheFirstJobHasTheAggregator) {
+  Jobs rig({});
+  rig.enter(1);
+  rig.enter(2);
+  EXPECT_TRUE(rig.keeps(1, 5));
+  EXPECT_FALSE(rig.keeps(2, 5));
+  EXPECT_EQ(rig.count(SwitchCounter::kCollisions), 1u);
+}
+
+TEST(SwitchSharing, APartitionGivesEachJobARegionOfItsOwn) {
+  Jobs rig({.partitions = 2});
+  for (const std::uint32_t job : {1, 2}) {
+    rig.enter(job);
+    for (std::uint64_t sequence = 0; sequence < 8; ++sequence) {
+      EXPECT_TRUE(rig.keeps(job, sequence)) << "fragment " << sequence << " of job " << job;
+    }
+  }
+  EXPECT_EQ(rig.count(SwitchCounter::kCollisions), 0u);
+}
+
+TEST(SwitchSharing, AJobBeyondThePartitionPassesAsItCame) {
+  Jobs rig({.partitions = 2});
+  for (const std::uint32_t job : {1, 2, 3}) rig.enter(job);
+  ASSERT_TRUE(rig.keeps(1, 0));
+  const auto sent = rig.send(3, 0, 0);
+  ASSERT_EQ(receivers(sent), std::vector<Endpoint>{kServer});
+  EXPECT_EQ(sent[0].bytes, of_job(gradient(RankSet::of(0), 0, 1), 3)) << "a next level may add it";
+  EXPECT_EQ(rig.count(SwitchCounter::kForwardedNoRegion), 1u);
+
+  const std::vector<Endpoint> children{child(0), child(1)};
+  for (const PacketType type : {PacketType::kFlush, PacketType::kNack}) {
+    EXPECT_EQ(receivers(rig.in(kServer, of_job(bare(type, RankSet::first(2), 0), 3))), children);
+  }
+  EXPECT_EQ(receivers(rig.in(kServer, of_job(parameter(RankSet::first(2), 0), 3))), children);
+  EXPECT_EQ(rig.node.aggregators_in_use(), 1u) << "job 1 holds what it held";
+  EXPECT_EQ(rig.drops(), 0u);
+}
+
+TEST(SwitchSharing, TheRegionOfAJobThatHasLeftGoesToTheNext) {
+  Jobs rig({.partitions = 1});
+  rig.enter(1);
+  rig.enter(2);
+  EXPECT_FALSE(rig.keeps(2, 0)) << "job 1 is there";
+  rig.depart(1);
+  rig.enter(3);
+  EXPECT_TRUE(rig.keeps(3, 0));
+}
+
+TEST(SwitchSharing, TheRegionOfAJobThatDiedGoesToTheNext) {
+  Jobs rig({.partitions = 1});
+  rig.enter(1);
+  rig.wait(6s);
+  rig.enter(2);
+  EXPECT_TRUE(rig.keeps(2, 0));
+}
+
+TEST(SwitchSharing, ARestartedJobHasItsRegionStill) {
+  Jobs rig({.partitions = 1});
+  rig.enter(1);
+  rig.enter(1, kJob.incarnation + 1);
+  EXPECT_TRUE(
+      rig.in(child(0), of_job(gradient(RankSet::of(0), 0, 1), 1, kJob.incarnation + 1)).empty());
+}
+
+TEST(SwitchSharing, AJobHoldsNoMoreThanItsQuota) {
+  Jobs rig({.quota = 2});
+  rig.enter(1);
+  rig.enter(2);
+  EXPECT_TRUE(rig.keeps(1, 0));
+  EXPECT_TRUE(rig.keeps(1, 1));
+  const auto sent = rig.send(1, 0, 2);
+  ASSERT_EQ(receivers(sent), std::vector<Endpoint>{kServer});
+  EXPECT_FALSE(sent[0].view().has(ATP_FLAG_COLLISION)) << "another aggregator would not help";
+  EXPECT_EQ(rig.count(SwitchCounter::kForwardedOverQuota), 1u);
+  EXPECT_EQ(rig.count(SwitchCounter::kCollisions), 0u);
+  EXPECT_TRUE(rig.keeps(2, 3)) << "another job is free to";
+
+  rig.answer(1, 0);
+  EXPECT_EQ(receivers(rig.send(1, 1, 2)), std::vector<Endpoint>{kServer})
+      << "the fragment's other contributions follow, though there is room again";
+  EXPECT_TRUE(rig.keeps(1, 4));
+  EXPECT_FALSE(rig.keeps(1, 5));
+}
+
+TEST(SwitchSharing, WhateverFreesAnAggregatorMakesRoomInTheQuota) {
+  struct Row {
+    const char* name;
+    void (*free)(Jobs&);
+  };
+  const Row rows[] = {
+      {"its PARAMETER", [](Jobs& rig) { rig.answer(1, 0); }},
+      {"a RESEND", [](Jobs& rig) { rig.send(1, 0, 0, ATP_FLAG_RESEND); }},
+      {"a FLUSH",
+       [](Jobs& rig) {
+         rig.in(kServer, of_job(bare(PacketType::kFlush, RankSet::first(2), 0), 1));
+       }},
+      {"the sweep",
+       [](Jobs& rig) {
+         rig.wait(2s);
+         rig.enter(1);
+       }},
+      {"another job's PARAMETER, after the reclaim time",
+       [](Jobs& rig) {
+         rig.now += 2s;
+         rig.answer(2, 0);
+       }},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    Jobs rig({.quota = 1});
+    rig.enter(1);
+    rig.enter(2);
+    ASSERT_TRUE(rig.keeps(1, 0));
+    ASSERT_FALSE(rig.keeps(1, 1));
+    row.free(rig);
+    EXPECT_TRUE(rig.keeps(1, 2));
+    EXPECT_FALSE(rig.keeps(1, 3));
+  }
+}
+
+TEST(SwitchSharing, WhatADeadJobHeldCountsUntilItIsFree) {
+  Jobs rig({.quota = 1});
+  rig.enter(1);
+  ASSERT_TRUE(rig.keeps(1, 0));
+  rig.depart(1);
+  // The table is full of jobs then, so the departed one gives up its place.
+  for (std::uint32_t job = 2; job < 6; ++job) rig.enter(job);
+  ASSERT_EQ(rig.node.trees(), 4u);
+  rig.depart(2);
+  rig.enter(1);
+  EXPECT_FALSE(rig.keeps(1, 7));
+  rig.wait(2s);
+  EXPECT_TRUE(rig.keeps(1, 8));
+}
+
+TEST(SwitchSharing, JobsThatHaveLeftMakeRoomWhenTheTableIsFull) {
+  Jobs rig({});
+  for (std::uint32_t job = 1; job <= 100; ++job) {
+    rig.enter(job);
+    EXPECT_TRUE(rig.keeps(job, job)) << job;
+    rig.answer(job, job);
+    rig.depart(job);
+  }
+  EXPECT_LE(rig.node.trees(), config().max_trees);
+  EXPECT_EQ(rig.count(SwitchCounter::kDropRefused), 0u);
+}
+
+}  // namespace
+}  // namespace atp::rig
