@@ -61,10 +61,10 @@ void Application::submit(Instant now, Worker& worker) {
   ready_ = now + Duration{static_cast<Duration::rep>(most > 0 ? random_.below(most) : 0)};
 }
 
-void Application::handle_event(Instant, const Event& event, const Worker& worker, Oracle& oracle) {
+void Application::handle_event(Instant now, const Event& event, const Worker& worker, Oracle& oracle) {
   switch (event.kind) {
     case EventKind::kJoined: joined_ = true; break;
-    case EventKind::kCompleted: complete(event.operation, worker, oracle); break;
+    case EventKind::kCompleted: complete(now, event.operation, worker, oracle); break;
     case EventKind::kFailed:
       ++failed_operations_;
       if (!failure_) failure_ = event.failure;
@@ -75,13 +75,14 @@ void Application::handle_event(Instant, const Event& event, const Worker& worker
   }
 }
 
-void Application::complete(OperationId id, const Worker& worker, Oracle& oracle) {
+void Application::complete(Instant now, OperationId id, const Worker& worker, Oracle& oracle) {
   if (id >= submitted_ || done_[id]) {
     violations_.push_back("operation " + std::to_string(id) + " completed twice, or unasked");
     return;
   }
   done_[id] = true;
   ++completed_;
+  ready_ = std::max(ready_, now + job_.pause);
   if (auto wrong = oracle.check(job_index_, id, rank_, worker.value_count(), output(id))) {
     violations_.push_back(*std::move(wrong));
   }

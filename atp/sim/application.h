@@ -46,7 +46,7 @@ class Application : public Tensors {
 
  private:
   void submit(Instant now, Worker& worker);
-  void complete(OperationId id, const Worker& worker, Oracle& oracle);
+  void complete(Instant now, OperationId id, const Worker& worker, Oracle& oracle);
 
   JobPlan job_;
   std::uint32_t job_index_;

@@ -1,0 +1,171 @@
+#include "experiments/sharing/contest.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "atp/sim/world.h"
+
+namespace atp::sharing {
+namespace {
+
+Duration microseconds(double us) { return Duration{static_cast<Duration::rep>(us * 1000)}; }
+
+double in_microseconds(Duration time) { return static_cast<double>(time.count()) / 1000; }
+
+sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {
+  sim::JobPlan job;
+  job.key = {index + 1, 1};
+  job.world_size = setup.workers;
+  job.max_value_count = setup.values;
+  job.congestion = setup.aimd ? CongestionPolicy::kAimd : CongestionPolicy::kNone;
+  job.data_seed = index + 1;
+  job.max_in_flight = setup.compute_us > 0 ? 1 : setup.in_flight;
+  job.pause = microseconds(setup.compute_us * (1 + index * setup.compute_step));
+  job.start.assign(setup.workers, microseconds(index * setup.stagger_us));
+  sim::OperationPlan operation;
+  operation.spec.count = std::uint64_t{setup.fragments} * setup.values;
+  operation.in_place = true;
+  job.operations.assign(setup.operations, operation);
+  return job;
+}
+
+// The counters at one moment.
+struct Snapshot {
+  Instant at{};
+  std::vector<std::uint64_t> operations;  // completed, by job
+  Counters<ServerCounter> server;
+  Counters<SwitchCounter> switches;
+  Counters<WorkerCounter> workers;
+};
+
+double repeats_of(const Snapshot& snapshot) {
+  double repeats = 0;
+  for (const auto counter : {WorkerCounter::kRepeatsPlain, WorkerCounter::kRepeatsResend,
+                             WorkerCounter::kRepeatsDirect, WorkerCounter::kRepeatsFloat}) {
+    repeats += static_cast<double>(snapshot.workers[counter]);
+  }
+  return repeats;
+}
+
+class Contest {
+ public:
+  explicit Contest(const Setup& setup) : setup_(setup), world_(plan_of(setup)) {
+    for (std::uint32_t job = 0; job < setup.jobs; ++job) {
+      firsts_.push_back(&world_.application(0, job));
+    }
+  }
+
+  Report play() {
+    if (setup_.sample_us > 0) sample();
+    world_.run(std::chrono::seconds(100), [this] { return all_did(setup_.operations / 3); });
+    const Snapshot begin = snapshot();
+    world_.run(std::chrono::seconds(100), [this] { return one_is_done(); });
+    const Snapshot end = snapshot();
+    is_over_ = true;
+    world_.run_to_completion();
+    if (!world_.all(&sim::Application::finished)) unfinished_ = world_.unfinished();
+    world_.check_release();
+    world_.check_departure();
+    return {result(begin, end), series_};
+  }
+
+ private:
+  bool all_did(std::uint64_t operations) const {
+    return std::all_of(firsts_.begin(), firsts_.end(), [&](const sim::Application* first) {
+      return first->completed() >= operations;
+    });
+  }
+  bool one_is_done() const {
+    return std::any_of(firsts_.begin(), firsts_.end(), [&](const sim::Application* first) {
+      return first->completed() == setup_.operations;
+    });
+  }
+
+  Snapshot snapshot() {
+    Snapshot now{world_.now(),
+                 {},
+                 world_.server_counters(),
+                 world_.switch_counters(),
+                 world_.worker_counters()};
+    for (const sim::Application* first : firsts_) now.operations.push_back(first->completed());
+    return now;
+  }
+
+  void sample() {
+    const Counters<ServerCounter>& counters = world_.server().counters();
+    const std::uint64_t fragments = counters[ServerCounter::kFragmentsCompleted];
+    const std::uint64_t in_switch = counters[ServerCounter::kFragmentsCompletedByOnePacket];
+    series_.push_back({in_microseconds(world_.now().time_since_epoch()), fragments - fragments_,
+                       in_switch - in_switch_});
+    fragments_ = fragments;
+    in_switch_ = in_switch;
+    if (is_over_) return;
+    world_.at(world_.now() + microseconds(setup_.sample_us), [this] { sample(); });
+  }
+
+  Result result(const Snapshot& begin, const Snapshot& end) const {
+    Result result;
+    const double us = in_microseconds(end.at - begin.at);
+    result.measured_us = us;
+    const double bits = 32.0 * setup_.values * setup_.fragments;
+    for (std::uint32_t job = 0; job < setup_.jobs; ++job) {
+      const auto done = static_cast<double>(end.operations[job] - begin.operations[job]);
+      result.goodput.push_back(done * bits / us / 1000);
+    }
+    const auto risen = [&](const auto& counters, auto counter) {
+      return static_cast<double>((end.*counters)[counter] - (begin.*counters)[counter]);
+    };
+    const double fragments = risen(&Snapshot::server, ServerCounter::kFragmentsCompleted);
+    const auto each = [&](const auto& counters, auto counter) {
+      return risen(counters, counter) / fragments;
+    };
+    result.share_in_switch = each(&Snapshot::server, ServerCounter::kFragmentsCompletedByOnePacket);
+    result.packets_to_server = each(&Snapshot::server, ServerCounter::kGradientsReceived);
+    result.collisions = each(&Snapshot::switches, SwitchCounter::kCollisions);
+    result.over_quota = each(&Snapshot::switches, SwitchCounter::kForwardedOverQuota);
+    result.repeats = (repeats_of(end) - repeats_of(begin)) / fragments;
+    result.wrong = world_.violations();
+    if (!unfinished_.empty()) result.wrong.push_back(unfinished_);
+    return result;
+  }
+
+  Setup setup_;
+  sim::World world_;
+  std::vector<const sim::Application*> firsts_;  // rank 0 of each job
+  std::vector<Sample> series_;
+  std::uint64_t fragments_ = 0;
+  std::uint64_t in_switch_ = 0;
+  bool is_over_ = false;
+  std::string unfinished_;
+};
+
+}  // namespace
+
+sim::Plan plan_of(const Setup& setup) {
+  sim::Plan plan;
+  plan.seed = setup.seed;
+  plan.switch_config.aggregators = setup.aggregators;
+  plan.switch_config.max_value_count = setup.values;
+  plan.switch_config.sharing.partitions = setup.partition ? setup.jobs : 0;
+  plan.switch_config.sharing.quota = setup.quota;
+  plan.server_config.wmax = setup.window;
+  plan.server_config.rehash = setup.placement == "rehash";
+  if (setup.placement == "linear") {
+    const std::uint32_t regions = setup.partition ? setup.jobs : 1;
+    plan.server_config.placement.linear_aggregators =
+        static_cast<std::uint16_t>(setup.aggregators / regions);
+  }
+  for (std::uint32_t job = 0; job < setup.jobs; ++job) plan.jobs.push_back(job_of(setup, job));
+  const sim::LinkPlan link{.bits_per_s = 100'000'000'000,
+                           .packet_time = std::chrono::nanoseconds(18),
+                           .delay = microseconds(setup.delay_us),
+                           .ecn_bytes = setup.ecn_bytes};
+  plan.fabric.worker = plan.fabric.server = link;
+  plan.fabric.switch_node = {};
+  plan.bound = std::chrono::seconds(200);
+  return plan;
+}
+
+Report play(const Setup& setup) { return Contest(setup).play(); }
+
+}  // namespace atp::sharing
