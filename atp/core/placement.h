@@ -4,8 +4,9 @@
 
 #include "atp/wire/packet_view.h"
 
-// Where fragments are aggregated before any PARAMETER has moved them (docs/protocol.md §5, *Index*).
-// Worker and server compute it alike from what the JOIN_ACK said, since an identity has one index.
+// Where fragments are aggregated before any PARAMETER has moved them (docs/protocol.md §5,
+// *Index*). Worker and server compute it alike from what the JOIN_ACK said, since an identity has
+// one index.
 
 namespace atp {
 

@@ -61,7 +61,8 @@ void Application::submit(Instant now, Worker& worker) {
   ready_ = now + Duration{static_cast<Duration::rep>(most > 0 ? random_.below(most) : 0)};
 }
 
-void Application::handle_event(Instant now, const Event& event, const Worker& worker, Oracle& oracle) {
+void Application::handle_event(Instant now, const Event& event, const Worker& worker,
+                               Oracle& oracle) {
   switch (event.kind) {
     case EventKind::kJoined: joined_ = true; break;
     case EventKind::kCompleted: complete(now, event.operation, worker, oracle); break;

@@ -127,8 +127,8 @@ enum atp_reason {
   ATP_PASS_SHAPE,        /* more values than fit here, or not as many as the sum has */
   ATP_PASS_OVERLAP,      /* shares some ranks with the sum and lacks others (H4) */
   /* GRADIENT, forwarded as it is */
-  ATP_PASS_LATE,   /* released or flushed already: never claims again (H5, H6) */
-  ATP_PASS_RESEND, /* nothing here to flush */
+  ATP_PASS_LATE,       /* released or flushed already: never claims again (H5, H6) */
+  ATP_PASS_RESEND,     /* nothing here to flush */
   ATP_PASS_NO_REGION,  /* the job has no aggregators here */
   ATP_PASS_OVER_QUOTA, /* the job holds as many as it may */
   ATP_PASS_COLLISION,

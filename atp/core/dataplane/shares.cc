@@ -20,8 +20,9 @@ Shares::Shares(const SharingConfig& config, std::uint32_t aggregators)
 }
 
 bool Shares::has_room() const {
-  return entries_.size() < kMost || std::any_of(entries_.begin(), entries_.end(),
-                                                [](const Entry& entry) { return !entry.in_use(); });
+  return entries_.size() < kMost ||
+         std::any_of(
+             entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.in_use(); });
 }
 
 bool Shares::partition_is_full() const {
@@ -46,9 +47,8 @@ void Shares::leave(Id id) { --entries_[id].trees; }
 
 // Its own, or one that nobody needs.
 Shares::Id Shares::entry_of(std::uint32_t job) {
-  auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.in_use() && entry.job == job;
-  });
+  auto found = std::find_if(entries_.begin(), entries_.end(),
+                            [&](const Entry& entry) { return entry.in_use() && entry.job == job; });
   if (found == entries_.end()) {
     found = std::find_if(entries_.begin(), entries_.end(),
                          [](const Entry& entry) { return !entry.in_use(); });

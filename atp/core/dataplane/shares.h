@@ -6,10 +6,10 @@
 
 #include "atp/core/dataplane/pipeline.h"
 
-// How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). First come,
-// first served unless the configuration says otherwise: a static partition gives each job a region
-// of its own, a quota bounds what a job may hold at a time. A job is a job whatever its incarnation
-// and however many trees it has here, so that no restart makes it two.
+// How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). First
+// come, first served unless the configuration says otherwise: a static partition gives each job a
+// region of its own, a quota bounds what a job may hold at a time. A job is a job whatever its
+// incarnation and however many trees it has here, so that no restart makes it two.
 //
 // A share lives as long as its job has a tree here or an aggregator, so the count of what it holds
 // is exact; only its region goes to the next job as soon as the last tree is gone.

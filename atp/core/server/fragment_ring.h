@@ -18,8 +18,8 @@
 // else may be asked about one that does not. A slot is cleared when a new sequence first uses it,
 // so every step takes constant time.
 //
-// The ring also knows the aggregator index of each sequence (§5: at first its placement, then what the
-// PARAMETER of sequence − Wmax said), so that it can name a fragment of which nothing has come.
+// The ring also knows the aggregator index of each sequence (§5: at first its placement, then what
+// the PARAMETER of sequence − Wmax said), so that it can name a fragment of which nothing has come.
 
 namespace atp {
 

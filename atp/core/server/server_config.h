@@ -14,7 +14,7 @@ struct ServerConfig {
   std::uint32_t wmax = 1024;  // window of a stream in packets, a power of two ≤ 65536
   std::uint16_t max_value_count = ATP_VALUES_MAX;
   Placement placement;
-  bool rehash = true;  // after a collision (§3.6)
+  bool rehash = true;              // after a collision (§3.6)
   double scale = 1e8;              // of jobs with a fixed scale (§3.8)
   std::uint32_t float_slots = 64;  // F: fragments in float mode at a time
   std::uint32_t max_jobs = 256;    // jobs × stream ranges known at a time

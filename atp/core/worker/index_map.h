@@ -16,14 +16,11 @@ namespace atp {
 class IndexMap {
  public:
   IndexMap() = default;
-  IndexMap(const Placement& placement, const JobKey& job, std::uint16_t stream,
-           std::uint32_t wmax);
+  IndexMap(const Placement& placement, const JobKey& job, std::uint16_t stream, std::uint32_t wmax);
 
   std::uint32_t at(std::uint64_t sequence) const { return indices_[slot(sequence)]; }
   // The PARAMETER of `sequence` said where sequence + Wmax goes.
-  void set_next(std::uint64_t sequence, std::uint32_t index) {
-    indices_[slot(sequence)] = index;
-  }
+  void set_next(std::uint64_t sequence, std::uint32_t index) { indices_[slot(sequence)] = index; }
 
   bool operator==(const IndexMap&) const = default;
 

@@ -12,8 +12,8 @@
 namespace atp {
 
 struct Stream {
-  Stream(const Placement& placement, const JobKey& job, std::uint16_t stream_id,
-         std::uint32_t wmax, std::size_t operations_max)
+  Stream(const Placement& placement, const JobKey& job, std::uint16_t stream_id, std::uint32_t wmax,
+         std::size_t operations_max)
       : id(stream_id),
         window(wmax),
         operations(operations_max),
