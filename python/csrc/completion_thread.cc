@@ -11,7 +11,7 @@ void CompletionThread::Queue::expect() {
   ++under_way_;
 }
 
-void CompletionThread::Queue::push(c10::intrusive_ptr<AllReduceWork> work) {
+void CompletionThread::Queue::push(c10::intrusive_ptr<CollectiveWork> work) {
   const std::lock_guard lock(mutex_);
   ended_.push_back(std::move(work));
   changed_.notify_all();
@@ -38,7 +38,7 @@ void CompletionThread::Queue::run() {
   while (true) {
     changed_.wait(lock, [this] { return closed_ || !ended_.empty(); });
     if (ended_.empty()) return;
-    c10::intrusive_ptr<AllReduceWork> work = std::move(ended_.front());
+    c10::intrusive_ptr<CollectiveWork> work = std::move(ended_.front());
     ended_.pop_front();
     lock.unlock();
     work->complete();

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "python/csrc/all_reduce_work.h"
+#include "python/csrc/collective_work.h"
 
 // The thread of a process group that completes its works in the order in which they ended.
 //
@@ -23,9 +23,9 @@ class CompletionThread {
   // The end that hands over. It outlives the thread, as an operation may outlive its group.
   class Queue {
    public:
-    void expect();                                      // one more work is on its way
-    void push(c10::intrusive_ptr<AllReduceWork> work);  // it has ended
-    void wait_until_idle();                             // all that were expected are complete
+    void expect();                                       // one more work is on its way
+    void push(c10::intrusive_ptr<CollectiveWork> work);  // it has ended
+    void wait_until_idle();                              // all that were expected are complete
     void wait_until_idle_for(std::chrono::milliseconds limit);
 
    private:
@@ -35,7 +35,7 @@ class CompletionThread {
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::deque<c10::intrusive_ptr<AllReduceWork>> ended_;
+    std::deque<c10::intrusive_ptr<CollectiveWork>> ended_;
     std::size_t under_way_ = 0;
     bool closed_ = false;
   };

@@ -1,85 +1,44 @@
 #include "python/csrc/process_group.h"
 
-#include <algorithm>
-#include <string>
-#include <utility>
-
 namespace atp::pytorch {
-namespace {
-
-bool is_dense_float32(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
-}
-
-bool is_linear(const c10d::ReduceOp& op) {
-  // Compared by type: a premultiplied sum is an operation of its own.
-  return op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG;
-}
-
-const char* title_of(c10d::OpType type) {
-  return type == c10d::OpType::ALLREDUCE ? "atp:all_reduce" : "atp:all_reduce_coalesced";
-}
-
-}  // namespace
 
 ProcessGroupATP::ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout,
-                                 c10::intrusive_ptr<c10d::Backend> gloo,
-                                 std::unique_ptr<Communicator> communicator)
+                                 c10::intrusive_ptr<c10d::Backend> gloo)
     : DelegatingBackend(rank, size, std::move(gloo)),
       options_(c10::make_intrusive<Options>("atp", timeout)),
       timeout_(timeout),
-      completion_(std::in_place),
-      communicator_(std::move(communicator)) {
+      completion_(std::in_place) {
   init();
 }
 
-ProcessGroupATP::~ProcessGroupATP() { stop(); }
-
 void ProcessGroupATP::stop() {
   closed_ = true;
-  // In this order: the Communicator ends its operations, the thread completes them.
-  communicator_.reset();
+  // In this order: the transport ends its operations, the thread completes them.
+  destroy_transport();
   completion_.reset();
 }
 
-bool ProcessGroupATP::sums(const Tensors& tensors, const c10d::AllreduceOptions& options) const {
-  if (communicator_ == nullptr || !is_linear(options.reduceOp)) return false;
-  const bool has_values = std::any_of(tensors.begin(), tensors.end(),
-                                      [](const at::Tensor& tensor) { return tensor.numel() > 0; });
-  return has_values && std::all_of(tensors.begin(), tensors.end(), is_dense_float32);
-}
-
-c10::intrusive_ptr<c10d::Work> ProcessGroupATP::sum(c10d::OpType type, const char* operation,
-                                                    const Tensors& tensors,
-                                                    const c10d::AllreduceOptions& options) {
-  TORCH_CHECK_WITH(DistBackendError, !closed_, operation,
+c10::intrusive_ptr<CollectiveWork> ProcessGroupATP::begin_work(
+    const char* path, const CollectiveWork::Name& name, at::TensorList inputs,
+    const std::vector<at::Tensor>& results) {
+  TORCH_CHECK_WITH(DistBackendError, !closed_, name.operation,
                    ": this rank has left the group (it was destroyed or aborted)");
-  const std::uint64_t sequence = begin("atp", operation, tensors);
-  auto work =
-      c10::make_intrusive<AllReduceWork>(getRank(), type, title_of(type), sequence, tensors);
+  const std::uint64_t sequence = begin(path, name.operation, inputs);
+  return c10::make_intrusive<CollectiveWork>(getRank(), name, sequence, results);
+}
 
-  AllReduceOptions each;
-  each.reduction =
-      options.reduceOp.op_ == c10d::ReduceOp::AVG ? Reduction::kAverage : Reduction::kSum;
-  each.timeout = options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
-  each.on_done = [work, queue = completion_->queue()](const Status& status) {
-    if (work->end_part(status.ok() ? "" : status.error().message)) queue->push(work);
+std::function<void(const std::string&)> ProcessGroupATP::expect_parts(
+    const c10::intrusive_ptr<CollectiveWork>& work, std::size_t count) {
+  auto queue = completion_->queue();
+  queue->expect();
+  if (!work->expect_parts(count)) queue->push(work);
+  return [work, queue](const std::string& error) {
+    if (work->end_part(error)) queue->push(work);
   };
-  completion_->queue()->expect();
-  for (const std::span<float>& part : work->parts()) communicator_->all_reduce(part, each);
-  return work;
 }
 
-c10::intrusive_ptr<c10d::Work> ProcessGroupATP::allreduce(Tensors& tensors,
-                                                          const c10d::AllreduceOptions& options) {
-  if (!sums(tensors, options)) return DelegatingBackend::allreduce(tensors, options);
-  return sum(c10d::OpType::ALLREDUCE, "all_reduce", tensors, options);
-}
-
-c10::intrusive_ptr<c10d::Work> ProcessGroupATP::allreduce_coalesced(
-    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  if (!sums(tensors, options)) return DelegatingBackend::allreduce_coalesced(tensors, options);
-  return sum(c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors, options);
+std::chrono::milliseconds ProcessGroupATP::timeout_of(std::chrono::milliseconds asked_for) const {
+  return asked_for == c10d::kUnsetTimeout ? timeout_.load() : asked_for;
 }
 
 void ProcessGroupATP::setTimeout(std::chrono::milliseconds timeout) {
@@ -90,27 +49,20 @@ void ProcessGroupATP::setTimeout(std::chrono::milliseconds timeout) {
 
 void ProcessGroupATP::shutdown() {
   if (closed_.exchange(true)) return;
-  if (communicator_ != nullptr) {
-    // A callback may destroy its own group; it cannot wait for itself.
-    if (!completion_->is_this_thread()) completion_->queue()->wait_until_idle();
-    // A server that does not acknowledge the leaving ends nothing but its own lease.
-    static_cast<void>(communicator_->shutdown());
-  }
+  // A callback may destroy its own group; it cannot wait for itself.
+  if (!completion_->is_this_thread()) completion_->queue()->wait_until_idle();
+  leave_transport();
   DelegatingBackend::shutdown();
 }
 
 void ProcessGroupATP::abort() {
   closed_ = true;
-  if (communicator_ != nullptr) communicator_->abort("the process group was aborted");
+  abort_transport();
   DelegatingBackend::abort();
 }
 
-CounterList ProcessGroupATP::counters() const {
-  return communicator_ == nullptr ? CounterList() : communicator_->counters();
-}
-
-std::size_t ProcessGroupATP::values_per_fragment() const {
-  return communicator_ == nullptr ? 0 : communicator_->values_per_fragment();
+bool is_linear(const c10d::ReduceOp& op) {
+  return op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG;
 }
 
 }  // namespace atp::pytorch

@@ -4,41 +4,33 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "atp/collective/communicator.h"
 #include "python/csrc/completion_thread.h"
 #include "python/csrc/delegating_backend.h"
 
-// The backend "atp" of torch.distributed: SUM and AVG all-reduce of dense float32 tensors go
-// through the Communicator, everything else to Gloo.
+// What the process groups of the backend "atp" have in common: some collectives they carry out
+// themselves, over a transport of their own, and everything else goes to Gloo.
 //
-// The choice depends on data type, layout class, size, operation and the group's size alone, which
-// are the same at every rank, never on anything local: ranks that chose differently would wait for
-// one another until the time-out. For the same reason no failure of one path is repaired on the
-// other.
-//
-// Every group, a subgroup too, is a job of its own with its own Communicator. A group of one rank
-// has none.
+// The choice depends on data type, layout class, operation and the group's size and options alone,
+// which are the same at every rank, never on anything local: ranks that chose differently would
+// wait for one another until the time-out. For the same reason no failure of one path is repaired
+// on the other.
 
 namespace atp::pytorch {
 
 class ProcessGroupATP : public DelegatingBackend {
  public:
-  // `communicator` is null in a group of one. `timeout` bounds an operation's time without
-  // progress.
+  using Counts = std::vector<std::pair<std::string, std::uint64_t>>;
+
+  // `timeout` bounds an operation's time without progress.
   ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout,
-                  c10::intrusive_ptr<c10d::Backend> gloo,
-                  std::unique_ptr<Communicator> communicator);
-  // Leaves the job; what is still under way fails.
-  ~ProcessGroupATP() override;
+                  c10::intrusive_ptr<c10d::Backend> gloo);
 
   const std::string getBackendName() const override { return "atp"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
-
-  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
-  WorkPtr allreduce_coalesced(Tensors& tensors,
-                              const c10d::AllreduceCoalescedOptions& options) override;
 
   void setTimeout(std::chrono::milliseconds timeout) override;
   // Waits for what is under way (each operation has its own deadline), then leaves. Idempotent.
@@ -46,29 +38,42 @@ class ProcessGroupATP : public DelegatingBackend {
   // Fails what is under way and leaves. Idempotent.
   void abort() override;
 
-  // What the worker of this rank has counted; empty in a group of one.
-  CounterList counters() const;
-  std::size_t values_per_fragment() const;
+  // What the transport of this rank has counted; empty in a group of one.
+  virtual Counts counters() const = 0;
+  virtual std::size_t values_per_fragment() const { return 0; }
 
   // To wait for the callbacks of operations that have ended.
   std::shared_ptr<CompletionThread::Queue> completion_queue() const { return completion_->queue(); }
 
  protected:
-  // The destructor's work, for a subclass that has to release the GIL around it.
+  // Every final class calls it first thing in its destructor: leaves; what is under way fails.
   void stop();
 
- private:
-  bool sums(const Tensors& tensors, const c10d::AllreduceOptions& options) const;
-  WorkPtr sum(c10d::OpType type, const char* operation, const Tensors& tensors,
-              const c10d::AllreduceOptions& options);
+  // Each of them is idempotent.
+  virtual void leave_transport() = 0;
+  virtual void abort_transport() = 0;
+  // No operation is under way afterwards.
+  virtual void destroy_transport() = 0;
 
+  // A work for a call that this group carries out over `path`, unless it has been left.
+  c10::intrusive_ptr<CollectiveWork> begin_work(const char* path, const CollectiveWork::Name& name,
+                                                at::TensorList inputs,
+                                                const std::vector<at::Tensor>& results);
+  // To be called when parts of the work end: hands it over when all have.
+  std::function<void(const std::string& error)> expect_parts(
+      const c10::intrusive_ptr<CollectiveWork>& work, std::size_t count);
+
+  std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked_for) const;
+
+ private:
   const c10::intrusive_ptr<Options> options_;
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<bool> closed_{false};
-  // After the thread in the order of members, so destroyed before it: its callbacks hand over to
-  // the thread's queue until it has gone.
   std::optional<CompletionThread> completion_;
-  std::unique_ptr<Communicator> communicator_;
 };
+
+// The reductions that the transports know. Compared by type: a premultiplied sum is an operation of
+// its own.
+bool is_linear(const c10d::ReduceOp& op);
 
 }  // namespace atp::pytorch

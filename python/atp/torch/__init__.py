@@ -9,6 +9,9 @@ SUM and AVG all-reduce of dense float32 tensors on the CPU go through the switch
 that the route names; every other collective and data type goes to a Gloo group inside. Sums are
 taken in integers (values times a power of two that follows the gradients), so all ranks hold
 bit-identical results, in every run.
+
+A group with pg_options=Options(algorithm="ring") needs no switch and no server: its ranks sum over
+TCP from neighbour to neighbour, reduce-scatters and all-gathers too (docs/torch.md).
 """
 
 import torch

@@ -1,7 +1,6 @@
 """Registers the backend with torch.distributed, and makes its process groups."""
 
 import atexit
-import datetime
 import os
 
 import torch.distributed as dist
@@ -15,6 +14,7 @@ except ImportError as error:
         "build`; else install atp again, with the same torch: pip install --no-build-isolation ."
     ) from error
 
+from atp.torch._address import own_host
 from atp.torch._meeting import Meeting
 from atp.torch._options import Options
 
@@ -37,28 +37,51 @@ def _create(group, pg_options):
     global_ranks = list(group.global_ranks_in_group)
     meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
     asked = pg_options or Options()
-    if group.group_size > 1:
-        options = asked.resolved(group.timeout)
-        job = meeting.agree_on_job(group.timeout)
-    else:
-        options = Options("innetwork", "", 0, "automatic", group.timeout, datetime.timedelta(0))
-        job = (0, 0)
-    gloo = _create_gloo(group, dist.PrefixStore("gloo/", meeting.store), global_ranks)
-    return _C.ProcessGroupATP(
+    if group.group_size == 1:
+        gloo = _create_gloo(group, meeting.store, global_ranks)
+        return _in_network(group, Options.of_one_rank(group.timeout), (0, 0), "", gloo)
+    options = asked.resolved(group.timeout)
+    if options.algorithm == "ring":
+        listener = _C.RingListener(own_host())
+        job = meeting.agree_on_job(group.timeout, options.algorithm, listener.address)
+        gloo = _create_gloo(group, meeting.store, global_ranks)
+        return _ring(group, options, job, listener, meeting, gloo)
+    job = meeting.agree_on_job(group.timeout, options.algorithm)
+    gloo = _create_gloo(group, meeting.store, global_ranks)
+    return _in_network(group, options, job, asked.route_name, gloo)
+
+
+def _in_network(group, options, job, route_name, gloo):
+    return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
         timeout=options.timeout,
         join_timeout=options.join_timeout,
         job=job,
-        route=options.route if options.algorithm == "innetwork" else "",
-        route_name=asked.route_name,
+        route=options.route,
+        route_name=route_name,
         values_per_fragment=options.values_per_fragment,
         automatic_scale=options.scale == "automatic",
         gloo=gloo,
     )
 
 
+def _ring(group, options, job, listener, meeting, gloo):
+    return _C.RingGroup(
+        rank=group.group_rank,
+        size=group.group_size,
+        timeout=options.timeout,
+        join_timeout=options.join_timeout,
+        token=job[0] << 32 | job[1],
+        names=meeting.global_ranks,
+        listener=listener,
+        addresses=meeting.addresses_of_neighbours(),
+        gloo=gloo,
+    )
+
+
 def _create_gloo(group, store, global_ranks):
+    store = dist.PrefixStore("gloo/", store)
     gloo = dist.ProcessGroupGloo(store, group.group_rank, group.group_size, group.timeout)
     gloo.options.global_ranks_in_group = global_ranks
     gloo.options.group_name = group.group_id

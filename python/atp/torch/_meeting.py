@@ -13,6 +13,8 @@ import socket
 
 import torch.distributed as dist
 
+from atp.torch._options import ALGORITHMS
+
 Job = tuple[int, int]
 
 # How often this process has made a group of this name and these ranks. A store may outlive a group
@@ -39,19 +41,33 @@ class Meeting:
         self._group_id = group_id
         # torch names no ranks for the default group, where both numberings are the same.
         self._is_default = not global_ranks
-        self._global_ranks = global_ranks or list(range(size))
+        self.global_ranks = global_ranks or list(range(size))
 
-    def agree_on_job(self, timeout: datetime.timedelta) -> Job:
-        """Waits for all ranks and returns (job, incarnation), the same at each of them."""
+    def agree_on_job(self, timeout: datetime.timedelta, algorithm: str, address: str = "") -> Job:
+        """Waits for all ranks and returns (job, incarnation), the same at each of them.
+
+        address: where this rank can be reached, told to its neighbours.
+        """
         self._agree_on_size()
         self._claim()
         if self._rank == 0:
             job, incarnation = self._draw()
             self.store.set("job", f"{job} {incarnation}")
+        self.store.set(f"address/{self._rank}", address)
+        self.store.set(f"algorithm/{algorithm}", str(self._rank))
         self.store.set(f"present/{self._rank}", _whoami())
         self._wait_for_all(timeout)
+        self._check_algorithm(algorithm)
         job, incarnation = self.store.get("job").decode().split()
         return int(job), int(incarnation)
+
+    def addresses_of_neighbours(self) -> list[str]:
+        """By rank: those of this one and of the two beside it, nothing for the others."""
+        addresses = [""] * self._size
+        for rank in (self._rank - 1, self._rank, self._rank + 1):
+            neighbour = rank % self._size
+            addresses[neighbour] = self.store.get(f"address/{neighbour}").decode()
+        return addresses
 
     def _agree_on_size(self) -> None:
         first = self.store.compare_set("size", "", str(self._size)).decode()
@@ -70,6 +86,17 @@ class Meeting:
             f"{self._name([self._rank])} of group {self._group_id!r} is taken by {holder}, and "
             f"{_whoami()} claims it too: start each rank exactly once (see RANK)"
         )
+
+    def _check_algorithm(self, algorithm: str) -> None:
+        for other in set(ALGORITHMS) - {algorithm}:
+            if not self.store.check([f"algorithm/{other}"]):
+                continue
+            rank = int(self.store.get(f"algorithm/{other}"))
+            raise ValueError(
+                f"{self._name([rank])} of group {self._group_id!r} was told algorithm {other!r}, "
+                f"and {self._name([self._rank])} {algorithm!r}: all must agree (see Options, "
+                "ATP_ALGORITHM)"
+            )
 
     def _wait_for_all(self, timeout: datetime.timedelta) -> None:
         keys = [f"present/{rank}" for rank in range(self._size)]
@@ -93,7 +120,7 @@ class Meeting:
         return secrets.randbits(32), secrets.randbits(32)
 
     def _name(self, ranks: list[int]) -> str:
-        numbers = [str(self._global_ranks[rank]) for rank in ranks]
+        numbers = [str(self.global_ranks[rank]) for rank in ranks]
         return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(numbers)
 
 

@@ -6,12 +6,13 @@ import math
 import os
 
 _MOST_VALUES = 2226  # docs/protocol.md §3
-_ALGORITHMS = ("innetwork", "ring")
+ALGORITHMS = ("innetwork", "ring")
 
 _ROUTE_IS_MISSING = (
     "atp does not know the way to the server: start the program under `atp run -n N -- CMD`, or "
     "set ATP_ROUTE=HOST:PORT,... (switches upward, the server last; the server alone is enough), "
-    "or pass pg_options=atp.torch.Options(route=...)"
+    "or pass pg_options=atp.torch.Options(route=...). A group with Options(algorithm='ring') needs "
+    "no server"
 )
 
 
@@ -39,6 +40,11 @@ class Options:
     scale: str | None = None
     timeout: datetime.timedelta | None = None
     join_timeout: datetime.timedelta | None = None
+
+    @staticmethod
+    def of_one_rank(timeout: datetime.timedelta) -> "Options":
+        """Of a group that needs no network."""
+        return Options("innetwork", "", 0, "automatic", timeout, datetime.timedelta(0))
 
     @property
     def _timeout(self) -> datetime.timedelta | None:
@@ -71,7 +77,7 @@ class Options:
 
 
 def _algorithm(option: str | None) -> str:
-    return _choice("algorithm", option, _ALGORITHMS)
+    return _choice("algorithm", option, ALGORITHMS)
 
 
 def _scale(option: str | None) -> str:

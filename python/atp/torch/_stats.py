@@ -5,34 +5,62 @@ import torch.distributed as dist
 
 from atp import _C
 
+_REPEATS = ("plain", "resend", "direct", "float")
+
 
 def stats(group: dist.ProcessGroup | None = None) -> dict:
     """Counts of this rank in `group` (default: the default group).
 
     {"atp":  {"all_reduce": {"float32": {"calls": 12, "bytes": 3145728}}},
+     "ring": {},                          # likewise, of a group whose algorithm is the ring
      "gloo": {"broadcast": {"uint8": {...}}, ...},
+     "algorithm": "innetwork",            # or "ring"
+     "bytes_sent": 6291456,               # for the sums, first transmissions, see below
+     "bytes_sent_again": 0,
      "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
      "values_per_fragment": 350}
 
-    Bytes are those of this rank's input. In a group of one rank everything is under "gloo".
+    The bytes of an operation are those of this rank's input. In a group of one rank everything is
+    under "gloo".
+
+    bytes_sent counts at the system calls. Of a ring, the tensors' bytes: 2(N-1)/N of an
+    all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP repeats by itself, so
+    nothing is ever sent again). In the network, whole packets without IP and UDP headers, each
+    with values_per_fragment values, the last one filled up with zeros.
     """
     backend = _backend_of(group if group is not None else dist.group.WORLD)
-    paths: dict = {"atp": {}, "gloo": {}}
+    paths: dict = {"atp": {}, "ring": {}, "gloo": {}}
     for path, operation, dtype, calls, size in backend.traffic():
         paths[path].setdefault(operation, {})[dtype] = {"calls": calls, "bytes": size}
+    counters = dict(backend.counters())
+    sent, again = _bytes_sent(counters)
     return {
         **paths,
-        "counters": dict(backend.counters()),
+        "algorithm": "ring" if isinstance(backend, _C.RingGroup) else "innetwork",
+        "bytes_sent": sent,
+        "bytes_sent_again": again,
+        "counters": counters,
         "values_per_fragment": backend.values_per_fragment(),
     }
 
 
-def _backend_of(group: dist.ProcessGroup) -> _C.ProcessGroupATP:
+def _bytes_sent(counters: dict[str, int]) -> tuple[int, int]:
+    """(first transmissions, repeats) of what is summed."""
+    if "ring_bytes_sent" in counters:
+        return counters["ring_bytes_sent"], 0
+    # All packets of a group with values in them have one size.
+    first = counters.get("gradients_sent", 0)
+    again = sum(counters.get(f"repeats_{kind}", 0) for kind in _REPEATS)
+    packet = counters.get("gradient_bytes_sent", 0) // max(first + again, 1)
+    return first * packet, again * packet
+
+
+def _backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
     if group is None:
         raise ValueError("there is no default group: call init_process_group() first")
     backend = group._get_backend(torch.device("cpu"))
     # TORCH_DISTRIBUTED_DEBUG=DETAIL puts a wrapper around it.
     backend = getattr(backend, "wrapped_pg", backend)
-    if not isinstance(backend, _C.ProcessGroupATP):
+    if not isinstance(backend, _C.InNetworkGroup | _C.RingGroup):
         raise ValueError(f"this group's backend is {dist.get_backend(group)}, not atp")
     return backend

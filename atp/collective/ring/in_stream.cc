@@ -1,0 +1,102 @@
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "atp/collective/ring/streams.h"
+
+namespace atp {
+namespace {
+
+// So that what has come in goes out again before more comes in.
+constexpr std::size_t kMostInPlace = 512 * 1024;
+
+Moved receive_parts(int fd, std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
+  if (got > 0) return {.bytes = static_cast<std::size_t>(got)};
+  if (got == 0) return {.end = Moved::End::kClosed};
+  if (errno == EINTR) return {};
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return {.end = Moved::End::kBlocked};
+  return {.end = Moved::End::kBroken, .error = errno};
+}
+
+}  // namespace
+
+InStream::InStream(const OperationHeader& expected, const Passage& passage, std::size_t ranks)
+    : expected_(expected), passage_(passage), ranks_(ranks), bytes_(passage.bytes_in()) {
+  skip_empty_steps();
+}
+
+void InStream::skip_empty_steps() {
+  while (step_ < passage_.steps.size() && offset_ == step().to.size()) {
+    ++step_;
+    offset_ = 0;
+  }
+}
+
+Moved InStream::receive(int fd, Bytes stage) {
+  if (!begun()) return receive_header(fd, stage);
+  // What need not be added goes where it belongs without a copy.
+  const bool in_place = carried_ == 0 && step().arithmetic == Arithmetic::kStore;
+  return in_place ? receive_in_place(fd) : receive_staged(fd, stage);
+}
+
+// With whatever of the blocks has come with it.
+Moved InStream::receive_header(int fd, Bytes stage) {
+  std::byte* header = reinterpret_cast<std::byte*>(&found_);
+  std::array<iovec, 2> parts{iovec{header + header_bytes_, sizeof found_ - header_bytes_},
+                             iovec{stage.data(), std::min(stage.size(), bytes_)}};
+  const Moved moved = receive_parts(fd, parts);
+  const std::size_t of_header = std::min(moved.bytes, parts[0].iov_len);
+  header_bytes_ += of_header;
+  if (begun() && !mismatch()) take(stage.first(moved.bytes - of_header));
+  return moved;
+}
+
+Moved InStream::receive_staged(int fd, Bytes stage) {
+  std::memcpy(stage.data(), carry_, carried_);
+  const std::size_t most = std::min(stage.size(), bytes_ - received_) - carried_;
+  iovec part{stage.data() + carried_, most};
+  const Moved moved = receive_parts(fd, std::span(&part, 1));
+  const std::size_t bytes = carried_ + moved.bytes;
+  carried_ = 0;
+  take(stage.first(bytes));
+  return moved;
+}
+
+Moved InStream::receive_in_place(int fd) {
+  const Bytes rest = step().to.subspan(offset_);
+  iovec part{rest.data(), std::min(rest.size(), kMostInPlace)};
+  const Moved moved = receive_parts(fd, std::span(&part, 1));
+  offset_ += moved.bytes;
+  received_ += moved.bytes;
+  skip_empty_steps();
+  return moved;
+}
+
+// Adds whole elements and keeps the rest of one for the next time.
+void InStream::take(ConstBytes bytes) {
+  while (!bytes.empty()) {
+    const std::size_t room = step().to.size() - offset_;
+    std::size_t count = std::min(bytes.size(), room);
+    if (step().arithmetic != Arithmetic::kStore) count -= count % bytes_of(expected_.type);
+    if (count == 0) break;
+    const std::byte* local = step().local == nullptr ? nullptr : step().local + offset_;
+    combine(expected_.type, step().arithmetic, ranks_, bytes.data(), local,
+            step().to.data() + offset_, count);
+    offset_ += count;
+    received_ += count;
+    bytes = bytes.subspan(count);
+    skip_empty_steps();
+  }
+  carried_ = bytes.size();
+  std::memcpy(carry_, bytes.data(), carried_);
+}
+
+}  // namespace atp

@@ -1,0 +1,164 @@
+#include "atp/collective/ring/links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "atp/collective/text.h"
+#include "atp/driver/udp/address.h"
+
+namespace atp {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::uint32_t kMagic = 0x52505441;  // also tells a machine of another byte order
+// A stranger may hold up the meeting for so long.
+constexpr std::chrono::seconds kHelloTimeout{2};
+
+enum class Purpose : std::uint32_t { kData = 1, kWords = 2 };
+
+// What who connects says first, and what it is answered.
+struct Hello {
+  std::uint32_t magic = kMagic;
+  Purpose purpose = Purpose::kData;
+  std::uint64_t token = 0;
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint32_t world_size = 0;
+  std::uint32_t unused = 0;
+
+  bool operator==(const Hello&) const = default;
+};
+
+class Meeting {
+ public:
+  Meeting(const RingListener& listener, const RingOptions& options,
+          const std::vector<Endpoint>& addresses)
+      : listener_(listener),
+        options_(options),
+        addresses_(addresses),
+        next_((options.rank + 1) % options.world_size),
+        before_((options.rank + options.world_size - 1) % options.world_size),
+        until_(steady_clock::now() + options.connect_timeout) {}
+
+  Result<Links> connect();
+
+ private:
+  std::string name(std::size_t rank) const;
+  Hello hello(Purpose purpose, std::size_t from, std::size_t to) const;
+  Result<TcpSocket> call(Purpose purpose) const;
+  Status await_answer(const TcpSocket& socket, Purpose purpose) const;
+  Status accept_both(Neighbour& before) const;
+  void take(TcpSocket socket, Neighbour& before) const;
+  Error unreachable(const std::string& why) const;
+  Error not_called(const std::string& why) const;
+
+  const RingListener& listener_;
+  const RingOptions& options_;
+  const std::vector<Endpoint>& addresses_;
+  const std::size_t next_;
+  const std::size_t before_;
+  const SteadyTime until_;
+};
+
+std::string Meeting::name(std::size_t rank) const {
+  return rank_name(options_, rank) + " (" + to_string(addresses_[rank]) + ")";
+}
+
+Hello Meeting::hello(Purpose purpose, std::size_t from, std::size_t to) const {
+  return {.purpose = purpose,
+          .token = options_.token,
+          .from = static_cast<std::uint32_t>(from),
+          .to = static_cast<std::uint32_t>(to),
+          .world_size = static_cast<std::uint32_t>(options_.world_size)};
+}
+
+Error Meeting::unreachable(const std::string& why) const {
+  return {rank_name(options_, options_.rank) + " cannot connect to " + name(next_) + " within " +
+          seconds_text(options_.connect_timeout) + ": " + why};
+}
+
+Error Meeting::not_called(const std::string& why) const {
+  return {name(before_) + " has not connected to " + name(options_.rank) + " within " +
+          seconds_text(options_.connect_timeout) + ": " + why};
+}
+
+Result<TcpSocket> Meeting::call(Purpose purpose) const {
+  Result<TcpSocket> socket = TcpSocket::connect(addresses_[next_], until_);
+  if (!socket) return unreachable(socket.error().message);
+  const Hello mine = hello(purpose, options_.rank, next_);
+  const Status sent = socket.value().send_all(std::as_bytes(std::span(&mine, 1)), until_);
+  if (!sent) return unreachable(sent.error().message);
+  return socket;
+}
+
+Status Meeting::await_answer(const TcpSocket& socket, Purpose purpose) const {
+  Hello answer;
+  const Status got = socket.receive_all(std::as_writable_bytes(std::span(&answer, 1)), until_);
+  if (!got) return unreachable(got.error().message);
+  if (answer == hello(purpose, next_, options_.rank)) return ok_status();
+  return unreachable("something else answers there");
+}
+
+// Whoever says the wrong thing is sent away, and the meeting goes on.
+void Meeting::take(TcpSocket socket, Neighbour& before) const {
+  const SteadyTime until = std::min(until_, steady_clock::now() + kHelloTimeout);
+  Hello said;
+  if (!socket.receive_all(std::as_writable_bytes(std::span(&said, 1)), until).ok()) return;
+  if (!(said == hello(said.purpose, before_, options_.rank))) return;
+  if (said.purpose != Purpose::kData && said.purpose != Purpose::kWords) return;
+  const Hello answer = hello(said.purpose, options_.rank, before_);
+  if (!socket.send_all(std::as_bytes(std::span(&answer, 1)), until).ok()) return;
+  (said.purpose == Purpose::kData ? before.data : before.words) = std::move(socket);
+}
+
+Status Meeting::accept_both(Neighbour& before) const {
+  while (!before.data.is_open() || !before.words.is_open()) {
+    Result<TcpSocket> socket = listener_.socket().accept(until_);
+    if (!socket) return not_called(socket.error().message);
+    take(std::move(socket).value(), before);
+  }
+  return ok_status();
+}
+
+Result<Links> Meeting::connect() {
+  Links links;
+  links.before.name = name(before_);
+  links.next.name = name(next_);
+  // All ranks do the same at once. Nobody waits for an answer before it has given one.
+  Result<TcpSocket> data = call(Purpose::kData);
+  if (!data) return data.error();
+  Result<TcpSocket> words = call(Purpose::kWords);
+  if (!words) return words.error();
+  links.next.data = std::move(data).value();
+  links.next.words = std::move(words).value();
+  const Status accepted = accept_both(links.before);
+  if (!accepted) return accepted.error();
+  for (const Purpose purpose : {Purpose::kData, Purpose::kWords}) {
+    const Status answered =
+        await_answer(purpose == Purpose::kData ? links.next.data : links.next.words, purpose);
+    if (!answered) return answered.error();
+  }
+  return links;
+}
+
+}  // namespace
+
+std::string rank_name(const RingOptions& options, std::size_t rank) {
+  return "rank " + std::to_string(rank < options.names.size() ? options.names[rank] : rank);
+}
+
+Result<RingListener> RingListener::open(const Endpoint& at) {
+  Result<TcpSocket> socket = TcpSocket::listen(at);
+  if (!socket) return socket.error();
+  const Result<Endpoint> address = socket.value().local();
+  if (!address) return address.error();
+  return RingListener(std::move(socket).value(), address.value());
+}
+
+Result<Links> connect_links(const RingListener& listener, const RingOptions& options,
+                            const std::vector<Endpoint>& addresses) {
+  return Meeting(listener, options, addresses).connect();
+}
+
+}  // namespace atp

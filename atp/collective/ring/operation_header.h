@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include "atp/collective/ring/request.h"
+
+// What goes before an operation's blocks on each connection, so that ranks that call different
+// things learn so instead of adding apples to pears. In the byte order of the machine: one that
+// has another order is refused when it connects.
+
+namespace atp {
+
+struct OperationHeader {
+  std::uint32_t magic = 0;
+  RingCollective collective = RingCollective::kAllReduce;
+  ElementType type = ElementType::kFloat32;
+  Reduction reduction = Reduction::kSum;
+  std::uint8_t unused = 0;
+  std::uint64_t number = 0;  // of the operation, from 0
+  std::uint64_t bytes = 0;   // of all blocks
+  std::uint64_t shape = 0;   // a hash of the blocks' lengths
+
+  bool operator==(const OperationHeader&) const = default;
+};
+static_assert(sizeof(OperationHeader) == 32, "no padding, as it travels as it is");
+
+OperationHeader make_header(const RingRequest& request, std::uint64_t number);
+
+// "all_reduce #17 of 4,000 bytes of float32": what another rank has called.
+std::string describe(const OperationHeader& header);
+
+}  // namespace atp

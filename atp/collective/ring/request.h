@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "atp/base/result.h"
+#include "atp/collective/ring/element.h"
+#include "atp/core/worker/worker_api.h"
+
+// What a caller asks of a ring. Every collective works on blocks, one for each rank: block b is the
+// part of the result that rank b owns. Blocks may have any lengths, 0 too, the same on all ranks.
+
+namespace atp {
+
+enum class RingCollective : std::uint8_t { kAllReduce = 1, kReduceScatter = 2, kAllGather = 3 };
+
+std::string_view to_string(RingCollective collective);
+
+using ConstBytes = std::span<const std::byte>;
+using Bytes = std::span<std::byte>;
+
+struct RingRequest {
+  RingCollective collective = RingCollective::kAllReduce;
+  ElementType type = ElementType::kFloat32;
+  Reduction reduction = Reduction::kSum;
+  // The blocks by rank. All-reduce: both the same memory. Reduce-scatter: `outputs` is this rank's
+  // block alone, and the inputs stay as they are. All-gather: `inputs` is this rank's block alone.
+  // The memory must live until the end.
+  std::vector<ConstBytes> inputs;
+  std::vector<Bytes> outputs;
+  std::chrono::milliseconds timeout{0};  // without progress; 0: the ring's
+  // Called once when the operation has ended, on the ring's thread, before wait() returns; must
+  // not block.
+  std::function<void(const Status&)> on_done;
+};
+
+// In place, over all `values`: blocks as equal as whole elements allow.
+RingRequest all_reduce_request(ElementType type, Bytes values, std::size_t ranks);
+// `values` is as many equal blocks as there are ranks.
+RingRequest reduce_scatter_request(ElementType type, ConstBytes values, Bytes block,
+                                   std::size_t ranks);
+RingRequest all_gather_request(ElementType type, ConstBytes block, Bytes values, std::size_t ranks);
+
+// Why the request cannot be carried out by one of so many ranks.
+Status check(const RingRequest& request, std::size_t rank, std::size_t ranks);
+// "all_reduce #17 (1,000 float32)"
+std::string operation_text(const RingRequest& request, std::uint64_t number);
+
+// The lengths of all blocks.
+std::vector<std::size_t> block_bytes(const RingRequest& request);
+
+}  // namespace atp

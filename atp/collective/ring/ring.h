@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "atp/collective/ring/links.h"
+#include "atp/collective/ring/request.h"
+
+// A Ring is one rank's membership in a group whose ranks sum over TCP, each with its two
+// neighbours: reduce-scatter, all-gather, and all-reduce as one after the other. It needs no
+// switch and no server. A rank sends (N-1)/N of the values in a reduce-scatter or an all-gather,
+// twice that in an all-reduce, which is the least that is possible without help of the network.
+// (Over all ranks exactly N-1 and 2(N-1) times the values, also where they do not divide evenly.)
+//
+// All ranks must submit the same operations in the same order; several may be in flight. Sums have
+// the same bits on every rank and in every run (passage.h says in which order they are added).
+// Methods may be called from any thread. The memory of an operation in flight belongs to the ring's
+// own thread until it has ended. After the first error all pending and later operations fail
+// with the same cause; a new ring is the way on. After fork() the child has no part in the ring.
+
+namespace atp {
+
+class RingOperation;
+
+// An operation on its way. Copies refer to the same operation.
+class RingHandle {
+ public:
+  explicit RingHandle(std::shared_ptr<RingOperation> operation);
+  // Blocks until the operation has ended; its error names the rank and its address.
+  Status wait() const;
+  bool done() const;
+
+ private:
+  std::shared_ptr<RingOperation> operation_;
+};
+
+// What one ring has counted (name, value).
+using RingCounterList = std::vector<std::pair<std::string, std::uint64_t>>;
+
+class Ring {
+ public:
+  // Blocks until both neighbours are there, or the time-out has passed. The addresses are those of
+  // the listeners of all ranks, by rank; `listener` is this rank's.
+  static Result<std::unique_ptr<Ring>> connect(const RingListener& listener,
+                                               const RingOptions& options,
+                                               const std::vector<Endpoint>& addresses);
+  ~Ring();  // leaves; operations still pending fail here and at the other ranks
+
+  std::size_t rank() const;
+  std::size_t world_size() const;
+
+  RingHandle submit(RingRequest request);
+
+  // Waits for the operations in flight and leaves in peace. Idempotent.
+  Status shutdown(std::chrono::milliseconds timeout = std::chrono::seconds(10));
+  // Fails everything in flight and leaves at once. Idempotent.
+  void abort(const std::string& why);
+
+  RingCounterList counters() const;
+
+ private:
+  class Impl;
+  explicit Ring(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // shared with its thread
+};
+
+}  // namespace atp

@@ -1,0 +1,246 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "atp/collective/ring/testing_ring.h"
+
+// What the others are told when something goes wrong with a ring: soon, and the same culprit.
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using testing::bytes_of_vector;
+using ::testing::HasSubstr;
+using testing::TestingRing;
+
+Status sum(Ring& ring, std::size_t values, ElementType type = ElementType::kFloat32) {
+  std::vector<float> data(values, 1);
+  return ring.submit(all_reduce_request(type, bytes_of_vector(data), ring.world_size())).wait();
+}
+
+std::string error_of(const Status& status) {
+  return status.ok() ? "no error" : status.error().message;
+}
+
+std::string name_of(const TestingRing& ring, std::size_t rank) {
+  return "rank " + std::to_string(rank) + " (" + to_string(ring.addresses()[rank]) + ")";
+}
+
+// A rank in a process of its own, which takes part in one sum and is then killed or stopped.
+class RankInProcess {
+ public:
+  RankInProcess(const TestingRing& testing_ring, std::size_t rank, int signal) : pid_(fork()) {
+    if (pid_ != 0) return;
+    Result<std::unique_ptr<Ring>> ring = testing_ring.connect(rank);
+    if (ring.ok()) static_cast<void>(sum(*ring.value(), 100));
+    // The others shall have had what they need of it.
+    std::this_thread::sleep_for(milliseconds(200));
+    kill(getpid(), signal);
+    _exit(1);
+  }
+  ~RankInProcess() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+// The errors of all ranks but one, which ends as `signal` makes it after the first sum.
+std::vector<std::string> errors_when_one_gets(int signal, TestingRing& ring, std::size_t ranks,
+                                              std::size_t victim, std::size_t values) {
+  const RankInProcess process(ring, victim, signal);
+  std::vector<std::string> errors;
+  std::mutex mutex;
+  ring.run_all_but(victim, [&](std::size_t, Ring& own) {
+    EXPECT_EQ(error_of(sum(own, 100)), "no error");
+    const std::string error = error_of(sum(own, values));
+    const std::lock_guard lock(mutex);
+    errors.push_back(error);
+  });
+  EXPECT_EQ(errors.size(), ranks - 1);
+  return errors;
+}
+
+struct Victim {
+  std::size_t ranks;
+  std::size_t victim;
+  std::size_t values;
+};
+
+class RingLosesARank : public ::testing::TestWithParam<Victim> {};
+
+TEST_P(RingLosesARank, and_all_others_name_it_soon_when_it_is_killed) {
+  const auto [ranks, victim, values] = GetParam();
+  TestingRing ring(ranks);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::string& error : errors_when_one_gets(SIGKILL, ring, ranks, victim, values)) {
+    EXPECT_THAT(error, AllOf(HasSubstr(name_of(ring, victim)), HasSubstr("its process has ended")));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+}
+
+TEST_P(RingLosesARank, and_all_others_name_it_at_the_deadline_when_it_is_stopped) {
+  const auto [ranks, victim, values] = GetParam();
+  TestingRing ring(ranks);
+  ring.options().operation_timeout = seconds(2);
+  for (const std::string& error : errors_when_one_gets(SIGSTOP, ring, ranks, victim, values)) {
+    EXPECT_THAT(error, AllOf(HasSubstr("no progress for 2 s: " + name_of(ring, victim)),
+                             HasSubstr("does not answer")));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(of, RingLosesARank,
+                         ::testing::ValuesIn(std::vector<Victim>{
+                             {2, 1, 10}, {3, 0, 1'000'000}, {5, 2, 10}, {5, 3, 3'000'000}}),
+                         [](const ::testing::TestParamInfo<Victim>& test) {
+                           return std::to_string(test.param.ranks) + "_ranks_" +
+                                  std::to_string(test.param.values) + "_values";
+                         });
+
+TEST(RingFailure, a_rank_that_does_not_take_part_is_named_by_all_others) {
+  TestingRing ring(4);
+  ring.options().operation_timeout = milliseconds(800);
+  ring.run([&](std::size_t rank, Ring& own) {
+    EXPECT_TRUE(sum(own, 100).ok());
+    if (rank == 2) std::this_thread::sleep_for(seconds(2));
+    const std::string error = error_of(sum(own, 1000));
+    EXPECT_THAT(error,
+                HasSubstr(name_of(ring, 2) + " has not called all_reduce #1 (1,000 float32"));
+  });
+}
+
+TEST(RingFailure, an_operation_may_have_a_deadline_of_its_own) {
+  TestingRing ring(2);
+  ring.run([&](std::size_t rank, Ring& own) {
+    if (rank == 1) {
+      std::this_thread::sleep_for(seconds(1));
+      return;
+    }
+    std::vector<float> data(10);
+    RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(data), 2);
+    request.timeout = milliseconds(200);
+    EXPECT_THAT(error_of(own.submit(std::move(request)).wait()),
+                HasSubstr("no progress for 0.2 s: " + name_of(ring, 1)));
+  });
+}
+
+TEST(RingFailure, ranks_that_call_different_things_learn_so) {
+  TestingRing ring(3);
+  ring.run([&](std::size_t rank, Ring& own) {
+    const std::string error = error_of(sum(own, rank == 1 ? 1001 : 1000));
+    EXPECT_THAT(error, AllOf(HasSubstr("1,001 float32"), HasSubstr("1,000 float32"),
+                             HasSubstr("all ranks must call the same collectives")));
+  });
+}
+
+TEST(RingFailure, an_aborted_rank_is_named_to_the_others_with_the_reason) {
+  TestingRing ring(3);
+  ring.run([&](std::size_t rank, Ring& own) {
+    EXPECT_TRUE(sum(own, 100).ok());
+    if (rank == 1) {
+      std::vector<float> data(10);
+      const RingHandle mine =
+          own.submit(all_reduce_request(ElementType::kFloat32, bytes_of_vector(data), 3));
+      std::this_thread::sleep_for(milliseconds(50));
+      own.abort("no more of this");
+      own.abort("twice");
+      EXPECT_THAT(error_of(mine.wait()), HasSubstr("no more of this"));
+      EXPECT_THAT(error_of(sum(own, 1)), HasSubstr("no more of this"));
+      return;
+    }
+    std::this_thread::sleep_for(milliseconds(200));
+    EXPECT_THAT(error_of(sum(own, 100)), HasSubstr("rank 1"));
+  });
+}
+
+TEST(RingFailure, a_rank_that_left_in_peace_is_missed_by_who_goes_on) {
+  TestingRing ring(3);
+  ring.run([&](std::size_t rank, Ring& own) {
+    EXPECT_TRUE(sum(own, 100).ok());
+    if (rank == 1) {
+      EXPECT_TRUE(own.shutdown().ok());
+      return;
+    }
+    std::this_thread::sleep_for(milliseconds(200));
+    EXPECT_THAT(error_of(sum(own, 100)), HasSubstr(name_of(ring, 1) + " has left the group"));
+  });
+}
+
+TEST(RingFailure, a_rank_that_nobody_is_at_is_named_at_the_time_out) {
+  TestingRing ring(2);
+  ring.options().connect_timeout = milliseconds(300);
+  ring.addresses()[1] = Endpoint::ipv4(127, 0, 0, 1, 9);
+  const auto alone = ring.connect(0);
+  ASSERT_FALSE(alone.ok());
+  EXPECT_EQ(alone.error().message,
+            "rank 0 cannot connect to rank 1 (127.0.0.1:9) within 0.3 s: Connection refused");
+}
+
+TEST(RingFailure, a_rank_that_never_comes_is_named_at_the_time_out) {
+  TestingRing ring(3);
+  ring.options().connect_timeout = milliseconds(300);
+  const auto alone = ring.connect(0);
+  ASSERT_FALSE(alone.ok());
+  EXPECT_THAT(alone.error().message,
+              AllOf(HasSubstr(name_of(ring, 2) + " has not connected to " + name_of(ring, 0)),
+                    HasSubstr("within 0.3 s")));
+}
+
+TEST(RingFailure, strangers_and_ranks_of_other_groups_are_sent_away) {
+  TestingRing ring(2);
+  std::thread stranger([&] {
+    const auto until = std::chrono::steady_clock::now() + seconds(5);
+    const auto mute = TcpSocket::connect(ring.addresses()[0], until);
+    const auto rude = TcpSocket::connect(ring.addresses()[0], until);
+    const std::vector<std::byte> nonsense(64, std::byte{7});
+    EXPECT_TRUE(rude.value().send_all(nonsense, until).ok());
+    std::this_thread::sleep_for(milliseconds(100));
+  });
+  stranger.join();
+  ring.run([](std::size_t, Ring& own) { EXPECT_EQ(error_of(sum(own, 100)), "no error"); });
+  TestingRing two(2);
+  two.options().connect_timeout = milliseconds(300);
+  std::thread other_group([&] {
+    TestingRing theirs = two.with_token(4712);
+    EXPECT_FALSE(theirs.connect(1).ok());
+  });
+  EXPECT_FALSE(two.connect(0).ok());
+  other_group.join();
+}
+
+TEST(RingFailure, ranks_have_the_names_that_the_options_give_them) {
+  TestingRing ring(2);
+  ring.options().names = {4, 6};
+  ring.options().operation_timeout = milliseconds(200);
+  ring.run([&](std::size_t rank, Ring& own) {
+    if (rank == 1) std::this_thread::sleep_for(milliseconds(600));
+    EXPECT_THAT(error_of(sum(own, 10)), HasSubstr("rank 6 (127"));
+  });
+}
+
+TEST(RingFailure, in_a_forked_child_every_method_says_so) {
+  TestingRing ring(2);
+  ring.run([&](std::size_t rank, Ring& own) {
+    if (rank == 1) return;
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool said = error_of(sum(own, 1)).find("forked") != std::string::npos &&
+                        !own.shutdown().ok() && own.counters().empty();
+      _exit(said ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  });
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "atp/collective/ring/operation_header.h"
+#include "atp/collective/ring/passage.h"
+
+// One operation's parts of the two streams of a rank, and how far each has come. Sockets are
+// non-blocking.
+
+struct iovec;
+
+namespace atp {
+
+// What a system call on a connection has done.
+struct Moved {
+  enum class End : std::uint8_t { kMore, kBlocked, kClosed, kBroken };
+  End end = End::kMore;
+  int error = 0;          // errno, if broken
+  std::size_t bytes = 0;  // moved
+};
+
+class OutStream {
+ public:
+  OutStream(const OperationHeader& header, const Passage& passage);
+
+  // `received` bytes of the operation have come in and been added.
+  bool can_send(std::size_t received) const { return sent_ < ready(received); }
+  bool done() const { return sent_ == sizeof header_ + bytes_; }
+  std::size_t header_left() const { return sent_ < sizeof header_ ? sizeof header_ - sent_ : 0; }
+  const OperationHeader& header() const { return header_; }
+  // One system call, for at most `most` bytes.
+  Moved send(int fd, std::size_t received, std::size_t most);
+
+ private:
+  std::size_t ready(std::size_t received) const;
+  ConstBytes segment(std::size_t index) const;
+  std::size_t gather(std::size_t limit, std::span<iovec> parts) const;
+  void advance(std::size_t bytes);
+
+  const OperationHeader header_;
+  const Passage& passage_;
+  const std::size_t bytes_;
+  std::size_t sent_ = 0;     // with the header
+  std::size_t segment_ = 0;  // 0: the header, 1: the first block, 2: what came in first
+  std::size_t offset_ = 0;   // in the segment
+};
+
+class InStream {
+ public:
+  InStream(const OperationHeader& expected, const Passage& passage, std::size_t ranks);
+
+  std::size_t received() const { return received_; }
+  bool begun() const { return header_bytes_ == sizeof found_; }
+  bool done() const { return begun() && !mismatch() && received_ == bytes_; }
+  // The rank before has called something else, and nothing of it was taken.
+  bool mismatch() const { return begun() && !(found_ == expected_); }
+  const OperationHeader& found() const { return found_; }
+
+  // One system call. `stage` is memory to receive into, aligned to the element; between calls it
+  // may be used for other streams.
+  Moved receive(int fd, Bytes stage);
+
+ private:
+  Moved receive_header(int fd, Bytes stage);
+  Moved receive_staged(int fd, Bytes stage);
+  Moved receive_in_place(int fd);
+  void take(ConstBytes bytes);
+  void skip_empty_steps();
+  const Passage::Step& step() const { return passage_.steps[step_]; }
+
+  const OperationHeader expected_;
+  const Passage& passage_;
+  const std::size_t ranks_;
+  const std::size_t bytes_;
+  OperationHeader found_;
+  std::size_t header_bytes_ = 0;
+  std::size_t received_ = 0;  // added and ready to go out
+  std::size_t step_ = 0;
+  std::size_t offset_ = 0;  // in the step
+  std::byte carry_[8];      // the first bytes of an element whose last ones have not come
+  std::size_t carried_ = 0;
+};
+
+}  // namespace atp

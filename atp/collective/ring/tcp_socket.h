@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+
+#include "atp/base/result.h"
+#include "atp/wire/endpoint.h"
+
+// A TCP socket, non-blocking, without Nagle's delay, closed at its end.
+
+namespace atp {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+class TcpSocket {
+ public:
+  TcpSocket() = default;
+  explicit TcpSocket(int fd) : fd_(fd) {}
+  TcpSocket(TcpSocket&& other) noexcept;
+  TcpSocket& operator=(TcpSocket&& other) noexcept;
+  ~TcpSocket() { close(); }
+
+  // Waits for connections at `at`; port 0 takes a free one.
+  static Result<TcpSocket> listen(const Endpoint& at);
+  // Tries again while nobody listens there. Says why in the error, not whom.
+  static Result<TcpSocket> connect(const Endpoint& to, SteadyTime until);
+  // The next connection to a listening socket.
+  Result<TcpSocket> accept(SteadyTime until) const;
+
+  // All of it, or an error.
+  Status send_all(std::span<const std::byte> bytes, SteadyTime until) const;
+  Status receive_all(std::span<std::byte> bytes, SteadyTime until) const;
+
+  bool is_open() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  Result<Endpoint> local() const;
+  void close();
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace atp

@@ -1,0 +1,66 @@
+#include "atp/collective/ring/words.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace atp {
+namespace {
+
+constexpr std::size_t kLongestText = 4096;
+
+struct Head {
+  Word::Kind kind = Word::Kind::kHere;
+  std::uint32_t length = 0;
+};
+
+}  // namespace
+
+void WordLine::say(const Word& word) {
+  if (closed_) return;
+  const std::string text = word.text.substr(0, kLongestText);
+  const Head head{word.kind, static_cast<std::uint32_t>(text.size())};
+  std::string bytes(sizeof head, '\0');
+  std::memcpy(bytes.data(), &head, sizeof head);
+  bytes += text;
+  const ssize_t sent = send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  // Nothing that is there to be heard is lost: only this direction may be broken.
+  if (sent != static_cast<ssize_t>(bytes.size())) shutdown(socket_.fd(), SHUT_WR);
+}
+
+void WordLine::read() {
+  std::array<char, 1024> buffer;
+  while (!closed_) {
+    const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      unread_.append(buffer.data(), static_cast<std::size_t>(got));
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+      closed_ = true;
+    } else if (errno == EAGAIN) {
+      return;
+    }
+  }
+}
+
+bool WordLine::cut_word(std::vector<Word>& words) {
+  Head head;
+  if (unread_.size() < sizeof head) return false;
+  std::memcpy(&head, unread_.data(), sizeof head);
+  if (head.length > kLongestText) closed_ = true;
+  if (head.length > kLongestText || unread_.size() < sizeof head + head.length) return false;
+  words.push_back({head.kind, unread_.substr(sizeof head, head.length)});
+  unread_.erase(0, sizeof head + head.length);
+  return true;
+}
+
+std::vector<Word> WordLine::hear() {
+  std::vector<Word> words;
+  read();
+  while (cut_word(words)) {
+  }
+  return words;
+}
+
+}  // namespace atp

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "atp/collective/ring/tcp_socket.h"
+
+// What neighbours say to each other beside the data.
+
+namespace atp {
+
+struct Word {
+  enum class Kind : std::uint32_t {
+    kAreYouThere = 1,
+    kHere = 2,
+    kFailure = 3,   // the ring is broken, and why
+    kFarewell = 4,  // this rank has all it wanted and goes
+  };
+  Kind kind = Kind::kHere;
+  std::string text;
+};
+
+// One end of a connection for words. Whatever is wrong with it counts as closed.
+class WordLine {
+ public:
+  explicit WordLine(const TcpSocket& socket) : socket_(socket) {}
+
+  // Never waits: a word that finds no room closes the line, as the other side has long been dead.
+  void say(const Word& word);
+  // What has come in since.
+  std::vector<Word> hear();
+  bool closed() const { return closed_; }
+  int fd() const { return socket_.fd(); }
+
+ private:
+  void read();
+  bool cut_word(std::vector<Word>& words);
+
+  const TcpSocket& socket_;
+  std::string unread_;
+  bool closed_ = false;
+};
+
+}  // namespace atp

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "atp/collective/communicator.h"
+#include "python/csrc/process_group.h"
+
+// A process group whose SUM and AVG all-reduces of dense float32 tensors go through the switches
+// and servers of its route. Every group, a subgroup too, is a job of its own with its own
+// Communicator. A group of one rank has none.
+
+namespace atp::pytorch {
+
+class InNetworkGroup : public ProcessGroupATP {
+ public:
+  // `communicator` is null in a group of one.
+  InNetworkGroup(int rank, int size, std::chrono::milliseconds timeout,
+                 c10::intrusive_ptr<c10d::Backend> gloo,
+                 std::unique_ptr<Communicator> communicator);
+
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override;
+
+  Counts counters() const override;
+  std::size_t values_per_fragment() const override;
+
+ protected:
+  void leave_transport() override;
+  void abort_transport() override;
+  void destroy_transport() override { communicator_.reset(); }
+
+ private:
+  bool sums(const Tensors& tensors, const c10d::AllreduceOptions& options) const;
+  WorkPtr sum(const CollectiveWork::Name& name, const Tensors& tensors,
+              const c10d::AllreduceOptions& options);
+
+  std::unique_ptr<Communicator> communicator_;
+};
+
+}  // namespace atp::pytorch

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "python/csrc/process_group.h"
+
+// The groups that are alive, so that a process that ends without destroying them can leave while
+// callbacks may still run. A group adds itself and takes itself out first thing in its destructor,
+// so a pointer in here is good as long as the lock is held. (A c10 weak pointer would put off the
+// destructor itself until it is gone.)
+
+namespace atp::pytorch {
+
+class LiveGroups {
+ public:
+  static LiveGroups& instance();
+
+  void add(ProcessGroupATP* group);
+  void remove(ProcessGroupATP* group);
+  // Not for ever, whatever a callback may do.
+  void abort_all();
+
+ private:
+  std::mutex mutex_;
+  std::set<ProcessGroupATP*> groups_;
+  // A callback that drops its own group is still running when the group has gone.
+  std::vector<std::weak_ptr<CompletionThread::Queue>> queues_;
+};
+
+}  // namespace atp::pytorch

@@ -1,0 +1,225 @@
+#include "python/csrc/ring_group.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace atp::pytorch {
+namespace {
+
+using c10d::OpType;
+using Name = CollectiveWork::Name;
+
+constexpr Name kAllReduce{OpType::ALLREDUCE, "all_reduce", "atp:ring_all_reduce"};
+constexpr Name kAllReduceCoalesced{OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
+                                   "atp:ring_all_reduce_coalesced"};
+constexpr Name kAllGather{OpType::ALLGATHER, "all_gather", "atp:ring_all_gather"};
+constexpr Name kAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
+                                "atp:ring_all_gather_single"};
+constexpr Name kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
+                                   "atp:ring_all_gather_single_coalesced"};
+constexpr Name kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "atp:ring_reduce_scatter"};
+constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single",
+                                    "atp:ring_reduce_scatter_single"};
+constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
+                                       "atp:ring_reduce_scatter_single_coalesced"};
+
+bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
+
+bool is_addable(const at::Tensor& tensor) {
+  return is_dense(tensor) &&
+         (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble);
+}
+
+bool all(const at::TensorList tensors, bool (*property)(const at::Tensor&)) {
+  return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), property);
+}
+
+Reduction reduction_of(const c10d::ReduceOp& op) {
+  return op.op_ == c10d::ReduceOp::AVG ? Reduction::kAverage : Reduction::kSum;
+}
+
+ElementType type_of(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kFloat) return ElementType::kFloat32;
+  return tensor.scalar_type() == at::kDouble ? ElementType::kFloat64 : ElementType::kByte;
+}
+
+Bytes bytes_of(const at::Tensor& buffer) {
+  return {static_cast<std::byte*>(buffer.data_ptr()), static_cast<std::size_t>(buffer.nbytes())};
+}
+
+void check_type(const Name& name, const at::Tensor& input, const at::Tensor& output) {
+  TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(), name.operation,
+                   ": input and output must have one type, and they are ", input.scalar_type(),
+                   " and ", output.scalar_type());
+}
+
+void check_values(const Name& name, const at::Tensor& whole, const at::Tensor& block,
+                  std::int64_t ranks) {
+  check_type(name, whole, block);
+  TORCH_CHECK_VALUE(whole.numel() == block.numel() * ranks, name.operation, ": expected ",
+                    block.numel() * ranks, " values, ", ranks, " times the ", block.numel(),
+                    " of a rank, and found ", whole.numel());
+}
+
+void check_count(const Name& name, std::size_t found, std::size_t expected) {
+  TORCH_CHECK_VALUE(found == expected, name.operation, ": expected ", expected,
+                    " tensors, one for each rank, and found ", found);
+}
+
+}  // namespace
+
+RingGroup::RingGroup(int rank, int size, std::chrono::milliseconds timeout,
+                     c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Ring> ring)
+    : ProcessGroupATP(rank, size, timeout, std::move(gloo)), ring_(std::move(ring)) {}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::submit(const c10::intrusive_ptr<CollectiveWork>& work,
+                                                 std::vector<RingRequest> requests,
+                                                 std::chrono::milliseconds timeout) {
+  const auto end_part = expect_parts(work, requests.size());
+  for (RingRequest& request : requests) {
+    request.timeout = timeout_of(timeout);
+    request.on_done = [end_part](const Status& status) {
+      end_part(status.ok() ? "" : status.error().message);
+    };
+    ring_->submit(std::move(request));
+  }
+  return work;
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::sum(const Name& name, const Tensors& tensors,
+                                              const c10d::AllreduceOptions& options) {
+  const auto work = begin_work("ring", name, tensors, tensors);
+  std::vector<RingRequest> requests;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor buffer = work->output(tensor);
+    requests.push_back(all_reduce_request(type_of(buffer), bytes_of(buffer), ranks()));
+    requests.back().reduction = reduction_of(options.reduceOp);
+  }
+  return submit(work, std::move(requests), options.timeout);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::gather(const Name& name, const Tensors& outputs,
+                                                 const Tensors& inputs,
+                                                 const c10d::AllgatherOptions& options) {
+  check_count(name, outputs.size(), inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_values(name, outputs[i], inputs[i], getSize());
+  }
+  const auto work = begin_work("ring", name, inputs, outputs);
+  std::vector<RingRequest> requests;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    requests.push_back(all_gather_request(type_of(inputs[i]), bytes_of(work->input(inputs[i])),
+                                          bytes_of(work->output(outputs[i])), ranks()));
+  }
+  return submit(work, std::move(requests), options.timeout);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::scatter(const Name& name, const Tensors& outputs,
+                                                  const Tensors& inputs,
+                                                  const c10d::ReduceScatterOptions& options) {
+  check_count(name, outputs.size(), inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_values(name, inputs[i], outputs[i], getSize());
+  }
+  const auto work = begin_work("ring", name, inputs, outputs);
+  std::vector<RingRequest> requests;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    requests.push_back(reduce_scatter_request(type_of(inputs[i]), bytes_of(work->input(inputs[i])),
+                                              bytes_of(work->output(outputs[i])), ranks()));
+    requests.back().reduction = reduction_of(options.reduceOp);
+  }
+  return submit(work, std::move(requests), options.timeout);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::allreduce(Tensors& tensors,
+                                                    const c10d::AllreduceOptions& options) {
+  if (all(tensors, is_addable) && is_linear(options.reduceOp)) {
+    return sum(kAllReduce, tensors, options);
+  }
+  return DelegatingBackend::allreduce(tensors, options);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  if (all(tensors, is_addable) && is_linear(options.reduceOp)) {
+    return sum(kAllReduceCoalesced, tensors, options);
+  }
+  return DelegatingBackend::allreduce_coalesced(tensors, options);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                          const c10d::AllgatherOptions& options) {
+  if (is_dense(input) && is_dense(output)) {
+    return gather(kAllGatherSingle, {output}, {input}, options);
+  }
+  return DelegatingBackend::_allgather_base(output, input, options);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  if (all(inputs, is_dense) && all(outputs, is_dense)) {
+    return gather(kAllGatherCoalesced, outputs, inputs, options);
+  }
+  return DelegatingBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::allgather(TensorLists& outputs, Tensors& inputs,
+                                                    const c10d::AllgatherOptions& options) {
+  if (inputs.size() != 1 || outputs.size() != 1 || !all(inputs, is_dense) ||
+      !all(outputs[0], is_dense)) {
+    return DelegatingBackend::allgather(outputs, inputs, options);
+  }
+  check_count(kAllGather, outputs[0].size(), ranks());
+  for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
+  const auto work = begin_work("ring", kAllGather, inputs, outputs[0]);
+  RingRequest request{.collective = RingCollective::kAllGather, .type = type_of(inputs[0])};
+  request.inputs = {bytes_of(work->input(inputs[0]))};
+  for (const at::Tensor& output : outputs[0]) {
+    request.outputs.push_back(bytes_of(work->output(output)));
+  }
+  return submit(work, {std::move(request)}, options.timeout);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::_reduce_scatter_base(
+    at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
+  if (is_addable(input) && is_addable(output) && is_linear(options.reduceOp)) {
+    return scatter(kReduceScatterSingle, {output}, {input}, options);
+  }
+  return DelegatingBackend::_reduce_scatter_base(output, input, options);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  if (all(inputs, is_addable) && all(outputs, is_addable) && is_linear(options.reduceOp)) {
+    return scatter(kReduceScatterCoalesced, outputs, inputs, options);
+  }
+  return DelegatingBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter(
+    Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
+  if (inputs.size() != 1 || outputs.size() != 1 || !all(inputs[0], is_addable) ||
+      !all(outputs, is_addable) || !is_linear(options.reduceOp)) {
+    return DelegatingBackend::reduce_scatter(outputs, inputs, options);
+  }
+  check_count(kReduceScatter, inputs[0].size(), ranks());
+  for (const at::Tensor& input : inputs[0]) check_type(kReduceScatter, input, outputs[0]);
+  const auto work = begin_work("ring", kReduceScatter, inputs[0], outputs);
+  RingRequest request{.collective = RingCollective::kReduceScatter,
+                      .type = type_of(outputs[0]),
+                      .reduction = reduction_of(options.reduceOp)};
+  for (const at::Tensor& input : inputs[0]) {
+    request.inputs.push_back(bytes_of(work->input(input)));
+  }
+  request.outputs = {bytes_of(work->output(outputs[0]))};
+  return submit(work, {std::move(request)}, options.timeout);
+}
+
+void RingGroup::leave_transport() {
+  // What is under way has ended; a failure has been told to whom it concerned.
+  static_cast<void>(ring_->shutdown());
+}
+
+void RingGroup::abort_transport() { ring_->abort("the process group was aborted"); }
+
+}  // namespace atp::pytorch

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "atp/collective/ring/ring.h"
+#include "python/csrc/process_group.h"
+
+// A process group whose ranks sum over TCP, each with its two neighbours: SUM and AVG of dense
+// float32 and float64 tensors in all-reduces and reduce-scatters, and all-gathers of dense tensors
+// of any type. Sums have the same bits on every rank and in every run.
+
+namespace atp::pytorch {
+
+class RingGroup : public ProcessGroupATP {
+ public:
+  RingGroup(int rank, int size, std::chrono::milliseconds timeout,
+            c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Ring> ring);
+
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+
+  Counts counters() const override { return ring_->counters(); }
+
+ protected:
+  void leave_transport() override;
+  void abort_transport() override;
+  void destroy_transport() override { ring_.reset(); }
+
+ private:
+  WorkPtr sum(const CollectiveWork::Name& name, const Tensors& tensors,
+              const c10d::AllreduceOptions& options);
+  WorkPtr gather(const CollectiveWork::Name& name, const Tensors& outputs, const Tensors& inputs,
+                 const c10d::AllgatherOptions& options);
+  WorkPtr scatter(const CollectiveWork::Name& name, const Tensors& outputs, const Tensors& inputs,
+                  const c10d::ReduceScatterOptions& options);
+  // Submits the requests as the parts of the work.
+  WorkPtr submit(const c10::intrusive_ptr<CollectiveWork>& work, std::vector<RingRequest> requests,
+                 std::chrono::milliseconds timeout);
+  std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
+
+  std::unique_ptr<Ring> ring_;
+};
+
+}  // namespace atp::pytorch
