@@ -154,6 +154,7 @@ PYBIND11_MODULE(_C, module) {
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("automatic_scale"),
                  py::arg("gloo"));
   define_common<PyInNetworkGroup>(in_network);
+  in_network.def("set_tag", &PyInNetworkGroup::set_tag, py::arg("tag"));
 
   py::class_<atp::RingListener>(module, "RingListener")
       .def(py::init(&make_listener), py::arg("host"))
