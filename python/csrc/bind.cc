@@ -52,6 +52,8 @@ std::unique_ptr<Communicator> connect(CommunicatorOptions options, const std::st
                                       const std::string& route_name) {
   const Status routes = options.set_routes(route);
   TORCH_CHECK_VALUE(routes.ok(), route_name, "=\"", route, "\": ", routes.error().message);
+  const Status own_server = options.read_own_server();
+  TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
   auto communicator = Communicator::connect(options);
   TORCH_CHECK_WITH(DistBackendError, communicator.ok(), communicator.error().message);
   return std::move(communicator.value());
