@@ -103,6 +103,7 @@ void Lane::run() {
 
 void Lane::on_round(Instant now) {
   take_commands(now);
+  publish();  // whoever is told that an operation has ended finds the counters as they were then
   participant_.on_round(now);
   publish();
 }

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "atp/driver/udp/address.h"
 #include "python/csrc/in_network_group.h"
 #include "python/csrc/live_groups.h"
 #include "python/csrc/ring_group.h"
@@ -83,9 +82,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
 }
 
 RingListener make_listener(const std::string& host) {
-  const Result<Endpoint> at = resolve_endpoint(host + ":0");
-  TORCH_CHECK_VALUE(at.ok(), "the ring's address: ", at.error().message);
-  Result<RingListener> listener = RingListener::open(at.value());
+  Result<RingListener> listener = RingListener::open(host + ":0");
   TORCH_CHECK_WITH(DistBackendError, listener.ok(), listener.error().message);
   return std::move(listener).value();
 }
@@ -105,11 +102,9 @@ c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds
   options.names = std::move(names);
   options.operation_timeout = timeout;
   options.connect_timeout = join_timeout;
-  std::vector<Endpoint> endpoints(addresses.size());
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    if (!addresses[i].empty()) endpoints[i] = resolve_endpoint(addresses[i]).value();
-  }
-  auto ring = Ring::connect(listener, options, endpoints);
+  const Result<std::vector<Endpoint>> endpoints = resolve_addresses(addresses);
+  TORCH_CHECK_WITH(DistBackendError, endpoints.ok(), endpoints.error().message);
+  auto ring = Ring::connect(listener, options, endpoints.value());
   TORCH_CHECK_WITH(DistBackendError, ring.ok(), ring.error().message);
   return c10::make_intrusive<PyRingGroup>(rank, size, timeout, std::move(gloo),
                                           std::move(ring.value()));
