@@ -15,6 +15,10 @@ void add_common_options(CLI::App& command, RunOptions& options) {
       .add_option("--stats-dir", options.stats_folder,
                   "Folder for the counters of switches and servers, as JSON lines")
       ->type_name("DIR");
+  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
+      ->type_name("SEC")
+      ->check(CLI::Range(0.01, 86400.0))
+      ->capture_default_str();
   command
       .add_option("--grace", options.runner.grace_s,
                   "Seconds that the other ranks have to end when one has failed")
@@ -36,17 +40,12 @@ void add_local_options(CLI::App& command, RunOptions& options, CLI::Option* clus
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMaxRanks))
       ->excludes(cluster);
-  CLI::Option* servers = command
-                             .add_option("--servers", options.servers,
-                                         "Number of servers, over which the tensors are spread")
-                             ->type_name("N")
-                             ->check(CLI::Range(1, kMostServers))
-                             ->capture_default_str()
-                             ->excludes(cluster);
   command
-      .add_flag("--servers-inside", options.servers_inside,
-                "As many servers as ranks, each in the process of one (ATP_OWN_SERVER)")
-      ->excludes(servers)
+      .add_option("--servers", options.servers,
+                  "Number of servers, over which the tensors are spread")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str()
       ->excludes(cluster);
   command
       .add_flag("--no-switch", options.without_switch, "Only a server: ranks send straight to it")
@@ -84,14 +83,14 @@ void add_cluster_options(CLI::App& command, RunOptions& options, CLI::Option* cl
                   "The job's number, the same on its hosts; jobs at the "
                   "same time differ in it")
       ->type_name("N")
-      ->envname("ATP_JOB")
+      ->needs(cluster)
       ->capture_default_str();
   command
       .add_option("--incarnation", options.incarnation,
                   "Number of the job's start, the same on its hosts and new each time (default: of "
                   "a job on one host a random one; torch agrees on its own)")
       ->type_name("N")
-      ->envname("ATP_INCARNATION");
+      ->needs(cluster);
   command
       .add_option("--master-port", options.master_port,
                   "TCP port of rank 0's host for torch's store (default: 29500 + job mod 1000)")

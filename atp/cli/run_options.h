@@ -11,19 +11,16 @@
 
 namespace atp {
 
-// Over which the tensors of a job are spread.
-inline constexpr int kMostServers = 64;
-
 // The options of `atp run`.
 struct RunOptions {
   RunnerOptions runner;
   std::string stats_folder;
+  double stats_interval_s = 1;
   std::uint32_t values = 0;  // per fragment; 0: not given
 
   // On this machine alone.
   std::size_t ranks = 0;
-  std::uint32_t servers = 1;    // over which the tensors are spread
-  bool servers_inside = false;  // … one in the process of each rank
+  std::uint32_t servers = 1;  // over which the tensors are spread
   bool without_switch = false;
   std::uint32_t aggregators = 0;  // of the switch; 0: its default
 

@@ -2,12 +2,12 @@
 #include <spdlog/spdlog.h>
 
 #include "atp/cli/command.h"
+#include "atp/cli/name_list.h"
 #include "atp/cli/own_interface.h"
 #include "atp/cli/random_seed.h"
 #include "atp/cli/run_options.h"
 #include "atp/cli/site_part.h"
 #include "atp/config/cluster_file.h"
-#include "atp/driver/udp/socket.h"
 
 // From the options of `atp run` to what it starts.
 
@@ -18,36 +18,6 @@ std::uint32_t random_number() { return static_cast<std::uint32_t>(random_seed())
 
 NodePlan local_node(const char* role, std::string name) {
   return {.role = role, .name = std::move(name)};
-}
-
-// UDP addresses of the loopback that are free now, held until all are found so that they differ.
-std::vector<std::string> free_addresses(std::size_t count) {
-  std::vector<UdpSocket> sockets;
-  std::vector<std::string> addresses;
-  for (std::size_t i = 0; i < count; ++i) {
-    Result<UdpSocket> socket = UdpSocket::open(Endpoint::ipv4(127, 0, 0, 1, 0));
-    if (!socket) throw CommandError(socket.error().message);
-    sockets.push_back(std::move(socket).value());
-    addresses.push_back(to_string(sockets.back().local()));
-  }
-  return addresses;
-}
-
-void add_servers(HostPart& part, const RunOptions& options) {
-  if (options.servers_inside) {
-    if (options.ranks > kMostServers) {
-      throw CommandError(fmt::format("--servers-inside would make {} servers, one in each rank; at "
-                                     "most {} are useful: use --servers N",
-                                     options.ranks, kMostServers),
-                         kWrongUsage);
-    }
-    part.job->own_servers = free_addresses(options.ranks);
-    return;
-  }
-  for (std::uint32_t i = 0; i < options.servers; ++i) {
-    part.nodes.push_back(
-        local_node("server", options.servers == 1 ? "server" : fmt::format("server-{}", i)));
-  }
 }
 
 HostPart local_part(const RunOptions& options) {
@@ -67,18 +37,11 @@ HostPart local_part(const RunOptions& options) {
       part.nodes.back().arguments = {"--aggregators", std::to_string(options.aggregators)};
     }
   }
-  add_servers(part, options);
-  return part;
-}
-
-std::vector<std::string> names_in(const std::string& list) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; !list.empty() && begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    names.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
+  for (std::uint32_t i = 0; i < options.servers; ++i) {
+    part.nodes.push_back(
+        local_node("server", options.servers == 1 ? "server" : fmt::format("server-{}", i)));
   }
-  return names;
+  return part;
 }
 
 template <class T>
@@ -101,7 +64,7 @@ std::uint32_t this_host(const Site& site, const RunOptions& options) {
                      kWrongUsage);
 }
 
-std::string job_hosts(const Site& site, const Placement& placement) {
+std::string job_hosts(const Site& site, const JobPlacement& placement) {
   std::string text;
   for (const PlacedRanks& placed : placement.hosts) {
     text += (text.empty() ? "" : ", ") + site.hosts[placed.host].name;
@@ -110,7 +73,7 @@ std::string job_hosts(const Site& site, const Placement& placement) {
 }
 
 JobEnvironment job_on(const Site& site, std::uint32_t host, const RunOptions& options) {
-  const Placement placement =
+  const JobPlacement placement =
       value_or_throw(place_job(site, names_in(options.hosts), options.ranks_per_host));
   const PlacedRanks* placed = placement.on_host(host);
   if (placed == nullptr) {
@@ -156,6 +119,7 @@ HostPart part_of(const RunOptions& options) {
     if (options.values > 0) add("--values", std::to_string(options.values));
     if (!options.stats_folder.empty()) {
       add("--stats", options.stats_folder + "/" + node.name + ".jsonl");
+      add("--stats-interval", fmt::format("{}", options.stats_interval_s));
     }
   }
   return part;

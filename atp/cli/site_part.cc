@@ -39,6 +39,8 @@ NodePlan switch_plan(const Site& site, std::uint32_t rack) {
     plan.arguments.insert(plan.arguments.end(), {"--upstream", site.hosts[above].address});
   }
   add_count(plan, "--aggregators", node.aggregators);
+  add_count(plan, "--partition", node.partition);
+  add_count(plan, "--quota", node.quota);
   if (const double bandwidth = uplink_bandwidth(site, node, rack); bandwidth > 0) {
     plan.arguments.insert(plan.arguments.end(),
                           {"--uplink-rate", fmt::format("{:.6g}", bandwidth * 8 / 1e9)});
@@ -71,7 +73,7 @@ std::vector<NodePlan> nodes_of(const Site& site, std::uint32_t host) {
   return plans;
 }
 
-JobEnvironment environment_of(const Site& site, const Placement& placement,
+JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
                               const PlacedRanks& placed, const JobOptions& options) {
   const std::uint32_t port =
       options.master_port != 0 ? options.master_port : kMasterPort + options.job % kMasterPorts;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "atp/cli/host_part.h"
-#include "atp/config/placement.h"
+#include "atp/config/job_placement.h"
 #include "atp/config/site.h"
 
 // What a cluster file gives to one of its hosts: switches and servers, and a job's ranks.
@@ -24,7 +24,7 @@ struct JobOptions {
 };
 
 // What the job's ranks on the host are told.
-JobEnvironment environment_of(const Site& site, const Placement& placement,
+JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
                               const PlacedRanks& placed, const JobOptions& options);
 
 }  // namespace atp

@@ -26,7 +26,7 @@ links:
 racks:
   - name: a
     uplink: core
-    switch: {host: a0, aggregators: 1024}
+    switch: {host: a0, aggregators: 1024, quota: 100}
     hosts:
       - {name: a0, address: 10.0.1.1}
       - {name: a1, address: 10.0.1.2, ranks: 2}
@@ -47,7 +47,7 @@ Site site() {
 
 JobEnvironment environment(const char* host, const JobOptions& options) {
   const Site all = site();
-  const Placement placement = place_job(all, {}, 0).value();
+  const JobPlacement placement = place_job(all, {}, 0).value();
   return environment_of(all, placement, *placement.on_host(all.find_host(host).value()), options);
 }
 
@@ -57,8 +57,8 @@ TEST(SitePart, ASwitchMaySendToTheNextHopAtTheRateOfTheWayThere) {
   EXPECT_EQ(plans[0].role, "switch");
   EXPECT_EQ(plans[0].name, "switch-a");
   EXPECT_EQ(plans[0].listen, "10.0.1.1:5501");
-  EXPECT_THAT(plans[0].arguments,
-              ElementsAre("--upstream", "fd00::1", "--aggregators", "1024", "--uplink-rate", "4"));
+  EXPECT_THAT(plans[0].arguments, ElementsAre("--upstream", "fd00::1", "--aggregators", "1024",
+                                              "--quota", "100", "--uplink-rate", "4"));
 }
 
 TEST(SitePart, AHostMayHaveSeveralNodesEachWithANameOfItsOwn) {

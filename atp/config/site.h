@@ -32,7 +32,10 @@ struct SiteHost {
 struct SiteSwitch {
   std::uint32_t host = 0;
   std::uint16_t port = 0;
-  std::uint32_t aggregators = 0;  // 0: the program's default
+  // 0: the program's default
+  std::uint32_t aggregators = 0;
+  std::uint32_t partition = 0;
+  std::uint32_t quota = 0;
   Place place;
 };
 

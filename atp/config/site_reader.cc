@@ -1,15 +1,12 @@
 #include "atp/config/site_reader.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
-#include <map>
 
 #include "atp/config/link_reader.h"
 #include "atp/config/nearest_name.h"
 #include "atp/config/site_check.h"
 #include "atp/config/site_routes.h"
+#include "atp/config/site_words.h"
 
 namespace atp {
 namespace {
@@ -19,6 +16,9 @@ constexpr std::uint16_t kServerPort = 5500;
 constexpr int kMostRanks = 1024;  // of a job
 constexpr int kMostAggregators = 1 << 24;
 constexpr int kMostWindow = 65536;
+constexpr std::size_t kMostRacks = 1024;
+constexpr std::size_t kMostHosts = 8192;
+constexpr std::size_t kMostServers = 64;
 constexpr std::string_view kCore = "core";
 constexpr std::string_view kUplinkExpected =
     "where the rack's uplink leads: core, or the rack above it";
@@ -44,45 +44,11 @@ std::uint32_t count_of(const std::optional<YamlMap>& map, std::string_view key, 
   return value ? static_cast<std::uint32_t>(value->count(least, most)) : otherwise;
 }
 
-// Names stand in lists with commas and in names of files.
-std::string read_name(const YamlValue& value) {
-  const std::string expected = "a name of letters, digits, '-', '_' and '.'";
-  std::string name = value.text(expected);
-  const auto is_wrong = [](char c) {
-    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return !is_letter && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.';
-  };
-  if (name.front() == '.' || std::any_of(name.begin(), name.end(), is_wrong)) {
-    value.refuse(expected);
-  }
-  return name;
+void check_count(std::size_t found, std::size_t most, const char* what, const Place& place) {
+  if (found <= most) return;
+  refuse(place, "more than " + std::to_string(most) + " " + what,
+         "at most " + std::to_string(most));
 }
-
-std::string read_address(const YamlValue& value) {
-  const std::string expected = "an IPv4 or IPv6 address, without a port";
-  const std::string text = value.text(expected);
-  std::array<unsigned char, sizeof(in6_addr)> bytes{};
-  std::array<char, INET6_ADDRSTRLEN> written{};
-  for (const int family : {AF_INET, AF_INET6}) {
-    if (inet_pton(family, text.c_str(), bytes.data()) != 1) continue;
-    return inet_ntop(family, bytes.data(), written.data(), written.size());
-  }
-  value.refuse(expected);
-}
-
-// Where each name or address was seen first.
-class Seen {
- public:
-  void add(const std::string& text, const Place& place, const char* advice) {
-    const auto [first, is_new] = first_.emplace(text, place);
-    if (is_new) return;
-    throw FileError(place, shown(text) + " is that of " + first->second.key + " (line " +
-                               std::to_string(first->second.line) + ") too; " + advice);
-  }
-
- private:
-  std::map<std::string, Place> first_;
-};
 
 class SiteReader {
  public:
@@ -96,6 +62,7 @@ class SiteReader {
     site_.place = racks.place();
     const std::vector<YamlValue> items = racks.list("a list of racks: {name, uplink, hosts}");
     if (items.empty()) racks.refuse("at least one rack");
+    check_count(items.size(), kMostRacks, "racks", racks.place());
     for (const YamlValue& item : items) add_rack(item);
     for (std::uint32_t rack = 0; rack < items.size(); ++rack) read_services(items[rack], rack);
     read_servers();
@@ -141,6 +108,7 @@ class SiteReader {
     addresses_.add(host.address, address.place(), "give each host an address of its own");
     has_ranks_.push_back(ranks.has_value());
     site_.hosts.push_back(host);
+    check_count(site_.hosts.size(), kMostHosts, "hosts", host.place);
   }
 
   // What names hosts and racks that may stand further down.
@@ -181,7 +149,7 @@ class SiteReader {
 
   void read_switch(const YamlValue& value, std::uint32_t rack) {
     const auto [host, rest] =
-        read_abbreviated(value, "host", {"host", "port", "aggregators"},
+        read_abbreviated(value, "host", {"host", "port", "aggregators", "partition", "quota"},
                          "the host that runs the rack's switch, or {host, port, aggregators}");
     SiteSwitch node{.host = find_host(host), .place = value.place()};
     if (site_.hosts[node.host].rack != rack) {
@@ -191,6 +159,8 @@ class SiteReader {
     }
     node.port = static_cast<std::uint16_t>(count_of(rest, "port", 1, 65535, kSwitchPort));
     node.aggregators = count_of(rest, "aggregators", 1, kMostAggregators, 0);
+    node.partition = count_of(rest, "partition", 1, kMostAggregators, 0);
+    node.quota = count_of(rest, "quota", 1, kMostAggregators, 0);
     site_.racks[rack].switch_node = node;
     serves_.push_back(node.host);
   }
@@ -207,6 +177,7 @@ class SiteReader {
         rest->find("window")->refuse("a power of two", "write 256, or leave it out");
       }
       site_.servers.push_back(server);
+      check_count(site_.servers.size(), kMostServers, "servers", item.place());
       serves_.push_back(server.host);
     }
     if (site_.servers.empty()) servers.refuse("at least one host");

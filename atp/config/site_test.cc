@@ -6,7 +6,7 @@
 #include <string>
 
 #include "atp/config/cluster_file.h"
-#include "atp/config/placement.h"
+#include "atp/config/job_placement.h"
 #include "atp/config/site_routes.h"
 
 namespace atp {
@@ -132,6 +132,8 @@ TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
        "f:21: racks[2].hosts[1].address:", "is missing"},
       {"port out of range", "port: 6000", "port: 66000",
        "f:8: racks[0].switch.port:", "a whole number from 1 to 65535"},
+      {"window that is no power of two", "window: 64", "window: 65",
+       "f:22: servers[1].window:", "a power of two"},
       {"ranks that are none", "ranks: 2", "ranks: two",
        "f:11: racks[0].hosts[1].ranks:", "a whole number from 0 to 1024"},
       {"unknown key of a host", "ranks: 2", "rank: 2",
@@ -180,6 +182,14 @@ TEST(Site, ARackAboveItselfIsACircle) {
   const Result<Site> site = parse_site("racks:\n" + rack_lines("a", "a", 1) + "servers: [a]", "f");
   ASSERT_FALSE(site);
   EXPECT_THAT(site.error().message, HasSubstr("f:3: racks[0].uplink: its uplink leads back"));
+}
+
+TEST(Site, HasAtMostSoManyRacks) {
+  std::string text = "racks:\n";
+  for (int rack = 0; rack < 1025; ++rack) text += "  - {name: r" + std::to_string(rack) + "}\n";
+  const Result<Site> site = parse_site(text + "servers: [x]", "f");
+  ASSERT_FALSE(site);
+  EXPECT_EQ(site.error().message, "f:1: racks: found more than 1024 racks, expected at most 1024");
 }
 
 // Rack p stands above a and b, q above c; the core joins p, q and s, the servers' rack.
@@ -258,7 +268,7 @@ TEST(Routes, OfMoreSwitchesThanARouteHoldsAreRefused) {
                                               "server on r0, expected at most 7"));
 }
 
-TEST(Placement, TakesTheFilesHostsOrTheNamedOnesInTheirOrder) {
+TEST(JobPlacement, TakesTheFilesHostsOrTheNamedOnesInTheirOrder) {
   const Site site = site_of(kWhole);
   const struct {
     std::vector<std::string> hosts;
@@ -271,7 +281,7 @@ TEST(Placement, TakesTheFilesHostsOrTheNamedOnesInTheirOrder) {
       {{"s1"}, 3, "s1:0+3 of 3"},
   };
   for (const auto& row : rows) {
-    const Result<Placement> placement = place_job(site, row.hosts, row.ranks_per_host);
+    const Result<JobPlacement> placement = place_job(site, row.hosts, row.ranks_per_host);
     ASSERT_TRUE(placement) << row.expected << ": " << placement.error().message;
     std::string text;
     for (const PlacedRanks& placed : placement.value().hosts) {
@@ -282,7 +292,7 @@ TEST(Placement, TakesTheFilesHostsOrTheNamedOnesInTheirOrder) {
   }
 }
 
-TEST(Placement, WhatCannotBePlacedIsRefused) {
+TEST(JobPlacement, WhatCannotBePlacedIsRefused) {
   const Site site = site_of(kWhole);
   const struct {
     std::vector<std::string> hosts;
@@ -295,7 +305,7 @@ TEST(Placement, WhatCannotBePlacedIsRefused) {
       {{}, 1000, "the job has 3000 ranks, expected at most 1024"},
   };
   for (const auto& row : rows) {
-    const Result<Placement> placement = place_job(site, row.hosts, row.ranks_per_host);
+    const Result<JobPlacement> placement = place_job(site, row.hosts, row.ranks_per_host);
     ASSERT_FALSE(placement) << row.error;
     EXPECT_THAT(placement.error().message, HasSubstr(row.error));
   }

@@ -1,4 +1,4 @@
-#include "atp/config/placement.h"
+#include "atp/config/job_placement.h"
 
 #include <algorithm>
 
@@ -31,19 +31,19 @@ std::vector<std::uint32_t> hosts_with_ranks(const Site& site) {
 
 }  // namespace
 
-const PlacedRanks* Placement::on_host(std::uint32_t host) const {
+const PlacedRanks* JobPlacement::on_host(std::uint32_t host) const {
   for (const PlacedRanks& placed : hosts) {
     if (placed.host == host) return &placed;
   }
   return nullptr;
 }
 
-Result<Placement> place_job(const Site& site, const std::vector<std::string>& hosts,
-                            std::uint32_t ranks_per_host) {
+Result<JobPlacement> place_job(const Site& site, const std::vector<std::string>& hosts,
+                               std::uint32_t ranks_per_host) {
   const Result<std::vector<std::uint32_t>> chosen =
       hosts.empty() ? hosts_with_ranks(site) : named_hosts(site, hosts);
   if (!chosen) return chosen.error();
-  Placement placement;
+  JobPlacement placement;
   std::uint64_t world_size = 0;
   for (const std::uint32_t host : chosen.value()) {
     const std::uint32_t ranks = ranks_per_host > 0 ? ranks_per_host : site.hosts[host].ranks;

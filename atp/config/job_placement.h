@@ -17,7 +17,7 @@ struct PlacedRanks {
   std::uint32_t ranks = 0;
 };
 
-struct Placement {
+struct JobPlacement {
   std::vector<PlacedRanks> hosts;  // in the order of their ranks; rank 0 is on the first
   std::uint32_t world_size = 0;
 
@@ -26,7 +26,7 @@ struct Placement {
 
 // `hosts` by name, in the order of their ranks; none: all hosts that have ranks, in the file's
 // order. `ranks_per_host` in place of the file's numbers unless it is 0.
-Result<Placement> place_job(const Site& site, const std::vector<std::string>& hosts,
-                            std::uint32_t ranks_per_host);
+Result<JobPlacement> place_job(const Site& site, const std::vector<std::string>& hosts,
+                               std::uint32_t ranks_per_host);
 
 }  // namespace atp
