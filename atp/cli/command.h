@@ -27,6 +27,7 @@ void add_version_command(CLI::App& app);
 void add_switch_command(CLI::App& app);
 void add_server_command(CLI::App& app);
 void add_run_command(CLI::App& app);
+void add_cluster_command(CLI::App& app);
 void add_sim_command(CLI::App& app);
 
 }  // namespace atp

@@ -100,6 +100,7 @@ int run_program(int argc, char** argv) {
   add_bench_command(app);
   add_plan_command(app);
   add_sim_command(app);
+  add_cluster_command(app);
   add_version_command(app);
   add_log_options(app);
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = os.environ.get("ATP_PROGRAM", str(ROOT / "build/release/bin/atp"))
 PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "import", "paper")
 COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench"], ["bench", "allreduce"], ["plan"]]
-COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["version"]]
+COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["cluster"], ["version"]]
 LIMIT_S = 60
 
 
