@@ -11,16 +11,17 @@ from lab.host import Host, run
 class Network:
     """`racks` maps a rack's name to the names of its hosts; one rack alone has no core.
 
-    All hosts share one /24 subnet. Links are as fast as the machine until `shape_host` and
-    `shape_uplink` say otherwise.
+    All hosts share one /24 subnet, unless `addresses` gives their own, which are in one /8. Links
+    are as fast as the machine until `shape_host` and `shape_uplink` say otherwise.
     """
 
-    def __init__(self, folder, racks, subnet="10.77.0"):
+    def __init__(self, folder, racks, subnet="10.77.0", addresses=None):
         self.folder = folder
         self.prefix = f"atp{secrets.token_hex(3)}"
         self.subnet = subnet
         self.processes = []
         self.namespaces = []
+        self._addresses = addresses
         self.hosts = {}
         self._rack_of = {}
         if len(racks) > 1:
@@ -56,8 +57,9 @@ class Network:
             run(*self._ip(f"{name}.br"), "link", "set", port, "master", "br0", "up")
 
     def _add_host(self, rack, name):
-        number = len(self.hosts) + 1
-        host = Host(self, name, f"{self.subnet}.{number}")
+        bits = 8 if self._addresses else 24
+        address = (self._addresses or {}).get(name, f"{self.subnet}.{len(self.hosts) + 1}")
+        host = Host(self, name, address)
         self._add_namespace(name)
         self.hosts[name] = host
         self._rack_of[name] = rack
@@ -65,7 +67,7 @@ class Network:
         peer = ("peer", "name", name, "netns", self._namespace(bridge))
         run(*inside, "link", "add", "eth0", "type", "veth", *peer)
         run(*self._ip(bridge), "link", "set", name, "master", "br0", "up")
-        run(*inside, "addr", "add", f"{host.address}/24", "dev", "eth0")
+        run(*inside, "addr", "add", f"{host.address}/{bits}", "dev", "eth0")
         run(*inside, "link", "set", "lo", "up")
         run(*inside, "link", "set", "eth0", "up")
 
