@@ -1,14 +1,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "atp/cli/command.h"
 #include "atp/cli/sim_cluster.h"
-#include "atp/cli/soak.h"
+#include "atp/cli/sim_site.h"
 #include "atp/sim/run_seed.h"
 
 namespace atp {
@@ -23,6 +28,8 @@ constexpr const char* kExamples = R"(Examples:
       plays many seeds and prints what they reached
   atp sim --workers 1024
       one all-reduce of a job over racks of 32 workers, without faults: its time and memory
+  atp sim --cluster cluster.yaml --hosts a1,b1
+      one all-reduce of a job on two hosts of a cluster file: its time, and what reached the servers
 Exit codes: 0 all held, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash.)";
 
 constexpr int kCrashed = 3;
@@ -33,6 +40,8 @@ struct SimOptions {
   unsigned threads = 1;
   bool trace = false;
   sim::ClusterShape cluster{.workers = 0};
+  SimSiteOptions site;
+  std::uint32_t fragments = 0;  // 0: not given
 };
 
 constexpr std::chrono::seconds kTellEvery{10};
@@ -48,23 +57,79 @@ void on_crash(int) {
   ::_exit(kCrashed);
 }
 
-sim::Ending soak(const SimOptions& options) {
-  const auto play = [&](std::uint64_t seed, sim::Tally& tally) {
-    current_seed = seed;
-    return sim::run_seed(seed, options.trace, tally);
-  };
-  const auto tell = [](const std::string& text) { fmt::print(stderr, "{}", text); };
-  Soak soak({options.seed, options.count, options.threads}, play, tell, kTellEvery);
-  const sim::Ending ending = soak.run();
-  fmt::print("{}", soak.tally().text());
-  return ending;
+// Plays seeds in their order, each thread the next one; stops at the first that fails.
+class Soak {
+ public:
+  explicit Soak(const SimOptions& options) : options_(options), next_(options.seed) {}
+
+  sim::Ending run() {
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < options_.threads; ++i) threads.emplace_back([this] { play(); });
+    play();
+    for (std::thread& thread : threads) thread.join();
+    fmt::print("{}", tally_.text());
+    return ending_;
+  }
+
+ private:
+  void play() {
+    sim::Tally tally;
+    for (;;) {
+      current_seed = next_++;
+      if (current_seed >= options_.seed + options_.count || failed_) break;
+      const sim::Outcome outcome = sim::run_seed(current_seed, options_.trace, tally);
+      if (outcome.ending != sim::Ending::kHeld) report(outcome);
+      tell_progress();
+    }
+    const std::lock_guard lock(mutex_);
+    tally_.add(tally);
+  }
+
+  void tell_progress() {
+    const std::lock_guard lock(mutex_);
+    ++played_;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - told_ < kTellEvery) return;
+    told_ = now;
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    const double left =
+        seconds / static_cast<double>(played_) * static_cast<double>(options_.count - played_);
+    fmt::print(stderr, "sim: {} of {} seeds held, {:.0f} s to go\n", played_, options_.count, left);
+  }
+
+  void report(const sim::Outcome& outcome) {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    ending_ = outcome.ending;
+    fmt::print(stderr, "{}{}\n{}\n", outcome.report, sim::describe(sim::draw_plan(current_seed)),
+               sim::replay_line(current_seed));
+  }
+
+  SimOptions options_;
+  std::atomic<std::uint64_t> next_;
+  std::atomic<bool> failed_ = false;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point told_ = begin_;
+  std::uint64_t played_ = 0;
+  sim::Tally tally_;
+  sim::Ending ending_ = sim::Ending::kHeld;
+};
+
+sim::Ending play(SimOptions options) {
+  if (options.fragments > 0) {
+    options.site.fragments = options.cluster.fragments = options.fragments;
+  }
+  if (!options.site.file.empty()) return run_site(options.site);
+  if (options.cluster.workers > 0) return run_cluster(options.cluster);
+  if (options.fragments > 0) throw CLI::RequiresError("--fragments", "--workers or --cluster");
+  return Soak(options).run();
 }
 
 void run_sim(const SimOptions& options) {
   std::signal(SIGABRT, on_crash);
   std::signal(SIGSEGV, on_crash);
-  const sim::Ending ending =
-      options.cluster.workers > 0 ? run_cluster(options.cluster) : soak(options);
+  const sim::Ending ending = play(options);
   // It has been said already what failed.
   if (ending != sim::Ending::kHeld) throw CLI::RuntimeError(static_cast<int>(ending));
 }
@@ -96,10 +161,30 @@ void add_sim_command(CLI::App& app) {
       ->check(CLI::Range(1, 1024))
       ->needs("--workers")
       ->capture_default_str();
-  command->add_option("--fragments", options->cluster.fragments, "Its all-reduce's fragments")
-      ->check(CLI::Range(1, 1'000'000))
-      ->needs("--workers")
-      ->capture_default_str();
+  CLI::Option* cluster =
+      command
+          ->add_option("--cluster", options->site.file,
+                       "Cluster file: a job on it in place of a seed's world (docs/cluster.md)")
+          ->type_name("FILE")
+          ->excludes("--workers")
+          ->excludes("--seed")
+          ->excludes("--count")
+          ->excludes("--threads")
+          ->excludes("--trace");
+  command
+      ->add_option("--hosts", options->site.hosts,
+                   "The job's hosts, with commas between (default: all that have ranks)")
+      ->type_name("NAME,NAME,…")
+      ->needs(cluster);
+  command
+      ->add_option("--ranks-per-host", options->site.ranks_per_host,
+                   "Ranks on each of them (default: as the file says)")
+      ->check(CLI::Range(1, 1024))
+      ->needs(cluster);
+  command
+      ->add_option("--fragments", options->fragments,
+                   "The all-reduce's fragments (default: 100 with --workers, 1000 with --cluster)")
+      ->check(CLI::Range(1, 1'000'000));
   command->callback([options] { run_sim(*options); });
 }
 

@@ -4,10 +4,12 @@
 
 namespace atp::sim {
 
+void Network::add_rack(const LinkPlan& link) {
+  racks_.push_back(make_port(static_cast<std::uint32_t>(racks_.size()), link));
+}
+
 HostId Network::add_host(std::uint32_t rack, const LinkPlan& link, const LinkPlan& rack_link) {
-  while (racks_.size() <= rack) {
-    racks_.push_back(make_port(static_cast<std::uint32_t>(racks_.size()), rack_link));
-  }
+  while (racks_.size() <= rack) add_rack(rack_link);
   hosts_.push_back(make_port(rack, link));
   return static_cast<HostId>(hosts_.size() - 1);
 }

@@ -50,7 +50,9 @@ class Network {
     bool marked = false;  // ECN: a link on its way was congested
   };
 
-  // Hosts are numbered in the order of their making, racks are made as they are named.
+  // Hosts and racks are numbered in the order of their making; a rack that is named before it is
+  // made gets `rack_link`.
+  void add_rack(const LinkPlan& link);
   HostId add_host(std::uint32_t rack, const LinkPlan& link, const LinkPlan& rack_link);
 
   std::uint32_t put_payload(std::span<const std::uint8_t> bytes);

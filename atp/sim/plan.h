@@ -47,10 +47,8 @@ struct JobPlan {
   std::vector<OperationPlan> operations;
   std::uint32_t max_in_flight = 4;  // operations that the application submits at once
   Duration think_max{};             // pause of a worker before it submits its next operation
-  // After an operation has completed, before the next one: of half of this to one and a half, the
-  // same at all ranks.
-  Duration pause{};
-  bool leave_at_once = false;  // each worker leaves as soon as it is done
+  Duration pause{};                 // after an operation has completed, before the next one
+  bool leave_at_once = false;       // each worker leaves as soon as it is done
   std::uint64_t data_seed = 1;
   std::uint64_t nonce_salt = 0x5eed;  // another one: a second start that claims the same ranks
 
@@ -60,6 +58,7 @@ struct JobPlan {
   std::vector<Duration> start;
   std::vector<int> parent;  // index of its switch, −1: straight to the server
   std::vector<std::uint32_t> rack;
+  std::vector<LinkPlan> link;  // missing: the fabric's for workers
   // By switch: the next switch on the way to the server; missing or −1: the server itself.
   std::vector<int> uplink;
 
@@ -76,6 +75,8 @@ struct FabricPlan {
   Duration jitter{};                       // on each path
   std::vector<std::uint32_t> switch_rack;  // missing: rack 0
   std::vector<std::uint32_t> server_rack;
+  // Of single hosts and racks; missing: as above.
+  std::vector<LinkPlan> switch_links, server_links, rack_links;
 
   // The longest way of a small packet through empty queues.
   Duration longest_delay() const {

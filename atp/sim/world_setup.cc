@@ -27,6 +27,11 @@ std::uint32_t rack_of(const std::vector<std::uint32_t>& racks, std::size_t index
   return index < racks.size() ? racks[index] : 0;
 }
 
+const LinkPlan& link_of(const std::vector<LinkPlan>& links, std::size_t index,
+                        const LinkPlan& otherwise) {
+  return index < links.size() ? links[index] : otherwise;
+}
+
 ServerConfig server_config(const Plan& plan, std::uint32_t index) {
   ServerConfig config = plan.server_config;
   config.boot_id += index;
@@ -79,13 +84,16 @@ World::World(Plan plan)
       hostile_(plan_.seed + 41) {
   const Within part(Part::kMaking);
   const FabricPlan& fabric = plan_.fabric;
+  for (const LinkPlan& link : fabric.rack_links) network_.add_rack(link);
   for (std::uint32_t i = 0; i < plan_.servers; ++i) {
     hosts_.push_back({server_endpoint(i), Server(server_config(plan_, i))});
-    network_.add_host(rack_of(fabric.server_rack, i), fabric.server, fabric.rack);
+    network_.add_host(rack_of(fabric.server_rack, i),
+                      link_of(fabric.server_links, i, fabric.server), fabric.rack);
   }
   for (std::uint32_t i = 0; i < plan_.switches; ++i) {
     hosts_.push_back({switch_endpoint(i), SwitchNode(switch_config(plan_, 0))});
-    network_.add_host(rack_of(fabric.switch_rack, i), fabric.switch_node, fabric.rack);
+    network_.add_host(rack_of(fabric.switch_rack, i),
+                      link_of(fabric.switch_links, i, fabric.switch_node), fabric.rack);
   }
   for (std::uint32_t job = 0; job < plan_.jobs.size(); ++job) {
     for (Rank rank = 0; rank < plan_.jobs[job].world_size; ++rank) add_worker(job, rank);
@@ -102,7 +110,8 @@ World::World(Plan plan)
 void World::add_worker(std::uint32_t job, Rank rank) {
   hosts_.push_back({worker_endpoint(job, rank), Member{Worker(worker_config(plan_, job, rank)),
                                                        Application(plan_, job, rank)}});
-  network_.add_host(rack_of(plan_.jobs[job].rack, rank), plan_.fabric.worker, plan_.fabric.rack);
+  network_.add_host(rack_of(plan_.jobs[job].rack, rank),
+                    link_of(plan_.jobs[job].link, rank, plan_.fabric.worker), plan_.fabric.rack);
   const Application& application = std::get<Member>(hosts_.back().node).application;
   hosts_.back().wake = application.next_action();
   if (application.next_action() >= Instant{std::chrono::milliseconds(50)}) {

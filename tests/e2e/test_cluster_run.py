@@ -1,5 +1,6 @@
 """`atp run --cluster`: three racks on loopback, and what a file or its use may do wrong."""
 
+import json
 import os
 import re
 import socket
@@ -45,7 +46,7 @@ class Cluster:
         # Ports that are free now, so that tests beside this one do not meet it.
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.bind(("127.0.3.1", 0))
-            port = probe.getsockname()[1]
+            port = min(probe.getsockname()[1], 65000)
         text = re.sub(r"switch: (\w+)", rf"switch: {{host: \1, port: {port}}}", RACKS)
         self.file.write_text(text.replace("[s1]", f"[{{host: s1, port: {port}}}]"))
         self.port = port
@@ -103,6 +104,37 @@ def test_two_jobs_run_over_three_racks_on_what_the_file_gives_to_each_host(clust
     assert said.count("# Out of bounds values : 0 OK") == 2
 
 
+def test_racks_may_stand_below_a_rack_and_then_three_switches_sum(cluster):
+    spine = (
+        f"  - name: p\n    uplink: core\n    switch: {{host: p0, port: {cluster.port}}}\n"
+        "    hosts: [{name: p0, address: 127.0.5.1}]\n"
+    )
+    text = cluster.file.read_text().replace("uplink: core", "uplink: p", 2)
+    cluster.file.write_text(text.replace("servers:", spine + "servers:"))
+    cluster.serve("s1", "s0", "p0", "a0", "b0")
+    job = [cluster.start(host, "--incarnation", "1", *BENCH) for host in ("a1", "b1")]
+    for part in job:
+        assert part.wait(LIMIT_S) == 0, part.log.read_text()
+    ends = [f"127.0.{number}:{cluster.port}" for number in ("1.1", "5.1", "3.1", "3.2")]
+    said = job[0].log.read_text()
+    assert f"route {' > '.join(ends)}" in said
+    assert "# Out of bounds values : 0 OK" in said
+
+
+def test_a_host_may_start_its_services_with_its_ranks(cluster):
+    port = cluster.port
+    cluster.file.write_text(
+        f"racks:\n  - name: r\n    switch: {{host: h, port: {port}}}\n"
+        f"    hosts: [{{name: h, address: 127.0.4.1, ranks: 2}}]\n"
+        f"servers: [{{host: h, port: {port + 1}}}]\n"
+    )
+    job = cluster.start("h", "--services", *BENCH)
+    assert job.wait(LIMIT_S) == 0, job.log.read_text()
+    said = job.log.read_text()
+    assert f"2 ranks, route 127.0.4.1:{port} > 127.0.4.1:{port + 1}" in said
+    assert "# Out of bounds values : 0 OK" in said
+
+
 def test_a_service_that_dies_is_started_again(cluster):
     (service,) = cluster.serve("a0")
     pid = int(re.search(r"process (\d+)", service.log.read_text())[1])
@@ -151,6 +183,42 @@ def test_wrong_use_ends_with_code_2_and_one_line(tmp_path, arguments, message):
     assert result.returncode == 2
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_file_is_shown_with_what_each_host_gets(tmp_path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(RACKS)
+    result = subprocess.run(
+        [ATP, "cluster", file], capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+    assert "a0 (127.0.1.1, rack a)\n  switch-a on 127.0.1.1:5501\n" in result.stdout
+    route = "127.0.1.1:5501,127.0.3.1:5501,127.0.3.2:5500"
+    assert f"a1 (127.0.1.2, rack a)\n  2 ranks, route {route}\n" in result.stdout
+    result = subprocess.run(
+        [ATP, "cluster", file, "--json"], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    hosts = {host["name"]: host for host in json.loads(result.stdout)["hosts"]}
+    assert hosts["a1"]["route"] == route
+    assert hosts["s1"]["services"][0]["address"] == "127.0.3.2:5500"
+
+
+def test_a_file_is_played_by_the_simulator():
+    file = REPOSITORY / "examples" / "topologies" / "two-racks-and-servers.yaml"
+    result = subprocess.run(
+        [ATP, "sim", "--cluster", file, "--fragments", "200"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "8 ranks on 8 hosts, 3 switches" in result.stdout
+    # A packet for each fragment, to the one server or the other.
+    for server in ("s1", "s2"):
+        assert f"server {server}: 100 gradients" in result.stdout
+    assert "summed in the switches: 200 of 200 fragments" in result.stdout
+    # 200 packets of 1514 bytes over 25 Gbit/s take 97 us; the window takes some round trips.
+    ms = float(re.search(r"([0-9.]+) ms, ", result.stdout)[1])
+    assert 0.1 < ms < 1
 
 
 @pytest.mark.parametrize(

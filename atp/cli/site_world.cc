@@ -1,0 +1,119 @@
+#include "atp/cli/site_world.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "atp/config/quantity.h"
+#include "atp/config/site_routes.h"
+
+namespace atp {
+namespace {
+
+constexpr std::uint64_t kAggregatorBytes = 4 * kSiteValues + 256;
+constexpr std::uint64_t kMemory = std::uint64_t{1} << 30;  // for all switches' aggregators
+
+sim::LinkPlan link_plan(const SiteLink& link, const Place& place, const char* kind,
+                        std::uint32_t parts = 1) {
+  if (link.bandwidth == 0) {
+    throw FileError(place, std::string("its bandwidth is missing, expected ") +
+                               std::string(kBandwidthExpected) + "; add it here, or links." + kind +
+                               " for all");
+  }
+  const auto nanoseconds = static_cast<Duration::rep>(std::llround(link.latency_s * 1e9));
+  return {.bits_per_s = static_cast<std::uint64_t>(link.bandwidth * 8 / parts),
+          .delay = Duration(nanoseconds)};
+}
+
+// Switches of the world are those of the racks that have one, in the racks' order.
+std::vector<int> switch_numbers(const Site& site) {
+  std::vector<int> numbers;
+  int next = 0;
+  for (const SiteRack& rack : site.racks) numbers.push_back(rack.switch_node ? next++ : -1);
+  return numbers;
+}
+
+// The least that the file says of any switch, else the program's default; no more than fits here.
+std::uint32_t aggregators_of(const Site& site, std::uint32_t switches) {
+  std::uint32_t least = 0;
+  for (const SiteRack& rack : site.racks) {
+    const std::uint32_t here = rack.switch_node ? rack.switch_node->aggregators : 0;
+    if (here > 0 && (least == 0 || here < least)) least = here;
+  }
+  const std::uint64_t most = std::bit_floor(kMemory / kAggregatorBytes / std::max(switches, 1U));
+  const std::uint64_t wanted = least > 0 ? least : SwitchConfig{}.aggregators;
+  return static_cast<std::uint32_t>(std::min(wanted, most));
+}
+
+void set_fabric(const Site& site, sim::Plan& plan) {
+  for (const SiteRack& rack : site.racks) {
+    if (rack.above) {
+      throw FileError(rack.place,
+                      "leads to another rack, and the simulator takes racks below its core only");
+    }
+    plan.fabric.rack_links.push_back(
+        site.racks.size() > 1 ? link_plan(rack.uplink, rack.place, "rack") : sim::LinkPlan{});
+    if (!rack.switch_node) continue;
+    const SiteHost& host = site.hosts[rack.switch_node->host];
+    plan.fabric.switch_rack.push_back(host.rack);
+    plan.fabric.switch_links.push_back(link_plan(host.link, host.place, "host"));
+  }
+  for (const SiteServer& server : site.servers) {
+    const SiteHost& host = site.hosts[server.host];
+    plan.fabric.server_rack.push_back(host.rack);
+    plan.fabric.server_links.push_back(link_plan(host.link, host.place, "host"));
+  }
+}
+
+// The job's part on one server: streams of its own, and a socket of each rank.
+sim::JobPlan shard_of(const Site& site, const JobPlacement& placement, std::uint32_t server,
+                      std::uint64_t fragments) {
+  const std::vector<int> numbers = switch_numbers(site);
+  const auto first_of = [&numbers](const std::vector<std::uint32_t>& way, std::size_t index) {
+    return index < way.size() ? numbers[way[index]] : -1;
+  };
+  sim::JobPlan job;
+  job.world_size = static_cast<std::uint16_t>(placement.world_size);
+  job.first_stream = static_cast<std::uint16_t>(server);
+  job.max_value_count = kSiteValues;
+  job.scale_mode = ScaleMode::kAutomatic;
+  job.server = server;
+  job.operations.emplace_back();
+  job.operations.back().spec.count = fragments * kSiteValues;
+  for (const PlacedRanks& placed : placement.hosts) {
+    const SiteHost& host = site.hosts[placed.host];
+    const auto parts = static_cast<std::uint32_t>(placed.ranks * site.servers.size());
+    const int parent = first_of(switches_between(site, host.rack, server), 0);
+    job.rack.insert(job.rack.end(), placed.ranks, host.rack);
+    job.parent.insert(job.parent.end(), placed.ranks, parent);
+    job.link.insert(job.link.end(), placed.ranks, link_plan(host.link, host.place, "host", parts));
+  }
+  for (std::uint32_t rack = 0; rack < site.racks.size(); ++rack) {
+    if (numbers[rack] < 0) continue;
+    job.uplink.push_back(first_of(switches_between(site, rack, server), 1));
+  }
+  return job;
+}
+
+}  // namespace
+
+sim::Plan world_of(const Site& site, const JobPlacement& placement, std::uint32_t fragments) {
+  sim::Plan plan;
+  plan.servers = static_cast<std::uint32_t>(site.servers.size());
+  set_fabric(site, plan);
+  plan.switches = static_cast<std::uint32_t>(plan.fabric.switch_rack.size());
+  plan.switch_config.aggregators = aggregators_of(site, plan.switches);
+  plan.switch_config.max_value_count = kSiteValues;
+  plan.switch_config.max_trees = 16;
+  plan.server_config.max_jobs = 16;
+  plan.server_config.max_value_count = kSiteValues;
+  for (std::uint32_t server = 0; server < plan.servers; ++server) {
+    const std::uint32_t part =
+        fragments / plan.servers + (server < fragments % plan.servers ? 1 : 0);
+    if (part > 0) plan.jobs.push_back(shard_of(site, placement, server, part));
+  }
+  return plan;
+}
+
+}  // namespace atp
