@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,6 @@ struct FailureContext {
   Rank rank = 0;  // this worker
   std::size_t world_size = 1;
   std::vector<Endpoint> route;  // switches upward, the server last
-  // In whose process the server runs, if it's known to be a rank's.
-  std::optional<Rank> server_rank = std::nullopt;
   Duration lease = std::chrono::seconds(5);
   Duration join_timeout = std::chrono::seconds(30);
   Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed

@@ -31,8 +31,7 @@ class RingEngine {
 
   void submit(std::shared_ptr<RingOperation> operation, SteadyTime now);
   // Moves what can be moved, hears what there is to hear, ends what has ended or is overdue.
-  // `ready` is what poll() made of the interests.
-  void work(SteadyTime now, const std::array<pollfd, 4>& ready);
+  void work(SteadyTime now);
   // What has ended since, to be told outside: a callback may do anything, and shall find the
   // counters as they were at the end.
   struct Ended {

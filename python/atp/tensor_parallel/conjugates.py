@@ -49,10 +49,6 @@ __all__ = [
 ]
 
 
-# x times the transpose of a weight. `replay` puts something that costs nothing here.
-_multiply = torch.nn.functional.linear
-
-
 class Hop:
     """A collective forward and its conjugate backward, of one call.
 
@@ -143,7 +139,7 @@ class _Product(Function):
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
         ctx.hop = hop
         ctx.save_for_backward(x, weight)
-        return _multiply(x, weight)
+        return torch.nn.functional.linear(x, weight)
 
     @staticmethod
     @once_differentiable
@@ -151,7 +147,7 @@ class _Product(Function):
         x, weight = ctx.saved_tensors
         of_x = of_weight = None
         if ctx.needs_input_grad[0]:
-            of_x = _multiply(gradient, weight.mT)
+            of_x = gradient @ weight
             ctx.hop.send_back(of_x)  # is under way while the weight's gradient is computed (§4.2)
         if ctx.needs_input_grad[1]:
             of_weight = gradient.flatten(0, -2).mT @ x.flatten(0, -2)

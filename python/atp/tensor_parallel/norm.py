@@ -29,9 +29,8 @@ class _Sums:
 
     def mean(self, of_own: torch.Tensor, what: str) -> torch.Tensor:
         """[..., k, h/d2] -> [..., k, 1]: the means over h."""
-        # Divided before the sum: values about 1 fit the first scale of in-network aggregation.
-        own = of_own.sum(-1, keepdim=True) / self.width
-        return self._dimension.all_reduce(own, self._tags[what]).land()
+        own = of_own.sum(-1, keepdim=True)
+        return self._dimension.all_reduce(own, self._tags[what]).land() / self.width
 
 
 class _Normalize(Function):
