@@ -41,7 +41,9 @@ void Job::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packe
     return;
   }
   const bool member = members_.known().contains(rank);
-  if (member && members_.source_of(from, packet.ranks) == Source::kForeign) {
+  // Of a rank whose straight JOINs were all lost nobody knows the address: its nonce must do.
+  const bool unheard = packet.has(ATP_FLAG_DIRECT) && !members_.straight().knows(rank);
+  if (member && !unheard && members_.source_of(from, packet.ranks) == Source::kForeign) {
     turn.count(ServerCounter::kDropWrongSource);
     return;
   }

@@ -137,6 +137,19 @@ TEST(Leaving, TakesTheRanksNonceAndItsOwnPlace) {
   EXPECT_TRUE(h.summary().left.empty());
 }
 
+TEST(Leaving, StraightTakesTheNonceAloneWhereNoStraightJoinHasCome) {
+  ServerHarness h;
+  for (const Rank rank : {0, 1}) h.join(kTestSwitch, h.join_of(rank, 2, true));
+  h.take();
+  h.leave(worker_endpoint(1), 1, 1, ATP_FLAG_DIRECT);
+  EXPECT_EQ(h.count(ServerCounter::kDropWrongNonce), 1u);
+  h.leave(worker_endpoint(1), 1, nonce_of(1), ATP_FLAG_DIRECT);
+  EXPECT_EQ(h.summary().left, ranks({1}));
+  const auto sent = h.take(StatusCode::kLeft);
+  ASSERT_FALSE(sent.empty());
+  EXPECT_EQ(sent[0].to, worker_endpoint(1)) << "acknowledged where it came from";
+}
+
 TEST(Leaving, WithNothingPendingNobodyElseHearsOfIt) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.ranks = RankSet::first(2)});

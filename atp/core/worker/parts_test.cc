@@ -69,10 +69,10 @@ TEST(RttEstimator, TheTimeOutFollowsTheSamplesWithinItsLimits) {
   RttEstimator rtt;
   EXPECT_EQ(rtt.rto(timing), timing.rto_initial);
   for (int i = 0; i < 50; ++i) rtt.sample(milliseconds(1));
-  EXPECT_EQ(rtt.rto(timing), timing.rto_min);
+  EXPECT_EQ(rtt.rto(timing), milliseconds(1) + timing.rto_min);
   for (int i = 0; i < 200; ++i) rtt.sample(milliseconds(100));
-  EXPECT_GT(rtt.rto(timing), milliseconds(99));
-  EXPECT_LT(rtt.rto(timing), milliseconds(130));
+  EXPECT_GT(rtt.rto(timing), milliseconds(99) + timing.rto_min);
+  EXPECT_LT(rtt.rto(timing), milliseconds(130) + timing.rto_min);
   for (int i = 0; i < 50; ++i) rtt.sample(std::chrono::seconds(20));
   EXPECT_EQ(rtt.rto(timing), timing.rto_max);
 }

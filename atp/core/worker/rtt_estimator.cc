@@ -18,7 +18,7 @@ void RttEstimator::sample(Duration rtt) {
 
 Duration RttEstimator::rto(const Timing& timing) const {
   if (!measured_) return timing.rto_initial;
-  return std::clamp(smoothed_ + 4 * variation_, timing.rto_min, timing.rto_max);
+  return std::min(smoothed_ + std::max(4 * variation_, timing.rto_min), timing.rto_max);
 }
 
 }  // namespace atp

@@ -3,8 +3,8 @@
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
 
-// Smoothed round-trip time and the repeat time-out that follows from it (RFC 6298's rule, with the
-// floor and the ceiling of Timing).
+// Smoothed round-trip time and the repeat time-out that follows from it (RFC 6298's rule, with a
+// floor under the variation's part, as the round trip grows with the queues, and a ceiling).
 
 namespace atp {
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "atp/base/check.h"
@@ -22,7 +24,7 @@ struct SentFragment {
   bool proactive = false;        // kept from the switches for fear of an overflow
   bool by_timer = false;         // a timer repeated it
   bool direct_by_timer = false;  // … straight to the server
-  bool hastened = false;         // repeated once because later ones were answered
+  bool hastened = false;         // repeated because later ones were answered
   bool operator==(const SentFragment&) const = default;
 };
 
@@ -60,18 +62,31 @@ class SendWindow {
   void answer(std::uint64_t sequence) {
     ATP_CHECK(in_flight(sequence));
     at(sequence).answered = true;
+    last_answered_ = std::max(last_answered_, sequence);
     ++answered_beyond_;
     while (base_ < next_ && at(base_).answered) {
       ++base_;
       --answered_beyond_;
     }
   }
-  // Fragments beyond the expected one that are answered (§3.7: three of them mean a loss).
+  // Fragments beyond the expected one that are answered.
   std::uint64_t answered_beyond() const { return answered_beyond_; }
+
+  // The oldest unanswered fragment that was neither hastened nor overtaken by fewer than three
+  // (§3.7: three later answers mean a loss). Each is looked at once, so asking costs nothing.
+  std::optional<std::uint64_t> next_overtaken() {
+    if (answered_beyond_ < kLaterAnswers) return std::nullopt;
+    for (scan_ = std::max(scan_, base_); scan_ + kLaterAnswers <= last_answered_; ++scan_) {
+      if (!at(scan_).answered && !at(scan_).hastened) return scan_;
+    }
+    return std::nullopt;
+  }
 
   bool operator==(const SendWindow&) const = default;
 
  private:
+  static constexpr std::uint64_t kLaterAnswers = 3;
+
   std::size_t slot(std::uint64_t sequence) const { return sequence & (ring_.size() - 1); }
 
   std::vector<SentFragment> ring_;  // Wmax, a power of two
@@ -79,6 +94,8 @@ class SendWindow {
   std::uint64_t next_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t answered_beyond_ = 0;
+  std::uint64_t last_answered_ = 0;
+  std::uint64_t scan_ = 0;  // what is below was looked at
 };
 
 }  // namespace atp

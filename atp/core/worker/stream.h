@@ -26,10 +26,13 @@ struct Stream {
   RepeatPacer pacer;
   std::uint64_t values_assigned = 0;   // decides which stream a tensor goes to
   Instant timer = kNever;              // repeats the oldest fragment
+  Instant follow = kNever;             // … and then the others outstanding
   unsigned backoff = 0;                // doublings of the time-out since the last answer
   std::uint64_t asked_end = 0;         // below it the server has asked, also for what is unsent
   std::uint64_t timed_out_before = 0;  // what was in flight when the timer last fired
   Instant last_answer{};
+
+  Instant due() const { return timer < follow ? timer : follow; }
 
   // When the oldest operation fails for want of progress. One that waits for another stream's is
   // answered for by that one.

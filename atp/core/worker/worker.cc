@@ -109,7 +109,7 @@ void Worker::fail(const Failure& failure) {
       told = true;
     }
     while (!stream.operations.empty()) stream.operations.pop_front();
-    stream.timer = kNever;
+    stream.timer = stream.follow = kNever;
     stream.pacer.stop();
   }
   if (!told) {
@@ -130,7 +130,7 @@ void Worker::handle_timeout(Instant now, Tensors& tensors, Outbox& out) {
   if (state_ != State::kJoined) return;
   check_deadlines(now);
   for (Stream& stream : streams_) {
-    if (state_ == State::kJoined && now >= stream.timer) {
+    if (state_ == State::kJoined && now >= stream.due()) {
       handle_stream_timer(now, stream, tensors, out);
     }
   }
@@ -143,7 +143,7 @@ Instant Worker::next_timeout() const {
   if (state_ != State::kJoined) return next;
   next = std::min(next, server_heard_ + lease());
   for (const Stream& stream : streams_) {
-    next = std::min({next, stream.timer, stream.deadline()});
+    next = std::min({next, stream.due(), stream.deadline()});
   }
   return next;
 }

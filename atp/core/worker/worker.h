@@ -117,7 +117,10 @@ class Worker {
   double magnitude_of(const Operation& operation, const PacketView& packet) const;
   void write_values(const Operation& operation, const PacketView& packet, Tensors& tensors);
   void take_loss();
+  void await_followers(Instant now, Stream& stream, const SentFragment& answered);
+  Duration reordering_tolerance() const;
   void infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
+  bool hasten(Instant now, Stream& stream, std::uint64_t sequence, Tensors& tensors, Outbox& out);
   void note_asked(const PacketView& packet);
   void handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
   void handle_status(Instant now, Path path, const PacketView& packet);
@@ -149,6 +152,7 @@ class Worker {
   CongestionWindow congestion_;
   RttEstimator rtt_;
   std::uint64_t in_flight_bytes_ = 0;
+  bool held_back_ = false;  // the congestion window held packets back when last asked
   std::size_t next_stream_ = 0;  // whose turn it is to send first
 
   OperationId next_operation_ = 0;

@@ -109,9 +109,8 @@ void Worker::accept_parameter(Instant now, Stream& stream, const PacketView& pac
   if (operation.first_answer == kNever) operation.first_answer = now;
 
   const std::uint64_t packet_bytes = packet.bytes.size();
-  const bool limited = in_flight_bytes_ + packet_bytes > congestion_.bytes();
   in_flight_bytes_ -= std::min(in_flight_bytes_, packet_bytes);
-  if (congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN), limited)) {
+  if (congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN), held_back_)) {
     counters_.add(WorkerCounter::kWindowCutsEcn);
   }
   if (!fragment.direct_by_timer) attachment_.clear();
@@ -123,16 +122,27 @@ void Worker::accept_parameter(Instant now, Stream& stream, const PacketView& pac
   // What a timer's repeats bring back was lost; a slow peer's answers are to first transmissions.
   if (repeated && stream.pacer.active() && !stream.pacer.paced_all()) take_loss();
   stream.pacer.answered(repeated);
-  if (fragment.by_timer && !stream.pacer.active()) {
-    stream.pacer.start(stream.window.base(), stream.timed_out_before,
-                       RepeatPacer::Extent::kUntilUnrepeatedAnswer);
-  }
+  await_followers(now, stream, fragment);
   if (stream.window.idle()) {
     stream.timer = kNever;
   } else {
     arm_timer(now, stream);
   }
   if (--operation.unanswered == 0) complete(stream, operation);
+}
+
+// After an answered time-out the others outstanding follow, if for a round trip nothing comes that
+// was not repeated: such an answer says that the timer was early, and nothing lost (F-RTO).
+void Worker::await_followers(Instant now, Stream& stream, const SentFragment& answered) {
+  if (answered.repeats == 0 || stream.window.idle()) {
+    stream.follow = kNever;
+  } else if (answered.by_timer && !stream.pacer.active() && stream.follow == kNever) {
+    stream.follow = now + rtt_.smoothed() + reordering_tolerance();
+  }
+}
+
+Duration Worker::reordering_tolerance() const {
+  return std::max(config_.timing.reorder_min, rtt_.smoothed() / 4);
 }
 
 // In units of the scale. Of sums in float mode only the sums are known, and that something was
@@ -163,18 +173,31 @@ void Worker::take_loss() {
   if (congestion_.on_congestion()) counters_.add(WorkerCounter::kWindowCutsLoss);
 }
 
+// Three later answers mean a loss, of a whole train perhaps: so all that they overtook is repeated,
+// at the pace of the answers, and the oldest again once that repeat must have been lost too.
 void Worker::infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
-  constexpr std::uint64_t kLaterAnswers = 3;  // §3.7
-  if (state_ != State::kJoined || stream.window.answered_beyond() < kLaterAnswers) return;
-  SentFragment& oldest = stream.window.at(stream.window.base());
-  // What was summed in the switch overtakes what collided there, so three alone mean nothing: the
-  // oldest must also be later than reordering explains (H15).
-  const Duration tolerance = std::max(config_.timing.reorder_min, rtt_.smoothed() / 4);
-  if (oldest.hastened || now - oldest.last_sent < rtt_.smoothed() + tolerance) return;
-  if (!repeat(now, stream, stream.window.base(), 0, false, tensors, out)) return;
-  oldest.hastened = true;
+  if (state_ != State::kJoined) return;
+  for (int credit = 2; credit > 0; --credit) {
+    const auto overtaken = stream.window.next_overtaken();
+    if (!overtaken || !hasten(now, stream, *overtaken, tensors, out)) break;
+  }
+  const std::uint64_t oldest = stream.window.base();
+  if (stream.window.idle() || !stream.window.at(oldest).hastened) return;
+  if (now - stream.window.at(oldest).last_sent < rtt_.rto(config_.timing)) return;
+  hasten(now, stream, oldest, tensors, out);
+}
+
+bool Worker::hasten(Instant now, Stream& stream, std::uint64_t sequence, Tensors& tensors,
+                    Outbox& out) {
+  // What was summed in the switch overtakes what collided there, so it must also be later than
+  // reordering explains (H15).
+  SentFragment& fragment = stream.window.at(sequence);
+  if (now - fragment.last_sent < rtt_.smoothed() + reordering_tolerance()) return false;
+  if (!repeat(now, stream, sequence, 0, false, tensors, out)) return false;
+  fragment.hastened = true;
   counters_.add(WorkerCounter::kLossesInferred);
   take_loss();
+  return true;
 }
 
 // The others have passed the switches with what the server asks for, so what this rank sends of it

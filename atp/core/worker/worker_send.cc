@@ -63,6 +63,7 @@ bool Worker::keeps_from_switches(const Quantized& quantized) const {
 
 void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
   if (state_ != State::kJoined) return;
+  held_back_ = false;
   const auto after = [&](std::size_t i) { return i + 1 < streams_.size() ? i + 1 : 0; };
   std::size_t turn = next_stream_;
   do {
@@ -94,7 +95,12 @@ void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out
   const auto fits = [&] {
     return stream.window.idle() || in_flight_bytes_ + packet_bytes <= congestion_.bytes();
   };
-  while (stream.window.may_send() && out.has_room(1) && fits() && settle_next(now, stream)) {
+  while (stream.window.may_send() && out.has_room(1)) {
+    if (!fits()) {
+      held_back_ = true;
+      return;
+    }
+    if (!settle_next(now, stream)) return;
     const std::uint8_t flags = flags_now();
     const auto sent = put_gradient(stream, stream.window.next(), flags, to, tensors, out);
     if (!sent) return;
@@ -157,6 +163,12 @@ void Worker::repeat_paced(Instant now, Stream& stream, Tensors& tensors, Outbox&
 }
 
 void Worker::handle_stream_timer(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
+  if (now >= stream.follow) {
+    stream.follow = kNever;
+    stream.pacer.start(stream.window.base(), stream.timed_out_before,
+                       RepeatPacer::Extent::kUntilUnrepeatedAnswer);
+    return;
+  }
   counters_.add(WorkerCounter::kTimeouts);
   stream.timed_out_before = stream.window.next();
   ++stream.backoff;
