@@ -9,10 +9,11 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build soak format lint clean
+.PHONY: help demo demo-tp test build soak format lint clean
 
 help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
+	@echo "make demo-tp  set up, build, and watch a GPT on every mesh of a network, beside the planner (root)"
 	@echo "make test     set up, build, and run every test"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
@@ -26,6 +27,13 @@ demo:
 	@$(configure)
 	@cmake --build --preset $(PRESET) --target product
 	@$(PYTHON) examples/demo/demo.py $(ARGS)
+
+demo-tp:
+	@echo "demo-tp: set up and build what the demo needs, then run it (ARGS=--short: a short form)"
+	@tools/setup
+	@$(configure)
+	@cmake --build --preset $(PRESET) --target product
+	@$(PYTHON) examples/demo_tp/demo.py $(ARGS)
 
 # Both runners run even if the first fails, so that one call shows everything there is to mend.
 test:

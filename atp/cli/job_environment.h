@@ -22,6 +22,8 @@ struct JobEnvironment {
   // Absent: the hosts of the job have not been told a common one.
   std::optional<std::uint32_t> incarnation = std::nullopt;
   std::string route;  // "switch,server"
+  // Where each rank of this host serves a part of the job itself; empty: none does.
+  std::vector<std::string> own_servers = {};
   std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;
   std::uint32_t values = 0;    // per fragment; 0: not given

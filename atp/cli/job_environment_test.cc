@@ -45,6 +45,13 @@ TEST(JobEnvironment, NamesTheInterfaceToGlooUnlessTheUserDoes) {
   unsetenv("GLOO_SOCKET_IFNAME");
 }
 
+TEST(JobEnvironment, SaysToEachRankWhereItServes) {
+  JobEnvironment job{.ranks = 4, .first_rank = 2, .local_ranks = 2};
+  EXPECT_THAT(job.of_rank(2), Not(Contains(Key("ATP_OWN_SERVER"))));
+  job.own_servers = {"10.0.0.3:5500", "10.0.0.3:5502"};
+  EXPECT_THAT(job.of_rank(3), Contains(Pair("ATP_OWN_SERVER", "10.0.0.3:5502")));
+}
+
 TEST(JobEnvironment, LeavesTheThreadsOfASingleRankAndAnExplicitChoiceAlone) {
   unsetenv("OMP_NUM_THREADS");
   EXPECT_THAT(JobEnvironment{.ranks = 1}.of_rank(0), Not(Contains(Key("OMP_NUM_THREADS"))));

@@ -85,14 +85,20 @@ int JobRunner::serve() {
 
 std::string JobRunner::start_nodes() {
   std::string before, routes;
+  const auto add_route = [&](const std::string& server) {
+    routes += (routes.empty() ? "" : ";") + before + server;
+  };
   for (const NodePlan& plan : part_.nodes) {
     const std::string address = start_node(plan);
     if (plan.role == "switch") {
       before += address + ",";
     } else {
-      routes += (routes.empty() ? "" : ";") + before + address;
+      add_route(address);
     }
   }
+  // The ranks' own servers come up with them.
+  if (part_.job)
+    std::for_each(part_.job->own_servers.begin(), part_.job->own_servers.end(), add_route);
   return routes;
 }
 

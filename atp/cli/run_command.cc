@@ -18,6 +18,8 @@ constexpr const char* kExamples = R"(Examples:
       fragments as on Ethernet; counters in out/switch.jsonl and out/server.jsonl
   atp run -n 4 --servers 2 -- atp bench allreduce
       two servers, each with a part of every large tensor
+  atp run -n 4 --servers-inside -- python train.py
+      four, one in the process of each rank
   atp run --cluster cluster.yaml --host a0
       the switches and servers that the file gives to host a0, until a signal ends them
   atp run --cluster cluster.yaml --host a1 -- python train.py

@@ -40,12 +40,17 @@ void add_local_options(CLI::App& command, RunOptions& options, CLI::Option* clus
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMaxRanks))
       ->excludes(cluster);
+  CLI::Option* servers = command
+                             .add_option("--servers", options.servers,
+                                         "Number of servers, over which the tensors are spread")
+                             ->type_name("N")
+                             ->check(CLI::Range(1, kMostServers))
+                             ->capture_default_str()
+                             ->excludes(cluster);
   command
-      .add_option("--servers", options.servers,
-                  "Number of servers, over which the tensors are spread")
-      ->type_name("N")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str()
+      .add_flag("--servers-inside", options.servers_inside,
+                "As many servers as ranks, each in the process of one (ATP_OWN_SERVER)")
+      ->excludes(servers)
       ->excludes(cluster);
   command
       .add_flag("--no-switch", options.without_switch, "Only a server: ranks send straight to it")

@@ -8,6 +8,7 @@
 #include "atp/cli/run_options.h"
 #include "atp/cli/site_part.h"
 #include "atp/config/cluster_file.h"
+#include "atp/driver/udp/socket.h"
 
 // From the options of `atp run` to what it starts.
 
@@ -18,6 +19,36 @@ std::uint32_t random_number() { return static_cast<std::uint32_t>(random_seed())
 
 NodePlan local_node(const char* role, std::string name) {
   return {.role = role, .name = std::move(name)};
+}
+
+// UDP addresses of the loopback that are free now, held until all are found so that they differ.
+std::vector<std::string> free_addresses(std::size_t count) {
+  std::vector<UdpSocket> sockets;
+  std::vector<std::string> addresses;
+  for (std::size_t i = 0; i < count; ++i) {
+    Result<UdpSocket> socket = UdpSocket::open(Endpoint::ipv4(127, 0, 0, 1, 0));
+    if (!socket) throw CommandError(socket.error().message);
+    sockets.push_back(std::move(socket).value());
+    addresses.push_back(to_string(sockets.back().local()));
+  }
+  return addresses;
+}
+
+void add_servers(HostPart& part, const RunOptions& options) {
+  if (options.servers_inside) {
+    if (options.ranks > kMostServers) {
+      throw CommandError(fmt::format("--servers-inside would make {} servers, one in each rank; at "
+                                     "most {} are useful: use --servers N",
+                                     options.ranks, kMostServers),
+                         kWrongUsage);
+    }
+    part.job->own_servers = free_addresses(options.ranks);
+    return;
+  }
+  for (std::uint32_t i = 0; i < options.servers; ++i) {
+    part.nodes.push_back(
+        local_node("server", options.servers == 1 ? "server" : fmt::format("server-{}", i)));
+  }
 }
 
 HostPart local_part(const RunOptions& options) {
@@ -37,10 +68,7 @@ HostPart local_part(const RunOptions& options) {
       part.nodes.back().arguments = {"--aggregators", std::to_string(options.aggregators)};
     }
   }
-  for (std::uint32_t i = 0; i < options.servers; ++i) {
-    part.nodes.push_back(
-        local_node("server", options.servers == 1 ? "server" : fmt::format("server-{}", i)));
-  }
+  add_servers(part, options);
   return part;
 }
 

@@ -1,19 +1,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "atp/cli/command.h"
 #include "atp/cli/sim_cluster.h"
 #include "atp/cli/sim_site.h"
+#include "atp/cli/soak.h"
 #include "atp/sim/run_seed.h"
 
 namespace atp {
@@ -57,64 +53,17 @@ void on_crash(int) {
   ::_exit(kCrashed);
 }
 
-// Plays seeds in their order, each thread the next one; stops at the first that fails.
-class Soak {
- public:
-  explicit Soak(const SimOptions& options) : options_(options), next_(options.seed) {}
-
-  sim::Ending run() {
-    std::vector<std::thread> threads;
-    for (unsigned i = 1; i < options_.threads; ++i) threads.emplace_back([this] { play(); });
-    play();
-    for (std::thread& thread : threads) thread.join();
-    fmt::print("{}", tally_.text());
-    return ending_;
-  }
-
- private:
-  void play() {
-    sim::Tally tally;
-    for (;;) {
-      current_seed = next_++;
-      if (current_seed >= options_.seed + options_.count || failed_) break;
-      const sim::Outcome outcome = sim::run_seed(current_seed, options_.trace, tally);
-      if (outcome.ending != sim::Ending::kHeld) report(outcome);
-      tell_progress();
-    }
-    const std::lock_guard lock(mutex_);
-    tally_.add(tally);
-  }
-
-  void tell_progress() {
-    const std::lock_guard lock(mutex_);
-    ++played_;
-    const auto now = std::chrono::steady_clock::now();
-    if (now - told_ < kTellEvery) return;
-    told_ = now;
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    const double left =
-        seconds / static_cast<double>(played_) * static_cast<double>(options_.count - played_);
-    fmt::print(stderr, "sim: {} of {} seeds held, {:.0f} s to go\n", played_, options_.count, left);
-  }
-
-  void report(const sim::Outcome& outcome) {
-    const std::lock_guard lock(mutex_);
-    failed_ = true;
-    ending_ = outcome.ending;
-    fmt::print(stderr, "{}{}\n{}\n", outcome.report, sim::describe(sim::draw_plan(current_seed)),
-               sim::replay_line(current_seed));
-  }
-
-  SimOptions options_;
-  std::atomic<std::uint64_t> next_;
-  std::atomic<bool> failed_ = false;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point told_ = begin_;
-  std::uint64_t played_ = 0;
-  sim::Tally tally_;
-  sim::Ending ending_ = sim::Ending::kHeld;
-};
+sim::Ending soak(const SimOptions& options) {
+  const auto play = [&](std::uint64_t seed, sim::Tally& tally) {
+    current_seed = seed;
+    return sim::run_seed(seed, options.trace, tally);
+  };
+  const auto tell = [](const std::string& text) { fmt::print(stderr, "{}", text); };
+  Soak soak({options.seed, options.count, options.threads}, play, tell, kTellEvery);
+  const sim::Ending ending = soak.run();
+  fmt::print("{}", soak.tally().text());
+  return ending;
+}
 
 sim::Ending play(SimOptions options) {
   if (options.fragments > 0) {
@@ -123,7 +72,7 @@ sim::Ending play(SimOptions options) {
   if (!options.site.file.empty()) return run_site(options.site);
   if (options.cluster.workers > 0) return run_cluster(options.cluster);
   if (options.fragments > 0) throw CLI::RequiresError("--fragments", "--workers or --cluster");
-  return Soak(options).run();
+  return soak(options);
 }
 
 void run_sim(const SimOptions& options) {

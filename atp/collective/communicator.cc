@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "atp/collective/lane.h"
+#include "atp/collective/own_server.h"
 #include "atp/collective/pending_operation.h"
 #include "atp/collective/shards.h"
 #include "atp/collective/text.h"
@@ -21,6 +22,9 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr const char* kForked =
     "this process was forked after the communicator was made and has no part in the job: make a "
     "communicator of its own";
+
+// How long the server of a rank that goes in haste stays for the others, which may go as well.
+constexpr std::chrono::milliseconds kHastyEnd{500};
 
 std::uint64_t random_word() {
   std::random_device device;
@@ -36,6 +40,9 @@ Status check(const CommunicatorOptions& options) {
     return Error{"rank " + std::to_string(options.rank) + " is none of the job's ranks 0 to " +
                  std::to_string(options.world_size - 1)};
   }
+  if (options.own_server && options.own_server->port == 0) {
+    return Error{"the server in this process needs a port that the other ranks know, not 0"};
+  }
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     if (!route.empty() && route.size() <= Route::kMaxHops) continue;
     return Error{"a route has the server and at most " + std::to_string(Route::kMaxHops - 1) +
@@ -48,8 +55,12 @@ Status check(const CommunicatorOptions& options) {
 
 class Communicator::Impl {
  public:
-  Impl(const CommunicatorOptions& options, std::vector<std::shared_ptr<Lane>> lanes)
-      : options_(options), lanes_(std::move(lanes)), shards_(lanes_.size()) {}
+  Impl(const CommunicatorOptions& options, std::shared_ptr<OwnServer> server,
+       std::vector<std::shared_ptr<Lane>> lanes)
+      : options_(options),
+        server_(std::move(server)),
+        lanes_(std::move(lanes)),
+        shards_(lanes_.size()) {}
 
   Status wait_until_joined();
   std::vector<std::shared_ptr<PendingOperation>> submit(std::span<float> data,
@@ -59,13 +70,16 @@ class Communicator::Impl {
 
   const CommunicatorOptions& options() const { return options_; }
   const std::vector<std::shared_ptr<Lane>>& lanes() const { return lanes_; }
+  OwnServer* server() const { return server_.get(); }
   bool forked() const { return getpid() != owner_; }
 
  private:
   std::optional<std::string> failure() const;
+  bool on_lane_thread() const;
 
   const CommunicatorOptions options_;
   const pid_t owner_ = getpid();
+  std::shared_ptr<OwnServer> server_;         // null: none
   std::vector<std::shared_ptr<Lane>> lanes_;  // each shared with its thread
   std::mutex mutex_;                          // submissions reach all lanes in one order
   Shards shards_;
@@ -93,6 +107,11 @@ std::optional<std::string> Communicator::Impl::failure() const {
   return std::nullopt;
 }
 
+bool Communicator::Impl::on_lane_thread() const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->on_own_thread(); });
+}
+
 std::vector<std::shared_ptr<PendingOperation>> Communicator::Impl::submit(
     std::span<float> data, AllReduceOptions options) {
   if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
@@ -117,25 +136,34 @@ std::vector<std::shared_ptr<PendingOperation>> Communicator::Impl::submit(
 }
 
 Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
-  for (const auto& lane : lanes_) {
-    if (lane->on_own_thread()) return Error{"shutdown() would wait for itself in a callback"};
-  }
+  if (on_lane_thread()) return Error{"shutdown() would wait for itself in a callback"};
   const auto until = SteadyClock::now() + timeout;
   Status result = ok_status();
   for (const auto& lane : lanes_) {
     const Status ended = lane->shutdown(until, timeout);
     if (result.ok()) result = ended;
   }
+  // Others may still miss an answer of this rank's server. After a failure there is none.
+  if (server_ && result.ok()) server_->wait_until_left(options_.job, until);
   return result;
 }
 
 void Communicator::Impl::abort(const std::string& why) {
   for (const auto& lane : lanes_) lane->abort(why);
+  if (server_ && !on_lane_thread()) {
+    server_->wait_until_left(options_.job, SteadyClock::now() + kHastyEnd);
+  }
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOptions& options) {
   const Status valid = check(options);
   if (!valid) return valid.error();
+  std::shared_ptr<OwnServer> server;
+  if (options.own_server) {
+    auto started = OwnServer::at(*options.own_server, options.values_per_fragment);
+    if (!started) return started.error();
+    server = std::move(started).value();
+  }
   const std::uint64_t nonce = random_word();
   std::vector<std::shared_ptr<Lane>> lanes;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
@@ -152,7 +180,7 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
   }
   // From here on the destructor ends the threads.
   std::unique_ptr<Communicator> communicator(
-      new Communicator(std::make_unique<Impl>(options, std::move(lanes))));
+      new Communicator(std::make_unique<Impl>(options, std::move(server), std::move(lanes))));
   const Status joined = communicator->impl_->wait_until_joined();
   if (!joined) return joined.error();
   return communicator;
@@ -206,6 +234,10 @@ CounterList Communicator::counters() const {
   for (std::size_t i = 1; i < impl_->lanes().size(); ++i) {
     const CounterList more = impl_->lanes()[i]->counters();
     for (std::size_t c = 0; c < sums.size(); ++c) sums[c].second += more[c].second;
+  }
+  if (OwnServer* server = impl_->server()) {
+    const CounterList of_server = server->counters();
+    sums.insert(sums.end(), of_server.begin(), of_server.end());
   }
   return sums;
 }

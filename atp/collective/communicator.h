@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,10 @@ struct CommunicatorOptions {
   // To further servers of the job, its shards: tensors are spread over all of them. The same on
   // every rank but for the switches on the way.
   std::vector<std::vector<Endpoint>> more_routes;
+  // Where this process itself serves a part of the job, a shard whose address is among the ways of
+  // all ranks: a thread with a socket of its own, from connect() to the communicator's end.
+  // shutdown() waits for the other ranks to leave it. Absent: it serves none.
+  std::optional<Endpoint> own_server;
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   // How floats become integers (docs/protocol.md §5, *Scale*); the same on every rank.
   ScaleMode scale_mode = ScaleMode::kAutomatic;
@@ -50,17 +55,19 @@ struct CommunicatorOptions {
   std::function<void(const std::string&)> on_warning;
 
   // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), RANK, WORLD_SIZE,
-  // ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("automatic" or "fixed"), ATP_OVERFLOW ("reactive" or
-  // "proactive"), ATP_CONGESTION ("aimd" or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
+  // ATP_OWN_SERVER, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("automatic" or "fixed"), ATP_OVERFLOW
+  // ("reactive" or "proactive"), ATP_CONGESTION ("aimd" or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
   // (seconds), as `atp run` sets them.
   static Result<CommunicatorOptions> from_environment();
 
   // Sets route and more_routes from what people write: "host:port,host:port", switches upward, the
   // server last; ";" before the way to the next shard. Names are resolved.
   Status set_routes(std::string_view text);
+  // Sets own_server from ATP_OWN_SERVER, "host:port", where that is set.
+  Status read_own_server();
 };
 
-// What one worker has counted (name, value).
+// What one worker has counted (name, value), and the server in its process.
 using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class PendingOperation;
@@ -99,7 +106,8 @@ class Communicator {
   // Sums `data` (any length, 0 too) over all ranks, in place. `data` must live until the end.
   Handle all_reduce(std::span<float> data, const AllReduceOptions& options = {});
 
-  // Waits for the operations in flight and leaves the job in peace. Idempotent.
+  // Waits for the operations in flight, leaves the job in peace, and waits for the others to leave
+  // the server in this process, if there is one. Idempotent.
   Status shutdown(std::chrono::milliseconds timeout = std::chrono::seconds(10));
   // Fails everything in flight and leaves at once. Idempotent.
   void abort(const std::string& why);

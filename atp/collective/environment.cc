@@ -115,6 +115,20 @@ Status read_routes(CommunicatorOptions& options) {
 
 }  // namespace
 
+Status CommunicatorOptions::read_own_server() {
+  const std::string_view text = lookup("ATP_OWN_SERVER");
+  if (text.empty()) return ok_status();
+  const Result<Endpoint> address = resolve_endpoint(text);
+  if (address && address.value().port != 0) {
+    own_server = address.value();
+    return ok_status();
+  }
+  const std::string problem = address ? "the port is missing" : address.error().message;
+  return Error{"ATP_OWN_SERVER=" + quoted(text) + ": " + problem +
+               " (expected the address at which this rank serves, as it stands in ATP_ROUTE, e.g. "
+               "10.0.0.3:5500)"};
+}
+
 Status CommunicatorOptions::set_routes(std::string_view text) {
   std::vector<std::vector<Endpoint>> routes;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -143,6 +157,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   CommunicatorOptions options;
   const Status routes = read_routes(options);
   if (!routes) return routes.error();
+  const Status own_server = options.read_own_server();
+  if (!own_server) return own_server.error();
 
   const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
   if (!values) return values.error();

@@ -22,8 +22,9 @@ const Variables kComplete = {{"RANK", "2"},
 
 Result<CommunicatorOptions> read_with(const Variables& changes) {
   Variables variables = kComplete;
-  for (const char* optional : {"ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_OVERFLOW",
-                               "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT"}) {
+  for (const char* optional :
+       {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_OVERFLOW", "ATP_CONGESTION",
+        "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT"}) {
     variables[optional] = "";
   }
   for (const auto& [name, value] : changes) variables[name] = value;
@@ -39,6 +40,7 @@ TEST(Environment, ReadsWhatAtpRunSets) {
   EXPECT_EQ(options.value().job, (JobKey{4294967295U, 7}));
   EXPECT_EQ(options.value().route,
             (std::vector{Endpoint::ipv4(127, 0, 0, 1, 5501), Endpoint::ipv4(127, 0, 0, 1, 5500)}));
+  EXPECT_FALSE(options.value().own_server);
   EXPECT_EQ(options.value().values_per_fragment, 0U);
   EXPECT_EQ(options.value().scale_mode, ScaleMode::kAutomatic);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kReactive);
@@ -47,13 +49,15 @@ TEST(Environment, ReadsWhatAtpRunSets) {
 }
 
 TEST(Environment, ReadsTheOptionalVariables) {
-  const Result<CommunicatorOptions> options = read_with({{"ATP_VALUES_PER_FRAGMENT", "350"},
+  const Result<CommunicatorOptions> options = read_with({{"ATP_OWN_SERVER", "127.0.0.1:5507"},
+                                                         {"ATP_VALUES_PER_FRAGMENT", "350"},
                                                          {"ATP_SCALE", "fixed"},
                                                          {"ATP_OVERFLOW", "proactive"},
                                                          {"ATP_CONGESTION", "aimd"},
                                                          {"ATP_JOIN_TIMEOUT", "0.25"},
                                                          {"ATP_TIMEOUT", "12"}});
   ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options.value().own_server, Endpoint::ipv4(127, 0, 0, 1, 5507));
   EXPECT_EQ(options.value().values_per_fragment, 350U);
   EXPECT_EQ(options.value().scale_mode, ScaleMode::kFixed);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kProactive);
@@ -94,6 +98,10 @@ TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
       {"ATP_ROUTE", "[::1]:1,[::1]:2,[::1]:3,[::1]:4,[::1]:5,[::1]:6,[::1]:7,[::1]:8,[::1]:9",
        "[::1]:9\": 9 hops; a route has the server and at most 7 switches before it (expected the "
        "switches upward and then the server"},
+      {"ATP_OWN_SERVER", "127.0.0.1", "ATP_OWN_SERVER=\"127.0.0.1\": "},
+      {"ATP_OWN_SERVER", "127.0.0.1:0",
+       "ATP_OWN_SERVER=\"127.0.0.1:0\": the port is missing (expected the address at which this "
+       "rank serves, as it stands in ATP_ROUTE"},
       {"ATP_VALUES_PER_FRAGMENT", "9999",
        "ATP_VALUES_PER_FRAGMENT=\"9999\" is not a whole number from 1 to 2226"},
       {"ATP_SCALE", "1e8", "ATP_SCALE=\"1e8\" is not \"automatic\" or \"fixed\""},

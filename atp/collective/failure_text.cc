@@ -61,13 +61,19 @@ std::string rank_lost(const Failure& failure, const FailureContext& context) {
          (failure.ranks.size() == 1 ? " (its lease ended)" : " (their leases ended)");
 }
 
+std::string server_question(const FailureContext& context) {
+  if (!context.server_rank) return ": is `atp server` running there?";
+  const std::string rank = "rank " + std::to_string(*context.server_rank);
+  return ": it is the server in the process of " + rank + "; has " + rank + " ended?";
+}
+
 std::string server_lost(const Failure& failure, const FailureContext& context) {
   const std::string who =
       failure.endpoint.unset() ? server_text(context) : hop_text(failure.endpoint, context.route);
   return who + " does not answer" +
          (failure.unreachable ? kUnreachable
                               : " (silent for " + seconds_text(context.lease) + ")") +
-         ": is `atp server` running there?";
+         server_question(context);
 }
 
 std::string rank_taken(const Failure& failure, const FailureContext& context) {
@@ -91,7 +97,7 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
            std::to_string(context.world_size) + " ranks)";
   }
   return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
-         (failure.unreachable ? kUnreachable : "") + ": is `atp server` running there?";
+         (failure.unreachable ? kUnreachable : "") + server_question(context);
 }
 
 }  // namespace

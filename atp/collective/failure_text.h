@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct FailureContext {
   Rank rank = 0;  // this worker
   std::size_t world_size = 1;
   std::vector<Endpoint> route;  // switches upward, the server last
+  // In whose process the server runs, if it's known to be a rank's.
+  std::optional<Rank> server_rank = std::nullopt;
   Duration lease = std::chrono::seconds(5);
   Duration join_timeout = std::chrono::seconds(30);
   Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed

@@ -110,5 +110,13 @@ TEST(FailureText, NamesTheOperation) {
   EXPECT_EQ(operation_text(0, 1), "all_reduce #0 (1 value)");
 }
 
+TEST(FailureText, NamesTheRankInWhoseProcessTheServerWas) {
+  FailureContext context{.rank = 2, .world_size = 4, .route = {kSwitch, kServer}};
+  context.server_rank = Rank{1};
+  EXPECT_EQ(failure_text({.code = FailureCode::kServerLost, .endpoint = kServer}, context),
+            "server 10.0.0.9:5500 does not answer (silent for 5 s): it is the server in the "
+            "process of rank 1; has rank 1 ended?");
+}
+
 }  // namespace
 }  // namespace atp

@@ -1,13 +1,11 @@
 #include "atp/collective/lane.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <cstdio>
 #include <random>
 #include <utility>
 
 #include "atp/collective/fragment_size.h"
+#include "atp/collective/quiet_thread.h"
 #include "atp/collective/text.h"
 #include "atp/driver/udp/address.h"
 
@@ -45,10 +43,20 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   return config;
 }
 
-FailureContext failure_context(const CommunicatorOptions& options) {
+// With a server in each rank's process, the ways to them come in the order of the ranks.
+std::optional<Rank> server_rank(const LaneOptions& lane) {
+  const CommunicatorOptions& options = lane.communicator;
+  const bool one_each = options.more_routes.size() + 1 == options.world_size;
+  if (!options.own_server || !one_each) return std::nullopt;
+  return static_cast<Rank>(lane.stream);
+}
+
+FailureContext failure_context(const LaneOptions& lane) {
+  const CommunicatorOptions& options = lane.communicator;
   return {.rank = options.rank,
           .world_size = options.world_size,
           .route = options.route,
+          .server_rank = server_rank(lane),
           .join_timeout = options.join_timeout,
           .operation_timeout = options.operation_timeout};
 }
@@ -61,7 +69,7 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
       socket_(std::move(socket)),
       waker_(std::move(waker)),
       participant_(
-          worker_config(options, value_count), failure_context(options_),
+          worker_config(options, value_count), failure_context(options),
           [this](const std::string& text) { warn(text); },
           [this](const std::string& why) { note_failure(why); }) {}
 
@@ -80,13 +88,7 @@ Result<std::shared_ptr<Lane>> Lane::open(const LaneOptions& options) {
 }
 
 void Lane::start() {
-  // Signals are the program's business, so none is ever delivered to this thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([self = shared_from_this()] { self->run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([self = shared_from_this()] { self->run(); });
 }
 
 void Lane::run() {
@@ -101,6 +103,7 @@ void Lane::run() {
 
 void Lane::on_round(Instant now) {
   take_commands(now);
+  publish();  // whoever is told that an operation has ended finds the counters as they were then
   participant_.on_round(now);
   publish();
 }

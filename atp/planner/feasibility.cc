@@ -27,8 +27,7 @@ void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
   } else if (model.heads % mesh.d1 == 0) {
     result.notes.push_back("each key-value head is stored on " +
                            std::to_string(mesh.d1 / kv_heads) +
-                           " rows of the mesh, and training must sum their gradients, which is not "
-                           "counted");
+                           " rows of the mesh, and their gradients are summed on dimension 1");
   }
 }
 

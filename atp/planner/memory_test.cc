@@ -116,11 +116,20 @@ TEST(Volume, IsTwelveHAllReducedAndFourGathered) {
 }
 
 // The QKV product has 1.25 h, forward and backward, the attention output 1 h, the gate and its
-// sibling 7 h each way.
+// sibling 7 h forward, and their product, which is all that the next matrix takes, 3.5 h backward.
 TEST(Volume, OfGroupedQueriesIsMoreThanEquation2Says) {
   const LayerVolume volume = layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain);
-  EXPECT_DOUBLE_EQ(volume.all_reduced2, (1.25 + 1 + 14) * 8192 * 10 / 8);
+  EXPECT_DOUBLE_EQ(volume.all_reduced2, (1.25 + 1 + 7 + 3.5) * 8192 * 10 / 8);
   EXPECT_DOUBLE_EQ(volume.all_gathered2, (1.25 + 1) * 8192 * 10 / 8);
+}
+
+// Sixteen rows, eight key-value heads: the gradients of 1/8 h x h of keys and of values are summed.
+TEST(Volume, CountsTheGradientsOfCopiedKeyValueHeads) {
+  const LayerVolume volume = layer_volume(kLlama, 10, {16, 2}, Accounting::kPlain);
+  const double gradients = 2 * 1024 * 8192 / 2.0;
+  EXPECT_DOUBLE_EQ(volume.all_reduced1, 4 * 10 * 8192 / 2.0 + gradients);
+  EXPECT_EQ(volume.all_reduces1, 6);
+  EXPECT_EQ(layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain).all_reduces1, 4);
 }
 
 TEST(Volume, FusedReduceScattersWhatIsSliced) {

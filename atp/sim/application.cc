@@ -76,6 +76,12 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
   }
 }
 
+Duration Application::pause_after(OperationId id) const {
+  Random random(job_.data_seed * 1000003 + id);
+  return Duration{static_cast<Duration::rep>(static_cast<double>(job_.pause.count()) *
+                                             (0.5 + random.uniform()))};
+}
+
 void Application::complete(Instant now, OperationId id, const Worker& worker, Oracle& oracle) {
   if (id >= submitted_ || done_[id]) {
     violations_.push_back("operation " + std::to_string(id) + " completed twice, or unasked");
@@ -83,7 +89,7 @@ void Application::complete(Instant now, OperationId id, const Worker& worker, Or
   }
   done_[id] = true;
   ++completed_;
-  ready_ = std::max(ready_, now + job_.pause);
+  ready_ = std::max(ready_, now + pause_after(id));
   if (auto wrong = oracle.check(job_index_, id, rank_, worker.value_count(), output(id))) {
     violations_.push_back(*std::move(wrong));
   }

@@ -46,6 +46,7 @@ class Application : public Tensors {
 
  private:
   void submit(Instant now, Worker& worker);
+  Duration pause_after(OperationId id) const;
   void complete(Instant now, OperationId id, const Worker& worker, Oracle& oracle);
 
   JobPlan job_;

@@ -47,8 +47,10 @@ struct JobPlan {
   std::vector<OperationPlan> operations;
   std::uint32_t max_in_flight = 4;  // operations that the application submits at once
   Duration think_max{};             // pause of a worker before it submits its next operation
-  Duration pause{};                 // after an operation has completed, before the next one
-  bool leave_at_once = false;       // each worker leaves as soon as it is done
+  // After an operation has completed, before the next one: of half of this to one and a half, the
+  // same at all ranks.
+  Duration pause{};
+  bool leave_at_once = false;  // each worker leaves as soon as it is done
   std::uint64_t data_seed = 1;
   std::uint64_t nonce_salt = 0x5eed;  // another one: a second start that claims the same ranks
 

@@ -26,8 +26,7 @@ struct Setup {
   std::uint32_t fragments = 256;
   std::uint32_t operations = 64;
   std::uint32_t in_flight = 4;  // operations that a worker submits at once
-  double compute_us = 0;        // pause after each operation
-  double compute_step = 0;      // by which each job's pause is longer than the one before's
+  double compute_us = 0;        // pause after each operation: of half to one and a half of this
   double stagger_us = 3.7;      // between the starts of two jobs
   double delay_us = 1;          // of a link
   double sample_us = 0;         // 0: no series

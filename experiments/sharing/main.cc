@@ -23,7 +23,6 @@ void add_options(CLI::App& app, Setup& setup) {
   app.add_option("--operations", setup.operations);
   app.add_option("--in-flight", setup.in_flight);
   app.add_option("--compute", setup.compute_us);
-  app.add_option("--compute-step", setup.compute_step);
   app.add_option("--stagger", setup.stagger_us);
   app.add_option("--delay", setup.delay_us);
   app.add_option("--sample", setup.sample_us);

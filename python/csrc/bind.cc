@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "atp/driver/udp/address.h"
 #include "python/csrc/in_network_group.h"
 #include "python/csrc/live_groups.h"
 #include "python/csrc/ring_group.h"
@@ -52,6 +51,8 @@ std::unique_ptr<Communicator> connect(CommunicatorOptions options, const std::st
                                       const std::string& route_name) {
   const Status routes = options.set_routes(route);
   TORCH_CHECK_VALUE(routes.ok(), route_name, "=\"", route, "\": ", routes.error().message);
+  const Status own_server = options.read_own_server();
+  TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
   auto communicator = Communicator::connect(options);
   TORCH_CHECK_WITH(DistBackendError, communicator.ok(), communicator.error().message);
   return std::move(communicator.value());
@@ -81,9 +82,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
 }
 
 RingListener make_listener(const std::string& host) {
-  const Result<Endpoint> at = resolve_endpoint(host + ":0");
-  TORCH_CHECK_VALUE(at.ok(), "the ring's address: ", at.error().message);
-  Result<RingListener> listener = RingListener::open(at.value());
+  Result<RingListener> listener = RingListener::open(host + ":0");
   TORCH_CHECK_WITH(DistBackendError, listener.ok(), listener.error().message);
   return std::move(listener).value();
 }
@@ -103,11 +102,9 @@ c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds
   options.names = std::move(names);
   options.operation_timeout = timeout;
   options.connect_timeout = join_timeout;
-  std::vector<Endpoint> endpoints(addresses.size());
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    if (!addresses[i].empty()) endpoints[i] = resolve_endpoint(addresses[i]).value();
-  }
-  auto ring = Ring::connect(listener, options, endpoints);
+  const Result<std::vector<Endpoint>> endpoints = resolve_addresses(addresses);
+  TORCH_CHECK_WITH(DistBackendError, endpoints.ok(), endpoints.error().message);
+  auto ring = Ring::connect(listener, options, endpoints.value());
   TORCH_CHECK_WITH(DistBackendError, ring.ok(), ring.error().message);
   return c10::make_intrusive<PyRingGroup>(rank, size, timeout, std::move(gloo),
                                           std::move(ring.value()));
@@ -154,6 +151,7 @@ PYBIND11_MODULE(_C, module) {
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("automatic_scale"),
                  py::arg("gloo"));
   define_common<PyInNetworkGroup>(in_network);
+  in_network.def("set_tag", &PyInNetworkGroup::set_tag, py::arg("tag"));
 
   py::class_<atp::RingListener>(module, "RingListener")
       .def(py::init(&make_listener), py::arg("host"))

@@ -42,6 +42,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::sum(const CollectiveWork::Name& n
                        static_cast<std::size_t>(buffer.numel()));
   }
   AllReduceOptions each;
+  each.tag = tag_;
   each.reduction =
       options.reduceOp.op_ == c10d::ReduceOp::AVG ? Reduction::kAverage : Reduction::kSum;
   each.timeout = timeout_of(options.timeout);

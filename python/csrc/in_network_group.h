@@ -1,5 +1,9 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
 #include "atp/collective/communicator.h"
 #include "python/csrc/process_group.h"
 
@@ -20,6 +24,10 @@ class InNetworkGroup : public ProcessGroupATP {
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& options) override;
 
+  // Names the call site of the sums to come: those of another name have a scale of their own. The
+  // same at every rank, as it is part of an operation's fingerprint.
+  void set_tag(std::uint32_t tag) { tag_ = tag; }
+
   Counts counters() const override;
   std::size_t values_per_fragment() const override;
 
@@ -33,6 +41,7 @@ class InNetworkGroup : public ProcessGroupATP {
   WorkPtr sum(const CollectiveWork::Name& name, const Tensors& tensors,
               const c10d::AllreduceOptions& options);
 
+  std::atomic<std::uint32_t> tag_{0};
   std::unique_ptr<Communicator> communicator_;
 };
 

@@ -1,5 +1,6 @@
 """A software switch and a parameter server, as programs on this machine."""
 
+import json
 import os
 import pathlib
 import re
@@ -13,10 +14,12 @@ PROGRAM = pathlib.Path(os.environ.get("ATP_PROGRAM", _CHECKOUT / "build/release/
 class Node:
     """`atp switch` or `atp server`, on a free port of the loopback interface."""
 
-    def __init__(self, role: str):
+    def __init__(self, role: str, stats: pathlib.Path | None = None):
         self.role = role
+        self._stats = stats
+        options = [] if stats is None else ["--stats", stats, "--stats-interval", "0.05"]
         self._process = subprocess.Popen(
-            [PROGRAM, role, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+            [PROGRAM, role, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, text=True
         )
         self.pid = self._process.pid
         self.endpoint = self._wait_for_endpoint()
@@ -28,6 +31,11 @@ class Node:
             if found := re.search(r"(127\.0\.0\.1:\d+)", line):
                 return found[1]
         raise RuntimeError(f"atp {self.role} did not start:\n{log}")
+
+    def counters(self) -> dict[str, int]:
+        """As of a twentieth of a second ago at most."""
+        lines = self._stats.read_text().rpartition("\n")[0].splitlines()
+        return json.loads(lines[-1])["counters"]
 
     def stop(self) -> None:
         if self._process.poll() is None:
@@ -43,11 +51,18 @@ class Node:
 class Network:
     """One switch below one server."""
 
+    def __init__(self, stats: pathlib.Path | None = None):
+        """stats: a folder for the nodes' counters."""
+        self._stats = stats
+
+    def _node(self, role: str) -> Node:
+        return Node(role, self._stats and self._stats / f"{role}.jsonl")
+
     def __enter__(self) -> "Network":
         if not PROGRAM.exists():
             raise FileNotFoundError(f"{PROGRAM} is missing: run `make build`, or set ATP_PROGRAM")
-        self.server = Node("server")
-        self.switch = Node("switch")
+        self.server = self._node("server")
+        self.switch = self._node("switch")
         self.route = f"{self.switch.endpoint},{self.server.endpoint}"
         return self
 

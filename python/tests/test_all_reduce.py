@@ -233,3 +233,17 @@ def test_the_sequence_number_counts_collectives(ranks):
         return backend._get_sequence_number_for_group() - before
 
     assert ranks.run(2, body) == [2, 2]
+
+
+def test_sums_of_other_tags_have_scales_of_their_own(ranks):
+    def body(rank, tags):
+        for _ in range(20):
+            for size, tag in zip((1e-6, 1e6), tags, strict=True):
+                atp.torch.set_tag(dist.group.WORLD, tag)
+                tensor = values(rank, 1000) * size
+                dist.all_reduce(tensor)
+        return atp.torch.stats()["counters"]["parameters_float"]
+
+    one_history = ranks.run(2, lambda rank: body(rank, (5, 5)))
+    two_histories = ranks.run(2, lambda rank: body(rank, (5, 6)))
+    assert max(two_histories) < min(one_history) / 4

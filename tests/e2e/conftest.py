@@ -22,6 +22,17 @@ def free_udp_port():
         return probe.getsockname()[1]
 
 
+def free_udp_ports(count):
+    """Held until all are found, so that they differ."""
+    probes = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
 def udp_port_is_bound(port):
     wanted = f"0100007F:{port:04X}"
     return any(wanted in line for line in Path("/proc/net/udp").read_text().splitlines())
@@ -76,6 +87,7 @@ class Cluster:
     """One server and one switch on loopback, and ranks that join one job through them."""
 
     wait_until = staticmethod(wait_until)
+    free_udp_ports = staticmethod(free_udp_ports)
 
     def __init__(self, folder):
         self.folder = folder

@@ -1,7 +1,11 @@
 """Several servers for one job: each completes a part of every large tensor."""
 
 import json
+import signal
 import subprocess
+import time
+
+import pytest
 
 
 def completed(path):
@@ -20,3 +24,36 @@ def test_a_job_with_three_servers_spreads_its_tensors_over_them(cluster):
     shares = [completed(stats / f"server-{i}.jsonl") for i in range(3)]
     # Of a 4 MiB tensor's 2,997 fragments each has a third; the small ones go here and there.
     assert min(shares) > 0.3 * sum(shares), shares
+
+
+def test_as_many_servers_as_ranks_each_in_the_process_of_one(cluster):
+    bench = cluster.bench("-b", "1K", "-e", "4M", "-f", "16", "-n", "3", "-w", "1")
+    command = [cluster.atp, "run", "-n", "4", "--servers-inside", "--values", "350", "--", *bench]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "# Out of bounds values : 0 OK" in done.stdout
+    assert "server on" not in done.stderr, "no process of its own"
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_rank_that_dies_with_its_server_is_named_by_the_others(cluster, victim):
+    """Without `atp run`: a switch, and three ranks with a server each."""
+    cluster.start_switch()
+    servers = [f"127.0.0.1:{port}" for port in cluster.free_udp_ports(3)]
+    route = ";".join(f"{cluster.switch_address},{server}" for server in servers)
+    ranks = [
+        cluster.start_rank(
+            rank, 3, cluster.endless_bench(), ATP_ROUTE=route, ATP_OWN_SERVER=servers[rank]
+        )
+        for rank in range(3)
+    ]
+    cluster.wait_until(lambda: "# " in ranks[0].output(), "all to join")
+    time.sleep(1)
+    assert all(rank.running() for rank in ranks), ranks[0].output()
+    ranks[victim].signal(signal.SIGKILL)
+    begin = time.monotonic()
+    for rank in (rank for rank in range(3) if rank != victim):
+        assert ranks[rank].wait(20) != 0
+        assert f"rank {victim}" in ranks[rank].output()
+    # A lease of five seconds, and the pauses around it.
+    assert time.monotonic() - begin < 12

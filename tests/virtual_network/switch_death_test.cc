@@ -82,7 +82,7 @@ TEST(SwitchMemory, OfOneRankAloneIsRelearnedOnRequest) {  // C7
   EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
 }
 
-TEST(Detaching, IsNotInferredFromTheFloatPath) {  // C2, C3
+TEST(Detaching, IsNotInferredFromTheFloatPath) {  // C2
   Plan plan = steady_plan(3, 60, 40, milliseconds(5));
   for (std::size_t i = 0; i < 30; ++i) plan.jobs[0].operations[i].values = Values::kHuge;
   World world(plan);
@@ -91,6 +91,77 @@ TEST(Detaching, IsNotInferredFromTheFloatPath) {  // C2, C3
   EXPECT_EQ(world.server().counters()[ServerCounter::kStatusDetached], 0);
   EXPECT_GT(by_one_packet(world), 300);
   for (const Rank rank : {0, 1, 2}) EXPECT_EQ(world.application(rank).detached(), 0);
+}
+
+// As if the switch had set the flag, which it does to what it must not merge.
+std::vector<std::uint8_t> with_direct(std::vector<std::uint8_t> bytes) {
+  bytes[ATP_AT_FLAGS] |= ATP_FLAG_DIRECT;
+  return bytes;
+}
+
+TEST(Detaching, IsNotInferredFromWhatASwitchMadeDirect) {  // C3
+  World world(long_plan(3));
+  world.run_for(milliseconds(500));
+  const Endpoint rank = world.endpoint(world.worker_host(0));
+  const Endpoint node = world.endpoint(world.switch_host(0));
+  const Endpoint server = world.endpoint(world.server_host());
+  int passed_on = 0;
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    if (!is(packet, PacketType::kGradient) || packet.from != rank || passed_on == 20) return {};
+    ++passed_on;
+    world.inject(node, server, with_direct(packet.bytes), microseconds(20));
+    return {.drop = true};
+  });
+  world.run_for(seconds(2));
+  EXPECT_EQ(passed_on, 20);
+  EXPECT_EQ(world.server().counters()[ServerCounter::kStatusDetached], 0);
+  EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
+  expect_all_done(world);
+  for (const Rank each : {0, 1, 2}) EXPECT_EQ(world.application(each).detached(), 0);
+}
+
+// The straight JOIN by which a rank of the job says that it is detached, for the first time.
+std::vector<std::uint8_t> says_detached(const World& world, Rank rank) {
+  const Plan& plan = world.plan();
+  const JobPlan& job = plan.jobs[0];
+  Join join;
+  join.nonce = plan.nonce(job, rank);
+  join.server_boot_id = plan.server_config.boot_id;
+  join.world_size = job.world_size;
+  join.stream_count = 1;
+  join.max_value_count = job.max_value_count;
+  join.detached = true;
+  join.detachments = 1;
+  join.remaining.push_back(world.endpoint(world.server_host()));
+  Outbox out;
+  put_join(out, {.type = PacketType::kJoin, .flags = ATP_FLAG_DIRECT, .job = job.key},
+           RankSet::of(rank), join);
+  out.send_to(join.remaining.back());
+  const auto bytes = out.bytes_of(out.packets()[0]);
+  return {bytes.begin(), bytes.end()};
+}
+
+// Two racks of two ranks, with a switch each, under a third. Rank 0 detaches while its contribution
+// waits in its rack's switch for rank 1's: their sum comes to the upper switch with the bit of a
+// detached rank, and must not be dropped there.
+TEST(Detaching, OfARankWhoseContributionIsInASumStillOnItsWayLosesNothing) {  // C6
+  Plan plan = steady_plan(4, 400, 40, milliseconds(1));
+  plan.switches = 3;
+  plan.jobs[0].parent = {0, 0, 1, 1};
+  plan.jobs[0].uplink = {2, 2, -1};
+  World world(plan);
+  world.run_for(milliseconds(200));
+  const Endpoint rank_0 = world.endpoint(world.worker_host(0));
+  const Endpoint rank_1 = world.endpoint(world.worker_host(1));
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    return {.drop = is(packet, PacketType::kGradient) && packet.from == rank_1};
+  });
+  world.run_for(milliseconds(5));
+  world.inject(rank_0, world.endpoint(world.server_host()), says_detached(world, 0));
+  world.run_for(milliseconds(5));  // all switches have heard of it
+  world.set_tap(nullptr);
+  expect_all_done(world);
+  EXPECT_GT(world.switch_node(2).counters()[SwitchCounter::kForwardedDetached], 0);
 }
 
 TEST(Detaching, IsNotCausedByASlowPeer) {  // C5

@@ -30,6 +30,7 @@ void add_plan_command(CLI::App& app) {
   add_matrix_command(*plan);
   add_import_command(*plan);
   add_paper_command(*plan);
+  add_measuring_commands(*plan);
 }
 
 }  // namespace atp

@@ -53,10 +53,10 @@ milliseconds RingEngine::patience() const {
   return own.count() > 0 ? own : options_.operation_timeout;
 }
 
-void RingEngine::work(SteadyTime now) {
+void RingEngine::work(SteadyTime now, const std::array<pollfd, 4>& ready) {
   now_ = now;
-  hear(*before_);
-  hear(*next_);
+  if (ready[0].revents != 0) hear(*before_);
+  if (ready[1].revents != 0) hear(*next_);
   if (failure_) return;
   can_send_ = !next_->data_ended;
   can_receive_ = !before_->data_ended;

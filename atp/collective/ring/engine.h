@@ -31,7 +31,8 @@ class RingEngine {
 
   void submit(std::shared_ptr<RingOperation> operation, SteadyTime now);
   // Moves what can be moved, hears what there is to hear, ends what has ended or is overdue.
-  void work(SteadyTime now);
+  // `ready` is what poll() made of the interests.
+  void work(SteadyTime now, const std::array<pollfd, 4>& ready);
   // What has ended since, to be told outside: a callback may do anything, and shall find the
   // counters as they were at the end.
   struct Ended {

@@ -148,12 +148,24 @@ std::string rank_name(const RingOptions& options, std::size_t rank) {
   return "rank " + std::to_string(rank < options.names.size() ? options.names[rank] : rank);
 }
 
-Result<RingListener> RingListener::open(const Endpoint& at) {
-  Result<TcpSocket> socket = TcpSocket::listen(at);
+Result<RingListener> RingListener::open(const std::string& at) {
+  const Result<Endpoint> wanted = resolve_endpoint(at);
+  if (!wanted) return wanted.error();
+  Result<TcpSocket> socket = TcpSocket::listen(wanted.value());
   if (!socket) return socket.error();
   const Result<Endpoint> address = socket.value().local();
   if (!address) return address.error();
   return RingListener(std::move(socket).value(), address.value());
+}
+
+Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& texts) {
+  std::vector<Endpoint> addresses;
+  for (const std::string& text : texts) {
+    const Result<Endpoint> address = text.empty() ? Endpoint{} : resolve_endpoint(text);
+    if (!address) return address.error();
+    addresses.push_back(address.value());
+  }
+  return addresses;
 }
 
 Result<Links> connect_links(const RingListener& listener, const RingOptions& options,

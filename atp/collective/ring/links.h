@@ -30,8 +30,8 @@ std::string rank_name(const RingOptions& options, std::size_t rank);
 // Where a rank waits for the rank before it. Made first, so that its address can be told.
 class RingListener {
  public:
-  // Port 0 takes a free one.
-  static Result<RingListener> open(const Endpoint& at);
+  // "HOST:PORT"; port 0 takes a free one.
+  static Result<RingListener> open(const std::string& at);
 
   const Endpoint& address() const { return address_; }
   const TcpSocket& socket() const { return socket_; }
@@ -43,6 +43,9 @@ class RingListener {
   TcpSocket socket_;
   Endpoint address_;
 };
+
+// From texts "HOST:PORT". Empty ones, of ranks that are no neighbours, become no endpoint.
+Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& texts);
 
 struct Neighbour {
   std::string name;  // "rank 3 (10.0.0.3:4000)"

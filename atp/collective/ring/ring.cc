@@ -75,8 +75,8 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
 
   void run();
   bool take_commands();
-  void publish();
-  void wait_for_work();
+  void publish();  // and tells those whose operations have ended
+  std::array<pollfd, 4> wait_for_work();
   std::optional<std::string> enqueue(const std::shared_ptr<RingOperation>& operation);
 
   const RingOptions options_;
@@ -106,10 +106,11 @@ void Ring::Impl::start() {
 
 void Ring::Impl::run() {
   this_thread_drives = this;
+  std::array<pollfd, 4> ready{};
   while (take_commands()) {
-    engine_->work(steady_clock::now());
+    engine_->work(steady_clock::now(), ready);
     publish();
-    wait_for_work();
+    ready = wait_for_work();
   }
   engine_->leave(board_.why_closed);
   publish();
@@ -142,7 +143,7 @@ void Ring::Impl::publish() {
   }
 }
 
-void Ring::Impl::wait_for_work() {
+std::array<pollfd, 4> Ring::Impl::wait_for_work() {
   const auto interests = engine_->interests();
   std::array<pollfd, 5> waited{pollfd{waker_->fd(), POLLIN, 0}};
   std::copy(interests.begin(), interests.end(), waited.begin() + 1);
@@ -154,6 +155,7 @@ void Ring::Impl::wait_for_work() {
   engine_->count_wait();
   poll(waited.data(), waited.size(), timeout_ms);
   if (waited[0].revents != 0) waker_->drain();
+  return {waited[1], waited[2], waited[3], waited[4]};
 }
 
 // Takes the operation, or says why it takes none.

@@ -13,8 +13,6 @@
 
 namespace atp::testing {
 
-inline Endpoint any_port() { return Endpoint::ipv4(127, 0, 0, 1, 0); }
-
 // Small whole numbers and fractions, other ones at each rank.
 template <class T>
 std::vector<T> values_of(std::size_t rank, std::size_t count) {
@@ -45,7 +43,8 @@ class TestingRing {
     options_.connect_timeout = std::chrono::seconds(10);
     options_.operation_timeout = std::chrono::seconds(20);
     for (std::size_t i = 0; i < ranks; ++i) {
-      listeners_.push_back(std::make_shared<RingListener>(RingListener::open(any_port()).value()));
+      listeners_.push_back(
+          std::make_shared<RingListener>(RingListener::open("127.0.0.1:0").value()));
       addresses_.push_back(listeners_.back()->address());
     }
   }

@@ -1,6 +1,5 @@
-// Five defects of the code that was published with the paper. Here each ends as it must. The fifth,
-// packets sent without their values, would be the worker's:
-// WorkerOperation.SplitsATensorPadsTheEndAndWritesTheSums.
+// Five defects of the code that was published with the paper. Here each ends as it must. The fifth
+// is the worker's: PublishedDefect.EveryGradientCarriesItsValues.
 #include <gmock/gmock.h>
 
 #include "atp/core/server/server_harness.h"

@@ -154,5 +154,19 @@ TEST(WorkerDrops, WhatDoesNotConcernItIsCountedByName) {
   }
 }
 
+// E: packets left without the values that they were made for.
+TEST(PublishedDefect, EveryGradientCarriesItsValues) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4, 5, 6});
+  const auto sent = gradients(s.run());
+  ASSERT_EQ(sent.size(), 2u);
+  const auto value = [&](std::size_t packet, std::size_t i) {
+    return atp_load32(sent[packet].view().body.data() + 4 * i);
+  };
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(value(0, i), 100 * (i + 1));
+  for (std::uint32_t i = 0; i < 2; ++i) EXPECT_EQ(value(1, i), 100 * (i + 5));
+}
+
 }  // namespace
 }  // namespace atp

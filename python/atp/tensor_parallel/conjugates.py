@@ -49,6 +49,10 @@ __all__ = [
 ]
 
 
+# x times the transpose of a weight. `replay` puts something that costs nothing here.
+_multiply = torch.nn.functional.linear
+
+
 class Hop:
     """A collective forward and its conjugate backward, of one call.
 
@@ -139,7 +143,7 @@ class _Product(Function):
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
         ctx.hop = hop
         ctx.save_for_backward(x, weight)
-        return torch.nn.functional.linear(x, weight)
+        return _multiply(x, weight)
 
     @staticmethod
     @once_differentiable
@@ -147,7 +151,7 @@ class _Product(Function):
         x, weight = ctx.saved_tensors
         of_x = of_weight = None
         if ctx.needs_input_grad[0]:
-            of_x = gradient @ weight
+            of_x = _multiply(gradient, weight.mT)
             ctx.hop.send_back(of_x)  # is under way while the weight's gradient is computed (§4.2)
         if ctx.needs_input_grad[1]:
             of_weight = gradient.flatten(0, -2).mT @ x.flatten(0, -2)

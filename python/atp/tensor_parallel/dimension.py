@@ -89,7 +89,7 @@ class Dimension:
             return Flight(whole.copy_(tensor.unsqueeze(0)))
         self.traffic.add("all_gather", whole)
         self._tag(0)
-        work = dist.all_gather_into_tensor(
+        work = dist.all_gather_single(
             whole.view(-1), tensor.contiguous().view(-1), group=self.group, async_op=True
         )
         return Flight(whole, work)
@@ -101,7 +101,7 @@ class Dimension:
         self.traffic.add("reduce_scatter", stacked)
         self._tag(tag)
         mine = torch.empty_like(stacked[0])
-        work = dist.reduce_scatter_tensor(
+        work = dist.reduce_scatter_single(
             mine.view(-1), stacked.view(-1), group=self.group, async_op=True
         )
         return Flight(mine, work)

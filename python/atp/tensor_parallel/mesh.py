@@ -78,6 +78,7 @@ def init_mesh(
     topology: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     model: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     data_parallel: int = 1,
+    order: Sequence[int] | None = None,
     algorithm: str | Sequence[str] | None = None,
     data_algorithm: str = "gloo",
     fused: bool | None = None,
@@ -96,6 +97,8 @@ def init_mesh(
         topology, model: what the planner is to read; with "auto" only, as are `planning`, its
             further arguments (batch, sequence, ...).
         data_parallel: replicas of the mesh, each a run of consecutive ranks.
+        order: which rank of the mesh each rank of a replica is, as `Candidate.ranks_by_position()`
+            says; default: what the planner chose, else their own order.
         algorithm: how sums travel, of both dimensions or one for each: "gloo", "innetwork" (through
             switches) or "ring" (ours, over TCP). Default: what the planner chose, else "gloo".
         data_algorithm: the same for the gradients of the replicas.
@@ -115,7 +118,7 @@ def init_mesh(
     request, error = None, None
     try:
         request = _request(
-            d1, d2, topology, model, data_parallel, algorithm, data_algorithm, planning
+            d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, planning
         )
     except (ValueError, TypeError, RuntimeError) as wrong:
         error = wrong
@@ -148,7 +151,7 @@ class _Request:
 
 
 def _request(
-    d1, d2, topology, model, data_parallel, algorithm, data_algorithm, planning
+    d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, planning
 ) -> _Request:
     replicas = _whole("data_parallel", data_parallel)
     world = dist.get_world_size()
@@ -169,20 +172,25 @@ def _request(
             f"the job has {world}: d1 * d2 * data_parallel must be {world}"
         )
     algorithms = (_known(data_algorithm), *_pair(algorithm or "gloo"))
-    return _Request(shape, replicas, algorithms, tuple(range(math.prod(shape))))
+    return _Request(shape, replicas, algorithms, _positions(order, math.prod(shape)))
 
 
 def _planned(topology, model, size, replicas, algorithm, data_algorithm, planning) -> _Request:
     from atp.planner import plan
 
     answer = plan(topology, model, size, **planning)
-    positions = [0] * size
-    for position, rank in enumerate(answer.ranks_by_position()):
-        positions[rank] = position
+    positions = _positions(answer.ranks_by_position(), size)
     chosen = {"aggregation": "innetwork", "none": "gloo"}
     planned = tuple(chosen.get(name, "ring") for name in answer.collectives)
     algorithms = (_known(data_algorithm), *_pair(algorithm or planned))
-    return _Request(answer.mesh, replicas, algorithms, tuple(positions), answer)
+    return _Request(answer.mesh, replicas, algorithms, positions, answer)
+
+
+def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:
+    order = list(range(size)) if order is None else list(order)
+    if sorted(order) != list(range(size)):
+        raise ValueError(f"order: found {order}, expected each of 0 to {size - 1} once")
+    return tuple(order.index(rank) for rank in range(size))
 
 
 def _make(request: _Request, fused: bool | None, options: Any) -> Mesh:

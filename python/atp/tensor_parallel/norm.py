@@ -29,8 +29,9 @@ class _Sums:
 
     def mean(self, of_own: torch.Tensor, what: str) -> torch.Tensor:
         """[..., k, h/d2] -> [..., k, 1]: the means over h."""
-        own = of_own.sum(-1, keepdim=True)
-        return self._dimension.all_reduce(own, self._tags[what]).land() / self.width
+        # Divided before the sum: values about 1 fit the first scale of in-network aggregation.
+        own = of_own.sum(-1, keepdim=True) / self.width
+        return self._dimension.all_reduce(own, self._tags[what]).land()
 
 
 class _Normalize(Function):

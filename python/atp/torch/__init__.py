@@ -29,7 +29,8 @@ if torch.__version__.split("+")[0].rsplit(".", 1)[0] != _TORCH_SERIES:
 from atp.torch._backend import register  # noqa: E402
 from atp.torch._options import Options  # noqa: E402
 from atp.torch._stats import stats  # noqa: E402
+from atp.torch._tag import set_tag  # noqa: E402
 
-__all__ = ["Options", "stats"]
+__all__ = ["Options", "set_tag", "stats"]
 
 register()

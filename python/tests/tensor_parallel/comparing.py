@@ -1,16 +1,18 @@
 """A block on a mesh, beside the same block unsharded."""
 
 import dataclasses
+import hashlib
 
 import torch
 
-from atp.tensor_parallel import TransformerConfig, full_state_dict, parallelize
-from atp.tensor_parallel.checkpoint import _gather
+from atp.tensor_parallel import TransformerConfig, parallelize
+from atp.tensor_parallel.sharding import Cut, cut_of, set_cut
 from atp.tensor_parallel.transformer import Block
 
 BATCH, SEQUENCE, HIDDEN = 8, 3, 32
 MESHES = [(2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8)]
 GPT = TransformerConfig(hidden=HIDDEN, heads=8)
+COLUMNS = Cut(None, 2)  # of activations [b, s, h]
 CONFIGS = {
     "a GPT's block": GPT,
     "a GPT's block with three projections": dataclasses.replace(GPT, fused_qkv=False),
@@ -33,72 +35,85 @@ CONFIGS = {
 
 def make_block(config: TransformerConfig, dtype: torch.dtype) -> Block:
     torch.manual_seed(1)
-    block = Block(config).to(dtype)
+    block = Block(config)  # of float32 values, whatever the type
     with torch.no_grad():
         for parameter in block.parameters():  # norms and biases, too, want values of their own
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
-    return block
+    return block.to(dtype)
 
 
 def inputs(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(2)
     shape = (BATCH, SEQUENCE, HIDDEN)
-    return tuple(torch.randn(shape, generator=generator, dtype=dtype) for _ in range(2))
+    return tuple(torch.randn(shape, generator=generator).to(dtype) for _ in range(2))
 
 
-def whole_results(config: TransformerConfig, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+def whole_results(
+    config: TransformerConfig, dtype: torch.dtype, magnitude: float = 1
+) -> dict[str, torch.Tensor]:
     """Output, gradient of the input, and gradient of every parameter."""
-    block, (x, gradient) = make_block(config, dtype), inputs(dtype)
-    x.requires_grad_()
-    output = block(x)
+    x, gradient = inputs(dtype)
+    return pieces_of_run(make_block(config, dtype), x, gradient * magnitude)
+
+
+def pieces_of_run(block, x: torch.Tensor, gradient: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The same of a block, or of this rank's part of it; `atp_cut` says which pieces."""
+    block.zero_grad()
+    output = block(x.requires_grad_())
     output.backward(gradient)
-    gradients = {name: parameter.grad for name, parameter in block.named_parameters()}
-    return {"output": output.detach(), "input's gradient": x.grad} | gradients
+    pieces = {"output": set_cut(output.detach(), COLUMNS)}
+    pieces["input's gradient"] = set_cut(x.grad, COLUMNS)
+    for name, parameter in block.named_parameters():
+        pieces[name] = set_cut(parameter.grad, cut_of(parameter))
+    return pieces
 
 
 def results_on(mesh, config, dtype, chunks=1) -> dict[str, torch.Tensor]:
-    """The same of the block on a mesh, made whole again."""
+    """This rank's pieces of the same, of the block on a mesh."""
     block = parallelize(make_block(config, dtype), mesh=mesh, chunks=chunks)
-    x, gradient = (own_columns(tensor, mesh) for tensor in inputs(dtype))
-    x.requires_grad_()
-    output = block(x)
-    output.backward(gradient)
-    results = {"output": all_columns(output.detach(), mesh)}
-    results["input's gradient"] = all_columns(x.grad, mesh)
-    for name, parameter in block.named_parameters():
-        parameter.grad.atp_cut = parameter.atp_cut
-        assert_replicas_are_equal(parameter.grad, mesh)
-        results[name] = _gather(parameter.grad, mesh)
-    assert full_state_dict(block).keys() == make_block(config, dtype).state_dict().keys()
-    return results
+    x, gradient = (COLUMNS.take(tensor, mesh.shape, 0, mesh.column) for tensor in inputs(dtype))
+    return pieces_of_run(block, x.clone(), gradient)
 
 
-def own_columns(whole: torch.Tensor, mesh) -> torch.Tensor:
-    return whole.chunk(mesh.second.size, -1)[mesh.column].contiguous()
+@dataclasses.dataclass
+class Outcome:
+    """How a rank's pieces differ from those of the whole, and what they are.
 
-
-def all_columns(own: torch.Tensor, mesh) -> torch.Tensor:
-    return torch.cat(list(mesh.second.all_gather(own).land()), -1)
-
-
-def assert_replicas_are_equal(piece: torch.Tensor, mesh) -> None:
-    """Ranks that hold the same piece hold the same bits."""
-    for dimension, axis in ((mesh.first, piece.atp_cut.axis1), (mesh.second, piece.atp_cut.axis2)):
-        if axis is None:
-            every = dimension.all_gather(piece).land()
-            assert all(torch.equal(every[0], other) for other in every[1:])
-
-
-def largest_error(results: dict, expected: dict) -> tuple[float, str]:
-    """The largest error of a tensor, relative to its largest value, and of which it is.
-
-    Without rotation the keys' bias has no gradient but for rounding; values here are about 1.
+    error: the largest of a tensor, relative to its largest value, and which tensor that is.
+    digests: of each piece, by name and by where on the mesh it is. Ranks that hold copies must
+        have the same bits.
     """
-    assert results.keys() == expected.keys()
-    errors = {name: _error(results[name], expected[name]) for name in expected}
+
+    error: float
+    tensor: str
+    digests: dict[tuple, str]
+
+
+def outcome_of(pieces: dict, whole: dict, mesh) -> Outcome:
+    assert pieces.keys() == whole.keys()
+    errors, digests = {}, {}
+    for name, piece in pieces.items():
+        cut = cut_of(piece)
+        own = cut.take(whole[name], mesh.shape, mesh.row, mesh.column)
+        errors[name] = float((piece - own).abs().max() / largest(name, whole))
+        place = (mesh.row if cut.axis1 is not None else None,
+                 mesh.column if cut.axis2 is not None else None)  # fmt: skip
+        content = piece.detach().contiguous().numpy().tobytes()
+        digests[name, *place] = hashlib.sha256(content).hexdigest()
     worst = max(errors, key=errors.get)
-    return errors[worst], worst
+    return Outcome(errors[worst], worst, digests)
 
 
-def _error(result: torch.Tensor, expected: torch.Tensor) -> float:
-    return float((result - expected).abs().max() / max(expected.abs().max(), 0.1))
+def largest(name: str, whole: dict) -> float:
+    """The largest value of a tensor. Without rotation the keys' bias has no gradient but for
+    rounding, so biases of queries, keys and values are taken together with their weights."""
+    weight = whole[name.removesuffix("bias") + "weight"] if name.endswith("bias") else whole[name]
+    return float(max(whole[name].abs().max(), weight.abs().max()))
+
+
+def assert_copies_are_equal(outcomes: list[Outcome]) -> None:
+    """`outcomes` of all ranks: whoever holds the same piece holds the same bits."""
+    seen: dict[tuple, str] = {}
+    for outcome in outcomes:
+        for place, digest in outcome.digests.items():
+            assert seen.setdefault(place, digest) == digest, place

@@ -1,33 +1,33 @@
 """Whole models: loss and gradients, checkpoints, replicas, and training together with DDP."""
 
 import dataclasses
-import itertools
 
 import pytest
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from atp.tensor_parallel import (
     Transformer,
     TransformerConfig,
-    full_state_dict,
     init_mesh,
     parallelize,
     vocabulary_parallel_cross_entropy,
 )
 
-from .comparing import assert_replicas_are_equal, largest_error
+from .comparing import assert_copies_are_equal, outcome_of
 
 GPT = TransformerConfig(hidden=32, heads=8, layers=2, vocabulary=64, positions=16)
 LLAMA = dataclasses.replace(
     GPT, kv_heads=4, ffn=48, gated=True, rms_norm=True, rotary=True, bias=False, tied_head=False
 )
+CONFIGS = {"GPT": GPT, "Llama": LLAMA}
 MESHES = [(8, 1), (4, 2), (2, 4), (1, 8)]
 STEPS = 6
 
 
-def make(config, seed=1) -> Transformer:
+def make(config, seed=1, dtype=torch.float64) -> Transformer:
     torch.manual_seed(seed)
-    return Transformer(config).double()
+    return Transformer(config).to(dtype)
 
 
 def batch(step: int, size: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,32 +56,26 @@ def whole_loss(logits, targets):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def train_whole(config):
-    model = make(config)
+def train_whole(config, dtype=torch.float64):
+    model = make(config, dtype=dtype)
     losses = train(model, whole_loss)
     return losses, model.state_dict()
 
 
 def train_everywhere(_rank):
-    """{(mesh, model): (relative differences of losses, of the trained model)}."""
+    """{(mesh, model): (largest relative difference of a loss, outcome of the trained weights)}."""
     outcomes = {}
-    for (name, config), shape in itertools.product({"GPT": GPT, "Llama": LLAMA}.items(), MESHES):
+    for name, config in CONFIGS.items():
         expected_losses, expected_state = train_whole(config)
-        mesh = init_mesh(*shape, data_parallel=8 // (shape[0] * shape[1]))
-        model = parallelize(make(config), chunks=2 if shape[1] == 2 else 1)
-        losses = train(model, lambda a, b, m=mesh: vocabulary_parallel_cross_entropy(a, b, m))
-        for parameter in model.parameters():
-            assert_replicas_are_equal(pieces_of(parameter), mesh)
-        difference = max(abs(a - b) / b for a, b in zip(losses, expected_losses, strict=True))
-        outcomes[shape, name] = difference, largest_error(full_state_dict(model), expected_state)
-        mesh.close()
+        for shape in MESHES:
+            mesh = init_mesh(*shape)
+            model = parallelize(make(config), chunks=2 if shape[1] == 2 else 1)
+            losses = train(model, vocabulary_parallel_cross_entropy)
+            difference = max(abs(a - b) / b for a, b in zip(losses, expected_losses, strict=True))
+            state = model.state_dict(keep_vars=True)
+            outcomes[shape, name] = difference, outcome_of(state, expected_state, mesh)
+            mesh.close()
     return outcomes
-
-
-def pieces_of(parameter):
-    piece = parameter.detach()
-    piece.atp_cut = parameter.atp_cut
-    return piece
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +83,30 @@ def trained(gloo_ranks):
     return gloo_ranks.run(8, train_everywhere, backend="gloo")
 
 
-@pytest.mark.parametrize("name", ["GPT", "Llama"])
+@pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("mesh", MESHES)
 def test_training_goes_as_it_does_unsharded(trained, mesh, name):
     for outcome in trained:
-        of_losses, (of_state, tensor) = outcome[mesh, name]
+        of_losses, of_state = outcome[mesh, name]
         assert of_losses < 1e-10
-        assert of_state < 1e-8, tensor
+        assert of_state.error < 1e-8, of_state.tensor
+    assert_copies_are_equal([outcome[mesh, name][1] for outcome in trained])
+
+
+def test_replicas_that_ddp_keeps_together_train_as_one_model(gloo_ranks):
+    """A job in three dimensions: two replicas of a mesh (2,2), each with half of the batch."""
+    expected_losses, expected_state = train_whole(GPT)
+
+    def body(rank):
+        mesh = init_mesh(2, 2, data_parallel=2)
+        model = parallelize(make(GPT))
+        replica = DistributedDataParallel(model, process_group=mesh.data.group)
+        half = slice(0, 4) if rank < 4 else slice(4, 8)
+        losses = train(replica, vocabulary_parallel_cross_entropy, half)
+        return losses, outcome_of(model.state_dict(keep_vars=True), expected_state, mesh)
+
+    results = gloo_ranks.run(8, body, backend="gloo")
+    for i, expected in enumerate(expected_losses):
+        assert abs((results[0][0][i] + results[4][0][i]) / 2 - expected) < 1e-9
+    assert max(outcome.error for _, outcome in results) < 1e-7
+    assert_copies_are_equal([outcome for _, outcome in results])

@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "atp/cli/command.h"
+#include "atp/cli/plan/plan_command.h"
+
+// `atp plan calibrate` and `atp plan compare` measure with the collectives of the runtime, which
+// is Python: the program becomes that one.
+
+namespace atp {
+namespace {
+
+constexpr const char* kModule = "atp.tensor_parallel.calibrate";
+
+std::string interpreter() {
+  const char* chosen = std::getenv("ATP_PYTHON");
+  return chosen != nullptr && *chosen != '\0' ? chosen : "python3";
+}
+
+[[noreturn]] void become_python(std::vector<std::string> words) {
+  words.insert(words.begin(), {interpreter(), "-m", kModule});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  throw CommandError(fmt::format("cannot start {}: {}; set ATP_PYTHON to a Python that has atp",
+                                 words[0], std::strerror(errno)),
+                     kWrongUsage);
+}
+
+void add(CLI::App& plan, const char* name, const char* description,
+         const std::vector<std::string>& first) {
+  CLI::App* command = plan.add_subcommand(name, description);
+  command->set_help_flag();  // Python's says more
+  command->prefix_command();
+  command->callback([command, first] {
+    std::vector<std::string> words = first;
+    for (const std::string& word : command->remaining()) words.push_back(word);
+    become_python(words);
+  });
+}
+
+}  // namespace
+
+void add_measuring_commands(CLI::App& plan) {
+  add(plan, "calibrate",
+      "Measure all-reduces of every mesh, as all ranks of a job (atp run -n N -- atp plan "
+      "calibrate ...), and write them into the cluster file",
+      {});
+  add(plan, "compare",
+      "Measure a layer's communication on every mesh, as all ranks of a job, beside its prediction",
+      {"--compare"});
+}
+
+}  // namespace atp

@@ -1,0 +1,126 @@
+#include "atp/collective/own_server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "atp/collective/quiet_thread.h"
+#include "atp/driver/udp/event_loop.h"
+#include "atp/driver/udp/path_mtu.h"
+
+namespace atp {
+namespace {
+
+// The jobs are looked at so often while somebody waits for one to end; and so long the server
+// stays after that, for a LEAVE whose acknowledgement was lost comes once more.
+constexpr std::chrono::milliseconds kLookEvery{20};
+constexpr std::chrono::milliseconds kLinger{100};
+
+// The servers of this process, by address.
+struct Registry {
+  std::mutex mutex;
+  std::map<Endpoint, std::weak_ptr<OwnServer>> servers;
+};
+Registry& registry() {
+  static Registry registry;
+  return registry;
+}
+
+Result<std::uint16_t> value_count(const Endpoint& listen, std::size_t asked) {
+  if (asked != 0) return static_cast<std::uint16_t>(asked);
+  const Result<std::size_t> mtu = interface_mtu(listen);
+  if (!mtu) return mtu.error();
+  return values_for_mtu(mtu.value());
+}
+
+Result<std::shared_ptr<OwnServer>> start(const Endpoint& listen, std::size_t values_per_fragment) {
+  const Result<std::uint16_t> values = value_count(listen, values_per_fragment);
+  if (!values) return values.error();
+  Result<UdpSocket> socket = UdpSocket::listen(listen);
+  if (!socket) return socket.error();
+  Result<std::unique_ptr<Waker>> waker = Waker::create();
+  if (!waker) return waker.error();
+  ServerConfig config;
+  config.boot_id = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  config.seed = std::random_device{}();
+  config.max_value_count = values.value();
+  return std::make_shared<OwnServer>(std::move(socket).value(), std::move(waker).value(), config);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<OwnServer>> OwnServer::at(const Endpoint& listen,
+                                                 std::size_t values_per_fragment) {
+  const std::lock_guard lock(registry().mutex);
+  std::weak_ptr<OwnServer>& known = registry().servers[listen];
+  // After fork() the child knows its parent's, whose thread it does not have.
+  if (auto server = known.lock(); server && server->owner_ == getpid()) return server;
+  Result<std::shared_ptr<OwnServer>> started = start(listen, values_per_fragment);
+  if (!started) {
+    return Error{"cannot serve a part of the job in this process: " + started.error().message};
+  }
+  known = started.value();
+  return started;
+}
+
+OwnServer::OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const ServerConfig& config)
+    : owner_(getpid()),
+      socket_(std::move(socket)),
+      waker_(std::move(waker)),
+      server_(config),
+      thread_(quiet_thread([this] { run(); })) {}
+
+OwnServer::~OwnServer() {
+  waker_->stop();
+  thread_.join();
+}
+
+void OwnServer::run() {
+  PassiveNode<Server> node(server_, [this](Instant now) { return on_round(now); });
+  EventLoop<PassiveNode<Server>>(socket_, node, *waker_).run();
+}
+
+Instant OwnServer::on_round(Instant now) {
+  server_.set_congested(socket_.receive_queue_is_long());
+  const std::lock_guard lock(mutex_);
+  board_.counters = server_.counters();
+  if (board_.waiting == 0) return kNever;
+  board_.jobs.clear();
+  server_.for_each_job(now,
+                       [this](const JobSummary& job) { board_.jobs.push_back(job.terms.key); });
+  ++board_.looked;
+  changed_.notify_all();
+  return now + kLookEvery;
+}
+
+void OwnServer::wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  ++board_.waiting;
+  const std::uint64_t before = board_.looked;
+  bool was_there = false;
+  waker_->wake();
+  const bool left = changed_.wait_until(lock, until, [&] {
+    if (board_.looked == before) return false;
+    const bool there = std::find(board_.jobs.begin(), board_.jobs.end(), job) != board_.jobs.end();
+    was_there |= there;
+    return !there;
+  });
+  --board_.waiting;
+  lock.unlock();
+  if (left && was_there) std::this_thread::sleep_for(kLinger);
+}
+
+CounterList OwnServer::counters() {
+  CounterList list;
+  const std::lock_guard lock(mutex_);
+  board_.counters.for_each([&](std::string_view name, std::uint64_t value) {
+    list.emplace_back("server_" + std::string(name), value);
+  });
+  return list;
+}
+
+}  // namespace atp

@@ -1,0 +1,133 @@
+#include "atp/collective/own_server.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "atp/collective/testing_cluster.h"
+#include "atp/collective/testing_tensors.h"
+
+// A communicator that serves a part of the job itself: as many servers as ranks, behind a switch.
+
+namespace atp::testing {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::size_t kRanks = 3;
+
+std::vector<Endpoint> free_addresses(std::size_t count) {
+  std::vector<UdpSocket> sockets;
+  std::vector<Endpoint> addresses;
+  for (std::size_t i = 0; i < count; ++i) {
+    sockets.push_back(UdpSocket::open(loopback()).value());
+    addresses.push_back(sockets.back().local());
+  }
+  return addresses;
+}
+
+std::uint64_t count_of(const Communicator& communicator, const std::string& name) {
+  for (const auto& [counter, value] : communicator.counters()) {
+    if (counter == name) return value;
+  }
+  ADD_FAILURE() << "there is no counter " << name;
+  return 0;
+}
+
+class OwnServers : public ::testing::Test {
+ protected:
+  CommunicatorOptions options(std::size_t rank) const {
+    CommunicatorOptions options = cluster_.options(rank);
+    options.more_routes.clear();
+    for (std::size_t i = 0; i < kRanks; ++i) {
+      const std::vector<Endpoint> way{cluster_.switch_node().endpoint(), servers_[i]};
+      if (i == 0) options.route = way;
+      if (i > 0) options.more_routes.push_back(way);
+    }
+    options.own_server = servers_[rank];
+    return options;
+  }
+  Communicators join_all() const {
+    std::vector<CommunicatorOptions> all;
+    all.reserve(kRanks);
+    for (std::size_t rank = 0; rank < kRanks; ++rank) all.push_back(options(rank));
+    Communicators communicators;
+    for (auto& result : join(all)) {
+      EXPECT_TRUE(result.ok()) << result.error().message;
+      communicators.push_back(std::move(result).value());
+    }
+    return communicators;
+  }
+
+  TestingCluster cluster_{kRanks};  // its own server has nothing to do
+  std::vector<Endpoint> servers_ = free_addresses(kRanks);
+};
+
+TEST_F(OwnServers, SumAPartEachAndEndWhenAllHaveLeft) {
+  Communicators communicators = join_all();
+  const std::vector<std::size_t> sizes{300'000, 10, 200'000, 1};
+  in_parallel(kRanks, [&](std::size_t rank) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      std::vector<float> tensor = tensor_of(rank, i, sizes[i]);
+      EXPECT_EQ(message(communicators[rank]->all_reduce(tensor).wait()), "");
+      EXPECT_EQ(tensor, sum_of(kRanks, i, sizes[i]));
+    }
+    EXPECT_EQ(message(communicators[rank]->shutdown()), "");
+  });
+  for (const auto& communicator : communicators) {
+    EXPECT_GT(count_of(*communicator, "server_fragments_completed_by_one_packet"), 300u);
+    EXPECT_EQ(count_of(*communicator, "server_jobs_ended"), 1u) << "shutdown() waits for that";
+  }
+  communicators.clear();
+  for (const Endpoint& address : servers_) EXPECT_TRUE(UdpSocket::open(address).ok());
+}
+
+TEST_F(OwnServers, ThatGoWithTheirRankAreNamedByTheOthers) {
+  Communicators communicators = join_all();
+  communicators[1].reset();  // leaves in haste, and its server with it
+  in_parallel(2, [&](std::size_t i) {
+    std::vector<float> tensor(300'000, 1);
+    EXPECT_THAT(message(communicators[2 * i]->all_reduce(tensor).wait()),
+                AllOf(HasSubstr("all_reduce #0 (300,000 values)"), HasSubstr("rank 1")));
+  });
+}
+
+TEST_F(OwnServers, AreSharedByTheCommunicatorsOfAProcess) {
+  const auto first = OwnServer::at(servers_[0], 350);
+  const auto second = OwnServer::at(servers_[0], 350);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first.value(), second.value());
+}
+
+TEST_F(OwnServers, WaitForAJobOnlyWhileARankIsInIt) {
+  const auto server = OwnServer::at(servers_[0], 350).value();
+  const auto begin = std::chrono::steady_clock::now();
+  server->wait_until_left({77, 1}, begin + seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(30)) << "no such job";
+}
+
+TEST_F(OwnServers, AreRefusedAtAnAddressThatIsNotFreeOrHasNoPort) {
+  const UdpSocket other = UdpSocket::open(loopback()).value();
+  struct Case {
+    const char* name;
+    Endpoint address;
+    std::vector<const char*> said;
+  };
+  const Case cases[] = {
+      {"taken", other.local(), {"cannot serve a part of the job in this process", "in use"}},
+      {"no port", loopback(), {"needs a port that the other ranks know"}},
+  };
+  for (const Case& c : cases) {
+    CommunicatorOptions one = options(0);
+    one.own_server = c.address;
+    const auto joined = Communicator::connect(one);
+    ASSERT_FALSE(joined.ok()) << c.name;
+    for (const char* said : c.said) EXPECT_THAT(joined.error().message, HasSubstr(said));
+  }
+}
+
+}  // namespace
+}  // namespace atp::testing

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "atp/core/dataplane/conformance/words.h"
+
+// A GRADIENT meets an aggregator that holds another identity.
+
+namespace atp::conformance {
+
+inline constexpr Row kGradientOtherRows[] = {
+    {.name = "a gradient that meets another job collides",
+     .before = named(kHolds01, kOtherJob),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = named(kHolds01, kOtherJob),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a gradient that meets another incarnation collides",
+     .before = named(kHolds01, kOtherIncarnation),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = named(kHolds01, kOtherIncarnation),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a gradient that meets another stream collides",
+     .before = named(kHolds01, kOtherStream),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = named(kHolds01, kOtherStream),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a gradient that meets an earlier fragment collides",
+     .before = named(kHolds01, kEarlier),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = named(kHolds01, kEarlier),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a gradient that meets a later fragment collides",
+     .before = named(kHolds01, kLater),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = named(kHolds01, kLater),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a RESEND collides too and flushes nothing",
+     .before = named(kHolds01, kOtherJob),
+     .in = with(kFrom2, kResend),
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = named(kHolds01, kOtherJob),
+     .out = with(kFrom2, kResend | kCollision)},
+    {.name = "a gradient never reclaims, however long the other is unused",
+     .before = unused(named(kHolds01, kOtherJob)),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = unused(named(kHolds01, kOtherJob)),
+     .out = with(kFrom2, kCollision)},
+    {.name = "another operation at the same place is a mismatch",
+     .before = named(kHolds01, kOtherOperation),
+     .in = kFrom2,
+     .reason = ATP_PASS_OPERATION_MISMATCH,
+     .forward = ATP_FORWARD_PARENT,
+     .after = named(kHolds01, kOtherOperation),
+     .out = with(kFrom2, kCollision)},
+};
+
+}  // namespace atp::conformance

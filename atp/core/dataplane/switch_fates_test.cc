@@ -1,0 +1,147 @@
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "atp/core/dataplane/switch_rig_test.h"
+
+// What becomes of every type of message in every circumstance, at a switch. Each row is a type;
+// each cell says which counter rises: a name with kDrop means that the packet is dropped, and every
+// other that it is not.
+
+namespace atp::rig {
+namespace {
+
+using S = SwitchCounter;
+
+// Of the fragment kNow two contributions are here already; kPast has been released by its
+// PARAMETER; kFuture lies beyond what a window allows.
+constexpr std::uint64_t kPast = 4;
+constexpr std::uint64_t kNow = 20;
+constexpr std::uint64_t kFuture = 1000;
+
+Rig busy_switch() {
+  Rig rig;
+  rig.join_all();
+  rig.in(kServer, parameter(RankSet::first(4), kPast));
+  rig.in(child(0), gradient(ranks({0}), kNow, 1));
+  rig.in(child(1), gradient(ranks({1}), kNow, 1));
+  return rig;
+}
+
+void at(atp_header& h, std::uint64_t sequence) {
+  h.sequence = sequence;
+  h.aggregator_index = atp_fmix32(static_cast<std::uint32_t>(sequence));
+}
+
+struct Circumstance {
+  const char* name;
+  void (*change)(atp_header& h);
+  int times = 1;
+  bool from_stranger = false;
+};
+
+const Circumstance kCircumstances[] = {
+    {"past", [](atp_header& h) { at(h, kPast); }},
+    {"expected", [](atp_header&) {}},
+    {"future", [](atp_header& h) { at(h, kFuture); }},
+    {"duplicate", [](atp_header&) {}, 2},
+    {"foreign job", [](atp_header& h) { ++h.job; }},
+    {"foreign incarnation", [](atp_header& h) { ++h.incarnation; }},
+    {"wrong operation", [](atp_header& h) { ++h.operation; }},
+    {"wrong source", [](atp_header&) {}, 1, true},
+};
+
+StatusMessage waiting_for_rank_3() {
+  StatusMessage message;
+  message.code = StatusCode::kWaitingFor;
+  message.about = ranks({3});
+  return message;
+}
+
+struct Message {
+  const char* name;
+  Bytes bytes;
+  Endpoint from;
+  S fates[std::size(kCircumstances)];  // in their order
+};
+
+// Control messages have no sequence and no operation, so these make no difference to them.
+const Message kMessages[] = {
+    {"GRADIENT",
+     gradient(ranks({2}), kNow, 1),
+     child(2),
+     {S::kForwardedLate, S::kGradientsSummed, S::kForwardedBeyondLimit, S::kDuplicates,
+      S::kDropUnknownJob, S::kDropUnknownJob, S::kOperationMismatches, S::kDropUnknownChild}},
+    {"PARAMETER",
+     parameter(RankSet::first(4), kNow),
+     kServer,
+     {S::kMarks, S::kReleases, S::kMarks, S::kMarks, S::kDropUnknownJob, S::kDropUnknownJob,
+      S::kMulticastCopies, S::kDropNotFromParent}},
+    {"FLUSH",
+     bare(PacketType::kFlush, ranks({2, 3}), kNow),
+     kServer,
+     {S::kMulticastCopies, S::kFlushedSumsSent, S::kMulticastCopies, S::kMulticastCopies,
+      S::kDropUnknownJob, S::kDropUnknownJob, S::kMulticastCopies, S::kDropNotFromParent}},
+    {"NACK",
+     bare(PacketType::kNack, ranks({2, 3}), kNow),
+     kServer,
+     {S::kMulticastCopies, S::kMulticastCopies, S::kMulticastCopies, S::kMulticastCopies,
+      S::kDropUnknownJob, S::kDropUnknownJob, S::kMulticastCopies, S::kDropNotFromParent}},
+    {"JOIN",
+     join(2),
+     child(2),
+     {S::kJoinsRelayed, S::kJoinsRelayed, S::kJoinsRelayed, S::kJoinsRelayed, S::kTreesMade,
+      S::kTreesMade, S::kJoinsRelayed,
+      S::kJoinsRelayed /* the nonce is right: the rank has come by another path */}},
+    {"JOIN_ACK",
+     join_ack(ranks({2}), ack_body()),
+     kServer,
+     {S::kMulticastCopies, S::kMulticastCopies, S::kMulticastCopies, S::kMulticastCopies,
+      S::kDropUnknownJob, S::kDropUnknownJob, S::kMulticastCopies, S::kDropNotFromParent}},
+    {"LEAVE",
+     leave(2, nonce(2)),
+     child(2),
+     {S::kLeavesRelayed, S::kLeavesRelayed, S::kLeavesRelayed, S::kLeavesRelayed,
+      S::kDropUnknownJob, S::kDropUnknownJob, S::kLeavesRelayed, S::kDropUnknownChild}},
+    {"STATUS",
+     status(ranks({2}), waiting_for_rank_3()),
+     kServer,
+     {S::kMulticastCopies, S::kMulticastCopies, S::kMulticastCopies, S::kMulticastCopies,
+      S::kDropUnknownJob, S::kDropUnknownJob, S::kMulticastCopies, S::kDropNotFromParent}},
+};
+
+void check(const Message& message, std::size_t circumstance) {
+  const Circumstance& c = kCircumstances[circumstance];
+  SCOPED_TRACE(std::string(message.name) + ", " + c.name);
+  Rig rig = busy_switch();
+  Bytes bytes = message.bytes;
+  atp_header h;
+  atp_read_header(bytes.data(), &h);
+  c.change(h);
+  atp_write_header(bytes.data(), &h);
+  const Endpoint from = c.from_stranger ? kStranger : message.from;
+  for (int i = 1; i < c.times; ++i) rig.in(from, bytes);
+
+  const S fate = message.fates[circumstance];
+  const std::uint64_t before = rig.count(fate);
+  const std::uint64_t drops = rig.drops();
+  rig.in(from, bytes);
+  EXPECT_GT(rig.count(fate), before) << to_string(fate);
+  const bool dropped = to_string(fate).starts_with("drop_");
+  EXPECT_EQ(rig.drops(), drops + (dropped ? 1 : 0));
+  if (!dropped) return;
+  // The sum here is as it was.
+  rig.in(child(2), gradient(ranks({2}), kNow, 1));
+  const auto sum = rig.in(child(3), gradient(ranks({3}), kNow, 1));
+  ASSERT_THAT(receivers(sum), testing::ElementsAre(kServer));
+  EXPECT_THAT(sum[0].values(), testing::Each(4u));
+}
+
+TEST(SwitchFates, OfEveryMessageInEveryCircumstance) {
+  for (const Message& message : kMessages) {
+    for (std::size_t i = 0; i < std::size(kCircumstances); ++i) check(message, i);
+  }
+}
+
+}  // namespace
+}  // namespace atp::rig

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""make demo-tp: a GPT on every mesh of a network of four hosts, beside what the planner says.
+
+    examples/demo_tp/demo.py            40 steps on each mesh: a few minutes
+    examples/demo_tp/demo.py --short    4 steps
+
+Makes two racks of two hosts as network namespaces on this machine (root), with links of 2000 Mbit/s
+and 400 Mbit/s between the racks; prints the planner's table; measures the communication of a layer
+on each mesh, over our ring; trains the same GPT on each, on the bytes of the King James Bible;
+draws out/demo_tp/demo_tp.png; and fails if something is not as it should be.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[1]
+sys.path.insert(0, str(CHECKOUT))
+
+import figure  # noqa: E402
+import text  # noqa: E402
+
+from lab.network import Network  # noqa: E402
+
+RACKS = {"r0": ["h0", "h1"], "r1": ["h2", "h3"]}
+HOST_MBIT, UPLINK_MBIT = 2000, 400
+CLUSTER, CONFIG = HERE / "cluster.yaml", HERE / "config.json"
+LIMIT_S = 280
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--short", action="store_true", help="fewer steps, for automatic tests")
+    parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "out/demo_tp")
+    arguments = parser.parse_args()
+    program = pathlib.Path(os.environ.get("ATP_PROGRAM", CHECKOUT / "build/release/bin/atp"))
+    if not program.exists():
+        return complain(f"{program} is missing; `make demo-tp` builds it")
+    if not text.is_installed():
+        return complain("no text to learn; install it: apt-get install bible-kjv")
+    if os.geteuid() != 0:
+        return complain("network namespaces need root: sudo make demo-tp")
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    batch = ("--batch", text.BATCH, "--sequence", text.SEQUENCE, "--element-bytes", 4)
+    run(program, "plan", "best", "--topology", CLUSTER, "--model", CONFIG,
+        "--collectives", "ring", "--fused", *batch)  # fmt: skip
+    result = measure(arguments.out, steps=4 if arguments.short else 40)
+    picture = arguments.out / "demo_tp.png"
+    figure.draw(result, picture)
+    print(f"\nPredicted beside measured, and the losses: {os.path.relpath(picture)}")
+    return report(result)
+
+
+def run(*words) -> None:
+    subprocess.run([str(word) for word in words], check=True)
+
+
+def measure(folder: pathlib.Path, steps: int) -> dict:
+    """Runs the four ranks, each on a host of its own."""
+    print("\nFour ranks on four hosts: a layer's collectives on each mesh, then training.\n")
+    result = folder / "result.json"
+    result.unlink(missing_ok=True)
+    with Network(folder, RACKS) as network:
+        for host in network.hosts:
+            network.shape_host(host, HOST_MBIT)
+        for rack in RACKS:
+            network.shape_uplink(rack, UPLINK_MBIT)
+        words = (sys.executable, HERE / "rank.py", CLUSTER, CONFIG, result, steps)
+        ranks = [
+            host.start(*words, env=environment(rank, network), log=folder / f"{host.name}.log")
+            for rank, host in enumerate(network.hosts.values())
+        ]
+        for rank in ranks:
+            code, output = network.wait(rank, LIMIT_S)
+            if code != 0:
+                raise SystemExit(f"demo: a rank failed:\n{output}")
+            print("".join(line for line in output.splitlines(True) if line.startswith("trained")),
+                  end="")  # fmt: skip
+    return json.loads(result.read_text())
+
+
+def environment(rank: int, network: Network) -> dict[str, object]:
+    path = os.pathsep.join([str(CHECKOUT / "python"), os.environ.get("PYTHONPATH", "")])
+    return {
+        "PYTHONPATH": path,
+        "RANK": rank,
+        "WORLD_SIZE": len(network.hosts),
+        "MASTER_ADDR": next(iter(network.hosts.values())).address,
+        "MASTER_PORT": 29500,
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "OMP_NUM_THREADS": 1,
+        # Memory that stays with the process: fresh pages cost as much time as a fast link.
+        "MALLOC_MMAP_THRESHOLD_": 32 << 20,
+        "MALLOC_TRIM_THRESHOLD_": 1 << 30,
+    }
+
+
+def report(result: dict) -> int:
+    print("\nmesh    predicted     measured  measured/predicted  training, a step")
+    medians = {}
+    for one, trained in zip(result["replayed"], result["trained"], strict=True):
+        mesh = tuple(one["mesh"])
+        medians[mesh] = statistics.median(one["measured"])
+        print(
+            f"{str(mesh):6} {one['predicted'] * 1e3:7.1f} ms {medians[mesh] * 1e3:9.1f} ms "
+            f"{medians[mesh] / one['predicted']:19.2f} {trained['seconds'] * 1e3:14.0f} ms"
+        )
+    failed = [what for what, passed in checks(result, medians).items() if not passed]
+    for what in failed:
+        print(f"demo: FAILED: {what}", file=sys.stderr)
+    if not failed:
+        print("All 3 checks passed.")
+    return 1 if failed else 0
+
+
+def checks(result: dict, medians: dict) -> dict[str, bool]:
+    predicted = {tuple(one["mesh"]): one["predicted"] for one in result["replayed"]}
+    curves = [one["losses"] for one in result["trained"]]
+    return {
+        "where predictions differ by 5 %, the measured times have their order": all(
+            medians[a] < medians[b]
+            for a in predicted
+            for b in predicted
+            if predicted[a] * 1.05 < predicted[b]
+        ),
+        "every mesh has the losses of the others within 0.1 %": all(
+            max(step) - min(step) <= 1e-3 * max(step) for step in zip(*curves, strict=True)
+        ),
+        "the model learns": all(curve[-1] < curve[0] for curve in curves),
+    }
+
+
+def complain(message: str) -> int:
+    print(f"demo: {message}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

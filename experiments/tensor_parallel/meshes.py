@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""One layer's communication on every mesh of shaped networks, beside what the planner says.
+
+    experiments/tensor_parallel/meshes.py [--only NAME] [--rounds N] [--out FOLDER]
+
+Hosts are network namespaces, links are shaped with tbf (root). The ranks run `atp plan compare`:
+the runtime's own blocks, forward and backward, over our ring, without the matrix products; five
+rounds that alternate between the meshes, of which the medians count. Writes FOLDER/meshes.json
+and meshes.svg (default: docs/tensor-parallel), and fails if the order of two meshes is wrong whose
+predictions differ by more than 5 %.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+
+CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CHECKOUT))
+
+from lab.network import Network  # noqa: E402
+
+# What TCP, IP and Ethernet leave of a frame of 1514 bytes.
+PAYLOAD = 1448 / 1514
+LIMIT_S = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Testbed:
+    """racks of `hosts` each; a layer of `hidden` over `batch` sequences of `sequence` tokens."""
+
+    name: str
+    racks: int
+    hosts: int
+    host_mbit: int
+    uplink_mbit: int | None
+    hidden: int
+    batch: int
+    sequence: int
+    heads: int = 16
+
+    @property
+    def size(self) -> int:
+        return self.racks * self.hosts
+
+    def cluster(self) -> str:
+        """The cluster file that describes it."""
+        levels = [("rack", self.racks, self.uplink_mbit), ("host", self.hosts, self.host_mbit)]
+        lines = [
+            f"  - {{name: {name}, count: {count}, kind: switch, latency: 100 us, "
+            f"bandwidth: {mbit * PAYLOAD:.2f} Mbit/s per direction}}"
+            for name, count, mbit in levels
+            if count > 1
+        ]
+        return "\n".join([f"name: {self.name}", "levels:", *lines]) + "\n"
+
+    def model(self) -> dict:
+        return {"model_type": "gpt2", "n_embd": self.hidden, "n_head": self.heads, "n_layer": 1,
+                "vocab_size": 256}  # fmt: skip
+
+    def make(self, folder: pathlib.Path) -> Network:
+        names = [[f"h{i}-{j}" for j in range(self.hosts)] for i in range(self.racks)]
+        network = Network(folder, {f"r{i}": hosts for i, hosts in enumerate(names)})
+        for host in network.hosts:
+            network.shape_host(host, self.host_mbit)
+        if self.racks > 1:
+            for i in range(self.racks):
+                network.shape_uplink(f"r{i}", self.uplink_mbit)
+        return network
+
+
+TESTBEDS = [
+    Testbed("2 racks of 2, 2000 and 400 Mbit/s", 2, 2, 2000, 400, 1024, 8, 128),
+    Testbed("flat 8, 100 Mbit/s", 1, 8, 100, None, 512, 8, 64),
+    Testbed("2 racks of 4, 1000 and 200 Mbit/s", 2, 4, 1000, 200, 512, 8, 128),
+    Testbed("flat 16, 100 Mbit/s", 1, 16, 100, None, 512, 16, 32),
+]
+TINY = Testbed("tiny", 1, 2, 1000, None, 32, 2, 16, heads=4)
+
+
+def measure(testbed: Testbed, rounds: int) -> list[dict]:
+    """What each mesh of the testbed took, as `atp plan compare --json` says it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "cluster.yaml").write_text(testbed.cluster())
+        (folder / "config.json").write_text(json.dumps(testbed.model()))
+        words = [
+            *(sys.executable, "-m", "atp.tensor_parallel.calibrate", "--compare"),
+            *("--topology", folder / "cluster.yaml", "--model", folder / "config.json"),
+            *("--batch", testbed.batch, "--sequence", testbed.sequence, "--rounds", rounds),
+            *("--algorithm", "ring", "--json", folder / "result.json"),
+        ]
+        with testbed.make(folder) as network:
+            ranks = [
+                host.start(*words, env=environment(rank, network))
+                for rank, host in enumerate(network.hosts.values())
+            ]
+            for rank in ranks:
+                code, output = network.wait(rank, LIMIT_S)
+                if code != 0:
+                    raise SystemExit(f"{testbed.name}: a rank failed:\n{output}")
+        return json.loads((folder / "result.json").read_text())
+
+
+def environment(rank: int, network: Network) -> dict[str, object]:
+    path = os.pathsep.join([str(CHECKOUT / "python"), os.environ.get("PYTHONPATH", "")])
+    return {
+        "PYTHONPATH": path,
+        "RANK": rank,
+        "WORLD_SIZE": len(network.hosts),
+        "MASTER_ADDR": next(iter(network.hosts.values())).address,
+        "MASTER_PORT": 29500,
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "OMP_NUM_THREADS": 1,
+        # Memory that stays with the process: fresh pages cost as much time as a fast link.
+        "MALLOC_MMAP_THRESHOLD_": 32 << 20,
+        "MALLOC_TRIM_THRESHOLD_": 1 << 30,
+    }
+
+
+def show(testbed: Testbed, meshes: list[dict]) -> None:
+    print(f"\n{testbed.name}: h = {testbed.hidden}, {testbed.batch * testbed.sequence} tokens")
+    print("mesh      predicted     measured   measured/predicted")
+    for one in meshes:
+        median = statistics.median(one["measured"])
+        print(
+            f"{str(tuple(one['mesh'])):8} {one['predicted'] * 1e3:7.0f} ms {median * 1e3:9.0f} ms "
+            f"{median / one['predicted']:12.2f}"
+        )
+
+
+def wrong_orders(meshes: list[dict]) -> list[str]:
+    """Pairs that were measured in the other order, though predicted to differ by 5 %."""
+    return [
+        f"{tuple(a['mesh'])} is not faster than {tuple(b['mesh'])}"
+        for a in meshes
+        for b in meshes
+        if a["predicted"] * 1.05 < b["predicted"]
+        and statistics.median(a["measured"]) >= statistics.median(b["measured"])
+    ]
+
+
+def draw(results: dict[str, list[dict]], path: pathlib.Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "atp"})
+    figure, rows = plt.subplots(2, 2, figsize=(9, 6.4), layout="constrained", squeeze=False)
+    for axes, (name, meshes) in zip(rows.flat, results.items(), strict=False):
+        _draw_testbed(axes, name, meshes)
+    for axes in list(rows.flat)[len(results) :]:
+        axes.remove()
+    rows[0][0].legend(frameon=False, loc="upper left")
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _draw_testbed(axes, name: str, meshes: list[dict]) -> None:
+    for i, one in enumerate(meshes):
+        median = statistics.median(one["measured"])
+        axes.bar(i - 0.2, one["predicted"], 0.38, color="#bbbbbb", label="" if i else "predicted")
+        axes.bar(i + 0.2, median, 0.38, color="#0b6e99", label="" if i else "measured, median")
+        axes.plot([i + 0.2] * len(one["measured"]), one["measured"], "_", color="#333333",
+                  label="" if i else "each round")  # fmt: skip
+        top = max(*one["measured"], one["predicted"])
+        axes.annotate(f"{median / one['predicted']:.2f}", (i, top), ha="center", va="bottom",
+                      xytext=(0, 3), textcoords="offset points")  # fmt: skip
+    axes.set_xticks(range(len(meshes)), [f"({m['mesh'][0]},{m['mesh'][1]})" for m in meshes])
+    axes.set_title(name, fontsize=10)
+    axes.set_ylabel("s a layer, forward and backward")
+    axes.set_ylim(top=axes.get_ylim()[1] * 1.08)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#dddddd", linewidth=0.6, axis="y")
+    axes.set_axisbelow(True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="the testbed whose name begins so; 'tiny' for a test")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "docs/tensor-parallel")
+    arguments = parser.parse_args()
+    chosen = [
+        testbed
+        for testbed in (TESTBEDS if arguments.only != "tiny" else [TINY])
+        if testbed.name.startswith(arguments.only or "")
+    ]
+    results, wrong = {}, []
+    for testbed in chosen:
+        results[testbed.name] = measure(testbed, arguments.rounds)
+        show(testbed, results[testbed.name])
+        wrong += [f"{testbed.name}: {what}" for what in wrong_orders(results[testbed.name])]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "meshes.json").write_text(json.dumps(results, indent=1) + "\n")
+    draw(results, arguments.out / "meshes.svg")
+    print("\n".join(["", *wrong]) if wrong else "\nThe order of the meshes is as predicted.")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""How much communication stays exposed with 1, 2 and 4 chunks (the paper's §4.1, Figs 10 and 11).
+
+    experiments/tensor_parallel/overlap.py [--hidden N] [--steps N] [--out FOLDER]
+
+Two ranks of one thread each train two layers on mesh (2,1), on two hosts that are network
+namespaces (root). A first run finds how long the matrix products take, and the link is then shaped
+so that the sums take as long. Each rank traces where it waits. Writes FOLDER/overlap.json and
+overlap.svg (default: docs/tensor-parallel).
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+
+CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CHECKOUT))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from meshes import PAYLOAD, environment  # noqa: E402
+
+from lab.network import Network  # noqa: E402
+
+RANK = pathlib.Path(__file__).with_name("overlap_rank.py")
+LIMIT_S = 300
+
+
+def run(network: Network, folder: pathlib.Path, hidden: int, steps: int, *chunks: int) -> list:
+    result = folder / "result.json"
+    words = (sys.executable, RANK, result, hidden, steps, *chunks)
+    ranks = [
+        host.start(*words, env=environment(rank, network))
+        for rank, host in enumerate(network.hosts.values())
+    ]
+    for rank in ranks:
+        code, output = network.wait(rank, LIMIT_S)
+        if code != 0:
+            raise SystemExit(f"a rank failed:\n{output}")
+    return json.loads(result.read_text())
+
+
+def measure(hidden: int, steps: int) -> dict:
+    """{"mbit": of the link, "computing": seconds, "runs": what each number of chunks took}."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        with Network(folder, {"r": ["h0", "h1"]}) as network:
+            (free,) = run(network, folder, hidden, steps, 1)
+            computing = free["seconds"] - free["exposed"]
+            # Each of two ranks sends a ring's sum of S bytes once.
+            mbit = round(free["bytes"] * 8 / PAYLOAD / computing / 1e6)
+            for host in network.hosts:
+                network.shape_host(host, mbit)
+            runs = run(network, folder, hidden, steps, 1, 2, 4)
+    return {"mbit": mbit, "computing": computing, "runs": runs}
+
+
+def show(result: dict) -> None:
+    print(f"the products of a step take {result['computing'] * 1e3:.0f} ms, its sums as long on a "
+          f"link of {result['mbit']} Mbit/s")  # fmt: skip
+    print("chunks     a step   exposed   of the sums")
+    for one in result["runs"]:
+        share = one["exposed"] / result["computing"]
+        print(f"{one['chunks']:6} {one['seconds'] * 1e3:7.0f} ms {one['exposed'] * 1e3:6.0f} ms "
+              f"{share:10.0%}")  # fmt: skip
+
+
+def draw(result: dict, path: pathlib.Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "atp"})
+    figure, axes = plt.subplots(figsize=(9, 2.8), layout="constrained")
+    labels = []
+    for row, one in enumerate(reversed(result["runs"])):
+        trace = one["trace"]
+        axes.barh(
+            row, 1e3 * trace["seconds"], 0.6, color="#0b6e99", label="" if row else "computing"
+        )
+        waits = [(1e3 * begin, 1e3 * (end - begin)) for begin, end in trace["waits"]]
+        axes.broken_barh(waits, (row - 0.3, 0.6), color="#e07b39", label="" if row else "waiting")
+        labels.append(f"{one['chunks']} chunk{'s' * (one['chunks'] > 1)}")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_xlabel("ms of a step, forward and backward, at rank 0")
+    axes.set_title(
+        f"Sums as long as the products, on a link of {result['mbit']} Mbit/s", fontsize=10
+    )
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hidden", type=int, default=512)
+    parser.add_argument("--steps", type=int, default=9)
+    parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "docs/tensor-parallel")
+    arguments = parser.parse_args()
+    result = measure(arguments.hidden, arguments.steps)
+    show(result)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "overlap.json").write_text(json.dumps(result) + "\n")
+    draw(result, arguments.out / "overlap.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Measures what the planner guesses, on the real network: a program that every rank runs.
+
+    torchrun ... -m atp.tensor_parallel.calibrate --topology cluster.yaml
+    torchrun ... -m atp.tensor_parallel.calibrate --topology cluster.yaml --compare --model M.json
+
+The first sums a tensor over all groups of a dimension at once, on every mesh, and writes the
+bandwidths into the cluster file, where the planner takes them before its own. --compare replays one
+layer's collectives on every mesh, and prints what the planner says beside what was measured.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from atp.planner import Candidate, Plan, plan
+from atp.tensor_parallel.dimension import Dimension
+from atp.tensor_parallel.measured_file import Bandwidths, write_measurements
+from atp.tensor_parallel.mesh import ALGORITHMS, Mesh, init_mesh
+from atp.tensor_parallel.replay import Replay, slowest
+from atp.tensor_parallel.transformer import TransformerConfig
+
+__all__ = ["Comparison", "calibrate", "compare"]
+
+_COLLECTIVES = {"gloo": ("ring",), "ring": ("ring",), "innetwork": ("aggregation", "ring")}
+
+
+def calibrate(world_size: int, algorithm: str, megabytes: float = 4, rounds: int = 5) -> Bandwidths:
+    """Bytes a second of an all-reduce, by mesh and dimension, all groups of it at once."""
+    values = torch.full((int(megabytes * 250_000),), 0.5)
+    found = {}
+    for shape in _shapes(world_size):
+        mesh = init_mesh(*shape, algorithm=algorithm)
+        found[shape] = tuple(_bandwidth(d, values, rounds) for d in (mesh.first, mesh.second))
+        mesh.close()
+    return found
+
+
+def _shapes(size: int) -> Iterator[tuple[int, int]]:
+    return ((d1, size // d1) for d1 in range(size, 0, -1) if size % d1 == 0)
+
+
+def _bandwidth(dimension: Dimension, values: torch.Tensor, rounds: int) -> float | None:
+    if dimension.size == 1:
+        return None
+    seconds = []
+    for _ in range(rounds + 1):
+        own = values.clone()
+        dist.barrier()
+        begin = time.perf_counter()
+        dimension.all_reduce(own).land()
+        seconds.append(slowest(time.perf_counter() - begin))
+    # The first round makes connections and finds the scale.
+    return values.numel() * 4 / statistics.median(seconds[1:])
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """One mesh: what the planner says of a layer, and what each round took."""
+
+    mesh: tuple[int, int]
+    collectives: tuple[str, str]
+    predicted: float
+    measured: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.measured)
+
+
+def compare(
+    topology: Any, model: Any, algorithm: str, batch: int, sequence: int, rounds: int = 5
+) -> list[Comparison]:
+    """Every mesh that can run the model, best prediction first; rounds alternate between them."""
+    answer = plan(
+        topology,
+        model,
+        dist.get_world_size(),
+        batch=batch,
+        sequence=sequence,
+        element_bytes=4,
+        collectives=_COLLECTIVES[algorithm],
+        fused=algorithm == "ring",
+    )
+    candidates = [answer, *answer.runners_up]
+    meshes = [_mesh_of(candidate, algorithm) for candidate in candidates]
+    replays = [Replay(_config(model), mesh, batch, sequence) for mesh in meshes]
+    taken: list[list[float]] = [[] for _ in replays]
+    for number in range(rounds + 1):
+        for seconds, replay in zip(taken, replays, strict=True):
+            once = replay.seconds()
+            if number:  # the first round makes connections and finds the scales
+                seconds.append(once)
+    for mesh in meshes:
+        mesh.close()
+    return [
+        Comparison(candidate.mesh, candidate.collectives, candidate.seconds, tuple(seconds))
+        for candidate, seconds in zip(candidates, taken, strict=True)
+    ]
+
+
+def _mesh_of(candidate: Candidate | Plan, algorithm: str) -> Mesh:
+    return init_mesh(
+        *candidate.mesh,
+        order=candidate.ranks_by_position(),
+        algorithm=[
+            "innetwork" if name == "aggregation" else ("gloo" if algorithm == "gloo" else "ring")
+            for name in candidate.collectives
+        ],
+    )
+
+
+def _config(model: Any) -> TransformerConfig:
+    """The widths of a Hugging Face config.json, or of its content."""
+    data = model if isinstance(model, dict) else json.loads(pathlib.Path(model).read_text())
+    llama = data["model_type"] == "llama"
+    heads = data["num_attention_heads" if llama else "n_head"]
+    return TransformerConfig(
+        hidden=data["hidden_size" if llama else "n_embd"],
+        heads=heads,
+        kv_heads=data.get("num_key_value_heads"),
+        ffn=data.get("intermediate_size") if llama else data.get("n_inner"),
+        gated=llama,
+        bias=False,
+    )
+
+
+def table(comparisons: list[Comparison]) -> str:
+    """What `compare` found, for people."""
+    lines = ["mesh    dimension 1  dimension 2  predicted    measured   measured/predicted"]
+    for one in comparisons:
+        mesh = f"({one.mesh[0]},{one.mesh[1]})"
+        first, second = (name.replace("none", "-") for name in one.collectives)
+        times = f"{one.predicted * 1e3:8.2f} ms {one.median * 1e3:8.2f} ms"
+        lines.append(f"{mesh:7} {first:12} {second:12} {times} {one.median / one.predicted:12.2f}")
+    return "\n".join(lines)
+
+
+def _arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="atp plan calibrate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--topology", required=True, help="the cluster file")
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default="ring", help="how sums travel")
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
+    parser.add_argument("--megabytes", type=float, default=4, help="of the tensor that is summed")
+    parser.add_argument("--compare", action="store_true", help="predicted beside measured")
+    parser.add_argument("--model", help="a config.json, with --compare")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--sequence", type=int, default=256)
+    parser.add_argument("--json", help="with --compare: write the numbers into this file, too")
+    arguments = parser.parse_args(words)
+    if arguments.compare and not arguments.model:
+        parser.error("--compare needs --model")
+    return arguments
+
+
+def main(words: list[str]) -> None:
+    arguments = _arguments(words)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    if arguments.compare:
+        _main_compare(arguments)
+    else:
+        _main_calibrate(arguments)
+    dist.destroy_process_group()
+
+
+def _main_calibrate(arguments: argparse.Namespace) -> None:
+    found = calibrate(
+        dist.get_world_size(), arguments.algorithm, arguments.megabytes, arguments.rounds
+    )
+    if dist.get_rank() == 0:
+        write_measurements(arguments.topology, found)
+        print(f"wrote the bandwidths of {len(found)} meshes into {arguments.topology}")
+
+
+def _main_compare(arguments: argparse.Namespace) -> None:
+    found = compare(
+        arguments.topology,
+        arguments.model,
+        arguments.algorithm,
+        arguments.batch,
+        arguments.sequence,
+        arguments.rounds,
+    )
+    if dist.get_rank() == 0:
+        print(table(found))
+        if arguments.json:
+            text = json.dumps([dataclasses.asdict(one) for one in found], indent=1)
+            pathlib.Path(arguments.json).write_text(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

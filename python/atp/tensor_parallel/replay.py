@@ -1,0 +1,72 @@
+"""One layer's collectives, forward and backward, without its matrix products.
+
+The runtime's own blocks run, with products, core and norms that cost next to nothing: what is left
+is what the planner prices.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from atp.tensor_parallel import conjugates
+from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.parallelize import parallelize
+from atp.tensor_parallel.roles import AttentionRole, FeedForwardRole
+from atp.tensor_parallel.transformer import Block, TransformerConfig
+
+__all__ = ["Replay"]
+
+
+class Replay:
+    """A layer of `config` on `mesh`, of which `seconds()` measures the communication."""
+
+    def __init__(self, config: TransformerConfig, mesh: Mesh, batch: int, sequence: int):
+        self._mesh = mesh
+        self._x = torch.full((batch, sequence, config.hidden // mesh.second.size), 0.5)
+        with torch.device("meta"):
+            block = Block(config).requires_grad_(False)
+        block.norm1 = block.norm2 = nn.Identity()
+        gated = config.gated
+        plan = {
+            "attention": AttentionRole(
+                ("qkv",), "out", config.heads, config.kv, lambda q, k, v: q.clone()
+            ),
+            "feed_forward": FeedForwardRole(
+                ("gate", "up") if gated else ("up",), "down", lambda *parts: parts[-1].clone()
+            ),
+        }
+        self._block = parallelize(block, plan, mesh)
+
+    def seconds(self) -> float:
+        """How long the slowest rank needs; all ranks of the job get the same answer."""
+        x = self._x.clone().requires_grad_()
+        dist.barrier()
+        begin = time.perf_counter()
+        with _without_products():
+            output = self._block(x)
+            output.backward(self._x)
+        return slowest(time.perf_counter() - begin)
+
+
+def slowest(seconds: float) -> float:
+    """The largest of all ranks' numbers."""
+    number = torch.tensor([seconds], dtype=torch.float64)
+    dist.all_reduce(number, op=dist.ReduceOp.MAX)
+    return number.item()
+
+
+@contextlib.contextmanager
+def _without_products() -> Iterator[None]:
+    real, conjugates._multiply = conjugates._multiply, _allocate
+    try:
+        yield
+    finally:
+        conjugates._multiply = real
+
+
+def _allocate(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return x.new_full((*x.shape[:-1], weight.shape[0]), 0.5)

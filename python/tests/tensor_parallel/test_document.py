@@ -1,0 +1,49 @@
+"""The programs of docs/tensor-parallel.md run."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from atp.tensor_parallel import init_mesh
+
+from ..network import PROGRAM
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+DOCUMENT = (REPOSITORY / "docs" / "tensor-parallel.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+
+
+def test_the_whole_program_trains_and_saves(tmp_path):
+    (tmp_path / "train.py").write_text(blocks("python")[0])
+    (command,) = blocks("sh")
+    path = f"{PROGRAM.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    python_path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
+    result = subprocess.run(
+        ["bash", "-e", "-c", command],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "PYTHONPATH": python_path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", result.stdout)]
+    assert len(losses) == 3 and losses[2] < losses[0] < 6
+    assert "rank 3 is in row 1 and column 1 of Mesh(2, 2) over gloo/gloo" in result.stdout
+    assert (tmp_path / "checkpoint" / "shard-1-1.pt").exists()
+
+
+def test_the_other_blocks_run(gloo_ranks):
+    def body(_rank):
+        init_mesh(1, 1)
+        for block in blocks("python")[1:]:
+            exec(block, {"torch": torch})
+
+    gloo_ranks.run(1, body, backend="gloo")

@@ -1,0 +1,90 @@
+"""Sums of activations by switches: as precise as float32 can tell, and in integers."""
+
+import itertools
+
+import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import atp.torch
+from atp.tensor_parallel import init_mesh, parallelize, vocabulary_parallel_cross_entropy
+
+from .comparing import (
+    COLUMNS,
+    CONFIGS,
+    assert_copies_are_equal,
+    inputs,
+    make_block,
+    outcome_of,
+    pieces_of_run,
+    whole_results,
+)
+from .test_models import GPT, make, train, train_whole
+
+MESHES = [(4, 1), (2, 2), (1, 4)]
+ROUNDS = 20  # of one block, so that every sum's scale has found its values
+SMALL = 1e-4  # of the gradients, which thus want another scale than activations
+
+
+def run_blocks(_rank):
+    """{(mesh, config): (outcome of the last round, share of the fragments in float mode)}."""
+    outcomes = {}
+    for shape, name in itertools.product(MESHES, CONFIGS):
+        mesh = init_mesh(*shape, algorithm="innetwork")
+        block = parallelize(make_block(CONFIGS[name], torch.float32))
+        x, gradient = (COLUMNS.take(t, shape, 0, mesh.column) for t in inputs(torch.float32))
+        for _ in range(ROUNDS):
+            pieces = pieces_of_run(block, x.clone(), gradient * SMALL)
+        expected = whole_results(CONFIGS[name], torch.float64, SMALL)
+        outcomes[shape, name] = outcome_of(pieces, expected, mesh), float_share(mesh)
+        mesh.close()
+    return outcomes
+
+
+def float_share(mesh) -> float:
+    """Of the fragments that came back, on both dimensions, those in float mode."""
+    received = in_float = 0
+    for dimension in (mesh.first, mesh.second):
+        if dimension.size > 1:
+            counters = atp.torch.stats(dimension.group)["counters"]
+            received += counters["parameters_received"]
+            in_float += counters["parameters_float"]
+    return in_float / received
+
+
+@pytest.fixture(scope="module")
+def outcomes(network, tmp_path_factory):
+    from ..conftest import Ranks
+
+    ranks = Ranks(tmp_path_factory.mktemp("ranks"), network.route)
+    return ranks.run(4, run_blocks, backend="gloo")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("mesh", MESHES)
+def test_a_block_is_as_precise_as_float32(outcomes, mesh, name):
+    of_ranks = [outcome[mesh, name] for outcome in outcomes]
+    for outcome, in_float in of_ranks:
+        assert outcome.error <= 1e-6, outcome.tensor
+        assert in_float <= 0.01
+    assert_copies_are_equal([outcome for outcome, _ in of_ranks])
+
+
+def test_a_job_in_three_dimensions_trains_in_the_network(ranks):
+    """Replicas' gradients, activations and their gradients: each group is a job of its own."""
+    expected, _ = train_whole(GPT, torch.float32)
+
+    def body(rank):
+        mesh = init_mesh(2, 1, data_parallel=2, algorithm="innetwork", data_algorithm="innetwork")
+        model = parallelize(make(GPT, dtype=torch.float32))
+        replica = DistributedDataParallel(model, process_group=mesh.data.group)
+        half = slice(0, 4) if rank < 2 else slice(4, 8)
+        losses = train(replica, vocabulary_parallel_cross_entropy, half)
+        used = [atp.torch.stats(d.group)["atp"]["all_reduce"] for d in (mesh.data, mesh.first)]
+        assert all(calls["float32"]["calls"] > 0 for calls in used)
+        mesh.close()
+        return losses
+
+    losses = ranks.run(4, body, backend="gloo")
+    for i, loss in enumerate(expected):
+        assert abs((losses[0][i] + losses[2][i]) / 2 - loss) < 1e-4 * loss

@@ -1,0 +1,99 @@
+"""What goes to each group is what the planner says, byte for byte, counted where it is sent."""
+
+import collections
+import dataclasses
+import math
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from atp.planner import plan
+from atp.tensor_parallel import TransformerConfig, init_mesh, parallelize
+from atp.tensor_parallel.transformer import Block
+
+from .comparing import BATCH, COLUMNS, GPT, HIDDEN, SEQUENCE, inputs
+
+TOKENS = BATCH * SEQUENCE
+LLAMA = TransformerConfig(
+    hidden=HIDDEN, heads=8, kv_heads=4, ffn=48, gated=True, rms_norm=True, rotary=True, bias=False
+)
+MODEL_FILES = {
+    "GPT": {"model_type": "gpt2", "n_embd": HIDDEN, "n_head": 8, "n_layer": 1, "vocab_size": 256},
+    "Llama": {"model_type": "llama", "hidden_size": HIDDEN, "num_attention_heads": 8,
+              "num_key_value_heads": 4, "num_hidden_layers": 1, "intermediate_size": 48,
+              "vocab_size": 256},
+}  # fmt: skip
+CONFIGS = {"GPT": GPT, "Llama": LLAMA}
+MESHES = [(8, 1), (4, 2), (2, 4), (1, 8)]
+
+
+class Scale:
+    """Counts, in place of torch's collectives, the bytes of whole tensors, by group and size."""
+
+    def __init__(self):
+        self.bytes = collections.Counter()
+        self.wrap("all_reduce", lambda tensor: tensor)
+        self.wrap("all_gather_single", lambda whole, own: whole)
+        self.wrap("reduce_scatter_single", lambda own, whole: whole)
+
+    def wrap(self, name, whole_of):
+        real = getattr(dist, name)
+
+        def counting(*tensors, group=None, **options):
+            whole = whole_of(*tensors)
+            kind = "norm" if whole.numel() in (TOKENS, 2 * TOKENS) else "layer"
+            self.bytes[group.group_name, kind] += whole.numel() * whole.element_size()
+            return real(*tensors, group=group, **options)
+
+        setattr(dist, name, counting)
+
+
+def predicted(name, shape, fused) -> tuple[float, float]:
+    """Bytes of a layer on dimensions 1 and 2, of all ranks of a flat network."""
+    size = math.prod(shape)
+    host = {"name": "host", "count": size, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
+    answer = plan({"levels": [host]}, MODEL_FILES[name], size, batch=BATCH, sequence=SEQUENCE,
+                  element_bytes=8, collectives=["ring"], fused=fused)  # fmt: skip
+    found = {candidate.mesh: candidate for candidate in (answer, *answer.runners_up)}
+    return tuple(dimension.bytes for dimension in found[shape].dimensions)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_layer_sends_what_the_planner_says(gloo_ranks, fused):
+    def body(_rank):
+        scale, counts = Scale(), {}
+        for name, shape in ((name, shape) for name in CONFIGS for shape in MESHES):
+            mesh = init_mesh(*shape, fused=fused)
+            block = parallelize(Block(CONFIGS[name]).double())
+            x = COLUMNS.take(inputs(torch.float64)[0], shape, 0, mesh.column)
+            scale.bytes.clear()
+            block(x.requires_grad_()).sum().backward()
+            first, second = mesh.first.group.group_name, mesh.second.group.group_name
+            sent = {n: scale.bytes[n, "layer"] for n in (first, second)}
+            assert (
+                sum(scale.bytes.values())
+                == mesh.first.traffic.total() + mesh.second.traffic.total()
+            )
+            counts[name, shape] = sent[first], sent[second], scale.bytes[second, "norm"]
+        return counts
+
+    for counts in gloo_ranks.run(8, body, backend="gloo"):
+        for (name, shape), (first, second, norm) in counts.items():
+            assert (first, second) == predicted(name, shape, fused), (name, shape)
+            statistics = 1 if name == "Llama" else 2
+            assert norm == (4 * statistics * TOKENS * 8 if shape[1] > 1 else 0)
+
+
+def test_chunks_send_the_same_bytes(gloo_ranks):
+    def body(_rank):
+        sent = []
+        for chunks in (1, 2, 4):
+            mesh = init_mesh(2, 2)
+            block = parallelize(Block(dataclasses.replace(GPT)).double(), chunks=chunks)
+            x = COLUMNS.take(inputs(torch.float64)[0], (2, 2), 0, mesh.column)
+            block(x.requires_grad_()).sum().backward()
+            sent.append((dict(mesh.first.traffic.bytes), dict(mesh.second.traffic.bytes)))
+        return sent[0] == sent[1] == sent[2]
+
+    assert gloo_ranks.run(4, body, backend="gloo") == [True] * 4

@@ -1,0 +1,73 @@
+"""However aggregators are placed and shared, the sums are the same."""
+
+import json
+
+import pytest
+
+SECONDS = 30
+
+
+def counters(path):
+    return json.loads(path.read_text().splitlines()[-1])["counters"]
+
+
+@pytest.mark.parametrize(
+    ("switch_options", "server_options", "counted"),
+    [
+        (["--partition", "2"], [], None),
+        (["--quota", "3"], [], "forwarded_over_quota"),
+        (["--aggregators", "8"], ["--placement", "linear", "--aggregators", "8"], "collisions"),
+        (["--aggregators", "8"], ["--placement", "hash"], "collisions"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_sums_are_right(cluster, tmp_path, switch_options, server_options, counted):
+    stats = tmp_path / "switch.jsonl"
+    cluster.start_server(*server_options)
+    switch = cluster.start_switch("--stats", stats, *switch_options)
+    ranks = cluster.start_ranks(2, cluster.bench("-b", "64K", "-e", "64K", "-n", "5"))
+    for rank in ranks:
+        assert rank.wait(SECONDS) == 0, rank.output()
+    assert "# Out of bounds values : 0 OK" in ranks[0].output()
+    switch.popen.terminate()
+    assert switch.wait(SECONDS) == 0
+    assert counters(stats)["complete_sums_sent"] > 0
+    if counted:
+        assert counters(stats)[counted] > 0
+
+
+def test_a_job_beyond_the_partition_is_summed_by_the_server(cluster, tmp_path):
+    stats = tmp_path / "switch.jsonl"
+    cluster.start_server()
+    switch = cluster.start_switch("--stats", stats, "--partition", "1")
+    first = cluster.start_ranks(2, cluster.bench("-b", "64K", "-e", "64K", "-n", "1000000"))
+    cluster.wait_until(lambda: "values a fragment" in first[0].output(), "the first job", SECONDS)
+    cluster.job += 1
+    second = [
+        cluster.start_rank(r, 2, cluster.bench("-b", "64K", "-e", "64K", "-n", "5"), f"second {r}")
+        for r in range(2)
+    ]
+    for rank in second:
+        assert rank.wait(SECONDS) == 0, rank.output()
+    assert "# Out of bounds values : 0 OK" in second[0].output()
+    for rank in first:
+        rank.kill()
+    switch.popen.terminate()
+    assert switch.wait(SECONDS) == 0
+    assert counters(stats)["forwarded_no_region"] > 0
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["switch", "--aggregators", "10", "--partition", "11"], "use at most --partition 10"),
+        (["switch", "--quota", "0"], "--quota"),
+        (["server", "--placement", "random"], "--placement"),
+        (["server", "--placement", "linear", "--aggregators", "65536"], "--aggregators"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_wrong_use_is_refused(cluster, command, message):
+    process = cluster.start("wrong", [cluster.atp, *command])
+    assert process.wait(SECONDS) == 2
+    assert message in process.output()

@@ -1,0 +1,52 @@
+"""The experiments of tensor parallelism in a tiny form: they measure and draw."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "tensor_parallel"
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+
+def run(script, *words):
+    command = [sys.executable, FOLDER / script, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+
+@needs_root
+def test_every_mesh_is_measured_beside_its_prediction(tmp_path):
+    result = run("meshes.py", "--only", "tiny", "--rounds", 1, "--out", tmp_path)
+    found = json.loads((tmp_path / "meshes.json").read_text()), result.stdout + result.stderr
+    assert {tuple(one["mesh"]) for one in found[0]["tiny"]} == {(2, 1), (1, 2)}, found[1]
+    assert (tmp_path / "meshes.svg").exists()
+
+
+@needs_root
+def test_chunks_are_traced(tmp_path):
+    result = run("overlap.py", "--hidden", 64, "--steps", 1, "--out", tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = json.loads((tmp_path / "overlap.json").read_text())
+    assert [one["chunks"] for one in found["runs"]] == [1, 2, 4]
+    assert all(0 < one["exposed"] < one["seconds"] for one in found["runs"])
+    # Chunks cut the same bytes otherwise.
+    assert len({one["bytes"] for one in found["runs"]}) == 1
+    assert (tmp_path / "overlap.svg").exists()
+
+
+def test_a_wrong_order_of_meshes_is_told():
+    spec = importlib.util.spec_from_file_location("meshes", FOLDER / "meshes.py")
+    meshes = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(meshes)
+    good = [
+        {"mesh": [2, 1], "predicted": 1.0, "measured": [1.1, 1.0, 9.0]},
+        {"mesh": [1, 2], "predicted": 2.0, "measured": [2.1]},
+        {"mesh": [4, 1], "predicted": 2.05, "measured": [2.0]},  # too near to tell
+    ]
+    assert meshes.wrong_orders(good) == []
+    good[0]["measured"] = [2.05]
+    assert meshes.wrong_orders(good) == ["(2, 1) is not faster than (4, 1)"]

@@ -1,0 +1,70 @@
+"""atp plan calibrate and atp plan compare, as the ranks of a job, through the runtime in Python."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import BUILD, REPOSITORY
+
+ATP = BUILD / "bin" / "atp"
+CLUSTER = """\
+levels:
+  - {name: host, count: 2, kind: switch, bandwidth: 1 Gbit/s per direction}
+"""
+MODEL = '{"model_type": "gpt2", "n_embd": 32, "n_head": 4, "n_layer": 1}'
+
+
+def run(folder, *words, python=sys.executable):
+    path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [ATP, "run", "-n", "2", "--", ATP, "plan", *words],
+        cwd=folder,
+        env={**os.environ, "ATP_PYTHON": python, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "config.json").write_text(MODEL)
+    return tmp_path
+
+
+def test_calibrate_writes_into_the_cluster_file(folder):
+    words = ("--topology", "cluster.yaml", "--megabytes", "0.1", "--rounds", "1")
+    result = run(folder, "calibrate", *words)
+    assert result.returncode == 0, result.stderr
+    assert "wrote the bandwidths of 2 meshes into cluster.yaml" in result.stdout
+    after = (folder / "cluster.yaml").read_text()
+    assert after.startswith(CLUSTER + "measured:") and "{mesh: [2, 1], dimension1: " in after
+    best = subprocess.run(
+        [ATP, "plan", "best", "--topology", "cluster.yaml", "--model", "config.json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert "measured" in best.stdout, best.stderr
+
+
+def test_compare_prints_each_mesh_beside_its_prediction(folder):
+    words = ("--topology", "cluster.yaml", "--model", "config.json", "--rounds", "1")
+    result = run(folder, "compare", *words, "--sequence", "16")
+    assert result.returncode == 0, result.stderr
+    assert "measured/predicted" in result.stdout
+    assert "(2,1)" in result.stdout and "(1,2)" in result.stdout
+
+
+def test_a_python_that_is_missing_is_named(folder):
+    result = subprocess.run(
+        [ATP, "plan", "calibrate", "--topology", "cluster.yaml"],
+        env={**os.environ, "ATP_PYTHON": "/no/python"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert "cannot start /no/python: No such file or directory; set ATP_PYTHON" in result.stderr
