@@ -15,6 +15,7 @@ from atp.tensor_parallel.checkpoint import full_state_dict, load, load_full_stat
 from atp.tensor_parallel.conjugates import f1, f2, f3, f4, gather
 from atp.tensor_parallel.embedding import ATPEmbedding, ATPPositions
 from atp.tensor_parallel.feed_forward import ATPFeedForward
+from atp.tensor_parallel.gradients import clip_grad_norm_, grad_norm
 from atp.tensor_parallel.linear import ATPLinear
 from atp.tensor_parallel.loss import vocabulary_parallel_cross_entropy
 from atp.tensor_parallel.mesh import Mesh, current_mesh, init_mesh
@@ -52,6 +53,7 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "causal_attention",
+    "clip_grad_norm_",
     "current_mesh",
     "f1",
     "f2",
@@ -59,6 +61,7 @@ __all__ = [
     "f4",
     "full_state_dict",
     "gather",
+    "grad_norm",
     "init_mesh",
     "load",
     "load_full_state_dict",

@@ -1,6 +1,5 @@
 """Parts of a parameter that several rows hold: their gradients are summed, so they stay copies."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,11 +49,3 @@ def _copied(cut: Cut, rows: int) -> Iterator[tuple[int, Part]]:
         if part.pieces != rows:
             yield begin, part
         begin += part.width()
-
-
-def copied_share(cut: Cut, rows: int) -> float:
-    """How many rows hold each element of the cut's parts, on average."""
-    widths = [part.width() for part in cut.parts]
-    if not widths:
-        return 1.0
-    return rows * sum(widths) / sum(part.size for part in cut.parts) if math.prod(widths) else 1.0

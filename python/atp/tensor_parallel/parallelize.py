@@ -13,7 +13,6 @@ from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.roles import Plan, plan_of
-from atp.tensor_parallel.sharding import cut_of
 
 __all__ = ["mesh_of", "parallelize"]
 
@@ -132,8 +131,3 @@ def _fingerprint(model: nn.Module, plan: Plan, mesh: Mesh, chunks: int) -> str:
     return (
         f"{type(model).__name__} of {size} parameters, plan {digest[:8]}, {chunks} chunk(s), {mesh}"
     )
-
-
-def replicas_of(parameter: torch.Tensor, mesh: Mesh) -> int:
-    """How many ranks of the mesh hold each element of a parameter."""
-    return cut_of(parameter).copies(mesh.shape)

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch
@@ -68,6 +69,36 @@ def test_a_block_is_as_precise_as_float32(outcomes, mesh, name):
         assert outcome.error <= 1e-6, outcome.tensor
         assert in_float <= 0.01
     assert_copies_are_equal([outcome for outcome, _ in of_ranks])
+
+
+def test_a_layer_sends_the_packets_of_what_it_sums(ranks):
+    """First transmissions, with the packets' headers and the last one of each sum filled up."""
+
+    def body(_rank):
+        sizes = {}
+        real = dist.all_reduce
+
+        def noting(tensor, *, group=None, **options):
+            sizes.setdefault(group.group_name, []).append(tensor.numel())
+            return real(tensor, group=group, **options)
+
+        dist.all_reduce = noting
+        mesh = init_mesh(2, 2, algorithm="innetwork")
+        block = parallelize(make_block(CONFIGS["a GPT's block"], torch.float32))
+        x, gradient = (COLUMNS.take(t, (2, 2), 0, mesh.column) for t in inputs(torch.float32))
+        pieces_of_run(block, x.clone(), gradient)
+        counted = []
+        for dimension in (mesh.first, mesh.second):
+            stats = atp.torch.stats(dimension.group)
+            values = stats["values_per_fragment"]
+            packets = sum(-(-size // values) for size in sizes[dimension.group.group_name])
+            counted.append((packets * (40 + 8 + 4 * values), stats["bytes_sent"]))
+        mesh.close()
+        return counted
+
+    for counted in ranks.run(4, body, backend="gloo"):
+        for expected, sent in counted:
+            assert expected == sent > 0
 
 
 def test_a_job_in_three_dimensions_trains_in_the_network(ranks):

@@ -4,11 +4,17 @@ import dataclasses
 
 import pytest
 import torch
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from atp.tensor_parallel import (
     Transformer,
     TransformerConfig,
+    clip_grad_norm_,
     init_mesh,
     parallelize,
     vocabulary_parallel_cross_entropy,
@@ -110,3 +116,48 @@ def test_replicas_that_ddp_keeps_together_train_as_one_model(gloo_ranks):
         assert abs((results[0][0][i] + results[4][0][i]) / 2 - expected) < 1e-9
     assert max(outcome.error for _, outcome in results) < 1e-7
     assert_copies_are_equal([outcome for _, outcome in results])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_norm_of_all_gradients_is_that_of_the_whole_model(gloo_ranks, name):
+    config = dataclasses.replace(CONFIGS[name], kv_heads=2)
+    whole = make(config)
+    tokens, targets = batch(0)
+    whole_loss(whole(tokens), targets).backward()
+    expected = float(torch.nn.utils.clip_grad_norm_(whole.parameters(), 0.1))
+    bias = whole.blocks[0].attention.out.weight.grad
+
+    def body(_rank):
+        norms = []
+        for shape in ((4, 1), (2, 2), (1, 4)):
+            mesh = init_mesh(*shape)
+            model = parallelize(make(config))
+            vocabulary_parallel_cross_entropy(model(tokens), targets).backward()
+            norms.append(float(clip_grad_norm_(model, 0.1)))
+            weight = model.blocks[0].attention.out.weight
+            own = weight.atp_cut.take(bias, shape, mesh.row, mesh.column)
+            assert torch.allclose(weight.grad, own, rtol=1e-10)
+        return norms
+
+    for norms in gloo_ranks.run(4, body, backend="gloo"):
+        assert norms == pytest.approx([expected] * 3, rel=1e-12)
+
+
+def test_torchs_own_tensor_parallelism_is_a_baseline(gloo_ranks):
+    """parallelize_module, which knows meshes of one dimension, trains as our mesh (N, 1) does."""
+    config = dataclasses.replace(GPT, fused_qkv=False)
+    plan = {
+        **{f"blocks.*.attention.{name}": ColwiseParallel() for name in "qkv"},
+        "blocks.*.attention.out": RowwiseParallel(),
+        "blocks.*.feed_forward.up": ColwiseParallel(),
+        "blocks.*.feed_forward.down": RowwiseParallel(),
+    }
+
+    def body(_rank):
+        mesh = init_mesh(4, 1)
+        ours = train(parallelize(make(config)), vocabulary_parallel_cross_entropy)
+        theirs = parallelize_module(make(config), mesh.device_mesh["tp1"], plan)
+        return ours, train(theirs, whole_loss)
+
+    for ours, theirs in gloo_ranks.run(4, body, backend="gloo"):
+        assert ours == pytest.approx(theirs, rel=1e-10)

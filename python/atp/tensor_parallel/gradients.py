@@ -1,0 +1,54 @@
+"""The norm of all gradients of a model that is cut over a mesh."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.parallelize import mesh_of
+from atp.tensor_parallel.sharding import cut_of
+
+__all__ = ["clip_grad_norm_", "grad_norm"]
+
+
+def grad_norm(model: nn.Module) -> torch.Tensor:
+    """The 2-norm of the whole model's gradients, the same at every rank; a collective.
+
+    What several ranks hold copies of counts once (torch.nn.utils.clip_grad_norm_ would count the
+    own pieces only, and differ from rank to rank).
+    """
+    mesh = mesh_of(model)
+    squares = torch.zeros((), dtype=torch.float64)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            for piece, copies in _pieces(parameter, parameter.grad, mesh):
+                squares += piece.double().square().sum() / copies
+    for dimension in (mesh.first, mesh.second):
+        squares = dimension.all_reduce(squares).land()
+    return squares.sqrt()
+
+
+def clip_grad_norm_(model: nn.Module, max_norm: float) -> torch.Tensor:
+    """Scales the gradients so that their norm is `max_norm` at most; returns what it was."""
+    norm = grad_norm(model)
+    factor = max_norm / (norm + 1e-6)
+    if factor < 1:
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor)
+    return norm
+
+
+def _pieces(
+    parameter: nn.Parameter, gradient: torch.Tensor, mesh: Mesh
+) -> Iterator[tuple[torch.Tensor, int]]:
+    """The gradient's parts, and how many ranks hold each."""
+    cut, rows = cut_of(parameter), mesh.first.size
+    copies = cut.copies(mesh.shape)
+    begin = 0
+    for part in cut.parts:
+        yield gradient.narrow(cut.axis1, begin, part.width()), copies * rows // part.pieces
+        begin += part.width()
+    if not cut.parts:
+        yield gradient, copies
