@@ -11,6 +11,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
+import atp.torch  # noqa: F401 (the ring)
 from atp.tensor_parallel import (
     Transformer,
     TransformerConfig,
@@ -28,7 +29,7 @@ LLAMA = dataclasses.replace(
 )
 CONFIGS = {"GPT": GPT, "Llama": LLAMA}
 MESHES = [(8, 1), (4, 2), (2, 4), (1, 8)]
-STEPS = 6
+STEPS = 8
 
 
 def make(config, seed=1, dtype=torch.float64) -> Transformer:
@@ -74,7 +75,7 @@ def train_everywhere(_rank):
     for name, config in CONFIGS.items():
         expected_losses, expected_state = train_whole(config)
         for shape in MESHES:
-            mesh = init_mesh(*shape)
+            mesh = init_mesh(*shape, algorithm="ring")
             model = parallelize(make(config), chunks=2 if shape[1] == 2 else 1)
             losses = train(model, vocabulary_parallel_cross_entropy)
             difference = max(abs(a - b) / b for a, b in zip(losses, expected_losses, strict=True))
