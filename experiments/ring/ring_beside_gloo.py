@@ -11,9 +11,11 @@ ring-beside-gloo.csv and ring-beside-gloo.svg into FOLDER (default: out/ring). N
 """
 
 import argparse
+import contextlib
 import csv
 import datetime
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -107,6 +109,9 @@ def expected_bytes(arguments, ranks):
 
 
 def be_a_rank(arguments):
+    # What else this machine does shall not count, where that is allowed.
+    with contextlib.suppress(PermissionError):
+        os.nice(-15)
     rows, sent = measure(arguments, arguments.rank, arguments.ranks)
     assert sent == expected_bytes(arguments, arguments.ranks), (
         f"rank {arguments.rank} sent {sent} bytes, the model says "

@@ -1,7 +1,6 @@
 #include "atp/collective/ring/ring.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "atp/collective/quiet_thread.h"
 #include "atp/collective/ring/engine.h"
 #include "atp/collective/text.h"
 #include "atp/driver/udp/waker.h"
@@ -94,14 +94,8 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
 
 void Ring::Impl::start() {
   if (engine_ == nullptr) return;
-  // Signals are the program's business, so none is ever delivered to this thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([self = shared_from_this()] { self->run(); });
+  thread_ = quiet_thread([self = shared_from_this()] { self->run(); });
   pthread_setname_np(thread_.native_handle(), "atp-ring");
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Ring::Impl::run() {
