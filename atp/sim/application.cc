@@ -16,6 +16,7 @@ Application::Application(const Plan& plan, std::uint32_t job, Rank rank)
       random_(plan.seed * 7919 + job * 1009 + rank),
       done_(operations_.size()) {
   if (rank < job_.start.size()) ready_ += job_.start[rank];
+  if (rank < job_.late.size()) late_ = job_.late[rank];
   inputs_.resize(operations_.size());
   outputs_.resize(operations_.size());
   for (std::size_t i = 0; i < operations_.size(); ++i) {
@@ -89,7 +90,7 @@ void Application::complete(Instant now, OperationId id, const Worker& worker, Or
   }
   done_[id] = true;
   ++completed_;
-  ready_ = std::max(ready_, now + pause_after(id));
+  ready_ = std::max(ready_, now + pause_after(id) + late_);
   if (auto wrong = oracle.check(job_index_, id, rank_, worker.value_count(), output(id))) {
     violations_.push_back(*std::move(wrong));
   }

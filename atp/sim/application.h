@@ -56,6 +56,7 @@ class Application : public Tensors {
   std::vector<std::vector<float>> inputs_;
   std::vector<std::vector<float>> outputs_;  // empty where the operation is in place
   Random random_;
+  Duration late_{};  // behind the others in each step
   Instant ready_{};  // the next submission is not before
   bool started_ = false;
   bool joined_ = false;

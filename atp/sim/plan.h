@@ -61,6 +61,7 @@ struct JobPlan {
   std::vector<int> parent;  // index of its switch, −1: straight to the server
   std::vector<std::uint32_t> rack;
   std::vector<LinkPlan> link;  // missing: the fabric's for workers
+  std::vector<Duration> late;  // behind the others in each step, beside the pause of all
   // By switch: the next switch on the way to the server; missing or −1: the server itself.
   std::vector<int> uplink;
 

@@ -37,27 +37,83 @@ void expect_faults(const Tally& tally) {
 // The rows of docs/protocol.md §4 and the rules of §5 and §6 that a counter shows.
 void expect_rows(const Tally& tally) {
   using S = SwitchCounter;
-  for (const S row :
-       {S::kGradientsSummed, S::kDuplicates, S::kCompleteSumsSent, S::kPartialSumsSent,
-        S::kFlushedSumsSent, S::kSweptSumsSent, S::kDuplicatesReemitted, S::kForwardedDirect,
-        S::kForwardedDetached, S::kForwardedLate, S::kForwardedResend, S::kForwardedOverlap,
-        S::kCollisions, S::kReleases, S::kMarks, S::kReclaims}) {
+  for (const S row : {S::kGradientsSummed,
+                      S::kDuplicates,
+                      S::kCompleteSumsSent,
+                      S::kPartialSumsSent,
+                      S::kFlushedSumsSent,
+                      S::kSweptSumsSent,
+                      S::kDuplicatesReemitted,
+                      S::kForwardedDirect,
+                      S::kForwardedDetached,
+                      S::kForwardedLate,
+                      S::kForwardedResend,
+                      S::kForwardedOverlap,
+                      S::kCollisions,
+                      S::kReleases,
+                      S::kMarks,
+                      S::kReclaims,
+                      S::kStatusesSent,
+                      S::kStatusesWithheld,
+                      S::kDropUnknownJob,
+                      S::kDropUnknownChild,
+                      S::kDropNotFromParent,
+                      S::kDropRankTaken}) {
     EXPECT_GE(tally.switches[row], kLeastOfARow) << to_string(row);
   }
   using P = ServerCounter;
-  for (const P row :
-       {P::kFragmentsCompletedByOnePacket, P::kFragmentsCompletedByServer,
-        P::kFragmentsCompletedFloat, P::kFragmentsWaitedForFloatSlot, P::kParametersRepeated,
-        P::kNacks, P::kFlushes, P::kStatusWaitingFor, P::kStatusUnknownJob, P::kStatusDetached,
-        P::kStatusLeaseEnded, P::kDropDuplicate, P::kDropComplete, P::kDropOverlap,
-        P::kDropIntegerInFloatMode, P::kDropPastSequence}) {
+  for (const P row : {P::kFragmentsCompletedByOnePacket,
+                      P::kFragmentsCompletedByServer,
+                      P::kFragmentsCompletedFloat,
+                      P::kFragmentsWaitedForFloatSlot,
+                      P::kParametersRepeated,
+                      P::kNacks,
+                      P::kFlushes,
+                      P::kStatusWaitingFor,
+                      P::kStatusUnknownJob,
+                      P::kStatusDetached,
+                      P::kStatusLeaseEnded,
+                      P::kDropDuplicate,
+                      P::kDropComplete,
+                      P::kDropOverlap,
+                      P::kDropIntegerInFloatMode,
+                      P::kDropPastSequence,
+                      P::kStatusServerRestarted,
+                      P::kStatusRankTaken,
+                      P::kStatusVersions,
+                      P::kStatusLeft,
+                      P::kDropForgotten,
+                      P::kDropForeignIncarnation,
+                      P::kDropUnknownJob,
+                      P::kDropWrongSource,
+                      P::kDropJoining,
+                      P::kRanksLost}) {
     EXPECT_GE(tally.servers[row], kLeastOfARow) << to_string(row);
   }
   using W = WorkerCounter;
-  for (const W row : {W::kRepeatsPlain, W::kRepeatsResend, W::kRepeatsDirect, W::kRepeatsFloat,
-                      W::kTimeouts, W::kLossesInferred, W::kDetachments, W::kReturns,
-                      W::kParametersCollided, W::kUnknownJobReceived, W::kParametersEcn,
-                      W::kProactiveFragments, W::kProactiveFalsePositives}) {
+  for (const W row : {W::kRepeatsPlain,
+                      W::kRepeatsResend,
+                      W::kRepeatsDirect,
+                      W::kRepeatsFloat,
+                      W::kTimeouts,
+                      W::kLossesInferred,
+                      W::kDetachments,
+                      W::kReturns,
+                      W::kParametersCollided,
+                      W::kUnknownJobReceived,
+                      W::kParametersEcn,
+                      W::kProactiveFragments,
+                      W::kProactiveFalsePositives,
+                      W::kNacksReceived,
+                      W::kWaitingForReceived,
+                      W::kParametersDuplicate,
+                      W::kParametersFloat,
+                      W::kWindowCutsEcn,
+                      W::kWindowCutsLoss,
+                      W::kDropWrongSource,
+                      W::kDropWrongJob,
+                      W::kDropUnsentSequence,
+                      W::kDropWrongOperation}) {
     EXPECT_GE(tally.workers[row], kLeastOfARow) << to_string(row);
   }
 }

@@ -190,6 +190,19 @@ TEST(Stall, ARankThatSubmits100MsLateCostsNoAggregation) {
   EXPECT_EQ(world.application(0).detached(), 0);
 }
 
+TEST(Stall, ARankThatIs100MsBehindInEachStepLeavesNineSumsOfTenInTheSwitch) {
+  Plan plan = steady_plan(4, 30, 400, Duration{0});
+  plan.jobs[0].max_in_flight = 1;  // a step, then the next
+  plan.jobs[0].late = {Duration{0}, Duration{0}, Duration{0}, milliseconds(100)};
+  World world(plan);
+  expect_all_done(world);
+  EXPECT_GT(world.now(), Instant{29 * milliseconds(100)});
+  const Counters<ServerCounter>& server = world.server().counters();
+  EXPECT_EQ(server[ServerCounter::kFragmentsCompleted], 30 * 100);
+  EXPECT_GE(server[ServerCounter::kFragmentsCompletedByOnePacket], 30 * 90);
+  for (const Rank rank : {0, 1, 2, 3}) EXPECT_EQ(world.application(rank).detached(), 0);
+}
+
 TEST(Stall, ARankThatJoins100MsLateIsWaitedFor) {
   Plan plan = small_plan(4, {100, 100});
   plan.jobs[0].start = {Duration{0}, Duration{0}, milliseconds(100), Duration{0}};

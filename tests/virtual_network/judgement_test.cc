@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "atp/sim/run_seed.h"
+#include "tests/virtual_network/scenario.h"
+
+// How a run is judged: runs that must not pass, and which worlds the seeds draw.
+
+namespace atp::sim {
+namespace {
+
+using testing::HasSubstr;
+
+// A rank that contributes other values than those whose exact sum is demanded.
+Plan with_a_wrong_contribution() {
+  Plan plan = small_plan(3, {20});
+  plan.jobs[0].own_operations = {plan.jobs[0].operations};
+  plan.jobs[0].own_operations[0][0].values = Values::kZero;
+  return plan;
+}
+
+Plan without_time_to_finish() {
+  Plan plan = small_plan(3, {400});
+  plan.bound = microseconds(100);
+  return plan;
+}
+
+struct Case {
+  const char* name;
+  Plan plan;
+  Ending ending;
+  const char* report;
+};
+
+TEST(Judgement, OfARunIsTheExitCodeOfAtpSim) {
+  const Case cases[] = {
+      {"all held", small_plan(3, {20}), Ending::kHeld, ""},
+      {"a wrong sum", with_a_wrong_contribution(), Ending::kWrongSum,
+       "wrong sum: job 0 operation 0"},
+      {"not live", without_time_to_finish(), Ending::kNotLive, "not finished in time"},
+  };
+  for (const Case& c : cases) {
+    World world(c.plan);
+    Tally tally;
+    const Outcome outcome = run_to_the_end(world, tally);
+    EXPECT_EQ(outcome.ending, c.ending) << c.name << ": " << outcome.report;
+    EXPECT_THAT(outcome.report, HasSubstr(c.report)) << c.name;
+  }
+  EXPECT_EQ(static_cast<int>(Ending::kHeld), 0);
+  EXPECT_EQ(static_cast<int>(Ending::kWrongSum), 1);
+  EXPECT_EQ(static_cast<int>(Ending::kNotLive), 2);
+}
+
+// How often the plans of 4,000 seeds have something.
+using Histogram = std::map<std::size_t, int>;
+
+template <class Of>
+Histogram drawn(Of&& of) {
+  Histogram histogram;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) ++histogram[of(draw_plan(seed))];
+  return histogram;
+}
+
+void expect_each(const Histogram& histogram, std::size_t first, std::size_t last) {
+  for (std::size_t i = first; i <= last; ++i) {
+    EXPECT_TRUE(histogram.contains(i) && histogram.at(i) >= 3) << i;
+  }
+}
+
+std::size_t keys(const Plan& plan) {
+  std::set<JobKey> keys;
+  for (const JobPlan& job : plan.jobs) keys.insert(job.key);
+  return keys.size();
+}
+
+std::size_t servers_of_the_first_job(const Plan& plan) {
+  std::set<std::uint32_t> servers;
+  for (const JobPlan& job : plan.jobs) {
+    if (job.key == plan.jobs[0].key) servers.insert(job.server);
+  }
+  return servers.size();
+}
+
+std::size_t longest_route(const Plan& plan) {
+  std::size_t longest = 0;
+  for (const JobPlan& job : plan.jobs) {
+    for (Rank rank = 0; rank < job.world_size; ++rank) {
+      longest = std::max(longest, plan.switches_of(job, rank).size());
+    }
+  }
+  return longest;
+}
+
+TEST(Drawing, ReachesEveryShapeOfTheWorld) {
+  expect_each(drawn(longest_route), 0, 3);
+  expect_each(drawn([](const Plan& plan) { return plan.jobs[0].world_size; }), 1, 16);
+  expect_each(drawn(keys), 1, 4);
+  expect_each(drawn([](const Plan& plan) { return plan.servers; }), 1, 4);
+  expect_each(drawn(servers_of_the_first_job), 1, 4);
+  const Histogram quiet = drawn([](const Plan& plan) { return plan.heal == Duration{0} ? 1 : 0; });
+  EXPECT_EQ(quiet.at(1), 400) << "nine seeds of ten have faults";
+}
+
+}  // namespace
+}  // namespace atp::sim
