@@ -162,6 +162,8 @@ TEST(Detaching, OfARankWhoseContributionIsInASumStillOnItsWayLosesNothing) {  //
   world.set_tap(nullptr);
   expect_all_done(world);
   EXPECT_GT(world.switch_node(2).counters()[SwitchCounter::kForwardedDetached], 0);
+  // Rank 1's repeats went up the tree with rank 0's contribution, none had to go around it.
+  EXPECT_EQ(world.worker(1).counters()[WorkerCounter::kRepeatsDirect], 0);
 }
 
 TEST(Detaching, IsNotCausedByASlowPeer) {  // C5
