@@ -16,6 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = os.environ.get("ATP_PROGRAM", str(ROOT / "build/release/bin/atp"))
 PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "import", "paper")
+# They become Python's atp.tensor_parallel, which has tests of its own.
+PYTHON_COMMANDS = [["plan", "calibrate"], ["plan", "compare"]]
 COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench"], ["bench", "allreduce"], ["plan"]]
 COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["cluster"], ["version"]]
 LIMIT_S = 60
@@ -130,7 +132,8 @@ def commands_listed(group):
 
 @pytest.mark.parametrize("group", [[], ["bench"], ["plan"]], ids=lambda c: " ".join(c) or "atp")
 def test_no_command_is_missing_from_these_tests(group):
-    known = [command[-1] for command in COMMANDS if command and command[:-1] == group]
+    commands = COMMANDS + PYTHON_COMMANDS
+    known = [command[-1] for command in commands if command and command[:-1] == group]
     assert sorted(commands_listed(group)) == sorted(known)
 
 
