@@ -99,6 +99,21 @@ def test_an_algorithm_that_the_options_cannot_mean_is_named():
         Options(algorithm="tree").resolved(GROUP)
 
 
+@pytest.mark.parametrize(
+    "name, value, expected",
+    [
+        ("timeout", 5, "expected a datetime.timedelta"),
+        ("join_timeout", "5 s", "expected a datetime.timedelta"),
+        ("values_per_fragment", 3.5, "expected a whole number"),
+        ("route", ["127.0.0.1:5500"], "expected 'HOST:PORT,...'"),
+        ("algorithm", True, "expected 'innetwork' or 'ring'"),
+    ],
+)
+def test_an_option_of_another_kind_is_named(name, value, expected):
+    with pytest.raises(TypeError, match=f"Options.{name}=.*{expected}"):
+        Options(**{name: value})
+
+
 def test_a_ring_needs_no_route(monkeypatch):
     monkeypatch.delenv("ATP_ROUTE")
     assert Options(algorithm="ring").resolved(GROUP).route == ""

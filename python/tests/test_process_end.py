@@ -37,13 +37,22 @@ begun.wait()
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_program_ends_by_itself(ending, network, tmp_path):
+CASES = [("innetwork", ending) for ending in ENDINGS]
+CASES += [("ring", ending) for ending in ("a callback pending", "the group dropped by a callback")]
+
+
+@pytest.mark.parametrize("algorithm, ending", CASES)
+def test_a_program_ends_by_itself(algorithm, ending, network, tmp_path):
     program = PROLOGUE + ENDINGS[ending]
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", program, str(tmp_path / "store"), str(rank)],
-            env={**os.environ, "ATP_ROUTE": network.route, "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                "ATP_ALGORITHM": algorithm,
+                "ATP_ROUTE": network.route,
+                "OMP_NUM_THREADS": "1",
+            },
             stderr=subprocess.PIPE,
             text=True,
         )

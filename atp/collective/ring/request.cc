@@ -11,6 +11,7 @@ namespace {
 template <class Block>
 std::vector<Block> equal_blocks(Block values, std::size_t count) {
   std::vector<Block> blocks;
+  blocks.reserve(count);
   const std::size_t bytes = values.size() / count;
   for (std::size_t b = 0; b < count; ++b) blocks.push_back(values.subspan(b * bytes, bytes));
   return blocks;

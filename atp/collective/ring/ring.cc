@@ -255,14 +255,10 @@ Result<std::unique_ptr<Ring>> Ring::connect(const RingListener& listener,
 
 Ring::Ring(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
+// In a forked child nothing may be joined, closed or freed. The thread that stayed behind in the
+// parent holds a reference, here too.
 Ring::~Ring() {
-  if (!impl_->forked()) {
-    impl_->close("the ring was destroyed");
-    return;
-  }
-  // In a forked child nothing may be joined, closed or freed. The thread that stayed behind in the
-  // parent holds a reference, here too; this one is kept for it as well.
-  [[maybe_unused]] const auto* left_alone = new std::shared_ptr<Impl>(std::move(impl_));
+  if (!impl_->forked()) impl_->close("the ring was destroyed");
 }
 
 std::size_t Ring::rank() const { return impl_->options().rank; }

@@ -34,6 +34,7 @@ std::size_t block_length(std::size_t values, std::size_t ranks, std::size_t bloc
 template <class T>
 std::vector<T> all_reduced(std::size_t ranks, std::size_t count) {
   std::vector<std::vector<T>> inputs;
+  inputs.reserve(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) inputs.push_back(values_of<T>(rank, count));
   std::vector<T> sums;
   for (std::size_t block = 0; block < ranks; ++block) {
@@ -104,9 +105,9 @@ TEST_P(RingSizes, a_reduce_scatter_gives_each_rank_its_block_and_leaves_the_inpu
 }
 
 TEST_P(RingSizes, an_all_gather_gives_all_blocks_to_every_rank) {
-  std::vector<std::uint8_t> expected;
-  for (std::size_t i = 0; i < ranks_ * count_; ++i) {
-    expected.push_back(static_cast<std::uint8_t>(i / std::max<std::size_t>(count_, 1) + i));
+  std::vector<std::uint8_t> expected(ranks_ * count_);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    expected[i] = static_cast<std::uint8_t>(i / count_ + i);
   }
   TestingRing(ranks_).run([&](std::size_t rank, Ring& ring) {
     const auto begin = expected.begin() + static_cast<std::ptrdiff_t>(rank * count_);

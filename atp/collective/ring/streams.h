@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstddef>
 #include <optional>
 
@@ -8,8 +10,6 @@
 
 // One operation's parts of the two streams of a rank, and how far each has come. Sockets are
 // non-blocking.
-
-struct iovec;
 
 namespace atp {
 

@@ -15,6 +15,15 @@ _ROUTE_IS_MISSING = (
     "no server"
 )
 
+_KINDS = (
+    ("algorithm", str, "'innetwork' or 'ring'"),
+    ("route", str, "'HOST:PORT,...'"),
+    ("values_per_fragment", int, "a whole number"),
+    ("scale", str, "'automatic' or 'fixed'"),
+    ("timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
+    ("join_timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -40,6 +49,12 @@ class Options:
     scale: str | None = None
     timeout: datetime.timedelta | None = None
     join_timeout: datetime.timedelta | None = None
+
+    def __post_init__(self):
+        for name, kind, example in _KINDS:
+            value = getattr(self, name)
+            if not isinstance(value, kind | None):
+                raise TypeError(f"Options.{name}={value!r}: expected {example}")
 
     @staticmethod
     def of_one_rank(timeout: datetime.timedelta) -> "Options":
