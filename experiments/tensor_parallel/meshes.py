@@ -4,10 +4,11 @@
     experiments/tensor_parallel/meshes.py [--only NAME] [--rounds N] [--out FOLDER]
 
 Hosts are network namespaces, links are shaped with tbf (root). The ranks run `atp plan compare`:
-the runtime's own blocks, forward and backward, over our ring, without the matrix products; five
-rounds that alternate between the meshes, of which the medians count. Writes FOLDER/meshes.json
-and meshes.svg (default: docs/tensor-parallel), and fails if the order of two meshes is wrong whose
-predictions differ by more than 5 %.
+the runtime's own blocks, forward and backward, without the matrix products, over our ring or, where
+a switch sums, through `atp switch` and `atp server` on two hosts of their own whose links are not
+shaped; five rounds that alternate between the meshes, of which the medians count. Writes
+FOLDER/meshes.json (with --only: that part of it) and meshes.svg (default: docs/tensor-parallel),
+and fails if the order of two meshes is wrong whose predictions differ by more than 5 %.
 """
 
 import argparse
@@ -22,11 +23,17 @@ import tempfile
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT))
 
+from lab.host import Host  # noqa: E402
 from lab.network import Network  # noqa: E402
 
 # What TCP, IP and Ethernet leave of a frame of 1514 bytes.
 PAYLOAD = 1448 / 1514
 LIMIT_S = 500
+# 350 values in a packet of 1400 bytes; its header and those of UDP, IP and Ethernet.
+AGGREGATION = (
+    ", aggregation: {payload_bytes: 1400, header_bytes: 90, servers: dedicated, server_hosts: 1, "
+    "server_bandwidth: 10 Gbit/s per direction}"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Testbed:
     batch: int
     sequence: int
     heads: int = 16
+    sums: bool = False  # in a switch; of one rack
 
     @property
     def size(self) -> int:
@@ -50,9 +58,10 @@ class Testbed:
     def cluster(self) -> str:
         """The cluster file that describes it."""
         levels = [("rack", self.racks, self.uplink_mbit), ("host", self.hosts, self.host_mbit)]
+        share = 1 if self.sums else PAYLOAD
         lines = [
             f"  - {{name: {name}, count: {count}, kind: switch, latency: 100 us, "
-            f"bandwidth: {mbit * PAYLOAD:.2f} Mbit/s per direction}}"
+            f"bandwidth: {mbit * share:.2f} Mbit/s per direction{AGGREGATION * self.sums}}}"
             for name, count, mbit in levels
             if count > 1
         ]
@@ -64,8 +73,10 @@ class Testbed:
 
     def make(self, folder: pathlib.Path) -> Network:
         names = [[f"h{i}-{j}" for j in range(self.hosts)] for i in range(self.racks)]
+        ranks = [name for hosts in names for name in hosts]
+        names[0] += ["switch", "server"] * self.sums
         network = Network(folder, {f"r{i}": hosts for i, hosts in enumerate(names)})
-        for host in network.hosts:
+        for host in ranks:
             network.shape_host(host, self.host_mbit)
         if self.racks > 1:
             for i in range(self.racks):
@@ -76,6 +87,7 @@ class Testbed:
 TESTBEDS = [
     Testbed("2 racks of 2, 2000 and 400 Mbit/s", 2, 2, 2000, 400, 1024, 8, 128),
     Testbed("flat 8, 100 Mbit/s", 1, 8, 100, None, 512, 8, 64),
+    Testbed("flat 8, summed in a switch, 100 Mbit/s", 1, 8, 100, None, 512, 8, 64, sums=True),
     Testbed("2 racks of 4, 1000 and 200 Mbit/s", 2, 4, 1000, 200, 512, 8, 128),
     Testbed("flat 16, 100 Mbit/s", 1, 16, 100, None, 512, 16, 32),
 ]
@@ -92,12 +104,15 @@ def measure(testbed: Testbed, rounds: int) -> list[dict]:
             *(sys.executable, "-m", "atp.tensor_parallel.calibrate", "--compare"),
             *("--topology", folder / "cluster.yaml", "--model", folder / "config.json"),
             *("--batch", testbed.batch, "--sequence", testbed.sequence, "--rounds", rounds),
-            *("--algorithm", "ring", "--json", folder / "result.json"),
+            *("--algorithm", "innetwork" if testbed.sums else "ring"),
+            *("--json", folder / "result.json"),
         ]
         with testbed.make(folder) as network:
+            route = start_nodes(network) if testbed.sums else ""
+            hosts = [host for name, host in network.hosts.items() if name.startswith("h")]
             ranks = [
-                host.start(*words, env=environment(rank, network))
-                for rank, host in enumerate(network.hosts.values())
+                host.start(*words, env={**environment(rank, hosts), "ATP_ROUTE": route})
+                for rank, host in enumerate(hosts)
             ]
             for rank in ranks:
                 code, output = network.wait(rank, LIMIT_S)
@@ -106,13 +121,23 @@ def measure(testbed: Testbed, rounds: int) -> list[dict]:
         return json.loads((folder / "result.json").read_text())
 
 
-def environment(rank: int, network: Network) -> dict[str, object]:
+def start_nodes(network: Network) -> str:
+    """A server and a switch; returns the route of the ranks."""
+    program = os.environ.get("ATP_PROGRAM", CHECKOUT / "build/release/bin/atp")
+    server, switch = network["server"], network["switch"]
+    server.start(program, "server", "--listen", f"{server.address}:5500")
+    switch.start(program, "switch", "--listen", f"{switch.address}:5501", "--upstream",
+                 f"{server.address}/32")  # fmt: skip
+    return f"{switch.address}:5501,{server.address}:5500"
+
+
+def environment(rank: int, hosts: list[Host]) -> dict[str, object]:
     path = os.pathsep.join([str(CHECKOUT / "python"), os.environ.get("PYTHONPATH", "")])
     return {
         "PYTHONPATH": path,
         "RANK": rank,
-        "WORLD_SIZE": len(network.hosts),
-        "MASTER_ADDR": next(iter(network.hosts.values())).address,
+        "WORLD_SIZE": len(hosts),
+        "MASTER_ADDR": hosts[0].address,
         "MASTER_PORT": 29500,
         "GLOO_SOCKET_IFNAME": "eth0",
         "OMP_NUM_THREADS": 1,
@@ -151,7 +176,9 @@ def draw(results: dict[str, list[dict]], path: pathlib.Path) -> None:
     import matplotlib.pyplot as plt
 
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "atp"})
-    figure, rows = plt.subplots(2, 2, figsize=(9, 6.4), layout="constrained", squeeze=False)
+    size = (-(-len(results) // 2), min(2, len(results)))
+    figure, rows = plt.subplots(*size, figsize=(9, 3.2 * size[0]), layout="constrained",
+                                squeeze=False)  # fmt: skip
     for axes, (name, meshes) in zip(rows.flat, results.items(), strict=False):
         _draw_testbed(axes, name, meshes)
     for axes in list(rows.flat)[len(results) :]:
@@ -191,13 +218,15 @@ def main() -> int:
         for testbed in (TESTBEDS if arguments.only != "tiny" else [TINY])
         if testbed.name.startswith(arguments.only or "")
     ]
-    results, wrong = {}, []
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    file, results, wrong = arguments.out / "meshes.json", {}, []
+    if arguments.only and file.exists():
+        results = json.loads(file.read_text())
     for testbed in chosen:
         results[testbed.name] = measure(testbed, arguments.rounds)
         show(testbed, results[testbed.name])
         wrong += [f"{testbed.name}: {what}" for what in wrong_orders(results[testbed.name])]
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "meshes.json").write_text(json.dumps(results, indent=1) + "\n")
+    file.write_text(json.dumps(results, indent=1) + "\n")
     draw(results, arguments.out / "meshes.svg")
     print("\n".join(["", *wrong]) if wrong else "\nThe order of the meshes is as predicted.")
     return 1 if wrong else 0

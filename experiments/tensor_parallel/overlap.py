@@ -31,7 +31,7 @@ def run(network: Network, folder: pathlib.Path, hidden: int, steps: int, *chunks
     result = folder / "result.json"
     words = (sys.executable, RANK, result, hidden, steps, *chunks)
     ranks = [
-        host.start(*words, env=environment(rank, network))
+        host.start(*words, env=environment(rank, list(network.hosts.values())))
         for rank, host in enumerate(network.hosts.values())
     ]
     for rank in ranks:
