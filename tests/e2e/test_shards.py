@@ -3,7 +3,9 @@
 import json
 import signal
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +35,13 @@ def test_as_many_servers_as_ranks_each_in_the_process_of_one(cluster):
     assert done.returncode == 0, done.stderr
     assert "# Out of bounds values : 0 OK" in done.stdout
     assert "server on" not in done.stderr, "no process of its own"
+
+
+def test_torchs_groups_have_them_too(cluster):
+    script = [sys.executable, Path(__file__).with_name("late_rank.py"), cluster.folder / "store"]
+    command = [cluster.atp, "run", "-n", "3", "--servers-inside", "--values", "350", "--", *script]
+    done = subprocess.run([*command, "3", "200000"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("victim", [0, 2])
