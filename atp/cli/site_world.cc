@@ -29,6 +29,7 @@ sim::LinkPlan link_plan(const SiteLink& link, const Place& place, const char* ki
 // Switches of the world are those of the racks that have one, in the racks' order.
 std::vector<int> switch_numbers(const Site& site) {
   std::vector<int> numbers;
+  numbers.reserve(site.racks.size());
   int next = 0;
   for (const SiteRack& rack : site.racks) numbers.push_back(rack.switch_node ? next++ : -1);
   return numbers;
