@@ -6,8 +6,8 @@
 // How much one layer reduces on each dimension, forward and backward, and in how many operations.
 //
 // Dimension 1 has four all-reduces of T h / d2 elements, and where rows store the same key-value
-// heads, two of h kv / d2 that sum their weights' gradients. On dimension 2 (per T/d1; q, kv and f are
-// the model's widths, n the first matrices; the paper's GPT has q = kv = h and n f = 4h):
+// heads, two of h kv / d2 that sum their weights' gradients. On dimension 2 (per T/d1; q, kv and f
+// are the model's widths, n the first matrices; the paper's GPT has q = kv = h and n f = 4h):
 //     QKV product      all-reduce q + 2kv, backward all-gather of the same
 //     attention output all-gather q, backward all-reduce q
 //     first matrices   all-reduce n f, backward f: of what the second matrix has as its input

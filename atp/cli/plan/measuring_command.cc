@@ -27,6 +27,7 @@ std::string interpreter() {
 [[noreturn]] void become_python(std::vector<std::string> words) {
   words.insert(words.begin(), {interpreter(), "-m", kModule});
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
