@@ -1,27 +1,16 @@
 #include "atp/collective/ring/engine.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
-
-#include "atp/collective/text.h"
 
 namespace atp {
 namespace {
-
-using std::chrono::milliseconds;
 
 // What is received at once is added while it is still in the cache, and goes out right after.
 constexpr std::size_t kStageBytes = 128 * 1024;
 constexpr std::size_t kMostSent = 256 * 1024;
 // Rounds without a look at the clock and the words.
 constexpr int kMovesInARound = 64;
-// How long the end of a connection waits for an explanation.
-constexpr milliseconds kExplanation{1000};
-// A neighbour that says nothing for so long, although asked, is gone.
-constexpr milliseconds kSilence{15000};
-constexpr milliseconds kMostBetweenQuestions{1000};
-constexpr milliseconds kMostGrace{2000};
 
 }  // namespace
 
@@ -39,18 +28,6 @@ void RingEngine::submit(std::shared_ptr<RingOperation> operation, SteadyTime now
   const bool first = transfers_.empty();
   transfers_.add(std::move(operation));
   if (first) note_progress();
-}
-
-void RingEngine::note_progress() {
-  progress_at_ = now_;
-  ask_at_ = now_ + asking_interval();
-  for (Peer* peer : {before_.get(), next_.get()}) peer->asked_at.reset();
-}
-
-milliseconds RingEngine::patience() const {
-  const RingOperation* oldest = transfers_.oldest();
-  const milliseconds own = oldest == nullptr ? milliseconds(0) : oldest->request().timeout;
-  return own.count() > 0 ? own : options_.operation_timeout;
 }
 
 void RingEngine::work(SteadyTime now, const std::array<pollfd, 4>& ready) {
@@ -106,104 +83,6 @@ void RingEngine::end_done() {
   }
 }
 
-std::string RingEngine::mismatch_text(const Transfer& transfer) const {
-  return before_->links.name + " has called " + describe(transfer.in.found()) + ", " + own_name_ +
-         " " + describe(transfer.header()) +
-         ": all ranks must call the same collectives with the same sizes in the same order";
-}
-
-void RingEngine::note_end(Peer& peer, const Moved& moved) {
-  if (moved.end != Moved::End::kClosed && moved.end != Moved::End::kBroken) return;
-  peer.data_ended = true;
-  if (peer.left) return fail(peer.links.name + " has left the group");
-  const std::string why = moved.end == Moved::End::kClosed
-                              ? "closed"
-                              : std::string("broken: ") + std::strerror(moved.error);
-  suspect("the connection with " + peer.links.name + " was " + why);
-}
-
-void RingEngine::suspect(const std::string& text) {
-  if (!suspicion_ && !failure_) suspicion_ = {text, now_ + kExplanation};
-}
-
-void RingEngine::hear(Peer& peer) {
-  if (peer.line.closed()) return;
-  for (const Word& word : peer.line.hear()) heed(peer, word);
-  // A process that ends in peace says farewell.
-  if (!peer.line.closed() || peer.left) return;
-  fail("the connection with " + peer.links.name + " was closed: its process has ended");
-}
-
-void RingEngine::heed(Peer& peer, const Word& word) {
-  peer.heard_at = now_;
-  switch (word.kind) {
-    case Word::Kind::kAreYouThere: peer.line.say({Word::Kind::kHere, ""}); break;
-    case Word::Kind::kHere: break;
-    case Word::Kind::kFailure: fail(word.text); break;
-    case Word::Kind::kFarewell: peer.left = true; break;
-  }
-}
-
-void RingEngine::check_time() {
-  if (failure_) return;
-  if (suspicion_ && now_ >= suspicion_->until) return fail(suspicion_->text);
-  if (transfers_.empty()) return;
-  if (now_ >= ask_at_) ask_neighbours();
-  if (const auto why = overdue()) fail(*why);
-}
-
-void RingEngine::ask_neighbours() {
-  for (Peer* peer : {before_.get(), next_.get()}) {
-    if (!peer->asked_at) peer->asked_at = now_;
-    peer->line.say({Word::Kind::kAreYouThere, ""});
-  }
-  ask_at_ = now_ + asking_interval();
-}
-
-milliseconds RingEngine::asking_interval() const {
-  return std::min(patience() / 4, kMostBetweenQuestions);
-}
-
-// Who is known to be alive is no reason to wait.
-std::optional<std::string> RingEngine::silent_for(milliseconds limit) const {
-  for (const Peer* peer : {before_.get(), next_.get()}) {
-    if (peer->left || !peer->asked_at) continue;
-    const auto silence = now_ - std::max(*peer->asked_at, peer->heard_at);
-    if (silence >= limit) return peer->links.name + " does not answer";
-  }
-  return std::nullopt;
-}
-
-// Why the oldest operation cannot be waited for any longer, as far as this rank knows.
-std::optional<std::string> RingEngine::overdue() {
-  if (const auto silent = silent_for(kSilence)) return silent;
-  if (now_ < deadline()) return std::nullopt;
-  const std::string text = "no progress for " + seconds_text(patience()) + ": ";
-  if (const auto silent = silent_for(2 * asking_interval())) return text + *silent;
-  Transfer* receiving = transfers_.receiving();
-  if (receiving != nullptr && !receiving->in.begun()) {
-    return text + before_->links.name + " has not called " + describe(receiving->header());
-  }
-  // Some other rank knows better, and will say so.
-  if (now_ < deadline() + grace()) return std::nullopt;
-  return text + own_name_ + " waits for " + before_->links.name;
-}
-
-milliseconds RingEngine::grace() const { return std::min(patience() / 2, kMostGrace); }
-
-void RingEngine::fail(const std::string& why) {
-  if (failure_) return;
-  failure_ = why;
-  for (Peer* peer : {before_.get(), next_.get()}) peer->line.say({Word::Kind::kFailure, why});
-  while (auto operation = transfers_.take_oldest()) refuse(std::move(operation));
-}
-
-void RingEngine::refuse(std::shared_ptr<RingOperation> operation) {
-  counters_.add(RingCounter::kOperationsFailed);
-  const std::string text = operation->text() + ": " + *failure_;
-  ended_.push_back({std::move(operation), Error{text}});
-}
-
 void RingEngine::leave(const std::string& why) {
   if (!failure_ && !transfers_.empty()) fail(own_name_ + " has left the group: " + why);
   for (Peer* peer : {before_.get(), next_.get()}) peer->line.say({Word::Kind::kFarewell, ""});
@@ -221,17 +100,6 @@ std::array<pollfd, 4> RingEngine::interests() {
   return {words_of(*before_), words_of(*next_),
           pollfd{sends ? next_->links.data.fd() : kNone, POLLOUT, 0},
           pollfd{receives ? before_->links.data.fd() : kNone, POLLIN, 0}};
-}
-
-std::optional<SteadyTime> RingEngine::next_timeout() const {
-  if (failure_) return std::nullopt;
-  std::optional<SteadyTime> at;
-  if (suspicion_) at = suspicion_->until;
-  if (!transfers_.empty()) {
-    const SteadyTime due = now_ < deadline() ? deadline() : deadline() + grace();
-    at = std::min({at.value_or(due), due, ask_at_});
-  }
-  return at;
 }
 
 }  // namespace atp
