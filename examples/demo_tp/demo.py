@@ -111,6 +111,8 @@ def report(result: dict) -> int:
             f"{str(mesh):6} {one['predicted'] * 1e3:7.1f} ms {medians[mesh] * 1e3:9.1f} ms "
             f"{medians[mesh] / one['predicted']:19.2f} {trained['seconds'] * 1e3:14.0f} ms"
         )
+    seconds = result["torch"]["seconds"]
+    print(f"torch's parallelize_module, mesh of one dimension, our ring {seconds * 1e3:13.0f} ms")
     failed = [what for what, passed in checks(result, medians).items() if not passed]
     for what in failed:
         print(f"demo: FAILED: {what}", file=sys.stderr)

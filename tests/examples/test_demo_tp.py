@@ -20,6 +20,7 @@ MEASURED = {
         {"mesh": [2, 2], "losses": [5.0, 4.0], "seconds": 1},
         {"mesh": [4, 1], "losses": [5.0, 4.001], "seconds": 1},
     ],
+    "torch": {"losses": [5.0, 4.0], "seconds": 1},
 }
 LIES = {
     "where predictions differ": lambda m: m["replayed"][0].update(measured=[0.3, 0.3, 0.1]),
