@@ -29,5 +29,6 @@ void add_server_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_cluster_command(CLI::App& app);
 void add_sim_command(CLI::App& app);
+void add_status_command(CLI::App& app);
 
 }  // namespace atp

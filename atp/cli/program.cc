@@ -97,6 +97,7 @@ int run_program(int argc, char** argv) {
   add_run_command(app);
   add_switch_command(app);
   add_server_command(app);
+  add_status_command(app);
   add_bench_command(app);
   add_plan_command(app);
   add_sim_command(app);

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "atp/cli/command.h"
+#include "atp/cli/prefix.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
 #include "atp/wire/packet.h"
@@ -58,6 +59,12 @@ void add_serve_options(CLI::App& command, ServeOptions& options) {
       .add_option("--port-file", options.port_file,
                   "Write the address to this file (or /dev/fd/N) when ready, as one line")
       ->type_name("FILE");
+  command
+      .add_option("--status-from", options.status_from,
+                  "Networks whose hosts may ask for the status, by TCP on the same port (default: "
+                  "this host alone)")
+      ->type_name("CIDR");
+  command.add_flag("--no-status", options.no_status, "Answer no `atp status`");
   command.add_flag("--die-with-parent", options.die_with_parent,
                    "Stop when the process that started this one ends");
 }
@@ -142,6 +149,21 @@ void announce(std::string_view role, const UdpSocket& socket, const ServeOptions
     throw CommandError(
         fmt::format("cannot write --port-file {}: {}", options.port_file, std::strerror(problem)));
   }
+}
+
+std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,
+                                            Waker& waker) {
+  if (options.no_status) return nullptr;
+  std::vector<Prefix> allowed;
+  for (const std::string& text : options.status_from) {
+    const Result<Prefix> prefix = parse_prefix(text);
+    if (!prefix) throw CommandError("--status-from " + prefix.error().message, kWrongUsage);
+    allowed.push_back(prefix.value());
+  }
+  auto service = StatusService::start(socket.local(), std::move(allowed), waker);
+  if (service) return std::move(service).value();
+  spdlog::warn("`atp status` will get no answer: {}", service.error().message);
+  return nullptr;
 }
 
 void obey_parent(const ServeOptions& options) {

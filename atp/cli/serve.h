@@ -1,12 +1,15 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "atp/cli/counter_report.h"
+#include "atp/cli/status_report.h"
+#include "atp/cli/status_service.h"
 #include "atp/driver/udp/event_loop.h"
 
 // What `atp switch` and `atp server` have in common: open a socket, say where, drive the node until
@@ -21,6 +24,8 @@ struct ServeOptions {
   double stats_interval_s = 1;
   std::string port_file;
   bool die_with_parent = false;
+  bool no_status = false;
+  std::vector<std::string> status_from;
 };
 
 void add_serve_options(CLI::App& command, ServeOptions& options);
@@ -73,6 +78,9 @@ class NarrowPathLog {
 // "atp switch listening on 127.0.0.1:5501", and into --port-file.
 void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options);
 void obey_parent(const ServeOptions& options);
+// Answers `atp status`; null if that is not wanted, or not possible, which is no reason to stop.
+std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,
+                                            Waker& waker);
 
 // Drives `node` until it is told to stop. `gauges(snapshot)` adds what the node alone knows.
 template <class Node, class Gauges>
@@ -82,6 +90,7 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
   const auto waker = Waker::create();
   if (!waker) throw std::runtime_error(waker.error().message);
   const StopSignals stop_signals(*waker.value());
+  const auto status = start_status(socket, options, *waker.value());
   Reporter reporter(role, options, std::move(watched));
 
   const EventLoop<PassiveNode<Node>>* driver = nullptr;
@@ -103,6 +112,9 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
       [&](Instant now) {
         node.set_congested(socket.receive_queue_is_long());
         if (reporter.due(now)) reporter.report(now, snapshot());
+        if (status && status->is_asked()) {
+          status->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot()));
+        }
         return reporter.next();
       },
       [&](const Endpoint& peer, std::size_t mtu) { narrow_paths.add(peer, mtu); });

@@ -37,6 +37,14 @@ class SwitchNode {
   // Gauges.
   std::size_t aggregators_in_use() const { return state_.aggregators.in_use(); }
   std::size_t trees() const { return state_.trees.size(); }
+  const SwitchConfig& config() const { return state_.config; }
+  // Calls visit(const Tree&, const atp_share&) for each tree, in the order of job and stream.
+  template <class Visit>
+  void for_each_tree(Visit&& visit) const {
+    for (const Tree& tree : state_.trees.trees()) {
+      visit(tree, state_.trees.shares()[tree.share()]);
+    }
+  }
 
   bool operator==(const SwitchNode&) const = default;
 

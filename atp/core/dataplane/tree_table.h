@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "atp/core/dataplane/pipeline.h"
@@ -45,6 +46,8 @@ class Tree {
   const Endpoint& parent() const { return parent_; }
   const Membership& membership() const { return membership_; }
   Shares::Id share() const { return entry_.share; }
+  const RankSet& left() const { return left_; }
+  std::uint16_t value_count() const { return entry_.value_count; }  // 0: not agreed yet
   // Every rank that is known here has left: the tree only waits for leases to end.
   bool departed() const { return (membership_.known() - left_).empty(); }
   const atp_tree_entry& entry() const { return entry_; }
@@ -115,6 +118,7 @@ class TreeTable {
   Shares& shares() { return shares_; }
   const Shares& shares() const { return shares_; }
 
+  std::span<const Tree> trees() const { return trees_; }
   std::size_t size() const { return trees_.size(); }
   std::size_t bytes() const;  // that all of them may come to need
   bool operator==(const TreeTable&) const = default;

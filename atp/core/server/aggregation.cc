@@ -191,6 +191,7 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
     enter_float_mode(down, stream, fragment);
     return;
   }
+  if (how == Contribution::kFirst) ++progress_.by_one_packet;
   down.turn().count(how == Contribution::kFirst ? ServerCounter::kFragmentsCompletedByOnePacket
                                                 : ServerCounter::kFragmentsCompletedByServer);
   finish(down, stream, fragment);
@@ -199,6 +200,7 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
 void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment) {
   Turn& turn = down.turn();
   turn.count(ServerCounter::kFragmentsCompleted);
+  ++progress_.fragments;
   const bool moves = turn.config.rehash && (fragment.flags & ATP_FLAG_COLLISION) != 0;
   const std::uint32_t next_index =
       moves ? atp_fmix32(fragment.aggregator_index + 1) : fragment.aggregator_index;

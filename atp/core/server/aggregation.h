@@ -20,6 +20,13 @@
 
 namespace atp {
 
+// How far a job is, for displays.
+struct AggregationProgress {
+  std::uint64_t fragments = 0;      // complete
+  std::uint64_t by_one_packet = 0;  // of these: summed by the switches alone
+  bool operator==(const AggregationProgress&) const = default;
+};
+
 class Aggregation {
  public:
   Aggregation(const JobTerms& terms, const ServerConfig& config);
@@ -34,6 +41,8 @@ class Aggregation {
 
   // Is a fragment incomplete to which one of these ranks has not contributed?
   bool lacks(const RankSet& ranks) const;
+
+  const AggregationProgress& progress() const { return progress_; }
 
   bool operator==(const Aggregation&) const = default;
 
@@ -80,6 +89,7 @@ class Aggregation {
   void say_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
 
   JobTerms terms_;
+  AggregationProgress progress_;
   RankSet all_;
   std::vector<Stream> streams_;
   FloatPool floats_;

@@ -100,6 +100,7 @@ JobSummary Job::summary(Instant now) const {
   if (!joining()) summary.detached = members_.detached();
   summary.lost = members_.lost();
   summary.left = members_.left();
+  if (aggregation_) summary.progress = aggregation_->progress();
   return summary;
 }
 

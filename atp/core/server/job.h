@@ -27,6 +27,7 @@ struct JobSummary {
   RankSet detached;  // reached straight, not through the tree
   RankSet lost;
   RankSet left;
+  AggregationProgress progress;
 };
 
 class Job {

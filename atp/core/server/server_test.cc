@@ -198,6 +198,14 @@ TEST(Server, DisplaysEachJob) {
   EXPECT_EQ(jobs[0].missing, ranks({1}));
 }
 
+TEST(Server, DisplaysHowFarAJobIsAndWhoSummed) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.gradient(kTestSwitch, {.sequence = 0, .ranks = ranks({0, 1})});
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({1})});
+  EXPECT_EQ(h.summary().progress, (AggregationProgress{.fragments = 2, .by_one_packet = 1}));
+}
+
 TEST(Server, ItsStateIsAValue) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.ranks = ranks({0}), .values = {3, 4}});

@@ -1,0 +1,109 @@
+#include "atp/cli/status_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "atp/base/rank_set.h"
+#include "atp/cli/plan/text_table.h"
+#include "atp/collective/text.h"
+
+namespace atp {
+namespace {
+
+using nlohmann::json;
+
+std::uint64_t number(const json& from, const char* key) {
+  return from.at(key).get<std::uint64_t>();
+}
+
+std::string counted(const json& from, const char* key) { return with_commas(number(from, key)); }
+
+RankSet ranks(const json& job, const char* key) {
+  RankSet set;
+  for (const json& rank : job.at(key)) {
+    const auto value = rank.get<std::uint64_t>();
+    if (value < kMaxRanks) set.insert(static_cast<Rank>(value));
+  }
+  return set;
+}
+
+std::string share(const json& of) {
+  const std::uint64_t all = number(of, "fragments");
+  if (all == 0) return "-";
+  const std::uint64_t in_switches = number(of, "fragments_summed_in_switches");
+  return fmt::format("{:.1f} %",
+                     100.0 * static_cast<double>(in_switches) / static_cast<double>(all));
+}
+
+std::string streams(const json& job) {
+  const std::uint64_t first = number(job, "first_stream");
+  const std::uint64_t last = first + number(job, "streams") - 1;
+  return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+}
+
+// "rank 3 missing, ranks 0 and 1 left".
+std::string absentees(const json& job, const std::vector<const char*>& kinds) {
+  std::string text;
+  for (const char* kind : kinds) {
+    const RankSet set = ranks(job, kind);
+    if (set.empty()) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", ranks_text(set), kind);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string workers(const json& job) {
+  return fmt::format("{} of {}", job.at("joined").size(), number(job, "world_size"));
+}
+
+std::string server_text(const json& status) {
+  TextTable table({"job", "incarnation", "streams", "state", "workers", "fragments", "in switches",
+                   "who is not there"});
+  for (const json& job : status.at("jobs")) {
+    table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
+               streams(job), job.at("state").get<std::string>(), workers(job),
+               counted(job, "fragments"), share(job),
+               absentees(job, {"missing", "detached", "lost", "left"})});
+  }
+  return fmt::format("  {} fragments complete, {} of them summed in switches, {} as floats\n",
+                     counted(status, "fragments"), share(status),
+                     counted(status, "fragments_as_floats")) +
+         (table.empty() ? "  no jobs\n" : table.text());
+}
+
+std::string switch_text(const json& status) {
+  TextTable table({"job", "incarnation", "streams", "workers here", "aggregators held", "parent",
+                   "who is not there"});
+  for (const json& job : status.at("jobs")) {
+    table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
+               streams(job), workers(job), counted(job.at("aggregators"), "held"),
+               job.at("parent").get<std::string>(), absentees(job, {"detached", "left"})});
+  }
+  const json& aggregators = status.at("aggregators");
+  return fmt::format("  {} of {} aggregators held; {} sums completed, {} gradients collided\n",
+                     counted(aggregators, "held"), counted(aggregators, "total"),
+                     counted(status, "sums_completed"), counted(status, "collisions")) +
+         (table.empty() ? "  no jobs\n" : table.text());
+}
+
+std::string drops_text(const json& status) {
+  std::string text;
+  for (const auto& [reason, count] : status.at("drops").items()) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", reason,
+                        with_commas(count.get<std::uint64_t>()));
+  }
+  return fmt::format("  dropped: {}\n", text.empty() ? "nothing" : text);
+}
+
+}  // namespace
+
+std::string status_table(const json& status) {
+  const auto role = status.at("role").get<std::string>();
+  return fmt::format("{} {} (atp {})\n", role, status.at("listen").get<std::string>(),
+                     status.at("version").get<std::string>()) +
+         (role == "server" ? server_text(status) : switch_text(status)) + drops_text(status);
+}
+
+}  // namespace atp

@@ -1,0 +1,233 @@
+"""`atp status`: what a switch and a server know, and what it says where there is none."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+SECONDS = 20
+
+
+def status(cluster, address, *options):
+    return subprocess.run(
+        [cluster.atp, "status", address, *options], capture_output=True, text=True, timeout=SECONDS
+    )
+
+
+def document(cluster, address):
+    result = status(cluster, address, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def start_server(cluster, *options):
+    """It says where it listens when it listens for everything."""
+    server = cluster.start_server(*options)
+    cluster.wait_until(lambda: "listening on" in server.output(), "the server", SECONDS)
+    return server
+
+
+@pytest.fixture
+def running(cluster):
+    """A job of two ranks in the middle of its work."""
+    cluster.start_server()
+    cluster.start_switch()
+    ranks = cluster.start_ranks(2, cluster.endless_bench())
+    cluster.wait_until(lambda: "values a fragment" in ranks[0].output(), "all to join", SECONDS)
+    return ranks
+
+
+def test_a_server_tells_jobs_ranks_and_what_switches_have_summed(cluster, running):
+    cluster.wait_until(
+        lambda: document(cluster, cluster.server_address)["fragments"] > 0, "sums", SECONDS
+    )
+    status = document(cluster, cluster.server_address)
+    assert status["role"] == "server"
+    assert status["listen"] == cluster.server_address
+    (job,) = status["jobs"]
+    assert (job["job"], job["incarnation"], job["world_size"]) == (cluster.job, 1, 2)
+    assert job["state"] == "running"
+    assert job["joined"] == [0, 1]
+    assert job["missing"] == job["detached"] == job["lost"] == job["left"] == []
+    assert 0 < job["fragments_summed_in_switches"] <= job["fragments"] <= status["fragments"]
+    assert status["counters"]["joins"] > 0
+
+
+def test_a_switch_tells_trees_aggregators_and_collisions(cluster, running):
+    cluster.wait_until(
+        lambda: document(cluster, cluster.switch_address)["sums_completed"] > 0, "sums", SECONDS
+    )
+    status = document(cluster, cluster.switch_address)
+    assert status["role"] == "switch"
+    assert status["aggregators"]["total"] == 16384
+    (job,) = status["jobs"]
+    assert (job["job"], job["joined"]) == (cluster.job, [0, 1])
+    assert job["parent"] == cluster.server_address
+    assert job["aggregators"]["size"] == 16384
+    assert status["collisions"] == status["counters"]["collisions"]
+
+
+def test_text_is_a_short_table(cluster, running):
+    for address, role in (
+        (cluster.server_address, "server"),
+        (cluster.switch_address, "switch"),
+    ):
+        result = status(cluster, address)
+        assert result.returncode == 0, result.stderr
+        lines = result.stdout.splitlines()
+        assert lines[0].startswith(f"{role} {address} (atp ")
+        assert re.search(rf"^ *{cluster.job} +1 ", result.stdout, re.MULTILINE), result.stdout
+        assert "2 of 2" in result.stdout
+        assert lines[-1].startswith("  dropped: ")
+        assert len(lines) <= 6
+
+
+def test_who_is_missing_and_what_was_dropped(cluster):
+    start_server(cluster)
+    cluster.start_switch()
+    cluster.start_rank(0, 3, cluster.endless_bench())
+    cluster.wait_until(lambda: document(cluster, cluster.server_address)["jobs"], "rank 0", SECONDS)
+    (job,) = document(cluster, cluster.server_address)["jobs"]
+    assert (job["state"], job["joined"], job["missing"]) == ("joining", [0], [1, 2])
+    assert "ranks 1 and 2 missing" in status(cluster, cluster.server_address).stdout
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.sendto(b"hello", ("127.0.0.1", cluster.server_port))
+    cluster.wait_until(
+        lambda: document(cluster, cluster.server_address)["drops"] == {"too_short": 1},
+        "the drop",
+        SECONDS,
+    )
+    assert "dropped: too_short 1" in status(cluster, cluster.server_address).stdout
+
+
+def test_a_lost_rank_is_named_or_its_job_is_over(cluster, running):
+    running[1].kill()
+
+    def told():
+        jobs = document(cluster, cluster.server_address)["jobs"]
+        return not jobs or 1 in jobs[0]["lost"]
+
+    cluster.wait_until(told, "the end of its lease", SECONDS)
+
+
+def answering(reply):
+    """A TCP server that takes one connection, sends this and closes; None: it says nothing."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        connection, _ = listener.accept()
+        with connection:
+            if reply is None:
+                time.sleep(SECONDS)
+            else:
+                connection.sendall(reply)
+                connection.recv(100)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"127.0.0.1:{listener.getsockname()[1]}", listener
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no atp switch or server"),
+        (b"", "closed the connection without an answer"),
+        (b"atp-status 7\n", 'answered "atp-status 7", this program knows "atp-status 1"'),
+        (b"atp-status 1\n{", "cannot be read"),
+        (b"atp-status 1\n[1]", "cannot be read"),
+        (None, "said nothing for 5 s"),
+    ],
+)
+def test_what_is_no_node_of_this_version_is_said(cluster, reply, message):
+    address, listener = answering(reply)
+    with listener:
+        result = status(cluster, address)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert address in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "message"),
+    [
+        ("127.0.0.1:1", 1, "nothing at 127.0.0.1:1 tells its status: Connection refused"),
+        ("127.0.0.1", 2, "127.0.0.1"),
+        ("no-such-host.invalid:5500", 2, "no-such-host.invalid"),
+    ],
+)
+def test_a_wrong_address_is_said(cluster, address, code, message):
+    result = status(cluster, address)
+    assert result.returncode == code
+    assert message in result.stderr
+
+
+def test_a_node_that_is_stopped_is_said(cluster):
+    server = start_server(cluster)
+    server.signal(signal.SIGSTOP)
+    result = status(cluster, cluster.server_address)
+    assert result.returncode == 1
+    assert "said nothing for 5 s" in result.stderr
+
+
+def test_a_node_may_be_told_to_answer_nobody(cluster):
+    start_server(cluster, "--no-status")
+    assert "tells its status: Connection refused" in status(cluster, cluster.server_address).stderr
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "reply"),
+    [
+        (b"atp-status 2\n", b"atp-status 1\n"),
+        (b"GET / HTTP/1.1\r\n\r\n", b""),
+        (b"atp-status 1" + b" " * 1000 + b"\n", b""),
+        (b"", b""),
+    ],
+)
+def test_a_node_answers_nothing_but_the_question(cluster, request_bytes, reply):
+    start_server(cluster)
+    with socket.create_connection(("127.0.0.1", cluster.server_port), SECONDS) as asker:
+        received = b""
+        try:
+            asker.sendall(request_bytes)
+            asker.shutdown(socket.SHUT_WR)
+            while more := asker.recv(1000):
+                received += more
+        except OSError:
+            pass  # it has left, what was too long unread
+        assert received == reply
+    assert document(cluster, cluster.server_address)["role"] == "server", "and goes on"
+
+
+def test_one_who_says_nothing_blocks_others_for_a_bounded_time(cluster):
+    start_server(cluster)
+    with socket.create_connection(("127.0.0.1", cluster.server_port), SECONDS):
+        assert document(cluster, cluster.server_address)["role"] == "server"
+
+
+@pytest.mark.parametrize(
+    ("options", "answered"), [([], False), (["--status-from", "127.7.0.0/16"], True)]
+)
+def test_other_hosts_get_no_answer_unless_their_network_is_named(cluster, options, answered):
+    """Another address of this machine stands for another host."""
+    start_server(cluster, *options)
+    with socket.create_connection(
+        ("127.0.0.1", cluster.server_port), SECONDS, source_address=("127.7.7.7", 0)
+    ) as asker:
+        try:
+            asker.sendall(b"atp-status 1\n")
+            first = asker.recv(1000)
+        except ConnectionError:
+            first = b""
+        assert first.startswith(b"atp-status 1\n") == answered
+
+
+def test_a_taken_port_does_not_stop_a_node(cluster):
+    with socket.create_server(("127.0.0.1", cluster.server_port)):
+        server = start_server(cluster)
+        assert "`atp status` will get no answer" in server.output()
