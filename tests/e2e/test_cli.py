@@ -19,7 +19,8 @@ PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "import", "paper")
 # They become Python's atp.tensor_parallel, which has tests of its own.
 PYTHON_COMMANDS = [["plan", "calibrate"], ["plan", "compare"]]
 COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench"], ["bench", "allreduce"], ["plan"]]
-COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["cluster"], ["version"]]
+COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["cluster"], ["status"]]
+COMMANDS += [["version"]]
 LIMIT_S = 60
 
 
