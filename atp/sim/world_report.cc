@@ -56,8 +56,13 @@ std::optional<std::string> World::objection(const Application& application) cons
   if (application.finished() || !application.failure()) return std::nullopt;
   if (!may_fail(application.job())) return std::nullopt;
   const Failure& failure = *application.failure();
-  if (failure.code == FailureCode::kNoProgress) return "learned of a loss by its time-out alone";
   const RankSet& lost = lost_ranks_[application.job()];
+  // Where every rank was lost and started again within the incarnation, which a user must not do,
+  // nobody can tell stale packets of the first start from those of the second.
+  const bool is_remembered = lost.size() < plan_.jobs[application.job()].world_size;
+  if (failure.code == FailureCode::kNoProgress && is_remembered) {
+    return "learned of a loss by its time-out alone";
+  }
   const std::uint32_t server = plan_.jobs[application.job()].server;
   if (lost.contains(application.rank()) || lost_servers_[server]) return std::nullopt;
   const bool is_loss =

@@ -176,8 +176,10 @@ sim::Plan plan_of(const Setup& setup) {
   const sim::LinkPlan link{.bits_per_s = 100'000'000'000,
                            .packet_time = std::chrono::nanoseconds(18),
                            .delay = microseconds(setup.delay_us),
+                           .queue_bytes = setup.queue_bytes,
                            .ecn_bytes = setup.ecn_bytes};
   plan.fabric.worker = plan.fabric.server = link;
+  plan.fabric.server.bits_per_s = static_cast<std::uint64_t>(setup.server_gbit * 1e9);
   plan.fabric.switch_node = {};
   plan.bound = std::chrono::seconds(200);
   return plan;

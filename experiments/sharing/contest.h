@@ -32,6 +32,8 @@ struct Setup {
   double sample_us = 0;         // 0: no series
   bool aimd = false;            // else the window is fixed
   std::uint64_t ecn_bytes = 0;  // queue of a link from which packets are marked
+  std::uint64_t queue_bytes = 0;  // of a link; a packet that finds more is lost; 0: no limit
+  double server_gbit = 100;       // what the server takes, less than its link perhaps (paper §D.1)
   std::uint64_t seed = 1;
 };
 

@@ -28,6 +28,8 @@ void add_options(CLI::App& app, Setup& setup) {
   app.add_option("--sample", setup.sample_us);
   app.add_flag("--aimd", setup.aimd);
   app.add_option("--ecn-bytes", setup.ecn_bytes);
+  app.add_option("--queue-bytes", setup.queue_bytes);
+  app.add_option("--server-gbit", setup.server_gbit);
   app.add_option("--seed", setup.seed);
 }
 
