@@ -1,7 +1,7 @@
 """Bulk TCP flows with cubic, the traffic that a job has to share its links with.
 
-    python -m lab.tcp_flows receive ADDRESS PORT          prints "PORT BYTES" a second
-    python -m lab.tcp_flows send ADDRESS PORT FLOWS
+python -m lab.tcp_flows receive ADDRESS PORT          prints "PORT BYTES" a second
+python -m lab.tcp_flows send ADDRESS PORT FLOWS
 """
 
 import selectors

@@ -25,6 +25,7 @@ struct BenchOptions {
   int iterations = 20;
   int warmup_iterations = 5;
   bool average = false;
+  bool counters = false;
   double bandwidth_gbit = 0;  // of a link, for the bounds; 0: not given
 };
 
@@ -50,6 +51,7 @@ class Bench {
   void print_header(const CommunicatorOptions& job) const;
   void print_row(const Measurement& row) const;
   double bus_factor() const;
+  void print_counters() const;
   bool prints() const { return communicator_.rank() == 0; }
 
   Communicator& communicator_;
@@ -66,6 +68,13 @@ double Bench::bus_factor() const {
 void Bench::all_reduce(std::span<float> data, Reduction reduction) {
   const Status result = communicator_.all_reduce(data, {.reduction = reduction}).wait();
   if (!result) throw CommandError(result.error().message);
+}
+
+void Bench::print_counters() const {
+  fmt::print("# counters of rank 0\n");
+  for (const auto& [name, value] : communicator_.counters()) {
+    if (value > 0) fmt::print("#   {} {}\n", name, value);
+  }
 }
 
 // One timed all_reduce over fresh data, in nanoseconds. All ranks leave the small one before it at
@@ -165,6 +174,7 @@ bool Bench::run(const CommunicatorOptions& job) {
   if (prints()) {
     fmt::print("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
     fmt::print("# Avg bus bandwidth    : {:.4g} GB/s\n", bus_bandwidth / rows);
+    if (options_.counters) print_counters();
   }
   return wrong == 0;
 }
@@ -227,6 +237,7 @@ void add_bench_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("-a,--average", options->average, "Average instead of sum");
+  command->add_flag("--counters", options->counters, "Rank 0's counters at the end");
   command
       ->add_option("--bandwidth", options->bandwidth_gbit,
                    "Of one link, in Gbit/s: adds the bounds to each row")

@@ -45,7 +45,7 @@ struct CommunicatorOptions {
   // How floats become integers (docs/protocol.md §5, *Scale*); the same on every rank.
   ScaleMode scale_mode = ScaleMode::kAutomatic;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
-  CongestionPolicy congestion = CongestionPolicy::kNone;
+  CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::chrono::milliseconds join_timeout = std::chrono::seconds(30);
   // Without progress; the default of operations that do not say otherwise.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);

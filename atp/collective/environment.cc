@@ -96,8 +96,8 @@ Result<OverflowPolicy> optional_overflow() {
 
 Result<CongestionPolicy> optional_congestion() {
   const std::string_view text = lookup("ATP_CONGESTION");
-  if (text.empty() || text == "none") return CongestionPolicy::kNone;
-  if (text == "aimd") return CongestionPolicy::kAimd;
+  if (text.empty() || text == "aimd") return CongestionPolicy::kAimd;
+  if (text == "none") return CongestionPolicy::kNone;
   return malformed("ATP_CONGESTION", text, "\"aimd\" or \"none\"");
 }
 

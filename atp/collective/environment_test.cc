@@ -44,7 +44,7 @@ TEST(Environment, ReadsWhatAtpRunSets) {
   EXPECT_EQ(options.value().values_per_fragment, 0U);
   EXPECT_EQ(options.value().scale_mode, ScaleMode::kAutomatic);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kReactive);
-  EXPECT_EQ(options.value().congestion, CongestionPolicy::kNone);
+  EXPECT_EQ(options.value().congestion, CongestionPolicy::kAimd);
   EXPECT_EQ(options.value().join_timeout, 30s);
 }
 
@@ -53,7 +53,7 @@ TEST(Environment, ReadsTheOptionalVariables) {
                                                          {"ATP_VALUES_PER_FRAGMENT", "350"},
                                                          {"ATP_SCALE", "fixed"},
                                                          {"ATP_OVERFLOW", "proactive"},
-                                                         {"ATP_CONGESTION", "aimd"},
+                                                         {"ATP_CONGESTION", "none"},
                                                          {"ATP_JOIN_TIMEOUT", "0.25"},
                                                          {"ATP_TIMEOUT", "12"}});
   ASSERT_TRUE(options.ok()) << options.error().message;
@@ -61,7 +61,7 @@ TEST(Environment, ReadsTheOptionalVariables) {
   EXPECT_EQ(options.value().values_per_fragment, 350U);
   EXPECT_EQ(options.value().scale_mode, ScaleMode::kFixed);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kProactive);
-  EXPECT_EQ(options.value().congestion, CongestionPolicy::kAimd);
+  EXPECT_EQ(options.value().congestion, CongestionPolicy::kNone);
   EXPECT_EQ(options.value().join_timeout, 250ms);
   EXPECT_EQ(options.value().operation_timeout, 12s);
 }

@@ -19,7 +19,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
-from shared_link import K, WIRE, Link, equal_jobs, jain, job_beside_flows  # noqa: E402
+from shared_link import WIRE, K, Link, equal_jobs, jain, job_beside_flows  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
@@ -107,7 +107,9 @@ def main():
         writer.writeheader()
         writer.writerows(rows)
     plot(rows, options.folder / "fairness.svg")
-    starved = [r for r in rows if r["policy"] == "aimd" and min(r["job_share"], r["tcp_share"]) < 0.5]
+    starved = [
+        r for r in rows if r["policy"] == "aimd" and min(r["job_share"], r["tcp_share"]) < 0.5
+    ]
     wrong = [r for r in rows if not r["verified"]]
     print(f"paper: near the fair share (Fig. 16b). ours: {len(starved)} of {len(rows) // 2} cases")
     print("with aimd left a side less than half of its equal share")

@@ -43,7 +43,7 @@ def start_node(network, atp, host, role, *options):
 
 def start_ranks(network, atp, job, hosts, server, iterations, policy):
     route = f"{network['switch'].address}:5501,{network[server].address}:5500"
-    size = ("-b", MIB, "-e", MIB, "-n", iterations, "-w", 1)
+    size = ("-b", MIB, "-e", MIB, "-n", iterations, "-w", 1, "--counters")
     return [
         network[host].start(
             *(atp, "bench", "allreduce", *size),
@@ -63,13 +63,13 @@ def start_ranks(network, atp, job, hosts, server, iterations, policy):
 
 def completed(stats):
     """Fragments that a server has completed, by its last line of counters."""
-    lines = stats.read_text().splitlines()
+    lines = stats.read_text().rpartition("\n")[0].splitlines()  # not what is being written
     return json.loads(lines[-1])["counters"]["fragments_completed"] if lines else 0
 
 
 def received(flow):
     """When the receiver of the TCP flows last counted, and how many bytes it had."""
-    moment, count = flow.log.read_text().splitlines()[-1].split()
+    moment, count = flow.log.read_text().rpartition("\n")[0].splitlines()[-1].split()
     return float(moment), int(count)
 
 
@@ -83,7 +83,9 @@ def start_flows(network, sender, receiver, count):
     return flow
 
 
-def wait_until_begun(jobs_stats, before, seconds=30):
+def wait_until_begun(jobs_stats, seconds=60):
+    """Until each job has a scale that fits its gradients: the first two results are past."""
+    before = [2 * MIB // (4 * K)] * len(jobs_stats)
     end = time.monotonic() + seconds
     while any(completed(stats) <= count for stats, count in zip(jobs_stats, before, strict=True)):
         if time.monotonic() > end:
@@ -145,7 +147,7 @@ def job_beside_flows(folder, atp, flows, direction, policy, link, seconds, worke
         iterations = int(share * 1e6 / 8 * (seconds + 3) / MIB) + 1
         hosts = [f"w{rank}" for rank in range(workers)]
         ranks = start_ranks(network, atp, 1, hosts, "server", iterations, policy)
-        wait_until_begun([server], [0])
+        wait_until_begun([server])
         outcome = measure(network, [server], ranks, flow, seconds)
         return verify(network, ranks, outcome, 10 * seconds + 30)
 
@@ -167,7 +169,7 @@ def equal_jobs(folder, atp, jobs, policy, link, seconds, workers=2):
             ranks += start_ranks(
                 network, atp, job + 1, hosts[job], servers[job], iterations, policy
             )
-        wait_until_begun(stats, [0] * jobs)
+        wait_until_begun(stats)
         outcome = measure(network, stats, ranks, None, seconds)
         return verify(network, ranks, outcome, 10 * seconds + 30, jobs)
 

@@ -63,7 +63,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     int rank, int size, milliseconds timeout, milliseconds join_timeout,
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
     const std::string& route_name, std::size_t values_per_fragment, bool automatic_scale,
-    c10::intrusive_ptr<c10d::Backend> gloo) {
+    bool fixed_window, c10::intrusive_ptr<c10d::Backend> gloo) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   if (size > 1) {
@@ -72,6 +72,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.rank = static_cast<Rank>(rank);
     options.world_size = static_cast<std::size_t>(size);
     options.values_per_fragment = values_per_fragment;
+    options.congestion = fixed_window ? CongestionPolicy::kNone : CongestionPolicy::kAimd;
     options.scale_mode = automatic_scale ? ScaleMode::kAutomatic : ScaleMode::kFixed;
     options.operation_timeout = timeout;
     options.join_timeout = join_timeout;
@@ -149,7 +150,7 @@ PYBIND11_MODULE(_C, module) {
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("automatic_scale"),
-                 py::arg("gloo"));
+                 py::arg("fixed_window"), py::arg("gloo"));
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("set_tag", &PyInNetworkGroup::set_tag, py::arg("tag"));
 

@@ -11,6 +11,7 @@ VARIABLES = (
     "ATP_JOIN_TIMEOUT",
     "ATP_VALUES_PER_FRAGMENT",
     "ATP_SCALE",
+    "ATP_CONGESTION",
     "ATP_ALGORITHM",
 )
 GROUP = datetime.timedelta(minutes=30)
@@ -33,6 +34,7 @@ SILENT = {
     "join_timeout": seconds(30),
     "values_per_fragment": 0,
     "scale": "automatic",
+    "congestion": "aimd",
     "algorithm": "innetwork",
 }
 CASES = {
@@ -49,6 +51,7 @@ CASES = {
         Options(scale="automatic"),
         {"scale": "automatic"},
     ),
+    "a fixed window": ({"ATP_CONGESTION": "none"}, Options(), {"congestion": "none"}),
     "an algorithm": ({"ATP_ALGORITHM": "ring"}, Options(), {"algorithm": "ring"}),
     "an algorithm in the options goes first": (
         {"ATP_ALGORITHM": "ring"},

@@ -40,9 +40,9 @@ void CongestionWindow::grow(std::uint64_t answered) {
 
 bool CongestionWindow::on_congestion() {
   if (policy_ == CongestionPolicy::kNone || answered_ < next_cut_) return false;
+  next_cut_ = answered_ + bytes_;  // all that was in flight when the cut was made
   bytes_ = std::max(bytes_ / 2, 2 * packet_bytes_);
   threshold_ = bytes_;
-  next_cut_ = answered_ + bytes_;
   credit_ = 0;
   return true;
 }

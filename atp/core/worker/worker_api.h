@@ -52,7 +52,7 @@ struct WorkerConfig {
   std::uint16_t max_value_count = 350;  // largest K that the path carries
   ScaleMode scale_mode = ScaleMode::kFixed;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
-  CongestionPolicy congestion = CongestionPolicy::kNone;
+  CongestionPolicy congestion = CongestionPolicy::kAimd;
   Route route;                          // switches upward, the server last
   std::uint32_t max_operations = 4096;  // submitted, and their ends not yet polled
   Duration join_timeout = std::chrono::seconds(30);

@@ -62,6 +62,7 @@ def _in_network(group, options, job, route_name, gloo):
         route_name=route_name,
         values_per_fragment=options.values_per_fragment,
         automatic_scale=options.scale == "automatic",
+        fixed_window=options.congestion == "none",
         gloo=gloo,
     )
 

@@ -20,6 +20,7 @@ _KINDS = (
     ("route", str, "'HOST:PORT,...'"),
     ("values_per_fragment", int, "a whole number"),
     ("scale", str, "'automatic' or 'fixed'"),
+    ("congestion", str, "'aimd' or 'none'"),
     ("timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
     ("join_timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
 )
@@ -37,6 +38,8 @@ class Options:
         ATP_VALUES_PER_FRAGMENT, else 0.
     scale: how float32 becomes integers, the same on every rank: "automatic", a power of two that
         follows the gradients, or "fixed", 1e8; default: ATP_SCALE, else "automatic".
+    congestion: "aimd", the window follows ECN and loss, or "none", a fixed window; default:
+        ATP_CONGESTION, else "aimd".
     timeout: how long an all-reduce may stay without progress; default: ATP_TIMEOUT (seconds), else
         the group's timeout.
     join_timeout: how long to wait for the server's answer once all ranks of the group are there;
@@ -47,6 +50,7 @@ class Options:
     route: str | None = None
     values_per_fragment: int | None = None
     scale: str | None = None
+    congestion: str | None = None
     timeout: datetime.timedelta | None = None
     join_timeout: datetime.timedelta | None = None
 
@@ -59,7 +63,7 @@ class Options:
     @staticmethod
     def of_one_rank(timeout: datetime.timedelta) -> "Options":
         """Of a group that needs no network."""
-        return Options("innetwork", "", 0, "automatic", timeout, datetime.timedelta(0))
+        return Options("innetwork", "", 0, "automatic", "aimd", timeout, datetime.timedelta(0))
 
     @property
     def _timeout(self) -> datetime.timedelta | None:
@@ -86,6 +90,7 @@ class Options:
             route=route,
             values_per_fragment=values,
             scale=_scale(self.scale),
+            congestion=_choice("congestion", self.congestion, ("aimd", "none")),
             timeout=self.timeout or _seconds("ATP_TIMEOUT", group_timeout),
             join_timeout=min(join, group_timeout),
         )
