@@ -152,7 +152,7 @@ class Worker {
   CongestionWindow congestion_;
   RttEstimator rtt_;
   std::uint64_t in_flight_bytes_ = 0;
-  bool held_back_ = false;  // the congestion window held packets back when last asked
+  bool held_back_ = false;       // the congestion window held packets back when last asked
   std::size_t next_stream_ = 0;  // whose turn it is to send first
 
   OperationId next_operation_ = 0;
