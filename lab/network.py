@@ -3,9 +3,11 @@
 import os
 import secrets
 import subprocess
+import sys
 import time
 
 from lab.host import Host, run
+from lab.requirements import missing
 
 
 class Network:
@@ -16,6 +18,8 @@ class Network:
     """
 
     def __init__(self, folder, racks, subnet="10.77.0", addresses=None):
+        if problem := missing():
+            sys.exit(problem)
         self.folder = folder
         self.prefix = f"atp{secrets.token_hex(3)}"
         self.subnet = subnet

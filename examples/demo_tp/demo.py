@@ -26,6 +26,7 @@ import figure  # noqa: E402
 import text  # noqa: E402
 
 from lab.network import Network  # noqa: E402
+from lab.requirements import missing  # noqa: E402
 
 RACKS = {"r0": ["h0", "h1"], "r1": ["h2", "h3"]}
 HOST_MBIT, UPLINK_MBIT = 2000, 400
@@ -43,8 +44,8 @@ def main() -> int:
         return complain(f"{program} is missing; `make demo-tp` builds it")
     if not text.is_installed():
         return complain("no text to learn; install it: apt-get install bible-kjv")
-    if os.geteuid() != 0:
-        return complain("network namespaces need root: sudo make demo-tp")
+    if problem := missing():
+        return complain(problem)
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     batch = ("--batch", text.BATCH, "--sequence", text.SEQUENCE, "--element-bytes", 4)

@@ -28,14 +28,14 @@ def test_without_congestion_control_an_incast_loses_most_of_its_goodput(tmp_path
     assert "none" in incast.table([aimd, fixed]) and "paper:" in incast.compared([aimd, fixed])
 
 
-def test_two_jobs_behind_one_uplink_are_both_served_and_right(tmp_path):
+def test_two_jobs_behind_one_uplink_are_both_served_and_right(tmp_path, needs_namespaces):
     shared = importlib.import_module("shared_link")
     outcome = shared.equal_jobs(tmp_path, ATP, 2, "aimd", shared.Link(), seconds=2)
     assert outcome.verified, outcome.text
     assert min(outcome.goodput) > 0.1 * max(outcome.goodput)
 
 
-def test_a_job_and_a_tcp_flow_are_both_served_and_the_sums_are_right(tmp_path):
+def test_a_job_and_a_tcp_flow_are_both_served_and_right(tmp_path, needs_namespaces):
     shared = importlib.import_module("shared_link")
     outcome = shared.job_beside_flows(tmp_path, ATP, 1, "up", "aimd", shared.Link(), seconds=2)
     assert outcome.verified, outcome.text

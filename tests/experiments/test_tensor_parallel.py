@@ -2,15 +2,11 @@
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "tensor_parallel"
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
 
 def run(script, *words):
@@ -18,16 +14,14 @@ def run(script, *words):
     return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
-@needs_root
-def test_every_mesh_is_measured_beside_its_prediction(tmp_path):
+def test_every_mesh_is_measured_beside_its_prediction(tmp_path, needs_namespaces):
     result = run("meshes.py", "--only", "tiny", "--rounds", 1, "--out", tmp_path)
     found = json.loads((tmp_path / "meshes.json").read_text()), result.stdout + result.stderr
     assert {tuple(one["mesh"]) for one in found[0]["tiny"]} == {(2, 1), (1, 2)}, found[1]
     assert (tmp_path / "meshes.svg").exists()
 
 
-@needs_root
-def test_chunks_are_traced(tmp_path):
+def test_chunks_are_traced(tmp_path, needs_namespaces):
     result = run("overlap.py", "--hidden", 64, "--steps", 1, "--out", tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     found = json.loads((tmp_path / "overlap.json").read_text())
