@@ -19,7 +19,9 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
-from shared_link import WIRE, K, Link, equal_jobs, jain, job_beside_flows  # noqa: E402
+from shared_link import WIRE, K, Link, equal_jobs, job_beside_flows  # noqa: E402
+
+from experiments.report import jain  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))

@@ -172,8 +172,3 @@ def equal_jobs(folder, atp, jobs, policy, link, seconds, workers=2):
         wait_until_begun(stats)
         outcome = measure(network, stats, ranks, None, seconds)
         return verify(network, ranks, outcome, 10 * seconds + 30, jobs)
-
-
-def jain(shares):
-    """Jain's index of fairness: 1 if all are equal, 1/n if one has everything."""
-    return sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))

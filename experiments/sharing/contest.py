@@ -8,11 +8,16 @@ import csv
 import json
 import os
 import subprocess
+import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY))
+
+from experiments.report import jain  # noqa: E402
+
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
 PARALLEL = 2
 
@@ -39,11 +44,6 @@ def play_all(contests):
     """Several at a time; results in the order of the contests."""
     with ThreadPoolExecutor(PARALLEL) as pool:
         return list(pool.map(play, contests))
-
-
-def jain(shares):
-    """Jain's index of fairness: 1 if all shares are equal, 1/n if one has everything."""
-    return sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))
 
 
 def static_partition(options, regions):

@@ -40,10 +40,3 @@ def test_a_job_and_a_tcp_flow_are_both_served_and_right(tmp_path, needs_namespac
     outcome = shared.job_beside_flows(tmp_path, ATP, 1, "up", "aimd", shared.Link(), seconds=2)
     assert outcome.verified, outcome.text
     assert outcome.tcp > 0 and outcome.goodput[0] > 0
-
-
-@pytest.mark.parametrize(
-    ("shares", "index"), [([1, 1], 1), ([1, 0], 0.5), ([3, 1], 0.8), ([2, 2, 2, 2], 1)]
-)
-def test_jains_index_is_one_for_equal_shares_and_falls_with_the_difference(shares, index):
-    assert importlib.import_module("shared_link").jain(shares) == pytest.approx(index)

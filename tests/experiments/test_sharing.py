@@ -56,9 +56,3 @@ def test_a_contest_that_cannot_be_played_is_an_error():
     contest = importlib.import_module("contest")
     with pytest.raises(RuntimeError, match="--jobs"):
         contest.play({"jobs": 0})
-
-
-def test_jains_index():
-    contest = importlib.import_module("contest")
-    assert contest.jain([5, 5]) == 1
-    assert contest.jain([1, 0, 0, 0]) == 0.25
