@@ -1,5 +1,6 @@
 """Racks of hosts: one bridge each in a namespace of its own, and a core bridge that joins them."""
 
+import ipaddress
 import os
 import secrets
 import subprocess
@@ -14,7 +15,7 @@ class Network:
     """`racks` maps a rack's name to the names of its hosts; one rack alone has no core.
 
     All hosts share one /24 subnet, unless `addresses` gives their own, which are in one /8. Links
-    are as fast as the machine until `shape_host` and `shape_uplink` say otherwise.
+    are as fast as the machine until `shape_host` and `shape_uplink` say otherwise. TCP is cubic.
     """
 
     def __init__(self, folder, racks, subnet="10.77.0", addresses=None):
@@ -74,6 +75,10 @@ class Network:
         run(*inside, "addr", "add", f"{host.address}/{bits}", "dev", "eth0")
         run(*inside, "link", "set", "lo", "up")
         run(*inside, "link", "set", "eth0", "up")
+        # The machine's own choice may be another: BBR takes the bursts of tbf for bandwidth.
+        subnet = ipaddress.ip_interface(f"{host.address}/{bits}").network
+        run(*inside, "route", "change", subnet, "dev", "eth0", "src", host.address,
+            "congctl", "cubic")  # fmt: skip
 
     def __getitem__(self, name):
         return self.hosts[name]
