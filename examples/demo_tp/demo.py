@@ -26,6 +26,7 @@ import figure  # noqa: E402
 import text  # noqa: E402
 
 from lab.network import Network  # noqa: E402
+from lab.ranks import KEEP_MEMORY, run_ranks  # noqa: E402
 from lab.requirements import missing  # noqa: E402
 
 RACKS = {"r0": ["h0", "h1"], "r1": ["h2", "h3"]}
@@ -73,33 +74,9 @@ def measure(folder: pathlib.Path, steps: int) -> dict:
         for rack in RACKS:
             network.shape_uplink(rack, UPLINK_MBIT)
         words = (sys.executable, HERE / "rank.py", CLUSTER, CONFIG, result, steps)
-        ranks = [
-            host.start(*words, env=environment(rank, network), log=folder / f"{host.name}.log")
-            for rank, host in enumerate(network.hosts.values())
-        ]
-        for rank in ranks:
-            code, output = network.wait(rank, LIMIT_S)
-            if code != 0:
-                raise SystemExit(f"demo: a rank failed:\n{output}")
-            print("".join(line for line in output.splitlines(True) if line.startswith("trained")),
-                  end="")  # fmt: skip
+        outputs = run_ranks(network, words, LIMIT_S, KEEP_MEMORY)
+    print(*(line for line in outputs[0].splitlines() if line.startswith("trained")), sep="\n")
     return json.loads(result.read_text())
-
-
-def environment(rank: int, network: Network) -> dict[str, object]:
-    path = os.pathsep.join([str(CHECKOUT / "python"), os.environ.get("PYTHONPATH", "")])
-    return {
-        "PYTHONPATH": path,
-        "RANK": rank,
-        "WORLD_SIZE": len(network.hosts),
-        "MASTER_ADDR": next(iter(network.hosts.values())).address,
-        "MASTER_PORT": 29500,
-        "GLOO_SOCKET_IFNAME": "eth0",
-        "OMP_NUM_THREADS": 1,
-        # Memory that stays with the process: fresh pages cost as much time as a fast link.
-        "MALLOC_MMAP_THRESHOLD_": 32 << 20,
-        "MALLOC_TRIM_THRESHOLD_": 1 << 30,
-    }
 
 
 def report(result: dict) -> int:

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Many workers, one server, too few aggregators: what congestion control is for (paper Fig. 15).
 
-    .venv/bin/python experiments/congestion/incast.py [FOLDER]
+    .venv/bin/python -m experiments.congestion.incast [FOLDER]
 
 Plays, in the simulator, one job of 8 workers with half of the aggregators that it would need, a
 server that takes 60 Gbit/s (paper §D.1) and ports that hold 200 kB: with the paper's AIMD and with
@@ -9,18 +8,9 @@ a fixed window. Prints goodput and repeats, and writes incast.csv and incast.svg
 (default: out/congestion). Every sum of every rank is checked in the same run.
 """
 
-import sys
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "experiments" / "sharing"))
-
-from contest import play_all, verdict, write_csv  # noqa: E402
+from experiments import report
+from experiments.report import plt
+from experiments.sharing.contest import numbers, play_all
 
 SAMPLE_US = 100
 WORLD = {
@@ -44,9 +34,7 @@ def measure(operations):
     rows = [
         {
             "policy": policy,
-            "goodput_gbit": round(result["total"], 2),
-            "summed_in_switch": round(result["share_in_switch"], 3),
-            "packets_to_server": round(result["packets_to_server"], 2),
+            **numbers(result),
             "repeats": round(result["repeats"], 3),
         }
         for policy, result in zip(POLICIES, results, strict=True)
@@ -58,13 +46,13 @@ def table(rows):
     lines = ["policy   goodput  in switch  packets to server  repeats, each for a fragment"]
     for row in rows:
         lines.append(
-            f"{row['policy']:6} {row['goodput_gbit']:6.2f} G {row['summed_in_switch']:10.1%} "
+            f"{row['policy']:6} {row['goodput_gbit']:6.2f} G {row['share_in_switch']:10.1%} "
             f"{row['packets_to_server']:18.2f} {row['repeats']:8.3f}"
         )
     return "\n".join(lines)
 
 
-def plot(series, path):
+def plot(series):
     figure, axes = plt.subplots(figsize=(7, 3.6))
     for policy, samples in series.items():
         times = [us / 1000 for us, _, _ in samples[1:]]
@@ -74,12 +62,12 @@ def plot(series, path):
     axes.legend()
     axes.grid(alpha=0.3)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    return figure
 
 
 def compared(rows):
     ours = rows[0]["goodput_gbit"] / rows[1]["goodput_gbit"]
-    return verdict(
+    return report.verdict(
         "66.8 img/s with congestion control, 23.2 without (-65 %, 2.9 times); 7.5 Gbit/s",
         f"{rows[0]['goodput_gbit']} and {rows[1]['goodput_gbit']} Gbit/s ({ours:.1f} times)",
         "a training job computes between its sums and so hides a part; this one only sums. The "
@@ -88,13 +76,11 @@ def compared(rows):
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/congestion")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = report.parser(__doc__, "out/congestion").parse_args().folder
     rows, series = measure(12)
     print(table(rows))
     print(compared(rows))
-    write_csv(folder / "incast.csv", rows)
-    plot(series, folder / "incast.svg")
+    report.publish(f"{folder}/incast", rows, plot(series))
 
 
 if __name__ == "__main__":

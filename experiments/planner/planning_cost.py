@@ -1,25 +1,22 @@
-#!/usr/bin/env python3
 """Time and memory of one plan against the number of devices, on four levels.
 
-    .venv/bin/python experiments/planner/planning_cost.py [FOLDER]
+    .venv/bin/python -m experiments.planner.planning_cost [FOLDER]
 
-Runs `atp plan best` (of build/release, or of the build folder that ATP_BUILD names) as a whole
-process, and writes planning-cost.csv and planning-cost.svg into FOLDER (default: out/planner).
-peak_memory.cc starts it, compiled by $CXX or c++, because what Python starts itself inherits
-Python's high-water mark.
+Runs `atp plan best` as a whole process, and writes planning-cost.csv and planning-cost.svg into
+FOLDER (default: out/planner). peak_memory.cc starts it, compiled by $CXX or c++, because what
+Python starts itself inherits Python's high-water mark.
 """
 
-import csv
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+from experiments import report
+from experiments.report import BUILD, plt
+
 # Powers of two from 16 to 2^20 devices, spread over four levels from the bottom up.
 EXPONENTS = range(4, 21, 2)
 REPEATS = 5
@@ -72,44 +69,33 @@ def measure():
             ]
             seconds = statistics.median(run[0] for run in runs)
             memory = max(run[1] for run in runs)
-            rows.append((2**exponent, seconds, memory))
+            rows.append({"devices": 2**exponent, "seconds": seconds, "memory_mib": memory})
             print(f"{2**exponent:>8} devices {seconds * 1e3:9.1f} ms {memory:7.1f} MiB")
     return rows
 
 
-def plot(rows, path):
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, (time_axis, memory_axis) = pyplot.subplots(1, 2, figsize=(9, 3.6))
-    devices = [row[0] for row in rows]
-    time_axis.loglog(devices, [row[1] for row in rows], "o-", color="#0072b2")
+def plot(rows):
+    figure, (time_axis, memory_axis) = plt.subplots(1, 2, figsize=(9, 3.6))
+    devices, seconds, memory = zip(*(row.values() for row in rows), strict=True)
+    time_axis.loglog(devices, seconds, "o-", color="#0072b2")
     time_axis.axhline(1, color="#d55e00", linestyle="--", linewidth=1)
     time_axis.axvline(1024, color="#999999", linestyle=":", linewidth=1)
     time_axis.set_ylabel("seconds, the whole process")
-    memory_axis.semilogx(devices, [row[2] for row in rows], "o-", color="#009e73")
+    memory_axis.semilogx(devices, memory, "o-", color="#009e73")
     memory_axis.set_ylabel("largest memory, MiB")
-    memory_axis.set_ylim(0, 1.3 * max(row[2] for row in rows))
+    memory_axis.set_ylim(0, 1.3 * max(memory))
     for axis in (time_axis, memory_axis):
         axis.set_xlabel("devices, on four levels")
         axis.grid(alpha=0.3)
     figure.suptitle("atp plan best: time and memory of one plan")
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    return figure
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else REPOSITORY / "out" / "planner")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = report.parser(__doc__, "out/planner").parse_args().folder
     rows = measure()
-    with open(folder / "planning-cost.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["devices", "seconds", "memory_mib"])
-        writer.writerows(rows)
-    plot(rows, folder / "planning-cost.svg")
-    print(f"wrote {folder}/planning-cost.csv and planning-cost.svg")
+    report.publish(f"{folder}/planning-cost", rows, plot(rows))
 
 
 if __name__ == "__main__":

@@ -1,24 +1,15 @@
-"""Runs the program sharing_contest (main.cc) of build/release, or of the build in ATP_BUILD.
+"""Runs the program sharing_contest (main.cc).
 
 One contest is jobs that share one switch and one server in the simulator; every sum of every rank
 is checked in the same run, and a wrong one, or anything left over, is an error here.
 """
 
-import csv
 import json
-import os
 import subprocess
-import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY))
+from experiments.report import BUILD, jain
 
-from experiments.report import jain  # noqa: E402
-
-BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
 PARALLEL = 2
 
 
@@ -34,10 +25,7 @@ def play(options):
         raise RuntimeError(
             f"{' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}"
         )
-    result = json.loads(done.stdout)
-    result["total"] = sum(result["goodput"])
-    result["jain"] = jain(result["goodput"])
-    return result
+    return json.loads(done.stdout)
 
 
 def play_all(contests):
@@ -46,22 +34,43 @@ def play_all(contests):
         return list(pool.map(play, contests))
 
 
+def measure(cases, options_of):
+    """A row for each case, with what came of the contest of `options_of(**case)`."""
+    results = play_all([options_of(**case) for case in cases])
+    return [{**case, **numbers(result)} for case, result in zip(cases, results, strict=True)]
+
+
+def numbers(result):
+    """What a row says of a contest, of all its jobs together."""
+    return {
+        "goodput_gbit": round(sum(result["goodput"]), 2),
+        "share_in_switch": round(result["share_in_switch"], 4),
+        "packets_to_server": round(result["packets_to_server"], 3),
+        "jain": round(jain(result["goodput"]), 4),
+    }
+
+
 def static_partition(options, regions):
     """SwitchML's way: a job counts through a region of its own, and has no more in flight."""
     region = options["aggregators"] // regions
     return {**options, "partition": True, "placement": "linear", "window": region}
 
 
-def verdict(paper, ours, why):
-    """Three wrapped paragraphs: what the paper says, what we find, why they differ."""
-    return "\n".join(
-        textwrap.fill(text, 98, initial_indent=f"{name + ':':7}", subsequent_indent=" " * 7)
-        for name, text in (("paper", paper), ("ours", ours), ("why", why))
-    )
-
-
-def write_csv(path, rows):
-    with open(path, "w", newline="") as out:
-        writer = csv.DictWriter(out, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+def plot_goodput(axes, rows, schemes):
+    """A line for each of `schemes`, which has their labels, from plenty of aggregators to few."""
+    for scheme, label in schemes.items():
+        mine = [row for row in rows if row["scheme"] == scheme]
+        axes.plot(
+            [row["aggregators"] for row in mine],
+            [row["goodput_gbit"] for row in mine],
+            marker="o",
+            ls="--" if scheme == "static" else "-",
+            label=label,
+        )
+    ticks = sorted({row["aggregators"] for row in rows}, reverse=True)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [str(n) for n in ticks])
+    axes.invert_xaxis()
+    axes.set(xlabel="aggregators", ylim=(0, None))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Paper Fig. 14: placement by rehash against hash, linear placement and a static partition.
 
-    .venv/bin/python experiments/sharing/fig14.py [FOLDER]
+    .venv/bin/python -m experiments.sharing.fig14 [FOLDER]
 
 1, 2, 4 and 8 jobs of four workers run back to back all-reduces through one switch and one server in
 the simulator, on as many aggregators as the static partition needs to fill the server's link. All
@@ -9,22 +8,14 @@ schemes have the same number of fragments in flight, so only placement differs. 
 fig14.svg into FOLDER (default: out/sharing); every sum is checked.
 """
 
-import sys
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import contest  # noqa: E402
+from experiments import report
+from experiments.report import plt
+from experiments.sharing import contest
 
 AGGREGATORS = 512
 JOBS = [1, 2, 4, 8]
 OPERATIONS = 60
-SCHEMES = ["rehash", "static", "hash", "linear"]
-LABELS = {
+SCHEMES = {
     "rehash": "hash, rehash after a collision (ATP)",
     "static": "static partition (SwitchML)",
     "hash": "hash without rehash",
@@ -33,32 +24,20 @@ LABELS = {
 PAPER = "rehash ≈ static ≫ linear"
 
 
-def options_of(scheme, jobs, operations):
-    options = {
-        "jobs": jobs,
-        "aggregators": AGGREGATORS,
-        "window": AGGREGATORS // jobs,
-        "operations": operations,
-    }
-    if scheme == "static":
-        return contest.static_partition(options, jobs)
-    return {**options, "placement": scheme}
-
-
 def measure(jobs_list, operations):
-    cases = [(scheme, jobs) for jobs in jobs_list for scheme in SCHEMES]
-    results = contest.play_all([options_of(*case, operations) for case in cases])
-    return [
-        {
+    def options_of(jobs, scheme):
+        options = {
             "jobs": jobs,
-            "scheme": scheme,
-            "goodput_gbit": round(result["total"], 2),
-            "share_in_switch": round(result["share_in_switch"], 4),
-            "packets_to_server": round(result["packets_to_server"], 3),
-            "jain": round(result["jain"], 4),
+            "aggregators": AGGREGATORS,
+            "window": AGGREGATORS // jobs,
+            "operations": operations,
         }
-        for (scheme, jobs), result in zip(cases, results, strict=True)
-    ]
+        if scheme == "static":
+            return contest.static_partition(options, jobs)
+        return {**options, "placement": scheme}
+
+    cases = [{"jobs": jobs, "scheme": scheme} for jobs in jobs_list for scheme in SCHEMES]
+    return contest.measure(cases, options_of)
 
 
 def table(rows):
@@ -74,7 +53,7 @@ def table(rows):
 def verdict(rows):
     most = max(row["jobs"] for row in rows)
     at = {row["scheme"]: row["goodput_gbit"] for row in rows if row["jobs"] == most}
-    return contest.verdict(
+    return report.verdict(
         f"{PAPER} (8 jobs; the bars' heights are not in the text)",
         f"with {most} jobs rehash reaches {at['rehash'] / at['static']:.0%} of static, hash "
         f"{at['hash'] / at['static']:.0%}, linear {at['linear'] / at['static']:.0%}",
@@ -83,12 +62,12 @@ def verdict(rows):
     )
 
 
-def plot(rows, path):
+def plot(rows):
     figure, (goodput, share) = plt.subplots(1, 2, figsize=(10, 3.8))
-    for scheme in SCHEMES:
+    for scheme, label in SCHEMES.items():
         mine = [row for row in rows if row["scheme"] == scheme]
         jobs = [row["jobs"] for row in mine]
-        style = {"marker": "o", "label": LABELS[scheme], "ls": "--" if scheme == "static" else "-"}
+        style = {"marker": "o", "label": label, "ls": "--" if scheme == "static" else "-"}
         goodput.plot(jobs, [row["goodput_gbit"] for row in mine], **style)
         share.plot(jobs, [100 * row["share_in_switch"] for row in mine], **style)
     goodput.set(xlabel="jobs", ylabel="Gbit/s of sums, all jobs", ylim=(0, None))
@@ -99,18 +78,15 @@ def plot(rows, path):
     goodput.legend(fontsize=8)
     figure.suptitle(f"{AGGREGATORS} aggregators, four workers a job")
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    return figure
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/sharing")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = report.parser(__doc__, "out/sharing").parse_args().folder
     rows = measure(JOBS, OPERATIONS)
     print(table(rows))
     print(verdict(rows))
-    contest.write_csv(folder / "fig14.csv", rows)
-    plot(rows, folder / "fig14.svg")
-    print(f"every sum was right; written: {folder}/fig14.csv, {folder}/fig14.svg")
+    report.publish(f"{folder}/fig14", rows, plot(rows))
 
 
 if __name__ == "__main__":

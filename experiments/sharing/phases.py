@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Dynamic allocation pays: three jobs whose communication comes and goes (paper Fig. 13).
 
-    .venv/bin/python experiments/sharing/phases.py [FOLDER]
+    .venv/bin/python -m experiments.sharing.phases [FOLDER]
 
 Each job sums 248 KiB, computes for 0.2 to 0.6 ms, and so on; computing is the same for all workers
 of a job. The static partition's goodput is printed beside that of dynamic sharing on half as many
@@ -9,56 +8,37 @@ aggregators. Writes phases.csv and phases.svg into FOLDER (default: out/sharing)
 checked.
 """
 
-import sys
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import contest  # noqa: E402
+from experiments import report
+from experiments.report import plt
+from experiments.sharing import contest
 
 JOBS = 3
 AGGREGATORS = [384, 192, 96, 48]  # each a power of two for a job
 OPERATIONS = 90
 WORKERS = [2, 4]
-
-
-def options_of(scheme, aggregators, workers, operations):
-    options = {
-        "jobs": JOBS,
-        "workers": workers,
-        "aggregators": aggregators,
-        "window": max(AGGREGATORS) // JOBS,
-        "fragments": 1024,
-        "operations": operations,
-        "compute": 400,
-    }
-    return contest.static_partition(options, JOBS) if scheme == "static" else options
+SCHEMES = {"dynamic": "dynamic (ATP)", "static": "static partition"}
 
 
 def measure(aggregators_list, workers_list, operations):
+    def options_of(workers, aggregators, scheme):
+        options = {
+            "jobs": JOBS,
+            "workers": workers,
+            "aggregators": aggregators,
+            "window": max(AGGREGATORS) // JOBS,
+            "fragments": 1024,
+            "operations": operations,
+            "compute": 400,
+        }
+        return contest.static_partition(options, JOBS) if scheme == "static" else options
+
     cases = [
-        (scheme, n, workers)
+        {"workers": workers, "aggregators": n, "scheme": scheme}
         for workers in workers_list
         for n in aggregators_list
-        for scheme in ("static", "dynamic")
+        for scheme in SCHEMES
     ]
-    results = contest.play_all([options_of(*case, operations) for case in cases])
-    return [
-        {
-            "workers": workers,
-            "aggregators": n,
-            "scheme": scheme,
-            "goodput_gbit": round(result["total"], 2),
-            "share_in_switch": round(result["share_in_switch"], 4),
-            "packets_to_server": round(result["packets_to_server"], 3),
-            "jain": round(result["jain"], 4),
-        }
-        for (scheme, n, workers), result in zip(cases, results, strict=True)
-    ]
+    return contest.measure(cases, options_of)
 
 
 def side_by_side(rows):
@@ -90,7 +70,7 @@ def verdict(rows):
         f"{min(r):.0%} to {max(r):.0%} with {workers} workers a job"
         for workers, r in sorted(ratios.items())
     )
-    return contest.verdict(
+    return report.verdict(
         "on half of the aggregators dynamic sharing loses 5 to 10 %, static more (Fig. 13a)",
         f"dynamic sharing on half of the aggregators reaches, of static's goodput, {ours}",
         "a fragment that finds no aggregator crosses the server's link once for each worker, so "
@@ -99,42 +79,25 @@ def verdict(rows):
     )
 
 
-def plot(rows, path):
+def plot(rows):
     workers_list = sorted({row["workers"] for row in rows})
     figure, panels = plt.subplots(
         1, len(workers_list), figsize=(10, 3.8), sharey=True, squeeze=False
     )
     for axes, workers in zip(panels[0], workers_list, strict=True):
-        for scheme in ("dynamic", "static"):
-            mine = [r for r in rows if r["scheme"] == scheme and r["workers"] == workers]
-            axes.plot(
-                [row["aggregators"] for row in mine],
-                [row["goodput_gbit"] for row in mine],
-                marker="o",
-                ls="--" if scheme == "static" else "-",
-                label="static partition" if scheme == "static" else "dynamic (ATP)",
-            )
-        axes.set_xscale("log", base=2)
-        ticks = sorted({row["aggregators"] for row in rows}, reverse=True)
-        axes.set_xticks(ticks, [str(n) for n in ticks])
-        axes.invert_xaxis()
-        axes.set(xlabel="aggregators", ylim=(0, None), title=f"{workers} workers a job")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+        contest.plot_goodput(axes, [row for row in rows if row["workers"] == workers], SCHEMES)
+        axes.set_title(f"{workers} workers a job")
     panels[0][0].set_ylabel("Gbit/s of sums, three jobs")
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    return figure
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/sharing")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = report.parser(__doc__, "out/sharing").parse_args().folder
     rows = measure(AGGREGATORS, WORKERS, OPERATIONS)
     print(table(rows))
     print(verdict(rows))
-    contest.write_csv(folder / "phases.csv", rows)
-    plot(rows, folder / "phases.svg")
-    print(f"every sum was right; written: {folder}/phases.csv, {folder}/phases.svg")
+    report.publish(f"{folder}/phases", rows, plot(rows))
 
 
 if __name__ == "__main__":

@@ -1,27 +1,19 @@
-#!/usr/bin/env python3
 """Time and memory of the simulator against the number of workers.
 
-    .venv/bin/python experiments/simulator/cluster_size.py [FOLDER]
+    .venv/bin/python -m experiments.simulator.cluster_size [FOLDER]
 
-Runs `atp sim --workers N` (of build/release, or of the build folder that ATP_BUILD names) three
-times for each size, prints the medians, and writes cluster-size.csv and cluster-size.svg into
-FOLDER (default: out/simulator). Each run checks every sum on every rank.
+Runs `atp sim --workers N` three times for each size, prints the medians, and writes
+cluster-size.csv and cluster-size.svg into FOLDER (default: out/simulator). Each run checks every
+sum on every rank.
 """
 
 import csv
-import os
 import statistics
 import subprocess
-import sys
-from pathlib import Path
 
-import matplotlib
+from experiments import report
+from experiments.report import BUILD, plt
 
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
 SIZES = [32, 64, 128, 256, 512, 1024]
 REPEATS = 3
 
@@ -38,7 +30,7 @@ def median_of(runs):
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
-def plot(rows, path):
+def plot(rows):
     figure, (time, memory) = plt.subplots(1, 2, figsize=(9, 3.6))
     workers = [row["workers"] for row in rows]
     for axes, name, label in (
@@ -52,12 +44,11 @@ def plot(rows, path):
         axes.grid(alpha=0.3)
     figure.suptitle("Simulating 100 fragments, every sum checked")
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    return figure
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/simulator")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = report.parser(__doc__, "out/simulator").parse_args().folder
     rows = []
     for workers in SIZES:
         row = median_of([run(workers) for _ in range(REPEATS)])
@@ -68,12 +59,7 @@ def main():
             f"{row['simulated_ms']:7.3f} ms of simulated time",
             flush=True,
         )
-    with open(folder / "cluster-size.csv", "w", newline="") as out:
-        writer = csv.DictWriter(out, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    plot(rows, folder / "cluster-size.svg")
-    print(f"written: {folder}/cluster-size.csv, {folder}/cluster-size.svg")
+    report.publish(f"{folder}/cluster-size", rows, plot(rows))
 
 
 if __name__ == "__main__":

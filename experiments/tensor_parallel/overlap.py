@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """How much communication stays exposed with 1, 2 and 4 chunks (the paper's §4.1, Figs 10 and 11).
 
-    experiments/tensor_parallel/overlap.py [--hidden N] [--steps N] [--out FOLDER]
+    .venv/bin/python -m experiments.tensor_parallel.overlap [--hidden N] [--steps N] [--out FOLDER]
 
 Two ranks of one thread each train two layers on mesh (2,1), on two hosts that are network
 namespaces (root). A first run finds how long the matrix products take, and the link is then shaped
@@ -15,13 +14,13 @@ import pathlib
 import sys
 import tempfile
 
-CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(CHECKOUT))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from matplotlib.figure import Figure
 
-from meshes import PAYLOAD, environment  # noqa: E402
-
-from lab.network import Network  # noqa: E402
+from experiments import report
+from experiments.report import plt
+from experiments.tensor_parallel.meshes import PAYLOAD
+from lab.network import Network
+from lab.ranks import KEEP_MEMORY, run_ranks
 
 RANK = pathlib.Path(__file__).with_name("overlap_rank.py")
 LIMIT_S = 300
@@ -30,14 +29,7 @@ LIMIT_S = 300
 def run(network: Network, folder: pathlib.Path, hidden: int, steps: int, *chunks: int) -> list:
     result = folder / "result.json"
     words = (sys.executable, RANK, result, hidden, steps, *chunks)
-    ranks = [
-        host.start(*words, env=environment(rank, list(network.hosts.values())))
-        for rank, host in enumerate(network.hosts.values())
-    ]
-    for rank in ranks:
-        code, output = network.wait(rank, LIMIT_S)
-        if code != 0:
-            raise SystemExit(f"a rank failed:\n{output}")
+    run_ranks(network, words, LIMIT_S, KEEP_MEMORY)
     return json.loads(result.read_text())
 
 
@@ -66,13 +58,8 @@ def show(result: dict) -> None:
               f"{share:10.0%}")  # fmt: skip
 
 
-def draw(result: dict, path: pathlib.Path) -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "atp"})
+def plot(result: dict) -> Figure:
+    plt.rcParams["font.size"] = 9
     figure, axes = plt.subplots(figsize=(9, 2.8), layout="constrained")
     labels = []
     for row, one in enumerate(reversed(result["runs"])):
@@ -87,21 +74,22 @@ def draw(result: dict, path: pathlib.Path) -> None:
     )
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    return figure
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--steps", type=int, default=15)
-    parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "docs/tensor-parallel")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=report.REPOSITORY / "docs/tensor-parallel"
+    )
     arguments = parser.parse_args()
     result = measure(arguments.hidden, arguments.steps)
     show(result)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "overlap.json").write_text(json.dumps(result) + "\n")
-    draw(result, arguments.out / "overlap.svg")
+    report.save(plot(result), arguments.out / "overlap.svg")
     return 0
 
 

@@ -1,12 +1,6 @@
 """experiments/planner/planning_cost.py measures the program and not the Python that starts it."""
 
-import importlib.util
-from pathlib import Path
-
-SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "planner" / "planning_cost.py"
-SPEC = importlib.util.spec_from_file_location("planning_cost", SCRIPT)
-planning_cost = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(planning_cost)
+from experiments.planner import planning_cost
 
 
 def test_a_small_program_is_small_whatever_its_parent_holds(tmp_path):

@@ -7,16 +7,17 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCRIPT = REPOSITORY / "experiments" / "ring" / "ring_beside_gloo.py"
+MODULE = "experiments.ring.ring_beside_gloo"
 
 
 def test_a_tiny_run_measures_every_collective_on_both_paths(tmp_path):
     small = ["--local", "--ranks", "2", "--rounds", "1", "--sizes", "4096,65536"]
     done = subprocess.run(
-        [sys.executable, SCRIPT, tmp_path, *small],
+        [sys.executable, "-m", MODULE, tmp_path, *small],
         capture_output=True,
         text=True,
         timeout=120,
+        cwd=REPOSITORY,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr

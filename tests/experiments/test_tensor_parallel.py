@@ -1,28 +1,29 @@
 """The experiments of tensor parallelism in a tiny form: they measure and draw."""
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "tensor_parallel"
+from experiments.tensor_parallel import meshes
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def run(script, *words):
-    command = [sys.executable, FOLDER / script, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200)
+def run(experiment, *words):
+    command = [sys.executable, "-m", f"experiments.tensor_parallel.{experiment}", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=REPOSITORY)
 
 
 def test_every_mesh_is_measured_beside_its_prediction(tmp_path, needs_namespaces):
-    result = run("meshes.py", "--only", "tiny", "--rounds", 1, "--out", tmp_path)
+    result = run("meshes", "--only", "tiny", "--rounds", 1, "--out", tmp_path)
     found = json.loads((tmp_path / "meshes.json").read_text()), result.stdout + result.stderr
     assert {tuple(one["mesh"]) for one in found[0]["tiny"]} == {(2, 1), (1, 2)}, found[1]
     assert (tmp_path / "meshes.svg").exists()
 
 
 def test_chunks_are_traced(tmp_path, needs_namespaces):
-    result = run("overlap.py", "--hidden", 64, "--steps", 1, "--out", tmp_path)
+    result = run("overlap", "--hidden", 64, "--steps", 1, "--out", tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     found = json.loads((tmp_path / "overlap.json").read_text())
     assert [one["chunks"] for one in found["runs"]] == [1, 2, 4]
@@ -33,9 +34,6 @@ def test_chunks_are_traced(tmp_path, needs_namespaces):
 
 
 def test_a_wrong_order_of_meshes_is_told():
-    spec = importlib.util.spec_from_file_location("meshes", FOLDER / "meshes.py")
-    meshes = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(meshes)
     good = [
         {"mesh": [2, 1], "predicted": 1.0, "measured": [1.1, 1.0, 9.0]},
         {"mesh": [1, 2], "predicted": 2.0, "measured": [2.1]},
