@@ -58,7 +58,7 @@ def verdict(rows):
         "these jobs never pause, so nobody leaves aggregators to the other, and the server's link "
         "is the bottleneck: a fragment without an aggregator crosses it four times. There static "
         "is better, until its regions are too small for the round trip. Congestion control (marks "
-        "from 40 kB in a queue) gives up a quarter where there are plenty, and falls the most "
+        "from 40 kB in a queue) gives up most where aggregators just suffice, and falls the most "
         "gently. Jobs that pause are in phases.py.",
     )
 
