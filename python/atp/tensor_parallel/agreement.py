@@ -16,9 +16,6 @@ __all__ = ["agree", "PATIENCE"]
 PATIENCE = datetime.timedelta(seconds=60)
 """How long a rank waits for the others to say what they do."""
 
-# How often this process has agreed; every rank must have counted alike, as for any collective.
-_rounds: collections.Counter = collections.Counter()
-
 
 def agree(
     text: str,
@@ -39,21 +36,31 @@ def agree(
         ValueError: the ranks say different things, or one of them cannot go on.
         TimeoutError: some rank said nothing; the text names it.
     """
-    store = c10d._get_default_store()
-    if _rounds["store"] != id(store):  # a new default group begins anew
-        _rounds.clear()
-        _rounds["store"] = id(store)
-    _rounds["number"] += 1
-    said = dist.PrefixStore(f"atp/agreement/{_rounds['number']}/", store)
-    mine = f"error: {error}" if error else f"plan: {text}"
-    if dist.get_rank() == 0:
+    rank = str(dist.get_rank())
+    said = _next_round(rank)
+    if rank == "0":
         said.set("gift", gift)
-    said.set(str(dist.get_rank()), mine)
-    everything = _wait(said, patience)
+    said.set(rank, f"error: {error}" if error else f"plan: {text}")
+    try:
+        everything = _wait(said, patience)
+    except TimeoutError:
+        if error:
+            raise error from None
+        raise
     if error:
         raise error
     _compare(everything)
     return said.get("gift").decode()
+
+
+def _next_round(rank: str) -> dist.Store:
+    """Where the ranks say what they do this time. A collective, so all have come as often.
+
+    How often is counted in the store: it may outlive the group (torchrun's own does), and then its
+    old words must not be taken for new ones; and a new store begins anew.
+    """
+    everything = dist.PrefixStore("atp/agreement/", c10d._get_default_store())
+    return dist.PrefixStore(f"{everything.add(f'calls/{rank}', 1)}/", everything)
 
 
 def _wait(said: dist.Store, patience: datetime.timedelta) -> list[str]:
@@ -64,7 +71,8 @@ def _wait(said: dist.Store, patience: datetime.timedelta) -> list[str]:
         missing = ", ".join(key for key in keys if not said.check([key]))
         raise TimeoutError(
             f"rank {missing} of {len(keys)} did not come within {patience.total_seconds():g} s: "
-            "every rank must call init_mesh(), parallelize() and load() in the same order"
+            "every rank must call init_mesh(), parallelize(), save() and load() in the same order "
+            "(patience=... waits longer)"
         ) from error
     return [said.get(key).decode() for key in keys]
 

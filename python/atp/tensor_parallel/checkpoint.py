@@ -1,5 +1,6 @@
 """Checkpoints: saved from one mesh, loaded on any other, or from and to an unsharded state dict."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ __all__ = ["full_state_dict", "load", "load_full_state_dict", "save"]
 
 _FORMAT = "atp tensor parallel checkpoint 1"
 _MANIFEST = "checkpoint.json"
+# How long a rank waits for the disks of the others.
+_PATIENCE = datetime.timedelta(minutes=30)
 
 Path = str | os.PathLike[str]
 
@@ -28,58 +31,92 @@ def full_state_dict(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: _gather(tensor, mesh) for name, tensor in _state(model).items()}
 
 
-def load_full_state_dict(model: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+def load_full_state_dict(
+    model: nn.Module,
+    state: Mapping[str, torch.Tensor],
+    *,
+    patience: datetime.timedelta = _PATIENCE,
+) -> None:
     """Takes the rank's pieces from an unsharded state dict; a collective.
+
+    Args:
+        patience: how long to wait for the other ranks.
 
     Raises:
         ValueError: it is another model's, at some rank; at every rank, and nothing was loaded.
     """
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    _agree_on_shapes(model, shapes, "the state dict")
+    error = _of_another_model(model, shapes, "the state dict")
+    agree(f"load {len(shapes)} tensors", error=error, patience=patience)
     _fill(model, lambda name: state[name])
 
 
-def save(model: nn.Module, folder: Path) -> None:
+def save(model: nn.Module, folder: Path, *, patience: datetime.timedelta = _PATIENCE) -> None:
     """Writes each rank's pieces, and what they are, into `folder`; a collective.
 
     The folder must be the same for all ranks, or be put together afterwards. Of data-parallel
-    replicas the first one writes.
+    replicas the first one writes. A checkpoint that is there already is replaced; if that ends
+    early there is none, rather than a mixture.
+
+    Args:
+        patience: how long to wait for the other ranks.
+
+    Raises:
+        ValueError, or what torch and the system raise: some rank cannot write; at every rank.
+        TimeoutError: a rank did not come.
     """
     mesh, path = mesh_of(model), pathlib.Path(folder)
-    error = None
-    try:
-        if mesh.data.index == 0:
-            path.mkdir(parents=True, exist_ok=True)
-            pieces = {name: tensor.detach() for name, tensor in _state(model).items()}
-            _write(path / _shard(mesh.row, mesh.column), lambda to: torch.save(pieces, to))
-    except OSError as wrong:
-        error = wrong
-    # The manifest comes last: with it, the checkpoint is whole.
-    agree(f"save {path.name}", error=error)
-    if mesh.data.index == mesh.row == mesh.column == 0:
+    is_first = mesh.data.index == mesh.row == mesh.column == 0
+
+    def write_pieces() -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        pieces = {name: tensor.detach() for name, tensor in _state(model).items()}
+        _write(path / _shard(mesh.row, mesh.column), lambda to: torch.save(pieces, to))
+
+    def write_manifest() -> None:
         text = json.dumps(_manifest(model, mesh), indent=1)
         _write(path / _MANIFEST, lambda to: to.write_text(text))
-    agree(f"saved {path.name}")
+
+    # With its manifest a checkpoint is whole: the old one goes first, the new one comes last.
+    steps = (
+        ("begin", is_first, lambda: (path / _MANIFEST).unlink(missing_ok=True)),
+        ("pieces", mesh.data.index == 0, write_pieces),
+        ("manifest", is_first, write_manifest),
+    )
+    for what, is_mine, step in steps:
+        error = _error_of(step) if is_mine else None
+        agree(f"save {path.name}: {what}", error=error, patience=patience)
 
 
-def load(model: nn.Module, folder: Path) -> None:
+def _error_of(step: Callable[[], Any]) -> Exception | None:
+    """What it raises, whatever that is: the other ranks must hear of it."""
+    try:
+        step()
+    except Exception as error:
+        return error
+    return None
+
+
+def load(model: nn.Module, folder: Path, *, patience: datetime.timedelta = _PATIENCE) -> None:
     """Takes the rank's pieces from what `save` wrote on a mesh of any shape; a collective.
+
+    Args:
+        patience: how long to wait for the other ranks.
 
     Raises:
         ValueError: it is no checkpoint, or another model's; at every rank, and nothing was loaded.
+        TimeoutError: a rank did not come.
     """
     path = pathlib.Path(folder)
-    manifest, error = None, None
+    pieces, error = None, None
     try:
-        manifest = _read_manifest(path)
-    except (OSError, ValueError) as wrong:
+        pieces = _Pieces(path)
+        error = _of_another_model(model, pieces.shapes(), str(path))
+    except Exception as wrong:
         error = ValueError(f"{path} cannot be loaded: {wrong}")
-    shapes = (
-        {} if manifest is None else {n: tuple(e["shape"]) for n, e in manifest["state"].items()}
-    )
-    _agree_on_shapes(model, shapes, str(path), error)
-    assert manifest is not None
-    _fill(model, _Pieces(path, manifest).whole)
+    agree(f"load {path.name}", error=error, patience=patience)
+    assert pieces is not None
+    _fill(model, pieces.whole)
 
 
 def _state(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -109,9 +146,8 @@ def _fill(model: nn.Module, whole: Callable[[str], torch.Tensor]) -> None:
                 done.add(id(tensor))
 
 
-def _agree_on_shapes(
-    model: nn.Module, found: Mapping[str, Any], source: str, error: Exception | None = None
-) -> None:
+def _of_another_model(model: nn.Module, found: Mapping[str, Any], source: str) -> ValueError | None:
+    """What is wrong with these shapes of tensors, if anything is."""
     mesh = mesh_of(model)
     expected = {name: _full_shape(tensor, mesh) for name, tensor in _state(model).items()}
     wrong = [
@@ -119,10 +155,10 @@ def _agree_on_shapes(
         for name in sorted(expected.keys() | found.keys())
         if found.get(name) != expected.get(name)
     ]
-    if wrong and error is None:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        error = ValueError(f"{source} is of another model: {'; '.join(wrong[:3])}{more}")
-    agree(f"load {len(found)} tensors", error=error)
+    if not wrong:
+        return None
+    more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    return ValueError(f"{source} is of another model: {'; '.join(wrong[:3])}{more}")
 
 
 def _write(path: pathlib.Path, how: Callable[[pathlib.Path], Any]) -> None:
@@ -166,15 +202,18 @@ def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
 class _Pieces:
     """The files of a checkpoint, of which only what is asked for is read."""
 
-    def __init__(self, path: pathlib.Path, manifest: dict[str, Any]):
+    def __init__(self, path: pathlib.Path):
+        manifest = _read_manifest(path)
         self._state = manifest["state"]
-        self._shape = tuple(manifest["mesh"])
-        rows, columns = self._shape
+        self._shape = rows, columns = tuple(manifest["mesh"])
         self._files = {
             (row, column): torch.load(path / _shard(row, column), mmap=True, weights_only=True)
             for row in range(rows)
             for column in range(columns)
         }
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(entry["shape"]) for name, entry in self._state.items()}
 
     def whole(self, name: str) -> torch.Tensor:
         entry = self._state[name]

@@ -9,7 +9,7 @@ from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import Steps, run, tag_of
 from atp.tensor_parallel.sharding import Cut
 
-__all__ = ["ATPEmbedding", "ATPPositions"]
+__all__ = ["ATPEmbedding", "ATPPositions", "require_tokens"]
 
 
 class ATPEmbedding(nn.Module):
@@ -19,7 +19,8 @@ class ATPEmbedding(nn.Module):
     makes it whole. The table is cut as the head's weight is, so the two can be one.
 
     Raises:
-        ValueError: d1 does not divide the vocabulary (pad it) or d2 the hidden size.
+        ValueError: d1 does not divide the vocabulary (pad it) or d2 the hidden size; in forward, a
+            number is none of the vocabulary's.
     """
 
     def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "embedding"):
@@ -32,6 +33,7 @@ class ATPEmbedding(nn.Module):
 
     def steps(self, tokens: torch.Tensor) -> Steps:
         first = self.mesh.first
+        require_tokens(self.site, tokens, self.num_embeddings)
         if first.size == 1:
             return nn.functional.embedding(tokens, self.weight)
         own = tokens - first.index * self.weight.shape[0]
@@ -44,6 +46,17 @@ class ATPEmbedding(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         return run(self.steps(tokens))
+
+
+def require_tokens(site: str, tokens: torch.Tensor, vocabulary: int) -> None:
+    """Raises ValueError for a number that no row of the mesh has: it would count as nothing."""
+    if tokens.numel() == 0:
+        return
+    least, most = (number.item() for number in tokens.aminmax())
+    if least < 0 or most >= vocabulary:
+        raise ValueError(
+            f"{site}: found numbers from {least} to {most}, expected 0 to {vocabulary - 1}"
+        )
 
 
 class ATPPositions(nn.Module):

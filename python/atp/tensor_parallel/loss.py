@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.autograd.function import Function, once_differentiable
 
+from atp.tensor_parallel.embedding import require_tokens
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import tag_of
 
@@ -48,5 +49,10 @@ def vocabulary_parallel_cross_entropy(
         logits: [..., V/d1], as a column-first head makes them.
         targets: [...], numbers from 0 to V - 1, the same at every rank.
         mesh: default: the one that init_mesh() made last.
+
+    Raises:
+        ValueError: a target is none of the vocabulary's; at every rank.
     """
-    return _CrossEntropy.apply(logits, targets, mesh or current_mesh())
+    mesh = mesh or current_mesh()
+    require_tokens("targets", targets, logits.shape[-1] * mesh.first.size)
+    return _CrossEntropy.apply(logits, targets, mesh)

@@ -120,11 +120,12 @@ def init_mesh(
         request = _request(
             d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, planning
         )
+        request = dataclasses.replace(request, fused=fused)
     except (ValueError, TypeError, RuntimeError) as wrong:
         error = wrong
     seed = agree(f"init_mesh: {request}", str(torch.initial_seed()), error=error, patience=patience)
     request = dataclasses.replace(request, seed=int(seed))
-    return _make(request, fused, options)
+    return _make(request, options)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,12 +137,14 @@ class _Request:
     algorithms: tuple[str, str, str]  # data, dimension 1, dimension 2
     positions: tuple[int, ...]  # of the device of each mesh rank, in a replica
     plan: Any = None
+    fused: bool | None = None
     seed: int = 0
 
     def __str__(self) -> str:
         replicas, (d1, d2) = self.data_parallel, self.shape
         order = "" if self.positions == tuple(range(d1 * d2)) else f", devices {self.positions}"
-        return f"{replicas} x ({d1},{d2}) over {'/'.join(self.algorithms)}{order}"
+        fused = "" if self.fused is None else f", fused={self.fused}"
+        return f"{replicas} x ({d1},{d2}) over {'/'.join(self.algorithms)}{order}{fused}"
 
     def ranks(self) -> torch.Tensor:
         """Global ranks, [data, d1, d2]."""
@@ -193,12 +196,13 @@ def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:
     return tuple(order.index(rank) for rank in range(size))
 
 
-def _make(request: _Request, fused: bool | None, options: Any) -> Mesh:
+def _make(request: _Request, options: Any) -> Mesh:
     ranks = request.ranks()
     dimensions = []
     for axis, algorithm in enumerate(request.algorithms):
         group = _own_group(ranks, axis, algorithm, options)
-        dimensions.append(Dimension(axis, group, algorithm, fused if axis == 2 else False))
+        fused = request.fused if axis == 2 else False
+        dimensions.append(Dimension(axis, group, algorithm, fused))
     device_mesh = DeviceMesh.from_group(
         [dimension.group for dimension in dimensions],
         "cpu",

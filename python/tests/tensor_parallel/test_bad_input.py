@@ -5,9 +5,20 @@ import datetime
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
-from atp.tensor_parallel import ATPLinear, Column, Transformer, init_mesh, parallelize, run_chunks
+import atp.torch
+from atp.tensor_parallel import (
+    ATPLinear,
+    Column,
+    Transformer,
+    init_mesh,
+    parallelize,
+    run_chunks,
+    vocabulary_parallel_cross_entropy,
+)
+from atp.tensor_parallel.agreement import agree
 from atp.tensor_parallel.transformer import Block
 
 from .test_models import GPT, make
@@ -91,11 +102,25 @@ REFUSED_EVERYWHERE = {
             torch.zeros(4, 2).long()),
         "3 chunks do not divide the batch of 4",
     ),
+    "tokens beyond the vocabulary": (
+        lambda rank: parallelize(make(GPT), mesh=init_mesh(4, 1))(torch.full((1, 2), 1000)),
+        f"tokens: found numbers from 1000 to 1000, expected 0 to {GPT.vocabulary - 1}",
+    ),
+    "targets that stand for nothing": (
+        lambda rank: vocabulary_parallel_cross_entropy(
+            torch.zeros(1, 2, 8), torch.tensor([[0, -100]]), init_mesh(2, 2)),
+        "targets: found numbers from -100 to 0, expected 0 to 15",
+    ),
     "a layer without a mesh": (lambda rank: ATPLinear(8, 8, "column"), "there is no mesh"),
     "ranks that want other meshes": (
         lambda rank: init_mesh(*((4, 1) if rank < 3 else (2, 2))),
         "ranks 0, 1, 2 say: init_mesh: 1 x (4,1) over gloo/gloo/gloo; "
         "rank 3 says: init_mesh: 1 x (2,2)",
+    ),
+    "ranks that scatter sums differently": (
+        lambda rank: init_mesh(2, 2, fused=rank == 0),
+        "over gloo/gloo/gloo, fused=True; ranks 1, 2, 3 say: init_mesh: 1 x (2,2) over "
+        "gloo/gloo/gloo, fused=False",
     ),
     "ranks that cut their models differently": (
         lambda rank: parallelize(make(GPT), mesh=init_mesh(4, 1), chunks=1 + rank // 2),
@@ -123,3 +148,32 @@ def test_a_rank_that_does_not_come_is_named(gloo_ranks):
 
     said = errors(gloo_ranks, 3, body)
     assert all("rank 2 of 3 did not come within 2 s" in said[rank] for rank in (0, 1))
+
+
+def test_ranks_that_stay_do_not_hide_why_one_cannot_go_on(gloo_ranks):
+    def body(rank):
+        if rank == 2:
+            raise ValueError("it stays away")
+        init_mesh(3 if rank else 0, 1, patience=SOON)
+
+    said = errors(gloo_ranks, 3, body)
+    assert "d1: found 0, expected at least 1" in said[0]
+    assert "rank 2 of 3 did not come" in said[1]
+
+
+def test_a_store_that_outlives_the_group_does_not_repeat_old_words(gloo_ranks, tmp_path):
+    """As under torchrun, whose store serves every group that its ranks make one after the other."""
+
+    def body(rank):
+        dist.destroy_process_group()
+        store = dist.FileStore(str(tmp_path / "store"), 2)
+        options = atp.torch.Options(algorithm="ring")
+        gifts = []
+        for number in range(2):
+            dist.init_process_group("atp", store=store, rank=rank, world_size=2, pg_options=options)
+            gifts.append(agree("the same", f"gift {number} of rank {rank}"))
+            dist.destroy_process_group()
+        return gifts
+
+    expected = ["gift 0 of rank 0", "gift 1 of rank 0"]
+    assert gloo_ranks.run(2, body, backend="gloo") == [expected] * 2

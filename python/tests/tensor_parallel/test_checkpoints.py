@@ -84,3 +84,71 @@ def test_another_models_checkpoint_is_refused_at_every_rank_and_changes_nothing(
         )
         assert "nothing cannot be loaded: " in said[1]
         assert "the state dict is of another model" in said[2]
+
+
+def damage(folder, how) -> None:
+    if how == "a manifest without a state":
+        text = '{"format": "atp tensor parallel checkpoint 1", "mesh": [1, 1]}'
+        (folder / "checkpoint.json").write_text(text)
+    elif how == "a piece that is cut short":
+        (folder / "shard-0-0.pt").write_bytes(b"PK")
+    elif how == "a piece that is gone":
+        (folder / "shard-1-0.pt").unlink()
+
+
+@pytest.mark.parametrize(
+    "how", ["a manifest without a state", "a piece that is cut short", "a piece that is gone"]
+)
+def test_a_damaged_checkpoint_is_refused_at_every_rank(gloo_ranks, tmp_path, how):
+    """At rank 1 alone, as where each host has a copy: rank 0 must not go on."""
+
+    def body(rank):
+        init_mesh(2, 1)
+        model = parallelize(make(GPT))
+        for copy in range(2):
+            save(model, tmp_path / str(copy))
+        if rank == 1:
+            damage(tmp_path / "1", how)
+        with pytest.raises(ValueError) as error:
+            load(model, tmp_path / str(rank))
+        return str(error.value), equal(full_state_dict(model), make(GPT).state_dict())
+
+    for said, unchanged in gloo_ranks.run(2, body, backend="gloo"):
+        assert "1 cannot be loaded: " in said
+        assert unchanged
+
+
+@pytest.mark.parametrize("obstacle", ["checkpoint.json", "shard-1-0.pt"])
+def test_a_folder_that_cannot_be_written_is_told_to_every_rank(gloo_ranks, tmp_path, obstacle):
+    (tmp_path / obstacle).mkdir()
+
+    def body(rank):
+        init_mesh(2, 1)
+        model = parallelize(make(GPT))
+        with pytest.raises((OSError, ValueError)) as error:
+            save(model, tmp_path)
+        return str(error.value)
+
+    for said in gloo_ranks.run(2, body, backend="gloo"):
+        assert obstacle in said
+
+
+def test_a_checkpoint_that_is_replaced_halfway_is_none(gloo_ranks, tmp_path):
+    def body(rank):
+        init_mesh(2, 1)
+        save(parallelize(make(GPT, seed=1)), tmp_path)
+        if rank == 1:
+            (tmp_path / "shard-1-0.pt").unlink()
+            (tmp_path / "shard-1-0.pt").mkdir()
+        model = parallelize(make(GPT, seed=2))
+        with pytest.raises((OSError, ValueError)):
+            save(model, tmp_path)  # rank 0's piece is new, rank 1's is not
+        if rank == 1:
+            (tmp_path / "shard-1-0.pt").rmdir()
+            torch.save({}, tmp_path / "shard-1-0.pt")
+        with pytest.raises(ValueError) as error:
+            load(model, tmp_path)
+        return str(error.value)
+
+    for said in gloo_ranks.run(2, body, backend="gloo"):
+        assert "checkpoint.json" in said
