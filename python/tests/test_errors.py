@@ -68,8 +68,7 @@ def test_a_frozen_rank_is_named_to_the_others(ranks):
 def test_a_rank_that_does_not_take_part_is_named_at_the_deadline(ranks):
     def body(rank):
         if rank == 1:
-            time.sleep(6)  # alive, but busy elsewhere
-            return
+            signal.pause()  # alive, but busy elsewhere
         dist.all_reduce(torch.ones(100))
 
     outcomes = ranks.outcomes(3, body, waited_for=[0, 2], timeout_s=3)
@@ -80,16 +79,14 @@ def test_a_rank_that_does_not_take_part_is_named_at_the_deadline(ranks):
 def test_an_operation_may_have_a_deadline_of_its_own(ranks):
     def body(rank):
         if rank == 1:
-            time.sleep(4)
-            return
+            signal.pause()
         options = dist.AllreduceOptions()
         options.timeout = datetime.timedelta(seconds=1)
-        begin = time.monotonic()
         with pytest.raises(RuntimeError, match="rank 1"):
             dist.group.WORLD.allreduce([torch.ones(10)], options).wait()
-        assert time.monotonic() - begin < 3
 
-    outcomes = ranks.outcomes(2, body, waited_for=[0])
+    # The group's own would come after the test's limit.
+    outcomes = ranks.outcomes(2, body, waited_for=[0], timeout_s=600)
     assert outcomes[0].error is None, outcomes[0].trace
 
 
@@ -121,8 +118,7 @@ def test_a_rank_that_never_joins_is_named(ranks):
 def test_a_member_that_never_makes_its_subgroup_is_named(ranks):
     def body(rank):
         if rank == 2:
-            time.sleep(5)
-            return
+            signal.pause()
         dist.new_group([0, 2, 3], timeout=datetime.timedelta(seconds=2))
 
     outcomes = ranks.outcomes(4, body, waited_for=[0, 3])
