@@ -4,11 +4,11 @@ import os
 import shutil
 
 
-def missing():
-    """What is missing and what to do about it, or None."""
+def missing(*tools):
+    """What is missing, and what to do about it, or None; `tools` are wanted beside ip and tc."""
     if os.geteuid() != 0:
         return "network namespaces need root: run this as root, or with sudo"
-    tools = [tool for tool in ("ip", "tc", "nft", "ethtool") if shutil.which(tool) is None]
-    if tools:
-        return f"{', '.join(tools)} not found: run tools/setup --dev"
+    absent = [tool for tool in ("ip", "tc", *tools) if shutil.which(tool) is None]
+    if absent:
+        return f"{', '.join(absent)} not found: run tools/setup --dev"
     return None

@@ -7,6 +7,6 @@ from lab.requirements import missing
 
 @pytest.fixture(scope="session")
 def needs_namespaces():
-    problem = missing()
+    problem = missing("nft", "ethtool")
     if problem is not None:
         pytest.fail(problem)
