@@ -3,6 +3,7 @@
 The programs come from build/release, or from the build folder that ATP_BUILD names.
 """
 
+import contextlib
 import os
 import random
 import socket
@@ -16,10 +17,17 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
 
 
-def free_udp_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port():
+    """Of UDP, and of TCP, by which a node tells its status: tests beside this one have many."""
+    while True:
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp,
+        ):
+            udp.bind(("127.0.0.1", 0))
+            with contextlib.suppress(OSError):
+                tcp.bind(udp.getsockname())
+                return udp.getsockname()[1]
 
 
 def free_udp_ports(count):
@@ -92,8 +100,8 @@ class Cluster:
     def __init__(self, folder):
         self.folder = folder
         self.processes = []
-        self.server_port = free_udp_port()
-        self.switch_port = free_udp_port()
+        self.server_port = free_port()
+        self.switch_port = free_port()
         self.job = random.randrange(1, 2**32)
         self.atp = BUILD / "bin" / "atp"
         assert self.atp.exists(), f"{self.atp} does not exist: run `make build` first"
