@@ -19,6 +19,7 @@ import figure
 import job
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("ATP_BUILD", CHECKOUT / "build/release"))
 
 FULL = comparison.Expectation(images=60_000, epochs=2, accuracy=0.84)
 # One pass over a quarter of the images, all of it warm-up, teaches less.
@@ -30,7 +31,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="fewer images, for automatic tests")
     parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "out/demo")
     arguments = parser.parse_args()
-    program = pathlib.Path(os.environ.get("ATP_PROGRAM", CHECKOUT / "build/release/bin/atp"))
+    program = BUILD / "bin/atp"
     if not program.exists():
         return complain(f"{program} is missing; `make demo` builds it")
     if not fashion_mnist.is_installed():

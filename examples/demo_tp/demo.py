@@ -20,6 +20,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
+BUILD = pathlib.Path(os.environ.get("ATP_BUILD", CHECKOUT / "build/release"))
 sys.path.insert(0, str(CHECKOUT))
 
 import figure  # noqa: E402
@@ -40,7 +41,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="fewer steps, for automatic tests")
     parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "out/demo_tp")
     arguments = parser.parse_args()
-    program = pathlib.Path(os.environ.get("ATP_PROGRAM", CHECKOUT / "build/release/bin/atp"))
+    program = BUILD / "bin/atp"
     if not program.exists():
         return complain(f"{program} is missing; `make demo-tp` builds it")
     if not text.is_installed():

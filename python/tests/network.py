@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 _CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("ATP_PROGRAM", _CHECKOUT / "build/release/bin/atp"))
+PROGRAM = pathlib.Path(os.environ.get("ATP_BUILD", _CHECKOUT / "build/release"), "bin/atp")
 
 
 class Node:
@@ -60,7 +60,7 @@ class Network:
 
     def __enter__(self) -> "Network":
         if not PROGRAM.exists():
-            raise FileNotFoundError(f"{PROGRAM} is missing: run `make build`, or set ATP_PROGRAM")
+            raise FileNotFoundError(f"{PROGRAM} is missing: run `make build`, or set ATP_BUILD")
         self.server = self._node("server")
         self.switch = self._node("switch")
         self.route = f"{self.switch.endpoint},{self.server.endpoint}"

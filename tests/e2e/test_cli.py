@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PROGRAM = os.environ.get("ATP_PROGRAM", str(ROOT / "build/release/bin/atp"))
+from .conftest import BUILD
+
+PROGRAM = BUILD / "bin" / "atp"
 PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "import", "paper")
 # They become Python's atp.tensor_parallel, which has tests of its own.
 PYTHON_COMMANDS = [["plan", "calibrate"], ["plan", "compare"]]

@@ -6,12 +6,11 @@ import re
 import socket
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+from .conftest import BUILD, REPOSITORY
+
 ATP = BUILD / "bin" / "atp"
 LIMIT_S = 60
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("ATP_PROGRAM", CHECKOUT / "build/release/bin/atp"))
+PROGRAM = Path(os.environ.get("ATP_BUILD", CHECKOUT / "build/release"), "bin/atp")
 EXAMPLE = CHECKOUT / "examples/02_torch_ddp.py"
 
 
