@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "atp/config/quantity.h"
+#include "atp/config/link_reader.h"
 #include "atp/config/site_routes.h"
 
 namespace atp {
@@ -16,11 +16,7 @@ constexpr std::uint64_t kMemory = std::uint64_t{1} << 30;  // for all switches' 
 
 sim::LinkPlan link_plan(const SiteLink& link, const Place& place, const char* kind,
                         std::uint32_t parts = 1) {
-  if (link.bandwidth == 0) {
-    throw FileError(place, std::string("its bandwidth is missing, expected ") +
-                               std::string(kBandwidthExpected) + "; add it here, or links." + kind +
-                               " for all");
-  }
+  check_bandwidth(link, place, kind);
   const auto nanoseconds = static_cast<Duration::rep>(std::llround(link.latency_s * 1e9));
   return {.bits_per_s = static_cast<std::uint64_t>(link.bandwidth * 8 / parts),
           .delay = Duration(nanoseconds)};

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "atp/config/cluster_file.h"
+#include "atp/config/testing_mistakes.h"
 
 namespace atp {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr const char* kText = R"(
 links:
@@ -80,25 +80,18 @@ TEST(SiteWorld, AServerWithoutAFragmentHasNoPart) {
 }
 
 TEST(SiteWorld, WhatCannotBePlayedIsRefusedByLineAndKey) {
-  const struct {
-    const char* right;
-    const char* wrong;
-    const char* error;
-  } rows[] = {
-      {"host: {bandwidth: 10 Gbit/s per direction, latency: 5 us}", "host: {latency: 5 us}",
-       "f:18: racks[2].hosts[0]: its bandwidth is missing"},
-      {"rack: {bandwidth: 40 Gbit/s per direction, latency", "rack: {latency",
-       "f:7: racks[0].uplink: its bandwidth is missing"},
-      {"name: a\n    uplink: core", "name: a\n    uplink: b", "f:7: racks[0].uplink: leads to"},
+  const Mistake mistakes[] = {
+      {"no bandwidth of a host", "host: {bandwidth: 10 Gbit/s per direction, latency: 5 us}",
+       "host: {latency: 5 us}", "f:18: racks[2].hosts[0]: its bandwidth is missing",
+       "add it here, or links.host for all"},
+      {"no bandwidth of a rack", "rack: {bandwidth: 40 Gbit/s per direction, latency",
+       "rack: {latency", "f:7: racks[0].uplink: its bandwidth is missing",
+       "add it here, or links.rack for all"},
+      {"a rack above a rack", "name: a\n    uplink: core", "name: a\n    uplink: b",
+       "f:7: racks[0].uplink: leads to another rack", "racks below its core only"},
   };
-  for (const auto& row : rows) {
-    std::string text = kText;
-    const std::size_t at = text.find(row.right);
-    ASSERT_NE(at, std::string::npos) << row.right;
-    text.replace(at, std::string(row.right).size(), row.wrong);
-    const Result<sim::Plan> plan = world(text);
-    ASSERT_FALSE(plan) << row.error;
-    EXPECT_THAT(plan.error().message, HasSubstr(row.error));
+  for (const Mistake& mistake : mistakes) {
+    expect_refused(kText, mistake, [](const std::string& text) { return world(text); });
   }
 }
 

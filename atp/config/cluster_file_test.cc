@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "atp/config/testing_mistakes.h"
+
 namespace atp {
 namespace {
 
@@ -86,15 +88,6 @@ TEST(ClusterFile, ItsTextReadsBackAsTheSame) {
   EXPECT_EQ(second.value().interconnect, first.value().interconnect);
 }
 
-// `wrong` in place of `right` in the file above: the message begins with place, and has the rest.
-struct Mistake {
-  const char* name;
-  std::string right;
-  std::string wrong;
-  const char* place;
-  const char* rest;
-};
-
 TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
   const Mistake mistakes[] = {
       {"unknown key", "latency: 5 us", "latancy: 5 us",
@@ -171,14 +164,8 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
       {"not YAML", "levels:", "levels: [", "f:", "not YAML"},
   };
   for (const Mistake& mistake : mistakes) {
-    std::string text = kWhole;
-    const std::size_t at = text.find(mistake.right);
-    ASSERT_NE(at, std::string::npos) << mistake.name;
-    text.replace(at, mistake.right.size(), mistake.wrong);
-    const Result<Cluster> cluster = parse_cluster(text, "f");
-    ASSERT_FALSE(cluster) << mistake.name;
-    EXPECT_THAT(cluster.error().message, StartsWith(mistake.place)) << mistake.name;
-    EXPECT_THAT(cluster.error().message, HasSubstr(mistake.rest)) << mistake.name;
+    expect_refused(kWhole, mistake,
+                   [](const std::string& text) { return parse_cluster(text, "f"); });
   }
 }
 

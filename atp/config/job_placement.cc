@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "atp/base/rank_set.h"
+
 namespace atp {
 namespace {
-
-constexpr std::uint64_t kMostRanks = 1024;
 
 Result<std::vector<std::uint32_t>> named_hosts(const Site& site,
                                                const std::vector<std::string>& names) {
@@ -57,9 +57,9 @@ Result<JobPlacement> place_job(const Site& site, const std::vector<std::string>&
   if (world_size == 0) {
     return Error{site.place.text() + ": no host has ranks; give some of them `ranks`"};
   }
-  if (world_size > kMostRanks) {
+  if (world_size > kMaxRanks) {
     return Error{"the job has " + std::to_string(world_size) + " ranks, expected at most " +
-                 std::to_string(kMostRanks) + "; name fewer hosts"};
+                 std::to_string(kMaxRanks) + "; name fewer hosts"};
   }
   placement.world_size = static_cast<std::uint32_t>(world_size);
   return placement;

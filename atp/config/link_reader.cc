@@ -11,6 +11,12 @@ SiteLink read_link(const YamlMap& map, const SiteLink& otherwise) {
   return link;
 }
 
+void check_bandwidth(const SiteLink& link, const Place& place, std::string_view kind) {
+  if (link.bandwidth > 0) return;
+  throw FileError(place, "its bandwidth is missing, expected " + std::string(kBandwidthExpected) +
+                             "; add it here, or links." + std::string(kind) + " for all");
+}
+
 DefaultLinks read_default_links(const YamlMap& cluster) {
   DefaultLinks defaults;
   const auto links = cluster.find("links");

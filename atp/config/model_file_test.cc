@@ -5,11 +5,12 @@
 
 #include <string>
 
+#include "atp/config/testing_mistakes.h"
+
 namespace atp {
 namespace {
 
 using planner::Transformer;
-using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr const char* kGpt = R"({
@@ -135,14 +136,8 @@ TEST(ModelFile, EveryMistakeIsNamedByFileLineAndKey) {
        "f:7: num_key_value_heads:", "expected a divisor of num_attention_heads = 64"},
   };
   for (const auto& row : rows) {
-    std::string text = row.text;
-    const std::size_t at = text.find(row.right);
-    ASSERT_NE(at, std::string::npos) << row.right;
-    text.replace(at, row.right.size(), row.wrong);
-    const Result<Model> model = parse_model(text, "f");
-    ASSERT_FALSE(model) << row.wrong;
-    EXPECT_THAT(model.error().message, StartsWith(row.place)) << row.wrong;
-    EXPECT_THAT(model.error().message, HasSubstr(row.rest)) << row.wrong;
+    expect_refused(row.text, {row.wrong, row.right, row.wrong, row.place, row.rest},
+                   [](const std::string& text) { return parse_model(text, "f"); });
   }
 }
 

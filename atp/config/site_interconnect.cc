@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "atp/config/quantity.h"
+#include "atp/config/link_reader.h"
 #include "atp/config/site_routes.h"
 
 namespace atp {
@@ -55,14 +55,8 @@ void check_equal(const Site& site, const std::vector<Members>& racks) {
   }
 }
 
-[[noreturn]] void refuse_missing(const Place& place, const char* kind) {
-  throw FileError(place, std::string("its bandwidth is missing, expected ") +
-                             std::string(kBandwidthExpected) + "; add it here, or links." + kind +
-                             " for all");
-}
-
 void take_slower(SiteLink& slowest, const SiteLink& link, const Place& place, const char* kind) {
-  if (link.bandwidth == 0) refuse_missing(place, kind);
+  check_bandwidth(link, place, kind);
   if (slowest.bandwidth == 0 || link.bandwidth < slowest.bandwidth) {
     slowest.bandwidth = link.bandwidth;
   }

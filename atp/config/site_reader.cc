@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "atp/base/rank_set.h"
 #include "atp/config/link_reader.h"
 #include "atp/config/nearest_name.h"
 #include "atp/config/site_check.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::uint16_t kSwitchPort = 5501;
 constexpr std::uint16_t kServerPort = 5500;
-constexpr int kMostRanks = 1024;  // of a job
 constexpr int kMostAggregators = 1 << 24;
 constexpr int kMostWindow = 65536;
 constexpr std::size_t kMostRacks = 1024;
@@ -103,7 +103,7 @@ class SiteReader {
                   .rack = static_cast<std::uint32_t>(site_.racks.size() - 1),
                   .link = read_link(map, links_.host),
                   .place = value.place()};
-    if (ranks) host.ranks = static_cast<std::uint32_t>(ranks->count(0, kMostRanks));
+    if (ranks) host.ranks = static_cast<std::uint32_t>(ranks->count(0, kMaxRanks));
     host_names_.add(host.name, name.place(), "give each host a name of its own");
     addresses_.add(host.address, address.place(), "give each host an address of its own");
     has_ranks_.push_back(ranks.has_value());

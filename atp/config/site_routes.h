@@ -20,7 +20,7 @@ std::vector<std::uint32_t> switches_between(const Site& site, std::uint32_t rack
 // the way to another server.
 std::string route_text(const Site& site, std::uint32_t host);
 
-// The endpoints that the rack's switch sends sums to: the next switch or the server, each once.
+// The hosts to which the rack's switch sends sums, those of next switches and servers, each once.
 std::vector<std::uint32_t> hosts_above(const Site& site, std::uint32_t rack);
 
 // Refuses ways of more switches than a route holds.

@@ -12,7 +12,8 @@ namespace atp {
 // Letters, digits, '-', '_' and '.': names stand in lists with commas and in names of files.
 std::string read_name(const YamlValue& value);
 
-// An IPv4 or IPv6 address, written as inet_ntop() does, so that equal ones are equal texts.
+// The IPv4 or IPv6 address of a host, written as inet_ntop() does, so that equal ones are equal
+// texts.
 std::string read_address(const YamlValue& value);
 
 // Where each word was seen first.

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+// For tests: files with one thing wrong, and what must be said of it.
+
+namespace atp {
+
+// `wrong` in place of `right` in a file that is right: the message begins with `place` and has
+// `rest`.
+struct Mistake {
+  std::string name;
+  std::string right;
+  std::string wrong;
+  std::string place;
+  std::string rest;
+};
+
+// `parse` makes a Result of the file's text.
+template <class Parse>
+void expect_refused(std::string text, const Mistake& mistake, Parse&& parse) {
+  const std::size_t at = text.find(mistake.right);
+  ASSERT_NE(at, std::string::npos) << mistake.name;
+  text.replace(at, mistake.right.size(), mistake.wrong);
+  const auto parsed = parse(text);
+  ASSERT_FALSE(parsed) << mistake.name;
+  EXPECT_THAT(parsed.error().message, ::testing::StartsWith(mistake.place)) << mistake.name;
+  EXPECT_THAT(parsed.error().message, ::testing::HasSubstr(mistake.rest)) << mistake.name;
+}
+
+}  // namespace atp
