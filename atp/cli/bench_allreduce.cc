@@ -13,6 +13,7 @@
 
 #include "atp/cli/bench_pattern.h"
 #include "atp/cli/command.h"
+#include "atp/cli/number_check.h"
 #include "atp/collective/communicator.h"
 
 namespace atp {
@@ -241,7 +242,7 @@ void add_bench_command(CLI::App& app) {
   command
       ->add_option("--bandwidth", options->bandwidth_gbit,
                    "Of one link, in Gbit/s: adds the bounds to each row")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->type_name("GBIT");
   command->callback([options] {
     if (!run_bench(*options)) throw CLI::RuntimeError(1);

@@ -1,6 +1,7 @@
 #include "atp/cli/run_options.h"
 
 #include "atp/base/rank_set.h"
+#include "atp/cli/number_check.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -17,13 +18,13 @@ void add_common_options(CLI::App& command, RunOptions& options) {
       ->type_name("DIR");
   command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
       ->type_name("SEC")
-      ->check(CLI::Range(0.01, 86400.0))
+      ->check(number_between(0.01, 86400))
       ->capture_default_str();
   command
       .add_option("--grace", options.runner.grace_s,
                   "Seconds that the other ranks have to end when one has failed")
       ->type_name("SEC")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(number_between(0, 86400))
       ->capture_default_str();
   command.add_flag("--tag-output", options.runner.tag_output,
                    "Put the rank before each line of output");
@@ -77,7 +78,7 @@ void add_cluster_options(CLI::App& command, RunOptions& options, CLI::Option* cl
       .add_option("--ranks-per-host", options.ranks_per_host,
                   "Ranks on each of them (default: as the file says)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(std::size_t{1}, kMaxRanks))
       ->needs(cluster);
   command
       .add_flag("--services", options.with_services,

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "atp/cli/command.h"
+#include "atp/cli/number_check.h"
 #include "atp/cli/prefix.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
@@ -53,7 +54,7 @@ void add_serve_options(CLI::App& command, ServeOptions& options) {
       ->type_name("FILE");
   command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
       ->type_name("SEC")
-      ->check(CLI::Range(0.01, 86400.0))
+      ->check(number_between(0.01, 86400))
       ->capture_default_str();
   command
       .add_option("--port-file", options.port_file,

@@ -2,6 +2,9 @@
 #include <spdlog/spdlog.h>
 
 #include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
 
 #include "atp/cli/command.h"
 #include "atp/cli/random_seed.h"
@@ -24,8 +27,20 @@ struct ServerOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SERVER_PORT)};
   std::uint32_t window = ServerConfig{}.wmax;
   std::string placement = "rehash";
-  std::uint32_t aggregators = SwitchConfig{}.aggregators;
+  std::optional<std::uint32_t> aggregators;
 };
+
+Placement placement_of(const ServerOptions& options) {
+  if (options.placement == "linear") {
+    return {static_cast<std::uint16_t>(options.aggregators.value_or(SwitchConfig{}.aggregators))};
+  }
+  if (!options.aggregators) return {};
+  throw CommandError(
+      fmt::format("--aggregators is of --placement linear, and this one is {}; leave "
+                  "it out, or give it to the switch",
+                  options.placement),
+      kWrongUsage);
+}
 
 void run_server(const ServerOptions& options) {
   const Endpoint listen = listen_endpoint(options.serve);
@@ -36,8 +51,7 @@ void run_server(const ServerOptions& options) {
   }
   ServerConfig config;
   config.rehash = options.placement == "rehash";
-  if (options.placement == "linear")
-    config.placement.linear_aggregators = static_cast<std::uint16_t>(options.aggregators);
+  config.placement = placement_of(options);
   config.boot_id = random_seed();
   config.seed = random_seed();
   config.wmax = options.window;
@@ -81,10 +95,11 @@ void add_server_command(CLI::App& app) {
   command
       ->add_option(
           "--aggregators", options->aggregators,
-          "Of the switches, or of a region of theirs: linear placement counts through them")
+          fmt::format("Of the switches, or of a region of theirs: linear placement counts through "
+                      "them (default: {})",
+                      SwitchConfig{}.aggregators))
       ->type_name("N")
-      ->check(CLI::Range(1u, 65535u))
-      ->capture_default_str();
+      ->check(CLI::Range(1u, 65535u));
   command->callback([options] { run_server(*options); });
 }
 

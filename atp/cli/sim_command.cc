@@ -29,6 +29,7 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 all held, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash.)";
 
 constexpr int kCrashed = 3;
+constexpr std::uint64_t kMostSeeds = 1'000'000'000'000;  // centuries
 
 struct SimOptions {
   std::uint64_t seed = 0;
@@ -92,7 +93,7 @@ void add_sim_command(CLI::App& app) {
   const auto options = std::make_shared<SimOptions>();
   command->add_option("--seed", options->seed, "The (first) seed")->capture_default_str();
   command->add_option("--count", options->count, "How many seeds")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::uint64_t{1}, kMostSeeds))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "How many at a time")
       ->check(CLI::Range(1U, 256U))

@@ -8,6 +8,7 @@
 
 #include "atp/cli/command.h"
 #include "atp/cli/memory_limit.h"
+#include "atp/cli/number_check.h"
 #include "atp/cli/prefix.h"
 #include "atp/cli/random_seed.h"
 #include "atp/cli/serve.h"
@@ -138,7 +139,7 @@ void add_switch_command(CLI::App& app) {
                    "Of its link upward, in Gbit/s: sums that would queue there for over 1 ms are "
                    "marked as congested (default: unknown)")
       ->type_name("GBIT")
-      ->check(CLI::Range(0.001, 10000.0));
+      ->check(number_between(0.001, 10000));
   command->callback([options] { run_switch(*options); });
 }
 

@@ -177,6 +177,20 @@ def test_version():
         pytest.param(["server", "--listen", "5500"], "expected HOST:PORT", id="no address"),
         pytest.param(["server", "--window", "1000"], "use 512 or 1024", id="window no power of 2"),
         pytest.param(["switch", "--upstream", "10/8"], "expected ADDRESS/BITS", id="no network"),
+        pytest.param(["sim", "--count", "0"], "not in range 1 to 10000", id="no seeds"),
+        *(
+            pytest.param(
+                [*command, option, "nan"], f"{option}: found nan, expected a", id=f"nan {option}"
+            )
+            for command, option in [
+                (["switch"], "--uplink-rate"),
+                (["server"], "--stats-interval"),
+                (["run"], "--stats-interval"),
+                (["run"], "--grace"),
+                (["bench", "allreduce"], "--bandwidth"),
+                (["plan", "best"], "--device-memory"),
+            ]
+        ),
     ],
 )
 def test_wrong_usage_ends_with_code_2_and_one_line(arguments, message):

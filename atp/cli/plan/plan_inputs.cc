@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "atp/cli/command.h"
+#include "atp/cli/number_check.h"
 #include "atp/config/cluster_file.h"
 #include "atp/config/model_file.h"
-#include "atp/config/number.h"
 
 namespace atp {
 namespace {
@@ -49,12 +48,6 @@ void add_model_options(CLI::App& command, PlanInputs& inputs) {
       ->capture_default_str();
 }
 
-// What CLI::PositiveNumber lets pass: nan, and infinity by a range of 309 digits.
-std::string finite_and_positive(const std::string& text) {
-  const std::optional<double> value = parse_number(text);
-  return value && *value > 0 ? "" : "found " + text + ", expected a finite number above 0";
-}
-
 void add_cost_options(CLI::App& command, PlanInputs& inputs) {
   command
       .add_option("--mode", inputs.mode,
@@ -88,7 +81,7 @@ void add_cost_options(CLI::App& command, PlanInputs& inputs) {
   command
       .add_option("--device-memory", inputs.device_memory_gb,
                   "Refuse meshes that need more than this on a device")
-      ->check(finite_and_positive)
+      ->check(positive_number())
       ->type_name("GB");
 }
 
