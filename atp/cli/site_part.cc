@@ -20,12 +20,13 @@ void add_count(NodePlan& plan, const char* option, std::uint64_t value) {
 }
 
 // What leaves the switch upward passes its host's link, and the rack's uplink if the next hop is
-// behind it; 0 where the file does not say.
+// behind it: the slower one of which the file says the bandwidth; 0 if it says none.
 double uplink_bandwidth(const Site& site, const SiteSwitch& node, std::uint32_t rack) {
   double least = site.hosts[node.host].link.bandwidth;
   for (const std::uint32_t above : hosts_above(site, rack)) {
     const double uplink = site.racks[rack].uplink.bandwidth;
-    if (site.hosts[above].rack != rack && uplink > 0) least = std::min(least, uplink);
+    if (site.hosts[above].rack == rack || uplink == 0) continue;
+    least = least == 0 ? uplink : std::min(least, uplink);
   }
   return least;
 }

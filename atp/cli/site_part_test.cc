@@ -15,6 +15,7 @@ using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Key;
 using testing::Not;
 using testing::Pair;
@@ -59,6 +60,15 @@ TEST(SitePart, ASwitchMaySendToTheNextHopAtTheRateOfTheWayThere) {
   EXPECT_EQ(plans[0].listen, "10.0.1.1:5501");
   EXPECT_THAT(plans[0].arguments, ElementsAre("--upstream", "fd00::1", "--aggregators", "1024",
                                               "--quota", "100", "--uplink-rate", "4"));
+}
+
+TEST(SitePart, WhereTheFileDoesNotSayAHostsRateTheUplinksIsTaken) {
+  std::string text = kText;
+  const std::string host = "  host: {bandwidth: 10 Gbit/s per direction}\n";
+  text.erase(text.find(host), host.size());
+  const Site site = parse_site(text, "f").value();
+  EXPECT_THAT(nodes_of(site, 0).at(0).arguments, IsSupersetOf({"--uplink-rate", "4"}));
+  EXPECT_THAT(nodes_of(site, 2).at(2).arguments, Not(Contains("--uplink-rate")));
 }
 
 TEST(SitePart, AHostMayHaveSeveralNodesEachWithANameOfItsOwn) {
