@@ -69,13 +69,12 @@ void print_host(const Site& site, std::uint32_t index) {
 }
 
 void run_cluster_command(const ClusterOptions& options) {
-  const Result<Site> site = read_site_file(options.file);
-  if (!site) throw CommandError(site.error().message, kWrongUsage);
+  const Site site = value_or_throw(read_site_file(options.file));
   if (options.json) {
-    fmt::print("{}\n", site_json(site.value()).dump(2));
+    fmt::print("{}\n", site_json(site).dump(2));
     return;
   }
-  for (std::uint32_t i = 0; i < site.value().hosts.size(); ++i) print_host(site.value(), i);
+  for (std::uint32_t i = 0; i < site.hosts.size(); ++i) print_host(site, i);
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "atp/base/result.h"
 
 // What all commands of `atp` share. A command's callback returns when it succeeded (exit code 0)
 // and throws otherwise: CommandError with a message and a code, or anything derived from
@@ -22,6 +25,13 @@ class CommandError : public std::runtime_error {
  private:
   int exit_code_;
 };
+
+// What the user has said wrongly ends the command.
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw CommandError(result.error().message, kWrongUsage);
+  return std::move(result).value();
+}
 
 void add_version_command(CLI::App& app);
 void add_switch_command(CLI::App& app);

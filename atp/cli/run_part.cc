@@ -72,12 +72,6 @@ HostPart local_part(const RunOptions& options) {
   return part;
 }
 
-template <class T>
-T value_or_throw(Result<T> result) {
-  if (!result) throw CommandError(result.error().message, kWrongUsage);
-  return std::move(result).value();
-}
-
 // --host, or the only host of the file with an address of this machine.
 std::uint32_t this_host(const Site& site, const RunOptions& options) {
   if (!options.host.empty()) return value_or_throw(site.find_host(options.host));

@@ -38,23 +38,16 @@ Played play(sim::World& world) {
 }
 
 void print_servers(const Site& site, sim::World& world, std::uint64_t fragments) {
-  std::uint64_t by_one_packet = 0, completed = 0;
+  std::uint64_t by_one_packet = 0;
   for (std::uint32_t i = 0; i < world.plan().servers; ++i) {
     const auto& counters = world.server(i).counters();
     by_one_packet += counters[ServerCounter::kFragmentsCompletedByOnePacket];
-    completed += counters[ServerCounter::kFragmentsCompleted];
     fmt::print("server {}: {} gradients, {} bytes\n", site.hosts[site.servers[i].host].name,
                counters[ServerCounter::kGradientsReceived],
                counters[ServerCounter::kGradientBytesReceived]);
   }
   fmt::print("summed in the switches: {} of {} fragments, {:.2f}%\n", by_one_packet, fragments,
-             100.0 * static_cast<double>(by_one_packet) / static_cast<double>(completed));
-}
-
-template <class T>
-T value_or_throw(Result<T> result) {
-  if (!result) throw CommandError(result.error().message, kWrongUsage);
-  return std::move(result).value();
+             100.0 * static_cast<double>(by_one_packet) / static_cast<double>(fragments));
 }
 
 }  // namespace
