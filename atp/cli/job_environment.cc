@@ -1,12 +1,8 @@
 #include "atp/cli/job_environment.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
+
+#include "atp/driver/tcp/tcp_socket.h"
 
 namespace atp {
 
@@ -36,17 +32,11 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
 }
 
 Result<std::uint16_t> free_tcp_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  const bool found = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  const int problem = errno;
-  if (fd >= 0) close(fd);
-  if (!found) return Error{std::string("no free TCP port: ") + std::strerror(problem)};
-  return ntohs(address.sin_port);
+  const Result<TcpSocket> socket = TcpSocket::listen(Endpoint::ipv4(127, 0, 0, 1, 0));
+  if (!socket) return socket.error();
+  const Result<Endpoint> local = socket.value().local();
+  if (!local) return local.error();
+  return local.value().port;
 }
 
 }  // namespace atp

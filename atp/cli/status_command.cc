@@ -1,9 +1,6 @@
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +8,7 @@
 #include "atp/cli/status_service.h"
 #include "atp/cli/status_text.h"
 #include "atp/cli/timed_stream.h"
+#include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -32,29 +30,6 @@ struct StatusOptions {
   bool json = false;
 };
 
-class Connection {
- public:
-  explicit Connection(const Endpoint& to) {
-    const int family = to.is_ipv4() ? AF_INET : AF_INET6;
-    fd_ = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    SocketAddress address;
-    if (fd_ < 0 || !to_socket_address(to, family, address)) return;
-    begun_ = connect(fd_, &address.base, address.length) == 0 || errno == EINPROGRESS;
-  }
-  ~Connection() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-
-  int fd() const { return fd_; }
-  bool begun() const { return begun_; }
-
- private:
-  int fd_ = -1;
-  bool begun_ = false;
-};
-
 // Why there is no document, in the words of what to do about it.
 CommandError no_answer(const std::string& address, bool timed_out) {
   if (timed_out) {
@@ -69,11 +44,11 @@ CommandError no_answer(const std::string& address, bool timed_out) {
       address));
 }
 
-CommandError cannot_connect(const std::string& address, int problem) {
+CommandError cannot_connect(const std::string& address, const std::string& problem) {
   return CommandError(fmt::format(
       "nothing at {} tells its status: {} (an atp switch or server answers at the address of its "
       "--listen, by TCP, unless it runs with --no-status)",
-      address, problem == ETIMEDOUT ? "no answer in time" : std::strerror(problem)));
+      address, problem));
 }
 
 std::string document_of(const std::string& address, const std::string& reply) {
@@ -92,10 +67,10 @@ std::string document_of(const std::string& address, const std::string& reply) {
 }
 
 std::string ask(const std::string& address, const Endpoint& to) {
-  const Connection connection(to);
-  if (!connection.begun()) throw cannot_connect(address, errno);
-  TimedStream stream(connection.fd(), kPatience);
-  if (!stream.wait_connected()) throw cannot_connect(address, errno);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const Result<TcpSocket> connected = TcpSocket::connect_once(to, until);
+  if (!connected) throw cannot_connect(address, connected.error().message);
+  TimedStream stream(connected.value().fd(), kPatience);
   stream.write(kStatusLine);
   const std::optional<std::string> reply = stream.read_all(kLongestDocument);
   if (!reply || reply->empty()) throw no_answer(address, stream.timed_out());
@@ -103,9 +78,8 @@ std::string ask(const std::string& address, const Endpoint& to) {
 }
 
 void run_status(const StatusOptions& options) {
-  const Result<Endpoint> to = resolve_endpoint(options.address);
-  if (!to) throw CommandError(to.error().message, kWrongUsage);
-  const std::string document = ask(options.address, to.value());
+  const Endpoint to = value_or_throw(resolve_endpoint(options.address));
+  const std::string document = ask(options.address, to);
   try {
     const auto status = nlohmann::ordered_json::parse(document);
     fmt::print("{}", options.json ? status.dump(2) + "\n" : status_table(status));

@@ -12,6 +12,7 @@
 
 #include "atp/base/result.h"
 #include "atp/core/topology/upstream.h"
+#include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/waker.h"
 
 // Answers `atp status`: a TCP socket with the port of the node's UDP socket. By TCP, since nobody
@@ -42,14 +43,14 @@ class StatusService {
   void answer(std::string document);
 
  private:
-  StatusService(int listener, std::vector<Prefix> allowed, Waker& loop,
+  StatusService(TcpSocket listener, std::vector<Prefix> allowed, Waker& loop,
                 std::unique_ptr<Waker> stop);
   void run();
-  void talk(int connection);
-  bool may_ask(int connection) const;
+  void talk(const TcpSocket& connection);
+  bool may_ask(const TcpSocket& connection) const;
   std::optional<std::string> ask_loop();
 
-  int listener_;
+  TcpSocket listener_;
   std::vector<Prefix> allowed_;
   Waker& loop_;
   std::unique_ptr<Waker> stop_;

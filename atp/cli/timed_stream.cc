@@ -76,16 +76,4 @@ void TimedStream::finish() {
   }
 }
 
-bool TimedStream::wait_connected() {
-  if (!wait(POLLOUT)) {
-    errno = ETIMEDOUT;
-    return false;
-  }
-  int problem = 0;
-  socklen_t length = sizeof problem;
-  getsockopt(fd_, SOL_SOCKET, SO_ERROR, &problem, &length);
-  errno = problem;
-  return problem == 0;
-}
-
 }  // namespace atp

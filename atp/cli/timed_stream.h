@@ -24,8 +24,6 @@ class TimedStream {
   bool write(std::string_view text);
   // Nothing more will be written; waits for the other side to close, so that nothing is lost.
   void finish();
-  // The connection that connect() has begun is there.
-  bool wait_connected();
   bool timed_out() const { return timed_out_; }
 
  private:

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/collective/ring/tcp_socket.h"
+#include "atp/driver/tcp/tcp_socket.h"
 
 // The connections of a rank with its two neighbours, and how they come about.
 //

@@ -7,9 +7,9 @@
 #include <array>
 #include <cstring>
 
-#include "atp/collective/ring/tcp_socket.h"
 #include "atp/collective/ring/testing_ring.h"
 #include "atp/collective/ring/words.h"
+#include "atp/driver/tcp/tcp_socket.h"
 
 // The streams of one rank with their other ends in the test's hands, which gives and takes bytes in
 // any pieces.

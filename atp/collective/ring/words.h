@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/collective/ring/tcp_socket.h"
+#include "atp/driver/tcp/tcp_socket.h"
 
 // What neighbours say to each other beside the data.
 

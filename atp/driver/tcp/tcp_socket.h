@@ -23,7 +23,8 @@ class TcpSocket {
 
   // Waits for connections at `at`; port 0 takes a free one.
   static Result<TcpSocket> listen(const Endpoint& at);
-  // Tries again while nobody listens there. Says why in the error, not whom.
+  // Both say why in the error, not whom; the second tries again while nobody listens there.
+  static Result<TcpSocket> connect_once(const Endpoint& to, SteadyTime until);
   static Result<TcpSocket> connect(const Endpoint& to, SteadyTime until);
   // The next connection to a listening socket.
   Result<TcpSocket> accept(SteadyTime until) const;
@@ -35,6 +36,7 @@ class TcpSocket {
   bool is_open() const { return fd_ >= 0; }
   int fd() const { return fd_; }
   Result<Endpoint> local() const;
+  Result<Endpoint> peer() const;
   void close();
 
  private:

@@ -1,4 +1,4 @@
-#include "atp/collective/ring/tcp_socket.h"
+#include "atp/driver/tcp/tcp_socket.h"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBetweenAttempts{50};
 constexpr const char* kTooLate = "no answer in time";
 
-Error system_error(int error) { return {std::strerror(error)}; }
+Error system_error(int error) { return {error == ETIMEDOUT ? kTooLate : std::strerror(error)}; }
 
 int family_of(const Endpoint& endpoint) { return endpoint.is_ipv4() ? AF_INET : AF_INET6; }
 
@@ -36,12 +36,15 @@ void send_at_once(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
+// A signal is no event: who takes it for one believes a connection made that is still on its way.
 bool wait_for(int fd, short events, SteadyTime until) {
-  const auto left =
-      std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()).count();
-  pollfd waited{fd, events, 0};
-  const int ready = poll(&waited, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
-  return ready > 0 || (ready < 0 && errno == EINTR);
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()).count();
+    pollfd waited{fd, events, 0};
+    const int ready = poll(&waited, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
 }
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -54,12 +57,19 @@ int outcome_of(int fd) {
 }
 
 // 0, or an errno.
-int connect_once(const TcpSocket& socket, const Endpoint& to, SteadyTime until) {
+int try_to_connect(const TcpSocket& socket, const Endpoint& to, SteadyTime until) {
   SocketAddress address{};
   to_socket_address(to, family_of(to), address);
   if (::connect(socket.fd(), &address.base, address.length) == 0) return 0;
   if (errno != EINPROGRESS && errno != EINTR) return errno;
   return wait_for(socket.fd(), POLLOUT, until) ? outcome_of(socket.fd()) : ETIMEDOUT;
+}
+
+Result<Endpoint> end_of(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
+  SocketAddress address{};
+  address.length = sizeof(address.ipv6);
+  if (name(fd, &address.base, &address.length) != 0) return system_error(errno);
+  return to_endpoint(address);
 }
 
 }  // namespace
@@ -89,17 +99,22 @@ Result<TcpSocket> TcpSocket::listen(const Endpoint& at) {
   return opened;
 }
 
+Result<TcpSocket> TcpSocket::connect_once(const Endpoint& to, SteadyTime until) {
+  Result<TcpSocket> opened = open_for(to);
+  if (!opened) return opened;
+  const int error = try_to_connect(opened.value(), to, until);
+  if (error != 0) return system_error(error);
+  send_at_once(opened.value().fd());
+  return opened;
+}
+
 Result<TcpSocket> TcpSocket::connect(const Endpoint& to, SteadyTime until) {
   while (true) {
-    Result<TcpSocket> opened = open_for(to);
-    if (!opened) return opened;
-    const int error = connect_once(opened.value(), to, until);
-    if (error == 0) {
-      send_at_once(opened.value().fd());
-      return opened;
-    }
+    Result<TcpSocket> connected = connect_once(to, until);
     // Who is not there yet may come; a machine that cannot be reached now may not be up.
-    if (std::chrono::steady_clock::now() + kBetweenAttempts >= until) return system_error(error);
+    if (connected || std::chrono::steady_clock::now() + kBetweenAttempts >= until) {
+      return connected;
+    }
     std::this_thread::sleep_for(kBetweenAttempts);
   }
 }
@@ -145,11 +160,7 @@ Status TcpSocket::receive_all(std::span<std::byte> bytes, SteadyTime until) cons
   return ok_status();
 }
 
-Result<Endpoint> TcpSocket::local() const {
-  SocketAddress address{};
-  address.length = sizeof(address.ipv6);
-  if (getsockname(fd_, &address.base, &address.length) != 0) return system_error(errno);
-  return to_endpoint(address);
-}
+Result<Endpoint> TcpSocket::local() const { return end_of(fd_, getsockname); }
+Result<Endpoint> TcpSocket::peer() const { return end_of(fd_, getpeername); }
 
 }  // namespace atp
