@@ -1,5 +1,6 @@
 #include "atp/sim/hostile.h"
 
+#include "atp/core/testing_drops.h"
 #include "tests/virtual_network/scenario.h"
 
 // An enemy floods switch and server during a run. The job must not notice: same sums, no failure,
@@ -9,19 +10,10 @@ namespace atp::sim {
 namespace {
 
 template <class Enum>
-std::uint64_t drops(const Counters<Enum>& counters) {
-  std::uint64_t sum = 0;
-  counters.for_each([&](std::string_view name, std::uint64_t value) {
-    if (name.starts_with("drop_")) sum += value;
-  });
-  return sum;
-}
-
-template <class Enum>
 int reasons(const Counters<Enum>& counters) {
   int different = 0;
   counters.for_each([&](std::string_view name, std::uint64_t value) {
-    different += name.starts_with("drop_") && value > 0 ? 1 : 0;
+    different += is_drop(name) && value > 0 ? 1 : 0;
   });
   return different;
 }
@@ -96,9 +88,9 @@ TEST_P(HostilePackets, DisturbNothing) {
     EXPECT_FALSE(world.application(rank).failed());
   }
   EXPECT_THAT(world.violations(), testing::IsEmpty());
-  EXPECT_GT(drops(world.switch_node().counters()), number_ / 5);
-  EXPECT_GT(drops(world.server().counters()), number_ / 5);
-  EXPECT_GT(drops(world.worker(1).counters()), number_ / 5);
+  EXPECT_GT(drops_in(world.switch_node().counters()), number_ / 5);
+  EXPECT_GT(drops_in(world.server().counters()), number_ / 5);
+  EXPECT_GT(drops_in(world.worker(1).counters()), number_ / 5);
   EXPECT_GE(reasons(world.switch_node().counters()), GetParam().least_reasons);
   EXPECT_GE(reasons(world.server().counters()), GetParam().least_reasons);
   world.set_tap(nullptr);

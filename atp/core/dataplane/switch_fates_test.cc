@@ -3,10 +3,10 @@
 #include <string>
 
 #include "atp/core/dataplane/switch_rig_test.h"
+#include "atp/core/testing_drops.h"
+#include "atp/core/testing_fates.h"
 
-// What becomes of every type of message in every circumstance, at a switch. Each row is a type;
-// each cell says which counter rises: a name with kDrop means that the packet is dropped, and every
-// other that it is not.
+// What becomes of every type of message in every circumstance, at a switch.
 
 namespace atp::rig {
 namespace {
@@ -28,28 +28,10 @@ Rig busy_switch() {
   return rig;
 }
 
-void at(atp_header& h, std::uint64_t sequence) {
-  h.sequence = sequence;
-  h.aggregator_index = atp_fmix32(static_cast<std::uint32_t>(sequence));
+void move(atp_header& h, When when) {
+  h.sequence = when == When::kPast ? kPast : kFuture;
+  h.aggregator_index = atp_fmix32(static_cast<std::uint32_t>(h.sequence));
 }
-
-struct Circumstance {
-  const char* name;
-  void (*change)(atp_header& h);
-  int times = 1;
-  bool from_stranger = false;
-};
-
-const Circumstance kCircumstances[] = {
-    {"past", [](atp_header& h) { at(h, kPast); }},
-    {"expected", [](atp_header&) {}},
-    {"future", [](atp_header& h) { at(h, kFuture); }},
-    {"duplicate", [](atp_header&) {}, 2},
-    {"foreign job", [](atp_header& h) { ++h.job; }},
-    {"foreign incarnation", [](atp_header& h) { ++h.incarnation; }},
-    {"wrong operation", [](atp_header& h) { ++h.operation; }},
-    {"wrong source", [](atp_header&) {}, 1, true},
-};
 
 StatusMessage waiting_for_rank_3() {
   StatusMessage message;
@@ -62,7 +44,7 @@ struct Message {
   const char* name;
   Bytes bytes;
   Endpoint from;
-  S fates[std::size(kCircumstances)];  // in their order
+  Fates<S> fates;
 };
 
 // Control messages have no sequence and no operation, so these make no difference to them.
@@ -114,11 +96,7 @@ void check(const Message& message, std::size_t circumstance) {
   const Circumstance& c = kCircumstances[circumstance];
   SCOPED_TRACE(std::string(message.name) + ", " + c.name);
   Rig rig = busy_switch();
-  Bytes bytes = message.bytes;
-  atp_header h;
-  atp_read_header(bytes.data(), &h);
-  c.change(h);
-  atp_write_header(bytes.data(), &h);
+  const Bytes bytes = in_circumstance(c, message.bytes, move);
   const Endpoint from = c.from_stranger ? kStranger : message.from;
   for (int i = 1; i < c.times; ++i) rig.in(from, bytes);
 
@@ -127,7 +105,7 @@ void check(const Message& message, std::size_t circumstance) {
   const std::uint64_t drops = rig.drops();
   rig.in(from, bytes);
   EXPECT_GT(rig.count(fate), before) << to_string(fate);
-  const bool dropped = to_string(fate).starts_with("drop_");
+  const bool dropped = is_drop(to_string(fate));
   EXPECT_EQ(rig.drops(), drops + (dropped ? 1 : 0));
   if (!dropped) return;
   // The sum here is as it was.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "atp/core/dataplane/switch_node.h"
+#include "atp/core/testing_drops.h"
 
 // A switch on a bench: packets in, what it sends out, its counters. One job of four ranks on the
 // streams 0 … 3, rank r behind child(r); the route is the switch, then the server.
@@ -192,14 +193,7 @@ class Rig {
     in(kServer, join_ack(RankSet::first(4), ack_body()));
   }
   std::uint64_t count(SwitchCounter counter) const { return node.counters()[counter]; }
-  // How many packets were dropped, under whatever name.
-  std::uint64_t drops() const {
-    std::uint64_t sum = 0;
-    node.counters().for_each([&](std::string_view name, std::uint64_t value) {
-      if (name.starts_with("drop_")) sum += value;
-    });
-    return sum;
-  }
+  std::uint64_t drops() const { return drops_in(node.counters()); }
 
   SwitchNode node;
   Instant now{1h};

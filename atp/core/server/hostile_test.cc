@@ -2,20 +2,13 @@
 
 #include "atp/base/random.h"
 #include "atp/core/server/server_harness.h"
+#include "atp/core/testing_drops.h"
 
 // Packets that no honest member sends: the server survives them, every sum stays right, and each
 // that is dropped raises exactly one drop counter (docs/protocol.md §7).
 
 namespace atp {
 namespace {
-
-std::uint64_t drops(const ServerHarness& h) {
-  std::uint64_t sum = 0;
-  h.server.counters().for_each([&](std::string_view name, std::uint64_t value) {
-    if (name.starts_with("drop_")) sum += value;
-  });
-  return sum;
-}
 
 // Half random bytes, half real packets with one to three bytes changed, from a stranger and from
 // the switch; the job's own packets in between. Every sum stays right.
@@ -55,8 +48,9 @@ TEST(Hostile, PacketsNeitherCrashTheServerNorChangeASum) {
   EXPECT_EQ(completed, 300u);
   EXPECT_EQ(h.count(ServerCounter::kFragmentsCompleted), 300u);
 
-  EXPECT_EQ(drops(h) + 600 + h.count(ServerCounter::kJoins) + h.count(ServerCounter::kLeaves) -
-                h.count(ServerCounter::kDropBadBody) - h.count(ServerCounter::kDropBadRank),
+  EXPECT_EQ(drops_in(h.server.counters()) + 600 + h.count(ServerCounter::kJoins) +
+                h.count(ServerCounter::kLeaves) - h.count(ServerCounter::kDropBadBody) -
+                h.count(ServerCounter::kDropBadRank),
             h.count(ServerCounter::kPacketsReceived))
       << "each of them under exactly one name";
 }
@@ -98,14 +92,14 @@ TEST(Hostile, BodiesOfControlMessagesHaveOneFateEachAndDisturbNoMember) {
   Random random(23);
   for (int i = 0; i < 50'000; ++i) {
     const Endpoint senders[] = {kStranger, kTestSwitch, worker_endpoint(1)};
-    const std::uint64_t dropped = drops(h);
+    const std::uint64_t dropped = drops_in(h.server.counters());
     const std::vector<std::uint8_t> bytes = forged_control(h, random);
     h.receive(senders[random.below(std::size(senders))], bytes);
     const std::vector<Sent> answers = h.take();
-    if (drops(h) == dropped) {
+    if (drops_in(h.server.counters()) == dropped) {
       EXPECT_TRUE(is_join_of_other_streams(bytes));
     } else {
-      EXPECT_EQ(drops(h), dropped + 1);
+      EXPECT_EQ(drops_in(h.server.counters()), dropped + 1);
       EXPECT_LE(answers.size(), 1u) << "no answer is larger than the question";
     }
     for (const Sent& answer : answers) {

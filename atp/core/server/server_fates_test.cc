@@ -1,13 +1,12 @@
 #include <gmock/gmock.h>
 
-#include <array>
 #include <string>
 
 #include "atp/core/server/server_harness.h"
+#include "atp/core/testing_drops.h"
+#include "atp/core/testing_fates.h"
 
-// What becomes of every type of message in every circumstance, at the server. Each row is a type;
-// each cell says which counter rises: a name with kDrop means that the packet is dropped, and every
-// other that it is not.
+// What becomes of every type of message in every circumstance, at the server.
 
 namespace atp {
 namespace {
@@ -30,31 +29,14 @@ ServerHarness busy_server() {
   return h;
 }
 
-struct Circumstance {
-  const char* name;
-  void (*change)(atp_header& h);
-  int times = 1;
-  bool from_stranger = false;
-};
-
-const Circumstance kCircumstances[] = {
-    {"past", [](atp_header& h) { h.sequence = kPast; }},
-    {"expected", [](atp_header&) {}},
-    {"future", [](atp_header& h) { h.sequence = kFuture; }},
-    {"duplicate", [](atp_header&) {}, 2},
-    {"foreign job", [](atp_header& h) { ++h.job; }},
-    {"foreign incarnation", [](atp_header& h) { ++h.incarnation; }},
-    {"wrong operation", [](atp_header& h) { ++h.operation; }},
-    {"wrong source", [](atp_header&) {}, 1, true},
-};
+void move(atp_header& h, When when) { h.sequence = when == When::kPast ? kPast : kFuture; }
 
 using Bytes = std::vector<std::uint8_t>;
-using Fates = std::array<P, std::size(kCircumstances)>;  // in their order
 
 struct Message {
   const char* name;
   Bytes bytes;
-  Fates fates;
+  Fates<P> fates;
 };
 
 // A packet of this type without a body: whatever it is about, it is none that a server takes.
@@ -76,8 +58,8 @@ Bytes control(Put put, PacketType type, const Body& body) {
   return {bytes.begin(), bytes.end()};
 }
 
-Fates always(P counter) {
-  Fates fates;
+Fates<P> always(P counter) {
+  Fates<P> fates;
   fates.fill(counter);
   return fates;
 }
@@ -107,36 +89,24 @@ std::vector<Message> messages() {
   };
 }
 
-std::uint64_t drops(const Server& server) {
-  std::uint64_t sum = 0;
-  server.counters().for_each([&](std::string_view name, std::uint64_t value) {
-    if (name.starts_with("drop_")) sum += value;
-  });
-  return sum;
-}
-
 void check(const Message& message, std::size_t circumstance) {
   const Circumstance& c = kCircumstances[circumstance];
   SCOPED_TRACE(std::string(message.name) + ", " + c.name);
   ServerHarness server = busy_server();
-  Bytes bytes = message.bytes;
-  atp_header h;
-  atp_read_header(bytes.data(), &h);
-  c.change(h);
-  atp_write_header(bytes.data(), &h);
+  const Bytes bytes = in_circumstance(c, message.bytes, move);
   const Endpoint from = c.from_stranger ? kStranger : kTestSwitch;
   for (int i = 1; i < c.times; ++i) server.receive(from, bytes);
 
   const P fate = message.fates[circumstance];
   const std::uint64_t before = server.count(fate);
-  const std::uint64_t dropped_before = drops(server.server);
+  const std::uint64_t dropped_before = drops_in(server.server.counters());
   server.receive(from, bytes);
   EXPECT_GT(server.count(fate), before) << to_string(fate);
-  const bool dropped = to_string(fate).starts_with("drop_");
-  EXPECT_EQ(drops(server.server), dropped_before + (dropped ? 1 : 0));
+  const bool dropped = is_drop(to_string(fate));
+  EXPECT_EQ(drops_in(server.server.counters()), dropped_before + (dropped ? 1 : 0));
   if (!dropped) return;
   // The sum here is as it was, with what a duplicate's first copy brought: {1, 2} of each rank.
-  const bool has_1 = c.times > 1 && h.type == ATP_GRADIENT;
+  const bool has_1 = c.times > 1 && bytes[ATP_AT_TYPE] == ATP_GRADIENT;
   server.out.clear();
   if (!has_1) server.gradient(kTestSwitch, {.sequence = kExpected, .ranks = ranks({1})});
   server.gradient(kTestSwitch, {.sequence = kExpected, .ranks = ranks({2})});
