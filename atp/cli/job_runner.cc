@@ -1,6 +1,5 @@
 #include "atp/cli/job_runner.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -13,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "atp/cli/command.h"
 #include "atp/cli/guard.h"
@@ -27,14 +27,6 @@ constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 constexpr Duration kRestartPause = std::chrono::seconds(1);
 constexpr Duration kNodesPeriod = std::chrono::seconds(5);  // to write their last counters
-
-void write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) return;  // nobody reads it any more
-    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
 
 double to_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -51,10 +43,7 @@ JobRunner::JobRunner(const RunnerOptions& options, const HostPart& part, int fro
   }
 }
 
-JobRunner::~JobRunner() {
-  for (const Output& output : outputs_) close(output.from);
-  close(signal_fd_);
-}
+JobRunner::~JobRunner() { close(signal_fd_); }
 
 int JobRunner::run() { return part_.job ? run_job() : serve(); }
 
@@ -67,7 +56,7 @@ int JobRunner::run_job() {
   watch(Kind::kRank, kNever);
   if (front_died_) return kOperationFailed;
   stop_nodes();
-  finish_outputs();
+  outputs_.finish();
   return policy_.exit_code();
 }
 
@@ -136,19 +125,7 @@ void JobRunner::restart_nodes() {
 int JobRunner::start_ranks(const JobEnvironment& job) {
   const std::size_t end = job.first_rank + job.local_ranks;
   for (std::size_t rank = job.first_rank; rank < end; ++rank) {
-    ProcessSpec spec;
-    spec.arguments = options_.command;
-    spec.environment = job.of_rank(rank);
-    if (options_.tag_output) {
-      const std::string tag = fmt::format("[{}] ", rank);
-      spec.stdout_fd = tagged(tag, STDOUT_FILENO);
-      spec.stderr_fd = tagged(tag, STDERR_FILENO);
-    }
-    const Started started = start_process(spec);
-    if (options_.tag_output) {
-      close(spec.stdout_fd);
-      close(spec.stderr_fd);
-    }
+    const Started started = start_rank(job, rank);
     if (started.pid < 0) {
       spdlog::error("{}", started.failure.message);
       return started.failure.not_found ? kNotFound : kCannotRun;
@@ -160,15 +137,24 @@ int JobRunner::start_ranks(const JobEnvironment& job) {
   return 0;
 }
 
-// A pipe whose lines go to `to` behind the tag; returns the end for the rank.
-int JobRunner::tagged(const std::string& tag, int to) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    throw CommandError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  }
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  outputs_.push_back({ends[0], to, LineTagger(tag)});
-  return ends[1];
+Started JobRunner::start_rank(const JobEnvironment& job, std::size_t rank) {
+  ProcessSpec spec;
+  spec.arguments = options_.command;
+  spec.environment = job.of_rank(rank);
+  if (!options_.tag_output) return start_process(spec);
+  spec.stdout_fd = tagged(rank, STDOUT_FILENO);
+  spec.stderr_fd = tagged(rank, STDERR_FILENO);
+  const Started started = start_process(spec);
+  close(spec.stdout_fd);
+  close(spec.stderr_fd);
+  return started;
+}
+
+int JobRunner::tagged(std::size_t rank, int to) {
+  const int fd = outputs_.open(fmt::format("[{}] ", rank), to);
+  if (fd >= 0) return fd;
+  throw CommandError(
+      fmt::format("cannot make a pipe for the output of rank {}: {}", rank, std::strerror(errno)));
 }
 
 void JobRunner::watch(Kind kind, Instant until) {
@@ -180,7 +166,7 @@ void JobRunner::watch(Kind kind, Instant until) {
 
 void JobRunner::wait_for_something(Instant until) {
   std::vector<pollfd> waiting = {{front_fd_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
-  for (const Output& output : outputs_) waiting.push_back({output.from, POLLIN, 0});
+  outputs_.add_to(waiting);
   int timeout_ms = -1;
   if (until != kNever) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock_now());
@@ -189,10 +175,7 @@ void JobRunner::wait_for_something(Instant until) {
   if (poll(waiting.data(), waiting.size(), timeout_ms) <= 0) return;
   front_died_ = waiting[0].revents != 0;
   if (waiting[1].revents != 0) handle_signals();
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (waiting[i + 2].revents != 0) forward_output(outputs_[i]);
-  }
-  std::erase_if(outputs_, [](const Output& output) { return output.from < 0; });
+  outputs_.forward(std::span(waiting).subspan(2));
 }
 
 void JobRunner::handle_signals() {
@@ -248,31 +231,6 @@ void JobRunner::apply(EndPolicy::Step step) {
     spdlog::warn("{} still runs: {}", child.name, terminate ? "SIGTERM" : "SIGKILL");
   }
   signal_all(Kind::kRank, terminate ? SIGTERM : SIGKILL);
-}
-
-void JobRunner::forward_output(Output& output) {
-  char bytes[65536];
-  const ssize_t got = read(output.from, bytes, sizeof bytes);
-  if (got > 0) {
-    write_all(output.to, output.tagger.add({bytes, static_cast<std::size_t>(got)}));
-  } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-    write_all(output.to, output.tagger.finish());
-    close(output.from);
-    output.from = -1;
-  }
-}
-
-// What the ranks have left in their pipes. A descendant that holds one open is not waited for.
-void JobRunner::finish_outputs() {
-  for (Output& output : outputs_) {
-    while (output.from >= 0) {
-      pollfd waiting{output.from, POLLIN, 0};
-      if (poll(&waiting, 1, 0) <= 0) break;
-      forward_output(output);
-    }
-    write_all(output.to, output.tagger.finish());
-  }
-  std::erase_if(outputs_, [](const Output& output) { return output.from < 0; });
 }
 
 // To the whole process group of each: a rank may be a shell script.

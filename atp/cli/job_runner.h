@@ -8,8 +8,8 @@
 #include "atp/base/time.h"
 #include "atp/cli/end_policy.h"
 #include "atp/cli/host_part.h"
-#include "atp/cli/line_tagger.h"
 #include "atp/cli/process.h"
+#include "atp/cli/tagged_outputs.h"
 
 // `atp run`, in the supervisor process (guard.h): servers, switches, and one process per rank, all
 // children of this process. It starts the nodes and waits until they listen, starts the ranks, and
@@ -45,11 +45,6 @@ class JobRunner {
     bool running = true;
     const NodePlan* plan = nullptr;  // of a node
   };
-  struct Output {
-    int from = -1;
-    int to = -1;
-    LineTagger tagger;
-  };
 
   int run_job();
   int serve();
@@ -58,7 +53,8 @@ class JobRunner {
   std::string level_of_nodes() const;
   void restart_nodes();
   int start_ranks(const JobEnvironment& job);  // returns 0 or the exit code of the failure
-  int tagged(const std::string& tag, int to);
+  Started start_rank(const JobEnvironment& job, std::size_t rank);
+  int tagged(std::size_t rank, int to);  // where it writes what goes to `to`
 
   // Reacts until `until`, the end of the front process, or the end of all ranks (or nodes).
   void watch(Kind kind, Instant until);
@@ -67,8 +63,6 @@ class JobRunner {
   void reap();
   void handle_end(const Child& child, int status);
   void apply(EndPolicy::Step step);
-  void forward_output(Output& output);
-  void finish_outputs();
   void signal_all(Kind kind, int signal);
   bool any_running(Kind kind) const;
   void stop_nodes();
@@ -83,7 +77,7 @@ class JobRunner {
   Instant restart_ = kNever;  // of the nodes that have died
   EndPolicy policy_;
   std::vector<Child> children_;
-  std::vector<Output> outputs_;
+  TaggedOutputs outputs_;
 };
 
 }  // namespace atp
