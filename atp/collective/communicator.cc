@@ -144,14 +144,14 @@ Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
     if (result.ok()) result = ended;
   }
   // Others may still miss an answer of this rank's server. After a failure there is none.
-  if (server_ && result.ok()) server_->wait_until_left(options_.job, until);
+  if (server_ && result.ok()) static_cast<void>(server_->wait_until_left(options_.job, until));
   return result;
 }
 
 void Communicator::Impl::abort(const std::string& why) {
   for (const auto& lane : lanes_) lane->abort(why);
   if (server_ && !on_lane_thread()) {
-    server_->wait_until_left(options_.job, SteadyClock::now() + kHastyEnd);
+    static_cast<void>(server_->wait_until_left(options_.job, SteadyClock::now() + kHastyEnd));
   }
 }
 

@@ -97,7 +97,7 @@ Instant OwnServer::on_round(Instant now) {
   return now + kLookEvery;
 }
 
-void OwnServer::wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until) {
+bool OwnServer::wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until) {
   std::unique_lock lock(mutex_);
   ++board_.waiting;
   const std::uint64_t before = board_.looked;
@@ -112,6 +112,7 @@ void OwnServer::wait_until_left(const JobKey& job, std::chrono::steady_clock::ti
   --board_.waiting;
   lock.unlock();
   if (left && was_there) std::this_thread::sleep_for(kLinger);
+  return left;
 }
 
 CounterList OwnServer::counters() {

@@ -30,8 +30,9 @@ class OwnServer {
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
 
-  // Waits until all ranks of the job have left it or are lost; at most until `until`.
-  void wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until);
+  // Waits until all ranks of the job have left it or are lost; at most until `until`. False if some
+  // are still there.
+  bool wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until);
   // "server_fragments_completed" and so on.
   CounterList counters();
 
