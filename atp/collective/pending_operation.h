@@ -1,18 +1,16 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "atp/base/result.h"
 #include "atp/collective/communicator.h"
+#include "atp/collective/completion.h"
 
 // One operation from its submission to its end, shared by the caller's handles and the thread that
-// carries it out. It ends exactly once; what waits for it is told in a fixed order: first the
-// callback, outside all locks, then those who block in wait().
+// carries it out.
 
 namespace atp {
 
@@ -25,24 +23,25 @@ struct OperationName {
 class PendingOperation {
  public:
   PendingOperation(const OperationName& name, std::span<float> data, AllReduceOptions options)
-      : name_(name), data_(data), options_(std::move(options)) {}
+      : name_(name),
+        data_(data),
+        options_(std::move(options)),
+        completion_(std::exchange(options_.on_done, nullptr)) {}
 
   const OperationName& name() const { return name_; }
   std::string text() const;  // "all_reduce #17 (1,000 values)"
   std::span<float> data() const { return data_; }
-  const AllReduceOptions& options() const { return options_; }
+  const AllReduceOptions& options() const { return options_; }  // without the callback
 
-  void finish(Status result);
-  Status wait();
-  bool done() const;
+  void finish(Status result) { completion_.finish(std::move(result)); }
+  Status wait() { return completion_.wait(); }
+  bool done() const { return completion_.done(); }
 
  private:
   const OperationName name_;
   const std::span<float> data_;
   AllReduceOptions options_;
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  std::optional<Status> result_;
+  Completion completion_;
 };
 
 }  // namespace atp

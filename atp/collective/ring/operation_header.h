@@ -26,7 +26,7 @@ static_assert(sizeof(OperationHeader) == 32, "no padding, as it travels as it is
 
 OperationHeader make_header(const RingRequest& request, std::uint64_t number);
 
-// "all_reduce #17 of 4,000 bytes of float32": what another rank has called.
+// "all_reduce #17 (1,000 float32, average)": what a rank has called.
 std::string describe(const OperationHeader& header);
 
 }  // namespace atp

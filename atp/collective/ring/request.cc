@@ -1,7 +1,6 @@
 #include "atp/collective/ring/request.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "atp/collective/text.h"
 
@@ -103,14 +102,6 @@ std::vector<std::size_t> block_bytes(const RingRequest& request) {
     for (const ConstBytes& block : request.inputs) bytes.push_back(block.size());
   }
   return bytes;
-}
-
-std::string operation_text(const RingRequest& request, std::uint64_t number) {
-  const std::vector<std::size_t> blocks = block_bytes(request);
-  const std::size_t bytes = std::accumulate(blocks.begin(), blocks.end(), std::size_t{0});
-  return std::string(to_string(request.collective)) + " #" + std::to_string(number) + " (" +
-         with_commas(bytes / bytes_of(request.type)) + " " + std::string(to_string(request.type)) +
-         ")";
 }
 
 }  // namespace atp

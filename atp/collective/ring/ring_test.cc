@@ -232,17 +232,22 @@ TEST(Ring, a_request_that_makes_no_sense_is_refused_and_the_ring_goes_on) {
 }
 
 TEST(Ring, a_ring_that_was_shut_down_takes_nothing_more) {
-  TestingRing(2).run([&](std::size_t, Ring& ring) {
-    std::vector<float> values(10);
-    const RingHandle last =
-        ring.submit(all_reduce_request(ElementType::kFloat32, bytes_of_vector(values), 2));
-    EXPECT_TRUE(ring.shutdown().ok());
-    EXPECT_TRUE(last.wait().ok());
-    EXPECT_TRUE(ring.shutdown().ok());
-    const Status late =
-        ring.submit(all_reduce_request(ElementType::kFloat32, bytes_of_vector(values), 2)).wait();
-    EXPECT_THAT(late.error().message, ::testing::HasSubstr("the ring was shut down"));
-  });
+  for (const std::size_t ranks : {1U, 2U}) {
+    TestingRing(ranks).run([&](std::size_t, Ring& ring) {
+      std::vector<float> values(10);
+      const auto sum = [&] {
+        return ring.submit(
+            all_reduce_request(ElementType::kFloat32, bytes_of_vector(values), ranks));
+      };
+      const RingHandle last = sum();
+      EXPECT_TRUE(ring.shutdown().ok());
+      EXPECT_TRUE(last.wait().ok());
+      EXPECT_TRUE(ring.shutdown().ok());
+      const Status late = sum().wait();
+      ASSERT_FALSE(late.ok()) << ranks;
+      EXPECT_EQ(late.error().message, "all_reduce #1 (10 float32): the ring was shut down");
+    });
+  }
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
-#include "atp/collective/ring/ring_operation.h"
+#include "atp/collective/completion.h"
 
 #include "atp/base/check.h"
 
 namespace atp {
 
-void RingOperation::finish(Status result) {
-  if (request_.on_done) {
-    request_.on_done(result);
-    request_.on_done = nullptr;  // what it captured must not outlive the operation
+void Completion::finish(Status result) {
+  if (on_done_) {
+    on_done_(result);
+    on_done_ = nullptr;  // what it captured must not outlive the operation
   }
   const std::lock_guard lock(mutex_);
   ATP_CHECK(!result_.has_value());
@@ -15,13 +15,13 @@ void RingOperation::finish(Status result) {
   ended_.notify_all();
 }
 
-Status RingOperation::wait() {
+Status Completion::wait() {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [this] { return result_.has_value(); });
   return *result_;
 }
 
-bool RingOperation::done() const {
+bool Completion::done() const {
   const std::lock_guard lock(mutex_);
   return result_.has_value();
 }
