@@ -51,18 +51,47 @@ def test_calibrate_writes_into_the_cluster_file(folder):
     assert "measured" in best.stdout, best.stderr
 
 
-def test_compare_wants_a_model(folder):
-    """What it prints is tested in python/tests; here, that it is reached."""
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compare"], "--compare needs --model"),
+        (["compare", "--model", "config.json"], "atp run -n N -- atp plan compare"),
+        (["calibrate"], "atp run -n N -- atp plan calibrate"),
+        (["calibrate", "--rounds", "0"], "--rounds and --megabytes: expected more than 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_wrong_use_is_refused(folder, words, message):
+    """What they print is tested in python/tests; here, that they are reached."""
     path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
     result = subprocess.run(
-        [ATP, "plan", "compare", "--topology", "cluster.yaml"],
+        [ATP, "plan", *words, "--topology", "cluster.yaml"],
         cwd=folder,
         env={**os.environ, "ATP_PYTHON": sys.executable, "PYTHONPATH": path},
         capture_output=True,
         text=True,
     )
     assert result.returncode == 2
-    assert "--compare needs --model" in result.stderr
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["calibrate", "--topology", "no.yaml"], "No such file or directory: 'no.yaml'"),
+        (
+            ["compare", "--topology", "cluster.yaml", "--model", "no.json"],
+            "no.json: cannot be read: No such file or directory",
+        ),
+    ],
+    ids=["calibrate", "compare"],
+)
+def test_a_file_that_cannot_be_read_is_told_by_every_rank_in_one_line(folder, words, message):
+    result = run(folder, *words)
+    assert result.returncode == 1
+    said = [line for line in result.stderr.splitlines() if line.startswith("atp plan: ")]
+    assert len(said) == 2 and all(message in line for line in said), result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_python_that_is_missing_is_named(folder):

@@ -11,6 +11,7 @@ layer's collectives on every mesh, and prints what the planner says beside what 
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import statistics
 import sys
@@ -22,6 +23,7 @@ import torch
 import torch.distributed as dist
 
 from atp.planner import Candidate, Plan, plan
+from atp.tensor_parallel.agreement import agree
 from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.measured_file import Bandwidths, write_measurements
 from atp.tensor_parallel.mesh import ALGORITHMS, Mesh, init_mesh
@@ -79,17 +81,12 @@ class Comparison:
 def compare(
     topology: Any, model: Any, algorithm: str, batch: int, sequence: int, rounds: int = 5
 ) -> list[Comparison]:
-    """Every mesh that can run the model, best prediction first; rounds alternate between them."""
-    answer = plan(
-        topology,
-        model,
-        dist.get_world_size(),
-        batch=batch,
-        sequence=sequence,
-        element_bytes=4,
-        collectives=_COLLECTIVES[algorithm],
-        fused=algorithm == "ring",
-    )
+    """Every mesh that can run the model, best prediction first; rounds alternate between them.
+
+    Raises:
+        ValueError: a file cannot be read, or fits neither the job nor the other; at every rank.
+    """
+    answer = _plan(topology, model, algorithm, batch, sequence)
     candidates = [answer, *answer.runners_up]
     meshes = [_mesh_of(candidate, algorithm) for candidate in candidates]
     replays = [Replay(_config(model), mesh, batch, sequence) for mesh in meshes]
@@ -105,6 +102,26 @@ def compare(
         Comparison(candidate.mesh, candidate.collectives, candidate.seconds, tuple(seconds))
         for candidate, seconds in zip(candidates, taken, strict=True)
     ]
+
+
+def _plan(topology: Any, model: Any, algorithm: str, batch: int, sequence: int) -> Plan:
+    answer, error = None, None
+    try:
+        answer = plan(
+            topology,
+            model,
+            dist.get_world_size(),
+            batch=batch,
+            sequence=sequence,
+            element_bytes=4,
+            collectives=_COLLECTIVES[algorithm],
+            fused=algorithm == "ring",
+        )
+    except ValueError as wrong:
+        error = wrong
+    agree(f"compare {batch} x {sequence} tokens over {algorithm}", error=error)
+    assert answer is not None
+    return answer
 
 
 def _mesh_of(candidate: Candidate | Plan, algorithm: str) -> Mesh:
@@ -146,7 +163,7 @@ def table(comparisons: list[Comparison]) -> str:
 
 def _arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="atp plan calibrate",
+        prog="atp plan compare" if "--compare" in words else "atp plan calibrate",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -162,6 +179,10 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     arguments = parser.parse_args(words)
     if arguments.compare and not arguments.model:
         parser.error("--compare needs --model")
+    if arguments.rounds < 1 or arguments.megabytes <= 0:
+        parser.error("--rounds and --megabytes: expected more than 0")
+    if "RANK" not in os.environ:
+        parser.error(f"every rank of a job runs it: atp run -n N -- {parser.prog} ..., or torchrun")
     return arguments
 
 
@@ -169,14 +190,22 @@ def main(words: list[str]) -> None:
     arguments = _arguments(words)
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    if arguments.compare:
-        _main_compare(arguments)
-    else:
-        _main_calibrate(arguments)
-    dist.destroy_process_group()
+    try:
+        (_main_compare if arguments.compare else _main_calibrate)(arguments)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"atp plan: rank {dist.get_rank()}: {error}") from None
+    finally:
+        dist.destroy_process_group()
 
 
 def _main_calibrate(arguments: argparse.Namespace) -> None:
+    error = None
+    try:
+        if dist.get_rank() == 0:
+            open(arguments.topology, "r+").close()  # before the time is spent
+    except OSError as wrong:
+        error = wrong
+    agree(f"calibrate over {arguments.algorithm}", error=error)
     found = calibrate(
         dist.get_world_size(), arguments.algorithm, arguments.megabytes, arguments.rounds
     )
