@@ -95,7 +95,9 @@ def outcome_of(pieces: dict, whole: dict, mesh) -> Outcome:
     for name, piece in pieces.items():
         cut = cut_of(piece)
         own = cut.take(whole[name], mesh.shape, mesh.row, mesh.column)
-        errors[name] = float((piece - own).abs().max() / largest(name, whole))
+        # What is no number is infinitely wrong: max() passes over it where it does not come first.
+        error = (piece - own).abs().max() / largest(name, whole)
+        errors[name] = float(error.nan_to_num(nan=torch.inf))
         place = (mesh.row if cut.axis1 is not None else None,
                  mesh.column if cut.axis2 is not None else None)  # fmt: skip
         content = piece.detach().contiguous().numpy().tobytes()
