@@ -13,8 +13,8 @@
  * index; and nobody else touches that aggregator meanwhile.
  *
  * Invariants: bitmap and magnitude always describe exactly the values held. An EMPTY aggregator
- * keeps its last identity and nothing else, so equal states are equal bytes. The mark that the
- * last identity leaves for its stream never goes back. */
+ * keeps its last identity and the fragment that passed it last, and nothing else, so equal states
+ * are equal bytes. The mark that the last identity leaves for its stream never goes back. */
 #ifndef ATP_CORE_DATAPLANE_PIPELINE_H
 #define ATP_CORE_DATAPLANE_PIPELINE_H
 
@@ -61,6 +61,7 @@ struct atp_identity {
 
 struct atp_aggregator {
   struct atp_identity identity; /* of what it holds, or the last identity */
+  struct atp_identity passed;   /* the last fragment that found it held by another, if any_passed */
   atp_u64 last_use;             /* ns */
   atp_u32 aggregator_index;     /* as it stands in the packets */
   atp_u32 magnitude;
@@ -68,7 +69,7 @@ struct atp_aggregator {
   atp_u8 bitmap_words;
   atp_u8 state;
   atp_u8 flags; /* COLLISION, ECN, OVERFLOW: ORed from every packet added */
-  atp_u8 zero;
+  atp_u8 any_passed;
   atp_u16 share; /* of the job that holds it */
   atp_u64 bitmap[ATP_PIPELINE_WORDS];
 };
@@ -129,6 +130,7 @@ enum atp_reason {
   /* GRADIENT, forwarded as it is */
   ATP_PASS_LATE,       /* released or flushed already: never claims again (H5, H6) */
   ATP_PASS_RESEND,     /* nothing here to flush */
+  ATP_PASS_AFTER,      /* others of its fragment passed, when another fragment was here */
   ATP_PASS_NO_REGION,  /* the job has no aggregators here */
   ATP_PASS_OVER_QUOTA, /* the job holds as many as it may */
   ATP_PASS_COLLISION,
@@ -355,6 +357,8 @@ ATP_PIPELINE struct atp_verdict atp_meet_empty(struct atp_aggregator *a,
     return atp_pass(ATP_PASS_LATE);
   }
   if ((p->header.flags & ATP_FLAG_RESEND) != 0) return atp_pass(ATP_PASS_RESEND);
+  /* It would wait here for contributions that have gone on. */
+  if (a->any_passed && atp_same_identity(&a->passed, &p->header)) return atp_pass(ATP_PASS_AFTER);
   if (s->held >= s->quota) {
     /* What is marked here never claims again, so the fragment's other contributions pass as well.
      * One that claimed would wait for this one in vain. */
@@ -429,6 +433,8 @@ ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
   if (atp_same_stream(&a->identity, &p->header) && a->identity.sequence == p->header.sequence) {
     return atp_pass(ATP_PASS_OPERATION_MISMATCH);
   }
+  atp_set_identity(&a->passed, &p->header);
+  a->any_passed = 1;
   return atp_pass(ATP_PASS_COLLISION);
 }
 

@@ -22,11 +22,16 @@ Values wire_values(std::uint32_t value, std::uint16_t count) {
   return bytes;
 }
 
+atp_identity identity_of(const FragmentName& name) {
+  return {name.sequence, name.job, name.incarnation, name.operation, name.stream, 0};
+}
+
 atp_aggregator aggregator_of(const Held& held, std::uint8_t words) {
   atp_aggregator a{};
   a.state = static_cast<std::uint8_t>(held.state);
-  a.identity = {held.name.sequence,  held.name.job,    held.name.incarnation,
-                held.name.operation, held.name.stream, 0};
+  a.identity = identity_of(held.name);
+  a.any_passed = held.passed ? 1 : 0;
+  if (held.passed) a.passed = identity_of(*held.passed);
   if (held.state != ATP_AGGREGATING) return a;
   a.last_use = held.last_use;
   a.aggregator_index = kIndex;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "atp/core/dataplane/pipeline.h"
 
@@ -32,6 +33,7 @@ struct FragmentName {
 struct Held {
   atp_aggregator_state state = ATP_AGGREGATING;
   FragmentName name;
+  std::optional<FragmentName> passed;
   std::uint64_t ranks = 0;
   std::uint8_t flags = 0;
   std::uint32_t magnitude = 0;

@@ -61,6 +61,10 @@ constexpr Held named(Held held, FragmentName name) {
   held.name = name;
   return held;
 }
+constexpr Held passed_by(Held held, FragmentName name) {
+  held.passed = name;
+  return held;
+}
 constexpr Held unused(Held held) {
   held.last_use = kLongAgo;
   return held;
