@@ -144,14 +144,37 @@ void SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
 void SendBatch::send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters) {
   const int problem = try_to_send(socket, train);
   if (problem == 0) return count_sent(train, counters);
-  if (train.count == 1 || problem == EAGAIN || problem == ENOBUFS) {
-    return counters.add(loss_of(problem), train.count);
+  if (train.count == 1) return counters.add(loss_of(problem));
+  switch (problem) {
+    case EAGAIN: return counters.add(UdpCounter::kLostQueueFull, train.count);
+    case ENOBUFS: return send_what_fits(socket, train, counters);
+    default: return send_singly(socket, train, problem, counters);
   }
-  // Is it the train that is refused, or are its packets? Only the packets alone can tell.
+}
+
+// The interface's queue has no room for the train; it may have some for a part. What is lost then
+// is what a queue of packets would have lost, not all that was said in one breath.
+void SendBatch::send_what_fits(const UdpSocket& socket, const Train& train, UdpCounters& counters) {
+  const std::size_t end = train.first + train.count;
+  for (std::size_t first = train.first, count = train.count / 2; first < end;) {
+    const Train part = part_of(train, first, std::min(count, end - first));
+    if (try_to_send(socket, part) == 0) {
+      count_sent(part, counters);
+      first += part.count;
+    } else if (part.count > 1) {
+      count = part.count / 2;
+    } else {
+      return counters.add(UdpCounter::kLostQueueFull, end - first);
+    }
+  }
+}
+
+// Is it the train that is refused, or are its packets? Only the packets alone can tell.
+void SendBatch::send_singly(const UdpSocket& socket, const Train& train, int problem,
+                            UdpCounters& counters) {
   bool all_sent = true;
   for (std::size_t i = 0; i < train.count; ++i) {
-    const std::size_t packet = train.first + i;
-    const Train alone{packet, 1, packets_[packet].iov_len, train.destination};
+    const Train alone = part_of(train, train.first + i, 1);
     const int reason = try_to_send(socket, alone);
     if (reason == 0) {
       count_sent(alone, counters);
@@ -166,6 +189,13 @@ void SendBatch::send_with_care(const UdpSocket& socket, const Train& train, UdpC
   }
 }
 
+SendBatch::Train SendBatch::part_of(const Train& train, std::size_t first,
+                                    std::size_t count) const {
+  Train part{first, count, 0, train.destination};
+  for (std::size_t i = 0; i < count; ++i) part.bytes += packets_[first + i].iov_len;
+  return part;
+}
+
 // Returns 0 or the errno. An ICMP error that is pending makes one call fail with its errno, so a
 // failure counts only if it repeats.
 int SendBatch::try_to_send(const UdpSocket& socket, const Train& train) {
@@ -176,6 +206,7 @@ int SendBatch::try_to_send(const UdpSocket& socket, const Train& train) {
   for (int failures = 0; failures < 3;) {
     if (sendmsg(socket.fd(), &message, 0) >= 0) return 0;
     problem = errno;
+    if (problem == ENOBUFS) return problem;  // no ICMP error is told by it
     if (problem == EAGAIN) {
       if (!wait_until_writable(socket)) return problem;
     } else if (problem != EINTR) {

@@ -22,7 +22,8 @@
 //
 // A kernel or device that refuses segments is noticed once and gets single packets from then on. A
 // full send buffer is waited for, but for a short time only: the packets lost after it are no
-// worse than any lost packet.
+// worse than any lost packet. An interface whose queue has no room for a train gets as much of it
+// as fits.
 
 namespace atp {
 
@@ -67,6 +68,9 @@ class SendBatch {
   bool fits(const Train& train, std::size_t packet) const;
   void send_trains(const UdpSocket& socket, UdpCounters& counters);
   void send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters);
+  void send_what_fits(const UdpSocket& socket, const Train& train, UdpCounters& counters);
+  void send_singly(const UdpSocket& socket, const Train& train, int problem, UdpCounters& counters);
+  Train part_of(const Train& train, std::size_t first, std::size_t count) const;
   int try_to_send(const UdpSocket& socket, const Train& train);
   void prepare(const Train& train, msghdr& message, ControlBuffer& control);
   bool wait_until_writable(const UdpSocket& socket);
