@@ -1,31 +1,22 @@
-#!/usr/bin/env python3
 """How a job shares a link: with another job, and with 1, 2 and 4 TCP flows (paper §5.5, Fig. 16).
 
-    .venv/bin/python experiments/congestion/fairness.py [--seconds S] [--mbit M] [FOLDER]
+    .venv/bin/python -m experiments.congestion.fairness [--seconds S] [--mbit M] [FOLDER]
 
 Real processes in network namespaces on links shaped with tbf; the flows use cubic. Prints goodput
 (of gradients, of TCP payload) beside the equal share, and writes fairness.csv and fairness.svg into
 FOLDER (default: out/congestion). Every rank compares every element of every sum. Needs root.
 """
 
-import argparse
-import csv
-import os
 import sys
 import tempfile
 from pathlib import Path
 
-import matplotlib
+from experiments import report
+from experiments.congestion.shared_link import WIRE, K, Link, equal_jobs, job_beside_flows
+from experiments.report import plt
 
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-from shared_link import WIRE, K, Link, equal_jobs, job_beside_flows  # noqa: E402
-
-from experiments.report import jain  # noqa: E402
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
 FLOWS = [1, 2, 4]
+POLICIES = ("aimd", "none")
 COLUMNS = [
     *("direction", "flows", "policy", "job_mbit", "tcp_mbit", "job_share", "tcp_share"),
     "verified",
@@ -62,7 +53,7 @@ def beside_flows(atp, link, seconds, policies):
     return rows
 
 
-def plot(rows, path):
+def plot(rows):
     figure, both = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
     for axes, direction in zip(both, ("up", "down"), strict=True):
         chosen = [r for r in rows if r["direction"] == direction and r["policy"] == "aimd"]
@@ -76,46 +67,59 @@ def plot(rows, path):
     both[0].set_ylabel("of the equal share")
     both[0].legend()
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    return figure
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--mbit", type=int, default=50)
-    parser.add_argument("folder", nargs="?", default="out/congestion", type=Path)
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    link = Link(options.mbit, options.mbit * 2000)
-    atp = BUILD / "bin" / "atp"
-
-    print(f"links of {link.mbit} Mbit/s with queues of {link.queue_bytes} bytes, K {K}")
+def two_jobs(atp, link, seconds):
+    """Whether two equal jobs behind one uplink were right, and with AIMD fair."""
     print("two equal jobs behind one uplink")
     fair = True
-    for policy in ("aimd", "none"):
+    for policy in POLICIES:
         with tempfile.TemporaryDirectory() as folder:
-            outcome = equal_jobs(Path(folder), atp, 2, policy, link, options.seconds)
-        index = jain(outcome.goodput)
+            outcome = equal_jobs(Path(folder), atp, 2, policy, link, seconds)
+        index = report.jain(outcome.goodput)
         fair = fair and outcome.verified and (policy != "aimd" or index >= 0.95)
         print(
             f"  {policy}: {' and '.join(f'{g:.2f}' for g in outcome.goodput)} Mbit/s of "
             f"{link.mbit / WIRE:.2f}, Jain index {index:.3f}, sums verified {outcome.verified}"
         )
+    return fair
+
+
+def verdict(rows):
+    ours = [row for row in rows if row["policy"] == "aimd"]
+    least = min(min(row["job_share"], row["tcp_share"]) for row in ours)
+    return report.verdict(
+        "near the fair share (Fig. 16b)",
+        f"with congestion control neither side of {len(ours)} cases gets less than {least:.0%} of "
+        "its equal share",
+        "a window that grows by a packet for each round trip is not cubic's, and it meets the queue "
+        "in trains; behind another queue the shares will be others, too.",
+    )
+
+
+def main():
+    parser = report.parser(__doc__, "out/congestion")
+    parser.add_argument("--seconds", type=float, default=20, help="of each case (default: 20)")
+    parser.add_argument("--mbit", type=int, default=50, help="of the link (default: 50)")
+    options = parser.parse_args()
+    link = Link(options.mbit, options.mbit * 2000)
+    atp = report.BUILD / "bin" / "atp"
+
+    print(f"links of {link.mbit} Mbit/s with queues of {link.queue_bytes} bytes, K {K}")
+    fair = two_jobs(atp, link, options.seconds)
     print("a job beside TCP flows on one worker's link; share: part of the equal share")
     print(("{:>9} " * len(COLUMNS)).format(*COLUMNS))
-    rows = beside_flows(atp, link, options.seconds, ("aimd", "none"))
-    with open(options.folder / "fairness.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-    plot(rows, options.folder / "fairness.svg")
+    rows = beside_flows(atp, link, options.seconds, POLICIES)
+    print(verdict(rows))
+    report.publish(f"{options.folder}/fairness", rows, plot(rows))
     starved = [
-        r for r in rows if r["policy"] == "aimd" and min(r["job_share"], r["tcp_share"]) < 0.5
+        row
+        for row in rows
+        if not row["verified"]
+        or (row["policy"] == "aimd" and min(row["job_share"], row["tcp_share"]) < 0.5)
     ]
-    wrong = [r for r in rows if not r["verified"]]
-    print(f"paper: near the fair share (Fig. 16b). ours: {len(starved)} of {len(rows) // 2} cases")
-    print("with aimd left a side less than half of its equal share")
-    sys.exit(0 if fair and not starved and not wrong else 1)
+    sys.exit(0 if fair and not starved else 1)
 
 
 if __name__ == "__main__":

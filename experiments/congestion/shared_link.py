@@ -6,10 +6,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY))
-
-from lab.network import Network  # noqa: E402
+from experiments.report import REPOSITORY
+from lab.network import Network
 
 K = 350
 MIB = 1 << 20
