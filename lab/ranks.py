@@ -37,11 +37,11 @@ def run_ranks(network, words, seconds, env=None):
         for rank, host in enumerate(hosts)
     ]
     end = time.monotonic() + seconds
-    while any(rank.poll() is None for rank in ranks):
+    while running := [number for number, rank in enumerate(ranks) if rank.poll() is None]:
         _check(ranks)
         if time.monotonic() > end:
-            running = [number for number, rank in enumerate(ranks) if rank.poll() is None]
-            raise SystemExit(f"ranks {running} still run after {seconds} s:\n{_said(ranks[-1])}")
+            first = running[0]
+            raise SystemExit(f"rank {first} still runs after {seconds} s:\n{_said(ranks[first])}")
         time.sleep(0.05)
     _check(ranks)
     return [_said(rank) for rank in ranks]
