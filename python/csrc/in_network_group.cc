@@ -43,8 +43,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::sum(const CollectiveWork::Name& n
   }
   AllReduceOptions each;
   each.tag = tag_;
-  each.reduction =
-      options.reduceOp.op_ == c10d::ReduceOp::AVG ? Reduction::kAverage : Reduction::kSum;
+  each.reduction = reduction_of(options.reduceOp);
   each.timeout = timeout_of(options.timeout);
   each.on_done = [end_part = expect_parts(work, parts.size())](const Status& status) {
     end_part(status.ok() ? "" : status.error().message);

@@ -61,6 +61,10 @@ void ProcessGroupATP::abort() {
   DelegatingBackend::abort();
 }
 
+Reduction reduction_of(const c10d::ReduceOp& op) {
+  return op.op_ == c10d::ReduceOp::AVG ? Reduction::kAverage : Reduction::kSum;
+}
+
 bool is_linear(const c10d::ReduceOp& op) {
   return op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG;
 }

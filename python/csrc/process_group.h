@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/collective/communicator.h"
 #include "python/csrc/completion_thread.h"
 #include "python/csrc/delegating_backend.h"
 
@@ -75,5 +76,7 @@ class ProcessGroupATP : public DelegatingBackend {
 // The reductions that the transports know. Compared by type: a premultiplied sum is an operation of
 // its own.
 bool is_linear(const c10d::ReduceOp& op);
+// Of one that they know.
+Reduction reduction_of(const c10d::ReduceOp& op);
 
 }  // namespace atp::pytorch

@@ -34,10 +34,6 @@ bool all(const at::TensorList tensors, bool (*property)(const at::Tensor&)) {
   return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), property);
 }
 
-Reduction reduction_of(const c10d::ReduceOp& op) {
-  return op.op_ == c10d::ReduceOp::AVG ? Reduction::kAverage : Reduction::kSum;
-}
-
 ElementType type_of(const at::Tensor& tensor) {
   if (tensor.scalar_type() == at::kFloat) return ElementType::kFloat32;
   return tensor.scalar_type() == at::kDouble ? ElementType::kFloat64 : ElementType::kByte;
@@ -61,9 +57,10 @@ void check_values(const Name& name, const at::Tensor& whole, const at::Tensor& b
                     " of a rank, and found ", whole.numel());
 }
 
-void check_count(const Name& name, std::size_t found, std::size_t expected) {
+// `each`: what there must be one tensor for.
+void check_count(const Name& name, const char* each, std::size_t expected, std::size_t found) {
   TORCH_CHECK_VALUE(found == expected, name.operation, ": expected ", expected,
-                    " tensors, one for each rank, and found ", found);
+                    " tensors, one for each ", each, ", and found ", found);
 }
 
 }  // namespace
@@ -101,7 +98,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::sum(const Name& name, const Tensors& t
 c10::intrusive_ptr<c10d::Work> RingGroup::gather(const Name& name, const Tensors& outputs,
                                                  const Tensors& inputs,
                                                  const c10d::AllgatherOptions& options) {
-  check_count(name, outputs.size(), inputs.size());
+  check_count(name, "input", inputs.size(), outputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_values(name, outputs[i], inputs[i], getSize());
   }
@@ -117,7 +114,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::gather(const Name& name, const Tensors
 c10::intrusive_ptr<c10d::Work> RingGroup::scatter(const Name& name, const Tensors& outputs,
                                                   const Tensors& inputs,
                                                   const c10d::ReduceScatterOptions& options) {
-  check_count(name, outputs.size(), inputs.size());
+  check_count(name, "input", inputs.size(), outputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_values(name, inputs[i], outputs[i], getSize());
   }
@@ -169,7 +166,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allgather(TensorLists& outputs, Tensor
       !all(outputs[0], is_dense)) {
     return DelegatingBackend::allgather(outputs, inputs, options);
   }
-  check_count(kAllGather, outputs[0].size(), ranks());
+  check_count(kAllGather, "rank", ranks(), outputs[0].size());
   for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
   const auto work = begin_work("ring", kAllGather, inputs, outputs[0]);
   RingRequest request{.collective = RingCollective::kAllGather, .type = type_of(inputs[0])};
@@ -202,7 +199,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter(
       !all(outputs, is_addable) || !is_linear(options.reduceOp)) {
     return DelegatingBackend::reduce_scatter(outputs, inputs, options);
   }
-  check_count(kReduceScatter, inputs[0].size(), ranks());
+  check_count(kReduceScatter, "rank", ranks(), inputs[0].size());
   for (const at::Tensor& input : inputs[0]) check_type(kReduceScatter, input, outputs[0]);
   const auto work = begin_work("ring", kReduceScatter, inputs[0], outputs);
   RingRequest request{.collective = RingCollective::kReduceScatter,

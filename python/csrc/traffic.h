@@ -9,13 +9,13 @@
 #include <tuple>
 #include <vector>
 
-// What the callers asked for, by the path that it took: so that anyone can see that the gradients
-// went through the network of switches and not through Gloo.
+// What the callers asked for, by the path that it took: so that anyone can see whether the
+// gradients went through the network of switches, around a ring, or through Gloo.
 
 namespace atp::pytorch {
 
 struct TrafficRow {
-  std::string path;       // "atp" or "gloo"
+  std::string path;       // "atp", "ring" or "gloo"
   std::string operation;  // "all_reduce", "broadcast", ...
   std::string dtype;      // "float32", ...; "none" where there is no tensor
   std::uint64_t calls = 0;
