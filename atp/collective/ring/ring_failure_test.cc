@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <latch>
 #include <mutex>
 
 #include "atp/collective/ring/testing_ring.h"
@@ -107,10 +108,12 @@ INSTANTIATE_TEST_SUITE_P(of, RingLosesARank,
 TEST(RingFailure, a_rank_that_does_not_take_part_is_named_by_all_others) {
   TestingRing ring(4);
   ring.options().operation_timeout = milliseconds(800);
+  std::latch others(3);  // have an error
   ring.run([&](std::size_t rank, Ring& own) {
     EXPECT_TRUE(sum(own, 100).ok());
-    if (rank == 2) std::this_thread::sleep_for(seconds(2));
+    if (rank == 2) others.wait();
     const std::string error = error_of(sum(own, 1000));
+    if (rank != 2) others.count_down();
     EXPECT_THAT(error,
                 HasSubstr(name_of(ring, 2) + " has not called all_reduce #1 (1,000 float32"));
   });
@@ -118,16 +121,15 @@ TEST(RingFailure, a_rank_that_does_not_take_part_is_named_by_all_others) {
 
 TEST(RingFailure, an_operation_may_have_a_deadline_of_its_own) {
   TestingRing ring(2);
+  std::latch told(1);
   ring.run([&](std::size_t rank, Ring& own) {
-    if (rank == 1) {
-      std::this_thread::sleep_for(seconds(1));
-      return;
-    }
+    if (rank == 1) return told.wait();
     std::vector<float> data(10);
     RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(data), 2);
     request.timeout = milliseconds(200);
-    EXPECT_THAT(error_of(own.submit(std::move(request)).wait()),
-                HasSubstr("no progress for 0.2 s: " + name_of(ring, 1)));
+    const std::string error = error_of(own.submit(std::move(request)).wait());
+    told.count_down();
+    EXPECT_THAT(error, HasSubstr("no progress for 0.2 s: " + name_of(ring, 1)));
   });
 }
 
@@ -219,9 +221,12 @@ TEST(RingFailure, ranks_have_the_names_that_the_options_give_them) {
   TestingRing ring(2);
   ring.options().names = {4, 6};
   ring.options().operation_timeout = milliseconds(200);
+  std::latch told(1);
   ring.run([&](std::size_t rank, Ring& own) {
-    if (rank == 1) std::this_thread::sleep_for(milliseconds(600));
-    EXPECT_THAT(error_of(sum(own, 10)), HasSubstr("rank 6 (127"));
+    if (rank == 1) return told.wait();
+    const std::string error = error_of(sum(own, 10));
+    told.count_down();
+    EXPECT_THAT(error, HasSubstr("rank 6 (127"));
   });
 }
 
