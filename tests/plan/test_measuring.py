@@ -51,6 +51,21 @@ def test_calibrate_writes_into_the_cluster_file(folder):
     assert "measured" in best.stdout, best.stderr
 
 
+def test_a_python_without_atp_is_named(folder):
+    bare = folder / "bare-python"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+    bare.chmod(0o755)
+    result = subprocess.run(
+        [ATP, "plan", "calibrate", "--topology", "cluster.yaml"],
+        cwd=folder,
+        env={**os.environ, "ATP_PYTHON": str(bare)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert "has no module atp; set ATP_PYTHON to a Python that has it" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -17,7 +17,15 @@
 namespace atp {
 namespace {
 
-constexpr const char* kModule = "atp.tensor_parallel.calibrate";
+// As `python -m` does it, but for what it says to who has no atp there.
+constexpr const char* kRunModule = R"(
+import importlib.util, runpy, sys
+if importlib.util.find_spec("atp") is None:
+    print(f"atp plan: {sys.executable} has no module atp; set ATP_PYTHON to a Python that has it",
+          file=sys.stderr)
+    sys.exit(2)
+runpy.run_module("atp.tensor_parallel.calibrate", run_name="__main__", alter_sys=True)
+)";
 
 std::string interpreter() {
   const char* chosen = std::getenv("ATP_PYTHON");
@@ -25,7 +33,7 @@ std::string interpreter() {
 }
 
 [[noreturn]] void become_python(std::vector<std::string> words) {
-  words.insert(words.begin(), {interpreter(), "-m", kModule});
+  words.insert(words.begin(), {interpreter(), "-c", kRunModule});
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
