@@ -19,6 +19,7 @@ from atp.tensor_parallel.gradients import clip_grad_norm_, grad_norm
 from atp.tensor_parallel.linear import ATPLinear
 from atp.tensor_parallel.loss import vocabulary_parallel_cross_entropy
 from atp.tensor_parallel.mesh import Mesh, current_mesh, init_mesh
+from atp.tensor_parallel.moves import Heads, Sequences
 from atp.tensor_parallel.norm import ATPLayerNorm, ATPRMSNorm
 from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.parallelize import parallelize
@@ -46,10 +47,12 @@ __all__ = [
     "Column",
     "EmbeddingRole",
     "FeedForwardRole",
+    "Heads",
     "Mesh",
     "Norm",
     "PositionsRole",
     "Row",
+    "Sequences",
     "Transformer",
     "TransformerConfig",
     "causal_attention",

@@ -188,25 +188,27 @@ def _go(x: torch.Tensor, hop: Hop) -> torch.Tensor:
 
 
 def f1(x: torch.Tensor, second: Dimension, slicing: Slicing) -> torch.Tensor:
-    """This rank's slice of the sum over dimension 2; backward, all slices' gradients."""
+    """[b, s, 3h/d1] -> this rank's slice of the sum over dimension 2; backward, all slices'
+    gradients. `slicing` says how the ranks of dimension 2 share it: Heads or Sequences."""
     return _go(x, Hop(ReduceSlice(second, slicing), Gather(second, slicing)))
 
 
 def gather(x: torch.Tensor, second: Dimension, slicing: Slicing) -> torch.Tensor:
-    """All slices; backward, this rank's slice of the sum of the gradients."""
+    """A slice -> [b, s, h/d1], all ranks' slices put together; backward, this rank's slice of the
+    sum of the gradients over dimension 2."""
     return _go(x, Hop(Gather(second, slicing), ReduceSlice(second, slicing)))
 
 
 def f2(x: torch.Tensor, first: Dimension) -> torch.Tensor:
-    """The sum over dimension 1; backward, the gradient itself."""
+    """[..., h/d2] -> the sum over dimension 1; backward, the gradient itself."""
     return _go(x, reduce_hop(first))
 
 
 def f3(x: torch.Tensor, second: Dimension) -> torch.Tensor:
-    """The sum over dimension 2; backward, the sum of the gradients over dimension 2."""
+    """[..., 4h/d1] -> the sum over dimension 2; backward, the sum of the gradients over it."""
     return _go(x, Hop(AllReduce(second), AllReduce(second)))
 
 
 def f4(x: torch.Tensor, first: Dimension) -> torch.Tensor:
-    """The sum over dimension 1; backward, the gradient itself."""
+    """[..., h/d2] -> the sum over dimension 1; backward, the gradient itself."""
     return f2(x, first)

@@ -65,7 +65,7 @@ class _ShardedNorm(nn.Module):
     def __init__(
         self,
         width: int,
-        epsilon: float,
+        epsilon: float | None,
         weight: torch.Tensor | None,
         bias: torch.Tensor | None,
         mesh: Mesh,
@@ -80,7 +80,8 @@ class _ShardedNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., h/d2] -> [..., h/d2]."""
         sums = _Sums(self.mesh, self.site, self.width)
-        normal = _Normalize.apply(x, sums, self.eps, self.centered)
+        epsilon = torch.finfo(x.dtype).eps if self.eps is None else self.eps  # as torch's RMSNorm
+        normal = _Normalize.apply(x, sums, epsilon, self.centered)
         if self.weight is not None:
             normal = normal * self.weight
         return normal if self.bias is None else normal + self.bias
@@ -110,5 +111,4 @@ class ATPRMSNorm(_ShardedNorm):
     def from_norm(cls, norm: nn.RMSNorm, mesh: Mesh, site: str = "norm") -> "ATPRMSNorm":
         if len(norm.normalized_shape) != 1:
             raise ValueError(f"{site}: an RMSNorm of several axes cannot be cut")
-        epsilon = torch.finfo(norm.weight.dtype).eps if norm.eps is None else norm.eps
-        return cls(norm.normalized_shape[0], epsilon, norm.weight, None, mesh, site)
+        return cls(norm.normalized_shape[0], norm.eps, norm.weight, None, mesh, site)

@@ -1,5 +1,6 @@
 """Whole models: loss and gradients, checkpoints, replicas, and training together with DDP."""
 
+import copy
 import dataclasses
 
 import pytest
@@ -13,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch  # noqa: F401 (the ring)
 from atp.tensor_parallel import (
+    Norm,
     Transformer,
     TransformerConfig,
     clip_grad_norm_,
@@ -168,3 +170,18 @@ def test_torchs_own_tensor_parallelism_is_a_baseline(gloo_ranks):
 
     for ours, theirs in gloo_ranks.run(4, body, backend="gloo"):
         assert ours == pytest.approx(theirs, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LayerNorm, torch.nn.RMSNorm])
+@pytest.mark.parametrize("with_weights", [True, False])
+def test_a_norm_is_torchs(gloo_ranks, kind, with_weights):
+    whole = torch.nn.Sequential(kind(32, elementwise_affine=with_weights, dtype=torch.float64))
+    x = torch.randn(3, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def body(_rank):
+        mesh = init_mesh(1, 4)
+        norm = parallelize(copy.deepcopy(whole), {"0": Norm()})
+        own = slice(8 * mesh.column, 8 * (mesh.column + 1))
+        return torch.allclose(norm(x[:, own]), whole(x)[:, own], rtol=1e-12, atol=1e-12)
+
+    assert gloo_ranks.run(4, body, backend="gloo") == [True] * 4
