@@ -252,6 +252,25 @@ void draw_fabric(Draw& draw, Plan& plan) {
   }
 }
 
+// Who may have aggregators, and which, and what the switches think of their links.
+void draw_sharing(Draw& draw, Plan& plan) {
+  SwitchConfig& node = plan.switch_config;
+  if (draw.chance(0.2)) {
+    node.sharing.partitions = static_cast<std::uint32_t>(draw.between(1, 3));
+    node.sharing.partitions = std::min(node.sharing.partitions, node.aggregators);
+  }
+  if (draw.chance(0.2)) node.sharing.quota = static_cast<std::uint32_t>(draw.between(1, 4));
+  plan.server_config.rehash = !draw.chance(0.2);
+  if (draw.chance(0.15)) {
+    plan.server_config.placement.linear_aggregators =
+        static_cast<std::uint16_t>(draw.between(1, node.aggregators));
+  }
+  if (draw.chance(0.2)) {
+    node.uplink_bits_per_s = draw.one_of<std::uint64_t>({1'000'000, 100'000'000});
+    node.ecn_threshold = draw.one_of<Duration>({microseconds(10), milliseconds(1)});
+  }
+}
+
 }  // namespace
 
 Plan draw_plan(std::uint64_t seed) {
@@ -280,6 +299,7 @@ Plan draw_plan(std::uint64_t seed) {
     for (; more > 0; --more) plan.jobs.push_back(next_socket(draw, plan, plan.jobs.back()));
   }
   if (seed % 10 != 0) draw_faults(draw, plan);
+  draw_sharing(draw, plan);
   return plan;
 }
 
