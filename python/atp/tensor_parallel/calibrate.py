@@ -26,8 +26,9 @@ from atp.planner import Candidate, Plan, plan
 from atp.tensor_parallel.agreement import agree
 from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.measured_file import Bandwidths, write_measurements
-from atp.tensor_parallel.mesh import ALGORITHMS, Mesh, init_mesh
+from atp.tensor_parallel.mesh import Mesh, init_mesh
 from atp.tensor_parallel.replay import Replay, slowest
+from atp.tensor_parallel.request import ALGORITHMS
 from atp.tensor_parallel.transformer import TransformerConfig
 
 __all__ = ["Comparison", "calibrate", "compare"]

@@ -2,8 +2,6 @@
 
 import dataclasses
 import datetime
-import math
-import operator
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -15,10 +13,10 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.dimension import Dimension
+from atp.tensor_parallel.request import Request, request_of
 
-__all__ = ["ALGORITHMS", "Mesh", "current_mesh", "init_mesh"]
+__all__ = ["Mesh", "current_mesh", "init_mesh"]
 
-ALGORITHMS = ("gloo", "ring", "innetwork")
 DIMENSION_NAMES = ("data", "tp1", "tp2")
 
 _current: list["Mesh"] = []
@@ -117,7 +115,7 @@ def init_mesh(
         )
     request, error = None, None
     try:
-        request = _request(
+        request = request_of(
             d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, planning
         )
         request = dataclasses.replace(request, fused=fused)
@@ -128,75 +126,7 @@ def init_mesh(
     return _make(request, options)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Request:
-    """What must be the same at every rank before groups are made."""
-
-    shape: tuple[int, int]
-    data_parallel: int
-    algorithms: tuple[str, str, str]  # data, dimension 1, dimension 2
-    positions: tuple[int, ...]  # of the device of each mesh rank, in a replica
-    plan: Any = None
-    fused: bool | None = None
-    seed: int = 0
-
-    def __str__(self) -> str:
-        replicas, (d1, d2) = self.data_parallel, self.shape
-        order = "" if self.positions == tuple(range(d1 * d2)) else f", devices {self.positions}"
-        fused = "" if self.fused is None else f", fused={self.fused}"
-        return f"{replicas} x ({d1},{d2}) over {'/'.join(self.algorithms)}{order}{fused}"
-
-    def ranks(self) -> torch.Tensor:
-        """Global ranks, [data, d1, d2]."""
-        one = torch.tensor(self.positions, dtype=torch.int)
-        offsets = torch.arange(self.data_parallel, dtype=torch.int).unsqueeze(1) * one.numel()
-        return (offsets + one).view(self.data_parallel, *self.shape)
-
-
-def _request(
-    d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, planning
-) -> _Request:
-    replicas = _whole("data_parallel", data_parallel)
-    world = dist.get_world_size()
-    if d1 == "auto":
-        if d2 is not None or topology is None or model is None:
-            raise ValueError('init_mesh("auto") needs topology=... and model=..., and no d2')
-        if world % replicas:
-            raise ValueError(f"data_parallel = {replicas} does not divide the {world} ranks")
-        return _planned(topology, model, world // replicas, replicas, algorithm, data_algorithm,
-                        planning)  # fmt: skip
-    if planning or topology is not None or model is not None:
-        names = ", ".join([*planning, *(["topology"] * (topology is not None))]) or "model"
-        raise ValueError(f'{names}: only init_mesh("auto") asks the planner')
-    shape = _whole("d1", d1), _whole("d2", 1 if d2 is None else d2)
-    if math.prod(shape) * replicas != world:
-        raise ValueError(
-            f"mesh {shape} with {replicas} replica(s) has {math.prod(shape) * replicas} ranks, but "
-            f"the job has {world}: d1 * d2 * data_parallel must be {world}"
-        )
-    algorithms = (_known(data_algorithm), *_pair(algorithm or "gloo"))
-    return _Request(shape, replicas, algorithms, _positions(order, math.prod(shape)))
-
-
-def _planned(topology, model, size, replicas, algorithm, data_algorithm, planning) -> _Request:
-    from atp.planner import plan
-
-    answer = plan(topology, model, size, **planning)
-    positions = _positions(answer.ranks_by_position(), size)
-    chosen = {"aggregation": "innetwork", "none": "gloo"}
-    planned = tuple(chosen.get(name, "ring") for name in answer.collectives)
-    algorithms = (_known(data_algorithm), *_pair(algorithm or planned))
-    return _Request(answer.mesh, replicas, algorithms, positions, answer)
-
-
-def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:
-    order = list(range(size)) if order is None else list(order)
-    if sorted(order) != list(range(size)):
-        raise ValueError(f"order: found {order}, expected each of 0 to {size - 1} once")
-    return tuple(order.index(rank) for rank in range(size))
-
-
-def _make(request: _Request, options: Any) -> Mesh:
+def _make(request: Request, options: Any) -> Mesh:
     ranks = request.ranks()
     dimensions = []
     for axis, algorithm in enumerate(request.algorithms):
@@ -240,26 +170,3 @@ def _backend(algorithm: str, options: Any, size: int) -> dict[str, Any]:
 
     base = options or Options()
     return {"backend": "atp", "pg_options": dataclasses.replace(base, algorithm=algorithm)}
-
-
-def _pair(algorithm: str | Sequence[str]) -> tuple[str, str]:
-    pair = (algorithm, algorithm) if isinstance(algorithm, str) else tuple(algorithm)
-    if len(pair) != 2:
-        raise ValueError(f"algorithm: found {algorithm!r}, expected one or one for each dimension")
-    return _known(pair[0]), _known(pair[1])
-
-
-def _known(algorithm: str) -> str:
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm: found {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
-    return algorithm
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name}: found {value!r}, expected a whole number") from None
-    if number < 1:
-        raise ValueError(f"{name}: found {number}, expected at least 1")
-    return number

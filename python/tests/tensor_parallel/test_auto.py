@@ -86,6 +86,16 @@ def test_the_planners_order_is_the_meshs(gloo_ranks):
     assert found[0][1] == answer.mesh
 
 
+def test_an_order_that_is_given_goes_before_the_planners(gloo_ranks):
+    order = [7, 6, 5, 4, 3, 2, 1, 0]
+
+    def body(_rank):
+        mesh = init_mesh("auto", topology=CROSSED, model=MODEL, collectives=["ring"], order=order)
+        return mesh.row * mesh.shape[1] + mesh.column
+
+    assert gloo_ranks.run(8, body, backend="gloo") == order
+
+
 def test_what_the_planner_refuses_is_refused_at_every_rank(gloo_ranks, tmp_path):
     (tmp_path / "rings.yaml").write_text(flat())
 

@@ -1,0 +1,112 @@
+"""Which mesh is asked for: read, planned and checked by every rank before a group of it is made."""
+
+import dataclasses
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+__all__ = ["ALGORITHMS", "Request", "request_of"]
+
+ALGORITHMS = ("gloo", "ring", "innetwork")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What must be the same at every rank before groups are made."""
+
+    shape: tuple[int, int]
+    data_parallel: int
+    algorithms: tuple[str, str, str]  # data, dimension 1, dimension 2
+    positions: tuple[int, ...]  # of the device of each mesh rank, in a replica
+    plan: Any = None
+    fused: bool | None = None
+    seed: int = 0
+
+    def __str__(self) -> str:
+        replicas, (d1, d2) = self.data_parallel, self.shape
+        order = "" if self.positions == tuple(range(d1 * d2)) else f", devices {self.positions}"
+        fused = "" if self.fused is None else f", fused={self.fused}"
+        return f"{replicas} x ({d1},{d2}) over {'/'.join(self.algorithms)}{order}{fused}"
+
+    def ranks(self) -> torch.Tensor:
+        """Global ranks, [data, d1, d2]."""
+        one = torch.tensor(self.positions, dtype=torch.int)
+        offsets = torch.arange(self.data_parallel, dtype=torch.int).unsqueeze(1) * one.numel()
+        return (offsets + one).view(self.data_parallel, *self.shape)
+
+
+def request_of(
+    d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, planning
+) -> Request:
+    """What init_mesh() is asked for, by its own arguments.
+
+    Raises:
+        ValueError, TypeError, RuntimeError: an argument is wrong, or does not fit the job.
+    """
+    replicas = _whole("data_parallel", data_parallel)
+    world = dist.get_world_size()
+    if d1 == "auto":
+        if d2 is not None or topology is None or model is None:
+            raise ValueError('init_mesh("auto") needs topology=... and model=..., and no d2')
+        if world % replicas:
+            raise ValueError(f"data_parallel = {replicas} does not divide the {world} ranks")
+        return _planned(topology, model, world // replicas, replicas, order, algorithm,
+                        data_algorithm, planning)  # fmt: skip
+    if planning or topology is not None or model is not None:
+        names = ", ".join([*planning, *(["topology"] * (topology is not None))]) or "model"
+        raise ValueError(f'{names}: only init_mesh("auto") asks the planner')
+    shape = _whole("d1", d1), _whole("d2", 1 if d2 is None else d2)
+    if math.prod(shape) * replicas != world:
+        raise ValueError(
+            f"mesh {shape} with {replicas} replica(s) has {math.prod(shape) * replicas} ranks, but "
+            f"the job has {world}: d1 * d2 * data_parallel must be {world}"
+        )
+    algorithms = (_known(data_algorithm), *_pair(algorithm or "gloo"))
+    return Request(shape, replicas, algorithms, _positions(order, math.prod(shape)))
+
+
+def _planned(
+    topology, model, size, replicas, order, algorithm, data_algorithm, planning
+) -> Request:
+    from atp.planner import plan
+
+    answer = plan(topology, model, size, **planning)
+    positions = _positions(answer.ranks_by_position() if order is None else order, size)
+    chosen = {"aggregation": "innetwork", "none": "gloo"}
+    planned = tuple(chosen.get(name, "ring") for name in answer.collectives)
+    algorithms = (_known(data_algorithm), *_pair(algorithm or planned))
+    return Request(answer.mesh, replicas, algorithms, positions, answer)
+
+
+def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:
+    order = list(range(size)) if order is None else list(order)
+    if sorted(order) != list(range(size)):
+        raise ValueError(f"order: found {order}, expected each of 0 to {size - 1} once")
+    return tuple(order.index(rank) for rank in range(size))
+
+
+def _pair(algorithm: str | Sequence[str]) -> tuple[str, str]:
+    pair = (algorithm, algorithm) if isinstance(algorithm, str) else tuple(algorithm)
+    if len(pair) != 2:
+        raise ValueError(f"algorithm: found {algorithm!r}, expected one or one for each dimension")
+    return _known(pair[0]), _known(pair[1])
+
+
+def _known(algorithm: str) -> str:
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm: found {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
+    return algorithm
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}: found {value!r}, expected a whole number") from None
+    if number < 1:
+        raise ValueError(f"{name}: found {number}, expected at least 1")
+    return number
