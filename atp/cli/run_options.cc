@@ -2,6 +2,7 @@
 
 #include "atp/base/rank_set.h"
 #include "atp/cli/number_check.h"
+#include "atp/config/site.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -45,7 +46,7 @@ void add_local_options(CLI::App& command, RunOptions& options, CLI::Option* clus
                              .add_option("--servers", options.servers,
                                          "Number of servers, over which the tensors are spread")
                              ->type_name("N")
-                             ->check(CLI::Range(1, kMostServers))
+                             ->check(CLI::Range(1u, kMostServers))
                              ->capture_default_str()
                              ->excludes(cluster);
   command

@@ -11,9 +11,6 @@
 
 namespace atp {
 
-// Over which the tensors of a job are spread.
-inline constexpr int kMostServers = 64;
-
 // The options of `atp run`.
 struct RunOptions {
   RunnerOptions runner;
@@ -23,7 +20,7 @@ struct RunOptions {
 
   // On this machine alone.
   std::size_t ranks = 0;
-  std::uint32_t servers = 1;    // over which the tensors are spread
+  std::uint32_t servers = 1;    // at most kMostServers
   bool servers_inside = false;  // … one in the process of each rank
   bool without_switch = false;
   std::uint32_t aggregators = 0;  // of the switch; 0: its default

@@ -15,6 +15,8 @@
 
 namespace atp {
 
+inline constexpr std::uint32_t kMostServers = 64;  // over which the tensors of a job are spread
+
 struct SiteLink {
   double bandwidth = 0;  // bytes per second in one direction; 0: the file does not say
   double latency_s = 0;  // one way

@@ -13,10 +13,12 @@ using planner::Interconnect;
 using planner::Level;
 
 constexpr const char* kAdvice = "write `levels` for the planner (docs/planner.md)";
-// A packet as the programs send it on Ethernet (docs/protocol.md §3), and their first window.
+// A packet as the programs send it on Ethernet (docs/protocol.md §3): 350 values, behind our header
+// and bitmap, behind those of UDP, IP and Ethernet. And their first window, of 256 KiB (§5).
 constexpr std::uint32_t kPayloadBytes = 1400;
-constexpr std::uint32_t kHeaderBytes = 114;
-constexpr std::uint32_t kWindow = 186;
+constexpr std::uint32_t kOwnHeaderBytes = 48;
+constexpr std::uint32_t kHeaderBytes = kOwnHeaderBytes + 66;
+constexpr std::uint32_t kWindow = 256 * 1024 / (kOwnHeaderBytes + kPayloadBytes);
 
 // The hosts of a rack that have ranks.
 using Members = std::vector<const SiteHost*>;

@@ -53,6 +53,7 @@ TEST(SiteInterconnect, HasTheRacksAndTheirHostsAsLevels) {
   EXPECT_DOUBLE_EQ(host.latency_s, 10e-6);
   ASSERT_TRUE(rack.aggregation && host.aggregation);
   EXPECT_EQ(host.aggregation->slots, 500u);
+  EXPECT_EQ(host.aggregation->window, 181u);
   EXPECT_EQ(host.aggregation->server_hosts, 1u);
   EXPECT_DOUBLE_EQ(host.aggregation->server_bandwidth.value, 1.25e9);
   EXPECT_FALSE(rack.aggregation->fallback_share);

@@ -18,7 +18,6 @@ constexpr int kMostAggregators = 1 << 24;
 constexpr int kMostWindow = 65536;
 constexpr std::size_t kMostRacks = 1024;
 constexpr std::size_t kMostHosts = 8192;
-constexpr std::size_t kMostServers = 64;
 constexpr std::string_view kCore = "core";
 constexpr std::string_view kUplinkExpected =
     "where the rack's uplink leads: core, or the rack above it";
