@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "atp/base/rank_set.h"
 #include "atp/cli/command.h"
 #include "atp/cli/sim_cluster.h"
 #include "atp/cli/sim_site.h"
@@ -84,6 +85,54 @@ void run_sim(const SimOptions& options) {
   if (ending != sim::Ending::kHeld) throw CLI::RuntimeError(static_cast<int>(ending));
 }
 
+void add_seed_options(CLI::App& command, SimOptions& options) {
+  command.add_option("--seed", options.seed, "The (first) seed")->capture_default_str();
+  command.add_option("--count", options.count, "How many seeds")
+      ->check(CLI::Range(std::uint64_t{1}, kMostSeeds))
+      ->capture_default_str();
+  command.add_option("--threads", options.threads, "How many at a time")
+      ->check(CLI::Range(1U, 256U))
+      ->capture_default_str();
+  command.add_flag("--trace", options.trace, "Print every packet and event");
+}
+
+// Of a world that no seed draws.
+void exclude_seeds(CLI::Option& option) {
+  for (const char* seeds : {"--seed", "--count", "--threads", "--trace"}) option.excludes(seeds);
+}
+
+void add_worker_options(CLI::App& command, SimOptions& options) {
+  CLI::Option* workers = command
+                             .add_option("--workers", options.cluster.workers,
+                                         "One job of so many workers in place of a seed's world")
+                             ->check(CLI::Range(std::size_t{1}, kMaxRanks));
+  exclude_seeds(*workers);
+  command.add_option("--rack-size", options.cluster.rack_size, "Its workers in a rack")
+      ->check(CLI::Range(std::size_t{1}, kMaxRanks))
+      ->needs(workers)
+      ->capture_default_str();
+}
+
+void add_cluster_options(CLI::App& command, SimOptions& options) {
+  CLI::Option* cluster =
+      command
+          .add_option("--cluster", options.site.file,
+                      "Cluster file: a job on it in place of a seed's world (docs/cluster.md)")
+          ->type_name("FILE")
+          ->excludes("--workers");
+  exclude_seeds(*cluster);
+  command
+      .add_option("--hosts", options.site.hosts,
+                  "The job's hosts, with commas between (default: all that have ranks)")
+      ->type_name("NAME,NAME,…")
+      ->needs(cluster);
+  command
+      .add_option("--ranks-per-host", options.site.ranks_per_host,
+                  "Ranks on each of them (default: as the file says)")
+      ->check(CLI::Range(std::size_t{1}, kMaxRanks))
+      ->needs(cluster);
+}
+
 }  // namespace
 
 void add_sim_command(CLI::App& app) {
@@ -91,46 +140,9 @@ void add_sim_command(CLI::App& app) {
       app.add_subcommand("sim", "Play a simulated network with the product's own nodes");
   command->footer(kExamples);
   const auto options = std::make_shared<SimOptions>();
-  command->add_option("--seed", options->seed, "The (first) seed")->capture_default_str();
-  command->add_option("--count", options->count, "How many seeds")
-      ->check(CLI::Range(std::uint64_t{1}, kMostSeeds))
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "How many at a time")
-      ->check(CLI::Range(1U, 256U))
-      ->capture_default_str();
-  command->add_flag("--trace", options->trace, "Print every packet and event");
-  command
-      ->add_option("--workers", options->cluster.workers,
-                   "One job of so many workers in place of a seed's world")
-      ->check(CLI::Range(1, 1024))
-      ->excludes("--seed")
-      ->excludes("--count")
-      ->excludes("--threads")
-      ->excludes("--trace");
-  command->add_option("--rack-size", options->cluster.rack_size, "Its workers in a rack")
-      ->check(CLI::Range(1, 1024))
-      ->needs("--workers")
-      ->capture_default_str();
-  CLI::Option* cluster =
-      command
-          ->add_option("--cluster", options->site.file,
-                       "Cluster file: a job on it in place of a seed's world (docs/cluster.md)")
-          ->type_name("FILE")
-          ->excludes("--workers")
-          ->excludes("--seed")
-          ->excludes("--count")
-          ->excludes("--threads")
-          ->excludes("--trace");
-  command
-      ->add_option("--hosts", options->site.hosts,
-                   "The job's hosts, with commas between (default: all that have ranks)")
-      ->type_name("NAME,NAME,…")
-      ->needs(cluster);
-  command
-      ->add_option("--ranks-per-host", options->site.ranks_per_host,
-                   "Ranks on each of them (default: as the file says)")
-      ->check(CLI::Range(1, 1024))
-      ->needs(cluster);
+  add_seed_options(*command, *options);
+  add_worker_options(*command, *options);
+  add_cluster_options(*command, *options);
   command
       ->add_option("--fragments", options->fragments,
                    "The all-reduce's fragments (default: 100 with --workers, 1000 with --cluster)")
