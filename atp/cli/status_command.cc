@@ -8,6 +8,7 @@
 #include "atp/cli/status_service.h"
 #include "atp/cli/status_text.h"
 #include "atp/cli/timed_stream.h"
+#include "atp/config/plain_text.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"
 
@@ -56,7 +57,8 @@ std::string document_of(const std::string& address, const std::string& reply) {
     throw CommandError(fmt::format("what listens at {} is no atp switch or server", address));
   }
   if (!reply.starts_with(kStatusLine)) {
-    const std::string line = reply.substr(0, std::min<std::size_t>(reply.find('\n'), 40));
+    const std::string line =
+        made_plain(reply.substr(0, std::min<std::size_t>(reply.find('\n'), 40)));
     throw CommandError(
         fmt::format("{} tells its status in another version: it answered \"{}\", this program "
                     "knows \"{}\"; use "

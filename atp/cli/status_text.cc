@@ -8,6 +8,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/cli/plan/text_table.h"
 #include "atp/collective/text.h"
+#include "atp/config/plain_text.h"
 
 namespace atp {
 namespace {
@@ -16,6 +17,11 @@ using nlohmann::json;
 
 std::uint64_t number(const json& from, const char* key) {
   return from.at(key).get<std::uint64_t>();
+}
+
+// What came over the network must not command the terminal.
+std::string word(const json& from, const char* key) {
+  return made_plain(from.at(key).get<std::string>());
 }
 
 std::string counted(const json& from, const char* key) { return with_commas(number(from, key)); }
@@ -63,9 +69,8 @@ std::string server_text(const json& status) {
                    "who is not there"});
   for (const json& job : status.at("jobs")) {
     table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
-               streams(job), job.at("state").get<std::string>(), workers(job),
-               counted(job, "fragments"), share(job),
-               absentees(job, {"missing", "detached", "lost", "left"})});
+               streams(job), word(job, "state"), workers(job), counted(job, "fragments"),
+               share(job), absentees(job, {"missing", "detached", "lost", "left"})});
   }
   return fmt::format("  {} fragments complete, {} of them summed in switches, {} as floats\n",
                      counted(status, "fragments"), share(status),
@@ -79,7 +84,7 @@ std::string switch_text(const json& status) {
   for (const json& job : status.at("jobs")) {
     table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
                streams(job), workers(job), counted(job.at("aggregators"), "held"),
-               job.at("parent").get<std::string>(), absentees(job, {"detached", "left"})});
+               word(job, "parent"), absentees(job, {"detached", "left"})});
   }
   const json& aggregators = status.at("aggregators");
   return fmt::format("  {} of {} aggregators held; {} sums completed, {} gradients collided\n",
@@ -91,7 +96,7 @@ std::string switch_text(const json& status) {
 std::string drops_text(const json& status) {
   std::string text;
   for (const auto& [reason, count] : status.at("drops").items()) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", reason,
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", made_plain(reason),
                         with_commas(count.get<std::uint64_t>()));
   }
   return fmt::format("  dropped: {}\n", text.empty() ? "nothing" : text);
@@ -100,9 +105,8 @@ std::string drops_text(const json& status) {
 }  // namespace
 
 std::string status_table(const json& status) {
-  const auto role = status.at("role").get<std::string>();
-  return fmt::format("{} {} (atp {})\n", role, status.at("listen").get<std::string>(),
-                     status.at("version").get<std::string>()) +
+  const std::string role = word(status, "role");
+  return fmt::format("{} {} (atp {})\n", role, word(status, "listen"), word(status, "version")) +
          (role == "server" ? server_text(status) : switch_text(status)) + drops_text(status);
 }
 

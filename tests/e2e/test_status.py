@@ -139,6 +139,7 @@ def answering(reply):
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no atp switch or server"),
         (b"", "closed the connection without an answer"),
         (b"atp-status 7\n", 'answered "atp-status 7", this program knows "atp-status 1"'),
+        (b"atp-status \x1b[31m\n", 'answered "atp-status  [31m"'),
         (b"atp-status 1\n{", "cannot be read"),
         (b"atp-status 1\n[1]", "cannot be read"),
         (None, "said nothing for 5 s"),
