@@ -91,10 +91,10 @@ def verdict(rows):
     least = min(min(row["job_share"], row["tcp_share"]) for row in ours)
     return report.verdict(
         "near the fair share (Fig. 16b)",
-        f"with congestion control neither side of {len(ours)} cases gets less than {least:.0%} of "
-        "its equal share",
-        "a window that grows by a packet for each round trip is not cubic's, and it meets the queue "
-        "in trains; behind another queue the shares will be others, too.",
+        f"with congestion control neither side of {len(ours)} cases gets less than {least:.0%} "
+        "of its equal share",
+        "a window that grows by a packet for each round trip is not cubic's, and it meets the "
+        "queue in trains; behind another queue the shares will be others, too.",
     )
 
 

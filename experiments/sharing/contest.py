@@ -50,6 +50,11 @@ def numbers(result):
     }
 
 
+def congestion_control(options, window):
+    """As the product does it unless told otherwise; queues mark from 40 kB on."""
+    return {**options, "window": window, "aimd": True, "ecn_bytes": 40_000}
+
+
 def static_partition(options, regions):
     """SwitchML's way: a job counts through a region of its own, and has no more in flight."""
     region = options["aggregators"] // regions

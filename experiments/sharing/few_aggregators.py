@@ -27,7 +27,7 @@ def measure(aggregators_list, operations):
         if scheme == "static":
             return contest.static_partition(options, 2)
         if scheme == "aimd":
-            return {**options, "window": 128, "aimd": True, "ecn_bytes": 40000}
+            return contest.congestion_control(options, 128)
         return {**options, "window": PEAK // 2}
 
     cases = [{"aggregators": n, "scheme": scheme} for n in aggregators_list for scheme in SCHEMES]

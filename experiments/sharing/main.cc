@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,12 @@
 namespace atp::sharing {
 namespace {
 
+std::string power_of_two(const std::string& text) {
+  std::uint32_t value = 0;
+  const bool fits = CLI::detail::lexical_cast(text, value) && value <= 65536;
+  return fits && std::has_single_bit(value) ? "" : "a power of two up to 65536, not " + text;
+}
+
 void add_options(CLI::App& app, Setup& setup) {
   app.add_option("--jobs", setup.jobs)->check(CLI::Range(1, 100));
   app.add_option("--workers", setup.workers)->check(CLI::Range(1, 20));
@@ -17,7 +24,7 @@ void add_options(CLI::App& app, Setup& setup) {
       ->check(CLI::IsMember({"rehash", "hash", "linear"}));
   app.add_flag("--partition", setup.partition);
   app.add_option("--quota", setup.quota);
-  app.add_option("--window", setup.window);
+  app.add_option("--window", setup.window)->check(CLI::Validator(power_of_two, "POWER OF TWO"));
   app.add_option("--values", setup.values);
   app.add_option("--fragments", setup.fragments);
   app.add_option("--operations", setup.operations);

@@ -32,7 +32,7 @@ def test_two_equal_jobs_are_served_alike(tmp_path):
 
 def test_dynamic_sharing_needs_half_of_the_aggregators(tmp_path):
     rows = phases.measure([384, 192], [2], operations=24)
-    ((workers, aggregators, static, dynamic),) = phases.side_by_side(rows)
+    ((workers, aggregators, static, dynamic, _),) = phases.side_by_side(rows)
     assert (workers, aggregators) == (2, 384)
     assert dynamic > 0.95 * static
     publish(tmp_path / "phases", rows, phases.plot(rows))
