@@ -1,11 +1,10 @@
-#include <array>
 #include <string>
 
+#include "atp/core/testing_drops.h"
+#include "atp/core/testing_fates.h"
 #include "atp/core/worker/worker_script_test.h"
 
-// What becomes of every type of message in every circumstance, at a worker. Each row is a type;
-// each cell says which counter rises: a name with kDrop means that the packet is dropped, and every
-// other that it is not.
+// What becomes of every type of message in every circumstance, at a worker.
 
 namespace atp {
 namespace {
@@ -18,26 +17,7 @@ constexpr std::uint64_t kPast = 0;
 constexpr std::uint64_t kExpected = 1;
 constexpr std::uint64_t kFuture = 4;
 
-struct Circumstance {
-  const char* name;
-  void (*change)(atp_header& h);
-  int times = 1;
-  Endpoint from = kTestSwitch;
-};
-
-const Circumstance kCircumstances[] = {
-    {"past", [](atp_header& h) { h.sequence = kPast; }},
-    {"expected", [](atp_header&) {}},
-    {"future", [](atp_header& h) { h.sequence = kFuture; }},
-    {"duplicate", [](atp_header&) {}, 2},
-    {"foreign job", [](atp_header& h) { ++h.job; }},
-    {"foreign incarnation", [](atp_header& h) { ++h.incarnation; }},
-    {"wrong operation", [](atp_header& h) { ++h.operation; }},
-    {"wrong source", [](atp_header&) {}, 1, Endpoint::ipv4(6, 6, 6, 6, 6)},
-};
-
-// kCount: none rises, the message is for switches and ignored.
-using Fates = std::array<W, std::size(kCircumstances)>;
+void move(atp_header& h, When when) { h.sequence = when == When::kPast ? kPast : kFuture; }
 
 // A worker in the midst of an operation, and the packets that the switch may send it.
 struct BusyWorker : WorkerScript {
@@ -77,11 +57,11 @@ struct BusyWorker : WorkerScript {
 struct Message {
   const char* name;
   Bytes bytes;
-  Fates fates;
+  Fates<W> fates;  // kCount: none rises, the message is for switches and ignored
 };
 
 // Of a message that is not about a fragment.
-Fates control_fates(W taken) {
+Fates<W> control_fates(W taken) {
   return {
       taken, taken, taken, taken, W::kDropWrongJob, W::kDropWrongJob, taken, W::kDropWrongSource};
 }
@@ -112,14 +92,6 @@ std::vector<Message> messages() {
   };
 }
 
-std::uint64_t drops(const Worker& worker) {
-  std::uint64_t sum = 0;
-  worker.counters().for_each([&](std::string_view name, std::uint64_t value) {
-    if (name.starts_with("drop_")) sum += value;
-  });
-  return sum;
-}
-
 std::uint64_t count(const Worker& worker, W counter) {
   return counter == W::kCount ? 0 : worker.counters()[counter];
 }
@@ -128,23 +100,20 @@ void check(const Message& message, std::size_t circumstance) {
   const Circumstance& c = kCircumstances[circumstance];
   SCOPED_TRACE(std::string(message.name) + ", " + c.name);
   BusyWorker s;
-  Bytes bytes = message.bytes;
-  atp_header h;
-  atp_read_header(bytes.data(), &h);
-  c.change(h);
-  atp_write_header(bytes.data(), &h);
-  const auto receive = [&] { s.worker.handle_packet(s.now, c.from, bytes, s.tensors, s.out); };
+  const Bytes bytes = in_circumstance(c, message.bytes, move);
+  const Endpoint from = c.from_stranger ? Endpoint::ipv4(6, 6, 6, 6, 6) : kTestSwitch;
+  const auto receive = [&] { s.worker.handle_packet(s.now, from, bytes, s.tensors, s.out); };
   for (int i = 1; i < c.times; ++i) receive();
 
   const W fate = message.fates[circumstance];
   const std::uint64_t before = count(s.worker, fate);
-  const std::uint64_t dropped_before = drops(s.worker);
+  const std::uint64_t dropped_before = drops_in(s.worker.counters());
   const auto tensors_before = s.tensors.data;
   receive();
   const bool counted = fate != W::kCount;
   EXPECT_EQ(count(s.worker, fate), before + (counted ? 1 : 0)) << to_string(fate);
-  const bool dropped = counted && to_string(fate).starts_with("drop_");
-  EXPECT_EQ(drops(s.worker), dropped_before + (dropped ? 1 : 0));
+  const bool dropped = counted && is_drop(to_string(fate));
+  EXPECT_EQ(drops_in(s.worker.counters()), dropped_before + (dropped ? 1 : 0));
   EXPECT_EQ(s.tensors.data == tensors_before, fate != W::kParametersReceived)
       << "only the awaited sum is written";
 }
