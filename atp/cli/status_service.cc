@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{2};  // with one connection
 constexpr std::size_t kLongestRequest = 64;
+constexpr int kPauseMs = 100;  // after a connection that could not be taken
 
 }  // namespace
 
@@ -56,7 +57,12 @@ void StatusService::run() {
     pollfd waiting[] = {{listener_.fd(), POLLIN, 0}, {stop_->fd(), POLLIN, 0}};
     if (poll(waiting, 2, -1) <= 0 || (waiting[0].revents & POLLIN) == 0) continue;
     const Result<TcpSocket> connection = listener_.accept(std::chrono::steady_clock::now());
-    if (connection && may_ask(connection.value())) talk(connection.value());
+    if (!connection) {
+      // Out of descriptors, say, and the connection still waits: not to be asked for without end.
+      poll(&waiting[1], 1, kPauseMs);
+    } else if (may_ask(connection.value())) {
+      talk(connection.value());
+    }
   }
 }
 
