@@ -22,12 +22,12 @@ def environment(rank, hosts):
     }
 
 
-def run_ranks(network, words, seconds, env=None):
-    """Runs one program on all hosts of a network to its end; the outputs, by rank.
+def run_ranks(network, words, seconds, env=None, hosts=None):
+    """Runs one program on hosts of a network (default: all) to its end; the outputs, by rank.
 
     The first rank that fails ends it, with what that rank said.
     """
-    hosts = list(network.hosts.values())
+    hosts = hosts or list(network.hosts.values())
     ranks = [
         host.start(
             *words,

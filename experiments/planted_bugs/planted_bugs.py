@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """How many seeds does the simulator need to find a bug planted in the core?
 
-    experiments/planted_bugs/planted_bugs.py [FOLDER]
+    .venv/bin/python -m experiments.planted_bugs.planted_bugs [FOLDER]
 
 Copies the checkout into FOLDER (default: a temporary one), builds `atp` there, and plants the bugs
 of bugs.py one at a time. Each is built and played from seed 0 until a seed fails, at most as many
@@ -17,9 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bugs import BUGS
+from experiments.planted_bugs.bugs import BUGS
+from experiments.report import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SEEDS = 10_000  # of tests/virtual_network/seeds_test.cc
 FOUND_AS = {1: "wrong sum", 2: "not finished, or something left over", 3: "a broken invariant"}
 JOBS = str(os.cpu_count() or 1)

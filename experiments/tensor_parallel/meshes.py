@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """One layer's communication on every mesh of shaped networks, beside what the planner says.
 
-    experiments/tensor_parallel/meshes.py [--only NAME] [--rounds N] [--out FOLDER]
+    .venv/bin/python -m experiments.tensor_parallel.meshes [--only NAME] [--rounds N] [--out FOLDER]
 
 Hosts are network namespaces, links are shaped with tbf (root). The ranks run `atp plan compare`:
 the runtime's own blocks, forward and backward, without the matrix products, over our ring or, where
@@ -14,17 +13,17 @@ and fails if the order of two meshes is wrong whose predictions differ by more t
 import argparse
 import dataclasses
 import json
-import os
 import pathlib
 import statistics
 import sys
 import tempfile
 
-CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(CHECKOUT))
+from matplotlib.figure import Figure
 
-from lab.host import Host  # noqa: E402
-from lab.network import Network  # noqa: E402
+from experiments import report
+from experiments.report import plt
+from lab.network import Network
+from lab.ranks import KEEP_MEMORY, run_ranks
 
 # What TCP, IP and Ethernet leave of a frame of 1514 bytes.
 PAYLOAD = 1448 / 1514
@@ -110,20 +109,13 @@ def measure(testbed: Testbed, rounds: int) -> list[dict]:
         with testbed.make(folder) as network:
             route = start_nodes(network) if testbed.sums else ""
             hosts = [host for name, host in network.hosts.items() if name.startswith("h")]
-            ranks = [
-                host.start(*words, env={**environment(rank, hosts), "ATP_ROUTE": route})
-                for rank, host in enumerate(hosts)
-            ]
-            for rank in ranks:
-                code, output = network.wait(rank, LIMIT_S)
-                if code != 0:
-                    raise SystemExit(f"{testbed.name}: a rank failed:\n{output}")
+            run_ranks(network, words, LIMIT_S, {**KEEP_MEMORY, "ATP_ROUTE": route}, hosts)
         return json.loads((folder / "result.json").read_text())
 
 
 def start_nodes(network: Network) -> str:
     """A server and a switch; returns the route of the ranks."""
-    program = os.environ.get("ATP_PROGRAM", CHECKOUT / "build/release/bin/atp")
+    program = report.BUILD / "bin" / "atp"
     server, switch = network["server"], network["switch"]
     server.start(program, "server", "--listen", f"{server.address}:5500")
     switch.start(program, "switch", "--listen", f"{switch.address}:5501", "--upstream",
@@ -131,30 +123,15 @@ def start_nodes(network: Network) -> str:
     return f"{switch.address}:5501,{server.address}:5500"
 
 
-def environment(rank: int, hosts: list[Host]) -> dict[str, object]:
-    path = os.pathsep.join([str(CHECKOUT / "python"), os.environ.get("PYTHONPATH", "")])
-    return {
-        "PYTHONPATH": path,
-        "RANK": rank,
-        "WORLD_SIZE": len(hosts),
-        "MASTER_ADDR": hosts[0].address,
-        "MASTER_PORT": 29500,
-        "GLOO_SOCKET_IFNAME": "eth0",
-        "OMP_NUM_THREADS": 1,
-        # Memory that stays with the process: fresh pages cost as much time as a fast link.
-        "MALLOC_MMAP_THRESHOLD_": 32 << 20,
-        "MALLOC_TRIM_THRESHOLD_": 1 << 30,
-    }
-
-
 def show(testbed: Testbed, meshes: list[dict]) -> None:
     print(f"\n{testbed.name}: h = {testbed.hidden}, {testbed.batch * testbed.sequence} tokens")
-    print("mesh      predicted     measured   measured/predicted")
+    print("mesh      predicted     measured   measured/predicted   all rounds")
     for one in meshes:
         median = statistics.median(one["measured"])
         print(
             f"{str(tuple(one['mesh'])):8} {one['predicted'] * 1e3:7.0f} ms {median * 1e3:9.0f} ms "
-            f"{median / one['predicted']:12.2f}"
+            f"{median / one['predicted']:12.2f} {min(one['measured']) * 1e3:16.0f} to "
+            f"{max(one['measured']) * 1e3:.0f} ms"
         )
 
 
@@ -169,26 +146,20 @@ def wrong_orders(meshes: list[dict]) -> list[str]:
     ]
 
 
-def draw(results: dict[str, list[dict]], path: pathlib.Path) -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "atp"})
+def plot(results: dict[str, list[dict]]) -> Figure:
+    plt.rcParams["font.size"] = 9
     size = (-(-len(results) // 2), min(2, len(results)))
     figure, rows = plt.subplots(*size, figsize=(9, 3.2 * size[0]), layout="constrained",
                                 squeeze=False)  # fmt: skip
     for axes, (name, meshes) in zip(rows.flat, results.items(), strict=False):
-        _draw_testbed(axes, name, meshes)
+        _plot_testbed(axes, name, meshes)
     for axes in list(rows.flat)[len(results) :]:
         axes.remove()
     rows[0][0].legend(frameon=False, loc="upper left")
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    return figure
 
 
-def _draw_testbed(axes, name: str, meshes: list[dict]) -> None:
+def _plot_testbed(axes, name: str, meshes: list[dict]) -> None:
     for i, one in enumerate(meshes):
         median = statistics.median(one["measured"])
         axes.bar(i - 0.2, one["predicted"], 0.38, color="#bbbbbb", label="" if i else "predicted")
@@ -211,13 +182,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", help="the testbed whose name begins so; 'tiny' for a test")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "docs/tensor-parallel")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=report.REPOSITORY / "docs/tensor-parallel"
+    )
     arguments = parser.parse_args()
-    chosen = [
-        testbed
-        for testbed in (TESTBEDS if arguments.only != "tiny" else [TINY])
-        if testbed.name.startswith(arguments.only or "")
-    ]
+    chosen = [t for t in [*TESTBEDS, TINY] if t.name.startswith(arguments.only or "")]
+    if not chosen:
+        parser.error(f"no testbed's name begins with {arguments.only!r}; "
+                     f"there are {', '.join(repr(t.name) for t in TESTBEDS)}")  # fmt: skip
+    if not arguments.only:
+        chosen.remove(TINY)
     arguments.out.mkdir(parents=True, exist_ok=True)
     file, results, wrong = arguments.out / "meshes.json", {}, []
     if arguments.only and file.exists():
@@ -227,7 +201,7 @@ def main() -> int:
         show(testbed, results[testbed.name])
         wrong += [f"{testbed.name}: {what}" for what in wrong_orders(results[testbed.name])]
     file.write_text(json.dumps(results, indent=1) + "\n")
-    draw(results, arguments.out / "meshes.svg")
+    report.save(plot(results), arguments.out / "meshes.svg")
     print("\n".join(["", *wrong]) if wrong else "\nThe order of the meshes is as predicted.")
     return 1 if wrong else 0
 
