@@ -31,10 +31,11 @@ def test_two_equal_jobs_are_served_alike(tmp_path):
 
 
 def test_dynamic_sharing_needs_half_of_the_aggregators(tmp_path):
-    rows = phases.measure([384, 192], [2], operations=24)
-    ((workers, aggregators, static, dynamic, _),) = phases.side_by_side(rows)
-    assert (workers, aggregators) == (2, 384)
-    assert dynamic > 0.95 * static
+    rows = phases.measure([384, 192], [2, 4], operations=24)
+    compared = phases.side_by_side(rows)
+    assert [(workers, n) for workers, n, *_ in compared] == [(2, 384), (4, 384)]
+    for _, _, static, dynamic, _ in compared:
+        assert dynamic > 0.9 * static  # the paper's loses 5 to 10 %
     publish(tmp_path / "phases", rows, phases.plot(rows))
     assert "192" in phases.table(rows) and "paper:" in phases.verdict(rows)
 

@@ -42,3 +42,13 @@ def test_a_wrong_order_of_meshes_is_told():
     assert meshes.wrong_orders(good) == []
     good[0]["measured"] = [2.05]
     assert meshes.wrong_orders(good) == ["(2, 1) is not faster than (4, 1)"]
+
+
+def test_a_mesh_that_takes_longer_than_predicted_is_told():
+    found = [
+        {"mesh": [2, 1], "predicted": 1.0, "measured": [1.12]},
+        {"mesh": [1, 2], "predicted": 1.0, "measured": [1.0, 1.09, 7.0]},
+    ]
+    ring, switch = meshes.TESTBEDS[1], meshes.TESTBEDS[2]
+    assert switch.sums and meshes.unlike_predicted(switch, found) == []
+    assert meshes.unlike_predicted(ring, found) == ["(2, 1) took 1.12 times the prediction"]
