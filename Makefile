@@ -2,11 +2,12 @@
 # tools/ and CMake.
 
 PRESET ?= release
-PYTHON := .venv/bin/python
+# Not PYTHON: that one chooses the interpreter for tools/setup, and make would export ours over it.
+venv_python := .venv/bin/python
 SEEDS ?= 1000000
 # One translation unit that includes torch takes about 1 GB, so no more jobs than cores.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
-configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON) >/dev/null
+configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-tp test build soak format lint clean
@@ -26,14 +27,14 @@ demo:
 	@tools/setup
 	@$(configure)
 	@cmake --build --preset $(PRESET) --target product
-	@$(PYTHON) examples/demo/demo.py $(ARGS)
+	@$(venv_python) examples/demo/demo.py $(ARGS)
 
 demo-tp:
 	@echo "demo-tp: set up and build what the demo needs, then run it (ARGS=--short: a short form)"
 	@tools/setup
 	@$(configure)
 	@cmake --build --preset $(PRESET) --target product
-	@$(PYTHON) examples/demo_tp/demo.py $(ARGS)
+	@$(venv_python) examples/demo_tp/demo.py $(ARGS)
 
 # Both runners run even if the first fails, so that one call shows everything there is to mend.
 test:
@@ -43,7 +44,7 @@ test:
 	@cmake --build --preset $(PRESET)
 	@status=0; \
 	ctest --preset $(PRESET) -j $(CMAKE_BUILD_PARALLEL_LEVEL) || status=1; \
-	$(PYTHON) -m pytest || status=1; \
+	$(venv_python) -m pytest || status=1; \
 	exit $$status
 
 build:

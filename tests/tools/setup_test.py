@@ -246,6 +246,22 @@ def test_no_python_at_all_ends_with_a_way_to_choose_one(machine):
     assert "PYTHON=/path/to/python3.11 tools/setup" in lines_of(result.stderr)
 
 
+@pytest.mark.parametrize("goal", ["build", "demo", "demo-tp", "test", "soak", "lint"])
+def test_make_leaves_the_choice_of_the_python_to_the_user(tmp_path, goal):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "tools").mkdir()
+    setup = tmp_path / "tools" / "setup"
+    setup.write_text('#!/bin/sh\necho "setup chose ${PYTHON:-nothing}"\nexit 1\n')
+    setup.chmod(0o755)
+    without = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+    for chosen in ({}, {"PYTHON": "/my/python"}):
+        result = subprocess.run(
+            ["make", goal], cwd=tmp_path, env={**without, **chosen}, capture_output=True, text=True
+        )
+        assert result.returncode == 2
+        assert f"setup chose {chosen.get('PYTHON', 'nothing')}\n" in result.stdout
+
+
 def test_an_unknown_argument_is_named(machine):
     result = machine.setup("--develop")
     assert result.returncode == 2
