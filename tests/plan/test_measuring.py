@@ -93,7 +93,10 @@ def test_wrong_use_is_refused(folder, words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["calibrate", "--topology", "no.yaml"], "No such file or directory: 'no.yaml'"),
+        (
+            ["calibrate", "--topology", "no.yaml"],
+            "no.yaml: cannot be read: No such file or directory",
+        ),
         (
             ["compare", "--topology", "cluster.yaml", "--model", "no.json"],
             "no.json: cannot be read: No such file or directory",
@@ -107,6 +110,31 @@ def test_a_file_that_cannot_be_read_is_told_by_every_rank_in_one_line(folder, wo
     said = [line for line in result.stderr.splitlines() if line.startswith("atp plan: ")]
     assert len(said) == 2 and all(message in line for line in said), result.stderr
     assert "Traceback" not in result.stderr
+
+
+UNFIT = {
+    "of more devices than the job has ranks": (
+        CLUSTER.replace("count: 2", "count: 4").encode(),
+        "cluster.yaml:1: levels: found 4 devices, the product of the counts, expected 2",
+    ),
+    "that is empty": (b"", "cluster.yaml: found nothing, expected a YAML document"),
+    "with an unknown key": (
+        CLUSTER.encode() + b"levles: 3\n",
+        'cluster.yaml:3: "levles": is no key known here; did you mean levels?',
+    ),
+    "of bytes that are no text": (bytes(range(128, 256)), "cluster.yaml:1: "),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), UNFIT.values(), ids=UNFIT)
+def test_calibrate_leaves_a_file_alone_and_every_rank_says_why(folder, content, message):
+    (folder / "cluster.yaml").write_bytes(content)
+    result = run(folder, "calibrate", "--topology", "cluster.yaml")
+    assert result.returncode == 1
+    said = [line for line in result.stderr.splitlines() if line.startswith("atp plan: ")]
+    assert len(said) == 2 and all(message in line for line in said), result.stderr
+    assert "Traceback" not in result.stderr
+    assert (folder / "cluster.yaml").read_bytes() == content
 
 
 def test_a_python_that_is_missing_is_named(folder):

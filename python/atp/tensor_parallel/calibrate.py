@@ -25,7 +25,7 @@ import torch.distributed as dist
 from atp.planner import Candidate, Plan, plan
 from atp.tensor_parallel.agreement import agree
 from atp.tensor_parallel.dimension import Dimension
-from atp.tensor_parallel.measured_file import Bandwidths, write_measurements
+from atp.tensor_parallel.measured_file import Bandwidths, require_cluster, write_measurements
 from atp.tensor_parallel.mesh import Mesh, init_mesh
 from atp.tensor_parallel.replay import Replay, slowest
 from atp.tensor_parallel.request import ALGORITHMS
@@ -194,7 +194,9 @@ def main(words: list[str]) -> None:
     try:
         (_main_compare if arguments.compare else _main_calibrate)(arguments)
     except (ValueError, OSError) as error:
-        raise SystemExit(f"atp plan: rank {dist.get_rank()}: {error}") from None
+        # In one write, so that the lines of the ranks stay apart.
+        sys.stderr.write(f"atp plan: rank {dist.get_rank()}: {error}\n")
+        raise SystemExit(1) from None
     finally:
         dist.destroy_process_group()
 
@@ -203,8 +205,8 @@ def _main_calibrate(arguments: argparse.Namespace) -> None:
     error = None
     try:
         if dist.get_rank() == 0:
-            open(arguments.topology, "r+").close()  # before the time is spent
-    except OSError as wrong:
+            require_cluster(arguments.topology, dist.get_world_size())  # before time is spent
+    except (ValueError, OSError) as wrong:
         error = wrong
     agree(f"calibrate over {arguments.algorithm}", error=error)
     found = calibrate(

@@ -46,6 +46,14 @@ def test_measurements_are_written(before, rest):
     assert with_measurements(before, FOUND) == rest + WRITTEN
 
 
+def test_comments_in_any_encoding_stay(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    comment = b"# B\xfcro\n"
+    cluster.write_bytes(comment + LEVELS.encode() + OLD.encode())
+    write_measurements(cluster, FOUND)
+    assert cluster.read_bytes() == comment + (LEVELS + WRITTEN).encode()
+
+
 def test_the_planner_takes_what_was_measured(gloo_ranks, tmp_path):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(LEVELS + OLD)
