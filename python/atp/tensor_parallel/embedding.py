@@ -59,16 +59,29 @@ def require_tokens(site: str, tokens: torch.Tensor, vocabulary: int) -> None:
         )
 
 
+def require_positions(site: str, positions: torch.Tensor, known: int) -> None:
+    """Raises ValueError for a sequence that is longer than the table."""
+    if positions.numel() and positions.max().item() >= known:
+        tokens = positions.max().item() + 1
+        raise ValueError(f"{site}: found {tokens} tokens, but the model has {known} positions")
+
+
 class ATPPositions(nn.Module):
     """Position numbers [...] -> [..., h/d2]; the table is [Replicate, Shard(1)], and nothing moves.
 
     For tables that are small beside the blocks; a sum would cost more than it saves.
+
+    Raises:
+        ValueError: d2 does not divide the hidden size; in forward, a position is none of the
+            table's.
     """
 
     def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "positions"):
         super().__init__()
         require_divides(mesh.second, site, "features", embedding.embedding_dim)
+        self.site = site
         self.weight = cut_parameter(embedding.weight, Cut(None, 1), mesh)
 
     def forward(self, positions: torch.Tensor) -> torch.Tensor:
+        require_positions(self.site, positions, self.weight.shape[0])
         return nn.functional.embedding(positions, self.weight)

@@ -106,6 +106,10 @@ REFUSED_EVERYWHERE = {
         lambda rank: parallelize(make(GPT), mesh=init_mesh(4, 1))(torch.full((1, 2), 1000)),
         f"tokens: found numbers from 1000 to 1000, expected 0 to {GPT.vocabulary - 1}",
     ),
+    "a sequence beyond the positions": (
+        lambda rank: parallelize(make(GPT), mesh=init_mesh(2, 2))(torch.zeros(1, 20).long()),
+        f"positions: found 20 tokens, but the model has {GPT.positions} positions",
+    ),
     "targets that stand for nothing": (
         lambda rank: vocabulary_parallel_cross_entropy(
             torch.zeros(1, 2, 8), torch.tensor([[0, -100]]), init_mesh(2, 2)),
