@@ -51,6 +51,7 @@ def parallelize(
     mesh = mesh or current_mesh()
     error, replacements, said = None, {}, ""
     try:
+        _check_is_whole(model)
         plan = plan_of(model) if plan is None else plan
         _check_chunks(model, chunks)
         replacements = _build(model, plan, mesh)
@@ -96,6 +97,12 @@ def _check_all_have_roles(model: nn.Module, replacements: dict[str, nn.Module]) 
     if left:
         more = f" and {len(left) - 4} more" if len(left) > 4 else ""
         raise ValueError(f"plan: no role says how to cut {', '.join(left[:4])}{more}")
+
+
+def _check_is_whole(model: nn.Module) -> None:
+    before = getattr(model, "atp_mesh", None)
+    if before is not None:
+        raise ValueError(f"this {type(model).__name__} is parallelized already, on {before}")
 
 
 def _check_chunks(model: nn.Module, chunks: int) -> None:

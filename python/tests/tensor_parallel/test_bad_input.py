@@ -77,6 +77,10 @@ REFUSED_EVERYWHERE = {
                                  mesh=init_mesh(4, 1)),
         "does not divide its 3 key-value heads and is no multiple",
     ),
+    "a model that is parallelized already": (
+        lambda rank: parallelize(parallelize(make(GPT), mesh=init_mesh(4, 1))),
+        "this Transformer is parallelized already, on Mesh(4, 1) over gloo/gloo",
+    ),
     "a model without a plan": (
         lambda rank: parallelize(Odd(), mesh=init_mesh(4, 1)),
         "there is no plan for a Odd",
