@@ -7,20 +7,28 @@ fails or is missing is named at every rank.
 
 import collections
 import datetime
+import json
+from collections.abc import Mapping
 
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
+
+from atp.tensor_parallel.difference import first_difference, name_ranks
 
 __all__ = ["agree", "PATIENCE"]
 
 PATIENCE = datetime.timedelta(seconds=60)
 """How long a rank waits for the others to say what they do."""
 
+# They are there already; the error must not wait for one that ended meanwhile.
+_PATIENCE_FOR_DETAILS = datetime.timedelta(seconds=5)
+
 
 def agree(
     text: str,
     gift: str = "",
     *,
+    modules: Mapping[str, str] | None = None,
     error: Exception | None = None,
     patience: datetime.timedelta = PATIENCE,
 ) -> str:
@@ -29,6 +37,8 @@ def agree(
     Args:
         text: what this rank is about to do, for people.
         gift: rank 0's is returned at all ranks.
+        modules: what each module is to this rank; of ranks that say different things the first
+            that differs is named.
         error: why it cannot; every rank then raises it, or that of the lowest rank that has one.
         patience: how long to wait for the other ranks.
 
@@ -49,7 +59,8 @@ def agree(
         raise
     if error:
         raise error
-    _compare(everything)
+    _refuse_errors(everything)
+    _refuse_differences(everything, said, modules or {})
     return said.get("gift").decode()
 
 
@@ -77,18 +88,34 @@ def _wait(said: dist.Store, patience: datetime.timedelta) -> list[str]:
     return [said.get(key).decode() for key in keys]
 
 
-def _compare(everything: list[str]) -> None:
+def _refuse_errors(everything: list[str]) -> None:
     for rank, text in enumerate(everything):
         if text.startswith("error: "):
             raise ValueError(f"rank {rank} cannot go on: {text.removeprefix('error: ')}")
+
+
+def _refuse_differences(
+    everything: list[str], said: dist.Store, modules: Mapping[str, str]
+) -> None:
     ranks = collections.defaultdict(list)
     for rank, text in enumerate(everything):
         ranks[text.removeprefix("plan: ")].append(rank)
-    if len(ranks) > 1:
-        parts = [f"{_name(who)} {what}" for what, who in ranks.items()]
-        raise ValueError("the ranks disagree: " + "; ".join(parts) + ". All must do the same")
+    if len(ranks) == 1:
+        return
+    parts = [f"{name_ranks(who)} say{'s'[: len(who) == 1]}: {what}" for what, who in ranks.items()]
+    first = first_difference(_modules_of(ranks, said, modules), ranks)
+    where = f". They differ first in {first}" if first else ""
+    raise ValueError(f"the ranks disagree: {'; '.join(parts)}{where}. All must do the same")
 
 
-def _name(ranks: list[int]) -> str:
-    some = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
-    return (f"rank {some} says" if len(ranks) == 1 else f"ranks {some} say") + ":"
+def _modules_of(
+    ranks: Mapping[str, list[int]], said: dist.Store, modules: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """What the first rank of each side says of its modules. They are sent only when it matters."""
+    keys = {text: f"modules/{who[0]}" for text, who in ranks.items()}
+    try:
+        said.set(f"modules/{dist.get_rank()}", json.dumps(modules))
+        said.wait(list(keys.values()), _PATIENCE_FOR_DETAILS)
+        return {text: json.loads(said.get(key)) for text, key in keys.items()}
+    except RuntimeError:  # a rank has ended, perhaps the one that keeps the store
+        return {}

@@ -4,6 +4,7 @@ import datetime
 import fnmatch
 import functools
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
-from atp.tensor_parallel.roles import Plan, plan_of
+from atp.tensor_parallel.roles import Plan, Role, plan_of
 
 __all__ = ["mesh_of", "parallelize"]
 
@@ -49,16 +50,18 @@ def parallelize(
         TimeoutError: a rank did not come.
     """
     mesh = mesh or current_mesh()
-    error, replacements, said = None, {}, ""
+    error, replacements, modules, said = None, {}, {}, ""
     try:
         _check_is_whole(model)
         plan = plan_of(model) if plan is None else plan
         _check_chunks(model, chunks)
-        replacements = _build(model, plan, mesh)
-        said = _fingerprint(model, plan, mesh, chunks)
+        roles = _roles(model, plan)
+        replacements = _build(model, roles, mesh)
+        modules = _describe(model, roles)
+        said = _fingerprint(model, modules, mesh, chunks)
     except (ValueError, TypeError) as wrong:
         error = wrong
-    agree(f"parallelize: {said}", error=error, patience=patience)
+    agree(f"parallelize: {said}", modules=modules, error=error, patience=patience)
     _install(model, replacements)
     model.atp_mesh = mesh
     if chunks > 1:
@@ -74,16 +77,23 @@ def mesh_of(model: nn.Module) -> Mesh:
     return mesh
 
 
-def _build(model: nn.Module, plan: Plan, mesh: Mesh) -> dict[str, nn.Module]:
+def _roles(model: nn.Module, plan: Plan) -> dict[str, Role]:
+    """By the names of modules, which the plan may have patterns for."""
     modules = dict(model.named_modules())
-    replacements: dict[str, nn.Module] = {}
+    roles: dict[str, Role] = {}
     for pattern, role in plan.items():
         names = [name for name in modules if name and fnmatch.fnmatchcase(name, pattern)]
         names = [name for name in names if name.count(".") == pattern.count(".")]
         if not names:
             raise ValueError(f"plan: the model has no module {pattern!r}")
-        for name in names:
-            replacements[name] = role.build(modules[name], mesh, name)
+        roles |= dict.fromkeys(names, role)
+    return roles
+
+
+def _build(model: nn.Module, roles: Mapping[str, Role], mesh: Mesh) -> dict[str, nn.Module]:
+    replacements = {
+        name: role.build(model.get_submodule(name), mesh, name) for name, role in roles.items()
+    }
     _check_all_have_roles(model, replacements)
     return replacements
 
@@ -131,9 +141,17 @@ def _chunked_forward(model: Any, chunks: int, *batch: torch.Tensor) -> torch.Ten
     return torch.cat(run_chunks(model, batch, chunks))
 
 
-def _fingerprint(model: nn.Module, plan: Plan, mesh: Mesh, chunks: int) -> str:
-    shapes = [(name, tuple(p.shape), str(p.dtype)) for name, p in model.named_parameters()]
-    digest = hashlib.sha256(repr((shapes, sorted(plan.items(), key=str))).encode()).hexdigest()
+def _describe(model: nn.Module, roles: Mapping[str, Role]) -> dict[str, str]:
+    """What each module is, and each of its parameters."""
+    parameters = {
+        name: f"{list(p.shape)} of {str(p.dtype).removeprefix('torch.')}"
+        for name, p in model.named_parameters()
+    }
+    return {name: repr(role).removesuffix("()") for name, role in roles.items()} | parameters
+
+
+def _fingerprint(model: nn.Module, modules: Mapping[str, str], mesh: Mesh, chunks: int) -> str:
+    digest = hashlib.sha256(repr(sorted(modules.items())).encode()).hexdigest()
     size = sum(p.numel() for p in model.parameters())
     return (
         f"{type(model).__name__} of {size} parameters, plan {digest[:8]}, {chunks} chunk(s), {mesh}"

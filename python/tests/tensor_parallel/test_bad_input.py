@@ -12,6 +12,7 @@ import atp.torch
 from atp.tensor_parallel import (
     ATPLinear,
     Column,
+    Row,
     Transformer,
     init_mesh,
     parallelize,
@@ -132,7 +133,23 @@ REFUSED_EVERYWHERE = {
     ),
     "ranks that cut their models differently": (
         lambda rank: parallelize(make(GPT), mesh=init_mesh(4, 1), chunks=1 + rank // 2),
-        "1 chunk(s)",
+        "2 chunk(s), Mesh(4, 1) over gloo/gloo. All must do the same",
+    ),
+    "ranks with other roles for a module": (
+        lambda rank: parallelize(
+            Odd(), {"a": Column(), "b": Column() if rank < 3 else Row()}, init_mesh(4, 1)),
+        "They differ first in b: Column at ranks 0, 1, 2, Row at rank 3. All must",
+    ),
+    "ranks with other modules": (
+        lambda rank: parallelize(
+            nn.Sequential(*[nn.Linear(8, 8) for _ in range(1 + rank % 2)]), {"*": Column()},
+            init_mesh(4, 1)),
+        "They differ first in 1: nothing at ranks 0, 2, Column at ranks 1, 3. All must",
+    ),
+    "ranks with other widths": (
+        lambda rank: parallelize(
+            nn.Sequential(nn.Linear(8, 8 if rank else 16)), {"0": Column()}, init_mesh(4, 1)),
+        "0.weight: [16, 8] of float32 at rank 0, [8, 8] of float32 at ranks 1, 2, 3. All must",
     ),
     "a rank whose model is wrong": (
         lambda rank: parallelize(make(GPT) if rank else Odd(), mesh=init_mesh(4, 1)),

@@ -1,0 +1,30 @@
+"""Who says what, and where two plans differ first, for people."""
+
+import collections
+from collections.abc import Mapping, Sequence
+
+__all__ = ["first_difference", "name_ranks"]
+
+
+def first_difference(
+    modules: Mapping[str, Mapping[str, str]], ranks: Mapping[str, Sequence[int]]
+) -> str:
+    """For example "b: Column at ranks 0, 1, Row at rank 2"; nothing where all say the same.
+
+    Args:
+        modules: by what ranks say, what each module is to them.
+        ranks: by what ranks say, who says it.
+    """
+    for name in dict.fromkeys(name for own in modules.values() for name in own):
+        sides = collections.defaultdict(list)
+        for text, own in modules.items():
+            sides[own.get(name, "nothing")] += ranks[text]
+        if len(sides) > 1:
+            parts = [f"{what} at {name_ranks(who)}" for what, who in sides.items()]
+            return f"{name}: {', '.join(parts)}"
+    return ""
+
+
+def name_ranks(ranks: Sequence[int]) -> str:
+    some = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+    return f"rank {some}" if len(ranks) == 1 else f"ranks {some}"
