@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "atp/cli/timed_stream.h"
+#include "atp/driver/udp/address.h"
 
 namespace atp {
 namespace {
@@ -16,6 +17,10 @@ constexpr std::size_t kLongestRequest = 64;
 constexpr int kPauseMs = 100;  // after a connection that could not be taken
 
 }  // namespace
+
+bool is_same_host(const Endpoint& own, const Endpoint& peer) {
+  return own.address == peer.address || (is_loopback(own) && is_loopback(peer));
+}
 
 Result<std::unique_ptr<StatusService>> StatusService::start(const Endpoint& at,
                                                             std::vector<Prefix> allowed,
@@ -66,12 +71,11 @@ void StatusService::run() {
   }
 }
 
-// From this host means: from the very address that was asked.
 bool StatusService::may_ask(const TcpSocket& connection) const {
   const Result<Endpoint> own = connection.local();
   const Result<Endpoint> peer = connection.peer();
   if (!own || !peer) return false;
-  return own.value().address == peer.value().address ||
+  return is_same_host(own.value(), peer.value()) ||
          std::any_of(allowed_.begin(), allowed_.end(),
                      [&](const Prefix& prefix) { return prefix.contains(peer.value()); });
 }

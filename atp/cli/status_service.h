@@ -30,6 +30,10 @@ namespace atp {
 inline constexpr std::string_view kStatusGreeting = "atp-status ";
 inline constexpr std::string_view kStatusLine = "atp-status 1\n";
 
+// Whether one who asks from `peer` is on the host whose `own` address he asks: from that very
+// address, or by loopback on both ends, whose addresses no other host can use.
+bool is_same_host(const Endpoint& own, const Endpoint& peer);
+
 class StatusService {
  public:
   static Result<std::unique_ptr<StatusService>> start(const Endpoint& at,

@@ -53,3 +53,15 @@ def test_a_node_on_all_addresses_answers_from_the_one_that_is_asked(
         code, output = network.wait(rank, 60)
         assert code == 0, output
         assert "going straight to" not in output
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 1), (["--status-from", "10.77.0.0/24"], 0)])
+def test_other_hosts_get_no_status_unless_their_network_is_named(make_network, options, code):
+    network = make_network("node", "other")
+    address = f"{network['node'].address}:5500"
+    server = network["node"].start(network.atp, "server", "--listen", address, *options)
+    network.wait_for_line(server, "listening on")
+    for host, expected in (("node", 0), ("other", code)):
+        asker = network[host].start(network.atp, "status", address)
+        found, output = network.wait(asker, 20)
+        assert found == expected, output
