@@ -1,10 +1,12 @@
 """Checkpoints: saved from one mesh, loaded on any other, or from and to an unsharded state dict."""
 
+import contextlib
 import datetime
 import json
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -187,10 +189,21 @@ def _entry(tensor: torch.Tensor, mesh: Mesh) -> dict[str, Any]:
     }
 
 
+@contextlib.contextmanager
+def _reading(file: str) -> Iterator[None]:
+    """Names the file in whatever is wrong with it, in one line: torch's texts have many."""
+    try:
+        yield
+    except Exception as wrong:
+        first = str(wrong).partition("\n")[0]
+        what = f"it has no {first}" if isinstance(wrong, KeyError) else first
+        raise ValueError(f"{file}: {what}") from wrong
+
+
 def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
     manifest = json.loads((path / _MANIFEST).read_text())
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise ValueError(f"{_MANIFEST} does not say {_FORMAT!r}")
+        raise ValueError(f"it does not say {_FORMAT!r}")
     rows, columns = manifest["mesh"]
     names = [_shard(row, column) for row in range(rows) for column in range(columns)]
     missing = [name for name in names if not (path / name).exists()]
@@ -203,17 +216,26 @@ class _Pieces:
     """The files of a checkpoint, of which only what is asked for is read."""
 
     def __init__(self, path: pathlib.Path):
-        manifest = _read_manifest(path)
-        self._state = manifest["state"]
+        with _reading(_MANIFEST):
+            manifest = _read_manifest(path)
+            self._state = manifest["state"]
+            self._shapes = {name: tuple(entry["shape"]) for name, entry in self._state.items()}
         self._shape = rows, columns = tuple(manifest["mesh"])
         self._files = {
-            (row, column): torch.load(path / _shard(row, column), mmap=True, weights_only=True)
+            (row, column): self._open(path / _shard(row, column))
             for row in range(rows)
             for column in range(columns)
         }
 
+    def _open(self, file: pathlib.Path) -> dict[str, torch.Tensor]:
+        with _reading(file.name):
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is cut short, or none that save() wrote")
+            pieces = torch.load(file, mmap=True, weights_only=True)
+            return {name: pieces[name] for name in self._state}
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(entry["shape"]) for name, entry in self._state.items()}
+        return self._shapes
 
     def whole(self, name: str) -> torch.Tensor:
         entry = self._state[name]

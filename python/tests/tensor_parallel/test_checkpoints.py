@@ -86,21 +86,42 @@ def test_another_models_checkpoint_is_refused_at_every_rank_and_changes_nothing(
         assert "the state dict is of another model" in said[2]
 
 
-def damage(folder, how) -> None:
-    if how == "a manifest without a state":
-        text = '{"format": "atp tensor parallel checkpoint 1", "mesh": [1, 1]}'
-        (folder / "checkpoint.json").write_text(text)
-    elif how == "a piece that is cut short":
-        (folder / "shard-0-0.pt").write_bytes(b"PK")
-    elif how == "a piece that is gone":
-        (folder / "shard-1-0.pt").unlink()
+NO_STATE = b'{"format": "atp tensor parallel checkpoint 1", "mesh": [1, 1]}'
+DAMAGES = {
+    "a manifest without a state": (
+        "checkpoint.json",
+        lambda file: file.write_bytes(NO_STATE),
+        "it has no 'state'",
+    ),
+    "a manifest that is cut short": (
+        "checkpoint.json",
+        lambda file: file.write_bytes(file.read_bytes()[:40]),
+        "Unterminated string",
+    ),
+    "a manifest that is gone": ("checkpoint.json", lambda file: file.unlink(), "No such file"),
+    "a piece that is cut short": (
+        "shard-0-0.pt",
+        lambda file: file.write_bytes(file.read_bytes()[:1000]),
+        "it is cut short, or none that save() wrote",
+    ),
+    "a piece that is no piece": (
+        "shard-1-0.pt",
+        lambda file: file.write_bytes(b"PK"),
+        "it is cut short, or none that save() wrote",
+    ),
+    "a piece that lacks a tensor": (
+        "shard-1-0.pt",
+        lambda file: torch.save({}, file),
+        "it has no 'tokens.weight'",
+    ),
+    "a piece that is gone": ("shard-1-0.pt", lambda file: file.unlink(), " of mesh (2,1) is"),
+}
 
 
-@pytest.mark.parametrize(
-    "how", ["a manifest without a state", "a piece that is cut short", "a piece that is gone"]
-)
+@pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_checkpoint_is_refused_at_every_rank(gloo_ranks, tmp_path, how):
     """At rank 1 alone, as where each host has a copy: rank 0 must not go on."""
+    name, damage, expected = DAMAGES[how]
 
     def body(rank):
         init_mesh(2, 1)
@@ -108,13 +129,14 @@ def test_a_damaged_checkpoint_is_refused_at_every_rank(gloo_ranks, tmp_path, how
         for copy in range(2):
             save(model, tmp_path / str(copy))
         if rank == 1:
-            damage(tmp_path / "1", how)
+            damage(tmp_path / "1" / name)
         with pytest.raises(ValueError) as error:
             load(model, tmp_path / str(rank))
         return str(error.value), equal(full_state_dict(model), make(GPT).state_dict())
 
     for said, unchanged in gloo_ranks.run(2, body, backend="gloo"):
-        assert "1 cannot be loaded: " in said
+        _, _, what = said.partition("1 cannot be loaded: ")
+        assert name in what and expected in what and "\n" not in said
         assert unchanged
 
 
