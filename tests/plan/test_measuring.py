@@ -69,10 +69,12 @@ def test_a_python_without_atp_is_named(folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["compare"], "--compare needs --model"),
+        (["compare"], "the following arguments are required: --model"),
+        (["compare", "--model", "config.json", "--megabytes", "1"], "arguments: --megabytes 1"),
         (["compare", "--model", "config.json"], "atp run -n N -- atp plan compare"),
         (["calibrate"], "atp run -n N -- atp plan calibrate"),
-        (["calibrate", "--rounds", "0"], "--rounds and --megabytes: expected more than 0"),
+        (["calibrate", "--rounds", "0"], "--rounds: found 0, expected at least 1"),
+        (["calibrate", "--megabytes", "0"], "--megabytes: found 0.0, expected more than 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -88,6 +90,23 @@ def test_wrong_use_is_refused(folder, words, message):
     )
     assert result.returncode == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "own", "others"),
+    [("calibrate", "--megabytes", "--model"), ("compare", "--model", "--megabytes")],
+    ids=["calibrate", "compare"],
+)
+def test_help_lists_the_options_of_its_command_alone(folder, command, own, others):
+    path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
+    result = subprocess.run(
+        [ATP, "plan", command, "--help"],
+        env={**os.environ, "ATP_PYTHON": sys.executable, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0 and own in result.stdout
+    assert others not in result.stdout and "--compare" not in result.stdout
 
 
 @pytest.mark.parametrize(

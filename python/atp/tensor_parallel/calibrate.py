@@ -11,6 +11,7 @@ layer's collectives on every mesh, and prints what the planner says beside what 
 import argparse
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -162,29 +163,41 @@ def table(comparisons: list[Comparison]) -> str:
     return "\n".join(lines)
 
 
+_CALIBRATE = "Measures the all-reduces of every mesh, and writes them into the cluster file."
+_COMPARE = "Measures one layer's collectives on every mesh, and prints them beside the prediction."
+
+
 def _arguments(words: list[str]) -> argparse.Namespace:
+    compares = "--compare" in words
     parser = argparse.ArgumentParser(
-        prog="atp plan compare" if "--compare" in words else "atp plan calibrate",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="atp plan compare" if compares else "atp plan calibrate",
+        description=f"{_COMPARE if compares else _CALIBRATE} Every rank of a job runs it.",
+        allow_abbrev=False,
     )
+    parser.add_argument("--compare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--topology", required=True, help="the cluster file")
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="ring", help="how sums travel")
     parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
-    parser.add_argument("--megabytes", type=float, default=4, help="of the tensor that is summed")
-    parser.add_argument("--compare", action="store_true", help="predicted beside measured")
-    parser.add_argument("--model", help="a config.json, with --compare")
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--sequence", type=int, default=256)
-    parser.add_argument("--json", help="with --compare: write the numbers into this file, too")
+    (_add_compare if compares else _add_calibrate)(parser)
     arguments = parser.parse_args(words)
-    if arguments.compare and not arguments.model:
-        parser.error("--compare needs --model")
-    if arguments.rounds < 1 or arguments.megabytes <= 0:
-        parser.error("--rounds and --megabytes: expected more than 0")
+    if arguments.rounds < 1:
+        parser.error(f"--rounds: found {arguments.rounds}, expected at least 1")
+    if not compares and not 0 < arguments.megabytes < math.inf:
+        parser.error(f"--megabytes: found {arguments.megabytes}, expected more than 0")
     if "RANK" not in os.environ:
         parser.error(f"every rank of a job runs it: atp run -n N -- {parser.prog} ..., or torchrun")
     return arguments
+
+
+def _add_calibrate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--megabytes", type=float, default=4, help="of the tensor that is summed")
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, help="a config.json")
+    parser.add_argument("--batch", type=int, default=4, help="sequences of a step")
+    parser.add_argument("--sequence", type=int, default=256, help="tokens of each")
+    parser.add_argument("--json", help="write the numbers into this file, too")
 
 
 def main(words: list[str]) -> None:
