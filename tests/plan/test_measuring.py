@@ -1,6 +1,7 @@
 """atp plan calibrate and atp plan compare, as the ranks of a job, through the runtime in Python."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -154,6 +155,37 @@ def test_calibrate_leaves_a_file_alone_and_every_rank_says_why(folder, content, 
     assert len(said) == 2 and all(message in line for line in said), result.stderr
     assert "Traceback" not in result.stderr
     assert (folder / "cluster.yaml").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("build", "chosen", "expected"),
+    {
+        "a checkout's own": ("build/release", None, "the checkout's"),
+        "the one that ATP_PYTHON names": ("build/release", "path/python3", "the path's"),
+        "the path's for a program that is elsewhere": ("usr", None, "the path's"),
+    }.values(),
+    ids=["a checkout's own", "the one that ATP_PYTHON names", "the path's, elsewhere"],
+)
+def test_python_is(tmp_path, build, chosen, expected):
+    for folder, name, says in (
+        (".venv/bin", "python", "the checkout's"),
+        ("path", "python3", "the path's"),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / name).write_text(f'#!/bin/sh\necho "{says}"\n')
+        (tmp_path / folder / name).chmod(0o755)
+    (tmp_path / build / "bin").mkdir(parents=True)
+    program = shutil.copy(ATP, tmp_path / build / "bin")
+    others = {name: value for name, value in os.environ.items() if name != "ATP_PYTHON"}
+    path = os.pathsep.join([str(tmp_path / "path"), os.environ["PATH"]])
+    result = subprocess.run(
+        [program, "plan", "calibrate"],
+        cwd=tmp_path,
+        env=others | {"PATH": path} | ({"ATP_PYTHON": chosen} if chosen else {}),
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout == expected + "\n", result.stderr
 
 
 def test_a_python_that_is_missing_is_named(folder):

@@ -4,8 +4,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "atp/cli/command.h"
@@ -27,9 +30,21 @@ if importlib.util.find_spec("atp") is None:
 runpy.run_module("atp.tensor_parallel.calibrate", run_name="__main__", alter_sys=True)
 )";
 
+// A program in the build/PRESET/bin of a checkout: what tools/setup made there has torch and is what
+// the checkout's extension was built for.
+std::optional<std::string> checkout_interpreter() {
+  std::error_code missing;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", missing);
+  const auto build = program.parent_path().parent_path().parent_path();
+  const auto python = build.parent_path() / ".venv/bin/python";
+  if (build.filename() != "build" || access(python.c_str(), X_OK) != 0) return std::nullopt;
+  return python.string();
+}
+
 std::string interpreter() {
   const char* chosen = std::getenv("ATP_PYTHON");
-  return chosen != nullptr && *chosen != '\0' ? chosen : "python3";
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  return checkout_interpreter().value_or("python3");
 }
 
 [[noreturn]] void become_python(std::vector<std::string> words) {
