@@ -30,8 +30,8 @@ if importlib.util.find_spec("atp") is None:
 runpy.run_module("atp.tensor_parallel.calibrate", run_name="__main__", alter_sys=True)
 )";
 
-// A program in the build/PRESET/bin of a checkout: what tools/setup made there has torch and is what
-// the checkout's extension was built for.
+// For a program in the build/PRESET/bin of a checkout: what tools/setup made there has torch, and
+// the checkout's extension was built for it.
 std::optional<std::string> checkout_interpreter() {
   std::error_code missing;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", missing);
