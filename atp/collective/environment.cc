@@ -19,9 +19,9 @@ namespace {
 
 std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
-Error missing(const char* name, const std::string& expected) {
-  return {std::string(name) + " is not set (expected " + expected +
-          "): run the program under `atp run`, or set it yourself"};
+Error missing(const char* name, const std::string& expected, const char* under = "`atp run`") {
+  return {std::string(name) + " is not set (expected " + expected + "): run the program under " +
+          under + ", or set it yourself"};
 }
 
 Error malformed(const char* name, std::string_view found, const std::string& expected) {
@@ -58,6 +58,16 @@ Result<std::uint64_t> required_whole(const Whole& what) {
   const std::string_view text = lookup(what.name);
   if (text.empty()) return missing(what.name, range_text(what));
   return read_whole(what, text);
+}
+
+// Of a job on one host `atp run` draws it; several hosts have nobody to agree with.
+Result<std::uint64_t> read_incarnation(std::uint64_t most) {
+  const Whole what{"ATP_INCARNATION", 0, most};
+  const std::string_view text = lookup(what.name);
+  if (!text.empty()) return read_whole(what, text);
+  return missing(what.name, range_text(what),
+                 "`atp run`, with --incarnation N, the same on all hosts and new at each start, if "
+                 "the job has several");
 }
 
 Result<std::uint64_t> optional_whole(const Whole& what, std::uint64_t otherwise) {
@@ -152,7 +162,7 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   if (!rank) return rank.error();
   const auto job = required_whole({"ATP_JOB", 0, kMost32});
   if (!job) return job.error();
-  const auto incarnation = required_whole({"ATP_INCARNATION", 0, kMost32});
+  const auto incarnation = read_incarnation(kMost32);
   if (!incarnation) return incarnation.error();
   CommunicatorOptions options;
   const Status routes = read_routes(options);

@@ -79,7 +79,9 @@ std::string server_lost(const Failure& failure, const FailureContext& context) {
 std::string rank_taken(const Failure& failure, const FailureContext& context) {
   std::string text = "rank " + std::to_string(context.rank) + " is taken";
   if (!failure.endpoint.unset()) text += " by " + to_string(failure.endpoint);
-  return text + ": start each rank exactly once";
+  return text +
+         ": start each rank exactly once; if another job has the same number, choose another "
+         "with `atp run --job N` or ATP_JOB";
 }
 
 std::string route_text(const FailureContext& context) {

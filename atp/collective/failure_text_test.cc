@@ -45,7 +45,9 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
       {{.code = FailureCode::kServerLost, .endpoint = kServer},
        "server 10.0.0.9:5500 does not answer (silent for 5 s): is `atp server` running there?"},
       {{.code = FailureCode::kRankTaken, .ranks = set_of({2}), .endpoint = kTwin},
-       "rank 2 is taken by 10.0.0.7:4711: start each rank exactly once"},
+       "rank 2 is taken by 10.0.0.7:4711: start each rank exactly once; if another job has the "
+       "same "
+       "number, choose another with `atp run --job N` or ATP_JOB"},
       {{.code = FailureCode::kJoinTimeout, .ranks = set_of({0, 3})},
        "ranks 0 and 3 have not joined within 30 s (of 4 ranks)"},
       {{.code = FailureCode::kJoinTimeout},
