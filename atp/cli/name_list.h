@@ -1,18 +1,20 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace atp {
 
-// "a,b,c", one by one; none of "".
+// "a,b,c", one by one; none of "". Of "a," the second is empty, and it is for the caller to say so.
 inline std::vector<std::string> names_in(std::string_view list) {
   std::vector<std::string> names;
-  while (!list.empty()) {
-    const std::size_t comma = list.find(',');
-    names.emplace_back(list.substr(0, comma));
-    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+  if (list.empty()) return names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    names.emplace_back(list.substr(begin, comma - begin));
+    begin = comma + 1;
   }
   return names;
 }

@@ -56,7 +56,7 @@ StartedNode start_node_process(const NodePlan& plan, const std::string& level) {
   close(ready[0]);
   if (started.pid < 0) throw CommandError(started.failure.message);
   if (address.empty()) {
-    throw CommandError(fmt::format("the {} did not start on {}", plan.name, plan.listen));
+    throw CommandError(fmt::format("{} could not be started on {}", plan.name, plan.listen));
   }
   return {started.pid, address};
 }

@@ -51,6 +51,10 @@ int report_wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
   return kWrongUsage;
 }
 
+std::string version_text() {
+  return fmt::format("atp {} (wire version {})", ATP_VERSION, ATP_VERSION_1);
+}
+
 // Every command, also those of groups, takes --log-level.
 void add_log_options(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -87,13 +91,14 @@ int after_output(const CLI::App& app, int exit_code) {
 void add_version_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("version", "Print the version of the program");
   command->footer("Examples:\n  atp version");
-  command->callback([] { fmt::print("atp {} (wire version {})\n", ATP_VERSION, ATP_VERSION_1); });
+  command->callback([] { fmt::print("{}\n", version_text()); });
 }
 
 int run_program(int argc, char** argv) {
   CLI::App app("Sums the gradients of distributed training inside the network", "atp");
   app.footer(kExamples);
   app.require_subcommand(1);
+  app.set_version_flag("--version", version_text(), "The same as `atp version`");
   add_run_command(app);
   add_switch_command(app);
   add_server_command(app);

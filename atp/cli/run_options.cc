@@ -1,5 +1,7 @@
 #include "atp/cli/run_options.h"
 
+#include <limits>
+
 #include "atp/base/rank_set.h"
 #include "atp/cli/number_check.h"
 #include "atp/config/site.h"
@@ -64,6 +66,7 @@ void add_local_options(CLI::App& command, RunOptions& options, CLI::Option* clus
 }
 
 void add_cluster_options(CLI::App& command, RunOptions& options, CLI::Option* cluster) {
+  const CLI::Range word32(std::uint32_t{0}, std::numeric_limits<std::uint32_t>::max());
   command
       .add_option("--host", options.host,
                   "Which of the file's hosts this machine is (default: by its addresses)")
@@ -90,6 +93,7 @@ void add_cluster_options(CLI::App& command, RunOptions& options, CLI::Option* cl
                   "The job's number, the same on its hosts; jobs at the "
                   "same time differ in it")
       ->type_name("N")
+      ->check(word32)
       ->needs(cluster)
       ->capture_default_str();
   command
@@ -97,6 +101,7 @@ void add_cluster_options(CLI::App& command, RunOptions& options, CLI::Option* cl
                   "Number of the job's start, the same on its hosts and new each time (default: of "
                   "a job on one host a random one; torch agrees on its own)")
       ->type_name("N")
+      ->check(word32)
       ->needs(cluster);
   command
       .add_option("--master-port", options.master_port,

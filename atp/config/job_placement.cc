@@ -11,6 +11,11 @@ Result<std::vector<std::uint32_t>> named_hosts(const Site& site,
                                                const std::vector<std::string>& names) {
   std::vector<std::uint32_t> hosts;
   for (const std::string& name : names) {
+    if (name.empty()) {
+      return Error{
+          "found an empty name among the job's hosts; write them as a1,b1 with one comma "
+          "between two"};
+    }
     const Result<std::uint32_t> host = site.find_host(name);
     if (!host) return host.error();
     if (std::find(hosts.begin(), hosts.end(), host.value()) != hosts.end()) {

@@ -46,6 +46,7 @@ TEST(JobPlacement, WhatCannotBePlacedIsRefused) {
   } rows[] = {
       {{"a9"}, 0, "f has no host \"a9\"; did you mean a0?"},
       {{"a1", "a1"}, 0, "host a1 stands twice"},
+      {{"a1", ""}, 0, "found an empty name among the job's hosts"},
       {{"s1"}, 0, "f:20: racks[2].hosts[0]: host s1 has no ranks; give it `ranks`"},
       {{}, 1000, "the job has 3000 ranks, expected at most 1024"},
   };

@@ -139,8 +139,10 @@ def test_no_command_is_missing_from_these_tests(group):
     assert sorted(commands_listed(group)) == sorted(known)
 
 
-def test_version():
-    result = atp("version")
+@pytest.mark.parametrize("words", [["version"], ["--version"]])
+def test_version(words):
+    result = atp(*words)
+    assert result.returncode == 0
     assert re.fullmatch(r"atp \d+\.\d+\.\d+ \(wire version 1\)\n", result.stdout)
 
 
@@ -230,7 +232,7 @@ def test_a_taken_port_is_named_with_a_way_out(listening):
         result = atp(role, "--listen", address)
         assert result.returncode == 1
         assert f"cannot listen on {address}: address already in use" in result.stderr
-        assert "choose another port with --listen" in result.stderr
+        assert "choose another port (--listen, or `port:` in the cluster file)" in result.stderr
 
 
 def test_a_switch_that_others_reach_must_say_whom_it_may_send_to():

@@ -150,8 +150,13 @@ def test_a_taken_port_is_named(cluster):
     second = cluster.start("a0")
     assert second.wait(LIMIT_S) == 1
     said = second.log.read_text()
-    assert f"cannot listen on 127.0.1.1:{cluster.port}: address already in use" in said
-    assert f"the switch-a did not start on 127.0.1.1:{cluster.port}" in said
+    address = f"127.0.1.1:{cluster.port}"
+    assert f"cannot listen on {address}: address already in use; `atp status {address}`" in said
+    assert "`port:` in the cluster file" in said
+    assert f"switch-a could not be started on {address}" in said
+    asked = [ATP, "status", address]
+    told = subprocess.run(asked, capture_output=True, text=True, timeout=LIMIT_S)
+    assert told.stdout.startswith(f"switch {address}"), told.stderr
 
 
 @pytest.mark.parametrize(
@@ -170,6 +175,17 @@ def test_a_taken_port_is_named(cluster):
         ),
         pytest.param(
             ["--host", "a1", "--hosts", "a1,a1", "true"], "a1 stands twice", id="host twice"
+        ),
+        pytest.param(
+            ["--host", "a1", "--hosts", "a1,", "true"], "found an empty name among the job's hosts",
+            id="a comma too many",
+        ),
+        *(
+            pytest.param(
+                ["--host", "a1", option, number, "true"],
+                f"{option}: Value {number} not in range 0 to 4294967295", id=f"{option} {number}",
+            )
+            for option in ("--job", "--incarnation") for number in ("-1", "4294967296")
         ),
         pytest.param(["-n", "2", "true"], "--cluster excludes --ranks", id="ranks in two ways"),
     ],

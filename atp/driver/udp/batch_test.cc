@@ -304,8 +304,9 @@ TEST(UdpSocket, ATakenPortIsNamedWithAWayOut) {
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().message,
             "cannot listen on " + to_string(first.local()) +
-                ": address already in use; another atp server may run there, choose another port "
-                "with --listen");
+                ": address already in use; `atp status " + to_string(first.local()) +
+                "` tells whether an atp switch or server runs there; choose another port "
+                "(--listen, or `port:` in the cluster file)");
 }
 
 TEST(UdpSocket, AForeignAddressIsNamed) {

@@ -48,9 +48,9 @@ Error cannot_listen(const Endpoint& local, int problem) {
   const std::string what = "cannot listen on " + to_string(local) + ": ";
   switch (problem) {
     case EADDRINUSE:
-      return {what +
-              "address already in use; another atp server may run there, choose another port with "
-              "--listen"};
+      return {what + "address already in use; `atp status " + to_string(local) +
+              "` tells whether an atp switch or server runs there; choose another port (--listen, "
+              "or `port:` in the cluster file)"};
     case EADDRNOTAVAIL: return {what + "no interface of this machine has that address"};
     case EACCES: return {what + "permission denied; ports below 1024 need a privilege"};
     default: return {what + std::strerror(problem)};
