@@ -115,7 +115,7 @@ struct Amount {
   std::string_view rest;
 };
 
-Amount parse_amount(std::string_view text, std::string_view example) {
+Amount parse_amount(std::string_view text, const std::string& direction) {
   std::vector<std::string_view> words = words_of(text);
   split_number_from_unit(words);
   const std::optional<double> number = words.empty() ? std::nullopt : parse_number(words[0]);
@@ -123,8 +123,9 @@ Amount parse_amount(std::string_view text, std::string_view example) {
   if (*number <= 0) return {problem("the bandwidth " + shown(text), "write one above 0")};
   const std::string count(words[0]);
   if (words.size() == 1) {
-    return {problem(shown(text) + " without a unit",
-                    "write \"" + count + " " + std::string(example) + "\"")};
+    return {problem(shown(text) + " without a unit", "write \"" + count + " Gbit/s" + direction +
+                                                         "\" for bits or \"" + count + " GB/s" +
+                                                         direction + "\" for bytes")};
   }
   const Unit* unit = find_unit(kBandwidthUnits, words[1]);
   if (unit == nullptr) return {refuse_unit(words[1], words[0])};
@@ -170,7 +171,7 @@ std::string with_unit(double value, std::span<const Unit> units) {
 }  // namespace
 
 Parsed parse_bandwidth(std::string_view text) {
-  const Amount amount = parse_amount(text, "GB/s per direction");
+  const Amount amount = parse_amount(text, " per direction");
   if (!amount.parsed.problem.empty()) return amount.parsed;
   const std::string given = amount.text;
   if (amount.rest.empty()) {
@@ -187,7 +188,7 @@ Parsed parse_bandwidth(std::string_view text) {
 }
 
 Parsed parse_rate(std::string_view text) {
-  const Amount amount = parse_amount(text, "GB/s");
+  const Amount amount = parse_amount(text, "");
   if (!amount.parsed.problem.empty()) return amount.parsed;
   if (!amount.rest.empty()) {
     return problem(shown(text), "write \"" + amount.text + "\": a tensor has no direction");

@@ -41,7 +41,7 @@ TEST(Quantity, WhateverCouldMeanTwoBandwidthsIsRefusedWithBoth) {
       {"40 gbit/s per direction", "\"40 Gbit/s ...\""},
       {"200 GB/s", "\"200 GB/s per direction\" if each way carries that much"},
       {"200 GB/s one way", "\"per direction\" or \"both directions\""},
-      {"200", "\"200 GB/s per direction\""},
+      {"200", "\"200 Gbit/s per direction\" for bits or \"200 GB/s per direction\" for bytes"},
       {"-1 GB/s per direction", "above 0"},
       {"0 GB/s per direction", "above 0"},
       {"nan GB/s per direction", "begin with the number"},
