@@ -47,10 +47,13 @@ class PyGroup final : public Group {
 using PyInNetworkGroup = PyGroup<InNetworkGroup>;
 using PyRingGroup = PyGroup<RingGroup>;
 
-std::unique_ptr<Communicator> connect(CommunicatorOptions options, const std::string& route,
-                                      const std::string& route_name) {
+void read_route(CommunicatorOptions& options, const std::string& route,
+                const std::string& route_name) {
   const Status routes = options.set_routes(route);
   TORCH_CHECK_VALUE(routes.ok(), route_name, "=\"", route, "\": ", routes.error().message);
+}
+
+std::unique_ptr<Communicator> connect(CommunicatorOptions options) {
   const Status own_server = options.read_own_server();
   TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
   auto communicator = Communicator::connect(options);
@@ -58,7 +61,7 @@ std::unique_ptr<Communicator> connect(CommunicatorOptions options, const std::st
   return std::move(communicator.value());
 }
 
-// A group of one needs no network: its job and route are not looked at.
+// A group of one needs no network and no route; one that was given must still be readable.
 c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     int rank, int size, milliseconds timeout, milliseconds join_timeout,
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
@@ -66,8 +69,9 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     bool fixed_window, c10::intrusive_ptr<c10d::Backend> gloo) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
+  CommunicatorOptions options;
+  if (size > 1 || !route.empty()) read_route(options, route, route_name);
   if (size > 1) {
-    CommunicatorOptions options;
     options.job = {job.first, job.second};
     options.rank = static_cast<Rank>(rank);
     options.world_size = static_cast<std::size_t>(size);
@@ -76,7 +80,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.scale_mode = automatic_scale ? ScaleMode::kAutomatic : ScaleMode::kFixed;
     options.operation_timeout = timeout;
     options.join_timeout = join_timeout;
-    communicator = connect(std::move(options), route, route_name);
+    communicator = connect(std::move(options));
   }
   return c10::make_intrusive<PyInNetworkGroup>(rank, size, timeout, std::move(gloo),
                                                std::move(communicator));

@@ -137,11 +137,12 @@ def test_no_route_says_what_to_do(ranks):
         assert "atp run -n N" in error and "ATP_ROUTE=" in error
 
 
-def test_a_route_that_is_none(ranks):
-    for error in errors_of(ranks.outcomes(2, lambda rank: None, route="nonsense")):
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_route_that_is_none(ranks, size):
+    for error in errors_of(ranks.outcomes(size, lambda rank: None, route="nonsense")):
         assert error.startswith('ValueError: ATP_ROUTE="nonsense": ')
     options = atp.torch.Options(route="nonsense")
-    for error in errors_of(ranks.outcomes(2, lambda rank: None, pg_options=options)):
+    for error in errors_of(ranks.outcomes(size, lambda rank: None, pg_options=options)):
         assert error.startswith('ValueError: Options.route="nonsense": ')
 
 

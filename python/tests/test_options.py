@@ -122,3 +122,6 @@ def test_a_ring_needs_no_route(monkeypatch):
     assert Options(algorithm="ring").resolved(GROUP).route == ""
     with pytest.raises(RuntimeError, match="ATP_ROUTE="):
         Options().resolved(GROUP)
+    assert Options().resolved(GROUP, alone=True).route == "", "and so does a rank alone"
+    monkeypatch.setenv("ATP_ROUTE", "nonsense")
+    assert Options(algorithm="ring").resolved(GROUP).route == "", "it is not looked at"

@@ -37,10 +37,10 @@ def _create(group, pg_options):
     global_ranks = list(group.global_ranks_in_group)
     meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
     asked = pg_options or Options()
+    options = asked.resolved(group.timeout, alone=group.group_size == 1)
     if group.group_size == 1:
         gloo = _create_gloo(group, meeting.store, global_ranks)
-        return _in_network(group, Options.of_one_rank(group.timeout), (0, 0), "", gloo)
-    options = asked.resolved(group.timeout)
+        return _in_network(group, options, (0, 0), asked.route_name, gloo)
     if options.algorithm == "ring":
         listener = _C.RingListener(own_host())
         job = meeting.agree_on_job(group.timeout, options.algorithm, listener.address)

@@ -60,11 +60,6 @@ class Options:
             if not isinstance(value, kind | None):
                 raise TypeError(f"Options.{name}={value!r}: expected {example}")
 
-    @staticmethod
-    def of_one_rank(timeout: datetime.timedelta) -> "Options":
-        """Of a group that needs no network."""
-        return Options("innetwork", "", 0, "automatic", "aimd", timeout, datetime.timedelta(0))
-
     @property
     def _timeout(self) -> datetime.timedelta | None:
         # torch's DeviceMesh takes a group's time-out from here; None is torch's default.
@@ -75,11 +70,13 @@ class Options:
         """Where the route comes from, for messages."""
         return "Options.route" if self.route else "ATP_ROUTE"
 
-    def resolved(self, group_timeout: datetime.timedelta) -> "Options":
-        """These options with every default filled in."""
+    def resolved(self, group_timeout: datetime.timedelta, alone: bool = False) -> "Options":
+        """These options with every default filled in; a rank alone needs no route."""
         algorithm = _algorithm(self.algorithm)
-        route = self.route or os.environ.get("ATP_ROUTE") or ""
-        if algorithm == "innetwork" and not route:
+        route = ""
+        if algorithm == "innetwork":
+            route = self.route or os.environ.get("ATP_ROUTE") or ""
+        if algorithm == "innetwork" and not route and not alone:
             raise RuntimeError(_ROUTE_IS_MISSING)
         join = self.join_timeout or _seconds("ATP_JOIN_TIMEOUT", datetime.timedelta(seconds=30))
         values = self.values_per_fragment
