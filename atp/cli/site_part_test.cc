@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "atp/config/cluster_file.h"
+#include "atp/config/testing_site.h"
 
 namespace atp {
 namespace {
@@ -40,11 +40,7 @@ racks:
 servers: [s1, {host: s1, port: 7000, window: 64}]
 )";
 
-Site site() {
-  const Result<Site> read = parse_site(kText, "f");
-  EXPECT_TRUE(read) << read.error().message;
-  return read.value();
-}
+Site site() { return site_of(kText); }
 
 JobEnvironment environment(const char* host, const JobOptions& options) {
   const Site all = site();

@@ -2,13 +2,14 @@
 
 import re
 
+from lab.ranks import run_ranks
+
 K = 350
-RANKS = 2
 
 
-def start(network, host, role, *options):
-    address = network[host].address
-    node = network[host].start(
+def start(network, role, *options):
+    address = network[role].address
+    node = network[role].start(
         network.atp, role, "--listen", f"{address}:5500", "--values", K, *options
     )
     network.wait_for_line(node, "listening on")
@@ -21,28 +22,23 @@ def counter(output, name):
 
 def test_a_queue_shorter_than_a_train_gets_what_fits_of_it(make_network):
     network = make_network("switch", "server", "w0", "w1")
-    for rank in range(RANKS):
-        network.shape_host(f"w{rank}", mbit=100, queue_bytes=30_000)
-    server = start(network, "server", "server")
-    switch = start(network, "switch", "switch", "--upstream", f"{network['server'].address}/32")
-    ranks = [
-        network[f"w{rank}"].start(
-            *(network.atp, "bench", "allreduce", "-b", "64K", "-e", "64K", "-n", 10, "-w", 1),
-            "--counters",
-            env={
-                "RANK": rank,
-                "WORLD_SIZE": RANKS,
-                "ATP_JOB": 1,
-                "ATP_INCARNATION": 1,
-                "ATP_ROUTE": f"{switch},{server}",
-                "ATP_VALUES_PER_FRAGMENT": K,
-            },
-        )
-        for rank in range(RANKS)
-    ]
-    outputs = [network.wait(rank, 60) for rank in ranks]
-    assert all(code == 0 for code, _ in outputs), outputs
-    text = outputs[0][1]
+    for name in ("w0", "w1"):
+        network.shape_host(name, mbit=100, queue_bytes=30_000)
+    server = start(network, "server")
+    switch = start(network, "switch", "--upstream", f"{network['server'].address}/32")
+    size = ("-b", "64K", "-e", "64K", "-n", 10, "-w", 1)
+    text, _ = run_ranks(
+        network,
+        (network.atp, "bench", "allreduce", *size, "--counters"),
+        60,
+        {
+            "ATP_JOB": 1,
+            "ATP_INCARNATION": 1,
+            "ATP_ROUTE": f"{switch},{server}",
+            "ATP_VALUES_PER_FRAGMENT": K,
+        },
+        [network["w0"], network["w1"]],
+    )
     assert "# Out of bounds values : 0 OK" in text, text
     sent, lost = counter(text, "gradients_sent"), counter(text, "udp_lost_queue_full")
     print(f"{sent} fragments, {lost} packets found no room")
