@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-REAL_TOOLS = ("bash", "cat", "dirname", "echo", "env", "grep", "rm", "sort", "xargs")
+REAL_TOOLS = (
+    *("awk", "bash", "c++", "cat", "cmake", "dirname", "echo", "env", "grep", "ln", "ninja", "rm"),
+    *("sort", "tee", "xargs"),
+)
+DF = """#!/bin/sh
+echo "Filesystem 1048576-blocks Used Available Capacity Mounted on"
+echo "disk 100000 1 ${FREE_MIB:-90000} 1% /"
+"""
 
 DPKG_QUERY = """#!/bin/sh
 shift 3  # -W -f FORMAT
@@ -40,7 +47,7 @@ PIP = """
 import os, pathlib, sys, sysconfig
 open(os.environ["LOG"], "a").write("pip " + " ".join(sys.argv[1:]) + "\\n")
 if os.environ.get("PIP_FAILS"):
-    sys.exit("no network")
+    sys.exit(os.environ["PIP_FAILS"])
 wanted = sys.argv[-1:]
 if sys.argv[-2] == "-r":
     wanted = [line for line in pathlib.Path(sys.argv[-1]).read_text().split() if "==" in line]
@@ -75,6 +82,7 @@ class Machine:
         for tool in REAL_TOOLS:
             (self.stubs / tool).symlink_to(shutil.which(tool))
         self.add_tool("dpkg-query", DPKG_QUERY)
+        self.add_tool("df", DF)
         self.add_tool("apt-get", LOGGED.format(name="apt-get", then=""))
         self.add_user(0)
         (self.stubs / "python3").symlink_to(os.path.realpath(sys.executable))
@@ -180,12 +188,21 @@ def test_only_the_developer_needs_the_developers_packages(machine):
     assert machine.done()[1].endswith(" clang-19 clang-tidy-19")
 
 
-def test_a_failed_installation_ends_with_the_commands(machine):
+@pytest.mark.parametrize(
+    ("apt_says", "cause"),
+    [
+        ("Err:1 Temporary failure resolving 'mirror'", "there is no network"),
+        ("E: You don't have enough free space in /var/cache/apt/archives/.", "the disk is full"),
+        ("E: Unable to locate package cmake", "it says why above"),
+    ],
+)
+def test_a_failed_installation_ends_with_its_cause_and_the_commands(machine, apt_says, cause):
     machine.missing = "cmake"
-    machine.add_tool("apt-get", "#!/bin/sh\nexit 100\n")
+    machine.add_tool("apt-get", f'#!/bin/sh\necho "{apt_says}" >&2\nexit 100\n')
     result = machine.setup()
     assert result.returncode == 1
-    assert "setup: apt-get could not install the packages." in result.stderr
+    assert apt_says in result.stderr
+    assert f"setup: apt-get could not install the packages: {cause}." in result.stderr
     assert "apt-get install cmake" in lines_of(result.stderr)
 
 
@@ -232,11 +249,82 @@ def test_a_venv_whose_interpreter_is_gone_is_made_anew(machine):
     assert machine.done()[0] == "venv .venv"
 
 
-def test_a_pip_that_fails_ends_with_the_command_to_run(machine):
-    result = machine.setup(PIP_FAILS="1")
+@pytest.mark.parametrize(
+    ("pip_says", "cause"),
+    [
+        ("NewConnectionError: Failed to establish a new connection", "there is no network"),
+        ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("ERROR: No matching distribution found for torch==2.13.0", "it says why above"),
+    ],
+)
+def test_a_pip_that_fails_ends_with_its_cause_and_two_ways_to_go_on(machine, pip_says, cause):
+    result = machine.setup(PIP_FAILS=pip_says)
     assert result.returncode == 1
-    assert "setup: pip could not install torch." in result.stderr
-    assert ".venv/bin/python -m pip install torch==2.13.0" in lines_of(result.stderr)
+    assert pip_says in result.stderr
+    assert f"setup: pip could not install torch: {cause}." in result.stderr
+    assert "tools/setup" in lines_of(result.stderr)
+    assert "PIP_NO_INDEX=1 PIP_FIND_LINKS=/folder tools/setup" in lines_of(result.stderr)
+
+
+def test_a_disk_without_room_is_told_before_anything_is_made(machine):
+    result = machine.setup(FREE_MIB="100")
+    assert result.returncode == 1
+    assert "setup: torch in .venv needs about 2000 MiB in" in result.stderr
+    assert "found 100 MiB free. Make room there, or clone to a larger disk" in result.stderr
+    assert machine.done() == []
+
+
+def test_a_disk_that_is_full_of_a_complete_setup_is_no_reason_to_stop(machine):
+    assert machine.setup().returncode == 0
+    assert machine.setup(FREE_MIB="0").returncode == 0
+
+
+def test_no_compiler_ends_with_the_way_to_name_one(machine):
+    (machine.stubs / "c++").unlink()
+    result = machine.setup("--no-packages")
+    assert result.returncode == 1
+    assert "setup: no C++ compiler: c++ not found. Install g++ 12 or newer" in result.stderr
+    assert "CXX=/path/to/g++ tools/setup" in lines_of(result.stderr)
+
+
+def test_a_compiler_of_another_age_is_named(machine):
+    machine.add_tool("g++-8", "#!/bin/sh\nexit 1\n")
+    result = machine.setup(CXX="g++-8")
+    assert result.returncode == 1
+    assert "setup: g++-8 cannot compile C++20. Install g++ 12 or newer" in result.stderr
+
+
+@pytest.mark.parametrize("tool", ["cmake", "ninja"])
+def test_a_build_tool_that_no_package_brought_is_named(machine, tool):
+    (machine.stubs / tool).unlink()
+    result = machine.setup("--no-packages")
+    assert result.returncode == 1
+    assert f"setup: {tool} not found. Install it" in result.stderr
+
+
+def test_an_older_python_is_refused_by_its_version(machine):
+    machine.add_tool(
+        "python3.10", '#!/bin/sh\n[ "$1" = --version ] && exec echo Python 3.10.12\nexit 1\n'
+    )
+    result = machine.setup("--no-packages", PYTHON="python3.10")
+    assert result.returncode == 1
+    assert "Python 3.11 or newer is needed, found Python 3.10.12. Choose:" in result.stderr
+    assert "PYTHON=/path/to/python3.11 tools/setup" in lines_of(result.stderr)
+
+
+def test_a_torch_that_hides_the_one_in_venv_is_named_with_its_place(machine):
+    result = machine.setup(LENT_TORCH="2.12.0")
+    assert result.returncode == 1
+    assert (
+        ".venv has torch==2.13.0, but .venv/bin/python imports torch 2.12.0 from" in result.stderr
+    )
+    assert "Unset what puts that one first (PYTHONPATH?)" in result.stderr
+
+
+def test_the_program_is_at_hand_in_the_environment(machine):
+    assert machine.setup().returncode == 0
+    program = machine.checkout / ".venv" / "bin" / "atp"
+    assert os.readlink(program) == "../../build/release/bin/atp"
 
 
 def test_no_python_at_all_ends_with_a_way_to_choose_one(machine):
