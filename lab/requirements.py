@@ -1,8 +1,12 @@
-"""What a network of namespaces needs of this machine, and how a command gets it."""
+"""What a network of namespaces needs of this machine, and how a command gets it.
+
+python -m lab.requirements     says what is missing, and what to do about it
+"""
 
 import functools
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from lab import user_namespace
@@ -55,3 +59,7 @@ def _can_write_netns():
 def with_system_folders(path):
     folders = path.split(os.pathsep)
     return os.pathsep.join([*folders, *(f for f in _SYSTEM_FOLDERS if f not in folders)])
+
+
+if __name__ == "__main__":
+    sys.exit(missing())

@@ -377,8 +377,8 @@ void in_small_network(int mtu, const std::function<void()>& body) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
   ASSERT_NE(WEXITSTATUS(status), kNotPermitted)
-      << "needs a network namespace, and this system permits an ordinary user none: run the tests "
-         "as root, or see what `make test` says of user namespaces";
+      << "needs a network namespace, and this system permits an ordinary user none: run this as "
+         "root, or with sudo, or ask `python -m lab.requirements` what forbids it";
   ASSERT_EQ(WEXITSTATUS(status), 0) << "see the failures above";
 }
 
