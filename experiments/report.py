@@ -13,6 +13,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
+from lab.results import results_folder
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
 
@@ -25,7 +27,11 @@ def parser(text, folder):
     """Of the command line: what the experiment is, by its docstring, and where results go."""
     words = argparse.ArgumentParser(description=text.splitlines()[0])
     words.add_argument(
-        "folder", nargs="?", type=Path, default=folder, help=f"of the results (default: {folder})"
+        "folder",
+        nargs="?",
+        type=results_folder,
+        default=folder,
+        help=f"of the results (default: {folder})",
     )
     return words
 

@@ -6,6 +6,8 @@ import secrets
 import subprocess
 from pathlib import Path
 
+from lab.requirements import privileged
+
 
 def run(*words, **options):
     """The standard output of a command that must succeed."""
@@ -13,6 +15,13 @@ def run(*words, **options):
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
     return done.stdout
+
+
+def pids(namespace):
+    """Of the processes in a namespace; none if it does not exist."""
+    command = privileged("ip", "netns", "pids", namespace)
+    done = subprocess.run(command, capture_output=True, text=True)
+    return [int(pid) for pid in done.stdout.split()]
 
 
 class Host:
@@ -23,14 +32,17 @@ class Host:
         self.address = address
 
     def exec(self, *words, **options):
-        return run("ip", "netns", "exec", self.namespace, *words, **options)
+        return run(*self._inside(*words), **options)
+
+    def _inside(self, *words):
+        return privileged("ip", "netns", "exec", self.namespace, *words)
 
     def start(self, *words, env=None, log=None):
         """A process in this host; its output goes to a file that `output()` of it reads."""
         log = Path(log or self.network.folder / f"{self.name}-{secrets.token_hex(3)}.log")
         with open(log, "wb") as out:
             process = subprocess.Popen(
-                ["ip", "netns", "exec", self.namespace, *[str(w) for w in words]],
+                self._inside(*words),
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -39,6 +51,10 @@ class Host:
         process.log = log
         self.network.processes.append(process)
         return process
+
+    def pids(self):
+        """Of the processes in this host."""
+        return pids(self.namespace)
 
     def counters(self):
         """The kernel's own counters of the interface."""

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 
-from lab.host import Host, run
-from lab.requirements import missing
+from lab.host import Host, pids, run
+from lab.requirements import missing, privileged
 
 
 class Network:
@@ -42,10 +42,10 @@ class Network:
         return f"{self.prefix}-{name}"
 
     def _ip(self, name):
-        return ("ip", "-n", self._namespace(name))
+        return privileged("ip", "-n", self._namespace(name))
 
     def _add_namespace(self, name):
-        run("ip", "netns", "add", self._namespace(name))
+        run(*privileged("ip", "netns", "add", self._namespace(name)))
         self.namespaces.append(self._namespace(name))
 
     def _add_bridge(self, name):
@@ -59,7 +59,7 @@ class Network:
         peer = ("peer", "name", peer_device, "netns", self._namespace(f"{peer_bridge}.br"))
         run(*self._ip(f"{bridge}.br"), "link", "add", device, "type", "veth", *peer)
         for name, port in (one, other):
-            run(*self._ip(f"{name}.br"), "link", "set", port, "master", "br0", "up")
+            run(*self._ip(f"{name}.br"), "link", "set", "dev", port, "master", "br0", "up")
 
     def _add_host(self, rack, name):
         bits = 8 if self._addresses else 24
@@ -71,7 +71,7 @@ class Network:
         inside, bridge = self._ip(name), f"{rack}.br"
         peer = ("peer", "name", name, "netns", self._namespace(bridge))
         run(*inside, "link", "add", "eth0", "type", "veth", *peer)
-        run(*self._ip(bridge), "link", "set", name, "master", "br0", "up")
+        run(*self._ip(bridge), "link", "set", "dev", name, "master", "br0", "up")
         run(*inside, "addr", "add", f"{host.address}/{bits}", "dev", "eth0")
         run(*inside, "link", "set", "lo", "up")
         run(*inside, "link", "set", "eth0", "up")
@@ -88,8 +88,8 @@ class Network:
         burst = max(70_000, mbit * 1_000_000 // 8 // 1000)
         namespace = self._namespace(name)
         shape = ("rate", f"{mbit}mbit", "burst", burst, "limit", queue_bytes)
-        tc = ("ip", "netns", "exec", namespace, "tc", "qdisc", "replace", "dev", device)
-        run(*tc, "root", "tbf", *shape)
+        qdisc = ("tc", "qdisc", "replace", "dev", device, "root", "tbf", *shape)
+        run(*privileged("ip", "netns", "exec", namespace, *qdisc))
 
     def shape_host(self, name, mbit, queue_bytes=8_000_000):
         """Both directions of a host's link; what would wait longer than the queue is lost."""
@@ -143,11 +143,9 @@ class Network:
                 process.kill()
             process.wait()
         for namespace in self.namespaces:
-            for pid in subprocess.run(
-                ["ip", "netns", "pids", namespace], capture_output=True, text=True
-            ).stdout.split():
-                os.kill(int(pid), 9)
-            subprocess.run(["ip", "netns", "del", namespace], check=False)
+            for pid in pids(namespace):
+                os.kill(pid, 9)
+            subprocess.run(privileged("ip", "netns", "del", namespace), check=False)
 
     def __enter__(self):
         return self

@@ -20,6 +20,9 @@ import job
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ATP_BUILD", CHECKOUT / "build/release"))
+sys.path.insert(0, str(CHECKOUT))
+
+from lab.results import results_folder  # noqa: E402
 
 FULL = comparison.Expectation(images=60_000, epochs=2, accuracy=0.84)
 # One pass over a quarter of the images, all of it warm-up, teaches less.
@@ -29,7 +32,7 @@ SHORT = comparison.Expectation(images=15_360, epochs=1, accuracy=0.55)
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="fewer images, for automatic tests")
-    parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "out/demo")
+    parser.add_argument("--out", type=results_folder, default=str(CHECKOUT / "out/demo"))
     arguments = parser.parse_args()
     program = BUILD / "bin/atp"
     if not program.exists():

@@ -34,8 +34,15 @@ class Run:
 
 def run(program: pathlib.Path, backend: str, size, folder: pathlib.Path) -> Run:
     """Trains over `backend` and shows the progress; `size` has the images and the epochs."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise JobFailed(
+            f"cannot empty {folder}, which an earlier run left: {error.filename}: "
+            f"{error.strerror}; remove it, or choose another folder with --out"
+        ) from None
     command = [
         str(program), "run", "-n", str(WORKERS),
         "--values", str(VALUES_PER_FRAGMENT), "--stats-dir", str(folder), "--",

@@ -4,9 +4,9 @@
     examples/demo_tp/demo.py            40 steps on each mesh: a few minutes
     examples/demo_tp/demo.py --short    4 steps
 
-Makes two racks of two hosts as network namespaces on this machine (root), with links of 2000 Mbit/s
-and 400 Mbit/s between the racks; prints the planner's table; measures the communication of a layer
-on each mesh, over our ring; trains the same GPT on each, on the bytes of the King James Bible;
+Makes two racks of two hosts as network namespaces on this machine, with links of 2000 Mbit/s and
+400 Mbit/s between the racks; prints the planner's table; measures the communication of a layer on
+each mesh, over our ring; trains the same GPT on each, on the bytes of the King James Bible;
 draws out/demo_tp/demo_tp.png; and fails if something is not as it should be.
 """
 
@@ -29,6 +29,7 @@ import text  # noqa: E402
 from lab.network import Network  # noqa: E402
 from lab.ranks import KEEP_MEMORY, run_ranks  # noqa: E402
 from lab.requirements import missing  # noqa: E402
+from lab.results import results_folder  # noqa: E402
 
 RACKS = {"r0": ["h0", "h1"], "r1": ["h2", "h3"]}
 HOST_MBIT, UPLINK_MBIT = 2000, 400
@@ -39,7 +40,7 @@ LIMIT_S = 280
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="fewer steps, for automatic tests")
-    parser.add_argument("--out", type=pathlib.Path, default=CHECKOUT / "out/demo_tp")
+    parser.add_argument("--out", type=results_folder, default=str(CHECKOUT / "out/demo_tp"))
     arguments = parser.parse_args()
     program = BUILD / "bin/atp"
     if not program.exists():
@@ -49,7 +50,6 @@ def main() -> int:
     if problem := missing():
         return complain(problem)
 
-    arguments.out.mkdir(parents=True, exist_ok=True)
     batch = ("--batch", text.BATCH, "--sequence", text.SEQUENCE, "--element-bytes", 4)
     run(program, "plan", "best", "--topology", CLUSTER, "--model", CONFIG,
         "--collectives", "ring", "--fused", *batch)  # fmt: skip

@@ -4,7 +4,7 @@
 
 Real processes in network namespaces on links shaped with tbf; the flows use cubic. Prints goodput
 (of gradients, of TCP payload) beside the equal share, and writes fairness.csv and fairness.svg into
-FOLDER (default: out/congestion). Every rank compares every element of every sum. Needs root.
+FOLDER (default: out/congestion). Every rank compares every element of every sum.
 """
 
 import sys

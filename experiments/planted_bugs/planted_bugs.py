@@ -8,6 +8,7 @@ as the tests play. Prints a Markdown table; exit 1 if a bug was not found
 that isn't marked as harmless.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from experiments.planted_bugs.bugs import BUGS
 from experiments.report import REPOSITORY
+from lab.results import results_folder
 
 SEEDS = 10_000  # of tests/virtual_network/seeds_test.cc
 FOUND_AS = {1: "wrong sum", 2: "not finished, or something left over", 3: "a broken invariant"}
@@ -63,8 +65,9 @@ def try_bug(bug, folder):
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="atp-planted-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=results_folder)
+    folder = parser.parse_args().folder or Path(tempfile.mkdtemp(prefix="atp-planted-"))
     say(f"copying and building in {folder}")
     copy_checkout(folder)
     subprocess.run(

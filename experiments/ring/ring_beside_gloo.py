@@ -5,8 +5,8 @@
 Each rank is a process in a network namespace of its own, whose link carries --mbit in each
 direction. Rounds alternate between the two (A, B, A, B, ...), and the median counts; the time of a
 round is that of the slowest rank. Every result is compared with the true sum. Writes
-ring-beside-gloo.csv and ring-beside-gloo.svg into FOLDER (default: out/ring). Needs root; with
---local the ranks share this machine's loopback, and with it the processor is the limit.
+ring-beside-gloo.csv and ring-beside-gloo.svg into FOLDER (default: out/ring). With --local
+the ranks share this machine's loopback, and with it the processor is the limit.
 """
 
 import json
@@ -119,7 +119,7 @@ def parse():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--mbit", type=int, default=400, help="of each rank's link")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--local", action="store_true", help="on loopback, without root")
+    parser.add_argument("--local", action="store_true", help="on loopback, without namespaces")
     parser.add_argument(
         "--sizes",
         type=lambda text: [int(size) for size in text.split(",")],

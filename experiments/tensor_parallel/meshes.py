@@ -2,7 +2,7 @@
 
     .venv/bin/python -m experiments.tensor_parallel.meshes [--only NAME] [--rounds N] [--out FOLDER]
 
-Hosts are network namespaces, links are shaped with tbf (root). The ranks run `atp plan compare`:
+Hosts are network namespaces, links are shaped with tbf. The ranks run `atp plan compare`:
 the runtime's own blocks, forward and backward, without the matrix products, over our ring or, where
 a switch sums, through `atp switch` and `atp server` on two hosts of their own whose links are not
 shaped; five rounds that alternate between the meshes, of which the medians count. Writes
@@ -25,6 +25,7 @@ from experiments import report
 from experiments.report import plt
 from lab.network import Network
 from lab.ranks import KEEP_MEMORY, run_ranks
+from lab.results import results_folder
 
 # What TCP, IP and Ethernet leave of a frame of 1514 bytes.
 PAYLOAD = 1448 / 1514
@@ -197,7 +198,7 @@ def main() -> int:
     parser.add_argument("--only", help="the testbed whose name begins so; 'tiny' for a test")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--out", type=pathlib.Path, default=report.REPOSITORY / "docs/tensor-parallel"
+        "--out", type=results_folder, default=str(report.REPOSITORY / "docs/tensor-parallel")
     )
     arguments = parser.parse_args()
     chosen = [t for t in [*TESTBEDS, TINY] if t.name.startswith(arguments.only or "")]
@@ -206,7 +207,6 @@ def main() -> int:
                      f"there are {', '.join(repr(t.name) for t in TESTBEDS)}")  # fmt: skip
     if not arguments.only:
         chosen.remove(TINY)
-    arguments.out.mkdir(parents=True, exist_ok=True)
     file, results, wrong = arguments.out / "meshes.json", {}, []
     if arguments.only and file.exists():
         results = json.loads(file.read_text())

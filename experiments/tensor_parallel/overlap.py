@@ -3,9 +3,9 @@
     .venv/bin/python -m experiments.tensor_parallel.overlap [--hidden N] [--steps N] [--out FOLDER]
 
 Two ranks of one thread each train two layers on mesh (2,1), on two hosts that are network
-namespaces (root). A first run finds how long the matrix products take, and the link is then shaped
-so that the sums take as long. Each rank traces where it waits; the fastest step of each counts.
-Writes FOLDER/overlap.json and overlap.svg (default: docs/tensor-parallel).
+namespaces. A first run finds how long the matrix products take, and the link is then shaped so that
+the sums take as long. Each rank traces where it waits; the fastest step of each counts. Writes
+FOLDER/overlap.json and overlap.svg (default: docs/tensor-parallel).
 """
 
 import argparse
@@ -21,6 +21,7 @@ from experiments.report import plt
 from experiments.tensor_parallel.meshes import PAYLOAD
 from lab.network import Network
 from lab.ranks import KEEP_MEMORY, run_ranks
+from lab.results import results_folder
 
 RANK = pathlib.Path(__file__).with_name("overlap_rank.py")
 LIMIT_S = 300
@@ -82,12 +83,11 @@ def main() -> int:
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument(
-        "--out", type=pathlib.Path, default=report.REPOSITORY / "docs/tensor-parallel"
+        "--out", type=results_folder, default=str(report.REPOSITORY / "docs/tensor-parallel")
     )
     arguments = parser.parse_args()
     result = measure(arguments.hidden, arguments.steps)
     show(result)
-    arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "overlap.json").write_text(json.dumps(result) + "\n")
     report.save(plot(result), arguments.out / "overlap.svg")
     return 0

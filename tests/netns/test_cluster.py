@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -175,11 +174,10 @@ def jobs_at_the_server(cluster):
 
 def kill_switch(cluster, rack):
     """SIGKILL to a rack's switch, which `atp run` starts again after a second."""
-    namespace = cluster[f"{rack}0"].namespace
-    for pid in subprocess.check_output(["ip", "netns", "pids", namespace], text=True).split():
+    for pid in cluster[f"{rack}0"].pids():
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         if command[1:2] == [b"switch"]:
-            os.kill(int(pid), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             return
     raise AssertionError(f"no switch runs in rack {rack}")
 

@@ -5,11 +5,13 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <map>
-#include <thread>
 #include <vector>
 
 #include "atp/base/random.h"
@@ -349,23 +351,35 @@ TEST(PathMtu, TheLoopbackCarriesTheLargestPacket) {
   EXPECT_EQ(interface_mtu(Endpoint::ipv4(127, 0, 0, 1, 5500)).value(), mtu.value());
 }
 
-// Runs `body` in a thread with a network namespace of its own, whose loopback has a small MTU. The
-// namespace ends with the thread. False where that is not permitted.
-bool in_small_network(int mtu, const std::function<void()>& body) {
-  bool permitted = false;
-  std::thread([&] {
-    if (unshare(CLONE_NEWNET) != 0) return;
-    permitted = true;
+// Runs `body` in a process with a network namespace of its own, whose loopback has a small MTU; an
+// ordinary user's is in a user namespace. Fails the test where `body` does, or where neither is
+// permitted.
+void in_small_network(int mtu, const std::function<void()>& body) {
+  constexpr int kNotPermitted = 2;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+      _exit(kNotPermitted);
+    }
     const UdpSocket any = open_on("0.0.0.0:0");
     ifreq request{};
     std::strcpy(request.ifr_name, "lo");
     request.ifr_mtu = mtu;
-    ASSERT_EQ(ioctl(any.fd(), SIOCSIFMTU, &request), 0);
+    EXPECT_EQ(ioctl(any.fd(), SIOCSIFMTU, &request), 0);
     request.ifr_flags = IFF_UP;
-    ASSERT_EQ(ioctl(any.fd(), SIOCSIFFLAGS, &request), 0);
+    EXPECT_EQ(ioctl(any.fd(), SIOCSIFFLAGS, &request), 0);
     body();
-  }).join();
-  return permitted;
+    std::fflush(stdout);  // what gtest says of failures
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  ASSERT_NE(WEXITSTATUS(status), kNotPermitted)
+      << "needs a network namespace, and this system permits an ordinary user none: run this as "
+         "root, or with sudo, or ask `python -m lab.requirements` what forbids it";
+  ASSERT_EQ(WEXITSTATUS(status), 0) << "see the failures above";
 }
 
 // What was too big was sent to the sender's own address.
@@ -385,7 +399,7 @@ void expect_told_the_mtu(const UdpSocket& sender, std::size_t mtu) {
 }
 
 TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
-  const bool permitted = in_small_network(1500, [] {
+  in_small_network(1500, [] {
     EXPECT_EQ(path_mtu(Endpoint::ipv4(127, 0, 0, 1, 1)).value(), 1500u);
     for (const auto& [address, fits] :
          {std::pair("127.0.0.1:0", 1472u), std::pair("[::1]:0", 1452u)}) {
@@ -409,7 +423,6 @@ TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
       expect_told_the_mtu(pair.sender, 1500);
     }
   });
-  ASSERT_TRUE(permitted) << "needs the right to make a network namespace: run the tests as root";
 }
 
 }  // namespace
