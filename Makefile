@@ -14,7 +14,7 @@ configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDI
 
 help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
-	@echo "make demo-tp  set up, build, and watch a GPT on every mesh of a network, beside the planner (root)"
+	@echo "make demo-tp  set up, build, and watch a GPT on every mesh of a network, beside the planner"
 	@echo "make test     set up, build, and run every test"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
