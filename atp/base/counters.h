@@ -21,6 +21,10 @@ class Counters {
   std::uint64_t operator[](Enum counter) const {
     return values_[static_cast<std::size_t>(counter)];
   }
+  Counters& operator+=(const Counters& more) {
+    for (std::size_t i = 0; i < kSize; ++i) values_[i] += more.values_[i];
+    return *this;
+  }
 
   // Calls visit(name, value) for every counter in the order of the enum.
   template <class Visit>

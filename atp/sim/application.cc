@@ -1,3 +1,4 @@
+// When a simulated rank submits, what it hands over, and whether what comes back is right.
 #include "atp/sim/application.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What the enemy draws: which packet it takes up, and what it changes about it.
 #include "atp/sim/hostile.h"
 
 #include <algorithm>

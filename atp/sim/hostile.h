@@ -7,9 +7,16 @@
 
 #include "atp/base/random.h"
 #include "atp/base/rank_set.h"
-#include "atp/sim/packet.h"
+#include "atp/wire/endpoint.h"
 
 namespace atp::sim {
+
+// A packet as whoever watches the wire sees it.
+struct Packet {
+  Endpoint from;
+  Endpoint to;
+  std::vector<std::uint8_t> bytes;
+};
 
 // What an enemy sends who can put any bytes into a UDP packet: noise, and real packets of the job
 // with one to three fields changed. A foreign enemy has an address of its own and knows no nonce;

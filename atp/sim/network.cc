@@ -1,3 +1,4 @@
+// How a packet moves from link to link, and what the queue of events holds meanwhile.
 #include "atp/sim/network.h"
 
 #include "atp/base/check.h"

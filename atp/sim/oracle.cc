@@ -5,13 +5,13 @@
 #include <cmath>
 #include <cstdio>
 
-#include "atp/sim/exact_sum.h"
+#include "atp/sim/reference_sum.h"
 #include "atp/sim/values.h"
 
 namespace atp::sim {
 namespace {
 
-constexpr std::int64_t kMost = 2147483647;
+constexpr std::int64_t kMaxInt32 = 2147483647;
 
 struct Contribution {
   std::int64_t magnitude = 0;
@@ -122,7 +122,7 @@ void Oracle::expect_fragment(const OperationPlan& operation, std::size_t first, 
     magnitude += contribution.magnitude;
     fits &= contribution.fits;
   }
-  const bool integer = fits && magnitude <= kMost;
+  const bool integer = fits && magnitude <= kMaxInt32;
   ++(integer ? integer_fragments_ : float_fragments_);
 
   const double ranks = static_cast<double>(inputs_.size());
@@ -142,7 +142,7 @@ void Oracle::expect_fragment(const OperationPlan& operation, std::size_t first, 
     for (std::size_t rank = 0; rank < inputs_.size(); ++rank) {
       column[rank] = inputs_[rank][first + i];
     }
-    const float sum = exact_sum(column);
+    const float sum = reference_sum(column);
     out[i] = static_cast<float>(static_cast<double>(sum) / divisor);
     all_finite &= std::isfinite(sum);
     if (std::isfinite(sum)) largest = std::max(largest, std::abs(static_cast<double>(sum)));

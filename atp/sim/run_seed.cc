@@ -1,6 +1,103 @@
+// The end of a run: what is demanded of it, and the sums over many runs.
 #include "atp/sim/run_seed.h"
 
+#include <algorithm>
+#include <cstdio>
+
 namespace atp::sim {
+namespace {
+
+template <class... Arguments>
+std::string text_of(const char* format, Arguments... arguments) {
+  char line[400];
+  std::snprintf(line, sizeof line, format, arguments...);
+  return line;
+}
+
+template <class Enum>
+std::string list(const char* title, const Counters<Enum>& counters) {
+  std::string line = text_of("  %s:", title);
+  counters.for_each([&](std::string_view name, std::uint64_t value) {
+    if (value > 0) line += " " + std::string(name) + " " + std::to_string(value);
+  });
+  return line + "\n";
+}
+
+std::size_t height(const Plan& plan, const JobPlan& job) {
+  std::size_t most = 0;
+  for (Rank rank = 0; rank < job.world_size; ++rank) {
+    most = std::max(most, plan.switches_of(job, rank).size());
+  }
+  return most;
+}
+
+}  // namespace
+
+void Tally::add(World& world, Duration after_heal) {
+  ++runs;
+  packets += world.packets_sent();
+  integer_fragments += world.oracle().integer_fragments();
+  float_fragments += world.oracle().float_fragments();
+  const FaultCounters happened = world.faults();
+  if (happened != FaultCounters{}) ++runs_with_faults;
+  faults += happened;
+  for (std::size_t i = 0; i < FaultCounters::kSize; ++i) {
+    const auto fault = static_cast<Fault>(i);
+    if (happened[fault] > 0) runs_by_fault.add(fault);
+  }
+  bool lossy = false;
+  for (std::uint32_t job = 0; job < world.plan().jobs.size(); ++job) {
+    const JobPlan& plan = world.plan().jobs[job];
+    ++trees_by_height[std::min<std::size_t>(height(world.plan(), plan), 3)];
+    lossy |= world.may_fail(job);
+    for (Rank rank = 0; rank < plan.world_size; ++rank) {
+      failed_workers += world.may_fail(job) && world.application(rank, job).failed() ? 1 : 0;
+    }
+  }
+  if (lossy) {
+    ++runs_that_may_fail;
+  } else {
+    longest_after_heal = std::max(longest_after_heal, after_heal);
+  }
+  switches += world.switch_counters();
+  servers += world.server_counters();
+  workers += world.worker_counters();
+}
+
+void Tally::add(const Tally& other) {
+  runs += other.runs;
+  runs_with_faults += other.runs_with_faults;
+  runs_that_may_fail += other.runs_that_may_fail;
+  failed_workers += other.failed_workers;
+  packets += other.packets;
+  integer_fragments += other.integer_fragments;
+  float_fragments += other.float_fragments;
+  for (std::size_t i = 0; i < 4; ++i) trees_by_height[i] += other.trees_by_height[i];
+  longest_after_heal = std::max(longest_after_heal, other.longest_after_heal);
+  faults += other.faults;
+  runs_by_fault += other.runs_by_fault;
+  switches += other.switches;
+  servers += other.servers;
+  workers += other.workers;
+}
+
+std::string Tally::text() const {
+  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  return text_of("  %llu runs, %llu with faults, %llu that lost a worker or a server\n",
+                 number(runs), number(runs_with_faults), number(runs_that_may_fail)) +
+         text_of("  trees of height 0: %llu, 1: %llu, 2: %llu, 3: %llu\n",
+                 number(trees_by_height[0]), number(trees_by_height[1]), number(trees_by_height[2]),
+                 number(trees_by_height[3])) +
+         text_of(
+             "  %llu packets; %llu fragments as integers, %llu as floats; %llu sockets failed "
+             "as they may\n",
+             number(packets), number(integer_fragments), number(float_fragments),
+             number(failed_workers)) +
+         text_of("  otherwise done at most %.1f ms after the faults stopped\n",
+                 std::chrono::duration<double, std::milli>(longest_after_heal).count()) +
+         list("runs with fault", runs_by_fault) + list("faults", faults) +
+         list("switches", switches) + list("servers", servers) + list("workers", workers);
+}
 
 Outcome run_to_the_end(World& world, Tally& tally) {
   const bool done = world.run_to_completion();

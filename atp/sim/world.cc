@@ -5,16 +5,15 @@
 #include <array>
 #include <cstdio>
 
-#include "atp/sim/allocation_guard.h"
 #include "atp/sim/display.h"
-#include "atp/sim/part.h"
+#include "atp/sim/probes.h"
 
 namespace atp::sim {
 namespace {
 
 // A node that wants to be woken again and again without letting time pass is broken.
-constexpr std::uint64_t kMostWakesAtOneInstant = 100000;
-constexpr std::size_t kMostViolations = 10;
+constexpr std::uint64_t kMaxWakesAtOneInstant = 100000;
+constexpr std::size_t kMaxViolations = 10;
 
 // In the order of Host::node.
 constexpr std::array kPartOfNode{Part::kServer, Part::kSwitch, Part::kWorker};
@@ -46,7 +45,7 @@ bool World::run_until(Instant limit, const std::function<bool()>& done, bool aft
       news_ = false;
       if (done()) return true;
     }
-    if (violations_.size() > kMostViolations) break;
+    if (violations_.size() > kMaxViolations) break;
     const std::optional<Network::Event> event = take_next(end);
     if (!event) break;
     now_ = network_.now();
@@ -84,7 +83,7 @@ void World::handle(const Network::Event& event) {
       actions_[event.index]();
       break;
     }
-    case Network::EventKind::kUnreachable: tell_unreachable(event.index); break;
+    case Network::EventKind::kUnreachable: deliver_unreachable(event.index); break;
     case Network::EventKind::kLink: break;  // the network's own
   }
 }
@@ -97,7 +96,7 @@ void World::handle_timer(HostId id) {
   if (picoseconds(due(host)) > now_) return arm(id);
   if (now_ != last_wake_) wakes_at_this_instant_ = 0;
   last_wake_ = now_;
-  if (++wakes_at_this_instant_ > kMostWakesAtOneInstant) {
+  if (++wakes_at_this_instant_ > kMaxWakesAtOneInstant) {
     violations_.push_back(name_of(host.endpoint) + " is woken without end at one instant");
     host.alive = false;
     return;
@@ -159,7 +158,7 @@ void World::hand_over(HostId id, const Endpoint& from, std::span<const std::uint
   }
 }
 
-void World::tell_unreachable(std::uint32_t index) {
+void World::deliver_unreachable(std::uint32_t index) {
   const Network::Flight flight = network_.flight(index);
   network_.end_flight(index);
   Host& host = hosts_[flight.sender];

@@ -14,12 +14,10 @@
 #include "atp/core/server/server.h"
 #include "atp/core/worker/worker.h"
 #include "atp/sim/application.h"
-#include "atp/sim/endpoint_map.h"
 #include "atp/sim/faults.h"
 #include "atp/sim/hostile.h"
 #include "atp/sim/network.h"
 #include "atp/sim/oracle.h"
-#include "atp/sim/packet.h"
 #include "atp/sim/path.h"
 #include "atp/sim/plan.h"
 
@@ -165,7 +163,7 @@ class World {
   void wake(HostId host);
   void deliver(std::uint32_t flight);
   void hand_over(HostId host, const Endpoint& from, std::span<const std::uint8_t> bytes);
-  void tell_unreachable(std::uint32_t flight);
+  void deliver_unreachable(std::uint32_t flight);
   // After every call of a node: sends its outbox, and drives a worker until it has no more to do.
   void settle(HostId host);
   void settle_worker(HostId host, Member& member);

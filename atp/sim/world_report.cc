@@ -1,14 +1,13 @@
 // What a world says about a run: counters, violations, who is unfinished.
 #include <algorithm>
 
-#include "atp/sim/add_counters.h"
 #include "atp/sim/world.h"
 
 namespace atp::sim {
 Counters<SwitchCounter> World::switch_counters() const {
   Counters<SwitchCounter> sum = past_switches_;
   for (const Host& host : hosts_) {
-    if (const auto* node = std::get_if<SwitchNode>(&host.node)) add_to(sum, node->counters());
+    if (const auto* node = std::get_if<SwitchNode>(&host.node)) sum += node->counters();
   }
   return sum;
 }
@@ -16,7 +15,7 @@ Counters<SwitchCounter> World::switch_counters() const {
 Counters<ServerCounter> World::server_counters() const {
   Counters<ServerCounter> sum = past_servers_;
   for (const Host& host : hosts_) {
-    if (const auto* node = std::get_if<Server>(&host.node)) add_to(sum, node->counters());
+    if (const auto* node = std::get_if<Server>(&host.node)) sum += node->counters();
   }
   return sum;
 }
@@ -32,7 +31,7 @@ Counters<WorkerCounter> World::worker_counters() const {
   Counters<WorkerCounter> sum;
   for (const Host& host : hosts_) {
     if (const auto* member = std::get_if<Member>(&host.node)) {
-      add_to(sum, member->worker.counters());
+      sum += member->worker.counters();
     }
   }
   return sum;

@@ -1,8 +1,7 @@
 // How a world is made from its plan, and the faults that scenarios cause by hand.
 #include <algorithm>
 
-#include "atp/sim/add_counters.h"
-#include "atp/sim/part.h"
+#include "atp/sim/probes.h"
 #include "atp/sim/world.h"
 
 namespace atp::sim {
@@ -219,7 +218,7 @@ void World::revive(HostId host) {
 void World::restart_switch(std::uint32_t index) {
   Host& host = hosts_[switch_host(index)];
   faults_.add(Fault::kSwitchReturn);
-  add_to(past_switches_, std::get<SwitchNode>(host.node).counters());
+  past_switches_ += std::get<SwitchNode>(host.node).counters();
   host.node = SwitchNode(switch_config(plan_, faults_[Fault::kSwitchReturn]));
   host.alive = true;
   host.wake = kNever;
@@ -229,7 +228,7 @@ void World::restart_server(std::uint64_t boot_id, std::uint32_t index) {
   Host& host = hosts_[server_host(index)];
   faults_.add(Fault::kServerReturn);
   lost_servers_[index] = true;
-  add_to(past_servers_, std::get<Server>(host.node).counters());
+  past_servers_ += std::get<Server>(host.node).counters();
   ServerConfig config = server_config(plan_, index);
   config.boot_id = boot_id;
   host.node = Server(config);

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "atp/base/check.h"
-#include "atp/sim/checksum.h"
 #include "atp/sim/display.h"
-#include "atp/sim/part.h"
+#include "atp/sim/path.h"
+#include "atp/sim/probes.h"
 #include "atp/sim/world.h"
 #include "atp/wire/packet.h"
 

@@ -1,7 +1,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "atp/sim/allocation_guard.h"
+#include "atp/sim/probes.h"
 #include "tests/virtual_network/scenario.h"
 
 // Memory is taken when a node or a job is made, never for a packet or an operation: this program's

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "atp/sim/checksum.h"
+#include "atp/sim/path.h"
 
 // The network alone: when packets arrive, what queues lose and mark.
 

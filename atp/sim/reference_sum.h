@@ -8,6 +8,6 @@ namespace atp::sim {
 // as plainly as possible and sharing nothing with the server's accumulator. It counts set bits
 // per power of two, positive and negative values apart, and carries only at the end. A NaN, or
 // infinities of both signs, give NaN; a sum of zero is +0.
-float exact_sum(std::span<const float> values);
+float reference_sum(std::span<const float> values);
 
 }  // namespace atp::sim

@@ -1,4 +1,4 @@
-#include "atp/sim/exact_sum.h"
+#include "atp/sim/reference_sum.h"
 
 #include <array>
 #include <bit>
@@ -62,7 +62,7 @@ float rounded(const Digits& digits) {
 
 }  // namespace
 
-float exact_sum(std::span<const float> values) {
+float reference_sum(std::span<const float> values) {
   Digits positive{};
   Digits negative{};
   bool up = false;

@@ -5,6 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+// What tests may watch while a world runs: which part of the simulator its thread is at, and
+// whether a node takes memory. The world says both around each call of a node; neither changes a
+// run.
+
 namespace atp::sim {
 
 // What the simulator's thread is at, for a profile: a sampler in another thread reads it now and
@@ -36,6 +40,19 @@ class Within {
 
  private:
   Part before_;
+};
+
+// Counts allocations made inside the nodes: the world opens a guard around each call of a node,
+// and the test program's operator new (allocation_test.cc) counts while one is open.
+class AllocationGuard {
+ public:
+  AllocationGuard() { inside_node = true; }
+  ~AllocationGuard() { inside_node = false; }
+  AllocationGuard(const AllocationGuard&) = delete;
+  AllocationGuard& operator=(const AllocationGuard&) = delete;
+
+  static inline thread_local bool inside_node = false;
+  static inline thread_local std::uint64_t allocations = 0;
 };
 
 }  // namespace atp::sim
