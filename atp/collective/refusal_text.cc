@@ -1,7 +1,8 @@
 #include "atp/collective/refusal_text.h"
 
 #include "atp/collective/text.h"
-#include "atp/wire/control.h"
+#include "atp/wire/join.h"
+#include "atp/wire/status.h"
 
 namespace atp {
 namespace {

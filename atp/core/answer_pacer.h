@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "atp/base/time.h"
-#include "atp/wire/control.h"
 #include "atp/wire/endpoint.h"
 #include "atp/wire/packet_view.h"
+#include "atp/wire/status.h"
 
 // Paces what a switch or a server says unasked (unknown job, versions, refusals), so that a flood
 // of bad packets is not answered by a flood of STATUS: at most one answer to a sender about a job,

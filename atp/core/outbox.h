@@ -5,9 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "atp/wire/control.h"
 #include "atp/wire/endpoint.h"
+#include "atp/wire/join.h"
 #include "atp/wire/packet_view.h"
+#include "atp/wire/status.h"
 
 // Where a node of the core puts the packets that it wants sent: the driver passes an empty Outbox
 // in, and sends and clears what it finds there afterwards. Memory is taken once, at construction.

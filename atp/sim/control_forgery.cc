@@ -1,57 +1,91 @@
+// The enemy's table of control bodies: every field, and the values that none of them may have.
 #include "atp/sim/control_forgery.h"
 
 #include <array>
 #include <span>
 
-#include "atp/wire/control.h"
+#include "atp/wire/join.h"
+#include "atp/wire/status.h"
 
 namespace atp::sim {
 namespace {
 
-struct Field {
-  std::size_t offset;
-  std::size_t width;
-};
-
-constexpr std::array kJoinFields{Field{0, 8},  Field{8, 8},  Field{16, 2},  Field{18, 2},
-                                 Field{20, 2}, Field{22, 2}, Field{24, 1},  Field{25, 1},
-                                 Field{26, 1}, Field{27, 1}, Field{28, 4},  Field{32, 1},
-                                 Field{33, 1}, Field{34, 2}, Field{36, 18}, Field{54, 18}};
-constexpr std::array kJoinAckFields{Field{0, 8},  Field{8, 8},  Field{16, 8}, Field{24, 4},
-                                    Field{28, 4}, Field{32, 4}, Field{36, 2}, Field{38, 2},
-                                    Field{40, 2}, Field{42, 2}, Field{44, 1}, Field{45, 1},
-                                    Field{46, 2}};
-constexpr std::array kLeaveFields{Field{0, 8}};
-constexpr std::array kStatusFields{Field{0, 2},  Field{2, 2},   Field{4, 2},
-                                   Field{6, 2},  Field{8, 8},   Field{16, 8},
-                                   Field{24, 8}, Field{32, 18}, Field{32, 4}};
+constexpr std::array kJoinFields{
+    join_field::kNonce,
+    join_field::kServerBootId,
+    join_field::kWorldSize,
+    join_field::kFirstStream,
+    join_field::kStreamCount,
+    join_field::kMaxValueCount,
+    join_field::kVersionMin,
+    join_field::kVersionMax,
+    join_field::kDetached,
+    join_field::kScaleMode,
+    join_field::kDetachments,
+    join_field::kRemainingHops,
+    join_field::kRecordedHops,
+    join_field::kReserved,
+    BodyField{join_field::kRoutesAt, Endpoint::kWireBytes},
+    BodyField{join_field::kRoutesAt + Endpoint::kWireBytes, Endpoint::kWireBytes}};
+constexpr std::array kJoinAckFields{join_ack_field::kNonce,
+                                    join_ack_field::kServerBootId,
+                                    join_ack_field::kScale,
+                                    join_ack_field::kDetachments,
+                                    join_ack_field::kLeaseMs,
+                                    join_ack_field::kWmax,
+                                    join_ack_field::kValueCount,
+                                    join_ack_field::kWorldSize,
+                                    join_ack_field::kFirstStream,
+                                    join_ack_field::kStreamCount,
+                                    join_ack_field::kDetached,
+                                    join_ack_field::kScaleMode,
+                                    join_ack_field::kLinearAggregators};
+constexpr std::array kLeaveFields{leave_field::kNonce};
+// Behind its fixed fields, as in a job whose bitmap has one word: two sets of ranks, then an
+// endpoint, or a number in its place.
+constexpr std::size_t kBehindRanks = status_field::kRanksAt + 16;
+constexpr std::array kStatusFields{status_field::kCode,
+                                   status_field::kReason,
+                                   status_field::kEndpointCount,
+                                   status_field::kReserved,
+                                   status_field::kNonce,
+                                   BodyField{status_field::kRanksAt, 8},
+                                   BodyField{status_field::kRanksAt + 8, 8},
+                                   BodyField{kBehindRanks, Endpoint::kWireBytes},
+                                   BodyField{kBehindRanks, 4}};
 
 // A value that the field must not have.
 struct Outlaw {
-  std::size_t offset;
-  std::size_t width;
+  BodyField field;
   std::uint64_t value;
 };
 
-constexpr std::array kJoinOutlaws{
-    Outlaw{16, 2, 0}, Outlaw{16, 2, kMaxRanks + 1},       Outlaw{20, 2, 0},
-    Outlaw{22, 2, 0}, Outlaw{22, 2, ATP_VALUES_MAX + 1},  Outlaw{26, 1, 2},
-    Outlaw{27, 1, 2}, Outlaw{32, 1, Route::kMaxHops + 1}, Outlaw{33, 1, 255}};
-constexpr std::array kJoinAckOutlaws{Outlaw{16, 8, 0},
-                                     Outlaw{28, 4, 0},
-                                     Outlaw{32, 4, 0},
-                                     Outlaw{32, 4, 65537},
-                                     Outlaw{36, 2, 0},
-                                     Outlaw{38, 2, 0},
-                                     Outlaw{42, 2, 0},
-                                     Outlaw{44, 1, 2},
-                                     Outlaw{38, 2, kMaxRanks + 1},
-                                     Outlaw{36, 2, ATP_VALUES_MAX + 1}};
+constexpr std::array kJoinOutlaws{Outlaw{join_field::kWorldSize, 0},
+                                  Outlaw{join_field::kWorldSize, kMaxRanks + 1},
+                                  Outlaw{join_field::kStreamCount, 0},
+                                  Outlaw{join_field::kMaxValueCount, 0},
+                                  Outlaw{join_field::kMaxValueCount, ATP_VALUES_MAX + 1},
+                                  Outlaw{join_field::kDetached, 2},
+                                  Outlaw{join_field::kScaleMode, 2},
+                                  Outlaw{join_field::kRemainingHops, Route::kMaxHops + 1},
+                                  Outlaw{join_field::kRecordedHops, 255}};
+constexpr std::array kJoinAckOutlaws{Outlaw{join_ack_field::kScale, 0},
+                                     Outlaw{join_ack_field::kLeaseMs, 0},
+                                     Outlaw{join_ack_field::kWmax, 0},
+                                     Outlaw{join_ack_field::kWmax, 65537},
+                                     Outlaw{join_ack_field::kValueCount, 0},
+                                     Outlaw{join_ack_field::kWorldSize, 0},
+                                     Outlaw{join_ack_field::kStreamCount, 0},
+                                     Outlaw{join_ack_field::kDetached, 2},
+                                     Outlaw{join_ack_field::kWorldSize, kMaxRanks + 1},
+                                     Outlaw{join_ack_field::kValueCount, ATP_VALUES_MAX + 1}};
 constexpr std::array kStatusOutlaws{
-    Outlaw{0, 2, static_cast<std::uint64_t>(StatusCode::kCount)}, Outlaw{0, 2, 0xffff},
-    Outlaw{4, 2, StatusMessage::kMaxEndpoints + 1}, Outlaw{4, 2, 0xffff}};
+    Outlaw{status_field::kCode, static_cast<std::uint64_t>(StatusCode::kCount)},
+    Outlaw{status_field::kCode, 0xffff},
+    Outlaw{status_field::kEndpointCount, StatusMessage::kMaxEndpoints + 1},
+    Outlaw{status_field::kEndpointCount, 0xffff}};
 
-std::span<const Field> fields_of(std::uint8_t type) {
+std::span<const BodyField> fields_of(std::uint8_t type) {
   switch (type) {
     case ATP_JOIN: return kJoinFields;
     case ATP_JOIN_ACK: return kJoinAckFields;
@@ -71,10 +105,10 @@ std::span<const Outlaw> outlaws_of(std::uint8_t type) {
 }
 
 // The place of a part of the body; empty if the packet is too short.
-std::span<std::uint8_t> place(PacketBytes& bytes, std::size_t offset, std::size_t width) {
-  const std::size_t at = atp_body_offset(bytes[ATP_AT_BITMAP_WORDS]) + offset;
-  return at + width <= bytes.size() ? std::span(bytes).subspan(at, width)
-                                    : std::span<std::uint8_t>{};
+std::span<std::uint8_t> place(PacketBytes& bytes, BodyField field) {
+  const std::size_t at = atp_body_offset(bytes[ATP_AT_BITMAP_WORDS]) + field.offset;
+  return at + field.bytes <= bytes.size() ? std::span(bytes).subspan(at, field.bytes)
+                                          : std::span<std::uint8_t>{};
 }
 
 void put(std::span<std::uint8_t> at, std::uint64_t value) {
@@ -96,9 +130,9 @@ bool is_control(const PacketBytes& bytes) {
 
 void change_body_field(PacketBytes& bytes, Random& random) {
   if (!is_control(bytes)) return;
-  const std::span<const Field> fields = fields_of(bytes[ATP_AT_TYPE]);
-  const Field field = fields[random.below(fields.size())];
-  const std::span<std::uint8_t> at = place(bytes, field.offset, field.width);
+  const std::span<const BodyField> fields = fields_of(bytes[ATP_AT_TYPE]);
+  const BodyField field = fields[random.below(fields.size())];
+  const std::span<std::uint8_t> at = place(bytes, field);
   if (random.chance(0.5)) return put(at, telling_value(random));
   for (std::uint8_t& byte : at) {
     byte = random.chance(0.5) ? static_cast<std::uint8_t>(random.next())
@@ -114,12 +148,14 @@ void make_body_unreadable(PacketBytes& bytes, Random& random) {
     return;
   }
   const Outlaw& outlaw = outlaws[random.below(outlaws.size())];
-  put(place(bytes, outlaw.offset, outlaw.width), outlaw.value);
+  put(place(bytes, outlaw.field), outlaw.value);
 }
 
 void forget_nonce(PacketBytes& bytes, Random& random) {
   if (!is_control(bytes)) return;
-  put(place(bytes, bytes[ATP_AT_TYPE] == ATP_STATUS ? 8 : 0, 8), random.next());
+  // JOIN, JOIN_ACK and LEAVE all begin with it.
+  const bool is_status = bytes[ATP_AT_TYPE] == ATP_STATUS;
+  put(place(bytes, is_status ? status_field::kNonce : join_field::kNonce), random.next());
 }
 
 PacketBytes leave_of(const PacketBytes& join) {

@@ -1,10 +1,12 @@
+// How packets read in a trace. Traces are compared byte by byte, so a change here changes them all.
 #include "atp/sim/display.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "atp/wire/control.h"
+#include "atp/wire/join.h"
 #include "atp/wire/packet_view.h"
+#include "atp/wire/status.h"
 
 namespace atp::sim {
 namespace {

@@ -1,5 +1,3 @@
-#include "atp/wire/control.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -7,6 +5,9 @@
 #include <set>
 #include <string>
 #include <vector>
+
+#include "atp/wire/join.h"
+#include "atp/wire/status.h"
 
 namespace atp {
 namespace {

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
-#include "atp/base/value_loop.h"
-#include "atp/wire/packet.h"
+#include "atp/wire/values.h"
 
 namespace atp {
 namespace {
@@ -25,18 +23,6 @@ constexpr std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64
 // where the tie goes to the even neighbour, which is −2^31 below and out of range above.
 constexpr std::uint64_t kFitsBelow = bits_of(2147483648.5);
 constexpr std::uint64_t kFitsAbove = bits_of(2147483647.5) - 1;
-
-void store_value(std::uint8_t* at, std::uint32_t value) {
-  const std::uint32_t wire =
-      std::endian::native == std::endian::little ? __builtin_bswap32(value) : value;
-  std::memcpy(at, &wire, 4);
-}
-
-std::uint32_t load_value(const std::uint8_t* at) {
-  std::uint32_t wire;
-  std::memcpy(&wire, at, 4);
-  return std::endian::native == std::endian::little ? __builtin_bswap32(wire) : wire;
-}
 
 }  // namespace
 

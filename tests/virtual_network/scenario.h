@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "atp/sim/world.h"
-#include "atp/wire/control.h"
+#include "atp/wire/status.h"
 
 // What the named scenarios share: a small plan to start from, and questions about packets.
 

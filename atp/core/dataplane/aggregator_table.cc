@@ -1,12 +1,14 @@
+// The arithmetic of a user space switch: four loops over the values, one for each data operation of
+// the pipeline. They stand apart from it because it is shared with engines that add in their own
+// way.
 #include "atp/core/dataplane/aggregator_table.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <type_traits>
 
 #include "atp/base/check.h"
-#include "atp/base/value_loop.h"
+#include "atp/wire/values.h"
 
 bool operator==(const atp_aggregator& a, const atp_aggregator& b) {
   static_assert(std::has_unique_object_representations_v<atp_aggregator>);
@@ -15,18 +17,6 @@ bool operator==(const atp_aggregator& a, const atp_aggregator& b) {
 
 namespace atp {
 namespace {
-
-std::uint32_t load_value(const std::uint8_t* at) {
-  std::uint32_t wire;
-  std::memcpy(&wire, at, sizeof wire);
-  return std::endian::native == std::endian::little ? __builtin_bswap32(wire) : wire;
-}
-
-void store_value(std::uint8_t* at, std::uint32_t value) {
-  const std::uint32_t wire =
-      std::endian::native == std::endian::little ? __builtin_bswap32(value) : value;
-  std::memcpy(at, &wire, sizeof wire);
-}
 
 ATP_VALUE_LOOP void store(std::uint32_t* __restrict sum, const std::uint8_t* __restrict in,
                           std::size_t count) {

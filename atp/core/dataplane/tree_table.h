@@ -9,7 +9,8 @@
 #include "atp/core/dataplane/pipeline.h"
 #include "atp/core/dataplane/shares.h"
 #include "atp/core/topology/membership.h"
-#include "atp/wire/control.h"
+#include "atp/wire/join.h"
+#include "atp/wire/packet_view.h"
 
 // The trees that pass through a switch: one for each job, incarnation and stream range, made by
 // the first JOIN and gone when the last lease in it has ended (docs/protocol.md §2). Soft state:

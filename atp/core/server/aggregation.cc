@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "atp/base/check.h"
-#include "atp/base/value_loop.h"
 #include "atp/core/server/stall.h"
+#include "atp/wire/values.h"
 
 namespace atp {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::uint32_t kLargestExact = 0x7fffffffU;
 
 ATP_VALUE_LOOP void store_values(std::span<std::int32_t> row, const std::uint8_t* values) {
   for (std::int32_t& value : row) {
-    value = static_cast<std::int32_t>(atp_load32(values));
+    value = static_cast<std::int32_t>(load_value(values));
     values += 4;
   }
 }
@@ -21,7 +21,7 @@ ATP_VALUE_LOOP void store_values(std::span<std::int32_t> row, const std::uint8_t
 // Modulo 2^32: a complete fragment is exact if its magnitude says so (docs/protocol.md §4).
 ATP_VALUE_LOOP void add_values(std::span<std::int32_t> row, const std::uint8_t* values) {
   for (std::int32_t& value : row) {
-    value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) + atp_load32(values));
+    value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) + load_value(values));
     values += 4;
   }
 }

@@ -1,17 +1,13 @@
 #include "atp/core/server/downlink.h"
 
-#include <bit>
-#include <cstring>
+#include "atp/wire/values.h"
 
 namespace atp {
 namespace {
 
 void write_values(std::uint8_t* at, std::span<const std::int32_t> values) {
   for (const std::int32_t value : values) {
-    const auto bits = static_cast<std::uint32_t>(value);
-    const std::uint32_t wire =
-        std::endian::native == std::endian::little ? __builtin_bswap32(bits) : bits;
-    std::memcpy(at, &wire, 4);
+    store_value(at, static_cast<std::uint32_t>(value));
     at += 4;
   }
 }

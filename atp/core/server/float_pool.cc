@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "atp/base/check.h"
-#include "atp/wire/packet.h"
+#include "atp/wire/values.h"
 
 namespace atp {
 
@@ -40,7 +40,7 @@ void FloatPool::give_back(std::uint32_t slot) {
 
 void FloatPool::add(std::uint32_t slot, const std::uint8_t* values) {
   for (ExactSum& sum : sums(slot)) {
-    sum.add(std::bit_cast<float>(atp_load32(values)));
+    sum.add(std::bit_cast<float>(load_value(values)));
     values += 4;
   }
 }

@@ -7,7 +7,7 @@
 
 #include "atp/core/server/fragment.h"
 #include "atp/core/topology/membership.h"
-#include "atp/wire/control.h"
+#include "atp/wire/join.h"
 
 // Who belongs to a job, and on which ways the server reaches them (docs/protocol.md §2). A rank has
 // two leases: one written by its JOINs through the tree (which child it stands behind), one by its

@@ -1,7 +1,8 @@
 #pragma once
 
 #include "atp/core/server/turn.h"
-#include "atp/wire/control.h"
+#include "atp/wire/packet_view.h"
+#include "atp/wire/status.h"
 
 namespace atp {
 

@@ -5,7 +5,6 @@
 
 #include "atp/core/placement.h"
 #include "atp/core/timing.h"
-#include "atp/wire/control.h"
 
 namespace atp {
 

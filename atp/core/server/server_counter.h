@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "atp/wire/control.h"
 #include "atp/wire/packet_view.h"
+#include "atp/wire/status.h"
 
 // Everything that a parameter server counts. Each packet that is dropped raises exactly one of
 // the drop_* counters (docs/protocol.md §7.4).

@@ -5,6 +5,7 @@
 #include "atp/core/outbox.h"
 #include "atp/core/server/server_config.h"
 #include "atp/core/server/server_counter.h"
+#include "atp/wire/join.h"
 
 namespace atp {
 

@@ -7,7 +7,9 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
-#include "atp/wire/control.h"
+#include "atp/wire/join.h"
+#include "atp/wire/packet_view.h"
+#include "atp/wire/status.h"
 
 // What goes into a worker and what comes out: configuration, operations, events. Plain data.
 

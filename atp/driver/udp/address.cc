@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "atp/wire/control.h"
+#include "atp/wire/join.h"
 
 namespace atp {
 namespace {

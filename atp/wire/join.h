@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "atp/wire/body_field.h"
+#include "atp/wire/endpoint.h"
+
+// What joining and leaving say: the bodies of JOIN, JOIN_ACK and LEAVE (docs/protocol.md §3.1).
+// Each is a value with write() and read(): read() returns nothing unless the body has exactly the
+// length that its own counts state and every field is in its range.
+
+namespace atp {
+
+// The switches and the server that lie before, or behind, a JOIN. Eight hops are far more than
+// any tree that a fat network needs.
+class Route {
+ public:
+  static constexpr std::size_t kMaxHops = 8;
+
+  bool push_back(const Endpoint& hop) {
+    if (size_ == kMaxHops) return false;
+    hops_[size_++] = hop;
+    return true;
+  }
+  void pop_front() {
+    for (std::size_t i = 1; i < size_; ++i) hops_[i - 1] = hops_[i];
+    hops_[--size_] = Endpoint{};
+  }
+  void clear() { *this = Route{}; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const Endpoint& operator[](std::size_t i) const { return hops_[i]; }
+  const Endpoint& front() const { return hops_[0]; }
+  const Endpoint& back() const { return hops_[size_ - 1u]; }
+  std::span<const Endpoint> hops() const { return {hops_.data(), size_}; }
+  bool operator==(const Route&) const = default;
+
+ private:
+  std::array<Endpoint, kMaxHops> hops_{};
+  std::uint8_t size_ = 0;
+};
+
+enum class ScaleMode : std::uint8_t { kFixed = 0, kAutomatic = 1, kCount };
+
+struct Join {
+  std::uint64_t nonce = 0;           // drawn by the worker's socket at its start; tells twins apart
+  std::uint64_t server_boot_id = 0;  // of the JOIN_ACK that made it a member; 0: none yet
+  std::uint16_t world_size = 0;
+  std::uint16_t first_stream = 0;
+  std::uint16_t stream_count = 0;
+  std::uint16_t max_value_count = 0;  // largest K that the path so far carries
+  std::uint8_t version_min = ATP_VERSION_1;
+  std::uint8_t version_max = ATP_VERSION_1;
+  bool detached = false;
+  ScaleMode scale_mode = ScaleMode::kFixed;
+  std::uint32_t detachments = 0;
+  Route remaining;  // next hop first, the server last
+  Route recorded;   // switches passed, the worker's own first
+
+  std::size_t bytes() const;
+  void write(std::uint8_t* at) const;
+  static std::optional<Join> read(std::span<const std::uint8_t> body);
+  bool operator==(const Join&) const = default;
+};
+
+struct JoinAck {
+  static constexpr std::size_t kBytes = join_ack_field::kEnd;
+
+  std::uint64_t nonce = 0;
+  std::uint64_t server_boot_id = 0;  // never 0
+  double scale = 0;                  // with ScaleMode::kFixed: the scale; else the first one
+  std::uint32_t detachments = 0;
+  std::uint32_t lease_ms = 0;
+  std::uint32_t wmax = 0;  // largest window, in packets a stream
+  std::uint16_t value_count = 0;
+  std::uint16_t world_size = 0;
+  std::uint16_t first_stream = 0;
+  std::uint16_t stream_count = 0;
+  bool detached = false;
+  ScaleMode scale_mode = ScaleMode::kFixed;
+  std::uint16_t linear_aggregators = 0;  // of linear placement; 0: placement by hash
+
+  void write(std::uint8_t* at) const;
+  static std::optional<JoinAck> read(std::span<const std::uint8_t> body);
+  bool operator==(const JoinAck&) const = default;
+};
+
+struct Leave {
+  static constexpr std::size_t kBytes = leave_field::kEnd;
+
+  std::uint64_t nonce = 0;
+
+  void write(std::uint8_t* at) const;
+  static std::optional<Leave> read(std::span<const std::uint8_t> body);
+  bool operator==(const Leave&) const = default;
+};
+
+}  // namespace atp

@@ -1,0 +1,146 @@
+#include "atp/wire/status.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "atp/base/check.h"
+
+namespace atp {
+namespace {
+
+// The members with the fields that they stand in, for writing and reading alike.
+template <class Body, class Visit>
+void visit_status(Body& status, Visit& visit) {
+  using namespace status_field;
+  visit(kCode, status.code);
+  visit(kReason, status.reason);
+  visit(kEndpointCount, status.endpoint_count);
+  visit(kNonce, status.nonce);
+}
+
+void write_ranks(std::uint8_t* at, const RankSet& ranks, std::uint8_t words) {
+  for (std::size_t w = 0; w < words; ++w) atp_store64(at + 8 * w, ranks.words()[w]);
+}
+
+RankSet read_ranks(const std::uint8_t* at, std::uint8_t words) {
+  RankSet ranks;
+  for (std::size_t w = 0; w < words; ++w) ranks.words()[w] = atp_load64(at + 8 * w);
+  return ranks;
+}
+
+}  // namespace
+
+std::string_view to_string(StatusCode code) {
+  switch (code) {
+    case StatusCode::kWaitingFor: return "waiting for";
+    case StatusCode::kOperationMismatch: return "operation mismatch";
+    case StatusCode::kRankTaken: return "rank taken";
+    case StatusCode::kUnknownJob: return "unknown job";
+    case StatusCode::kVersions: return "versions";
+    case StatusCode::kRefused: return "refused";
+    case StatusCode::kLeaseEnded: return "lease ended";
+    case StatusCode::kDetached: return "detached";
+    case StatusCode::kServerRestarted: return "server restarted";
+    case StatusCode::kLeft: return "left";
+    case StatusCode::kCount: break;
+  }
+  return "unknown";
+}
+
+std::string_view to_string(RefusalReason reason) {
+  switch (reason) {
+    case RefusalReason::kNone: return "no reason given";
+    case RefusalReason::kWorldSize: return "its world size differs from the other ranks'";
+    case RefusalReason::kStreams: return "its stream range differs from the other ranks'";
+    case RefusalReason::kValueCount:
+      return "its path carries fewer values a packet than the job agreed on";
+    case RefusalReason::kScaleMode: return "its scale mode differs from the other ranks'";
+    case RefusalReason::kUpstream:
+      return "the switch may not send to the next hop of the route (see --upstream)";
+    case RefusalReason::kRoute:
+      return "its route is empty, too long, or not in order (switches first, the server last)";
+    case RefusalReason::kTooManyJobs: return "the node serves as many jobs as it can hold";
+    case RefusalReason::kRank: return "its rank is not below the world size";
+    case RefusalReason::kVersion: return "it speaks no common protocol version";
+    case RefusalReason::kMemory: return "the job needs more memory than the node has left for it";
+    case RefusalReason::kCount: break;
+  }
+  return "unknown reason";
+}
+
+Refusal memory_refusal(std::size_t left, std::size_t needed) {
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+  constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
+  return {RefusalReason::kMemory, static_cast<std::uint32_t>(std::min(left / kMebibyte, kMax)),
+          static_cast<std::uint32_t>(std::min((needed + kMebibyte - 1) / kMebibyte, kMax))};
+}
+
+StatusMessage StatusMessage::refused(const Refusal& refusal, const RankSet& about,
+                                     std::uint64_t nonce) {
+  StatusMessage status;
+  status.code = StatusCode::kRefused;
+  status.reason = static_cast<std::uint16_t>(refusal.reason);
+  status.nonce = nonce;
+  status.about = about;
+  status.other = refusal.holders;
+  status.numbers[0] = refusal.expected;
+  status.numbers[1] = refusal.found;
+  return status;
+}
+
+Refusal StatusMessage::refusal() const {
+  Refusal refusal{.expected = numbers[0], .found = numbers[1], .holders = other};
+  if (reason < static_cast<std::uint16_t>(RefusalReason::kCount)) {
+    refusal.reason = static_cast<RefusalReason>(reason);
+  }
+  return refusal;
+}
+
+std::size_t StatusMessage::bytes(std::uint8_t bitmap_words) const {
+  return status_field::kRanksAt + std::size_t{16} * bitmap_words +
+         Endpoint::kWireBytes * endpoint_count + 4 * number_count();
+}
+
+void StatusMessage::write(std::uint8_t* at, std::uint8_t bitmap_words) const {
+  ATP_CHECK(number_count() <= kMaxNumbers);
+  const FieldWriter put(at);
+  visit_status(*this, put);
+  put(status_field::kReserved, std::uint16_t{0});
+  at += status_field::kRanksAt;
+  write_ranks(at, about, bitmap_words);
+  at += 8 * bitmap_words;
+  write_ranks(at, other, bitmap_words);
+  at += 8 * bitmap_words;
+  for (std::size_t i = 0; i < endpoint_count; ++i, at += Endpoint::kWireBytes) {
+    write_endpoint(at, endpoints[i]);
+  }
+  for (std::size_t i = 0; i < number_count(); ++i, at += 4) atp_store32(at, numbers[i]);
+}
+
+std::optional<StatusMessage> StatusMessage::read(std::span<const std::uint8_t> body,
+                                                 std::uint8_t bitmap_words) {
+  if (body.size() < status_field::kRanksAt + std::size_t{16} * bitmap_words) return std::nullopt;
+  const std::uint8_t* at = body.data();
+  StatusMessage status;
+  FieldReader get(at);
+  visit_status(status, get);
+  if (!get.ok()) return std::nullopt;
+  at += status_field::kRanksAt;
+  status.about = read_ranks(at, bitmap_words);
+  at += 8 * bitmap_words;
+  status.other = read_ranks(at, bitmap_words);
+  at += 8 * bitmap_words;
+  if (status.endpoint_count > kMaxEndpoints || status.number_count() > kMaxNumbers) {
+    return std::nullopt;
+  }
+  if (body.size() != status.bytes(bitmap_words)) return std::nullopt;
+  for (std::size_t i = 0; i < status.endpoint_count; ++i, at += Endpoint::kWireBytes) {
+    status.endpoints[i] = read_endpoint(at);
+  }
+  for (std::size_t i = 0; i < status.number_count(); ++i, at += 4) {
+    status.numbers[i] = atp_load32(at);
+  }
+  return status;
+}
+
+}  // namespace atp
