@@ -49,7 +49,7 @@ void expect_rows(const Tally& tally) {
                       S::kForwardedLate,
                       S::kForwardedResend,
                       S::kForwardedOverlap,
-                      S::kForwardedAfter,
+                      S::kForwardedAfterCollision,
                       S::kForwardedNoRegion,
                       S::kForwardedOverQuota,
                       S::kEcnMarks,

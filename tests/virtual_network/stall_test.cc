@@ -54,7 +54,7 @@ const std::vector<Late> kFreeBetweenTwoRanks{
 TEST(Stall, AnAggregatorThatComesFreeBetweenTwoRanksIsNotWaitedFor) {
   World world(two_jobs_one_aggregator());
   expect_all_done_without_timeouts(world, kFreeBetweenTwoRanks);
-  EXPECT_GT(world.switch_node().counters()[SwitchCounter::kForwardedAfter], 0);
+  EXPECT_GT(world.switch_node().counters()[SwitchCounter::kForwardedAfterCollision], 0);
   EXPECT_EQ(world.server().counters()[ServerCounter::kFlushes], 0);
 }
 

@@ -3,15 +3,15 @@
 namespace atp {
 namespace {
 
-void send(SwitchState& state, Instant now, const Endpoint& to, const ControlHead& head,
-          const RankSet& ranks, const StatusMessage& status, Outbox& out) {
-  if (!state.pacer.allow(now, to, head.job, status)) {
-    state.counters.add(SwitchCounter::kStatusesWithheld);
+void send(SwitchTurn& turn, const Endpoint& to, const ControlHead& head, const RankSet& ranks,
+          const StatusMessage& status) {
+  if (!turn.state.pacer.allow(turn.now, to, head.job, status)) {
+    turn.count(SwitchCounter::kStatusesWithheld);
     return;
   }
-  if (!put_status(out, head, ranks, status)) return;
-  out.send_to(to);
-  state.counters.add(SwitchCounter::kStatusesSent);
+  if (!put_status(turn.out, head, ranks, status)) return;
+  turn.out.send_to(to);
+  turn.count(SwitchCounter::kStatusesSent);
 }
 
 ControlHead head_to(const PacketView& packet, std::uint16_t stream) {
@@ -20,33 +20,29 @@ ControlHead head_to(const PacketView& packet, std::uint16_t stream) {
 
 }  // namespace
 
-void answer_unknown(SwitchState& state, const Arrival& in, const RankSet& ranks) {
+void answer_unknown(SwitchTurn& turn, const Arrival& in, const RankSet& ranks) {
   StatusMessage status;
   status.code = StatusCode::kUnknownJob;
   status.about = ranks;
-  send(state, in.now, in.from, head_to(in.packet, in.packet.header.stream), ranks, status, in.out);
+  send(turn, in.from, head_to(in.packet, in.packet.header.stream), ranks, status);
 }
 
-void answer_refused(SwitchState& state, const Arrival& in, const Join& join,
-                    const Refusal& refusal) {
+void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const Refusal& refusal) {
   const StatusMessage status = StatusMessage::refused(refusal, in.packet.ranks, join.nonce);
-  send(state, in.now, in.from, head_to(in.packet, join.first_stream), in.packet.ranks, status,
-       in.out);
+  send(turn, in.from, head_to(in.packet, join.first_stream), in.packet.ranks, status);
 }
 
-void answer_rank_taken(SwitchState& state, const Arrival& in, const Join& join,
+void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
                        const Endpoint& holder) {
   StatusMessage status;
   status.code = StatusCode::kRankTaken;
   status.nonce = join.nonce;
   status.about = in.packet.ranks;
   status.add_endpoint(holder);
-  send(state, in.now, in.from, head_to(in.packet, join.first_stream), in.packet.ranks, status,
-       in.out);
+  send(turn, in.from, head_to(in.packet, join.first_stream), in.packet.ranks, status);
 }
 
-void answer_versions(SwitchState& state, Instant now, const Endpoint& from,
-                     std::span<const std::uint8_t> bytes, Outbox& out) {
+void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes) {
   // Two nodes without a common version must not answer each other's answers for ever.
   if (bytes[ATP_AT_TYPE] == ATP_STATUS) return;
   const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
@@ -57,7 +53,7 @@ void answer_versions(SwitchState& state, Instant now, const Endpoint& from,
   status.code = StatusCode::kVersions;
   status.reason = versions_number(ATP_VERSION_1, ATP_VERSION_1);
   // Its bitmap cannot be read, so whoever gets this is meant.
-  send(state, now, from, head, ranks_of_width(head.bitmap_words), status, out);
+  send(turn, from, head, ranks_of_width(head.bitmap_words), status);
 }
 
 }  // namespace atp

@@ -11,18 +11,16 @@ namespace atp {
 
 // The switch doesn't know these ranks behind the sender; they join again at once
 // (docs/protocol.md §2).
-void answer_unknown(SwitchState& state, const Arrival& in, const RankSet& ranks);
+void answer_unknown(SwitchTurn& turn, const Arrival& in, const RankSet& ranks);
 
 // A JOIN that asks for what cannot be.
-void answer_refused(SwitchState& state, const Arrival& in, const Join& join,
-                    const Refusal& refusal);
+void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const Refusal& refusal);
 
 // A JOIN of a rank that another socket holds.
-void answer_rank_taken(SwitchState& state, const Arrival& in, const Join& join,
+void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
                        const Endpoint& holder);
 
 // A packet of another protocol version; `bytes` holds at least the 12 that all versions share.
-void answer_versions(SwitchState& state, Instant now, const Endpoint& from,
-                     std::span<const std::uint8_t> bytes, Outbox& out);
+void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes);
 
 }  // namespace atp

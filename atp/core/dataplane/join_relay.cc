@@ -30,13 +30,13 @@ Refusal judge(const Arrival& in, const Join& join) {
 }
 
 // What of it the job's other ranks behind this switch have said otherwise.
-Refusal judge_agreement(SwitchState& state, const JobKey& job, const Join& join) {
+Refusal judge_agreement(SwitchTurn& turn, const JobKey& job, const Join& join) {
   const StreamRange streams{join.first_stream, join.stream_count};
-  if (const Tree* other = state.trees.conflicting(job, streams)) {
+  if (const Tree* other = turn.state.trees.conflicting(job, streams)) {
     return {RefusalReason::kStreams, streams_number(other->streams().first, other->streams().count),
             streams_number(streams.first, streams.count), other->membership().known()};
   }
-  const Tree* tree = state.trees.find(job, streams.first);
+  const Tree* tree = turn.state.trees.find(job, streams.first);
   if (tree != nullptr && tree->world_size() != join.world_size) {
     return {RefusalReason::kWorldSize, static_cast<std::uint32_t>(tree->world_size()),
             join.world_size, tree->membership().known()};
@@ -53,10 +53,10 @@ bool pass_hop(Join& join) {
 }
 
 // What is wrong with the next hop.
-Refusal judge_next_hop(const SwitchState& state, const Endpoint& from, const Tree* tree, Rank rank,
+Refusal judge_next_hop(const SwitchTurn& turn, const Endpoint& from, const Tree* tree, Rank rank,
                        const Endpoint& next) {
   if (next == from) return {RefusalReason::kRoute};
-  if (!state.config.upstream.allows(next)) return {RefusalReason::kUpstream};
+  if (!turn.config.upstream.allows(next)) return {RefusalReason::kUpstream};
   if (tree == nullptr || tree->parent() == next) return {};
   // One tree, one parent: only a rank that is alone may move the tree.
   const RankSet others = tree->membership().known() - RankSet::of(rank);
@@ -64,11 +64,11 @@ Refusal judge_next_hop(const SwitchState& state, const Endpoint& from, const Tre
   return {.reason = RefusalReason::kRoute, .holders = others};
 }
 
-Refusal judge_room(const SwitchState& state, const Join& join) {
-  if (state.trees.size() >= state.config.max_trees || !state.trees.shares().has_room()) {
-    return {RefusalReason::kTooManyJobs, state.config.max_trees};
+Refusal judge_room(const SwitchTurn& turn, const Join& join) {
+  if (turn.state.trees.size() >= turn.config.max_trees || !turn.state.trees.shares().has_room()) {
+    return {RefusalReason::kTooManyJobs, turn.config.max_trees};
   }
-  const std::size_t left = state.config.tree_memory_bytes - state.trees.bytes();
+  const std::size_t left = turn.config.tree_memory_bytes - turn.state.trees.bytes();
   const std::size_t needed =
       Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
   return needed > left ? memory_refusal(left, needed) : Refusal{};
@@ -76,14 +76,14 @@ Refusal judge_room(const SwitchState& state, const Join& join) {
 
 // Room for one more tree. Those that only wait for their leases to end make it, if it is scarce: a
 // rank of theirs that has not heard yet that it has left asks the server straight.
-Refusal make_room(SwitchState& state, const Join& join) {
-  const Refusal refusal = judge_room(state, join);
-  if (!refusal && !state.trees.shares().partition_is_full()) return {};
-  state.counters.add(SwitchCounter::kTreesDropped, state.trees.drop_departed());
-  return judge_room(state, join);
+Refusal make_room(SwitchTurn& turn, const Join& join) {
+  const Refusal refusal = judge_room(turn, join);
+  if (!refusal && !turn.state.trees.shares().partition_is_full()) return {};
+  turn.count(SwitchCounter::kTreesDropped, turn.state.trees.drop_departed());
+  return judge_room(turn, join);
 }
 
-void relay(const Arrival& in, const Endpoint& next, const Join& join) {
+void relay(SwitchTurn& turn, const Arrival& in, const Endpoint& next, const Join& join) {
   const atp_header& header = in.packet.header;
   const ControlHead head{.type = PacketType::kJoin,
                          .flags = header.flags,
@@ -92,18 +92,18 @@ void relay(const Arrival& in, const Endpoint& next, const Join& join) {
                          .stream = header.stream,
                          .sequence = header.sequence,
                          .operation = header.operation};
-  if (put_join(in.out, head, in.packet.ranks, join)) in.out.send_to(next);
+  if (put_join(turn.out, head, in.packet.ranks, join)) turn.out.send_to(next);
 }
 
 }  // namespace
 
-void handle_join(SwitchState& state, const Arrival& in) {
-  if (in.packet.has(ATP_FLAG_DIRECT)) return state.counters.add(SwitchCounter::kDropStraight);
+void handle_join(SwitchTurn& turn, const Arrival& in) {
+  if (in.packet.has(ATP_FLAG_DIRECT)) return turn.count(SwitchCounter::kDropStraight);
   std::optional<Join> join = Join::read(in.packet.body);
-  if (!join) return state.counters.add(SwitchCounter::kDropBadBody);
+  if (!join) return turn.count(SwitchCounter::kDropBadBody);
   const auto refuse = [&](const Refusal& refusal) {
-    state.counters.add(SwitchCounter::kDropRefused);
-    answer_refused(state, in, *join, refusal);
+    turn.count(SwitchCounter::kDropRefused);
+    answer_refused(turn, in, *join, refusal);
   };
 
   if (const Refusal refusal = judge(in, *join)) return refuse(refusal);
@@ -111,56 +111,57 @@ void handle_join(SwitchState& state, const Arrival& in) {
   if (!pass_hop(*join)) return refuse({RefusalReason::kRoute});
   const Endpoint next = join->remaining.front();
 
-  if (const Refusal refusal = judge_agreement(state, in.packet.job(), *join)) {
+  if (const Refusal refusal = judge_agreement(turn, in.packet.job(), *join)) {
     return refuse(refusal);
   }
   const StreamRange streams{join->first_stream, join->stream_count};
-  Tree* tree = state.trees.find(in.packet.job(), streams.first);
-  if (tree != nullptr && tree->taken(rank, join->nonce, in.now)) {
-    state.counters.add(SwitchCounter::kDropRankTaken);
-    answer_rank_taken(state, in, *join, tree->membership().member(rank).child);
+  Tree* tree = turn.state.trees.find(in.packet.job(), streams.first);
+  if (tree != nullptr && tree->taken(rank, join->nonce, turn.now)) {
+    turn.count(SwitchCounter::kDropRankTaken);
+    answer_rank_taken(turn, in, *join, tree->membership().member(rank).child);
     return;
   }
-  if (const Refusal refusal = judge_next_hop(state, in.from, tree, rank, next)) {
+  if (const Refusal refusal = judge_next_hop(turn, in.from, tree, rank, next)) {
     return refuse(refusal);
   }
 
   if (tree == nullptr) {
-    if (const Refusal refusal = make_room(state, *join)) return refuse(refusal);
-    tree = state.trees.make(in.packet.job(), streams, join->world_size, state.config.timing.lease);
-    state.counters.add(SwitchCounter::kTreesMade);
+    if (const Refusal refusal = make_room(turn, *join)) return refuse(refusal);
+    tree =
+        turn.state.trees.make(in.packet.job(), streams, join->world_size, turn.config.timing.lease);
+    turn.count(SwitchCounter::kTreesMade);
   }
-  tree->note_join(in.now, rank, in.from, next, *join);
-  join->max_value_count = std::min(join->max_value_count, state.config.max_value_count);
-  relay(in, next, *join);
-  state.counters.add(SwitchCounter::kJoinsRelayed);
+  tree->note_join(turn.now, rank, in.from, next, *join);
+  join->max_value_count = std::min(join->max_value_count, turn.config.max_value_count);
+  relay(turn, in, next, *join);
+  turn.count(SwitchCounter::kJoinsRelayed);
 }
 
-void handle_leave(SwitchState& state, const Arrival& in) {
-  if (in.packet.has(ATP_FLAG_DIRECT)) return state.counters.add(SwitchCounter::kDropStraight);
+void handle_leave(SwitchTurn& turn, const Arrival& in) {
+  if (in.packet.has(ATP_FLAG_DIRECT)) return turn.count(SwitchCounter::kDropStraight);
   const std::optional<Leave> leave = Leave::read(in.packet.body);
   if (!leave || !has_one_rank(in.packet.ranks)) {
-    return state.counters.add(SwitchCounter::kDropBadBody);
+    return turn.count(SwitchCounter::kDropBadBody);
   }
-  Tree* tree = state.trees.find(in.packet.job(), in.packet.header.stream);
+  Tree* tree = turn.state.trees.find(in.packet.job(), in.packet.header.stream);
   if (tree == nullptr) {
-    state.counters.add(SwitchCounter::kDropUnknownJob);
-    return answer_unknown(state, in, in.packet.ranks);
+    turn.count(SwitchCounter::kDropUnknownJob);
+    return answer_unknown(turn, in, in.packet.ranks);
   }
   if (in.packet.header.bitmap_words != tree->bitmap_words()) {
-    return state.counters.add(SwitchCounter::kDropWrongBitmapWidth);
+    return turn.count(SwitchCounter::kDropWrongBitmapWidth);
   }
   const Rank rank = in.packet.ranks.lowest();
   if (!tree->membership().behind(in.from).contains(rank)) {
-    state.counters.add(SwitchCounter::kDropUnknownChild);
-    return answer_unknown(state, in, in.packet.ranks);
+    turn.count(SwitchCounter::kDropUnknownChild);
+    return answer_unknown(turn, in, in.packet.ranks);
   }
   if (tree->membership().member(rank).nonce != leave->nonce) {
-    return state.counters.add(SwitchCounter::kDropWrongNonce);
+    return turn.count(SwitchCounter::kDropWrongNonce);
   }
   tree->leave(rank);
-  in.out.send(tree->parent(), in.packet.bytes);
-  state.counters.add(SwitchCounter::kLeavesRelayed);
+  turn.out.send(tree->parent(), in.packet.bytes);
+  turn.count(SwitchCounter::kLeavesRelayed);
 }
 
 }  // namespace atp

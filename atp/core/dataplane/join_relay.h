@@ -12,9 +12,9 @@ namespace atp {
 // A JOIN may name at most this many streams, which bounds the memory of a tree.
 inline constexpr std::uint16_t kMaxStreamsOfTree = 1024;
 
-void handle_join(SwitchState& state, const Arrival& in);
+void handle_join(SwitchTurn& turn, const Arrival& in);
 
 // LEAVE goes up as long as it is repeated; the rank leaves the mask with the first.
-void handle_leave(SwitchState& state, const Arrival& in);
+void handle_leave(SwitchTurn& turn, const Arrival& in);
 
 }  // namespace atp

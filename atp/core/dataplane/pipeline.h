@@ -128,11 +128,11 @@ enum atp_reason {
   ATP_PASS_SHAPE,        /* more values than fit here, or not as many as the sum has */
   ATP_PASS_OVERLAP,      /* shares some ranks with the sum and lacks others (H4) */
   /* GRADIENT, forwarded as it is */
-  ATP_PASS_LATE,       /* released or flushed already: never claims again (H5, H6) */
-  ATP_PASS_RESEND,     /* nothing here to flush */
-  ATP_PASS_AFTER,      /* others of its fragment passed, when another fragment was here */
-  ATP_PASS_NO_REGION,  /* the job has no aggregators here */
-  ATP_PASS_OVER_QUOTA, /* the job holds as many as it may */
+  ATP_PASS_LATE,            /* released or flushed already: never claims again (H5, H6) */
+  ATP_PASS_RESEND,          /* nothing here to flush */
+  ATP_PASS_AFTER_COLLISION, /* others of its fragment passed, when another fragment was here */
+  ATP_PASS_NO_REGION,       /* the job has no aggregators here */
+  ATP_PASS_OVER_QUOTA,      /* the job holds as many as it may */
   ATP_PASS_COLLISION,
   ATP_PASS_OPERATION_MISMATCH, /* a collision in which only the operation differs (H31) */
   /* GRADIENT, taken in */
@@ -358,7 +358,8 @@ ATP_PIPELINE struct atp_verdict atp_meet_empty(struct atp_aggregator *a,
   }
   if ((p->header.flags & ATP_FLAG_RESEND) != 0) return atp_pass(ATP_PASS_RESEND);
   /* It would wait here for contributions that have gone on. */
-  if (a->any_passed && atp_same_identity(&a->passed, &p->header)) return atp_pass(ATP_PASS_AFTER);
+  if (a->any_passed && atp_same_identity(&a->passed, &p->header))
+    return atp_pass(ATP_PASS_AFTER_COLLISION);
   if (s->held >= s->quota) {
     /* What is marked here never claims again, so the fragment's other contributions pass as well.
      * One that claimed would wait for this one in vain. */

@@ -1,3 +1,5 @@
+// Which job gets which share. Linear searches: they run when a tree comes or goes, never for a
+// packet.
 #include "atp/core/dataplane/shares.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ Shares::Shares(const SharingConfig& config, std::uint32_t aggregators)
 }
 
 bool Shares::has_room() const {
-  return entries_.size() < kMost ||
+  return entries_.size() < kMax ||
          std::any_of(
              entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.in_use(); });
 }
@@ -54,7 +56,7 @@ Shares::Id Shares::entry_of(std::uint32_t job) {
                          [](const Entry& entry) { return !entry.in_use(); });
   }
   if (found == entries_.end()) {
-    ATP_CHECK(entries_.size() < kMost);
+    ATP_CHECK(entries_.size() < kMax);
     found = entries_.emplace(found);
   }
   return static_cast<Id>(found - entries_.begin());

@@ -29,7 +29,7 @@ struct SharingConfig {
 class Shares {
  public:
   using Id = std::uint16_t;
-  static constexpr std::size_t kMost = 65536;
+  static constexpr std::size_t kMax = 65536;
   static constexpr std::size_t kBytes = 32;  // of one
 
   Shares(const SharingConfig& config, std::uint32_t aggregators);
@@ -38,7 +38,7 @@ class Shares {
   bool has_room() const;
   // Does every region belong to a job?
   bool partition_is_full() const;
-  // A tree of the job is made, or gone. Of enter() there may be kMost at a time.
+  // A tree of the job is made, or gone. Of enter() there may be kMax at a time.
   Id enter(std::uint32_t job);
   void leave(Id id);
 

@@ -1,43 +1,48 @@
 #include "atp/core/dataplane/sweep.h"
 
-#include "atp/core/dataplane/uplink.h"
+#include "atp/core/dataplane/upward.h"
 
 namespace atp {
 namespace {
 
-void end_leases(Instant now, SwitchState& state) {
-  const TreeTable::Ended ended = state.trees.expire(now);
-  state.counters.add(SwitchCounter::kLeasesEnded, ended.leases);
-  state.counters.add(SwitchCounter::kTreesDropped, ended.trees);
+void end_leases(SwitchTurn& turn) {
+  const TreeTable::Ended ended = turn.state.trees.expire(turn.now);
+  turn.count(SwitchCounter::kLeasesEnded, ended.leases);
+  turn.count(SwitchCounter::kTreesDropped, ended.trees);
 }
 
-// Returns whether the aggregator stays in use.
-bool sweep_slot(Instant now, SwitchState& state, std::uint32_t slot, Outbox& out) {
-  if (state.aggregators[slot].state != ATP_AGGREGATING) return false;
+// Of an aggregator in use; returns whether it stays so.
+bool sweep_slot(SwitchTurn& turn, std::uint32_t slot) {
   atp_fragment sum{};
-  const auto reclaim = static_cast<std::uint64_t>(state.config.timing.reclaim.count());
-  const atp_verdict verdict = state.decide(slot, [&](atp_aggregator& aggregator) {
-    return atp_on_sweep(&aggregator, nanoseconds(now), reclaim, &sum);
+  const auto reclaim = static_cast<std::uint64_t>(turn.config.timing.reclaim.count());
+  const atp_verdict verdict = turn.state.decide(slot, [&](atp_aggregator& aggregator) {
+    return atp_on_sweep(&aggregator, nanoseconds(turn.now), reclaim, &sum);
   });
   if (verdict.reason == ATP_KEPT) return true;
-  const bool emitted = emit_released(state, now, sum, slot, out);
-  state.counters.add(emitted ? SwitchCounter::kSweptSumsSent : SwitchCounter::kSweptDiscarded);
+  const bool emitted = emit_released(turn, sum, slot);
+  turn.count(emitted ? SwitchCounter::kSweptSumsSent : SwitchCounter::kSweptDiscarded);
   return false;
 }
 
 }  // namespace
 
-void Sweep::run(Instant now, SwitchState& state, Outbox& out) {
-  if (cursor_ == 0) end_leases(now, state);
-  for (; cursor_ < state.aggregators.size(); ++cursor_) {
+void Sweep::run(SwitchTurn& turn) {
+  if (cursor_ == 0) end_leases(turn);
+  // A table may be large and hold little, so the walk over it costs next to nothing.
+  const AggregatorTable& aggregators = turn.state.aggregators;
+  const Outbox& out = turn.out;
+  const std::uint32_t end = aggregators.size();
+  for (std::uint32_t slot = cursor_; slot < end; ++slot) {
     if (!out.has_room(1)) {
-      next_ = now;
+      cursor_ = slot;
+      next_ = turn.now;
       return;
     }
-    kept_any_ = sweep_slot(now, state, cursor_, out) || kept_any_;
+    if (aggregators[slot].state != ATP_AGGREGATING) continue;
+    kept_any_ = sweep_slot(turn, slot) || kept_any_;
   }
-  const bool idle = !kept_any_ && state.trees.size() == 0;
-  next_ = idle ? kNever : now + state.config.timing.sweep;
+  const bool idle = !kept_any_ && turn.state.trees.size() == 0;
+  next_ = idle ? kNever : turn.now + turn.config.timing.sweep;
   cursor_ = 0;
   kept_any_ = false;
 }

@@ -19,7 +19,7 @@ class Sweep {
   void arm(Instant now, Duration period) {
     if (next_ == kNever) next_ = now + period;
   }
-  void run(Instant now, SwitchState& state, Outbox& out);
+  void run(SwitchTurn& turn);
 
   bool operator==(const Sweep&) const = default;
 

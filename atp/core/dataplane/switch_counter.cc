@@ -1,3 +1,4 @@
+// The public names of a switch's counters, and which counter each row of the pipeline raises.
 #include "atp/core/dataplane/switch_counter.h"
 
 #include "atp/base/check.h"
@@ -29,7 +30,7 @@ std::string_view to_string(SwitchCounter counter) {
     case SwitchCounter::kForwardedOverlap: return "forwarded_overlap";
     case SwitchCounter::kForwardedLate: return "forwarded_late";
     case SwitchCounter::kForwardedResend: return "forwarded_resend";
-    case SwitchCounter::kForwardedAfter: return "forwarded_after_collision";
+    case SwitchCounter::kForwardedAfterCollision: return "forwarded_after_collision";
     case SwitchCounter::kForwardedNoRegion: return "forwarded_no_region";
     case SwitchCounter::kForwardedOverQuota: return "forwarded_over_quota";
     case SwitchCounter::kCollisions: return "collisions";
@@ -116,7 +117,7 @@ SwitchCounter switch_counter_of(atp_reason reason) {
     case ATP_PASS_OVERLAP: return SwitchCounter::kForwardedOverlap;
     case ATP_PASS_LATE: return SwitchCounter::kForwardedLate;
     case ATP_PASS_RESEND: return SwitchCounter::kForwardedResend;
-    case ATP_PASS_AFTER: return SwitchCounter::kForwardedAfter;
+    case ATP_PASS_AFTER_COLLISION: return SwitchCounter::kForwardedAfterCollision;
     case ATP_PASS_NO_REGION: return SwitchCounter::kForwardedNoRegion;
     case ATP_PASS_OVER_QUOTA: return SwitchCounter::kForwardedOverQuota;
     case ATP_PASS_COLLISION: return SwitchCounter::kCollisions;

@@ -41,9 +41,9 @@ enum class SwitchCounter : std::uint8_t {
   kForwardedOverlap,
   kForwardedLate,
   kForwardedResend,
-  kForwardedAfter,      // others of their fragment, which met another in its aggregator
-  kForwardedNoRegion,   // their job has no aggregators here
-  kForwardedOverQuota,  // fragments; what comes later of them is forwarded late
+  kForwardedAfterCollision,  // others of their fragment, which met another in its aggregator
+  kForwardedNoRegion,        // their job has no aggregators here
+  kForwardedOverQuota,       // fragments; what comes later of them is forwarded late
   kCollisions,
   kOperationMismatches,
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "atp/core/dataplane/answers.h"
-#include "atp/core/dataplane/downlink.h"
+#include "atp/core/dataplane/downward.h"
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/core/dataplane/sweep.h"
-#include "atp/core/dataplane/uplink.h"
+#include "atp/core/dataplane/upward.h"
 
 namespace atp {
 
@@ -14,27 +14,25 @@ SwitchNode::SwitchNode(const SwitchConfig& config) : state_(config) {}
 
 void SwitchNode::handle_packet(Instant now, const Endpoint& from,
                                std::span<const std::uint8_t> bytes, Outbox& out) {
-  state_.counters.add(SwitchCounter::kPacketsReceived);
+  SwitchTurn turn = begin_turn(now, out);
+  turn.count(SwitchCounter::kPacketsReceived);
   const ParsedPacket parsed = parse_packet(bytes);
-  if (!parsed.ok()) return handle_unparsed(now, from, parsed.error(), bytes, out);
-
-  const Arrival in{now, from, parsed.view(), out};
-  state_.counters.add(switch_counter_of(in.packet.type()));
+  if (!parsed.ok()) {
+    turn.count(switch_counter_of(parsed.error()));
+    if (parsed.error() == ParseError::kUnknownVersion) answer_versions(turn, from, bytes);
+    return;
+  }
+  const Arrival in{from, parsed.view()};
+  turn.count(switch_counter_of(in.packet.type()));
   switch (in.packet.type()) {
-    case PacketType::kGradient: return handle_gradient(state_, in);
+    case PacketType::kGradient: return handle_gradient(turn, in);
     case PacketType::kJoin:
-      handle_join(state_, in);
+      handle_join(turn, in);
       if (state_.trees.size() > 0) sweep_.arm(now, state_.config.timing.sweep);
       return;
-    case PacketType::kLeave: return handle_leave(state_, in);
-    default: return handle_downward(state_, in);
+    case PacketType::kLeave: return handle_leave(turn, in);
+    default: return handle_downward(turn, in);
   }
-}
-
-void SwitchNode::handle_unparsed(Instant now, const Endpoint& from, ParseError error,
-                                 std::span<const std::uint8_t> bytes, Outbox& out) {
-  state_.counters.add(switch_counter_of(error));
-  if (error == ParseError::kUnknownVersion) answer_versions(state_, now, from, bytes, out);
 }
 
 void SwitchNode::handle_unreachable(Instant, const Endpoint&, Outbox&) {
@@ -42,7 +40,9 @@ void SwitchNode::handle_unreachable(Instant, const Endpoint&, Outbox&) {
 }
 
 void SwitchNode::handle_timeout(Instant now, Outbox& out) {
-  if (now >= sweep_.next()) sweep_.run(now, state_, out);
+  if (now < sweep_.next()) return;
+  SwitchTurn turn = begin_turn(now, out);
+  sweep_.run(turn);
 }
 
 }  // namespace atp

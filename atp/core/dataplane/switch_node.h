@@ -12,8 +12,8 @@
 // addressed. All its state is soft: it may vanish, return or lose its memory at any moment without
 // a wrong sum.
 //
-// The node itself only tells packets apart. Its parts: pipeline.h decides, uplink carries sums up,
-// downlink sends messages down, join_relay learns the trees, answers refuses, sweep frees; all work
+// The node itself only tells packets apart. Its parts: pipeline.h decides, upward carries sums up,
+// downward sends messages down, join_relay learns the trees, answers refuses, sweep frees; all work
 // on one SwitchState. No packet makes it allocate, except a JOIN that brings a new rank or tree.
 
 namespace atp {
@@ -49,8 +49,9 @@ class SwitchNode {
   bool operator==(const SwitchNode&) const = default;
 
  private:
-  void handle_unparsed(Instant now, const Endpoint& from, ParseError error,
-                       std::span<const std::uint8_t> bytes, Outbox& out);
+  SwitchTurn begin_turn(Instant now, Outbox& out) {
+    return {{now, state_.config, state_.counters, out}, state_};
+  }
 
   SwitchState state_;
   Sweep sweep_;

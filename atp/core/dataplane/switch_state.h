@@ -1,18 +1,19 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 #include "atp/core/answer_pacer.h"
 #include "atp/core/dataplane/aggregator_table.h"
 #include "atp/core/dataplane/switch_counter.h"
 #include "atp/core/dataplane/tree_table.h"
-#include "atp/core/dataplane/virtual_queue.h"
-#include "atp/core/outbox.h"
 #include "atp/core/timing.h"
 #include "atp/core/topology/upstream.h"
+#include "atp/core/turn.h"
 
-// What the parts of a switch share: its whole state, plain data, and the packet at hand.
+// What the parts of a switch share: its whole state, plain data, and the turn.
 
 namespace atp {
 
@@ -32,6 +33,34 @@ struct SwitchConfig {
   Timing timing;
 
   bool operator==(const SwitchConfig&) const = default;
+};
+
+// The queue that a link of a given rate would have, for a switch in user space cannot see the real
+// one (docs/protocol.md §4). It holds no packets: the bytes sent drain by the clock, so the whole
+// queue is the moment at which it will be empty. It marks and never delays; rate 0 never marks.
+class VirtualQueue {
+ public:
+  // Marks what would wait longer than `threshold`.
+  VirtualQueue(std::uint64_t bits_per_s, Duration threshold)
+      : bits_per_s_(bits_per_s), threshold_(threshold) {}
+
+  // A UDP payload of this many bytes leaves now. Returns whether it meets congestion.
+  bool send(Instant now, std::size_t bytes) {
+    if (bits_per_s_ == 0) return false;
+    const std::uint64_t wire_bits = (bytes + kOverheadBytes) * 8;
+    empty_at_ = std::max(empty_at_, now) + Duration(wire_bits * 1'000'000'000 / bits_per_s_);
+    return empty_at_ - now > threshold_;
+  }
+
+  bool operator==(const VirtualQueue&) const = default;
+
+ private:
+  // Preamble, Ethernet, IPv4, UDP, checksum and gap.
+  static constexpr std::size_t kOverheadBytes = 66;
+
+  std::uint64_t bits_per_s_;
+  Duration threshold_;
+  Instant empty_at_{};
 };
 
 struct SwitchState {
@@ -66,12 +95,8 @@ struct SwitchState {
   bool operator==(const SwitchState&) const = default;
 };
 
-// A parsed packet on its way through the switch.
-struct Arrival {
-  Instant now;
-  const Endpoint& from;
-  const PacketView& packet;
-  Outbox& out;
+struct SwitchTurn : Turn<SwitchConfig, SwitchCounter> {
+  SwitchState& state;
 };
 
 }  // namespace atp

@@ -1,3 +1,5 @@
+// What a tree learns from the messages that pass, and how its entry for the pipeline follows; then
+// the sorted table of trees, which every packet searches.
 #include "atp/core/dataplane/tree_table.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-#include "atp/core/dataplane/virtual_queue.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
+
+#include "atp/core/dataplane/switch_state.h"
 
 namespace atp {
 namespace {

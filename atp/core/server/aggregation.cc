@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "atp/base/check.h"
-#include "atp/core/server/stall.h"
+#include "atp/core/server/fragment.h"
 #include "atp/wire/values.h"
 
 namespace atp {
@@ -94,53 +94,53 @@ void Aggregation::watch(Stream& stream, Instant now, const Timing& timing) {
   next_timeout_ = std::min(next_timeout_, stream.check_at);
 }
 
-bool Aggregation::handle_gradient(Downlink& down, const Endpoint& from, const PacketView& packet,
-                                  Source source) {
-  Turn& turn = down.turn();
-  const std::size_t index = std::size_t{packet.header.stream} - terms_.first_stream;
+bool Aggregation::handle_gradient(Downlink& down, const Arrival& in, Source source) {
+  ServerTurn& turn = down.turn();
+  const std::size_t index = std::size_t{in.packet.header.stream} - terms_.first_stream;
   ATP_CHECK(index < streams_.size());
   Stream& stream = streams_[index];
-  switch (stream.ring.place(packet.header.sequence)) {
+  switch (stream.ring.place(in.packet.header.sequence)) {
     case RingPlace::kPast: turn.count(ServerCounter::kDropPastSequence); return false;
     case RingPlace::kFuture: turn.count(ServerCounter::kDropFutureSequence); return false;
     case RingPlace::kInside: break;
   }
-  Fragment& fragment = stream.ring.at(packet.header.sequence);
-  stream.ring.saw(packet.header.sequence);
+  Fragment& fragment = stream.ring.at(in.packet.header.sequence);
+  stream.ring.saw(in.packet.header.sequence);
   if (fragment.stall.act_at == kNever && !fragment.complete()) {
     fragment.since = turn.now;
     restart_stall(fragment.stall, turn.now, turn.config.timing);
   }
   // Both count even where the values are dropped; a collision no more once the next index is
   // final, or workers would disagree on it.
-  fragment.flags |= packet.header.flags & ATP_FLAG_ECN;
-  if (!fragment.complete()) fragment.flags |= packet.header.flags & ATP_FLAG_COLLISION;
+  fragment.flags |= in.packet.header.flags & ATP_FLAG_ECN;
+  if (!fragment.complete()) fragment.flags |= in.packet.header.flags & ATP_FLAG_COLLISION;
 
-  apply(down, from, index, fragment, packet, source);
-  if (!fragment.disagreeing.empty() && !fragment.complete()) say_mismatch(down, index, fragment);
+  apply(down, in, index, fragment, source);
+  if (!fragment.disagreeing.empty() && !fragment.complete())
+    announce_mismatch(down, index, fragment);
   watch(stream, turn.now, turn.config.timing);
   return needs(fragment, down.members().gone());
 }
 
-void Aggregation::apply(Downlink& down, const Endpoint& from, std::size_t stream,
-                        Fragment& fragment, const PacketView& packet, Source source) {
-  Turn& turn = down.turn();
-  const RankSet straight = if_straight(source, packet.ranks);
+void Aggregation::apply(Downlink& down, const Arrival& in, std::size_t stream, Fragment& fragment,
+                        Source source) {
+  ServerTurn& turn = down.turn();
+  const RankSet straight = if_straight(source, in.packet.ranks);
   const Contribution how =
-      judge(fragment, {packet.ranks, packet.header.operation, packet.has(ATP_FLAG_FLOAT)});
+      judge(fragment, {in.packet.ranks, in.packet.header.operation, in.packet.has(ATP_FLAG_FLOAT)});
   switch (how) {
     case Contribution::kFirst:
     case Contribution::kReplace:
     case Contribution::kAdd:
       if (fragment.mode == FragmentMode::kFloat) {
-        take_floats(down, stream, fragment, packet);
+        take_floats(down, stream, fragment, in.packet);
       } else {
-        take_integers(down, stream, fragment, packet, how);
+        take_integers(down, stream, fragment, in.packet, how);
       }
       return;
     case Contribution::kDuplicate:
       turn.count(ServerCounter::kDropDuplicate);
-      answer_duplicate(down, from, stream, fragment, packet, source);
+      answer_duplicate(down, in, stream, fragment, source);
       return;
     case Contribution::kOverlap:
       turn.count(ServerCounter::kDropOverlap);
@@ -149,15 +149,16 @@ void Aggregation::apply(Downlink& down, const Endpoint& from, std::size_t stream
       return;
     case Contribution::kComplete:
       turn.count(ServerCounter::kDropComplete);
-      repeat_parameter(down, stream, fragment, packet.ranks, source);
+      repeat_parameter(down, stream, fragment, in.packet.ranks, source);
       return;
     case Contribution::kOtherOperation:
       turn.count(ServerCounter::kDropWrongOperation);
-      if (!fragment.complete()) fragment.disagreeing |= packet.ranks;
+      if (!fragment.complete()) fragment.disagreeing |= in.packet.ranks;
       return;
     case Contribution::kIntegerTooLate:
       turn.count(ServerCounter::kDropIntegerInFloatMode);
-      ask_again(down, stream, fragment, ATP_FLAG_FLOAT, packet.ranks - fragment.bitmap, straight);
+      ask_again(down, stream, fragment, ATP_FLAG_FLOAT, in.packet.ranks - fragment.bitmap,
+                straight);
       return;
     case Contribution::kFloatTooEarly: turn.count(ServerCounter::kDropFloatInIntegerMode); return;
     case Contribution::kFloatsOfMany: turn.count(ServerCounter::kDropFloatOfSeveralRanks); return;
@@ -198,7 +199,7 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
 }
 
 void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment) {
-  Turn& turn = down.turn();
+  ServerTurn& turn = down.turn();
   turn.count(ServerCounter::kFragmentsCompleted);
   ++progress_.fragments;
   const bool moves = turn.config.rehash && (fragment.flags & ATP_FLAG_COLLISION) != 0;
@@ -224,7 +225,7 @@ void Aggregation::enter_float_mode(Downlink& down, std::size_t stream, Fragment&
 
 void Aggregation::ask_for_floats(Downlink& down, std::size_t stream, Fragment& fragment,
                                  std::uint32_t slot) {
-  Turn& turn = down.turn();
+  ServerTurn& turn = down.turn();
   fragment.mode = FragmentMode::kFloat;
   fragment.float_slot = slot;
   fragment.bitmap.clear();
@@ -269,20 +270,19 @@ void Aggregation::forget(Downlink& down, std::size_t stream, const Fragment& fra
   }
 }
 
-void Aggregation::answer_duplicate(Downlink& down, const Endpoint& from, std::size_t stream,
-                                   const Fragment& fragment, const PacketView& packet,
-                                   Source source) {
+void Aggregation::answer_duplicate(Downlink& down, const Arrival& in, std::size_t stream,
+                                   const Fragment& fragment, Source source) {
   // Float repeats carry no RESEND.
   if (source != Source::kStraight) return;
-  if (!packet.has(ATP_FLAG_RESEND) && !packet.has(ATP_FLAG_FLOAT)) return;
-  if (!down.may_tell_waiting_for(packet.ranks.lowest())) return;
-  down.status_to(from, ATP_FLAG_DIRECT, name_of(stream, fragment),
-                 down.waiting_for(missing(fragment)), packet.ranks);
+  if (!in.packet.has(ATP_FLAG_RESEND) && !in.packet.has(ATP_FLAG_FLOAT)) return;
+  if (!down.may_answer_waiting_for(in.packet.ranks.lowest())) return;
+  down.status_to(in.from, ATP_FLAG_DIRECT, name_of(stream, fragment),
+                 down.waiting_for(missing(fragment)), in.packet.ranks);
 }
 
 void Aggregation::repeat_parameter(Downlink& down, std::size_t stream, Fragment& fragment,
                                    const RankSet& ranks, Source source) {
-  Turn& turn = down.turn();
+  ServerTurn& turn = down.turn();
   // A worker takes at least this long to find a gap; what comes sooner is an echo (H17).
   const Duration pause = turn.config.timing.reorder_min / 2;
   const RankSet due = take_due(fragment.answered, ranks, turn.now, pause);
@@ -294,15 +294,15 @@ void Aggregation::repeat_parameter(Downlink& down, std::size_t stream, Fragment&
 
 void Aggregation::ask_again(Downlink& down, std::size_t stream, Fragment& fragment,
                             std::uint8_t flags, const RankSet& ranks, const RankSet& straight_too) {
-  Turn& turn = down.turn();
+  ServerTurn& turn = down.turn();
   const RankSet due = take_due(fragment.answered, ranks, turn.now, turn.config.timing.answer_pause);
   down.nack(name_of(stream, fragment), flags, due, straight_too & due);
 }
 
-void Aggregation::say_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment) {
-  Turn& turn = down.turn();
-  if (turn.now < told_mismatch_ + turn.config.timing.answer_pause) return;
-  told_mismatch_ = turn.now;
+void Aggregation::announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment) {
+  ServerTurn& turn = down.turn();
+  if (turn.now < mismatch_announced_ + turn.config.timing.answer_pause) return;
+  mismatch_announced_ = turn.now;
   StatusMessage message;
   message.code = StatusCode::kOperationMismatch;
   message.about = fragment.bitmap;

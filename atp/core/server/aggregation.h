@@ -34,8 +34,7 @@ class Aggregation {
 
   // A GRADIENT of this job with the agreed sizes, from a source that may send it. Returns whether
   // the fragment is incomplete and lacks a rank that is gone.
-  bool handle_gradient(Downlink& down, const Endpoint& from, const PacketView& packet,
-                       Source source);
+  bool handle_gradient(Downlink& down, const Arrival& in, Source source);
   void handle_timeout(Downlink& down);
   Instant next_timeout() const { return next_timeout_; }
 
@@ -49,8 +48,8 @@ class Aggregation {
  private:
   struct Stream {
     FragmentRing ring;
-    Instant check_at = kNever;        // of the stalled fragments
-    Instant told_waiting = kLongAgo;  // when all were told whom the oldest fragment waits for
+    Instant check_at = kNever;             // of the stalled fragments
+    Instant waiting_announced = kLongAgo;  // when all were told whom the oldest fragment waits for
     bool operator==(const Stream&) const = default;
   };
 
@@ -62,8 +61,8 @@ class Aggregation {
   bool needs(const Fragment& fragment, const RankSet& ranks) const;
   void watch(Stream& stream, Instant now, const Timing& timing);
 
-  void apply(Downlink& down, const Endpoint& from, std::size_t stream, Fragment& fragment,
-             const PacketView& packet, Source source);
+  void apply(Downlink& down, const Arrival& in, std::size_t stream, Fragment& fragment,
+             Source source);
 
   void take_integers(Downlink& down, std::size_t stream, Fragment& fragment,
                      const PacketView& packet, Contribution how);
@@ -76,17 +75,17 @@ class Aggregation {
   void pass_on_slot(Downlink& down, std::uint32_t slot);
   void forget(Downlink& down, std::size_t stream, const Fragment& fragment);
 
-  void answer_duplicate(Downlink& down, const Endpoint& from, std::size_t stream,
-                        const Fragment& fragment, const PacketView& packet, Source source);
+  void answer_duplicate(Downlink& down, const Arrival& in, std::size_t stream,
+                        const Fragment& fragment, Source source);
   void repeat_parameter(Downlink& down, std::size_t stream, Fragment& fragment,
                         const RankSet& ranks, Source source);
   void ask_again(Downlink& down, std::size_t stream, Fragment& fragment, std::uint8_t flags,
                  const RankSet& ranks, const RankSet& straight_too);
-  void say_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment);
+  void announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment);
 
   void check_stream(Downlink& down, std::size_t stream);
   void pull_along(Downlink& down, std::size_t stream, Fragment& fragment);
-  void say_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
+  void announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
 
   JobTerms terms_;
   AggregationProgress progress_;
@@ -94,7 +93,7 @@ class Aggregation {
   std::vector<Stream> streams_;
   FloatPool floats_;
   Instant next_timeout_ = kNever;
-  Instant told_mismatch_ = kLongAgo;
+  Instant mismatch_announced_ = kLongAgo;
 };
 
 }  // namespace atp

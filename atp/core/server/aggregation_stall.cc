@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "atp/core/server/aggregation.h"
-#include "atp/core/server/stall.h"
+#include "atp/core/server/fragment.h"
 
 // The timers of the sums: which fragments are stalled, and what is done about them.
 //
@@ -29,7 +29,7 @@ void Aggregation::handle_timeout(Downlink& down) {
 }
 
 void Aggregation::check_stream(Downlink& down, std::size_t stream) {
-  Turn& turn = down.turn();
+  ServerTurn& turn = down.turn();
   const Timing& timing = turn.config.timing;
   FragmentRing& ring = streams_[stream].ring;
   if (!ring.pending()) {
@@ -46,14 +46,14 @@ void Aggregation::check_stream(Downlink& down, std::size_t stream) {
       fragment.since = turn.now;
       restart_stall(fragment.stall, turn.now, timing);
     }
-    if (pulled++ == 0) say_waiting_for(down, stream, fragment);
+    if (pulled++ == 0) announce_waiting_for(down, stream, fragment);
     pull_along(down, stream, fragment);
   }
   streams_[stream].check_at = turn.now + timing.nack_after;
 }
 
 void Aggregation::pull_along(Downlink& down, std::size_t stream, Fragment& fragment) {
-  Turn& turn = down.turn();
+  ServerTurn& turn = down.turn();
   if (fragment.mode == FragmentMode::kAwaitingFloatSlot || !turn.out.has_room(4)) return;
   const bool is_float = fragment.mode == FragmentMode::kFloat;
   const std::size_t levels = is_float ? 0 : down.members().height();
@@ -67,14 +67,14 @@ void Aggregation::pull_along(Downlink& down, std::size_t stream, Fragment& fragm
   }
 }
 
-void Aggregation::say_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment) {
-  Turn& turn = down.turn();
+void Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment) {
+  ServerTurn& turn = down.turn();
   const Duration period = turn.config.timing.waiting_for;
-  Instant& told = streams_[stream].told_waiting;
-  if (turn.now < fragment.since + period || turn.now < told + period) return;
-  told = turn.now;
+  Instant& announced = streams_[stream].waiting_announced;
+  if (turn.now < fragment.since + period || turn.now < announced + period) return;
+  announced = turn.now;
   if (!fragment.disagreeing.empty()) {
-    say_mismatch(down, stream, fragment);
+    announce_mismatch(down, stream, fragment);
     return;
   }
   down.status(name_of(stream, fragment), down.waiting_for(missing(fragment)), down.present());

@@ -1,3 +1,4 @@
+// How each message of a job is written, and the choice of datagrams that carry it.
 #include "atp/core/server/downlink.h"
 
 #include "atp/wire/values.h"
@@ -31,7 +32,7 @@ atp_header Downlink::header(PacketType type, std::uint8_t flags, const FragmentN
 
 std::uint64_t Downlink::send(const RankSet& ranks, const RankSet& straight_too) {
   std::uint64_t datagrams = 0;
-  members_.for_each_way(ranks, straight_too, [&](const Endpoint& to) {
+  members_.for_each_path(ranks, straight_too, [&](const Endpoint& to) {
     turn_.out.send_to(to);
     ++datagrams;
   });
@@ -119,10 +120,10 @@ StatusMessage Downlink::waiting_for(const RankSet& missing) const {
   return message;
 }
 
-bool Downlink::may_tell_waiting_for(Rank rank) {
-  Instant& told = members_.record(rank).told_waiting_for;
-  if (turn_.now < told + turn_.config.timing.answer_pause) return false;
-  told = turn_.now;
+bool Downlink::may_answer_waiting_for(Rank rank) {
+  Instant& answered = members_.record(rank).waiting_answered;
+  if (turn_.now < answered + turn_.config.timing.answer_pause) return false;
+  answered = turn_.now;
   return true;
 }
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "atp/core/server/members.h"
-#include "atp/core/server/turn.h"
+#include "atp/core/server/server_turn.h"
 
 // How one job's messages reach its ranks. A message is written once and goes to each child that
 // has an addressed rank behind it, detached or not (a PARAMETER releases aggregators there), and
@@ -18,10 +18,10 @@ namespace atp {
 
 class Downlink {
  public:
-  Downlink(Turn& turn, const JobTerms& terms, JobMembers& members)
+  Downlink(ServerTurn& turn, const JobTerms& terms, JobMembers& members)
       : turn_(turn), terms_(terms), members_(members) {}
 
-  Turn& turn() { return turn_; }
+  ServerTurn& turn() { return turn_; }
   const JobMembers& members() const { return members_; }
   // Whom announcements go to.
   RankSet present() const { return members_.all() - members_.gone(); }
@@ -44,7 +44,7 @@ class Downlink {
 
   StatusMessage waiting_for(const RankSet& missing) const;
   // At most one such answer to a rank within the answer pause.
-  bool may_tell_waiting_for(Rank rank);
+  bool may_answer_waiting_for(Rank rank);
 
  private:
   atp_header header(PacketType type, std::uint8_t flags, const FragmentName& name) const;
@@ -52,7 +52,7 @@ class Downlink {
                     const RankSet& ranks);
   std::uint64_t send(const RankSet& ranks, const RankSet& straight_too);
 
-  Turn& turn_;
+  ServerTurn& turn_;
   const JobTerms& terms_;
   JobMembers& members_;
 };

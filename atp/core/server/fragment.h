@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
+#include "atp/core/timing.h"
 
-// What the server knows of one fragment, but for its values, which its ring holds. Plain data.
+// What the server knows of one fragment, but for its values, which its ring holds, and when it is
+// pulled along. Plain data.
 
 namespace atp {
 
@@ -19,13 +22,38 @@ enum class FragmentMode : std::uint8_t {
   kComplete,           // values, flags, magnitude and next index are final
 };
 
-// Where a stalled fragment is in its cycle of FLUSH (one for each switch level) and NACK.
+// The cycle by which the server pulls a stalled fragment along (docs/protocol.md §6, H7, H16):
+// FLUSH once for each switch level, as a level that holds a partial sum turns the FLUSH into that
+// sum and passes it no further; then, when the flushed sums had time to arrive, NACK to the ranks
+// still missing; then again, after a pause that doubles. So a stall without any loss is resolved
+// without waiting for W workers' timers, and a peer that is merely late costs a few small packets.
 struct StallState {
   Instant act_at = kNever;
   std::uint8_t flushes = 0;  // sent in this cycle
   std::uint8_t cycles = 0;   // finished, saturating
   bool operator==(const StallState&) const = default;
 };
+
+enum class StallAction : std::uint8_t { kNone, kFlush, kNack };
+
+inline void restart_stall(StallState& stall, Instant now, const Timing& timing) {
+  stall = {now + timing.flush_after, 0, 0};
+}
+
+// What is due now, if anything; moves the cycle on. `levels`: switch levels that may hold sums.
+inline StallAction next_stall_action(StallState& stall, Instant now, std::size_t levels,
+                                     const Timing& timing) {
+  if (now < stall.act_at) return StallAction::kNone;
+  if (stall.flushes < levels) {
+    ++stall.flushes;
+    stall.act_at = now + timing.nack_after;
+    return StallAction::kFlush;
+  }
+  stall.flushes = 0;
+  if (stall.cycles < 16) ++stall.cycles;
+  stall.act_at = now + std::min(timing.flush_after * (1 << stall.cycles), timing.flush_max);
+  return StallAction::kNack;
+}
 
 // To which ranks something was repeated lately, so that a burst of duplicates makes one answer.
 struct AnswerState {

@@ -13,11 +13,8 @@ FragmentRing::FragmentRing(const Placement& placement, const JobKey& job, std::u
       value_count_(value_count),
       fragments_(std::size_t{2} * wmax),
       values_(std::size_t{2} * wmax * value_count),
-      indices_(wmax) {
+      indices_(placement, job, stream, wmax) {
   ATP_CHECK(std::has_single_bit(wmax) && wmax <= 65536);
-  for (std::uint32_t slot = 0; slot < wmax; ++slot) {
-    indices_[slot] = placement.first_index(job, stream, wmax, slot);
-  }
 }
 
 std::size_t FragmentRing::bytes_needed(std::uint32_t wmax, std::uint16_t value_count) {

@@ -55,9 +55,7 @@ class FragmentRing {
   // Is any fragment incomplete of which, or of a later one, a packet has come?
   bool pending() const { return head_ < seen_end_; }
 
-  std::uint32_t expected_index(std::uint64_t sequence) const {
-    return indices_[sequence & (wmax_ - 1)];
-  }
+  std::uint32_t expected_index(std::uint64_t sequence) const { return indices_.at(sequence); }
 
   bool operator==(const FragmentRing&) const = default;
 
@@ -70,8 +68,8 @@ class FragmentRing {
   std::uint64_t wmax_;
   std::uint16_t value_count_;
   std::vector<Fragment> fragments_;
-  std::vector<std::int32_t> values_;    // 2·wmax rows of value_count, host byte order
-  std::vector<std::uint32_t> indices_;  // by sequence mod wmax: of the next one to complete there
+  std::vector<std::int32_t> values_;  // 2·wmax rows of value_count, host byte order
+  IndexMap indices_;                  // of the next one to complete in each slot
   std::uint64_t head_ = 0;
   std::uint64_t completed_end_ = 0;
   std::uint64_t seen_end_ = 0;
@@ -81,7 +79,7 @@ template <class Forget>
 void FragmentRing::complete(Fragment& fragment, std::uint32_t next_index, Forget&& forget) {
   fragment.mode = FragmentMode::kComplete;
   fragment.next_index = next_index;
-  indices_[fragment.sequence & (wmax_ - 1)] = next_index;
+  indices_.set_next(fragment.sequence, next_index);
   if (fragment.sequence >= completed_end_) completed_end_ = fragment.sequence + 1;
   for (; head_ < begin(); ++head_) {
     if (holds(head_) && !fragments_[slot(head_)].complete()) forget(fragments_[slot(head_)]);

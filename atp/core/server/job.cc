@@ -43,11 +43,11 @@ Instant Job::next_timeout() const {
   return aggregation_ ? std::min(own, aggregation_->next_timeout()) : own;
 }
 
-RankSet Job::joined(const Turn& turn) const {
+RankSet Job::joined(const ServerTurn& turn) const {
   return members_.joined(turn.now, turn.config.timing.lease);
 }
 
-void Job::handle_timeout(Turn& turn) {
+void Job::handle_timeout(ServerTurn& turn) {
   const Timing& timing = turn.config.timing;
   if (leases_at_ <= turn.now) end_leases(turn);
   if (joining_at_ <= turn.now) {
@@ -57,10 +57,10 @@ void Job::handle_timeout(Turn& turn) {
   if (!aggregation_) return;
   Downlink down = downlink(turn);
   if (aggregation_->next_timeout() <= turn.now) aggregation_->handle_timeout(down);
-  if (detached_at_ <= turn.now) say_detached(turn);
+  if (detached_at_ <= turn.now) announce_detached(turn);
   if (gone_at_ <= turn.now) {
     gone_at_ = turn.now + timing.waiting_for;
-    if (aggregation_->lacks(members_.gone())) say_gone(turn);
+    if (aggregation_->lacks(members_.gone())) announce_gone(turn);
   }
 }
 
@@ -76,17 +76,18 @@ ServerCounter Job::fault_of(const PacketView& packet, Source source) const {
   return ServerCounter::kCount;
 }
 
-RankSet Job::handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet) {
-  const Source source = members_.source_of(from, packet.ranks);
-  const ServerCounter fault = fault_of(packet, source);
+RankSet Job::handle_gradient(ServerTurn& turn, const Arrival& in) {
+  const Source source = members_.source_of(in.from, in.packet.ranks);
+  const ServerCounter fault = fault_of(in.packet, source);
   if (fault != ServerCounter::kCount) {
     turn.count(fault);
     if (fault != ServerCounter::kDropWrongSource) return {};
-    return packet.ranks - members_.tree().behind(from);
+    return in.packet.ranks - members_.tree().behind(in.from);
   }
   Downlink down = downlink(turn);
-  const bool hopeless = aggregation_->handle_gradient(down, from, packet, source);
-  if (hopeless && told_gone_ + turn.config.timing.answer_pause <= turn.now) say_gone(turn);
+  const bool hopeless = aggregation_->handle_gradient(down, in, source);
+  if (hopeless && gone_announced_ + turn.config.timing.answer_pause <= turn.now)
+    announce_gone(turn);
   return {};
 }
 

@@ -8,7 +8,7 @@
 #include "atp/core/server/aggregation.h"
 #include "atp/core/server/downlink.h"
 #include "atp/core/server/members.h"
-#include "atp/core/server/reply.h"
+#include "atp/core/server/server_turn.h"
 
 // One job, or rather one stream range of one incarnation of it: a tree of its own (docs/protocol.md
 // §2). It is *joining* until all ranks are in; then its terms are fixed, the memory for its sums is
@@ -37,13 +37,13 @@ class Job {
   static std::size_t bytes_needed(const JobKey& key, const Join& first, const ServerConfig& config);
 
   // Of exactly one rank. Only a JOIN that is not turned away may be handled.
-  std::optional<TurnedAway> turned_away(const PacketView& packet, const Join& join) const;
-  void handle_join(Turn& turn, const Endpoint& from, const PacketView& packet, const Join& join);
-  void handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet, const Leave& leave);
+  std::optional<Rejection> rejection_of(const PacketView& packet, const Join& join) const;
+  void handle_join(ServerTurn& turn, const Arrival& in, const Join& join);
+  void handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave);
   // Returns the ranks that the job doesn't know behind the sender: they must join again.
-  RankSet handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet);
+  RankSet handle_gradient(ServerTurn& turn, const Arrival& in);
 
-  void handle_timeout(Turn& turn);
+  void handle_timeout(ServerTurn& turn);
   // No lease ends before then.
   void postpone_ends_of_leases(Instant until) { leases_at_ = std::max(leases_at_, until); }
   Instant next_timeout() const;
@@ -57,23 +57,23 @@ class Job {
   bool operator==(const Job&) const = default;
 
  private:
-  Downlink downlink(Turn& turn) { return {turn, terms_, members_}; }
-  RankSet joined(const Turn& turn) const;
+  Downlink downlink(ServerTurn& turn) { return {turn, terms_, members_}; }
+  RankSet joined(const ServerTurn& turn) const;
 
   Refusal objection(const PacketView& packet, const Join& join) const;
   // Why a GRADIENT is to be dropped, or kCount.
   ServerCounter fault_of(const PacketView& packet, Source source) const;
-  void complete_if_all_in(Turn& turn);
-  void acknowledge(Turn& turn, const Endpoint& to, Rank rank, const Detaching& detaching,
+  void complete_if_all_in(ServerTurn& turn);
+  void acknowledge(ServerTurn& turn, const Endpoint& to, Rank rank, const Detaching& detaching,
                    std::uint8_t flags);
-  void acknowledge_all(Turn& turn);
-  void tell_who_is_missing(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags);
+  void acknowledge_all(ServerTurn& turn);
+  void answer_missing(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags);
 
-  void tell_who_is_lost(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags);
+  void answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags);
 
-  void end_leases(Turn& turn);
-  void say_gone(Turn& turn);
-  void say_detached(Turn& turn);
+  void end_leases(ServerTurn& turn);
+  void announce_gone(ServerTurn& turn);
+  void announce_detached(ServerTurn& turn);
   void finish_if_all_gone();
 
   JobTerms terms_;
@@ -85,7 +85,7 @@ class Job {
   Instant joining_at_ = kNever;  // when to look again whether all are in
   Instant detached_at_ = kNever;
   Instant gone_at_ = kNever;
-  Instant told_gone_ = kLongAgo;
+  Instant gone_announced_ = kLongAgo;
 };
 
 // What tells the sender of a LEAVE that its rank is a member no more.

@@ -29,55 +29,54 @@ Refusal Job::objection(const PacketView& packet, const Join& join) const {
   return {};
 }
 
-std::optional<TurnedAway> Job::turned_away(const PacketView& packet, const Join& join) const {
+std::optional<Rejection> Job::rejection_of(const PacketView& packet, const Join& join) const {
   const Rank rank = packet.ranks.lowest();
   if (const Refusal refusal = objection(packet, join)) {
-    return TurnedAway{ServerCounter::kDropRefused,
-                      StatusMessage::refused(refusal, packet.ranks, join.nonce)};
+    return Rejection{ServerCounter::kDropRefused,
+                     StatusMessage::refused(refusal, packet.ranks, join.nonce)};
   }
   StatusMessage answer;
   answer.about = packet.ranks;
   answer.nonce = join.nonce;
   if (members_.gone().contains(rank)) {
     answer.code = members_.left().contains(rank) ? StatusCode::kLeft : StatusCode::kLeaseEnded;
-    return TurnedAway{ServerCounter::kDropRankGone, answer};
+    return Rejection{ServerCounter::kDropRankGone, answer};
   }
   if (const auto holder = members_.holder(rank, join.nonce)) {
     answer.code = StatusCode::kRankTaken;
     answer.add_endpoint(*holder);
-    return TurnedAway{ServerCounter::kDropRankTaken, answer};
+    return Rejection{ServerCounter::kDropRankTaken, answer};
   }
   return std::nullopt;
 }
 
-void Job::handle_join(Turn& turn, const Endpoint& from, const PacketView& packet,
-                      const Join& join) {
-  const Rank rank = packet.ranks.lowest();
-  const std::uint8_t way = packet.header.flags & ATP_FLAG_DIRECT;
+void Job::handle_join(ServerTurn& turn, const Arrival& in, const Join& join) {
+  const Rank rank = in.packet.ranks.lowest();
+  const std::uint8_t path_flag = in.packet.header.flags & ATP_FLAG_DIRECT;
   const Instant lease_end = turn.now + turn.config.timing.lease;
-  const bool detached_news = way == ATP_FLAG_DIRECT
-                                 ? members_.join_straight(rank, from, join, turn.now, lease_end)
-                                 : members_.join_through_tree(rank, from, join, lease_end);
+  const bool detached_news = path_flag == ATP_FLAG_DIRECT
+                                 ? members_.join_straight(rank, in.from, join, turn.now, lease_end)
+                                 : members_.join_through_tree(rank, in.from, join, lease_end);
   leases_at_ = std::min(leases_at_, lease_end);
   if (joining()) {
     terms_.value_count = std::min(terms_.value_count, join.max_value_count);
     complete_if_all_in(turn);
-    if (joining()) tell_who_is_missing(turn, from, rank, way);
+    if (joining()) answer_missing(turn, in.from, rank, path_flag);
     return;
   }
-  acknowledge(turn, from, rank, {join.detachments, join.detached}, way);
-  if (!members_.lost().empty()) tell_who_is_lost(turn, from, rank, way);
-  if (detached_news) say_detached(turn);
+  acknowledge(turn, in.from, rank, {join.detachments, join.detached}, path_flag);
+  if (!members_.lost().empty()) answer_lost(turn, in.from, rank, path_flag);
+  if (detached_news) announce_detached(turn);
 }
 
-void Job::tell_who_is_missing(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
-  // Each way has its own pause: the straight JOIN is the faster one, and if it took the answer
+void Job::answer_missing(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
+  // Each path has its own pause: the straight JOIN is the faster one, and if it took the answer
   // from the other, the rank would believe that its tree is dead.
   const bool straight = (flags & ATP_FLAG_DIRECT) != 0;
-  Instant& told = members_.record(rank).told_who_is_missing[straight ? 1 : 0];
+  Instant& answered = members_.record(rank).missing_answered[straight ? 1 : 0];
   const Duration pause = turn.config.timing.waiting_for;
-  if (turn.now < made_at_ + pause || turn.now < told + pause) return;
-  told = turn.now;
+  if (turn.now < made_at_ + pause || turn.now < answered + pause) return;
+  answered = turn.now;
   Downlink down = downlink(turn);
   FragmentName name;
   name.stream = terms_.first_stream;
@@ -86,7 +85,7 @@ void Job::tell_who_is_missing(Turn& turn, const Endpoint& from, Rank rank, std::
 }
 
 // It may have missed what all were told when the lease ended.
-void Job::tell_who_is_lost(Turn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
+void Job::answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
   FragmentName name;
   name.stream = terms_.first_stream;
   StatusMessage message;
@@ -95,7 +94,7 @@ void Job::tell_who_is_lost(Turn& turn, const Endpoint& from, Rank rank, std::uin
   downlink(turn).status_to(from, flags, name, message, RankSet::of(rank));
 }
 
-void Job::complete_if_all_in(Turn& turn) {
+void Job::complete_if_all_in(ServerTurn& turn) {
   if (!joining() || joined(turn) != members_.all()) return;
   joining_at_ = kNever;
   aggregation_.emplace(terms_, turn.config);
@@ -103,7 +102,7 @@ void Job::complete_if_all_in(Turn& turn) {
   detached_at_ = turn.now + turn.config.timing.join_refresh;
 }
 
-void Job::acknowledge(Turn& turn, const Endpoint& to, Rank rank, const Detaching& detaching,
+void Job::acknowledge(ServerTurn& turn, const Endpoint& to, Rank rank, const Detaching& detaching,
                       std::uint8_t flags) {
   JoinAck ack;
   ack.nonce = members_.record(rank).nonce;
@@ -132,7 +131,7 @@ void Job::acknowledge(Turn& turn, const Endpoint& to, Rank rank, const Detaching
   turn.out.send_to(to);
 }
 
-void Job::acknowledge_all(Turn& turn) {
+void Job::acknowledge_all(ServerTurn& turn) {
   const Membership& tree = members_.tree();
   const Membership& straight = members_.straight();
   tree.known().for_each([&](Rank rank) {

@@ -5,7 +5,7 @@
 
 namespace atp {
 
-void Job::end_leases(Turn& turn) {
+void Job::end_leases(ServerTurn& turn) {
   const RankSet ended = members_.expire(turn.now);
   leases_at_ = members_.next_expiry();
   if (joining()) {
@@ -15,7 +15,7 @@ void Job::end_leases(Turn& turn) {
   if (!ended.empty()) {
     members_.lose(ended);
     turn.count(ServerCounter::kRanksLost, ended.size());
-    say_gone(turn);
+    announce_gone(turn);
     gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);
   }
   finish_if_all_gone();
@@ -29,21 +29,20 @@ StatusMessage left_status(const PacketView& packet, const Leave& leave) {
   return message;
 }
 
-void Job::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet,
-                       const Leave& leave) {
-  if (packet.header.bitmap_words != terms_.bitmap_words()) {
+void Job::handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave) {
+  if (in.packet.header.bitmap_words != terms_.bitmap_words()) {
     turn.count(ServerCounter::kDropWrongBitmapWidth);
     return;
   }
-  const Rank rank = packet.ranks.lowest();
+  const Rank rank = in.packet.ranks.lowest();
   if (!members_.all().contains(rank)) {
     turn.count(ServerCounter::kDropForeignRanks);
     return;
   }
   const bool member = members_.known().contains(rank);
   // Of a rank whose straight JOINs were all lost nobody knows the address: its nonce must do.
-  const bool unheard = packet.has(ATP_FLAG_DIRECT) && !members_.straight().knows(rank);
-  if (member && !unheard && members_.source_of(from, packet.ranks) == Source::kForeign) {
+  const bool unheard = in.packet.has(ATP_FLAG_DIRECT) && !members_.straight().knows(rank);
+  if (member && !unheard && members_.source_of(in.from, in.packet.ranks) == Source::kForeign) {
     turn.count(ServerCounter::kDropWrongSource);
     return;
   }
@@ -51,7 +50,7 @@ void Job::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packe
     turn.count(ServerCounter::kDropWrongNonce);
     return;
   }
-  reply(turn, from, packet, packet.ranks, left_status(packet, leave));
+  answer(turn, in, in.packet.ranks, left_status(in.packet, leave));
   if (!member || members_.left().contains(rank)) return;
   if (joining()) {
     members_.forget(rank);
@@ -59,15 +58,15 @@ void Job::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packe
     return;
   }
   members_.leave(rank);
-  if (aggregation_->lacks(RankSet::of(rank))) say_gone(turn);
+  if (aggregation_->lacks(RankSet::of(rank))) announce_gone(turn);
   gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);
   finish_if_all_gone();
 }
 
 void Job::finish_if_all_gone() { finished_ = members_.gone() == members_.all(); }
 
-void Job::say_gone(Turn& turn) {
-  told_gone_ = turn.now;
+void Job::announce_gone(ServerTurn& turn) {
+  gone_announced_ = turn.now;
   Downlink down = downlink(turn);
   FragmentName name;
   name.stream = terms_.first_stream;
@@ -80,7 +79,7 @@ void Job::say_gone(Turn& turn) {
   if (!message.about.empty()) down.status(name, message, down.present());
 }
 
-void Job::say_detached(Turn& turn) {
+void Job::announce_detached(ServerTurn& turn) {
   detached_at_ = turn.now + turn.config.timing.join_refresh;
   StatusMessage message;
   message.code = StatusCode::kDetached;

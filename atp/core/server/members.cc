@@ -1,3 +1,4 @@
+// What a rank's JOINs say by each of its two paths, and who is in, gone or detached because of it.
 #include "atp/core/server/members.h"
 
 #include <algorithm>

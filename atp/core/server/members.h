@@ -9,10 +9,10 @@
 #include "atp/core/topology/membership.h"
 #include "atp/wire/join.h"
 
-// Who belongs to a job, and on which ways the server reaches them (docs/protocol.md §2). A rank has
-// two leases: one written by its JOINs through the tree (which child it stands behind), one by its
-// straight JOINs (its own endpoint, the way around all switches). While only the second runs, the
-// rank is *detached*; when both have ended, it is *lost*.
+// Who belongs to a job, and on which paths the server reaches them (docs/protocol.md §2). A rank
+// has two leases: one written by its JOINs through the tree (which child it stands behind), one by
+// its straight JOINs (its own endpoint, the way around all switches). While only the second runs,
+// the rank is *detached*; when both have ended, it is *lost*.
 //
 // Detaching is said by JOINs alone: by one through the tree, or by a straight one with the mark.
 // Between two statements the higher number of detachments counts, at equal numbers *attached*; the
@@ -34,12 +34,12 @@ struct Detaching {
 struct RankRecord {
   std::uint64_t nonce = 0;
   std::uint32_t detachments = 0;  // the highest heard of
-  Detaching through_tree;         // as its last JOIN of that way had them
+  Detaching through_tree;         // as its last JOIN of that path had them
   Detaching straight;
   Instant first_straight = kNever;
   Route recorded;  // the switches of its last JOIN through the tree
-  std::array<Instant, 2> told_who_is_missing{kLongAgo, kLongAgo};  // through the tree, straight
-  Instant told_waiting_for = kLongAgo;
+  std::array<Instant, 2> missing_answered{kLongAgo, kLongAgo};  // through the tree, straight
+  Instant waiting_answered = kLongAgo;
   bool operator==(const RankRecord&) const = default;
 };
 
@@ -87,11 +87,11 @@ class JobMembers {
   // The most switches on any recorded route.
   std::size_t height() const { return height_; }
 
-  // Calls send(endpoint) for each way on which a message for these ranks goes out: once for each
+  // Calls send(endpoint) for each path on which a message for these ranks goes out: once for each
   // child with one of them behind it, and straight to those that are not attached, or are in
   // `straight_too`.
   template <class Send>
-  void for_each_way(const RankSet& ranks, const RankSet& straight_too, Send&& send) const;
+  void for_each_path(const RankSet& ranks, const RankSet& straight_too, Send&& send) const;
 
   bool operator==(const JobMembers&) const = default;
 
@@ -108,8 +108,8 @@ class JobMembers {
 };
 
 template <class Send>
-void JobMembers::for_each_way(const RankSet& ranks, const RankSet& straight_too,
-                              Send&& send) const {
+void JobMembers::for_each_path(const RankSet& ranks, const RankSet& straight_too,
+                               Send&& send) const {
   for (const Child& child : tree_.children()) {
     if (child.ranks.intersects(ranks)) send(child.endpoint);
   }

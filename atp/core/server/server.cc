@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "atp/base/check.h"
-#include "atp/core/server/reply.h"
+#include "atp/core/server/server_turn.h"
 
 namespace atp {
 
@@ -19,32 +19,32 @@ Server::Server(const ServerConfig& config)
 // While a job lives, a timer comes each second. A server that was not run for far longer (stopped,
 // starved) has heard no JOIN either, so it lets those that wait in its queue come before it ends a
 // lease.
-Turn Server::begin_turn(Instant now, Outbox& out) {
+ServerTurn Server::begin_turn(Instant now, Outbox& out) {
   if (now - config_.timing.lease / 2 > last_turn_) {
     for (auto& [range, entry] : jobs_) {
       entry.job.postpone_ends_of_leases(now + 2 * config_.timing.join_refresh);
     }
   }
   last_turn_ = now;
-  return {now, config_, counters_, out, congested_};
+  return {{now, config_, counters_, out}, congested_};
 }
 
 void Server::handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                            Outbox& out) {
-  Turn t = begin_turn(now, out);
-  t.count(ServerCounter::kPacketsReceived);
-  t.count(ServerCounter::kBytesReceived, bytes.size());
+  ServerTurn turn = begin_turn(now, out);
+  turn.count(ServerCounter::kPacketsReceived);
+  turn.count(ServerCounter::kBytesReceived, bytes.size());
   const ParsedPacket parsed = parse_packet(bytes);
   if (!parsed.ok()) {
-    refuse_bytes(t, from, bytes, parsed.error());
+    refuse_bytes(turn, from, bytes, parsed.error());
     return;
   }
-  const PacketView& packet = parsed.view();
-  switch (packet.type()) {
-    case PacketType::kGradient: handle_gradient(t, from, packet); return;
-    case PacketType::kJoin: handle_join(t, from, packet); return;
-    case PacketType::kLeave: handle_leave(t, from, packet); return;
-    default: t.count(ServerCounter::kDropUnexpectedType); return;
+  const Arrival in{from, parsed.view()};
+  switch (in.packet.type()) {
+    case PacketType::kGradient: return handle_gradient(turn, in);
+    case PacketType::kJoin: return handle_join(turn, in);
+    case PacketType::kLeave: return handle_leave(turn, in);
+    default: return turn.count(ServerCounter::kDropUnexpectedType);
   }
 }
 
@@ -54,11 +54,11 @@ void Server::handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) 
 }
 
 void Server::handle_timeout(Instant now, Outbox& out) {
-  Turn t = begin_turn(now, out);
+  ServerTurn turn = begin_turn(now, out);
   next_timeout_ = kNever;
   for (auto it = jobs_.begin(); it != jobs_.end();) {
     const auto entry = it++;
-    if (entry->second.job.next_timeout() <= now) entry->second.job.handle_timeout(t);
+    if (entry->second.job.next_timeout() <= now) entry->second.job.handle_timeout(turn);
     after(entry);
   }
 }
@@ -84,8 +84,8 @@ Server::Jobs::iterator Server::find(const JobKey& key, std::uint16_t stream) {
 }
 
 // Only the first 12 bytes of an unknown version may be believed.
-void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
-                          ParseError error) {
+void Server::refuse_bytes(ServerTurn& turn, const Endpoint& from,
+                          std::span<const std::uint8_t> bytes, ParseError error) {
   turn.count(counter_of(error));
   // A STATUS is never answered: two nodes of different versions would answer each other for ever.
   if (error != ParseError::kUnknownVersion || bytes[ATP_AT_TYPE] == ATP_STATUS) return;
@@ -102,9 +102,9 @@ void Server::refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std:
   turn.out.send_to(from);
 }
 
-void Server::reply_paced(Turn& turn, const Endpoint& to, const PacketView& packet,
-                         const RankSet& ranks, const StatusMessage& message) {
-  if (pacer_.allow(turn.now, to, packet.job(), message)) reply(turn, to, packet, ranks, message);
+void Server::answer_paced(ServerTurn& turn, const Arrival& in, const RankSet& ranks,
+                          const StatusMessage& message) {
+  if (pacer_.allow(turn.now, in.from, in.packet.job(), message)) answer(turn, in, ranks, message);
 }
 
 // --- JOIN ---
@@ -155,34 +155,34 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join) con
 // Whoever was acknowledged before is a member of a job that has begun. This one has not, so the
 // server has lost the other: with an earlier life, or because all its leases have ended. Its sums
 // are gone, and a rank that died meanwhile will never complete the joining.
-std::optional<TurnedAway> Server::forgotten(const PacketView& packet, const Join& join) const {
+std::optional<Rejection> Server::forgotten(const PacketView& packet, const Join& join) const {
   if (join.server_boot_id == 0) return std::nullopt;
   const bool other_life = join.server_boot_id != config_.boot_id;
   const auto job = jobs_.find({packet.job(), join.first_stream});
   if (!other_life && job != jobs_.end() && !job->second.job.joining()) return std::nullopt;
-  TurnedAway away{ServerCounter::kDropForgotten, {}};
-  away.answer.code = other_life ? StatusCode::kServerRestarted : StatusCode::kLeaseEnded;
-  away.answer.about = packet.ranks;
-  away.answer.nonce = join.nonce;
-  return away;
+  Rejection rejection{ServerCounter::kDropForgotten, {}};
+  rejection.answer.code = other_life ? StatusCode::kServerRestarted : StatusCode::kLeaseEnded;
+  rejection.answer.about = packet.ranks;
+  rejection.answer.nonce = join.nonce;
+  return rejection;
 }
 
-std::optional<TurnedAway> Server::turned_away(const PacketView& packet, const Join& join) const {
+std::optional<Rejection> Server::rejection_of(const PacketView& packet, const Join& join) const {
   const auto refused = [&](const Refusal& refusal) {
-    return TurnedAway{ServerCounter::kDropRefused,
-                      StatusMessage::refused(refusal, packet.ranks, join.nonce)};
+    return Rejection{ServerCounter::kDropRefused,
+                     StatusMessage::refused(refusal, packet.ranks, join.nonce)};
   };
   if (const Refusal refusal = objection(join)) return refused(refusal);
-  if (const auto away = forgotten(packet, join)) return away;
+  if (const auto rejection = forgotten(packet, join)) return rejection;
   const auto known = jobs_.find({packet.job(), join.first_stream});
-  if (known != jobs_.end()) return known->second.job.turned_away(packet, join);
+  if (known != jobs_.end()) return known->second.job.rejection_of(packet, join);
   if (const Refusal refusal = objection_to_new(packet, join)) return refused(refusal);
   return std::nullopt;
 }
 
-Server::Jobs::iterator Server::find_or_make(Turn& turn, const PacketView& packet,
+Server::Jobs::iterator Server::find_or_make(ServerTurn& turn, const PacketView& packet,
                                             const Join& join) {
-  const StreamRange range{packet.job(), join.first_stream};
+  const RangeKey range{packet.job(), join.first_stream};
   const auto known = jobs_.find(range);
   if (known != jobs_.end()) return known;
   turn.count(ServerCounter::kJobsMade);
@@ -191,36 +191,36 @@ Server::Jobs::iterator Server::find_or_make(Turn& turn, const PacketView& packet
   return jobs_.emplace(range, Entry{Job(packet.job(), join, config_, turn.now), bytes}).first;
 }
 
-void Server::handle_join(Turn& turn, const Endpoint& from, const PacketView& packet) {
+void Server::handle_join(ServerTurn& turn, const Arrival& in) {
   turn.count(ServerCounter::kJoins);
-  const auto join = Join::read(packet.body);
+  const auto join = Join::read(in.packet.body);
   if (!join) return turn.count(ServerCounter::kDropBadBody);
-  if (packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
-  if (const auto away = turned_away(packet, *join)) {
-    turn.count(away->drop);
-    reply_paced(turn, from, packet, packet.ranks, away->answer);
+  if (in.packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
+  if (const auto rejection = rejection_of(in.packet, *join)) {
+    turn.count(rejection->drop);
+    answer_paced(turn, in, in.packet.ranks, rejection->answer);
     return;
   }
-  const auto job = find_or_make(turn, packet, *join);
-  job->second.job.handle_join(turn, from, packet, *join);
+  const auto job = find_or_make(turn, in.packet, *join);
+  job->second.job.handle_join(turn, in, *join);
   after(job);
 }
 
 // --- LEAVE ---
 
-void Server::handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet) {
+void Server::handle_leave(ServerTurn& turn, const Arrival& in) {
   turn.count(ServerCounter::kLeaves);
-  const auto leave = Leave::read(packet.body);
+  const auto leave = Leave::read(in.packet.body);
   if (!leave) return turn.count(ServerCounter::kDropBadBody);
-  if (packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
-  const auto job = find(packet.job(), packet.header.stream);
+  if (in.packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
+  const auto job = find(in.packet.job(), in.packet.header.stream);
   if (job != jobs_.end()) {
-    job->second.job.handle_leave(turn, from, packet, *leave);
+    job->second.job.handle_leave(turn, in, *leave);
     after(job);
     return;
   }
   // Whoever is no member has left: the last acknowledgement of a job that is over was lost.
-  reply_paced(turn, from, packet, packet.ranks, left_status(packet, *leave));
+  answer_paced(turn, in, in.packet.ranks, left_status(in.packet, *leave));
 }
 
 // --- GRADIENT ---
@@ -235,26 +235,25 @@ ServerCounter Server::unknown_counter(const PacketView& packet) const {
   return known ? ServerCounter::kDropForeignIncarnation : ServerCounter::kDropUnknownJob;
 }
 
-void Server::handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet) {
+void Server::handle_gradient(ServerTurn& turn, const Arrival& in) {
   turn.count(ServerCounter::kGradientsReceived);
-  turn.count(ServerCounter::kGradientBytesReceived, packet.bytes.size());
-  const auto job = find(packet.job(), packet.header.stream);
+  turn.count(ServerCounter::kGradientBytesReceived, in.packet.bytes.size());
+  const auto job = find(in.packet.job(), in.packet.header.stream);
   if (job == jobs_.end()) {
-    turn.count(unknown_counter(packet));
-    say_unknown_job(turn, from, packet, packet.ranks);
+    turn.count(unknown_counter(in.packet));
+    answer_unknown_job(turn, in, in.packet.ranks);
     return;
   }
-  say_unknown_job(turn, from, packet, job->second.job.handle_gradient(turn, from, packet));
+  answer_unknown_job(turn, in, job->second.job.handle_gradient(turn, in));
   after(job);
 }
 
-void Server::say_unknown_job(Turn& turn, const Endpoint& from, const PacketView& packet,
-                             const RankSet& ranks) {
+void Server::answer_unknown_job(ServerTurn& turn, const Arrival& in, const RankSet& ranks) {
   if (ranks.empty()) return;
   StatusMessage message;
   message.code = StatusCode::kUnknownJob;
   message.about = ranks;
-  reply_paced(turn, from, packet, ranks, message);
+  answer_paced(turn, in, ranks, message);
 }
 
 }  // namespace atp

@@ -11,8 +11,8 @@
 #include "atp/core/answer_pacer.h"
 #include "atp/core/outbox.h"
 #include "atp/core/server/job.h"
-#include "atp/core/server/server_config.h"
 #include "atp/core/server/server_counter.h"
+#include "atp/core/server/server_turn.h"
 
 // The parameter server: root of every tree, and the only one to decide that a fragment is complete
 // (docs/protocol.md §6). It holds a table of jobs and sends each packet to the one it names; what
@@ -52,39 +52,38 @@ class Server {
 
  private:
   // Ordered so that the range that holds a stream is the last one that begins at or before it.
-  struct StreamRange {
+  struct RangeKey {
     JobKey key;
     std::uint16_t first_stream = 0;
-    auto operator<=>(const StreamRange&) const = default;
+    auto operator<=>(const RangeKey&) const = default;
   };
   struct Entry {
     Job job;
     std::size_t bytes = 0;  // counted against the memory limit
     bool operator==(const Entry&) const = default;
   };
-  using Jobs = std::map<StreamRange, Entry>;
+  using Jobs = std::map<RangeKey, Entry>;
 
-  Turn begin_turn(Instant now, Outbox& out);
+  ServerTurn begin_turn(Instant now, Outbox& out);
   Jobs::iterator find(const JobKey& key, std::uint16_t stream);
-  std::optional<TurnedAway> turned_away(const PacketView& packet, const Join& join) const;
-  std::optional<TurnedAway> forgotten(const PacketView& packet, const Join& join) const;
-  Jobs::iterator find_or_make(Turn& turn, const PacketView& packet, const Join& join);
+  std::optional<Rejection> rejection_of(const PacketView& packet, const Join& join) const;
+  std::optional<Rejection> forgotten(const PacketView& packet, const Join& join) const;
+  Jobs::iterator find_or_make(ServerTurn& turn, const PacketView& packet, const Join& join);
   static Refusal objection(const Join& join);
   Refusal objection_to_new(const PacketView& packet, const Join& join) const;
   // The job of another range of these streams that shares one with the JOIN's, or null.
   const Job* overlapping(const JobKey& key, const Join& join) const;
   void after(Jobs::iterator job);
 
-  void refuse_bytes(Turn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
+  void refuse_bytes(ServerTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
                     ParseError error);
-  void reply_paced(Turn& turn, const Endpoint& to, const PacketView& packet, const RankSet& ranks,
-                   const StatusMessage& message);
-  void handle_join(Turn& turn, const Endpoint& from, const PacketView& packet);
-  void handle_leave(Turn& turn, const Endpoint& from, const PacketView& packet);
-  void handle_gradient(Turn& turn, const Endpoint& from, const PacketView& packet);
+  void answer_paced(ServerTurn& turn, const Arrival& in, const RankSet& ranks,
+                    const StatusMessage& message);
+  void handle_join(ServerTurn& turn, const Arrival& in);
+  void handle_leave(ServerTurn& turn, const Arrival& in);
+  void handle_gradient(ServerTurn& turn, const Arrival& in);
   ServerCounter unknown_counter(const PacketView& packet) const;
-  void say_unknown_job(Turn& turn, const Endpoint& from, const PacketView& packet,
-                       const RankSet& ranks);
+  void answer_unknown_job(ServerTurn& turn, const Arrival& in, const RankSet& ranks);
 
   ServerConfig config_;
   Counters<ServerCounter> counters_;

@@ -1,3 +1,4 @@
+// The public names of a server's counters.
 #include "atp/core/server/server_counter.h"
 
 namespace atp {

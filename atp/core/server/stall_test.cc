@@ -1,9 +1,9 @@
-#include "atp/core/server/stall.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "atp/core/server/fragment.h"
 
 namespace atp {
 namespace {

@@ -1,3 +1,4 @@
+// The newest JOIN of a rank decides its child, the highest number of detachments its attachment.
 #include "atp/core/topology/membership.h"
 
 #include <algorithm>

@@ -6,13 +6,51 @@
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
 
+// The two clockworks of a worker's membership: when the next JOIN or LEAVE of a path is due, and
+// whether the worker goes through its tree. worker_membership.h winds them.
+
+namespace atp {
+
+// When the next JOIN (or LEAVE) of one path is due: at once, then from join_first doubling to
+// join_last until it is answered, then each join_refresh (docs/protocol.md §2).
+class JoinSchedule {
+ public:
+  Instant next() const { return next_; }
+  bool due(Instant now) const { return now >= next_; }
+  bool answered() const { return answered_; }
+
+  // Asks at once, and again in short intervals until it is answered.
+  void restart(Instant now, const Timing& timing) {
+    next_ = now;
+    interval_ = timing.join_first;
+    answered_ = false;
+  }
+  void sent(Instant now, const Timing& timing) {
+    last_sent_ = now;
+    next_ = now + (answered_ ? timing.join_refresh : interval_);
+    interval_ = std::min(2 * interval_, timing.join_last);
+  }
+  void answer(Instant now, const Timing& timing) {
+    if (answered_ || next_ == kNever) return;
+    answered_ = true;
+    next_ = std::max(now, last_sent_ + timing.join_refresh);
+  }
+  void stop() { next_ = kNever; }
+  Instant last_sent() const { return last_sent_; }
+
+  bool operator==(const JoinSchedule&) const = default;
+
+ private:
+  Instant next_ = kNever;
+  Instant last_sent_{};
+  Duration interval_{};
+  bool answered_ = false;
+};
+
 // Is the worker attached to its tree, or does it go straight to the server (docs/protocol.md §5,
 // *Detaching*)? A switch that died must not stop the job, and a slow peer must not be taken for a
 // dead switch: direct repeats by timer are counted, and whatever shows that the server merely
 // waits, or that the tree still answers, undoes the count.
-
-namespace atp {
-
 class Attachment {
  public:
   static constexpr int kDirectRepeatsToDetach = 3;
@@ -21,11 +59,11 @@ class Attachment {
   std::uint32_t detachments() const { return detachments_; }
 
   // A timer repeated a fragment straight to the server. True: time to detach.
-  bool count_direct_repeat() { return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach; }
+  bool on_direct_repeat() { return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach; }
   // STATUS *waiting for*: a peer is late, the switch isn't dead.
-  void excuse() { direct_repeats_ = std::max(0, direct_repeats_ - 1); }
+  void on_waiting_for() { direct_repeats_ = std::max(0, direct_repeats_ - 1); }
   // A fragment that was never repeated directly by timer was answered: the tree works.
-  void clear() { direct_repeats_ = 0; }
+  void on_answer() { direct_repeats_ = 0; }
 
   void detach(Instant now, const Timing& timing) {
     detached_ = true;

@@ -9,10 +9,10 @@ namespace atp {
 namespace {
 
 constexpr std::uint64_t kPacket = 1000;
-constexpr std::uint64_t kMost = 400 * kPacket;
+constexpr std::uint64_t kMax = 400 * kPacket;
 constexpr std::uint64_t kFirst = 200 * kPacket;
 
-CongestionWindow aimd() { return {CongestionPolicy::kAimd, kPacket, kMost}; }
+CongestionWindow aimd() { return {CongestionPolicy::kAimd, kPacket, kMax}; }
 
 // Answers one window, packet by packet, with ECN in those from `marked` on.
 void answer_window(CongestionWindow& window, std::uint64_t marked = ~std::uint64_t{0},
@@ -52,7 +52,7 @@ TEST(CongestionWindow, DoublesUntilTheFirstCutAndNeverExceedsTheMost) {
   EXPECT_EQ(window.bytes(), 4 * kFirst);
   CongestionWindow bounded = aimd();
   for (int i = 0; i < 9; ++i) answer_window(bounded);
-  EXPECT_EQ(bounded.bytes(), kMost);
+  EXPECT_EQ(bounded.bytes(), kMax);
 }
 
 TEST(CongestionWindow, ACutHalvesItAndThenItGrowsBy1500BytesAWindow) {
@@ -91,7 +91,7 @@ TEST(CongestionWindow, DoesNotGrowWhereTheApplicationIsTheLimit) {
 }
 
 TEST(CongestionWindow, WithoutAPolicyStaysAsItIs) {
-  CongestionWindow window(CongestionPolicy::kNone, kPacket, kMost);
+  CongestionWindow window(CongestionPolicy::kNone, kPacket, kMax);
   answer_window(window, 10);
   EXPECT_FALSE(window.on_congestion());
   EXPECT_EQ(window.bytes(), kFirst);

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "atp/core/worker/index_map.h"
+#include "atp/core/placement.h"
 #include "atp/core/worker/operation_queue.h"
-#include "atp/core/worker/rtt_estimator.h"
+#include "atp/core/worker/repeat_clock.h"
 #include "atp/core/worker/send_window.h"
 
 namespace atp {

@@ -21,8 +21,8 @@ constexpr int kRiseAfter = 8;
 constexpr int kMuchRoom = 15;
 
 // float32 reaches from 2^-149 to 2^128.
-constexpr int kLeastExponent = -128;
-constexpr int kMostExponent = 178;
+constexpr int kMinExponent = -128;
+constexpr int kMaxExponent = 178;
 
 std::uint32_t hash_of(const OperationSpec& spec) {
   const std::uint32_t parts[] = {static_cast<std::uint32_t>(spec.count),
@@ -52,20 +52,20 @@ std::uint32_t ScaleHistory::kind_of(const OperationSpec& spec) {
   return home;
 }
 
-ScaleHistory::Turn ScaleHistory::submit(const OperationSpec& spec) {
+ScaleHistory::Ticket ScaleHistory::submit(const OperationSpec& spec) {
   const std::uint32_t kind = kind_of(spec);
   return {kind, kinds_[kind].submitted++};
 }
 
-std::optional<double> ScaleHistory::scale_of(const Turn& turn) const {
-  const Kind& kind = kinds_[turn.kind];
-  if (kind.completed != turn.number) return std::nullopt;
+std::optional<double> ScaleHistory::scale_of(const Ticket& ticket) const {
+  const Kind& kind = kinds_[ticket.kind];
+  if (kind.completed != ticket.number) return std::nullopt;
   return kind.scale;
 }
 
-void ScaleHistory::complete(const Turn& turn, double magnitude) {
-  Kind& kind = kinds_[turn.kind];
-  ATP_CHECK(kind.completed == turn.number);
+void ScaleHistory::complete(const Ticket& ticket, double magnitude) {
+  Kind& kind = kinds_[ticket.kind];
+  ATP_CHECK(kind.completed == ticket.number);
   ++kind.completed;
   kind.learn(magnitude);
 }
@@ -80,7 +80,7 @@ void ScaleHistory::Kind::learn(double magnitude) {
   }
   if (room <= 0 || rise > 0) quiet = 0;
   measured = true;
-  const int exponent = std::clamp(std::ilogb(scale) + rise, kLeastExponent, kMostExponent);
+  const int exponent = std::clamp(std::ilogb(scale) + rise, kMinExponent, kMaxExponent);
   scale = std::ldexp(1.0, exponent);
 }
 

@@ -17,10 +17,10 @@ namespace atp {
 class ScaleHistory {
  public:
   // Where an operation stands among those of its kind.
-  struct Turn {
+  struct Ticket {
     std::uint32_t kind = 0;
     std::uint64_t number = 0;
-    bool operator==(const Turn&) const = default;
+    bool operator==(const Ticket&) const = default;
   };
 
   // Beyond this many kinds some share a history, the same ones at every worker.
@@ -30,11 +30,11 @@ class ScaleHistory {
   explicit ScaleHistory(double first_scale) : first_scale_(first_scale), kinds_(kKindsMax) {}
 
   // Takes an operation in, in the order of submission.
-  Turn submit(const OperationSpec& spec);
+  Ticket submit(const OperationSpec& spec);
   // Nothing while the one before it is on its way.
-  std::optional<double> scale_of(const Turn& turn) const;
+  std::optional<double> scale_of(const Ticket& ticket) const;
   // `magnitude`: the largest of the operation's fragments, in units of its scale.
-  void complete(const Turn& turn, double magnitude);
+  void complete(const Ticket& ticket, double magnitude);
 
   bool operator==(const ScaleHistory&) const = default;
 

@@ -14,17 +14,24 @@
 
 namespace atp {
 
+// The ladder of repeats of one fragment: plain, then as RESEND, then past all switches.
+enum class Rung : std::uint8_t { kNone, kPlain, kResend, kDirect };
+
+constexpr Rung next_rung(Rung rung) {
+  return rung == Rung::kDirect ? rung : static_cast<Rung>(static_cast<std::uint8_t>(rung) + 1);
+}
+
 // One fragment that was sent.
 struct SentFragment {
   Instant first_sent{};
   Instant last_sent{};
-  std::uint8_t repeats = 0;  // rung of the ladder reached
+  Rung rung = Rung::kNone;  // of the ladder, reached by its repeats
   bool answered = false;
   bool float_mode = false;
   bool proactive = false;        // kept from the switches for fear of an overflow
   bool by_timer = false;         // a timer repeated it
   bool direct_by_timer = false;  // … straight to the server
-  bool hastened = false;         // repeated because later ones were answered
+  bool repeated_early = false;   // because later ones were answered (TCP's fast retransmit)
   bool operator==(const SentFragment&) const = default;
 };
 
@@ -72,12 +79,12 @@ class SendWindow {
   // Fragments beyond the expected one that are answered.
   std::uint64_t answered_beyond() const { return answered_beyond_; }
 
-  // The oldest unanswered fragment that was neither hastened nor overtaken by fewer than three
-  // (§3.7: three later answers mean a loss). Each is looked at once, so asking costs nothing.
+  // The oldest unanswered fragment that was neither repeated early nor overtaken by fewer than
+  // three (§3.7: three later answers mean a loss). Each is looked at once, so asking costs nothing.
   std::optional<std::uint64_t> next_overtaken() {
     if (answered_beyond_ < kLaterAnswers) return std::nullopt;
     for (scan_ = std::max(scan_, base_); scan_ + kLaterAnswers <= last_answered_; ++scan_) {
-      if (!at(scan_).answered && !at(scan_).hastened) return scan_;
+      if (!at(scan_).answered && !at(scan_).repeated_early) return scan_;
     }
     return std::nullopt;
   }

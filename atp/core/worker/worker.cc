@@ -1,3 +1,4 @@
+// What the application asks of a worker and hears from it, and the timers.
 #include "atp/core/worker/worker.h"
 
 #include <algorithm>
@@ -5,23 +6,14 @@
 namespace atp {
 
 Worker::Worker(const WorkerConfig& config)
-    : config_(config), random_(config.seed), events_(config.max_operations) {
+    : config_(config), clock_(config.timing, config.seed), events_(config.max_operations) {
   ATP_CHECK(!config.route.empty());
   ATP_CHECK(config.rank < config.world_size && config.world_size <= kMaxRanks);
   ATP_CHECK(config.stream_count >= 1);
 }
 
-void Worker::start(Instant now) {
-  ATP_CHECK(state_ == State::kIdle);
-  state_ = State::kJoining;
-  started_ = now;
-  server_heard_ = now;
-  tree_join_.restart(now, config_.timing);
-  straight_join_.restart(now, config_.timing);
-}
-
 std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec) {
-  if (state_ != State::kJoined || open_operations_ >= config_.max_operations) return std::nullopt;
+  if (!joined() || open_operations_ >= config_.max_operations) return std::nullopt;
   // A tensor goes to the stream with the fewest bytes so far, ties to the lowest (paper §4).
   Stream& stream = *std::min_element(
       streams_.begin(), streams_.end(),
@@ -29,7 +21,7 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
   Operation operation;
   operation.id = next_operation_++;
   operation.spec = spec;
-  operation.fragments = (spec.count + agreed_.value_count - 1) / agreed_.value_count;
+  operation.fragments = (spec.count + agreed().value_count - 1) / agreed().value_count;
   operation.unanswered = operation.fragments;
   ++open_operations_;
   if (operation.fragments == 0) {
@@ -37,10 +29,10 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
     events_.push({.kind = EventKind::kCompleted, .operation = operation.id});
     return operation.id;
   }
-  if (agreed_.scale_mode == ScaleMode::kFixed) {
-    operation.settle(agreed_.scale, now);
+  if (agreed().scale_mode == ScaleMode::kFixed) {
+    operation.settle(agreed().scale, now);
   } else {
-    operation.turn = scales_.submit(spec);
+    operation.ticket = scales_.submit(spec);
   }
   operation.first_sequence = stream.window.extend(operation.fragments);
   stream.values_assigned += spec.count;
@@ -49,18 +41,9 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
 }
 
 void Worker::leave(Instant now) {
-  if (state_ == State::kLeaving || state_ == State::kLeft) return;
-  if (state_ == State::kJoined) fail({.code = FailureCode::kLeft, .endpoint = server()});
-  tree_join_.stop();
-  straight_join_.stop();
-  if (!is_member()) {
-    state_ = State::kLeft;
-    events_.push({.kind = EventKind::kLeft});
-    return;
-  }
-  state_ = State::kLeaving;
-  left_by_ = now + lease();
-  leave_.restart(now, config_.timing);
+  if (membership_.leaving()) return;
+  if (joined()) fail({.code = FailureCode::kLeft, .endpoint = server()});
+  if (!membership_.leave(now, config_)) events_.push({.kind = EventKind::kLeft});
 }
 
 std::optional<Event> Worker::poll_event() {
@@ -83,8 +66,8 @@ Stream* Worker::stream_of(std::uint16_t id) {
 }
 
 void Worker::complete(Stream& stream, Operation& operation) {
-  if (agreed_.scale_mode == ScaleMode::kAutomatic) {
-    scales_.complete(operation.turn, operation.magnitude);
+  if (agreed().scale_mode == ScaleMode::kAutomatic) {
+    scales_.complete(operation.ticket, operation.magnitude);
   }
   counters_.add(WorkerCounter::kOperationsCompleted);
   events_.push({.kind = EventKind::kCompleted, .operation = operation.id});
@@ -93,26 +76,44 @@ void Worker::complete(Stream& stream, Operation& operation) {
   }
 }
 
+void Worker::apply(const MembershipChange& change) {
+  if (change.new_path) {
+    for (Stream& stream : streams_) stream.recovery.repeat_all(stream.window);
+  }
+  if (change.agreed) make_streams();
+  if (change.failure) fail(*change.failure);
+}
+
+void Worker::make_streams() {
+  const std::uint64_t packet_bytes =
+      atp_packet_bytes(bitmap_words_for(config_.world_size), agreed().value_count);
+  congestion_ = CongestionWindow(config_.congestion, packet_bytes,
+                                 packet_bytes * agreed().wmax * config_.stream_count);
+  if (agreed().scale_mode == ScaleMode::kAutomatic) scales_ = ScaleHistory(agreed().scale);
+  streams_.reserve(config_.stream_count);
+  for (std::uint32_t i = 0; i < config_.stream_count; ++i) {
+    const auto id = static_cast<std::uint16_t>(config_.first_stream + i);
+    streams_.emplace_back(Placement{agreed().linear_aggregators}, config_.job, id, agreed().wmax,
+                          config_.max_operations);
+  }
+  events_.push({.kind = EventKind::kJoined});
+}
+
 void Worker::fail(const Failure& failure) {
-  if (state_ == State::kFailed || state_ == State::kLeaving || state_ == State::kLeft) return;
-  state_ = State::kFailed;
-  failure_ = failure;
-  tree_join_.stop();
-  straight_join_.stop();
-  bool told = false;
+  if (!membership_.fail()) return;
+  bool reported = false;
   for (Stream& stream : streams_) {
     for (std::size_t i = 0; i < stream.operations.size(); ++i) {
       const Operation& operation = stream.operations[i];
       if (operation.unanswered == 0) continue;
       counters_.add(WorkerCounter::kOperationsFailed);
       events_.push({.kind = EventKind::kFailed, .operation = operation.id, .failure = failure});
-      told = true;
+      reported = true;
     }
     while (!stream.operations.empty()) stream.operations.pop_front();
-    stream.timer = stream.follow = kNever;
-    stream.pacer.stop();
+    stream.recovery.stop();
   }
-  if (!told) {
+  if (!reported) {
     events_.push({.kind = EventKind::kFailed, .operation = kNoOperation, .failure = failure});
   }
 }
@@ -120,30 +121,26 @@ void Worker::fail(const Failure& failure) {
 void Worker::check_deadlines(Instant now) {
   for (const Stream& stream : streams_) {
     if (now < stream.deadline()) continue;
-    fail({.code = FailureCode::kNoProgress, .ranks = missing_, .endpoint = server()});
+    fail({.code = FailureCode::kNoProgress, .ranks = membership_.missing(), .endpoint = server()});
     return;
   }
 }
 
 void Worker::handle_timeout(Instant now, Tensors& tensors, Outbox& out) {
-  check_membership(now, out);
-  if (state_ != State::kJoined) return;
+  WorkerTurn turn = begin_turn(now, tensors, out);
+  apply(membership_.handle_timeout(turn));
+  if (!joined()) return;
   check_deadlines(now);
   for (Stream& stream : streams_) {
-    if (state_ == State::kJoined && now >= stream.due()) {
-      handle_stream_timer(now, stream, tensors, out);
-    }
+    if (joined() && now >= stream.recovery.due()) handle_stream_timer(turn, stream);
   }
 }
 
 Instant Worker::next_timeout() const {
-  Instant next = std::min({tree_join_.next(), straight_join_.next(), leave_.next(), left_by_});
-  next = std::min(next, tree_lease_end());
-  if (state_ == State::kJoining) next = std::min(next, started_ + config_.join_timeout);
-  if (state_ != State::kJoined) return next;
-  next = std::min(next, server_heard_ + lease());
+  Instant next = membership_.next_timeout(config_);
+  if (!joined()) return next;
   for (const Stream& stream : streams_) {
-    next = std::min({next, stream.due(), stream.deadline()});
+    next = std::min({next, stream.recovery.due(), stream.deadline()});
   }
   return next;
 }

@@ -5,24 +5,24 @@
 #include <span>
 #include <vector>
 
-#include "atp/base/random.h"
-#include "atp/core/outbox.h"
-#include "atp/core/worker/attachment.h"
+#include "atp/core/placement.h"
 #include "atp/core/worker/congestion_window.h"
-#include "atp/core/worker/counters.h"
-#include "atp/core/worker/event_queue.h"
-#include "atp/core/worker/join_schedule.h"
-#include "atp/core/worker/rtt_estimator.h"
+#include "atp/core/worker/loss_recovery.h"
+#include "atp/core/worker/operation_queue.h"
+#include "atp/core/worker/repeat_clock.h"
 #include "atp/core/worker/scale_history.h"
-#include "atp/core/worker/stream.h"
+#include "atp/core/worker/send_window.h"
 #include "atp/core/worker/worker_api.h"
+#include "atp/core/worker/worker_membership.h"
+#include "atp/core/worker/worker_turn.h"
 #include "atp/wire/fixed_point.h"
 
 // One socket of a worker: it joins a job, splits tensors into fragments, sends them to its tree in
 // sequence order, repeats what stays unanswered, and writes the sums that come back
-// (docs/protocol.md §2 and §5). Four source files, one for each verb: worker.cc (application),
-// worker_join.cc (membership and detaching), worker_send.cc (transmissions and repeats),
-// worker_receive.cc.
+// (docs/protocol.md §2 and §5). Three source files, one for each verb: worker.cc (application),
+// worker_send.cc (transmissions and repeats), worker_receive.cc. The rules stand beside: who
+// belongs to the job in worker_membership.h, what is repeated in loss_recovery.h, how much may be
+// on its way in congestion_window.h, by which scale in scale_history.h.
 //
 // Time moves only by the `now` that callers pass in. Any single loss is repaired without the
 // application noticing; every operation ends with kCompleted or, in bounded time, with kFailed.
@@ -34,12 +34,41 @@
 
 namespace atp {
 
+// One stream: an independent sequence space with its operations, placement and repeats.
+struct Stream {
+  Stream(const Placement& placement, const JobKey& job, std::uint16_t stream_id, std::uint32_t wmax,
+         std::size_t operations_max)
+      : id(stream_id),
+        window(wmax),
+        operations(operations_max),
+        indices(placement, job, stream_id, wmax) {}
+
+  std::uint16_t id;
+  SendWindow window;
+  OperationQueue operations;
+  IndexMap indices;
+  LossRecovery recovery;
+  std::uint64_t values_assigned = 0;  // decides which stream a tensor goes to
+  std::uint64_t asked_end = 0;        // below it the server has asked, also for what is unsent
+  Instant last_answer{};
+
+  // When the oldest operation fails for want of progress. One that waits for another stream's is
+  // answered for by that one.
+  Instant deadline() const {
+    if (operations.empty() || !operations.front().settled()) return kNever;
+    const Operation& oldest = operations.front();
+    const Instant since = oldest.began > last_answer ? oldest.began : last_answer;
+    return since + oldest.spec.timeout;
+  }
+  bool operator==(const Stream&) const = default;
+};
+
 class Worker {
  public:
   explicit Worker(const WorkerConfig& config);
 
   // Begins to join; kJoined follows, or kFailed within the join time-out.
-  void start(Instant now);
+  void start(Instant now) { membership_.start(now, config_); }
 
   // Queues an all-reduce over the tensor that Tensors shows under the returned id. Nothing if the
   // worker has not joined, is no longer usable, or max_operations are open.
@@ -57,103 +86,71 @@ class Worker {
   std::optional<Event> poll_event();
 
   const Counters<WorkerCounter>& counters() const { return counters_; }
-  std::uint16_t value_count() const { return agreed_.value_count; }
-  bool joined() const { return state_ == State::kJoined; }
-  bool attached() const { return attachment_.attached(); }
+  std::uint16_t value_count() const { return agreed().value_count; }
+  bool joined() const { return membership_.joined(); }
+  bool attached() const { return membership_.attached(); }
   // The server's, once all have agreed on it; until then the configuration's.
-  Duration lease() const {
-    return is_member() ? std::chrono::milliseconds(agreed_.lease_ms) : config_.timing.lease;
-  }
+  Duration lease() const { return membership_.lease(config_); }
 
   bool operator==(const Worker&) const = default;
 
  private:
-  enum class State : std::uint8_t { kIdle, kJoining, kJoined, kFailed, kLeaving, kLeft };
-  enum class Path : std::uint8_t { kTree, kStraight };
+  using Path = WorkerMembership::Path;
 
   // worker.cc
+  WorkerTurn begin_turn(Instant now, Tensors& tensors, Outbox& out) {
+    return {{now, config_, counters_, out}, tensors, events_};
+  }
+  const JoinAck& agreed() const { return membership_.agreement(); }
+  const Endpoint& parent() const { return config_.route.front(); }
+  const Endpoint& server() const { return config_.route.back(); }
+  void apply(const MembershipChange& change);
+  void make_streams();
   void complete(Stream& stream, Operation& operation);
   void fail(const Failure& failure);
   bool has_pending() const;
   void check_deadlines(Instant now);
   Stream* stream_of(std::uint16_t id);
 
-  // worker_join.cc
-  bool is_member() const { return !streams_.empty(); }  // it has agreed, whatever came then
-  bool has_switch() const { return config_.route.size() > 1; }
-  const Endpoint& parent() const { return config_.route.front(); }
-  const Endpoint& server() const { return config_.route.back(); }
-  void send_join(Instant now, Path path, Outbox& out);
-  void send_leave(Instant now, Outbox& out);
-  void handle_join_ack(Instant now, Path path, const PacketView& packet);
-  void take_agreement(Instant now, const JoinAck& ack);
-  void rejoin(Instant now);
-  void detach(Instant now);
-  void attach(Instant now);
-  void resend_everything();
-  void check_membership(Instant now, Outbox& out);
-  void check_silence(Instant now);
-  Instant tree_lease_end() const;
-
   // worker_send.cc
   // The flags that it was sent with; nothing if the outbox was full.
-  std::optional<std::uint8_t> put_gradient(Stream& stream, std::uint64_t sequence,
-                                           std::uint8_t flags, const Endpoint& to, Tensors& tensors,
-                                           Outbox& out);
+  std::optional<std::uint8_t> put_gradient(WorkerTurn& turn, Stream& stream, std::uint64_t sequence,
+                                           std::uint8_t flags, const Endpoint& to);
   bool keeps_from_switches(const Quantized& quantized) const;
   // Whether the operation of the next first transmission has its scale.
   bool settle_next(Instant now, Stream& stream);
-  void send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
-  // One step up the ladder; `least` skips the lower rungs. False if the outbox was full.
-  bool repeat(Instant now, Stream& stream, std::uint64_t sequence, std::uint8_t least, bool timer,
-              Tensors& tensors, Outbox& out);
-  void repeat_paced(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
-  void handle_stream_timer(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
-  void arm_timer(Instant now, Stream& stream);
+  void transmit(WorkerTurn& turn);
+  void send_new(WorkerTurn& turn, Stream& stream);
+  // One step up the ladder, or to `least`. False if the outbox was full.
+  bool repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Rung least, bool timer);
+  void repeat_paced(WorkerTurn& turn, Stream& stream);
+  void repeat_overtaken(WorkerTurn& turn, Stream& stream);
+  bool repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequence);
+  void handle_stream_timer(WorkerTurn& turn, Stream& stream);
+  void cut_window_for_loss();
 
   // worker_receive.cc
-  void handle_parameter(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
-  void accept_parameter(Instant now, Stream& stream, const PacketView& packet, Tensors& tensors);
+  void handle_parameter(WorkerTurn& turn, const PacketView& packet);
+  void accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView& packet);
+  void count_parameter(const PacketView& packet, const SentFragment& fragment);
   double magnitude_of(const Operation& operation, const PacketView& packet) const;
-  void write_values(const Operation& operation, const PacketView& packet, Tensors& tensors);
-  void take_loss();
-  void await_followers(Instant now, Stream& stream, const SentFragment& answered);
-  Duration reordering_tolerance() const;
-  void infer_loss(Instant now, Stream& stream, Tensors& tensors, Outbox& out);
-  bool hasten(Instant now, Stream& stream, std::uint64_t sequence, Tensors& tensors, Outbox& out);
+  void write_values(WorkerTurn& turn, const Operation& operation, const PacketView& packet) const;
   void note_asked(const PacketView& packet);
-  void handle_nack(Instant now, const PacketView& packet, Tensors& tensors, Outbox& out);
-  void handle_status(Instant now, Path path, const PacketView& packet);
+  void handle_nack(WorkerTurn& turn, const PacketView& packet);
+  void handle_status(WorkerTurn& turn, Path path, const PacketView& packet);
   void handle_mismatch(const PacketView& packet, const StatusMessage& status);
-  bool is_meant(const StatusMessage& status);
-  void handle_answer_to_join(Instant now, Path path, const StatusMessage& status);
   // The in-flight fragment that a packet is about; its drop counter otherwise.
   Stream* find_in_flight(const PacketView& packet);
 
   WorkerConfig config_;
-  Random random_;
-  State state_ = State::kIdle;
-  Attachment attachment_;
-  JoinSchedule tree_join_;
-  JoinSchedule straight_join_;
-  JoinSchedule leave_;
-  Instant started_{};
-  Instant left_by_ = kNever;  // LEAVE is given up
-  Instant server_heard_{};
-  Instant tree_heard_ = kNever;  // kNever: not yet
-  bool server_unreachable_ = false;
-  bool resend_after_join_ = false;
-  RankSet missing_;  // as the server last said
-  Failure failure_;  // why the worker is kFailed
-
-  JoinAck agreed_;
-  ScaleHistory scales_;  // of an automatic scale
-  std::vector<Stream> streams_;
+  WorkerMembership membership_;
+  std::vector<Stream> streams_;  // none until the membership is agreed
+  ScaleHistory scales_;          // of an automatic scale
+  RepeatClock clock_;
   CongestionWindow congestion_;
-  RttEstimator rtt_;
   std::uint64_t in_flight_bytes_ = 0;
   bool held_back_ = false;       // the congestion window held packets back when last asked
-  std::size_t next_stream_ = 0;  // whose turn it is to send first
+  std::size_t next_stream_ = 0;  // which sends first the next time
 
   OperationId next_operation_ = 0;
   std::uint32_t open_operations_ = 0;

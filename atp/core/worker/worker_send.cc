@@ -1,26 +1,17 @@
 // Transmissions and repeats (docs/protocol.md §5, *Order* and *Loss*).
-#include <algorithm>
 #include <cstring>
 
 #include "atp/core/worker/worker.h"
 
 namespace atp {
-namespace {
 
-// The ladder of repeats of one fragment.
-constexpr std::uint8_t kRungPlain = 1;
-constexpr std::uint8_t kRungResend = 2;
-constexpr std::uint8_t kRungDirect = 3;
-
-}  // namespace
-
-std::optional<std::uint8_t> Worker::put_gradient(Stream& stream, std::uint64_t sequence,
-                                                 std::uint8_t flags, const Endpoint& to,
-                                                 Tensors& tensors, Outbox& out) {
-  const std::size_t k = agreed_.value_count;
+std::optional<std::uint8_t> Worker::put_gradient(WorkerTurn& turn, Stream& stream,
+                                                 std::uint64_t sequence, std::uint8_t flags,
+                                                 const Endpoint& to) {
+  const std::size_t k = agreed().value_count;
   const Operation& operation = stream.operations.find(sequence);
   const std::span<const float> values =
-      tensors.input(operation.id)
+      turn.tensors.input(operation.id)
           .subspan(operation.offset(sequence, k), operation.length(sequence, k));
 
   atp_header h{};
@@ -31,13 +22,13 @@ std::optional<std::uint8_t> Worker::put_gradient(Stream& stream, std::uint64_t s
   h.job = config_.job.job;
   h.incarnation = config_.job.incarnation;
   h.stream = stream.id;
-  h.value_count = agreed_.value_count;
+  h.value_count = agreed().value_count;
   h.sequence = sequence;
   h.aggregator_index = stream.indices.at(sequence);
   h.operation = operation.fingerprint;
 
   const std::span<std::uint8_t> bytes =
-      out.reserve(atp_packet_bytes(h.bitmap_words, h.value_count));
+      turn.out.reserve(atp_packet_bytes(h.bitmap_words, h.value_count));
   if (bytes.empty()) return std::nullopt;
   std::uint8_t* at = bytes.data() + atp_body_offset(h.bitmap_words);
   if ((flags & ATP_FLAG_FLOAT) != 0) {
@@ -50,8 +41,8 @@ std::optional<std::uint8_t> Worker::put_gradient(Stream& stream, std::uint64_t s
   }
   std::memset(at + 4 * values.size(), 0, 4 * (k - values.size()));
   write_packet_head(bytes.data(), h, RankSet::of(config_.rank));
-  out.send_to(to);
-  counters_.add(WorkerCounter::kGradientBytesSent, bytes.size());
+  turn.out.send_to(to);
+  turn.count(WorkerCounter::kGradientBytesSent, bytes.size());
   return h.flags;
 }
 
@@ -62,29 +53,34 @@ bool Worker::keeps_from_switches(const Quantized& quantized) const {
 }
 
 void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
-  if (state_ != State::kJoined) return;
+  WorkerTurn turn = begin_turn(now, tensors, out);
+  transmit(turn);
+}
+
+void Worker::transmit(WorkerTurn& turn) {
+  if (!joined()) return;
   held_back_ = false;
   const auto after = [&](std::size_t i) { return i + 1 < streams_.size() ? i + 1 : 0; };
-  std::size_t turn = next_stream_;
+  std::size_t at = next_stream_;
   do {
-    repeat_paced(now, streams_[turn], tensors, out);
-    send_new(now, streams_[turn], tensors, out);
-    turn = after(turn);
-  } while (turn != next_stream_);
+    if (streams_[at].recovery.paces()) repeat_paced(turn, streams_[at]);
+    send_new(turn, streams_[at]);
+    at = after(at);
+  } while (at != next_stream_);
   next_stream_ = after(next_stream_);
 }
 
 bool Worker::settle_next(Instant now, Stream& stream) {
   Operation& operation = stream.operations.find(stream.window.next());
   if (operation.settled()) return true;
-  const std::optional<double> scale = scales_.scale_of(operation.turn);
+  const std::optional<double> scale = scales_.scale_of(operation.ticket);
   if (scale) operation.settle(*scale, now);
   return scale.has_value();
 }
 
-void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
+void Worker::send_new(WorkerTurn& turn, Stream& stream) {
   const std::uint8_t words = bitmap_words_for(config_.world_size);
-  const std::uint64_t packet_bytes = atp_packet_bytes(words, agreed_.value_count);
+  const std::uint64_t packet_bytes = atp_packet_bytes(words, agreed().value_count);
   const auto flags_now = [&]() -> std::uint8_t {
     if (!attached()) return ATP_FLAG_DIRECT;
     return stream.window.next() < stream.asked_end ? ATP_FLAG_RESEND : 0;
@@ -95,95 +91,77 @@ void Worker::send_new(Instant now, Stream& stream, Tensors& tensors, Outbox& out
   const auto fits = [&] {
     return stream.window.idle() || in_flight_bytes_ + packet_bytes <= congestion_.bytes();
   };
-  while (stream.window.may_send() && out.has_room(1)) {
+  while (stream.window.may_send() && turn.out.has_room(1)) {
     if (!fits()) {
       held_back_ = true;
       return;
     }
-    if (!settle_next(now, stream)) return;
+    if (!settle_next(turn.now, stream)) return;
     const std::uint8_t flags = flags_now();
-    const auto sent = put_gradient(stream, stream.window.next(), flags, to, tensors, out);
+    const auto sent = put_gradient(turn, stream, stream.window.next(), flags, to);
     if (!sent) return;
-    if (stream.window.idle()) arm_timer(now, stream);
-    SentFragment& fragment = stream.window.at(stream.window.send(now));
+    if (stream.window.idle()) stream.recovery.start_timer(turn.now, clock_);
+    SentFragment& fragment = stream.window.at(stream.window.send(turn.now));
     fragment.proactive = *sent != flags && (*sent & ATP_FLAG_DIRECT) != 0;
-    if (fragment.proactive) counters_.add(WorkerCounter::kProactiveFragments);
+    if (fragment.proactive) turn.count(WorkerCounter::kProactiveFragments);
     in_flight_bytes_ += packet_bytes;
-    counters_.add(WorkerCounter::kGradientsSent);
-    if ((flags & ATP_FLAG_DIRECT) != 0) counters_.add(WorkerCounter::kGradientsDirect);
+    turn.count(WorkerCounter::kGradientsSent);
+    if ((flags & ATP_FLAG_DIRECT) != 0) turn.count(WorkerCounter::kGradientsDirect);
   }
 }
 
-bool Worker::repeat(Instant now, Stream& stream, std::uint64_t sequence, std::uint8_t least,
-                    bool timer, Tensors& tensors, Outbox& out) {
-  if (!out.has_room(1)) return false;
+bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Rung least,
+                    bool timer) {
+  if (!turn.out.has_room(1)) return false;
   SentFragment& fragment = stream.window.at(sequence);
-  const auto rung = std::max<std::uint8_t>(
-      least, std::min<std::uint8_t>(kRungDirect, static_cast<std::uint8_t>(fragment.repeats + 1)));
-  const bool straight = rung == kRungDirect || fragment.float_mode || !attached();
-  std::uint8_t flags = 0;
-  WorkerCounter counter = WorkerCounter::kRepeatsPlain;
-  if (fragment.float_mode) {
-    flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT;
-    counter = WorkerCounter::kRepeatsFloat;
-  } else if (rung == kRungDirect) {
-    flags = ATP_FLAG_RESEND | ATP_FLAG_DIRECT;
-    counter = WorkerCounter::kRepeatsDirect;
-  } else if (rung == kRungResend) {
-    flags = ATP_FLAG_RESEND;
-    counter = WorkerCounter::kRepeatsResend;
-  }
-  if (straight) flags |= ATP_FLAG_DIRECT;
-  if (!put_gradient(stream, sequence, flags, straight ? server() : parent(), tensors, out)) {
+  const Repeat how = next_repeat(fragment, least, attached());
+  if (!put_gradient(turn, stream, sequence, how.flags, how.straight ? server() : parent())) {
     return false;
   }
-  counters_.add(counter);
-  fragment.last_sent = now;
-  fragment.repeats = rung;
-  if (timer) {
-    fragment.by_timer = true;
-    if (straight) fragment.direct_by_timer = true;
-    if (straight && has_switch() && attachment_.count_direct_repeat()) detach(now);
+  turn.count(how.counter);
+  fragment.last_sent = turn.now;
+  fragment.rung = how.rung;
+  if (timer) fragment.by_timer = true;
+  if (timer && how.straight) {
+    fragment.direct_by_timer = true;
+    apply(membership_.on_direct_repeat(turn));
   }
   return true;
 }
 
-void Worker::repeat_paced(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
-  while (stream.pacer.may_repeat()) {
-    const std::uint64_t sequence = stream.pacer.cursor();
-    if (!stream.window.in_flight(sequence)) {
-      stream.pacer.skip();
-      continue;
-    }
-    // On a new path each fragment starts at the first rung again.
-    if (stream.pacer.paced_all()) stream.window.at(sequence).repeats = 0;
-    if (!repeat(now, stream, sequence, kRungPlain, false, tensors, out)) return;
-    stream.pacer.repeated();
+void Worker::repeat_paced(WorkerTurn& turn, Stream& stream) {
+  while (const auto sequence = stream.recovery.next_paced(stream.window)) {
+    if (!repeat(turn, stream, *sequence, Rung::kNone, false)) return;
+    stream.recovery.repeated_paced();
   }
 }
 
-void Worker::handle_stream_timer(Instant now, Stream& stream, Tensors& tensors, Outbox& out) {
-  if (now >= stream.follow) {
-    stream.follow = kNever;
-    stream.pacer.start(stream.window.base(), stream.timed_out_before,
-                       RepeatPacer::Extent::kUntilUnrepeatedAnswer);
-    return;
+// At the pace of the answers: two for each, and the oldest once more.
+void Worker::repeat_overtaken(WorkerTurn& turn, Stream& stream) {
+  for (int credit = 2; credit > 0; --credit) {
+    const auto lost = LossRecovery::next_overtaken(turn.now, stream.window, clock_);
+    if (!lost || !repeat_early(turn, stream, *lost)) break;
   }
-  counters_.add(WorkerCounter::kTimeouts);
-  stream.timed_out_before = stream.window.next();
-  ++stream.backoff;
-  repeat(now, stream, stream.window.base(), kRungPlain, true, tensors, out);
-  arm_timer(now, stream);
+  const auto lost = LossRecovery::lost_again(turn.now, stream.window, clock_);
+  if (lost) repeat_early(turn, stream, *lost);
 }
 
-void Worker::arm_timer(Instant now, Stream& stream) {
-  const Timing& timing = config_.timing;
-  const Duration backed_off = rtt_.rto(timing) * (1LL << std::min(stream.backoff, 10U));
-  const Duration base = std::min(backed_off, timing.rto_max);
-  // Jitter keeps the workers of a stalled fragment from repeating in step (H16).
-  stream.timer = now + base +
-                 Duration(static_cast<Duration::rep>(random_.uniform() *
-                                                     static_cast<double>(base.count()) / 8));
+bool Worker::repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequence) {
+  if (!repeat(turn, stream, sequence, Rung::kNone, false)) return false;
+  stream.window.at(sequence).repeated_early = true;
+  turn.count(WorkerCounter::kLossesInferred);
+  cut_window_for_loss();
+  return true;
+}
+
+void Worker::handle_stream_timer(WorkerTurn& turn, Stream& stream) {
+  if (!stream.recovery.on_timer(turn.now, stream.window, clock_)) return;
+  turn.count(WorkerCounter::kTimeouts);
+  repeat(turn, stream, stream.window.base(), Rung::kPlain, true);
+}
+
+void Worker::cut_window_for_loss() {
+  if (congestion_.on_congestion()) counters_.add(WorkerCounter::kWindowCutsLoss);
 }
 
 }  // namespace atp

@@ -289,7 +289,7 @@ TEST(OwnAddresses, ForgetAllWhenTheyAreTooMany) {
   own.learn(peer, mine);
   ASSERT_NE(own.find(peer), nullptr);
   EXPECT_EQ(*own.find(peer), mine);
-  for (std::size_t i = 1; i < OwnAddresses::kMostPeers; ++i) {
+  for (std::size_t i = 1; i < OwnAddresses::kMaxPeers; ++i) {
     peer.address[0] = 1;
     peer.port = static_cast<std::uint16_t>(i);
     own.learn(peer, mine);

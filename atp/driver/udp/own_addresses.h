@@ -21,7 +21,7 @@ class OwnAddresses {
 
   // Strangers can make up any number of peers. When there are too many all are forgotten; the true
   // ones are learned again with their next packet.
-  static constexpr std::size_t kMostPeers = 65536;
+  static constexpr std::size_t kMaxPeers = 65536;
 
   void learn(const Endpoint& peer, const Address& own) {
     const auto known = by_peer_.find(peer);
@@ -29,7 +29,7 @@ class OwnAddresses {
       known->second = own;
       return;
     }
-    if (by_peer_.size() >= kMostPeers) by_peer_.clear();
+    if (by_peer_.size() >= kMaxPeers) by_peer_.clear();
     by_peer_.emplace(peer, own);
   }
 

@@ -1,4 +1,4 @@
-#include "atp/core/worker/counters.h"
+#include "atp/core/worker/worker_counter.h"
 
 #include <array>
 

@@ -9,7 +9,7 @@
 
 namespace atp {
 
-void handle_gradient(SwitchState& state, const Arrival& in);
+void handle_gradient(SwitchTurn& turn, const Arrival& in);
 
 // Where the values of a fragment come from: those that it came with, or a slot's, as `operation`
 // says.
@@ -20,13 +20,12 @@ struct ValueSource {
 };
 
 // Sends a fragment that the pipeline rewrote to the parent.
-void send_up(SwitchState& state, Instant now, const Endpoint& parent, const atp_fragment& fragment,
-             const ValueSource& source, Outbox& out);
+void send_up(SwitchTurn& turn, const Endpoint& parent, const atp_fragment& fragment,
+             const ValueSource& source);
 
 // Emits the sum that a slot held until its release, if the switch still knows where to. Returns
 // whether it did.
-bool emit_released(SwitchState& state, Instant now, const atp_fragment& sum, std::uint32_t slot,
-                   Outbox& out);
+bool emit_released(SwitchTurn& turn, const atp_fragment& sum, std::uint32_t slot);
 
 atp_fragment fragment_of(const PacketView& packet);
 std::uint64_t nanoseconds(Instant now);

@@ -8,6 +8,6 @@
 
 namespace atp {
 
-void handle_downward(SwitchState& state, const Arrival& in);
+void handle_downward(SwitchTurn& turn, const Arrival& in);
 
 }  // namespace atp

@@ -4,14 +4,18 @@
 #include <vector>
 
 #include "atp/base/check.h"
+#include "atp/core/turn.h"
 #include "atp/core/worker/worker_api.h"
+#include "atp/core/worker/worker_counter.h"
+
+// What the parts of a worker share during one call: the turn, and the queue in which they leave
+// what the application is to hear.
+
+namespace atp {
 
 // Events that wait to be polled. Room is taken once: one place for the end of each open operation,
 // and kSpare for news about the membership, the oldest of which nobody misses when they pile up
 // unpolled.
-
-namespace atp {
-
 class EventQueue {
  public:
   static constexpr std::size_t kSpare = 64;
@@ -49,6 +53,11 @@ class EventQueue {
   std::size_t head_ = 0;
   std::size_t size_ = 0;
   std::size_t news_ = 0;
+};
+
+struct WorkerTurn : Turn<WorkerConfig, WorkerCounter> {
+  Tensors& tensors;
+  EventQueue& events;
 };
 
 }  // namespace atp

@@ -1,4 +1,4 @@
-#include "atp/core/worker/index_map.h"
+#include "atp/core/placement.h"
 
 namespace atp {
 

@@ -1,0 +1,86 @@
+#include "atp/core/worker/loss_recovery.h"
+
+namespace atp {
+
+Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached) {
+  Repeat repeat;
+  repeat.rung = std::max(least, next_rung(fragment.rung));
+  if (fragment.float_mode) {
+    repeat.flags = ATP_FLAG_FLOAT;
+    repeat.counter = WorkerCounter::kRepeatsFloat;
+  } else if (repeat.rung == Rung::kDirect) {
+    repeat.flags = ATP_FLAG_RESEND;
+    repeat.counter = WorkerCounter::kRepeatsDirect;
+  } else if (repeat.rung == Rung::kResend) {
+    repeat.flags = ATP_FLAG_RESEND;
+    repeat.counter = WorkerCounter::kRepeatsResend;
+  }
+  repeat.straight = repeat.rung == Rung::kDirect || fragment.float_mode || !attached;
+  if (repeat.straight) repeat.flags |= ATP_FLAG_DIRECT;
+  return repeat;
+}
+
+void LossRecovery::start_timer(Instant now, RepeatClock& clock) {
+  timer_ = now + clock.backed_off(firings_);
+}
+
+bool LossRecovery::on_timer(Instant now, const SendWindow& window, RepeatClock& clock) {
+  if (now >= follow_) {
+    follow_ = kNever;
+    pacer_.start(window.base(), timed_out_before_, RepeatPacer::Extent::kUntilUnrepeatedAnswer);
+    return false;
+  }
+  timed_out_before_ = window.next();
+  ++firings_;
+  start_timer(now, clock);
+  return true;
+}
+
+bool LossRecovery::on_answer(Instant now, const SentFragment& answered, const SendWindow& window,
+                             RepeatClock& clock) {
+  firings_ = 0;
+  const bool repeated = answered.rung != Rung::kNone;
+  // What a timer's repeats bring back was lost; a slow peer's answers are to first transmissions.
+  const bool shows_loss = repeated && pacer_.active() && !pacer_.paced_all();
+  pacer_.answered(repeated);
+  await_followers(now, answered, window, clock);
+  if (window.idle()) {
+    timer_ = kNever;
+  } else {
+    start_timer(now, clock);
+  }
+  return shows_loss;
+}
+
+// After an answered time-out the others outstanding follow, if for a round trip nothing comes that
+// was not repeated: such an answer says that the timer was early, and nothing lost (F-RTO).
+void LossRecovery::await_followers(Instant now, const SentFragment& answered,
+                                   const SendWindow& window, const RepeatClock& clock) {
+  if (answered.rung == Rung::kNone || window.idle()) {
+    follow_ = kNever;
+  } else if (answered.by_timer && !pacer_.active() && follow_ == kNever) {
+    follow_ = now + clock.reordering_ends();
+  }
+}
+
+void LossRecovery::repeat_all(const SendWindow& window) {
+  pacer_.start(window.base(), window.next(), RepeatPacer::Extent::kAll);
+}
+
+std::optional<std::uint64_t> LossRecovery::next_paced(SendWindow& window) {
+  for (; pacer_.may_repeat(); pacer_.skip()) {
+    const std::uint64_t sequence = pacer_.cursor();
+    if (!window.in_flight(sequence)) continue;
+    // On a new path each fragment starts at the first rung again.
+    if (pacer_.paced_all()) window.at(sequence).rung = Rung::kNone;
+    return sequence;
+  }
+  return std::nullopt;
+}
+
+void LossRecovery::stop() {
+  timer_ = follow_ = kNever;
+  pacer_.stop();
+}
+
+}  // namespace atp

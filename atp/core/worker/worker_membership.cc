@@ -1,0 +1,314 @@
+#include "atp/core/worker/worker_membership.h"
+
+namespace atp {
+namespace {
+
+bool has_switch(const WorkerConfig& config) { return config.route.size() > 1; }
+
+const Endpoint& parent(const WorkerConfig& config) { return config.route.front(); }
+
+const Endpoint& server(const WorkerConfig& config) { return config.route.back(); }
+
+ControlHead head_of(const WorkerConfig& config, PacketType type, bool straight) {
+  return {.type = type,
+          .flags = static_cast<std::uint8_t>(straight ? ATP_FLAG_DIRECT : 0),
+          .bitmap_words = bitmap_words_for(config.world_size),
+          .job = config.job,
+          .stream = config.first_stream};
+}
+
+MembershipChange failed(const Failure& failure) { return {.failure = failure}; }
+
+// An answer to a JOIN carries its nonce; a twin behind the same switch hears it, too.
+bool is_meant(WorkerTurn& turn, const StatusMessage& status) {
+  const bool meant = status.nonce == 0 || status.nonce == turn.config.nonce;
+  if (!meant) turn.count(WorkerCounter::kDropWrongNonce);
+  return meant;
+}
+
+}  // namespace
+
+void WorkerMembership::start(Instant now, const WorkerConfig& config) {
+  ATP_CHECK(state_ == State::kIdle);
+  state_ = State::kJoining;
+  started_ = now;
+  server_heard_ = now;
+  join_again(now, config.timing);
+}
+
+bool WorkerMembership::fail() {
+  if (state_ == State::kFailed || leaving()) return false;
+  state_ = State::kFailed;
+  tree_join_.stop();
+  straight_join_.stop();
+  return true;
+}
+
+bool WorkerMembership::leave(Instant now, const WorkerConfig& config) {
+  tree_join_.stop();
+  straight_join_.stop();
+  if (!is_member()) {
+    state_ = State::kLeft;
+    return false;
+  }
+  state_ = State::kLeaving;
+  left_by_ = now + lease(config);
+  leave_.restart(now, config.timing);
+  return true;
+}
+
+Instant WorkerMembership::tree_lease_end(const WorkerConfig& config) const {
+  if (!in_job() || !has_switch(config) || !attached()) return kNever;
+  return (tree_heard_ == kNever ? started_ : tree_heard_) + lease(config);
+}
+
+Instant WorkerMembership::next_timeout(const WorkerConfig& config) const {
+  Instant next = std::min({tree_join_.next(), straight_join_.next(), leave_.next(), left_by_});
+  next = std::min(next, tree_lease_end(config));
+  if (state_ == State::kJoining) next = std::min(next, started_ + config.join_timeout);
+  if (state_ == State::kJoined) next = std::min(next, server_heard_ + lease(config));
+  return next;
+}
+
+// --- what is sent
+
+void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
+  const WorkerConfig& config = turn.config;
+  const bool straight = path == Path::kStraight;
+  Join join;
+  join.nonce = config.nonce;
+  if (is_member()) join.server_boot_id = agreed_.server_boot_id;
+  join.world_size = config.world_size;
+  join.first_stream = config.first_stream;
+  join.stream_count = config.stream_count;
+  join.max_value_count = config.max_value_count;
+  join.detached = !attached();
+  join.scale_mode = config.scale_mode;
+  join.detachments = attachment_.detachments();
+  if (straight) {
+    join.remaining.push_back(server(config));
+  } else {
+    join.remaining = config.route;
+  }
+  (straight ? straight_join_ : tree_join_).sent(turn.now, config.timing);
+  const ControlHead head = head_of(config, PacketType::kJoin, straight);
+  if (!put_join(turn.out, head, RankSet::of(config.rank), join)) return;
+  turn.out.send_to(straight ? server(config) : parent(config));
+  turn.count(WorkerCounter::kJoinsSent);
+}
+
+void WorkerMembership::send_leave(WorkerTurn& turn) {
+  const WorkerConfig& config = turn.config;
+  leave_.sent(turn.now, config.timing);
+  const RankSet self = RankSet::of(config.rank);
+  const auto put = [&](bool straight) {
+    return put_leave(turn.out, head_of(config, PacketType::kLeave, straight), self,
+                     Leave{config.nonce});
+  };
+  if (attached() && put(false)) turn.out.send_to(parent(config));
+  // The tree may have died unnoticed, so the later half of the tries goes straight as well.
+  const bool straight_too = !attached() || turn.now + lease(config) / 2 >= left_by_;
+  if (straight_too && has_switch(config) && put(true)) turn.out.send_to(server(config));
+}
+
+// --- time passes
+
+MembershipChange WorkerMembership::handle_timeout(WorkerTurn& turn) {
+  if (tree_join_.due(turn.now)) send_join(turn, Path::kTree);
+  if (straight_join_.due(turn.now)) send_join(turn, Path::kStraight);
+  if (state_ == State::kLeaving) {
+    if (turn.now >= left_by_) {
+      end(turn);
+    } else if (leave_.due(turn.now)) {
+      send_leave(turn);
+    }
+  }
+  return check_silence(turn);
+}
+
+void WorkerMembership::end(WorkerTurn& turn) {
+  state_ = State::kLeft;
+  leave_.stop();
+  left_by_ = kNever;
+  turn.events.push({.kind = EventKind::kLeft});
+}
+
+MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
+  const WorkerConfig& config = turn.config;
+  MembershipChange change;
+  // Nothing through the tree for a lease's time: start detached, or go on so (§2). The server lets
+  // the rank's tree lease end at the same time.
+  if (turn.now >= tree_lease_end(config)) change = detach(turn);
+  if (state_ == State::kJoining && turn.now >= started_ + config.join_timeout) {
+    change.failure = {.code = FailureCode::kJoinTimeout,
+                      .ranks = missing_,
+                      .endpoint = server(config),
+                      .unreachable = server_unreachable_};
+  }
+  if (state_ == State::kJoined && turn.now >= server_heard_ + lease(config)) {
+    change.failure = {.code = FailureCode::kServerLost,
+                      .endpoint = server(config),
+                      .unreachable = server_unreachable_};
+  }
+  return change;
+}
+
+// --- what is heard
+
+MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
+                                                   const PacketView& packet) {
+  const WorkerConfig& config = turn.config;
+  server_heard_ = turn.now;
+  server_unreachable_ = false;
+  if (path == Path::kTree) tree_heard_ = turn.now;
+  if (!in_job()) return {};
+  const std::optional<JoinAck> ack = JoinAck::read(packet.body);
+  if (!ack || ack->world_size != config.world_size || ack->value_count > config.max_value_count ||
+      ack->first_stream != config.first_stream || ack->stream_count != config.stream_count) {
+    turn.count(WorkerCounter::kDropBadBody);
+    return {};
+  }
+  if (ack->nonce != config.nonce) {
+    turn.count(WorkerCounter::kDropWrongNonce);
+    return {};
+  }
+  turn.count(WorkerCounter::kJoinsAnswered);
+  if (joined() && ack->server_boot_id != agreed_.server_boot_id) {
+    return failed({.code = FailureCode::kServerRestarted, .endpoint = server(config)});
+  }
+  MembershipChange change;
+  const bool current =
+      ack->detachments == attachment_.detachments() && ack->detached == !attached();
+  if (current) {
+    (path == Path::kTree ? tree_join_ : straight_join_).answer(turn.now, config.timing);
+  }
+  // A probe through the tree was answered: the tree lives again (F2: only by its own answer).
+  if (current && path == Path::kTree && attachment_.may_return(turn.now)) {
+    attach(turn);
+    change.new_path = true;
+  }
+  // The straight answer alone does not tell whether the tree works, so an attached worker waits
+  // for the tree's, or until it has detached.
+  const bool settled = path == Path::kTree || !attached();
+  if (state_ == State::kJoining && settled) {
+    agreed_ = *ack;
+    state_ = State::kJoined;
+    missing_.clear();
+    change.agreed = true;
+  }
+  if (path == Path::kTree && repeat_after_join_) {
+    repeat_after_join_ = false;
+    change.new_path = true;
+  }
+  return change;
+}
+
+MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
+                                                 const StatusMessage& status, bool pending) {
+  const Endpoint& from = server(turn.config);
+  switch (status.code) {
+    case StatusCode::kWaitingFor:
+      turn.count(WorkerCounter::kWaitingForReceived);
+      server_heard_ = turn.now;
+      if (path == Path::kTree) tree_heard_ = turn.now;
+      missing_ = status.about;
+      attachment_.on_waiting_for();
+      return {};
+    case StatusCode::kUnknownJob:
+      turn.count(WorkerCounter::kUnknownJobReceived);
+      if (status.about.contains(turn.config.rank) && joined()) on_unknown_job(turn);
+      return {};
+    case StatusCode::kRankTaken:
+    case StatusCode::kRefused: return on_join_turned_down(turn, path, status);
+    case StatusCode::kLeaseEnded:
+      if (!is_meant(turn, status)) return {};
+      return failed({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = from});
+    case StatusCode::kLeft:
+      if (state_ == State::kLeaving && status.nonce == turn.config.nonce) {
+        end(turn);
+      } else if (status.nonce == 0 && pending) {
+        return failed({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
+      }
+      return {};
+    case StatusCode::kServerRestarted:
+      if (!is_meant(turn, status)) return {};
+      return failed({.code = FailureCode::kServerRestarted, .endpoint = from});
+    case StatusCode::kOperationMismatch:
+    case StatusCode::kVersions:
+    case StatusCode::kDetached:
+    case StatusCode::kCount: break;
+  }
+  return {};
+}
+
+void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
+  repeat_after_join_ = true;
+  // One lost table is reported by many packets; one JOIN answers them all.
+  if (turn.now - tree_join_.last_sent() < turn.config.timing.answer_pause) return;
+  join_again(turn.now, turn.config.timing);
+}
+
+MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path path,
+                                                       const StatusMessage& status) {
+  if (!is_meant(turn, status)) return {};
+  // A member that is refused on its way through the tree has a bad tree, not a bad membership: a
+  // switch returned with a smaller K, a full table or another list of upstreams. The way around it
+  // still serves.
+  if (path == Path::kTree && has_switch(turn.config) && (joined() || !attached())) {
+    return detach(turn);
+  }
+  Failure failure;
+  failure.ranks = status.about;
+  failure.endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config);
+  if (status.code == StatusCode::kRankTaken) {
+    failure.code = FailureCode::kRankTaken;
+    if (status.endpoint_count > 0) failure.endpoint = status.endpoints[0];
+  } else {
+    const Refusal refusal = status.refusal();
+    failure.code = FailureCode::kRefused;
+    failure.reason = refusal.reason;
+    failure.expected = refusal.expected;
+    failure.found = refusal.found;
+    failure.other = refusal.holders;
+  }
+  return failed(failure);
+}
+
+MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const Endpoint& whom) {
+  if (whom == server(turn.config)) {
+    server_unreachable_ = true;
+  } else if (whom == parent(turn.config)) {
+    return detach(turn);
+  }
+  return {};
+}
+
+MembershipChange WorkerMembership::on_direct_repeat(WorkerTurn& turn) {
+  if (!has_switch(turn.config) || !attachment_.on_direct_repeat()) return {};
+  return detach(turn);
+}
+
+// --- detaching and returning
+
+MembershipChange WorkerMembership::detach(WorkerTurn& turn) {
+  if (!in_job() || !has_switch(turn.config) || !attached()) return {};
+  attachment_.detach(turn.now, turn.config.timing);
+  turn.count(WorkerCounter::kDetachments);
+  turn.events.push_news({.kind = EventKind::kDetached, .endpoint = parent(turn.config)});
+  join_again(turn.now, turn.config.timing);  // through the tree it is a probe from here on
+  return {.new_path = true};
+}
+
+void WorkerMembership::attach(WorkerTurn& turn) {
+  attachment_.attach();
+  turn.count(WorkerCounter::kReturns);
+  turn.events.push_news({.kind = EventKind::kAttached, .endpoint = parent(turn.config)});
+  join_again(turn.now, turn.config.timing);
+}
+
+void WorkerMembership::join_again(Instant now, const Timing& timing) {
+  tree_join_.restart(now, timing);
+  straight_join_.restart(now, timing);
+}
+
+}  // namespace atp

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "atp/base/rank_set.h"
+#include "atp/base/time.h"
+#include "atp/core/worker/attachment.h"
+#include "atp/core/worker/worker_turn.h"
+#include "atp/wire/join.h"
+#include "atp/wire/status.h"
+
+// A worker's membership of its job (docs/protocol.md §2; §5, *Detaching*): it joins along two
+// paths, keeps both leases, notices when the tree or the server falls silent, detaches, returns and
+// leaves. It sends JOIN and LEAVE and nothing else; what a change means for the fragments on their
+// way is the worker's, to whom it is returned.
+
+namespace atp {
+
+// What the worker has to do about it. In this order, where it is more than one.
+struct MembershipChange {
+  bool new_path = false;           // what is outstanding goes again, by the path that counts now
+  bool agreed = false;             // joined: agreement() is what all hold to
+  std::optional<Failure> failure;  // nothing more can be summed
+};
+
+class WorkerMembership {
+ public:
+  enum class Path : std::uint8_t { kTree, kStraight };
+
+  void start(Instant now, const WorkerConfig& config);
+  // Nothing more can be summed, so it joins no more. False if that was so before.
+  bool fail();
+  // Sends LEAVE from here on, if there is anything to leave. False if there is not: it has left.
+  bool leave(Instant now, const WorkerConfig& config);
+  bool leaving() const { return state_ == State::kLeaving || state_ == State::kLeft; }
+
+  bool joined() const { return state_ == State::kJoined; }
+  bool attached() const { return attachment_.attached(); }
+  const JoinAck& agreement() const { return agreed_; }
+  Duration lease(const WorkerConfig& config) const {
+    return is_member() ? std::chrono::milliseconds(agreed_.lease_ms) : config.timing.lease;
+  }
+  const RankSet& missing() const { return missing_; }  // as the server last said
+
+  Instant next_timeout(const WorkerConfig& config) const;
+  MembershipChange handle_timeout(WorkerTurn& turn);
+  MembershipChange handle_join_ack(WorkerTurn& turn, Path path, const PacketView& packet);
+  // `pending`: are operations on their way?
+  MembershipChange handle_status(WorkerTurn& turn, Path path, const StatusMessage& status,
+                                 bool pending);
+  MembershipChange handle_unreachable(WorkerTurn& turn, const Endpoint& whom);
+  void heard_server(Instant now) { server_heard_ = now; }
+
+  // A timer repeated a fragment straight to the server.
+  MembershipChange on_direct_repeat(WorkerTurn& turn);
+  // A fragment has its sum: whoever was missing has come. `direct_by_timer`: so was it repeated.
+  void on_answer(bool direct_by_timer) {
+    if (!direct_by_timer) attachment_.on_answer();
+    missing_.clear();
+  }
+
+  bool operator==(const WorkerMembership&) const = default;
+
+ private:
+  enum class State : std::uint8_t { kIdle, kJoining, kJoined, kFailed, kLeaving, kLeft };
+
+  bool is_member() const { return agreed_.stream_count > 0; }  // has agreed, whatever came then
+  bool in_job() const { return state_ == State::kJoining || state_ == State::kJoined; }
+  Instant tree_lease_end(const WorkerConfig& config) const;
+
+  void send_join(WorkerTurn& turn, Path path);
+  void send_leave(WorkerTurn& turn);
+  void end(WorkerTurn& turn);
+  MembershipChange check_silence(WorkerTurn& turn);
+  MembershipChange detach(WorkerTurn& turn);
+  void attach(WorkerTurn& turn);
+  void join_again(Instant now, const Timing& timing);
+  void on_unknown_job(WorkerTurn& turn);
+  MembershipChange on_join_turned_down(WorkerTurn& turn, Path path, const StatusMessage& status);
+
+  State state_ = State::kIdle;
+  Attachment attachment_;
+  JoinSchedule tree_join_;
+  JoinSchedule straight_join_;
+  JoinSchedule leave_;
+  Instant started_{};
+  Instant left_by_ = kNever;  // LEAVE is given up
+  Instant server_heard_{};
+  Instant tree_heard_ = kNever;  // kNever: not yet
+  bool server_unreachable_ = false;
+  bool repeat_after_join_ = false;  // the tree had forgotten this rank
+  RankSet missing_;
+  JoinAck agreed_;
+};
+
+}  // namespace atp

@@ -1,0 +1,330 @@
+#include "atp/core/worker/worker_membership.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "atp/core/worker/worker_script_test.h"
+
+// A worker's membership without its fragments: what it sends, and what it tells the worker to do.
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Path = WorkerMembership::Path;
+
+class Member {
+ public:
+  explicit Member(const WorkerConfig& with = WorkerScript::default_config()) : config(with) {
+    membership.start(now, config);
+  }
+
+  WorkerTurn turn() { return {{now, config, counters, out}, tensors, events}; }
+  void advance(Duration by) { now += by; }
+
+  // Timers; what was sent is in sent().
+  MembershipChange run() {
+    WorkerTurn t = turn();
+    return membership.handle_timeout(t);
+  }
+  MembershipChange run_to_timer() {
+    now = std::max(now, membership.next_timeout(config));
+    return run();
+  }
+  // Addresses and marks of the packets of a type that were sent since the last call.
+  std::vector<std::pair<Endpoint, bool>> sent(PacketType type) {
+    std::vector<std::pair<Endpoint, bool>> found;
+    for (const OutPacket& packet : out.packets()) {
+      const PacketView view = parse_packet(out.bytes_of(packet)).view();
+      if (view.type() == type) found.emplace_back(packet.to, view.has(ATP_FLAG_DIRECT));
+    }
+    out.clear();
+    return found;
+  }
+
+  JoinAck ack() const {
+    JoinAck ack;
+    ack.nonce = config.nonce;
+    ack.server_boot_id = 5;
+    ack.scale = 100;
+    ack.lease_ms = 5000;
+    ack.wmax = 4;
+    ack.value_count = 4;
+    ack.world_size = config.world_size;
+    ack.stream_count = 1;
+    ack.detachments = detachments;
+    ack.detached = !membership.attached();
+    return ack;
+  }
+  MembershipChange hear(Path path) { return hear(path, ack()); }
+  MembershipChange hear(Path path, const JoinAck& body) {
+    std::vector<std::uint8_t> bytes(JoinAck::kBytes);
+    body.write(bytes.data());
+    PacketView packet;
+    packet.body = bytes;
+    WorkerTurn t = turn();
+    return membership.handle_join_ack(t, path, packet);
+  }
+  MembershipChange hear(Path path, const StatusMessage& status, bool pending = true) {
+    WorkerTurn t = turn();
+    return membership.handle_status(t, path, status, pending);
+  }
+  MembershipChange repeat_direct() {
+    WorkerTurn t = turn();
+    const MembershipChange change = membership.on_direct_repeat(t);
+    if (change.new_path) ++detachments;
+    return change;
+  }
+  void detach() {
+    while (!repeat_direct().new_path) continue;
+  }
+  void join() {
+    run();
+    hear(Path::kStraight);
+    ASSERT_TRUE(hear(Path::kTree).agreed);
+    run();
+    out.clear();
+  }
+  std::vector<EventKind> news() {
+    std::vector<EventKind> kinds;
+    while (const auto event = events.pop()) kinds.push_back(event->kind);
+    return kinds;
+  }
+
+  Instant now{seconds(1)};
+  WorkerConfig config;
+  Counters<WorkerCounter> counters;
+  Outbox out;
+  VectorTensors tensors;
+  EventQueue events{8};
+  WorkerMembership membership;
+  std::uint32_t detachments = 0;
+};
+
+TEST(WorkerMembership, JoinsByBothPathsAndBeginsWhenTheTreeAnswers) {
+  Member member;
+  member.run();
+  const std::vector<std::pair<Endpoint, bool>> both = {{kTestSwitch, false}, {kTestServer, true}};
+  EXPECT_EQ(member.sent(PacketType::kJoin), both);
+  EXPECT_FALSE(member.hear(Path::kStraight).agreed) << "says nothing of the tree";
+  EXPECT_FALSE(member.membership.joined());
+  EXPECT_TRUE(member.hear(Path::kTree).agreed);
+  EXPECT_TRUE(member.membership.joined());
+  EXPECT_EQ(member.membership.agreement(), member.ack());
+  EXPECT_FALSE(member.hear(Path::kTree).agreed) << "once";
+}
+
+TEST(WorkerMembership, TheOwnSocketIsMeantAndNoOther) {
+  struct Case {
+    const char* name;
+    void (*change)(JoinAck& ack);
+    WorkerCounter drop;
+  };
+  const Case cases[] = {
+      {"another nonce", [](JoinAck& a) { ++a.nonce; }, WorkerCounter::kDropWrongNonce},
+      {"another world", [](JoinAck& a) { ++a.world_size; }, WorkerCounter::kDropBadBody},
+      {"other streams", [](JoinAck& a) { ++a.first_stream; }, WorkerCounter::kDropBadBody},
+      {"more values than the path carries", [](JoinAck& a) { ++a.value_count; },
+       WorkerCounter::kDropBadBody},
+  };
+  for (const Case& c : cases) {
+    Member member;
+    member.run();
+    JoinAck ack = member.ack();
+    c.change(ack);
+    EXPECT_FALSE(member.hear(Path::kTree, ack).agreed) << c.name;
+    EXPECT_EQ(member.counters[c.drop], 1u) << c.name;
+  }
+}
+
+TEST(WorkerMembership, SilenceEndsWhatItIsTheSilenceOf) {
+  Member tree;  // the server answers straight, the tree never
+  tree.run();
+  MembershipChange change;
+  while (!change.new_path) {
+    change = tree.run_to_timer();
+    if (!change.new_path) tree.hear(Path::kStraight);
+  }
+  EXPECT_EQ(tree.now, Instant{seconds(1)} + tree.config.timing.lease);
+  EXPECT_EQ(tree.news(), (std::vector{EventKind::kDetached}));
+  tree.detachments = 1;
+  EXPECT_TRUE(tree.hear(Path::kStraight).agreed) << "it starts detached";
+
+  Member kept;
+  kept.join();
+  for (int i = 0; i < 10; ++i) {
+    kept.advance(seconds(1));
+    kept.hear(Path::kTree);
+    EXPECT_FALSE(kept.run().new_path) << "an answer through the tree renews its lease";
+  }
+
+  Member nobody;
+  while (!change.failure) change = nobody.run_to_timer();
+  EXPECT_EQ(change.failure->code, FailureCode::kJoinTimeout);
+  EXPECT_EQ(nobody.now, Instant{seconds(1)} + nobody.config.join_timeout);
+
+  Member server;
+  server.join();
+  const Instant heard = server.now;
+  change = {};
+  while (!change.failure) change = server.run_to_timer();
+  EXPECT_EQ(change.failure->code, FailureCode::kServerLost);
+  EXPECT_EQ(server.now, heard + server.membership.lease(server.config));
+}
+
+TEST(WorkerMembership, ThreeDirectRepeatsDetachUnlessSomethingShowsThatTheTreeLives) {
+  Member member;
+  member.join();
+  EXPECT_FALSE(member.repeat_direct().new_path);
+  EXPECT_FALSE(member.repeat_direct().new_path);
+  member.hear(Path::kStraight, StatusMessage{.code = StatusCode::kWaitingFor});
+  EXPECT_FALSE(member.repeat_direct().new_path) << "the server only waits: one less";
+  member.membership.on_answer(true);
+  EXPECT_TRUE(member.repeat_direct().new_path) << "an answer to a direct repeat shows nothing";
+  EXPECT_EQ(member.news(), (std::vector{EventKind::kDetached}));
+  EXPECT_FALSE(member.repeat_direct().new_path) << "there is nothing more to detach from";
+
+  Member answered;
+  answered.join();
+  answered.repeat_direct();
+  answered.repeat_direct();
+  answered.membership.on_answer(false);
+  EXPECT_FALSE(answered.repeat_direct().new_path) << "the tree carried it: from zero";
+}
+
+TEST(WorkerMembership, WithoutASwitchThereIsNothingToDetachFrom) {
+  WorkerConfig config = WorkerScript::default_config();
+  config.route.pop_front();
+  Member member(config);
+  member.run();
+  ASSERT_TRUE(member.hear(Path::kTree).agreed);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(member.repeat_direct().new_path);
+  EXPECT_TRUE(member.membership.attached());
+}
+
+TEST(WorkerMembership, ReturnsByTheAnswerToItsOwnProbeThroughTheTree) {
+  Member member;
+  member.join();
+  JoinAck stale = member.ack();
+  member.detach();
+  member.run();
+  EXPECT_FALSE(member.hear(Path::kTree, stale).new_path) << "from before it detached";
+  EXPECT_FALSE(member.hear(Path::kStraight).new_path) << "around the tree";
+  EXPECT_TRUE(member.hear(Path::kTree).new_path);
+  EXPECT_TRUE(member.membership.attached());
+  EXPECT_EQ(member.news(), (std::vector{EventKind::kDetached, EventKind::kAttached}));
+
+  member.detach();
+  member.run();
+  EXPECT_FALSE(member.hear(Path::kTree).new_path) << "the second time it waits";
+  member.advance(member.config.timing.return_first);
+  EXPECT_TRUE(member.hear(Path::kTree).new_path);
+}
+
+TEST(WorkerMembership, AForgottenRankJoinsOnceAndRepeatsWhenTheTreeKnowsItAgain) {
+  Member member;
+  member.join();
+  member.advance(milliseconds(100));
+  const StatusMessage unknown{.code = StatusCode::kUnknownJob, .about = RankSet::of(1)};
+  for (int i = 0; i < 5; ++i) {
+    member.hear(Path::kTree, unknown);
+    member.run();
+  }
+  EXPECT_EQ(member.sent(PacketType::kJoin).size(), 2u) << "one by each path answers them all";
+  EXPECT_FALSE(member.hear(Path::kStraight).new_path);
+  EXPECT_TRUE(member.hear(Path::kTree).new_path);
+  EXPECT_FALSE(member.hear(Path::kTree).new_path) << "once";
+  member.hear(Path::kTree, StatusMessage{.code = StatusCode::kUnknownJob, .about = RankSet::of(0)});
+  EXPECT_FALSE(member.hear(Path::kTree).new_path) << "about another rank";
+}
+
+TEST(WorkerMembership, AStatusFailsWhomItMeans) {
+  constexpr std::uint64_t kOwn = WorkerScript::kNonce;
+  struct Case {
+    const char* name;
+    StatusCode code;
+    std::uint64_t nonce;
+    Path path;
+    bool pending;
+    std::optional<FailureCode> failure;
+  };
+  using enum FailureCode;
+  const Case cases[] = {
+      {"a lost rank", StatusCode::kLeaseEnded, 0, Path::kTree, true, kRankLost},
+      {"this rank's own JOIN came too late", StatusCode::kLeaseEnded, kOwn, Path::kStraight, true,
+       kRankLost},
+      {"a twin's JOIN came too late", StatusCode::kLeaseEnded, 99, Path::kTree, true, {}},
+      {"a rank that left in the middle", StatusCode::kLeft, 0, Path::kTree, true, kRankLeft},
+      {"a rank that left at the end", StatusCode::kLeft, 0, Path::kTree, false, {}},
+      {"another life of the server", StatusCode::kServerRestarted, kOwn, Path::kTree, true,
+       kServerRestarted},
+      {"another life, told to a twin", StatusCode::kServerRestarted, 99, Path::kTree, true, {}},
+      {"refused straight", StatusCode::kRefused, kOwn, Path::kStraight, true, kRefused},
+      {"taken, straight", StatusCode::kRankTaken, kOwn, Path::kStraight, true, kRankTaken},
+      {"a twin is refused", StatusCode::kRefused, 99, Path::kStraight, true, {}},
+      {"other versions are spoken", StatusCode::kVersions, 0, Path::kTree, true, {}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    Member member;
+    member.join();
+    const MembershipChange change = member.hear(
+        c.path, StatusMessage{.code = c.code, .nonce = c.nonce, .about = RankSet::of(2)},
+        c.pending);
+    ASSERT_EQ(change.failure.has_value(), c.failure.has_value());
+    if (c.failure) {
+      EXPECT_EQ(change.failure->code, *c.failure);
+    }
+  }
+}
+
+TEST(WorkerMembership, AMemberThatIsRefusedThroughItsTreeGoesAroundIt) {
+  Member member;
+  member.join();
+  const StatusMessage refused{.code = StatusCode::kRefused, .nonce = WorkerScript::kNonce};
+  const MembershipChange change = member.hear(Path::kTree, refused);
+  EXPECT_TRUE(change.new_path);
+  EXPECT_FALSE(change.failure);
+
+  Member newcomer;
+  newcomer.run();
+  EXPECT_TRUE(newcomer.hear(Path::kTree, refused).failure) << "it has no membership to save";
+}
+
+TEST(WorkerMembership, LeavesUntilAcknowledgedStraightTooInTheLaterHalfOfALease) {
+  Member member;
+  member.join();
+  EXPECT_TRUE(member.membership.leave(member.now, member.config));
+  const Instant half = member.now + member.membership.lease(member.config) / 2;
+  bool straight = false;
+  while (!straight) {
+    member.run_to_timer();
+    for (const auto& [to, direct] : member.sent(PacketType::kLeave)) straight |= direct;
+  }
+  EXPECT_GE(member.now, half);
+  member.hear(Path::kStraight, StatusMessage{.code = StatusCode::kLeft, .nonce = 99});
+  EXPECT_TRUE(member.news().empty()) << "another's";
+  member.hear(Path::kStraight,
+              StatusMessage{.code = StatusCode::kLeft, .nonce = WorkerScript::kNonce});
+  EXPECT_EQ(member.news(), (std::vector{EventKind::kLeft}));
+  EXPECT_EQ(member.membership.next_timeout(member.config), kNever);
+}
+
+TEST(WorkerMembership, AnUnansweredLeaveEndsWithTheLeaseAndOneWithoutMembershipAtOnce) {
+  Member member;
+  member.join();
+  const Instant left = member.now;
+  member.membership.leave(member.now, member.config);
+  while (member.news().empty()) member.run_to_timer();
+  EXPECT_EQ(member.now, left + member.membership.lease(member.config));
+
+  Member newcomer;
+  EXPECT_FALSE(newcomer.membership.leave(newcomer.now, newcomer.config));
+  EXPECT_TRUE(newcomer.membership.leaving());
+  EXPECT_EQ(newcomer.membership.next_timeout(newcomer.config), kNever);
+}
+
+}  // namespace
+}  // namespace atp
