@@ -3,16 +3,34 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <span>
 #include <vector>
 
 #include "atp/core/dataplane/aggregator_table.h"
-#include "atp/core/dataplane/conformance/table.h"
+#include "atp/core/dataplane/conformance/gradient_admission_rows.h"
+#include "atp/core/dataplane/conformance/gradient_empty_rows.h"
+#include "atp/core/dataplane/conformance/gradient_held_rows.h"
+#include "atp/core/dataplane/conformance/release_rows.h"
 
-// Runs the conformance table through the pipeline and the user space aggregators, for several
-// widths of the bitmap; a row's ranks stand in the last word, so that every word counts.
+// The table of docs/protocol.md §4 as data: every switch engine (user space, eBPF, P4) runs these
+// same rows, so that none has rules of its own. Here they run through the pipeline and the user
+// space aggregators, for several widths of the bitmap; a row's ranks stand in the last word, so
+// that every word counts.
 
 namespace atp::conformance {
 namespace {
+
+constexpr std::span<const Row> kTable[] = {
+    kGradientAdmissionRows, kGradientShareRows, kGradientEmptyRows, kGradientOtherRows,
+    kGradientSameRows,      kParameterRows,     kFlushRows,         kSweepRows,
+};
+
+template <class Visit>
+void for_each_row(Visit&& visit) {
+  for (const std::span<const Row> rows : kTable) {
+    for (const Row& row : rows) visit(row);
+  }
+}
 
 using Values = std::vector<std::uint8_t>;
 

@@ -1,11 +1,13 @@
 #pragma once
 
-#include "atp/core/dataplane/conformance/words.h"
+#include "atp/core/dataplane/conformance/row.h"
 
-// A GRADIENT before it meets an aggregator: dropped, or passing all of them.
+// A GRADIENT that may not enter an aggregator: dropped, or passing all of them, or of a job that
+// has no room left here.
 
 namespace atp::conformance {
 
+// Before it meets an aggregator.
 inline constexpr Row kGradientAdmissionRows[] = {
     {.name = "a bitmap wider than the job's is dropped",
      .before = kHolds0,
@@ -125,6 +127,42 @@ inline constexpr Row kGradientAdmissionRows[] = {
      .forward = ATP_FORWARD_PARENT,
      .after = kHolds0,
      .out = {.ranks = 0b010, .flags = kDirect, .value_count = 2}},
+};
+
+// Of a job with less than a share of all aggregators.
+inline constexpr Row kGradientShareRows[] = {
+    {.name = "a job without a region passes the aggregator that it would fit",
+     .tree = {.region = 0},
+     .before = kHolds01,
+     .in = kFrom2,
+     .reason = ATP_PASS_NO_REGION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = kHolds01,
+     .out = kFrom2},
+    {.name = "a job at its quota claims nothing, and leaves a mark for the fragment's others",
+     .tree = {.quota = 0},
+     .before = empty(kOtherJob),
+     .in = kFrom0,
+     .reason = ATP_PASS_OVER_QUOTA,
+     .forward = ATP_FORWARD_PARENT,
+     .after = empty(kThis),
+     .out = kFrom0},
+    {.name = "a job at its quota takes no mark back",
+     .tree = {.quota = 0},
+     .before = empty(kLater),
+     .in = kFrom0,
+     .reason = ATP_PASS_LATE,
+     .forward = ATP_FORWARD_PARENT,
+     .after = empty(kLater),
+     .out = kFrom0},
+    {.name = "a job at its quota adds to what it holds",
+     .tree = {.quota = 0},
+     .before = kHolds01,
+     .in = kFrom2,
+     .reason = ATP_COMPLETED,
+     .forward = ATP_FORWARD_PARENT,
+     .after = used_now(kHoldsAll),
+     .out = kSumAll},
 };
 
 }  // namespace atp::conformance

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "atp/core/dataplane/conformance/words.h"
+#include "atp/core/dataplane/conformance/row.h"
 
 // A GRADIENT meets an EMPTY aggregator.
 

@@ -1,11 +1,12 @@
 #pragma once
 
-#include "atp/core/dataplane/conformance/words.h"
+#include "atp/core/dataplane/conformance/row.h"
 
-// A GRADIENT meets an aggregator that holds its own identity.
+// A GRADIENT meets an aggregator that holds something.
 
 namespace atp::conformance {
 
+// Its own identity.
 inline constexpr Row kGradientSameRows[] = {
     {.name = "a disjoint contribution is added",
      .before = kHolds0,
@@ -162,6 +163,73 @@ inline constexpr Row kGradientSameRows[] = {
      .forward = ATP_FORWARD_PARENT,
      .after = kHolds01,
      .out = {.ranks = 0b110, .flags = kResend | kDirect}},
+};
+
+// Another one.
+inline constexpr Row kGradientOtherRows[] = {
+    {.name = "a gradient that meets another job collides",
+     .before = named(kHolds01, kOtherJob),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = passed_by(named(kHolds01, kOtherJob), kThis),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a gradient that meets another incarnation collides",
+     .before = named(kHolds01, kOtherIncarnation),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = passed_by(named(kHolds01, kOtherIncarnation), kThis),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a gradient that meets another stream collides",
+     .before = named(kHolds01, kOtherStream),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = passed_by(named(kHolds01, kOtherStream), kThis),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a gradient that meets an earlier fragment collides",
+     .before = named(kHolds01, kEarlier),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = passed_by(named(kHolds01, kEarlier), kThis),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a gradient that meets a later fragment collides",
+     .before = named(kHolds01, kLater),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = passed_by(named(kHolds01, kLater), kThis),
+     .out = with(kFrom2, kCollision)},
+    {.name = "the fragment that collided last is kept in mind",
+     .before = passed_by(named(kHolds01, kOtherJob), kOtherStream),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = passed_by(named(kHolds01, kOtherJob), kThis),
+     .out = with(kFrom2, kCollision)},
+    {.name = "a RESEND collides too and flushes nothing",
+     .before = named(kHolds01, kOtherJob),
+     .in = with(kFrom2, kResend),
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = passed_by(named(kHolds01, kOtherJob), kThis),
+     .out = with(kFrom2, kResend | kCollision)},
+    {.name = "a gradient never reclaims, however long the other is unused",
+     .before = unused(named(kHolds01, kOtherJob)),
+     .in = kFrom2,
+     .reason = ATP_PASS_COLLISION,
+     .forward = ATP_FORWARD_PARENT,
+     .after = passed_by(unused(named(kHolds01, kOtherJob)), kThis),
+     .out = with(kFrom2, kCollision)},
+    {.name = "another operation at the same place is a mismatch",
+     .before = named(kHolds01, kOtherOperation),
+     .in = kFrom2,
+     .reason = ATP_PASS_OPERATION_MISMATCH,
+     .forward = ATP_FORWARD_PARENT,
+     .after = named(kHolds01, kOtherOperation),
+     .out = with(kFrom2, kCollision)},
 };
 
 }  // namespace atp::conformance
