@@ -12,7 +12,7 @@ namespace {
 
 using Quantity = Sensitivity::Quantity;
 
-constexpr double kLeastGain = 0.05;
+constexpr double kMinGain = 0.05;
 constexpr int kSteps = 12;       // of sqrt(2): a factor of 64
 constexpr int kBisections = 20;  // of one step: a millionth
 
@@ -70,7 +70,7 @@ class Prober {
     const auto found = best_with(Quantity::kAggregation, level, 1);
     if (!found || is_same_answer(*found)) return std::nullopt;
     // Nobody changes switches for a few latencies.
-    const bool is_gain = found->cost.seconds < (1 - kLeastGain) * best_.cost.seconds;
+    const bool is_gain = found->cost.seconds < (1 - kMinGain) * best_.cost.seconds;
     const bool has_it = inputs_.interconnect.levels[level].aggregation.has_value();
     if (!has_it && found->mesh == best_.mesh && !is_gain) return std::nullopt;
     return statement(Quantity::kAggregation, level, 1, *found);

@@ -106,7 +106,7 @@ std::string plan_json_text(const Description& topology, const Description& model
   const planner::Request request = request_of(topology, model, world_size, choices);
   const Result<planner::Plan> plan = planner::plan(request);
   if (!plan) throw std::runtime_error(plan.error().message);
-  return plan_json(request, plan.value()).dump();
+  return plan_json(request, plan.value());
 }
 
 std::vector<std::uint32_t> ranks_of(
