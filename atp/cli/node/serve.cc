@@ -124,9 +124,9 @@ void Reporter::report(Instant now, const CounterSnapshot& counters) {
 }
 
 void NarrowPathLog::add(const Endpoint& peer, std::size_t mtu) {
-  if (told_.size() == kMaxHosts) return;
-  if (std::find(told_.begin(), told_.end(), peer.address) != told_.end()) return;
-  told_.push_back(peer.address);
+  if (reported_.size() == kMaxHosts) return;
+  if (std::find(reported_.begin(), reported_.end(), peer.address) != reported_.end()) return;
+  reported_.push_back(peer.address);
   const std::string address = to_string(peer);
   log_warning(
       "the path to {} carries packets of at most {} bytes (MTU), so fragments do not arrive there: "

@@ -71,7 +71,7 @@ class NarrowPathLog {
   static constexpr std::size_t kMaxHosts = 64;  // more lines would say nothing new
 
   std::string_view role_;
-  std::vector<decltype(Endpoint::address)> told_;
+  std::vector<decltype(Endpoint::address)> reported_;
 };
 
 // "atp switch listening on 127.0.0.1:5501", and into --port-file.

@@ -29,7 +29,7 @@ constexpr const char* kExamples = R"(Examples:
   ssh rack1 atp status 10.0.0.1:5501)";
 
 constexpr std::chrono::seconds kPatience{5};
-constexpr std::size_t kLongestDocument = std::size_t{64} << 20;
+constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
 
 struct StatusOptions {
   std::string address;
@@ -79,7 +79,7 @@ std::string ask(const std::string& address, const Endpoint& to) {
   if (!connected) throw cannot_connect(address, connected.error().message);
   TimedStream stream(connected.value().fd(), kPatience);
   stream.write(kStatusLine);
-  const std::optional<std::string> reply = stream.read_all(kLongestDocument);
+  const std::optional<std::string> reply = stream.read_all(kMaxDocumentBytes);
   if (!reply || reply->empty()) throw no_answer(address, stream.timed_out());
   return document_of(address, *reply);
 }

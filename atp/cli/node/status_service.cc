@@ -13,7 +13,7 @@ namespace atp {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};  // with one connection
-constexpr std::size_t kLongestRequest = 64;
+constexpr std::size_t kMaxRequestBytes = 64;
 constexpr int kPauseMs = 100;  // after a connection that could not be taken
 
 }  // namespace
@@ -82,7 +82,7 @@ bool StatusService::may_ask(const TcpSocket& connection) const {
 
 void StatusService::talk(const TcpSocket& connection) {
   TimedStream stream(connection.fd(), kPatience, stop_->fd());
-  const std::optional<std::string> request = stream.read_line(kLongestRequest);
+  const std::optional<std::string> request = stream.read_line(kMaxRequestBytes);
   if (!request || !request->starts_with(kStatusGreeting)) return;
   std::string reply(kStatusLine);
   if (*request == kStatusLine) {

@@ -6,8 +6,8 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/run/host_plan.h"
-#include "atp/config/site/site_reader.h"
 #include "atp/config/site/routes.h"
+#include "atp/config/site/site_reader.h"
 
 namespace atp {
 namespace {

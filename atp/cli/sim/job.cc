@@ -74,8 +74,8 @@ void set_fabric(const Site& site, sim::Plan& plan) {
 sim::JobPlan shard_of(const Site& site, const JobPlacement& placement, std::uint32_t server,
                       std::uint64_t fragments) {
   const std::vector<int> numbers = switch_numbers(site);
-  const auto first_of = [&numbers](const std::vector<std::uint32_t>& way, std::size_t index) {
-    return index < way.size() ? numbers[way[index]] : -1;
+  const auto first_of = [&numbers](const std::vector<std::uint32_t>& switches, std::size_t index) {
+    return index < switches.size() ? numbers[switches[index]] : -1;
   };
   sim::JobPlan job;
   job.world_size = static_cast<std::uint16_t>(placement.world_size);

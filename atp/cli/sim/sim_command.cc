@@ -41,7 +41,7 @@ struct SimOptions {
   std::uint32_t fragments = 0;  // 0: not given
 };
 
-constexpr std::chrono::seconds kTellEvery{10};
+constexpr std::chrono::seconds kReportInterval{10};
 
 // The seed being played, for the message of a crash.
 thread_local std::uint64_t current_seed = 0;
@@ -59,8 +59,8 @@ sim::Ending soak(const SimOptions& options) {
     current_seed = seed;
     return sim::run_seed(seed, options.trace, tally);
   };
-  const auto tell = [](const std::string& text) { fmt::print(stderr, "{}", text); };
-  Soak soak({options.seed, options.count, options.threads}, play, tell, kTellEvery);
+  const auto report = [](const std::string& text) { fmt::print(stderr, "{}", text); };
+  Soak soak({options.seed, options.count, options.threads}, play, report, kReportInterval);
   const sim::Ending ending = soak.run();
   fmt::print("{}", soak.tally().text());
   return ending;

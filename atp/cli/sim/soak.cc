@@ -30,23 +30,23 @@ void Soak::note(std::uint64_t seed, const sim::Outcome& outcome) {
   const std::lock_guard lock(mutex_);
   if (outcome.ending == sim::Ending::kHeld) {
     ++held_;
-    tell_progress();
+    report_progress();
     return;
   }
   if (!failed_) ending_ = outcome.ending;
   failed_ = true;
-  tell_(fmt::format("{}{}\n{}\n", outcome.report, sim::describe(sim::draw_plan(seed)),
-                    sim::replay_line(seed)));
+  report_(fmt::format("{}{}\n{}\n", outcome.report, sim::describe(sim::draw_plan(seed)),
+                      sim::replay_line(seed)));
 }
 
-void Soak::tell_progress() {
+void Soak::report_progress() {
   const auto now = std::chrono::steady_clock::now();
-  if (failed_ || now - told_ < tell_every_) return;
-  told_ = now;
+  if (failed_ || now - reported_ < report_interval_) return;
+  reported_ = now;
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double left =
       seconds / static_cast<double>(held_) * static_cast<double>(range_.count - held_);
-  tell_(fmt::format("sim: {} of {} seeds held, {:.0f} s to go\n", held_, range_.count, left));
+  report_(fmt::format("sim: {} of {} seeds held, {:.0f} s to go\n", held_, range_.count, left));
 }
 
 }  // namespace atp

@@ -13,7 +13,7 @@
 namespace atp {
 
 // Many seeds, in their order, each thread the next one, until one fails. It knows nothing of what
-// is played, and tells by `tell` how far it is and what failed.
+// is played, and says by `report` how far it is and what failed.
 class Soak {
  public:
   struct Range {
@@ -22,13 +22,13 @@ class Soak {
     unsigned threads = 1;
   };
   using Play = std::function<sim::Outcome(std::uint64_t seed, sim::Tally& tally)>;
-  using Tell = std::function<void(const std::string&)>;
+  using Report = std::function<void(const std::string&)>;
 
-  Soak(const Range& range, Play play, Tell tell, std::chrono::milliseconds tell_every)
+  Soak(const Range& range, Play play, Report report, std::chrono::milliseconds report_interval)
       : range_(range),
         play_(std::move(play)),
-        tell_(std::move(tell)),
-        tell_every_(tell_every),
+        report_(std::move(report)),
+        report_interval_(report_interval),
         next_(range.first) {}
 
   // How the first that failed ended, or kHeld.
@@ -38,17 +38,17 @@ class Soak {
  private:
   void play_seeds();
   void note(std::uint64_t seed, const sim::Outcome& outcome);
-  void tell_progress();
+  void report_progress();
 
   Range range_;
   Play play_;
-  Tell tell_;
-  std::chrono::milliseconds tell_every_;
+  Report report_;
+  std::chrono::milliseconds report_interval_;
   std::atomic<std::uint64_t> next_;
   std::atomic<bool> failed_ = false;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
-  std::chrono::steady_clock::time_point told_ = begin_;
+  std::chrono::steady_clock::time_point reported_ = begin_;
   std::uint64_t held_ = 0;
   sim::Tally tally_;
   sim::Ending ending_ = sim::Ending::kHeld;

@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include "atp/config/interconnect/level_reader.h"
-#include "atp/config/interconnect/matrix_reader.h"
+#include "atp/config/interconnect/interconnect_reader.h"
 #include "atp/config/interconnect/site_interconnect.h"
 #include "atp/config/site/site_reader.h"
 #include "atp/config/text/file.h"

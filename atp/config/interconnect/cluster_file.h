@@ -20,7 +20,7 @@
 //       kind: switch                      # switch, ring, full, pairs or torus
 //       bandwidth: 100 Gbit/s per direction   # of one child's link (or "... both directions")
 //       latency: 5 us                     # one way, software included; 0 if absent
-//       aggregation:                      # of a switch that sums: see level_reader.h
+//       aggregation:                      # of a switch that sums: see interconnect_reader.h
 //         payload_bytes: 1400
 //     - {name: host, count: 4, kind: switch, bandwidth: 100 Gbit/s per direction}
 //   point_to_point:                       # no two devices are faster, whatever the levels say

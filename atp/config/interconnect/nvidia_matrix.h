@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-// The matrix that `nvidia-smi topo -m` prints: for every two GPUs the way between them. The text
+// The matrix that `nvidia-smi topo -m` prints: for every two GPUs the path between them. The text
 // also has columns for network cards, CPU affinity and a legend, which are skipped.
 
 namespace atp {

@@ -49,12 +49,12 @@ void check_bandwidth(const SiteLink& link, const Place& place, std::string_view 
 
 void check_uplinks(const Site& site) {
   for (const SiteRack& rack : site.racks) {
-    std::string way = rack.name;
+    std::string circle = rack.name;
     std::optional<std::uint32_t> at = rack.above;
     for (std::size_t steps = 0; at; at = site.racks[*at].above) {
-      way += " > " + site.racks[*at].name;
+      circle += " > " + site.racks[*at].name;
       if (&site.racks[*at] == &rack) {
-        throw FileError(rack.place, "its uplink leads back to itself (" + way +
+        throw FileError(rack.place, "its uplink leads back to itself (" + circle +
                                         "); let the uplink of one of them lead to core");
       }
       if (++steps == site.racks.size()) break;  // a circle of others, which they will report

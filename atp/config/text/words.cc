@@ -46,8 +46,8 @@ std::optional<Number> parse(std::string_view text) {
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
   std::string_view nearest;
   // A name far longer than every known one cannot be near, and is not worth its quadratic time.
-  constexpr std::size_t kLongest = 64;
-  if (name.size() > kLongest) return nearest;
+  constexpr std::size_t kMaxLength = 64;
+  if (name.size() > kMaxLength) return nearest;
   std::size_t fewest = std::max<std::size_t>(1, name.size() / 3) + 1;
   for (const std::string_view candidate : known) {
     const std::size_t distance = edits(name, candidate);

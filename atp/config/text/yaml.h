@@ -31,7 +31,7 @@ struct YamlNode {
 // Throws FileError. `file` is only named in messages.
 YamlNode parse_yaml(std::string_view text, const std::string& file);
 
-// Typed access to a YAML tree that knows the way to each value, so that whatever is wrong is named
+// Typed access to a YAML tree that knows the path to each value, so that whatever is wrong is named
 // by file, line and key.
 
 class YamlMap;

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "atp/config/text/yaml.h"
 #include "atp/planner/interconnect.h"
 
-// The key `levels` of a cluster file, from top to bottom (cluster_file.h shows one). The key
-// `aggregation` of a level says what its switch can sum, and where the parameter servers are:
+// The keys of a cluster file that describe the planner's interconnect (cluster_file.h shows one).
+// The key `aggregation` of a level says what its switch can sum, and where the parameter servers
+// are:
 //
 //   payload_bytes: 1400         of one packet; with header_bytes the framing
 //   header_bytes: 78            all else that a packet takes on the wire, Ethernet included
@@ -20,7 +22,12 @@
 
 namespace atp {
 
-// Throws FileError.
+// `levels`, from top to bottom. Like the others, throws FileError.
 std::vector<planner::Level> read_levels(const YamlValue& value);
+
+// What is known of single devices rather than levels: pair by pair (`point_to_point`), or what was
+// measured mesh by mesh (`measured`).
+planner::PointToPointMatrix read_matrix(const YamlValue& value, std::uint32_t devices);
+std::vector<planner::MeasuredMesh> read_measured(const YamlValue& value, std::uint32_t devices);
 
 }  // namespace atp
