@@ -3,10 +3,10 @@
 #include <array>
 #include <utility>
 
-#include "atp/config/json_object.h"
-#include "atp/config/nearest_name.h"
-#include "atp/config/plain_text.h"
-#include "atp/config/text_file.h"
+#include "atp/config/text/file.h"
+#include "atp/config/text/json_object.h"
+#include "atp/config/text/plain_text.h"
+#include "atp/config/text/words.h"
 
 namespace atp {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "atp/base/result.h"
-#include "atp/config/file_error.h"
+#include "atp/config/text/file.h"
 #include "atp/planner/model.h"
 
 // A model's `config.json` as Hugging Face writes it. The file has many keys that do not matter for

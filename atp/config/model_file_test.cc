@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "atp/config/testing_mistakes.h"
+#include "atp/config/text/testing_mistakes.h"
 
 namespace atp {
 namespace {

@@ -1,5 +1,7 @@
 #include "atp/config/plan_json.h"
 
+#include <nlohmann/json.hpp>
+
 namespace atp {
 namespace {
 
@@ -42,9 +44,7 @@ ordered_json sensitivity_json(const planner::Sensitivity& change) {
           {"collectives", collectives_json(change.dimension1, change.dimension2)}};
 }
 
-}  // namespace
-
-ordered_json candidate_json(const Candidate& candidate) {
+ordered_json json_of(const Candidate& candidate) {
   const planner::LayerCost& cost = candidate.cost;
   ordered_json layout = ordered_json::array();
   for (const planner::LevelSplit& split : candidate.layout) layout.push_back({split.d1, split.d2});
@@ -59,16 +59,22 @@ ordered_json candidate_json(const Candidate& candidate) {
           {"notes", candidate.notes}};
 }
 
-ordered_json plan_json(const planner::Request& request, const planner::Plan& plan) {
-  ordered_json json = candidate_json(plan.best);
+}  // namespace
+
+std::string candidate_json(const Candidate& candidate, int indent) {
+  return json_of(candidate).dump(indent);
+}
+
+std::string plan_json(const planner::Request& request, const planner::Plan& plan, int indent) {
+  ordered_json json = json_of(plan.best);
   json["seconds_per_step"] = plan.seconds_per_step;
   json["use_one_dimensional"] = plan.use_one_dimensional;
   json["gain_over_one_dimensional"] = plan.gain_over_one_dimensional;
   json["one_dimensional"] =
-      plan.one_dimensional ? candidate_json(*plan.one_dimensional) : ordered_json(nullptr);
+      plan.one_dimensional ? json_of(*plan.one_dimensional) : ordered_json(nullptr);
   json["runners_up"] = ordered_json::array();
   for (const Candidate& candidate : plan.runners_up) {
-    json["runners_up"].push_back(candidate_json(candidate));
+    json["runners_up"].push_back(json_of(candidate));
   }
   json["rejected"] = ordered_json::array();
   for (const planner::RejectedMesh& rejected : plan.rejected) {
@@ -84,7 +90,7 @@ ordered_json plan_json(const planner::Request& request, const planner::Plan& pla
   json["layers"] = request.model.layers;
   json["mode"] = planner::to_string(request.options.mode);
   json["volume"] = planner::to_string(planner::volume_of(request.options));
-  return json;
+  return json.dump(indent);
 }
 
 }  // namespace atp

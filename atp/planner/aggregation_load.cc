@@ -2,7 +2,6 @@
 #include <cmath>
 #include <vector>
 
-#include "atp/planner/hierarchical_load.h"
 #include "atp/planner/link_load.h"
 
 // In-network aggregation on the levels whose switches can.

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "atp/base/result.h"
-#include "atp/planner/bandwidth.h"
 #include "atp/planner/interconnect.h"
 
 // The hierarchical communication matrix of the paper, §3.4 (Fig. 7): for every level the bandwidth
@@ -37,5 +37,15 @@ inline constexpr std::uint32_t kMaxMatrixSide = 4096;
 // each number is that of the poorest unit, the group bandwidth that of the poorest child. Errors:
 // an interconnect that does not validate, a level of more than kMaxMatrixSide children.
 Result<CommunicationMatrix> communication_matrix(const Interconnect& interconnect);
+
+// The two numbers of one level from which the hierarchical communication matrix is made (paper
+// §3.4), each for a child taken as one group of devices.
+
+// Between two children of one unit; 0 where no link joins them directly, and to itself.
+BytesPerSecond pair_bandwidth(const Interconnect& interconnect, std::size_t level,
+                              std::uint32_t from, std::uint32_t to);
+
+// From one child to all its siblings: GroupBW of the level.
+BytesPerSecond group_bandwidth(const Interconnect& interconnect, std::size_t level);
 
 }  // namespace atp::planner

@@ -66,26 +66,26 @@ std::string choice_text(const std::vector<DimensionCost>& costs) {
   return text + halves_text(chosen);
 }
 
-std::string why(const Costing& costing, const MeshLayout& layout, Dimension dimension,
+std::string why(const CostInputs& inputs, const MeshLayout& layout, Dimension dimension,
                 const DimensionCost& cost) {
   if (cost.collective == Collective::kNone) return "the dimension has one rank";
   if (cost.collective == Collective::kMeasured) return "measured on this mesh";
-  if (costing.options.mode != CostMode::kLinkLoad) return "ring, which equation 4 assumes";
-  const Demand demand = layer_demand(costing, mesh_of(layout), dimension);
+  if (inputs.options.mode != CostMode::kLinkLoad) return "ring, which equation 4 assumes";
+  const Demand demand = layer_demand(inputs, mesh_of(layout), dimension);
   const CollectiveSet allowed =
-      dimension == Dimension::k1 ? costing.options.dimension1 : costing.options.dimension2;
-  return choice_text(dimension_costs(costing.interconnect, geometry_of(layout, dimension), demand,
-                                     allowed, costing.model.bytes_per_element));
+      dimension == Dimension::k1 ? inputs.options.dimension1 : inputs.options.dimension2;
+  return choice_text(dimension_costs(inputs.interconnect, geometry_of(layout, dimension), demand,
+                                     allowed, inputs.model.bytes_per_element));
 }
 
 }  // namespace
 
-void describe(const Costing& costing, const MeshLayout& layout, LayerCost& cost) {
+void describe(const CostInputs& inputs, const MeshLayout& layout, LayerCost& cost) {
   const auto fill = [&](Dimension dimension, DimensionCost& part) {
-    part.why = why(costing, layout, dimension, part);
+    part.why = why(inputs, layout, dimension, part);
     part.bottleneck.text = part.collective == Collective::kMeasured
                                ? "measured: " + rate_text(1 / part.bottleneck.seconds_per_byte)
-                               : bottleneck_text(costing.interconnect, part.bottleneck);
+                               : bottleneck_text(inputs.interconnect, part.bottleneck);
   };
   fill(Dimension::k1, cost.dimension1);
   fill(Dimension::k2, cost.dimension2);

@@ -1,6 +1,7 @@
 #include "atp/planner/feasibility.h"
 
 #include "atp/planner/layer_volume.h"
+#include "atp/planner/memory.h"
 #include "atp/planner/text.h"
 
 namespace atp::planner {
@@ -55,7 +56,7 @@ void check_scatter(const Transformer& model, const Workload& workload, Mesh mesh
 }  // namespace
 
 Feasibility feasibility_of(const Transformer& model, const Workload& workload, Mesh mesh,
-                           const Options& options, const MemoryPerRank& memory) {
+                           const Options& options) {
   Feasibility result;
   const auto require = [&result](const char* dimension, std::uint32_t size, const char* what,
                                  std::uint64_t number) {
@@ -68,8 +69,9 @@ Feasibility feasibility_of(const Transformer& model, const Workload& workload, M
   require("d1", mesh.d1, "feed-forward width", model.ffn_width());
   require("d2", mesh.d2, "hidden size", model.hidden);
   check_scatter(model, workload, mesh, options, result);
-  if (options.device_memory_bytes > 0 && memory.total() > options.device_memory_bytes) {
-    result.reasons.push_back("a rank needs " + number_text(memory.total() / 1e9) +
+  const double needed = memory_per_rank(model, workload, mesh, options).total();
+  if (options.device_memory_bytes > 0 && needed > options.device_memory_bytes) {
+    result.reasons.push_back("a rank needs " + number_text(needed / 1e9) +
                              " GB of memory and has " +
                              number_text(options.device_memory_bytes / 1e9) + " GB");
   }

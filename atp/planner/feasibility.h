@@ -6,11 +6,11 @@
 #include "atp/planner/mesh.h"
 #include "atp/planner/model.h"
 #include "atp/planner/options.h"
-#include "atp/planner/plan.h"
 
 // Whether the matrices and heads of a model can be cut for a mesh. The rules follow from the
 // placements of the paper, §3.2.1: heads and the feed-forward width are cut d1 times, the hidden
-// width d2 times, and the attention core is spread over dimension 2 by heads or by sequences.
+// width d2 times, and the attention core is spread over dimension 2 by heads or by sequences. Nor
+// may a rank need more memory than its device has, if that is known.
 
 namespace atp::planner {
 
@@ -20,6 +20,6 @@ struct Feasibility {
 };
 
 Feasibility feasibility_of(const Transformer& model, const Workload& workload, Mesh mesh,
-                           const Options& options, const MemoryPerRank& memory);
+                           const Options& options);
 
 }  // namespace atp::planner

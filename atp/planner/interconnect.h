@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -7,8 +8,31 @@
 #include <vector>
 
 #include "atp/base/result.h"
-#include "atp/planner/bandwidth.h"
 #include "atp/planner/mesh.h"
+
+// A rate of bytes in ONE direction. Vendors quote NVLink as the sum of both directions and networks
+// as one direction in bits; a type that cannot be made from a bare number by accident keeps the two
+// from being compared, which paper §3.4 does in Fig. 7a (600 GB/s against 200 Gbit/s).
+
+namespace atp::planner {
+
+struct BytesPerSecond {
+  double value = 0;
+
+  constexpr bool is_positive() const { return value > 0; }
+  constexpr auto operator<=>(const BytesPerSecond&) const = default;
+};
+
+constexpr BytesPerSecond operator*(BytesPerSecond rate, double factor) {
+  return {rate.value * factor};
+}
+constexpr BytesPerSecond operator/(BytesPerSecond rate, double divisor) {
+  return {rate.value / divisor};
+}
+
+// Decimal prefixes, as networks and vendors use them.
+constexpr BytesPerSecond gigabytes_per_second(double value) { return {value * 1e9}; }
+constexpr BytesPerSecond gigabits_per_second(double value) { return {value * 1e9 / 8}; }
 
 // An interconnect as a tree of identical levels, top to bottom: racks of hosts of devices. Every
 // unit of a level has `count` children; the bottom level's children are the devices. This is
@@ -28,8 +52,6 @@
 //           place in the sibling. Levels below a torus are torus levels (the other axes).
 // Links of full, pairs, ring and torus carry only what their own children exchange: what goes to
 // other units leaves through the levels above.
-
-namespace atp::planner {
 
 enum class LevelKind { kSwitch, kRing, kFull, kPairs, kTorus };
 

@@ -1,19 +1,54 @@
 #pragma once
 
-#include "atp/planner/dimension_cost.h"
+#include <cmath>
+
 #include "atp/planner/interconnect.h"
+#include "atp/planner/link_load.h"
 #include "atp/planner/mesh.h"
 #include "atp/planner/model.h"
 #include "atp/planner/options.h"
 #include "atp/planner/plan.h"
 
-// The cost of one transformer layer on one layout of one mesh, in any mode.
+// The cost of one transformer layer on one layout of one mesh, in any mode; and on the link-load
+// model, what each mesh dimension contributes: the best of the allowed collectives for what the
+// layer reduces there.
 
 namespace atp::planner {
 
+// A cost rounded to 40 bits (12 digits). Two ways to compute one cost differ in the last bits, and
+// which of them wins must not depend on that: ties are decided by rule.
+inline double comparable(double seconds) {
+  int exponent = 0;
+  const double fraction = std::frexp(seconds, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, 40)), exponent - 40);
+}
+
+// What the layer asks of the dimension; bytes per rank and operations per layer.
+struct Demand {
+  double all_reduced_bytes = 0;
+  double all_reduces = 0;
+  double scattered_bytes = 0;
+  double reduce_scatters = 0;
+  double gathered_bytes = 0;
+  double all_gathers = 0;
+
+  double bytes() const { return all_reduced_bytes + scattered_bytes + gathered_bytes; }
+  double operations() const { return all_reduces + reduce_scatters + all_gathers; }
+};
+
+// The cost of every allowed collective that can run on this dimension, cheapest first; equal ones
+// stay in the order ring, hierarchical, aggregation. Empty when none can.
+//
+// Reduce-scatters run on whichever collective is cheapest for them, and so do all-gathers, whatever
+// sums the rest. With ring and hierarchical they are half of an all-reduce. Switches that aggregate
+// know no halves: a slice is taken of the whole sum, or the slices are summed with zeros elsewhere.
+std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
+                                           const GroupGeometry& geometry, const Demand& demand,
+                                           CollectiveSet allowed, double bytes_per_element);
+
 // What costing needs of a request; the parts are validated and outlive it. tokens is a number of
 // its own so that its influence can be explored.
-struct Costing {
+struct CostInputs {
   const Interconnect& interconnect;
   const Transformer& model;
   const Options& options;
@@ -23,13 +58,13 @@ struct Costing {
 // mesh is that of the layout; in the paper's modes the layout is not read and may be empty. The
 // cost is infinite when no allowed collective can run on a dimension. No texts are made, see
 // describe().
-LayerCost layer_cost(const Costing& costing, Mesh mesh, const MeshLayout& layout);
+LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout);
 
 // Fills the texts for people: bottlenecks and why each collective was chosen.
-void describe(const Costing& costing, const MeshLayout& layout, LayerCost& cost);
+void describe(const CostInputs& inputs, const MeshLayout& layout, LayerCost& cost);
 
 // What the layer asks of one dimension.
-Demand layer_demand(const Costing& costing, Mesh mesh, Dimension dimension);
+Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension);
 
 // The measurement of this mesh, or null.
 const MeasuredMesh* measurement_of(const Interconnect& interconnect, Mesh mesh);

@@ -2,7 +2,50 @@
 
 #include <algorithm>
 
+#include "atp/planner/point_to_point.h"
+
+// Rings, and what a hierarchical all-reduce does on each level; aggregation is in
+// aggregation_load.cc.
+
 namespace atp::planner {
+namespace {
+
+// How full the direct links of a ring, torus, full or pairs level become when siblings run a ring.
+// "Ring of volume c" means that every hop carries c times the tensor, half in each direction.
+//
+// The load on the fullest link, per unit of c, by all groups that share it, when the hops end where
+// they began (is_closed) or pass from the first sibling to the last only, because the ring goes on
+// in another unit.
+double ring_hop_load(const Level& level, const GroupLevel& group, bool is_closed) {
+  // With two children both directions share one link, unless the ring only passes by.
+  if (level.count == 2) return (is_closed ? 1 : 0.5) * group.sharing;
+  // Siblings `other` apart go around the whole circle, and so do the groups beside them: every
+  // link is crossed by hops of all of them, half of the volume clockwise.
+  if (group.strided || group.other == 1) return group.other / 2 * group.sharing;
+  // An arc: the hop that closes the ring returns over all its links.
+  return (is_closed ? 1 : 0.5) * group.sharing;
+}
+
+// On a level of full or pairs, rings in every order of the siblings (or a direct exchange: it is
+// the same) spread the hops over all links.
+double full_hop_load(const GroupLevel& group, bool is_closed) {
+  // `own` or, when it is open, own - 1 hops on own * (own - 1) directed links.
+  return (is_closed ? 1 / (group.own - 1) : 1 / group.own) * group.sharing;
+}
+
+// A torus hop of a group with several members per child starts at the last of them in one direction
+// and at the first in the other, so the directions never meet on one link. (A hierarchical
+// all-reduce uses the links of all members and is the better choice there.)
+double torus_hop_load(const Level& level, const GroupLevel& group, bool is_closed) {
+  if (group.members_below == 1) {
+    GroupLevel alone = group;
+    alone.sharing = 1;  // the groups beside it have links of their own
+    return ring_hop_load(level, alone, is_closed);
+  }
+  return group.strided ? group.other / 2 : 0.5;
+}
+
+}  // namespace
 
 LinkLoad AllReduceCost::fullest() const {
   LinkLoad fullest;
@@ -17,6 +60,87 @@ bool can_aggregate(const Interconnect& interconnect, const GroupGeometry& geomet
     if (interconnect.levels[index].aggregation && geometry.levels[index].own > 1) return true;
   }
   return false;
+}
+
+AllReduceCost ring_all_reduce(const Interconnect& interconnect, const GroupGeometry& geometry) {
+  AllReduceCost cost;
+  cost.collective = Collective::kRing;
+  const double volume = 2 * (geometry.members - 1) / geometry.members;
+  double step_latency = 0;
+  bool crosses_torus = false;
+  for (std::size_t index = 0; index < geometry.levels.size(); ++index) {
+    const Level& level = interconnect.levels[index];
+    const GroupLevel& group = geometry.levels[index];
+    if (group.own > 1) step_latency = std::max(step_latency, level.latency_s);
+    double load = 0;
+    if (level.kind == LevelKind::kSwitch) {
+      // The ring leaves and enters every child once, whatever it does inside.
+      load = group.spanned > 1 ? group.sharing : 0;
+    } else if (group.own > 1) {
+      switch (level.kind) {
+        case LevelKind::kFull:
+        case LevelKind::kPairs: load = full_hop_load(group, group.is_top); break;
+        case LevelKind::kRing: load = ring_hop_load(level, group, group.is_top); break;
+        case LevelKind::kTorus:
+          load = torus_hop_load(level, group, group.is_top || crosses_torus);
+          // Below this axis the ring enters a unit where it left the last one, and so closes.
+          crosses_torus = true;
+          break;
+        case LevelKind::kSwitch: break;
+      }
+    }
+    if (load == 0) continue;
+    load *= volume;
+    cost.links.push_back({level.kind == LevelKind::kSwitch ? LinkRole::kUplink : LinkRole::kDirect,
+                          index, group.sharing, load, load / level.bandwidth.value});
+  }
+  if (interconnect.point_to_point) {
+    cost.links.push_back(point_to_point_of_ring(*interconnect.point_to_point, geometry));
+  }
+  // 2(D-1) steps, each as slow as its longest hop.
+  cost.latency_s = 2 * (geometry.members - 1) * step_latency;
+  return cost;
+}
+
+double hierarchical_step(const Interconnect& interconnect, const GroupGeometry& geometry,
+                         std::size_t index, double passing, AllReduceCost& cost) {
+  const Level& level = interconnect.levels[index];
+  const GroupLevel& group = geometry.levels[index];
+  const double volume = 2 * (group.own - 1) / group.own;  // of a ring among the siblings
+  // Each of the `own` siblings holds its part when the levels above begin.
+  const double leaving = volume + passing / group.own;
+  cost.latency_s += 2 * (group.own - 1) * level.latency_s;
+
+  if (level.kind == LevelKind::kSwitch) {
+    if (leaving == 0) return 0;
+    const double load = leaving * group.sharing;
+    cost.links.push_back(
+        {LinkRole::kUplink, index, group.sharing, load, load / level.bandwidth.value});
+  } else if (group.own > 1) {
+    const bool is_full = level.kind == LevelKind::kFull || level.kind == LevelKind::kPairs;
+    double load =
+        volume * (is_full ? full_hop_load(group, true) : ring_hop_load(level, group, true));
+    // Every device of the child has its own link to the sibling and carries its own share.
+    if (level.kind == LevelKind::kTorus) load /= group.sharing * group.members_below;
+    cost.links.push_back(
+        {LinkRole::kDirect, index, group.sharing, load, load / level.bandwidth.value});
+  }
+  if (interconnect.point_to_point && group.own > 1) {
+    cost.links.push_back(point_to_point_of_level(*interconnect.point_to_point, geometry, index,
+                                                 volume / group.members_below));
+  }
+  return leaving;
+}
+
+AllReduceCost hierarchical_all_reduce(const Interconnect& interconnect,
+                                      const GroupGeometry& geometry) {
+  AllReduceCost cost;
+  cost.collective = Collective::kHierarchical;
+  double passing = 0;
+  for (std::size_t index = 0; index < geometry.levels.size(); ++index) {
+    passing = hierarchical_step(interconnect, geometry, index, passing, cost);
+  }
+  return cost;
 }
 
 }  // namespace atp::planner

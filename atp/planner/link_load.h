@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "atp/planner/group_geometry.h"
 #include "atp/planner/interconnect.h"
+#include "atp/planner/mesh.h"
 #include "atp/planner/plan.h"
 
 // What one all-reduce sends over every link while all groups of its dimension run it.
@@ -55,5 +55,13 @@ AllReduceCost aggregating_all_reduce(const Interconnect& interconnect,
 
 // Whether a switch that can aggregate joins members of a group.
 bool can_aggregate(const Interconnect& interconnect, const GroupGeometry& geometry);
+
+// One level of a hierarchical all-reduce; aggregation runs these on the levels that cannot sum.
+//
+// Adds the level's links and latency to `cost`. `passing` is what all levels above exchange for the
+// members in one unit of this level, in tensors; the return value is the same for one child:
+// E_l = 2(a-1)/a + E_{l-1}/a, which is 2(K_l - 1)/K_l when no level above aggregates.
+double hierarchical_step(const Interconnect& interconnect, const GroupGeometry& geometry,
+                         std::size_t index, double passing, AllReduceCost& cost);
 
 }  // namespace atp::planner

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "atp/planner/level_bandwidth.h"
+#include "atp/planner/communication_matrix.h"
 #include "atp/planner/point_to_point.h"
 
 namespace atp::planner {

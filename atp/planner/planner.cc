@@ -1,15 +1,85 @@
 #include "atp/planner/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
-#include "atp/planner/candidate.h"
-#include "atp/planner/request_check.h"
+#include "atp/planner/feasibility.h"
+#include "atp/planner/memory.h"
+#include "atp/planner/search.h"
 #include "atp/planner/sensitivity.h"
 #include "atp/planner/text.h"
 
+// From a request to its plan: what is refused, what is searched, and what the caller reads of what
+// was found; or the same for the one mesh or layout that he names.
+
 namespace atp::planner {
 namespace {
+
+// Why a mesh has no cost though the model fits it.
+constexpr const char* kNoCollective =
+    "no allowed collective can run on one of its dimensions; allow a ring, or say which switches "
+    "aggregate";
+
+Status check_options(const Options& options) {
+  if (options.fused && (options.mode != CostMode::kLinkLoad || options.volume != Volume::kExact)) {
+    return Error{
+        "fused reduce-scatters are not in equation 2; ask for them in link-load mode with "
+        "exact volumes"};
+  }
+  if (options.chunks == 0) return Error{"the number of chunks must be at least 1, found 0"};
+  if (!(options.optimizer_bytes_per_parameter >= 0)) {
+    return Error{"the optimizer's bytes per parameter must not be negative, found " +
+                 number_text(options.optimizer_bytes_per_parameter)};
+  }
+  if (!(options.device_memory_bytes >= 0)) {
+    return Error{"a device's memory must not be negative, found " +
+                 number_text(options.device_memory_bytes)};
+  }
+  return ok_status();
+}
+
+// A split of every level into factors of its count.
+Status check_layout(const Interconnect& interconnect, const MeshLayout& layout) {
+  const auto& levels = interconnect.levels;
+  if (layout.size() != levels.size()) {
+    return Error{"a layout must split each of the " + std::to_string(levels.size()) +
+                 " levels, found " + std::to_string(layout.size()) + " splits"};
+  }
+  for (std::size_t index = 0; index < levels.size(); ++index) {
+    const LevelSplit& split = layout[index];
+    if (std::uint64_t{split.d1} * split.d2 == levels[index].count) continue;
+    return Error{"level " + std::to_string(index + 1) + " " + quoted(levels[index].name) + " has " +
+                 std::to_string(levels[index].count) + " children, but its split is " +
+                 std::to_string(split.d1) + " x " + std::to_string(split.d2)};
+  }
+  return ok_status();
+}
+
+CostInputs cost_inputs(const Request& request) {
+  return {request.interconnect, request.model, request.options,
+          static_cast<double>(request.workload.tokens())};
+}
+
+// With memory, texts and notes.
+Candidate candidate_of(const Request& request, const CostInputs& inputs, const CostedMesh& found) {
+  Candidate candidate;
+  candidate.mesh = found.mesh;
+  candidate.layout = found.layout;
+  candidate.cost = found.cost;
+  describe(inputs, found.layout, candidate.cost);
+  candidate.memory = memory_per_rank(request.model, request.workload, found.mesh, request.options);
+  candidate.measured = measurement_of(request.interconnect, found.mesh) != nullptr;
+  Feasibility feasibility =
+      feasibility_of(request.model, request.workload, found.mesh, request.options);
+  candidate.infeasible = std::move(feasibility.reasons);
+  candidate.notes = std::move(feasibility.notes);
+  if (found.layout.empty()) {
+    candidate.notes.push_back(
+        "the mesh has no layout that is contiguous and splits level by level");
+  }
+  return candidate;
+}
 
 Error no_feasible_mesh(const std::vector<RejectedMesh>& rejected) {
   std::string message = "no mesh can run this model on these devices:";
@@ -23,13 +93,13 @@ Error no_feasible_mesh(const std::vector<RejectedMesh>& rejected) {
   return Error{message};
 }
 
-void compare_with_one_dimension(Plan& plan, const std::vector<Found>& found, const Request& request,
-                                const Costing& costing) {
+void compare_with_one_dimension(Plan& plan, const std::vector<CostedMesh>& found,
+                                const Request& request, const CostInputs& inputs) {
   plan.use_one_dimensional = plan.best.mesh.d2 == 1;
-  const auto one =
-      std::find_if(found.begin(), found.end(), [](const Found& each) { return each.mesh.d2 == 1; });
+  const auto one = std::find_if(found.begin(), found.end(),
+                                [](const CostedMesh& each) { return each.mesh.d2 == 1; });
   if (one == found.end()) return;
-  plan.one_dimensional = candidate_of(request, costing, *one);
+  plan.one_dimensional = candidate_of(request, inputs, *one);
   if (plan.best.cost.seconds > 0) {
     plan.gain_over_one_dimensional = one->cost.seconds / plan.best.cost.seconds;
   }
@@ -40,7 +110,8 @@ std::set<std::uint32_t> feasible_meshes(const Request& request,
                                         std::vector<RejectedMesh>& rejected) {
   std::set<std::uint32_t> feasible_d1;
   for (const Mesh mesh : meshes_of(device_count(request.interconnect))) {
-    std::vector<std::string> reasons = feasibility_in(request, mesh).reasons;
+    std::vector<std::string> reasons =
+        feasibility_of(request.model, request.workload, mesh, request.options).reasons;
     if (reasons.empty()) {
       feasible_d1.insert(mesh.d1);
     } else {
@@ -51,9 +122,9 @@ std::set<std::uint32_t> feasible_meshes(const Request& request,
 }
 
 void reject_unserved(const Request& request, std::set<std::uint32_t> unserved_d1,
-                     const std::vector<Found>& found, std::vector<RejectedMesh>& rejected) {
+                     const std::vector<CostedMesh>& found, std::vector<RejectedMesh>& rejected) {
   const std::uint64_t devices = device_count(request.interconnect);
-  for (const Found& each : found) unserved_d1.erase(each.mesh.d1);
+  for (const CostedMesh& each : found) unserved_d1.erase(each.mesh.d1);
   for (const std::uint32_t d1 : unserved_d1) {
     rejected.push_back({{d1, static_cast<std::uint32_t>(devices / d1)}, {kNoCollective}});
   }
@@ -63,29 +134,83 @@ void reject_unserved(const Request& request, std::set<std::uint32_t> unserved_d1
 
 }  // namespace
 
+Status check_request(const Request& request) {
+  if (Status status = validate(request.interconnect); !status) return status;
+  if (Status status = validate(request.model); !status) return status;
+  if (Status status = validate(request.workload); !status) return status;
+  if (Status status = check_options(request.options); !status) return status;
+  const std::uint64_t devices = device_count(request.interconnect);
+  if (request.world_size != 0 && request.world_size != devices) {
+    return Error{"the world size is " + std::to_string(request.world_size) +
+                 ", but the levels of the interconnect multiply to " + std::to_string(devices) +
+                 " devices; describe the part that the group runs on, or ask for " +
+                 std::to_string(devices)};
+  }
+  return ok_status();
+}
+
 Result<Plan> plan(const Request& request) {
   if (Status status = check_request(request); !status) return status.error();
-  const Costing costing = costing_of(request);
+  const CostInputs inputs = cost_inputs(request);
   Plan plan;
   const std::set<std::uint32_t> feasible_d1 = feasible_meshes(request, plan.rejected);
   const auto wanted = [&feasible_d1](Mesh mesh) { return feasible_d1.contains(mesh.d1); };
-  const std::vector<Found> found = search(costing, wanted);
+  const std::vector<CostedMesh> found = search(inputs, wanted);
   reject_unserved(request, feasible_d1, found, plan.rejected);
   if (found.empty()) return no_feasible_mesh(plan.rejected);
 
-  plan.best = candidate_of(request, costing, found.front());
+  plan.best = candidate_of(request, inputs, found.front());
   const std::size_t kept =
       std::min<std::size_t>(found.size(), std::size_t{1} + request.options.runners_up);
   for (std::size_t index = 1; index < kept; ++index) {
-    plan.runners_up.push_back(candidate_of(request, costing, found[index]));
+    plan.runners_up.push_back(candidate_of(request, inputs, found[index]));
   }
   plan.seconds_per_step = plan.best.cost.seconds * request.model.layers;
   plan.layouts_searched = layout_count(request.interconnect);
-  compare_with_one_dimension(plan, found, request, costing);
+  compare_with_one_dimension(plan, found, request, inputs);
   if (request.options.sensitivities) {
-    plan.sensitivities = sensitivities_of(costing, found.front(), wanted);
+    plan.sensitivities = sensitivities_of(inputs, found.front(), wanted);
   }
   return plan;
+}
+
+Result<Candidate> evaluate(const Request& request, Mesh mesh) {
+  if (Status status = check_request(request); !status) return status.error();
+  const std::uint64_t devices = device_count(request.interconnect);
+  if (mesh.d1 == 0 || mesh.d2 == 0 || mesh.size() != devices) {
+    return Error{"mesh " + mesh_text(mesh) + " has " + std::to_string(mesh.size()) +
+                 " ranks, but the interconnect has " + std::to_string(devices) + " devices"};
+  }
+  const CostInputs inputs = cost_inputs(request);
+  const std::vector<CostedMesh> found =
+      search(inputs, [mesh](Mesh candidate) { return candidate == mesh; });
+  if (found.empty()) return Error{"mesh " + mesh_text(mesh) + ": " + kNoCollective};
+  return candidate_of(request, inputs, found.front());
+}
+
+Result<Candidate> evaluate(const Request& request, const MeshLayout& layout) {
+  if (Status status = check_request(request); !status) return status.error();
+  if (Status status = check_layout(request.interconnect, layout); !status) return status.error();
+  const CostInputs inputs = cost_inputs(request);
+  const Mesh mesh = mesh_of(layout);
+  const CostedMesh found{mesh, layout, layer_cost(inputs, mesh, layout)};
+  if (!std::isfinite(found.cost.seconds))
+    return Error{"mesh " + mesh_text(mesh) + ": " + kNoCollective};
+  return candidate_of(request, inputs, found);
+}
+
+Result<double> all_reduce_seconds(const Interconnect& interconnect, const MeshLayout& layout,
+                                  Dimension dimension, double bytes, CollectiveSet allowed,
+                                  std::uint32_t bytes_per_element) {
+  if (Status status = validate(interconnect); !status) return status.error();
+  if (Status status = check_layout(interconnect, layout); !status) return status.error();
+  if (bytes_per_element == 0) return Error{"an element must have at least 1 byte, found 0"};
+  const GroupGeometry geometry = geometry_of(layout, dimension);
+  if (geometry.members == 1) return 0.0;
+  const auto costs =
+      dimension_costs(interconnect, geometry, {bytes, 1}, allowed, bytes_per_element);
+  if (costs.empty()) return Error{"mesh " + mesh_text(mesh_of(layout)) + ": " + kNoCollective};
+  return costs.front().seconds();
 }
 
 }  // namespace atp::planner

@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "atp/base/result.h"
-#include "atp/planner/communication_matrix.h"
 #include "atp/planner/interconnect.h"
 #include "atp/planner/model.h"
 #include "atp/planner/options.h"
@@ -55,5 +54,8 @@ Result<Candidate> evaluate(const Request& request, const MeshLayout& layout);
 Result<double> all_reduce_seconds(const Interconnect& interconnect, const MeshLayout& layout,
                                   Dimension dimension, double bytes, CollectiveSet allowed,
                                   std::uint32_t bytes_per_element);
+
+// What every entry point refuses before it computes.
+Status check_request(const Request& request);
 
 }  // namespace atp::planner

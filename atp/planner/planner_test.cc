@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "atp/planner/communication_matrix.h"
 #include "atp/planner/testing_interconnects.h"
 
 namespace atp::planner {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "atp/planner/comparable.h"
+#include "atp/planner/layer_cost.h"
 
 namespace atp::planner {
 namespace {
@@ -33,9 +33,9 @@ bool comes_first(const MeshLayout& a, const MeshLayout& b) {
 }
 
 // In the paper's modes, and where a mesh was measured, the layout has no influence.
-bool needs_no_layout(const Costing& costing, Mesh mesh) {
-  return costing.options.mode != CostMode::kLinkLoad ||
-         measurement_of(costing.interconnect, mesh) != nullptr;
+bool needs_no_layout(const CostInputs& inputs, Mesh mesh) {
+  return inputs.options.mode != CostMode::kLinkLoad ||
+         measurement_of(inputs.interconnect, mesh) != nullptr;
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ std::vector<Mesh> meshes_of(std::uint64_t devices) {
   return meshes;
 }
 
-bool is_better(const Found& a, const Found& b) {
+bool is_better(const CostedMesh& a, const CostedMesh& b) {
   const double seconds_a = comparable(a.cost.seconds), seconds_b = comparable(b.cost.seconds);
   if (seconds_a != seconds_b) return seconds_a < seconds_b;
   if (a.mesh.d1 != b.mesh.d1) return a.mesh.d1 > b.mesh.d1;
@@ -90,30 +90,30 @@ bool is_better(const Found& a, const Found& b) {
   return comes_first(a.layout, b.layout);
 }
 
-std::vector<Found> search(const Costing& costing, const std::function<bool(Mesh)>& wanted) {
-  std::vector<Found> found;
+std::vector<CostedMesh> search(const CostInputs& inputs, const std::function<bool(Mesh)>& wanted) {
+  std::vector<CostedMesh> found;
   std::unordered_map<std::uint32_t, std::size_t> place_of_d1;
-  for (const Mesh mesh : meshes_of(device_count(costing.interconnect))) {
+  for (const Mesh mesh : meshes_of(device_count(inputs.interconnect))) {
     if (!wanted(mesh)) continue;
-    if (needs_no_layout(costing, mesh)) {
+    if (needs_no_layout(inputs, mesh)) {
       found.push_back(
-          {mesh, contiguous_layout(costing.interconnect, mesh), layer_cost(costing, mesh, {})});
+          {mesh, contiguous_layout(inputs.interconnect, mesh), layer_cost(inputs, mesh, {})});
     } else {
       place_of_d1[mesh.d1] = found.size();
       found.push_back({mesh, {}, {}});
     }
   }
   if (!place_of_d1.empty()) {
-    for_each_layout(costing.interconnect, [&](const MeshLayout& layout) {
+    for_each_layout(inputs.interconnect, [&](const MeshLayout& layout) {
       const Mesh mesh = mesh_of(layout);
       const auto place = place_of_d1.find(mesh.d1);
       if (place == place_of_d1.end()) return;
-      Found& best = found[place->second];
-      Found candidate{mesh, layout, layer_cost(costing, mesh, layout)};
+      CostedMesh& best = found[place->second];
+      CostedMesh candidate{mesh, layout, layer_cost(inputs, mesh, layout)};
       if (best.layout.empty() || is_better(candidate, best)) best = std::move(candidate);
     });
   }
-  std::erase_if(found, [](const Found& mesh) { return !std::isfinite(mesh.cost.seconds); });
+  std::erase_if(found, [](const CostedMesh& mesh) { return !std::isfinite(mesh.cost.seconds); });
   std::sort(found.begin(), found.end(), is_better);
   return found;
 }

@@ -9,7 +9,7 @@
 
 namespace atp::planner {
 
-struct Found {
+struct CostedMesh {
   Mesh mesh;
   MeshLayout layout;
   LayerCost cost;  // without texts
@@ -32,10 +32,10 @@ std::vector<Mesh> meshes_of(std::uint64_t devices);
 
 // The rule of planner.h: cheaper; then larger d1, the simpler collectives, the layout whose
 // dimension 1 takes more of the upper levels. A strict weak order.
-bool is_better(const Found& a, const Found& b);
+bool is_better(const CostedMesh& a, const CostedMesh& b);
 
 // The best layout of each mesh that `wanted` accepts, best first; meshes that no allowed collective
 // can serve are left out.
-std::vector<Found> search(const Costing& costing, const std::function<bool(Mesh)>& wanted);
+std::vector<CostedMesh> search(const CostInputs& inputs, const std::function<bool(Mesh)>& wanted);
 
 }  // namespace atp::planner

@@ -12,11 +12,11 @@ namespace {
 
 using Quantity = Sensitivity::Quantity;
 
-constexpr double kLeastGain = 0.05;
+constexpr double kMinGain = 0.05;
 constexpr int kSteps = 12;       // of sqrt(2): a factor of 64
 constexpr int kBisections = 20;  // of one step: a millionth
 
-std::string best_text(const Found& found) {
+std::string best_text(const CostedMesh& found) {
   std::string text = "mesh " + mesh_text(found.mesh) + " is best, with ";
   const Collective first = found.cost.dimension1.collective;
   const Collective second = found.cost.dimension2.collective;
@@ -32,22 +32,22 @@ const Aggregation kOwnAggregation{
 
 class Prober {
  public:
-  Prober(const Costing& costing, const Found& best, const std::function<bool(Mesh)>& wanted)
-      : costing_(costing), best_(best), wanted_(wanted) {}
+  Prober(const CostInputs& inputs, const CostedMesh& best, const std::function<bool(Mesh)>& wanted)
+      : inputs_(inputs), best_(best), wanted_(wanted) {}
 
   // The best with one quantity times `factor`.
-  std::optional<Found> best_with(Quantity quantity, std::size_t level, double factor) const {
-    Interconnect changed = costing_.interconnect;
-    Costing costing{changed, costing_.model, costing_.options, costing_.tokens};
+  std::optional<CostedMesh> best_with(Quantity quantity, std::size_t level, double factor) const {
+    Interconnect changed = inputs_.interconnect;
+    CostInputs inputs{changed, inputs_.model, inputs_.options, inputs_.tokens};
     switch (quantity) {
       case Quantity::kBandwidth: changed.levels[level].bandwidth.value *= factor; break;
       case Quantity::kLatency:
         for (Level& each : changed.levels) each.latency_s *= factor;
         break;
-      case Quantity::kTokens: costing.tokens *= factor; break;
+      case Quantity::kTokens: inputs.tokens *= factor; break;
       case Quantity::kAggregation: toggle_aggregation(changed.levels[level]); break;
     }
-    std::vector<Found> found = search(costing, wanted_);
+    std::vector<CostedMesh> found = search(inputs, wanted_);
     if (found.empty()) return std::nullopt;
     return std::move(found.front());
   }
@@ -70,8 +70,8 @@ class Prober {
     const auto found = best_with(Quantity::kAggregation, level, 1);
     if (!found || is_same_answer(*found)) return std::nullopt;
     // Nobody changes switches for a few latencies.
-    const bool is_gain = found->cost.seconds < (1 - kLeastGain) * best_.cost.seconds;
-    const bool has_it = costing_.interconnect.levels[level].aggregation.has_value();
+    const bool is_gain = found->cost.seconds < (1 - kMinGain) * best_.cost.seconds;
+    const bool has_it = inputs_.interconnect.levels[level].aggregation.has_value();
     if (!has_it && found->mesh == best_.mesh && !is_gain) return std::nullopt;
     return statement(Quantity::kAggregation, level, 1, *found);
   }
@@ -85,7 +85,7 @@ class Prober {
     }
   }
 
-  bool is_same_answer(const Found& found) const {
+  bool is_same_answer(const CostedMesh& found) const {
     return found.mesh == best_.mesh &&
            found.cost.dimension1.collective == best_.cost.dimension1.collective &&
            found.cost.dimension2.collective == best_.cost.dimension2.collective;
@@ -93,7 +93,7 @@ class Prober {
 
   // Exponents of two: at `same` the mesh is the old one, at `other` it is another.
   Sensitivity bisect(Quantity quantity, std::size_t level, double same, double other,
-                     Found found) const {
+                     CostedMesh found) const {
     for (int round = 0; round < kBisections; ++round) {
       const double middle = (same + other) / 2;
       auto probe = best_with(quantity, level, std::exp2(middle));
@@ -108,7 +108,7 @@ class Prober {
   }
 
   Sensitivity statement(Quantity quantity, std::size_t level, double factor,
-                        const Found& found) const {
+                        const CostedMesh& found) const {
     return {.quantity = quantity,
             .level = level,
             .factor = factor,
@@ -119,7 +119,7 @@ class Prober {
   }
 
   std::string change_text(Quantity quantity, std::size_t level, double factor) const {
-    const Level& changed = costing_.interconnect.levels[level];
+    const Level& changed = inputs_.interconnect.levels[level];
     const std::string times = "with " + number_text(factor) + " times the ";
     switch (quantity) {
       case Quantity::kBandwidth: return times + "bandwidth of " + quoted(changed.name);
@@ -133,8 +133,8 @@ class Prober {
                      " aggregated int32 values over Ethernet, with servers enough,";
   }
 
-  const Costing& costing_;
-  const Found& best_;
+  const CostInputs& inputs_;
+  const CostedMesh& best_;
   const std::function<bool(Mesh)>& wanted_;
 };
 
@@ -160,11 +160,11 @@ bool has_latency(const Interconnect& interconnect) {
 
 }  // namespace
 
-std::vector<Sensitivity> sensitivities_of(const Costing& costing, const Found& best,
+std::vector<Sensitivity> sensitivities_of(const CostInputs& inputs, const CostedMesh& best,
                                           const std::function<bool(Mesh)>& wanted) {
   std::vector<Sensitivity> result;
-  if (layout_count(costing.interconnect) > kMaxLayoutsProbed) return result;
-  const Prober prober(costing, best, wanted);
+  if (layout_count(inputs.interconnect) > kMaxLayoutsProbed) return result;
+  const Prober prober(inputs, best, wanted);
   const auto add = [&result](std::optional<Sensitivity> found) {
     if (found) result.push_back(std::move(*found));
   };
@@ -172,12 +172,12 @@ std::vector<Sensitivity> sensitivities_of(const Costing& costing, const Found& b
     add(prober.first_change(quantity, level, true));
     add(prober.first_change(quantity, level, false));
   };
-  const auto& levels = costing.interconnect.levels;
+  const auto& levels = inputs.interconnect.levels;
   // With one level all bandwidths scale together, and without latency so do all costs.
-  const bool is_link_load = costing.options.mode == CostMode::kLinkLoad;
-  const bool latency = is_link_load && has_latency(costing.interconnect);
+  const bool is_link_load = inputs.options.mode == CostMode::kLinkLoad;
+  const bool latency = is_link_load && has_latency(inputs.interconnect);
   for (std::size_t level = 0; level < levels.size(); ++level) {
-    if (levels.size() > 1 || latency || costing.interconnect.point_to_point) {
+    if (levels.size() > 1 || latency || inputs.interconnect.point_to_point) {
       add_both_ways(Quantity::kBandwidth, level);
     }
   }
@@ -187,7 +187,7 @@ std::vector<Sensitivity> sensitivities_of(const Costing& costing, const Found& b
   }
   for (std::size_t level = 0; is_link_load && level < levels.size(); ++level) {
     if (levels[level].kind != LevelKind::kSwitch) continue;
-    if (!is_pcie(costing.interconnect, level)) add(prober.aggregation_change(level));
+    if (!is_pcie(inputs.interconnect, level)) add(prober.aggregation_change(level));
   }
   return result;
 }

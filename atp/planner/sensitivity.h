@@ -18,7 +18,7 @@ namespace atp::planner {
 
 inline constexpr std::size_t kMaxLayoutsProbed = 4096;
 
-std::vector<Sensitivity> sensitivities_of(const Costing& costing, const Found& best,
+std::vector<Sensitivity> sensitivities_of(const CostInputs& inputs, const CostedMesh& best,
                                           const std::function<bool(Mesh)>& wanted);
 
 }  // namespace atp::planner

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,6 @@ GOLDEN_RUNS = {
         *("sweep", "--topology", "flat-8.yaml", "--model", "gpt3-175b.json"),
         *("--element-bytes", "4"),
     ),
-    "paper": ("paper",),
     # Where aggregation wins, in numbers: hosts by bandwidth of the network.
     "grid-flat-8": (
         *("sweep", *FLAT, "--csv"),
@@ -112,32 +110,6 @@ def test_the_literal_equations_choose_1_d_on_a_flat_switch(program):
     assert paper["mesh"] == [4, 2]
     literal = json.loads(program.output("best", *FLAT, "--mode", "paper", "--literal", "--json"))
     assert literal["mesh"] == [8, 1]
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("best", *FLAT),
-        ("matrix", "--topology", "fig7a.yaml"),
-        ("sweep", *FLAT),
-        ("sweep", *FLAT, "--count", "host=2,4,8", "--bandwidth", "host=0.5,1,2"),
-        ("sweep", *FLAT, "--bandwidth", "host=0.5,1,2"),
-    ],
-    ids=lambda command: " ".join(command[:1] + command[5:]),
-)
-def test_plots_are_svg(program, command):
-    program.output(*command, "--svg", "plot.svg")
-    root = ElementTree.parse(program.folder / "plot.svg").getroot()
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert len(list(root)) > 10
-
-
-def test_the_papers_plots_are_written(program):
-    program.output("paper", "--out", "figures")
-    names = {path.name for path in (program.folder / "figures").iterdir()}
-    assert {"fig12.svg", "fig7a-meshes.svg", "ring-and-aggregation.svg"} <= names
-    for name in names:
-        ElementTree.parse(program.folder / "figures" / name)
 
 
 def test_a_sweep_as_csv_has_both_answers(program):

@@ -268,13 +268,6 @@ def test_no_mesh_at_all_is_a_failure_with_reasons(program):
     assert_refused(result, "mesh (8, 1): d1 = 8 does not divide the number of heads 7", code=1)
 
 
-def test_a_plot_that_cannot_be_written_is_a_failure(program):
-    program.write("cluster.yaml", CLUSTER)
-    result = program.run("matrix", "--topology", "cluster.yaml", "--svg", "/nowhere/plot.svg")
-    assert result.returncode == 1
-    assert "cannot write /nowhere/plot.svg" in result.stderr
-
-
 @pytest.mark.parametrize(
     "arguments", [("best", *FILES), ("best", *FILES, "--json"), ("import", "topo.txt"), ("--help",)]
 )

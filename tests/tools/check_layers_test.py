@@ -24,8 +24,8 @@ def test_inward_includes_pass(tmp_path):
             "atp/core/server/server.cc": '#include "atp/core/server/server.h"\n'
             '#include "atp/core/outbox.h"\n#include "atp/base/time.h"\n#include <vector>\n',
             "atp/collective/a.cc": '#include "atp/core/worker/worker.h"\n#include <thread>\n',
-            "atp/cli/main.cc": '#include "atp/driver/udp/socket.h"\n#include <iostream>\n',
-            "tests/e2e/e2e_test.cc": '#include "atp/cli/commands.h"\n',
+            "atp/cli/run/job.cc": '#include "atp/driver/udp/socket.h"\n#include <iostream>\n',
+            "tests/e2e/e2e_test.cc": '#include "atp/cli/command/command.h"\n',
             "atp/core/worker/worker_test.cc": "#include <sstream>\n",
         },
     )
@@ -41,11 +41,17 @@ def test_inward_includes_pass(tmp_path):
             "atp/core/server/x.cc", '#include "atp/core/worker/w.h"', id="siblings in core"
         ),
         pytest.param("atp/core/x.h", '#include "atp/core/server/s.h"', id="core sees no subfolder"),
-        pytest.param("atp/driver/udp/x.cc", '#include "atp/driver/xdp/y.h"', id="driver to driver"),
+        pytest.param("atp/driver/udp/x.cc", '#include "atp/driver/tcp/y.h"', id="driver to driver"),
         pytest.param(
-            "atp/planner/x.cc", '#include "atp/core/worker/w.h"', id="planner sees topology"
+            "atp/planner/x.cc", '#include "atp/core/worker/w.h"', id="planner sees no core"
         ),
-        pytest.param("bench/x.cc", '#include "atp/cli/commands.h"', id="nothing includes cli"),
+        pytest.param(
+            "atp/config/site/x.cc", '#include "atp/planner/mesh.h"', id="a site needs no planner"
+        ),
+        pytest.param("atp/cli/run/x.cc", '#include "atp/cli/plan/p.h"', id="rooms of the program"),
+        pytest.param(
+            "examples/x.cc", '#include "atp/cli/command/command.h"', id="nothing includes cli"
+        ),
         pytest.param("python/csrc/x.cc", '#include "atp/core/outbox.h"', id="python is thin"),
         pytest.param(
             "atp/core/x.cc", '#include "tests/virtual_network/n.h"', id="product sees tests"

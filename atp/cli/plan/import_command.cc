@@ -1,16 +1,15 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 
-#include "atp/cli/command.h"
+#include "atp/cli/command/command.h"
 #include "atp/cli/plan/plan_command.h"
-#include "atp/config/astra_network.h"
-#include "atp/config/cluster_file.h"
-#include "atp/config/file_error.h"
-#include "atp/config/nearest_name.h"
-#include "atp/config/nvidia_topology.h"
-#include "atp/config/quantity.h"
-#include "atp/config/text_file.h"
+#include "atp/config/interconnect/astra_network.h"
+#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/nvidia_topology.h"
+#include "atp/config/text/file.h"
+#include "atp/config/text/quantity.h"
+#include "atp/config/text/words.h"
 
 namespace atp {
 namespace {
@@ -86,23 +85,23 @@ void run_import(const ImportOptions& options) {
 
 }  // namespace
 
-void add_import_command(CLI::App& plan) {
-  CLI::App* command = plan.add_subcommand(
+void add_import_command(const Command& plan) {
+  const Command command = plan.add_command(
       "import", "Print a cluster file made from `nvidia-smi topo -m` or an ASTRA-sim network");
-  command->footer(kExamples);
+  command.footer(kExamples);
   const auto options = std::make_shared<ImportOptions>();
-  command->add_option("file", options->file, "File to read, - for standard input")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--format", options->format, "What the file is")
-      ->check(CLI::IsMember({"auto", "nvidia-smi", "astra-sim"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
+  command.add_option("file", options->file, "File to read, - for standard input")
+      .required()
+      .type_name("FILE");
+  command.add_option("--format", options->format, "What the file is")
+      .one_of({"auto", "nvidia-smi", "astra-sim"})
+      .type_name("FORMAT")
+      .show_default();
   command
-      ->add_option("--link", options->links,
-                   "Bandwidth of a class of GPU links (NV is one NVLink), instead of the usual one")
-      ->type_name("CLASS=BANDWIDTH");
-  command->callback([options] { run_import(*options); });
+      .add_option("--link", options->links,
+                  "Bandwidth of a class of GPU links (NV is one NVLink), instead of the usual one")
+      .type_name("CLASS=BANDWIDTH");
+  command.callback([options] { run_import(*options); });
 }
 
 }  // namespace atp

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,7 +11,7 @@
 #include <system_error>
 #include <vector>
 
-#include "atp/cli/command.h"
+#include "atp/cli/command/command.h"
 #include "atp/cli/plan/plan_command.h"
 
 // `atp plan calibrate` and `atp plan compare` measure with the collectives of the runtime, which
@@ -59,21 +59,20 @@ std::string interpreter() {
                      kWrongUsage);
 }
 
-void add(CLI::App& plan, const char* name, const char* description,
+void add(const Command& plan, const char* name, const char* description,
          const std::vector<std::string>& first) {
-  CLI::App* command = plan.add_subcommand(name, description);
-  command->set_help_flag();  // Python's says more
-  command->prefix_command();
-  command->callback([command, first] {
+  const Command command = plan.add_command(name, description);
+  // Python's --help says more.
+  command.callback_with_all_arguments([first](const std::vector<std::string>& arguments) {
     std::vector<std::string> words = first;
-    for (const std::string& word : command->remaining()) words.push_back(word);
+    words.insert(words.end(), arguments.begin(), arguments.end());
     become_python(words);
   });
 }
 
 }  // namespace
 
-void add_measuring_commands(CLI::App& plan) {
+void add_measuring_commands(const Command& plan) {
   add(plan, "calibrate",
       "Measure all-reduces of every mesh, as all ranks of a job (atp run -n N -- atp plan "
       "calibrate ...), and write them into the cluster file",

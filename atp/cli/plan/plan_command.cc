@@ -1,5 +1,14 @@
 #include "atp/cli/plan/plan_command.h"
 
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "atp/cli/command/command.h"
+#include "atp/cli/plan/plan_inputs.h"
+#include "atp/cli/plan/plan_text.h"
+#include "atp/config/plan_json.h"
+
 namespace atp {
 namespace {
 
@@ -17,20 +26,122 @@ constexpr const char* kExamples =
       a description of the machine that you are on
 Exit codes: 0 success; 1 no mesh can run the model, or writing failed; 2 a flag or a file is wrong.)";
 
+constexpr const char* kBestExamples = R"(Examples:
+  atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8
+  atp plan best --topology examples/topologies/nvswitch-8.yaml --hidden 8192 --layers 48 --heads 64 --batch 4
+  atp plan best --topology examples/topologies/fig7a.yaml --model examples/models/gpt3-175b.json --mode paper --csv)";
+
+struct BestOptions {
+  PlanInputs inputs;
+  bool json = false;
+  bool csv = false;
+};
+
+void run_best(const BestOptions& options) {
+  const planner::Request request = read_request(options.inputs);
+  const Result<planner::Plan> planned = planner::plan(request);
+  if (!planned) throw CommandError(planned.error().message);
+  const planner::Plan& plan = planned.value();
+  if (options.json) {
+    fmt::print("{}\n", plan_json(request, plan, 2));
+  } else if (options.csv) {
+    fmt::print("{}", mesh_csv(plan).csv());
+  } else {
+    fmt::print("{}\n{}\n{}{}\n{}", request_text(request, plan), verdict_text(request, plan),
+               mesh_table(plan).text(), rejected_text(plan), reasons_text(request, plan));
+  }
+}
+
+constexpr const char* kExplainExamples = R"(Examples:
+  atp plan explain --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json
+      why the best mesh costs what it costs
+  atp plan explain --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --mesh 4,2
+      the same of another mesh, beside the best)";
+
+struct ExplainOptions {
+  PlanInputs inputs;
+  std::string mesh;
+  bool json = false;
+};
+
+void run_explain(const ExplainOptions& options) {
+  const planner::Request request = read_request(options.inputs);
+  const Result<planner::Plan> plan = planner::plan(request);
+  if (options.mesh.empty()) {
+    if (!plan) throw CommandError(plan.error().message);
+    if (options.json) {
+      fmt::print("{}\n", candidate_json(plan.value().best, 2));
+      return;
+    }
+    fmt::print("{}\n{}\n{}", request_text(request, plan.value()),
+               candidate_text(request, plan.value().best), reasons_text(request, plan.value()));
+    return;
+  }
+  const planner::Mesh mesh = parse_mesh(options.mesh);
+  const std::uint64_t devices = planner::device_count(request.interconnect);
+  if (mesh.size() != devices) {
+    throw CommandError(
+        fmt::format("--mesh {}: found {} x {} = {}, expected the {} devices of {}", options.mesh,
+                    mesh.d1, mesh.d2, mesh.size(), devices, options.inputs.topology_file),
+        kWrongUsage);
+  }
+  const Result<planner::Candidate> candidate = planner::evaluate(request, mesh);
+  if (!candidate) throw CommandError(candidate.error().message, kWrongUsage);
+  if (options.json) {
+    fmt::print("{}\n", candidate_json(candidate.value(), 2));
+    return;
+  }
+  fmt::print("{}", candidate_text(request, candidate.value()));
+  if (!plan) {
+    fmt::print("\n{}\n", plan.error().message);
+    return;
+  }
+  for (const planner::RejectedMesh& rejected : plan.value().rejected) {
+    if (!(rejected.mesh == mesh)) continue;
+    fmt::print("\nThis model cannot run on it: {}.\n", fmt::join(rejected.reasons, "; "));
+  }
+  if (plan.value().best.mesh == mesh) {
+    fmt::print("\nIt is the best.\n");
+    return;
+  }
+  fmt::print("\nThe best is\n{}", candidate_text(request, plan.value().best));
+}
+
 }  // namespace
 
-void add_plan_command(CLI::App& app) {
-  CLI::App* plan = app.add_subcommand(
+void add_best_command(const Command& plan) {
+  const Command command = plan.add_command("best", "The best mesh, and the runners-up");
+  command.footer(kBestExamples);
+  const auto options = std::make_shared<BestOptions>();
+  add_plan_inputs(command, options->inputs);
+  Option json = command.add_flag("--json", options->json, "Print JSON instead of a table");
+  command.add_flag("--csv", options->csv, "Print the meshes as CSV instead of a table")
+      .excludes(json);
+  command.callback([options] { run_best(*options); });
+}
+
+void add_explain_command(const Command& plan) {
+  const Command command =
+      plan.add_command("explain", "What one mesh costs: bytes, links, groups, latencies, memory");
+  command.footer(kExplainExamples);
+  const auto options = std::make_shared<ExplainOptions>();
+  add_plan_inputs(command, options->inputs);
+  command.add_option("--mesh", options->mesh, "The mesh (default: the best)").type_name("D1,D2");
+  command.add_flag("--json", options->json, "Print JSON");
+  command.callback([options] { run_explain(*options); });
+}
+
+void add_plan_command(const Command& program) {
+  const Command plan = program.add_command(
       "plan", "Find the device mesh for tensor parallelism on a described interconnect");
-  plan->footer(kExamples);
-  plan->require_subcommand(1);
-  add_best_command(*plan);
-  add_explain_command(*plan);
-  add_sweep_command(*plan);
-  add_matrix_command(*plan);
-  add_import_command(*plan);
-  add_paper_command(*plan);
-  add_measuring_commands(*plan);
+  plan.footer(kExamples);
+  plan.require_command();
+  add_best_command(plan);
+  add_explain_command(plan);
+  add_sweep_command(plan);
+  add_matrix_command(plan);
+  add_import_command(plan);
+  add_measuring_commands(plan);
 }
 
 }  // namespace atp

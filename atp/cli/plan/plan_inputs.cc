@@ -1,13 +1,13 @@
 #include "atp/cli/plan/plan_inputs.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "atp/cli/command.h"
-#include "atp/cli/number_check.h"
-#include "atp/config/cluster_file.h"
+#include "atp/cli/command/command.h"
+#include "atp/config/interconnect/cluster_file.h"
 #include "atp/config/model_file.h"
+#include "atp/config/text/words.h"
 
 namespace atp {
 namespace {
@@ -16,17 +16,17 @@ using planner::CollectiveSet;
 using planner::CostMode;
 using planner::Transformer;
 
-constexpr std::uint32_t kMost = 1u << 30;
+constexpr std::uint32_t kMax = 1u << 30;
 
-void add_count(CLI::App& command, const char* name, std::uint32_t& value, const char* help) {
-  command.add_option(name, value, help)->check(CLI::Range(1u, kMost))->type_name("N");
+void add_count(const Command& command, const char* name, std::uint32_t& value, const char* help) {
+  command.add_option(name, value, help).in_range(1u, kMax).type_name("N");
 }
 
-void add_model_options(CLI::App& command, PlanInputs& inputs) {
+void add_model_options(const Command& command, PlanInputs& inputs) {
   command
       .add_option("--model", inputs.model_file,
                   "Hugging Face config.json of a gpt2 or llama; or the flags below")
-      ->type_name("FILE");
+      .type_name("FILE");
   add_count(command, "--hidden", inputs.hidden, "Width of the model, instead of a file");
   add_count(command, "--layers", inputs.layers, "Layers, with --hidden");
   add_count(command, "--heads", inputs.heads, "Attention heads, with --hidden");
@@ -36,53 +36,53 @@ void add_model_options(CLI::App& command, PlanInputs& inputs) {
   command
       .add_option("--element-bytes", inputs.element_bytes,
                   "Bytes of one activation (default: what the model file says, else 2)")
-      ->check(CLI::IsMember({1u, 2u, 4u, 8u}))
-      ->type_name("N");
+      .one_of({1u, 2u, 4u, 8u})
+      .type_name("N");
   command.add_option("--batch", inputs.batch, "Sequences of one step")
-      ->check(CLI::Range(1u, kMost))
-      ->type_name("N")
-      ->capture_default_str();
+      .in_range(1u, kMax)
+      .type_name("N")
+      .show_default();
   command.add_option("--sequence", inputs.sequence, "Tokens of one sequence")
-      ->check(CLI::Range(1u, kMost))
-      ->type_name("N")
-      ->capture_default_str();
+      .in_range(1u, kMax)
+      .type_name("N")
+      .show_default();
 }
 
-void add_cost_options(CLI::App& command, PlanInputs& inputs) {
+void add_cost_options(const Command& command, PlanInputs& inputs) {
   command
       .add_option("--mode", inputs.mode,
                   "linkload: the load of every link by all groups at once; paper: equations 2 to 4 "
                   "with the index rule and the sharing put right")
-      ->check(CLI::IsMember({"linkload", "paper"}))
-      ->type_name("MODE")
-      ->capture_default_str();
+      .one_of({"linkload", "paper"})
+      .type_name("MODE")
+      .show_default();
   command.add_flag("--literal", inputs.literal, "With --mode paper: the equations as printed");
   command.add_flag("--uncorrected", inputs.uncorrected,
                    "With --mode paper: group bandwidths, though two devices may have less (IC6)");
   command
       .add_option("--collectives", inputs.collectives,
                   "What may run: ring, hierarchical, aggregation (default: all)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"ring", "hierarchical", "aggregation"}))
-      ->type_name("LIST");
+      .split_at(',')
+      .one_of({"ring", "hierarchical", "aggregation"})
+      .type_name("LIST");
   command
       .add_option("--volume", inputs.volume,
                   "exact: a layer's all-reduces and all-gathers (default); equation2: all as "
                   "all-reduces, as --mode paper does")
-      ->check(CLI::IsMember({"exact", "equation2"}))
-      ->type_name("VOLUME");
+      .one_of({"exact", "equation2"})
+      .type_name("VOLUME");
   command.add_flag("--fused", inputs.fused,
                    "Reduce-scatter where only a slice of an all-reduce is used (7h becomes 6h)");
   command.add_flag("--count-norms", inputs.count_norms, "Count the norms' small all-reduces too");
   command.add_option("--chunks", inputs.chunks, "Parts of the batch that overlap")
-      ->check(CLI::Range(1u, 1024u))
-      ->type_name("N")
-      ->capture_default_str();
+      .in_range(1u, 1024u)
+      .type_name("N")
+      .show_default();
   command
       .add_option("--device-memory", inputs.device_memory_gb,
                   "Refuse meshes that need more than this on a device")
-      ->check(positive_number())
-      ->type_name("GB");
+      .positive_number()
+      .type_name("GB");
 }
 
 Transformer model_from_flags(const PlanInputs& inputs) {
@@ -159,17 +159,17 @@ CollectiveSet read_collectives(const std::vector<std::string>& names) {
 
 }  // namespace
 
-void add_plan_inputs(CLI::App& command, PlanInputs& inputs) {
+void add_plan_inputs(const Command& command, PlanInputs& inputs) {
   command
       .add_option("--topology", inputs.topology_file,
                   "Cluster file that describes the network, - for standard input")
-      ->required()
-      ->type_name("FILE");
+      .required()
+      .type_name("FILE");
   command
       .add_option("--workers", inputs.workers,
                   "Tensor-parallel ranks: the devices of the topology (default: all)")
-      ->check(CLI::Range(1u, kMost))
-      ->type_name("N");
+      .in_range(1u, kMax)
+      .type_name("N");
   add_model_options(command, inputs);
   add_cost_options(command, inputs);
 }
@@ -207,7 +207,7 @@ planner::Mesh parse_mesh(const std::string& text) {
   };
   const long long d1 = side(0, comma);
   const long long d2 = comma == std::string::npos ? 0 : side(comma + 1, std::string::npos);
-  if (d1 < 1 || d2 < 1 || d1 > kMost || d2 > kMost) {
+  if (d1 < 1 || d2 < 1 || d1 > kMax || d2 > kMax) {
     throw CommandError(fmt::format("--mesh {}: expected two sizes, such as 4,2", text),
                        kWrongUsage);
   }

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "atp/cli/command/command.h"
 #include "atp/planner/planner.h"
 
 // The flags that `atp plan best`, `explain` and `sweep` share: what is planned for.
@@ -37,7 +37,7 @@ struct PlanInputs {
   double device_memory_gb = 0;
 };
 
-void add_plan_inputs(CLI::App& command, PlanInputs& inputs);
+void add_plan_inputs(const Command& command, PlanInputs& inputs);
 
 // Reads the files. CommandError with code 2 for whatever is wrong in them or in the flags.
 planner::Request read_request(const PlanInputs& inputs);

@@ -101,7 +101,7 @@ std::string measured_text(const Plan& plan) {
 
 // Without it the mesh alone would be no answer. Empty if device p runs rank p.
 std::string order_text(const Request& request, const Candidate& best) {
-  constexpr std::size_t kMostPrinted = 64;
+  constexpr std::size_t kMaxPrinted = 64;
   const std::vector<std::uint32_t> ranks = planner::ranks_by_position(best.layout);
   if (std::is_sorted(ranks.begin(), ranks.end())) return "";
   std::string text =
@@ -111,7 +111,7 @@ std::string order_text(const Request& request, const Candidate& best) {
                         request.interconnect.levels[level].name, best.layout[level].d1,
                         best.layout[level].d2);
   }
-  if (ranks.size() <= kMostPrinted) {
+  if (ranks.size() <= kMaxPrinted) {
     text += fmt::format(". Rank of each device: {}", fmt::join(ranks, " "));
   }
   return text + ".\n";
@@ -275,31 +275,6 @@ TextTable mesh_csv(const Plan& plan) {
     table.add(std::move(row));
   }
   return table;
-}
-
-BarChart mesh_chart(const Request& request, const Plan& plan) {
-  BarChart chart{.title = "Communication of one layer, forward and backward",
-                 .subtitle = request.model.name + " on " + request.interconnect.name,
-                 .value_label = "milliseconds",
-                 .part_names = {"dimension 1", "dimension 2"},
-                 .bars = {}};
-  const auto add = [&](const Candidate& candidate) {
-    const planner::LayerCost& cost = candidate.cost;
-    std::string note = duration_for_people(cost.seconds);
-    for (const DimensionCost* dimension : {&cost.dimension1, &cost.dimension2}) {
-      if (dimension->collective == Collective::kNone) continue;
-      note += std::string(note.find(": ") == std::string::npos ? ": " : " + ") +
-              planner::to_string(dimension->collective);
-    }
-    chart.bars.push_back(
-        {.name = mesh_text(candidate.mesh),
-         .parts = {cost.dimension1.seconds() * 1e3, cost.dimension2.seconds() * 1e3},
-         .note = note,
-         .emphasized = candidate.mesh == plan.best.mesh});
-  };
-  add(plan.best);
-  for (const Candidate& candidate : plan.runners_up) add(candidate);
-  return chart;
 }
 
 }  // namespace atp

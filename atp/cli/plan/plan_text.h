@@ -2,11 +2,10 @@
 
 #include <string>
 
-#include "atp/cli/plan/chart.h"
-#include "atp/cli/plan/text_table.h"
+#include "atp/cli/command/text_table.h"
 #include "atp/planner/planner.h"
 
-// A plan in words, tables and a plot.
+// A plan in words and tables.
 
 namespace atp {
 
@@ -30,6 +29,5 @@ TextTable mesh_table(const planner::Plan& plan);  // for people
 // The meshes that cannot run the model, each with all the reasons.
 std::string rejected_text(const planner::Plan& plan);
 TextTable mesh_csv(const planner::Plan& plan);  // raw numbers, rejected meshes too
-BarChart mesh_chart(const planner::Request& request, const planner::Plan& plan);
 
 }  // namespace atp

@@ -1,6 +1,10 @@
 #include "atp/cli/plan/sweep.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+
+#include "atp/cli/plan/plan_text.h"
 
 namespace atp {
 namespace {
@@ -26,6 +30,28 @@ std::optional<SweepAnswer> answer(Request request, bool aggregation, std::string
                      .dimension1 = best.cost.dimension1.collective,
                      .dimension2 = best.cost.dimension2.collective,
                      .seconds = best.cost.seconds};
+}
+
+using planner::Collective;
+
+std::string collectives_text(const SweepAnswer& answer) {
+  if (answer.dimension2 == Collective::kNone) return collective_text(answer.dimension1);
+  if (answer.dimension1 == Collective::kNone) return collective_text(answer.dimension2);
+  return collective_text(answer.dimension1) + "+" + collective_text(answer.dimension2);
+}
+
+void add_answer(const std::optional<SweepAnswer>& answer, std::vector<std::string>& row) {
+  row.push_back(answer ? mesh_text(answer->mesh) : "none possible");
+  row.push_back(answer ? collectives_text(*answer) : "");
+  row.push_back(answer ? duration_for_people(answer->seconds) : "");
+}
+
+void add_raw(const std::optional<SweepAnswer>& answer, std::vector<std::string>& row) {
+  row.push_back(answer ? std::to_string(answer->mesh.d1) : "");
+  row.push_back(answer ? std::to_string(answer->mesh.d2) : "");
+  row.push_back(answer ? planner::to_string(answer->dimension1) : "");
+  row.push_back(answer ? planner::to_string(answer->dimension2) : "");
+  row.push_back(answer ? fmt::format("{}", answer->seconds) : "");
 }
 
 }  // namespace
@@ -65,6 +91,58 @@ Sweep run_sweep(const Request& asked, const SweepAxis& count, const SweepAxis& f
     }
   }
   return sweep;
+}
+
+double gain(const SweepPoint& point) {
+  if (!point.without_aggregation || !point.with_aggregation) return 1;
+  if (point.with_aggregation->seconds <= 0) return 1;
+  return point.without_aggregation->seconds / point.with_aggregation->seconds;
+}
+
+TextTable sweep_table(const Sweep& sweep) {
+  std::vector<std::string> header{"devices"};
+  if (!sweep.factor_label.empty()) header.push_back(sweep.factor_label);
+  header.insert(header.end(), {"best mesh", "by", "a layer"});
+  if (sweep.aggregates) header.insert(header.end(), {"with aggregation", "by", "a layer", "gain"});
+  TextTable table(header);
+  for (const SweepPoint& point : sweep.points) {
+    std::vector<std::string> row{std::to_string(point.devices)};
+    if (!sweep.factor_label.empty()) row.push_back(fmt::format("x{:g}", point.factor));
+    add_answer(point.without_aggregation, row);
+    if (sweep.aggregates) {
+      add_answer(point.with_aggregation, row);
+      row.push_back(point.without_aggregation && point.with_aggregation
+                        ? fmt::format("{:.2f}", gain(point))
+                        : "-");
+    }
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+std::string sweep_reasons(const Sweep& sweep) {
+  std::string text;
+  std::uint64_t said = 0;
+  for (const SweepPoint& point : sweep.points) {
+    if (point.reasons.empty() || point.devices == said) continue;
+    said = point.devices;
+    text += fmt::format("\n{} devices: {}\n", point.devices, point.reasons);
+  }
+  return text;
+}
+
+TextTable sweep_csv(const Sweep& sweep) {
+  TextTable table({"count", "bandwidth_factor", "devices", "d1", "d2", "collective1", "collective2",
+                   "seconds", "aggregation_d1", "aggregation_d2", "aggregation_collective1",
+                   "aggregation_collective2", "aggregation_seconds"});
+  for (const SweepPoint& point : sweep.points) {
+    std::vector<std::string> row{std::to_string(point.count), fmt::format("{:g}", point.factor),
+                                 std::to_string(point.devices)};
+    add_raw(point.without_aggregation, row);
+    add_raw(point.with_aggregation, row);
+    table.add(std::move(row));
+  }
+  return table;
 }
 
 }  // namespace atp

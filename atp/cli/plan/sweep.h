@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/cli/plan/chart.h"
-#include "atp/cli/plan/text_table.h"
+#include "atp/cli/command/text_table.h"
 #include "atp/planner/planner.h"
 
 // The same question for many sizes of one level and many bandwidths of another (or the same), each
@@ -48,11 +47,12 @@ struct Sweep {
 
 Sweep run_sweep(const planner::Request& request, const SweepAxis& count, const SweepAxis& factor);
 
+// How many times as fast aggregation is; 1 where it cannot be.
+double gain(const SweepPoint& point);
+
 TextTable sweep_table(const Sweep& sweep);
 // Why points of the table have no answer; empty if all have.
 std::string sweep_reasons(const Sweep& sweep);
 TextTable sweep_csv(const Sweep& sweep);
-// A grid of the best meshes when both are varied, otherwise a curve of the time.
-std::string draw_sweep(const Sweep& sweep);
 
 }  // namespace atp

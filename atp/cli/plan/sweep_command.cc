@@ -1,16 +1,14 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
 
-#include "atp/cli/command.h"
-#include "atp/cli/plan/output_file.h"
+#include "atp/cli/command/command.h"
 #include "atp/cli/plan/plan_command.h"
 #include "atp/cli/plan/plan_inputs.h"
 #include "atp/cli/plan/sweep.h"
-#include "atp/config/file_error.h"
-#include "atp/config/nearest_name.h"
-#include "atp/config/number.h"
+#include "atp/config/text/file.h"
+#include "atp/config/text/words.h"
 
 namespace atp {
 namespace {
@@ -19,15 +17,14 @@ constexpr const char* kExamples = R"(Examples:
   atp plan sweep --topology examples/topologies/flat-8.yaml --model examples/models/gpt3-175b.json --element-bytes 4
       2 to 64 machines on the switch, with and without in-network aggregation
   atp plan sweep --topology examples/topologies/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
-      --count box=2,4,8,16 --bandwidth box=0.25,0.5,1,2,4 --svg boxes.svg
-      a grid: how many boxes, and how fast the network between them is)";
+      --count box=2,4,8,16 --bandwidth box=0.25,0.5,1,2,4 --csv
+      how many boxes, and how fast the network between them is)";
 
 struct SweepOptions {
   PlanInputs inputs;
   std::string count;
   std::string bandwidth;
   bool csv = false;
-  std::string svg_file;
 };
 
 std::size_t find_level(const planner::Interconnect& interconnect, const std::string& name,
@@ -112,25 +109,23 @@ void run_sweep_command(const SweepOptions& options) {
   } else {
     fmt::print("{}\n\n{}{}", sweep.title, sweep_table(sweep).text(), sweep_reasons(sweep));
   }
-  if (!options.svg_file.empty()) write_output_file(options.svg_file, draw_sweep(sweep));
 }
 
 }  // namespace
 
-void add_sweep_command(CLI::App& plan) {
-  CLI::App* command = plan.add_subcommand(
+void add_sweep_command(const Command& plan) {
+  const Command command = plan.add_command(
       "sweep",
       "The best meshes over numbers of devices and bandwidths, with and without aggregation");
-  command->footer(kExamples);
+  command.footer(kExamples);
   const auto options = std::make_shared<SweepOptions>();
-  add_plan_inputs(*command, options->inputs);
-  command->add_option("--count", options->count, "Counts of a level (default: 2 to 64 of the top)")
-      ->type_name("LEVEL=N,N,...");
-  command->add_option("--bandwidth", options->bandwidth, "Factors of a level's bandwidth")
-      ->type_name("LEVEL=X,X,...");
-  command->add_flag("--csv", options->csv, "Print CSV");
-  command->add_option("--svg", options->svg_file, "Also draw it into this file")->type_name("FILE");
-  command->callback([options] { run_sweep_command(*options); });
+  add_plan_inputs(command, options->inputs);
+  command.add_option("--count", options->count, "Counts of a level (default: 2 to 64 of the top)")
+      .type_name("LEVEL=N,N,...");
+  command.add_option("--bandwidth", options->bandwidth, "Factors of a level's bandwidth")
+      .type_name("LEVEL=X,X,...");
+  command.add_flag("--csv", options->csv, "Print CSV");
+  command.callback([options] { run_sweep_command(*options); });
 }
 
 }  // namespace atp

@@ -5,11 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "atp/config/cluster_file.h"
+#include "atp/config/interconnect/cluster_file.h"
 #include "atp/config/model_file.h"
 #include "atp/config/plan_json.h"
 #include "atp/planner/planner.h"
-#include "atp/planner/request_check.h"
 
 // The module atp._planner: the planner as two functions of plain values. Types and documentation
 // are Python's, in atp/planner.py; JSON crosses the border, the same that `atp plan best` prints.
@@ -107,7 +106,7 @@ std::string plan_json_text(const Description& topology, const Description& model
   const planner::Request request = request_of(topology, model, world_size, choices);
   const Result<planner::Plan> plan = planner::plan(request);
   if (!plan) throw std::runtime_error(plan.error().message);
-  return plan_json(request, plan.value()).dump();
+  return plan_json(request, plan.value());
 }
 
 std::vector<std::uint32_t> ranks_of(

@@ -1,0 +1,62 @@
+#include "atp/cli/arguments.h"
+
+#include <fmt/core.h>
+
+#include <optional>
+#include <string_view>
+
+#include "atp/config/text/words.h"
+
+namespace atp {
+namespace {
+
+std::optional<Command> find_command(const Command& group, const std::string& name) {
+  for (const Command& command : group.commands()) {
+    if (command.name() == name) return command;
+  }
+  return std::nullopt;
+}
+
+CommandError not_a_command(const Command& group, const std::string& path,
+                           const std::string& found) {
+  std::vector<std::string> names;
+  for (const Command& command : group.commands()) names.push_back(command.name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string problem =
+      found.starts_with('-')
+          ? fmt::format("'{}' is no option of '{}', and a command comes first: write {}", found,
+                        path, listed(known))
+          : fmt::format("'{}' is no command of '{}': {}", found, path, hint(found, known));
+  return CommandError(fmt::format("{} (see '{} --help')", problem, path), kWrongUsage);
+}
+
+}  // namespace
+
+void check_commands(const Command& program, std::span<const std::string> arguments) {
+  Command group = program;
+  std::string path = program.name();
+  for (const std::string& argument : arguments) {
+    if (group.commands().empty()) return;
+    const std::optional<Command> command = find_command(group, argument);
+    if (!command) {
+      if (group.has_option(argument)) return;  // --help
+      throw not_a_command(group, path, argument);
+    }
+    group = *command;
+    path += " " + argument;
+  }
+}
+
+std::vector<std::string> mark_command(const Command& run, std::vector<std::string> arguments) {
+  std::size_t at = 0;
+  while (at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
+    // "-n 4", not "-n4" or "--ranks=4", has its value in the next argument.
+    at += run.takes_value(arguments[at]) ? 2 : 1;
+  }
+  if (at < arguments.size() && arguments[at] != "--") {
+    arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(at), "--");
+  }
+  return arguments;
+}
+
+}  // namespace atp

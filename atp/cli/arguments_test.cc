@@ -1,0 +1,75 @@
+#include "atp/cli/arguments.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "atp/cli/command/command.h"
+
+namespace atp {
+namespace {
+
+// "" when nothing is wrong.
+std::string complaint_about(const std::vector<std::string>& arguments) {
+  const CommandLine program("atp", "");
+  std::string listen;
+  program.add_command("switch", "").add_option("--listen", listen, "");
+  program.add_command("server", "");
+  program.add_command("bench", "").add_command("allreduce", "");
+  try {
+    check_commands(program, arguments);
+  } catch (const CommandError& error) {
+    EXPECT_EQ(error.exit_code(), kWrongUsage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CommandCheck, SaysWhatIsNoCommandAndWhatThereIs) {
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* complaint;
+  };
+  const Case cases[] = {
+      {{"frob"}, "'frob' is no command of 'atp': write switch, server or bench (see 'atp --help')"},
+      {{"swich"}, "'swich' is no command of 'atp': did you mean switch? (see 'atp --help')"},
+      {{"bench", "frob"},
+       "'frob' is no command of 'atp bench': write allreduce (see 'atp bench --help')"},
+      {{"--frob", "switch"},
+       "'--frob' is no option of 'atp', and a command comes first: write switch, server or bench "
+       "(see 'atp --help')"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(complaint_about(c.arguments), c.complaint);
+}
+
+TEST(CommandCheck, LeavesTheRestToTheParser) {
+  const std::vector<std::vector<std::string>> cases = {
+      {}, {"bench"}, {"--help"}, {"bench", "--help"}, {"switch", "--frob"}, {"bench", "allreduce"}};
+  for (const auto& arguments : cases) EXPECT_EQ(complaint_about(arguments), "");
+}
+
+using Arguments = std::vector<std::string>;
+
+TEST(CommandMark, StandsBeforeTheFirstArgumentThatIsNoOption) {
+  const CommandLine run("run", "");
+  int ranks = 0;
+  bool tag = false;
+  run.add_option("-n,--ranks", ranks, "");
+  run.add_flag("--tag-output", tag, "");
+  const std::vector<std::pair<Arguments, Arguments>> cases = {
+      {{"-n", "4", "python", "x.py", "-n", "1"}, {"-n", "4", "--", "python", "x.py", "-n", "1"}},
+      {{"-n", "4", "--", "python"}, {"-n", "4", "--", "python"}},
+      {{"-n4", "python"}, {"-n4", "--", "python"}},
+      {{"--ranks=4", "python"}, {"--ranks=4", "--", "python"}},
+      {{"--tag-output", "sh"}, {"--tag-output", "--", "sh"}},
+      {{"--ranks", "2", "sh", "--", "x"}, {"--ranks", "2", "--", "sh", "--", "x"}},
+      {{"--unknown", "sh"}, {"--unknown", "--", "sh"}},
+      {{"--help"}, {"--help"}},
+      {{"-n"}, {"-n"}},
+      {{}, {}},
+  };
+  for (const auto& [given, wanted] : cases) EXPECT_EQ(mark_command(run, given), wanted);
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,200 @@
+#include "atp/cli/command/command.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "atp/config/text/words.h"
+
+namespace atp {
+namespace {
+
+std::vector<CLI::App*> subcommands(CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+}  // namespace
+
+const char* const kProgramVersion = ATP_VERSION;
+
+Option Option::type_name(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Option Option::show_default() {
+  option_->capture_default_str();
+  return *this;
+}
+
+Option Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option Option::split_at(char delimiter) {
+  option_->delimiter(delimiter);
+  return *this;
+}
+
+Option Option::in_range(int least, int most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Option Option::in_range(unsigned least, unsigned most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Option Option::in_range(std::size_t least, std::size_t most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+// CLI11's own checks of numbers let nan pass, which no later comparison finds.
+Option Option::number_between(double least, double most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    const std::optional<double> value = parse_number(text);
+    if (value && *value >= least && *value <= most) return {};
+    return fmt::format("found {}, expected a number from {} to {}", text, least, most);
+  };
+  option_->check(CLI::Validator(check, fmt::format("FLOAT in [{} - {}]", least, most)));
+  return *this;
+}
+
+// Infinity, too, may be written in 309 digits.
+Option Option::positive_number() {
+  const auto check = [](const std::string& text) -> std::string {
+    const std::optional<double> value = parse_number(text);
+    if (value && *value > 0) return {};
+    return fmt::format("found {}, expected a finite number above 0", text);
+  };
+  option_->check(CLI::Validator(check, ""));
+  return *this;
+}
+
+Option Option::one_of(const std::vector<std::string>& values) {
+  option_->check(CLI::IsMember(values));
+  return *this;
+}
+
+Option Option::one_of(std::initializer_list<unsigned> values) {
+  option_->check(CLI::IsMember(values));
+  return *this;
+}
+
+Option Option::byte_size() {
+  CLI::AsSizeValue as_size(false);
+  as_size.description("");  // its own is about "kb"
+  option_->transform(as_size);
+  return *this;
+}
+
+Option Option::excludes(Option other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option Option::excludes(const std::string& name) {
+  option_->excludes(name);
+  return *this;
+}
+
+Option Option::needs(Option other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Command Command::add_command(const std::string& name, const std::string& description) const {
+  return Command(app_->add_subcommand(name, description));
+}
+
+void Command::require_command() const { app_->require_subcommand(1); }
+
+void Command::footer(const std::string& text) const { app_->footer(text); }
+
+template <class Value>
+Option Command::add_option(const std::string& names, Value& value, const std::string& help) const {
+  return Option(app_->add_option(names, value, help));
+}
+template Option Command::add_option(const std::string&, std::string&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::vector<std::string>&,
+                                    const std::string&) const;
+template Option Command::add_option(const std::string&, int&, const std::string&) const;
+template Option Command::add_option(const std::string&, double&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::uint16_t&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::uint32_t&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::uint64_t&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::optional<std::uint32_t>&,
+                                    const std::string&) const;
+
+Option Command::add_flag(const std::string& names, bool& value, const std::string& help) const {
+  return Option(app_->add_flag(names, value, help));
+}
+
+void Command::callback(std::function<void()> run) const { app_->callback(std::move(run)); }
+
+void Command::before_callback(std::function<void()> run) const {
+  app_->parse_complete_callback(std::move(run));
+}
+
+void Command::callback_with_all_arguments(
+    std::function<void(const std::vector<std::string>&)> run) const {
+  app_->set_help_flag();
+  app_->prefix_command();
+  app_->callback([app = app_, run = std::move(run)] { run(app->remaining()); });
+}
+
+std::string Command::name() const { return app_->get_name(); }
+
+std::vector<Command> Command::commands() const {
+  std::vector<Command> commands;
+  for (CLI::App* command : subcommands(*app_)) commands.emplace_back(command);
+  return commands;
+}
+
+bool Command::has_option(const std::string& name) const {
+  return app_->get_option_no_throw(name) != nullptr;
+}
+
+bool Command::takes_value(const std::string& name) const {
+  const CLI::Option* option = app_->get_option_no_throw(name);
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& description)
+    : Command(nullptr), owned_(std::make_unique<CLI::App>(description, name)) {
+  app_ = owned_.get();
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::version_flag(const std::string& text, const std::string& help) {
+  app_->set_version_flag("--version", text, help);
+}
+
+void CommandLine::parse(std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 wants them last to first
+  try {
+    app_->parse(arguments);
+  } catch (const CLI::Success& asked) {
+    app_->exit(asked);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::string CommandLine::named_command() const {
+  std::string name = app_->get_name();
+  for (const CLI::App* command = app_; !command->get_subcommands().empty();) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  return name;
+}
+
+}  // namespace atp

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "atp/base/result.h"
+#include "atp/core/dataplane/switch_node.h"
+#include "atp/core/server/server.h"
+
+// What a switch or server tells about itself while it runs: its counters as JSON lines in a file,
+// and a log line when one that people care about has risen.
+
+namespace atp {
+
+using CounterSnapshot = std::vector<std::pair<std::string_view, std::uint64_t>>;
+
+// One object a line: {"time_s": seconds since 1970, "role": "switch", "counters": {…}}.
+std::string to_json_line(double time_s, std::string_view role, const CounterSnapshot& counters);
+
+class StatsFile {
+ public:
+  static Result<StatsFile> open(const std::string& path);
+  void append(std::string_view role, const CounterSnapshot& counters);
+
+ private:
+  explicit StatsFile(std::ofstream out) : out_(std::move(out)) {}
+  std::ofstream out_;
+};
+
+// A counter whose rise is worth a line: "1 rank left (1 so far)", "2 ranks left (3 so far)".
+struct WatchedCounter {
+  std::string_view name;
+  std::string_view one;
+  std::string_view several;
+};
+
+class CounterWatch {
+ public:
+  explicit CounterWatch(std::vector<WatchedCounter> watched) : watched_(std::move(watched)) {}
+
+  // The lines for what has risen since the last call.
+  std::vector<std::string> lines(const CounterSnapshot& counters);
+
+ private:
+  std::vector<WatchedCounter> watched_;
+  std::vector<std::uint64_t> last_ = std::vector<std::uint64_t>(watched_.size());
+};
+
+// What `atp status` says of a node, as JSON; docs/status.md lists the keys, which later versions
+// only add to.
+
+std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
+                           Instant now, const CounterSnapshot& counters);
+std::string status_text_of(std::string_view role, std::string_view listen, const SwitchNode& node,
+                           Instant now, const CounterSnapshot& counters);
+
+}  // namespace atp

@@ -1,0 +1,177 @@
+#include "atp/cli/node/serve.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "atp/cli/command/command.h"
+#include "atp/cli/command/log.h"
+#include "atp/cli/node/prefix.h"
+#include "atp/driver/udp/address.h"
+#include "atp/driver/udp/path_mtu.h"
+#include "atp/wire/packet.h"
+
+namespace atp {
+namespace {
+
+std::atomic<Waker*> stop_waker{nullptr};
+
+void stop_loop(int) {
+  if (Waker* waker = stop_waker.load()) waker->stop();
+}
+
+void handle_stop_signals(void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+void add_serve_options(const Command& command, ServeOptions& options) {
+  command
+      .add_option("--listen", options.listen,
+                  "UDP address to listen on; port 0 takes a free one, 0.0.0.0 or [::] all "
+                  "addresses of this host")
+      .type_name("ADDR:PORT")
+      .show_default();
+  command
+      .add_option("--values", options.values,
+                  "Most values a fragment (default: what the interface's MTU carries)")
+      .type_name("K")
+      .in_range(1, ATP_VALUES_MAX);
+  command.add_option("--stats", options.stats_file, "Write counters to this file, as JSON lines")
+      .type_name("FILE");
+  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
+      .type_name("SEC")
+      .number_between(0.01, 86400)
+      .show_default();
+  command
+      .add_option("--port-file", options.port_file,
+                  "Write the address to this file (or /dev/fd/N) when ready, as one line")
+      .type_name("FILE");
+  command
+      .add_option("--status-from", options.status_from,
+                  "Networks whose hosts may ask for the status, by TCP on the same port (default: "
+                  "this host alone)")
+      .type_name("CIDR");
+  command.add_flag("--no-status", options.no_status, "Answer no `atp status`");
+  command.add_flag("--die-with-parent", options.die_with_parent,
+                   "Stop when the process that started this one ends");
+}
+
+Endpoint listen_endpoint(const ServeOptions& options) {
+  const Result<Endpoint> listen = resolve_endpoint(options.listen);
+  if (!listen) throw CommandError("--listen " + listen.error().message, kWrongUsage);
+  return listen.value();
+}
+
+UdpSocket open_socket(const Endpoint& local) {
+  Result<UdpSocket> socket = UdpSocket::listen(local);
+  if (!socket) throw CommandError(socket.error().message);
+  return std::move(socket).value();
+}
+
+std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen) {
+  if (options.values != 0) return static_cast<std::uint16_t>(options.values);
+  const Result<std::size_t> mtu = interface_mtu(listen);
+  if (!mtu) throw CommandError(mtu.error().message);
+  const std::uint16_t values = values_for_mtu(mtu.value());
+  if (values == 0) {
+    throw CommandError(
+        fmt::format("the interface of {} has an MTU of {} bytes, too little for any "
+                    "value; listen on another one",
+                    to_string(listen), mtu.value()));
+  }
+  return values;
+}
+
+StopSignals::StopSignals(Waker& waker) {
+  stop_waker = &waker;
+  handle_stop_signals(stop_loop);
+}
+
+StopSignals::~StopSignals() {
+  handle_stop_signals(SIG_DFL);
+  stop_waker = nullptr;
+}
+
+Reporter::Reporter(std::string_view role, const ServeOptions& options,
+                   std::vector<WatchedCounter> watched)
+    : role_(role),
+      interval_(static_cast<Duration::rep>(options.stats_interval_s * 1e9)),
+      next_(clock_now() + interval_),
+      watch_(std::move(watched)) {
+  if (options.stats_file.empty()) return;
+  Result<StatsFile> file = StatsFile::open(options.stats_file);
+  if (!file) throw CommandError(file.error().message);
+  file_ = std::move(file).value();
+}
+
+void Reporter::report(Instant now, const CounterSnapshot& counters) {
+  next_ = now + interval_;
+  for (const std::string& line : watch_.lines(counters)) log_info("{}", line);
+  if (file_) file_->append(role_, counters);
+}
+
+void NarrowPathLog::add(const Endpoint& peer, std::size_t mtu) {
+  if (reported_.size() == kMaxHosts) return;
+  if (std::find(reported_.begin(), reported_.end(), peer.address) != reported_.end()) return;
+  reported_.push_back(peer.address);
+  const std::string address = to_string(peer);
+  log_warning(
+      "the path to {} carries packets of at most {} bytes (MTU), so fragments do not arrive there: "
+      "start the {} with --values {} or less, or raise the MTU on the way",
+      address.substr(0, address.rfind(':')), mtu, role_, values_for_mtu(mtu));
+}
+
+void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options) {
+  const std::string address = to_string(socket.local());
+  fmt::print("atp {} listening on {}\n", role, address);
+  std::fflush(stdout);
+  if (options.port_file.empty()) return;
+  const int fd = open(options.port_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const std::string line = address + "\n";
+  const bool written =
+      fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  const int problem = errno;
+  if (fd >= 0) close(fd);
+  if (!written) {
+    throw CommandError(
+        fmt::format("cannot write --port-file {}: {}", options.port_file, std::strerror(problem)));
+  }
+}
+
+std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,
+                                            Waker& waker) {
+  if (options.no_status) return nullptr;
+  std::vector<Prefix> allowed;
+  for (const std::string& text : options.status_from) {
+    const Result<Prefix> prefix = parse_prefix(text);
+    if (!prefix) throw CommandError("--status-from " + prefix.error().message, kWrongUsage);
+    allowed.push_back(prefix.value());
+  }
+  auto service = StatusService::start(socket.local(), std::move(allowed), waker);
+  if (service) return std::move(service).value();
+  log_warning("`atp status` will get no answer: {}", service.error().message);
+  return nullptr;
+}
+
+void obey_parent(const ServeOptions& options) {
+  if (!options.die_with_parent) return;
+  const pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // A parent that has died already sends nothing.
+  if (parent == 1 || getppid() != parent) throw CommandError("the parent process has ended");
+}
+
+}  // namespace atp

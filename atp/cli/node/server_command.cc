@@ -1,0 +1,105 @@
+#include <fmt/core.h>
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "atp/cli/command/command.h"
+#include "atp/cli/command/log.h"
+#include "atp/cli/command/machine.h"
+#include "atp/cli/node/serve.h"
+#include "atp/core/dataplane/switch_state.h"
+#include "atp/core/server/server.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp server
+      on 127.0.0.1:5500, for workers on this machine
+  atp server --listen 10.0.0.9:5500
+      for workers and switches that reach 10.0.0.9
+  atp server --listen 127.0.0.1:0 --port-file server.address --stats server.jsonl
+      on a free port, which is written to a file; counters each second)";
+
+struct ServerOptions {
+  ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SERVER_PORT)};
+  std::uint32_t window = ServerConfig{}.wmax;
+  std::string placement = "rehash";
+  std::optional<std::uint32_t> aggregators;
+};
+
+Placement placement_of(const ServerOptions& options) {
+  if (options.placement == "linear") {
+    return {static_cast<std::uint16_t>(options.aggregators.value_or(SwitchConfig{}.aggregators))};
+  }
+  if (!options.aggregators) return {};
+  throw CommandError(
+      fmt::format("--aggregators is of --placement linear, and this one is {}; leave "
+                  "it out, or give it to the switch",
+                  options.placement),
+      kWrongUsage);
+}
+
+void run_server(const ServerOptions& options) {
+  const Endpoint listen = listen_endpoint(options.serve);
+  if (!std::has_single_bit(options.window)) {
+    throw CommandError(fmt::format("--window {} is no power of two; use {} or {}", options.window,
+                                   std::bit_floor(options.window), std::bit_ceil(options.window)),
+                       kWrongUsage);
+  }
+  ServerConfig config;
+  config.rehash = options.placement == "rehash";
+  config.placement = placement_of(options);
+  config.boot_id = random_seed();
+  config.seed = random_seed();
+  config.wmax = options.window;
+  config.max_value_count = value_count(options.serve, listen);
+  const UdpSocket socket = open_socket(listen);
+  Server node(config);
+  log_debug("window {} packets, {} values", config.wmax, config.max_value_count);
+  serve("server", socket, node, options.serve,
+        {{"jobs_made", "job appeared", "jobs appeared"},
+         {"jobs_ended", "job ended", "jobs ended"},
+         {"leaves", "rank left", "ranks left"},
+         {"ranks_lost", "rank lost", "ranks lost"},
+         {"status_detached", "notice of detached ranks", "notices of detached ranks"},
+         {"status_operation_mismatch", "notice of ranks that disagree about operations",
+          "notices of ranks that disagree about operations"},
+         {"unreachable", "ICMP error", "ICMP errors"}},
+        [](CounterSnapshot&) {});
+}
+
+}  // namespace
+
+void add_server_command(const Command& program) {
+  const Command command =
+      program.add_command("server", "Run a parameter server: the root that completes every sum");
+  command.footer(kExamples);
+  const auto options = std::make_shared<ServerOptions>();
+  add_serve_options(command, options->serve);
+  command
+      .add_option("--window", options->window, "Most packets in flight of a stream, a power of two")
+      .type_name("N")
+      .in_range(2u, 65536u)
+      .show_default();
+  command
+      .add_option("--placement", options->placement,
+                  "Which aggregators fragments use: by a hash, moving after a collision (rehash), "
+                  "without moving (hash), or one after another (linear); the last two for "
+                  "comparison")
+      .one_of({"rehash", "hash", "linear"})
+      .show_default();
+  command
+      .add_option(
+          "--aggregators", options->aggregators,
+          fmt::format("Of the switches, or of a region of theirs: linear placement counts through "
+                      "them (default: {})",
+                      SwitchConfig{}.aggregators))
+      .type_name("N")
+      .in_range(1u, 65535u);
+  command.callback([options] { run_server(*options); });
+}
+
+}  // namespace atp

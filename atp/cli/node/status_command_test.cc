@@ -1,0 +1,54 @@
+#include "atp/cli/node/status_command.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace atp {
+namespace {
+
+using nlohmann::json;
+
+json switch_status() {
+  return json::parse(R"({
+    "role": "switch", "listen": "10.0.0.1:5501", "version": "1.2.3",
+    "aggregators": {"total": 1024, "held": 12}, "sums_completed": 1000, "collisions": 0,
+    "jobs": [{"job": 7, "incarnation": 3, "first_stream": 0, "streams": 2, "world_size": 4,
+              "parent": "10.0.0.9:5500", "joined": [0, 1], "detached": [2], "left": [],
+              "aggregators": {"held": 12}}],
+    "drops": {"unknown_job": 5}})");
+}
+
+TEST(StatusText, OfASwitchIsATable) {
+  EXPECT_EQ(
+      status_table(switch_status()),
+      "switch 10.0.0.1:5501 (atp 1.2.3)\n"
+      "  12 of 1,024 aggregators held; 1,000 sums completed, 0 gradients collided\n"
+      "  job  incarnation  streams  workers here  aggregators held         parent  who is not "
+      "there\n"
+      "    7            3      0-1        2 of 4                12  10.0.0.9:5500  rank 2 "
+      "detached\n"
+      "  dropped: unknown_job 5\n");
+}
+
+TEST(StatusText, CommandsNoTerminal) {
+  const std::string evil = "\x1b[31m\n";
+  json status = switch_status();
+  for (const char* key : {"role", "listen", "version"}) status[key] = evil;
+  status["jobs"][0]["parent"] = evil;
+  status["drops"] = {{evil, 1}};
+  const std::string table = status_table(status);
+  EXPECT_EQ(table.find('\x1b'), std::string::npos) << table;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5) << table;
+}
+
+TEST(StatusText, OfWhatIsNoStatusThrows) {
+  for (const char* text : {"{}", "[1]", R"({"role": 7})", R"({"role": "server"})"}) {
+    EXPECT_THROW(status_table(json::parse(text)), json::exception) << text;
+  }
+}
+
+}  // namespace
+}  // namespace atp

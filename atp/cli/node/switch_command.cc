@@ -1,0 +1,143 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string>
+
+#include "atp/cli/command/command.h"
+#include "atp/cli/command/log.h"
+#include "atp/cli/command/machine.h"
+#include "atp/cli/node/prefix.h"
+#include "atp/cli/node/serve.h"
+#include "atp/core/dataplane/switch_node.h"
+#include "atp/driver/udp/address.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp switch
+      on 127.0.0.1:5501, for servers on this machine
+  atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.0/24
+      for servers and further switches in 10.0.0.0/24
+  atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.9 --stats switch.jsonl
+      for one server; counters each second)";
+
+struct SwitchOptions {
+  ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SWITCH_PORT)};
+  std::uint32_t aggregators = SwitchConfig{}.aggregators;
+  std::vector<std::string> upstream;
+  double uplink_gbit = 0;
+  SharingConfig sharing;
+};
+
+UpstreamPolicy upstream_policy(const SwitchOptions& options, const Endpoint& listen) {
+  if (options.upstream.empty()) {
+    if (is_loopback(listen)) return UpstreamPolicy(loopback_prefixes());
+    throw CommandError(
+        fmt::format("--upstream is required when listening on {}: a switch sends where workers ask "
+                    "it to, so name the networks of the servers and switches above it, for example "
+                    "--upstream 10.0.0.0/24",
+                    to_string(listen)),
+        kWrongUsage);
+  }
+  std::vector<Prefix> allowed;
+  for (const std::string& text : options.upstream) {
+    const Result<Prefix> prefix = parse_prefix(text);
+    if (!prefix) throw CommandError("--upstream " + prefix.error().message, kWrongUsage);
+    allowed.push_back(prefix.value());
+  }
+  return UpstreamPolicy(std::move(allowed));
+}
+
+std::string gib_text(std::uint64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+// The switch touches all its memory at once, so what is not there would end it without a word.
+void check_memory(const SwitchConfig& config) {
+  const std::uint64_t each = sizeof(atp_aggregator) + 4 * std::uint64_t{config.max_value_count};
+  const std::uint64_t needed = config.aggregators * each;
+  const std::uint64_t obtainable = obtainable_memory();
+  if (needed < obtainable) return;
+  throw CommandError(fmt::format(
+      "--aggregators {} of {} values each need {} of memory, but there is {}: use at most "
+      "--aggregators {}, or smaller fragments (--values)",
+      config.aggregators, config.max_value_count, gib_text(needed), gib_text(obtainable),
+      std::bit_floor(std::max<std::uint64_t>(obtainable / 2 / each, 1))));
+}
+
+void check_sharing(const SwitchOptions& options) {
+  if (options.sharing.partitions <= options.aggregators) return;
+  throw CommandError(
+      fmt::format("--partition {} leaves no aggregator for a job, as there are {}: "
+                  "use at most --partition {}, or more --aggregators",
+                  options.sharing.partitions, options.aggregators, options.aggregators),
+      kWrongUsage);
+}
+
+void run_switch(const SwitchOptions& options) {
+  check_sharing(options);
+  const Endpoint listen = listen_endpoint(options.serve);
+  SwitchConfig config;
+  config.sharing = options.sharing;
+  config.upstream = upstream_policy(options, listen);
+  config.aggregators = options.aggregators;
+  config.uplink_bits_per_s = static_cast<std::uint64_t>(options.uplink_gbit * 1e9);
+  config.max_value_count = value_count(options.serve, listen);
+  config.seed = random_seed();
+  check_memory(config);
+  const UdpSocket socket = open_socket(listen);
+  SwitchNode node(config);
+  log_debug("{} aggregators of {} values", config.aggregators, config.max_value_count);
+  serve("switch", socket, node, options.serve,
+        {{"trees_made", "job appeared", "jobs appeared"},
+         {"trees_dropped", "job ended", "jobs ended"},
+         {"leaves_relayed", "leave passed on", "leaves passed on"},
+         {"leases_ended", "rank vanished", "ranks vanished"},
+         {"unreachable", "ICMP error", "ICMP errors"}},
+        [&](CounterSnapshot& counters) {
+          counters.emplace_back("aggregators_in_use", node.aggregators_in_use());
+          counters.emplace_back("trees", node.trees());
+        });
+}
+
+}  // namespace
+
+void add_switch_command(const Command& program) {
+  const Command command =
+      program.add_command("switch", "Run a switch: it sums gradients on their way to the server");
+  command.footer(kExamples);
+  const auto options = std::make_shared<SwitchOptions>();
+  add_serve_options(command, options->serve);
+  command.add_option("--aggregators", options->aggregators, "Fragments being summed at a time")
+      .type_name("N")
+      .in_range(1u, 1u << 24)
+      .show_default();
+  command
+      .add_option("--partition", options->sharing.partitions,
+                  "Divide the aggregators into N equal regions, one for each job; a job that finds "
+                  "none free has no aggregators (default: first come, first served)")
+      .type_name("N")
+      .in_range(1u, 1u << 24);
+  command
+      .add_option("--quota", options->sharing.quota,
+                  "Most aggregators that a job may hold at a time (default: all)")
+      .type_name("N")
+      .in_range(1u, 1u << 24);
+  command
+      .add_option("--upstream", options->upstream,
+                  "Networks that it may send to: servers and switches above it (default when "
+                  "listening on loopback: loopback)")
+      .type_name("CIDR");
+  command
+      .add_option("--uplink-rate", options->uplink_gbit,
+                  "Of its link upward, in Gbit/s: sums that would queue there for over 1 ms are "
+                  "marked as congested (default: unknown)")
+      .type_name("GBIT")
+      .number_between(0.001, 10000);
+  command.callback([options] { run_switch(*options); });
+}
+
+}  // namespace atp

@@ -1,0 +1,92 @@
+#include "atp/cli/run/host_plan.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "atp/config/site/routes.h"
+
+namespace atp {
+namespace {
+
+// torchrun's usual port, and those after it, so that jobs on the same hosts do not meet.
+constexpr std::uint32_t kMasterPort = 29500;
+constexpr std::uint32_t kMasterPorts = 1000;
+
+void add_count(NodePlan& plan, const char* option, std::uint64_t value) {
+  if (value == 0) return;
+  plan.arguments.emplace_back(option);
+  plan.arguments.push_back(std::to_string(value));
+}
+
+// What leaves the switch upward passes its host's link, and the rack's uplink if the next hop is
+// behind it: the slower one of which the file says the bandwidth; 0 if it says none.
+double uplink_bandwidth(const Site& site, const SiteSwitch& node, std::uint32_t rack) {
+  double least = site.hosts[node.host].link.bandwidth;
+  for (const std::uint32_t above : hosts_above(site, rack)) {
+    const double uplink = site.racks[rack].uplink.bandwidth;
+    if (site.hosts[above].rack == rack || uplink == 0) continue;
+    least = least == 0 ? uplink : std::min(least, uplink);
+  }
+  return least;
+}
+
+NodePlan switch_plan(const Site& site, std::uint32_t rack) {
+  const SiteSwitch& node = *site.racks[rack].switch_node;
+  NodePlan plan{.role = "switch",
+                .name = "switch-" + site.racks[rack].name,
+                .listen = endpoint_text(site.hosts[node.host].address, node.port)};
+  for (const std::uint32_t above : hosts_above(site, rack)) {
+    plan.arguments.insert(plan.arguments.end(), {"--upstream", site.hosts[above].address});
+  }
+  add_count(plan, "--aggregators", node.aggregators);
+  add_count(plan, "--partition", node.partition);
+  add_count(plan, "--quota", node.quota);
+  if (const double bandwidth = uplink_bandwidth(site, node, rack); bandwidth > 0) {
+    plan.arguments.insert(plan.arguments.end(),
+                          {"--uplink-rate", fmt::format("{:.6g}", bandwidth * 8 / 1e9)});
+  }
+  return plan;
+}
+
+NodePlan server_plan(const Site& site, const SiteServer& server) {
+  const SiteHost& host = site.hosts[server.host];
+  const auto same_host = [&server](const SiteServer& other) { return other.host == server.host; };
+  const bool is_alone = std::count_if(site.servers.begin(), site.servers.end(), same_host) == 1;
+  NodePlan plan{.role = "server",
+                .name = "server-" + host.name + (is_alone ? "" : fmt::format("-{}", server.port)),
+                .listen = endpoint_text(host.address, server.port)};
+  add_count(plan, "--window", server.window);
+  return plan;
+}
+
+}  // namespace
+
+std::vector<NodePlan> nodes_of(const Site& site, std::uint32_t host) {
+  std::vector<NodePlan> plans;
+  for (const SiteServer& server : site.servers) {
+    if (server.host == host) plans.push_back(server_plan(site, server));
+  }
+  for (std::uint32_t rack = 0; rack < site.racks.size(); ++rack) {
+    const std::optional<SiteSwitch>& node = site.racks[rack].switch_node;
+    if (node && node->host == host) plans.push_back(switch_plan(site, rack));
+  }
+  return plans;
+}
+
+JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
+                              const PlacedRanks& placed, const JobOptions& options) {
+  const std::uint32_t port =
+      options.master_port != 0 ? options.master_port : kMasterPort + options.job % kMasterPorts;
+  return {.ranks = placement.world_size,
+          .first_rank = placed.first_rank,
+          .local_ranks = placed.ranks,
+          .job = options.job,
+          .incarnation = options.incarnation,
+          .route = route_text(site, placed.host),
+          .master_address = site.hosts[placement.hosts.front().host].address,
+          .master_port = static_cast<std::uint16_t>(port),
+          .values = options.values};
+}
+
+}  // namespace atp

@@ -1,0 +1,64 @@
+#include "atp/cli/run/job_environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace atp {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::Pair;
+
+TEST(JobEnvironment, HasTorchrunsVariablesAndOurs) {
+  unsetenv("OMP_NUM_THREADS");
+  const JobEnvironment job{.ranks = 4,
+                           .job = 4294967295u,
+                           .incarnation = 7,
+                           .route = "127.0.0.1:5501,127.0.0.1:5500",
+                           .master_port = 29500};
+  EXPECT_THAT(job.of_rank(3),
+              ::testing::ElementsAre(Pair("RANK", "3"), Pair("LOCAL_RANK", "3"),
+                                     Pair("WORLD_SIZE", "4"), Pair("LOCAL_WORLD_SIZE", "4"),
+                                     Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "29500"),
+                                     Pair("ATP_JOB", "4294967295"), Pair("ATP_INCARNATION", "7"),
+                                     Pair("ATP_ROUTE", "127.0.0.1:5501,127.0.0.1:5500"),
+                                     Pair("OMP_NUM_THREADS", "1")));
+}
+
+TEST(JobEnvironment, SaysTheFragmentSizeOnlyIfGiven) {
+  JobEnvironment job{.ranks = 1};
+  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_VALUES_PER_FRAGMENT"))));
+  job.values = 350;
+  EXPECT_THAT(job.of_rank(0), Contains(Pair("ATP_VALUES_PER_FRAGMENT", "350")));
+}
+
+TEST(JobEnvironment, NamesTheInterfaceToGlooUnlessTheUserDoes) {
+  unsetenv("GLOO_SOCKET_IFNAME");
+  const JobEnvironment job{.ranks = 1, .interface_name = "eth7"};
+  EXPECT_THAT(job.of_rank(0), Contains(Pair("GLOO_SOCKET_IFNAME", "eth7")));
+  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("GLOO_SOCKET_IFNAME"))));
+  unsetenv("GLOO_SOCKET_IFNAME");
+}
+
+TEST(JobEnvironment, SaysToEachRankWhereItServes) {
+  JobEnvironment job{.ranks = 4, .first_rank = 2, .local_ranks = 2};
+  EXPECT_THAT(job.of_rank(2), Not(Contains(Key("ATP_OWN_SERVER"))));
+  job.own_servers = {"10.0.0.3:5500", "10.0.0.3:5502"};
+  EXPECT_THAT(job.of_rank(3), Contains(Pair("ATP_OWN_SERVER", "10.0.0.3:5502")));
+}
+
+TEST(JobEnvironment, LeavesTheThreadsOfASingleRankAndAnExplicitChoiceAlone) {
+  unsetenv("OMP_NUM_THREADS");
+  EXPECT_THAT(JobEnvironment{.ranks = 1}.of_rank(0), Not(Contains(Key("OMP_NUM_THREADS"))));
+  setenv("OMP_NUM_THREADS", "2", 1);
+  EXPECT_THAT(JobEnvironment{.ranks = 2}.of_rank(0), Not(Contains(Key("OMP_NUM_THREADS"))));
+  unsetenv("OMP_NUM_THREADS");
+}
+
+}  // namespace
+}  // namespace atp

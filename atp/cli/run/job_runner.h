@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "atp/base/time.h"
+#include "atp/cli/run/end_policy.h"
+#include "atp/cli/run/host_plan.h"
+#include "atp/cli/run/process.h"
+#include "atp/cli/run/tagged_outputs.h"
+
+// `atp run`, in the supervisor process (guard.h): servers, switches, and one process per rank, all
+// children of this process. It starts the nodes and waits until they listen, starts the ranks, and
+// then only reacts: to the end of a child, to a signal, to a rank's output, to the end of the front
+// process. The nodes end after the last rank.
+//
+// Without ranks the nodes serve until a signal ends them, and one that dies is started again.
+
+namespace atp {
+
+struct RunnerOptions {
+  std::vector<std::string> command;
+  double grace_s = 15;
+  bool tag_output = false;
+};
+
+class JobRunner {
+ public:
+  JobRunner(const RunnerOptions& options, const HostPlan& plan, int front_fd);
+  ~JobRunner();
+  JobRunner(const JobRunner&) = delete;
+  JobRunner& operator=(const JobRunner&) = delete;
+
+  // Returns the exit code of `atp run`.
+  int run();
+
+ private:
+  enum class Kind { kRank, kNode };
+  struct Child {
+    std::string name;  // "rank 3", "switch"
+    Kind kind = Kind::kRank;
+    pid_t pid = -1;
+    bool running = true;
+    const NodePlan* plan = nullptr;  // of a node
+  };
+
+  int run_job();
+  int serve();
+  std::string start_nodes();  // returns the routes through them
+  std::string start_node(const NodePlan& plan);
+  std::string level_of_nodes() const;
+  void restart_nodes();
+  int start_ranks(const JobEnvironment& job);  // returns 0 or the exit code of the failure
+  Started start_rank(const JobEnvironment& job, std::size_t rank);
+  int tagged(std::size_t rank, int to);  // where it writes what goes to `to`
+
+  // Reacts until `until`, the end of the front process, or the end of all ranks (or nodes).
+  void watch(Kind kind, Instant until);
+  void wait_for_something(Instant until);
+  void handle_signals();
+  void reap();
+  void handle_end(const Child& child, int status);
+  void apply(EndPolicy::Step step);
+  void signal_all(Kind kind, int signal);
+  bool any_running(Kind kind) const;
+  void stop_nodes();
+
+  const RunnerOptions& options_;
+  const HostPlan& plan_;
+  int front_fd_;
+  int signal_fd_ = -1;
+  bool front_died_ = false;
+  bool asked_to_end_ = false;
+  bool stopping_nodes_ = false;
+  Instant restart_ = kNever;  // of the nodes that have died
+  EndPolicy policy_;
+  std::vector<Child> children_;
+  TaggedOutputs outputs_;
+};
+
+}  // namespace atp

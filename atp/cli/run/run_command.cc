@@ -1,0 +1,177 @@
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <memory>
+
+#include "atp/base/rank_set.h"
+#include "atp/cli/command/command.h"
+#include "atp/cli/run/guard.h"
+#include "atp/cli/run/job_runner.h"
+#include "atp/cli/run/run_options.h"
+#include "atp/config/site/site.h"
+#include "atp/wire/packet.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp run -n 4 -- python train.py --epochs 2
+      4 ranks with torchrun's variables and ATP_JOB, ATP_INCARNATION, ATP_ROUTE
+  atp run -n 4 --tag-output -- sh -c 'echo $RANK of $WORLD_SIZE'
+      each line with the rank it came from
+  atp run -n 8 --values 350 --stats-dir out -- atp bench allreduce
+      fragments as on Ethernet; counters in out/switch.jsonl and out/server.jsonl
+  atp run -n 4 --servers 2 -- atp bench allreduce
+      two servers, each with a part of every large tensor
+  atp run -n 4 --servers-inside -- python train.py
+      four, one in the process of each rank
+  atp run --cluster cluster.yaml --host a0
+      the switches and servers that the file gives to host a0, until a signal ends them
+  atp run --cluster cluster.yaml --host a1 -- python train.py
+      the ranks of host a1, in a job over all hosts of the file
+  atp run --cluster cluster.yaml --host a1 --hosts a1,b1 --job 7 --incarnation 3 -- ./program
+      a job over two of them, beside others
+Exit code: that of the first rank that failed (128 + signal if killed, 127 if CMD is not found).)";
+
+// Of every job.
+void add_common_options(const Command& command, RunOptions& options) {
+  command
+      .add_option("--values", options.values, "Values a fragment (default: what the way carries)")
+      .type_name("K")
+      .in_range(1, ATP_VALUES_MAX);
+  command
+      .add_option("--stats-dir", options.stats_folder,
+                  "Folder for the counters of switches and servers, as JSON lines")
+      .type_name("DIR");
+  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
+      .type_name("SEC")
+      .number_between(0.01, 86400)
+      .show_default();
+  command
+      .add_option("--grace", options.runner.grace_s,
+                  "Seconds that the other ranks have to end when one has failed")
+      .type_name("SEC")
+      .number_between(0, 86400)
+      .show_default();
+  command.add_flag("--tag-output", options.runner.tag_output,
+                   "Put the rank before each line of output");
+  command
+      .add_option("command", options.runner.command,
+                  "Program to run as the ranks, with its arguments; with --cluster it may be left "
+                  "out: then the host's switches and servers run until a signal ends them")
+      .type_name("CMD...");
+}
+
+// Of a job that has this machine to itself; a cluster file says these things in its own way.
+void add_local_options(const Command& command, RunOptions& options, Option cluster) {
+  command.add_option("-n,--ranks", options.ranks, "Number of ranks, all on this machine")
+      .type_name("N")
+      .in_range(std::size_t{1}, kMaxRanks)
+      .excludes(cluster);
+  Option servers = command
+                       .add_option("--servers", options.servers,
+                                   "Number of servers, over which the tensors are spread")
+                       .type_name("N")
+                       .in_range(1u, kMaxServers)
+                       .show_default()
+                       .excludes(cluster);
+  command
+      .add_flag("--servers-inside", options.servers_inside,
+                "As many servers as ranks, each in the process of one (ATP_OWN_SERVER)")
+      .excludes(servers)
+      .excludes(cluster);
+  command
+      .add_flag("--no-switch", options.without_switch, "Only a server: ranks send straight to it")
+      .excludes(cluster);
+  command.add_option("--aggregators", options.aggregators, "Of the switch (default: its own)")
+      .type_name("N")
+      .in_range(1u, 1u << 24)
+      .excludes(cluster);
+}
+
+void add_cluster_options(const Command& command, RunOptions& options, Option cluster) {
+  constexpr std::uint32_t kMaxWord = std::numeric_limits<std::uint32_t>::max();
+  command
+      .add_option("--host", options.host,
+                  "Which of the file's hosts this machine is (default: by its addresses)")
+      .type_name("NAME")
+      .needs(cluster);
+  command
+      .add_option("--hosts", options.hosts,
+                  "The job's hosts, in the order of their ranks, with commas between (default: all "
+                  "that have ranks)")
+      .type_name("NAME,NAME,…")
+      .needs(cluster);
+  command
+      .add_option("--ranks-per-host", options.ranks_per_host,
+                  "Ranks on each of them (default: as the file says)")
+      .type_name("N")
+      .in_range(std::size_t{1}, kMaxRanks)
+      .needs(cluster);
+  command
+      .add_flag("--services", options.with_services,
+                "With a command: start the host's switches and servers too, and end them with it")
+      .needs(cluster);
+  command
+      .add_option("--job", options.job,
+                  "The job's number, the same on its hosts; jobs at the "
+                  "same time differ in it")
+      .type_name("N")
+      .in_range(0U, kMaxWord)
+      .needs(cluster)
+      .show_default();
+  command
+      .add_option("--incarnation", options.incarnation,
+                  "Number of the job's start, the same on its hosts and new each time (default: of "
+                  "a job on one host a random one; torch agrees on its own)")
+      .type_name("N")
+      .in_range(0U, kMaxWord)
+      .needs(cluster);
+  command
+      .add_option("--master-port", options.master_port,
+                  "TCP port of rank 0's host for torch's store (default: 29500 + job mod 1000)")
+      .type_name("PORT")
+      .in_range(1, 65535)
+      .needs(cluster);
+}
+
+void add_run_options(const Command& command, RunOptions& options) {
+  Option cluster =
+      command
+          .add_option("--cluster", options.cluster_file,
+                      "Cluster file: start what it gives to this host (docs/cluster.md)")
+          .type_name("FILE");
+  add_local_options(command, options, cluster);
+  add_cluster_options(command, options, cluster);
+  add_common_options(command, options);
+}
+
+void run_job(const RunOptions& options) {
+  const HostPlan plan = plan_of(options);
+  if (!options.stats_folder.empty()) {
+    std::error_code problem;
+    std::filesystem::create_directories(options.stats_folder, problem);
+    if (problem) {
+      throw CommandError(
+          fmt::format("cannot make --stats-dir {}: {}", options.stats_folder, problem.message()));
+    }
+  }
+  const int code = run_guarded(
+      [&options, &plan](int front_fd) { return JobRunner(options.runner, plan, front_fd).run(); });
+  if (code != 0) throw CommandEnd(code);
+}
+
+}  // namespace
+
+void add_run_command(const Command& program) {
+  const Command command = program.add_command(
+      "run", "Run a program as the ranks of a job, on this machine or on a host of a cluster");
+  command.footer(kExamples);
+  const auto options = std::make_shared<RunOptions>();
+  add_run_options(command, *options);
+  command.callback([options] { run_job(*options); });
+}
+
+}  // namespace atp

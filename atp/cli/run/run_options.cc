@@ -1,0 +1,147 @@
+#include "atp/cli/run/run_options.h"
+
+#include <fmt/core.h>
+
+#include "atp/cli/command/command.h"
+#include "atp/cli/command/machine.h"
+#include "atp/config/site/site_reader.h"
+#include "atp/driver/udp/socket.h"
+
+// From the options of `atp run` to what it starts.
+
+namespace atp {
+namespace {
+
+std::uint32_t random_number() { return static_cast<std::uint32_t>(random_seed()); }
+
+NodePlan local_node(const char* role, std::string name) {
+  return {.role = role, .name = std::move(name)};
+}
+
+// UDP addresses of the loopback that are free now, held until all are found so that they differ.
+std::vector<std::string> free_addresses(std::size_t count) {
+  std::vector<UdpSocket> sockets;
+  std::vector<std::string> addresses;
+  for (std::size_t i = 0; i < count; ++i) {
+    Result<UdpSocket> socket = UdpSocket::open(Endpoint::ipv4(127, 0, 0, 1, 0));
+    if (!socket) throw CommandError(socket.error().message);
+    sockets.push_back(std::move(socket).value());
+    addresses.push_back(to_string(sockets.back().local()));
+  }
+  return addresses;
+}
+
+void add_servers(HostPlan& plan, const RunOptions& options) {
+  if (options.servers_inside) {
+    if (options.ranks > kMaxServers) {
+      throw CommandError(fmt::format("--servers-inside would make {} servers, one in each rank; at "
+                                     "most {} are useful: use --servers N",
+                                     options.ranks, kMaxServers),
+                         kWrongUsage);
+    }
+    plan.job->own_servers = free_addresses(options.ranks);
+    return;
+  }
+  for (std::uint32_t i = 0; i < options.servers; ++i) {
+    plan.nodes.push_back(
+        local_node("server", options.servers == 1 ? "server" : fmt::format("server-{}", i)));
+  }
+}
+
+HostPlan local_plan(const RunOptions& options) {
+  if (options.ranks == 0) throw UsageError("--ranks is required");
+  if (options.runner.command.empty()) throw UsageError("command is required");
+  const Result<std::uint16_t> master_port = free_tcp_port();
+  if (!master_port) throw CommandError(master_port.error().message);
+  HostPlan plan;
+  plan.job = JobEnvironment{.ranks = options.ranks,
+                            .job = random_number(),
+                            .incarnation = random_number(),
+                            .master_port = master_port.value(),
+                            .values = options.values};
+  if (!options.without_switch) {
+    plan.nodes.push_back(local_node("switch", "switch"));
+    if (options.aggregators > 0) {
+      plan.nodes.back().arguments = {"--aggregators", std::to_string(options.aggregators)};
+    }
+  }
+  add_servers(plan, options);
+  return plan;
+}
+
+// --host, or the only host of the file with an address of this machine.
+std::uint32_t this_host(const Site& site, const RunOptions& options) {
+  if (!options.host.empty()) return value_or_throw(site.find_host(options.host));
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t host = 0; host < site.hosts.size(); ++host) {
+    if (!interface_with(site.hosts[host].address).empty()) found.push_back(host);
+  }
+  if (found.size() == 1) return found.front();
+  throw CommandError(fmt::format("this machine has the addresses of {} hosts of {}, expected one; "
+                                 "say which one it is with --host NAME",
+                                 found.size(), options.cluster_file),
+                     kWrongUsage);
+}
+
+std::string job_hosts(const Site& site, const JobPlacement& placement) {
+  std::string text;
+  for (const PlacedRanks& placed : placement.hosts) {
+    text += (text.empty() ? "" : ", ") + site.hosts[placed.host].name;
+  }
+  return text;
+}
+
+JobEnvironment job_on(const Site& site, std::uint32_t host, const RunOptions& options) {
+  const JobPlacement placement =
+      value_or_throw(place_job(site, names_in(options.hosts), options.ranks_per_host));
+  const PlacedRanks* placed = placement.on_host(host);
+  if (placed == nullptr) {
+    throw CommandError(fmt::format("host {} has no ranks of this job, which runs on {}; leave the "
+                                   "command out to start the host's switches and servers",
+                                   site.hosts[host].name, job_hosts(site, placement)),
+                       kWrongUsage);
+  }
+  JobOptions job{options.job, options.incarnation, options.master_port, options.values};
+  // Several hosts cannot agree on one by themselves; torch does, through its store.
+  if (!job.incarnation && placement.hosts.size() == 1) job.incarnation = random_number();
+  JobEnvironment environment = environment_of(site, placement, *placed, job);
+  environment.interface_name = interface_with(site.hosts[host].address);
+  return environment;
+}
+
+HostPlan cluster_plan(const RunOptions& options) {
+  const Site site = value_or_throw(read_site_file(options.cluster_file));
+  const std::uint32_t host = this_host(site, options);
+  HostPlan plan{.host = site.hosts[host].name};
+  const bool has_command = !options.runner.command.empty();
+  if (!has_command || options.with_services) plan.nodes = nodes_of(site, host);
+  if (has_command) {
+    plan.job = job_on(site, host, options);
+  } else if (plan.nodes.empty()) {
+    throw CommandError(
+        fmt::format("{} gives host {} no switch and no server; to start ranks there, "
+                    "add their command",
+                    options.cluster_file, plan.host),
+        kWrongUsage);
+  }
+  return plan;
+}
+
+}  // namespace
+
+HostPlan plan_of(const RunOptions& options) {
+  HostPlan plan = options.cluster_file.empty() ? local_plan(options) : cluster_plan(options);
+  for (NodePlan& node : plan.nodes) {
+    const auto add = [&node](const char* option, const std::string& value) {
+      node.arguments.insert(node.arguments.end(), {option, value});
+    };
+    if (options.values > 0) add("--values", std::to_string(options.values));
+    if (!options.stats_folder.empty()) {
+      add("--stats", options.stats_folder + "/" + node.name + ".jsonl");
+      add("--stats-interval", fmt::format("{}", options.stats_interval_s));
+    }
+  }
+  return plan;
+}
+
+}  // namespace atp

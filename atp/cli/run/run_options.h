@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "atp/cli/run/host_plan.h"
+#include "atp/cli/run/job_runner.h"
+
+namespace atp {
+
+// The options of `atp run`.
+struct RunOptions {
+  RunnerOptions runner;
+  std::string stats_folder;
+  double stats_interval_s = 1;
+  std::uint32_t values = 0;  // per fragment; 0: not given
+
+  // On this machine alone.
+  std::size_t ranks = 0;
+  std::uint32_t servers = 1;    // at most kMaxServers
+  bool servers_inside = false;  // … one in the process of each rank
+  bool without_switch = false;
+  std::uint32_t aggregators = 0;  // of the switch; 0: its default
+
+  // On a host of a cluster file.
+  std::string cluster_file;
+  std::string host;
+  std::string hosts;  // of the job, with commas between
+  std::uint32_t ranks_per_host = 0;
+  bool with_services = false;
+  std::uint32_t job = 0;
+  std::optional<std::uint32_t> incarnation;
+  std::uint16_t master_port = 0;
+};
+
+// What these options start on this host. Throws CommandError.
+HostPlan plan_of(const RunOptions& options);
+
+}  // namespace atp

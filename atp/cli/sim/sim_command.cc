@@ -1,0 +1,152 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "atp/base/rank_set.h"
+#include "atp/cli/command/command.h"
+#include "atp/cli/sim/job.h"
+#include "atp/cli/sim/soak.h"
+#include "atp/sim/run_seed.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp sim --seed 17
+      plays the world that the seed 17 draws: network, jobs and faults
+  atp sim --seed 17 --trace
+      with every packet and event
+  atp sim --count 100000 --threads 2
+      plays many seeds and prints what they reached
+  atp sim --workers 1024
+      one all-reduce of a job over racks of 32 workers, without faults: its time and memory
+  atp sim --cluster cluster.yaml --hosts a1,b1
+      one all-reduce of a job on two hosts of a cluster file: its time, and what reached the servers
+Exit codes: 0 all held, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash.)";
+
+constexpr int kCrashed = 3;
+constexpr std::uint64_t kMaxSeeds = 1'000'000'000'000;  // centuries
+
+struct SimOptions {
+  std::uint64_t seed = 0;
+  std::uint64_t count = 1;
+  unsigned threads = 1;
+  bool trace = false;
+  sim::ClusterShape cluster{.workers = 0};
+  SimSiteOptions site;
+  std::uint32_t fragments = 0;  // 0: not given
+};
+
+constexpr std::chrono::seconds kReportInterval{10};
+
+// The seed being played, for the message of a crash.
+thread_local std::uint64_t current_seed = 0;
+
+void on_crash(int) {
+  char line[80];
+  const int length = std::snprintf(line, sizeof line, "sim: crashed; replay: atp sim --seed %llu\n",
+                                   static_cast<unsigned long long>(current_seed));
+  [[maybe_unused]] const auto written = ::write(2, line, static_cast<std::size_t>(length));
+  ::_exit(kCrashed);
+}
+
+sim::Ending soak(const SimOptions& options) {
+  const auto play = [&](std::uint64_t seed, sim::Tally& tally) {
+    current_seed = seed;
+    return sim::run_seed(seed, options.trace, tally);
+  };
+  const auto report = [](const std::string& text) { fmt::print(stderr, "{}", text); };
+  Soak soak({options.seed, options.count, options.threads}, play, report, kReportInterval);
+  const sim::Ending ending = soak.run();
+  fmt::print("{}", soak.tally().text());
+  return ending;
+}
+
+sim::Ending play(SimOptions options) {
+  if (options.fragments > 0) {
+    options.site.fragments = options.cluster.fragments = options.fragments;
+  }
+  if (!options.site.file.empty()) return run_site(options.site);
+  if (options.cluster.workers > 0) return run_cluster(options.cluster);
+  if (options.fragments > 0) throw UsageError("--fragments requires --workers or --cluster");
+  return soak(options);
+}
+
+void run_sim(const SimOptions& options) {
+  std::signal(SIGABRT, on_crash);
+  std::signal(SIGSEGV, on_crash);
+  const sim::Ending ending = play(options);
+  // It has been said already what failed.
+  if (ending != sim::Ending::kHeld) throw CommandEnd(static_cast<int>(ending));
+}
+
+void add_seed_options(const Command& command, SimOptions& options) {
+  command.add_option("--seed", options.seed, "The (first) seed").show_default();
+  command.add_option("--count", options.count, "How many seeds")
+      .in_range(std::uint64_t{1}, kMaxSeeds)
+      .show_default();
+  command.add_option("--threads", options.threads, "How many at a time")
+      .in_range(1U, 256U)
+      .show_default();
+  command.add_flag("--trace", options.trace, "Print every packet and event");
+}
+
+// Of a world that no seed draws.
+void exclude_seeds(Option option) {
+  for (const char* seeds : {"--seed", "--count", "--threads", "--trace"}) option.excludes(seeds);
+}
+
+void add_worker_options(const Command& command, SimOptions& options) {
+  Option workers = command
+                       .add_option("--workers", options.cluster.workers,
+                                   "One job of so many workers in place of a seed's world")
+                       .in_range(std::size_t{1}, kMaxRanks);
+  exclude_seeds(workers);
+  command.add_option("--rack-size", options.cluster.rack_size, "Its workers in a rack")
+      .in_range(std::size_t{1}, kMaxRanks)
+      .needs(workers)
+      .show_default();
+}
+
+void add_cluster_options(const Command& command, SimOptions& options) {
+  Option cluster =
+      command
+          .add_option("--cluster", options.site.file,
+                      "Cluster file: a job on it in place of a seed's world (docs/cluster.md)")
+          .type_name("FILE")
+          .excludes("--workers");
+  exclude_seeds(cluster);
+  command
+      .add_option("--hosts", options.site.hosts,
+                  "The job's hosts, with commas between (default: all that have ranks)")
+      .type_name("NAME,NAME,…")
+      .needs(cluster);
+  command
+      .add_option("--ranks-per-host", options.site.ranks_per_host,
+                  "Ranks on each of them (default: as the file says)")
+      .in_range(std::size_t{1}, kMaxRanks)
+      .needs(cluster);
+}
+
+}  // namespace
+
+void add_sim_command(const Command& program) {
+  const Command command =
+      program.add_command("sim", "Play a simulated network with the product's own nodes");
+  command.footer(kExamples);
+  const auto options = std::make_shared<SimOptions>();
+  add_seed_options(command, *options);
+  add_worker_options(command, *options);
+  add_cluster_options(command, *options);
+  command
+      .add_option("--fragments", options->fragments,
+                  "The all-reduce's fragments (default: 100 with --workers, 1000 with --cluster)")
+      .in_range(1, 1'000'000);
+  command.callback([options] { run_sim(*options); });
+}
+
+}  // namespace atp

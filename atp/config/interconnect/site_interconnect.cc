@@ -1,0 +1,169 @@
+#include "atp/config/interconnect/site_interconnect.h"
+
+#include <algorithm>
+
+#include "atp/config/site/routes.h"
+#include "atp/config/site/site_reader.h"
+
+namespace atp {
+namespace {
+
+using planner::Aggregation;
+using planner::Interconnect;
+using planner::Level;
+
+constexpr const char* kAdvice = "write `levels` for the planner (docs/planner.md)";
+// A packet as the programs send it on Ethernet (docs/protocol.md §3): 350 values, behind our header
+// and bitmap, behind those of UDP, IP and Ethernet. And their first window, of 256 KiB (§5).
+constexpr std::uint32_t kPayloadBytes = 1400;
+constexpr std::uint32_t kOwnHeaderBytes = 48;
+constexpr std::uint32_t kHeaderBytes = kOwnHeaderBytes + 66;
+constexpr std::uint32_t kWindow = 256 * 1024 / (kOwnHeaderBytes + kPayloadBytes);
+
+// The hosts of a rack that have ranks.
+using Members = std::vector<const SiteHost*>;
+
+std::vector<Members> members_by_rack(const Site& site) {
+  std::vector<Members> by_rack(site.racks.size());
+  for (const SiteHost& host : site.hosts) {
+    if (host.ranks > 0) by_rack[host.rack].push_back(&host);
+  }
+  std::erase_if(by_rack, [](const Members& members) { return members.empty(); });
+  return by_rack;
+}
+
+void check_equal(const Site& site, const std::vector<Members>& racks) {
+  if (racks.empty()) throw FileError(site.place, "no host has ranks; give some of them `ranks`");
+  for (const Members& members : racks) {
+    const SiteRack& rack = site.racks[members.front()->rack];
+    if (members.size() != racks.front().size()) {
+      throw FileError(rack.place, "has " + std::to_string(members.size()) +
+                                      " hosts with ranks, and the planner takes racks of equal " +
+                                      "size, here " + std::to_string(racks.front().size()) + "; " +
+                                      kAdvice);
+    }
+    for (const SiteHost* host : members) {
+      if (host->ranks == racks.front().front()->ranks) continue;
+      throw FileError(host->place, "has " + std::to_string(host->ranks) +
+                                       " ranks, and the planner takes hosts of equal size, here " +
+                                       std::to_string(racks.front().front()->ranks) + "; " +
+                                       kAdvice);
+    }
+    if (rack.above && racks.size() > 1) {
+      throw FileError(rack.place, std::string("leads to another rack, and of racks above racks "
+                                              "the planner makes no levels; ") +
+                                      kAdvice);
+    }
+  }
+}
+
+void take_slower(SiteLink& slowest, const SiteLink& link, const Place& place, const char* kind) {
+  check_bandwidth(link, place, kind);
+  if (slowest.bandwidth == 0 || link.bandwidth < slowest.bandwidth) {
+    slowest.bandwidth = link.bandwidth;
+  }
+  slowest.latency_s = std::max(slowest.latency_s, link.latency_s);
+}
+
+SiteLink slowest_host(const std::vector<Members>& racks) {
+  SiteLink slowest;
+  for (const Members& members : racks) {
+    for (const SiteHost* host : members) take_slower(slowest, host->link, host->place, "host");
+  }
+  return slowest;
+}
+
+SiteLink slowest_uplink(const Site& site, const std::vector<Members>& racks) {
+  SiteLink slowest;
+  for (const Members& members : racks) {
+    const SiteRack& rack = site.racks[members.front()->rack];
+    take_slower(slowest, rack.uplink, rack.place, "rack");
+  }
+  return slowest;
+}
+
+// Dedicated unless each server is on a host with ranks.
+void set_servers(const Site& site, Aggregation& aggregation) {
+  const auto works = [&site](const SiteServer& server) {
+    return site.hosts[server.host].ranks > 0;
+  };
+  aggregation.server_hosts = static_cast<std::uint32_t>(site.servers.size());
+  if (std::all_of(site.servers.begin(), site.servers.end(), works)) {
+    aggregation.placement = planner::ServerPlacement::kCoLocated;
+    return;
+  }
+  SiteLink slowest;
+  for (const SiteServer& server : site.servers) {
+    take_slower(slowest, site.hosts[server.host].link, site.hosts[server.host].place, "host");
+  }
+  aggregation.server_bandwidth = {slowest.bandwidth};
+}
+
+// The least of the racks' switches; absent unless each of the racks has one.
+std::optional<Aggregation> aggregation_of(const Site& site, const std::vector<Members>& racks) {
+  Aggregation aggregation{
+      .payload_bytes = kPayloadBytes, .header_bytes = kHeaderBytes, .wire_bytes_per_value = 4};
+  for (const Members& members : racks) {
+    const std::optional<SiteSwitch>& node = site.racks[members.front()->rack].switch_node;
+    if (!node) return std::nullopt;
+    if (node->aggregators == 0) continue;
+    aggregation.window = kWindow;
+    aggregation.slots =
+        aggregation.slots == 0 ? node->aggregators : std::min(aggregation.slots, node->aggregators);
+  }
+  set_servers(site, aggregation);
+  return aggregation;
+}
+
+// Of the level above the racks, whose sums come from the racks' switches. Where they meet in no
+// further switch, the servers add them up.
+Aggregation aggregation_above(const Site& site, const std::vector<Members>& racks,
+                              Aggregation aggregation) {
+  for (const Members& members : racks) {
+    for (std::uint32_t server = 0; server < site.servers.size(); ++server) {
+      const std::uint32_t rack = members.front()->rack;
+      if (site.hosts[site.servers[server].host].rack == rack) continue;
+      if (switches_between(site, rack, server).size() < 2) aggregation.fallback_share = 1;
+    }
+  }
+  return aggregation;
+}
+
+Level level_of(const char* name, std::size_t count, const SiteLink& link, double latency_s) {
+  return {.name = name,
+          .count = static_cast<std::uint32_t>(count),
+          .bandwidth = {link.bandwidth},
+          .latency_s = latency_s};
+}
+
+}  // namespace
+
+Interconnect interconnect_of(const Site& site) {
+  const std::vector<Members> racks = members_by_rack(site);
+  check_equal(site, racks);
+  const SiteLink host = slowest_host(racks);
+  const std::optional<Aggregation> aggregation = aggregation_of(site, racks);
+  Interconnect interconnect{.name = site.name};
+  if (racks.size() > 1) {
+    const SiteLink uplink = slowest_uplink(site, racks);
+    interconnect.levels.push_back(
+        level_of("rack", racks.size(), uplink, 2 * (uplink.latency_s + host.latency_s)));
+    if (aggregation) {
+      interconnect.levels.back().aggregation = aggregation_above(site, racks, *aggregation);
+    }
+  }
+  interconnect.levels.push_back(level_of("host", racks[0].size(), host, 2 * host.latency_s));
+  interconnect.levels.back().aggregation = aggregation;
+  if (const std::uint32_t ranks = racks[0][0]->ranks; ranks > 1) {
+    if (site.rank_link.bandwidth == 0) {
+      throw FileError(site.place,
+                      "hosts have several ranks, and no bandwidth says how fast these "
+                      "reach each other; add links.rank.bandwidth");
+    }
+    interconnect.levels.push_back(
+        level_of("rank", ranks, site.rank_link, 2 * site.rank_link.latency_s));
+  }
+  return interconnect;
+}
+
+}  // namespace atp

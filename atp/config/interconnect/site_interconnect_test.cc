@@ -1,0 +1,106 @@
+#include "atp/config/interconnect/site_interconnect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/text/testing_mistakes.h"
+
+namespace atp {
+namespace {
+
+// A rack of two hosts, 1 and 2 after its name.
+std::string even_rack(const std::string& name, int number, bool with_switch) {
+  const std::string host = "      - {name: " + name;
+  const std::string address = ", address: 10.0." + std::to_string(number) + ".";
+  std::string text = "  - name: " + name + "\n    uplink: core\n";
+  if (with_switch) text += "    switch: {host: " + name + "1, aggregators: 500}\n";
+  return text + "    hosts:\n" + host + "1" + address + "1, ranks: 1}\n" + host + "2" + address +
+         "2, ranks: 1}\n";
+}
+
+// Racks a and b, and a rack with a server and perhaps a switch.
+std::string even_text(bool with_switches, bool above) {
+  std::string text =
+      "links:\n  host: {bandwidth: 10 Gbit/s per direction, latency: 5 us}\n"
+      "  rack: {bandwidth: 40 Gbit/s per direction, latency: 1 us}\nracks:\n";
+  text += even_rack("a", 0, with_switches) + even_rack("b", 1, with_switches);
+  text += "  - name: s\n    uplink: core\n";
+  if (above) text += "    switch: s0\n";
+  return text +
+         "    hosts: [{name: s0, address: 10.0.9.9, ranks: 0}, {name: s1, address: 10.0.9.8}]\n"
+         "servers: [s1]\n";
+}
+
+planner::Interconnect interconnect_of_text(const std::string& text) {
+  const Result<Cluster> cluster = parse_cluster(text, "f");
+  EXPECT_TRUE(cluster) << cluster.error().message;
+  return cluster ? cluster.value().interconnect : planner::Interconnect();
+}
+
+TEST(SiteInterconnect, HasTheRacksAndTheirHostsAsLevels) {
+  const planner::Interconnect interconnect = interconnect_of_text(even_text(true, true));
+  ASSERT_EQ(interconnect.levels.size(), 2u);
+  const planner::Level& rack = interconnect.levels[0];
+  const planner::Level& host = interconnect.levels[1];
+  EXPECT_EQ(rack.count, 2u);
+  EXPECT_DOUBLE_EQ(rack.bandwidth.value, 5e9);
+  EXPECT_DOUBLE_EQ(rack.latency_s, 12e-6);
+  EXPECT_EQ(host.count, 2u);
+  EXPECT_DOUBLE_EQ(host.bandwidth.value, 1.25e9);
+  EXPECT_DOUBLE_EQ(host.latency_s, 10e-6);
+  ASSERT_TRUE(rack.aggregation && host.aggregation);
+  EXPECT_EQ(host.aggregation->slots, 500u);
+  EXPECT_EQ(host.aggregation->window, 181u);
+  EXPECT_EQ(host.aggregation->server_hosts, 1u);
+  EXPECT_DOUBLE_EQ(host.aggregation->server_bandwidth.value, 1.25e9);
+  EXPECT_FALSE(rack.aggregation->fallback_share);
+}
+
+TEST(SiteInterconnect, WithoutASwitchAboveTheRacksTheServersAdd) {
+  const planner::Interconnect interconnect = interconnect_of_text(even_text(true, false));
+  ASSERT_TRUE(interconnect.levels.at(0).aggregation);
+  EXPECT_EQ(interconnect.levels[0].aggregation->fallback_share, 1);
+  EXPECT_FALSE(interconnect.levels[1].aggregation->fallback_share);
+}
+
+TEST(SiteInterconnect, WithoutSwitchesInTheRacksNothingAggregates) {
+  for (const planner::Level& level : interconnect_of_text(even_text(false, true)).levels) {
+    EXPECT_FALSE(level.aggregation) << level.name;
+  }
+}
+
+TEST(SiteInterconnect, LevelsOfTheFileGoFirst) {
+  const std::string text = even_text(true, true) +
+                           "levels:\n  - {name: gpu, count: 7, kind: full, "
+                           "bandwidth: 1 GB/s per direction}\n";
+  EXPECT_EQ(interconnect_of_text(text).levels.at(0).count, 7u);
+}
+
+TEST(SiteInterconnect, WhatThePlannerCannotTakeIsSaid) {
+  const Mistake mistakes[] = {
+      {"racks of different size", "b2, address: 10.0.1.2, ranks: 1",
+       "b2, address: 10.0.1.2, ranks: 0", "f:12: racks[1].uplink: has 1 hosts with ranks",
+       "the planner takes racks of equal size"},
+      {"hosts of different size", "b2, address: 10.0.1.2, ranks: 1",
+       "b2, address: 10.0.1.2, ranks: 3", "f:16: racks[1].hosts[1]: has 3 ranks",
+       "the planner takes hosts of equal size, here 1"},
+      {"no bandwidth of a host", "host: {bandwidth: 10 Gbit/s per direction, latency",
+       "host: {latency", "f:9: racks[0].hosts[0]: its bandwidth is missing",
+       "add it here, or links.host for all"},
+      {"no bandwidth of a rack", "rack: {bandwidth: 40 Gbit/s per direction, latency",
+       "rack: {latency", "f:6: racks[0].uplink: its bandwidth is missing",
+       "add it here, or links.rack for all"},
+      {"a rack above a rack", "name: b\n    uplink: core", "name: b\n    uplink: s",
+       "f:12: racks[1].uplink: leads to another rack", "write `levels` for the planner"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    expect_refused(even_text(true, true), mistake,
+                   [](const std::string& text) { return parse_cluster(text, "f"); });
+  }
+}
+
+}  // namespace
+}  // namespace atp

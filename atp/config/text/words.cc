@@ -1,0 +1,88 @@
+#include "atp/config/text/words.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace atp {
+namespace {
+
+// Edits from one word to the other: letters put in, taken out, changed, or two neighbours swapped
+// (the optimal string alignment), one row of the table at a time.
+std::size_t edits(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> before(to.size() + 1);  // the row before `above`
+  std::vector<std::size_t> above(to.size() + 1);
+  std::iota(above.begin(), above.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    std::vector<std::size_t> row(to.size() + 1, i);
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const std::size_t change = above[j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1);
+      row[j] = std::min({change, above[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    before = std::move(above);
+    above = std::move(row);
+  }
+  return above.back();
+}
+
+template <class Number>
+std::optional<Number> parse(std::string_view text) {
+  // from_chars takes no plus sign, people do.
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
+  std::string_view nearest;
+  // A name far longer than every known one cannot be near, and is not worth its quadratic time.
+  constexpr std::size_t kMaxLength = 64;
+  if (name.size() > kMaxLength) return nearest;
+  std::size_t fewest = std::max<std::size_t>(1, name.size() / 3) + 1;
+  for (const std::string_view candidate : known) {
+    const std::size_t distance = edits(name, candidate);
+    if (distance < fewest) {
+      fewest = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string listed(std::span<const std::string_view> names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+std::string hint(std::string_view name, std::span<const std::string_view> known) {
+  const std::string_view near = nearest_name(name, known);
+  if (!near.empty()) return "did you mean " + std::string(near) + "?";
+  return "write " + listed(known);
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  const std::optional<double> value = parse<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::optional<long long> parse_integer(std::string_view text) { return parse<long long>(text); }
+
+std::string count_text(long long least, long long most) {
+  return "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+}
+
+}  // namespace atp
