@@ -141,11 +141,15 @@ at::Tensor Buffers::input(const at::Tensor& tensor) {
   return inputs_.back();
 }
 
-at::Tensor Buffers::output(const at::Tensor& tensor) {
-  if (!is_dense(tensor)) return tensor;
-  TORCH_CHECK_VALUE(!elements_overlap(first_of_repeated(tensor, tensor)), name_.operation,
+void Buffers::check_writable(const at::Tensor& output) const {
+  TORCH_CHECK_VALUE(!elements_overlap(first_of_repeated(output, output)), name_.operation,
                     " writes its result into the tensor, but several elements of this one share "
                     "one memory location; pass tensor.clone()");
+}
+
+at::Tensor Buffers::output(const at::Tensor& tensor) {
+  if (!is_dense(tensor)) return tensor;
+  check_writable(tensor);
   outputs_.push_back({tensor, plain(tensor)});
   const at::Tensor& buffer = outputs_.back().buffer;
   if (factor_ && is_in_place(name_.type)) {
@@ -165,6 +169,21 @@ std::vector<at::Tensor> Buffers::outputs(at::TensorList tensors) {
   std::vector<at::Tensor> buffers;
   for (const at::Tensor& tensor : tensors) buffers.push_back(output(tensor));
   return buffers;
+}
+
+at::Tensor Buffers::joined(at::TensorList inputs) {
+  const NoAutograd guard;
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& input : inputs) flat.push_back(plain(input).view({-1}));
+  at::Tensor joined = at::cat(flat);
+  if (factor_) joined.mul_(*factor_);
+  return joined;
+}
+
+void Buffers::output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output) {
+  check_writable(output);
+  const NoAutograd guard;
+  outputs_.push_back({output, joined.narrow(0, offset, output.numel()).view(output.sizes())});
 }
 
 bool Buffers::need_finish() const {

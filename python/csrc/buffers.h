@@ -38,6 +38,11 @@ class Buffers {
   std::vector<at::Tensor> inputs(at::TensorList tensors);
   std::vector<at::Tensor> outputs(at::TensorList tensors);
 
+  // The values of all these inputs one after the other, and an output that gets, at the end, those
+  // of them from `offset` on.
+  at::Tensor joined(at::TensorList inputs);
+  void output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output);
+
   // Whether finish() has something to do.
   bool need_finish() const;
   // The outputs hold the result of the collective: completes it and writes it back.
@@ -50,6 +55,7 @@ class Buffers {
     at::Tensor tensor;
     at::Tensor buffer;  // the tensor itself, or its contiguous copy
   };
+  void check_writable(const at::Tensor& output) const;
   void write_back(const Output& output) const;
 
   Name name_;

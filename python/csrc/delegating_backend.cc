@@ -65,6 +65,17 @@ DelegatingBackend::TensorLists outputs_of(Buffers& buffers,
   return result;
 }
 
+// `input` must be as large as `blocks` outputs.
+void check_block(const char* operation, const at::Tensor& input, const at::Tensor& output,
+                 std::int64_t blocks) {
+  TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(), operation,
+                   ": input and output must have one type, and they are ", input.scalar_type(),
+                   " and ", output.scalar_type());
+  TORCH_CHECK_VALUE(input.numel() == blocks * output.numel(), operation, ": expected ",
+                    blocks * output.numel(), " values, ", blocks, " times the ", output.numel(),
+                    " of the output, and found ", input.numel());
+}
+
 void end_with(const DelegatingBackend::WorkPtr& inner,
               const std::function<void(const std::string&)>& end_part) {
   inner->getFuture()->addCallback([end_part](c10::ivalue::Future& future) {
@@ -232,35 +243,65 @@ DelegatingBackend::WorkPtr DelegatingBackend::scatter(Tensors& outputs, TensorLi
   return follow(std::move(call), outputs, inner_->scatter(to, from, options));
 }
 
+// As Gloo does it, whose own works for it have no Future: all ranks sum everything.
+DelegatingBackend::WorkPtr DelegatingBackend::sum_blocks(
+    const Name& name, const TensorLists& inputs, const Tensors& outputs,
+    const std::vector<std::int64_t>& offsets, const c10d::ReduceScatterOptions& options) {
+  Delegated call = delegate(name, flat(inputs));
+  c10d::AllreduceOptions inner;
+  inner.timeout = options.timeout;
+  inner.reduceOp = call.buffers.reduction(options.reduceOp, outputs, getSize());
+  Tensors wholes;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    wholes.push_back(call.buffers.joined(inputs[i]));
+    call.buffers.output_from(wholes[i], offsets[i], outputs[i]);
+  }
+  auto work = c10::make_intrusive<CollectiveWork>(getRank(), call.sequence, outputs,
+                                                  std::move(call.buffers));
+  const EndPart end_part = expect_parts(work, wholes.size());
+  for (const at::Tensor& whole : wholes) {
+    Tensors one{whole};
+    end_with(inner_->allreduce(one, inner), end_part);
+  }
+  return work;
+}
+
 DelegatingBackend::WorkPtr DelegatingBackend::reduce_scatter(
     Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
-  Delegated call = delegate(kReduceScatter, first_of(inputs));
-  c10d::ReduceScatterOptions inner = options;
-  inner.reduceOp = call.buffers.reduction(options.reduceOp, outputs, getSize());
-  TensorLists from = inputs_of(call.buffers, inputs);
-  Tensors to = call.buffers.outputs(outputs);
-  return follow(std::move(call), outputs, inner_->reduce_scatter(to, from, inner));
+  TORCH_CHECK_VALUE(inputs.size() == outputs.size(), "reduce_scatter: expected a list of inputs for "
+                    "each output, and found ", inputs.size(), " for ", outputs.size());
+  std::vector<std::int64_t> offsets;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    TORCH_CHECK_VALUE(inputs[i].size() == static_cast<std::size_t>(getSize()),
+                      "reduce_scatter: expected ", getSize(),
+                      " tensors, one for each rank, and found ", inputs[i].size());
+    check_block("reduce_scatter", inputs[i][getRank()], outputs[i], 1);
+    offsets.push_back(0);
+    for (int rank = 0; rank < getRank(); ++rank) offsets.back() += inputs[i][rank].numel();
+  }
+  return sum_blocks(kReduceScatter, inputs, outputs, offsets, options);
 }
 
 DelegatingBackend::WorkPtr DelegatingBackend::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
-  Delegated call = delegate(kReduceScatterSingle, input);
-  c10d::ReduceScatterOptions inner = options;
-  inner.reduceOp = call.buffers.reduction(options.reduceOp, output, getSize());
-  at::Tensor from = call.buffers.input(input);
-  at::Tensor to = call.buffers.output(output);
-  return follow(std::move(call), {output}, inner_->_reduce_scatter_base(to, from, inner));
+  check_block(kReduceScatterSingle.operation, input, output, getSize());
+  return sum_blocks(kReduceScatterSingle, {{input}}, {output}, {getRank() * output.numel()},
+                    options);
 }
 
 DelegatingBackend::WorkPtr DelegatingBackend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  Delegated call = delegate(kReduceScatterSingleCoalesced, inputs);
-  c10d::ReduceScatterOptions inner = options;
-  inner.reduceOp = call.buffers.reduction(options.reduceOp, outputs, getSize());
-  Tensors from = call.buffers.inputs(inputs);
-  Tensors to = call.buffers.outputs(outputs);
-  return follow(std::move(call), outputs,
-                inner_->reduce_scatter_tensor_coalesced(to, from, inner));
+  TORCH_CHECK_VALUE(inputs.size() == outputs.size(),
+                    kReduceScatterSingleCoalesced.operation, ": expected an output for each input, "
+                    "and found ", outputs.size(), " for ", inputs.size());
+  TensorLists wholes;
+  std::vector<std::int64_t> offsets;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_block(kReduceScatterSingleCoalesced.operation, inputs[i], outputs[i], getSize());
+    wholes.push_back({inputs[i]});
+    offsets.push_back(getRank() * outputs[i].numel());
+  }
+  return sum_blocks(kReduceScatterSingleCoalesced, wholes, outputs, offsets, options);
 }
 
 DelegatingBackend::WorkPtr DelegatingBackend::alltoall_base(at::Tensor& output, at::Tensor& input,

@@ -113,6 +113,11 @@ class DelegatingBackend : public c10d::Backend {
   Delegated delegate(const Buffers::Name& name, at::TensorList inputs);
   // The work for the caller: the inner group's own, or one that finishes the buffers after it.
   WorkPtr follow(Delegated call, const Tensors& results, WorkPtr inner);
+  // Sums each list of inputs, taken as one tensor, and brings what begins at the offset to the
+  // output.
+  WorkPtr sum_blocks(const Buffers::Name& name, const TensorLists& inputs, const Tensors& outputs,
+                     const std::vector<std::int64_t>& offsets,
+                     const c10d::ReduceScatterOptions& options);
   // The same for a transfer between two ranks, which is no collective.
   void begin_transfer(const char* operation, at::TensorList tensors);
   void check_owner(const char* operation) const;

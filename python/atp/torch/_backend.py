@@ -38,6 +38,7 @@ def _create(group, pg_options):
     asked = pg_options or Options()
     options = asked.resolved(group.timeout, alone=group.group_size == 1)
     if group.group_size == 1:
+        meeting.agree_on_job(group.timeout, options.algorithm)
         gloo = _create_gloo(group, meeting.store, global_ranks)
         return _in_network(group, options, (0, 0), asked.route_name, gloo)
     if options.algorithm == "ring":
