@@ -12,7 +12,7 @@ LATE_S = 0.7
 
 
 def by_transport():
-    return torch.ones(5000), dist.ReduceOp.SUM
+    return torch.ones(400_000), dist.ReduceOp.SUM
 
 
 def by_gloo():
