@@ -10,12 +10,13 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tp test build soak format lint clean
+.PHONY: help demo demo-tp test test-real-programs build soak format lint clean
 
 help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
 	@echo "make demo-tp  set up, build, and watch a GPT on every mesh of a network, beside the planner"
 	@echo "make test     set up, build, and run every test"
+	@echo "make test-real-programs  train with Lightning and accelerate from PyPI, in a venv of their own"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
 	@echo "make format   format all sources in place"
@@ -46,6 +47,24 @@ test:
 	ctest --preset $(PRESET) -j $(CMAKE_BUILD_PARALLEL_LEVEL) || status=1; \
 	$(venv_python) -m pytest || status=1; \
 	exit $$status
+
+# Lightning and accelerate beside .venv's torch, which pip is told to keep as it is.
+real_programs := build/real-programs
+$(real_programs)/installed: requirements-real-programs.txt
+	@$(venv_python) -m venv --clear --without-pip --system-site-packages $(real_programs)
+	@$(venv_python) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$($(real_programs)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dev.pth"
+	@$(venv_python) -c 'import torch; print(f"torch=={torch.__version__}")' > $(real_programs)/constraints.txt
+	@$(real_programs)/bin/python -m pip install --quiet -c $(real_programs)/constraints.txt -r $<
+	@touch $@
+
+test-real-programs:
+	@echo "test-real-programs: set up, build, install the libraries, and train over atp and over Gloo"
+	@tools/setup --dev
+	@$(configure)
+	@cmake --build --preset $(PRESET) --target product
+	@$(MAKE) --no-print-directory $(real_programs)/installed
+	@$(real_programs)/bin/python -m pytest tests/real_programs
 
 build:
 	@echo "build: set up and build everything into build/$(PRESET)"

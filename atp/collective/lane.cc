@@ -67,6 +67,7 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
            std::unique_ptr<Waker> waker)
     : options_(options.communicator),
       socket_(std::move(socket)),
+      closed_in_child_({socket_.fd()}),
       waker_(std::move(waker)),
       participant_(
           worker_config(options, value_count), failure_context(options),

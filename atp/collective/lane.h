@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "atp/collective/closed_in_child.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/participant.h"
 #include "atp/driver/udp/event_loop.h"
@@ -98,6 +99,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   const CommunicatorOptions options_;
   UdpSocket socket_;
+  const ClosedInChild closed_in_child_;
   std::unique_ptr<Waker> waker_;
   Participant participant_;
   EventLoop<Node>* loop_ = nullptr;  // lives in run()

@@ -70,6 +70,7 @@ Result<std::shared_ptr<OwnServer>> OwnServer::at(const Endpoint& listen,
 OwnServer::OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const ServerConfig& config)
     : owner_(getpid()),
       socket_(std::move(socket)),
+      closed_in_child_({socket_.fd()}),
       waker_(std::move(waker)),
       server_(config),
       thread_(quiet_thread([this] { run(); })) {}

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "atp/base/result.h"
+#include "atp/collective/closed_in_child.h"
 #include "atp/collective/communicator.h"
 #include "atp/core/server/server.h"
 #include "atp/driver/udp/socket.h"
@@ -50,6 +51,7 @@ class OwnServer {
 
   const pid_t owner_;
   UdpSocket socket_;
+  const ClosedInChild closed_in_child_;
   std::unique_ptr<Waker> waker_;
   Server server_;
 

@@ -7,8 +7,8 @@
 namespace atp::pytorch {
 namespace {
 
-constexpr CollectiveWork::Name kAllReduce{c10d::OpType::ALLREDUCE, "all_reduce", "atp:all_reduce"};
-constexpr CollectiveWork::Name kAllReduceCoalesced{
+constexpr Buffers::Name kAllReduce{c10d::OpType::ALLREDUCE, "all_reduce", "atp:all_reduce"};
+constexpr Buffers::Name kAllReduceCoalesced{
     c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", "atp:all_reduce_coalesced"};
 
 bool is_dense_float32(const at::Tensor& tensor) {
@@ -30,20 +30,20 @@ bool InNetworkGroup::sums(const Tensors& tensors, const c10d::AllreduceOptions& 
   return has_values && std::all_of(tensors.begin(), tensors.end(), is_dense_float32);
 }
 
-c10::intrusive_ptr<c10d::Work> InNetworkGroup::sum(const CollectiveWork::Name& name,
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::sum(const Buffers::Name& name,
                                                    const Tensors& tensors,
                                                    const c10d::AllreduceOptions& options) {
   const auto work = begin_work("atp", name, tensors, tensors);
+  AllReduceOptions each;
+  each.reduction = reduction_of(options.reduceOp, tensors, work->buffers(), getSize());
   std::vector<std::span<float>> parts;
   for (const at::Tensor& tensor : tensors) {
-    const at::Tensor buffer = work->output(tensor);
+    const at::Tensor buffer = work->buffers().output(tensor);
     if (buffer.numel() == 0) continue;
     parts.emplace_back(static_cast<float*>(buffer.data_ptr()),
                        static_cast<std::size_t>(buffer.numel()));
   }
-  AllReduceOptions each;
   each.tag = tag_;
-  each.reduction = reduction_of(options.reduceOp);
   each.timeout = timeout_of(options.timeout);
   each.on_done = [end_part = expect_parts(work, parts.size())](const Status& status) {
     end_part(status.ok() ? "" : status.error().message);

@@ -38,7 +38,7 @@ class InNetworkGroup : public ProcessGroupATP {
 
  private:
   bool sums(const Tensors& tensors, const c10d::AllreduceOptions& options) const;
-  WorkPtr sum(const CollectiveWork::Name& name, const Tensors& tensors,
+  WorkPtr sum(const Buffers::Name& name, const Tensors& tensors,
               const c10d::AllreduceOptions& options);
 
   std::atomic<std::uint32_t> tag_{0};

@@ -1,17 +1,32 @@
 #include "python/csrc/live_groups.h"
 
+#include <pthread.h>
+
 namespace atp::pytorch {
+namespace {
+
+// Not destroyed: groups may outlive static objects, and a forked child cannot know what state the
+// parent's was in.
+LiveGroups* of_this_process = nullptr;
+
+void start_afresh() { of_this_process = new LiveGroups; }
+
+}  // namespace
 
 LiveGroups& LiveGroups::instance() {
-  static LiveGroups groups;
-  return groups;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    start_afresh();
+    pthread_atfork(nullptr, nullptr, start_afresh);
+  });
+  return *of_this_process;
 }
 
 void LiveGroups::add(ProcessGroupATP* group) {
   const std::lock_guard lock(mutex_);
   groups_.insert(group);
-  std::erase_if(queues_, [](const auto& queue) { return queue.expired(); });
-  queues_.push_back(group->completion_queue());
+  std::erase_if(pools_, [](const auto& pool) { return pool.expired(); });
+  pools_.push_back(group->completion_pool());
 }
 
 void LiveGroups::remove(ProcessGroupATP* group) {
@@ -20,15 +35,15 @@ void LiveGroups::remove(ProcessGroupATP* group) {
 }
 
 void LiveGroups::abort_all() {
-  std::vector<std::weak_ptr<CompletionThread::Queue>> queues;
+  std::vector<std::weak_ptr<CompletionPool>> pools;
   {
     const std::lock_guard lock(mutex_);
     for (ProcessGroupATP* group : groups_) group->abort();
-    queues = queues_;
+    pools = pools_;
   }
   // Not under the lock: a callback may drop a group.
-  for (const auto& weak : queues) {
-    if (const auto queue = weak.lock()) queue->wait_until_idle_for(std::chrono::seconds(10));
+  for (const auto& weak : pools) {
+    if (const auto pool = weak.lock()) pool->wait_until_idle_for(std::chrono::seconds(10));
   }
 }
 

@@ -9,7 +9,7 @@
 // The groups that are alive, so that a process that ends without destroying them can leave while
 // callbacks may still run. A group adds itself and takes itself out first thing in its destructor,
 // so a pointer in here is good as long as the lock is held. (A c10 weak pointer would put off the
-// destructor itself until it is gone.)
+// destructor itself until it is gone.) A forked child has none of its parent's.
 
 namespace atp::pytorch {
 
@@ -26,7 +26,7 @@ class LiveGroups {
   std::mutex mutex_;
   std::set<ProcessGroupATP*> groups_;
   // A callback that drops its own group is still running when the group has gone.
-  std::vector<std::weak_ptr<CompletionThread::Queue>> queues_;
+  std::vector<std::weak_ptr<CompletionPool>> pools_;
 };
 
 }  // namespace atp::pytorch

@@ -6,35 +6,24 @@ ProcessGroupATP::ProcessGroupATP(int rank, int size, std::chrono::milliseconds t
                                  c10::intrusive_ptr<c10d::Backend> gloo)
     : DelegatingBackend(rank, size, std::move(gloo)),
       options_(c10::make_intrusive<Options>("atp", timeout)),
-      timeout_(timeout),
-      completion_(std::in_place) {
+      timeout_(timeout) {
   init();
 }
 
 void ProcessGroupATP::stop() {
   closed_ = true;
-  // In this order: the transport ends its operations, the thread completes them.
+  // In this order: the transport ends its operations, the threads finish them.
   destroy_transport();
-  completion_.reset();
+  end_threads();
 }
 
 c10::intrusive_ptr<CollectiveWork> ProcessGroupATP::begin_work(
-    const char* path, const CollectiveWork::Name& name, at::TensorList inputs,
+    const char* path, const Buffers::Name& name, at::TensorList inputs,
     const std::vector<at::Tensor>& results) {
   TORCH_CHECK_WITH(DistBackendError, !closed_, name.operation,
                    ": this rank has left the group (it was destroyed or aborted)");
   const std::uint64_t sequence = begin(path, name.operation, inputs);
-  return c10::make_intrusive<CollectiveWork>(getRank(), name, sequence, results);
-}
-
-std::function<void(const std::string&)> ProcessGroupATP::expect_parts(
-    const c10::intrusive_ptr<CollectiveWork>& work, std::size_t count) {
-  auto queue = completion_->queue();
-  queue->expect();
-  if (!work->expect_parts(count)) queue->push(work);
-  return [work, queue](const std::string& error) {
-    if (work->end_part(error)) queue->push(work);
-  };
+  return c10::make_intrusive<CollectiveWork>(getRank(), sequence, results, Buffers(name));
 }
 
 std::chrono::milliseconds ProcessGroupATP::timeout_of(std::chrono::milliseconds asked_for) const {
@@ -48,25 +37,29 @@ void ProcessGroupATP::setTimeout(std::chrono::milliseconds timeout) {
 }
 
 void ProcessGroupATP::shutdown() {
-  if (closed_.exchange(true)) return;
+  if (is_forked() || closed_.exchange(true)) return;
   // A callback may destroy its own group; it cannot wait for itself.
-  if (!completion_->is_this_thread()) completion_->queue()->wait_until_idle();
+  if (!completion().on_own_thread()) completion().wait_until_idle();
   leave_transport();
   DelegatingBackend::shutdown();
 }
 
 void ProcessGroupATP::abort() {
+  if (is_forked()) return;
   closed_ = true;
   abort_transport();
   DelegatingBackend::abort();
 }
 
-Reduction reduction_of(const c10d::ReduceOp& op) {
-  return op.op_ == c10d::ReduceOp::AVG ? Reduction::kAverage : Reduction::kSum;
+bool is_linear(const c10d::ReduceOp& op) {
+  return op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG ||
+         op.op_ == c10d::ReduceOp::PREMUL_SUM;
 }
 
-bool is_linear(const c10d::ReduceOp& op) {
-  return op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG;
+Reduction reduction_of(const c10d::ReduceOp& op, const std::vector<at::Tensor>& tensors,
+                       Buffers& buffers, int ranks) {
+  const c10d::ReduceOp sum = buffers.reduction(op, tensors, ranks);
+  return sum.op_ == c10d::ReduceOp::AVG ? Reduction::kAverage : Reduction::kSum;
 }
 
 }  // namespace atp::pytorch

@@ -3,13 +3,11 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "atp/collective/communicator.h"
-#include "python/csrc/completion_thread.h"
 #include "python/csrc/delegating_backend.h"
 
 // What the process groups of the backend "atp" have in common: some collectives they carry out
@@ -44,7 +42,7 @@ class ProcessGroupATP : public DelegatingBackend {
   virtual std::size_t values_per_fragment() const { return 0; }
 
   // To wait for the callbacks of operations that have ended.
-  std::shared_ptr<CompletionThread::Queue> completion_queue() const { return completion_->queue(); }
+  std::shared_ptr<CompletionPool> completion_pool() const { return shared_completion(); }
 
  protected:
   // Every final class calls it first thing in its destructor: leaves; what is under way fails.
@@ -57,26 +55,21 @@ class ProcessGroupATP : public DelegatingBackend {
   virtual void destroy_transport() = 0;
 
   // A work for a call that this group carries out over `path`, unless it has been left.
-  c10::intrusive_ptr<CollectiveWork> begin_work(const char* path, const CollectiveWork::Name& name,
+  c10::intrusive_ptr<CollectiveWork> begin_work(const char* path, const Buffers::Name& name,
                                                 at::TensorList inputs,
                                                 const std::vector<at::Tensor>& results);
-  // To be called when parts of the work end: hands it over when all have.
-  std::function<void(const std::string& error)> expect_parts(
-      const c10::intrusive_ptr<CollectiveWork>& work, std::size_t count);
-
   std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked_for) const;
 
  private:
   const c10::intrusive_ptr<Options> options_;
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<bool> closed_{false};
-  std::optional<CompletionThread> completion_;
 };
 
-// The reductions that the transports know. Compared by type: a premultiplied sum is an operation of
-// its own.
+// The reductions that the transports know: sums, with something done before or after.
 bool is_linear(const c10d::ReduceOp& op);
-// Of one that they know.
-Reduction reduction_of(const c10d::ReduceOp& op);
+// What the transport does of one that they know; the buffers of the work do the rest.
+Reduction reduction_of(const c10d::ReduceOp& op, const std::vector<at::Tensor>& tensors,
+                       Buffers& buffers, int ranks);
 
 }  // namespace atp::pytorch

@@ -7,7 +7,7 @@ namespace atp::pytorch {
 namespace {
 
 using c10d::OpType;
-using Name = CollectiveWork::Name;
+using Name = Buffers::Name;
 
 constexpr Name kAllReduce{OpType::ALLREDUCE, "all_reduce", "atp:ring_all_reduce"};
 constexpr Name kAllReduceCoalesced{OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
@@ -86,11 +86,13 @@ c10::intrusive_ptr<c10d::Work> RingGroup::submit(const c10::intrusive_ptr<Collec
 c10::intrusive_ptr<c10d::Work> RingGroup::sum(const Name& name, const Tensors& tensors,
                                               const c10d::AllreduceOptions& options) {
   const auto work = begin_work("ring", name, tensors, tensors);
+  const Reduction reduction =
+      reduction_of(options.reduceOp, tensors, work->buffers(), getSize());
   std::vector<RingRequest> requests;
   for (const at::Tensor& tensor : tensors) {
-    const at::Tensor buffer = work->output(tensor);
+    const at::Tensor buffer = work->buffers().output(tensor);
     requests.push_back(all_reduce_request(type_of(buffer), bytes_of(buffer), ranks()));
-    requests.back().reduction = reduction_of(options.reduceOp);
+    requests.back().reduction = reduction;
   }
   return submit(work, std::move(requests), options.timeout);
 }
@@ -105,8 +107,8 @@ c10::intrusive_ptr<c10d::Work> RingGroup::gather(const Name& name, const Tensors
   const auto work = begin_work("ring", name, inputs, outputs);
   std::vector<RingRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    requests.push_back(all_gather_request(type_of(inputs[i]), bytes_of(work->input(inputs[i])),
-                                          bytes_of(work->output(outputs[i])), ranks()));
+    requests.push_back(all_gather_request(type_of(inputs[i]), bytes_of(work->buffers().input(inputs[i])),
+                                          bytes_of(work->buffers().output(outputs[i])), ranks()));
   }
   return submit(work, std::move(requests), options.timeout);
 }
@@ -119,11 +121,13 @@ c10::intrusive_ptr<c10d::Work> RingGroup::scatter(const Name& name, const Tensor
     check_values(name, inputs[i], outputs[i], getSize());
   }
   const auto work = begin_work("ring", name, inputs, outputs);
+  const Reduction reduction =
+      reduction_of(options.reduceOp, outputs, work->buffers(), getSize());
   std::vector<RingRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    requests.push_back(reduce_scatter_request(type_of(inputs[i]), bytes_of(work->input(inputs[i])),
-                                              bytes_of(work->output(outputs[i])), ranks()));
-    requests.back().reduction = reduction_of(options.reduceOp);
+    requests.push_back(reduce_scatter_request(type_of(inputs[i]), bytes_of(work->buffers().input(inputs[i])),
+                                              bytes_of(work->buffers().output(outputs[i])), ranks()));
+    requests.back().reduction = reduction;
   }
   return submit(work, std::move(requests), options.timeout);
 }
@@ -170,9 +174,9 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allgather(TensorLists& outputs, Tensor
   for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
   const auto work = begin_work("ring", kAllGather, inputs, outputs[0]);
   RingRequest request{.collective = RingCollective::kAllGather, .type = type_of(inputs[0])};
-  request.inputs = {bytes_of(work->input(inputs[0]))};
+  request.inputs = {bytes_of(work->buffers().input(inputs[0]))};
   for (const at::Tensor& output : outputs[0]) {
-    request.outputs.push_back(bytes_of(work->output(output)));
+    request.outputs.push_back(bytes_of(work->buffers().output(output)));
   }
   return submit(work, {std::move(request)}, options.timeout);
 }
@@ -202,13 +206,14 @@ c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter(
   check_count(kReduceScatter, "rank", ranks(), inputs[0].size());
   for (const at::Tensor& input : inputs[0]) check_type(kReduceScatter, input, outputs[0]);
   const auto work = begin_work("ring", kReduceScatter, inputs[0], outputs);
-  RingRequest request{.collective = RingCollective::kReduceScatter,
-                      .type = type_of(outputs[0]),
-                      .reduction = reduction_of(options.reduceOp)};
+  RingRequest request{
+      .collective = RingCollective::kReduceScatter,
+      .type = type_of(outputs[0]),
+      .reduction = reduction_of(options.reduceOp, outputs, work->buffers(), getSize())};
   for (const at::Tensor& input : inputs[0]) {
-    request.inputs.push_back(bytes_of(work->input(input)));
+    request.inputs.push_back(bytes_of(work->buffers().input(input)));
   }
-  request.outputs = {bytes_of(work->output(outputs[0]))};
+  request.outputs = {bytes_of(work->buffers().output(outputs[0]))};
   return submit(work, {std::move(request)}, options.timeout);
 }
 

@@ -38,11 +38,11 @@ class RingGroup : public ProcessGroupATP {
   void destroy_transport() override { ring_.reset(); }
 
  private:
-  WorkPtr sum(const CollectiveWork::Name& name, const Tensors& tensors,
+  WorkPtr sum(const Buffers::Name& name, const Tensors& tensors,
               const c10d::AllreduceOptions& options);
-  WorkPtr gather(const CollectiveWork::Name& name, const Tensors& outputs, const Tensors& inputs,
+  WorkPtr gather(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,
                  const c10d::AllgatherOptions& options);
-  WorkPtr scatter(const CollectiveWork::Name& name, const Tensors& outputs, const Tensors& inputs,
+  WorkPtr scatter(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,
                   const c10d::ReduceScatterOptions& options);
   // Submits the requests as the parts of the work.
   WorkPtr submit(const c10::intrusive_ptr<CollectiveWork>& work, std::vector<RingRequest> requests,

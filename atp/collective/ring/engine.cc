@@ -19,6 +19,8 @@ RingEngine::RingEngine(const RingOptions& options, Links links)
       own_name_(rank_name(options, options.rank)),
       before_(std::make_unique<Peer>(std::move(links.before))),
       next_(std::make_unique<Peer>(std::move(links.next))),
+      closed_in_child_({before_->links.data.fd(), before_->links.words.fd(), next_->links.data.fd(),
+                        next_->links.words.fd()}),
       transfers_(options.rank, options.world_size),
       stage_(std::make_unique_for_overwrite<std::byte[]>(kStageBytes)) {}
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/collective/closed_in_child.h"
 #include "atp/collective/ring/links.h"
 #include "atp/collective/ring/ring_counter.h"
 #include "atp/collective/ring/transfers.h"
@@ -96,6 +97,7 @@ class RingEngine {
   // The lines refer to the sockets, so the peers stay where they are.
   const std::unique_ptr<Peer> before_;
   const std::unique_ptr<Peer> next_;
+  const ClosedInChild closed_in_child_;
   Transfers transfers_;
   std::vector<Ended> ended_;
   std::unique_ptr<std::byte[]> stage_;

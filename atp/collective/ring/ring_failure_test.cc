@@ -33,13 +33,20 @@ std::string name_of(const TestingRing& ring, std::size_t rank) {
   return "rank " + std::to_string(rank) + " (" + to_string(ring.addresses()[rank]) + ")";
 }
 
-// A rank in a process of its own, which takes part in one sum and is then killed or stopped.
+// A rank in a process of its own, which takes part in one sum and is then killed or stopped; if
+// asked for, a child that it has forked goes on.
 class RankInProcess {
  public:
-  RankInProcess(const TestingRing& testing_ring, std::size_t rank, int signal) : pid_(fork()) {
+  RankInProcess(const TestingRing& testing_ring, std::size_t rank, int signal,
+                bool has_child = false)
+      : pid_(fork()) {
     if (pid_ != 0) return;
     Result<std::unique_ptr<Ring>> ring = testing_ring.connect(rank);
     if (ring.ok()) static_cast<void>(sum(*ring.value(), 100));
+    if (has_child && fork() == 0) {
+      sleep(5);
+      _exit(0);
+    }
     // The others shall have had what they need of it.
     std::this_thread::sleep_for(milliseconds(200));
     kill(getpid(), signal);
@@ -227,6 +234,15 @@ TEST(RingFailure, ranks_have_the_names_that_the_options_give_them) {
     const std::string error = error_of(sum(own, 10));
     told.count_down();
     EXPECT_THAT(error, HasSubstr("rank 6 (127"));
+  });
+}
+
+TEST(RingFailure, a_forked_child_does_not_hide_that_its_parent_has_died) {
+  TestingRing ring(2);
+  const RankInProcess process(ring, 1, SIGKILL, true);
+  ring.run_all_but(1, [&](std::size_t, Ring& own) {
+    EXPECT_EQ(error_of(sum(own, 100)), "no error");
+    EXPECT_THAT(error_of(sum(own, 100)), HasSubstr("its process has ended"));
   });
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "atp/collective/ring/testing_ring.h"
 
@@ -248,6 +250,29 @@ TEST(Ring, a_ring_that_was_shut_down_takes_nothing_more) {
       EXPECT_EQ(late.error().message, "all_reduce #1 (10 float32): the ring was shut down");
     });
   }
+}
+
+TEST(Ring, twenty_thousand_operations_may_be_queued_before_a_late_rank_comes) {
+  constexpr std::size_t kOperations = 20'000;
+  constexpr std::size_t kLengths[] = {10, 700, 1, 30};
+  TestingRing(2).run([&](std::size_t rank, Ring& ring) {
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::vector<std::vector<float>> tensors;
+    for (std::size_t i = 0; i < kOperations; ++i) {
+      tensors.push_back(std::vector<float>(kLengths[i % std::size(kLengths)],
+                                           static_cast<float>(i % 1000 + rank)));
+    }
+    std::vector<RingHandle> handles;
+    for (auto& tensor : tensors) {
+      handles.push_back(
+          ring.submit(all_reduce_request(ElementType::kFloat32, bytes_of_vector(tensor), 2)));
+    }
+    for (std::size_t i = 0; i < kOperations; ++i) {
+      ASSERT_TRUE(handles[i].wait().ok());
+      const auto sum = static_cast<float>(2 * (i % 1000) + 1);
+      ASSERT_EQ(tensors[i], std::vector<float>(tensors[i].size(), sum)) << "operation " << i;
+    }
+  });
 }
 
 }  // namespace

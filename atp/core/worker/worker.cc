@@ -18,6 +18,9 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
   Stream& stream = *std::min_element(
       streams_.begin(), streams_.end(),
       [](const Stream& a, const Stream& b) { return a.values_assigned < b.values_assigned; });
+  // Operations that ended before an older one still have their places. All workers wait for the
+  // same stream, as which one it is depends on the operations alone.
+  if (stream.operations.full()) return std::nullopt;
   Operation operation;
   operation.id = next_operation_++;
   operation.spec = spec;

@@ -71,7 +71,8 @@ class Worker {
   void start(Instant now) { membership_.start(now, config_); }
 
   // Queues an all-reduce over the tensor that Tensors shows under the returned id. Nothing if the
-  // worker has not joined, is no longer usable, or max_operations are open.
+  // worker has not joined, is no longer usable, or there is no room: max_operations are open, or
+  // were submitted to one stream since its oldest that is not answered.
   std::optional<OperationId> submit(Instant now, const OperationSpec& spec);
 
   // Fails what is pending and sends LEAVE until it is acknowledged, at most for a lease: kLeft.

@@ -75,6 +75,24 @@ TEST(WorkerOperation, NothingIsSubmittedBeforeJoiningOrBeyondTheLimit) {
   EXPECT_TRUE(s.worker.submit(s.now, {.count = 1}).has_value());
 }
 
+TEST(WorkerOperation, NothingIsSubmittedWhileTheOldestKeepsThePlacesOfThoseThatEnded) {
+  WorkerConfig config = WorkerScript::default_config();
+  config.max_operations = 4;
+  WorkerScript s(config);
+  s.join();
+  for (int i = 0; i < 4; ++i) s.submit({1, 2, 3, 4});
+  const auto sent = gradients(s.run());
+  ASSERT_EQ(sent.size(), 4u);
+  for (std::size_t i : {1u, 2u, 3u}) {
+    s.answer(sent[i], {0, 0, 0, 0});
+    EXPECT_TRUE(s.worker.poll_event().has_value());
+  }
+  EXPECT_FALSE(s.worker.submit(s.now, {.count = 1}).has_value());
+  s.answer(sent[0], {0, 0, 0, 0});
+  EXPECT_TRUE(s.worker.poll_event().has_value());
+  for (int i = 0; i < 4; ++i) s.submit({1});
+}
+
 TEST(WorkerOrder, ASequenceWaitsForEverythingAWindowBefore) {
   WorkerScript s;  // Wmax is 4
   s.join();

@@ -1,7 +1,6 @@
 """Registers the backend with torch.distributed, and makes its process groups."""
 
 import atexit
-import os
 
 import torch.distributed as dist
 
@@ -25,7 +24,7 @@ def register() -> None:
         return
     # "cuda" is claimed so that a tensor on a GPU is refused by us, in words that help.
     dist.Backend.register_backend("atp", _create, extended_api=True, devices=["cpu", "cuda"])
-    atexit.register(_leave_at_exit, os.getpid())
+    atexit.register(_leave_at_exit)
 
 
 def _create(group, pg_options):
@@ -39,6 +38,7 @@ def _create(group, pg_options):
     asked = pg_options or Options()
     options = asked.resolved(group.timeout, alone=group.group_size == 1)
     if group.group_size == 1:
+        meeting.agree_on_job(group.timeout, options.algorithm)
         gloo = _create_gloo(group, meeting.store, global_ranks)
         return _in_network(group, options, (0, 0), asked.route_name, gloo)
     if options.algorithm == "ring":
@@ -89,8 +89,7 @@ def _create_gloo(group, store, global_ranks):
     return gloo
 
 
-def _leave_at_exit(pid: int) -> None:
+def _leave_at_exit() -> None:
     # A program may end without destroy_process_group(). Callbacks can still run now, and not when
-    # the interpreter is gone; a forked child has no group of its own to leave.
-    if os.getpid() == pid:
-        _C.abort_all()
+    # the interpreter is gone. (A forked child leaves the groups that it has made itself.)
+    _C.abort_all()

@@ -3,10 +3,16 @@
 Every rank claims its number and says that it is there; rank 0 draws the job and the incarnation.
 Nobody goes on before all are there, so that a missing or a doubled rank is found here, by name,
 and not by a time-out somewhere below.
+
+A store may outlive a group: torch gives its names again after a new init_process_group(), to other
+ranks too, and torchrun's store keeps all keys. So each meeting of a name and its ranks has a number
+and keys of its own. A rank takes the first number that is not over, by what the store says: not all
+who meet need to have met before.
 """
 
-import collections
 import datetime
+import hashlib
+import itertools
 import os
 import secrets
 import socket
@@ -17,10 +23,8 @@ from atp.torch._options import ALGORITHMS
 
 Job = tuple[int, int]
 
-# How often this process has made a group of this name and these ranks. A store may outlive a group
-# (destroyed and made again, torchrun's own store), and its old keys must not meet the new ones.
-# Making a group is collective, so all its members count alike.
-_generations: collections.Counter = collections.Counter()
+# Whether this process has drawn the job that `atp run` gave it.
+_environment_job_is_taken = False
 
 
 class Meeting:
@@ -32,10 +36,9 @@ class Meeting:
                 f"rank {rank} of group {group_id!r}: expected 0 to {size - 1}, as it has {size} "
                 "ranks (see RANK and WORLD_SIZE)"
             )
-        key = (group_id, tuple(global_ranks))
-        self.generation = _generations[key]
-        _generations[key] += 1
-        self.store = dist.PrefixStore(f"atp/{self.generation}/", store)
+        self._all_meetings = dist.PrefixStore(f"atp/{_name_of_set(global_ranks)}/", store)
+        self.store = None  # of this meeting, once agree_on_job() knows it
+        self._number = None
         self._rank = rank
         self._size = size
         self._group_id = group_id
@@ -48,8 +51,7 @@ class Meeting:
 
         address: where this rank can be reached, told to its neighbours.
         """
-        self._agree_on_size()
-        self._claim()
+        self._join()
         if self._rank == 0:
             job, incarnation = self._draw()
             self.store.set("job", f"{job} {incarnation}")
@@ -57,6 +59,8 @@ class Meeting:
         self.store.set(f"algorithm/{algorithm}", str(self._rank))
         self.store.set(f"present/{self._rank}", _whoami())
         self._wait_for_all(timeout)
+        if self._rank == 0:
+            self._all_meetings.set("last", str(self._number))
         self._check_algorithm(algorithm)
         job, incarnation = self.store.get("job").decode().split()
         return int(job), int(incarnation)
@@ -69,6 +73,29 @@ class Meeting:
             addresses[neighbour] = self.store.get(f"address/{neighbour}").decode()
         return addresses
 
+    def _join(self) -> None:
+        """Claims this rank's number in the first meeting that is not over."""
+        # Only where to begin to look: rank 0 says it when it has met all.
+        last = int(self._all_meetings.get("last")) if self._all_meetings.check(["last"]) else -1
+        for number in itertools.count(last + 1):
+            self._number = number
+            self.store = dist.PrefixStore(f"{number}/", self._all_meetings)
+            is_first = self.store.add(f"claims/{self._rank}", 1) == 1
+            if self._is_over():
+                continue
+            self._agree_on_size()
+            if not is_first:
+                self._refuse()
+            return
+
+    def _is_over(self) -> bool:
+        """Whether all were there, however many they were, or those who were have given up."""
+        if self.store.check(["failed"]):
+            return True
+        if not self.store.check(["size"]):
+            return False
+        return self.store.check(_present_keys(int(self.store.get("size"))))
+
     def _agree_on_size(self) -> None:
         first = self.store.compare_set("size", "", str(self._size)).decode()
         if first != str(self._size):
@@ -77,9 +104,7 @@ class Meeting:
                 f"{self._size} ranks, another one said {first}: all must agree (see WORLD_SIZE)"
             )
 
-    def _claim(self) -> None:
-        if self.store.add(f"claims/{self._rank}", 1) == 1:
-            return
+    def _refuse(self) -> None:
         present = f"present/{self._rank}"
         holder = self.store.get(present).decode() if self.store.check([present]) else "another one"
         raise RuntimeError(
@@ -99,13 +124,14 @@ class Meeting:
             )
 
     def _wait_for_all(self, timeout: datetime.timedelta) -> None:
-        keys = [f"present/{rank}" for rank in range(self._size)]
+        keys = _present_keys(self._size)
         try:
             self.store.wait(keys, timeout)
         except RuntimeError as error:  # some stores say it with a subclass
             missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
             if not missing:
                 raise
+            self.store.set("failed", "")  # whoever comes later meets elsewhere
             raise dist.DistStoreError(
                 f"{self._name(missing)} of group {self._group_id!r} ({self._size} ranks) did not "
                 f"join within {timeout.total_seconds():g} s"
@@ -114,14 +140,27 @@ class Meeting:
     def _draw(self) -> Job:
         # `atp run` has drawn a job for its processes. One group may take it, once: any other one
         # needs a job of its own.
+        global _environment_job_is_taken
         given = os.environ.get("ATP_JOB"), os.environ.get("ATP_INCARNATION")
-        if self._is_default and self.generation == 0 and all(given):
+        if self._is_default and not _environment_job_is_taken and all(given):
+            _environment_job_is_taken = True
             return _word32("ATP_JOB", given[0]), _word32("ATP_INCARNATION", given[1])
         return secrets.randbits(32), secrets.randbits(32)
 
     def _name(self, ranks: list[int]) -> str:
         numbers = [str(self.global_ranks[rank]) for rank in ranks]
         return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(numbers)
+
+
+def _present_keys(size: int) -> list[str]:
+    return [f"present/{rank}" for rank in range(size)]
+
+
+def _name_of_set(global_ranks: list[int]) -> str:
+    """Short, however many they are; torch names none for the default group."""
+    if not global_ranks:
+        return "default"
+    return hashlib.sha256(str(global_ranks).encode()).hexdigest()[:16]
 
 
 def _word32(variable: str, text: str) -> int:

@@ -1,0 +1,221 @@
+#include "python/csrc/buffers.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+
+namespace atp::pytorch {
+namespace {
+
+using c10d::OpType;
+using c10d::ReduceOp;
+
+// Views and copies of a leaf that requires gradients are nothing that autograd should see.
+using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
+
+bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
+
+at::Tensor plain(const at::Tensor& tensor) {
+  const NoAutograd guard;
+  return tensor.resolve_conj().resolve_neg().contiguous();
+}
+
+// The tensor that holds the result holds the input before.
+bool is_in_place(OpType type) {
+  return type == OpType::ALLREDUCE || type == OpType::ALLREDUCE_COALESCED || type == OpType::REDUCE;
+}
+
+bool is_reduction(OpType type) {
+  return is_in_place(type) || type == OpType::REDUCE_SCATTER ||
+         type == OpType::_REDUCE_SCATTER_BASE;
+}
+
+bool is_repeated(const at::Tensor& tensor, std::int64_t dimension) {
+  return tensor.stride(dimension) == 0 && tensor.size(dimension) > 1;
+}
+
+bool is_expanded(const at::Tensor& tensor) {
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+    if (is_repeated(tensor, d)) return true;
+  }
+  return false;
+}
+
+// Of the elements that `like`, an expanded tensor, keeps in one place, the first.
+at::Tensor first_of_repeated(at::Tensor tensor, const at::Tensor& like) {
+  for (std::int64_t d = 0; d < like.dim(); ++d) {
+    if (is_repeated(like, d)) tensor = tensor.narrow(d, 0, 1);
+  }
+  return tensor;
+}
+
+// Where each dimension steps over all that those of smaller strides reach, no two elements meet.
+bool steps_over(const at::Tensor& tensor) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride, size
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor.size(d) > 1) steps.emplace_back(tensor.stride(d), tensor.size(d));
+  }
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = 0;
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
+
+bool elements_overlap(const at::Tensor& tensor) {
+  if (tensor.numel() < 2 || steps_over(tensor)) return false;
+  // Rare, so it may take its time: the place of each element, and whether one comes twice.
+  std::vector<std::int64_t> places{0};
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+    const std::size_t count = places.size();
+    for (std::int64_t i = 1; i < tensor.size(d); ++i) {
+      for (std::size_t p = 0; p < count; ++p) places.push_back(places[p] + i * tensor.stride(d));
+    }
+  }
+  std::sort(places.begin(), places.end());
+  return std::adjacent_find(places.begin(), places.end()) != places.end();
+}
+
+double factor_of(const ReduceOp& op) {
+  const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  TORCH_CHECK_VALUE(supplement != nullptr, "PREMUL_SUM without a factor");
+  return supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>()
+                                             : supplement->double_factor;
+}
+
+bool has_sum(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+    case at::kDouble:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kByte:
+    case at::kChar:
+    case at::kInt:
+    case at::kLong:
+    case at::kBool:
+    case at::kComplexFloat:
+    case at::kComplexDouble: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+ReduceOp Buffers::reduction(const ReduceOp& asked, at::TensorList tensors, int ranks) {
+  const bool averages = asked.op_ == ReduceOp::AVG;
+  const bool scales = asked.op_ == ReduceOp::PREMUL_SUM;
+  if (tensors.empty() || !(averages || scales || asked.op_ == ReduceOp::SUM)) return asked;
+  const at::ScalarType type = tensors.front().scalar_type();
+  TORCH_CHECK_TYPE(has_sum(type), name_.operation, ": atp cannot sum tensors of ", type,
+                   "; expected a floating-point or complex type, bool, uint8, int8, int32 or "
+                   "int64: convert it, with tensor.to(torch.int32) for example");
+  const bool is_integral = at::isIntegralType(type, /*includeBool=*/true);
+  TORCH_CHECK_TYPE(!averages || type != at::kBool, name_.operation,
+                   ": bool has no average; convert the tensor with .float() or .int(), or use "
+                   "ReduceOp.SUM, which is a logical or");
+  TORCH_CHECK_TYPE(!scales || !is_integral, name_.operation,
+                   ": PREMUL_SUM multiplies by a fraction, so it expects a floating-point or "
+                   "complex type, and this tensor is of ", type,
+                   "; convert it with .float(), or use ReduceOp.SUM");
+  if (averages && is_integral) {
+    divisor_ = ranks;
+    return ReduceOp::SUM;
+  }
+  if (scales) {
+    factor_ = factor_of(asked);
+    return ReduceOp::SUM;
+  }
+  return asked;
+}
+
+at::Tensor Buffers::input(const at::Tensor& tensor) {
+  if (!is_dense(tensor)) return tensor;
+  inputs_.push_back(plain(tensor));
+  if (factor_) {
+    const NoAutograd guard;
+    inputs_.back() = inputs_.back() * *factor_;
+  }
+  return inputs_.back();
+}
+
+void Buffers::check_writable(const at::Tensor& output) const {
+  TORCH_CHECK_VALUE(!elements_overlap(first_of_repeated(output, output)), name_.operation,
+                    " writes its result into the tensor, but several elements of this one share "
+                    "one memory location; pass tensor.clone()");
+}
+
+at::Tensor Buffers::output(const at::Tensor& tensor) {
+  if (!is_dense(tensor)) return tensor;
+  check_writable(tensor);
+  outputs_.push_back({tensor, plain(tensor)});
+  const at::Tensor& buffer = outputs_.back().buffer;
+  if (factor_ && is_in_place(name_.type)) {
+    const NoAutograd guard;
+    buffer.mul_(*factor_);
+  }
+  return buffer;
+}
+
+std::vector<at::Tensor> Buffers::inputs(at::TensorList tensors) {
+  std::vector<at::Tensor> buffers;
+  for (const at::Tensor& tensor : tensors) buffers.push_back(input(tensor));
+  return buffers;
+}
+
+std::vector<at::Tensor> Buffers::outputs(at::TensorList tensors) {
+  std::vector<at::Tensor> buffers;
+  for (const at::Tensor& tensor : tensors) buffers.push_back(output(tensor));
+  return buffers;
+}
+
+at::Tensor Buffers::joined(at::TensorList inputs) {
+  const NoAutograd guard;
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& input : inputs) flat.push_back(plain(input).view({-1}));
+  at::Tensor joined = at::cat(flat);
+  if (factor_) joined.mul_(*factor_);
+  return joined;
+}
+
+void Buffers::output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output) {
+  check_writable(output);
+  const NoAutograd guard;
+  outputs_.push_back({output, joined.narrow(0, offset, output.numel()).view(output.sizes())});
+}
+
+bool Buffers::need_finish() const {
+  return divisor_ || std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) {
+           return !output.buffer.is_same(output.tensor);
+         });
+}
+
+void Buffers::finish() {
+  const NoAutograd guard;
+  for (const Output& output : outputs_) {
+    if (divisor_) output.buffer.div_(*divisor_, "trunc");
+    if (!output.buffer.is_same(output.tensor)) write_back(output);
+  }
+}
+
+void Buffers::write_back(const Output& output) const {
+  if (!is_expanded(output.tensor)) {
+    output.tensor.copy_(output.buffer);
+    return;
+  }
+  const at::Tensor first = first_of_repeated(output.buffer, output.tensor);
+  // Sums of the same values may differ in their last bits, as a ring adds in another order in each
+  // of its blocks.
+  if (!is_reduction(name_.type)) {
+    const at::Tensor repeated = first.expand_as(output.buffer).contiguous();
+    TORCH_CHECK_VALUE(at::equal(repeated.view(at::kByte), output.buffer.view(at::kByte)),
+                      name_.operation,
+                      ": the elements of an expanded tensor share one memory location, and the "
+                      "result has different values for them; pass tensor.clone()");
+  }
+  first_of_repeated(output.tensor, output.tensor).copy_(first);
+}
+
+}  // namespace atp::pytorch

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <optional>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+// The memory that one collective really reads and writes, and what is done to it before and after.
+//
+// A contiguous tensor is used where it is. Any other has a contiguous copy, which is written back
+// at the end where it holds a result: strides are a rank's own affair, so they must not decide the
+// path, nor in which order elements meet those of other ranks.
+
+namespace atp::pytorch {
+
+class Buffers {
+ public:
+  struct Name {
+    c10d::OpType type = c10d::OpType::UNKNOWN;
+    const char* operation = "";  // as in messages
+    const char* title = "";      // as in profiles
+  };
+
+  explicit Buffers(const Name& name) : name_(name) {}
+
+  // The reduction for who only adds: SUM where it is a sum with something done before (PREMUL_SUM)
+  // or after (AVG of integers, which divides toward zero). Refuses what has no sum or no average.
+  // Before the first input() or output().
+  c10d::ReduceOp reduction(const c10d::ReduceOp& asked, at::TensorList tensors, int ranks);
+
+  // Contiguous memory with the tensor's values, alive as long as this object. That of an output is
+  // written back.
+  at::Tensor input(const at::Tensor& tensor);
+  at::Tensor output(const at::Tensor& tensor);
+  std::vector<at::Tensor> inputs(at::TensorList tensors);
+  std::vector<at::Tensor> outputs(at::TensorList tensors);
+
+  // The values of all these inputs one after the other, and an output that gets, at the end, those
+  // of them from `offset` on.
+  at::Tensor joined(at::TensorList inputs);
+  void output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output);
+
+  // Whether finish() has something to do.
+  bool need_finish() const;
+  // The outputs hold the result of the collective: completes it and writes it back.
+  void finish();
+
+  const Name& name() const { return name_; }
+
+ private:
+  struct Output {
+    at::Tensor tensor;
+    at::Tensor buffer;  // the tensor itself, or its contiguous copy
+  };
+  void check_writable(const at::Tensor& output) const;
+  void write_back(const Output& output) const;
+
+  Name name_;
+  std::optional<double> factor_;        // of the inputs
+  std::optional<std::int64_t> divisor_;  // of the results
+  std::vector<at::Tensor> inputs_;      // kept alive
+  std::vector<Output> outputs_;
+};
+
+}  // namespace atp::pytorch

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+// The threads of a process group that finish its works in the order in which they ended.
+//
+// Finishing a work runs the callbacks of its Future, and one written in Python waits for the GIL.
+// The thread that drives the network must never wait for it: the peers would take this rank for
+// dead. So that thread only hands over, and one of these finishes.
+//
+// One thread is enough until a callback waits for another work of the group, which nobody would
+// finish then. So where works have waited for a while behind one callback, another thread takes
+// over, which is made when it is first needed; the first one is a spare when its callback is done.
+// The usual path, one short callback after the other, stays on one thread.
+
+namespace atp::pytorch {
+
+class CompletionPool : public std::enable_shared_from_this<CompletionPool> {
+ public:
+  // What finishing a work consists of.
+  struct Ended {
+    std::function<void()> settle;  // its result is brought to where the caller looks for it
+    std::function<void()> tell;    // callbacks: may take long, and may wait for other works
+  };
+
+  // A work that is on its way. It must end, so one that is dropped (by an exception, say) ends
+  // without anything to do.
+  class Expected {
+   public:
+    Expected(Expected&& other) noexcept;
+    Expected& operator=(Expected&&) = delete;
+    ~Expected();
+    void end(Ended ended);
+
+   private:
+    friend class CompletionPool;
+    Expected(std::shared_ptr<CompletionPool> pool, std::uint64_t number);
+
+    std::shared_ptr<CompletionPool> pool_;  // null: it has ended
+    std::uint64_t number_;
+  };
+
+  static std::shared_ptr<CompletionPool> start();
+  ~CompletionPool();
+
+  Expected expect();
+
+  // All works that have been expected so far.
+  using Mark = std::uint64_t;
+  Mark mark() const;
+  bool have_settled(Mark works) const;
+  // (Their callbacks may still run: one of them may be the caller.)
+  void wait_until_settled(Mark works);
+  // Calls `then` at that time, on one of the threads or at once; it must not block.
+  void when_settled(Mark works, std::function<void()> then);
+  // Until nothing is on its way and no callback runs.
+  void wait_until_idle();
+  void wait_until_idle_for(std::chrono::milliseconds limit);
+
+  // Finishes all that is expected and ends the threads. A callback may be the one who closes: the
+  // threads then end by themselves.
+  void close();
+
+  // Whether the caller is a callback.
+  bool on_own_thread() const;
+  std::size_t thread_count() const;  // so far
+
+ private:
+  struct Entry {
+    std::uint64_t number;
+    Ended ended;
+  };
+  struct Later {
+    Mark works;
+    std::function<void()> then;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  CompletionPool() = default;
+  void push(std::uint64_t number, Ended ended);
+  bool may_add_thread();
+  bool add_thread(const Lock& held);
+  void run();
+  void finish_works(Lock& lock);
+  void finish_one(Lock& lock);
+  bool watch(Lock& lock);
+  void call_a_watcher(const Lock& held);
+  void settle(Lock& lock, std::uint64_t number);
+  bool is_over() const { return closed_ && entries_.empty() && expected_ == 0; }
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;     // for the finisher: an entry, or the end
+  std::condition_variable spare_;    // for the spares: a watcher is called for, or the end
+  std::condition_variable changed_;  // for those who wait outside
+  std::deque<Entry> entries_;
+  std::size_t expected_ = 0;  // and not pushed
+  std::size_t unfinished_ = 0;
+  std::deque<bool> settled_;        // of first_unsettled_ and later
+  std::uint64_t first_unsettled_ = 0;
+  std::vector<Later> later_;
+  std::vector<std::thread> threads_;
+  std::thread::id finisher_;  // none: a thread is about to become it
+  std::uint64_t round_ = 0;   // entries begun
+  bool telling_ = false;      // the finisher runs callbacks
+  enum class Watch : std::uint8_t { kNone, kCalled, kOn };
+  Watch watch_ = Watch::kNone;  // whether a spare looks if the finisher gets on
+  std::size_t spares_ = 0;      // asleep
+  bool closed_ = false;
+  bool warned_ = false;
+};
+
+}  // namespace atp::pytorch

@@ -1,0 +1,126 @@
+"""Callbacks of Futures that wait for other works of their group: no group may depend on one thread."""
+
+import os
+import threading
+import warnings
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+import atp.torch
+
+ALGORITHMS = ("innetwork", "ring")
+
+
+def options(algorithm):
+    return atp.torch.Options(algorithm=algorithm)
+
+
+def sum_of_ones(size=10):
+    return dist.all_reduce(torch.ones(size), async_op=True).get_future()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("levels", [1, 2, 10])
+def test_callbacks_wait_for_works_several_levels_deep(ranks, algorithm, levels):
+    def body(rank):
+        def callback(future, level):
+            value = future.value()[0][0].item()
+            if level == 0:
+                return value
+            return value + sum_of_ones().then(lambda f: callback(f, level - 1)).wait()
+
+        return sum_of_ones().then(lambda f: callback(f, levels)).wait()
+
+    assert ranks.run(2, body, pg_options=options(algorithm)) == [2.0 * (levels + 1)] * 2
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_many_callbacks_wait_at_the_same_time_by_work_and_by_future(ranks, algorithm):
+    count = 40
+
+    def body(rank):
+        # All begin before any of them goes on, so that each waits on a thread of its own.
+        everyone = threading.Barrier(count)
+
+        def callback(future):
+            everyone.wait()
+            tensor = torch.ones(3)
+            work = dist.all_reduce(tensor, async_op=True)
+            work.wait()
+            return tensor[0].item()
+
+        futures = [sum_of_ones().then(callback) for _ in range(count)]
+        sums = [future.wait() for future in futures]
+        # … and they serve again.
+        return sums, sum_of_ones().then(lambda f: sum_of_ones().wait()[0][0].item()).wait()
+
+    assert ranks.run(2, body, pg_options=options(algorithm)) == [([2.0] * count, 2.0)] * 2
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_callback_may_wait_for_a_barrier_and_for_what_gloo_does(ranks, algorithm):
+    def body(rank):
+        def callback(future):
+            dist.barrier()
+            whole = torch.arange(6, dtype=torch.int64)[::2]
+            dist.all_reduce(whole, op=dist.ReduceOp.AVG)
+            return whole.tolist()
+
+        return sum_of_ones().then(callback).wait()
+
+    assert ranks.run(2, body, pg_options=options(algorithm)) == [[0, 2, 4]] * 2
+
+
+def test_the_threads_have_names_and_end_with_the_group(ranks):
+    def names():
+        tasks = "/proc/self/task"
+        return [open(f"{tasks}/{task}/comm").read().strip() for task in os.listdir(tasks)]
+
+    def body(rank):
+        sum_of_ones().then(lambda f: sum_of_ones().wait()).wait()
+        during = names().count("atp-completion")
+        dist.destroy_process_group()
+        return during >= 2, names().count("atp-completion")
+
+    assert ranks.run(2, body) == [(True, 0)] * 2
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("approximation_rank", [1, 4])
+def test_power_sgd_trains_as_over_gloo(ranks, algorithm, approximation_rank):
+    def body(rank):
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(20, 60), torch.nn.ReLU(), torch.nn.Linear(60, 60), torch.nn.Linear(60, 5)
+        )
+        # In one bucket: the hook starts operations in callbacks, whose order is the same at all ranks
+        # within a bucket only.
+        model = DistributedDataParallel(model)
+        state = powerSGD_hook.PowerSGDState(
+            process_group=None,
+            matrix_approximation_rank=approximation_rank,
+            start_powerSGD_iter=2,
+            min_compression_rate=0.5,
+        )
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        generator = torch.Generator().manual_seed(rank)
+        losses = []
+        for _ in range(8):
+            optimizer.zero_grad()
+            x = torch.randn(16, 20, generator=generator)
+            loss = (model(x) - x[:, :5]).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        assert state.compression_stats()[2] > 0, "nothing was compressed"
+        return losses
+
+    over_atp = ranks.run(2, body, pg_options=options(algorithm))
+    over_gloo = ranks.run(2, body, backend="gloo")
+    torch.testing.assert_close(over_atp, over_gloo, rtol=1e-3, atol=1e-4)

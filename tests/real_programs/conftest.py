@@ -1,0 +1,41 @@
+"""Programs of other people's libraries under `atp run`: `make test-real-programs`."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent
+REPOSITORY = FOLDER.parents[1]
+ATP = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"), "bin", "atp")
+RANKS = 2
+
+
+@pytest.fixture
+def run_program(tmp_path):
+    """What a program of this folder, run by two ranks over a backend, says at each rank."""
+    assert ATP.exists(), f"{ATP} does not exist: run `make build` first"
+
+    def run(program, backend, algorithm="innetwork"):
+        folder = tmp_path / f"{backend}-{algorithm}"
+        folder.mkdir()
+        done = subprocess.run(
+            [ATP, "run", "-n", str(RANKS), "--", sys.executable, FOLDER / program, backend, folder],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(REPOSITORY / "python"),
+                "ATP_ALGORITHM": algorithm,
+                "OMP_NUM_THREADS": "1",
+            },
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(RANKS)]
+
+    return run
