@@ -13,89 +13,91 @@ using std::chrono::milliseconds;
 
 using Sequences = std::vector<std::uint64_t>;
 
+struct LadderCase {
+  const char* name;
+  SentFragment fragment;
+  Rung least;
+  bool attached;
+  Rung rung;
+  unsigned flags;
+  bool straight;
+  WorkerCounter counter;
+};
+
+constexpr unsigned kResend = ATP_FLAG_RESEND;
+constexpr unsigned kDirect = ATP_FLAG_DIRECT;
+constexpr unsigned kFloat = ATP_FLAG_FLOAT;
+using enum WorkerCounter;
+const LadderCase kLadder[] = {
+    {"first plain", {}, Rung::kNone, true, Rung::kPlain, 0, false, kRepeatsPlain},
+    {"then RESEND",
+     {.rung = Rung::kPlain},
+     Rung::kNone,
+     true,
+     Rung::kResend,
+     kResend,
+     false,
+     kRepeatsResend},
+    {"then past all switches",
+     {.rung = Rung::kResend},
+     Rung::kNone,
+     true,
+     Rung::kDirect,
+     kResend | kDirect,
+     true,
+     kRepeatsDirect},
+    {"and no further",
+     {.rung = Rung::kDirect},
+     Rung::kNone,
+     true,
+     Rung::kDirect,
+     kResend | kDirect,
+     true,
+     kRepeatsDirect},
+    {"at once to the rung that was asked for",
+     {},
+     Rung::kDirect,
+     true,
+     Rung::kDirect,
+     kResend | kDirect,
+     true,
+     kRepeatsDirect},
+    {"never back",
+     {.rung = Rung::kResend},
+     Rung::kPlain,
+     true,
+     Rung::kDirect,
+     kResend | kDirect,
+     true,
+     kRepeatsDirect},
+    {"detached: the same rung, straight",
+     {},
+     Rung::kNone,
+     false,
+     Rung::kPlain,
+     kDirect,
+     true,
+     kRepeatsPlain},
+    {"floats go straight from the first",
+     {.float_mode = true},
+     Rung::kNone,
+     true,
+     Rung::kPlain,
+     kFloat | kDirect,
+     true,
+     kRepeatsFloat},
+    {"floats need no RESEND",
+     {.rung = Rung::kResend, .float_mode = true},
+     Rung::kNone,
+     true,
+     Rung::kDirect,
+     kFloat | kDirect,
+     true,
+     kRepeatsFloat},
+};
+
 TEST(NextRepeat, ClimbsTheLadderInTheFormThatTheFragmentNeeds) {
-  struct Case {
-    const char* name;
-    SentFragment fragment;
-    Rung least;
-    bool attached;
-    Rung rung;
-    unsigned flags;
-    bool straight;
-    WorkerCounter counter;
-  };
-  constexpr unsigned kResend = ATP_FLAG_RESEND;
-  constexpr unsigned kDirect = ATP_FLAG_DIRECT;
-  constexpr unsigned kFloat = ATP_FLAG_FLOAT;
-  using enum WorkerCounter;
-  const Case cases[] = {
-      {"first plain", {}, Rung::kNone, true, Rung::kPlain, 0, false, kRepeatsPlain},
-      {"then RESEND",
-       {.rung = Rung::kPlain},
-       Rung::kNone,
-       true,
-       Rung::kResend,
-       kResend,
-       false,
-       kRepeatsResend},
-      {"then past all switches",
-       {.rung = Rung::kResend},
-       Rung::kNone,
-       true,
-       Rung::kDirect,
-       kResend | kDirect,
-       true,
-       kRepeatsDirect},
-      {"and no further",
-       {.rung = Rung::kDirect},
-       Rung::kNone,
-       true,
-       Rung::kDirect,
-       kResend | kDirect,
-       true,
-       kRepeatsDirect},
-      {"at once to the rung that was asked for",
-       {},
-       Rung::kDirect,
-       true,
-       Rung::kDirect,
-       kResend | kDirect,
-       true,
-       kRepeatsDirect},
-      {"never back",
-       {.rung = Rung::kResend},
-       Rung::kPlain,
-       true,
-       Rung::kDirect,
-       kResend | kDirect,
-       true,
-       kRepeatsDirect},
-      {"detached: the same rung, straight",
-       {},
-       Rung::kNone,
-       false,
-       Rung::kPlain,
-       kDirect,
-       true,
-       kRepeatsPlain},
-      {"floats go straight from the first",
-       {.float_mode = true},
-       Rung::kNone,
-       true,
-       Rung::kPlain,
-       kFloat | kDirect,
-       true,
-       kRepeatsFloat},
-      {"floats need no RESEND",
-       {.rung = Rung::kResend, .float_mode = true},
-       Rung::kNone,
-       true,
-       Rung::kDirect,
-       kFloat | kDirect,
-       true,
-       kRepeatsFloat},
-  };
-  for (const Case& c : cases) {
+  for (const LadderCase& c : kLadder) {
     SCOPED_TRACE(c.name);
     const Repeat repeat = next_repeat(c.fragment, c.least, c.attached);
     EXPECT_EQ(repeat.rung, c.rung);
