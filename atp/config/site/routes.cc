@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "atp/wire/control.h"
+#include "atp/wire/join.h"
 
 namespace atp {
 namespace {
