@@ -1,8 +1,8 @@
-#include <CLI/CLI.hpp>
 #include <bit>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "atp/cli/command/command.h"
 #include "experiments/sharing/contest.h"
 
 // One contest, as the options say, and its result as JSON. The scripts beside this program run it.
@@ -10,34 +10,35 @@
 namespace atp::sharing {
 namespace {
 
-std::string power_of_two(const std::string& text) {
-  std::uint32_t value = 0;
-  const bool fits = CLI::detail::lexical_cast(text, value) && value <= 65536;
-  return fits && std::has_single_bit(value) ? "" : "a power of two up to 65536, not " + text;
+void add_options(const CommandLine& program, Setup& setup) {
+  const auto option = [&program](const char* name, auto& value) {
+    return program.add_option(name, value, "");
+  };
+  option("--jobs", setup.jobs).in_range(1, 100);
+  option("--workers", setup.workers).in_range(1, 20);
+  option("--aggregators", setup.aggregators).in_range(1, 65535);
+  option("--placement", setup.placement).one_of({"rehash", "hash", "linear"});
+  program.add_flag("--partition", setup.partition, "");
+  option("--quota", setup.quota);
+  option("--window", setup.window).in_range(1, 65536);
+  option("--values", setup.values);
+  option("--fragments", setup.fragments);
+  option("--operations", setup.operations);
+  option("--in-flight", setup.in_flight);
+  option("--compute", setup.compute_us);
+  option("--stagger", setup.stagger_us);
+  option("--delay", setup.delay_us);
+  option("--sample", setup.sample_us);
+  program.add_flag("--aimd", setup.aimd, "");
+  option("--ecn-bytes", setup.ecn_bytes);
+  option("--queue-bytes", setup.queue_bytes);
+  option("--server-gbit", setup.server_gbit);
+  option("--seed", setup.seed);
 }
 
-void add_options(CLI::App& app, Setup& setup) {
-  app.add_option("--jobs", setup.jobs)->check(CLI::Range(1, 100));
-  app.add_option("--workers", setup.workers)->check(CLI::Range(1, 20));
-  app.add_option("--aggregators", setup.aggregators)->check(CLI::Range(1, 65535));
-  app.add_option("--placement", setup.placement)
-      ->check(CLI::IsMember({"rehash", "hash", "linear"}));
-  app.add_flag("--partition", setup.partition);
-  app.add_option("--quota", setup.quota);
-  app.add_option("--window", setup.window)->check(CLI::Validator(power_of_two, "POWER OF TWO"));
-  app.add_option("--values", setup.values);
-  app.add_option("--fragments", setup.fragments);
-  app.add_option("--operations", setup.operations);
-  app.add_option("--in-flight", setup.in_flight);
-  app.add_option("--compute", setup.compute_us);
-  app.add_option("--stagger", setup.stagger_us);
-  app.add_option("--delay", setup.delay_us);
-  app.add_option("--sample", setup.sample_us);
-  app.add_flag("--aimd", setup.aimd);
-  app.add_option("--ecn-bytes", setup.ecn_bytes);
-  app.add_option("--queue-bytes", setup.queue_bytes);
-  app.add_option("--server-gbit", setup.server_gbit);
-  app.add_option("--seed", setup.seed);
+void check(const Setup& setup) {
+  if (std::has_single_bit(setup.window)) return;
+  throw UsageError("--window: a power of two up to 65536, not " + std::to_string(setup.window));
 }
 
 nlohmann::json json_of(const Report& report) {
@@ -61,11 +62,22 @@ nlohmann::json json_of(const Report& report) {
 }  // namespace atp::sharing
 
 int main(int argc, char** argv) {
-  CLI::App app("Jobs that share a switch and a server, in the simulator");
+  atp::CommandLine program("sharing_contest",
+                           "Jobs that share a switch and a server, in the simulator");
   atp::sharing::Setup setup;
-  atp::sharing::add_options(app, setup);
-  CLI11_PARSE(app, argc, argv);
-  const atp::sharing::Report report = atp::sharing::play(setup);
-  std::puts(atp::sharing::json_of(report).dump().c_str());
-  return report.result.wrong.empty() ? 0 : 1;
+  atp::sharing::add_options(program, setup);
+  int exit_code = 0;
+  program.callback([&] {
+    atp::sharing::check(setup);
+    const atp::sharing::Report report = atp::sharing::play(setup);
+    std::puts(atp::sharing::json_of(report).dump().c_str());
+    exit_code = report.result.wrong.empty() ? 0 : 1;
+  });
+  try {
+    program.parse({argv + 1, argv + argc});
+  } catch (const atp::UsageError& error) {
+    std::fprintf(stderr, "sharing_contest: %s\n", error.what());
+    return atp::kWrongUsage;
+  }
+  return exit_code;
 }
