@@ -118,8 +118,8 @@ ReduceOp Buffers::reduction(const ReduceOp& asked, at::TensorList tensors, int r
                    "ReduceOp.SUM, which is a logical or");
   TORCH_CHECK_TYPE(!scales || !is_integral, name_.operation,
                    ": PREMUL_SUM multiplies by a fraction, so it expects a floating-point or "
-                   "complex type, and this tensor is of ", type,
-                   "; convert it with .float(), or use ReduceOp.SUM");
+                   "complex type, and this tensor is of ",
+                   type, "; convert it with .float(), or use ReduceOp.SUM");
   if (averages && is_integral) {
     divisor_ = ranks;
     return ReduceOp::SUM;

@@ -59,9 +59,9 @@ class Buffers {
   void write_back(const Output& output) const;
 
   Name name_;
-  std::optional<double> factor_;        // of the inputs
+  std::optional<double> factor_;         // of the inputs
   std::optional<std::int64_t> divisor_;  // of the results
-  std::vector<at::Tensor> inputs_;      // kept alive
+  std::vector<at::Tensor> inputs_;       // kept alive
   std::vector<Output> outputs_;
 };
 

@@ -268,8 +268,10 @@ DelegatingBackend::WorkPtr DelegatingBackend::sum_blocks(
 
 DelegatingBackend::WorkPtr DelegatingBackend::reduce_scatter(
     Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
-  TORCH_CHECK_VALUE(inputs.size() == outputs.size(), "reduce_scatter: expected a list of inputs for "
-                    "each output, and found ", inputs.size(), " for ", outputs.size());
+  TORCH_CHECK_VALUE(inputs.size() == outputs.size(),
+                    "reduce_scatter: expected a list of inputs for "
+                    "each output, and found ",
+                    inputs.size(), " for ", outputs.size());
   std::vector<std::int64_t> offsets;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     TORCH_CHECK_VALUE(inputs[i].size() == static_cast<std::size_t>(getSize()),
@@ -291,9 +293,10 @@ DelegatingBackend::WorkPtr DelegatingBackend::_reduce_scatter_base(
 
 DelegatingBackend::WorkPtr DelegatingBackend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  TORCH_CHECK_VALUE(inputs.size() == outputs.size(),
-                    kReduceScatterSingleCoalesced.operation, ": expected an output for each input, "
-                    "and found ", outputs.size(), " for ", inputs.size());
+  TORCH_CHECK_VALUE(inputs.size() == outputs.size(), kReduceScatterSingleCoalesced.operation,
+                    ": expected an output for each input, "
+                    "and found ",
+                    outputs.size(), " for ", inputs.size());
   TensorLists wholes;
   std::vector<std::int64_t> offsets;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

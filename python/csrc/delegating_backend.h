@@ -38,6 +38,8 @@ class DelegatingBackend : public c10d::Backend {
   ~DelegatingBackend() override;
 
   std::vector<TrafficRow> traffic() const { return traffic_.rows(); }
+  // To wait for the callbacks of operations that have ended.
+  std::shared_ptr<CompletionPool> completion_pool() const { return completion_; }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -97,7 +99,6 @@ class DelegatingBackend : public c10d::Backend {
   // To be called when parts of the work end: finishes it when all have.
   EndPart expect_parts(const c10::intrusive_ptr<CollectiveWork>& work, std::size_t count);
   CompletionPool& completion() const { return *completion_; }
-  std::shared_ptr<CompletionPool> shared_completion() const { return completion_; }
 
   // Ends the inner group and then the threads, which finish what was under way; the last thing that
   // a final class does. In a forked child it leaves both alone.

@@ -8,8 +8,8 @@ namespace atp::pytorch {
 namespace {
 
 constexpr Buffers::Name kAllReduce{c10d::OpType::ALLREDUCE, "all_reduce", "atp:all_reduce"};
-constexpr Buffers::Name kAllReduceCoalesced{
-    c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", "atp:all_reduce_coalesced"};
+constexpr Buffers::Name kAllReduceCoalesced{c10d::OpType::ALLREDUCE_COALESCED,
+                                            "all_reduce_coalesced", "atp:all_reduce_coalesced"};
 
 bool is_dense_float32(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;

@@ -41,9 +41,6 @@ class ProcessGroupATP : public DelegatingBackend {
   virtual Counts counters() const = 0;
   virtual std::size_t values_per_fragment() const { return 0; }
 
-  // To wait for the callbacks of operations that have ended.
-  std::shared_ptr<CompletionPool> completion_pool() const { return shared_completion(); }
-
  protected:
   // Every final class calls it first thing in its destructor: leaves; what is under way fails.
   void stop();

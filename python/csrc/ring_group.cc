@@ -86,8 +86,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::submit(const c10::intrusive_ptr<Collec
 c10::intrusive_ptr<c10d::Work> RingGroup::sum(const Name& name, const Tensors& tensors,
                                               const c10d::AllreduceOptions& options) {
   const auto work = begin_work("ring", name, tensors, tensors);
-  const Reduction reduction =
-      reduction_of(options.reduceOp, tensors, work->buffers(), getSize());
+  const Reduction reduction = reduction_of(options.reduceOp, tensors, work->buffers(), getSize());
   std::vector<RingRequest> requests;
   for (const at::Tensor& tensor : tensors) {
     const at::Tensor buffer = work->buffers().output(tensor);
@@ -107,7 +106,8 @@ c10::intrusive_ptr<c10d::Work> RingGroup::gather(const Name& name, const Tensors
   const auto work = begin_work("ring", name, inputs, outputs);
   std::vector<RingRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    requests.push_back(all_gather_request(type_of(inputs[i]), bytes_of(work->buffers().input(inputs[i])),
+    requests.push_back(all_gather_request(type_of(inputs[i]),
+                                          bytes_of(work->buffers().input(inputs[i])),
                                           bytes_of(work->buffers().output(outputs[i])), ranks()));
   }
   return submit(work, std::move(requests), options.timeout);
@@ -121,12 +121,12 @@ c10::intrusive_ptr<c10d::Work> RingGroup::scatter(const Name& name, const Tensor
     check_values(name, inputs[i], outputs[i], getSize());
   }
   const auto work = begin_work("ring", name, inputs, outputs);
-  const Reduction reduction =
-      reduction_of(options.reduceOp, outputs, work->buffers(), getSize());
+  const Reduction reduction = reduction_of(options.reduceOp, outputs, work->buffers(), getSize());
   std::vector<RingRequest> requests;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    requests.push_back(reduce_scatter_request(type_of(inputs[i]), bytes_of(work->buffers().input(inputs[i])),
-                                              bytes_of(work->buffers().output(outputs[i])), ranks()));
+    requests.push_back(
+        reduce_scatter_request(type_of(inputs[i]), bytes_of(work->buffers().input(inputs[i])),
+                               bytes_of(work->buffers().output(outputs[i])), ranks()));
     requests.back().reduction = reduction;
   }
   return submit(work, std::move(requests), options.timeout);

@@ -40,7 +40,9 @@ def test_earlier_operations_have_ended_after_a_barrier(ranks, algorithm, ask, wa
         ended = all(work.is_completed() for work in works)
         return ended, all(bool((t == expected).all()) for t, _ in tensors_and_ops)
 
-    assert ranks.run(2, body, pg_options=atp.torch.Options(algorithm=algorithm)) == [(True,) * 2] * 2
+    assert (
+        ranks.run(2, body, pg_options=atp.torch.Options(algorithm=algorithm)) == [(True,) * 2] * 2
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])

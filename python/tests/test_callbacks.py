@@ -1,4 +1,4 @@
-"""Callbacks of Futures that wait for other works of their group: no group may depend on one thread."""
+"""Callbacks of Futures that wait for other works of their group."""
 
 import os
 import threading
@@ -96,10 +96,13 @@ def test_power_sgd_trains_as_over_gloo(ranks, algorithm, approximation_rank):
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         model = torch.nn.Sequential(
-            torch.nn.Linear(20, 60), torch.nn.ReLU(), torch.nn.Linear(60, 60), torch.nn.Linear(60, 5)
+            torch.nn.Linear(20, 60),
+            torch.nn.ReLU(),
+            torch.nn.Linear(60, 60),
+            torch.nn.Linear(60, 5),
         )
-        # In one bucket: the hook starts operations in callbacks, whose order is the same at all ranks
-        # within a bucket only.
+        # In one bucket: the hook starts operations in callbacks, and only within a bucket is their
+        # order the same at all ranks.
         model = DistributedDataParallel(model)
         state = powerSGD_hook.PowerSGDState(
             process_group=None,

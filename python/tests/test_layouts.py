@@ -108,7 +108,9 @@ def collectives(make):
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-@pytest.mark.parametrize("layouts", [(name, name) for name in LAYOUTS] + [("transposed", "a slice")])
+@pytest.mark.parametrize(
+    "layouts", [(name, name) for name in LAYOUTS] + [("transposed", "a slice")]
+)
 def test_every_collective_of_every_layout(ranks, algorithm, layouts):
     def body(rank):
         def make(content):

@@ -38,7 +38,9 @@ class Regression(lightning.LightningModule):
     def on_validation_epoch_end(self):
         mine = torch.tensor([self.global_rank + 2, -3 * self.global_rank])
         self.said["integers"].append(self.trainer.strategy.reduce(mine.clone()).tolist())
-        self.said["integers"].append(self.trainer.strategy.reduce(mine.clone(), reduce_op="sum").tolist())
+        self.said["integers"].append(
+            self.trainer.strategy.reduce(mine.clone(), reduce_op="sum").tolist()
+        )
         self.said["gathered"].append(self.all_gather(mine).tolist())
 
     def configure_optimizers(self):

@@ -104,7 +104,7 @@ class CompletionPool : public std::enable_shared_from_this<CompletionPool> {
   std::deque<Entry> entries_;
   std::size_t expected_ = 0;  // and not pushed
   std::size_t unfinished_ = 0;
-  std::deque<bool> settled_;        // of first_unsettled_ and later
+  std::deque<bool> settled_;  // of first_unsettled_ and later
   std::uint64_t first_unsettled_ = 0;
   std::vector<Later> later_;
   std::vector<std::thread> threads_;
