@@ -18,7 +18,7 @@
 // with a message and a code, or anything derived from std::exception, which means code 1. Wrong
 // usage is code 2, whether the parser or a command finds it.
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): its own name
 class App;
 class Option;
 }  // namespace CLI
