@@ -200,14 +200,6 @@ def test_a_leaf_that_requires_gradients_is_summed_without_autograd(ranks):
     assert ranks.run(2, body) == [(True, 64.0)] * 2
 
 
-def test_a_tensor_whose_elements_share_memory_is_refused(ranks):
-    def body(rank):
-        with pytest.raises(ValueError, match="share one memory location"):
-            dist.all_reduce(torch.ones(1).expand(4))
-
-    ranks.run(2, body)
-
-
 def test_stats_count_calls_and_bytes_by_path(ranks):
     def body(rank):
         dist.all_reduce(torch.ones(100))

@@ -258,11 +258,12 @@ TEST(Ring, twenty_thousand_operations_may_be_queued_before_a_late_rank_comes) {
   TestingRing(2).run([&](std::size_t rank, Ring& ring) {
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     std::vector<std::vector<float>> tensors;
+    tensors.reserve(kOperations);
     for (std::size_t i = 0; i < kOperations; ++i) {
-      tensors.push_back(std::vector<float>(kLengths[i % std::size(kLengths)],
-                                           static_cast<float>(i % 1000 + rank)));
+      tensors.emplace_back(kLengths[i % std::size(kLengths)], static_cast<float>(i % 1000 + rank));
     }
     std::vector<RingHandle> handles;
+    handles.reserve(kOperations);
     for (auto& tensor : tensors) {
       handles.push_back(
           ring.submit(all_reduce_request(ElementType::kFloat32, bytes_of_vector(tensor), 2)));
