@@ -72,7 +72,10 @@ def eventually(condition, seconds=20):
     ("arguments", "complaint"),
     [
         (["--as", "bob"], "--as takes root or sudo, found 'bob'"),
-        (["--as"], "--as takes root or sudo, found ''"),
+        (["--as"], "--as takes a value; see tools/fresh --help"),
+        (["--cache"], "--cache takes a value; see tools/fresh --help"),
+        (["--except"], "--except takes a value; see tools/fresh --help"),
+        (["--folder", "/no/such/folder"], "/no/such/folder is no folder; name one with --folder"),
         (["--nonsense"], "unknown option --nonsense; see tools/fresh --help"),
         (["--except", "make nothing"], "--except: the README has no command 'make nothing'"),
     ],
