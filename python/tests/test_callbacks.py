@@ -38,6 +38,20 @@ def test_callbacks_wait_for_works_several_levels_deep(ranks, algorithm, levels):
     assert ranks.run(2, body, pg_options=options(algorithm)) == [2.0 * (levels + 1)] * 2
 
 
+def one_after_the_other(rank, with_callbacks, other):
+    """Each rank in turn, so that it has its callbacks before its sums can end: a callback of a
+    Future that is complete would run where it is added. with_callbacks(registered)."""
+    store = dist.distributed_c10d._get_default_store()
+    value = None
+    for first in range(2):
+        if rank == first:
+            value = with_callbacks(lambda key=f"registered/{first}": store.set(key, ""))
+        else:
+            store.wait([f"registered/{first}"])
+            other()
+    return value
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_many_callbacks_wait_at_the_same_time_by_work_and_by_future(ranks, algorithm):
     count = 40
@@ -51,14 +65,22 @@ def test_many_callbacks_wait_at_the_same_time_by_work_and_by_future(ranks, algor
             tensor = torch.ones(3)
             work = dist.all_reduce(tensor, async_op=True)
             work.wait()
-            return tensor[0].item()
+            return tensor[0].item() + sum_of_ones(3).wait()[0][0].item()
 
-        futures = [sum_of_ones().then(callback) for _ in range(count)]
-        sums = [future.wait() for future in futures]
-        # … and they serve again.
-        return sums, sum_of_ones().then(lambda f: sum_of_ones().wait()[0][0].item()).wait()
+        def with_callbacks(registered):
+            futures = [sum_of_ones().then(callback) for _ in range(count)]
+            registered()
+            return [future.wait() for future in futures]
 
-    assert ranks.run(2, body, pg_options=options(algorithm)) == [([2.0] * count, 2.0)] * 2
+        def other():
+            futures = [sum_of_ones() for _ in range(count)]
+            futures += [sum_of_ones(3) for _ in range(2 * count)]
+            for future in futures:
+                future.wait()
+
+        return one_after_the_other(rank, with_callbacks, other)
+
+    assert ranks.run(2, body, pg_options=options(algorithm)) == [[4.0] * count] * 2
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -81,8 +103,17 @@ def test_the_threads_have_names_and_end_with_the_group(ranks):
         return [open(f"{tasks}/{task}/comm").read().strip() for task in os.listdir(tasks)]
 
     def body(rank):
-        sum_of_ones().then(lambda f: sum_of_ones().wait()).wait()
-        during = names().count("atp-completion")
+        def with_callbacks(registered):
+            future = sum_of_ones().then(lambda f: sum_of_ones().wait())
+            registered()
+            future.wait()
+            return names().count("atp-completion")
+
+        def other():
+            for future in [sum_of_ones(), sum_of_ones()]:
+                future.wait()
+
+        during = one_after_the_other(rank, with_callbacks, other)
         dist.destroy_process_group()
         return during >= 2, names().count("atp-completion")
 
