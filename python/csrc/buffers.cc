@@ -166,6 +166,10 @@ std::vector<at::Tensor> Buffers::inputs(at::TensorList tensors) {
 }
 
 std::vector<at::Tensor> Buffers::outputs(at::TensorList tensors) {
+  // None is scaled in place before all may be written to.
+  for (const at::Tensor& tensor : tensors) {
+    if (is_dense(tensor)) check_writable(tensor);
+  }
   std::vector<at::Tensor> buffers;
   for (const at::Tensor& tensor : tensors) buffers.push_back(output(tensor));
   return buffers;

@@ -145,6 +145,8 @@ void CompletionPool::settle(Lock& lock, std::uint64_t number) {
   if (due.empty()) return;
   lock.unlock();
   for (const Later& later : due) later.then();
+  // One of them may hold the last of an expected work, which takes the lock as it is dropped.
+  due.clear();
   lock.lock();
 }
 

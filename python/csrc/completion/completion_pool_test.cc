@@ -43,6 +43,15 @@ TEST(CompletionPool, AllOfManyWorksThatEndAtOnceAreFinished) {
   EXPECT_EQ(told, 1000);
 }
 
+TEST(CompletionPool, AWorkMayBeDroppedByWhatWaitedForAnother) {
+  const Pool pool;
+  CompletionPool::Expected first = pool->expect();
+  auto dropped = std::make_shared<CompletionPool::Expected>(pool->expect());
+  pool->when_settled(pool->mark() - 1, [held = std::move(dropped)] { (void)held; });
+  first.end({});
+  pool->wait_until_idle();
+}
+
 // A callback that starts a work and waits until it is finished, in whose callback the next …
 void nest(CompletionPool& pool, int levels, std::atomic<int>& reached) {
   ++reached;
