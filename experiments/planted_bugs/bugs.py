@@ -7,7 +7,7 @@ PIPELINE = "atp/core/dataplane/pipeline.h"
 AGGREGATION = "atp/core/server/aggregation.cc"
 JUDGE = "atp/core/server/contribution.cc"
 RING = "atp/core/server/fragment_ring.h"
-SEND = "atp/core/worker/worker_send.cc"
+RECOVERY = "atp/core/worker/loss_recovery.cc"
 RECEIVE = "atp/core/worker/worker_receive.cc"
 WINDOW = "atp/core/worker/send_window.h"
 SCALE = "atp/core/worker/scale_history.cc"
@@ -85,15 +85,15 @@ BUGS = [
     Bug(
         "integers go unanswered in float mode",
         AGGREGATION,
-        "ask_again(down, stream, fragment, ATP_FLAG_FLOAT, "
-        "packet.ranks - fragment.bitmap, straight);",
+        "ask_again(down, stream, fragment, ATP_FLAG_FLOAT, in.packet.ranks - fragment.bitmap,\n"
+        "                straight);",
         "",
         harmless="the server asks for floats by its own timer as well",
     ),
     Bug(
         "repeats of a complete fragment go unanswered",
         AGGREGATION,
-        "repeat_parameter(down, stream, fragment, packet.ranks, source);",
+        "repeat_parameter(down, stream, fragment, in.packet.ranks, source);",
         "",
     ),
     Bug(
@@ -111,10 +111,9 @@ BUGS = [
     ),
     Bug(
         "a worker repeats plainly for ever",
-        SEND,
-        "least, std::min<std::uint8_t>(kRungDirect, "
-        "static_cast<std::uint8_t>(fragment.repeats + 1)));",
-        "least, kRungPlain);",
+        RECOVERY,
+        "repeat.rung = std::max(least, next_rung(fragment.rung));",
+        "repeat.rung = std::max(least, Rung::kPlain);",
     ),
     Bug(
         "a worker sends s + Wmax before it has the PARAMETER of s",
