@@ -41,6 +41,7 @@ version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 (folder / "bin").mkdir()
 (folder / "bin" / "python").symlink_to(sys.executable)
 home = pathlib.Path(sys.executable).parent
+(folder / "bin" / "activate").write_text(f"VIRTUAL_ENV={folder.absolute()}\\n")
 (folder / "pyvenv.cfg").write_text(f"home = {home}\\ninclude-system-site-packages = false\\n")
 """
 PIP = """
@@ -245,6 +246,15 @@ def test_a_venv_whose_interpreter_is_gone_is_made_anew(machine):
     python = machine.checkout / ".venv" / "bin" / "python"
     python.unlink()
     python.symlink_to("/no/such/python")
+    assert machine.setup().returncode == 0
+    assert machine.done()[0] == "venv .venv"
+
+
+def test_the_venv_of_a_checkout_that_was_moved_is_made_anew(machine):
+    assert machine.setup().returncode == 0
+    moved = machine.checkout.with_name("moved")
+    machine.checkout.rename(moved)
+    machine.checkout = moved
     assert machine.setup().returncode == 0
     assert machine.done()[0] == "venv .venv"
 
