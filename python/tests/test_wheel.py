@@ -10,7 +10,7 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 
 def test_a_wheel_has_every_python_source_and_the_marks_of_its_types(tmp_path):
     wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    without_compiling = ["-C", "wheel.cmake=false", "--wheel-dir", str(tmp_path)]
+    without_compiling = ["--config-settings", "wheel.cmake=false", "--wheel-dir", str(tmp_path)]
     subprocess.run([*wheel, *without_compiling, str(CHECKOUT)], check=True)
     names = set(zipfile.ZipFile(next(tmp_path.glob("atp-*.whl"))).namelist())
     sources = (CHECKOUT / "python/atp").rglob("*.py")
