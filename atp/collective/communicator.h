@@ -43,7 +43,7 @@ struct CommunicatorOptions {
   std::optional<Endpoint> own_server;
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   // How floats become integers (docs/protocol.md §5, *Scale*); the same on every rank.
-  ScaleMode scale_mode = ScaleMode::kAutomatic;
+  NumberFormat number_format = NumberFormat::kBlocks;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::chrono::milliseconds join_timeout = std::chrono::seconds(30);

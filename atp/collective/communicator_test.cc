@@ -116,10 +116,10 @@ TEST(Communicator, AveragesWithOneRounding) {
 }
 
 // `unit` is what the scale in use makes of the integer 1.
-void expect_equal_bits_close_to_the_truth(ScaleMode mode, double unit) {
+void expect_equal_bits_close_to_the_truth(NumberFormat mode, double unit) {
   const TestingCluster cluster(kRanks);
   std::vector<CommunicatorOptions> options = all_options(cluster);
-  for (auto& o : options) o.scale_mode = mode;
+  for (auto& o : options) o.number_format = mode;
   const Communicators communicators = join_all(options);
   constexpr std::size_t kCount = 20000;
   std::vector<std::vector<float>> inputs(kRanks, std::vector<float>(kCount));
@@ -143,9 +143,9 @@ void expect_equal_bits_close_to_the_truth(ScaleMode mode, double unit) {
 }
 
 TEST(Communicator, GivesAllRanksTheSameBitsCloseToTheTrueSum) {
-  expect_equal_bits_close_to_the_truth(ScaleMode::kFixed, 1e-8);
+  expect_equal_bits_close_to_the_truth(NumberFormat::kFixed, 1e-8);
   // The first operation of its kind: later ones are closer.
-  expect_equal_bits_close_to_the_truth(ScaleMode::kAutomatic, 0x1p-20);
+  expect_equal_bits_close_to_the_truth(NumberFormat::kBlocks, 0x1p-20);
 }
 
 TEST(Communicator, CarriesNanInfAndValuesBeyondTheScaleToEveryRank) {

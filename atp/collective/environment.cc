@@ -90,10 +90,10 @@ Result<std::chrono::milliseconds> optional_seconds(const char* name,
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
-Result<ScaleMode> optional_scale() {
+Result<NumberFormat> optional_scale() {
   const std::string_view text = lookup("ATP_SCALE");
-  if (text.empty() || text == "automatic") return ScaleMode::kAutomatic;
-  if (text == "fixed") return ScaleMode::kFixed;
+  if (text.empty() || text == "automatic") return NumberFormat::kBlocks;
+  if (text == "fixed") return NumberFormat::kFixed;
   return malformed("ATP_SCALE", text, "\"automatic\" or \"fixed\"");
 }
 
@@ -172,8 +172,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
 
   const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
   if (!values) return values.error();
-  const auto scale_mode = optional_scale();
-  if (!scale_mode) return scale_mode.error();
+  const auto number_format = optional_scale();
+  if (!number_format) return number_format.error();
   const auto overflow = optional_overflow();
   if (!overflow) return overflow.error();
   const auto congestion = optional_congestion();
@@ -188,7 +188,7 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   options.rank = static_cast<Rank>(rank.value());
   options.world_size = static_cast<std::size_t>(world_size.value());
   options.values_per_fragment = static_cast<std::size_t>(values.value());
-  options.scale_mode = scale_mode.value();
+  options.number_format = number_format.value();
   options.overflow = overflow.value();
   options.congestion = congestion.value();
   options.join_timeout = join_timeout.value();

@@ -42,7 +42,7 @@ TEST(Environment, ReadsWhatAtpRunSets) {
             (std::vector{Endpoint::ipv4(127, 0, 0, 1, 5501), Endpoint::ipv4(127, 0, 0, 1, 5500)}));
   EXPECT_FALSE(options.value().own_server);
   EXPECT_EQ(options.value().values_per_fragment, 0U);
-  EXPECT_EQ(options.value().scale_mode, ScaleMode::kAutomatic);
+  EXPECT_EQ(options.value().number_format, NumberFormat::kBlocks);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kReactive);
   EXPECT_EQ(options.value().congestion, CongestionPolicy::kAimd);
   EXPECT_EQ(options.value().join_timeout, 30s);
@@ -59,7 +59,7 @@ TEST(Environment, ReadsTheOptionalVariables) {
   ASSERT_TRUE(options.ok()) << options.error().message;
   EXPECT_EQ(options.value().own_server, Endpoint::ipv4(127, 0, 0, 1, 5507));
   EXPECT_EQ(options.value().values_per_fragment, 350U);
-  EXPECT_EQ(options.value().scale_mode, ScaleMode::kFixed);
+  EXPECT_EQ(options.value().number_format, NumberFormat::kFixed);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kProactive);
   EXPECT_EQ(options.value().congestion, CongestionPolicy::kNone);
   EXPECT_EQ(options.value().join_timeout, 250ms);

@@ -34,7 +34,7 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.nonce = lane.nonce;
   config.first_stream = lane.stream;
   config.max_value_count = value_count;
-  config.scale_mode = options.scale_mode;
+  config.number_format = options.number_format;
   config.overflow = options.overflow;
   config.congestion = options.congestion;
   config.join_timeout = options.join_timeout;

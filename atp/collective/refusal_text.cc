@@ -23,8 +23,8 @@ std::string streams(std::uint32_t number) {
 
 std::string versions(std::uint32_t number) { return range(number >> 8, number & 0xff, "version"); }
 
-const char* scale_mode(std::uint32_t mode) {
-  return mode == static_cast<std::uint32_t>(ScaleMode::kFixed) ? "a fixed scale"
+const char* number_format(std::uint32_t mode) {
+  return mode == static_cast<std::uint32_t>(NumberFormat::kFixed) ? "a fixed scale"
                                                                : "an automatic scale";
 }
 
@@ -64,9 +64,9 @@ std::string why(const Failure& failure) {
     case RefusalReason::kValueCount:
       return "its path carries " + counted(found, "value") + " a fragment, and the job runs with " +
              with_commas(expected) + "; start all ranks with at most " + with_commas(found);
-    case RefusalReason::kScaleMode:
-      return std::string("it wants ") + scale_mode(found) + ", " +
-             holders(failure, "wants ", "want ") + scale_mode(expected) +
+    case RefusalReason::kNumberFormat:
+      return std::string("it wants ") + number_format(found) + ", " +
+             holders(failure, "wants ", "want ") + number_format(expected) +
              "; start all ranks with the same kind of scale";
     case RefusalReason::kTooManyJobs:
       return counted(expected, "job") +
@@ -87,7 +87,7 @@ std::string why(const Failure& failure) {
 // Ranks that disagree settle it among themselves; whose limit is met, or who forbids what, matters.
 bool is_between_ranks(const Failure& failure) {
   return failure.reason == RefusalReason::kWorldSize ||
-         failure.reason == RefusalReason::kScaleMode || !failure.other.empty();
+         failure.reason == RefusalReason::kNumberFormat || !failure.other.empty();
 }
 
 std::string subject(const Failure& failure, const FailureContext& context) {

@@ -48,7 +48,7 @@ const Case kCases[] = {
      kServer,
      "rank 3 was refused: its path carries 88 values a fragment, and the job runs with 350; start "
      "all ranks with at most 88"},
-    {{RefusalReason::kScaleMode, 0, 1, set_of({0, 1, 2})},
+    {{RefusalReason::kNumberFormat, 0, 1, set_of({0, 1, 2})},
      kServer,
      "rank 3 was refused: it wants an automatic scale, ranks 0 to 2 want a fixed scale; start all "
      "ranks with the same kind of scale"},

@@ -131,7 +131,7 @@ class DoomedRank {
     config.world_size = static_cast<std::uint16_t>(options.world_size);
     config.nonce = std::random_device{}();
     config.max_value_count = static_cast<std::uint16_t>(options.values_per_fragment);
-    config.scale_mode = options.scale_mode;
+    config.number_format = options.number_format;
     for (const Endpoint& hop : options.route) config.route.push_back(hop);
     return config;
   }

@@ -38,6 +38,8 @@ class Outbox {
   std::span<std::uint8_t> reserve(std::size_t length);
   void send_to(const Endpoint& to);
 
+  // Copies the bytes of a packet, with one hop less to go.
+  void pass_on(const Endpoint& to, std::span<const std::uint8_t> bytes);
   // Copies finished bytes.
   void send(const Endpoint& to, std::span<const std::uint8_t> bytes);
 

@@ -100,7 +100,7 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   job.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
   job.max_in_flight = static_cast<std::uint32_t>(draw.between(1, 6));
   job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
-  job.scale_mode = draw.chance(0.5) ? ScaleMode::kAutomatic : ScaleMode::kFixed;
+  job.number_format = draw.chance(0.5) ? NumberFormat::kBlocks : NumberFormat::kFixed;
   job.overflow = draw.chance(0.1) ? OverflowPolicy::kProactive : OverflowPolicy::kReactive;
   job.congestion = draw.chance(0.2) ? CongestionPolicy::kNone : CongestionPolicy::kAimd;
   job.leave_at_once = draw.chance(0.5);

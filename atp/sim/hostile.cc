@@ -51,7 +51,7 @@ Hostile::Bytes Hostile::noise() {
   Bytes bytes(random_.below(random_.chance(0.1) ? 1500 : 120));
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random_.next());
   // Pure noise dies at its first byte; some gets further in.
-  if (!bytes.empty() && random_.chance(0.8)) bytes[ATP_AT_VERSION] = ATP_VERSION_1;
+  if (!bytes.empty() && random_.chance(0.8)) bytes[ATP_AT_VERSION] = ATP_VERSION;
   if (bytes.size() > 3 && random_.chance(0.7)) {
     bytes[ATP_AT_TYPE] = static_cast<std::uint8_t>(random_.below(ATP_PACKET_TYPES));
     bytes[ATP_AT_FLAGS] &= ATP_FLAGS_KNOWN;

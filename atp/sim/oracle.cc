@@ -79,7 +79,7 @@ const Oracle::Expected& Oracle::expected(std::uint32_t job, std::uint64_t operat
 // docs/protocol.md §5, *Scale*, written once more and on purpose from its words.
 double Oracle::scale_of(std::uint32_t job, std::uint64_t operation, std::uint16_t value_count) {
   const JobPlan& plan = jobs_[job];
-  if (plan.scale_mode == ScaleMode::kFixed) return scale_;
+  if (plan.number_format == NumberFormat::kFixed) return scale_;
   const OperationSpec& spec = plan.operations[operation].spec;
   int exponent = 28 - static_cast<int>(std::bit_width(plan.world_size - 1U));
   bool first = true;

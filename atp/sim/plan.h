@@ -41,7 +41,7 @@ struct JobPlan {
   std::uint16_t first_stream = 0;
   std::uint16_t stream_count = 1;
   std::uint16_t max_value_count = 4;
-  ScaleMode scale_mode = ScaleMode::kFixed;
+  NumberFormat number_format = NumberFormat::kFixed;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::vector<OperationPlan> operations;

@@ -66,7 +66,7 @@ Join full_join() {
   join.version_min = 1;
   join.version_max = 3;
   join.detached = true;
-  join.scale_mode = ScaleMode::kAutomatic;
+  join.number_format = NumberFormat::kBlocks;
   join.detachments = 0x11121314;
   join.remaining.push_back(hop(1));
   join.remaining.push_back(hop(2));
@@ -152,7 +152,7 @@ JoinAck full_ack() {
   ack.first_stream = 0x2b2c;
   ack.stream_count = 0x2d2e;
   ack.detached = true;
-  ack.scale_mode = ScaleMode::kAutomatic;
+  ack.number_format = NumberFormat::kBlocks;
   ack.linear_aggregators = 0x3132;
   return ack;
 }

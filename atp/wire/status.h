@@ -38,7 +38,7 @@ enum class RefusalReason : std::uint16_t {
   kWorldSize = 1,   // another world size or bitmap width than the others
   kStreams = 2,     // another stream range
   kValueCount = 3,  // the path carries less than the agreed K
-  kScaleMode = 4,
+  kNumberFormat = 4,
   kUpstream = 5,  // the switch may not send to the next hop
   kRoute = 6,     // no hop left, or the route is too long
   kTooManyJobs = 7,

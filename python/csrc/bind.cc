@@ -77,7 +77,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.world_size = static_cast<std::size_t>(size);
     options.values_per_fragment = values_per_fragment;
     options.congestion = fixed_window ? CongestionPolicy::kNone : CongestionPolicy::kAimd;
-    options.scale_mode = automatic_scale ? ScaleMode::kAutomatic : ScaleMode::kFixed;
+    options.number_format = automatic_scale ? NumberFormat::kBlocks : NumberFormat::kFixed;
     options.operation_timeout = timeout;
     options.join_timeout = join_timeout;
     communicator = connect(std::move(options));

@@ -51,7 +51,7 @@ void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std
   head.job = {atp_load32(&bytes[ATP_AT_JOB]), atp_load32(&bytes[ATP_AT_INCARNATION])};
   StatusMessage status;
   status.code = StatusCode::kVersions;
-  status.reason = versions_number(ATP_VERSION_1, ATP_VERSION_1);
+  status.reason = versions_number(ATP_VERSION, ATP_VERSION);
   // Its bitmap cannot be read, so whoever gets this is meant.
   send(turn, from, head, ranks_of_width(head.bitmap_words), status);
 }

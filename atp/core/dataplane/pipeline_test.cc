@@ -63,7 +63,7 @@ atp_aggregator aggregator_of(const Held& held, std::uint8_t words) {
 
 atp_fragment fragment_of(const Packet& packet, std::uint8_t words) {
   atp_fragment p{};
-  p.header.version = ATP_VERSION_1;
+  p.header.version = ATP_VERSION;
   p.header.type = static_cast<std::uint8_t>(packet.type);
   p.header.flags = packet.flags;
   p.header.bitmap_words = static_cast<std::uint8_t>(words + packet.more_words);

@@ -76,7 +76,7 @@ struct Sent {
 
 inline atp_header head(PacketType type, std::uint64_t sequence) {
   atp_header h{};
-  h.version = ATP_VERSION_1;
+  h.version = ATP_VERSION;
   h.type = static_cast<std::uint8_t>(type);
   h.bitmap_words = 1;
   h.job = kJob.job;

@@ -70,12 +70,12 @@ TEST(Joining, AnAutomaticScaleStartsWhereContributionsWithinEightFit) {
     ServerHarness h;
     for (Rank rank = 0; rank < c.world_size; ++rank) {
       TestJoin join = h.join_of(rank, c.world_size, false);
-      join.body.scale_mode = ScaleMode::kAutomatic;
+      join.body.number_format = NumberFormat::kBlocks;
       h.join(worker_endpoint(rank), join);
     }
     const std::vector<Sent> acks = h.take(PacketType::kJoinAck);
     ASSERT_FALSE(acks.empty()) << c.world_size;
-    EXPECT_EQ(acks.back().ack().scale_mode, ScaleMode::kAutomatic);
+    EXPECT_EQ(acks.back().ack().number_format, NumberFormat::kBlocks);
     EXPECT_EQ(acks.back().ack().scale, c.scale) << c.world_size;
   }
 }

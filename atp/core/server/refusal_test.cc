@@ -43,8 +43,8 @@ TEST(Joining, WhatDoesNotAgreeIsRefusedWithWhatWasExpectedAndFoundAndWhoSaysOthe
        },
        {RefusalReason::kStreams, agreed_streams, streams_number(1, 3), first_rank}},
       {"another scale mode",
-       [](TestJoin& j) { j.body.scale_mode = ScaleMode::kAutomatic; },
-       {RefusalReason::kScaleMode, 0, 1, first_rank}},
+       [](TestJoin& j) { j.body.number_format = NumberFormat::kBlocks; },
+       {RefusalReason::kNumberFormat, 0, 1, first_rank}},
       {"another version",
        [](TestJoin& j) {
          j.body.version_min = 2;

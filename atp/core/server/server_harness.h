@@ -70,7 +70,7 @@ struct TestGradient {
 
 inline std::vector<std::uint8_t> bytes_of(const TestGradient& g) {
   atp_header h{};
-  h.version = ATP_VERSION_1;
+  h.version = ATP_VERSION;
   h.type = ATP_GRADIENT;
   h.flags = g.flags;
   h.bitmap_words = g.bitmap_words;

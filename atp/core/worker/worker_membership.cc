@@ -83,7 +83,7 @@ void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
   join.stream_count = config.stream_count;
   join.max_value_count = config.max_value_count;
   join.detached = !attached();
-  join.scale_mode = config.scale_mode;
+  join.number_format = config.number_format;
   join.detachments = attachment_.detachments();
   if (straight) {
     join.remaining.push_back(server(config));

@@ -15,7 +15,7 @@ class AutomaticScale : public testing::Test {
  protected:
   AutomaticScale() : script(config()) {
     JoinAck ack = script.ack();
-    ack.scale_mode = ScaleMode::kAutomatic;
+    ack.number_format = NumberFormat::kBlocks;
     ack.scale = 0x1p20;
     script.worker.start(script.now);
     script.run();
@@ -25,7 +25,7 @@ class AutomaticScale : public testing::Test {
 
   static WorkerConfig config() {
     WorkerConfig config = WorkerScript::default_config();
-    config.scale_mode = ScaleMode::kAutomatic;
+    config.number_format = NumberFormat::kBlocks;
     return config;
   }
 
