@@ -132,6 +132,7 @@ class DoomedRank {
     config.nonce = std::random_device{}();
     config.max_value_count = static_cast<std::uint16_t>(options.values_per_fragment);
     config.number_format = options.number_format;
+    config.stream_count = options.number_format == NumberFormat::kFixed ? 1 : 2;
     for (const Endpoint& hop : options.route) config.route.push_back(hop);
     return config;
   }
