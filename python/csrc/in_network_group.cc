@@ -27,6 +27,15 @@ Reduction network_reduction(const c10d::ReduceOp& op) {
   }
 }
 
+void check_one_type(const Buffers::Name& name, at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK_TYPE(tensor.scalar_type() == tensors.front().scalar_type(), name.operation,
+                     ": the tensors of one call must be of one type, and these are ",
+                     tensors.front().scalar_type(), " and ", tensor.scalar_type(),
+                     "; make a call for each type");
+  }
+}
+
 std::vector<std::size_t> lengths_of(at::TensorList tensors) {
   std::vector<std::size_t> lengths;
   for (const at::Tensor& tensor : tensors) {
@@ -78,10 +87,7 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
                                       [](const at::Tensor& tensor) { return tensor.numel() > 0; });
   if (!has_values || !std::all_of(tensors.begin(), tensors.end(), is_dense)) return std::nullopt;
   const at::ScalarType type = tensors.front().scalar_type();
-  const bool same = std::all_of(tensors.begin(), tensors.end(), [type](const at::Tensor& tensor) {
-    return tensor.scalar_type() == type;
-  });
-  return same ? carriage(type, op) : std::nullopt;
+  return carriage(type, op);
 }
 
 // One operation, however many tensors: they are copied side by side, and blocks begin with each.
@@ -90,6 +96,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(const Buffers::Name& name,
                                                       const Tensors& tensors,
                                                       const c10d::AllreduceOptions& options,
                                                       AllReduceOptions request) {
+  check_one_type(name, tensors);
   const auto work = begin_work("atp", name, tensors, tensors);
   Buffers& buffers = work->buffers();
   // First the caller's reduction, which may be refused: of bool there is no average.
