@@ -26,8 +26,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
 
     bytes_sent counts at the system calls. Of a ring, the tensors' bytes: 2(N-1)/N of an
     all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP repeats by itself, so
-    nothing is ever sent again). In the network, whole packets without IP and UDP headers, each
-    with the values that it holds.
+    nothing is ever sent again). In the network, whole packets without IP and UDP headers.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
     paths: dict = {"atp": {}, "ring": {}, "gloo": {}}
@@ -81,11 +80,12 @@ def _bytes_sent(counters: dict[str, int]) -> tuple[int, int]:
     """(first transmissions, repeats) of what is summed."""
     if "ring_bytes_sent" in counters:
         return counters["ring_bytes_sent"], 0
-    # All packets of a group with values in them have one size.
     first = counters.get("gradients_sent", 0)
-    again = sum(counters.get(f"repeats_{kind}", 0) for kind in _REPEATS)
-    packet = counters.get("gradient_bytes_sent", 0) // max(first + again, 1)
-    return first * packet, again * packet
+    repeats = sum(counters.get(f"repeats_{kind}", 0) for kind in _REPEATS)
+    sent = counters.get("gradient_bytes_sent", 0)
+    # Of repeats the number is counted; they have the packets' mean size.
+    again = sent * repeats // max(first + repeats, 1)
+    return sent - again, again
 
 
 def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
