@@ -10,7 +10,7 @@ constexpr std::size_t kLargestPacket =
 
 atp_header header_of(const ControlHead& head) {
   atp_header h{};
-  h.version = ATP_VERSION;
+  h.version = head.version;
   h.type = static_cast<std::uint8_t>(head.type);
   h.flags = head.flags;
   h.bitmap_words = head.bitmap_words;

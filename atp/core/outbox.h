@@ -64,6 +64,7 @@ class Outbox {
 // A control message, addressed to `to`: header fields that its type leaves open are 0.
 struct ControlHead {
   PacketType type = PacketType::kStatus;
+  std::uint8_t version = ATP_VERSION;
   std::uint8_t flags = 0;
   std::uint8_t bitmap_words = 1;
   JobKey job;

@@ -123,7 +123,7 @@ TEST(Join, WhatIsOutOfRangeIsRefused) {
       {"more values than any packet has",
        [](Bytes& b) { atp_store16(&b[22], ATP_VALUES_MAX + 1); }},
       {"a mark that is neither", [](Bytes& b) { b[26] = 2; }},
-      {"an unknown scale mode", [](Bytes& b) { b[27] = 2; }},
+      {"an unknown number format", [](Bytes& b) { b[27] = 4; }},
       {"more hops than there are", [](Bytes& b) { b[32] = 3; }},
       {"fewer hops than there are", [](Bytes& b) { b[33] = 0; }},
       {"255 hops", [](Bytes& b) { b[33] = 255; }},
@@ -197,7 +197,7 @@ TEST(JoinAck, WhatIsOutOfRangeIsRefused) {
   bytes[44] = 2;
   EXPECT_FALSE(JoinAck::read(bytes));
   bytes = written(full_ack(), JoinAck::kBytes);
-  bytes[45] = 2;
+  bytes[45] = 4;
   EXPECT_FALSE(JoinAck::read(bytes));
 }
 

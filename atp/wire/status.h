@@ -75,6 +75,12 @@ constexpr std::uint16_t versions_number(std::uint8_t lowest, std::uint8_t highes
   return static_cast<std::uint16_t>(lowest << 8 | highest);
 }
 
+// The version that a STATUS *versions* bears, so that who sent a packet of another one can read it:
+// an earlier one's STATUS has the same layout; what a later one's is nobody knows here.
+constexpr std::uint8_t version_of_answer(std::uint8_t asker) {
+  return asker < ATP_VERSION ? asker : ATP_VERSION;
+}
+
 // STATUS. `about`, `other`: rank sets of the packet's own bitmap width. A message never exceeds
 // what a 1500 byte MTU carries: kMaxNumbers bounds the ranks of one *detached*.
 struct StatusMessage {

@@ -22,6 +22,7 @@ class Wide : public testing::TestWithParam<WideCase> {
     plan.switches = 2;
     JobPlan& job = plan.jobs[0];
     job.number_format = NumberFormat::kBlocks;
+    job.stream_count = 2;
     job.uplink = GetParam().uplink;
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       job.parent.push_back(GetParam().parent(rank));

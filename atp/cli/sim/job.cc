@@ -82,6 +82,7 @@ sim::JobPlan shard_of(const Site& site, const JobPlacement& placement, std::uint
   job.first_stream = static_cast<std::uint16_t>(server);
   job.max_value_count = kSiteValues;
   job.number_format = NumberFormat::kBlocks;
+  job.stream_count = 2;
   job.server = server;
   job.operations.emplace_back();
   job.operations.back().spec.count = fragments * kSiteValues;

@@ -93,6 +93,7 @@ void Server::refuse_bytes(ServerTurn& turn, const Endpoint& from,
   message.code = StatusCode::kVersions;
   message.reason = versions_number(ATP_VERSION, ATP_VERSION);
   ControlHead head;
+  head.version = version_of_answer(bytes[ATP_AT_VERSION]);
   const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
   head.bitmap_words = words <= ATP_BITMAP_WORDS_MAX ? std::max<std::uint8_t>(words, 1) : 1;
   head.job = {atp_load32(bytes.data() + ATP_AT_JOB), atp_load32(bytes.data() + ATP_AT_INCARNATION)};

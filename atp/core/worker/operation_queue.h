@@ -58,7 +58,8 @@ inline std::uint32_t operation_fingerprint(OperationId id, const OperationSpec& 
                                  static_cast<std::uint32_t>(id >> 32),
                                  static_cast<std::uint32_t>(spec.count),
                                  static_cast<std::uint32_t>(spec.count >> 32),
-                                 static_cast<std::uint32_t>(spec.type) << 16 |
+                                 (spec.small ? 1U : 0U) << 24 |
+                                     static_cast<std::uint32_t>(spec.type) << 16 |
                                      static_cast<std::uint32_t>(spec.reduction) << 8 | kind,
                                  spec.layout,
                                  spec.tag};

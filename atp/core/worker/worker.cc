@@ -16,13 +16,9 @@ std::uint8_t Worker::kind_of(const OperationSpec& spec) const {
   if (!is_sum(spec.reduction)) return ATP_KIND_MAX_PLAIN;
   if (!is_floating(spec.type)) return ATP_KIND_SUM_PLAIN;
   if (!has_express()) return ATP_KIND_SUM_FIXED;
-  if (is_small(spec) || spec.format == NumberFormat::kExact) return ATP_KIND_SUM_EXACT;
+  if (spec.small || spec.format == NumberFormat::kExact) return ATP_KIND_SUM_EXACT;
   return spec.format == NumberFormat::kBlocksInt16 ? ATP_KIND_SUM_BLOCKS_INT16
                                                    : ATP_KIND_SUM_BLOCKS;
-}
-
-bool Worker::is_small(const OperationSpec& spec) const {
-  return spec.count <= small_operation_values(config_.world_size);
 }
 
 std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec) {
@@ -31,7 +27,7 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
   // one past all of them.
   const auto value_streams_end = streams_.end() - (has_express() ? 1 : 0);
   Stream& stream =
-      has_express() && is_small(spec)
+      has_express() && spec.small
           ? express()
           : *std::min_element(streams_.begin(), value_streams_end,
                               [](const Stream& a, const Stream& b) {

@@ -111,7 +111,6 @@ class Worker {
   void make_streams();
   // Which of the streams' kinds of fragments an operation travels in.
   std::uint8_t kind_of(const OperationSpec& spec) const;
-  bool is_small(const OperationSpec& spec) const;
   // Takes a range of sequences for it.
   void enqueue(Stream& stream, Operation& operation);
   void complete(Stream& stream, Operation& operation);

@@ -76,9 +76,12 @@ struct OperationSpec {
   Reduction reduction = Reduction::kSum;
   // Of a floating-point sum that is not small; in a job of the fixed scale that is what it gets.
   NumberFormat format = NumberFormat::kBlocks;
-  std::uint64_t blocks = 0;     // of the tensor's layout; 0: one segment
-  std::uint32_t layout = 0;     // the layout's fingerprint
-  std::uint32_t tag = 0;  // the caller's name of the call site, part of the fingerprint
+  // Goes on the express stream; a floating-point sum is exact. For who follows the rule, what has
+  // at most small_operation_values(), judged on the whole before it is cut into shards.
+  bool small = false;
+  std::uint64_t blocks = 0;  // of the tensor's layout; 0: one segment
+  std::uint32_t layout = 0;  // the layout's fingerprint
+  std::uint32_t tag = 0;     // the caller's name of the call site, part of the fingerprint
   Duration timeout = std::chrono::seconds(30);  // without progress
   bool operator==(const OperationSpec&) const = default;
 };

@@ -283,6 +283,19 @@ MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const En
   return {};
 }
 
+// Before it has joined: whoever answers so will never let it in. Afterwards it is noise.
+MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const Endpoint& from,
+                                                        std::uint8_t version) const {
+  const bool is_asked = from == parent(turn.config) || from == server(turn.config);
+  if (state_ != State::kJoining || !is_asked) return {};
+  return failed({.code = FailureCode::kRefused,
+                 .reason = RefusalReason::kVersion,
+                 .expected = versions_number(version, version),
+                 .found = versions_number(ATP_VERSION, ATP_VERSION),
+                 .ranks = RankSet::of(turn.config.rank),
+                 .endpoint = from});
+}
+
 MembershipChange WorkerMembership::on_direct_repeat(WorkerTurn& turn) {
   if (!has_switch(turn.config) || !attachment_.on_direct_repeat()) return {};
   return detach(turn);

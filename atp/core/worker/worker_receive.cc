@@ -17,7 +17,13 @@ void Worker::handle_packet(Instant now, const Endpoint& from, std::span<const st
                            Tensors& tensors, Outbox& out) {
   WorkerTurn turn = begin_turn(now, tensors, out);
   const ParsedPacket parsed = parse_packet(bytes);
-  if (!parsed.ok()) return turn.count(worker_counter_of(parsed.error()));
+  if (!parsed.ok()) {
+    turn.count(worker_counter_of(parsed.error()));
+    if (parsed.error() == ParseError::kUnknownVersion) {
+      apply(membership_.handle_other_version(turn, from, bytes[ATP_AT_VERSION]));
+    }
+    return;
+  }
   const PacketView& packet = parsed.view();
   if (from != parent() && from != server()) return turn.count(WorkerCounter::kDropWrongSource);
   if (packet.job() != config_.job) return turn.count(WorkerCounter::kDropWrongJob);
