@@ -4,14 +4,9 @@
 
 #include "atp/collective/digest_comparison.h"
 #include "atp/collective/failure_text.h"
+#include "atp/collective/text.h"
 
 namespace atp {
-
-Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Lane>> lanes)
-    : options_(options),
-      lanes_(std::move(lanes)),
-      keeps_digest_(options.digest || options.digest_every > 0),
-      shards_(lanes_.size()) {}
 
 namespace {
 
@@ -30,6 +25,12 @@ Status check(const Values& values, const AllReduceOptions& options,
 }
 
 }  // namespace
+
+Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Lane>> lanes)
+    : options_(options),
+      lanes_(std::move(lanes)),
+      keeps_digest_(options.digest || options.digest_every > 0),
+      shards_(lanes_.size()) {}
 
 Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions options) {
   if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;

@@ -91,7 +91,7 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
 }
 
 // One operation, however many tensors: they are copied side by side, and blocks begin with each.
-c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce(const Buffers::Name& name,
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& name,
                                                       const Carriage& carriage,
                                                       const Tensors& tensors,
                                                       const c10d::AllreduceOptions& options,
@@ -129,14 +129,14 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce(Tensors& tensors,
                                                          const c10d::AllreduceOptions& options) {
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
   if (!found) return DelegatingBackend::allreduce(tensors, options);
-  return reduce(kAllReduce, *found, tensors, options, {});
+  return carry_out(kAllReduce, *found, tensors, options, {});
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
   if (!found) return DelegatingBackend::allreduce_coalesced(tensors, options);
-  return reduce(kAllReduceCoalesced, *found, tensors, options, {});
+  return carry_out(kAllReduceCoalesced, *found, tensors, options, {});
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
@@ -151,7 +151,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
                    type, "; leave it to atp.torch.ddp_hook");
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
   if (!found) return DelegatingBackend::allreduce(tensors, options);
-  return reduce(kAllReduce, *found, tensors, options, {.format = format, .segments = lengths});
+  return carry_out(kAllReduce, *found, tensors, options, {.format = format, .segments = lengths});
 }
 
 std::optional<DigestReading> InNetworkGroup::digest() const {

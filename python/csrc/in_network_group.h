@@ -55,7 +55,7 @@ class InNetworkGroup : public ProcessGroupATP {
   static std::optional<Carriage> carriage(at::ScalarType type, const c10d::ReduceOp& op);
   // Nothing where the network does not take it.
   std::optional<Carriage> carriage_of(const Tensors& tensors, const c10d::ReduceOp& op) const;
-  WorkPtr reduce(const Buffers::Name& name, const Carriage& carriage, const Tensors& tensors,
+  WorkPtr carry_out(const Buffers::Name& name, const Carriage& carriage, const Tensors& tensors,
                  const c10d::AllreduceOptions& options, AllReduceOptions request);
 
   const NumberFormat format_;
