@@ -56,6 +56,11 @@ float exact_sum(const Inputs& inputs, std::size_t i) {
   return reference_sum(column);
 }
 
+bool any_nan(const Inputs& inputs, std::size_t i) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [i](const std::vector<double>& input) { return std::isnan(input[i]); });
+}
+
 int ceil_log2(std::size_t ranks) {
   int c = 0;
   while ((std::size_t{1} << c) < ranks) ++c;
@@ -78,6 +83,11 @@ void sum_block(const OperationSpec& spec, const Inputs& inputs, std::size_t begi
   const int unit = largest == 0 ? 0 : std::max(std::ilogb(largest) + 1 + c - bits, -149);
   const double limit = narrow ? std::ldexp(1.0, 15 - c) - 1 : HUGE_VAL;
   for (std::size_t i = begin; i < end; ++i) {
+    if (special && narrow) {
+      const double sum = static_cast<double>(exact_sum(inputs, i));
+      result.push_back(std::isfinite(sum) || any_nan(inputs, i) ? kNan : sum);
+      continue;
+    }
     if (special) {
       result.push_back(finished(spec, exact_sum(inputs, i), inputs.size()));
       continue;

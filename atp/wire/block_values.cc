@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "atp/base/check.h"
 #include "atp/wire/element.h"
@@ -155,6 +156,41 @@ ATP_VALUE_LOOP void dequantize(const std::uint8_t* at, std::size_t count, const 
         const auto sum = static_cast<std::int32_t>(load_value(at + 4 * i));
         return static_cast<float>(sum) * one;
       });
+    }
+  });
+}
+
+// The sum of these counts the ranks with +Inf and with −Inf, of which at most 64 have either; NaN
+// counts as both.
+constexpr std::uint16_t kPlusInfinity = 1;
+constexpr std::uint16_t kMinusInfinity = 128;
+
+void write_classes(DataType type, const std::byte* values, std::size_t count, std::uint8_t* at) {
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Element = decltype(of);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float value = Element::load(values + Element::kBytes * i);
+      std::uint16_t classes = 0;
+      if (!std::isfinite(value)) {
+        if (std::isnan(value) || value > 0) classes += kPlusInfinity;
+        if (std::isnan(value) || value < 0) classes += kMinusInfinity;
+      }
+      store_value16(at + 2 * i, classes);
+    }
+  });
+}
+
+void read_classes(const std::uint8_t* at, std::size_t count, DataType type, std::byte* values) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Element = decltype(of);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint16_t classes = load_value16(at + 2 * i);
+      const bool plus = classes % kMinusInfinity != 0;
+      const bool minus = classes >= kMinusInfinity;
+      const float one_sign = plus ? kInfinity : -kInfinity;
+      Element::store(values + Element::kBytes * i, plus != minus ? one_sign : kNan);
     }
   });
 }

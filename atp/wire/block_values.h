@@ -66,6 +66,12 @@ void round_to_units(DataType type, const std::byte* values, std::size_t count,
 void dequantize(const std::uint8_t* at, std::size_t count, const BlockUnit& unit,
                 NumberFormat format, float divisor, DataType type, std::byte* values);
 
+// What 16 bits carry of a special block, as a float32 does not fit: of each value whether it is NaN or
+// ±Inf. The result has ±Inf or NaN where one was (+Inf with −Inf gives NaN), and NaN in the rest of
+// the block: the finite values are lost, and say so.
+void write_classes(DataType type, const std::byte* values, std::size_t count, std::uint8_t* at);
+void read_classes(const std::uint8_t* at, std::size_t count, DataType type, std::byte* values);
+
 // As they are: float32 in network byte order.
 void write_floats(DataType type, const std::byte* values, std::size_t count, std::uint8_t* at);
 // values[i] = float / divisor.

@@ -49,11 +49,11 @@ ParseError ParsedPacket::read(std::span<const std::uint8_t> bytes) {
   atp_read_header(bytes.data(), &h);
   if (h.type >= ATP_PACKET_TYPES) return ParseError::kUnknownType;
   if ((h.flags & ~ATP_FLAGS_KNOWN) != 0) return ParseError::kUnknownFlags;
-  if (atp_kind_known(h.kind) == 0 || h.tag_words != 0 || h.zero != 0) {
-    return ParseError::kUnknownKind;
-  }
   if (h.bitmap_words == 0 || h.bitmap_words > ATP_BITMAP_WORDS_MAX) {
     return ParseError::kBadBitmapWidth;
+  }
+  if (atp_kind_known(h.kind) == 0 || h.tag_words != 0 || h.zero != 0) {
+    return ParseError::kUnknownKind;
   }
   const std::uint32_t most = carries_values(h) ? atp_most_values(h.kind, ATP_VALUES_MAX) : 0;
   const bool count_ok = h.value_count <= most && (h.value_count > 0) == carries_values(h);

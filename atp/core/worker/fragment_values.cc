@@ -62,7 +62,8 @@ std::span<float> floats(std::span<std::byte> bytes) {
 FragmentShape FragmentValues::shape(const Operation& operation, std::uint64_t sequence,
                                     Tensors& tensors) {
   FragmentShape shape{operation.kind, static_cast<std::uint16_t>(operation.length(sequence))};
-  if (operation.in_blocks() && holds_special_block(operation, sequence, tensors)) {
+  // (In 16 bits a fragment has more values than as many bytes hold floats.)
+  if (operation.kind == ATP_KIND_SUM_BLOCKS && holds_special_block(operation, sequence, tensors)) {
     shape.kind = ATP_KIND_SUM_EXACT;
   }
   return shape;
@@ -99,7 +100,8 @@ void FragmentValues::write_blocks(const Operation& operation, std::uint64_t sequ
     if (exponent == kZeroBlock) {
       std::memset(at, 0, lane * run.length());
     } else if (exponent == kSpecialBlock) {
-      write_floats(type, values, run.length(), at);
+      format == NumberFormat::kBlocks ? write_floats(type, values, run.length(), at)
+                                      : write_classes(type, values, run.length(), at);
     } else {
       const BlockUnit unit(exponent, world_size_, format);
       floats ? round_to_units(type, values, run.length(), unit, at)
@@ -123,6 +125,8 @@ void FragmentValues::read_blocks(const Operation& operation, std::uint64_t seque
     if (is_ordinary(exponents[run.block])) {
       const BlockUnit unit(exponents[run.block], world_size_, format);
       dequantize(at, run.length(), unit, format, divisor_of(operation.spec), type, values);
+    } else if (exponents[run.block] == kSpecialBlock) {
+      read_classes(at, run.length(), type, values);
     } else {
       std::memset(values, 0, bytes_of(type) * run.length());
     }
