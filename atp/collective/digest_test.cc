@@ -67,7 +67,7 @@ TEST(Digest, IsOneForTheSameInputsHoweverTheyAreSummed) {
   const DigestReading reference = digests_of_run({})[0];
   EXPECT_EQ(reference.operations, std::size(kLengths));
   for (const Setting& setting :
-       {Setting{}, Setting{.values_per_fragment = 2226}, Setting{.through_switch = false},
+       {Setting{}, Setting{.values_per_fragment = 2226, .through_switch = false},
         Setting{.two_servers = true}, Setting{.digest_every = 2}}) {
     EXPECT_THAT(digests_of_run(setting), Each(reference))
         << setting.values_per_fragment << setting.through_switch << setting.two_servers

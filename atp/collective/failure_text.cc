@@ -39,6 +39,11 @@ std::string silent_path_hint(const FailureContext& context) {
 
 std::string no_progress(const Failure& failure, const FailureContext& context) {
   std::string text = "no progress for " + seconds_text(context.operation_timeout);
+  // Ranks that travel in other ways never meet, so a difference between them may show like this.
+  const std::string mine = context.operation_kind.empty()
+                               ? ""
+                               : "; rank " + std::to_string(context.rank) + " waits for " +
+                                     context.operation_kind;
   if (failure.ranks.empty()) {
     return text + ", and no word from " + server_text(context) + " about it" +
            silent_path_hint(context);
@@ -46,7 +51,7 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
   text += ": " + ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
           " not contributed";
   // What this rank itself has sent did not arrive.
-  return failure.ranks.contains(context.rank) ? text + silent_path_hint(context) : text;
+  return failure.ranks.contains(context.rank) ? text + silent_path_hint(context) : text + mine;
 }
 
 // Each rank knows its own operation only; side by side these sentences show what differs.

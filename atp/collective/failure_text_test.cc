@@ -24,7 +24,8 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
   };
   const Case cases[] = {
       {{.code = FailureCode::kNoProgress, .ranks = set_of({3})},
-       "no progress for 20 s: rank 3 has not contributed"},
+       "no progress for 20 s: rank 3 has not contributed; rank 2 waits for the sum of 7 int32 "
+       "values"},
       {{.code = FailureCode::kNoProgress},
        "no progress for 20 s, and no word from server 10.0.0.9:5500 about it; if packets of 1,476 "
        "bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=296"},

@@ -109,7 +109,7 @@ TEST(PendingOperation, TellsTheWorkerWhatIsAsked) {
   const std::size_t lengths[] = {100, 500};
   const PendingOperation pending({0, 600}, {tensor, BlockLayout(lengths)}, NumberFormat::kBlocksInt16,
                                  {.reduction = Reduction::kAverage, .tag = 9});
-  const OperationSpec spec = pending.spec();
+  const OperationSpec spec = pending.spec(4);
   EXPECT_EQ(spec.count, 600U);
   EXPECT_EQ(spec.type, DataType::kBFloat16);
   EXPECT_EQ(spec.reduction, Reduction::kAverage);
@@ -117,7 +117,10 @@ TEST(PendingOperation, TellsTheWorkerWhatIsAsked) {
   EXPECT_EQ(spec.blocks, 3U);
   EXPECT_EQ(spec.layout, BlockLayout(lengths).fingerprint());
   EXPECT_EQ(spec.tag, 9U);
-  EXPECT_EQ(pending.kind_text(), "the average of 600 bfloat16 values in blocks of int16");
+  EXPECT_TRUE(spec.small) << "of 4 ranks, up to 1,024 values are";
+  EXPECT_FALSE(pending.spec(8).small);
+  EXPECT_EQ(pending.kind_text(8), "the average of 600 bfloat16 values in blocks of int16");
+  EXPECT_EQ(pending.kind_text(4), "the average of 600 bfloat16 values exactly");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void Participant::start_waiting(Instant now) {
       copied->finish(ok_status());
       continue;
     }
-    const std::optional<OperationId> id = worker_.submit(now, waiting_.front()->spec());
+    const std::optional<OperationId> id = worker_.submit(now, waiting_.front()->spec(context_.world_size));
     if (!id) return;
     table_.insert(*id, std::move(waiting_.front()));
     waiting_.pop_front();
@@ -102,7 +102,7 @@ void Participant::fail(const Event& event) {
     context.value_count = worker_.value_count();
     if (operation) {
       context.operation_timeout = operation->options().timeout;
-      context.operation_kind = operation->kind_text();
+      context.operation_kind = operation->kind_text(context_.world_size);
     }
     give_up(failure_text(event.failure, context));
     phase_ = ParticipantPhase::kFailed;

@@ -45,23 +45,28 @@ class PendingOperation {
         completion_(std::exchange(options_.on_done, nullptr)) {}
 
   const OperationName& name() const { return name_; }
-  std::string text() const;       // "all_reduce #17 (1,000 values)"
-  std::string kind_text() const;  // "the sum of 1,000 float32 values in blocks of int32"
+  std::string text() const;  // "all_reduce #17 (1,000 values)"
+  // "the sum of 1,000 float32 values in blocks of int32"
+  std::string kind_text(std::size_t world_size) const;
   std::span<std::byte> bytes() const {
     return {part_.values.data, part_.values.count * bytes_of(part_.values.type)};
   }
   const BlockLayout& layout() const { return part_.layout; }
-  const OperationKind& kind() const { return kind_; }
   const AllReduceOptions& options() const { return options_; }  // without the callback
 
-  // What the worker is told of it.
-  OperationSpec spec() const;
+  // What the worker is told of it, in a job of so many ranks.
+  OperationSpec spec(std::size_t world_size) const;
 
   void finish(Status result);
   Status wait() { return completion_.wait(); }
   bool done() const { return completion_.done(); }
 
  private:
+  // Judged on the whole operation, before it was cut.
+  bool is_small(std::size_t world_size) const {
+    return name_.values <= small_operation_values(world_size);
+  }
+
   const OperationName name_;
   const TensorPart part_;
   AllReduceOptions options_;
