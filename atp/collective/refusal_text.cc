@@ -1,5 +1,6 @@
 #include "atp/collective/refusal_text.h"
 
+#include "atp/collective/number_text.h"
 #include "atp/collective/text.h"
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
@@ -22,11 +23,6 @@ std::string streams(std::uint32_t number) {
 }
 
 std::string versions(std::uint32_t number) { return range(number >> 8, number & 0xff, "version"); }
-
-const char* number_format(std::uint32_t mode) {
-  return mode == static_cast<std::uint32_t>(NumberFormat::kFixed) ? "a fixed scale"
-                                                               : "an automatic scale";
-}
 
 // "ranks 0 and 1 say", or nobody whom the answer could name.
 std::string holders(const Failure& failure, const char* verb_of_one, const char* verb_of_many) {
@@ -65,9 +61,10 @@ std::string why(const Failure& failure) {
       return "its path carries " + counted(found, "value") + " a fragment, and the job runs with " +
              with_commas(expected) + "; start all ranks with at most " + with_commas(found);
     case RefusalReason::kNumberFormat:
-      return std::string("it wants ") + number_format(found) + ", " +
-             holders(failure, "wants ", "want ") + number_format(expected) +
-             "; start all ranks with the same kind of scale";
+      return "it wants " + format_text(found) + ", " + holders(failure, "wants ", "want ") +
+             format_text(expected) +
+             "; start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or options scale, "
+             "wire and exact";
     case RefusalReason::kTooManyJobs:
       return counted(expected, "job") +
              " are served there already, and no more can be; try again "
