@@ -66,7 +66,7 @@ constexpr std::array kJoinOutlaws{Outlaw{join_field::kWorldSize, 0},
                                   Outlaw{join_field::kMaxValueCount, 0},
                                   Outlaw{join_field::kMaxValueCount, ATP_VALUES_MAX + 1},
                                   Outlaw{join_field::kDetached, 2},
-                                  Outlaw{join_field::kNumberFormat, 2},
+                                  Outlaw{join_field::kNumberFormat, 4},
                                   Outlaw{join_field::kRemainingHops, Route::kMaxHops + 1},
                                   Outlaw{join_field::kRecordedHops, 255}};
 constexpr std::array kJoinAckOutlaws{Outlaw{join_ack_field::kScale, 0},
