@@ -18,8 +18,8 @@ bool is_comparison(const c10d::ReduceOp& op) {
   return op.op_ == c10d::ReduceOp::MAX || op.op_ == c10d::ReduceOp::MIN;
 }
 
-Reduction network_reduction(const c10d::ReduceOp& op) {
-  switch (op.op_) {
+Reduction network_reduction(c10d::ReduceOp::RedOpType op) {
+  switch (op) {
     case c10d::ReduceOp::AVG: return Reduction::kAverage;
     case c10d::ReduceOp::MAX: return Reduction::kMax;
     case c10d::ReduceOp::MIN: return Reduction::kMin;
@@ -59,22 +59,23 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage(at::ScalarType 
   if (!is_linear(op) && !is_comparison(op)) return std::nullopt;
   // A factor is applied before the values are rounded to a narrow type, so a scaled sum is rounded
   // once, too.
-  const bool scales = op.op_ == c10d::ReduceOp::PREMUL_SUM;
+  const c10d::ReduceOp::RedOpType asked = op.op_;
+  const bool scales = asked == c10d::ReduceOp::PREMUL_SUM;
   switch (type) {
-    case at::kFloat: return Carriage{DataType::kFloat32, at::kFloat, op};
+    case at::kFloat: return Carriage{DataType::kFloat32, at::kFloat, asked};
     case at::kBFloat16:
-      if (scales) return Carriage{DataType::kFloat32, at::kFloat, op};
-      return Carriage{DataType::kBFloat16, at::kBFloat16, op};
+      if (scales) return Carriage{DataType::kFloat32, at::kFloat, asked};
+      return Carriage{DataType::kBFloat16, at::kBFloat16, asked};
     case at::kHalf:
-      if (scales) return Carriage{DataType::kFloat32, at::kFloat, op};
-      return Carriage{DataType::kFloat16, at::kHalf, op};
+      if (scales) return Carriage{DataType::kFloat32, at::kFloat, asked};
+      return Carriage{DataType::kFloat16, at::kHalf, asked};
     case at::kInt:
     case at::kShort:
     case at::kChar:
-    case at::kByte: return Carriage{DataType::kInt32, at::kInt, op};
+    case at::kByte: return Carriage{DataType::kInt32, at::kInt, asked};
     case at::kBool: {  // the sum is a logical or
-      const bool is_or = op.op_ == c10d::ReduceOp::SUM;
-      return Carriage{DataType::kInt32, at::kInt, is_or ? c10d::ReduceOp::MAX : op};
+      const bool is_or = asked == c10d::ReduceOp::SUM;
+      return Carriage{DataType::kInt32, at::kInt, is_or ? c10d::ReduceOp::MAX : asked};
     }
     default: return std::nullopt;
   }
@@ -101,8 +102,8 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
   Buffers& buffers = work->buffers();
   // First the caller's reduction, which may be refused: of bool there is no average.
   const c10d::ReduceOp left = buffers.reduction(options.reduceOp, tensors, getSize());
-  const bool is_or = carriage.reduction.op_ != options.reduceOp.op_;
-  request.reduction = network_reduction(is_or ? carriage.reduction : left);
+  const bool is_or = carriage.reduction != options.reduceOp.op_;
+  request.reduction = network_reduction(is_or ? carriage.reduction : left.op_);
   const OperationKind kind{carriage.type, request.reduction};
   const Status possible =
       check_kind(kind, format_, request.format, static_cast<std::size_t>(getSize()));

@@ -50,7 +50,7 @@ class InNetworkGroup : public ProcessGroupATP {
   struct Carriage {
     DataType type = DataType::kFloat32;
     at::ScalarType tensor_type = at::kFloat;  // of the memory that is sent
-    c10d::ReduceOp reduction = c10d::ReduceOp::SUM;
+    c10d::ReduceOp::RedOpType reduction = c10d::ReduceOp::SUM;
   };
   static std::optional<Carriage> carriage(at::ScalarType type, const c10d::ReduceOp& op);
   // Nothing where the network does not take it.

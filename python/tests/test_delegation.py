@@ -47,7 +47,13 @@ def all_reduce_of(tensor, op):
 
 
 def check_like_gloo(ranks, world_size, cases):
-    """cases(rank) yields (name, function); each result must equal that on a Gloo group."""
+    """cases(rank) yields (name, function); each result must equal that on a Gloo group, and be its."""
+    for by_us in check_equals_gloo(ranks, world_size, cases):
+        assert by_us == {}
+
+
+def check_equals_gloo(ranks, world_size, cases):
+    """Only the first; returns what the network has reduced, by rank."""
 
     def body(rank):
         gloo = dist.new_group(backend="gloo")
@@ -58,33 +64,46 @@ def check_like_gloo(ranks, world_size, cases):
                 differing.append(f"{name}: {ours} instead of {theirs}")
         return differing, atp.torch.stats()["atp"]
 
-    for differing, summed_by_us in ranks.run(world_size, body):
+    results = ranks.run(world_size, body)
+    for differing, _ in results:
         assert differing == []
-        assert summed_by_us == {}
+    return [by_us for _, by_us in results]
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_all_reduce_of_other_data_types(ranks, op):
+def test_all_reduce_of_all_data_types_that_gloo_knows(ranks, op):
     def cases(rank):
         for dtype in DTYPES:
             # What Gloo has no sum or average of: test_reductions.py.
-            if (op == "AVG" and not (dtype.is_floating_point or dtype.is_complex)) or (
-                op == "SUM" and dtype == torch.int16
+            if dtype == torch.int16 or (
+                op == "AVG" and not (dtype.is_floating_point or dtype.is_complex)
             ):
                 continue
             tensor = torch.tensor([1, 2, 3 + rank], dtype=dtype)
             yield f"{op} of {dtype}", all_reduce_of(tensor, getattr(dist.ReduceOp, op))
 
-    check_like_gloo(ranks, 2, cases)
+    check = check_equals_gloo if op in ("SUM", "AVG", "MIN", "MAX") else check_like_gloo
+    check(ranks, 2, cases)
 
 
-def test_other_reductions_of_float32(ranks):
+def test_the_product_of_float32(ranks):
     def cases(rank):
         tensor = torch.tensor([1.5, -2.0, 0.25 * rank])
-        for op in ("PRODUCT", "MIN", "MAX"):
-            yield op, all_reduce_of(tensor, getattr(dist.ReduceOp, op))
+        yield "PRODUCT", all_reduce_of(tensor, dist.ReduceOp.PRODUCT)
 
     check_like_gloo(ranks, 3, cases)
+
+
+def test_gloo_reduces_int16_as_int32(ranks):
+    def body(rank):
+        tensor = torch.tensor([300, -5, 3 + rank], dtype=torch.int16)
+        ops = (dist.ReduceOp.PRODUCT, dist.ReduceOp.BAND, dist.ReduceOp.BOR)
+        narrow, wide = ([all_reduce_of(t, op)(None) for op in ops] for t in (tensor, tensor.int()))
+        assert all(torch.equal(n, w.short()) for n, w in zip(narrow, wide, strict=True))
+        return [result.dtype for result in narrow], narrow[0][0].item()
+
+    # 90,000 modulo 2^16
+    assert ranks.run(2, body) == [([torch.int16] * 3, 24464)] * 2
 
 
 def test_a_complex_tensor_is_two_real_ones(ranks):

@@ -30,17 +30,24 @@ def coalesced(tensor, op):
     return results[0]
 
 
+def for_gloo(tensor):
+    """Gloo does not move int16."""
+    return tensor.int() if tensor.dtype == torch.int16 else tensor
+
+
 def reduce(tensor, op):
     result = tensor.clone()
     dist.reduce(result, dst=0, op=op)
-    dist.broadcast(result, src=0)
-    return result
+    moved = for_gloo(result)
+    dist.broadcast(moved, src=0)
+    return moved.to(result.dtype)
 
 
 def gathered(part):
-    parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, part)
-    return torch.cat(parts)
+    moved = for_gloo(part)
+    parts = [torch.empty_like(moved) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, moved)
+    return torch.cat(parts).to(part.dtype)
 
 
 def reduce_scatter(tensor, op):

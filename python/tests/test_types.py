@@ -139,15 +139,18 @@ def test_special_values_reach_every_rank(ranks, dtype, op):
 def test_a_scaled_sum_of_a_narrow_type_is_rounded_once(ranks):
     factor = 1 / 3
 
-    def body(rank):
-        tensor = torch.tensor([1.0 + rank / 128] * 2000, dtype=torch.bfloat16)
-        return reduced(tensor, dist._make_nccl_premul_sum(factor))[0].item()
+    def numbers(rank):
+        return (1 + torch.arange(128) * (2 * rank + 1) % 128 / 128).bfloat16()
 
-    inputs = [torch.tensor(1.0 + rank / 128, dtype=torch.bfloat16).item() for rank in range(SIZE)]
-    expected = torch.tensor(sum(inputs) * factor).bfloat16().item()
-    by_narrow_factors = sum((torch.tensor(x).bfloat16() * factor).item() for x in inputs)
-    assert torch.tensor(by_narrow_factors).bfloat16().item() != expected, "the case is worth it"
-    assert ranks.run(SIZE, body) == [expected] * SIZE
+    def body(rank):
+        return reduced(numbers(rank).repeat(20), dist._make_nccl_premul_sum(factor))[:128]
+
+    factors = [numbers(rank).float() * factor for rank in range(SIZE)]
+    expected = sum(part.double() for part in factors).float().bfloat16()
+    scaled_in_the_type = sum(part.bfloat16().double() for part in factors).float().bfloat16()
+    assert not torch.equal(scaled_in_the_type, expected), "a case worth looking at"
+    for result in ranks.run(SIZE, body):
+        assert torch.equal(result, expected)
 
 
 def test_what_the_network_has_no_sum_of_goes_to_gloo(ranks):
