@@ -68,7 +68,7 @@ ALLOWED = {
         "atp/config/site",
         "atp/cli/command",
     ],
-    "atp/cli/bench": ["atp/base", "atp/collective", "atp/cli/command"],
+    "atp/cli/bench": ["atp/base", "atp/wire", "atp/collective", "atp/cli/command"],
     "atp/cli/plan": ["atp/base", "atp/planner", "atp/config/**", "atp/cli/command"],
     "atp/cli": ["atp/wire", "atp/config/text", "atp/cli/command"],
     "python": ["atp/base", "atp/wire", "atp/collective/**", "atp/planner", "atp/config/**"],

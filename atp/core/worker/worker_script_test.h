@@ -129,7 +129,7 @@ class WorkerScript {
     message.send_to(from);
     receive(message, from);
   }
-  // Answers a sent GRADIENT with these sums, as type PARAMETER or NACK.
+  // Answers a sent GRADIENT with as many of these sums as it has values.
   void answer(const Sent& gradient, const std::vector<std::int32_t>& sums,
               const Endpoint& from = kTestSwitch, std::uint8_t flags = 0,
               std::uint32_t next_index = 0) {
@@ -139,7 +139,7 @@ class WorkerScript {
     h.flags = flags;
     h.next_index = next_index == 0 ? h.aggregator_index : next_index;
     write_packet_head(bytes.data(), h, RankSet::first(3));
-    for (std::size_t i = 0; i < sums.size(); ++i) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(sums.size(), h.value_count); ++i) {
       atp_store32(bytes.data() + atp_body_offset(1) + 4 * i, static_cast<std::uint32_t>(sums[i]));
     }
     worker.handle_packet(now, from, bytes, tensors, out);
