@@ -132,9 +132,8 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
   const std::uint64_t nonce = random_word();
   std::vector<std::shared_ptr<Lane>> lanes;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
-    LaneOptions lane{.communicator = options,
-                     .shard = static_cast<std::uint16_t>(lanes.size()),
-                     .nonce = nonce};
+    LaneOptions lane{
+        .communicator = options, .shard = static_cast<std::uint16_t>(lanes.size()), .nonce = nonce};
     lane.communicator.route = route;
     Result<std::shared_ptr<Lane>> opened = Lane::open(lane);
     if (!opened) {

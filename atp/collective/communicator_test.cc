@@ -269,8 +269,7 @@ TEST(Communicator, TimesOutAndNamesTheRankThatDoesNotCall) {
     EXPECT_EQ(message(communicators[rank]->all_reduce(tensor, {.timeout = 2500ms}).wait()),
               "all_reduce #0 (1,000 values): no progress for 2.5 s: rank 3 has not contributed; "
               "rank " +
-                  std::to_string(rank) +
-                  " waits for the sum of 1,000 float32 values exactly");
+                  std::to_string(rank) + " waits for the sum of 1,000 float32 values exactly");
   });
 }
 

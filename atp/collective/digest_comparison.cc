@@ -31,9 +31,8 @@ std::vector<Group> groups_of(std::span<const std::uint32_t> words) {
     if (group == groups.end()) group = groups.insert(groups.end(), Group{digest, {}});
     group->ranks.insert(static_cast<Rank>(rank));
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-    return a.ranks.size() > b.ranks.size();
-  });
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Group& a, const Group& b) { return a.ranks.size() > b.ranks.size(); });
   return groups;
 }
 

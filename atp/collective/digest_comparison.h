@@ -8,8 +8,8 @@
 #include "atp/base/rank_set.h"
 #include "atp/collective/result_digest.h"
 
-// All ranks' digests side by side, as the sum of vectors in which each rank has filled its own place
-// only; and who of them differs.
+// All ranks' digests side by side, as the sum of vectors in which each rank has filled its own
+// place only; and who of them differs.
 
 namespace atp {
 

@@ -116,7 +116,8 @@ TEST(ComparedDigests, LeaveManyOperationsInFlightAsTheyAre) {
     std::atomic<std::size_t> called{0};
     AllReduceOptions counting;
     counting.on_done = [&](const Status&) { ++called; };
-    for (auto& tensor : tensors) handles.push_back(communicators[rank]->all_reduce(tensor, counting));
+    for (auto& tensor : tensors)
+      handles.push_back(communicators[rank]->all_reduce(tensor, counting));
     for (std::size_t i = 0; i < 40; ++i) {
       EXPECT_EQ(message(handles[i].wait()), "");
       EXPECT_EQ(tensors[i], sum_of(kRanks, i, 97 * i)) << i;

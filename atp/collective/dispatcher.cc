@@ -44,7 +44,8 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions
     operations = submission.parts;
     if (submission.comparison) operations.push_back(submission.comparison);
     if (!valid) {
-      for (const auto& operation : operations) refused.push_back({operation, valid.error().message});
+      for (const auto& operation : operations)
+        refused.push_back({operation, valid.error().message});
     } else if (comparison_) {
       held_.push_back(std::move(submission));
     } else {
@@ -77,8 +78,7 @@ Dispatcher::Submission Dispatcher::cut(const OperationName& name, const Values& 
                          values.type};
     const TensorPart tensor{of_part, layout.part(part.begin, part.end)};
     submission.lanes.push_back(part.shard);
-    submission.parts.push_back(
-        std::make_shared<PendingOperation>(name, tensor, format, options));
+    submission.parts.push_back(std::make_shared<PendingOperation>(name, tensor, format, options));
   }
   return submission;
 }
@@ -97,8 +97,7 @@ std::shared_ptr<PendingOperation> Dispatcher::make_comparison(const OperationNam
   own.timeout = options.timeout;
   own.on_done = options.on_done;
   const OperationName name{after_this.number, words->size(), "comparison of digests after"};
-  const Values values{reinterpret_cast<std::byte*>(words->data()), words->size(),
-                      DataType::kInt32};
+  const Values values{reinterpret_cast<std::byte*>(words->data()), words->size(), DataType::kInt32};
   return std::make_shared<PendingOperation>(
       name, TensorPart{values, BlockLayout(values.count)}, options_.number_format, std::move(own),
       [self = shared_from_this(), after_this, words](Status status) {

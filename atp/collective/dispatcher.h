@@ -17,16 +17,16 @@
 
 namespace atp {
 
-// Brings a communicator's operations to its lanes, cut into a part for each, and keeps the digest of
-// their results. All ranks submit the same operations in the same order, and nothing else decides
-// here: not who is ready, nor when.
+// Brings a communicator's operations to its lanes, cut into a part for each, and keeps the digest
+// of their results. All ranks submit the same operations in the same order, and nothing else
+// decides here: not who is ready, nor when.
 //
 // Where digests are compared, the operations behind the last one of a comparison are held until the
 // results before it are in, as the comparison needs them and goes first.
 //
-// Callers submit, and the lanes' threads say what has ended; what is left to be told is told outside
-// the lock, since whoever is told may submit the next operation. It lives as long as an operation
-// is under way, also without its communicator.
+// Callers submit, and the lanes' threads say what has ended; what is left to be told is told
+// outside the lock, since whoever is told may submit the next operation. It lives as long as an
+// operation is under way, also without its communicator.
 class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
  public:
   using Operations = std::vector<std::shared_ptr<PendingOperation>>;

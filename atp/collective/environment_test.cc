@@ -22,10 +22,9 @@ const Variables kComplete = {{"RANK", "2"},
 
 Result<CommunicatorOptions> read_with(const Variables& changes) {
   Variables variables = kComplete;
-  for (const char* optional :
-       {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE", "ATP_EXACT",
-        "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT", "ATP_DIGEST",
-        "ATP_DIGEST_EVERY"}) {
+  for (const char* optional : {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE",
+                               "ATP_EXACT", "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT",
+                               "ATP_TIMEOUT", "ATP_DIGEST", "ATP_DIGEST_EVERY"}) {
     variables[optional] = "";
   }
   for (const auto& [name, value] : changes) variables[name] = value;

@@ -40,10 +40,10 @@ std::string silent_path_hint(const FailureContext& context) {
 std::string no_progress(const Failure& failure, const FailureContext& context) {
   std::string text = "no progress for " + seconds_text(context.operation_timeout);
   // Ranks that travel in other ways never meet, so a difference between them may show like this.
-  const std::string mine = context.operation_kind.empty()
-                               ? ""
-                               : "; rank " + std::to_string(context.rank) + " waits for " +
-                                     context.operation_kind;
+  const std::string mine =
+      context.operation_kind.empty()
+          ? ""
+          : "; rank " + std::to_string(context.rank) + " waits for " + context.operation_kind;
   if (failure.ranks.empty()) {
     return text + ", and no word from " + server_text(context) + " about it" +
            silent_path_hint(context);
@@ -61,8 +61,7 @@ std::string operation_mismatch(const Failure& failure, const FailureContext& con
                      ": all ranks must call the same collectives with the same sizes in the same "
                      "order, of the same type, reduction and wire";
   if (context.operation_kind.empty()) return text;
-  return text + "; that of rank " + std::to_string(context.rank) + " was " +
-         context.operation_kind;
+  return text + "; that of rank " + std::to_string(context.rank) + " was " + context.operation_kind;
 }
 
 std::string rank_lost(const Failure& failure, const FailureContext& context) {

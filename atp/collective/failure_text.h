@@ -23,8 +23,8 @@ struct FailureContext {
   Duration lease = std::chrono::seconds(5);
   Duration join_timeout = std::chrono::seconds(30);
   Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed
-  std::string operation_kind;  // its values, type, reduction and format; empty: not known
-  std::uint16_t value_count = 0;                          // K; 0: not agreed
+  std::string operation_kind;     // its values, type, reduction and format; empty: not known
+  std::uint16_t value_count = 0;  // K; 0: not agreed
 };
 
 // A way that carries packets of at most `mtu` bytes, while fragments have K values.

@@ -48,7 +48,8 @@ std::string format_text(std::uint32_t format) {
     case NumberFormat::kBlocks: return "blocks of int32 (wire=int32)";
     case NumberFormat::kBlocksInt16: return "blocks of int16 (wire=int16)";
     case NumberFormat::kExact: return "exact sums (exact=1)";
-    default: return "number format " + std::to_string(format) + ", which this program does not know";
+    default:
+      return "number format " + std::to_string(format) + ", which this program does not know";
   }
 }
 
@@ -80,11 +81,12 @@ Status check_format(NumberFormat format, std::size_t world_size) {
                std::to_string(kMostRanksOfInt16) + " ranks: use wire=int32"};
 }
 
-Status check_kind(const OperationKind& kind, NumberFormat of_job,
-                  std::optional<NumberFormat> asked, std::size_t world_size) {
+Status check_kind(const OperationKind& kind, NumberFormat of_job, std::optional<NumberFormat> asked,
+                  std::size_t world_size) {
   if (kind.reduction == Reduction::kAverage && !is_floating(kind.type)) {
-    return Error{"int32 has no average, as that is no integer: ask for the sum and divide it, or "
-                 "convert the values to float32"};
+    return Error{
+        "int32 has no average, as that is no integer: ask for the sum and divide it, or "
+        "convert the values to float32"};
   }
   if (is_plain(kind)) return ok_status();
   if (of_job == NumberFormat::kFixed && kind.type != DataType::kFloat32) {

@@ -19,9 +19,10 @@ struct OperationKind {
   NumberFormat format = NumberFormat::kBlocks;
 };
 
-const char* name_of(DataType type);            // float32
-const char* name_of(Reduction reduction);      // sum
-std::string format_text(std::uint32_t format);  // a NumberFormat: blocks of int32 (ATP_SCALE=blocks)
+const char* name_of(DataType type);        // float32
+const char* name_of(Reduction reduction);  // sum
+std::string format_text(
+    std::uint32_t format);  // a NumberFormat: blocks of int32 (ATP_SCALE=blocks)
 
 // "the sum of 1,000 float32 values in blocks of int32": what ranks compare when they disagree.
 std::string operation_kind_text(std::uint64_t values, const OperationKind& kind);
@@ -39,7 +40,7 @@ Result<NumberFormat> format_of(const NumberChoices& choices);
 Status check_format(NumberFormat format, std::size_t world_size);
 // Whether a job of that format and size can carry out such an operation. `asked`: the format that
 // the operation has asked for, if any.
-Status check_kind(const OperationKind& kind, NumberFormat of_job,
-                  std::optional<NumberFormat> asked, std::size_t world_size);
+Status check_kind(const OperationKind& kind, NumberFormat of_job, std::optional<NumberFormat> asked,
+                  std::size_t world_size);
 
 }  // namespace atp

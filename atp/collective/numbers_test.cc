@@ -70,7 +70,8 @@ class WholeNumbers {
 
 double expected(Reduction reduction, std::size_t i) {
   std::vector<int> numbers;
-  for (std::size_t rank = 0; rank < kRanks; ++rank) numbers.push_back(WholeNumbers::number(rank, i));
+  for (std::size_t rank = 0; rank < kRanks; ++rank)
+    numbers.push_back(WholeNumbers::number(rank, i));
   if (reduction == Reduction::kMax) return *std::max_element(numbers.begin(), numbers.end());
   if (reduction == Reduction::kMin) return *std::min_element(numbers.begin(), numbers.end());
   double sum = 0;

@@ -107,7 +107,8 @@ TEST(PendingOperation, TellsTheWorkerWhatIsAsked) {
   std::vector<std::uint16_t> values(600);
   const Values tensor{reinterpret_cast<std::byte*>(values.data()), 600, DataType::kBFloat16};
   const std::size_t lengths[] = {100, 500};
-  const PendingOperation pending({0, 600}, {tensor, BlockLayout(lengths)}, NumberFormat::kBlocksInt16,
+  const PendingOperation pending({0, 600}, {tensor, BlockLayout(lengths)},
+                                 NumberFormat::kBlocksInt16,
                                  {.reduction = Reduction::kAverage, .tag = 9});
   const OperationSpec spec = pending.spec(4);
   EXPECT_EQ(spec.count, 600U);

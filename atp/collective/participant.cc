@@ -54,7 +54,8 @@ void Participant::start_waiting(Instant now) {
       copied->finish(ok_status());
       continue;
     }
-    const std::optional<OperationId> id = worker_.submit(now, waiting_.front()->spec(context_.world_size));
+    const std::optional<OperationId> id =
+        worker_.submit(now, waiting_.front()->spec(context_.world_size));
     if (!id) return;
     table_.insert(*id, std::move(waiting_.front()));
     waiting_.pop_front();

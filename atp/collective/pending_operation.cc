@@ -10,7 +10,8 @@ std::string PendingOperation::text() const {
 
 std::string PendingOperation::kind_text(std::size_t world_size) const {
   OperationKind kind = kind_;
-  if (is_small(world_size) && kind.format != NumberFormat::kFixed) kind.format = NumberFormat::kExact;
+  if (is_small(world_size) && kind.format != NumberFormat::kFixed)
+    kind.format = NumberFormat::kExact;
   return operation_kind_text(name_.values, kind);
 }
 

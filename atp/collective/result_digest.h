@@ -53,10 +53,10 @@ class ResultDigest {
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Ended> early_;  // operations that ended before an older one
-  std::uint64_t first_ = 0;                // operation of this digest
-  std::uint64_t next_ = 0;                 // to be folded
-  Digest digest_;  // since first_
-  Digest whole_;   // since 0
+  std::uint64_t first_ = 0;               // operation of this digest
+  std::uint64_t next_ = 0;                // to be folded
+  Digest digest_;                         // since first_
+  Digest whole_;                          // since 0
 };
 
 }  // namespace atp

@@ -34,9 +34,8 @@ TEST(ResultDigest, HasTheBitsThatThePageSays) {
 
 TEST(ResultDigest, DiffersWhereverResultsDo) {
   const std::set<std::string> different = {
-      of({"a"}),      of({"b"}),      of({"a", "b"}), of({"b", "a"}),
-      of({"ab"}),     of({"a", ""}),  of({"", "a"}),  of({""}),
-      of({"a", "a"}), of({"a", "bb"})};
+      of({"a"}),     of({"b"}),     of({"a", "b"}), of({"b", "a"}), of({"ab"}),
+      of({"a", ""}), of({"", "a"}), of({""}),       of({"a", "a"}), of({"a", "bb"})};
   EXPECT_EQ(different.size(), 10U);
   ResultDigest of_integers;
   add(of_integers, 0, "a", DataType::kInt32);

@@ -183,9 +183,8 @@ inline Communicators join_all(const TestingCluster& cluster) {
 }
 
 inline void shut_down(const Communicators& communicators) {
-  in_parallel(communicators.size(), [&](std::size_t rank) {
-    EXPECT_EQ(message(communicators[rank]->shutdown()), "");
-  });
+  in_parallel(communicators.size(),
+              [&](std::size_t rank) { EXPECT_EQ(message(communicators[rank]->shutdown()), ""); });
 }
 
 }  // namespace atp::testing

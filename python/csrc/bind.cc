@@ -193,10 +193,13 @@ PYBIND11_MODULE(_C, module) {
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("average_segments", &average_segments, py::arg("tensor"), py::arg("lengths"),
                  py::arg("numbers"));
-  in_network.def("digest", [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
+  in_network.def("digest",
+                 [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
   in_network.def(
       "final_digest",
-      [](PyInNetworkGroup& self, bool restart) { return digest_tuple(final_digest(self, restart)); },
+      [](PyInNetworkGroup& self, bool restart) {
+        return digest_tuple(final_digest(self, restart));
+      },
       py::arg("restart"));
 
   py::class_<atp::RingListener>(module, "RingListener")

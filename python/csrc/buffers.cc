@@ -241,8 +241,7 @@ void Buffers::write_back(const at::Tensor& tensor, const at::Tensor& result) con
   // of its blocks.
   if (!is_reduction(name_.type)) {
     const at::Tensor repeated = first.expand_as(result).contiguous();
-    TORCH_CHECK_VALUE(at::equal(repeated.view(at::kByte), result.view(at::kByte)),
-                      name_.operation,
+    TORCH_CHECK_VALUE(at::equal(repeated.view(at::kByte), result.view(at::kByte)), name_.operation,
                       ": the elements of an expanded tensor share one memory location, and the "
                       "result has different values for them; pass tensor.clone()");
   }

@@ -72,7 +72,7 @@ class Buffers {
   std::optional<double> factor_;         // of the inputs
   std::optional<std::int64_t> divisor_;  // of the results
   std::optional<at::ScalarType> carrier_;
-  std::vector<at::Tensor> inputs_;       // kept alive
+  std::vector<at::Tensor> inputs_;  // kept alive
   std::vector<Output> outputs_;
 };
 

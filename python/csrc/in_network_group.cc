@@ -93,10 +93,10 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
 
 // One operation, however many tensors: they are copied side by side, and blocks begin with each.
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& name,
-                                                      const Carriage& carriage,
-                                                      const Tensors& tensors,
-                                                      const c10d::AllreduceOptions& options,
-                                                      AllReduceOptions request) {
+                                                         const Carriage& carriage,
+                                                         const Tensors& tensors,
+                                                         const c10d::AllreduceOptions& options,
+                                                         AllReduceOptions request) {
   check_one_type(name, tensors);
   const auto work = begin_work("atp", name, tensors, tensors);
   Buffers& buffers = work->buffers();
@@ -147,9 +147,10 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   const at::ScalarType type = tensor.scalar_type();
-  TORCH_CHECK_TYPE(!format || carriage(type, options.reduceOp), kAllReduce.operation,
-                   ": int16 on the wire is for float32, bfloat16 and float16, and this tensor is of ",
-                   type, "; leave it to atp.torch.ddp_hook");
+  TORCH_CHECK_TYPE(
+      !format || carriage(type, options.reduceOp), kAllReduce.operation,
+      ": int16 on the wire is for float32, bfloat16 and float16, and this tensor is of ", type,
+      "; leave it to atp.torch.ddp_hook");
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
   if (!found) return DelegatingBackend::allreduce(tensors, options);
   return carry_out(kAllReduce, *found, tensors, options, {.format = format, .segments = lengths});

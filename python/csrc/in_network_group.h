@@ -19,8 +19,8 @@ class InNetworkGroup : public ProcessGroupATP {
  public:
   // `communicator` is null in a group of one. `format`: the job's.
   InNetworkGroup(int rank, int size, std::chrono::milliseconds timeout,
-                 c10::intrusive_ptr<c10d::Backend> gloo,
-                 std::unique_ptr<Communicator> communicator, NumberFormat format);
+                 c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Communicator> communicator,
+                 NumberFormat format);
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
@@ -56,7 +56,7 @@ class InNetworkGroup : public ProcessGroupATP {
   // Nothing where the network does not take it.
   std::optional<Carriage> carriage_of(const Tensors& tensors, const c10d::ReduceOp& op) const;
   WorkPtr carry_out(const Buffers::Name& name, const Carriage& carriage, const Tensors& tensors,
-                 const c10d::AllreduceOptions& options, AllReduceOptions request);
+                    const c10d::AllreduceOptions& options, AllReduceOptions request);
 
   const NumberFormat format_;
   std::unique_ptr<Communicator> communicator_;

@@ -203,8 +203,10 @@ def test_each_tensor_of_a_call_begins_with_a_block_of_its_own(ranks):
 
 def test_tensors_of_several_types_in_one_call_are_refused(ranks):
     def body(rank):
-        with pytest.raises(TypeError, match="one type.*float32.*bfloat16"):
-            dist.all_reduce_coalesced([torch.ones(5), torch.ones(5, dtype=torch.bfloat16)])
+        with pytest.raises(TypeError, match="one type.*Float and BFloat16"):
+            with dist._coalescing_manager():
+                dist.all_reduce(torch.ones(5))
+                dist.all_reduce(torch.ones(5, dtype=torch.bfloat16))
         tensor = torch.ones(3)
         dist.all_reduce(tensor)
         return tensor.tolist()

@@ -47,7 +47,7 @@ def all_reduce_of(tensor, op):
 
 
 def check_like_gloo(ranks, world_size, cases):
-    """cases(rank) yields (name, function); each result must equal that on a Gloo group, and be its."""
+    """cases(rank) yields (name, function); each result must be Gloo's, and equal to Gloo's own."""
     for by_us in check_equals_gloo(ranks, world_size, cases):
         assert by_us == {}
 

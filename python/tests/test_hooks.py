@@ -97,7 +97,9 @@ def test_narrow_gradients_are_averaged_natively(ranks, dtype):
         model = DistributedDataParallel(torch.nn.Linear(30, 20, dtype=dtype))
         model.register_comm_hook(None, atp.torch.ddp_hook)
         model(torch.full((1, 30), 1.0 + rank, dtype=dtype)).sum().backward()
-        return model.module.weight.grad.unique().tolist(), list(atp.torch.stats()["atp"]["all_reduce"])
+        return model.module.weight.grad.unique().tolist(), list(
+            atp.torch.stats()["atp"]["all_reduce"]
+        )
 
     name = str(dtype).removeprefix("torch.")
     assert ranks.run(3, body) == [([2.0], [name])] * 3

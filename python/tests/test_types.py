@@ -47,7 +47,9 @@ def test_floats(ranks, options):
                 results["PREMUL_SUM", dtype, length] = reduced(tensor, half)
         return results, atp.torch.stats()
 
-    inputs = {length: [whole_numbers(r, length).double() for r in range(SIZE)] for length in LENGTHS}
+    inputs = {
+        length: [whole_numbers(r, length).double() for r in range(SIZE)] for length in LENGTHS
+    }
     for results, stats in ranks.run(SIZE, body, pg_options=options):
         for (op, dtype, length), result in results.items():
             stack = torch.stack(inputs[length])

@@ -120,8 +120,8 @@ void Bench::print_header(const CommunicatorOptions& job) const {
 void Bench::print_row(const Measurement& row) const {
   const double algorithm_gbytes = static_cast<double>(row.bytes) / row.time_us / 1e3;
   fmt::print(" {:>12} {:>12} {:>8} {:>6} {:>10.1f} {:>8.3f} {:>8.3f} {:>7}", row.bytes,
-             row.bytes / bytes_of(type_), column_name(type_), options_.average ? "avg" : "sum", row.time_us,
-             algorithm_gbytes, algorithm_gbytes * bus_factor(), row.wrong);
+             row.bytes / bytes_of(type_), column_name(type_), options_.average ? "avg" : "sum",
+             row.time_us, algorithm_gbytes, algorithm_gbytes * bus_factor(), row.wrong);
   if (options_.bandwidth_gbit > 0) {
     const double in_network_us = static_cast<double>(row.bytes) * 8 / options_.bandwidth_gbit / 1e3;
     fmt::print(" {:>10.1f} {:>10.1f}", in_network_us * bus_factor(), in_network_us);

@@ -7,8 +7,8 @@
 #include "atp/collective/communicator.h"
 #include "atp/collective/result_digest.h"
 
-// What `atp bench allreduce` does: times sums over a range of sizes, checks every element, and prints
-// the columns of nccl-tests.
+// What `atp bench allreduce` does: times sums over a range of sizes, checks every element, and
+// prints the columns of nccl-tests.
 
 namespace atp {
 

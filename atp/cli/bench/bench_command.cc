@@ -31,8 +31,8 @@ struct Words {
 // What the command line says goes before the environment.
 NumberFormat format_of_job(const Words& words, NumberFormat of_environment) {
   if (words.wire.empty() && !words.exact) return of_environment;
-  const Result<NumberFormat> format = format_of(
-      {.wire = words.wire.empty() ? "int32" : words.wire, .exact = words.exact});
+  const Result<NumberFormat> format =
+      format_of({.wire = words.wire.empty() ? "int32" : words.wire, .exact = words.exact});
   if (!format) throw CommandError(format.error().message, kWrongUsage);
   return format.value();
 }
@@ -46,8 +46,8 @@ CommunicatorOptions job_of(const Words& words) {
   const OperationKind kind{kTypes.at(words.type),
                            words.bench.average ? Reduction::kAverage : Reduction::kSum};
   const Status possible = check_kind(kind, job.number_format, std::nullopt, job.world_size);
-  if (!possible) throw CommandError("--dtype " + words.type + ": " + possible.error().message,
-                                    kWrongUsage);
+  if (!possible)
+    throw CommandError("--dtype " + words.type + ": " + possible.error().message, kWrongUsage);
   return job;
 }
 

@@ -44,7 +44,8 @@ class BenchPattern {
 // zeros, and after a sum of int32, which is exact in every job, everybody can read everybody's.
 class ExactGather {
  public:
-  ExactGather(std::size_t world_size, std::size_t count) : count_(count), words_(2 * world_size * count) {}
+  ExactGather(std::size_t world_size, std::size_t count)
+      : count_(count), words_(2 * world_size * count) {}
 
   void put(std::size_t rank, std::span<const std::uint64_t> numbers);
   std::span<std::uint32_t> words() { return words_; }  // to be summed

@@ -139,6 +139,8 @@ class Meeting:
         first, other = (
             self.store.get(f"{key}/{choice.name}").decode().split() for key in ("choice", "other")
         )
+        if int(other[0]) == self._rank:  # each rank hears of another one first
+            first, other = other, first
         raise ValueError(
             f"{self._name([int(other[0])])} of group {self._group_id!r} was told {choice.name} "
             f"{other[1]!r}, and {self._name([int(first[0])])} {first[1]!r}: all must agree (see "

@@ -42,9 +42,9 @@ class Options:
     route: "HOST:PORT,...", the switches upward and the server last; default: ATP_ROUTE.
     values_per_fragment: float32 values in a packet, 0 for what the path's MTU carries; default:
         ATP_VALUES_PER_FRAGMENT, else 0.
-    scale: how sums of floats become sums of integers: "blocks", a power of two for every 256 values,
-        agreed on by all ranks, or "fixed", the paper's 1e8, for float32 only; default: ATP_SCALE,
-        else "blocks".
+    scale: how sums of floats become sums of integers: "blocks", a power of two for every 256
+        values, agreed on by all ranks, or "fixed", the paper's 1e8, for float32 only; default:
+        ATP_SCALE, else "blocks".
     wire: what a value of a block takes, "int32" or "int16", which is half as much, less precise
         and for up to 64 ranks; default: ATP_WIRE, else "int32".
     exact: whether each sum of floats is the exact one, rounded once, which the server has W packets
