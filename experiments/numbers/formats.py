@@ -3,12 +3,12 @@
     .venv/bin/python -m experiments.numbers.formats [FOLDER]
 
 Each rank is a process in a network namespace of its own, whose link carries --mbit in each
-direction. Switch and server stand on hosts of their own, whose links carry all that N ranks send and
-one copy for each of them: N + 1 times a rank's traffic, which --wide times --mbit allows. Rounds
-take one all-reduce of each way, and the median of the rounds counts; the time of one is that of the
-slowest rank. Every result is compared with the true sum. Prints the bytes that a rank has sent for
-one all-reduce beside those of the fixed scale, and the least time that the links allow. Writes
-formats.csv and formats.svg into FOLDER (default: out/numbers).
+direction. Switch and server stand on hosts of their own, whose links carry what all N ranks send
+and one copy for each of them: N + 1 times a rank's traffic, which --wide times --mbit allows.
+Rounds take one all-reduce of each way, and the median of the rounds counts; the time of one is that
+of the slowest rank. Every result is compared with the true sum. Prints the bytes that a rank has
+sent for one all-reduce beside those of the fixed scale, and the least time that the links allow.
+Writes formats.csv and formats.svg into FOLDER (default: out/numbers).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The formats of the wire side by side, in a tiny form: it runs, and its sums and bytes are right."""
+"""experiments/numbers/formats.py in a tiny form: right sums, counted bytes, a table."""
 
 import csv
 import subprocess
