@@ -143,7 +143,7 @@ def test_no_command_is_missing_from_these_tests(group):
 def test_version(words):
     result = atp(*words)
     assert result.returncode == 0
-    assert re.fullmatch(r"atp \d+\.\d+\.\d+ \(wire version 1\)\n", result.stdout)
+    assert re.fullmatch(r"atp \d+\.\d+\.\d+ \(wire version 2\)\n", result.stdout)
 
 
 @pytest.mark.parametrize(

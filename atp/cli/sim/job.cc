@@ -79,7 +79,7 @@ sim::JobPlan shard_of(const Site& site, const JobPlacement& placement, std::uint
   };
   sim::JobPlan job;
   job.world_size = static_cast<std::uint16_t>(placement.world_size);
-  job.first_stream = static_cast<std::uint16_t>(server);
+  job.first_stream = static_cast<std::uint16_t>(2 * server);
   job.max_value_count = kSiteValues;
   job.number_format = NumberFormat::kBlocks;
   job.stream_count = 2;

@@ -61,7 +61,7 @@ TEST(SiteWorld, EachServerHasItsPartOfTheTensorAndItsOwnTree) {
   ASSERT_EQ(plan.jobs.size(), 2u);
   EXPECT_EQ(plan.jobs[0].operations[0].spec.count, 3u * kSiteValues);
   EXPECT_EQ(plan.jobs[1].operations[0].spec.count, 2u * kSiteValues);
-  EXPECT_EQ(plan.jobs[1].first_stream, 1);
+  EXPECT_EQ(plan.jobs[1].first_stream, 2) << "each has an express stream";
   // Ranks 0 and 1 are on b1, behind b0; a1 has no switch of its own.
   EXPECT_THAT(plan.jobs[0].parent, ElementsAre(0, 0, 1, 1));
   EXPECT_THAT(plan.jobs[0].uplink, ElementsAre(1, -1));
