@@ -227,10 +227,10 @@ def test_a_file_is_played_by_the_simulator():
     )
     assert result.returncode == 0, result.stderr
     assert "8 ranks on 8 hosts, 3 switches" in result.stdout
-    # A packet for each fragment, to the one server or the other.
+    # A packet for each fragment, to the one server or the other; at each one has exponents.
     for server in ("s1", "s2"):
-        assert f"server {server}: 100 gradients" in result.stdout
-    assert "summed in the switches: 200 of 200 fragments" in result.stdout
+        assert f"server {server}: 101 gradients" in result.stdout
+    assert "summed in the switches: 202 of 202 fragments" in result.stdout
     # 200 packets of 1514 bytes over 25 Gbit/s take 97 us; the window takes some round trips.
     ms = float(re.search(r"([0-9.]+) ms, ", result.stdout)[1])
     assert 0.1 < ms < 1

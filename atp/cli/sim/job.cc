@@ -125,10 +125,13 @@ Played play(sim::World& world) {
   return played;
 }
 
-void print_servers(const Site& site, sim::World& world, std::uint64_t fragments) {
+// The exponents of blocks are fragments, too.
+void print_servers(const Site& site, sim::World& world) {
+  std::uint64_t fragments = 0;
   std::uint64_t by_one_packet = 0;
   for (std::uint32_t i = 0; i < world.plan().servers; ++i) {
     const auto& counters = world.server(i).counters();
+    fragments += counters[ServerCounter::kFragmentsCompleted];
     by_one_packet += counters[ServerCounter::kFragmentsCompletedByOnePacket];
     fmt::print("server {}: {} gradients, {} bytes\n", site.hosts[site.servers[i].host].name,
                counters[ServerCounter::kGradientsReceived],
@@ -185,7 +188,7 @@ sim::Ending run_site(const SimSiteOptions& options) {
              plan.switch_config.aggregators, plan.servers);
   fmt::print("all-reduce of {:.0f} bytes: {:.3f} ms, {:.3f} Gbit/s of sums ({:.3f} ms to join)\n",
              bytes, ms, bytes * 8 / ms / 1e6, to_ms(played.joining));
-  print_servers(site, world, options.fragments);
+  print_servers(site, world);
   return played.outcome.ending;
 }
 
