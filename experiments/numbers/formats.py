@@ -1,0 +1,133 @@
+"""All-reduces in every format of the wire, and Gloo's: the same links, the same tensor, in turns.
+
+    .venv/bin/python -m experiments.numbers.formats [FOLDER]
+
+Each rank is a process in a network namespace of its own, whose link carries --mbit in each
+direction. Switch and server stand on hosts of their own, whose links carry what all N ranks send
+and one copy for each of them: N + 1 times a rank's traffic, which --wide times --mbit allows.
+Rounds take one all-reduce of each way, and the median of the rounds counts; the time of one is that
+of the slowest rank. Every result is compared with the true sum. Prints the bytes that a rank has
+sent for one all-reduce beside those of the fixed scale, and the least time that the links allow.
+Writes formats.csv and formats.svg into FOLDER (default: out/numbers).
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from experiments import report
+from experiments.numbers.formats_rank import WAYS
+from experiments.report import BUILD, plt
+from lab.network import Network
+from lab.ranks import run_ranks
+
+RANK = Path(__file__).with_name("formats_rank.py")
+ATP = BUILD / "bin" / "atp"
+SERVICES = {"switch": 5501, "server": 5500}
+LIMIT_S = 1800
+FRAME = 1514 / 1448  # Ethernet, IP and UDP or TCP headers, about
+
+
+def measure(arguments):
+    """By way: the seconds of each round, and the bytes that rank 0 sent for one all-reduce."""
+    names = [f"h{rank}" for rank in range(arguments.ranks)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Network(Path(folder), {"rack": [*names, "switch", "server"]}) as network,
+    ):
+        for name in names:
+            network.shape_host(name, arguments.mbit)
+        for name in ("switch", "server"):
+            network.shape_host(name, arguments.mbit * arguments.wide)
+        ways = {name: f"{network[name].address}:{port}" for name, port in SERVICES.items()}
+        for name, listen in ways.items():
+            words = ["--upstream", network.subnet + ".0/24"] if name == "switch" else []
+            process = network[name].start(ATP, name, "--listen", listen, *words)
+            network.wait_for_line(process, "istening", 30)
+        route = ",".join(ways.values())
+        result = Path(folder) / "result.json"
+        words = (sys.executable, RANK, result, arguments.rounds, arguments.bytes)
+        hosts = [network[name] for name in names]
+        run_ranks(network, [str(word) for word in words], LIMIT_S, {"ATP_ROUTE": route}, hosts)
+        return json.loads(result.read_text())
+
+
+def bound_s(way, arguments):
+    """The least time that a rank's link allows."""
+    size = arguments.bytes * WAYS[way].bytes_per_value / 4 * FRAME
+    share = 2 * (arguments.ranks - 1) / arguments.ranks if WAYS[way].is_ring else 1
+    return share * size / (arguments.mbit * 1e6 / 8)
+
+
+def summarize(measured, arguments):
+    medians = {way: statistics.median(seconds) for way, (seconds, _) in measured.items()}
+    rows = []
+    for way, (seconds, sent) in measured.items():
+        bound = bound_s(way, arguments)
+        rows.append(
+            {
+                "way": way,
+                "ms": medians[way] * 1e3,
+                "spread": (max(seconds) - min(seconds)) / medians[way],
+                "gloo_over": medians["gloo float32"] / medians[way],
+                "gloo16_over": medians["gloo float16"] / medians[way],
+                "fixed_over": medians["fixed"] / medians[way],
+                "bytes_beside_fixed": sent / measured["fixed"][1] if sent else 0,
+                "bound_ms": bound * 1e3,
+                "over_bound": medians[way] / bound,
+            }
+        )
+    return rows
+
+
+def print_table(rows, arguments):
+    print(
+        f"{arguments.ranks} ranks, links of {arguments.mbit} Mbit/s, switch and server "
+        f"{arguments.wide} times that, {arguments.bytes:,} bytes of float32, "
+        f"medians of {arguments.rounds} rounds in turns"
+    )
+    print(
+        f"{'way':14}{'ms':>9}{'spread':>8}{'Gloo f32 /':>11}{'Gloo f16 /':>11}{'fixed /':>9}"
+        f"{'bytes/fixed':>12}{'bound ms':>10}{'/ bound':>9}"
+    )
+    for row in rows:
+        sent = f"{row['bytes_beside_fixed']:12.4f}" if row["bytes_beside_fixed"] else f"{'-':>12}"
+        print(
+            f"{row['way']:14}{row['ms']:9.1f}{row['spread']:8.2f}{row['gloo_over']:11.2f}"
+            f"{row['gloo16_over']:11.2f}{row['fixed_over']:9.3f}{sent}{row['bound_ms']:10.1f}"
+            f"{row['over_bound']:9.2f}"
+        )
+
+
+def plot(rows):
+    figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    names = [row["way"] for row in rows]
+    axis.barh(names, [row["ms"] for row in rows], color="C0", label="measured")
+    axis.barh(names, [row["bound_ms"] for row in rows], color="0.7", height=0.3, label="bound")
+    axis.invert_yaxis()
+    axis.set_xlabel("time, ms")
+    axis.legend()
+    return figure
+
+
+def parse():
+    parser = report.parser(__doc__, "out/numbers")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--mbit", type=int, default=400, help="of each rank's link")
+    parser.add_argument("--wide", type=int, default=8, help="of switch and server, times --mbit")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bytes", type=int, default=2**26, help="of the float32 tensor")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse()
+    rows = summarize(measure(arguments), arguments)
+    print_table(rows, arguments)
+    report.publish(f"{arguments.folder}/formats", rows, plot(rows))
+
+
+if __name__ == "__main__":
+    main()
