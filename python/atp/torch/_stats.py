@@ -55,7 +55,8 @@ def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str
     restart: the next operation is the first of another digest. So a run that was resumed from its
         checkpoint can be compared with the last part of one that was not interrupted.
 
-    Needs Options(digest=True), or ATP_DIGEST=1; else, and with algorithm="ring": a ValueError.
+    Needs Options(digest=True) or digest_every, or ATP_DIGEST=1; else, and with algorithm="ring", it
+    raises a ValueError.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
     if isinstance(backend, _C.RingGroup):
