@@ -68,9 +68,9 @@ void draw_numbers(Draw& draw, const JobPlan& job, OperationPlan& operation) {
     spec.type = draw.one_of({DataType::kBFloat16, DataType::kFloat16});
   }
   spec.small = draw.chance(0.25);
-  spec.format = draw.one_of({NumberFormat::kBlocks, NumberFormat::kBlocks, NumberFormat::kBlocks,
-                             NumberFormat::kBlocksInt16, NumberFormat::kBlocksInt16,
-                             NumberFormat::kExact});
+  spec.format =
+      draw.one_of({NumberFormat::kBlocks, NumberFormat::kBlocks, NumberFormat::kBlocks,
+                   NumberFormat::kBlocksInt16, NumberFormat::kBlocksInt16, NumberFormat::kExact});
   if (draw.chance(0.5)) return;
   // Many short segments, so that a few values are many blocks.
   const std::uint64_t most = draw.one_of<std::uint64_t>({1, 3, 40, 400});
@@ -126,9 +126,10 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   job.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
   job.max_in_flight = static_cast<std::uint32_t>(draw.between(1, 6));
   job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
-  job.number_format = draw.chance(0.3) ? NumberFormat::kFixed
-                                       : draw.one_of({NumberFormat::kBlocks, NumberFormat::kExact,
-                                                      NumberFormat::kBlocksInt16});
+  job.number_format =
+      draw.chance(0.3)
+          ? NumberFormat::kFixed
+          : draw.one_of({NumberFormat::kBlocks, NumberFormat::kExact, NumberFormat::kBlocksInt16});
   if (job.number_format != NumberFormat::kFixed) ++job.stream_count;
   job.overflow = draw.chance(0.1) ? OverflowPolicy::kProactive : OverflowPolicy::kReactive;
   job.congestion = draw.chance(0.2) ? CongestionPolicy::kNone : CongestionPolicy::kAimd;

@@ -16,13 +16,14 @@ struct Field {
   std::size_t offset;
   std::size_t width;
 };
-constexpr std::array kFields{
-    Field{ATP_AT_VERSION, 1},          Field{ATP_AT_TYPE, 1},        Field{ATP_AT_FLAGS, 1},
-    Field{ATP_AT_BITMAP_WORDS, 1},     Field{ATP_AT_JOB, 4},         Field{ATP_AT_INCARNATION, 4},
-    Field{ATP_AT_STREAM, 2},           Field{ATP_AT_VALUE_COUNT, 2}, Field{ATP_AT_SEQUENCE, 8},
-    Field{ATP_AT_AGGREGATOR_INDEX, 4}, Field{ATP_AT_OPERATION, 4},   Field{ATP_AT_MAGNITUDE, 4},
-    Field{ATP_AT_KIND, 1},             Field{ATP_AT_HOPS, 1},        Field{ATP_AT_TAG_WORDS, 1},
-    Field{ATP_AT_BITMAP, 8}};
+constexpr std::array kFields{Field{ATP_AT_VERSION, 1},   Field{ATP_AT_TYPE, 1},
+                             Field{ATP_AT_FLAGS, 1},     Field{ATP_AT_BITMAP_WORDS, 1},
+                             Field{ATP_AT_JOB, 4},       Field{ATP_AT_INCARNATION, 4},
+                             Field{ATP_AT_STREAM, 2},    Field{ATP_AT_VALUE_COUNT, 2},
+                             Field{ATP_AT_SEQUENCE, 8},  Field{ATP_AT_AGGREGATOR_INDEX, 4},
+                             Field{ATP_AT_OPERATION, 4}, Field{ATP_AT_MAGNITUDE, 4},
+                             Field{ATP_AT_KIND, 1},      Field{ATP_AT_HOPS, 1},
+                             Field{ATP_AT_TAG_WORDS, 1}, Field{ATP_AT_BITMAP, 8}};
 
 template <class Kept>
 void keep(std::vector<Kept>& all, const Kept& one, Random& random) {

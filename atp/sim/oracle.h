@@ -14,9 +14,9 @@ namespace atp::sim {
 
 // Knows what every operation must give, from the contributions alone (docs/protocol.md §7.7), by
 // reference_numbers.h. In a job of the fixed scale a fragment whose contributions all fit and whose
-// magnitudes add up to at most 2^31 − 1 is the exact integer sum, taken here in 64 bits; any other is
-// the exact sum of the float32 values, rounded once. A worker's output must equal it bit for bit, any
-// NaN standing for every NaN.
+// magnitudes add up to at most 2^31 − 1 is the exact integer sum, taken here in 64 bits; any other
+// is the exact sum of the float32 values, rounded once. A worker's output must equal it bit for
+// bit, any NaN standing for every NaN.
 class Oracle {
  public:
   Oracle(std::vector<JobPlan> jobs, double scale) : jobs_(std::move(jobs)), scale_(scale) {}

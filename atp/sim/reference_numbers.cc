@@ -148,8 +148,8 @@ std::vector<double> plain_result(const OperationSpec& spec, const Inputs& inputs
       const double value = input[i];
       const bool is_max = spec.reduction == Reduction::kMax;
       const bool below_zero = value == best && std::signbit(value) != std::signbit(best);
-      const bool better = below_zero ? std::signbit(value) != is_max
-                                     : (is_max ? value > best : value < best);
+      const bool better =
+          below_zero ? std::signbit(value) != is_max : (is_max ? value > best : value < best);
       if (std::isnan(value) || better) best = value;
     }
     result.push_back(best);

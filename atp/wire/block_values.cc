@@ -14,7 +14,9 @@ namespace {
 constexpr std::uint32_t kInfinityBits = 0x7f800000U;
 
 // Bits of an integer contribution's sum, its sign apart.
-constexpr int bits_of(NumberFormat format) { return format == NumberFormat::kBlocksInt16 ? 15 : 30; }
+constexpr int bits_of(NumberFormat format) {
+  return format == NumberFormat::kBlocksInt16 ? 15 : 30;
+}
 
 int unit_exponent(std::int16_t exponent, std::size_t world_size, NumberFormat format) {
   const int wanted = exponent + 1 + carry_bits(world_size) - bits_of(format);
@@ -36,13 +38,12 @@ ATP_IN_VALUE_LOOP std::uint32_t largest_bits(const std::byte* values, std::size_
 // As for numbers of one sign, the order of the bits is that of the values, NaN above all.
 ATP_VALUE_LOOP std::uint32_t largest_bits_of(DataType type, const std::byte* values,
                                              std::size_t count) {
-  return element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
-    return largest_bits<decltype(of)>(values, count);
-  });
+  return element::with_float(
+      type, [&](auto of) ATP_INLINE_LAMBDA { return largest_bits<decltype(of)>(values, count); });
 }
 
-// At most 2^30, unless the block was agreed on by somebody who lies; a value of his is anything, but
-// its conversion must be defined.
+// At most 2^30, unless the block was agreed on by somebody who lies; a value of his is anything,
+// but its conversion must be defined.
 ATP_IN_VALUE_LOOP std::int32_t in_units(float value, float first, float second) {
   constexpr float kMost = 0x1p30F;
   const float units = __builtin_rintf(value * first * second);

@@ -7,9 +7,9 @@
 
 // Floating-point values as multiples of their block's unit (docs/protocol.md §5, *Blocks*). A block
 // is up to 256 consecutive values. Before any is sent all ranks agree on one number for it: the
-// exponent E of the largest absolute value that any of them has in it, as each sends its own and the
-// network takes the maximum. The unit is 2^(E + 1 + c − 30), or − 15 for 16 bits, with
-// c = ⌈log2 W⌉, and not below 2^-149, so that the sum of W contributions always fits.
+// exponent E of the largest absolute value that any of them has in it, as each sends its own and
+// the network takes the maximum. The unit is 2^(E + 1 + c − 30), or − 15 for 16 bits, with c =
+// ⌈log2 W⌉, and not below 2^-149, so that the sum of W contributions always fits.
 //
 // Units are powers of two: a value times the inverse of its unit is exact, and only the conversion
 // to an integer rounds, to nearest even. Back, the integer's conversion to float32 rounds, and the
@@ -66,9 +66,9 @@ void round_to_units(DataType type, const std::byte* values, std::size_t count,
 void dequantize(const std::uint8_t* at, std::size_t count, const BlockUnit& unit,
                 NumberFormat format, float divisor, DataType type, std::byte* values);
 
-// What 16 bits carry of a special block, as a float32 does not fit: of each value whether it is NaN or
-// ±Inf. The result has ±Inf or NaN where one was (+Inf with −Inf gives NaN), and NaN in the rest of
-// the block: the finite values are lost, and say so.
+// What 16 bits carry of a special block, as a float32 does not fit: of each value whether it is NaN
+// or ±Inf. The result has ±Inf or NaN where one was (+Inf with −Inf gives NaN), and NaN in the rest
+// of the block: the finite values are lost, and say so.
 void write_classes(DataType type, const std::byte* values, std::size_t count, std::uint8_t* at);
 void read_classes(const std::uint8_t* at, std::size_t count, DataType type, std::byte* values);
 

@@ -50,8 +50,8 @@ TEST(BlockExponent, IsThatOfTheLargestAbsoluteValue) {
   for (const auto& c : cases) EXPECT_EQ(exponent_of(c.values), c.exponent) << c.values[0];
 }
 
-// The sum of W equal contributions, each as large as its block's exponent allows, fits; one power of
-// two less for c would not.
+// The sum of W equal contributions, each as large as its block's exponent allows, fits; one power
+// of two less for c would not.
 TEST(BlockUnit, TheLargestSumFits) {
   for (const std::size_t ranks : {1U, 2U, 3U, 4U, 7U, 8U, 64U, 65U, 1000U, 1024U}) {
     for (const int exponent : {-149, -140, -126, -100, 0, 50, 127}) {

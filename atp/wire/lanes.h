@@ -18,8 +18,7 @@ namespace atp {
 void store_lanes(std::uint8_t kind, std::uint8_t* sum, const std::uint8_t* in, std::size_t bytes);
 
 // sum = sum ∘ in.
-void combine_lanes(std::uint8_t kind, std::uint8_t* sum, const std::uint8_t* in,
-                   std::size_t bytes);
+void combine_lanes(std::uint8_t kind, std::uint8_t* sum, const std::uint8_t* in, std::size_t bytes);
 
 // sum = sum ∘ in, and out = sum.
 void combine_and_load_lanes(std::uint8_t kind, std::uint8_t* sum, const std::uint8_t* in,

@@ -31,9 +31,9 @@ std::int64_t combined(std::uint8_t kind, std::int64_t a, std::int64_t b) {
 
 TEST(Lanes, EveryKindCombinesAsItsNameSaysAtEveryLength) {
   Random random(3);
-  for (const std::uint8_t kind : {ATP_KIND_SUM_PLAIN, ATP_KIND_MAX_PLAIN, ATP_KIND_EXPONENTS,
-                                  ATP_KIND_SUM_FIXED, ATP_KIND_SUM_BLOCKS,
-                                  ATP_KIND_SUM_BLOCKS_INT16}) {
+  for (const std::uint8_t kind :
+       {ATP_KIND_SUM_PLAIN, ATP_KIND_MAX_PLAIN, ATP_KIND_EXPONENTS, ATP_KIND_SUM_FIXED,
+        ATP_KIND_SUM_BLOCKS, ATP_KIND_SUM_BLOCKS_INT16}) {
     for (std::size_t count = 1; count <= 67; ++count) {
       const std::size_t size = count * atp_value_bytes(kind);
       const Bytes a = random_bytes(random, size);

@@ -42,9 +42,9 @@ constexpr int carry_bits(std::size_t world_size) {
 // With more ranks than these a contribution would keep fewer than nine bits of sixteen.
 inline constexpr std::size_t kMostRanksOfInt16 = 64;
 
-// An operation of at most so many values is *small*: its floating-point sums are exact, in one round
-// trip, and it does not queue behind a large one. W times its bytes fit a default receive buffer,
-// and the server's exact sums cost less than the second round trip of exponents
+// An operation of at most so many values is *small*: its floating-point sums are exact, in one
+// round trip, and it does not queue behind a large one. W times its bytes fit a default receive
+// buffer, and the server's exact sums cost less than the second round trip of exponents
 // (docs/accuracy.md has the measurement).
 constexpr std::size_t small_operation_values(std::size_t world_size) {
   return world_size < 256 ? 4096 / world_size : 16;

@@ -54,8 +54,8 @@ enum atp_kind {
   ATP_KIND_INT16 = 2,
   ATP_KIND_FLOAT32 = 4, /* nobody but the server may add them */
   /* bits 3 and 4: what an integer stands for */
-  ATP_KIND_PLAIN = 0,  /* itself */
-  ATP_KIND_FIXED = 8,  /* a multiple of the job's scale; the magnitude says whether the sum fits */
+  ATP_KIND_PLAIN = 0,   /* itself */
+  ATP_KIND_FIXED = 8,   /* a multiple of the job's scale; the magnitude says whether the sum fits */
   ATP_KIND_BLOCKS = 16, /* a multiple of its block's unit, chosen so that every sum fits */
   ATP_KIND_EXACT = 24,  /* floats from the start */
 
@@ -84,7 +84,7 @@ enum atp_offset {
   ATP_AT_SEQUENCE = 16,
   ATP_AT_AGGREGATOR_INDEX = 24,
   ATP_AT_OPERATION = 28,
-  ATP_AT_MAGNITUDE = 32, /* of a GRADIENT … */
+  ATP_AT_MAGNITUDE = 32,  /* of a GRADIENT … */
   ATP_AT_NEXT_INDEX = 32, /* … and the same four bytes of a PARAMETER */
   ATP_AT_KIND = 36,
   ATP_AT_HOPS = 37,

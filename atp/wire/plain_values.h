@@ -5,8 +5,8 @@
 
 #include "atp/wire/number_format.h"
 
-// Values that travel as int32 without a unit (docs/protocol.md §5, *Plain*): sums of integers, taken
-// modulo 2^32, and every maximum and minimum. A minimum is the maximum of reversed values. A
+// Values that travel as int32 without a unit (docs/protocol.md §5, *Plain*): sums of integers,
+// taken modulo 2^32, and every maximum and minimum. A minimum is the maximum of reversed values. A
 // floating-point value becomes an integer of the same order, so −0 is below +0; any NaN among the
 // contributions makes the result NaN.
 

@@ -5,12 +5,12 @@
 #include <cstring>
 
 // The values of a packet, one at a time: four or two bytes each in network byte order, at any
-// address. And ATP_VALUE_LOOP, which marks a function whose body is a plain loop over the values of a fragment,
-// one element at a time, which the compiler turns into SIMD. Swapping bytes and converting to
-// double need what the x86-64 baseline lacks, so such a function is compiled for AVX2 as well, and
-// the loader picks the version for the machine. Its resolver runs before the thread sanitizer is
-// ready, so not under that one. What it calls in its loop is ATP_IN_VALUE_LOOP, so that it is
-// compiled with it.
+// address. And ATP_VALUE_LOOP, which marks a function whose body is a plain loop over the values of
+// a fragment, one element at a time, which the compiler turns into SIMD. Swapping bytes and
+// converting to double need what the x86-64 baseline lacks, so such a function is compiled for AVX2
+// as well, and the loader picks the version for the machine. Its resolver runs before the thread
+// sanitizer is ready, so not under that one. What it calls in its loop is ATP_IN_VALUE_LOOP, so
+// that it is compiled with it.
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define ATP_VALUE_LOOP __attribute__((target_clones("avx2", "default")))

@@ -90,7 +90,7 @@ class Member : public Tensors {
 
   Worker worker_;
   std::vector<float> values_;
-  BlockLayout layout_;                  // never asked for: the scale is fixed
+  BlockLayout layout_;  // never asked for: the scale is fixed
   std::vector<std::int16_t> exponents_;
 };
 

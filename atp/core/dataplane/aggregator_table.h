@@ -28,8 +28,8 @@ class AggregatorTable {
   const atp_aggregator& operator[](std::uint32_t slot) const { return aggregators_[slot]; }
 
   // Runs the data operation of a verdict: `in` are the values that came (not read by LOAD), `out`
-  // takes those that leave (written by COMBINE_LOAD and LOAD only). At most 4·max_value_count() bytes,
-  // of the lanes that the fragment's kind says.
+  // takes those that leave (written by COMBINE_LOAD and LOAD only). At most 4·max_value_count()
+  // bytes, of the lanes that the fragment's kind says.
   void apply(atp_data_op operation, std::uint8_t kind, std::uint32_t slot,
              std::span<const std::uint8_t> in, std::span<std::uint8_t> out);
 

@@ -110,8 +110,10 @@ TEST(AggregatorTable, TablesAreEqualIfTheyWouldAnswerAlike) {
 
 TEST(AggregatorTableDeathTest, MoreValuesThanASlotHoldsBreakAnInvariant) {
   AggregatorTable table(2, 2);
-  EXPECT_DEATH(table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 0, wire({1, 2, 3}), {}), "broken invariant");
-  EXPECT_DEATH(table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 2, wire({1}), {}), "broken invariant");
+  EXPECT_DEATH(table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 0, wire({1, 2, 3}), {}),
+               "broken invariant");
+  EXPECT_DEATH(table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 2, wire({1}), {}),
+               "broken invariant");
 }
 
 }  // namespace

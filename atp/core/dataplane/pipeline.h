@@ -4,17 +4,19 @@
  *
  * It decides from metadata alone: what one packet does to one aggregator, and where the packet
  * goes. It never sees a value, for a sum's magnitude tells whether the sum may be trusted; the
- * verdict names one of four loops over the values (store, combine, combine and load, load) that each
- * engine runs in its own way, adding or taking the maximum as the fragment's kind says. One packet in gives at most one out, multicast aside: the fragment
- * that came is rewritten in place into the one that leaves.
+ * verdict names one of four loops over the values (store, combine, combine and load, load) that
+ * each engine runs in its own way, adding or taking the maximum as the fragment's kind says. One
+ * packet in gives at most one out, multicast aside: the fragment that came is rewritten in place
+ * into the one that leaves.
  *
  * Assumed: the packet was parsed (packet_view.h or its like), so bitmap_words is 1 … 16; the engine
  * has looked up the job's tree, the ranks behind the sender and the aggregator of the packet's
  * index; and nobody else touches that aggregator meanwhile.
  *
- * Invariants: bitmap, kind and magnitude always describe exactly the values held. An EMPTY aggregator
- * keeps its last identity and the fragment that passed it last, and nothing else, so equal states
- * are equal bytes. The mark that the last identity leaves for its stream never goes back. */
+ * Invariants: bitmap, kind and magnitude always describe exactly the values held. An EMPTY
+ * aggregator keeps its last identity and the fragment that passed it last, and nothing else, so
+ * equal states are equal bytes. The mark that the last identity leaves for its stream never goes
+ * back. */
 #ifndef ATP_CORE_DATAPLANE_PIPELINE_H
 #define ATP_CORE_DATAPLANE_PIPELINE_H
 
@@ -128,8 +130,8 @@ enum atp_reason {
   ATP_PASS_DIRECT,       /* it came with DIRECT, or its values are floats */
   ATP_PASS_DETACHED,     /* a detached rank is in it */
   ATP_PASS_BEYOND_LIMIT, /* its sequence is further ahead than a window allows */
-  ATP_PASS_SHAPE,        /* more values than fit here, or not as many, or other ones, than the sum has */
-  ATP_PASS_OVERLAP,      /* shares some ranks with the sum and lacks others (H4) */
+  ATP_PASS_SHAPE,   /* more values than fit here, or not as many, or other ones, than the sum has */
+  ATP_PASS_OVERLAP, /* shares some ranks with the sum and lacks others (H4) */
   /* GRADIENT, forwarded as it is */
   ATP_PASS_LATE,            /* released or flushed already: never claims again (H5, H6) */
   ATP_PASS_RESEND,          /* nothing here to flush */
@@ -335,7 +337,8 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
                                               struct atp_fragment *p) {
   const int resend = (p->header.flags & ATP_FLAG_RESEND) != 0;
 
-  /* Only who breaks the rules gets here: the fingerprint tells operations of another shape apart. */
+  /* Only who breaks the rules gets here: the fingerprint tells operations of another shape apart.
+   */
   if (a->bitmap_words != p->header.bitmap_words || a->value_count != p->header.value_count ||
       a->kind != p->header.kind) {
     return atp_pass_direct(p, ATP_PASS_SHAPE);

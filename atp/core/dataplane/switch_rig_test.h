@@ -56,8 +56,7 @@ struct Sent {
     const ParsedPacket parsed = parse_packet(bytes);
     const bool is_for_an_earlier_version =
         bytes[ATP_AT_VERSION] < ATP_VERSION && bytes[ATP_AT_TYPE] == ATP_STATUS;
-    EXPECT_TRUE(parsed.ok() || is_for_an_earlier_version)
-        << "the switch sent what nobody can read";
+    EXPECT_TRUE(parsed.ok() || is_for_an_earlier_version) << "the switch sent what nobody can read";
     return parsed.view();
   }
   StatusMessage status() const {

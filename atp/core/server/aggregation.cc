@@ -71,8 +71,7 @@ FragmentName Aggregation::name_of(std::size_t stream, const Fragment& fragment) 
   const FragmentRing& ring = streams_[stream].ring;
   const Fragment* later = ring.completed_end() == 0 ? nullptr : ring.find(ring.completed_end() - 1);
   return {wire_stream(stream), fragment.sequence, later == nullptr ? 0 : later->operation,
-          ring.expected_index(fragment.sequence),
-          later == nullptr ? std::uint8_t{0} : later->kind};
+          ring.expected_index(fragment.sequence), later == nullptr ? std::uint8_t{0} : later->kind};
 }
 
 bool Aggregation::needs(const Fragment& fragment, const RankSet& ranks) const {
@@ -162,9 +161,7 @@ void Aggregation::apply(Downlink& down, const Arrival& in, std::size_t stream, F
       if (!fragment.complete()) fragment.disagreeing |= in.packet.ranks;
       return;
     case Contribution::kOtherShape: turn.count(ServerCounter::kDropWrongShape); return;
-    case Contribution::kFloatsFromTheStart:
-      start_floats(down, stream, fragment, in.packet);
-      return;
+    case Contribution::kFloatsFromTheStart: start_floats(down, stream, fragment, in.packet); return;
     case Contribution::kFloatWaits: turn.count(ServerCounter::kDropFloatWaits); return;
     case Contribution::kIntegerTooLate:
       turn.count(ServerCounter::kDropIntegerInFloatMode);

@@ -15,8 +15,9 @@
 // A fragment becomes complete exactly once, when its bitmap holds every rank of the job; its
 // values, flags and next index are then final and every repeat of its PARAMETER is the same. One by
 // the fixed scale whose data overflowed int32 (an OVERFLOW flag, or a magnitude beyond 2^31 − 1)
-// starts once more with an empty bitmap and exact float sums; others are floats from the start. Fragments that do not get on are pulled along by FLUSH
-// and NACK, the oldest few of each stream at a time, so a timeout's work is bounded.
+// starts once more with an empty bitmap and exact float sums; others are floats from the start.
+// Fragments that do not get on are pulled along by FLUSH and NACK, the oldest few of each stream at
+// a time, so a timeout's work is bounded.
 
 namespace atp {
 

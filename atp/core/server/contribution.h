@@ -15,19 +15,19 @@
 namespace atp {
 
 enum class Contribution : std::uint8_t {
-  kFirst,           // the first values: store them
-  kAdd,             // disjoint ranks
-  kReplace,         // strictly more ranks, all of those stored among them
-  kDuplicate,       // its ranks are in already
-  kOverlap,         // some are, some are not
-  kComplete,        // the fragment is complete: repeat its PARAMETER
-  kOtherOperation,  // another collective of the same stream and sequence (H31)
-  kOtherShape,      // the same collective, but another kind or another number of values
+  kFirst,               // the first values: store them
+  kAdd,                 // disjoint ranks
+  kReplace,             // strictly more ranks, all of those stored among them
+  kDuplicate,           // its ranks are in already
+  kOverlap,             // some are, some are not
+  kComplete,            // the fragment is complete: repeat its PARAMETER
+  kOtherOperation,      // another collective of the same stream and sequence (H31)
+  kOtherShape,          // the same collective, but another kind or another number of values
   kFloatsFromTheStart,  // the first of a fragment that is never summed as integers
-  kIntegerTooLate,  // floats were asked for: ask again
-  kFloatTooEarly,   // floats were not asked for (H12)
-  kFloatsOfMany,    // nobody may add floats on the way
-  kFloatWaits,      // until a slot is free
+  kIntegerTooLate,      // floats were asked for: ask again
+  kFloatTooEarly,       // floats were not asked for (H12)
+  kFloatsOfMany,        // nobody may add floats on the way
+  kFloatWaits,          // until a slot is free
 };
 
 struct ContributionHeader {

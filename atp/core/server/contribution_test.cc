@@ -77,10 +77,8 @@ TEST(Contribution, TheFirstRowThatFitsDecides) {
     fragment.operation = kOperation;
     fragment.named = !row.stored.empty();
     fragment.kind = row.kind;
-    const ContributionHeader packet{.ranks = row.packet,
-                                    .operation = kOperation,
-                                    .kind = row.kind,
-                                    .is_float = row.is_float};
+    const ContributionHeader packet{
+        .ranks = row.packet, .operation = kOperation, .kind = row.kind, .is_float = row.is_float};
     EXPECT_EQ(judge(fragment, packet), row.expected) << row.name;
   }
 }
@@ -92,9 +90,11 @@ TEST(Contribution, AnotherOperationNeverJoinsANamedFragment) {
     fragment.mode = mode;
     fragment.operation = kOperation;
     fragment.named = true;
-    EXPECT_EQ(judge(fragment, {.ranks = ranks({1}), .operation = kOperation + 1}), Contribution::kOtherOperation);
+    EXPECT_EQ(judge(fragment, {.ranks = ranks({1}), .operation = kOperation + 1}),
+              Contribution::kOtherOperation);
   }
-  EXPECT_EQ(judge(Fragment{}, {.ranks = ranks({1}), .operation = kOperation + 1}), Contribution::kFirst);
+  EXPECT_EQ(judge(Fragment{}, {.ranks = ranks({1}), .operation = kOperation + 1}),
+            Contribution::kFirst);
 }
 
 TEST(Contribution, AnotherShapeNeverJoinsANamedFragment) {

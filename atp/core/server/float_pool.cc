@@ -49,7 +49,8 @@ void FloatPool::give_back(std::uint32_t slot) {
 
 void FloatPool::add(std::uint32_t slot, const std::uint8_t* values, std::size_t count) {
   ExactSum* sum = sums_.data() + begin_of(slot);
-  for (std::size_t i = 0; i < count; ++i) sum[i].add(std::bit_cast<float>(load_value(values + 4 * i)));
+  for (std::size_t i = 0; i < count; ++i)
+    sum[i].add(std::bit_cast<float>(load_value(values + 4 * i)));
 }
 
 void FloatPool::round(std::uint32_t slot, std::uint8_t* out, std::size_t count) const {

@@ -8,10 +8,10 @@
 #include "atp/core/server/exact_sum.h"
 
 // Memory of the float path (docs/protocol.md §6): F slots, each one exact sum for every value of
-// a fragment, and many small ones, for fragments of a few values: metrics, norms, counts. A fragment
-// of floats takes a slot; when none is free it waits in a queue, first come, first served, and its
-// workers are asked again. So the memory is fixed when the job is made, and grows neither with the
-// world size nor with the number of such fragments.
+// a fragment, and many small ones, for fragments of a few values: metrics, norms, counts. A
+// fragment of floats takes a slot; when none is free it waits in a queue, first come, first served,
+// and its workers are asked again. So the memory is fixed when the job is made, and grows neither
+// with the world size nor with the number of such fragments.
 //
 // Each fragment holds at most one slot or one place in the queue, so a queue with room for every
 // fragment of the job's rings never overflows.
@@ -64,7 +64,7 @@ class FloatPool {
   std::vector<ExactSum> sums_;
   std::vector<std::uint32_t> free_;        // a stack
   std::vector<std::uint32_t> free_small_;  // another
-  std::vector<FloatRequest> queue_;  // a ring
+  std::vector<FloatRequest> queue_;        // a ring
   std::size_t queue_head_ = 0;
   std::size_t queue_size_ = 0;
 };

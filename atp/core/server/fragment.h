@@ -73,7 +73,7 @@ struct Fragment {
   std::uint32_t float_slot = 0;  // in mode kFloat
   std::uint16_t value_count = 0;
   std::uint8_t kind = 0;
-  std::uint8_t flags = 0;        // COLLISION, ECN, OVERFLOW as collected
+  std::uint8_t flags = 0;  // COLLISION, ECN, OVERFLOW as collected
   FragmentMode mode = FragmentMode::kCollecting;
   bool in_use = false;  // false: the slot holds a forgotten fragment
   bool named = false;   // a contribution has said which operation it is, and its shape

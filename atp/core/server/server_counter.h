@@ -72,15 +72,15 @@ enum class ServerCounter : std::uint8_t {
   kDropFutureSequence,
   kDropWrongOperation,
   kDropWrongShape,  // not the kind or the length of the fragment's other contributions
-  kDropDuplicate,  // the ranks are in already
-  kDropOverlap,    // some ranks are in already, others not
-  kDropComplete,   // the fragment is complete: at most its PARAMETER is repeated
+  kDropDuplicate,   // the ranks are in already
+  kDropOverlap,     // some ranks are in already, others not
+  kDropComplete,    // the fragment is complete: at most its PARAMETER is repeated
   kDropFloatInIntegerMode,
   kDropIntegerInFloatMode,
   kDropFloatOfSeveralRanks,
   kDropFloatWaits,  // for a free slot; it is asked for then
-  kDropBadRank,  // JOIN or LEAVE of not exactly one rank
-  kDropRefused,  // JOIN
+  kDropBadRank,     // JOIN or LEAVE of not exactly one rank
+  kDropRefused,     // JOIN
   kDropRankTaken,
   kDropRankGone,    // JOIN of a rank that was lost or has left
   kDropForgotten,   // JOIN of a member of a job that the server has forgotten

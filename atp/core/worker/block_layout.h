@@ -10,9 +10,9 @@
 #include "atp/wire/block_values.h"
 #include "atp/wire/packet.h"
 
-// Which blocks the values of an operation form (docs/protocol.md §5, *Blocks*). Blocks of 256 values
-// begin anew with each segment: a tensor of a coalesced operation, a parameter of a bucket. So no
-// block holds values of two layers, of which the smaller one's would be lost.
+// Which blocks the values of an operation form (docs/protocol.md §5, *Blocks*). Blocks of 256
+// values begin anew with each segment: a tensor of a coalesced operation, a parameter of a bucket.
+// So no block holds values of two layers, of which the smaller one's would be lost.
 
 namespace atp {
 

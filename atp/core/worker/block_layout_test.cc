@@ -11,7 +11,7 @@ namespace {
 using Lengths = std::vector<std::size_t>;
 
 TEST(BlockLayout, BlocksTileTheValuesAndBeginAnewAtEachSegment) {
-  const Lengths cases[] = {{1},      {256},         {257},          {1, 1, 1},
+  const Lengths cases[] = {{1},      {256},          {257},         {1, 1, 1},
                            {300, 5}, {0, 7, 0, 512}, {256, 256, 1}, {1000, 1, 2000}};
   for (const Lengths& lengths : cases) {
     const BlockLayout layout(lengths);

@@ -147,9 +147,9 @@ Quantized FragmentValues::write(const Operation& operation, std::uint64_t sequen
   }
   const DataType type = operation.spec.type;
   const std::size_t count = operation.length(sequence);
-  const auto values = tensors.input(operation.id)
-                          .subspan(bytes_of(type) * operation.offset(sequence),
-                                   bytes_of(type) * count);
+  const auto values =
+      tensors.input(operation.id)
+          .subspan(bytes_of(type) * operation.offset(sequence), bytes_of(type) * count);
   if (kind == ATP_KIND_SUM_EXACT || as_floats) {
     write_floats(type, values.data(), count, at);
   } else if (kind == ATP_KIND_SUM_FIXED) {

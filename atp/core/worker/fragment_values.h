@@ -6,9 +6,9 @@
 #include "atp/core/worker/worker_api.h"
 #include "atp/wire/fixed_point.h"
 
-// What the fragments of an operation carry: how a part of a tensor becomes the values of a GRADIENT,
-// and those of a PARAMETER a part of the result (docs/protocol.md §5, *Numbers*). The arithmetic is
-// in wire/; here stands which of it a fragment takes.
+// What the fragments of an operation carry: how a part of a tensor becomes the values of a
+// GRADIENT, and those of a PARAMETER a part of the result (docs/protocol.md §5, *Numbers*). The
+// arithmetic is in wire/; here stands which of it a fragment takes.
 
 namespace atp {
 
@@ -29,8 +29,8 @@ class FragmentValues {
   // special it travels as floats from the start.
   static FragmentShape shape(const Operation& operation, std::uint64_t sequence, Tensors& tensors);
 
-  // Writes this rank's contribution. `as_floats`: the server asked for floats, as a sum by the fixed
-  // scale did not fit. Magnitude and overflow are of the fixed scale alone.
+  // Writes this rank's contribution. `as_floats`: the server asked for floats, as a sum by the
+  // fixed scale did not fit. Magnitude and overflow are of the fixed scale alone.
   Quantized write(const Operation& operation, std::uint64_t sequence, std::uint8_t kind,
                   bool as_floats, Tensors& tensors, std::uint8_t* at) const;
 

@@ -35,7 +35,9 @@ struct Operation {
   Instant began = kNever;             // kNever: waits for its first exponents
   Instant first_answer = kNever;      // later transmissions give honest round-trip times
 
-  bool in_blocks() const { return kind == ATP_KIND_SUM_BLOCKS || kind == ATP_KIND_SUM_BLOCKS_INT16; }
+  bool in_blocks() const {
+    return kind == ATP_KIND_SUM_BLOCKS || kind == ATP_KIND_SUM_BLOCKS_INT16;
+  }
   bool has_begun() const { return began != kNever; }
   bool holds(std::uint64_t sequence) const {
     return sequence >= first_sequence && sequence - first_sequence < fragments;

@@ -23,16 +23,15 @@ std::uint8_t Worker::kind_of(const OperationSpec& spec) const {
 
 std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec) {
   if (!joined() || open_operations_ >= config_.max_operations) return std::nullopt;
-  // A tensor goes to the stream with the fewest bytes so far, ties to the lowest (paper §4); a small
-  // one past all of them.
+  // A tensor goes to the stream with the fewest bytes so far, ties to the lowest (paper §4); a
+  // small one past all of them.
   const auto value_streams_end = streams_.end() - (has_express() ? 1 : 0);
-  Stream& stream =
-      has_express() && spec.small
-          ? express()
-          : *std::min_element(streams_.begin(), value_streams_end,
-                              [](const Stream& a, const Stream& b) {
-                                return a.values_assigned < b.values_assigned;
-                              });
+  Stream& stream = has_express() && spec.small
+                       ? express()
+                       : *std::min_element(streams_.begin(), value_streams_end,
+                                           [](const Stream& a, const Stream& b) {
+                                             return a.values_assigned < b.values_assigned;
+                                           });
   Operation operation;
   operation.kind = kind_of(spec);
   ATP_CHECK(operation.kind != ATP_KIND_SUM_FIXED || spec.type == DataType::kFloat32);
@@ -119,8 +118,8 @@ void Worker::apply(const MembershipChange& change) {
 }
 
 void Worker::make_streams() {
-  const std::uint64_t packet_bytes = atp_packet_bytes(
-      bitmap_words_for(config_.world_size), ATP_KIND_SUM_PLAIN, agreed().value_count);
+  const std::uint64_t packet_bytes = atp_packet_bytes(bitmap_words_for(config_.world_size),
+                                                      ATP_KIND_SUM_PLAIN, agreed().value_count);
   congestion_ = CongestionWindow(config_.congestion, packet_bytes,
                                  packet_bytes * agreed().wmax * config_.stream_count);
   streams_.reserve(config_.stream_count);

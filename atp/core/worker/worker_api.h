@@ -57,7 +57,7 @@ struct WorkerConfig {
   // Where the format is not the fixed scale: at least 2, of which the last one is the express
   // stream, for exponents and small operations.
   std::uint16_t stream_count = 1;
-  std::uint16_t max_value_count = 350;  // largest K that the path carries
+  std::uint16_t max_value_count = 350;                // largest K that the path carries
   NumberFormat number_format = NumberFormat::kFixed;  // the same at all ranks
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;

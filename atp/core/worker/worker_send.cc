@@ -5,9 +5,8 @@ namespace atp {
 
 std::optional<std::uint8_t> Worker::put_gradient(WorkerTurn& turn, const Stream& stream,
                                                  const Operation& operation,
-                                                 const FragmentShape& shape,
-                                                 std::uint64_t sequence, std::uint8_t flags,
-                                                 const Endpoint& to) {
+                                                 const FragmentShape& shape, std::uint64_t sequence,
+                                                 std::uint8_t flags, const Endpoint& to) {
   atp_header h{};
   h.version = ATP_VERSION;
   h.type = ATP_GRADIENT;
@@ -67,8 +66,8 @@ void Worker::transmit(WorkerTurn& turn) {
   next_stream_ = after(next_stream_);
 }
 
-// Values follow the exponents of their blocks. What lies below the oldest unanswered fragment of the
-// express stream is answered.
+// Values follow the exponents of their blocks. What lies below the oldest unanswered fragment of
+// the express stream is answered.
 bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
   const std::uint64_t sequence = stream.window.next();
   Operation& operation = stream.operations.find(sequence);
@@ -121,8 +120,8 @@ bool Worker::send_next(WorkerTurn& turn, Stream& stream, const Operation& operat
   fragment.exact = exact;
   fragment.float_mode = exact;
   if (fragment.proactive) turn.count(WorkerCounter::kProactiveFragments);
-  in_flight_bytes_ += atp_packet_bytes(bitmap_words_for(config_.world_size), shape.kind,
-                                       shape.value_count);
+  in_flight_bytes_ +=
+      atp_packet_bytes(bitmap_words_for(config_.world_size), shape.kind, shape.value_count);
   turn.count(WorkerCounter::kGradientsSent);
   if ((flags & ATP_FLAG_DIRECT) != 0) turn.count(WorkerCounter::kGradientsDirect);
   return true;

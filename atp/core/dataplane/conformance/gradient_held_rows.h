@@ -25,8 +25,8 @@ inline constexpr Row kGradientSameRows[] = {
      .in = of_kind(Packet{.ranks = 0b010, .magnitude = 7, .value = 0x80000000}, ATP_KIND_MAX_PLAIN),
      .reason = ATP_ADDED,
      .forward = ATP_FORWARD_NOWHERE,
-     .after = used_now(
-         of_kind(Held{.ranks = 0b011, .magnitude = 12, .value = 5}, ATP_KIND_MAX_PLAIN))},
+     .after =
+         used_now(of_kind(Held{.ranks = 0b011, .magnitude = 12, .value = 5}, ATP_KIND_MAX_PLAIN))},
     {.name = "a contribution of another kind passes and becomes DIRECT",
      .before = of_kind(kHolds0, ATP_KIND_MAX_PLAIN),
      .in = of_kind(kFrom2, ATP_KIND_SUM_PLAIN),
