@@ -47,7 +47,11 @@ def trainings(folder, short):
     print("\nmean of the seeds, ± half their spread; losses over the last steps and the test set")
     print(training.table(summary))
     apart = training.told_apart(summary)
-    print("further from Gloo in float32 than its seeds from each other:", *apart or ["none"], sep="\n  ")
+    print(
+        "further from Gloo in float32 than its seeds from each other:",
+        *apart or ["none"],
+        sep="\n  ",
+    )
     print("\nsums of real gradients beside the exact ones: relative L2 error, and what vanishes")
     print(training.table_of_gradients(gradients))
     write(folder / "training.csv", trained)

@@ -53,7 +53,9 @@ def measure(folder, blocks):
 def outside(rows):
     """Rows of int32 that break the promise."""
     return [
-        row for row in rows if row["way"] == "int32" and row["largest_error"] > row["bound_of_int32"]
+        row
+        for row in rows
+        if row["way"] == "int32" and row["largest_error"] > row["bound_of_int32"]
     ]
 
 

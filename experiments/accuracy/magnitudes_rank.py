@@ -1,6 +1,6 @@
 """One rank of magnitudes.py: sums blocks whose values have all magnitudes, and says how well.
 
-    atp run -n W -- python -m experiments.accuracy.magnitudes_rank RESULT BLOCKS
+atp run -n W -- python -m experiments.accuracy.magnitudes_rank RESULT BLOCKS
 """
 
 import json

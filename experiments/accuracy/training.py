@@ -61,7 +61,7 @@ def summarize(trained):
 
 
 def told_apart(summary):
-    """Ways whose mean is further from that of Gloo in float32 than the seeds are from each other."""
+    """Means that are further from that of Gloo in float32 than its seeds are from each other."""
     spreads = {
         (r["task"], r["dtype"], r["world_size"], name): r[f"{name}_spread"]
         for r in summary

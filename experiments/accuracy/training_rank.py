@@ -132,8 +132,10 @@ def main(result, name, dtype, steps, seeds):
             write("training", row)
             if rank == 0:
                 took = time.monotonic() - begin
-                print(f"# {name}, {dtype}, {about['world_size']} ranks, seed {seed}, {WAYS[way]}: "
-                      f"loss {row['train_loss']:.4f}, accuracy {row['accuracy']:.2%}, {took:.0f} s")  # fmt: skip
+                print(
+                    f"# {name}, {dtype}, {about['world_size']} ranks, seed {seed}, {WAYS[way]}: loss "
+                    f"{row['train_loss']:.4f}, accuracy {row['accuracy']:.2%}, {took:.0f} s"
+                )
     dist.destroy_process_group()
 
 

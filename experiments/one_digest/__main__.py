@@ -89,9 +89,7 @@ def resumed(backend):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         whole = _run_in(folder, HOME, "a training, not interrupted", backend, "train", 0, TRAINED)
-        after = _run_in(
-            folder, HOME, "a training, resumed", backend, "train", CHECKPOINT, TRAINED
-        )
+        after = _run_in(folder, HOME, "a training, resumed", backend, "train", CHECKPOINT, TRAINED)
     return [whole, after]
 
 

@@ -37,7 +37,10 @@ racks:
   - name: s
     uplink: core
     {s}
-    hosts: [{{name: s0, address: 10.77.3.1}}, {{name: s1, address: 10.77.3.11}}, {{name: s2, address: 10.77.3.12}}]
+    hosts:
+      - {{name: s0, address: 10.77.3.1}}
+      - {{name: s1, address: 10.77.3.11}}
+      - {{name: s2, address: 10.77.3.12}}
 servers: [{servers}]
 """
 
@@ -54,7 +57,18 @@ class Loopback:
     options: tuple = ()
 
     def run(self, folder, *words):
-        command = [ATP, "run", "-n", RANKS, *self.options, "--", sys.executable, RANK, folder, *words]
+        command = [
+            ATP,
+            "run",
+            "-n",
+            RANKS,
+            *self.options,
+            "--",
+            sys.executable,
+            RANK,
+            folder,
+            *words,
+        ]
         environment = {"GLOO_SOCKET_IFNAME": "lo", **os.environ, **ENVIRONMENT}
         done = subprocess.run(
             [str(word) for word in command],

@@ -168,7 +168,9 @@ def drawn(seed: int, world_size: int, count: int) -> list[Case]:
 
 def _case(seed, world_size, fill, draw) -> Case:
     kind = str(draw.choice(FLOATS, p=[0.7, 0.2, 0.1]))
-    op = str(draw.choice(["SUM", "AVG", "PREMUL_SUM", "MAX", "MIN"], p=[0.6, 0.2, 0.04, 0.08, 0.08]))
+    op = str(
+        draw.choice(["SUM", "AVG", "PREMUL_SUM", "MAX", "MIN"], p=[0.6, 0.2, 0.04, 0.08, 0.08])
+    )
     if draw.random() < 0.08:
         kind, fill = str(draw.choice(INTEGERS)), "whole numbers"
         op = str(draw.choice(["SUM", "MAX", "MIN"]))
@@ -189,10 +191,12 @@ def _length(draw, world_size) -> int:
 def a_thousandfold_a_step(world_size: int) -> list[Case]:
     """Magnitudes of one length that fall from 1e30 to 1e-30 and rise again, then sizes in turn."""
     powers = [*range(30, -31, -3), *range(-30, 31, 3)]
-    return [Magnitude(power, world_size, "float32", "SUM", "int32", "", (1500,), power)
-            for power in powers] + [
-        Magnitude(100 + turn, world_size, "float32", "SUM", "int32", "", (1500 + 5000 * (turn % 2),),
-                  (-9, 6)[turn % 2]) for turn in range(10)]  # fmt: skip
+    steps = [(power, 1500, power) for power in powers]
+    steps += [(100 + turn, (1500, 6500)[turn % 2], (-9, 6)[turn % 2]) for turn in range(10)]
+    return [
+        Magnitude(seed, world_size, "float32", "SUM", "int32", f"10^{power}", (length,), power)
+        for seed, length, power in steps
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

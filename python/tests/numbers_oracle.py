@@ -35,7 +35,11 @@ class Format:
 
 
 FLOAT32 = Format(24, 0, 128 + 149)
-FORMATS = {"float32": FLOAT32, "bfloat16": Format(8, 16, 128 + 149), "float16": Format(11, 125, 16 + 149)}  # fmt: skip
+FORMATS = {
+    "float32": FLOAT32,
+    "bfloat16": Format(8, 16, 128 + 149),
+    "float16": Format(11, 125, 16 + 149),
+}
 
 
 def half_even(numerator: int, divisor: int) -> int:

@@ -9,8 +9,6 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import atp.torch
-
 from . import numbers_cases as cases
 from . import numbers_judge as judge
 from . import numbers_oracle as oracle

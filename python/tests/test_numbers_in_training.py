@@ -57,7 +57,7 @@ def train(model, rank):
 
 
 class WithoutBoundaries:
-    """A hook that sums a bucket as one tensor, and notes in which order the parameters lie in it."""
+    """A hook that sums a bucket as one tensor, and notes the order of the parameters in it."""
 
     def __init__(self, model):
         self.model = model

@@ -1,4 +1,4 @@
-"""The oracle of the numbers against fractions and by hand, and that it finds what would be wrong."""
+"""The oracle of the numbers against fractions and by hand, and that it finds what is wrong."""
 
 import math
 from fractions import Fraction
