@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from experiments.accuracy.tasks import loss_of, tasks
+from experiments.accuracy.tasks import Narrow, loss_of, tasks
 from experiments.accuracy.ways import WAYS, Ways
 
 LAST = 20  # steps whose loss is the final one
@@ -41,19 +41,18 @@ class Master:
 
 
 class Trainer:
-    def __init__(self, task, dtype, steps):
-        self.task, self.dtype, self.steps = task, dtype, steps
+    def __init__(self, task, narrow, steps):
+        self.task, self.narrow, self.steps = task, narrow, steps
         self.ways = Ways()
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.looks = {round((steps - 1) * look / (LOOKS - 1)) for look in range(LOOKS)}
 
-    def _cast(self, inputs):
-        return inputs.to(self.dtype) if inputs.is_floating_point() else inputs
-
     def train(self, way, seed, look):
         """The row of one training; `look` is called with this rank's gradients of some steps."""
         torch.manual_seed(seed)
-        model = self.task.make().to(self.dtype)
+        model = self.task.make()
+        if self.narrow:
+            model = Narrow(model)
         parallel = DistributedDataParallel(model, process_group=self.ways.group(way))
         self.ways.register(parallel, way)
         optimizer, data = Master(model, self.task.rate, self.steps), self.task.data(seed)
@@ -64,10 +63,10 @@ class Trainer:
             own = slice(self.rank * share, (self.rank + 1) * share)
             if look and step in self.looks:
                 with parallel.no_sync():
-                    loss_of(parallel(self._cast(inputs[own])), targets[own]).backward()
+                    loss_of(parallel(inputs[own]), targets[own]).backward()
                 look([p.grad for p in model.parameters()], step)
                 parallel.zero_grad()
-            loss = loss_of(parallel(self._cast(inputs[own])), targets[own])
+            loss = loss_of(parallel(inputs[own]), targets[own])
             parallel.zero_grad()
             loss.backward()
             optimizer.step()
@@ -84,7 +83,7 @@ class Trainer:
         found = torch.zeros(3, dtype=torch.float64)
         for number, (inputs, targets) in enumerate(data.test()):
             if number % self.ranks == self.rank:
-                logits = model(self._cast(inputs))
+                logits = model(inputs)
                 count = targets.numel()
                 right = (logits.argmax(-1) == targets).sum().item()
                 loss = loss_of(logits, targets).item() * count
@@ -113,7 +112,7 @@ def main(result, name, dtype, steps, seeds):
     dist.init_process_group("atp")
     steps, seeds, rank = int(steps), int(seeds), dist.get_rank()
     about = {"task": name, "dtype": dtype, "world_size": dist.get_world_size(), "steps": steps}
-    trainer = Trainer(tasks()[name], getattr(torch, dtype), steps)
+    trainer = Trainer(tasks()[name], dtype == "bfloat16", steps)
 
     def write(kind, row):
         if rank == 0:
@@ -132,10 +131,9 @@ def main(result, name, dtype, steps, seeds):
             write("training", row)
             if rank == 0:
                 took = time.monotonic() - begin
-                print(
-                    f"# {name}, {dtype}, {about['world_size']} ranks, seed {seed}, {WAYS[way]}: loss "
-                    f"{row['train_loss']:.4f}, accuracy {row['accuracy']:.2%}, {took:.0f} s"
-                )
+                which = f"{name}, {dtype}, {about['world_size']} ranks, seed {seed}, {WAYS[way]}"
+                found = f"loss {row['train_loss']:.4f}, accuracy {row['accuracy']:.2%}"
+                print(f"# {which}: {found}, {took:.0f} s")
     dist.destroy_process_group()
 
 
