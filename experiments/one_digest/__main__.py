@@ -106,9 +106,10 @@ def complaints(rows):
     ]
     found += [f"{r['run']}: {r[c]}" for r in rows for c in ("result", "digest") if "differ" in r[c]]
     # Of pieces there are more operations, so their digest is another one.
-    whole = [r for r in rows if r["what"] == "sums" and "pieces" not in r["run"]]
-    if len(digests := distinct(whole, "atp", "sums", "digest")) != 1:
-        found.append(f"{len(digests)} different digests")
+    whole = [row for row in rows if "pieces" not in row["run"]]
+    for what in ("sums", "train"):
+        if len(digests := distinct(whole, "atp", what, "digest")) != 1:
+            found.append(f"{len(digests)} different digests of {what}")
     return found
 
 

@@ -18,7 +18,7 @@ from lab.cluster import Cluster
 ATP = BUILD / "bin" / "atp"
 RANK = Path(__file__).with_name("rank.py")
 LIMIT_S = 300
-ENVIRONMENT = {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", "ATP_DIGEST": "1"}
 
 RACKS = """
 name: two racks and one of servers

@@ -71,6 +71,8 @@ def train(folder, begin, end):
             torch.save(
                 {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint
             )
+        if step == CHECKPOINT and dist.get_backend() == "atp":
+            atp.torch.digest(restart=True)  # what came before is no part of the resumed run
         draw = torch.Generator().manual_seed(1000 * dist.get_rank() + step)
         x = torch.randn(16, 64, generator=draw)
         # Magnitudes rise and fall, as nothing of earlier steps may show.

@@ -30,7 +30,7 @@ def test_what_differs_is_told():
     good = [row("x"), row("x"), row("y", what="train"), row("x", "e", run="in pieces")]
     assert one_digest.complaints(good) == []
     assert one_digest.complaints([*good, row("z")]) == ["2 different results of sums"]
-    assert one_digest.complaints([*good, row("x", "e")]) == ["2 different digests"]
+    assert one_digest.complaints([*good, row("x", "e")]) == ["2 different digests of sums"]
     assert one_digest.complaints([*good, row("w", what="train")]) == [
         "2 different results of train"
     ]
