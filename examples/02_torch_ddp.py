@@ -1,4 +1,4 @@
-"""DistributedDataParallel over atp: the name of the backend is all that is new.
+"""DistributedDataParallel over atp: the name of the backend is new, and one hook.
 
     build/release/bin/atp run -n 2 -- .venv/bin/python examples/02_torch_ddp.py
 
@@ -22,6 +22,8 @@ def main() -> None:
     examples = torch.Generator().manual_seed(1 + rank)
 
     model = DistributedDataParallel(torch.nn.Linear(1000, 1, bias=False))
+    # Tells the network where the gradient of one parameter ends and the next one begins.
+    model.register_comm_hook(None, atp.torch.ddp_hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
     for step in range(50):
         inputs = torch.randn(500, 1000, generator=examples)

@@ -32,7 +32,7 @@ void print_error(const CommandLine& program, const std::string& message) {
 }
 
 std::string version_text() {
-  return fmt::format("atp {} (wire version {})", kProgramVersion, ATP_VERSION_1);
+  return fmt::format("atp {} (wire version {})", kProgramVersion, ATP_VERSION);
 }
 
 void add_version_command(const Command& program) {

@@ -3,11 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <random>
 #include <utility>
 
+#include "atp/collective/dispatcher.h"
 #include "atp/collective/lane.h"
 #include "atp/collective/own_server.h"
 #include "atp/collective/pending_operation.h"
@@ -43,6 +42,8 @@ Status check(const CommunicatorOptions& options) {
   if (options.own_server && options.own_server->port == 0) {
     return Error{"the server in this process needs a port that the other ranks know, not 0"};
   }
+  const Status format = check_format(options.number_format, options.world_size);
+  if (!format) return format;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     if (!route.empty() && route.size() <= Route::kMaxHops) continue;
     return Error{"a route has the server and at most " + std::to_string(Route::kMaxHops - 1) +
@@ -59,35 +60,30 @@ class Communicator::Impl {
        std::vector<std::shared_ptr<Lane>> lanes)
       : options_(options),
         server_(std::move(server)),
-        lanes_(std::move(lanes)),
-        shards_(lanes_.size()) {}
+        dispatcher_(std::make_shared<Dispatcher>(options, std::move(lanes))) {}
 
   Status wait_until_joined();
-  std::vector<std::shared_ptr<PendingOperation>> submit(std::span<float> data,
-                                                        AllReduceOptions options);
   Status shutdown(std::chrono::milliseconds timeout);
   void abort(const std::string& why);
 
   const CommunicatorOptions& options() const { return options_; }
-  const std::vector<std::shared_ptr<Lane>>& lanes() const { return lanes_; }
+  Dispatcher& dispatcher() const { return *dispatcher_; }
+  // Each shared with its thread.
+  const std::vector<std::shared_ptr<Lane>>& lanes() const { return dispatcher_->lanes(); }
   OwnServer* server() const { return server_.get(); }
   bool forked() const { return getpid() != owner_; }
 
  private:
-  std::optional<std::string> failure() const;
   bool on_lane_thread() const;
 
   const CommunicatorOptions options_;
   const pid_t owner_ = getpid();
-  std::shared_ptr<OwnServer> server_;         // null: none
-  std::vector<std::shared_ptr<Lane>> lanes_;  // each shared with its thread
-  std::mutex mutex_;                          // submissions reach all lanes in one order
-  Shards shards_;
-  std::uint64_t next_number_ = 0;
+  std::shared_ptr<OwnServer> server_;  // null: none
+  std::shared_ptr<Dispatcher> dispatcher_;
 };
 
 Status Communicator::Impl::wait_until_joined() {
-  for (const auto& lane : lanes_) {
+  for (const auto& lane : lanes()) {
     const Status joined = lane->wait_until_joined();
     if (!joined) return joined;
     if (lane->value_count() >= options_.values_per_fragment) continue;
@@ -98,48 +94,17 @@ Status Communicator::Impl::wait_until_joined() {
   return ok_status();
 }
 
-// After a failure the sequence spaces of the workers no longer agree in one lane, and the job is
-// over in all.
-std::optional<std::string> Communicator::Impl::failure() const {
-  for (const auto& lane : lanes_) {
-    if (const auto why = lane->failure()) return why;
-  }
-  return std::nullopt;
-}
-
 bool Communicator::Impl::on_lane_thread() const {
-  return std::any_of(lanes_.begin(), lanes_.end(),
+  return std::any_of(lanes().begin(), lanes().end(),
                      [](const auto& lane) { return lane->on_own_thread(); });
-}
-
-std::vector<std::shared_ptr<PendingOperation>> Communicator::Impl::submit(
-    std::span<float> data, AllReduceOptions options) {
-  if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
-  std::unique_lock lock(mutex_);
-  const std::vector<Shards::Part> parts = shards_.split(data.size());
-  if (parts.size() > 1) options.on_done = after(parts.size(), std::move(options.on_done));
-  const OperationName name{next_number_++, data.size()};
-  std::vector<std::shared_ptr<PendingOperation>> pending;
-  std::vector<std::optional<std::string>> refused(parts.size(), failure());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Shards::Part& part = parts[i];
-    pending.push_back(
-        std::make_shared<PendingOperation>(name, data.subspan(part.offset, part.length), options));
-    if (!refused[i]) refused[i] = lanes_[part.shard]->submit(pending[i]);
-  }
-  lock.unlock();
-  // A callback may submit the next operation.
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (refused[i]) pending[i]->finish(Error{pending[i]->text() + ": " + *refused[i]});
-  }
-  return pending;
 }
 
 Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
   if (on_lane_thread()) return Error{"shutdown() would wait for itself in a callback"};
   const auto until = SteadyClock::now() + timeout;
   Status result = ok_status();
-  for (const auto& lane : lanes_) {
+  dispatcher_->wait_until_sent(until);
+  for (const auto& lane : lanes()) {
     const Status ended = lane->shutdown(until, timeout);
     if (result.ok()) result = ended;
   }
@@ -149,7 +114,7 @@ Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
 }
 
 void Communicator::Impl::abort(const std::string& why) {
-  for (const auto& lane : lanes_) lane->abort(why);
+  for (const auto& lane : lanes()) lane->abort(why);
   if (server_ && !on_lane_thread()) {
     static_cast<void>(server_->wait_until_left(options_.job, SteadyClock::now() + kHastyEnd));
   }
@@ -168,7 +133,7 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
   std::vector<std::shared_ptr<Lane>> lanes;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     LaneOptions lane{.communicator = options,
-                     .stream = static_cast<std::uint16_t>(lanes.size()),
+                     .shard = static_cast<std::uint16_t>(lanes.size()),
                      .nonce = nonce};
     lane.communicator.route = route;
     Result<std::shared_ptr<Lane>> opened = Lane::open(lane);
@@ -207,16 +172,35 @@ std::size_t Communicator::values_per_fragment() const {
   return least;
 }
 
-Handle Communicator::all_reduce(std::span<float> data, const AllReduceOptions& options) {
+Handle Communicator::all_reduce(const Values& values, const AllReduceOptions& options) {
   Handle handle;
   if (impl_->forked()) {
-    handle.parts_ = {
-        std::make_shared<PendingOperation>(OperationName{0, data.size()}, data, options)};
+    const OperationName name{.number = 0, .values = values.count};
+    const NumberFormat format = impl_->options().number_format;
+    handle.parts_ = {std::make_shared<PendingOperation>(
+        name, TensorPart{values, BlockLayout(values.count)}, format, options)};
     handle.parts_[0]->finish(Error{kForked});
   } else {
-    handle.parts_ = impl_->submit(data, options);
+    handle.parts_ = impl_->dispatcher().submit(values, options);
   }
   return handle;
+}
+
+Handle Communicator::all_reduce(std::span<float> data, const AllReduceOptions& options) {
+  return all_reduce({reinterpret_cast<std::byte*>(data.data()), data.size(), DataType::kFloat32},
+                    options);
+}
+
+std::optional<DigestReading> Communicator::digest() const {
+  ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher().digest();
+  if (digest == nullptr) return std::nullopt;
+  return digest->read();
+}
+
+std::optional<DigestReading> Communicator::restart_digest() {
+  ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher().digest();
+  if (digest == nullptr) return std::nullopt;
+  return digest->restart();
 }
 
 Status Communicator::shutdown(std::chrono::milliseconds timeout) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
+#include "atp/collective/result_digest.h"
 #include "atp/core/worker/worker.h"
 #include "atp/wire/endpoint.h"
 
@@ -42,22 +44,29 @@ struct CommunicatorOptions {
   // shutdown() waits for the other ranks to leave it. Absent: it serves none.
   std::optional<Endpoint> own_server;
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
-  // How floats become integers (docs/protocol.md §5, *Scale*); the same on every rank.
-  ScaleMode scale_mode = ScaleMode::kAutomatic;
+  // What sums of floats travel as, where an operation does not say otherwise (docs/protocol.md §5,
+  // *Numbers*); the same on every rank. A fixed scale is for the whole job.
+  NumberFormat number_format = NumberFormat::kBlocks;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::chrono::milliseconds join_timeout = std::chrono::seconds(30);
   // Without progress; the default of operations that do not say otherwise.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
+  bool digest = false;  // of all results, for Communicator::digest()
+  // Compares the digests of all ranks after every so many operations, whose last one does not end
+  // before; a rank that differs fails the job, by name. Later operations wait for the results of
+  // these, so it costs a pause each time. The same on every rank. 0: never.
+  std::uint64_t digest_every = 0;
   // Told what a user should know although the job goes on: a switch that was lost or has come
   // back. Called on the communicator's thread or in connect(). Empty: one line on stderr, prefixed
   // "atp: ".
   std::function<void(const std::string&)> on_warning;
 
   // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), RANK, WORLD_SIZE,
-  // ATP_OWN_SERVER, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("automatic" or "fixed"), ATP_OVERFLOW
-  // ("reactive" or "proactive"), ATP_CONGESTION ("aimd" or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT
-  // (seconds), as `atp run` sets them.
+  // ATP_OWN_SERVER, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or "fixed"), ATP_WIRE ("int32" or
+  // "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or "proactive"), ATP_CONGESTION ("aimd"
+  // or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY, as
+  // `atp run` sets them.
   static Result<CommunicatorOptions> from_environment();
 
   // Sets route and more_routes from what people write: "host:port,host:port", switches upward, the
@@ -72,6 +81,13 @@ using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class PendingOperation;
 
+// A tensor, in place: `count` values of the type, in host byte order, aligned as such.
+struct Values {
+  std::byte* data = nullptr;
+  std::size_t count = 0;
+  DataType type = DataType::kFloat32;
+};
+
 // An operation on its way. Copies refer to the same operation.
 class Handle {
  public:
@@ -81,12 +97,18 @@ class Handle {
 
  private:
   friend class Communicator;
-  std::vector<std::shared_ptr<PendingOperation>> parts_;  // one for each shard that has a part
+  // One for each shard that has a part, and what else must end before the operation has.
+  std::vector<std::shared_ptr<PendingOperation>> parts_;
 };
 
 struct AllReduceOptions {
   Reduction reduction = Reduction::kSum;
-  std::uint32_t tag = 0;
+  // Of a sum of floats; absent: the communicator's.
+  std::optional<NumberFormat> format;
+  // The lengths of the tensors, or parameters, of which the values are made up, so that no block
+  // holds values of two, of which the smaller one's would be lost. Empty: there is one.
+  std::vector<std::size_t> segments;
+  std::uint32_t tag = 0;  // the call site's name: ranks that are at different ones are told so
   std::chrono::milliseconds timeout{0};  // without progress; 0: the communicator's
   // Called once when the operation has ended, on the communicator's thread, before wait()
   // returns; must not block.
@@ -103,7 +125,9 @@ class Communicator {
   std::size_t world_size() const;
   std::size_t values_per_fragment() const;  // the agreed K
 
-  // Sums `data` (any length, 0 too) over all ranks, in place. `data` must live until the end.
+  // Combines the values (any number, 0 too) over all ranks, in place. They must live until the end.
+  // With one rank that is a copy, so nothing is sent.
+  Handle all_reduce(const Values& values, const AllReduceOptions& options = {});
   Handle all_reduce(std::span<float> data, const AllReduceOptions& options = {});
 
   // Waits for the operations in flight, leaves the job in peace, and waits for the others to leave
@@ -113,6 +137,13 @@ class Communicator {
   void abort(const std::string& why);
 
   CounterList counters() const;
+
+  // Of the results at this rank, from the first operation to the last before which all have ended;
+  // equal at all ranks. Nothing if the options did not ask for it.
+  std::optional<DigestReading> digest() const;
+  // The same, and begins anew: the next operation is the first of another digest. So may a run that
+  // was resumed be compared with the last part of one that was not.
+  std::optional<DigestReading> restart_digest();
 
  private:
   class Impl;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "atp/collective/communicator.h"
+#include "atp/collective/number_text.h"
 #include "atp/driver/udp/address.h"
 
 // CommunicatorOptions::from_environment(). Each complaint names the variable, what was found, what
@@ -90,11 +91,42 @@ Result<std::chrono::milliseconds> optional_seconds(const char* name,
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
-Result<ScaleMode> optional_scale() {
-  const std::string_view text = lookup("ATP_SCALE");
-  if (text.empty() || text == "automatic") return ScaleMode::kAutomatic;
-  if (text == "fixed") return ScaleMode::kFixed;
-  return malformed("ATP_SCALE", text, "\"automatic\" or \"fixed\"");
+// One of two words; the first one where nothing is said.
+Result<std::string> optional_word(const char* name, const char* first, const char* second) {
+  const std::string_view text = lookup(name);
+  if (text.empty() || text == first) return std::string(first);
+  if (text == second) return std::string(second);
+  return malformed(name, text, quoted(first) + " or " + quoted(second));
+}
+
+Result<bool> optional_switch(const char* name) {
+  const Result<std::string> word = optional_word(name, "0", "1");
+  if (!word) return word.error();
+  return word.value() == "1";
+}
+
+Result<NumberFormat> read_number_format() {
+  const auto scale = optional_word("ATP_SCALE", "blocks", "fixed");
+  if (!scale) return scale.error();
+  const auto wire = optional_word("ATP_WIRE", "int32", "int16");
+  if (!wire) return wire.error();
+  const auto exact = optional_switch("ATP_EXACT");
+  if (!exact) return exact.error();
+  const auto format = format_of(
+      {.scale = scale.value(), .wire = wire.value(), .exact = exact.value()});
+  if (format) return format;
+  return Error{"ATP_SCALE, ATP_WIRE and ATP_EXACT do not go together: " + format.error().message};
+}
+
+// digest and digest_every
+Status read_digest(CommunicatorOptions& options) {
+  const auto digest = optional_switch("ATP_DIGEST");
+  if (!digest) return digest.error();
+  const auto every = optional_whole({"ATP_DIGEST_EVERY", 1, 1'000'000'000}, 0);
+  if (!every) return every.error();
+  options.digest = digest.value();
+  options.digest_every = every.value();
+  return ok_status();
 }
 
 Result<OverflowPolicy> optional_overflow() {
@@ -172,8 +204,10 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
 
   const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
   if (!values) return values.error();
-  const auto scale_mode = optional_scale();
-  if (!scale_mode) return scale_mode.error();
+  const auto number_format = read_number_format();
+  if (!number_format) return number_format.error();
+  const Status digest = read_digest(options);
+  if (!digest) return digest.error();
   const auto overflow = optional_overflow();
   if (!overflow) return overflow.error();
   const auto congestion = optional_congestion();
@@ -188,7 +222,7 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   options.rank = static_cast<Rank>(rank.value());
   options.world_size = static_cast<std::size_t>(world_size.value());
   options.values_per_fragment = static_cast<std::size_t>(values.value());
-  options.scale_mode = scale_mode.value();
+  options.number_format = number_format.value();
   options.overflow = overflow.value();
   options.congestion = congestion.value();
   options.join_timeout = join_timeout.value();

@@ -23,8 +23,9 @@ const Variables kComplete = {{"RANK", "2"},
 Result<CommunicatorOptions> read_with(const Variables& changes) {
   Variables variables = kComplete;
   for (const char* optional :
-       {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_OVERFLOW", "ATP_CONGESTION",
-        "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT"}) {
+       {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE", "ATP_EXACT",
+        "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT", "ATP_DIGEST",
+        "ATP_DIGEST_EVERY"}) {
     variables[optional] = "";
   }
   for (const auto& [name, value] : changes) variables[name] = value;
@@ -42,10 +43,12 @@ TEST(Environment, ReadsWhatAtpRunSets) {
             (std::vector{Endpoint::ipv4(127, 0, 0, 1, 5501), Endpoint::ipv4(127, 0, 0, 1, 5500)}));
   EXPECT_FALSE(options.value().own_server);
   EXPECT_EQ(options.value().values_per_fragment, 0U);
-  EXPECT_EQ(options.value().scale_mode, ScaleMode::kAutomatic);
+  EXPECT_EQ(options.value().number_format, NumberFormat::kBlocks);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kReactive);
   EXPECT_EQ(options.value().congestion, CongestionPolicy::kAimd);
   EXPECT_EQ(options.value().join_timeout, 30s);
+  EXPECT_FALSE(options.value().digest);
+  EXPECT_EQ(options.value().digest_every, 0U);
 }
 
 TEST(Environment, ReadsTheOptionalVariables) {
@@ -55,15 +58,50 @@ TEST(Environment, ReadsTheOptionalVariables) {
                                                          {"ATP_OVERFLOW", "proactive"},
                                                          {"ATP_CONGESTION", "none"},
                                                          {"ATP_JOIN_TIMEOUT", "0.25"},
-                                                         {"ATP_TIMEOUT", "12"}});
+                                                         {"ATP_TIMEOUT", "12"},
+                                                         {"ATP_DIGEST", "1"},
+                                                         {"ATP_DIGEST_EVERY", "100"}});
   ASSERT_TRUE(options.ok()) << options.error().message;
   EXPECT_EQ(options.value().own_server, Endpoint::ipv4(127, 0, 0, 1, 5507));
   EXPECT_EQ(options.value().values_per_fragment, 350U);
-  EXPECT_EQ(options.value().scale_mode, ScaleMode::kFixed);
+  EXPECT_EQ(options.value().number_format, NumberFormat::kFixed);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kProactive);
   EXPECT_EQ(options.value().congestion, CongestionPolicy::kNone);
   EXPECT_EQ(options.value().join_timeout, 250ms);
   EXPECT_EQ(options.value().operation_timeout, 12s);
+  EXPECT_TRUE(options.value().digest);
+  EXPECT_EQ(options.value().digest_every, 100U);
+}
+
+TEST(Environment, ReadsTheFormatOfNumbers) {
+  struct Case {
+    Variables variables;
+    NumberFormat format;
+  };
+  const Case cases[] = {
+      {{{"ATP_SCALE", "blocks"}}, NumberFormat::kBlocks},
+      {{{"ATP_WIRE", "int32"}}, NumberFormat::kBlocks},
+      {{{"ATP_EXACT", "0"}}, NumberFormat::kBlocks},
+      {{{"ATP_WIRE", "int16"}}, NumberFormat::kBlocksInt16},
+      {{{"ATP_EXACT", "1"}}, NumberFormat::kExact},
+      {{{"ATP_SCALE", "fixed"}, {"ATP_WIRE", "int32"}}, NumberFormat::kFixed},
+  };
+  for (const Case& c : cases) {
+    const Result<CommunicatorOptions> options = read_with(c.variables);
+    ASSERT_TRUE(options.ok()) << options.error().message;
+    EXPECT_EQ(options.value().number_format, c.format) << c.variables.begin()->first;
+  }
+}
+
+TEST(Environment, NamesTheFormatsThatExcludeEachOther) {
+  for (const Variables& variables : {Variables{{"ATP_SCALE", "fixed"}, {"ATP_WIRE", "int16"}},
+                                     Variables{{"ATP_SCALE", "fixed"}, {"ATP_EXACT", "1"}},
+                                     Variables{{"ATP_WIRE", "int16"}, {"ATP_EXACT", "1"}}}) {
+    const Result<CommunicatorOptions> options = read_with(variables);
+    ASSERT_FALSE(options.ok());
+    EXPECT_THAT(options.error().message,
+                HasSubstr("ATP_SCALE, ATP_WIRE and ATP_EXACT do not go together: "));
+  }
 }
 
 TEST(Environment, ReadsTheWayToEachShard) {
@@ -108,7 +146,11 @@ TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
        "rank serves, as it stands in ATP_ROUTE"},
       {"ATP_VALUES_PER_FRAGMENT", "9999",
        "ATP_VALUES_PER_FRAGMENT=\"9999\" is not a whole number from 1 to 2226"},
-      {"ATP_SCALE", "1e8", "ATP_SCALE=\"1e8\" is not \"automatic\" or \"fixed\""},
+      {"ATP_SCALE", "1e8", "ATP_SCALE=\"1e8\" is not \"blocks\" or \"fixed\""},
+      {"ATP_WIRE", "int8", "ATP_WIRE=\"int8\" is not \"int32\" or \"int16\""},
+      {"ATP_EXACT", "yes", "ATP_EXACT=\"yes\" is not \"0\" or \"1\""},
+      {"ATP_DIGEST", "on", "ATP_DIGEST=\"on\" is not \"0\" or \"1\""},
+      {"ATP_DIGEST_EVERY", "0", "ATP_DIGEST_EVERY=\"0\" is not a whole number from 1 to"},
       {"ATP_OVERFLOW", "no", "ATP_OVERFLOW=\"no\" is not \"reactive\" or \"proactive\""},
       {"ATP_CONGESTION", "cubic", "ATP_CONGESTION=\"cubic\" is not \"aimd\" or \"none\""},
       {"ATP_TIMEOUT", "soon", "ATP_TIMEOUT=\"soon\" is not a number of seconds, e.g. 30 or 0.5"},

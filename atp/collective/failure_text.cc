@@ -19,7 +19,7 @@ std::string server_text(const FailureContext& context) {
 std::size_t datagram_bytes(const Endpoint& hop, std::uint16_t value_count,
                            const FailureContext& context) {
   return ip_udp_header_bytes(hop) +
-         atp_packet_bytes(bitmap_words_for(context.world_size), value_count);
+         atp_packet_bytes(bitmap_words_for(context.world_size), ATP_KIND_SUM_PLAIN, value_count);
 }
 
 // Small packets pass, large ones seem not to: a router drops them without a word, or a firewall
@@ -39,6 +39,11 @@ std::string silent_path_hint(const FailureContext& context) {
 
 std::string no_progress(const Failure& failure, const FailureContext& context) {
   std::string text = "no progress for " + seconds_text(context.operation_timeout);
+  // Ranks that travel in other ways never meet, so a difference between them may show like this.
+  const std::string mine = context.operation_kind.empty()
+                               ? ""
+                               : "; rank " + std::to_string(context.rank) + " waits for " +
+                                     context.operation_kind;
   if (failure.ranks.empty()) {
     return text + ", and no word from " + server_text(context) + " about it" +
            silent_path_hint(context);
@@ -46,13 +51,18 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
   text += ": " + ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
           " not contributed";
   // What this rank itself has sent did not arrive.
-  return failure.ranks.contains(context.rank) ? text + silent_path_hint(context) : text;
+  return failure.ranks.contains(context.rank) ? text + silent_path_hint(context) : text + mine;
 }
 
-std::string operation_mismatch(const Failure& failure) {
-  return ranks_text(failure.ranks) + " submitted another operation than " +
-         ranks_text(failure.other) +
-         ": all ranks must call the same collectives with the same sizes in the same order";
+// Each rank knows its own operation only; side by side these sentences show what differs.
+std::string operation_mismatch(const Failure& failure, const FailureContext& context) {
+  std::string text = ranks_text(failure.ranks) + " submitted another operation than " +
+                     ranks_text(failure.other) +
+                     ": all ranks must call the same collectives with the same sizes in the same "
+                     "order, of the same type, reduction and wire";
+  if (context.operation_kind.empty()) return text;
+  return text + "; that of rank " + std::to_string(context.rank) + " was " +
+         context.operation_kind;
 }
 
 std::string rank_lost(const Failure& failure, const FailureContext& context) {
@@ -107,7 +117,7 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
 std::string failure_text(const Failure& failure, const FailureContext& context) {
   switch (failure.code) {
     case FailureCode::kNoProgress: return no_progress(failure, context);
-    case FailureCode::kOperationMismatch: return operation_mismatch(failure);
+    case FailureCode::kOperationMismatch: return operation_mismatch(failure, context);
     case FailureCode::kRankLost: return rank_lost(failure, context);
     case FailureCode::kRankLeft:
       return ranks_text(failure.ranks) + " left the job before the operation ended";
@@ -138,8 +148,8 @@ std::string narrow_path_text(const NarrowPath& path, const FailureContext& conte
          (way_out.empty() ? "" : ", or ") + "raise the MTU on the way";
 }
 
-std::string operation_text(std::uint64_t number, std::uint64_t value_count) {
-  return "all_reduce #" + std::to_string(number) + " (" + with_commas(value_count) +
+std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count) {
+  return std::string(what) + " #" + std::to_string(number) + " (" + with_commas(value_count) +
          (value_count == 1 ? " value)" : " values)");
 }
 

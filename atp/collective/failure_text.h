@@ -23,6 +23,7 @@ struct FailureContext {
   Duration lease = std::chrono::seconds(5);
   Duration join_timeout = std::chrono::seconds(30);
   Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed
+  std::string operation_kind;  // its values, type, reduction and format; empty: not known
   std::uint16_t value_count = 0;                          // K; 0: not agreed
 };
 
@@ -41,7 +42,7 @@ std::string failure_text(const Failure& failure, const FailureContext& context);
 std::string narrow_path_text(const NarrowPath& path, const FailureContext& context);
 
 // The operation that a failure hit: "all_reduce #17 (1,000 values)".
-std::string operation_text(std::uint64_t number, std::uint64_t value_count);
+std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count);
 
 // "server 10.0.0.9:5500", "switch 10.0.0.1:5501": a hop of the route by its role.
 std::string hop_text(const Endpoint& hop, const std::vector<Endpoint>& route);

@@ -24,13 +24,15 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
   };
   const Case cases[] = {
       {{.code = FailureCode::kNoProgress, .ranks = set_of({3})},
-       "no progress for 20 s: rank 3 has not contributed"},
+       "no progress for 20 s: rank 3 has not contributed; rank 2 waits for the sum of 7 int32 "
+       "values"},
       {{.code = FailureCode::kNoProgress},
        "no progress for 20 s, and no word from server 10.0.0.9:5500 about it; if packets of 1,476 "
        "bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=296"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0, 1}), .other = set_of({2, 3})},
        "ranks 0 and 1 submitted another operation than ranks 2 and 3: all ranks must call the "
-       "same collectives with the same sizes in the same order"},
+       "same collectives with the same sizes in the same order, of the same type, reduction and "
+       "wire; that of rank 2 was the sum of 7 int32 values"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({3})},
        "rank 3 lost: no word from it for 5 s (its lease ended)"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({1, 3})},
@@ -64,6 +66,7 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
                                .lease = 5s,
                                .join_timeout = 30s,
                                .operation_timeout = 20s,
+                               .operation_kind = "the sum of 7 int32 values",
                                .value_count = 350};
   for (const Case& c : cases) EXPECT_EQ(failure_text(c.failure, context), c.text);
 }
@@ -108,8 +111,8 @@ TEST(FailureText, SaysWhatANarrowPathCarries) {
 }
 
 TEST(FailureText, NamesTheOperation) {
-  EXPECT_EQ(operation_text(17, 1000), "all_reduce #17 (1,000 values)");
-  EXPECT_EQ(operation_text(0, 1), "all_reduce #0 (1 value)");
+  EXPECT_EQ(operation_text("all_reduce", 17, 1000), "all_reduce #17 (1,000 values)");
+  EXPECT_EQ(operation_text("all_reduce", 0, 1), "all_reduce #0 (1 value)");
 }
 
 TEST(FailureText, NamesTheRankInWhoseProcessTheServerWas) {

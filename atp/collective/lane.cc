@@ -25,6 +25,12 @@ thread_local const void* this_thread_drives = nullptr;
 
 void warn_on_stderr(const std::string& text) { std::fprintf(stderr, "atp: %s\n", text.c_str()); }
 
+// One for the values, and an express one for exponents and small operations, unless the scale is
+// fixed.
+std::uint16_t streams_of_a_lane(NumberFormat format) {
+  return format == NumberFormat::kFixed ? 1 : 2;
+}
+
 WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   const CommunicatorOptions& options = lane.communicator;
   WorkerConfig config;
@@ -32,9 +38,10 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.rank = options.rank;
   config.world_size = static_cast<std::uint16_t>(options.world_size);
   config.nonce = lane.nonce;
-  config.first_stream = lane.stream;
+  config.stream_count = streams_of_a_lane(options.number_format);
+  config.first_stream = static_cast<std::uint16_t>(config.stream_count * lane.shard);
   config.max_value_count = value_count;
-  config.scale_mode = options.scale_mode;
+  config.number_format = options.number_format;
   config.overflow = options.overflow;
   config.congestion = options.congestion;
   config.join_timeout = options.join_timeout;
@@ -48,7 +55,7 @@ std::optional<Rank> server_rank(const LaneOptions& lane) {
   const CommunicatorOptions& options = lane.communicator;
   const bool one_each = options.more_routes.size() + 1 == options.world_size;
   if (!options.own_server || !one_each) return std::nullopt;
-  return static_cast<Rank>(lane.stream);
+  return static_cast<Rank>(lane.shard);
 }
 
 FailureContext failure_context(const LaneOptions& lane) {
@@ -218,6 +225,14 @@ Status Lane::shutdown(SteadyClock::time_point until, std::chrono::milliseconds t
 }
 
 void Lane::abort(const std::string& why) { close(why, SteadyClock::now() + kHastyLeave); }
+
+void Lane::give_up(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (board_.closed) return;
+  if (!board_.failure) board_.failure = why;
+  board_.leave = why;
+  waker_->wake();
+}
 
 std::size_t Lane::value_count() {
   const std::lock_guard lock(mutex_);

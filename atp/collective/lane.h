@@ -20,7 +20,7 @@ namespace atp {
 
 struct LaneOptions {
   CommunicatorOptions communicator;  // its route is this lane's
-  std::uint16_t stream = 0;          // of the job, carried by this lane alone
+  std::uint16_t shard = 0;           // which of the servers it leads to
   std::uint64_t nonce = 0;           // one for all lanes of a rank
 };
 
@@ -42,6 +42,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // As the communicator's; `timeout` is what `until` came from, for the text.
   Status shutdown(std::chrono::steady_clock::time_point until, std::chrono::milliseconds timeout);
   void abort(const std::string& why);
+  // As abort(), but from any thread, also its own, and without waiting: shutdown() is still due.
+  void give_up(const std::string& why);
 
   // Why nothing more can be summed here.
   std::optional<std::string> failure();

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "atp/collective/pending_operation.h"
 
 // The operations in flight, by the worker's number for them: how the worker of the core, which
-// keeps no pointers, reaches the callers' tensors. Only the thread that drives the worker uses it.
+// keeps no pointers, reaches the callers' tensors and the exponents of their blocks. Only the
+// thread that drives the worker uses it.
 
 namespace atp {
 
@@ -24,14 +27,22 @@ class OperationTable final : public Tensors {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  std::span<const float> input(OperationId id) override { return data_of(id); }
-  std::span<float> output(OperationId id) override { return data_of(id); }
+  std::span<const std::byte> input(OperationId id) override { return slot(id).operation->bytes(); }
+  std::span<std::byte> output(OperationId id) override { return slot(id).operation->bytes(); }
+  const BlockLayout& layout(OperationId id) override { return slot(id).operation->layout(); }
+  // Made when they are first asked for: most operations of small tensors never do.
+  std::span<std::int16_t> exponents(OperationId id) override;
 
  private:
-  std::shared_ptr<PendingOperation>* find(OperationId id);
-  std::span<float> data_of(OperationId id);
+  struct Slot {
+    std::shared_ptr<PendingOperation> operation;  // null: ended
+    std::vector<std::int16_t> exponents;
+  };
+  Slot* find(OperationId id);
+  // The worker asks for operations in flight only.
+  Slot& slot(OperationId id);
 
-  std::deque<std::shared_ptr<PendingOperation>> slots_;  // of first_id_ and later; null: ended
+  std::deque<Slot> slots_;  // of first_id_ and later
   OperationId first_id_ = 0;
   std::size_t size_ = 0;
 };

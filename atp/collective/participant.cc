@@ -47,12 +47,14 @@ void Participant::on_round(Instant now) {
 
 void Participant::start_waiting(Instant now) {
   while (!failure_ && phase_ == ParticipantPhase::kJoined && !waiting_.empty()) {
-    const PendingOperation& next = *waiting_.front();
-    const OperationSpec spec{.count = next.data().size(),
-                             .reduction = next.options().reduction,
-                             .tag = next.options().tag,
-                             .timeout = next.options().timeout};
-    const std::optional<OperationId> id = worker_.submit(now, spec);
+    // What one rank combines is what it has.
+    if (context_.world_size == 1) {
+      const std::shared_ptr<PendingOperation> copied = std::move(waiting_.front());
+      waiting_.pop_front();
+      copied->finish(ok_status());
+      continue;
+    }
+    const std::optional<OperationId> id = worker_.submit(now, waiting_.front()->spec(context_.world_size));
     if (!id) return;
     table_.insert(*id, std::move(waiting_.front()));
     waiting_.pop_front();
@@ -98,7 +100,10 @@ void Participant::fail(const Event& event) {
     FailureContext context = context_;
     context.lease = worker_.lease();
     context.value_count = worker_.value_count();
-    if (operation) context.operation_timeout = operation->options().timeout;
+    if (operation) {
+      context.operation_timeout = operation->options().timeout;
+      context.operation_kind = operation->kind_text(context_.world_size);
+    }
     give_up(failure_text(event.failure, context));
     phase_ = ParticipantPhase::kFailed;
   }

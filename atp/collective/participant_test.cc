@@ -56,8 +56,8 @@ TEST(Participant, LeavesAJobWhoseFragmentsThePathDoesNotCarry) {
   const Instant begin{1h};
   Participant participant(alone_at_the_server(), {.route = {kServer}}, [](const std::string&) {});
   join(participant, begin, agreement(5000));  // K = 4: packets of 92 bytes
-  auto operation =
-      std::make_shared<PendingOperation>(OperationName{}, std::span<float>{}, AllReduceOptions{});
+  auto operation = std::make_shared<PendingOperation>(OperationName{}, TensorPart{},
+                                                      NumberFormat::kFixed, AllReduceOptions{});
   Endpoint host = kServer;
   host.port = 0;
 

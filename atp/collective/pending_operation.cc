@@ -4,6 +4,31 @@
 
 namespace atp {
 
-std::string PendingOperation::text() const { return operation_text(name_.number, name_.values); }
+std::string PendingOperation::text() const {
+  return operation_text(name_.what, name_.number, name_.values);
+}
+
+std::string PendingOperation::kind_text(std::size_t world_size) const {
+  OperationKind kind = kind_;
+  if (is_small(world_size) && kind.format != NumberFormat::kFixed) kind.format = NumberFormat::kExact;
+  return operation_kind_text(name_.values, kind);
+}
+
+OperationSpec PendingOperation::spec(std::size_t world_size) const {
+  return {.count = part_.values.count,
+          .type = kind_.type,
+          .reduction = kind_.reduction,
+          .format = kind_.format,
+          .small = is_small(world_size),
+          .blocks = part_.layout.blocks(),
+          .layout = part_.layout.fingerprint(),
+          .tag = options_.tag,
+          .timeout = options_.timeout};
+}
+
+void PendingOperation::finish(Status result) {
+  const Judge judge = std::exchange(judge_, nullptr);
+  completion_.finish(judge ? judge(std::move(result)) : std::move(result));
+}
 
 }  // namespace atp

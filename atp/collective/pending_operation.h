@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "atp/base/result.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/completion.h"
+#include "atp/collective/number_text.h"
 
 // One operation from its submission to its end, shared by the caller's handles and the thread that
 // carries it out.
@@ -18,29 +20,58 @@ namespace atp {
 struct OperationName {
   std::uint64_t number = 0;  // among all of this communicator, from 0
   std::size_t values = 0;
+  const char* what = "all_reduce";
+};
+
+// Consecutive blocks of a tensor.
+struct TensorPart {
+  Values values;
+  BlockLayout layout;
 };
 
 class PendingOperation {
  public:
-  PendingOperation(const OperationName& name, std::span<float> data, AllReduceOptions options)
+  // Has the last word on how the operation has ended, before anybody is told.
+  using Judge = std::function<Status(Status)>;
+
+  // `format`: of a floating-point sum that is not small.
+  PendingOperation(const OperationName& name, TensorPart part, NumberFormat format,
+                   AllReduceOptions options, Judge judge = nullptr)
       : name_(name),
-        data_(data),
+        part_(std::move(part)),
         options_(std::move(options)),
+        kind_{part_.values.type, options_.reduction, format},
+        judge_(std::move(judge)),
         completion_(std::exchange(options_.on_done, nullptr)) {}
 
   const OperationName& name() const { return name_; }
   std::string text() const;  // "all_reduce #17 (1,000 values)"
-  std::span<float> data() const { return data_; }
+  // "the sum of 1,000 float32 values in blocks of int32"
+  std::string kind_text(std::size_t world_size) const;
+  std::span<std::byte> bytes() const {
+    return {part_.values.data, part_.values.count * bytes_of(part_.values.type)};
+  }
+  const BlockLayout& layout() const { return part_.layout; }
   const AllReduceOptions& options() const { return options_; }  // without the callback
 
-  void finish(Status result) { completion_.finish(std::move(result)); }
+  // What the worker is told of it, in a job of so many ranks.
+  OperationSpec spec(std::size_t world_size) const;
+
+  void finish(Status result);
   Status wait() { return completion_.wait(); }
   bool done() const { return completion_.done(); }
 
  private:
+  // Judged on the whole operation, before it was cut.
+  bool is_small(std::size_t world_size) const {
+    return name_.values <= small_operation_values(world_size);
+  }
+
   const OperationName name_;
-  const std::span<float> data_;
+  const TensorPart part_;
   AllReduceOptions options_;
+  const OperationKind kind_;
+  Judge judge_;
   Completion completion_;
 };
 

@@ -1,5 +1,6 @@
 #include "atp/collective/refusal_text.h"
 
+#include "atp/collective/number_text.h"
 #include "atp/collective/text.h"
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
@@ -22,11 +23,6 @@ std::string streams(std::uint32_t number) {
 }
 
 std::string versions(std::uint32_t number) { return range(number >> 8, number & 0xff, "version"); }
-
-const char* scale_mode(std::uint32_t mode) {
-  return mode == static_cast<std::uint32_t>(ScaleMode::kFixed) ? "a fixed scale"
-                                                               : "an automatic scale";
-}
 
 // "ranks 0 and 1 say", or nobody whom the answer could name.
 std::string holders(const Failure& failure, const char* verb_of_one, const char* verb_of_many) {
@@ -64,10 +60,11 @@ std::string why(const Failure& failure) {
     case RefusalReason::kValueCount:
       return "its path carries " + counted(found, "value") + " a fragment, and the job runs with " +
              with_commas(expected) + "; start all ranks with at most " + with_commas(found);
-    case RefusalReason::kScaleMode:
-      return std::string("it wants ") + scale_mode(found) + ", " +
-             holders(failure, "wants ", "want ") + scale_mode(expected) +
-             "; start all ranks with the same kind of scale";
+    case RefusalReason::kNumberFormat:
+      return "it wants " + format_text(found) + ", " + holders(failure, "wants ", "want ") +
+             format_text(expected) +
+             "; start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or options scale, "
+             "wire and exact";
     case RefusalReason::kTooManyJobs:
       return counted(expected, "job") +
              " are served there already, and no more can be; try again "
@@ -87,7 +84,7 @@ std::string why(const Failure& failure) {
 // Ranks that disagree settle it among themselves; whose limit is met, or who forbids what, matters.
 bool is_between_ranks(const Failure& failure) {
   return failure.reason == RefusalReason::kWorldSize ||
-         failure.reason == RefusalReason::kScaleMode || !failure.other.empty();
+         failure.reason == RefusalReason::kNumberFormat || !failure.other.empty();
 }
 
 std::string subject(const Failure& failure, const FailureContext& context) {

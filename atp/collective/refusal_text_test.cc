@@ -48,10 +48,21 @@ const Case kCases[] = {
      kServer,
      "rank 3 was refused: its path carries 88 values a fragment, and the job runs with 350; start "
      "all ranks with at most 88"},
-    {{RefusalReason::kScaleMode, 0, 1, set_of({0, 1, 2})},
+    {{RefusalReason::kNumberFormat, 0, 1, set_of({0, 1, 2})},
      kServer,
-     "rank 3 was refused: it wants an automatic scale, ranks 0 to 2 want a fixed scale; start all "
-     "ranks with the same kind of scale"},
+     "rank 3 was refused: it wants blocks of int32 (wire=int32), ranks 0 to 2 want a fixed scale "
+     "(scale=fixed); start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or options "
+     "scale, wire and exact"},
+    {{RefusalReason::kNumberFormat, 1, 2, set_of({0})},
+     kServer,
+     "rank 3 was refused: it wants blocks of int16 (wire=int16), rank 0 wants blocks of int32 "
+     "(wire=int32); start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or options "
+     "scale, wire and exact"},
+    {{RefusalReason::kNumberFormat, 3, 9, {}},
+     kServer,
+     "rank 3 was refused: it wants number format 9, which this program does not know, the others "
+     "want exact sums (exact=1); start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, "
+     "or options scale, wire and exact"},
     {{RefusalReason::kUpstream, 0, 0, {}},
      kSwitch,
      "rank 3 was refused on its way through switch 10.0.0.1:5501: the switch may not send to the "

@@ -4,24 +4,50 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace atp {
 
-std::vector<Shards::Part> Shards::split(std::size_t values) {
+namespace {
+
+// Where each part ends, if there are to be so many; nothing if one would be too small.
+std::optional<std::vector<std::size_t>> ends_of(const BlockLayout& layout, std::size_t parts) {
+  std::vector<std::size_t> ends;
+  std::size_t begin = 0;
+  for (std::size_t i = 1; i <= parts; ++i) {
+    const std::size_t share = layout.values() / parts * i + layout.values() % parts * i / parts;
+    const std::size_t end = i < parts ? layout.block_at(share).begin : layout.values();
+    if (parts > 1 && (end < begin || end - begin < Shards::kLeastPart)) return std::nullopt;
+    ends.push_back(end);
+    begin = end;
+  }
+  return ends;
+}
+
+std::vector<std::size_t> best_ends(const BlockLayout& layout, std::size_t most_parts) {
+  std::size_t parts = std::clamp<std::size_t>(layout.values() / Shards::kLeastPart, 1, most_parts);
+  while (true) {
+    if (const auto ends = ends_of(layout, parts)) return *ends;
+    --parts;
+  }
+}
+
+}  // namespace
+
+std::vector<Shards::Part> Shards::split(const BlockLayout& layout) {
   std::vector<std::size_t> order(values_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
     return std::pair{values_[a], a} < std::pair{values_[b], b};
   });
-  const std::size_t count = std::clamp<std::size_t>(values / kLeastPart, 1, order.size());
   std::vector<Part> parts;
-  std::size_t offset = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t length = values / count + (i < values % count ? 1 : 0);
-    parts.push_back({order[i], offset, length});
-    values_[order[i]] += length;
-    offset += length;
+  std::size_t begin = 0;
+  for (const std::size_t end : best_ends(layout, order.size())) {
+    const std::size_t shard = order[parts.size()];
+    parts.push_back({shard, begin, end});
+    values_[shard] += end - begin;
+    begin = end;
   }
   return parts;
 }

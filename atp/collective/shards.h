@@ -16,8 +16,8 @@ class Shards {
  public:
   struct Part {
     std::size_t shard = 0;
-    std::size_t offset = 0;  // values
-    std::size_t length = 0;
+    std::size_t begin = 0;  // values
+    std::size_t end = 0;
     bool operator==(const Part&) const = default;
   };
 
@@ -26,9 +26,10 @@ class Shards {
 
   explicit Shards(std::size_t count) : values_(count) {}
 
-  // Contiguous parts, of a length that differs by one value at most, for the shards that have had
-  // the fewest values so far, ties to the lowest (paper §4); one part for a small tensor.
-  std::vector<Part> split(std::size_t values);
+  // Contiguous parts of nearly one length, cut where blocks begin, for the shards that have had the
+  // fewest values so far, ties to the lowest (paper §4); one part for a small tensor. Where the
+  // cuts are depends on the lengths alone, and as no block is cut, no result depends on them.
+  std::vector<Part> split(const BlockLayout& layout);
 
  private:
   std::vector<std::uint64_t> values_;  // so far, by shard

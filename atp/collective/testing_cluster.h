@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <optional>
 #include <random>
@@ -9,6 +11,7 @@
 
 #include "atp/collective/communicator.h"
 #include "atp/collective/participant.h"
+#include "atp/collective/testing_tensors.h"
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/server/server.h"
 #include "atp/driver/udp/address.h"
@@ -72,6 +75,7 @@ class TestingCluster {
   }
   void stop_switch() { switch_.reset(); }
 
+  std::size_t world_size() const { return world_size_; }
   const RunningNode<Server>& server() const { return *server_; }
   const RunningNode<SwitchNode>& switch_node() const { return *switch_; }
 
@@ -131,7 +135,8 @@ class DoomedRank {
     config.world_size = static_cast<std::uint16_t>(options.world_size);
     config.nonce = std::random_device{}();
     config.max_value_count = static_cast<std::uint16_t>(options.values_per_fragment);
-    config.scale_mode = options.scale_mode;
+    config.number_format = options.number_format;
+    config.stream_count = options.number_format == NumberFormat::kFixed ? 1 : 2;
     for (const Endpoint& hop : options.route) config.route.push_back(hop);
     return config;
   }
@@ -153,6 +158,34 @@ inline std::vector<Result<std::unique_ptr<Communicator>>> join(
   in_parallel(options.size(),
               [&](std::size_t i) { joined[i] = Communicator::connect(options[i]); });
   return joined;
+}
+
+inline std::vector<CommunicatorOptions> all_options(const TestingCluster& cluster) {
+  std::vector<CommunicatorOptions> options;
+  options.reserve(cluster.world_size());
+  for (std::size_t rank = 0; rank < cluster.world_size(); ++rank) {
+    options.push_back(cluster.options(rank));
+  }
+  return options;
+}
+
+inline Communicators join_all(const std::vector<CommunicatorOptions>& options) {
+  Communicators communicators;
+  for (auto& result : join(options)) {
+    EXPECT_TRUE(result.ok()) << result.error().message;
+    communicators.push_back(std::move(result).value());
+  }
+  return communicators;
+}
+
+inline Communicators join_all(const TestingCluster& cluster) {
+  return join_all(all_options(cluster));
+}
+
+inline void shut_down(const Communicators& communicators) {
+  in_parallel(communicators.size(), [&](std::size_t rank) {
+    EXPECT_EQ(message(communicators[rank]->shutdown()), "");
+  });
 }
 
 }  // namespace atp::testing

@@ -10,8 +10,8 @@
 
 namespace atp::testing {
 
-// Multiples of 1/256 pass the fixed scale 1e8 and the automatic ones, powers of two from 2^8 on,
-// without rounding, so sums are exact.
+// Multiples of 1/256 below 2 are multiples of the fixed scale 1e-8 and of a block's unit, so sums
+// are exact.
 inline float value_of(std::size_t rank, std::size_t operation, std::size_t i) {
   return static_cast<float>((rank + 1) * ((i + 31 * operation) % 97 + 1)) / 256;
 }

@@ -10,7 +10,7 @@ constexpr std::size_t kLargestPacket =
 
 atp_header header_of(const ControlHead& head) {
   atp_header h{};
-  h.version = ATP_VERSION_1;
+  h.version = head.version;
   h.type = static_cast<std::uint8_t>(head.type);
   h.flags = head.flags;
   h.bitmap_words = head.bitmap_words;
@@ -19,6 +19,7 @@ atp_header header_of(const ControlHead& head) {
   h.stream = head.stream;
   h.sequence = head.sequence;
   h.operation = head.operation;
+  h.hops = ATP_HOPS;
   return h;
 }
 
@@ -68,6 +69,14 @@ void Outbox::send(const Endpoint& to, std::span<const std::uint8_t> bytes) {
   const std::span<std::uint8_t> place = reserve(bytes.size());
   if (place.empty()) return;
   std::copy(bytes.begin(), bytes.end(), place.begin());
+  send_to(to);
+}
+
+void Outbox::pass_on(const Endpoint& to, std::span<const std::uint8_t> bytes) {
+  const std::span<std::uint8_t> place = reserve(bytes.size());
+  if (place.empty()) return;
+  std::copy(bytes.begin(), bytes.end(), place.begin());
+  --place[ATP_AT_HOPS];
   send_to(to);
 }
 

@@ -38,6 +38,8 @@ class Outbox {
   std::span<std::uint8_t> reserve(std::size_t length);
   void send_to(const Endpoint& to);
 
+  // Copies the bytes of a packet, with one hop less to go.
+  void pass_on(const Endpoint& to, std::span<const std::uint8_t> bytes);
   // Copies finished bytes.
   void send(const Endpoint& to, std::span<const std::uint8_t> bytes);
 
@@ -62,6 +64,7 @@ class Outbox {
 // A control message, addressed to `to`: header fields that its type leaves open are 0.
 struct ControlHead {
   PacketType type = PacketType::kStatus;
+  std::uint8_t version = ATP_VERSION;
   std::uint8_t flags = 0;
   std::uint8_t bitmap_words = 1;
   JobKey job;

@@ -21,9 +21,15 @@ Application::Application(const Plan& plan, std::uint32_t job, Rank rank)
   inputs_.resize(operations_.size());
   outputs_.resize(operations_.size());
   for (std::size_t i = 0; i < operations_.size(); ++i) {
-    inputs_[i].resize(operations_[i].spec.count);
-    fill_input(job_, i, rank, operations_[i].values, inputs_[i]);
-    if (!operations_[i].in_place) outputs_[i].resize(operations_[i].spec.count);
+    OperationPlan& operation = operations_[i];
+    layouts_.push_back(operation.segments.empty() ? BlockLayout(operation.spec.count)
+                                                  : BlockLayout(operation.segments));
+    exponents_.emplace_back(layouts_.back().blocks());
+    operation.spec.blocks = layouts_.back().blocks();
+    operation.spec.layout = layouts_.back().fingerprint();
+    inputs_[i].resize(operation.spec.count * bytes_of(operation.spec.type));
+    fill_input(job_, i, rank, operation, inputs_[i]);
+    if (!operation.in_place) outputs_[i].resize(inputs_[i].size());
   }
 }
 
@@ -96,12 +102,6 @@ void Application::complete(Instant now, OperationId id, const Worker& worker, Or
     violations_.push_back(*std::move(wrong));
   }
   if (finished() && job_.leave_at_once) wants_to_leave_ = true;
-}
-
-std::span<const float> Application::input(OperationId id) { return inputs_[id]; }
-
-std::span<float> Application::output(OperationId id) {
-  return operations_[id].in_place ? inputs_[id] : outputs_[id];
 }
 
 }  // namespace atp::sim

@@ -26,8 +26,12 @@ class Application : public Tensors {
   void step(Instant now, Worker& worker);
   void handle_event(Instant now, const Event& event, const Worker& worker, Oracle& oracle);
 
-  std::span<const float> input(OperationId id) override;
-  std::span<float> output(OperationId id) override;
+  std::span<const std::byte> input(OperationId id) override { return inputs_[id]; }
+  std::span<std::byte> output(OperationId id) override {
+    return operations_[id].in_place ? inputs_[id] : outputs_[id];
+  }
+  const BlockLayout& layout(OperationId id) override { return layouts_[id]; }
+  std::span<std::int16_t> exponents(OperationId id) override { return exponents_[id]; }
 
   std::uint32_t job() const { return job_index_; }
   Rank rank() const { return rank_; }
@@ -53,8 +57,10 @@ class Application : public Tensors {
   std::uint32_t job_index_;
   Rank rank_;
   std::vector<OperationPlan> operations_;
-  std::vector<std::vector<float>> inputs_;
-  std::vector<std::vector<float>> outputs_;  // empty where the operation is in place
+  std::vector<std::vector<std::byte>> inputs_;
+  std::vector<std::vector<std::byte>> outputs_;  // empty where the operation is in place
+  std::vector<BlockLayout> layouts_;
+  std::vector<std::vector<std::int16_t>> exponents_;
   Random random_;
   Duration late_{};  // behind the others in each step
   Instant ready_{};  // the next submission is not before

@@ -10,7 +10,8 @@ JobPlan job_of(const ClusterShape& shape, std::uint32_t racks) {
   job.world_size = shape.workers;
   job.max_value_count = kValues;
   // By the fixed scale of 1e8 the sums of so many ranks would overflow an int32 and go as floats.
-  job.scale_mode = ScaleMode::kAutomatic;
+  job.number_format = NumberFormat::kBlocks;
+  job.stream_count = 2;
   OperationPlan operation;
   operation.spec.count = std::uint64_t{kValues} * shape.fragments;
   job.operations.push_back(operation);

@@ -20,7 +20,7 @@ constexpr std::array kJoinFields{
     join_field::kVersionMin,
     join_field::kVersionMax,
     join_field::kDetached,
-    join_field::kScaleMode,
+    join_field::kNumberFormat,
     join_field::kDetachments,
     join_field::kRemainingHops,
     join_field::kRecordedHops,
@@ -38,7 +38,7 @@ constexpr std::array kJoinAckFields{join_ack_field::kNonce,
                                     join_ack_field::kFirstStream,
                                     join_ack_field::kStreamCount,
                                     join_ack_field::kDetached,
-                                    join_ack_field::kScaleMode,
+                                    join_ack_field::kNumberFormat,
                                     join_ack_field::kLinearAggregators};
 constexpr std::array kLeaveFields{leave_field::kNonce};
 // Behind its fixed fields, as in a job whose bitmap has one word: two sets of ranks, then an
@@ -66,7 +66,7 @@ constexpr std::array kJoinOutlaws{Outlaw{join_field::kWorldSize, 0},
                                   Outlaw{join_field::kMaxValueCount, 0},
                                   Outlaw{join_field::kMaxValueCount, ATP_VALUES_MAX + 1},
                                   Outlaw{join_field::kDetached, 2},
-                                  Outlaw{join_field::kScaleMode, 2},
+                                  Outlaw{join_field::kNumberFormat, 4},
                                   Outlaw{join_field::kRemainingHops, Route::kMaxHops + 1},
                                   Outlaw{join_field::kRecordedHops, 255}};
 constexpr std::array kJoinAckOutlaws{Outlaw{join_ack_field::kScale, 0},

@@ -47,9 +47,11 @@ std::string fragment_text(const PacketView& packet) {
       text(" sequence %llu operation %08x index %08x", static_cast<unsigned long long>(h.sequence),
            h.operation, h.aggregator_index);
   if (packet.type() == PacketType::kParameter) line += text(" next %08x", h.next_index);
-  if (h.value_count > 0) line += text(" magnitude %u values", h.magnitude);
+  if (h.value_count > 0) line += text(" kind %02x magnitude %u values", h.kind, h.magnitude);
   for (std::size_t i = 0; i < std::min<std::size_t>(h.value_count, 4); ++i) {
-    line += text(" %d", static_cast<std::int32_t>(atp_load32(packet.body.data() + 4 * i)));
+    const std::uint8_t* at = packet.body.data() + atp_value_bytes(h.kind) * i;
+    line += atp_value_bytes(h.kind) == 2 ? text(" %d", static_cast<std::int16_t>(atp_load16(at)))
+                                         : text(" %d", static_cast<std::int32_t>(atp_load32(at)));
   }
   return line;
 }

@@ -54,10 +54,36 @@ std::uint64_t draw_length(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
   return draw.between(1, fragments * k);
 }
 
-OperationPlan draw_operation(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
+// What is summed, how, and as what it travels.
+void draw_numbers(Draw& draw, const JobPlan& job, OperationPlan& operation) {
+  OperationSpec& spec = operation.spec;
+  spec.reduction = draw.chance(0.3) ? Reduction::kAverage : Reduction::kSum;
+  if (draw.chance(0.2)) spec.reduction = draw.one_of({Reduction::kMax, Reduction::kMin});
+  if (draw.chance(0.1)) {
+    spec.type = DataType::kInt32;
+    if (spec.reduction == Reduction::kAverage) spec.reduction = Reduction::kSum;
+  }
+  if (job.number_format == NumberFormat::kFixed) return;
+  if (spec.type == DataType::kFloat32 && draw.chance(0.3)) {
+    spec.type = draw.one_of({DataType::kBFloat16, DataType::kFloat16});
+  }
+  spec.small = draw.chance(0.25);
+  spec.format = draw.one_of({NumberFormat::kBlocks, NumberFormat::kBlocks, NumberFormat::kBlocks,
+                             NumberFormat::kBlocksInt16, NumberFormat::kBlocksInt16,
+                             NumberFormat::kExact});
+  if (draw.chance(0.5)) return;
+  // Many short segments, so that a few values are many blocks.
+  const std::uint64_t most = draw.one_of<std::uint64_t>({1, 3, 40, 400});
+  for (std::uint64_t left = spec.count; left > 0;) {
+    operation.segments.push_back(draw.between(draw.chance(0.1) ? 0 : 1, std::min(most, left)));
+    left -= operation.segments.back();
+  }
+}
+
+OperationPlan draw_operation(Draw& draw, const JobPlan& job, std::uint32_t wmax) {
   OperationPlan operation;
-  operation.spec.count = draw_length(draw, k, wmax);
-  operation.spec.reduction = draw.chance(0.3) ? Reduction::kAverage : Reduction::kSum;
+  operation.spec.count = draw_length(draw, job.max_value_count, wmax);
+  draw_numbers(draw, job, operation);
   operation.spec.tag = static_cast<std::uint32_t>(draw.between(0, 3));
   operation.spec.timeout = std::chrono::seconds(40);
   operation.values = draw_values(draw);
@@ -100,7 +126,10 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   job.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
   job.max_in_flight = static_cast<std::uint32_t>(draw.between(1, 6));
   job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
-  job.scale_mode = draw.chance(0.5) ? ScaleMode::kAutomatic : ScaleMode::kFixed;
+  job.number_format = draw.chance(0.3) ? NumberFormat::kFixed
+                                       : draw.one_of({NumberFormat::kBlocks, NumberFormat::kExact,
+                                                      NumberFormat::kBlocksInt16});
+  if (job.number_format != NumberFormat::kFixed) ++job.stream_count;
   job.overflow = draw.chance(0.1) ? OverflowPolicy::kProactive : OverflowPolicy::kReactive;
   job.congestion = draw.chance(0.2) ? CongestionPolicy::kNone : CongestionPolicy::kAimd;
   job.leave_at_once = draw.chance(0.5);
@@ -108,9 +137,12 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   job.server = static_cast<std::uint32_t>(draw.between(0, plan.servers - 1));
   const std::uint64_t operations = draw.between(1, plan.servers > 1 ? 12 : 24);
   for (std::uint64_t i = 0; i < operations; ++i) {
-    OperationPlan operation = draw_operation(draw, job.max_value_count, plan.server_config.wmax);
-    // Training repeats the same operations; an automatic scale lives on it.
-    if (i > 0 && draw.chance(0.4)) operation.spec = job.operations[draw.between(0, i - 1)].spec;
+    OperationPlan operation = draw_operation(draw, job, plan.server_config.wmax);
+    if (i > 0 && draw.chance(0.4)) {  // training repeats the same operations
+      const OperationPlan& earlier = job.operations[draw.between(0, i - 1)];
+      operation.spec = earlier.spec;
+      operation.segments = earlier.segments;
+    }
     job.operations.push_back(operation);
   }
   for (Rank rank = 0; rank < job.world_size; ++rank) {

@@ -21,7 +21,8 @@ constexpr std::array kFields{
     Field{ATP_AT_BITMAP_WORDS, 1},     Field{ATP_AT_JOB, 4},         Field{ATP_AT_INCARNATION, 4},
     Field{ATP_AT_STREAM, 2},           Field{ATP_AT_VALUE_COUNT, 2}, Field{ATP_AT_SEQUENCE, 8},
     Field{ATP_AT_AGGREGATOR_INDEX, 4}, Field{ATP_AT_OPERATION, 4},   Field{ATP_AT_MAGNITUDE, 4},
-    Field{ATP_AT_NEXT_INDEX, 4},       Field{ATP_AT_BITMAP, 8}};
+    Field{ATP_AT_KIND, 1},             Field{ATP_AT_HOPS, 1},        Field{ATP_AT_TAG_WORDS, 1},
+    Field{ATP_AT_BITMAP, 8}};
 
 template <class Kept>
 void keep(std::vector<Kept>& all, const Kept& one, Random& random) {
@@ -51,7 +52,7 @@ Hostile::Bytes Hostile::noise() {
   Bytes bytes(random_.below(random_.chance(0.1) ? 1500 : 120));
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random_.next());
   // Pure noise dies at its first byte; some gets further in.
-  if (!bytes.empty() && random_.chance(0.8)) bytes[ATP_AT_VERSION] = ATP_VERSION_1;
+  if (!bytes.empty() && random_.chance(0.8)) bytes[ATP_AT_VERSION] = ATP_VERSION;
   if (bytes.size() > 3 && random_.chance(0.7)) {
     bytes[ATP_AT_TYPE] = static_cast<std::uint8_t>(random_.below(ATP_PACKET_TYPES));
     bytes[ATP_AT_FLAGS] &= ATP_FLAGS_KNOWN;

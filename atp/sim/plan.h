@@ -25,13 +25,15 @@ enum class Values : std::uint8_t {
   kOneHuge,    // one rank beyond an int32 by a little, all others 0
   kNotFinite,  // NaN and ±Inf here and there
   kZero,       // +0 and −0
+  kMixed,      // every magnitude that a float32 has, side by side
   kCount,
 };
 
 struct OperationPlan {
   OperationSpec spec;
-  Values values = Values::kSmall;
+  Values values = Values::kSmall;  // of floating-point types; integers are any
   bool in_place = false;
+  std::vector<std::size_t> segments = {};  // lengths, of what is in blocks; none: a single one
 };
 
 // A job, or one socket of each rank of a job that has several (same key, other streams).
@@ -39,9 +41,9 @@ struct JobPlan {
   JobKey key{1, 1};
   std::uint16_t world_size = 2;
   std::uint16_t first_stream = 0;
-  std::uint16_t stream_count = 1;
+  std::uint16_t stream_count = 1;  // at least 2, if the format is not the fixed scale
   std::uint16_t max_value_count = 4;
-  ScaleMode scale_mode = ScaleMode::kFixed;
+  NumberFormat number_format = NumberFormat::kFixed;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::vector<OperationPlan> operations;

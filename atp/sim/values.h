@@ -1,15 +1,15 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <span>
 
 #include "atp/sim/plan.h"
 
 namespace atp::sim {
 
-// The contribution of one rank to one operation: a pure function of its arguments, so that the
-// oracle needs no copy of what a worker was given (an operation may overwrite its input).
-void fill_input(const JobPlan& job, std::uint64_t operation, Rank rank, Values values,
-                std::span<float> out);
+// What a rank contributes to an operation of its job, from the job's seed: as many values of the
+// operation's type as fit `out`.
+void fill_input(const JobPlan& job, std::uint64_t number, Rank rank, const OperationPlan& operation,
+                std::span<std::byte> out);
 
 }  // namespace atp::sim

@@ -58,7 +58,7 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.first_stream = job.first_stream;
   config.stream_count = job.stream_count;
   config.max_value_count = job.max_value_count;
-  config.scale_mode = job.scale_mode;
+  config.number_format = job.number_format;
   config.overflow = job.overflow;
   config.congestion = job.congestion;
   config.max_operations = 64;

@@ -28,7 +28,7 @@ inline constexpr BodyField kMaxValueCount{22, 2};
 inline constexpr BodyField kVersionMin{24, 1};
 inline constexpr BodyField kVersionMax{25, 1};
 inline constexpr BodyField kDetached{26, 1};
-inline constexpr BodyField kScaleMode{27, 1};
+inline constexpr BodyField kNumberFormat{27, 1};
 inline constexpr BodyField kDetachments{28, 4};
 inline constexpr BodyField kRemainingHops{32, 1};
 inline constexpr BodyField kRecordedHops{33, 1};
@@ -48,7 +48,7 @@ inline constexpr BodyField kWorldSize{38, 2};
 inline constexpr BodyField kFirstStream{40, 2};
 inline constexpr BodyField kStreamCount{42, 2};
 inline constexpr BodyField kDetached{44, 1};
-inline constexpr BodyField kScaleMode{45, 1};
+inline constexpr BodyField kNumberFormat{45, 1};
 inline constexpr BodyField kLinearAggregators{46, 2};
 inline constexpr std::size_t kEnd = 48;
 }  // namespace join_ack_field

@@ -66,7 +66,7 @@ Join full_join() {
   join.version_min = 1;
   join.version_max = 3;
   join.detached = true;
-  join.scale_mode = ScaleMode::kAutomatic;
+  join.number_format = NumberFormat::kBlocks;
   join.detachments = 0x11121314;
   join.remaining.push_back(hop(1));
   join.remaining.push_back(hop(2));
@@ -123,7 +123,7 @@ TEST(Join, WhatIsOutOfRangeIsRefused) {
       {"more values than any packet has",
        [](Bytes& b) { atp_store16(&b[22], ATP_VALUES_MAX + 1); }},
       {"a mark that is neither", [](Bytes& b) { b[26] = 2; }},
-      {"an unknown scale mode", [](Bytes& b) { b[27] = 2; }},
+      {"an unknown number format", [](Bytes& b) { b[27] = 4; }},
       {"more hops than there are", [](Bytes& b) { b[32] = 3; }},
       {"fewer hops than there are", [](Bytes& b) { b[33] = 0; }},
       {"255 hops", [](Bytes& b) { b[33] = 255; }},
@@ -152,7 +152,7 @@ JoinAck full_ack() {
   ack.first_stream = 0x2b2c;
   ack.stream_count = 0x2d2e;
   ack.detached = true;
-  ack.scale_mode = ScaleMode::kAutomatic;
+  ack.number_format = NumberFormat::kBlocks;
   ack.linear_aggregators = 0x3132;
   return ack;
 }
@@ -197,7 +197,7 @@ TEST(JoinAck, WhatIsOutOfRangeIsRefused) {
   bytes[44] = 2;
   EXPECT_FALSE(JoinAck::read(bytes));
   bytes = written(full_ack(), JoinAck::kBytes);
-  bytes[45] = 2;
+  bytes[45] = 4;
   EXPECT_FALSE(JoinAck::read(bytes));
 }
 

@@ -39,7 +39,6 @@ constexpr std::uint64_t select(std::uint64_t mask, std::uint64_t yes, std::uint6
 ATP_VALUE_LOOP Quantized quantize(std::span<const float> values, double scale, std::uint8_t* at) {
   std::uint32_t magnitude = 0;
   std::uint32_t out_of_range = 0;
-  std::uint32_t not_zero = 0;  // the bits of the values without their signs
   const float* in = values.data();
   const std::size_t count = values.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -52,11 +51,10 @@ ATP_VALUE_LOOP Quantized quantize(std::span<const float> values, double scale, s
     const auto integer = static_cast<std::uint32_t>(bits_of(clamped + kRounder));
     const auto sign = static_cast<std::uint32_t>(negative);
     out_of_range |= static_cast<std::uint32_t>(beyond);
-    not_zero |= std::bit_cast<std::uint32_t>(in[i]) << 1;
     magnitude = std::max(magnitude, (integer ^ sign) - sign);
     store_value(at + 4 * i, integer);
   }
-  return {std::max(magnitude, std::uint32_t{not_zero != 0}), out_of_range != 0};
+  return {magnitude, out_of_range != 0};
 }
 
 ATP_VALUE_LOOP void dequantize(const std::uint8_t* at, double scale, double divisor,
@@ -73,30 +71,6 @@ ATP_VALUE_LOOP void dequantize(const std::uint8_t* at, double scale, double divi
   for (std::size_t i = 0; i < count; ++i) {
     const auto integer = static_cast<std::int32_t>(load_value(at + 4 * i));
     to[i] = static_cast<float>(static_cast<double>(integer) / scale / divisor);
-  }
-}
-
-ATP_VALUE_LOOP void write_floats(std::span<const float> values, std::uint8_t* at) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    store_value(at + 4 * i, std::bit_cast<std::uint32_t>(values[i]));
-  }
-}
-
-FloatRange float_range(const std::uint8_t* at, std::size_t count) {
-  FloatRange range;
-  for (std::size_t i = 0; i < count; ++i) {
-    const float value = std::abs(std::bit_cast<float>(load_value(at + 4 * i)));
-    const bool finite = std::isfinite(value);
-    range.all_finite &= finite;
-    if (finite) range.largest = std::max(range.largest, value);
-  }
-  return range;
-}
-
-ATP_VALUE_LOOP void read_floats(const std::uint8_t* at, double divisor, std::span<float> out) {
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto value = static_cast<double>(std::bit_cast<float>(load_value(at + 4 * i)));
-    out[i] = static_cast<float>(value / divisor);
   }
 }
 

@@ -51,14 +51,14 @@ TEST(Quantize, RoundsToNearestEvenAndSaturates) {
       {"minus zero", -0.0F, 1e8, {0, 0, false}},
       {"one", 1.0F, 1e8, {100'000'000, 100'000'000, false}},
       {"minus one", -1.0F, 1e8, {-100'000'000, 100'000'000, false}},
-      {"a tie goes to even, down, and is not nothing", 0.5F, 1, {0, 1, false}},
+      {"a tie goes to even, down", 0.5F, 1, {0, 0, false}},
       {"a tie goes to even, up", 1.5F, 1, {2, 2, false}},
       {"a tie goes to even, down again", 2.5F, 1, {2, 2, false}},
-      {"a negative tie goes to even, up", -0.5F, 1, {0, 1, false}},
+      {"a negative tie goes to even, up", -0.5F, 1, {0, 0, false}},
       {"a negative tie goes to even, down", -1.5F, 1, {-2, 2, false}},
       {"just above a tie", 0x1.000002p-1F, 1, {1, 1, false}},
-      {"just below a tie", 0x1.fffffep-2F, 1, {0, 1, false}},
-      {"the smallest denormal", Limits::denorm_min(), 1e8, {0, 1, false}},
+      {"just below a tie", 0x1.fffffep-2F, 1, {0, 0, false}},
+      {"the smallest denormal", Limits::denorm_min(), 1e8, {0, 0, false}},
       {"the smallest denormal at a huge scale", Limits::denorm_min(), 0x1p149, {1, 1, false}},
       {"the largest denormal", 0x1.fffffcp-127F, 0x1p149, {0x7fffff, 0x7fffff, false}},
       {"the largest float below the limit", 2147483520.0F, 1, {2147483520, 2147483520, false}},
@@ -104,8 +104,7 @@ TEST(Quantize, AgreesWithTheDefinitionOnAnyBits) {
     ASSERT_EQ(one.overflow, !fits) << value << " · " << scale;
     const double expected = std::min<double>(std::max<double>(rounded, kLowest), kHighest);
     ASSERT_EQ(one.integer, static_cast<std::int32_t>(expected)) << value << " · " << scale;
-    const std::int64_t least = value != 0 ? 1 : 0;
-    ASSERT_EQ(one.magnitude, std::max(least, std::abs(std::int64_t{one.integer})));
+    ASSERT_EQ(one.magnitude, std::abs(std::int64_t{one.integer}));
   }
 }
 
@@ -172,32 +171,6 @@ TEST(Dequantize, GivesBackWhatAPowerOfTwoScaled) {
   std::vector<float> back(values.size());
   dequantize(bytes.data() + 1, 1024, 1, back);
   EXPECT_EQ(back, values);
-}
-
-TEST(Floats, PassBitByBit) {
-  const std::uint32_t patterns[] = {0,          0x80000000, 1,          0x007fffff,
-                                    0x3f800000, 0x7f7fffff, 0x7f800000, 0xff800000};
-  for (const std::uint32_t bits : patterns) {
-    const float value = std::bit_cast<float>(bits);
-    std::uint8_t bytes[4];
-    write_floats({&value, 1}, bytes);
-    EXPECT_EQ(atp_load32(bytes), bits);
-    float back = 42;
-    read_floats(bytes, 1, {&back, 1});
-    EXPECT_EQ(std::bit_cast<std::uint32_t>(back), bits);
-  }
-}
-
-TEST(Floats, NanAndInfinitySurviveTheAverage) {
-  const float values[] = {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), 3.0F};
-  std::uint8_t bytes[16];
-  write_floats(values, bytes);
-  float back[4];
-  read_floats(bytes, 3, back);
-  EXPECT_TRUE(std::isnan(back[0]));
-  EXPECT_EQ(back[1], Limits::infinity());
-  EXPECT_EQ(back[2], -Limits::infinity());
-  EXPECT_EQ(back[3], 1.0F);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void visit_join(Body& join, Visit& visit) {
   visit(kVersionMin, join.version_min);
   visit(kVersionMax, join.version_max);
   visit(kDetached, join.detached);
-  visit(kScaleMode, join.scale_mode);
+  visit(kNumberFormat, join.number_format);
   visit(kDetachments, join.detachments);
 }
 
@@ -38,7 +38,7 @@ void visit_join_ack(Body& ack, Visit& visit) {
   visit(kFirstStream, ack.first_stream);
   visit(kStreamCount, ack.stream_count);
   visit(kDetached, ack.detached);
-  visit(kScaleMode, ack.scale_mode);
+  visit(kNumberFormat, ack.number_format);
   visit(kLinearAggregators, ack.linear_aggregators);
 }
 

@@ -8,6 +8,7 @@
 
 #include "atp/wire/body_field.h"
 #include "atp/wire/endpoint.h"
+#include "atp/wire/number_format.h"
 
 // What joining and leaving say: the bodies of JOIN, JOIN_ACK and LEAVE (docs/protocol.md §3.1).
 // Each is a value with write() and read(): read() returns nothing unless the body has exactly the
@@ -44,8 +45,6 @@ class Route {
   std::uint8_t size_ = 0;
 };
 
-enum class ScaleMode : std::uint8_t { kFixed = 0, kAutomatic = 1, kCount };
-
 struct Join {
   std::uint64_t nonce = 0;           // drawn by the worker's socket at its start; tells twins apart
   std::uint64_t server_boot_id = 0;  // of the JOIN_ACK that made it a member; 0: none yet
@@ -53,10 +52,10 @@ struct Join {
   std::uint16_t first_stream = 0;
   std::uint16_t stream_count = 0;
   std::uint16_t max_value_count = 0;  // largest K that the path so far carries
-  std::uint8_t version_min = ATP_VERSION_1;
-  std::uint8_t version_max = ATP_VERSION_1;
+  std::uint8_t version_min = ATP_VERSION;
+  std::uint8_t version_max = ATP_VERSION;
   bool detached = false;
-  ScaleMode scale_mode = ScaleMode::kFixed;
+  NumberFormat number_format = NumberFormat::kFixed;
   std::uint32_t detachments = 0;
   Route remaining;  // next hop first, the server last
   Route recorded;   // switches passed, the worker's own first
@@ -72,7 +71,7 @@ struct JoinAck {
 
   std::uint64_t nonce = 0;
   std::uint64_t server_boot_id = 0;  // never 0
-  double scale = 0;                  // with ScaleMode::kFixed: the scale; else the first one
+  double scale = 1;                  // of NumberFormat::kFixed
   std::uint32_t detachments = 0;
   std::uint32_t lease_ms = 0;
   std::uint32_t wmax = 0;  // largest window, in packets a stream
@@ -81,7 +80,7 @@ struct JoinAck {
   std::uint16_t first_stream = 0;
   std::uint16_t stream_count = 0;
   bool detached = false;
-  ScaleMode scale_mode = ScaleMode::kFixed;
+  NumberFormat number_format = NumberFormat::kFixed;
   std::uint16_t linear_aggregators = 0;  // of linear placement; 0: placement by hash
 
   void write(std::uint8_t* at) const;

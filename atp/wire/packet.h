@@ -1,4 +1,4 @@
-/* The packet format, wire version 1 (docs/protocol.md §3): ONE header for the C++ core, the user
+/* The packet format, wire version 2 (docs/protocol.md §3): ONE header for the C++ core, the user
  * space switch and eBPF, hence in the C subset that g++ and `clang -target bpf` both compile, with
  * no include of its own. Everything on the wire is in network byte order; atp_header is its host
  * order value. Whoever reads or writes has checked the length first: 40 bytes of header, then
@@ -11,10 +11,13 @@ typedef __UINT16_TYPE__ atp_u16;
 typedef __UINT32_TYPE__ atp_u32;
 typedef __UINT64_TYPE__ atp_u64;
 
-#define ATP_VERSION_1 1
+#define ATP_VERSION 2
 #define ATP_HEADER_BYTES 40
 #define ATP_BITMAP_WORDS_MAX 16
+/* K is counted in values of four bytes; a fragment of two-byte values has up to 2K of them. */
 #define ATP_VALUES_MAX 2226 /* fits a 9000 byte MTU; never more, on loopback too */
+/* How many nodes may pass a packet on: twice the longest route. */
+#define ATP_HOPS 16
 #define ATP_DEFAULT_SERVER_PORT 5500
 #define ATP_DEFAULT_SWITCH_PORT 5501
 
@@ -40,6 +43,34 @@ enum atp_packet_flag {
   ATP_FLAGS_KNOWN = 63
 };
 
+/* What the values of a fragment are, and how two of its contributions become one. A sum keeps its
+ * kind on every level, and what differs in it never meets. */
+enum atp_kind {
+  /* bit 0: the reduction */
+  ATP_KIND_SUM = 0,
+  ATP_KIND_MAX = 1,
+  /* bits 1 and 2: the lanes, each in network byte order */
+  ATP_KIND_INT32 = 0,
+  ATP_KIND_INT16 = 2,
+  ATP_KIND_FLOAT32 = 4, /* nobody but the server may add them */
+  /* bits 3 and 4: what an integer stands for */
+  ATP_KIND_PLAIN = 0,  /* itself */
+  ATP_KIND_FIXED = 8,  /* a multiple of the job's scale; the magnitude says whether the sum fits */
+  ATP_KIND_BLOCKS = 16, /* a multiple of its block's unit, chosen so that every sum fits */
+  ATP_KIND_EXACT = 24,  /* floats from the start */
+
+  /* All that there are. */
+  ATP_KIND_SUM_PLAIN = 0,
+  ATP_KIND_MAX_PLAIN = 1,
+  ATP_KIND_EXPONENTS = 3, /* max of plain int16 */
+  ATP_KIND_SUM_FIXED = 8,
+  ATP_KIND_SUM_BLOCKS = 16,
+  ATP_KIND_SUM_BLOCKS_INT16 = 18,
+  ATP_KIND_SUM_EXACT = 28
+};
+#define ATP_KIND_REDUCTION 1 /* masks */
+#define ATP_KIND_LANES 6
+
 /* Where each field stands. The first 12 bytes keep their meaning in every version. */
 enum atp_offset {
   ATP_AT_VERSION = 0,
@@ -53,8 +84,12 @@ enum atp_offset {
   ATP_AT_SEQUENCE = 16,
   ATP_AT_AGGREGATOR_INDEX = 24,
   ATP_AT_OPERATION = 28,
-  ATP_AT_MAGNITUDE = 32,
-  ATP_AT_NEXT_INDEX = 36,
+  ATP_AT_MAGNITUDE = 32, /* of a GRADIENT … */
+  ATP_AT_NEXT_INDEX = 32, /* … and the same four bytes of a PARAMETER */
+  ATP_AT_KIND = 36,
+  ATP_AT_HOPS = 37,
+  ATP_AT_TAG_WORDS = 38,
+  ATP_AT_ZERO = 39,
   ATP_AT_BITMAP = 40
 };
 
@@ -70,8 +105,12 @@ struct atp_header {
   atp_u64 sequence;
   atp_u32 aggregator_index;
   atp_u32 operation;
-  atp_u32 magnitude;
-  atp_u32 next_index;
+  atp_u32 magnitude;  /* GRADIENT, else 0 */
+  atp_u32 next_index; /* PARAMETER, else 0 */
+  atp_u8 kind;        /* atp_kind */
+  atp_u8 hops;        /* nodes that may still pass it on */
+  atp_u8 tag_words;   /* 32-bit words of an authentication tag at the end; 0 in this version */
+  atp_u8 zero;
 };
 
 static inline atp_u16 atp_load16(const atp_u8 *p) { return (atp_u16)((p[0] << 8) | p[1]); }
@@ -101,9 +140,25 @@ static inline atp_u32 atp_body_offset(atp_u32 bitmap_words) {
   return ATP_HEADER_BYTES + 8 * bitmap_words;
 }
 
+static inline int atp_kind_known(atp_u8 kind) {
+  return kind == ATP_KIND_SUM_PLAIN || kind == ATP_KIND_MAX_PLAIN || kind == ATP_KIND_EXPONENTS ||
+         kind == ATP_KIND_SUM_FIXED || kind == ATP_KIND_SUM_BLOCKS ||
+         kind == ATP_KIND_SUM_BLOCKS_INT16 || kind == ATP_KIND_SUM_EXACT;
+}
+
+/* Bytes of one value. */
+static inline atp_u32 atp_value_bytes(atp_u8 kind) {
+  return (kind & ATP_KIND_LANES) == ATP_KIND_INT16 ? 2 : 4;
+}
+
+/* The most values of a kind in a fragment of K. */
+static inline atp_u32 atp_most_values(atp_u8 kind, atp_u32 k) {
+  return k * (4 / atp_value_bytes(kind));
+}
+
 /* The whole UDP payload of a packet that carries values. */
-static inline atp_u32 atp_packet_bytes(atp_u32 bitmap_words, atp_u32 value_count) {
-  return ATP_HEADER_BYTES + 8 * bitmap_words + 4 * value_count;
+static inline atp_u32 atp_packet_bytes(atp_u32 bitmap_words, atp_u8 kind, atp_u32 value_count) {
+  return ATP_HEADER_BYTES + 8 * bitmap_words + atp_value_bytes(kind) * value_count;
 }
 
 static inline void atp_read_header(const atp_u8 *p, struct atp_header *h) {
@@ -118,8 +173,12 @@ static inline void atp_read_header(const atp_u8 *p, struct atp_header *h) {
   h->sequence = atp_load64(p + ATP_AT_SEQUENCE);
   h->aggregator_index = atp_load32(p + ATP_AT_AGGREGATOR_INDEX);
   h->operation = atp_load32(p + ATP_AT_OPERATION);
-  h->magnitude = atp_load32(p + ATP_AT_MAGNITUDE);
-  h->next_index = atp_load32(p + ATP_AT_NEXT_INDEX);
+  h->magnitude = h->type == ATP_PARAMETER ? 0 : atp_load32(p + ATP_AT_MAGNITUDE);
+  h->next_index = h->type == ATP_PARAMETER ? atp_load32(p + ATP_AT_NEXT_INDEX) : 0;
+  h->kind = p[ATP_AT_KIND];
+  h->hops = p[ATP_AT_HOPS];
+  h->tag_words = p[ATP_AT_TAG_WORDS];
+  h->zero = p[ATP_AT_ZERO];
 }
 
 static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
@@ -134,8 +193,11 @@ static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
   atp_store64(p + ATP_AT_SEQUENCE, h->sequence);
   atp_store32(p + ATP_AT_AGGREGATOR_INDEX, h->aggregator_index);
   atp_store32(p + ATP_AT_OPERATION, h->operation);
-  atp_store32(p + ATP_AT_MAGNITUDE, h->magnitude);
-  atp_store32(p + ATP_AT_NEXT_INDEX, h->next_index);
+  atp_store32(p + ATP_AT_MAGNITUDE, h->type == ATP_PARAMETER ? h->next_index : h->magnitude);
+  p[ATP_AT_KIND] = h->kind;
+  p[ATP_AT_HOPS] = h->hops;
+  p[ATP_AT_TAG_WORDS] = h->tag_words;
+  p[ATP_AT_ZERO] = h->zero;
 }
 
 /* MurmurHash3's 32-bit finalizer: the h of docs/protocol.md, which places fragments (§5) and

@@ -31,6 +31,7 @@ std::string_view to_string(ParseError error) {
     case ParseError::kUnknownVersion: return "drop_unknown_version";
     case ParseError::kUnknownType: return "drop_unknown_type";
     case ParseError::kUnknownFlags: return "drop_unknown_flags";
+    case ParseError::kUnknownKind: return "drop_unknown_kind";
     case ParseError::kBadBitmapWidth: return "drop_bad_bitmap_width";
     case ParseError::kBadValueCount: return "drop_bad_value_count";
     case ParseError::kBadLength: return "drop_bad_length";
@@ -41,7 +42,7 @@ std::string_view to_string(ParseError error) {
 
 ParseError ParsedPacket::read(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < 12) return ParseError::kTooShort;
-  if (bytes[ATP_AT_VERSION] != ATP_VERSION_1) return ParseError::kUnknownVersion;
+  if (bytes[ATP_AT_VERSION] != ATP_VERSION) return ParseError::kUnknownVersion;
   if (bytes.size() < ATP_HEADER_BYTES) return ParseError::kTooShort;
 
   atp_header& h = view_.header;
@@ -51,11 +52,14 @@ ParseError ParsedPacket::read(std::span<const std::uint8_t> bytes) {
   if (h.bitmap_words == 0 || h.bitmap_words > ATP_BITMAP_WORDS_MAX) {
     return ParseError::kBadBitmapWidth;
   }
-  const bool count_ok = carries_values(h) ? h.value_count >= 1 && h.value_count <= ATP_VALUES_MAX
-                                          : h.value_count == 0;
+  if (atp_kind_known(h.kind) == 0 || h.tag_words != 0 || h.zero != 0) {
+    return ParseError::kUnknownKind;
+  }
+  const std::uint32_t most = carries_values(h) ? atp_most_values(h.kind, ATP_VALUES_MAX) : 0;
+  const bool count_ok = h.value_count <= most && (h.value_count > 0) == carries_values(h);
   if (!count_ok) return ParseError::kBadValueCount;
 
-  const std::size_t expected = atp_packet_bytes(h.bitmap_words, h.value_count);
+  const std::size_t expected = atp_packet_bytes(h.bitmap_words, h.kind, h.value_count);
   if (bytes.size() < expected) return ParseError::kTooShort;
   if (bytes.size() > expected && !carries_body(h)) return ParseError::kBadLength;
 

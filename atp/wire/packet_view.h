@@ -50,6 +50,7 @@ enum class ParseError : std::uint8_t {
   kUnknownVersion,  // bytes 0 … 11 are readable all the same
   kUnknownType,
   kUnknownFlags,
+  kUnknownKind,     // of values, or reserved bytes that are not 0
   kBadBitmapWidth,  // bitmap_words is not 1 … 16
   kBadValueCount,   // 0 or too many where values belong; not 0 elsewhere
   kBadLength,       // longer or shorter than the header says

@@ -13,7 +13,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 atp_header full_header() {
   atp_header h{};
-  h.version = 1;
+  h.version = 2;
   h.type = ATP_GRADIENT;
   h.flags = ATP_FLAG_RESEND | ATP_FLAG_ECN;
   h.bitmap_words = 2;
@@ -25,12 +25,13 @@ atp_header full_header() {
   h.aggregator_index = 0x13141516;
   h.operation = 0x1718191a;
   h.magnitude = 0x1b1c1d1e;
-  h.next_index = 0x1f202122;
+  h.kind = ATP_KIND_SUM_BLOCKS;
+  h.hops = 15;
   return h;
 }
 
 const Bytes kGolden = {
-    0x01, 0x00, 0x09, 0x02,                          // version, type, flags, bitmap words
+    0x02, 0x00, 0x09, 0x02,                          // version, type, flags, bitmap words
     0x01, 0x02, 0x03, 0x04,                          // job
     0x05, 0x06, 0x07, 0x08,                          // incarnation
     0x09, 0x0a, 0x00, 0x02,                          // stream, value count
@@ -38,7 +39,7 @@ const Bytes kGolden = {
     0x13, 0x14, 0x15, 0x16,                          // aggregator index
     0x17, 0x18, 0x19, 0x1a,                          // operation
     0x1b, 0x1c, 0x1d, 0x1e,                          // magnitude
-    0x1f, 0x20, 0x21, 0x22,                          // next index
+    0x10, 0x0f, 0x00, 0x00,                          // kind, hops, tag words, 0
     0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05,  // ranks 0 and 2
     0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // rank 127
     0xff, 0xff, 0xff, 0xfe, 0x00, 0x00, 0x00, 0x03,  // -2 and 3
@@ -105,11 +106,18 @@ TEST(Packet, WhatIsWrongIsNamed) {
   };
   const Case cases[] = {
       {"version 0", ATP_AT_VERSION, 0, ParseError::kUnknownVersion},
-      {"version 2", ATP_AT_VERSION, 2, ParseError::kUnknownVersion},
+      {"version 1", ATP_AT_VERSION, 1, ParseError::kUnknownVersion},
+      {"version 3", ATP_AT_VERSION, 3, ParseError::kUnknownVersion},
       {"type 8", ATP_AT_TYPE, 8, ParseError::kUnknownType},
       {"type 255", ATP_AT_TYPE, 255, ParseError::kUnknownType},
-      {"the flag kept for int16", ATP_AT_FLAGS, 64, ParseError::kUnknownFlags},
+      {"the next flag", ATP_AT_FLAGS, 64, ParseError::kUnknownFlags},
       {"the highest flag", ATP_AT_FLAGS, 128, ParseError::kUnknownFlags},
+      {"the maximum of sums of blocks", ATP_AT_KIND, 17, ParseError::kUnknownKind},
+      {"sums of plain int16", ATP_AT_KIND, 2, ParseError::kUnknownKind},
+      {"a kind of a later version", ATP_AT_KIND, 0x20, ParseError::kUnknownKind},
+      {"a tag", ATP_AT_TAG_WORDS, 1, ParseError::kUnknownKind},
+      {"what must be 0", ATP_AT_ZERO, 1, ParseError::kUnknownKind},
+      {"values of two bytes", ATP_AT_KIND, ATP_KIND_EXPONENTS, ParseError::kBadLength},
       {"no bitmap", ATP_AT_BITMAP_WORDS, 0, ParseError::kBadBitmapWidth},
       {"17 words", ATP_AT_BITMAP_WORDS, 17, ParseError::kBadBitmapWidth},
       {"a narrower bitmap than there is", ATP_AT_BITMAP_WORDS, 1, ParseError::kBadLength},
@@ -144,13 +152,32 @@ TEST(Packet, AnUnknownVersionNeedsItsFirst12BytesOnly) {
 TEST(Packet, TheLargestPacketParses) {
   atp_header h = full_header();
   h.bitmap_words = ATP_BITMAP_WORDS_MAX;
-  h.value_count = ATP_VALUES_MAX;
-  Bytes bytes(atp_packet_bytes(h.bitmap_words, h.value_count));
-  write_packet_head(bytes.data(), h, RankSet::first(kMaxRanks));
+  for (const std::uint8_t kind : {ATP_KIND_SUM_BLOCKS, ATP_KIND_SUM_BLOCKS_INT16}) {
+    h.kind = kind;
+    h.value_count = static_cast<std::uint16_t>(atp_most_values(kind, ATP_VALUES_MAX));
+    Bytes bytes(atp_packet_bytes(h.bitmap_words, h.kind, h.value_count));
+    write_packet_head(bytes.data(), h, RankSet::first(kMaxRanks));
+    const ParsedPacket parsed = parse_packet(bytes);
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(parsed.view().ranks, RankSet::first(kMaxRanks));
+    EXPECT_EQ(parsed.view().body.size(), 4u * ATP_VALUES_MAX);
+    ++h.value_count;
+    write_packet_head(bytes.data(), h, RankSet::first(kMaxRanks));
+    EXPECT_EQ(error_of(bytes), ParseError::kBadValueCount);
+  }
+}
+
+TEST(Packet, AParameterHasItsNextIndexWhereAGradientHasItsMagnitude) {
+  atp_header h = full_header();
+  h.type = ATP_PARAMETER;
+  h.next_index = 0x1f202122;
+  Bytes bytes = kGolden;
+  write_packet_head(bytes.data(), h, golden_ranks());
+  EXPECT_EQ(atp_load32(&bytes[32]), 0x1f202122u);
   const ParsedPacket parsed = parse_packet(bytes);
   ASSERT_TRUE(parsed.ok());
-  EXPECT_EQ(parsed.view().ranks, RankSet::first(kMaxRanks));
-  EXPECT_EQ(parsed.view().body.size(), 4u * ATP_VALUES_MAX);
+  EXPECT_EQ(parsed.view().header.next_index, 0x1f202122u);
+  EXPECT_EQ(parsed.view().header.magnitude, 0u);
 }
 
 TEST(Packet, ControlMessagesKeepWhateverFollowsTheBitmapAsTheirBody) {

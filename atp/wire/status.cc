@@ -54,7 +54,7 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kStreams: return "its stream range differs from the other ranks'";
     case RefusalReason::kValueCount:
       return "its path carries fewer values per packet than the job agreed on";
-    case RefusalReason::kScaleMode: return "its scale mode differs from the other ranks'";
+    case RefusalReason::kNumberFormat: return "its scale mode differs from the other ranks'";
     case RefusalReason::kUpstream:
       return "the switch may not send to the next hop of the route (see --upstream)";
     case RefusalReason::kRoute:

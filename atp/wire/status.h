@@ -38,7 +38,7 @@ enum class RefusalReason : std::uint16_t {
   kWorldSize = 1,   // another world size or bitmap width than the others
   kStreams = 2,     // another stream range
   kValueCount = 3,  // the path carries less than the agreed K
-  kScaleMode = 4,
+  kNumberFormat = 4,
   kUpstream = 5,  // the switch may not send to the next hop
   kRoute = 6,     // no hop left, or the route is too long
   kTooManyJobs = 7,
@@ -73,6 +73,12 @@ constexpr std::uint32_t streams_number(std::uint16_t first, std::uint16_t count)
 // A range of protocol versions, likewise, and as the reason of *versions*.
 constexpr std::uint16_t versions_number(std::uint8_t lowest, std::uint8_t highest) {
   return static_cast<std::uint16_t>(lowest << 8 | highest);
+}
+
+// The version that a STATUS *versions* bears, so that who sent a packet of another one can read it:
+// an earlier one's STATUS has the same layout; what a later one's is nobody knows here.
+constexpr std::uint8_t version_of_answer(std::uint8_t asker) {
+  return asker < ATP_VERSION ? asker : ATP_VERSION;
 }
 
 // STATUS. `about`, `other`: rank sets of the packet's own bitmap width. A message never exceeds

@@ -10,7 +10,11 @@ RING = "atp/core/server/fragment_ring.h"
 RECOVERY = "atp/core/worker/loss_recovery.cc"
 RECEIVE = "atp/core/worker/worker_receive.cc"
 WINDOW = "atp/core/worker/send_window.h"
-SCALE = "atp/core/worker/scale_history.cc"
+SEND = "atp/core/worker/worker_send.cc"
+VALUES = "atp/core/worker/fragment_values.cc"
+LAYOUT = "atp/core/worker/block_layout.cc"
+FORMAT = "atp/wire/number_format.h"
+LANES = "atp/wire/lanes.cc"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,9 +133,33 @@ BUGS = [
         harmless="the server sends none but of its operation",
     ),
     Bug(
-        "the automatic scale skips every seventh result",
-        SCALE,
-        "  ++kind.completed;\n",
-        "  if (++kind.completed % 7 == 0) return;\n",
+        "the sum of a block has one bit too few",
+        FORMAT,
+        "return static_cast<int>(std::bit_width(world_size - 1));",
+        "return static_cast<int>(std::bit_width(world_size - 1)) - 1;",
+    ),
+    Bug(
+        "a block is shifted by one value",
+        LAYOUT,
+        "const std::size_t number = (value - begin) / kBlockValues;",
+        "const std::size_t number = (value - begin + 1) / kBlockValues;",
+    ),
+    Bug(
+        "a maximum is taken as a minimum",
+        LANES,
+        "return static_cast<Signed>(a) > static_cast<Signed>(b) ? a : b;",
+        "return static_cast<Signed>(a) < static_cast<Signed>(b) ? a : b;",
+    ),
+    Bug(
+        "a special block is sent like any other",
+        VALUES,
+        "if (operation.kind == ATP_KIND_SUM_BLOCKS && holds_special_block(",
+        "if (operation.kind == ATP_KIND_SUM_PLAIN && holds_special_block(",
+    ),
+    Bug(
+        "the first exponents release all values",
+        SEND,
+        "if (needed >= express().window.base()) return false;",
+        "if (operation.first_exponents >= express().window.base()) return false;",
     ),
 ]

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,12 +62,23 @@ std::unique_ptr<Communicator> connect(CommunicatorOptions options) {
   return std::move(communicator.value());
 }
 
+// By the names that atp/torch/_options.py has for them.
+NumberFormat number_format(const std::string& name) {
+  if (name == "fixed") return NumberFormat::kFixed;
+  if (name == "blocks") return NumberFormat::kBlocks;
+  if (name == "int16") return NumberFormat::kBlocksInt16;
+  TORCH_CHECK_VALUE(name == "exact", "\"", name,
+                    "\" is not \"fixed\", \"blocks\", \"int16\" or \"exact\"");
+  return NumberFormat::kExact;
+}
+
 // A group of one needs no network and no route; one that was given must still be readable.
 c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     int rank, int size, milliseconds timeout, milliseconds join_timeout,
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
-    const std::string& route_name, std::size_t values_per_fragment, bool automatic_scale,
-    bool fixed_window, c10::intrusive_ptr<c10d::Backend> gloo) {
+    const std::string& route_name, std::size_t values_per_fragment, const std::string& numbers,
+    bool fixed_window, bool digest, std::uint64_t digest_every,
+    c10::intrusive_ptr<c10d::Backend> gloo) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   CommunicatorOptions options;
@@ -77,13 +89,35 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.world_size = static_cast<std::size_t>(size);
     options.values_per_fragment = values_per_fragment;
     options.congestion = fixed_window ? CongestionPolicy::kNone : CongestionPolicy::kAimd;
-    options.scale_mode = automatic_scale ? ScaleMode::kAutomatic : ScaleMode::kFixed;
+    options.number_format = number_format(numbers);
+    options.digest = digest;
+    options.digest_every = digest_every;
     options.operation_timeout = timeout;
     options.join_timeout = join_timeout;
     communicator = connect(std::move(options));
   }
   return c10::make_intrusive<PyInNetworkGroup>(rank, size, timeout, std::move(gloo),
-                                               std::move(communicator));
+                                               std::move(communicator), number_format(numbers));
+}
+
+c10::intrusive_ptr<c10d::Work> average_segments(PyInNetworkGroup& group, const at::Tensor& tensor,
+                                                const std::vector<std::size_t>& lengths,
+                                                const std::string& numbers) {
+  const py::gil_scoped_release release;
+  std::optional<NumberFormat> format;
+  if (!numbers.empty()) format = number_format(numbers);
+  return group.average_segments(tensor, lengths, format);
+}
+
+// (operations, 32 hexadecimal digits), or None.
+py::object digest_tuple(const std::optional<DigestReading>& reading) {
+  if (!reading) return py::none();
+  return py::make_tuple(reading->operations, reading->digest.text());
+}
+
+std::optional<DigestReading> final_digest(PyInNetworkGroup& group, bool restart) {
+  const py::gil_scoped_release release;
+  return group.final_digest(restart);
 }
 
 RingListener make_listener(const std::string& host) {
@@ -153,10 +187,17 @@ PYBIND11_MODULE(_C, module) {
   Binding<PyInNetworkGroup> in_network(module, "InNetworkGroup");
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
-                 py::arg("route_name"), py::arg("values_per_fragment"), py::arg("automatic_scale"),
-                 py::arg("fixed_window"), py::arg("gloo"));
+                 py::arg("route_name"), py::arg("values_per_fragment"), py::arg("numbers"),
+                 py::arg("fixed_window"), py::arg("digest"), py::arg("digest_every"),
+                 py::arg("gloo"));
   define_common<PyInNetworkGroup>(in_network);
-  in_network.def("set_tag", &PyInNetworkGroup::set_tag, py::arg("tag"));
+  in_network.def("average_segments", &average_segments, py::arg("tensor"), py::arg("lengths"),
+                 py::arg("numbers"));
+  in_network.def("digest", [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
+  in_network.def(
+      "final_digest",
+      [](PyInNetworkGroup& self, bool restart) { return digest_tuple(final_digest(self, restart)); },
+      py::arg("restart"));
 
   py::class_<atp::RingListener>(module, "RingListener")
       .def(py::init(&make_listener), py::arg("host"))

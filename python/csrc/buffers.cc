@@ -93,6 +93,7 @@ bool has_sum(at::ScalarType type) {
     case at::kBFloat16:
     case at::kByte:
     case at::kChar:
+    case at::kShort:
     case at::kInt:
     case at::kLong:
     case at::kBool:
@@ -105,13 +106,15 @@ bool has_sum(at::ScalarType type) {
 }  // namespace
 
 ReduceOp Buffers::reduction(const ReduceOp& asked, at::TensorList tensors, int ranks) {
+  // Gloo has no int16.
+  if (!tensors.empty() && tensors.front().scalar_type() == at::kShort) carry_as(at::kInt);
   const bool averages = asked.op_ == ReduceOp::AVG;
   const bool scales = asked.op_ == ReduceOp::PREMUL_SUM;
   if (tensors.empty() || !(averages || scales || asked.op_ == ReduceOp::SUM)) return asked;
   const at::ScalarType type = tensors.front().scalar_type();
   TORCH_CHECK_TYPE(has_sum(type), name_.operation, ": atp cannot sum tensors of ", type,
-                   "; expected a floating-point or complex type, bool, uint8, int8, int32 or "
-                   "int64: convert it, with tensor.to(torch.int32) for example");
+                   "; expected a floating-point or complex type, bool, uint8, int8, int16, int32 "
+                   "or int64: convert it, with tensor.to(torch.int32) for example");
   const bool is_integral = at::isIntegralType(type, /*includeBool=*/true);
   TORCH_CHECK_TYPE(!averages || type != at::kBool, name_.operation,
                    ": bool has no average; convert the tensor with .float() or .int(), or use "
@@ -131,9 +134,15 @@ ReduceOp Buffers::reduction(const ReduceOp& asked, at::TensorList tensors, int r
   return asked;
 }
 
+at::Tensor Buffers::carried(const at::Tensor& tensor) const {
+  const NoAutograd guard;
+  const at::Tensor buffer = plain(tensor);
+  return carrier_ ? buffer.to(*carrier_) : buffer;
+}
+
 at::Tensor Buffers::input(const at::Tensor& tensor) {
   if (!is_dense(tensor)) return tensor;
-  inputs_.push_back(plain(tensor));
+  inputs_.push_back(carried(tensor));
   if (factor_) {
     const NoAutograd guard;
     inputs_.back() = inputs_.back() * *factor_;
@@ -150,7 +159,7 @@ void Buffers::check_writable(const at::Tensor& output) const {
 at::Tensor Buffers::output(const at::Tensor& tensor) {
   if (!is_dense(tensor)) return tensor;
   check_writable(tensor);
-  outputs_.push_back({tensor, plain(tensor)});
+  outputs_.push_back({tensor, carried(tensor)});
   const at::Tensor& buffer = outputs_.back().buffer;
   if (factor_ && is_in_place(name_.type)) {
     const NoAutograd guard;
@@ -178,10 +187,21 @@ std::vector<at::Tensor> Buffers::outputs(at::TensorList tensors) {
 at::Tensor Buffers::joined(at::TensorList inputs) {
   const NoAutograd guard;
   std::vector<at::Tensor> flat;
-  for (const at::Tensor& input : inputs) flat.push_back(plain(input).view({-1}));
+  for (const at::Tensor& input : inputs) flat.push_back(carried(input).view({-1}));
   at::Tensor joined = at::cat(flat);
   if (factor_) joined.mul_(*factor_);
   return joined;
+}
+
+at::Tensor Buffers::joined_outputs(at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) check_writable(tensor);
+  const at::Tensor whole = joined(tensors);
+  std::int64_t offset = 0;
+  for (const at::Tensor& tensor : tensors) {
+    output_from(whole, offset, tensor);
+    offset += tensor.numel();
+  }
+  return whole;
 }
 
 void Buffers::output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output) {
@@ -199,27 +219,34 @@ bool Buffers::need_finish() const {
 void Buffers::finish() {
   const NoAutograd guard;
   for (const Output& output : outputs_) {
-    if (divisor_) output.buffer.div_(*divisor_, "trunc");
-    if (!output.buffer.is_same(output.tensor)) write_back(output);
+    const at::Tensor result = result_of(output);
+    if (!result.is_same(output.tensor)) write_back(output.tensor, result);
   }
 }
 
-void Buffers::write_back(const Output& output) const {
-  if (!is_expanded(output.tensor)) {
-    output.tensor.copy_(output.buffer);
+// In the tensor's own type, and the quotient of integers is one of that type.
+at::Tensor Buffers::result_of(const Output& output) const {
+  const at::Tensor result = output.buffer.to(output.tensor.scalar_type());
+  if (divisor_) result.div_(*divisor_, "trunc");
+  return result;
+}
+
+void Buffers::write_back(const at::Tensor& tensor, const at::Tensor& result) const {
+  if (!is_expanded(tensor)) {
+    tensor.copy_(result);
     return;
   }
-  const at::Tensor first = first_of_repeated(output.buffer, output.tensor);
+  const at::Tensor first = first_of_repeated(result, tensor);
   // Sums of the same values may differ in their last bits, as a ring adds in another order in each
   // of its blocks.
   if (!is_reduction(name_.type)) {
-    const at::Tensor repeated = first.expand_as(output.buffer).contiguous();
-    TORCH_CHECK_VALUE(at::equal(repeated.view(at::kByte), output.buffer.view(at::kByte)),
+    const at::Tensor repeated = first.expand_as(result).contiguous();
+    TORCH_CHECK_VALUE(at::equal(repeated.view(at::kByte), result.view(at::kByte)),
                       name_.operation,
                       ": the elements of an expanded tensor share one memory location, and the "
                       "result has different values for them; pass tensor.clone()");
   }
-  first_of_repeated(output.tensor, output.tensor).copy_(first);
+  first_of_repeated(tensor, tensor).copy_(first);
 }
 
 }  // namespace atp::pytorch

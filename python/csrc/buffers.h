@@ -12,7 +12,8 @@
 //
 // A contiguous tensor is used where it is. Any other has a contiguous copy, which is written back
 // at the end where it holds a result: strides are a rank's own affair, so they must not decide the
-// path, nor in which order elements meet those of other ranks.
+// path, nor in which order elements meet those of other ranks. A type that what carries the tensor
+// does not know travels in a wider one.
 
 namespace atp::pytorch {
 
@@ -25,6 +26,11 @@ class Buffers {
   };
 
   explicit Buffers(const Name& name) : name_(name) {}
+
+  // The values travel in this type. What comes back is narrowed to the tensors' own: integers keep
+  // the low bits, as a sum in the narrow type would, and floats are rounded once.
+  // Before the first input() or output().
+  void carry_as(at::ScalarType type) { carrier_ = type; }
 
   // The reduction for who only adds: SUM where it is a sum with something done before (PREMUL_SUM)
   // or after (AVG of integers, which divides toward zero). Refuses what has no sum or no average.
@@ -41,6 +47,8 @@ class Buffers {
   // The values of all these inputs one after the other, and an output that gets, at the end, those
   // of them from `offset` on.
   at::Tensor joined(at::TensorList inputs);
+  // Likewise of tensors that get their results back.
+  at::Tensor joined_outputs(at::TensorList tensors);
   void output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output);
 
   // Whether finish() has something to do.
@@ -53,14 +61,17 @@ class Buffers {
  private:
   struct Output {
     at::Tensor tensor;
-    at::Tensor buffer;  // the tensor itself, or its contiguous copy
+    at::Tensor buffer;  // the tensor itself, or its contiguous copy in the type that travels
   };
   void check_writable(const at::Tensor& output) const;
-  void write_back(const Output& output) const;
+  at::Tensor carried(const at::Tensor& tensor) const;
+  at::Tensor result_of(const Output& output) const;
+  void write_back(const at::Tensor& tensor, const at::Tensor& result) const;
 
   Name name_;
   std::optional<double> factor_;         // of the inputs
   std::optional<std::int64_t> divisor_;  // of the results
+  std::optional<at::ScalarType> carrier_;
   std::vector<at::Tensor> inputs_;       // kept alive
   std::vector<Output> outputs_;
 };

@@ -1,8 +1,9 @@
 #include "python/csrc/in_network_group.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
+
+#include "atp/collective/number_text.h"
 
 namespace atp::pytorch {
 namespace {
@@ -11,57 +12,156 @@ constexpr Buffers::Name kAllReduce{c10d::OpType::ALLREDUCE, "all_reduce", "atp:a
 constexpr Buffers::Name kAllReduceCoalesced{c10d::OpType::ALLREDUCE_COALESCED,
                                             "all_reduce_coalesced", "atp:all_reduce_coalesced"};
 
-bool is_dense_float32(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
+bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
+
+bool is_comparison(const c10d::ReduceOp& op) {
+  return op.op_ == c10d::ReduceOp::MAX || op.op_ == c10d::ReduceOp::MIN;
+}
+
+Reduction network_reduction(const c10d::ReduceOp& op) {
+  switch (op.op_) {
+    case c10d::ReduceOp::AVG: return Reduction::kAverage;
+    case c10d::ReduceOp::MAX: return Reduction::kMax;
+    case c10d::ReduceOp::MIN: return Reduction::kMin;
+    default: return Reduction::kSum;
+  }
+}
+
+void check_one_type(const Buffers::Name& name, at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK_TYPE(tensor.scalar_type() == tensors.front().scalar_type(), name.operation,
+                     ": the tensors of one call must be of one type, and these are ",
+                     tensors.front().scalar_type(), " and ", tensor.scalar_type(),
+                     "; make a call for each type");
+  }
+}
+
+std::vector<std::size_t> lengths_of(at::TensorList tensors) {
+  std::vector<std::size_t> lengths;
+  for (const at::Tensor& tensor : tensors) {
+    lengths.push_back(static_cast<std::size_t>(tensor.numel()));
+  }
+  return lengths;
 }
 
 }  // namespace
 
 InNetworkGroup::InNetworkGroup(int rank, int size, std::chrono::milliseconds timeout,
                                c10::intrusive_ptr<c10d::Backend> gloo,
-                               std::unique_ptr<Communicator> communicator)
+                               std::unique_ptr<Communicator> communicator, NumberFormat format)
     : ProcessGroupATP(rank, size, timeout, std::move(gloo)),
+      format_(format),
       communicator_(std::move(communicator)) {}
 
-bool InNetworkGroup::sums(const Tensors& tensors, const c10d::AllreduceOptions& options) const {
-  if (communicator_ == nullptr || !is_linear(options.reduceOp)) return false;
-  const bool has_values = std::any_of(tensors.begin(), tensors.end(),
-                                      [](const at::Tensor& tensor) { return tensor.numel() > 0; });
-  return has_values && std::all_of(tensors.begin(), tensors.end(), is_dense_float32);
+// The table of docs/torch.md.
+std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage(at::ScalarType type,
+                                                                 const c10d::ReduceOp& op) {
+  if (!is_linear(op) && !is_comparison(op)) return std::nullopt;
+  // A factor is applied before the values are rounded to a narrow type, so a scaled sum is rounded
+  // once, too.
+  const bool scales = op.op_ == c10d::ReduceOp::PREMUL_SUM;
+  switch (type) {
+    case at::kFloat: return Carriage{DataType::kFloat32, at::kFloat, op};
+    case at::kBFloat16:
+      if (scales) return Carriage{DataType::kFloat32, at::kFloat, op};
+      return Carriage{DataType::kBFloat16, at::kBFloat16, op};
+    case at::kHalf:
+      if (scales) return Carriage{DataType::kFloat32, at::kFloat, op};
+      return Carriage{DataType::kFloat16, at::kHalf, op};
+    case at::kInt:
+    case at::kShort:
+    case at::kChar:
+    case at::kByte: return Carriage{DataType::kInt32, at::kInt, op};
+    case at::kBool: {  // the sum is a logical or
+      const bool is_or = op.op_ == c10d::ReduceOp::SUM;
+      return Carriage{DataType::kInt32, at::kInt, is_or ? c10d::ReduceOp::MAX : op};
+    }
+    default: return std::nullopt;
+  }
 }
 
-c10::intrusive_ptr<c10d::Work> InNetworkGroup::sum(const Buffers::Name& name,
-                                                   const Tensors& tensors,
-                                                   const c10d::AllreduceOptions& options) {
+std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
+    const Tensors& tensors, const c10d::ReduceOp& op) const {
+  if (communicator_ == nullptr) return std::nullopt;
+  const bool has_values = std::any_of(tensors.begin(), tensors.end(),
+                                      [](const at::Tensor& tensor) { return tensor.numel() > 0; });
+  if (!has_values || !std::all_of(tensors.begin(), tensors.end(), is_dense)) return std::nullopt;
+  const at::ScalarType type = tensors.front().scalar_type();
+  return carriage(type, op);
+}
+
+// One operation, however many tensors: they are copied side by side, and blocks begin with each.
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& name,
+                                                      const Carriage& carriage,
+                                                      const Tensors& tensors,
+                                                      const c10d::AllreduceOptions& options,
+                                                      AllReduceOptions request) {
+  check_one_type(name, tensors);
   const auto work = begin_work("atp", name, tensors, tensors);
-  AllReduceOptions each;
-  each.reduction = reduction_of(options.reduceOp, tensors, work->buffers(), getSize());
-  std::vector<std::span<float>> parts;
-  for (const at::Tensor& tensor : tensors) {
-    const at::Tensor buffer = work->buffers().output(tensor);
-    if (buffer.numel() == 0) continue;
-    parts.emplace_back(static_cast<float*>(buffer.data_ptr()),
-                       static_cast<std::size_t>(buffer.numel()));
+  Buffers& buffers = work->buffers();
+  // First the caller's reduction, which may be refused: of bool there is no average.
+  const c10d::ReduceOp left = buffers.reduction(options.reduceOp, tensors, getSize());
+  const bool is_or = carriage.reduction.op_ != options.reduceOp.op_;
+  request.reduction = network_reduction(is_or ? carriage.reduction : left);
+  const OperationKind kind{carriage.type, request.reduction};
+  const Status possible =
+      check_kind(kind, format_, request.format, static_cast<std::size_t>(getSize()));
+  TORCH_CHECK_TYPE(possible.ok(), name.operation, ": ", possible.error().message);
+  if (carriage.tensor_type != tensors.front().scalar_type()) buffers.carry_as(carriage.tensor_type);
+  at::Tensor buffer;
+  if (tensors.size() == 1) {
+    buffer = buffers.output(tensors.front());
+  } else {
+    buffer = buffers.joined_outputs(tensors);
+    request.segments = lengths_of(tensors);
   }
-  each.tag = tag_;
-  each.timeout = timeout_of(options.timeout);
-  each.on_done = [end_part = expect_parts(work, parts.size())](const Status& status) {
+  request.timeout = timeout_of(options.timeout);
+  request.on_done = [end_part = expect_parts(work, 1)](const Status& status) {
     end_part(status.ok() ? "" : status.error().message);
   };
-  for (const std::span<float>& part : parts) communicator_->all_reduce(part, each);
+  communicator_->all_reduce({static_cast<std::byte*>(buffer.data_ptr()),
+                             static_cast<std::size_t>(buffer.numel()), carriage.type},
+                            request);
   return work;
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce(Tensors& tensors,
                                                          const c10d::AllreduceOptions& options) {
-  if (!sums(tensors, options)) return DelegatingBackend::allreduce(tensors, options);
-  return sum(kAllReduce, tensors, options);
+  const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
+  if (!found) return DelegatingBackend::allreduce(tensors, options);
+  return carry_out(kAllReduce, *found, tensors, options, {});
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  if (!sums(tensors, options)) return DelegatingBackend::allreduce_coalesced(tensors, options);
-  return sum(kAllReduceCoalesced, tensors, options);
+  const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
+  if (!found) return DelegatingBackend::allreduce_coalesced(tensors, options);
+  return carry_out(kAllReduceCoalesced, *found, tensors, options, {});
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
+    const at::Tensor& tensor, const std::vector<std::size_t>& lengths,
+    std::optional<NumberFormat> format) {
+  Tensors tensors{tensor};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  const at::ScalarType type = tensor.scalar_type();
+  TORCH_CHECK_TYPE(!format || carriage(type, options.reduceOp), kAllReduce.operation,
+                   ": int16 on the wire is for float32, bfloat16 and float16, and this tensor is of ",
+                   type, "; leave it to atp.torch.ddp_hook");
+  const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
+  if (!found) return DelegatingBackend::allreduce(tensors, options);
+  return carry_out(kAllReduce, *found, tensors, options, {.format = format, .segments = lengths});
+}
+
+std::optional<DigestReading> InNetworkGroup::digest() const {
+  return communicator_ == nullptr ? std::nullopt : communicator_->digest();
+}
+
+std::optional<DigestReading> InNetworkGroup::final_digest(bool restart) {
+  if (communicator_ == nullptr) return std::nullopt;
+  completion().wait_until_settled(completion().mark());
+  return restart ? communicator_->restart_digest() : communicator_->digest();
 }
 
 void InNetworkGroup::leave_transport() {

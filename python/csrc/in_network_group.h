@@ -1,32 +1,41 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "atp/collective/communicator.h"
 #include "python/csrc/process_group.h"
 
-// A process group whose SUM and AVG all-reduces of dense float32 tensors go through the switches
-// and servers of its route. Every group, a subgroup too, is a job of its own with its own
-// Communicator. A group of one rank has none.
+// A process group whose all-reduces of dense tensors go through the switches and servers of its
+// route, where these know the type and the reduction (carriage() in the source has the table).
+// Every group, a subgroup too, is a job of its own with its own Communicator. A group of one rank
+// has none.
 
 namespace atp::pytorch {
 
 class InNetworkGroup : public ProcessGroupATP {
  public:
-  // `communicator` is null in a group of one.
+  // `communicator` is null in a group of one. `format`: the job's.
   InNetworkGroup(int rank, int size, std::chrono::milliseconds timeout,
                  c10::intrusive_ptr<c10d::Backend> gloo,
-                 std::unique_ptr<Communicator> communicator);
+                 std::unique_ptr<Communicator> communicator, NumberFormat format);
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& options) override;
 
-  // Names the call site of the sums to come: those of another name have a scale of their own. The
-  // same at every rank, as it is part of an operation's fingerprint.
-  void set_tag(std::uint32_t tag) { tag_ = tag; }
+  // The average of a dense tensor that is made up of segments, parameters for example, of these
+  // lengths. As allreduce() where that would not take the network; a format that it cannot have
+  // then is an error.
+  WorkPtr average_segments(const at::Tensor& tensor, const std::vector<std::size_t>& lengths,
+                           std::optional<NumberFormat> format);
+
+  // Of the sums in the network that have ended; nothing if none is kept.
+  std::optional<DigestReading> digest() const;
+  // Of all that have been started, which end before. `restart`: the next one begins another digest.
+  std::optional<DigestReading> final_digest(bool restart);
 
   Counts counters() const override;
   std::size_t values_per_fragment() const override;
@@ -37,11 +46,19 @@ class InNetworkGroup : public ProcessGroupATP {
   void destroy_transport() override { communicator_.reset(); }
 
  private:
-  bool sums(const Tensors& tensors, const c10d::AllreduceOptions& options) const;
-  WorkPtr sum(const Buffers::Name& name, const Tensors& tensors,
-              const c10d::AllreduceOptions& options);
+  // How one of the types travels, and what is done with it.
+  struct Carriage {
+    DataType type = DataType::kFloat32;
+    at::ScalarType tensor_type = at::kFloat;  // of the memory that is sent
+    c10d::ReduceOp reduction = c10d::ReduceOp::SUM;
+  };
+  static std::optional<Carriage> carriage(at::ScalarType type, const c10d::ReduceOp& op);
+  // Nothing where the network does not take it.
+  std::optional<Carriage> carriage_of(const Tensors& tensors, const c10d::ReduceOp& op) const;
+  WorkPtr carry_out(const Buffers::Name& name, const Carriage& carriage, const Tensors& tensors,
+                 const c10d::AllreduceOptions& options, AllReduceOptions request);
 
-  std::atomic<std::uint32_t> tag_{0};
+  const NumberFormat format_;
   std::unique_ptr<Communicator> communicator_;
 };
 

@@ -69,7 +69,7 @@ class Ranks:
         route: str | None = None,
         backend: str = "atp",
         timeout_s: float = 20,
-        limit_s: float = 60,
+        limit_s: float = 240,
         pg_options=None,
     ) -> list[Outcome]:
         """Starts these ranks (default: each once) and waits for those that are to end.

@@ -11,6 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 import atp.torch
 
 from .network import Network
+from .packets import sent_for_sum
 
 HALVES = ([0, 1], [2, 3])
 ALGORITHMS = ("innetwork", "ring")
@@ -97,9 +98,9 @@ def test_bytes_in_the_network_are_those_of_the_packets(ranks):
         stats = atp.torch.stats()
         return stats["bytes_sent"], stats["counters"]["gradients_sent"]
 
-    fragments = sum(-(-size // 100) for size in sizes)
     results = ranks.run(3, body, pg_options=atp.torch.Options(values_per_fragment=100))
-    assert results == [(fragments * (40 + 8 + 4 * 100), fragments)] * 3
+    packets, size = map(sum, zip(*(sent_for_sum(size, 3, 100) for size in sizes), strict=True))
+    assert results == [(size, packets)] * 3
 
 
 def left_open() -> tuple[int, int]:

@@ -11,9 +11,12 @@ VARIABLES = (
     "ATP_JOIN_TIMEOUT",
     "ATP_VALUES_PER_FRAGMENT",
     "ATP_SCALE",
+    "ATP_WIRE",
+    "ATP_DIGEST_EVERY",
     "ATP_CONGESTION",
     "ATP_ALGORITHM",
 )
+SWITCHES = ("ATP_EXACT", "ATP_DIGEST")
 GROUP = datetime.timedelta(minutes=30)
 
 
@@ -23,7 +26,7 @@ def seconds(number):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    for variable in VARIABLES:
+    for variable in VARIABLES + SWITCHES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("ATP_ROUTE", "127.0.0.1:5500")
     return monkeypatch.setenv
@@ -33,7 +36,11 @@ SILENT = {
     "timeout": GROUP,
     "join_timeout": seconds(30),
     "values_per_fragment": 0,
-    "scale": "automatic",
+    "scale": "blocks",
+    "wire": "int32",
+    "exact": False,
+    "digest": False,
+    "digest_every": 0,
     "congestion": "aimd",
     "algorithm": "innetwork",
 }
@@ -48,8 +55,20 @@ CASES = {
     "a scale": ({"ATP_SCALE": "fixed"}, Options(), {"scale": "fixed"}),
     "a scale in the options goes first": (
         {"ATP_SCALE": "fixed"},
-        Options(scale="automatic"),
-        {"scale": "automatic"},
+        Options(scale="blocks"),
+        {"scale": "blocks"},
+    ),
+    "a wire": ({"ATP_WIRE": "int16"}, Options(), {"wire": "int16"}),
+    "a wire in the options goes first": ({"ATP_WIRE": "int16"}, Options(wire="int32"), {}),
+    "exact sums": ({"ATP_EXACT": "1"}, Options(), {"exact": True}),
+    "exact sums in the options go first": ({"ATP_EXACT": "1"}, Options(exact=False), {}),
+    "a digest": ({"ATP_DIGEST": "1"}, Options(), {"digest": True}),
+    "no digest": ({"ATP_DIGEST": "0"}, Options(), {}),
+    "digests that are compared": ({"ATP_DIGEST_EVERY": "7"}, Options(), {"digest_every": 7}),
+    "digests that the options do not compare": (
+        {"ATP_DIGEST_EVERY": "7"},
+        Options(digest_every=0),
+        {},
     ),
     "a fixed window": ({"ATP_CONGESTION": "none"}, Options(), {"congestion": "none"}),
     "an algorithm": ({"ATP_ALGORITHM": "ring"}, Options(), {"algorithm": "ring"}),
@@ -91,8 +110,52 @@ def test_what_cannot_be_read_is_named(environment, variable, text):
 
 
 def test_a_scale_that_the_options_cannot_mean_is_named():
-    with pytest.raises(ValueError, match="Options.scale='1e8': expected 'automatic' or 'fixed'"):
+    with pytest.raises(ValueError, match="Options.scale='1e8': expected 'blocks' or 'fixed'"):
         Options(scale="1e8").resolved(GROUP)
+
+
+@pytest.mark.parametrize("variable", SWITCHES)
+def test_a_switch_that_cannot_be_read_is_named(environment, variable):
+    environment(variable, "yes")
+    with pytest.raises(ValueError, match=f"{variable}='yes': expected '0' or '1'"):
+        Options().resolved(GROUP)
+
+
+FORMATS = {
+    "nothing said": ({}, Options(), "blocks"),
+    "int16": ({"ATP_WIRE": "int16"}, Options(), "int16"),
+    "exact": ({}, Options(exact=True), "exact"),
+    "fixed": ({"ATP_SCALE": "fixed"}, Options(wire="int32"), "fixed"),
+}
+
+
+@pytest.mark.parametrize("variables, options, numbers", FORMATS.values(), ids=FORMATS)
+def test_three_options_make_one_format(environment, variables, options, numbers):
+    for name, value in variables.items():
+        environment(name, value)
+    assert options.resolved(GROUP).numbers == numbers
+
+
+CONTRADICTIONS = [
+    ({"ATP_SCALE": "fixed"}, Options(wire="int16"), "ATP_SCALE='fixed' and Options.wire='int16'"),
+    ({"ATP_EXACT": "1"}, Options(wire="int16"), "Options.wire='int16' and ATP_EXACT=1"),
+    ({}, Options(scale="fixed", exact=True), "Options.scale='fixed' and Options.exact=True"),
+]
+
+
+@pytest.mark.parametrize("variables, options, named", CONTRADICTIONS)
+def test_formats_that_exclude_each_other_are_named(environment, variables, options, named):
+    for name, value in variables.items():
+        environment(name, value)
+    with pytest.raises(ValueError, match=f"{named} exclude each other"):
+        options.resolved(GROUP)
+
+
+def test_sixteen_bits_are_for_64_ranks_in_the_network():
+    Options(wire="int16").resolved(GROUP).check_size(64)
+    Options(wire="int16", algorithm="ring").resolved(GROUP).check_size(65)
+    with pytest.raises(ValueError, match="up to 64 ranks, and this group has 65"):
+        Options(wire="int16").resolved(GROUP).check_size(65)
 
 
 def test_an_algorithm_that_the_options_cannot_mean_is_named():
@@ -110,6 +173,9 @@ def test_an_algorithm_that_the_options_cannot_mean_is_named():
         ("values_per_fragment", 3.5, "expected a whole number"),
         ("route", ["127.0.0.1:5500"], "expected 'HOST:PORT,...'"),
         ("algorithm", True, "expected 'innetwork' or 'ring'"),
+        ("wire", 16, "expected 'int32' or 'int16'"),
+        ("exact", 1, "expected True or False"),
+        ("digest_every", True, "expected a whole number of operations"),
     ],
 )
 def test_an_option_of_another_kind_is_named(name, value, expected):

@@ -8,9 +8,9 @@ from torch.distributed.fsdp import fully_shard
 
 import atp.torch
 
-INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-OTHERS = [torch.int16, torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn]
+OTHERS = [torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn]
 GROUPS = [("innetwork", 3), ("ring", 3), ("innetwork", 1)]
 
 on_all_paths = pytest.mark.parametrize("algorithm, size", GROUPS)

@@ -54,6 +54,60 @@ def test_averages_and_shows_the_bounds_of_a_bandwidth(cluster):
     assert row[8:] == ["65.5", "65.5"]
 
 
+def digest_of(output):
+    (line,) = [line for line in output.splitlines() if line.startswith("# Digest of ")]
+    head, _, tail = line.partition(" : ")
+    digest, _, equal = tail.partition(", ")
+    assert equal == "equal at all ranks"
+    return head, digest
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (("--wire", "int16"), "float"),
+        (("--exact",), "float"),
+        (("--dtype", "bfloat16"), "bfloat16"),
+        (("--dtype", "float16", "--wire", "int16", "-a"), "half"),
+        (("--dtype", "int32"), "int32"),
+    ],
+)
+def test_checks_every_type_and_wire_and_digests_the_results(cluster, options, name):
+    sizes = ("-b", "1K", "-e", "64K", "-f", "64", "-n", "2", "-w", "1")
+    results = [run_bench(cluster, 3, *sizes, *options, "--digest") for _ in range(2)]
+    for result in results:
+        assert result.returncode == 0, result.stderr
+        assert [(row[2], row[7]) for row in rows_of(result.stdout)] == [(name, "0")] * 2
+    first, again = (digest_of(result.stdout) for result in results)
+    assert first == again
+    assert first[0] == "# Digest of 6 results"
+    assert len(first[1]) == 32
+
+
+def test_the_same_numbers_have_one_digest_whatever_they_travel_as(cluster):
+    sizes = ("-b", "4K", "-e", "256K", "-f", "64", "-n", "2", "-w", "0")
+    digests = {
+        digest_of(run_bench(cluster, 3, *sizes, "--digest", *wire).stdout)
+        for wire in ((), ("--wire", "int16"), ("--exact",))
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--wire", "int16", "--exact"), "exact=1 sends float32 and wire=int16 sends int16"),
+        (("--dtype", "int32", "--average"), "--dtype int32: int32 has no average"),
+        (("--wire", "int8"), "--wire"),
+        (("--dtype", "float64"), "--dtype"),
+    ],
+)
+def test_what_does_not_go_together_is_said_and_ends_with_2(cluster, options, complaint):
+    result = run_bench(cluster, 2, *options)
+    assert result.returncode == 2
+    assert complaint in result.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

@@ -102,5 +102,58 @@ TEST(Drawing, ReachesEveryShapeOfTheWorld) {
   EXPECT_EQ(quiet.at(1), 400) << "nine seeds of ten have faults";
 }
 
+// Of how many operations of 4,000 plans something holds.
+int operations_with(bool (*holds)(const JobPlan& job, const OperationPlan& operation)) {
+  int count = 0;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    const Plan plan = draw_plan(seed);
+    for (const JobPlan& job : plan.jobs) {
+      for (const OperationPlan& operation : job.operations) count += holds(job, operation) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+TEST(Drawing, ReachesEveryNumberThatThereIs) {
+  using Holds = bool (*)(const JobPlan&, const OperationPlan&);
+  const std::pair<const char*, Holds> cases[] = {
+      {"the fixed scale",
+       [](const JobPlan& job, const OperationPlan&) {
+         return job.number_format == NumberFormat::kFixed;
+       }},
+      {"blocks of bfloat16 in 16 bits",
+       [](const JobPlan& job, const OperationPlan& operation) {
+         return job.number_format != NumberFormat::kFixed && !operation.spec.small &&
+                operation.spec.type == DataType::kBFloat16 &&
+                operation.spec.format == NumberFormat::kBlocksInt16 &&
+                is_sum(operation.spec.reduction);
+       }},
+      {"a special block of float16",
+       [](const JobPlan& job, const OperationPlan& operation) {
+         return job.number_format != NumberFormat::kFixed && !operation.spec.small &&
+                operation.spec.type == DataType::kFloat16 &&
+                operation.spec.format == NumberFormat::kBlocks &&
+                operation.values == Values::kNotFinite && is_sum(operation.spec.reduction);
+       }},
+      {"every magnitude side by side, in several segments",
+       [](const JobPlan& job, const OperationPlan& operation) {
+         return job.number_format != NumberFormat::kFixed && operation.segments.size() > 1 &&
+                operation.values == Values::kMixed;
+       }},
+      {"a small sum", [](const JobPlan&, const OperationPlan& o) { return o.spec.small; }},
+      {"a sum that is exact although it is not small",
+       [](const JobPlan& job, const OperationPlan& operation) {
+         return job.number_format != NumberFormat::kFixed && !operation.spec.small &&
+                operation.spec.format == NumberFormat::kExact;
+       }},
+      {"a minimum of integers",
+       [](const JobPlan&, const OperationPlan& operation) {
+         return operation.spec.type == DataType::kInt32 &&
+                operation.spec.reduction == Reduction::kMin;
+       }},
+  };
+  for (const auto& [name, holds] : cases) EXPECT_GE(operations_with(holds), 30) << name;
+}
+
 }  // namespace
 }  // namespace atp::sim

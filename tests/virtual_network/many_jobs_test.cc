@@ -50,8 +50,12 @@ class Member : public Tensors {
   static Endpoint endpoint(Rank rank) {
     return Endpoint::ipv4(10, 0, 1, static_cast<std::uint8_t>(rank), 7000);
   }
-  std::span<const float> input(OperationId) override { return values_; }
-  std::span<float> output(OperationId) override { return values_; }
+  std::span<const std::byte> input(OperationId id) override { return output(id); }
+  std::span<std::byte> output(OperationId) override {
+    return std::as_writable_bytes(std::span(values_));
+  }
+  const BlockLayout& layout(OperationId) override { return layout_; }
+  std::span<std::int16_t> exponents(OperationId) override { return exponents_; }
 
   Worker& worker() { return worker_; }
   void poll() {
@@ -86,6 +90,8 @@ class Member : public Tensors {
 
   Worker worker_;
   std::vector<float> values_;
+  BlockLayout layout_;                  // never asked for: the scale is fixed
+  std::vector<std::int16_t> exponents_;
 };
 
 // What a job cost: equal for two jobs that were served alike.

@@ -21,7 +21,8 @@ class Wide : public testing::TestWithParam<WideCase> {
     Plan plan = steady_plan(kRanks, operations, 40, milliseconds(2));
     plan.switches = 2;
     JobPlan& job = plan.jobs[0];
-    job.scale_mode = ScaleMode::kAutomatic;
+    job.number_format = NumberFormat::kBlocks;
+    job.stream_count = 2;
     job.uplink = GetParam().uplink;
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       job.parent.push_back(GetParam().parent(rank));

@@ -1,16 +1,22 @@
 #include "atp/cli/bench/pattern.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstring>
 
 #include "atp/base/check.h"
+#include "atp/wire/element.h"
 
 namespace atp {
 namespace {
 
 constexpr float kUnit = 1.0F / 256;
-// 390625 · 5497 is the largest multiple of 390625 = 1e8 / 256 below 2^31.
-constexpr std::uint32_t kLargestSum = 5497;
+
+// Of absolute numerators, whatever the number of ranks. 390625 · 5497 is the largest multiple of
+// 390625 = 1e8 / 256 below 2^31; the others are what the narrow types hold exactly.
+std::uint32_t largest_sum(DataType type) {
+  if (type == DataType::kBFloat16) return 256;
+  return type == DataType::kFloat16 ? 2048 : 5497;
+}
 
 // splitmix64's finalizer.
 std::uint64_t mix(std::uint64_t x) {
@@ -19,67 +25,83 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-bool same_bits(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+void store_float(DataType type, float value, std::byte* at) {
+  element::with_float(type, [&](auto of) { decltype(of)::store(at, value); });
 }
 
 }  // namespace
 
-BenchPattern::BenchPattern(std::size_t world_size, std::uint64_t seed)
+BenchPattern::BenchPattern(std::size_t world_size, std::uint64_t seed, DataType type)
     : world_size_(world_size),
       seed_(mix(seed + 0x9e3779b97f4a7c15)),
-      bound_(std::max(1U, kLargestSum / static_cast<std::uint32_t>(world_size))) {}
+      type_(type),
+      bound_(std::max(1U, largest_sum(type) / static_cast<std::uint32_t>(world_size))) {}
+
+std::uint64_t BenchPattern::random(std::size_t rank, std::size_t index) const {
+  return mix(seed_ + index * 0x9e3779b97f4a7c15 + rank * 0xd1342543de82ef95);
+}
 
 std::int32_t BenchPattern::numerator(std::size_t rank, std::size_t index) const {
-  const std::uint64_t random = mix(seed_ + index * 0x9e3779b97f4a7c15 + rank * 0xd1342543de82ef95);
   const std::uint64_t range = 2 * bound_ + 1;
-  return static_cast<std::int32_t>(((random >> 32) * range) >> 32) -
+  return static_cast<std::int32_t>(((random(rank, index) >> 32) * range) >> 32) -
          static_cast<std::int32_t>(bound_);
 }
 
-void BenchPattern::fill(std::size_t rank, std::span<float> out) const {
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(numerator(rank, i)) * kUnit;
+std::uint32_t BenchPattern::integer_sum(std::size_t index) const {
+  std::uint32_t sum = 0;
+  for (std::size_t rank = 0; rank < world_size_; ++rank) {
+    sum += static_cast<std::uint32_t>(random(rank, index));
   }
+  return sum;
 }
 
-std::uint64_t BenchPattern::count_wrong(std::span<const float> sum, bool average) const {
-  const double divisor = average ? 256.0 * static_cast<double>(world_size_) : 256.0;
-  std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < sum.size(); ++i) {
-    std::int32_t expected = 0;
-    for (std::size_t rank = 0; rank < world_size_; ++rank) expected += numerator(rank, i);
-    if (!same_bits(sum[i], static_cast<float>(expected / divisor))) ++wrong;
-  }
-  return wrong;
+float BenchPattern::float_sum(std::size_t index) const {
+  std::int32_t sum = 0;
+  for (std::size_t rank = 0; rank < world_size_; ++rank) sum += numerator(rank, index);
+  return static_cast<float>(sum) * kUnit;
 }
 
-ExactGather::ExactGather(std::size_t world_size, std::size_t count)
-    : count_(count),
-      digit_bits_(static_cast<unsigned>(
-                      std::bit_width(kLargestSum / static_cast<std::uint32_t>(world_size))) -
-                  1),
-      digits_((64 + digit_bits_ - 1) / digit_bits_),
-      values_(world_size * count * digits_) {}
-
-void ExactGather::put(std::size_t rank, std::span<const std::uint64_t> numbers) {
-  ATP_CHECK(numbers.size() == count_);
-  const std::uint64_t mask = (std::uint64_t{1} << digit_bits_) - 1;
-  float* at = values_.data() + rank * count_ * digits_;
-  for (const std::uint64_t number : numbers) {
-    for (unsigned digit = 0; digit < digits_; ++digit) {
-      *at++ = static_cast<float>((number >> (digit * digit_bits_)) & mask) * kUnit;
+void BenchPattern::fill(std::size_t rank, std::span<std::byte> out) const {
+  const std::size_t size = bytes_of(type_);
+  for (std::size_t i = 0; i < out.size() / size; ++i) {
+    if (is_floating(type_)) {
+      store_float(type_, static_cast<float>(numerator(rank, i)) * kUnit, out.data() + size * i);
+    } else {
+      const auto value = static_cast<std::uint32_t>(random(rank, i));
+      std::memcpy(out.data() + size * i, &value, size);
     }
   }
 }
 
-std::uint64_t ExactGather::get(std::size_t rank, std::size_t i) const {
-  const float* at = values_.data() + (rank * count_ + i) * digits_;
-  std::uint64_t number = 0;
-  for (unsigned digit = 0; digit < digits_; ++digit) {
-    number |= static_cast<std::uint64_t>(at[digit] / kUnit) << (digit * digit_bits_);
+std::uint64_t BenchPattern::count_wrong(std::span<const std::byte> sum, bool average) const {
+  const std::size_t size = bytes_of(type_);
+  const float divisor = average ? static_cast<float>(world_size_) : 1.0F;
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < sum.size() / size; ++i) {
+    std::byte expected[4];
+    if (is_floating(type_)) {
+      store_float(type_, float_sum(i) / divisor, expected);
+    } else {
+      const std::uint32_t value = integer_sum(i);
+      std::memcpy(expected, &value, size);
+    }
+    if (std::memcmp(expected, sum.data() + size * i, size) != 0) ++wrong;
   }
-  return number;
+  return wrong;
+}
+
+void ExactGather::put(std::size_t rank, std::span<const std::uint64_t> numbers) {
+  ATP_CHECK(numbers.size() == count_);
+  std::uint32_t* at = words_.data() + 2 * rank * count_;
+  for (const std::uint64_t number : numbers) {
+    *at++ = static_cast<std::uint32_t>(number);
+    *at++ = static_cast<std::uint32_t>(number >> 32);
+  }
+}
+
+std::uint64_t ExactGather::get(std::size_t rank, std::size_t i) const {
+  const std::uint32_t* at = words_.data() + 2 * (rank * count_ + i);
+  return at[0] | std::uint64_t{at[1]} << 32;
 }
 
 }  // namespace atp

@@ -82,7 +82,7 @@ Json head(std::string_view role, std::string_view listen) {
   return {{"role", role},
           {"listen", listen},
           {"version", kProgramVersion},
-          {"wire_version", ATP_VERSION_1}};
+          {"wire_version", ATP_VERSION}};
 }
 
 std::string finish(Json json, Json jobs, const CounterSnapshot& counters) {

@@ -81,7 +81,8 @@ sim::JobPlan shard_of(const Site& site, const JobPlacement& placement, std::uint
   job.world_size = static_cast<std::uint16_t>(placement.world_size);
   job.first_stream = static_cast<std::uint16_t>(server);
   job.max_value_count = kSiteValues;
-  job.scale_mode = ScaleMode::kAutomatic;
+  job.number_format = NumberFormat::kBlocks;
+  job.stream_count = 2;
   job.server = server;
   job.operations.emplace_back();
   job.operations.back().spec.count = fragments * kSiteValues;

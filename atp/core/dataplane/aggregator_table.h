@@ -8,9 +8,7 @@
 #include "atp/core/dataplane/pipeline.h"
 
 // The aggregators of a user space switch: the metadata that the pipeline decides on, and the
-// values, one flat vector of host-order integers that are added modulo 2^32
-// (docs/protocol.md §4). All memory is taken at construction. Values on the wire are big-endian and
-// need not be aligned.
+// values, one flat vector of the sums' lanes (wire/lanes.h). All memory is taken at construction.
 //
 // Two tables are equal if they would answer every packet alike: what an EMPTY aggregator's values
 // once were does not count.
@@ -30,20 +28,21 @@ class AggregatorTable {
   const atp_aggregator& operator[](std::uint32_t slot) const { return aggregators_[slot]; }
 
   // Runs the data operation of a verdict: `in` are the values that came (not read by LOAD), `out`
-  // takes those that leave (written by ADD_LOAD and LOAD only). At most max_value_count() values.
-  void apply(atp_data_op operation, std::uint32_t slot, std::span<const std::uint8_t> in,
-             std::span<std::uint8_t> out);
+  // takes those that leave (written by COMBINE_LOAD and LOAD only). At most 4·max_value_count() bytes,
+  // of the lanes that the fragment's kind says.
+  void apply(atp_data_op operation, std::uint8_t kind, std::uint32_t slot,
+             std::span<const std::uint8_t> in, std::span<std::uint8_t> out);
 
   std::size_t in_use() const;
 
   bool operator==(const AggregatorTable& other) const;
 
  private:
-  std::span<std::uint32_t> values_of(std::uint32_t slot, std::size_t bytes);
+  std::uint8_t* values_of(std::uint32_t slot, std::size_t bytes);
 
   std::uint16_t max_value_count_;
   std::vector<atp_aggregator> aggregators_;
-  std::vector<std::uint32_t> values_;  // max_value_count_ for each aggregator
+  std::vector<std::uint8_t> values_;  // 4·max_value_count_ for each aggregator
 };
 
 }  // namespace atp

@@ -26,14 +26,14 @@ std::vector<std::uint32_t> random_values(Random& random, std::size_t count) {
 
 Bytes load(AggregatorTable& table, std::uint32_t slot, std::size_t count) {
   Bytes out(4 * count);
-  table.apply(ATP_DATA_LOAD, slot, {}, out);
+  table.apply(ATP_DATA_LOAD, ATP_KIND_SUM_PLAIN, slot, {}, out);
   return out;
 }
 
 TEST(AggregatorTable, GivesBackBigEndianWhatItStored) {
   AggregatorTable table(2, 4);
   const Bytes in = {0x01, 0x02, 0x03, 0x04, 0xff, 0xff, 0xff, 0xff};
-  table.apply(ATP_DATA_STORE, 1, in, {});
+  table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 1, in, {});
   EXPECT_EQ(load(table, 1, 2), in);
 }
 
@@ -47,10 +47,10 @@ TEST(AggregatorTable, AddsModulo2To32AtEveryLength) {
     std::vector<std::uint32_t> sum(count);
     for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i] + c[i];
 
-    table.apply(ATP_DATA_STORE, 1, wire(a), {});
-    table.apply(ATP_DATA_ADD, 1, wire(b), {});
+    table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 1, wire(a), {});
+    table.apply(ATP_DATA_COMBINE, ATP_KIND_SUM_PLAIN, 1, wire(b), {});
     Bytes out(4 * count);
-    table.apply(ATP_DATA_ADD_LOAD, 1, wire(c), out);
+    table.apply(ATP_DATA_COMBINE_LOAD, ATP_KIND_SUM_PLAIN, 1, wire(c), out);
     EXPECT_EQ(out, wire(sum)) << count << " values";
     EXPECT_EQ(load(table, 1, count), wire(sum)) << count << " values";
   }
@@ -64,7 +64,7 @@ TEST(AggregatorTable, ValuesNeedNoAlignment) {
     Bytes shifted(shift);
     shifted.insert(shifted.end(), aligned.begin(), aligned.end());
     AggregatorTable table(1, 33);
-    table.apply(ATP_DATA_STORE, 0, std::span(shifted).subspan(shift), {});
+    table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 0, std::span(shifted).subspan(shift), {});
     EXPECT_EQ(load(table, 0, 33), aligned) << "shifted by " << shift;
   }
 }
@@ -72,9 +72,9 @@ TEST(AggregatorTable, ValuesNeedNoAlignment) {
 TEST(AggregatorTable, NeighboursStayUntouched) {
   AggregatorTable table(3, 2);
   for (std::uint32_t slot = 0; slot < 3; ++slot) {
-    table.apply(ATP_DATA_STORE, slot, wire({slot, slot}), {});
+    table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, slot, wire({slot, slot}), {});
   }
-  table.apply(ATP_DATA_ADD, 1, wire({100, 100}), {});
+  table.apply(ATP_DATA_COMBINE, ATP_KIND_SUM_PLAIN, 1, wire({100, 100}), {});
   EXPECT_EQ(load(table, 0, 2), wire({0, 0}));
   EXPECT_EQ(load(table, 1, 2), wire({101, 101}));
   EXPECT_EQ(load(table, 2, 2), wire({2, 2}));
@@ -93,14 +93,14 @@ TEST(AggregatorTable, EveryIndexOnTheWireHasASlot) {
 TEST(AggregatorTable, TablesAreEqualIfTheyWouldAnswerAlike) {
   AggregatorTable a(2, 2);
   AggregatorTable b(2, 2);
-  a.apply(ATP_DATA_STORE, 0, wire({1, 2}), {});
+  a.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 0, wire({1, 2}), {});
   EXPECT_TRUE(a == b) << "the values of an EMPTY aggregator do not count";
   for (AggregatorTable* table : {&a, &b}) {
     (*table)[0].state = ATP_AGGREGATING;
     (*table)[0].value_count = 2;
   }
   EXPECT_FALSE(a == b);
-  b.apply(ATP_DATA_STORE, 0, wire({1, 2}), {});
+  b.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 0, wire({1, 2}), {});
   EXPECT_TRUE(a == b);
   EXPECT_EQ(a.in_use(), 1u);
   AggregatorTable copy = a;
@@ -110,8 +110,8 @@ TEST(AggregatorTable, TablesAreEqualIfTheyWouldAnswerAlike) {
 
 TEST(AggregatorTableDeathTest, MoreValuesThanASlotHoldsBreakAnInvariant) {
   AggregatorTable table(2, 2);
-  EXPECT_DEATH(table.apply(ATP_DATA_STORE, 0, wire({1, 2, 3}), {}), "broken invariant");
-  EXPECT_DEATH(table.apply(ATP_DATA_STORE, 2, wire({1}), {}), "broken invariant");
+  EXPECT_DEATH(table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 0, wire({1, 2, 3}), {}), "broken invariant");
+  EXPECT_DEATH(table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 2, wire({1}), {}), "broken invariant");
 }
 
 }  // namespace

@@ -47,11 +47,12 @@ void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std
   if (bytes[ATP_AT_TYPE] == ATP_STATUS) return;
   const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
   ControlHead head;
+  head.version = version_of_answer(bytes[ATP_AT_VERSION]);
   head.bitmap_words = words >= 1 && words <= ATP_BITMAP_WORDS_MAX ? words : std::uint8_t{1};
   head.job = {atp_load32(&bytes[ATP_AT_JOB]), atp_load32(&bytes[ATP_AT_INCARNATION])};
   StatusMessage status;
   status.code = StatusCode::kVersions;
-  status.reason = versions_number(ATP_VERSION_1, ATP_VERSION_1);
+  status.reason = versions_number(ATP_VERSION, ATP_VERSION);
   // Its bitmap cannot be read, so whoever gets this is meant.
   send(turn, from, head, ranks_of_width(head.bitmap_words), status);
 }

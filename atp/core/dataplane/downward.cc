@@ -13,7 +13,7 @@ void send_down(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
     if (stored) {
       turn.out.send_to(child.endpoint);
     } else {
-      turn.out.send(child.endpoint, in.packet.bytes);
+      turn.out.pass_on(child.endpoint, in.packet.bytes);
     }
     stored = true;
     turn.count(SwitchCounter::kMulticastCopies);

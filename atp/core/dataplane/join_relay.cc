@@ -22,8 +22,8 @@ Refusal judge(const Arrival& in, const Join& join) {
   if (join.stream_count > kMaxStreamsOfTree) {
     return {RefusalReason::kStreams, kMaxStreamsOfTree, join.stream_count};
   }
-  if (join.version_min > ATP_VERSION_1 || join.version_max < ATP_VERSION_1) {
-    return {RefusalReason::kVersion, versions_number(ATP_VERSION_1, ATP_VERSION_1),
+  if (join.version_min > ATP_VERSION || join.version_max < ATP_VERSION) {
+    return {RefusalReason::kVersion, versions_number(ATP_VERSION, ATP_VERSION),
             versions_number(join.version_min, join.version_max)};
   }
   return {};
@@ -160,7 +160,7 @@ void handle_leave(SwitchTurn& turn, const Arrival& in) {
     return turn.count(SwitchCounter::kDropWrongNonce);
   }
   tree->leave(rank);
-  turn.out.send(tree->parent(), in.packet.bytes);
+  turn.out.pass_on(tree->parent(), in.packet.bytes);
   turn.count(SwitchCounter::kLeavesRelayed);
 }
 

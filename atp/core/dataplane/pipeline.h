@@ -4,15 +4,15 @@
  *
  * It decides from metadata alone: what one packet does to one aggregator, and where the packet
  * goes. It never sees a value, for a sum's magnitude tells whether the sum may be trusted; the
- * verdict names one of four loops over the values (store, add, add and load, load) that each
- * engine runs in its own way. One packet in gives at most one out, multicast aside: the fragment
+ * verdict names one of four loops over the values (store, combine, combine and load, load) that each
+ * engine runs in its own way, adding or taking the maximum as the fragment's kind says. One packet in gives at most one out, multicast aside: the fragment
  * that came is rewritten in place into the one that leaves.
  *
  * Assumed: the packet was parsed (packet_view.h or its like), so bitmap_words is 1 … 16; the engine
  * has looked up the job's tree, the ranks behind the sender and the aggregator of the packet's
  * index; and nobody else touches that aggregator meanwhile.
  *
- * Invariants: bitmap and magnitude always describe exactly the values held. An EMPTY aggregator
+ * Invariants: bitmap, kind and magnitude always describe exactly the values held. An EMPTY aggregator
  * keeps its last identity and the fragment that passed it last, and nothing else, so equal states
  * are equal bytes. The mark that the last identity leaves for its stream never goes back. */
 #ifndef ATP_CORE_DATAPLANE_PIPELINE_H
@@ -71,6 +71,9 @@ struct atp_aggregator {
   atp_u8 flags; /* COLLISION, ECN, OVERFLOW: ORed from every packet added */
   atp_u8 any_passed;
   atp_u16 share; /* of the job that holds it */
+  atp_u8 kind;
+  atp_u8 hops; /* the fewest that a contribution had left */
+  atp_u8 zero[6];
   atp_u64 bitmap[ATP_PIPELINE_WORDS];
 };
 
@@ -79,7 +82,7 @@ struct atp_tree_entry {
   atp_u64 members[ATP_PIPELINE_WORDS];  /* the member mask: a sum with all of them is complete */
   atp_u64 detached[ATP_PIPELINE_WORDS]; /* behind a child, but sending past all switches */
   atp_u16 value_count;                  /* the agreed K; 0 until a JOIN_ACK has passed */
-  atp_u16 value_limit;                  /* the most values that an aggregator here holds */
+  atp_u16 value_limit;                  /* the largest K that an aggregator here has room for */
   atp_u8 bitmap_words;
   atp_u8 zero;
   atp_u16 share; /* number of the job's share */
@@ -101,11 +104,11 @@ struct atp_fragment {
 
 /* What the engine does with the values: p the packet's, a the aggregator's. */
 enum atp_data_op {
-  ATP_DATA_NONE = 0,     /* p leaves, if it leaves, with the values that it came with */
-  ATP_DATA_STORE = 1,    /* a = p */
-  ATP_DATA_ADD = 2,      /* a = a + p modulo 2^32 */
-  ATP_DATA_ADD_LOAD = 3, /* a = a + p; p = a */
-  ATP_DATA_LOAD = 4      /* p = a */
+  ATP_DATA_NONE = 0,         /* p leaves, if it leaves, with the values that it came with */
+  ATP_DATA_STORE = 1,        /* a = p */
+  ATP_DATA_COMBINE = 2,      /* a = a + p modulo the lane's size, or max(a, p), by the kind */
+  ATP_DATA_COMBINE_LOAD = 3, /* the same; p = a */
+  ATP_DATA_LOAD = 4          /* p = a */
 };
 
 enum atp_forward {
@@ -118,14 +121,14 @@ enum atp_forward {
 enum atp_reason {
   /* GRADIENT, dropped */
   ATP_DROP_BITMAP_WIDTH = 0, /* not the width of the job */
-  ATP_DROP_VALUE_COUNT,      /* not the agreed K */
+  ATP_DROP_VALUE_COUNT,      /* more than the agreed K carries */
   ATP_DROP_EMPTY_BITMAP,     /* nobody's contribution */
   ATP_DROP_FOREIGN_RANKS,    /* bits that are not the sender's (H25, H26) */
   /* GRADIENT, forwarded as DIRECT, past the aggregators */
-  ATP_PASS_DIRECT,       /* it came with DIRECT or FLOAT */
+  ATP_PASS_DIRECT,       /* it came with DIRECT, or its values are floats */
   ATP_PASS_DETACHED,     /* a detached rank is in it */
   ATP_PASS_BEYOND_LIMIT, /* its sequence is further ahead than a window allows */
-  ATP_PASS_SHAPE,        /* more values than fit here, or not as many as the sum has */
+  ATP_PASS_SHAPE,        /* more values than fit here, or not as many, or other ones, than the sum has */
   ATP_PASS_OVERLAP,      /* shares some ranks with the sum and lacks others (H4) */
   /* GRADIENT, forwarded as it is */
   ATP_PASS_LATE,            /* released or flushed already: never claims again (H5, H6) */
@@ -247,6 +250,8 @@ ATP_PIPELINE void atp_release(struct atp_aggregator *a) {
   a->value_count = 0;
   a->flags = 0;
   a->share = 0;
+  a->kind = 0;
+  a->hops = 0;
   ATP_EACH_WORD(w) a->bitmap[w] = 0;
   a->bitmap_words = 0;
 }
@@ -263,6 +268,8 @@ ATP_PIPELINE void atp_claim(struct atp_aggregator *a, const struct atp_tree_entr
   a->bitmap_words = p->header.bitmap_words;
   a->flags = (atp_u8)(p->header.flags & ATP_FLAGS_STICKY);
   a->share = t->share;
+  a->kind = p->header.kind;
+  a->hops = p->header.hops;
   ATP_EACH_WORD(w) a->bitmap[w] = p->bitmap[w];
 }
 
@@ -272,6 +279,7 @@ ATP_PIPELINE void atp_join_sum(struct atp_aggregator *a, const struct atp_fragme
   a->last_use = now;
   a->magnitude = atp_add_magnitude(a->magnitude, p->header.magnitude);
   a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAGS_STICKY));
+  if (p->header.hops < a->hops) a->hops = p->header.hops;
   ATP_EACH_WORD_OF(w, p->header.bitmap_words) a->bitmap[w] |= p->bitmap[w];
 }
 
@@ -280,7 +288,7 @@ ATP_PIPELINE void atp_write_sum(const struct atp_aggregator *a, struct atp_fragm
                                 atp_u8 more_flags) {
   struct atp_header *h = &p->header;
   atp_u32 w;
-  h->version = ATP_VERSION_1;
+  h->version = ATP_VERSION;
   h->type = ATP_GRADIENT;
   h->flags = (atp_u8)(a->flags | more_flags);
   h->bitmap_words = a->bitmap_words;
@@ -293,6 +301,10 @@ ATP_PIPELINE void atp_write_sum(const struct atp_aggregator *a, struct atp_fragm
   h->operation = a->identity.operation;
   h->magnitude = a->magnitude;
   h->next_index = 0;
+  h->kind = a->kind;
+  h->hops = a->hops;
+  h->tag_words = 0;
+  h->zero = 0;
   ATP_EACH_WORD(w) p->bitmap[w] = a->bitmap[w];
 }
 
@@ -323,18 +335,19 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
                                               struct atp_fragment *p) {
   const int resend = (p->header.flags & ATP_FLAG_RESEND) != 0;
 
-  /* Only a job that changed its width or K within an incarnation gets here. */
-  if (a->bitmap_words != p->header.bitmap_words || a->value_count != p->header.value_count) {
+  /* Only who breaks the rules gets here: the fingerprint tells operations of another shape apart. */
+  if (a->bitmap_words != p->header.bitmap_words || a->value_count != p->header.value_count ||
+      a->kind != p->header.kind) {
     return atp_pass_direct(p, ATP_PASS_SHAPE);
   }
   if (atp_bitmap_disjoint(a->bitmap, p->bitmap, a->bitmap_words)) {
     atp_join_sum(a, p, now);
-    if (resend) return atp_emit_and_release(a, p, ATP_DATA_ADD_LOAD, ATP_SENT_PARTIAL);
+    if (resend) return atp_emit_and_release(a, p, ATP_DATA_COMBINE_LOAD, ATP_SENT_PARTIAL);
     if (!atp_complete(a, t)) {
-      return atp_verdict_of(ATP_DATA_ADD, ATP_FORWARD_NOWHERE, ATP_ADDED);
+      return atp_verdict_of(ATP_DATA_COMBINE, ATP_FORWARD_NOWHERE, ATP_ADDED);
     }
     atp_write_sum(a, p, 0);
-    return atp_verdict_of(ATP_DATA_ADD_LOAD, ATP_FORWARD_PARENT, ATP_COMPLETED);
+    return atp_verdict_of(ATP_DATA_COMBINE_LOAD, ATP_FORWARD_PARENT, ATP_COMPLETED);
   }
   if (atp_bitmap_within(p->bitmap, a->bitmap, a->bitmap_words)) {
     if (resend) return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);
@@ -380,7 +393,7 @@ ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const 
   const struct atp_header *h = &p->header;
 
   if (h->bitmap_words != t->bitmap_words) return atp_drop(ATP_DROP_BITMAP_WIDTH);
-  if (t->value_count != 0 && h->value_count != t->value_count) {
+  if (t->value_count != 0 && h->value_count > atp_most_values(h->kind, t->value_count)) {
     return atp_drop(ATP_DROP_VALUE_COUNT);
   }
   if (atp_bitmap_empty(p->bitmap, h->bitmap_words)) return atp_drop(ATP_DROP_EMPTY_BITMAP);
@@ -388,7 +401,7 @@ ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const 
     return atp_drop(ATP_DROP_FOREIGN_RANKS);
   }
 
-  if ((h->flags & (ATP_FLAG_DIRECT | ATP_FLAG_FLOAT)) != 0) {
+  if ((h->flags & (ATP_FLAG_DIRECT | ATP_FLAG_FLOAT)) != 0 || h->kind == ATP_KIND_SUM_EXACT) {
     return atp_pass_direct(p, ATP_PASS_DIRECT);
   }
   if (!atp_bitmap_disjoint(p->bitmap, t->detached, h->bitmap_words)) {
@@ -398,7 +411,9 @@ ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const 
   if (sequence_limit != 0 && h->sequence > sequence_limit) {
     return atp_pass_direct(p, ATP_PASS_BEYOND_LIMIT);
   }
-  if (h->value_count > t->value_limit) return atp_pass_direct(p, ATP_PASS_SHAPE);
+  if (h->value_count > atp_most_values(h->kind, t->value_limit)) {
+    return atp_pass_direct(p, ATP_PASS_SHAPE);
+  }
   return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_NOWHERE, ATP_REASONS);
 }
 

@@ -57,13 +57,15 @@ atp_aggregator aggregator_of(const Held& held, std::uint8_t words) {
   a.value_count = held.value_count;
   a.bitmap_words = words;
   a.flags = held.flags;
+  a.kind = held.kind;
+  a.hops = held.hops;
   a.bitmap[words - 1] = held.ranks;
   return a;
 }
 
 atp_fragment fragment_of(const Packet& packet, std::uint8_t words) {
   atp_fragment p{};
-  p.header.version = ATP_VERSION_1;
+  p.header.version = ATP_VERSION;
   p.header.type = static_cast<std::uint8_t>(packet.type);
   p.header.flags = packet.flags;
   p.header.bitmap_words = static_cast<std::uint8_t>(words + packet.more_words);
@@ -76,6 +78,8 @@ atp_fragment fragment_of(const Packet& packet, std::uint8_t words) {
   p.header.operation = packet.name.operation;
   p.header.magnitude = packet.magnitude;
   p.header.next_index = packet.next_index;
+  p.header.kind = packet.kind;
+  p.header.hops = packet.hops;
   p.bitmap[words - 1] = packet.ranks;
   return p;
 }
@@ -85,7 +89,7 @@ class Engine {
  public:
   Engine(const Held& held, std::uint8_t words) : table_(1, kValueLimit), words_(words) {
     table_[0] = aggregator_of(held, words);
-    table_.apply(ATP_DATA_STORE, 0, wire_values(held.value, held.value_count), {});
+    table_.apply(ATP_DATA_STORE, held.kind, 0, wire_values(held.value, held.value_count), {});
   }
 
   struct Outcome {
@@ -128,10 +132,10 @@ class Engine {
     const Values in = wire_values(row.in.value, row.in.value_count);
     outcome.values = in;
     const auto operation = static_cast<atp_data_op>(outcome.verdict.data);
-    if (operation == ATP_DATA_LOAD || operation == ATP_DATA_ADD_LOAD) {
+    if (operation == ATP_DATA_LOAD || operation == ATP_DATA_COMBINE_LOAD) {
       outcome.values.assign(4 * std::size_t{outcome.fragment.header.value_count}, 0);
     }
-    table_.apply(operation, 0, in, outcome.values);
+    table_.apply(operation, outcome.fragment.header.kind, 0, in, outcome.values);
   }
 
   AggregatorTable table_;

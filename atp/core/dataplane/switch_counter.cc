@@ -53,6 +53,7 @@ std::string_view to_string(SwitchCounter counter) {
     case SwitchCounter::kDropUnknownVersion: return "drop_unknown_version";
     case SwitchCounter::kDropUnknownType: return "drop_unknown_type";
     case SwitchCounter::kDropUnknownFlags: return "drop_unknown_flags";
+    case SwitchCounter::kDropUnknownKind: return "drop_unknown_kind";
     case SwitchCounter::kDropBadBitmapWidth: return "drop_bad_bitmap_width";
     case SwitchCounter::kDropBadValueCount: return "drop_bad_value_count";
     case SwitchCounter::kDropBadLength: return "drop_bad_length";
@@ -69,6 +70,7 @@ std::string_view to_string(SwitchCounter counter) {
     case SwitchCounter::kDropRefused: return "drop_refused";
     case SwitchCounter::kDropRankTaken: return "drop_rank_taken";
     case SwitchCounter::kDropWrongNonce: return "drop_wrong_nonce";
+    case SwitchCounter::kDropTooManyHops: return "drop_too_many_hops";
     case SwitchCounter::kCount: break;
   }
   return "unknown";
@@ -80,6 +82,7 @@ SwitchCounter switch_counter_of(ParseError error) {
     case ParseError::kUnknownVersion: return SwitchCounter::kDropUnknownVersion;
     case ParseError::kUnknownType: return SwitchCounter::kDropUnknownType;
     case ParseError::kUnknownFlags: return SwitchCounter::kDropUnknownFlags;
+    case ParseError::kUnknownKind: return SwitchCounter::kDropUnknownKind;
     case ParseError::kBadBitmapWidth: return SwitchCounter::kDropBadBitmapWidth;
     case ParseError::kBadValueCount: return SwitchCounter::kDropBadValueCount;
     case ParseError::kBadLength: return SwitchCounter::kDropBadLength;

@@ -69,6 +69,7 @@ enum class SwitchCounter : std::uint8_t {
   kDropUnknownVersion,
   kDropUnknownType,
   kDropUnknownFlags,
+  kDropUnknownKind,
   kDropBadBitmapWidth,
   kDropBadValueCount,
   kDropBadLength,
@@ -85,6 +86,7 @@ enum class SwitchCounter : std::uint8_t {
   kDropRefused,    // a JOIN, answered by STATUS refused
   kDropRankTaken,  // a JOIN, answered by STATUS rank taken
   kDropWrongNonce,
+  kDropTooManyHops,
   kCount,
 };
 

@@ -57,7 +57,7 @@ TEST(SwitchHostile, RandomBytesAreDroppedByName) {
   for (int i = 0; i < 20'000; ++i) {
     Bytes bytes(random.below(300));
     for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random.next());
-    if (!bytes.empty() && random.chance(0.9)) bytes[0] = ATP_VERSION_1;
+    if (!bytes.empty() && random.chance(0.9)) bytes[0] = ATP_VERSION;
     if (bytes.size() > 3 && random.chance(0.9)) {
       bytes[1] = static_cast<std::uint8_t>(random.below(8));
       bytes[2] &= ATP_FLAGS_KNOWN;

@@ -118,7 +118,7 @@ TEST(SwitchJoin, ALeaveGoesUpAsOftenAsItComes) {
   for (int i = 0; i < 3; ++i) {
     const auto sent = rig.in(child(2), leave(2, nonce(2)));
     ASSERT_THAT(receivers(sent), ElementsAre(kServer));
-    EXPECT_EQ(sent[0].bytes, leave(2, nonce(2)));
+    EXPECT_EQ(sent[0].bytes, one_hop_on(leave(2, nonce(2))));
     StatusMessage left;
     left.code = StatusCode::kLeft;
     left.nonce = nonce(2);

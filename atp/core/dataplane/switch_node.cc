@@ -24,6 +24,7 @@ void SwitchNode::handle_packet(Instant now, const Endpoint& from,
   }
   const Arrival in{from, parsed.view()};
   turn.count(switch_counter_of(in.packet.type()));
+  if (in.packet.header.hops == 0) return turn.count(SwitchCounter::kDropTooManyHops);
   switch (in.packet.type()) {
     case PacketType::kGradient: return handle_gradient(turn, in);
     case PacketType::kJoin:

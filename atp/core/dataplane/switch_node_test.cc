@@ -27,7 +27,7 @@ TEST(SwitchNode, SumsWhatItsChildrenSendAndPassesTheSumUp) {
   atp_header h = head(PacketType::kGradient, 0);
   h.value_count = kValues;
   h.magnitude = 46;
-  EXPECT_EQ(sent[0].bytes, packet(h, RankSet::first(4), 46));
+  EXPECT_EQ(sent[0].bytes, one_hop_on(packet(h, RankSet::first(4), 46)));
   EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 3u);
   EXPECT_EQ(rig.count(SwitchCounter::kCompleteSumsSent), 1u);
   EXPECT_EQ(rig.node.aggregators_in_use(), 1u) << "until the PARAMETER";
@@ -43,7 +43,7 @@ TEST(SwitchNode, OneRankIsSummedAtOnce) {
   const Bytes in = gradient(ranks({0}), 3, 9, ATP_FLAG_ECN);
   const auto sent = rig.in(child(0), in);
   ASSERT_THAT(receivers(sent), ElementsAre(kServer));
-  EXPECT_EQ(sent[0].bytes, in);
+  EXPECT_EQ(sent[0].bytes, one_hop_on(in));
 }
 
 TEST(SwitchNode, ASwitchBelowIsAChildWithSeveralRanks) {
@@ -63,7 +63,7 @@ TEST(SwitchNode, AParameterGoesToEachChildThatIsAddressed) {
   const Bytes bytes = parameter(ranks({0, 2, 3}), 5);
   const auto sent = rig.in(kServer, bytes);
   EXPECT_THAT(receivers(sent), testing::UnorderedElementsAre(child(0), child(2), child(3)));
-  for (const Sent& one : sent) EXPECT_EQ(one.bytes, bytes);
+  for (const Sent& one : sent) EXPECT_EQ(one.bytes, one_hop_on(bytes));
   EXPECT_EQ(rig.count(SwitchCounter::kMulticastCopies), 4u + 3u) << "with the JOIN_ACK's";
   EXPECT_THAT(rig.in(kServer, parameter(ranks({40}), 6)), IsEmpty());
   EXPECT_EQ(rig.count(SwitchCounter::kDropNoChildAddressed), 1u);
@@ -108,7 +108,7 @@ TEST(SwitchNode, NacksAndStatusesPassUntouched) {
        {bare(PacketType::kNack, ranks({1, 2}), 0), status(ranks({1, 2}), waiting)}) {
     const auto sent = rig.in(kServer, bytes);
     EXPECT_THAT(receivers(sent), testing::UnorderedElementsAre(child(1), child(2)));
-    EXPECT_EQ(sent.at(0).bytes, bytes);
+    EXPECT_EQ(sent.at(0).bytes, one_hop_on(bytes));
   }
   EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
 }
@@ -172,14 +172,16 @@ TEST(SwitchNode, OnlyTheRanksUnknownBehindTheSenderAreNamed) {
   EXPECT_EQ(rig.count(SwitchCounter::kDropForeignRanks), 1u);
 }
 
-TEST(SwitchNode, AnotherVersionIsToldWhichAreSpoken) {
+TEST(SwitchNode, AnEarlierVersionIsToldInItsOwnWordsWhichAreSpoken) {
   Rig rig;
   Bytes bytes = gradient(ranks({0}), 0, 1);
-  bytes[0] = 2;
-  const auto sent = rig.in(child(0), bytes);
+  bytes[0] = 1;
+  auto sent = rig.in(child(0), bytes);
   ASSERT_THAT(receivers(sent), ElementsAre(child(0)));
+  EXPECT_EQ(sent[0].bytes[0], 1) << "which has the same layout of a STATUS";
+  sent[0].bytes[0] = ATP_VERSION;
   EXPECT_EQ(sent[0].status().code, StatusCode::kVersions);
-  EXPECT_EQ(sent[0].status().reason, 0x0101);
+  EXPECT_EQ(sent[0].status().reason, 0x0202);
   EXPECT_EQ(sent[0].view().job(), kJob);
   EXPECT_TRUE(sent[0].view().ranks.contains(0));
   EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownVersion), 1u);
@@ -188,11 +190,41 @@ TEST(SwitchNode, AnotherVersionIsToldWhichAreSpoken) {
   EXPECT_THAT(rig.in(kStranger, bytes), IsEmpty()) << "an answer is never answered";
 }
 
-TEST(SwitchNode, OnceKIsAgreedNothingElseIsTaken) {
+TEST(SwitchNode, APacketIsPassedOnAsOftenAsItsHopsAllow) {
+  Rig rig;
+  rig.join_all();
+  Bytes bytes = gradient(ranks({0}), 0, 1, ATP_FLAG_DIRECT);
+  bytes[ATP_AT_HOPS] = 1;
+  EXPECT_EQ(rig.in(child(0), bytes).at(0).view().header.hops, 0);
+  bytes[ATP_AT_HOPS] = 0;
+  EXPECT_THAT(rig.in(child(0), bytes), IsEmpty());
+  EXPECT_EQ(rig.count(SwitchCounter::kDropTooManyHops), 1u);
+}
+
+TEST(SwitchNode, AMaximumIsTakenOfMaximaAndSixteenBitsAreLanesOfTheirOwn) {
+  Rig rig;
+  rig.join_all();
+  const auto of = [](unsigned rank, std::uint32_t word) {
+    atp_header h = head(PacketType::kGradient, 0);
+    h.kind = ATP_KIND_EXPONENTS;
+    h.value_count = 2;
+    Bytes bytes = packet(h, RankSet::of(static_cast<Rank>(rank)));
+    atp_store32(&bytes[atp_body_offset(1)], word);
+    return bytes;
+  };
+  rig.in(child(0), of(0, 0xffff0005));  // -1 and 5
+  rig.in(child(1), of(1, 0xfffe0007));
+  rig.in(child(2), of(2, 0x80008000));
+  const auto sent = rig.in(child(3), of(3, 0xfff00001));
+  EXPECT_THAT(sent.at(0).values(), ElementsAre(0xffff0007u));
+  EXPECT_EQ(sent[0].view().header.kind, ATP_KIND_EXPONENTS);
+}
+
+TEST(SwitchNode, OnceKIsAgreedNothingLongerIsTaken) {
   Rig rig;
   rig.join_all();
   atp_header h = head(PacketType::kGradient, 0);
-  h.value_count = kValues - 1;
+  h.value_count = kValues + 1;
   EXPECT_THAT(rig.in(child(0), packet(h, ranks({0}))), IsEmpty());
   EXPECT_EQ(rig.count(SwitchCounter::kDropWrongValueCount), 1u);
 }

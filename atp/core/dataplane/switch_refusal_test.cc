@@ -52,9 +52,9 @@ TEST(SwitchRefusal, WhatCannotBeIsRefusedByName) {
        }},
       {{RefusalReason::kStreams, kMaxStreamsOfTree, kMaxStreamsOfTree + 1},
        [](Join& j) { j.stream_count = kMaxStreamsOfTree + 1; }},
-      {{RefusalReason::kVersion, 0x0101, 0x0202},
-       [](Join& j) { j.version_min = j.version_max = 2; }},
-      {{RefusalReason::kVersion, 0x0101, 0}, [](Join& j) { j.version_min = j.version_max = 0; }},
+      {{RefusalReason::kVersion, 0x0202, 0x0303},
+       [](Join& j) { j.version_min = j.version_max = 3; }},
+      {{RefusalReason::kVersion, 0x0202, 0}, [](Join& j) { j.version_min = j.version_max = 0; }},
   };
   Rig rig;
   for (const Case& c : cases) {

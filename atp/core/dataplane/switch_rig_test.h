@@ -54,7 +54,10 @@ struct Sent {
 
   PacketView view() const {
     const ParsedPacket parsed = parse_packet(bytes);
-    EXPECT_TRUE(parsed.ok()) << "the switch sent what nobody can read";
+    const bool is_for_an_earlier_version =
+        bytes[ATP_AT_VERSION] < ATP_VERSION && bytes[ATP_AT_TYPE] == ATP_STATUS;
+    EXPECT_TRUE(parsed.ok() || is_for_an_earlier_version)
+        << "the switch sent what nobody can read";
     return parsed.view();
   }
   StatusMessage status() const {
@@ -76,7 +79,7 @@ struct Sent {
 
 inline atp_header head(PacketType type, std::uint64_t sequence) {
   atp_header h{};
-  h.version = ATP_VERSION_1;
+  h.version = ATP_VERSION;
   h.type = static_cast<std::uint8_t>(type);
   h.bitmap_words = 1;
   h.job = kJob.job;
@@ -84,11 +87,13 @@ inline atp_header head(PacketType type, std::uint64_t sequence) {
   h.sequence = sequence;
   h.aggregator_index = atp_fmix32(static_cast<std::uint32_t>(sequence));
   h.operation = 77;
+  h.kind = ATP_KIND_SUM_FIXED;
+  h.hops = ATP_HOPS;
   return h;
 }
 
 inline Bytes packet(const atp_header& header, const RankSet& set, std::uint32_t value = 0) {
-  Bytes bytes(atp_packet_bytes(header.bitmap_words, header.value_count));
+  Bytes bytes(atp_packet_bytes(header.bitmap_words, header.kind, header.value_count));
   write_packet_head(bytes.data(), header, set);
   for (std::size_t i = 0; i < header.value_count; ++i) {
     atp_store32(&bytes[atp_body_offset(header.bitmap_words) + 4 * i], value);
@@ -211,6 +216,12 @@ class Rig {
 
   Outbox out_{256, 1 << 20};
 };
+
+// A packet as the next node gets it.
+inline Bytes one_hop_on(Bytes bytes) {
+  --bytes[ATP_AT_HOPS];
+  return bytes;
+}
 
 inline std::vector<Endpoint> receivers(const std::vector<Sent>& sent) {
   std::vector<Endpoint> to;

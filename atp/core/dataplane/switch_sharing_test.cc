@@ -71,7 +71,8 @@ TEST(SwitchSharing, AJobBeyondThePartitionPassesAsItCame) {
   ASSERT_TRUE(rig.keeps(1, 0));
   const auto sent = rig.send(3, 0, 0);
   ASSERT_EQ(receivers(sent), std::vector<Endpoint>{kServer});
-  EXPECT_EQ(sent[0].bytes, of_job(gradient(RankSet::of(0), 0, 1), 3)) << "a next level may add it";
+  EXPECT_EQ(sent[0].bytes, one_hop_on(of_job(gradient(RankSet::of(0), 0, 1), 3)))
+      << "a next level may add it";
   EXPECT_EQ(rig.count(SwitchCounter::kForwardedNoRegion), 1u);
 
   const std::vector<Endpoint> children{child(0), child(1)};

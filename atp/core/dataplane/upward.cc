@@ -11,9 +11,10 @@ namespace {
 std::span<std::uint8_t> put_fragment(Outbox& out, const atp_fragment& fragment) {
   const atp_header& header = fragment.header;
   const std::span<std::uint8_t> bytes =
-      out.reserve(atp_packet_bytes(header.bitmap_words, header.value_count));
+      out.reserve(atp_packet_bytes(header.bitmap_words, header.kind, header.value_count));
   if (bytes.empty()) return {};
   atp_write_header(bytes.data(), &header);
+  --bytes[ATP_AT_HOPS];
   for (std::size_t w = 0; w < header.bitmap_words; ++w) {
     atp_store64(bytes.data() + ATP_AT_BITMAP + 8 * w, fragment.bitmap[w]);
   }
@@ -35,18 +36,19 @@ std::uint64_t nanoseconds(Instant now) {
 
 void send_up(SwitchTurn& turn, const Endpoint& parent, const atp_fragment& fragment,
              const ValueSource& source) {
+  const std::uint8_t kind = fragment.header.kind;
   const std::span<std::uint8_t> bytes = put_fragment(turn.out, fragment);
   if (bytes.empty()) {
     // Lost, as in a full queue; but what the bitmap says is in the sum must be in it.
-    const bool adds = source.operation == ATP_DATA_ADD_LOAD;
-    const atp_data_op operation = adds ? ATP_DATA_ADD : source.operation;
+    const bool combines = source.operation == ATP_DATA_COMBINE_LOAD;
+    const atp_data_op operation = combines ? ATP_DATA_COMBINE : source.operation;
     if (operation != ATP_DATA_LOAD) {
-      turn.state.aggregators.apply(operation, source.slot, source.values, {});
+      turn.state.aggregators.apply(operation, kind, source.slot, source.values, {});
     }
     return;
   }
   const auto values = bytes.subspan(atp_body_offset(fragment.header.bitmap_words));
-  turn.state.aggregators.apply(source.operation, source.slot, source.values, values);
+  turn.state.aggregators.apply(source.operation, kind, source.slot, source.values, values);
   if (source.operation == ATP_DATA_NONE || source.operation == ATP_DATA_STORE) {
     std::copy(source.values.begin(), source.values.end(), values.begin());
   }
@@ -95,7 +97,7 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   if (verdict.forward == ATP_FORWARD_PARENT) {
     send_up(turn, tree->parent(), fragment, {operation, slot, in.packet.body});
   } else {
-    turn.state.aggregators.apply(operation, slot, in.packet.body, {});
+    turn.state.aggregators.apply(operation, header.kind, slot, in.packet.body, {});
   }
 }
 

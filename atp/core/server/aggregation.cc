@@ -4,27 +4,12 @@
 
 #include "atp/base/check.h"
 #include "atp/core/server/fragment.h"
-#include "atp/wire/values.h"
+#include "atp/wire/lanes.h"
 
 namespace atp {
 namespace {
 
 constexpr std::uint32_t kLargestExact = 0x7fffffffU;
-
-ATP_VALUE_LOOP void store_values(std::span<std::int32_t> row, const std::uint8_t* values) {
-  for (std::int32_t& value : row) {
-    value = static_cast<std::int32_t>(load_value(values));
-    values += 4;
-  }
-}
-
-// Modulo 2^32: a complete fragment is exact if its magnitude says so (docs/protocol.md §4).
-ATP_VALUE_LOOP void add_values(std::span<std::int32_t> row, const std::uint8_t* values) {
-  for (std::int32_t& value : row) {
-    value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) + load_value(values));
-    values += 4;
-  }
-}
 
 // The ranks that have not been answered within the pause; they count as answered now.
 RankSet take_due(AnswerState& answered, const RankSet& ranks, Instant now, Duration pause) {
@@ -32,6 +17,16 @@ RankSet take_due(AnswerState& answered, const RankSet& ranks, Instant now, Durat
   const RankSet due = ranks - answered.ranks;
   answered.ranks |= due;
   return due;
+}
+
+// What its first contribution says of a fragment.
+void name(Fragment& fragment, const atp_header& h) {
+  if (fragment.named) return;
+  fragment.named = true;
+  fragment.operation = h.operation;
+  fragment.aggregator_index = h.aggregator_index;
+  fragment.kind = h.kind;
+  fragment.value_count = h.value_count;
 }
 
 RankSet if_straight(Source source, const RankSet& ranks) {
@@ -42,12 +37,18 @@ std::size_t queue_capacity(const JobTerms& terms) {
   return std::size_t{terms.stream_count} * 2 * terms.wmax;
 }
 
+// Every fragment of the express stream may be a small one, up to a bound on memory.
+std::uint32_t small_slots(const JobTerms& terms) {
+  constexpr std::uint32_t kMost = 1024;
+  return terms.number_format == NumberFormat::kFixed ? 0 : std::min(2 * terms.wmax, kMost);
+}
+
 }  // namespace
 
 Aggregation::Aggregation(const JobTerms& terms, const ServerConfig& config)
     : terms_(terms),
       all_(RankSet::first(terms.world_size)),
-      floats_(config.float_slots, terms.value_count, queue_capacity(terms)) {
+      floats_(config.float_slots, small_slots(terms), terms.value_count, queue_capacity(terms)) {
   streams_.reserve(terms.stream_count);
   for (std::size_t i = 0; i < terms.stream_count; ++i) {
     streams_.push_back(
@@ -57,23 +58,26 @@ Aggregation::Aggregation(const JobTerms& terms, const ServerConfig& config)
 
 std::size_t Aggregation::bytes_needed(const JobTerms& terms, const ServerConfig& config) {
   return terms.stream_count * FragmentRing::bytes_needed(terms.wmax, terms.value_count) +
-         FloatPool::bytes_needed(config.float_slots, terms.value_count, queue_capacity(terms));
+         FloatPool::bytes_needed(config.float_slots, small_slots(terms), terms.value_count,
+                                 queue_capacity(terms));
 }
 
 FragmentName Aggregation::name_of(std::size_t stream, const Fragment& fragment) const {
   if (fragment.named) {
-    return {wire_stream(stream), fragment.sequence, fragment.operation, fragment.aggregator_index};
+    return {wire_stream(stream), fragment.sequence, fragment.operation, fragment.aggregator_index,
+            fragment.kind};
   }
   // Nothing of it has come: most likely it belongs to the operation of the highest complete one.
   const FragmentRing& ring = streams_[stream].ring;
   const Fragment* later = ring.completed_end() == 0 ? nullptr : ring.find(ring.completed_end() - 1);
   return {wire_stream(stream), fragment.sequence, later == nullptr ? 0 : later->operation,
-          ring.expected_index(fragment.sequence)};
+          ring.expected_index(fragment.sequence),
+          later == nullptr ? std::uint8_t{0} : later->kind};
 }
 
 bool Aggregation::needs(const Fragment& fragment, const RankSet& ranks) const {
   if (fragment.complete()) return false;
-  // Before floats are asked for the bitmap is still that of the integers.
+  // Before floats are asked for the bitmap is that of integers, or empty.
   if (fragment.mode == FragmentMode::kAwaitingFloatSlot) return !ranks.empty();
   return missing(fragment).intersects(ranks);
 }
@@ -126,8 +130,10 @@ void Aggregation::apply(Downlink& down, const Arrival& in, std::size_t stream, F
                         Source source) {
   ServerTurn& turn = down.turn();
   const RankSet straight = if_straight(source, in.packet.ranks);
+  const atp_header& h = in.packet.header;
+  const bool is_float = in.packet.has(ATP_FLAG_FLOAT) || h.kind == ATP_KIND_SUM_EXACT;
   const Contribution how =
-      judge(fragment, {in.packet.ranks, in.packet.header.operation, in.packet.has(ATP_FLAG_FLOAT)});
+      judge(fragment, {in.packet.ranks, h.operation, h.kind, h.value_count, is_float});
   switch (how) {
     case Contribution::kFirst:
     case Contribution::kReplace:
@@ -155,6 +161,11 @@ void Aggregation::apply(Downlink& down, const Arrival& in, std::size_t stream, F
       turn.count(ServerCounter::kDropWrongOperation);
       if (!fragment.complete()) fragment.disagreeing |= in.packet.ranks;
       return;
+    case Contribution::kOtherShape: turn.count(ServerCounter::kDropWrongShape); return;
+    case Contribution::kFloatsFromTheStart:
+      start_floats(down, stream, fragment, in.packet);
+      return;
+    case Contribution::kFloatWaits: turn.count(ServerCounter::kDropFloatWaits); return;
     case Contribution::kIntegerTooLate:
       turn.count(ServerCounter::kDropIntegerInFloatMode);
       ask_again(down, stream, fragment, ATP_FLAG_FLOAT, in.packet.ranks - fragment.bitmap,
@@ -168,27 +179,26 @@ void Aggregation::apply(Downlink& down, const Arrival& in, std::size_t stream, F
 void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fragment,
                                 const PacketView& packet, Contribution how) {
   const atp_header& h = packet.header;
-  const auto row = streams_[stream].ring.values(fragment.sequence);
+  std::uint8_t* row = streams_[stream].ring.values(fragment.sequence).data();
   const std::uint8_t overflow = h.flags & ATP_FLAG_OVERFLOW;
   if (how == Contribution::kAdd) {
-    add_values(row, packet.body.data());
+    combine_lanes(h.kind, row, packet.body.data(), packet.body.size());
     fragment.bitmap |= packet.ranks;
     fragment.magnitude = atp_add_magnitude(fragment.magnitude, h.magnitude);
     fragment.flags |= overflow;
   } else {
     // A sum of strictly more ranks holds all that is replaced, its marks too.
-    store_values(row, packet.body.data());
+    store_lanes(h.kind, row, packet.body.data(), packet.body.size());
     fragment.bitmap = packet.ranks;
     fragment.magnitude = h.magnitude;
     fragment.flags = static_cast<std::uint8_t>((fragment.flags & ~ATP_FLAG_OVERFLOW) | overflow);
   }
-  if (!fragment.named) {
-    fragment.named = true;
-    fragment.operation = h.operation;
-    fragment.aggregator_index = h.aggregator_index;
-  }
+  name(fragment, h);
   if (fragment.bitmap != all_) return;
-  if ((fragment.flags & ATP_FLAG_OVERFLOW) != 0 || fragment.magnitude > kLargestExact) {
+  // Sums of every other kind fit by design, or are meant to wrap.
+  const bool is_too_large =
+      (fragment.flags & ATP_FLAG_OVERFLOW) != 0 || fragment.magnitude > kLargestExact;
+  if (fragment.kind == ATP_KIND_SUM_FIXED && is_too_large) {
     enter_float_mode(down, stream, fragment);
     return;
   }
@@ -196,6 +206,20 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
   down.turn().count(how == Contribution::kFirst ? ServerCounter::kFragmentsCompletedByOnePacket
                                                 : ServerCounter::kFragmentsCompletedByServer);
   finish(down, stream, fragment);
+}
+
+// Floats from the start: the first of them takes the slot.
+void Aggregation::start_floats(Downlink& down, std::size_t stream, Fragment& fragment,
+                               const PacketView& packet) {
+  name(fragment, packet.header);
+  const auto slot = floats_.take(fragment.value_count);
+  if (!slot) {
+    down.turn().count(ServerCounter::kDropFloatWaits);
+    return await_slot(down, stream, fragment);
+  }
+  fragment.mode = FragmentMode::kFloat;
+  fragment.float_slot = *slot;
+  take_floats(down, stream, fragment, packet);
 }
 
 void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment) {
@@ -214,10 +238,14 @@ void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment)
 }
 
 void Aggregation::enter_float_mode(Downlink& down, std::size_t stream, Fragment& fragment) {
-  if (const auto slot = floats_.take()) {
+  if (const auto slot = floats_.take(fragment.value_count)) {
     ask_for_floats(down, stream, fragment, *slot);
     return;
   }
+  await_slot(down, stream, fragment);
+}
+
+void Aggregation::await_slot(Downlink& down, std::size_t stream, Fragment& fragment) {
   down.turn().count(ServerCounter::kFragmentsWaitedForFloatSlot);
   fragment.mode = FragmentMode::kAwaitingFloatSlot;
   floats_.enqueue({static_cast<std::uint32_t>(stream), fragment.sequence});
@@ -236,14 +264,14 @@ void Aggregation::ask_for_floats(Downlink& down, std::size_t stream, Fragment& f
 
 void Aggregation::take_floats(Downlink& down, std::size_t stream, Fragment& fragment,
                               const PacketView& packet) {
-  floats_.add(fragment.float_slot, packet.body.data());
+  floats_.add(fragment.float_slot, packet.body.data(), fragment.value_count);
   fragment.bitmap |= packet.ranks;
   if (fragment.bitmap == all_) finish_float(down, stream, fragment);
 }
 
 void Aggregation::finish_float(Downlink& down, std::size_t stream, Fragment& fragment) {
   const std::uint32_t slot = fragment.float_slot;
-  floats_.round(slot, streams_[stream].ring.values(fragment.sequence));
+  floats_.round(slot, streams_[stream].ring.values(fragment.sequence).data(), fragment.value_count);
   fragment.flags |= ATP_FLAG_FLOAT;
   down.turn().count(ServerCounter::kFragmentsCompletedFloat);
   finish(down, stream, fragment);
@@ -252,13 +280,18 @@ void Aggregation::finish_float(Downlink& down, std::size_t stream, Fragment& fra
 
 void Aggregation::pass_on_slot(Downlink& down, std::uint32_t slot) {
   floats_.give_back(slot);
-  while (const auto next = floats_.dequeue()) {
+  while (const auto next = floats_.next()) {
     FragmentRing& ring = streams_[next->stream].ring;
-    if (ring.place(next->sequence) != RingPlace::kInside) continue;  // about to be forgotten
+    if (ring.place(next->sequence) != RingPlace::kInside) {  // about to be forgotten
+      floats_.dequeue();
+      continue;
+    }
     Fragment& fragment = ring.at(next->sequence);
     ATP_CHECK(fragment.mode == FragmentMode::kAwaitingFloatSlot);
-    ask_for_floats(down, next->stream, fragment, floats_.take().value());
-    return;
+    const auto free = floats_.take(fragment.value_count);
+    if (!free) return;  // what was given back is a small one, and this needs more
+    floats_.dequeue();
+    ask_for_floats(down, next->stream, fragment, *free);
   }
 }
 

@@ -13,9 +13,9 @@
 // all ranks have joined, and all of the job's large memory.
 //
 // A fragment becomes complete exactly once, when its bitmap holds every rank of the job; its
-// values, flags and next index are then final and every repeat of its PARAMETER is the same. One
-// whose data overflowed int32 (an OVERFLOW flag, or a magnitude beyond 2^31 − 1) starts once more
-// with an empty bitmap and exact float sums. Fragments that do not get on are pulled along by FLUSH
+// values, flags and next index are then final and every repeat of its PARAMETER is the same. One by
+// the fixed scale whose data overflowed int32 (an OVERFLOW flag, or a magnitude beyond 2^31 − 1)
+// starts once more with an empty bitmap and exact float sums; others are floats from the start. Fragments that do not get on are pulled along by FLUSH
 // and NACK, the oldest few of each stream at a time, so a timeout's work is bounded.
 
 namespace atp {
@@ -69,7 +69,10 @@ class Aggregation {
   void take_floats(Downlink& down, std::size_t stream, Fragment& fragment,
                    const PacketView& packet);
   void finish(Downlink& down, std::size_t stream, Fragment& fragment);
+  void start_floats(Downlink& down, std::size_t stream, Fragment& fragment,
+                    const PacketView& packet);
   void enter_float_mode(Downlink& down, std::size_t stream, Fragment& fragment);
+  void await_slot(Downlink& down, std::size_t stream, Fragment& fragment);
   void ask_for_floats(Downlink& down, std::size_t stream, Fragment& fragment, std::uint32_t slot);
   void finish_float(Downlink& down, std::size_t stream, Fragment& fragment);
   void pass_on_slot(Downlink& down, std::uint32_t slot);

@@ -4,6 +4,10 @@ namespace atp {
 namespace {
 
 Contribution judge_collecting(const Fragment& fragment, const ContributionHeader& packet) {
+  if (packet.kind == ATP_KIND_SUM_EXACT) {
+    return packet.ranks.size() == 1 ? Contribution::kFloatsFromTheStart
+                                    : Contribution::kFloatsOfMany;
+  }
   if (packet.is_float) return Contribution::kFloatTooEarly;
   if (fragment.bitmap.empty()) return Contribution::kFirst;
   if (!fragment.bitmap.intersects(packet.ranks)) return Contribution::kAdd;
@@ -24,9 +28,15 @@ Contribution judge(const Fragment& fragment, const ContributionHeader& packet) {
   if (fragment.named && fragment.operation != packet.operation) {
     return Contribution::kOtherOperation;
   }
+  if (fragment.named &&
+      (fragment.kind != packet.kind || fragment.value_count != packet.value_count)) {
+    return Contribution::kOtherShape;
+  }
   switch (fragment.mode) {
     case FragmentMode::kCollecting: return judge_collecting(fragment, packet);
-    case FragmentMode::kAwaitingFloatSlot: return Contribution::kDuplicate;
+    case FragmentMode::kAwaitingFloatSlot:
+      return packet.kind == ATP_KIND_SUM_EXACT ? Contribution::kFloatWaits
+                                               : Contribution::kDuplicate;
     case FragmentMode::kFloat: return judge_float(fragment, packet);
     case FragmentMode::kComplete: break;
   }

@@ -22,15 +22,20 @@ enum class Contribution : std::uint8_t {
   kOverlap,         // some are, some are not
   kComplete,        // the fragment is complete: repeat its PARAMETER
   kOtherOperation,  // another collective of the same stream and sequence (H31)
+  kOtherShape,      // the same collective, but another kind or another number of values
+  kFloatsFromTheStart,  // the first of a fragment that is never summed as integers
   kIntegerTooLate,  // floats were asked for: ask again
   kFloatTooEarly,   // floats were not asked for (H12)
   kFloatsOfMany,    // nobody may add floats on the way
+  kFloatWaits,      // until a slot is free
 };
 
 struct ContributionHeader {
   RankSet ranks;
   std::uint32_t operation = 0;
-  bool is_float = false;
+  std::uint8_t kind = ATP_KIND_SUM_FIXED;
+  std::uint16_t value_count = 0;
+  bool is_float = false;  // asked for, or from the start
 };
 
 Contribution judge(const Fragment& fragment, const ContributionHeader& packet);

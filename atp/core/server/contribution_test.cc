@@ -25,6 +25,7 @@ struct Row {
   RankSet packet;
   bool is_float;
   Contribution expected;
+  std::uint8_t kind = ATP_KIND_SUM_FIXED;
 };
 
 TEST(Contribution, TheFirstRowThatFitsDecides) {
@@ -60,6 +61,14 @@ TEST(Contribution, TheFirstRowThatFitsDecides) {
        Contribution::kFloatsOfMany},
       {"complete", kComplete, all, ranks({2}), kIntegers, Contribution::kComplete},
       {"complete, a float", kComplete, all, ranks({2}), kFloats, Contribution::kComplete},
+      {"floats from the start, the first", kCollecting, none, ranks({2}), kFloats,
+       Contribution::kFloatsFromTheStart, ATP_KIND_SUM_EXACT},
+      {"floats from the start, added by somebody", kCollecting, none, ranks({1, 2}), kFloats,
+       Contribution::kFloatsOfMany, ATP_KIND_SUM_EXACT},
+      {"floats from the start, another", FragmentMode::kFloat, ranks({0}), ranks({2}), kFloats,
+       Contribution::kAdd, ATP_KIND_SUM_EXACT},
+      {"floats from the start, without a slot", kAwaitingFloatSlot, none, ranks({2}), kFloats,
+       Contribution::kFloatWaits, ATP_KIND_SUM_EXACT},
   };
   for (const Row& row : rows) {
     Fragment fragment;
@@ -67,7 +76,12 @@ TEST(Contribution, TheFirstRowThatFitsDecides) {
     fragment.bitmap = row.stored;
     fragment.operation = kOperation;
     fragment.named = !row.stored.empty();
-    EXPECT_EQ(judge(fragment, {row.packet, kOperation, row.is_float}), row.expected) << row.name;
+    fragment.kind = row.kind;
+    const ContributionHeader packet{.ranks = row.packet,
+                                    .operation = kOperation,
+                                    .kind = row.kind,
+                                    .is_float = row.is_float};
+    EXPECT_EQ(judge(fragment, packet), row.expected) << row.name;
   }
 }
 
@@ -78,9 +92,24 @@ TEST(Contribution, AnotherOperationNeverJoinsANamedFragment) {
     fragment.mode = mode;
     fragment.operation = kOperation;
     fragment.named = true;
-    EXPECT_EQ(judge(fragment, {ranks({1}), kOperation + 1, false}), Contribution::kOtherOperation);
+    EXPECT_EQ(judge(fragment, {.ranks = ranks({1}), .operation = kOperation + 1}), Contribution::kOtherOperation);
   }
-  EXPECT_EQ(judge(Fragment{}, {ranks({1}), kOperation + 1, false}), Contribution::kFirst);
+  EXPECT_EQ(judge(Fragment{}, {.ranks = ranks({1}), .operation = kOperation + 1}), Contribution::kFirst);
+}
+
+TEST(Contribution, AnotherShapeNeverJoinsANamedFragment) {
+  Fragment fragment;
+  fragment.named = true;
+  fragment.kind = ATP_KIND_SUM_BLOCKS;
+  fragment.value_count = 8;
+  const ContributionHeader same{.kind = ATP_KIND_SUM_BLOCKS, .value_count = 8};
+  EXPECT_EQ(judge(fragment, same), Contribution::kFirst);
+  ContributionHeader other = same;
+  other.kind = ATP_KIND_SUM_BLOCKS_INT16;
+  EXPECT_EQ(judge(fragment, other), Contribution::kOtherShape);
+  other = same;
+  other.value_count = 7;
+  EXPECT_EQ(judge(fragment, other), Contribution::kOtherShape);
 }
 
 }  // namespace

@@ -1,23 +1,12 @@
 // How each message of a job is written, and the choice of datagrams that carry it.
 #include "atp/core/server/downlink.h"
 
-#include "atp/wire/values.h"
+#include "atp/wire/lanes.h"
 
 namespace atp {
-namespace {
-
-void write_values(std::uint8_t* at, std::span<const std::int32_t> values) {
-  for (const std::int32_t value : values) {
-    store_value(at, static_cast<std::uint32_t>(value));
-    at += 4;
-  }
-}
-
-}  // namespace
-
 atp_header Downlink::header(PacketType type, std::uint8_t flags, const FragmentName& name) const {
   atp_header h{};
-  h.version = ATP_VERSION_1;
+  h.version = ATP_VERSION;
   h.type = static_cast<std::uint8_t>(type);
   h.flags = flags;
   h.bitmap_words = terms_.bitmap_words();
@@ -27,6 +16,8 @@ atp_header Downlink::header(PacketType type, std::uint8_t flags, const FragmentN
   h.sequence = name.sequence;
   h.aggregator_index = name.aggregator_index;
   h.operation = name.operation;
+  h.kind = name.kind;
+  h.hops = ATP_HOPS;
   return h;
 }
 
@@ -40,18 +31,18 @@ std::uint64_t Downlink::send(const RankSet& ranks, const RankSet& straight_too) 
 }
 
 void Downlink::parameter(const FragmentName& name, const Fragment& fragment,
-                         std::span<const std::int32_t> values, const RankSet& ranks,
+                         std::span<const std::uint8_t> values, const RankSet& ranks,
                          const RankSet& straight_too) {
   std::uint8_t flags = fragment.flags & (ATP_FLAG_COLLISION | ATP_FLAG_ECN | ATP_FLAG_FLOAT);
   if (turn_.congested) flags |= ATP_FLAG_ECN;
   atp_header h = header(PacketType::kParameter, flags, name);
-  h.value_count = terms_.value_count;
-  h.magnitude = fragment.magnitude;
+  h.value_count = fragment.value_count;
   h.next_index = fragment.next_index;
-  const auto bytes = turn_.out.reserve(atp_packet_bytes(h.bitmap_words, h.value_count));
+  const auto bytes = turn_.out.reserve(atp_packet_bytes(h.bitmap_words, h.kind, h.value_count));
   if (bytes.empty()) return;
   write_packet_head(bytes.data(), h, ranks);
-  write_values(bytes.data() + atp_body_offset(h.bitmap_words), values);
+  load_lanes(h.kind, values.data(), bytes.data() + atp_body_offset(h.bitmap_words),
+             fragment.bytes());
   turn_.count(ServerCounter::kParametersSent, send(ranks, straight_too));
 }
 

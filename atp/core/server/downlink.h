@@ -26,9 +26,9 @@ class Downlink {
   // Whom announcements go to.
   RankSet present() const { return members_.all() - members_.gone(); }
 
-  // values: host byte order. Counts the datagrams.
+  // values: lanes in host byte order, at least as many as the fragment has. Counts the datagrams.
   void parameter(const FragmentName& name, const Fragment& fragment,
-                 std::span<const std::int32_t> values, const RankSet& ranks,
+                 std::span<const std::uint8_t> values, const RankSet& ranks,
                  const RankSet& straight_too);
   // flags: 0, DIRECT or FLOAT.
   void nack(const FragmentName& name, std::uint8_t flags, const RankSet& ranks,

@@ -2,53 +2,62 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "atp/base/check.h"
 #include "atp/wire/values.h"
 
 namespace atp {
 
-FloatPool::FloatPool(std::uint32_t slots, std::uint16_t value_count, std::size_t queue_capacity)
-    : value_count_(value_count), sums_(std::size_t{slots} * value_count), queue_(queue_capacity) {
+FloatPool::FloatPool(std::uint32_t slots, std::uint32_t small_slots, std::uint16_t values_max,
+                     std::size_t queue_capacity)
+    : slots_(slots),
+      values_max_(values_max),
+      sums_(std::size_t{slots} * values_max + std::size_t{small_slots} * kSmallValues),
+      queue_(queue_capacity) {
   ATP_CHECK(slots > 0);
   free_.reserve(slots);
+  free_small_.reserve(small_slots);
   for (std::uint32_t slot = slots; slot-- > 0;) free_.push_back(slot);
+  for (std::uint32_t i = small_slots; i-- > 0;) free_small_.push_back(slots + i);
 }
 
-std::size_t FloatPool::bytes_needed(std::uint32_t slots, std::uint16_t value_count,
-                                    std::size_t queue_capacity) {
-  return std::size_t{slots} * (value_count * sizeof(ExactSum) + sizeof(std::uint32_t)) +
+std::size_t FloatPool::bytes_needed(std::uint32_t slots, std::uint32_t small_slots,
+                                    std::uint16_t values_max, std::size_t queue_capacity) {
+  const std::size_t sums =
+      std::size_t{slots} * values_max + std::size_t{small_slots} * kSmallValues;
+  return sums * sizeof(ExactSum) + std::size_t{slots + small_slots} * sizeof(std::uint32_t) +
          queue_capacity * sizeof(FloatRequest);
 }
 
-std::span<ExactSum> FloatPool::sums(std::uint32_t slot) {
-  return {sums_.data() + std::size_t{slot} * value_count_, value_count_};
-}
-
-std::optional<std::uint32_t> FloatPool::take() {
-  if (free_.empty()) return std::nullopt;
-  const std::uint32_t slot = free_.back();
-  free_.pop_back();
-  std::ranges::fill(sums(slot), ExactSum{});
+std::optional<std::uint32_t> FloatPool::take(std::size_t values) {
+  std::vector<std::uint32_t>& stack =
+      values <= kSmallValues && !free_small_.empty() ? free_small_ : free_;
+  if (stack.empty()) return std::nullopt;
+  const std::uint32_t slot = stack.back();
+  stack.pop_back();
+  ATP_CHECK(values <= (is_small(slot) ? kSmallValues : values_max_));
+  std::fill_n(sums_.data() + begin_of(slot), values, ExactSum{});
   return slot;
 }
 
 void FloatPool::give_back(std::uint32_t slot) {
-  ATP_CHECK(free_.size() < free_.capacity());
-  free_.push_back(slot);
+  std::vector<std::uint32_t>& stack = is_small(slot) ? free_small_ : free_;
+  ATP_CHECK(stack.size() < stack.capacity());
+  stack.push_back(slot);
 }
 
-void FloatPool::add(std::uint32_t slot, const std::uint8_t* values) {
-  for (ExactSum& sum : sums(slot)) {
-    sum.add(std::bit_cast<float>(load_value(values)));
-    values += 4;
+void FloatPool::add(std::uint32_t slot, const std::uint8_t* values, std::size_t count) {
+  ExactSum* sum = sums_.data() + begin_of(slot);
+  for (std::size_t i = 0; i < count; ++i) sum[i].add(std::bit_cast<float>(load_value(values + 4 * i)));
+}
+
+void FloatPool::round(std::uint32_t slot, std::uint8_t* out, std::size_t count) const {
+  const ExactSum* sum = sums_.data() + begin_of(slot);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float rounded = sum[i].rounded();
+    std::memcpy(out + 4 * i, &rounded, sizeof rounded);
   }
-}
-
-void FloatPool::round(std::uint32_t slot, std::span<std::int32_t> out) const {
-  ATP_CHECK(out.size() == value_count_);
-  const ExactSum* sum = sums_.data() + std::size_t{slot} * value_count_;
-  for (std::int32_t& value : out) value = std::bit_cast<std::int32_t>((sum++)->rounded());
 }
 
 void FloatPool::enqueue(const FloatRequest& request) {
@@ -56,12 +65,14 @@ void FloatPool::enqueue(const FloatRequest& request) {
   queue_[(queue_head_ + queue_size_++) % queue_.size()] = request;
 }
 
-std::optional<FloatRequest> FloatPool::dequeue() {
-  if (queue_size_ == 0) return std::nullopt;
-  const FloatRequest request = queue_[queue_head_];
+std::optional<FloatRequest> FloatPool::next() const {
+  return queue_size_ == 0 ? std::nullopt : std::optional(queue_[queue_head_]);
+}
+
+void FloatPool::dequeue() {
+  ATP_CHECK(queue_size_ > 0);
   queue_head_ = (queue_head_ + 1) % queue_.size();
   --queue_size_;
-  return request;
 }
 
 void FloatPool::cancel(const FloatRequest& request) {

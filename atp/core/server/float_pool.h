@@ -8,9 +8,10 @@
 #include "atp/core/server/exact_sum.h"
 
 // Memory of the float path (docs/protocol.md §6): F slots, each one exact sum for every value of
-// a fragment. A fragment that overflowed takes a slot before its workers are asked for floats;
-// when none is free it waits in a queue, first come, first served. So the memory is fixed when the
-// job is made, and grows neither with the world size nor with the number of overflows.
+// a fragment, and many small ones, for fragments of a few values: metrics, norms, counts. A fragment
+// of floats takes a slot; when none is free it waits in a queue, first come, first served, and its
+// workers are asked again. So the memory is fixed when the job is made, and grows neither with the
+// world size nor with the number of such fragments.
 //
 // Each fragment holds at most one slot or one place in the queue, so a queue with room for every
 // fragment of the job's rings never overflows.
@@ -25,32 +26,44 @@ struct FloatRequest {
 
 class FloatPool {
  public:
-  FloatPool(std::uint32_t slots, std::uint16_t value_count, std::size_t queue_capacity);
-  static std::size_t bytes_needed(std::uint32_t slots, std::uint16_t value_count,
-                                  std::size_t queue_capacity);
+  // A slot of values_max values, a small one of kSmallValues.
+  static constexpr std::uint16_t kSmallValues = 16;
 
-  // A slot whose sums are zero, or nothing if all are taken.
-  std::optional<std::uint32_t> take();
+  FloatPool(std::uint32_t slots, std::uint32_t small_slots, std::uint16_t values_max,
+            std::size_t queue_capacity);
+  static std::size_t bytes_needed(std::uint32_t slots, std::uint32_t small_slots,
+                                  std::uint16_t values_max, std::size_t queue_capacity);
+
+  // A slot for so many values whose sums are zero, or nothing if all are taken.
+  std::optional<std::uint32_t> take(std::size_t values);
   void give_back(std::uint32_t slot);
 
-  // Adds the float32 values of a packet (network byte order, value_count of them).
-  void add(std::uint32_t slot, const std::uint8_t* values);
-  // The bits of the rounded sums.
-  void round(std::uint32_t slot, std::span<std::int32_t> out) const;
+  // Adds so many float32 values (network byte order).
+  void add(std::uint32_t slot, const std::uint8_t* values, std::size_t count);
+  // The bits of so many rounded sums, in host byte order.
+  void round(std::uint32_t slot, std::uint8_t* out, std::size_t count) const;
 
   void enqueue(const FloatRequest& request);
-  std::optional<FloatRequest> dequeue();
+  std::optional<FloatRequest> next() const;  // the first in the queue
+  void dequeue();                            // takes it off
   // Takes a request off the queue before its turn.
   void cancel(const FloatRequest& request);
 
   bool operator==(const FloatPool&) const = default;
 
  private:
-  std::span<ExactSum> sums(std::uint32_t slot);
+  bool is_small(std::uint32_t slot) const { return slot >= slots_; }
+  std::size_t begin_of(std::uint32_t slot) const {
+    return is_small(slot)
+               ? std::size_t{slots_} * values_max_ + std::size_t{slot - slots_} * kSmallValues
+               : std::size_t{slot} * values_max_;
+  }
 
-  std::uint16_t value_count_;
-  std::vector<ExactSum> sums_;       // slots × value_count
-  std::vector<std::uint32_t> free_;  // a stack
+  std::uint32_t slots_;  // those of values_max_; the small ones have higher numbers
+  std::uint16_t values_max_;
+  std::vector<ExactSum> sums_;
+  std::vector<std::uint32_t> free_;        // a stack
+  std::vector<std::uint32_t> free_small_;  // another
   std::vector<FloatRequest> queue_;  // a ring
   std::size_t queue_head_ = 0;
   std::size_t queue_size_ = 0;

@@ -6,6 +6,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
+#include "atp/wire/packet.h"
 
 // What the server knows of one fragment, but for its values, which its ring holds, and when it is
 // pulled along. Plain data.
@@ -17,7 +18,8 @@ inline constexpr Instant kLongAgo = Instant::min();
 
 enum class FragmentMode : std::uint8_t {
   kCollecting,         // int32 contributions, until the bitmap is full
-  kAwaitingFloatSlot,  // full, but it overflowed; the bitmap stays full until floats are asked for
+  kAwaitingFloatSlot,  // floats are asked for when a slot is free; until then the bitmap stays full
+                       // where the integers overflowed, and empty where there are none
   kFloat,              // float32 contributions, with a bitmap that began empty
   kComplete,           // values, flags, magnitude and next index are final
 };
@@ -69,10 +71,12 @@ struct Fragment {
   std::uint32_t next_index = 0;  // once complete
   std::uint32_t magnitude = 0;
   std::uint32_t float_slot = 0;  // in mode kFloat
+  std::uint16_t value_count = 0;
+  std::uint8_t kind = 0;
   std::uint8_t flags = 0;        // COLLISION, ECN, OVERFLOW as collected
   FragmentMode mode = FragmentMode::kCollecting;
   bool in_use = false;  // false: the slot holds a forgotten fragment
-  bool named = false;   // a contribution has said which operation it is
+  bool named = false;   // a contribution has said which operation it is, and its shape
   Instant since{};      // its first packet, or when it was found to be overtaken
   RankSet bitmap;
   RankSet disagreeing;  // ranks that came with another operation (H31)
@@ -80,6 +84,7 @@ struct Fragment {
   AnswerState answered;
 
   bool complete() const { return mode == FragmentMode::kComplete; }
+  std::size_t bytes() const { return std::size_t{value_count} * atp_value_bytes(kind); }
   bool operator==(const Fragment&) const = default;
 };
 
@@ -89,6 +94,7 @@ struct FragmentName {
   std::uint64_t sequence = 0;
   std::uint32_t operation = 0;
   std::uint32_t aggregator_index = 0;
+  std::uint8_t kind = 0;
 };
 
 }  // namespace atp

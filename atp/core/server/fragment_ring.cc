@@ -12,7 +12,7 @@ FragmentRing::FragmentRing(const Placement& placement, const JobKey& job, std::u
     : wmax_(wmax),
       value_count_(value_count),
       fragments_(std::size_t{2} * wmax),
-      values_(std::size_t{2} * wmax * value_count),
+      values_(std::size_t{2} * wmax * 4 * value_count),
       indices_(placement, job, stream, wmax) {
   ATP_CHECK(std::has_single_bit(wmax) && wmax <= 65536);
 }
@@ -45,8 +45,9 @@ const Fragment* FragmentRing::find(std::uint64_t sequence) const {
                                                                   : nullptr;
 }
 
-std::span<std::int32_t> FragmentRing::values(std::uint64_t sequence) {
-  return {values_.data() + slot(sequence) * value_count_, value_count_};
+std::span<std::uint8_t> FragmentRing::values(std::uint64_t sequence) {
+  const std::size_t row = std::size_t{4} * value_count_;
+  return {values_.data() + slot(sequence) * row, row};
 }
 
 void FragmentRing::saw(std::uint64_t sequence) { seen_end_ = std::max(seen_end_, sequence + 1); }

@@ -34,7 +34,8 @@ class FragmentRing {
 
   RingPlace place(std::uint64_t sequence) const;
   Fragment& at(std::uint64_t sequence);
-  std::span<std::int32_t> values(std::uint64_t sequence);
+  // Room for 4K bytes.
+  std::span<std::uint8_t> values(std::uint64_t sequence);
   // Nothing of it was ever stored if it is not in use.
   const Fragment* find(std::uint64_t sequence) const;
 
@@ -68,7 +69,7 @@ class FragmentRing {
   std::uint64_t wmax_;
   std::uint16_t value_count_;
   std::vector<Fragment> fragments_;
-  std::vector<std::int32_t> values_;  // 2·wmax rows of value_count, host byte order
+  std::vector<std::uint8_t> values_;  // 2·wmax rows of 4·value_count: lanes in host byte order
   IndexMap indices_;                  // of the next one to complete in each slot
   std::uint64_t head_ = 0;
   std::uint64_t completed_end_ = 0;

@@ -62,12 +62,12 @@ TEST(FragmentRing, ASlotIsClearedForItsNextSequence) {
 TEST(FragmentRing, ValuesOfDifferentFragmentsDoNotOverlap) {
   FragmentRing ring = make_ring();
   for (std::uint64_t s = 0; s < kWmax; ++s) {
-    for (auto& v : ring.values(s)) v = static_cast<std::int32_t>(s);
+    for (auto& byte : ring.values(s)) byte = static_cast<std::uint8_t>(s);
   }
   for (std::uint64_t s = 0; s < kWmax; ++s) {
     const auto row = ring.values(s);
-    EXPECT_EQ(std::vector<std::int32_t>(row.begin(), row.end()),
-              std::vector<std::int32_t>(2, static_cast<std::int32_t>(s)));
+    EXPECT_EQ(std::vector<std::uint8_t>(row.begin(), row.end()),
+              std::vector<std::uint8_t>(8, static_cast<std::uint8_t>(s)));
   }
 }
 

@@ -22,7 +22,7 @@ TEST(Hostile, PacketsNeitherCrashTheServerNorChangeASum) {
       if (random.chance(0.5)) {
         bytes.resize(random.below(100));
         for (auto& b : bytes) b = static_cast<std::uint8_t>(random.next());
-        if (!bytes.empty() && random.chance(0.7)) bytes[0] = ATP_VERSION_1;
+        if (!bytes.empty() && random.chance(0.7)) bytes[0] = ATP_VERSION;
       } else {
         for (std::uint64_t n = 1 + random.below(3); n > 0; --n) {
           bytes[random.below(bytes.size())] = static_cast<std::uint8_t>(random.next());

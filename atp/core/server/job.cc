@@ -1,15 +1,9 @@
 #include "atp/core/server/job.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace atp {
 namespace {
-
-// Contributions within ±8 add up to an int32; what is larger takes the exact float path once.
-double first_automatic_scale(std::uint16_t world_size) {
-  return 0x1p28 / static_cast<double>(std::bit_ceil(unsigned{world_size}));
-}
 
 JobTerms terms_of(const JobKey& key, const Join& first, const ServerConfig& config) {
   JobTerms terms;
@@ -19,9 +13,8 @@ JobTerms terms_of(const JobKey& key, const Join& first, const ServerConfig& conf
   terms.world_size = first.world_size;
   terms.value_count = std::min(first.max_value_count, config.max_value_count);
   terms.wmax = config.wmax;
-  terms.scale_mode = first.scale_mode;
-  terms.scale = first.scale_mode == ScaleMode::kFixed ? config.scale
-                                                      : first_automatic_scale(first.world_size);
+  terms.number_format = first.number_format;
+  terms.scale = config.scale;
   return terms;
 }
 
@@ -72,7 +65,9 @@ ServerCounter Job::fault_of(const PacketView& packet, Source source) const {
   }
   if (source == Source::kForeign) return ServerCounter::kDropWrongSource;
   if (joining()) return ServerCounter::kDropJoining;
-  if (h.value_count != terms_.value_count) return ServerCounter::kDropWrongValueCount;
+  if (h.value_count > atp_most_values(h.kind, terms_.value_count)) {
+    return ServerCounter::kDropWrongValueCount;
+  }
   return ServerCounter::kCount;
 }
 

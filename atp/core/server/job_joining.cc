@@ -19,9 +19,9 @@ Refusal Job::objection(const PacketView& packet, const Join& join) const {
                    streams_number(terms_.first_stream, terms_.stream_count),
                    streams_number(join.first_stream, join.stream_count));
   }
-  if (join.scale_mode != terms_.scale_mode) {
-    return differs(RefusalReason::kScaleMode, static_cast<std::uint32_t>(terms_.scale_mode),
-                   static_cast<std::uint32_t>(join.scale_mode));
+  if (join.number_format != terms_.number_format) {
+    return differs(RefusalReason::kNumberFormat, static_cast<std::uint32_t>(terms_.number_format),
+                   static_cast<std::uint32_t>(join.number_format));
   }
   if (!joining() && join.max_value_count < terms_.value_count) {
     return differs(RefusalReason::kValueCount, terms_.value_count, join.max_value_count);
@@ -118,7 +118,7 @@ void Job::acknowledge(ServerTurn& turn, const Endpoint& to, Rank rank, const Det
   ack.world_size = terms_.world_size;
   ack.first_stream = terms_.first_stream;
   ack.stream_count = terms_.stream_count;
-  ack.scale_mode = terms_.scale_mode;
+  ack.number_format = terms_.number_format;
 
   ControlHead head;
   head.type = PacketType::kJoinAck;

@@ -61,25 +61,6 @@ TEST(Joining, TheLeastValueCountOfAllWins) {
   EXPECT_EQ(own_limit.take()[0].ack().value_count, 100);
 }
 
-TEST(Joining, AnAutomaticScaleStartsWhereContributionsWithinEightFit) {
-  const struct {
-    std::uint16_t world_size;
-    double scale;
-  } cases[] = {{1, 0x1p28}, {2, 0x1p27}, {3, 0x1p26}, {4, 0x1p26}, {5, 0x1p25}, {33, 0x1p22}};
-  for (const auto& c : cases) {
-    ServerHarness h;
-    for (Rank rank = 0; rank < c.world_size; ++rank) {
-      TestJoin join = h.join_of(rank, c.world_size, false);
-      join.body.scale_mode = ScaleMode::kAutomatic;
-      h.join(worker_endpoint(rank), join);
-    }
-    const std::vector<Sent> acks = h.take(PacketType::kJoinAck);
-    ASSERT_FALSE(acks.empty()) << c.world_size;
-    EXPECT_EQ(acks.back().ack().scale_mode, ScaleMode::kAutomatic);
-    EXPECT_EQ(acks.back().ack().scale, c.scale) << c.world_size;
-  }
-}
-
 TEST(Joining, AStraightJoinAloneCountsWhenDetachedOrWhenTheTreeStaysSilentForALease) {
   ServerHarness h;
   TestJoin join = h.join_of(0, 1, false);

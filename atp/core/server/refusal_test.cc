@@ -42,15 +42,15 @@ TEST(Joining, WhatDoesNotAgreeIsRefusedWithWhatWasExpectedAndFoundAndWhoSaysOthe
          j.body.stream_count = 3;
        },
        {RefusalReason::kStreams, agreed_streams, streams_number(1, 3), first_rank}},
-      {"another scale mode",
-       [](TestJoin& j) { j.body.scale_mode = ScaleMode::kAutomatic; },
-       {RefusalReason::kScaleMode, 0, 1, first_rank}},
+      {"another number format",
+       [](TestJoin& j) { j.body.number_format = NumberFormat::kBlocks; },
+       {RefusalReason::kNumberFormat, 0, 1, first_rank}},
       {"another version",
        [](TestJoin& j) {
-         j.body.version_min = 2;
-         j.body.version_max = 3;
+         j.body.version_min = 3;
+         j.body.version_max = 4;
        },
-       {RefusalReason::kVersion, 0x0101, 0x0203}},
+       {RefusalReason::kVersion, 0x0202, 0x0304}},
       {"a route that goes on",
        [](TestJoin& j) { j.body.remaining = j.body.recorded; },
        {RefusalReason::kRoute}},

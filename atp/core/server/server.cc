@@ -91,8 +91,9 @@ void Server::refuse_bytes(ServerTurn& turn, const Endpoint& from,
   if (error != ParseError::kUnknownVersion || bytes[ATP_AT_TYPE] == ATP_STATUS) return;
   StatusMessage message;
   message.code = StatusCode::kVersions;
-  message.reason = versions_number(ATP_VERSION_1, ATP_VERSION_1);
+  message.reason = versions_number(ATP_VERSION, ATP_VERSION);
   ControlHead head;
+  head.version = version_of_answer(bytes[ATP_AT_VERSION]);
   const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
   head.bitmap_words = words <= ATP_BITMAP_WORDS_MAX ? std::max<std::uint8_t>(words, 1) : 1;
   head.job = {atp_load32(bytes.data() + ATP_AT_JOB), atp_load32(bytes.data() + ATP_AT_INCARNATION)};
@@ -123,8 +124,8 @@ const Job* Server::overlapping(const JobKey& key, const Join& join) const {
 
 // What no job could grant.
 Refusal Server::objection(const Join& join) {
-  if (join.version_min > ATP_VERSION_1 || join.version_max < ATP_VERSION_1) {
-    return {RefusalReason::kVersion, versions_number(ATP_VERSION_1, ATP_VERSION_1),
+  if (join.version_min > ATP_VERSION || join.version_max < ATP_VERSION) {
+    return {RefusalReason::kVersion, versions_number(ATP_VERSION, ATP_VERSION),
             versions_number(join.version_min, join.version_max)};
   }
   // Whatever is left of the route lies behind the server, so the hops are in the wrong order.

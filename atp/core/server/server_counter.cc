@@ -39,6 +39,7 @@ std::string_view to_string(ServerCounter counter) {
     case ServerCounter::kDropUnknownVersion: return "drop_unknown_version";
     case ServerCounter::kDropUnknownType: return "drop_unknown_type";
     case ServerCounter::kDropUnknownFlags: return "drop_unknown_flags";
+    case ServerCounter::kDropUnknownKind: return "drop_unknown_kind";
     case ServerCounter::kDropBadBitmapWidth: return "drop_bad_bitmap_width";
     case ServerCounter::kDropBadValueCount: return "drop_bad_value_count";
     case ServerCounter::kDropBadLength: return "drop_bad_length";
@@ -55,12 +56,14 @@ std::string_view to_string(ServerCounter counter) {
     case ServerCounter::kDropPastSequence: return "drop_past_sequence";
     case ServerCounter::kDropFutureSequence: return "drop_future_sequence";
     case ServerCounter::kDropWrongOperation: return "drop_wrong_operation";
+    case ServerCounter::kDropWrongShape: return "drop_wrong_shape";
     case ServerCounter::kDropDuplicate: return "drop_duplicate";
     case ServerCounter::kDropOverlap: return "drop_overlap";
     case ServerCounter::kDropComplete: return "drop_complete";
     case ServerCounter::kDropFloatInIntegerMode: return "drop_float_in_integer_mode";
     case ServerCounter::kDropIntegerInFloatMode: return "drop_integer_in_float_mode";
     case ServerCounter::kDropFloatOfSeveralRanks: return "drop_float_of_several_ranks";
+    case ServerCounter::kDropFloatWaits: return "drop_float_waits";
     case ServerCounter::kDropBadRank: return "drop_bad_rank";
     case ServerCounter::kDropRefused: return "drop_refused";
     case ServerCounter::kDropRankTaken: return "drop_rank_taken";

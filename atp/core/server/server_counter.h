@@ -53,6 +53,7 @@ enum class ServerCounter : std::uint8_t {
   kDropUnknownVersion,
   kDropUnknownType,
   kDropUnknownFlags,
+  kDropUnknownKind,
   kDropBadBitmapWidth,
   kDropBadValueCount,
   kDropBadLength,
@@ -64,18 +65,20 @@ enum class ServerCounter : std::uint8_t {
   kDropUnknownStream,
   kDropJoining,           // a GRADIENT before all ranks have joined
   kDropWrongBitmapWidth,  // not the job's
-  kDropWrongValueCount,   // not the agreed K
+  kDropWrongValueCount,   // more than the agreed K carries
   kDropForeignRanks,      // no rank, or one that the job doesn't have
   kDropWrongSource,       // ranks that neither stand behind the sender nor are it
   kDropPastSequence,
   kDropFutureSequence,
   kDropWrongOperation,
+  kDropWrongShape,  // not the kind or the length of the fragment's other contributions
   kDropDuplicate,  // the ranks are in already
   kDropOverlap,    // some ranks are in already, others not
   kDropComplete,   // the fragment is complete: at most its PARAMETER is repeated
   kDropFloatInIntegerMode,
   kDropIntegerInFloatMode,
   kDropFloatOfSeveralRanks,
+  kDropFloatWaits,  // for a free slot; it is asked for then
   kDropBadRank,  // JOIN or LEAVE of not exactly one rank
   kDropRefused,  // JOIN
   kDropRankTaken,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "atp/core/server/server.h"
-#include "atp/wire/fixed_point.h"
+#include "atp/wire/block_values.h"
 
 // For the tests of this folder: a server, a clock that the test moves, packets as values, and what
 // the server sent, decoded.
@@ -50,7 +50,8 @@ struct Sent {
   }
   std::vector<float> floats() const {
     std::vector<float> result(body.size() / 4);
-    read_floats(body.data(), 1, result);
+    read_floats(body.data(), result.size(), 1, DataType::kFloat32,
+                reinterpret_cast<std::byte*>(result.data()));
     return result;
   }
 };
@@ -66,11 +67,12 @@ struct TestGradient {
   std::uint16_t stream = 0;
   JobKey job = kTestJob;
   std::uint8_t bitmap_words = 1;
+  std::uint8_t kind = ATP_KIND_SUM_FIXED;
 };
 
 inline std::vector<std::uint8_t> bytes_of(const TestGradient& g) {
   atp_header h{};
-  h.version = ATP_VERSION_1;
+  h.version = ATP_VERSION;
   h.type = ATP_GRADIENT;
   h.flags = g.flags;
   h.bitmap_words = g.bitmap_words;
@@ -82,11 +84,18 @@ inline std::vector<std::uint8_t> bytes_of(const TestGradient& g) {
   h.aggregator_index = g.index;
   h.operation = g.operation;
   h.magnitude = g.magnitude;
-  std::vector<std::uint8_t> bytes(atp_packet_bytes(h.bitmap_words, h.value_count));
+  h.kind = g.kind;
+  h.hops = ATP_HOPS;
+  std::vector<std::uint8_t> bytes(atp_packet_bytes(h.bitmap_words, h.kind, h.value_count));
   write_packet_head(bytes.data(), h, g.ranks);
-  for (std::size_t i = 0; i < g.values.size(); ++i) {
-    atp_store32(bytes.data() + atp_body_offset(h.bitmap_words) + 4 * i,
-                static_cast<std::uint32_t>(g.values[i]));
+  std::uint8_t* at = bytes.data() + atp_body_offset(h.bitmap_words);
+  for (const std::int32_t value : g.values) {
+    if (atp_value_bytes(h.kind) == 2) {
+      atp_store16(at, static_cast<std::uint16_t>(value));
+    } else {
+      atp_store32(at, static_cast<std::uint32_t>(value));
+    }
+    at += atp_value_bytes(h.kind);
   }
   return bytes;
 }

@@ -106,13 +106,13 @@ TEST(Server, AMemberOfARunningJobIsAcknowledgedAgain) {
 TEST(Server, AnUnknownVersionIsToldWhichOnesItSpeaks) {
   ServerHarness h;
   std::vector<std::uint8_t> bytes = bytes_of({.ranks = ranks({0})});
-  bytes[0] = 2;
+  bytes[0] = 9;
   h.receive(kStranger, bytes);
   h.receive(kStranger, bytes);
   const auto sent = h.take();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].status().code, StatusCode::kVersions);
-  EXPECT_EQ(sent[0].status().reason, 0x0101);
+  EXPECT_EQ(sent[0].status().reason, 0x0202);
   EXPECT_EQ(sent[0].header.job, kTestJob.job);
   EXPECT_EQ(h.count(ServerCounter::kDropUnknownVersion), 2u);
 }

@@ -42,7 +42,7 @@ struct JobTerms {
   std::uint16_t world_size = 0;
   std::uint16_t value_count = 0;  // K: the least of all JOINs' and the server's own
   std::uint32_t wmax = 0;
-  ScaleMode scale_mode = ScaleMode::kFixed;
+  NumberFormat number_format = NumberFormat::kFixed;
   double scale = 0;
 
   std::uint8_t bitmap_words() const { return bitmap_words_for(world_size); }

@@ -1,13 +1,11 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "atp/base/check.h"
 #include "atp/base/time.h"
-#include "atp/core/worker/scale_history.h"
 #include "atp/core/worker/worker_api.h"
 #include "atp/wire/packet.h"
 
@@ -15,59 +13,59 @@
 
 namespace atp {
 
-// One all-reduce as the worker sees it.
+// What a range of sequences carries.
+enum class OperationPart : std::uint8_t {
+  kValues,
+  kExponents,  // of the blocks of an operation whose values go on another stream
+};
+
+// One all-reduce as the worker sees it, or the agreement on its exponents.
 struct Operation {
   OperationId id = 0;
   OperationSpec spec;
-  double scale = 0;  // 0: not settled, as the operation before it of its kind is on its way
-  ScaleHistory::Ticket ticket;
-  double magnitude = 0;           // largest of the answered fragments, in units of the scale
-  std::uint32_t fingerprint = 0;  // holds the scale, so it is settled with it
+  OperationPart part = OperationPart::kValues;
+  std::uint8_t kind = ATP_KIND_SUM_FIXED;  // of its fragments, but for those of special blocks
+  std::uint32_t fingerprint = 0;
+  std::uint64_t lanes = 0;         // values, or exponents
+  std::uint32_t per_fragment = 1;  // lanes
   std::uint64_t first_sequence = 0;
   std::uint64_t fragments = 0;
   std::uint64_t unanswered = 0;
-  Instant began{};                // submitted, or its scale settled
-  Instant first_answer = kNever;  // later transmissions give honest round-trip times
+  std::uint64_t first_exponents = 0;  // the sequence on the express stream, where it has blocks
+  Instant began = kNever;             // kNever: waits for its first exponents
+  Instant first_answer = kNever;      // later transmissions give honest round-trip times
 
-  bool settled() const { return scale != 0; }
-  void settle(double agreed_scale, Instant now);
-
+  bool in_blocks() const { return kind == ATP_KIND_SUM_BLOCKS || kind == ATP_KIND_SUM_BLOCKS_INT16; }
+  bool has_begun() const { return began != kNever; }
   bool holds(std::uint64_t sequence) const {
     return sequence >= first_sequence && sequence - first_sequence < fragments;
   }
-  // Where the values of a fragment of k values stand in the tensor.
-  std::size_t offset(std::uint64_t sequence, std::size_t k) const {
-    return static_cast<std::size_t>(sequence - first_sequence) * k;
+  // Where the lanes of a fragment stand in the operation.
+  std::size_t offset(std::uint64_t sequence) const {
+    return static_cast<std::size_t>(sequence - first_sequence) * per_fragment;
   }
-  std::size_t length(std::uint64_t sequence, std::size_t k) const {
-    const std::size_t left = static_cast<std::size_t>(spec.count) - offset(sequence, k);
-    return left < k ? left : k;
+  std::size_t length(std::uint64_t sequence) const {
+    const std::size_t left = static_cast<std::size_t>(lanes) - offset(sequence);
+    return left < per_fragment ? left : per_fragment;
   }
   bool operator==(const Operation&) const = default;
 };
 
-// The header's fingerprint of a collective: number, length, type, reduction, scale and tag (H31).
+// The header's fingerprint of a collective (docs/protocol.md §5, *Fingerprint*; H31).
 inline std::uint32_t operation_fingerprint(OperationId id, const OperationSpec& spec,
-                                           double scale) {
-  constexpr std::uint32_t kFloat32 = 0;
-  const auto scale_bits = std::bit_cast<std::uint64_t>(scale);
+                                           std::uint8_t kind) {
   const std::uint32_t parts[] = {static_cast<std::uint32_t>(id),
                                  static_cast<std::uint32_t>(id >> 32),
                                  static_cast<std::uint32_t>(spec.count),
                                  static_cast<std::uint32_t>(spec.count >> 32),
-                                 kFloat32 * 256 + static_cast<std::uint32_t>(spec.reduction),
-                                 static_cast<std::uint32_t>(scale_bits),
-                                 static_cast<std::uint32_t>(scale_bits >> 32),
+                                 (spec.small ? 1U : 0U) << 24 |
+                                     static_cast<std::uint32_t>(spec.type) << 16 |
+                                     static_cast<std::uint32_t>(spec.reduction) << 8 | kind,
+                                 spec.layout,
                                  spec.tag};
-  std::uint32_t hash = 0x61747031;  // "atp1"
+  std::uint32_t hash = 0x61747032;  // "atp2"
   for (const std::uint32_t part : parts) hash = atp_fmix32(hash ^ part) + 0x9e3779b9U;
   return hash;
-}
-
-inline void Operation::settle(double agreed_scale, Instant now) {
-  scale = agreed_scale;
-  began = now;
-  fingerprint = operation_fingerprint(id, spec, scale);
 }
 
 // Oldest first, in a ring of fixed size; operations leave at the front only, since a stream's

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "atp/core/placement.h"
 #include "atp/core/worker/operation_queue.h"
 #include "atp/core/worker/repeat_clock.h"
@@ -79,19 +81,47 @@ TEST(RttEstimator, TheTimeOutFollowsTheSamplesWithinItsLimits) {
 
 TEST(OperationFingerprint, ChangesWithEverythingThatMustAgree) {
   const OperationSpec spec{.count = 10};
-  const std::uint32_t base = operation_fingerprint(3, spec, 1e8);
-  OperationSpec other = spec;
-  other.count = 11;
-  EXPECT_NE(operation_fingerprint(3, other, 1e8), base);
-  other = spec;
-  other.reduction = Reduction::kAverage;
-  EXPECT_NE(operation_fingerprint(3, other, 1e8), base);
-  other = spec;
-  other.tag = 1;
-  EXPECT_NE(operation_fingerprint(3, other, 1e8), base);
-  EXPECT_NE(operation_fingerprint(4, spec, 1e8), base);
-  EXPECT_NE(operation_fingerprint(3, spec, 1e7), base);
-  EXPECT_EQ(operation_fingerprint(3, spec, 1e8), base);
+  const auto of = [](OperationId id, const OperationSpec& what, atp_kind kind) {
+    return operation_fingerprint(id, what, static_cast<std::uint8_t>(kind));
+  };
+  std::set<std::uint32_t> different{of(3, spec, ATP_KIND_SUM_BLOCKS),
+                                    of(4, spec, ATP_KIND_SUM_BLOCKS),
+                                    of(3, spec, ATP_KIND_SUM_BLOCKS_INT16)};
+  void (*const changes[])(OperationSpec&) = {
+      [](OperationSpec& s) { s.count = 11; },
+      [](OperationSpec& s) { s.type = DataType::kBFloat16; },
+      [](OperationSpec& s) { s.reduction = Reduction::kAverage; },
+      [](OperationSpec& s) { s.small = true; },
+      [](OperationSpec& s) { s.layout = 1; },
+      [](OperationSpec& s) { s.tag = 1; },
+  };
+  for (const auto change : changes) {
+    OperationSpec other = spec;
+    change(other);
+    different.insert(of(3, other, ATP_KIND_SUM_BLOCKS));
+  }
+  EXPECT_EQ(different.size(), 3 + std::size(changes));
+}
+
+// The vectors of docs/protocol.md §5.
+TEST(OperationFingerprint, IsThatOfThePage) {
+  EXPECT_EQ(operation_fingerprint(0, {.count = 1}, ATP_KIND_SUM_BLOCKS), 0x0da892feU);
+  EXPECT_EQ(operation_fingerprint((1ULL << 32) + 7,
+                                  {.count = 3ULL << 33,
+                                   .type = DataType::kBFloat16,
+                                   .reduction = Reduction::kAverage,
+                                   .layout = 0xdeadbeef,
+                                   .tag = 9},
+                                  ATP_KIND_SUM_BLOCKS_INT16),
+            0xb9f6115cU);
+  EXPECT_EQ(operation_fingerprint(5,
+                                  {.count = 4,
+                                   .type = DataType::kInt32,
+                                   .reduction = Reduction::kMin,
+                                   .small = true,
+                                   .tag = 1},
+                                  ATP_KIND_MAX_PLAIN),
+            0xf830fd54U);
 }
 
 }  // namespace

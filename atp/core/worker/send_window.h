@@ -27,7 +27,8 @@ struct SentFragment {
   Instant last_sent{};
   Rung rung = Rung::kNone;  // of the ladder, reached by its repeats
   bool answered = false;
-  bool float_mode = false;
+  bool float_mode = false;       // its values go as floats
+  bool exact = false;            // … from the start, past all switches
   bool proactive = false;        // kept from the switches for fear of an overflow
   bool by_timer = false;         // a timer repeated it
   bool direct_by_timer = false;  // … straight to the server

@@ -9,38 +9,70 @@ Worker::Worker(const WorkerConfig& config)
     : config_(config), clock_(config.timing, config.seed), events_(config.max_operations) {
   ATP_CHECK(!config.route.empty());
   ATP_CHECK(config.rank < config.world_size && config.world_size <= kMaxRanks);
-  ATP_CHECK(config.stream_count >= 1);
+  ATP_CHECK(config.stream_count >= (config.number_format == NumberFormat::kFixed ? 1 : 2));
+}
+
+std::uint8_t Worker::kind_of(const OperationSpec& spec) const {
+  if (!is_sum(spec.reduction)) return ATP_KIND_MAX_PLAIN;
+  if (!is_floating(spec.type)) return ATP_KIND_SUM_PLAIN;
+  if (!has_express()) return ATP_KIND_SUM_FIXED;
+  if (spec.small || spec.format == NumberFormat::kExact) return ATP_KIND_SUM_EXACT;
+  return spec.format == NumberFormat::kBlocksInt16 ? ATP_KIND_SUM_BLOCKS_INT16
+                                                   : ATP_KIND_SUM_BLOCKS;
 }
 
 std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec) {
   if (!joined() || open_operations_ >= config_.max_operations) return std::nullopt;
-  // A tensor goes to the stream with the fewest bytes so far, ties to the lowest (paper §4).
-  Stream& stream = *std::min_element(
-      streams_.begin(), streams_.end(),
-      [](const Stream& a, const Stream& b) { return a.values_assigned < b.values_assigned; });
+  // A tensor goes to the stream with the fewest bytes so far, ties to the lowest (paper §4); a small
+  // one past all of them.
+  const auto value_streams_end = streams_.end() - (has_express() ? 1 : 0);
+  Stream& stream =
+      has_express() && spec.small
+          ? express()
+          : *std::min_element(streams_.begin(), value_streams_end,
+                              [](const Stream& a, const Stream& b) {
+                                return a.values_assigned < b.values_assigned;
+                              });
+  Operation operation;
+  operation.kind = kind_of(spec);
+  ATP_CHECK(operation.kind != ATP_KIND_SUM_FIXED || spec.type == DataType::kFloat32);
   // Operations that ended before an older one still have their places. All workers wait for the
   // same stream, as which one it is depends on the operations alone.
-  if (stream.operations.full()) return std::nullopt;
-  Operation operation;
+  if (stream.operations.full() || (operation.in_blocks() && express().operations.full())) {
+    return std::nullopt;
+  }
   operation.id = next_operation_++;
   operation.spec = spec;
-  operation.fragments = (spec.count + agreed().value_count - 1) / agreed().value_count;
-  operation.unanswered = operation.fragments;
+  operation.fingerprint = operation_fingerprint(operation.id, spec, operation.kind);
+  operation.began = now;
   ++open_operations_;
-  if (operation.fragments == 0) {
+  if (spec.count == 0) {
     counters_.add(WorkerCounter::kOperationsCompleted);
     events_.push({.kind = EventKind::kCompleted, .operation = operation.id});
     return operation.id;
   }
-  if (agreed().scale_mode == ScaleMode::kFixed) {
-    operation.settle(agreed().scale, now);
-  } else {
-    operation.ticket = scales_.submit(spec);
+  if (operation.in_blocks()) {
+    Operation exponents = operation;
+    exponents.part = OperationPart::kExponents;
+    exponents.kind = ATP_KIND_EXPONENTS;
+    exponents.lanes =
+        spec.blocks > 0 ? spec.blocks : (spec.count + kBlockValues - 1) / kBlockValues;
+    enqueue(express(), exponents);
+    operation.first_exponents = exponents.first_sequence;
+    operation.began = kNever;
   }
-  operation.first_sequence = stream.window.extend(operation.fragments);
+  operation.lanes = spec.count;
+  enqueue(stream, operation);
   stream.values_assigned += spec.count;
-  stream.operations.push_back(operation);
   return operation.id;
+}
+
+void Worker::enqueue(Stream& stream, Operation& operation) {
+  operation.per_fragment = atp_most_values(operation.kind, agreed().value_count);
+  operation.fragments = (operation.lanes + operation.per_fragment - 1) / operation.per_fragment;
+  operation.unanswered = operation.fragments;
+  operation.first_sequence = stream.window.extend(operation.fragments);
+  stream.operations.push_back(operation);
 }
 
 void Worker::leave(Instant now) {
@@ -69,11 +101,10 @@ Stream* Worker::stream_of(std::uint16_t id) {
 }
 
 void Worker::complete(Stream& stream, Operation& operation) {
-  if (agreed().scale_mode == ScaleMode::kAutomatic) {
-    scales_.complete(operation.ticket, operation.magnitude);
+  if (operation.part == OperationPart::kValues) {
+    counters_.add(WorkerCounter::kOperationsCompleted);
+    events_.push({.kind = EventKind::kCompleted, .operation = operation.id});
   }
-  counters_.add(WorkerCounter::kOperationsCompleted);
-  events_.push({.kind = EventKind::kCompleted, .operation = operation.id});
   while (!stream.operations.empty() && stream.operations.front().unanswered == 0) {
     stream.operations.pop_front();
   }
@@ -88,11 +119,10 @@ void Worker::apply(const MembershipChange& change) {
 }
 
 void Worker::make_streams() {
-  const std::uint64_t packet_bytes =
-      atp_packet_bytes(bitmap_words_for(config_.world_size), agreed().value_count);
+  const std::uint64_t packet_bytes = atp_packet_bytes(
+      bitmap_words_for(config_.world_size), ATP_KIND_SUM_PLAIN, agreed().value_count);
   congestion_ = CongestionWindow(config_.congestion, packet_bytes,
                                  packet_bytes * agreed().wmax * config_.stream_count);
-  if (agreed().scale_mode == ScaleMode::kAutomatic) scales_ = ScaleHistory(agreed().scale);
   streams_.reserve(config_.stream_count);
   for (std::uint32_t i = 0; i < config_.stream_count; ++i) {
     const auto id = static_cast<std::uint16_t>(config_.first_stream + i);
@@ -108,7 +138,7 @@ void Worker::fail(const Failure& failure) {
   for (Stream& stream : streams_) {
     for (std::size_t i = 0; i < stream.operations.size(); ++i) {
       const Operation& operation = stream.operations[i];
-      if (operation.unanswered == 0) continue;
+      if (operation.unanswered == 0 || operation.part == OperationPart::kExponents) continue;
       counters_.add(WorkerCounter::kOperationsFailed);
       events_.push({.kind = EventKind::kFailed, .operation = operation.id, .failure = failure});
       reported = true;

@@ -7,22 +7,21 @@
 
 #include "atp/core/placement.h"
 #include "atp/core/worker/congestion_window.h"
+#include "atp/core/worker/fragment_values.h"
 #include "atp/core/worker/loss_recovery.h"
 #include "atp/core/worker/operation_queue.h"
 #include "atp/core/worker/repeat_clock.h"
-#include "atp/core/worker/scale_history.h"
 #include "atp/core/worker/send_window.h"
 #include "atp/core/worker/worker_api.h"
 #include "atp/core/worker/worker_membership.h"
 #include "atp/core/worker/worker_turn.h"
-#include "atp/wire/fixed_point.h"
 
 // One socket of a worker: it joins a job, splits tensors into fragments, sends them to its tree in
 // sequence order, repeats what stays unanswered, and writes the sums that come back
 // (docs/protocol.md §2 and §5). Three source files, one for each verb: worker.cc (application),
 // worker_send.cc (transmissions and repeats), worker_receive.cc. The rules stand beside: who
 // belongs to the job in worker_membership.h, what is repeated in loss_recovery.h, how much may be
-// on its way in congestion_window.h, by which scale in scale_history.h.
+// on its way in congestion_window.h, what a fragment carries in fragment_values.h.
 //
 // Time moves only by the `now` that callers pass in. Any single loss is repaired without the
 // application noticing; every operation ends with kCompleted or, in bounded time, with kFailed.
@@ -52,10 +51,10 @@ struct Stream {
   std::uint64_t asked_end = 0;        // below it the server has asked, also for what is unsent
   Instant last_answer{};
 
-  // When the oldest operation fails for want of progress. One that waits for another stream's is
-  // answered for by that one.
+  // When the oldest operation fails for want of progress. One that waits for its exponents is
+  // answered for by their stream.
   Instant deadline() const {
-    if (operations.empty() || !operations.front().settled()) return kNever;
+    if (operations.empty() || !operations.front().has_begun()) return kNever;
     const Operation& oldest = operations.front();
     const Instant since = oldest.began > last_answer ? oldest.began : last_answer;
     return since + oldest.spec.timeout;
@@ -103,10 +102,17 @@ class Worker {
     return {{now, config_, counters_, out}, tensors, events_};
   }
   const JoinAck& agreed() const { return membership_.agreement(); }
+  FragmentValues values() const { return {config_.world_size, agreed().scale}; }
+  bool has_express() const { return agreed().number_format != NumberFormat::kFixed; }
+  Stream& express() { return streams_.back(); }
   const Endpoint& parent() const { return config_.route.front(); }
   const Endpoint& server() const { return config_.route.back(); }
   void apply(const MembershipChange& change);
   void make_streams();
+  // Which of the streams' kinds of fragments an operation travels in.
+  std::uint8_t kind_of(const OperationSpec& spec) const;
+  // Takes a range of sequences for it.
+  void enqueue(Stream& stream, Operation& operation);
   void complete(Stream& stream, Operation& operation);
   void fail(const Failure& failure);
   bool has_pending() const;
@@ -115,13 +121,18 @@ class Worker {
 
   // worker_send.cc
   // The flags that it was sent with; nothing if the outbox was full.
-  std::optional<std::uint8_t> put_gradient(WorkerTurn& turn, Stream& stream, std::uint64_t sequence,
-                                           std::uint8_t flags, const Endpoint& to);
+  std::optional<std::uint8_t> put_gradient(WorkerTurn& turn, const Stream& stream,
+                                           const Operation& operation, const FragmentShape& shape,
+                                           std::uint64_t sequence, std::uint8_t flags,
+                                           const Endpoint& to);
   bool keeps_from_switches(const Quantized& quantized) const;
-  // Whether the operation of the next first transmission has its scale.
-  bool settle_next(Instant now, Stream& stream);
+  // Whether the exponents are agreed that the next first transmission needs.
+  bool may_send_next(WorkerTurn& turn, Stream& stream);
   void transmit(WorkerTurn& turn);
   void send_new(WorkerTurn& turn, Stream& stream);
+  // The first transmission of the stream's next fragment. False if the outbox was full.
+  bool send_next(WorkerTurn& turn, Stream& stream, const Operation& operation,
+                 const FragmentShape& shape);
   // One step up the ladder, or to `least`. False if the outbox was full.
   bool repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Rung least, bool timer);
   void repeat_paced(WorkerTurn& turn, Stream& stream);
@@ -134,8 +145,6 @@ class Worker {
   void handle_parameter(WorkerTurn& turn, const PacketView& packet);
   void accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView& packet);
   void count_parameter(const PacketView& packet, const SentFragment& fragment);
-  double magnitude_of(const Operation& operation, const PacketView& packet) const;
-  void write_values(WorkerTurn& turn, const Operation& operation, const PacketView& packet) const;
   void note_asked(const PacketView& packet);
   void handle_nack(WorkerTurn& turn, const PacketView& packet);
   void handle_status(WorkerTurn& turn, Path path, const PacketView& packet);
@@ -145,8 +154,7 @@ class Worker {
 
   WorkerConfig config_;
   WorkerMembership membership_;
-  std::vector<Stream> streams_;  // none until the membership is agreed
-  ScaleHistory scales_;          // of an automatic scale
+  std::vector<Stream> streams_;  // none until the membership is agreed; the express one is last
   RepeatClock clock_;
   CongestionWindow congestion_;
   std::uint64_t in_flight_bytes_ = 0;

@@ -7,6 +7,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
+#include "atp/core/worker/block_layout.h"
 #include "atp/wire/join.h"
 #include "atp/wire/packet_view.h"
 #include "atp/wire/status.h"
@@ -20,9 +21,7 @@ namespace atp {
 using OperationId = std::uint64_t;
 inline constexpr OperationId kNoOperation = ~OperationId{0};
 
-enum class Reduction : std::uint8_t { kSum = 0, kAverage = 1 };
-
-// What is done about sums that may not fit an int32 (paper §3.8 and §B.2).
+// What is done about sums of a fixed scale that may not fit an int32 (paper §3.8 and §B.2).
 enum class OverflowPolicy : std::uint8_t {
   kReactive,   // add, and send floats where the sum did not fit
   kProactive,  // keep from the switches what is above a W-th of the range, whatever the others send
@@ -40,8 +39,13 @@ enum class CongestionPolicy : std::uint8_t {
 class Tensors {
  public:
   virtual ~Tensors() = default;
-  virtual std::span<const float> input(OperationId id) = 0;
-  virtual std::span<float> output(OperationId id) = 0;
+  // The values of the operation's type, in host byte order.
+  virtual std::span<const std::byte> input(OperationId id) = 0;
+  virtual std::span<std::byte> output(OperationId id) = 0;
+  // The blocks of its values, and a place for one number for each, which the worker fills in. Asked
+  // for only where the operation travels in blocks.
+  virtual const BlockLayout& layout(OperationId id) = 0;
+  virtual std::span<std::int16_t> exponents(OperationId id) = 0;
 };
 
 struct WorkerConfig {
@@ -50,9 +54,11 @@ struct WorkerConfig {
   std::uint16_t world_size = 1;
   std::uint64_t nonce = 0;  // random: tells this socket from another that claims its rank
   std::uint16_t first_stream = 0;
+  // Where the format is not the fixed scale: at least 2, of which the last one is the express
+  // stream, for exponents and small operations.
   std::uint16_t stream_count = 1;
   std::uint16_t max_value_count = 350;  // largest K that the path carries
-  ScaleMode scale_mode = ScaleMode::kFixed;
+  NumberFormat number_format = NumberFormat::kFixed;  // the same at all ranks
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   Route route;                          // switches upward, the server last
@@ -65,9 +71,17 @@ struct WorkerConfig {
 };
 
 struct OperationSpec {
-  std::uint64_t count = 0;  // float32 values
+  std::uint64_t count = 0;  // values
+  DataType type = DataType::kFloat32;
   Reduction reduction = Reduction::kSum;
-  std::uint32_t tag = 0;  // the caller's name of the call site, part of the fingerprint
+  // Of a floating-point sum that is not small; in a job of the fixed scale that is what it gets.
+  NumberFormat format = NumberFormat::kBlocks;
+  // Goes on the express stream; a floating-point sum is exact. For who follows the rule, what has
+  // at most small_operation_values(), judged on the whole before it is cut into shards.
+  bool small = false;
+  std::uint64_t blocks = 0;  // of the tensor's layout; 0: one segment
+  std::uint32_t layout = 0;  // the layout's fingerprint
+  std::uint32_t tag = 0;     // the caller's name of the call site, part of the fingerprint
   Duration timeout = std::chrono::seconds(30);  // without progress
   bool operator==(const OperationSpec&) const = default;
 };

@@ -39,6 +39,7 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "drop_unknown_version",
     "drop_unknown_type",
     "drop_unknown_flags",
+    "drop_unknown_kind",
     "drop_bad_bitmap_width",
     "drop_bad_value_count",
     "drop_bad_length",
@@ -51,6 +52,7 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "drop_wrong_nonce",
     "drop_unsent_sequence",
     "drop_wrong_operation",
+    "drop_wrong_shape",
     "drop_not_joined",
 };
 

@@ -44,6 +44,7 @@ enum class WorkerCounter : std::uint8_t {
   kDropUnknownVersion,
   kDropUnknownType,
   kDropUnknownFlags,
+  kDropUnknownKind,
   kDropBadBitmapWidth,
   kDropBadValueCount,
   kDropBadLength,
@@ -56,6 +57,7 @@ enum class WorkerCounter : std::uint8_t {
   kDropWrongNonce,
   kDropUnsentSequence,
   kDropWrongOperation,
+  kDropWrongShape,  // not the kind or the length of its fragment
   kDropNotJoined,
   kCount,
 };

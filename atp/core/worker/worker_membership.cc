@@ -83,7 +83,7 @@ void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
   join.stream_count = config.stream_count;
   join.max_value_count = config.max_value_count;
   join.detached = !attached();
-  join.scale_mode = config.scale_mode;
+  join.number_format = config.number_format;
   join.detachments = attachment_.detachments();
   if (straight) {
     join.remaining.push_back(server(config));
@@ -281,6 +281,19 @@ MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const En
     return detach(turn);
   }
   return {};
+}
+
+// Before it has joined: whoever answers so will never let it in. Afterwards it is noise.
+MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const Endpoint& from,
+                                                        std::uint8_t version) const {
+  const bool is_asked = from == parent(turn.config) || from == server(turn.config);
+  if (state_ != State::kJoining || !is_asked) return {};
+  return failed({.code = FailureCode::kRefused,
+                 .reason = RefusalReason::kVersion,
+                 .expected = versions_number(version, version),
+                 .found = versions_number(ATP_VERSION, ATP_VERSION),
+                 .ranks = RankSet::of(turn.config.rank),
+                 .endpoint = from});
 }
 
 MembershipChange WorkerMembership::on_direct_repeat(WorkerTurn& turn) {

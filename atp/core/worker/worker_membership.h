@@ -50,6 +50,9 @@ class WorkerMembership {
   MembershipChange handle_status(WorkerTurn& turn, Path path, const StatusMessage& status,
                                  bool pending);
   MembershipChange handle_unreachable(WorkerTurn& turn, const Endpoint& whom);
+  // A packet of another protocol version came.
+  MembershipChange handle_other_version(WorkerTurn& turn, const Endpoint& from,
+                                        std::uint8_t version) const;
   void heard_server(Instant now) { server_heard_ = now; }
 
   // A timer repeated a fragment straight to the server.

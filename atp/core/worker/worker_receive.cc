@@ -4,12 +4,26 @@
 #include "atp/core/worker/worker.h"
 
 namespace atp {
+namespace {
+
+// The sum of no other kind is taken of floats.
+bool may_be_floats(std::uint8_t kind) {
+  return kind == ATP_KIND_SUM_FIXED || kind == ATP_KIND_SUM_EXACT;
+}
+
+}  // namespace
 
 void Worker::handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                            Tensors& tensors, Outbox& out) {
   WorkerTurn turn = begin_turn(now, tensors, out);
   const ParsedPacket parsed = parse_packet(bytes);
-  if (!parsed.ok()) return turn.count(worker_counter_of(parsed.error()));
+  if (!parsed.ok()) {
+    turn.count(worker_counter_of(parsed.error()));
+    if (parsed.error() == ParseError::kUnknownVersion) {
+      apply(membership_.handle_other_version(turn, from, bytes[ATP_AT_VERSION]));
+    }
+    return;
+  }
   const PacketView& packet = parsed.view();
   if (from != parent() && from != server()) return turn.count(WorkerCounter::kDropWrongSource);
   if (packet.job() != config_.job) return turn.count(WorkerCounter::kDropWrongJob);
@@ -62,11 +76,15 @@ Stream* Worker::find_in_flight(const PacketView& packet) {
 
 void Worker::handle_parameter(WorkerTurn& turn, const PacketView& packet) {
   membership_.heard_server(turn.now);
-  if (packet.header.value_count != agreed().value_count && joined()) {
-    return turn.count(WorkerCounter::kDropBadValueCount);
-  }
   Stream* stream = find_in_flight(packet);
   if (stream == nullptr) return;
+  const std::uint64_t sequence = packet.header.sequence;
+  const FragmentShape shape =
+      FragmentValues::shape(stream->operations.find(sequence), sequence, turn.tensors);
+  const bool is_shape = shape == FragmentShape{packet.header.kind, packet.header.value_count};
+  if (!is_shape || (packet.has(ATP_FLAG_FLOAT) && !may_be_floats(shape.kind))) {
+    return turn.count(WorkerCounter::kDropWrongShape);
+  }
   accept_parameter(turn, *stream, packet);
   repeat_overtaken(turn, *stream);
 }
@@ -75,8 +93,8 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   const std::uint64_t sequence = packet.header.sequence;
   const SentFragment fragment = stream.window.at(sequence);
   Operation& operation = stream.operations.find(sequence);
-  write_values(turn, operation, packet);
-  operation.magnitude = std::max(operation.magnitude, magnitude_of(operation, packet));
+  values().read(operation, sequence, packet.header.kind, packet.has(ATP_FLAG_FLOAT),
+                packet.body.data(), turn.tensors);
   count_parameter(packet, fragment);
 
   // The head of an operation waits for the peers' computing, so only what was sent after the first
@@ -110,31 +128,6 @@ void Worker::count_parameter(const PacketView& packet, const SentFragment& fragm
   if (packet.has(ATP_FLAG_ECN)) counters_.add(WorkerCounter::kParametersEcn);
 }
 
-// In units of the scale. Of sums in float mode only the sums are known, and that something was
-// beyond an int32; where NaN or ±Inf is among them, that may have been all that was.
-double Worker::magnitude_of(const Operation& operation, const PacketView& packet) const {
-  if (!packet.has(ATP_FLAG_FLOAT)) return packet.header.magnitude;
-  const std::size_t length = operation.length(packet.header.sequence, agreed().value_count);
-  const FloatRange range = float_range(packet.body.data(), length);
-  const double sums = double{range.largest} * config_.world_size * operation.scale;
-  return range.all_finite ? std::max(sums, 0x1p31) : sums;
-}
-
-void Worker::write_values(WorkerTurn& turn, const Operation& operation,
-                          const PacketView& packet) const {
-  const std::size_t k = agreed().value_count;
-  const std::uint64_t sequence = packet.header.sequence;
-  const std::span<float> place =
-      turn.tensors.output(operation.id)
-          .subspan(operation.offset(sequence, k), operation.length(sequence, k));
-  const double divisor = operation.spec.reduction == Reduction::kAverage ? config_.world_size : 1.0;
-  if (packet.has(ATP_FLAG_FLOAT)) {
-    read_floats(packet.body.data(), divisor, place);
-  } else {
-    dequantize(packet.body.data(), operation.scale, divisor, place);
-  }
-}
-
 // The others have passed the switches with what the server asks for, so what this rank sends of it
 // later must not wait for them in an aggregator.
 void Worker::note_asked(const PacketView& packet) {
@@ -152,11 +145,14 @@ void Worker::handle_nack(WorkerTurn& turn, const PacketView& packet) {
   note_asked(packet);
   Stream* stream = find_in_flight(packet);
   if (stream == nullptr) return;
-  if (packet.has(ATP_FLAG_FLOAT)) stream->window.at(packet.header.sequence).float_mode = true;
+  const std::uint64_t sequence = packet.header.sequence;
+  if (packet.has(ATP_FLAG_FLOAT) && may_be_floats(stream->operations.find(sequence).kind)) {
+    stream->window.at(sequence).float_mode = true;
+  }
   // The server misses what this rank has sent; overlaps and floats it asks for in other words.
   if (!packet.has(ATP_FLAG_DIRECT) && !packet.has(ATP_FLAG_FLOAT)) cut_window_for_loss();
   const Rung least = packet.has(ATP_FLAG_DIRECT) ? Rung::kDirect : Rung::kNone;
-  repeat(turn, *stream, packet.header.sequence, least, false);
+  repeat(turn, *stream, sequence, least, false);
 }
 
 void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "atp/core/worker/worker.h"
-#include "atp/wire/fixed_point.h"
 
 // One worker with a scripted world around it: the test plays switch and server, time is a number.
 
@@ -18,8 +17,14 @@ inline constexpr Endpoint kTestServer = Endpoint::ipv4(10, 0, 0, 9, 5500);
 class VectorTensors final : public Tensors {
  public:
   std::map<OperationId, std::vector<float>> data;
-  std::span<const float> input(OperationId id) override { return data.at(id); }
-  std::span<float> output(OperationId id) override { return data.at(id); }
+  std::map<OperationId, BlockLayout> layouts;
+  std::map<OperationId, std::vector<std::int16_t>> agreed;
+  std::span<const std::byte> input(OperationId id) override { return output(id); }
+  std::span<std::byte> output(OperationId id) override {
+    return std::as_writable_bytes(std::span(data.at(id)));
+  }
+  const BlockLayout& layout(OperationId id) override { return layouts.at(id); }
+  std::span<std::int16_t> exponents(OperationId id) override { return agreed.at(id); }
 };
 
 struct Sent {
@@ -139,12 +144,12 @@ class WorkerScript {
     }
     worker.handle_packet(now, from, bytes, tensors, out);
   }
-  // Answers with the contribution itself as the sum, and this as its magnitude.
-  void answer_with_magnitude(const Sent& gradient, std::uint32_t magnitude) {
+  // Answers with the contribution itself as the sum.
+  void echo(const Sent& gradient) {
     std::vector<std::uint8_t> bytes = gradient.bytes;
     atp_header h = gradient.view().header;
     h.type = ATP_PARAMETER;
-    h.magnitude = magnitude;
+    h.flags &= ATP_FLAG_FLOAT;
     write_packet_head(bytes.data(), h, RankSet::first(3));
     worker.handle_packet(now, kTestSwitch, bytes, tensors, out);
   }
@@ -172,10 +177,16 @@ class WorkerScript {
     run();
   }
   OperationId submit(std::vector<float> values, Reduction reduction = Reduction::kSum) {
-    const auto id = worker.submit(now, {.count = values.size(), .reduction = reduction});
-    EXPECT_TRUE(id.has_value());
-    tensors.data[id.value_or(kNoOperation)] = std::move(values);
-    return id.value_or(kNoOperation);
+    return submit(std::move(values), OperationSpec{.reduction = reduction});
+  }
+  OperationId submit(std::vector<float> values, OperationSpec spec) {
+    spec.count = values.size();
+    const OperationId id = worker.submit(now, spec).value_or(kNoOperation);
+    EXPECT_NE(id, kNoOperation);
+    tensors.layouts[id] = BlockLayout(values.size());
+    tensors.agreed[id].resize(tensors.layouts[id].blocks());
+    tensors.data[id] = std::move(values);
+    return id;
   }
 
   Instant now{std::chrono::seconds(1)};

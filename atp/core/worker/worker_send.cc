@@ -1,45 +1,37 @@
 // Transmissions and repeats (docs/protocol.md §5, *Order* and *Loss*).
-#include <cstring>
-
 #include "atp/core/worker/worker.h"
 
 namespace atp {
 
-std::optional<std::uint8_t> Worker::put_gradient(WorkerTurn& turn, Stream& stream,
+std::optional<std::uint8_t> Worker::put_gradient(WorkerTurn& turn, const Stream& stream,
+                                                 const Operation& operation,
+                                                 const FragmentShape& shape,
                                                  std::uint64_t sequence, std::uint8_t flags,
                                                  const Endpoint& to) {
-  const std::size_t k = agreed().value_count;
-  const Operation& operation = stream.operations.find(sequence);
-  const std::span<const float> values =
-      turn.tensors.input(operation.id)
-          .subspan(operation.offset(sequence, k), operation.length(sequence, k));
-
   atp_header h{};
-  h.version = ATP_VERSION_1;
+  h.version = ATP_VERSION;
   h.type = ATP_GRADIENT;
   h.flags = flags;
   h.bitmap_words = bitmap_words_for(config_.world_size);
   h.job = config_.job.job;
   h.incarnation = config_.job.incarnation;
   h.stream = stream.id;
-  h.value_count = agreed().value_count;
+  h.value_count = shape.value_count;
   h.sequence = sequence;
   h.aggregator_index = stream.indices.at(sequence);
   h.operation = operation.fingerprint;
+  h.kind = shape.kind;
+  h.hops = ATP_HOPS;
 
   const std::span<std::uint8_t> bytes =
-      turn.out.reserve(atp_packet_bytes(h.bitmap_words, h.value_count));
+      turn.out.reserve(atp_packet_bytes(h.bitmap_words, h.kind, h.value_count));
   if (bytes.empty()) return std::nullopt;
-  std::uint8_t* at = bytes.data() + atp_body_offset(h.bitmap_words);
-  if ((flags & ATP_FLAG_FLOAT) != 0) {
-    write_floats(values, at);
-  } else {
-    const Quantized quantized = quantize(values, operation.scale, at);
-    h.magnitude = quantized.magnitude;
-    if (quantized.overflow) h.flags |= ATP_FLAG_OVERFLOW;
-    if (keeps_from_switches(quantized)) h.flags |= ATP_FLAG_DIRECT;
-  }
-  std::memset(at + 4 * values.size(), 0, 4 * (k - values.size()));
+  const Quantized quantized =
+      values().write(operation, sequence, shape.kind, (flags & ATP_FLAG_FLOAT) != 0, turn.tensors,
+                     bytes.data() + atp_body_offset(h.bitmap_words));
+  h.magnitude = quantized.magnitude;
+  if (quantized.overflow) h.flags |= ATP_FLAG_OVERFLOW;
+  if (keeps_from_switches(quantized)) h.flags |= ATP_FLAG_DIRECT;
   write_packet_head(bytes.data(), h, RankSet::of(config_.rank));
   turn.out.send_to(to);
   turn.count(WorkerCounter::kGradientBytesSent, bytes.size());
@@ -60,54 +52,80 @@ void Worker::poll_transmit(Instant now, Tensors& tensors, Outbox& out) {
 void Worker::transmit(WorkerTurn& turn) {
   if (!joined()) return;
   held_back_ = false;
-  const auto after = [&](std::size_t i) { return i + 1 < streams_.size() ? i + 1 : 0; };
+  const auto serve = [&](Stream& stream) {
+    if (stream.recovery.paces()) repeat_paced(turn, stream);
+    send_new(turn, stream);
+  };
+  const std::size_t value_streams = streams_.size() - (has_express() ? 1 : 0);
+  if (has_express()) serve(express());
+  const auto after = [&](std::size_t i) { return i + 1 < value_streams ? i + 1 : 0; };
   std::size_t at = next_stream_;
   do {
-    if (streams_[at].recovery.paces()) repeat_paced(turn, streams_[at]);
-    send_new(turn, streams_[at]);
+    serve(streams_[at]);
     at = after(at);
   } while (at != next_stream_);
   next_stream_ = after(next_stream_);
 }
 
-bool Worker::settle_next(Instant now, Stream& stream) {
-  Operation& operation = stream.operations.find(stream.window.next());
-  if (operation.settled()) return true;
-  const std::optional<double> scale = scales_.scale_of(operation.ticket);
-  if (scale) operation.settle(*scale, now);
-  return scale.has_value();
+// Values follow the exponents of their blocks. What lies below the oldest unanswered fragment of the
+// express stream is answered.
+bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
+  const std::uint64_t sequence = stream.window.next();
+  Operation& operation = stream.operations.find(sequence);
+  if (!operation.in_blocks()) return true;
+  const std::size_t last = operation.offset(sequence) + operation.length(sequence) - 1;
+  const std::size_t block = turn.tensors.layout(operation.id).block_at(last).block;
+  const std::uint64_t needed =
+      operation.first_exponents + block / atp_most_values(ATP_KIND_EXPONENTS, agreed().value_count);
+  if (needed >= express().window.base()) return false;
+  if (!operation.has_begun()) operation.began = turn.now;
+  return true;
 }
 
 void Worker::send_new(WorkerTurn& turn, Stream& stream) {
   const std::uint8_t words = bitmap_words_for(config_.world_size);
-  const std::uint64_t packet_bytes = atp_packet_bytes(words, agreed().value_count);
-  const auto flags_now = [&]() -> std::uint8_t {
-    if (!attached()) return ATP_FLAG_DIRECT;
-    return stream.window.next() < stream.asked_end ? ATP_FLAG_RESEND : 0;
-  };
-  const Endpoint& to = attached() ? parent() : server();
   // A stream always has one fragment in flight: workers whose windows differ could otherwise fill
   // them with different streams, and each wait for what the other may not send.
-  const auto fits = [&] {
-    return stream.window.idle() || in_flight_bytes_ + packet_bytes <= congestion_.bytes();
+  const auto fits = [&](const FragmentShape& shape) {
+    return stream.window.idle() ||
+           in_flight_bytes_ + atp_packet_bytes(words, shape.kind, shape.value_count) <=
+               congestion_.bytes();
   };
   while (stream.window.may_send() && turn.out.has_room(1)) {
-    if (!fits()) {
+    if (!may_send_next(turn, stream)) return;
+    const std::uint64_t sequence = stream.window.next();
+    const Operation& operation = stream.operations.find(sequence);
+    const FragmentShape shape = FragmentValues::shape(operation, sequence, turn.tensors);
+    if (!fits(shape)) {
       held_back_ = true;
       return;
     }
-    if (!settle_next(turn.now, stream)) return;
-    const std::uint8_t flags = flags_now();
-    const auto sent = put_gradient(turn, stream, stream.window.next(), flags, to);
-    if (!sent) return;
-    if (stream.window.idle()) stream.recovery.start_timer(turn.now, clock_);
-    SentFragment& fragment = stream.window.at(stream.window.send(turn.now));
-    fragment.proactive = *sent != flags && (*sent & ATP_FLAG_DIRECT) != 0;
-    if (fragment.proactive) turn.count(WorkerCounter::kProactiveFragments);
-    in_flight_bytes_ += packet_bytes;
-    turn.count(WorkerCounter::kGradientsSent);
-    if ((flags & ATP_FLAG_DIRECT) != 0) turn.count(WorkerCounter::kGradientsDirect);
+    if (!send_next(turn, stream, operation, shape)) return;
   }
+}
+
+bool Worker::send_next(WorkerTurn& turn, Stream& stream, const Operation& operation,
+                       const FragmentShape& shape) {
+  const std::uint64_t sequence = stream.window.next();
+  const bool exact = shape.kind == ATP_KIND_SUM_EXACT;
+  std::uint8_t flags = sequence < stream.asked_end ? ATP_FLAG_RESEND : 0;
+  if (!attached()) flags = ATP_FLAG_DIRECT;
+  // Nobody on the way may add floats.
+  if (exact) flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT;
+  const Endpoint& to = exact || !attached() ? server() : parent();
+  const auto sent = put_gradient(turn, stream, operation, shape, sequence, flags, to);
+  if (!sent) return false;
+  if (stream.window.idle()) stream.recovery.start_timer(turn.now, clock_);
+  SentFragment& fragment = stream.window.at(stream.window.send(turn.now));
+  fragment.proactive = *sent != flags && (*sent & ATP_FLAG_DIRECT) != 0;
+  fragment.exact = exact;
+  fragment.float_mode = exact;
+  if (fragment.proactive) turn.count(WorkerCounter::kProactiveFragments);
+  in_flight_bytes_ += atp_packet_bytes(bitmap_words_for(config_.world_size), shape.kind,
+                                       shape.value_count);
+  turn.count(WorkerCounter::kGradientsSent);
+  if ((flags & ATP_FLAG_DIRECT) != 0) turn.count(WorkerCounter::kGradientsDirect);
+  return true;
 }
 
 bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Rung least,
@@ -115,14 +133,18 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
   if (!turn.out.has_room(1)) return false;
   SentFragment& fragment = stream.window.at(sequence);
   const Repeat how = next_repeat(fragment, least, attached());
-  if (!put_gradient(turn, stream, sequence, how.flags, how.straight ? server() : parent())) {
+  const Operation& operation = stream.operations.find(sequence);
+  const FragmentShape shape = FragmentValues::shape(operation, sequence, turn.tensors);
+  if (!put_gradient(turn, stream, operation, shape, sequence, how.flags,
+                    how.straight ? server() : parent())) {
     return false;
   }
   turn.count(how.counter);
   fragment.last_sent = turn.now;
   fragment.rung = how.rung;
   if (timer) fragment.by_timer = true;
-  if (timer && how.straight) {
+  // What goes straight from the start says nothing about the tree.
+  if (timer && how.straight && !fragment.exact) {
     fragment.direct_by_timer = true;
     apply(membership_.on_direct_repeat(turn));
   }

@@ -24,7 +24,7 @@ UdpSocket open_on(const std::string& address) {
 
 Bytes packet(std::uint8_t type, std::size_t length = ATP_HEADER_BYTES) {
   Bytes bytes(length);
-  bytes[0] = ATP_VERSION_1;
+  bytes[0] = ATP_VERSION;
   if (length > ATP_AT_TYPE) bytes[ATP_AT_TYPE] = type;
   return bytes;
 }

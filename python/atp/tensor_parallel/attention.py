@@ -17,7 +17,7 @@ from atp.tensor_parallel.moves import (
     Sequences,
     Slicing,
 )
-from atp.tensor_parallel.overlap import Steps, run, tag_of
+from atp.tensor_parallel.overlap import Steps, run
 from atp.tensor_parallel.sharding import Part
 
 __all__ = ["ATPAttention", "Core", "HeadCounts", "causal_attention"]
@@ -138,8 +138,7 @@ class ATPAttention(nn.Module):
         forward, backward = ReduceSlice(second, slicing), Gather(second, slicing)
         if second.size == 1:
             return Hop(Keep(), Keep())
-        tags = (tag_of(f"{self.site}.f1"), 0)
-        return Hop(forward, backward, tags, (slicing, second.index))
+        return Hop(forward, backward, (slicing, second.index))
 
     def _gather(self, slicing: Slicing) -> Hop:
         second = self.mesh.second
@@ -148,7 +147,7 @@ class ATPAttention(nn.Module):
         if isinstance(slicing, Heads):
             slicing = Heads(slicing.count, slicing.widths[:1], (1,))
         forward, backward = Gather(second, slicing), ReduceSlice(second, slicing)
-        return Hop(forward, backward, (0, tag_of(f"{self.site}.gather")))
+        return Hop(forward, backward)
 
     def _core(self, qkv: torch.Tensor, slicing: Slicing) -> torch.Tensor:
         parts = qkv.split(self._shares(slicing), -1)

@@ -57,7 +57,6 @@ class Hop:
     """A collective forward and its conjugate backward, of one call.
 
     forward, backward: what moves.
-    tags: the scale histories of the two directions (`Dimension.all_reduce`).
     bias, of which `slicing` takes this rank's slice, is added to what arrives.
     """
 
@@ -65,19 +64,17 @@ class Hop:
         self,
         forward: Move,
         backward: Move,
-        tags: tuple[int, int] = (0, 0),
         slicing: tuple[Slicing, int] | None = None,
     ):
         self.forward = forward
         self.backward = backward
-        self.tags = tags
         self.slicing = slicing
         self.going: Landing | None = None
         self.returning: Landing | None = None
         self.bias: torch.Tensor | None = None
 
     def send_back(self, gradient: torch.Tensor) -> None:
-        self.returning = self.backward.start(gradient, self.tags[1])
+        self.returning = self.backward.start(gradient)
 
     def take_returned(self) -> torch.Tensor:
         assert self.returning is not None, "backward ran twice over one collective"
@@ -99,7 +96,7 @@ class _Depart(Function):
     def forward(ctx: Any, x: torch.Tensor, bias: torch.Tensor | None, hop: Hop) -> torch.Tensor:
         ctx.hop = hop
         hop.bias = bias
-        hop.going = hop.forward.start(x, hop.tags[0])
+        hop.going = hop.forward.start(x)
         return x.new_empty(0)  # stands for what is under way
 
     @staticmethod
@@ -178,9 +175,9 @@ def product(x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
     return _Product.apply(x, weight, hop)
 
 
-def reduce_hop(dimension: Dimension, tags: tuple[int, int] = (0, 0)) -> Hop:
+def reduce_hop(dimension: Dimension) -> Hop:
     """f2, f4 and the forward half of f3: summed on `dimension` forward, nothing backward."""
-    return Hop(AllReduce(dimension), Keep(), tags)
+    return Hop(AllReduce(dimension), Keep())
 
 
 def _go(x: torch.Tensor, hop: Hop) -> torch.Tensor:

@@ -70,16 +70,11 @@ class Dimension:
     def __repr__(self) -> str:
         return f"Dimension({self.number}: {self.index} of {self.size}, {self.algorithm})"
 
-    def all_reduce(self, tensor: torch.Tensor, tag: int = 0, op=dist.ReduceOp.SUM) -> Flight:
-        """Sums `tensor`, which must be contiguous, in place.
-
-        tag: the call site. In-network sums of one tag and length share a scale, which follows the
-            values, so tensors of different magnitude want different tags.
-        """
+    def all_reduce(self, tensor: torch.Tensor, op=dist.ReduceOp.SUM) -> Flight:
+        """Sums `tensor`, which must be contiguous, in place."""
         if self.size == 1:
             return Flight(tensor)
         self.traffic.add("all_reduce", tensor)
-        self._tag(tag)
         return Flight(tensor, dist.all_reduce(tensor, op=op, group=self.group, async_op=True))
 
     def all_gather(self, tensor: torch.Tensor) -> Flight:
@@ -88,26 +83,18 @@ class Dimension:
         if self.size == 1:
             return Flight(whole.copy_(tensor.unsqueeze(0)))
         self.traffic.add("all_gather", whole)
-        self._tag(0)
         work = dist.all_gather_single(
             whole.view(-1), tensor.contiguous().view(-1), group=self.group, async_op=True
         )
         return Flight(whole, work)
 
-    def reduce_scatter(self, stacked: torch.Tensor, tag: int = 0) -> Flight:
+    def reduce_scatter(self, stacked: torch.Tensor) -> Flight:
         """The sum over all ranks of `stacked[index]`."""
         if self.size == 1:
             return Flight(stacked[0])
         self.traffic.add("reduce_scatter", stacked)
-        self._tag(tag)
         mine = torch.empty_like(stacked[0])
         work = dist.reduce_scatter_single(
             mine.view(-1), stacked.view(-1), group=self.group, async_op=True
         )
         return Flight(mine, work)
-
-    def _tag(self, tag: int) -> None:
-        if self.algorithm == "innetwork":
-            import atp.torch
-
-            atp.torch.set_tag(self.group, tag)

@@ -6,7 +6,7 @@ from torch import nn
 from atp.tensor_parallel.conjugates import arrive, depart, reduce_hop
 from atp.tensor_parallel.linear import cut_parameter, require_divides
 from atp.tensor_parallel.mesh import Mesh
-from atp.tensor_parallel.overlap import Steps, run, tag_of
+from atp.tensor_parallel.overlap import Steps, run
 from atp.tensor_parallel.sharding import Cut
 
 __all__ = ["ATPEmbedding", "ATPPositions", "require_tokens"]
@@ -39,7 +39,7 @@ class ATPEmbedding(nn.Module):
         own = tokens - first.index * self.weight.shape[0]
         missing = (own < 0) | (own >= self.weight.shape[0])
         found = nn.functional.embedding(own.masked_fill(missing, 0), self.weight)
-        hop = reduce_hop(first, (tag_of(f"{self.site}.forward"), 0))
+        hop = reduce_hop(first)
         token = depart(found.masked_fill(missing.unsqueeze(-1), 0), hop)
         yield
         return arrive(token, hop)

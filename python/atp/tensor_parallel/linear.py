@@ -12,7 +12,7 @@ from atp.tensor_parallel.copies import sum_copies
 from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.moves import AllReduce, Keep
-from atp.tensor_parallel.overlap import Steps, run, tag_of
+from atp.tensor_parallel.overlap import Steps, run
 from atp.tensor_parallel.sharding import Cut, Part, set_cut
 
 __all__ = ["ATPLinear", "column_steps", "cut_parameter", "piece_of", "require_divides"]
@@ -37,7 +37,7 @@ class ATPLinear(nn.Module):
         mesh: default: the one that init_mesh() made last.
         parts: what out_features consists of, with "column", where each is cut by itself; e.g.
             query, key and value.
-        site: names the layer's sums; default: its number.
+        site: the layer's name, in messages and for the seed; default: its number.
 
     Raises:
         ValueError: a dimension of the mesh does not divide the features.
@@ -107,7 +107,7 @@ class ATPLinear(nn.Module):
     def steps(self, x: torch.Tensor, *, input_is_whole: bool = True) -> Steps:
         """As forward. Without input_is_whole, whoever made x sums its gradients."""
         inwards = self._inward_hop() if input_is_whole else Hop(Keep(), Keep())
-        outwards = reduce_hop(self.input_dimension, (tag_of(f"{self.site}.forward"), 0))
+        outwards = reduce_hop(self.input_dimension)
         x = enter(x, inwards)
         yield
         weight, bias = (sum_copies(p, self.mesh) for p in (self.weight, self.bias))
@@ -116,7 +116,7 @@ class ATPLinear(nn.Module):
         return arrive(token, outwards)
 
     def _inward_hop(self) -> Hop:
-        return Hop(Keep(), AllReduce(self.output_dimension), (0, tag_of(f"{self.site}.backward")))
+        return Hop(Keep(), AllReduce(self.output_dimension))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return run(self.steps(x))
@@ -134,7 +134,7 @@ def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None 
     hop: where the products go; default: a sum over dimension 2.
     """
     first = linears[0]
-    hop = hop or reduce_hop(first.input_dimension, (tag_of(f"{first.site}.forward"), 0))
+    hop = hop or reduce_hop(first.input_dimension)
     inwards = first._inward_hop()
     x = enter(x, inwards)
     yield

@@ -8,7 +8,6 @@ from torch.autograd.function import Function, once_differentiable
 
 from atp.tensor_parallel.embedding import require_tokens
 from atp.tensor_parallel.mesh import Mesh, current_mesh
-from atp.tensor_parallel.overlap import tag_of
 
 __all__ = ["vocabulary_parallel_cross_entropy"]
 
@@ -26,7 +25,7 @@ class _CrossEntropy(Function):
         of_target = (logits.gather(-1, own).squeeze(-1) - largest).masked_fill(missing, 0)
         # Two sums of a value a token: of the exponentials, and the logit that one row has.
         sums = torch.stack((exponentials.sum(-1), of_target))
-        sums = first.all_reduce(sums, tag_of("cross_entropy")).land()
+        sums = first.all_reduce(sums).land()
         ctx.save_for_backward(exponentials.div_(sums[0].unsqueeze(-1)), own, missing)
         return (sums[0].log() - sums[1]).mean()
 

@@ -80,7 +80,7 @@ class Sequences:
 class Move(Protocol):
     """Starts on `tensor`, which it may overwrite; the result lands later."""
 
-    def start(self, tensor: torch.Tensor, tag: int) -> "Landing": ...
+    def start(self, tensor: torch.Tensor) -> "Landing": ...
 
 
 class Landing:
@@ -98,7 +98,7 @@ class Landing:
 class Keep:
     """Nothing moves."""
 
-    def start(self, tensor: torch.Tensor, tag: int) -> Landing:
+    def start(self, tensor: torch.Tensor) -> Landing:
         return Landing(Flight(tensor))
 
 
@@ -108,8 +108,8 @@ class AllReduce:
 
     dimension: Dimension
 
-    def start(self, tensor: torch.Tensor, tag: int) -> Landing:
-        return Landing(self.dimension.all_reduce(tensor.contiguous(), tag))
+    def start(self, tensor: torch.Tensor) -> Landing:
+        return Landing(self.dimension.all_reduce(tensor.contiguous()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,11 +119,11 @@ class ReduceSlice:
     dimension: Dimension
     slicing: Slicing
 
-    def start(self, tensor: torch.Tensor, tag: int) -> Landing:
+    def start(self, tensor: torch.Tensor) -> Landing:
         if self.dimension.fused:
             stacked = self.slicing.split(tensor).contiguous()
-            return Landing(self.dimension.reduce_scatter(stacked, tag))
-        flight = self.dimension.all_reduce(tensor.contiguous(), tag)
+            return Landing(self.dimension.reduce_scatter(stacked))
+        flight = self.dimension.all_reduce(tensor.contiguous())
         return Landing(flight, self._own_slice)
 
     def _own_slice(self, whole: torch.Tensor) -> torch.Tensor:
@@ -137,5 +137,5 @@ class Gather:
     dimension: Dimension
     slicing: Slicing
 
-    def start(self, tensor: torch.Tensor, tag: int) -> Landing:
+    def start(self, tensor: torch.Tensor) -> Landing:
         return Landing(self.dimension.all_gather(tensor), self.slicing.join)

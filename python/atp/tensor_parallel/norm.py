@@ -13,25 +13,22 @@ from torch.autograd.function import Function, once_differentiable
 
 from atp.tensor_parallel.linear import cut_parameter, require_divides
 from atp.tensor_parallel.mesh import Mesh
-from atp.tensor_parallel.overlap import tag_of
 from atp.tensor_parallel.sharding import Cut
 
 __all__ = ["ATPLayerNorm", "ATPRMSNorm"]
 
 
 class _Sums:
-    """The sums over dimension 2, with a scale history for each."""
+    """The sums over dimension 2."""
 
-    def __init__(self, mesh: Mesh, site: str, width: int):
+    def __init__(self, mesh: Mesh, width: int):
         self._dimension = mesh.second
         self.width = width  # of the whole hidden size
-        self._tags = {what: tag_of(f"{site}.{what}") for what in ("mean", "square", "backward")}
 
-    def mean(self, of_own: torch.Tensor, what: str) -> torch.Tensor:
+    def mean(self, of_own: torch.Tensor) -> torch.Tensor:
         """[..., k, h/d2] -> [..., k, 1]: the means over h."""
-        # Divided before the sum: values about 1 fit the first scale of in-network aggregation.
         own = of_own.sum(-1, keepdim=True) / self.width
-        return self._dimension.all_reduce(own, self._tags[what]).land()
+        return self._dimension.all_reduce(own).land()
 
 
 class _Normalize(Function):
@@ -40,8 +37,8 @@ class _Normalize(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, sums: _Sums, epsilon: float, centered: bool):
         if centered:
-            x = x - sums.mean(x, "mean")
-        scale = (sums.mean(x.square(), "square") + epsilon).rsqrt()
+            x = x - sums.mean(x)
+        scale = (sums.mean(x.square()) + epsilon).rsqrt()
         normal = x * scale
         ctx.sums, ctx.centered = sums, centered
         ctx.save_for_backward(normal, scale)
@@ -53,9 +50,9 @@ class _Normalize(Function):
         normal, scale = ctx.saved_tensors
         products = gradient * normal
         if not ctx.centered:
-            of_normal = gradient - normal * ctx.sums.mean(products, "backward")
+            of_normal = gradient - normal * ctx.sums.mean(products)
             return of_normal * scale, None, None, None
-        means = ctx.sums.mean(torch.stack((products, gradient)), "backward")
+        means = ctx.sums.mean(torch.stack((products, gradient)))
         return (gradient - normal * means[0] - means[1]) * scale, None, None, None
 
 
@@ -79,7 +76,7 @@ class _ShardedNorm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., h/d2] -> [..., h/d2]."""
-        sums = _Sums(self.mesh, self.site, self.width)
+        sums = _Sums(self.mesh, self.width)
         epsilon = torch.finfo(x.dtype).eps if self.eps is None else self.eps  # as torch's RMSNorm
         normal = _Normalize.apply(x, sums, epsilon, self.centered)
         if self.weight is not None:

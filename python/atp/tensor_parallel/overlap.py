@@ -5,19 +5,14 @@ and returns the module's result. `run` goes straight through it; `run_chunks` ta
 the chunks of a batch. Autograd goes the same way back, so the backward pass overlaps alike.
 """
 
-import contextlib
-import contextvars
-import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import torch
 
-__all__ = ["Steps", "apply", "run", "run_chunks", "tag_of"]
+__all__ = ["Steps", "apply", "run", "run_chunks"]
 
 Steps = Generator[None, None, Any]
-
-_chunk: contextvars.ContextVar[int] = contextvars.ContextVar("atp_chunk", default=0)
 
 
 def run(steps: Steps) -> Any:
@@ -64,24 +59,9 @@ def _take_turns(waiting: list[Steps]) -> list[Any]:
     alive = dict(enumerate(waiting))
     while alive:
         for number, steps in list(alive.items()):
-            with _in_chunk(number):
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    results[number] = end.value
-                    del alive[number]
+            try:
+                next(steps)
+            except StopIteration as end:
+                results[number] = end.value
+                del alive[number]
     return results
-
-
-@contextlib.contextmanager
-def _in_chunk(number: int) -> Iterator[None]:
-    token = _chunk.set(number)
-    try:
-        yield
-    finally:
-        _chunk.reset(token)
-
-
-def tag_of(site: str) -> int:
-    """The tag of a call site: chunks that share one would wait for one another."""
-    return zlib.crc32(f"{site}/{_chunk.get()}".encode())

@@ -5,10 +5,13 @@
 
     dist.init_process_group("atp")      # under `atp run -n 4 -- python train.py`
 
-SUM and AVG all-reduce of dense float32 tensors on the CPU go through the switches and the server
-that the route names; every other collective and data type goes to a Gloo group inside. Sums are
-taken in integers (values times a power of two that follows the gradients), so all ranks hold
-bit-identical results, in every run.
+All-reduces of dense tensors on the CPU go through the switches and the server that the route names:
+sums and averages of float32, bfloat16 and float16, sums of integers, maxima and minima. Everything
+else goes to a Gloo group inside. What travels is added as integers or exactly, so all ranks hold
+the same bits, in every run, and a result depends on its inputs alone (docs/torch.md).
+
+With DistributedDataParallel, register atp.torch.ddp_hook: it tells where one parameter's gradient
+ends and the next one's begins.
 
 A group with pg_options=Options(algorithm="ring") needs no switch and no server: its ranks sum over
 TCP from neighbour to neighbour, reduce-scatters and all-gathers too (docs/torch.md).
@@ -27,10 +30,10 @@ if torch.__version__.split("+")[0].rsplit(".", 1)[0] != _TORCH_SERIES:
     )
 
 from atp.torch._backend import register  # noqa: E402
+from atp.torch._hooks import ddp_hook, int16_hook  # noqa: E402
 from atp.torch._options import Options  # noqa: E402
-from atp.torch._stats import stats  # noqa: E402
-from atp.torch._tag import set_tag  # noqa: E402
+from atp.torch._stats import digest, stats  # noqa: E402
 
-__all__ = ["Options", "set_tag", "stats"]
+__all__ = ["Options", "ddp_hook", "digest", "int16_hook", "stats"]
 
 register()

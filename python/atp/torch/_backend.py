@@ -14,7 +14,7 @@ except ImportError as error:
     ) from error
 
 from atp.torch._address import own_host
-from atp.torch._meeting import Meeting
+from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
 
 
@@ -37,18 +37,31 @@ def _create(group, pg_options):
     meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
     asked = pg_options or Options()
     options = asked.resolved(group.timeout, alone=group.group_size == 1)
+    options.check_size(group.group_size)
+    choices = _choices_of(options)
     if group.group_size == 1:
-        meeting.agree_on_job(group.timeout, options.algorithm)
+        meeting.agree_on_job(group.timeout, choices)
         gloo = _create_gloo(group, meeting.store, global_ranks)
         return _in_network(group, options, (0, 0), asked.route_name, gloo)
     if options.algorithm == "ring":
         listener = _C.RingListener(own_host())
-        job = meeting.agree_on_job(group.timeout, options.algorithm, listener.address)
+        job = meeting.agree_on_job(group.timeout, choices, listener.address)
         gloo = _create_gloo(group, meeting.store, global_ranks)
         return _ring(group, options, job, listener, meeting, gloo)
-    job = meeting.agree_on_job(group.timeout, options.algorithm)
+    job = meeting.agree_on_job(group.timeout, choices)
     gloo = _create_gloo(group, meeting.store, global_ranks)
     return _in_network(group, options, job, asked.route_name, gloo)
+
+
+def _choices_of(options: Options) -> list[Choice]:
+    """What all ranks of a group must say alike."""
+    choices = [Choice("algorithm", options.algorithm, "Options, ATP_ALGORITHM")]
+    if options.algorithm == "innetwork":
+        numbers = "Options.scale, wire and exact; ATP_SCALE, ATP_WIRE, ATP_EXACT"
+        every = "Options.digest_every, ATP_DIGEST_EVERY"
+        choices.append(Choice("numbers", options.numbers, numbers))
+        choices.append(Choice("digest_every", str(options.digest_every), every))
+    return choices
 
 
 def _in_network(group, options, job, route_name, gloo):
@@ -61,8 +74,10 @@ def _in_network(group, options, job, route_name, gloo):
         route=options.route,
         route_name=route_name,
         values_per_fragment=options.values_per_fragment,
-        automatic_scale=options.scale == "automatic",
+        numbers=options.numbers,
         fixed_window=options.congestion == "none",
+        digest=options.digest,
+        digest_every=options.digest_every,
         gloo=gloo,
     )
 

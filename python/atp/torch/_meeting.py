@@ -10,6 +10,7 @@ and keys of its own. A rank takes the first number that is not over, by what the
 who meet need to have met before.
 """
 
+import dataclasses
 import datetime
 import hashlib
 import itertools
@@ -19,12 +20,19 @@ import socket
 
 import torch.distributed as dist
 
-from atp.torch._options import ALGORITHMS
-
 Job = tuple[int, int]
 
 # Whether this process has drawn the job that `atp run` gave it.
 _environment_job_is_taken = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What a rank was told, and the others must have been told too."""
+
+    name: str
+    value: str
+    where: str  # it can be said
 
 
 class Meeting:
@@ -46,9 +54,13 @@ class Meeting:
         self._is_default = not global_ranks
         self.global_ranks = global_ranks or list(range(size))
 
-    def agree_on_job(self, timeout: datetime.timedelta, algorithm: str, address: str = "") -> Job:
+    def agree_on_job(
+        self, timeout: datetime.timedelta, choices: list[Choice], address: str = ""
+    ) -> Job:
         """Waits for all ranks and returns (job, incarnation), the same at each of them.
 
+        choices: compared with those of all others; each rank compares the same ones, up to one that
+            differs.
         address: where this rank can be reached, told to its neighbours.
         """
         self._join()
@@ -56,12 +68,14 @@ class Meeting:
             job, incarnation = self._draw()
             self.store.set("job", f"{job} {incarnation}")
         self.store.set(f"address/{self._rank}", address)
-        self.store.set(f"algorithm/{algorithm}", str(self._rank))
+        for choice in choices:
+            self._put(choice)
         self.store.set(f"present/{self._rank}", _whoami())
         self._wait_for_all(timeout)
         if self._rank == 0:
             self._all_meetings.set("last", str(self._number))
-        self._check_algorithm(algorithm)
+        for choice in choices:
+            self._check(choice)
         job, incarnation = self.store.get("job").decode().split()
         return int(job), int(incarnation)
 
@@ -112,16 +126,24 @@ class Meeting:
             f"{_whoami()} claims it too: start each rank exactly once (see RANK)"
         )
 
-    def _check_algorithm(self, algorithm: str) -> None:
-        for other in set(ALGORITHMS) - {algorithm}:
-            if not self.store.check([f"algorithm/{other}"]):
-                continue
-            rank = int(self.store.get(f"algorithm/{other}"))
-            raise ValueError(
-                f"{self._name([rank])} of group {self._group_id!r} was told algorithm {other!r}, "
-                f"and {self._name([self._rank])} {algorithm!r}: all must agree (see Options, "
-                "ATP_ALGORITHM)"
-            )
+    def _put(self, choice: Choice) -> None:
+        """The first to come says its choice, and whoever has another one says so."""
+        mine = f"{self._rank} {choice.value}"
+        first = self.store.compare_set(f"choice/{choice.name}", "", mine).decode()
+        if first.split()[1] != choice.value:
+            self.store.set(f"other/{choice.name}", mine)
+
+    def _check(self, choice: Choice) -> None:
+        if not self.store.check([f"other/{choice.name}"]):
+            return
+        first, other = (
+            self.store.get(f"{key}/{choice.name}").decode().split() for key in ("choice", "other")
+        )
+        raise ValueError(
+            f"{self._name([int(other[0])])} of group {self._group_id!r} was told {choice.name} "
+            f"{other[1]!r}, and {self._name([int(first[0])])} {first[1]!r}: all must agree (see "
+            f"{choice.where})"
+        )
 
     def _wait_for_all(self, timeout: datetime.timedelta) -> None:
         keys = _present_keys(self._size)

@@ -6,7 +6,9 @@ import math
 import os
 
 _MOST_VALUES = 2226  # docs/protocol.md §3
-ALGORITHMS = ("innetwork", "ring")
+_MOST_RANKS_OF_INT16 = 64
+_ALGORITHMS = ("innetwork", "ring")
+_DIGEST_EVERY_MOST = 10**9
 
 _ROUTE_IS_MISSING = (
     "atp does not know the way to the server: start the program under `atp run -n N -- CMD`, or "
@@ -19,10 +21,14 @@ _KINDS = (
     ("algorithm", str, "'innetwork' or 'ring'"),
     ("route", str, "'HOST:PORT,...'"),
     ("values_per_fragment", int, "a whole number"),
-    ("scale", str, "'automatic' or 'fixed'"),
+    ("scale", str, "'blocks' or 'fixed'"),
+    ("wire", str, "'int32' or 'int16'"),
+    ("exact", bool, "True or False"),
     ("congestion", str, "'aimd' or 'none'"),
     ("timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
     ("join_timeout", datetime.timedelta, "a datetime.timedelta, e.g. timedelta(seconds=30)"),
+    ("digest", bool, "True or False"),
+    ("digest_every", int, "a whole number of operations, or 0"),
 )
 
 
@@ -36,28 +42,43 @@ class Options:
     route: "HOST:PORT,...", the switches upward and the server last; default: ATP_ROUTE.
     values_per_fragment: float32 values in a packet, 0 for what the path's MTU carries; default:
         ATP_VALUES_PER_FRAGMENT, else 0.
-    scale: how float32 becomes integers, the same on every rank: "automatic", a power of two that
-        follows the gradients, or "fixed", 1e8; default: ATP_SCALE, else "automatic".
+    scale: how sums of floats become sums of integers: "blocks", a power of two for every 256 values,
+        agreed on by all ranks, or "fixed", the paper's 1e8, for float32 only; default: ATP_SCALE,
+        else "blocks".
+    wire: what a value of a block takes, "int32" or "int16", which is half as much, less precise
+        and for up to 64 ranks; default: ATP_WIRE, else "int32".
+    exact: whether each sum of floats is the exact one, rounded once, which the server has W packets
+        to add up for; default: ATP_EXACT (0 or 1), else False. These three are the same on every
+        rank; they say nothing about integers, maxima and minima.
     congestion: "aimd", the window follows ECN and loss, or "none", a fixed window; default:
         ATP_CONGESTION, else "aimd".
     timeout: how long an all-reduce may stay without progress; default: ATP_TIMEOUT (seconds), else
         the group's timeout.
     join_timeout: how long to wait for the server's answer once all ranks of the group are there;
         default: ATP_JOIN_TIMEOUT (seconds), else 30 s, and never more than the group's timeout.
+    digest: whether a digest of all results in the network is kept, for `atp.torch.digest()`;
+        default: ATP_DIGEST (0 or 1), else False.
+    digest_every: after how many operations in the network all ranks compare their digests (0:
+        never), the same on every rank; default: ATP_DIGEST_EVERY, else 0.
     """
 
     algorithm: str | None = None
     route: str | None = None
     values_per_fragment: int | None = None
     scale: str | None = None
+    wire: str | None = None
+    exact: bool | None = None
     congestion: str | None = None
     timeout: datetime.timedelta | None = None
     join_timeout: datetime.timedelta | None = None
+    digest: bool | None = None
+    digest_every: int | None = None
 
     def __post_init__(self):
         for name, kind, example in _KINDS:
             value = getattr(self, name)
-            if not isinstance(value, kind | None):
+            # To Python a bool is an int, but True is no number of anything.
+            if not isinstance(value, kind | None) or (kind is int and isinstance(value, bool)):
                 raise TypeError(f"Options.{name}={value!r}: expected {example}")
 
     @property
@@ -70,6 +91,25 @@ class Options:
         """Where the route comes from, for messages."""
         return "Options.route" if self.route else "ATP_ROUTE"
 
+    @property
+    def numbers(self) -> str:
+        """What sums of floats travel as, by one name; of resolved() options."""
+        if self.scale == "fixed":
+            return "fixed"
+        if self.wire == "int16":
+            return "int16"
+        return "exact" if self.exact else "blocks"
+
+    def check_size(self, ranks: int) -> None:
+        """Whether a group of so many ranks can have these resolved() options."""
+        uses_int16 = self.algorithm == "innetwork" and self.wire == "int16"
+        if uses_int16 and ranks > _MOST_RANKS_OF_INT16:
+            raise ValueError(
+                f"wire='int16' is possible with up to {_MOST_RANKS_OF_INT16} ranks, and this group "
+                f"has {ranks}: more would leave each of them too few bits; use wire='int32' (see "
+                "Options.wire, ATP_WIRE)"
+            )
+
     def resolved(self, group_timeout: datetime.timedelta, alone: bool = False) -> "Options":
         """These options with every default filled in; a rank alone needs no route."""
         algorithm = _algorithm(self.algorithm)
@@ -81,44 +121,71 @@ class Options:
         join = self.join_timeout or _seconds("ATP_JOIN_TIMEOUT", datetime.timedelta(seconds=30))
         values = self.values_per_fragment
         if values is None:
-            values = _values_per_fragment()
+            values = _whole("ATP_VALUES_PER_FRAGMENT", _MOST_VALUES)
+        every = self.digest_every
+        if every is None:
+            every = _whole("ATP_DIGEST_EVERY", _DIGEST_EVERY_MOST)
         return Options(
             algorithm=algorithm,
             route=route,
             values_per_fragment=values,
-            scale=_scale(self.scale),
+            **self._resolved_numbers(),
             congestion=_choice("congestion", self.congestion, ("aimd", "none")),
             timeout=self.timeout or _seconds("ATP_TIMEOUT", group_timeout),
             join_timeout=min(join, group_timeout),
+            digest=_switch("digest", self.digest),
+            digest_every=every,
         )
+
+    def _resolved_numbers(self) -> dict:
+        """scale, wire and exact, which do not all go together."""
+        scale = _choice("scale", self.scale, ("blocks", "fixed"))
+        wire = _choice("wire", self.wire, ("int32", "int16"))
+        exact = _switch("exact", self.exact)
+        special = {"scale": scale == "fixed", "wire": wire == "int16", "exact": exact}
+        chosen = {"scale": repr(scale), "wire": repr(wire), "exact": "True" if self.exact else "1"}
+        said = [
+            f"{_where(name, getattr(self, name))}={chosen[name]}"
+            for name, is_special in special.items()
+            if is_special
+        ]
+        if len(said) > 1:
+            raise ValueError(
+                f"{' and '.join(said)} exclude each other: a sum travels by the fixed scale, in 16 "
+                "bits, or exactly; choose one (see Options)"
+            )
+        return {"scale": scale, "wire": wire, "exact": exact}
 
 
 def _algorithm(option: str | None) -> str:
-    return _choice("algorithm", option, ALGORITHMS)
+    return _choice("algorithm", option, _ALGORITHMS)
 
 
-def _scale(option: str | None) -> str:
-    return _choice("scale", option, ("automatic", "fixed"))
+def _where(name: str, option) -> str:
+    """What has decided, for messages."""
+    return f"ATP_{name.upper()}" if option is None or option == "" else f"Options.{name}"
 
 
 def _choice(name: str, option: str | None, choices: tuple[str, ...]) -> str:
     """What the option says, else the environment, else the first of the choices."""
-    variable = f"ATP_{name.upper()}"
-    choice = option or os.environ.get(variable) or choices[0]
+    choice = option or os.environ.get(f"ATP_{name.upper()}") or choices[0]
     if choice not in choices:
-        where = f"Options.{name}" if option else variable
-        raise ValueError(f"{where}={choice!r}: expected {' or '.join(map(repr, choices))}")
+        expected = " or ".join(map(repr, choices))
+        raise ValueError(f"{_where(name, option)}={choice!r}: expected {expected}")
     return choice
 
 
-def _values_per_fragment() -> int:
-    text = os.environ.get("ATP_VALUES_PER_FRAGMENT")
+def _switch(name: str, option: bool | None) -> bool:
+    return option if option is not None else _choice(name, None, ("0", "1")) == "1"
+
+
+def _whole(variable: str, most: int) -> int:
+    """A number from 1 on; 0 where the environment is silent."""
+    text = os.environ.get(variable)
     if not text:
         return 0
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_VALUES:
-        raise ValueError(
-            f"ATP_VALUES_PER_FRAGMENT={text!r}: expected a whole number from 1 to {_MOST_VALUES}"
-        )
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise ValueError(f"{variable}={text!r}: expected a whole number from 1 to {most}")
     return int(text)
 
 

@@ -18,17 +18,17 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
      "bytes_sent": 6291456,               # for the sums, first transmissions, see below
      "bytes_sent_again": 0,
      "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
-     "values_per_fragment": 350}
+     "values_per_fragment": 350,
+     "digest": {"operations": 12, "value": "1f0c…"}}  # None, where none is kept; see digest()
 
     The bytes of an operation are those of this rank's input. In a group of one rank everything is
     under "gloo".
 
     bytes_sent counts at the system calls. Of a ring, the tensors' bytes: 2(N-1)/N of an
     all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP repeats by itself, so
-    nothing is ever sent again). In the network, whole packets without IP and UDP headers, each
-    with values_per_fragment values, the last one filled up with zeros.
+    nothing is ever sent again). In the network, whole packets without IP and UDP headers.
     """
-    backend = _backend_of(group if group is not None else dist.group.WORLD)
+    backend = backend_of(group if group is not None else dist.group.WORLD)
     paths: dict = {"atp": {}, "ring": {}, "gloo": {}}
     for path, operation, dtype, calls, size in backend.traffic():
         paths[path].setdefault(operation, {})[dtype] = {"calls": calls, "bytes": size}
@@ -41,21 +41,54 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
         "bytes_sent_again": again,
         "counters": counters,
         "values_per_fragment": backend.values_per_fragment(),
+        "digest": _digest_of(backend),
     }
+
+
+def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str:
+    """32 hexadecimal digits, a digest of all results that `group` has summed in the network so far.
+
+    It is equal at all ranks, in every run with the same inputs, on one host and on many. Operations
+    that are under way end first. Of a group of one rank, which sums nothing in the network, it is
+    that of no results.
+
+    restart: the next operation is the first of another digest. So a run that was resumed from its
+        checkpoint can be compared with the last part of one that was not interrupted.
+
+    Needs Options(digest=True), or ATP_DIGEST=1; else, and with algorithm="ring", it is a ValueError.
+    """
+    backend = backend_of(group if group is not None else dist.group.WORLD)
+    if isinstance(backend, _C.RingGroup):
+        raise ValueError("a group with algorithm='ring' keeps no digest; use algorithm='innetwork'")
+    reading = backend.final_digest(restart)
+    if reading is None and backend.size() == 1:
+        return "0" * 32
+    if reading is None:
+        raise ValueError(
+            "this group keeps no digest: make it with pg_options=atp.torch.Options(digest=True), "
+            "or set ATP_DIGEST=1"
+        )
+    return reading[1]
+
+
+def _digest_of(backend) -> dict | None:
+    reading = None if isinstance(backend, _C.RingGroup) else backend.digest()
+    return reading and {"operations": reading[0], "value": reading[1]}
 
 
 def _bytes_sent(counters: dict[str, int]) -> tuple[int, int]:
     """(first transmissions, repeats) of what is summed."""
     if "ring_bytes_sent" in counters:
         return counters["ring_bytes_sent"], 0
-    # All packets of a group with values in them have one size.
     first = counters.get("gradients_sent", 0)
-    again = sum(counters.get(f"repeats_{kind}", 0) for kind in _REPEATS)
-    packet = counters.get("gradient_bytes_sent", 0) // max(first + again, 1)
-    return first * packet, again * packet
+    repeats = sum(counters.get(f"repeats_{kind}", 0) for kind in _REPEATS)
+    sent = counters.get("gradient_bytes_sent", 0)
+    # Of repeats the number is counted; they have the packets' mean size.
+    again = sent * repeats // max(first + repeats, 1)
+    return sent - again, again
 
 
-def _backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
+def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
     if group is None:
         raise ValueError("there is no default group: call init_process_group() first")
     backend = group._get_backend(torch.device("cpu"))

@@ -40,6 +40,8 @@ struct Held {
   std::uint32_t value = 0;
   std::uint64_t last_use = kRecently;
   std::uint16_t value_count = kValueCount;
+  std::uint8_t kind = ATP_KIND_SUM_FIXED;
+  std::uint8_t hops = ATP_HOPS;
 };
 
 struct Packet {
@@ -52,6 +54,8 @@ struct Packet {
   std::uint16_t value_count = kValueCount;
   std::uint8_t more_words = 0;  // bitmap words beyond those of the job
   std::uint32_t next_index = 0;
+  std::uint8_t kind = ATP_KIND_SUM_FIXED;
+  std::uint8_t hops = ATP_HOPS;
 };
 
 struct Tree {
@@ -125,6 +129,14 @@ constexpr Packet with(Packet packet, unsigned flags) {
 }
 constexpr Held with(Held held, unsigned flags) {
   held.flags = static_cast<std::uint8_t>(held.flags | flags);
+  return held;
+}
+constexpr Packet of_kind(Packet packet, atp_kind kind) {
+  packet.kind = static_cast<std::uint8_t>(kind);
+  return packet;
+}
+constexpr Held of_kind(Held held, atp_kind kind) {
+  held.kind = static_cast<std::uint8_t>(kind);
   return held;
 }
 constexpr Packet named(Packet packet, FragmentName name) {

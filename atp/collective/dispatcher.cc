@@ -1,0 +1,184 @@
+#include "atp/collective/dispatcher.h"
+
+#include <utility>
+
+#include "atp/collective/digest_comparison.h"
+#include "atp/collective/failure_text.h"
+#include "atp/collective/text.h"
+
+namespace atp {
+
+namespace {
+
+Status check(const Values& values, const AllReduceOptions& options,
+             const CommunicatorOptions& job) {
+  if (!options.segments.empty()) {
+    std::size_t sum = 0;
+    for (const std::size_t length : options.segments) sum += length;
+    if (sum != values.count) {
+      return Error{"its segments have " + with_commas(sum) + " values and the tensor has " +
+                   with_commas(values.count) + ": give the lengths of all segments"};
+    }
+  }
+  return check_kind({values.type, options.reduction}, job.number_format, options.format,
+                    job.world_size);
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Lane>> lanes)
+    : options_(options),
+      lanes_(std::move(lanes)),
+      keeps_digest_(options.digest || options.digest_every > 0),
+      shards_(lanes_.size()) {}
+
+Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions options) {
+  if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
+  const Status valid = check(values, options, options_);
+  Refusals refused;
+  Operations operations;
+  {
+    const std::lock_guard lock(mutex_);
+    const OperationName name{next_number_++, values.count};
+    Submission submission = cut(name, values, std::move(options));
+    operations = submission.parts;
+    if (submission.comparison) operations.push_back(submission.comparison);
+    if (!valid) {
+      for (const auto& operation : operations) refused.push_back({operation, valid.error().message});
+    } else if (comparison_) {
+      held_.push_back(std::move(submission));
+    } else {
+      send(std::move(submission), refused);
+    }
+  }
+  tell(refused);
+  return operations;
+}
+
+Dispatcher::Submission Dispatcher::cut(const OperationName& name, const Values& values,
+                                       AllReduceOptions options) {
+  Submission submission{.number = name.number};
+  const BlockLayout layout =
+      options.segments.empty() ? BlockLayout(values.count) : BlockLayout(options.segments);
+  options.segments.clear();
+  const NumberFormat format = options.format.value_or(options_.number_format);
+  if (ends_comparison(name.number)) submission.comparison = make_comparison(name, options);
+  if (keeps_digest_) {
+    options.on_done = [self = shared_from_this(), name, values,
+                       done = std::move(options.on_done)](const Status& status) {
+      self->result_is_in(name, values, status);
+      if (done) done(status);
+    };
+  }
+  const std::vector<Shards::Part> parts = shards_.split(layout);
+  if (parts.size() > 1) options.on_done = after(parts.size(), std::move(options.on_done));
+  for (const Shards::Part& part : parts) {
+    const Values of_part{values.data + part.begin * bytes_of(values.type), part.end - part.begin,
+                         values.type};
+    const TensorPart tensor{of_part, layout.part(part.begin, part.end)};
+    submission.lanes.push_back(part.shard);
+    submission.parts.push_back(
+        std::make_shared<PendingOperation>(name, tensor, format, options));
+  }
+  return submission;
+}
+
+bool Dispatcher::ends_comparison(std::uint64_t number) const {
+  return options_.digest_every > 0 && options_.world_size > 1 &&
+         (number + 1) % options_.digest_every == 0;
+}
+
+std::shared_ptr<PendingOperation> Dispatcher::make_comparison(const OperationName& after_this,
+                                                              AllReduceOptions& options) {
+  options.on_done = after(2, std::move(options.on_done));
+  const auto words =
+      std::make_shared<std::vector<std::uint32_t>>(kDigestWords * options_.world_size);
+  AllReduceOptions own;
+  own.timeout = options.timeout;
+  own.on_done = options.on_done;
+  const OperationName name{after_this.number, words->size(), "comparison of digests after"};
+  const Values values{reinterpret_cast<std::byte*>(words->data()), words->size(),
+                      DataType::kInt32};
+  return std::make_shared<PendingOperation>(
+      name, TensorPart{values, BlockLayout(values.count)}, options_.number_format, std::move(own),
+      [self = shared_from_this(), after_this, words](Status status) {
+        return self->judge(after_this, *words, std::move(status));
+      });
+}
+
+void Dispatcher::result_is_in(const OperationName& name, const Values& values,
+                              const Status& status) {
+  if (status.ok()) {
+    digest_.add(name.number, values.type, {values.data, values.count * bytes_of(values.type)});
+  } else {
+    digest_.add_failed(name.number);
+  }
+  if (options_.digest_every == 0) return;
+  Refusals refused;
+  {
+    const std::lock_guard lock(mutex_);
+    if (comparison_ && digest_.whole().operations >= compared_operations_) let_go(refused);
+  }
+  tell(refused);
+}
+
+// The comparison, and what was held behind it up to the next one.
+void Dispatcher::let_go(Refusals& refused) {
+  const std::span<std::byte> bytes = comparison_->bytes();
+  write_digest(digest_.whole().digest, options_.rank,
+               {reinterpret_cast<std::uint32_t*>(bytes.data()), bytes.size() / 4});
+  send_to(0, std::exchange(comparison_, nullptr), refused);
+  while (!held_.empty() && !comparison_) {
+    Submission next = std::move(held_.front());
+    held_.pop_front();
+    send(std::move(next), refused);
+  }
+  if (!comparison_) sent_.notify_all();
+}
+
+void Dispatcher::send(Submission submission, Refusals& refused) {
+  for (std::size_t i = 0; i < submission.parts.size(); ++i) {
+    send_to(submission.lanes[i], submission.parts[i], refused);
+  }
+  comparison_ = std::move(submission.comparison);
+  compared_operations_ = submission.number + 1;
+}
+
+void Dispatcher::send_to(std::size_t lane, const std::shared_ptr<PendingOperation>& part,
+                         Refusals& refused) {
+  std::optional<std::string> why = failure();
+  if (!why) why = lanes_[lane]->submit(part);
+  if (why) refused.push_back({part, *why});
+}
+
+// After a failure the sequence spaces of the workers no longer agree in one lane, and the job is
+// over in all.
+std::optional<std::string> Dispatcher::failure() const {
+  for (const auto& lane : lanes_) {
+    if (const auto why = lane->failure()) return why;
+  }
+  return std::nullopt;
+}
+
+void Dispatcher::tell(const Refusals& refused) {
+  for (const Refused& each : refused) {
+    each.operation->finish(Error{each.operation->text() + ": " + each.why});
+  }
+}
+
+Status Dispatcher::judge(const OperationName& name, std::span<const std::uint32_t> words,
+                         Status status) {
+  if (!status.ok()) return status;
+  const std::optional<std::string> difference =
+      digest_difference(words, {name.number + 1 - options_.digest_every, name.number});
+  if (!difference) return status;
+  for (const auto& lane : lanes_) lane->give_up(*difference);
+  return Error{operation_text(name.what, name.number, name.values) + ": " + *difference};
+}
+
+void Dispatcher::wait_until_sent(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  sent_.wait_until(lock, until, [this] { return !comparison_; });
+}
+
+}  // namespace atp

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "atp/base/check.h"
+#include "atp/wire/block_values.h"
+#include "atp/wire/packet.h"
+
+// Which blocks the values of an operation form (docs/protocol.md §5, *Blocks*). Blocks of 256 values
+// begin anew with each segment: a tensor of a coalesced operation, a parameter of a bucket. So no
+// block holds values of two layers, of which the smaller one's would be lost.
+
+namespace atp {
+
+// Consecutive values of one block.
+struct BlockRun {
+  std::size_t block = 0;
+  std::size_t begin = 0;  // values of the operation
+  std::size_t end = 0;
+  std::size_t length() const { return end - begin; }
+};
+
+class BlockLayout {
+ public:
+  BlockLayout() = default;
+  // One segment.
+  explicit BlockLayout(std::size_t values) : values_(values) {}
+  // Segments of these lengths, one after the other. Empty ones have no block.
+  explicit BlockLayout(std::span<const std::size_t> lengths);
+
+  std::size_t values() const { return values_; }
+  std::size_t blocks() const {
+    return segments_.empty() ? blocks_of(values_) : segments_.back().blocks_end;
+  }
+  // The whole block that holds the value.
+  BlockRun block_at(std::size_t value) const;
+  BlockRun block(std::size_t number) const;
+
+  // What all ranks must agree on, as a part of the fingerprint; 0 for one segment.
+  std::uint32_t fingerprint() const;
+
+  // The layout of a part, which begins and ends where blocks do.
+  BlockLayout part(std::size_t begin, std::size_t end) const;
+
+ private:
+  struct Segment {
+    std::size_t values_end;
+    std::size_t blocks_end;
+  };
+  static std::size_t blocks_of(std::size_t values) {
+    return (values + kBlockValues - 1) / kBlockValues;
+  }
+  BlockRun run(std::size_t segment, std::size_t value) const;
+
+  std::size_t values_ = 0;
+  std::vector<Segment> segments_;  // none: a single one
+};
+
+}  // namespace atp

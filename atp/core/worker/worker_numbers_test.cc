@@ -1,0 +1,239 @@
+// What an operation travels as (docs/protocol.md §5, *Numbers*).
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "atp/core/worker/worker_script_test.h"
+#include "atp/wire/block_values.h"
+
+namespace atp {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Three ranks, K = 4, an express stream.
+class Numbers : public testing::Test {
+ protected:
+  static constexpr std::uint16_t kExpress = 1;
+
+  Numbers() : script(config()) {
+    JoinAck ack = script.ack();
+    ack.number_format = NumberFormat::kBlocks;
+    ack.stream_count = 2;
+    script.join(ack);
+  }
+
+  static WorkerConfig config() {
+    WorkerConfig config = WorkerScript::default_config();
+    config.number_format = NumberFormat::kBlocks;
+    config.stream_count = 2;
+    return config;
+  }
+  static std::int16_t int16_at(const Sent& gradient, std::size_t i) {
+    return static_cast<std::int16_t>(atp_load16(gradient.view().body.data() + 2 * i));
+  }
+  static std::int32_t int32_at(const Sent& gradient, std::size_t i) {
+    return static_cast<std::int32_t>(atp_load32(gradient.view().body.data() + 4 * i));
+  }
+  static std::uint8_t kind_of(const Sent& gradient) { return gradient.view().header.kind; }
+  // The one packet that is sent now.
+  Sent only() {
+    const std::vector<Sent> sent = script.run();
+    EXPECT_EQ(sent.size(), 1u);
+    return sent.empty() ? Sent{} : sent.front();
+  }
+  bool completed(OperationId id) {
+    const auto event = script.worker.poll_event();
+    return event && event->kind == EventKind::kCompleted && event->operation == id;
+  }
+
+  WorkerScript script;
+};
+
+TEST_F(Numbers, ValuesFollowTheExponentsOfTheirBlocks) {
+  const OperationId id = script.submit({1, -6, 0.5F, 0});
+  const Sent exponents = only();
+  EXPECT_EQ(kind_of(exponents), ATP_KIND_EXPONENTS);
+  EXPECT_EQ(exponents.view().header.stream, kExpress);
+  EXPECT_EQ(exponents.view().header.value_count, 1);
+  EXPECT_EQ(int16_at(exponents, 0), 2) << "6 lies in [2^2, 2^3)";
+  EXPECT_EQ(exponents.to, kTestSwitch) << "switches take the maximum";
+
+  script.echo(exponents);
+  const Sent values = only();
+  EXPECT_EQ(kind_of(values), ATP_KIND_SUM_BLOCKS);
+  EXPECT_EQ(values.view().header.stream, 0);
+  // The unit is 2^(2 + 1 + 2 - 30), as ceil(log2 3) = 2.
+  EXPECT_EQ(int32_at(values, 0), 1 << 25);
+  EXPECT_EQ(int32_at(values, 1), -6 * (1 << 25));
+  script.answer(values, {3 << 25, 0, 1, 0});
+  EXPECT_TRUE(completed(id));
+  EXPECT_EQ(script.tensors.data.at(id), (std::vector<float>{3, 0, 0x1p-25F, 0}));
+}
+
+TEST_F(Numbers, AnotherRanksLargerExponentDecides) {
+  script.submit({1});
+  Sent exponents = only();
+  atp_store16(exponents.bytes.data() + atp_body_offset(1), 5);
+  script.echo(exponents);
+  EXPECT_EQ(int32_at(only(), 0), 1 << 22);
+}
+
+TEST_F(Numbers, ABlockOfZerosAndABlockOfNanSayWhatTheyAre) {
+  script.submit({0, -0.0F});
+  script.submit({1, kNan});
+  const std::vector<Sent> sent = script.run();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(int16_at(sent[0], 0), kZeroBlock);
+  EXPECT_EQ(int16_at(sent[1], 0), kSpecialBlock);
+  script.echo(sent[0]);
+  script.echo(sent[1]);
+  const std::vector<Sent> values = script.run();
+  ASSERT_EQ(values.size(), 2u);
+  EXPECT_EQ(int32_at(values[0], 0), 0);
+  EXPECT_EQ(values[0].to, kTestSwitch);
+  EXPECT_EQ(kind_of(values[1]), ATP_KIND_SUM_EXACT) << "without waiting to be asked";
+  EXPECT_EQ(values[1].to, kTestServer);
+  EXPECT_TRUE(values[1].view().has(ATP_FLAG_FLOAT));
+  EXPECT_TRUE(values[1].view().has(ATP_FLAG_DIRECT));
+}
+
+TEST_F(Numbers, AFragmentBesideASpecialBlockCarriesRoundedValues) {
+  const OperationId id = script.submit({1, kNan}, {.format = NumberFormat::kBlocks});
+  script.tensors.layouts[id] = BlockLayout(std::vector<std::size_t>{1, 1});
+  script.tensors.agreed[id].resize(2);
+  script.tensors.data[id] = {1 + 0x1p-23F, kNan};
+  // Submitted as one block; the script's driver knows better now, so it plays the agreement.
+  script.tensors.agreed[id] = {20, kSpecialBlock};
+  Operation operation{.id = id, .spec = {.count = 2}, .kind = ATP_KIND_SUM_BLOCKS, .lanes = 2};
+  operation.per_fragment = 4;
+  operation.fragments = 1;
+  std::uint8_t wire[8];
+  FragmentValues(3, 1).write(operation, 0, ATP_KIND_SUM_EXACT, false, script.tensors, wire);
+  EXPECT_EQ(std::bit_cast<float>(atp_load32(wire)), 1.0F) << "to units of 2^(20 + 1 + 2 - 30)";
+  EXPECT_TRUE(std::isnan(std::bit_cast<float>(atp_load32(wire + 4))));
+}
+
+TEST_F(Numbers, ASmallSumGoesStraightAsFloatsPastALargeOne) {
+  script.submit(std::vector<float>(100, 1.0F));
+  const OperationId small = script.submit({1e-30F, 7}, {.small = true});
+  const std::vector<Sent> sent = gradients(script.run());
+  ASSERT_EQ(sent.size(), 2u);
+  const Sent& floats = sent[1];
+  EXPECT_EQ(kind_of(floats), ATP_KIND_SUM_EXACT);
+  EXPECT_EQ(floats.to, kTestServer);
+  EXPECT_EQ(floats.view().header.stream, kExpress);
+  EXPECT_EQ(floats.view().header.value_count, 2) << "no padding";
+  script.echo(floats);
+  EXPECT_TRUE(completed(small));
+}
+
+TEST_F(Numbers, IntegersAndMaximaTravelPlainlyInOneTrip) {
+  const OperationId max = script.submit({-1, 2}, {.reduction = Reduction::kMax});
+  const Sent sent = only();
+  EXPECT_EQ(kind_of(sent), ATP_KIND_MAX_PLAIN);
+  EXPECT_EQ(sent.to, kTestSwitch);
+  script.echo(sent);
+  EXPECT_TRUE(completed(max));
+  EXPECT_EQ(script.tensors.data.at(max), (std::vector<float>{-1, 2}));
+  script.submit({0, 0}, {.type = DataType::kInt32});
+  EXPECT_EQ(kind_of(only()), ATP_KIND_SUM_PLAIN);
+}
+
+TEST_F(Numbers, SixteenBitsCarryTwiceAsManyValues) {
+  script.submit(std::vector<float>(9, -1.0F), {.format = NumberFormat::kBlocksInt16});
+  script.echo(only());
+  const std::vector<Sent> sent = script.run();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(kind_of(sent[0]), ATP_KIND_SUM_BLOCKS_INT16);
+  EXPECT_EQ(sent[0].view().header.value_count, 8);
+  EXPECT_EQ(sent[1].view().header.value_count, 1);
+  EXPECT_EQ(int16_at(sent[0], 0), -(1 << 12)) << "the unit is 2^(0 + 1 + 2 - 15)";
+}
+
+TEST_F(Numbers, APacketOfAnotherShapeIsDropped) {
+  script.submit({1, 2}, {.reduction = Reduction::kMax});
+  const Sent sent = only();
+  Sent other = sent;
+  other.bytes[ATP_AT_KIND] = ATP_KIND_SUM_PLAIN;
+  script.echo(other);
+  Sent shorter = sent;
+  shorter.bytes[ATP_AT_VALUE_COUNT + 1] = 1;
+  shorter.bytes.resize(shorter.bytes.size() - 4);
+  script.echo(shorter);
+  script.answer(sent, {1, 2}, kTestSwitch, ATP_FLAG_FLOAT);
+  EXPECT_EQ(script.worker.counters()[WorkerCounter::kDropWrongShape], 3u);
+}
+
+TEST_F(Numbers, AnExponentThatNobodyCanHaveIsNoIndexAndNoCrash) {
+  for (const int agreed : {128, 32000, -150, -32000}) {
+    const OperationId id = script.submit({3});
+    Sent exponents = only();
+    atp_store16(exponents.bytes.data() + atp_body_offset(1), static_cast<std::uint16_t>(agreed));
+    script.echo(exponents);
+    script.echo(only());
+    EXPECT_TRUE(completed(id)) << agreed;
+  }
+}
+
+TEST_F(Numbers, WhatGoesStraightFromTheStartDoesNotDetachWhenPeersAreSlow) {
+  script.submit({1}, {.small = true});
+  script.run();
+  for (int i = 0; i < 8; ++i) script.run_to_timer();
+  EXPECT_TRUE(script.worker.attached());
+}
+
+TEST(OtherVersion, OfTheSwitchOrServerThatIsAskedEndsTheJoiningInWords) {
+  for (const Endpoint& from : {kTestSwitch, kTestServer}) {
+    WorkerScript script;
+    script.worker.start(script.now);
+    Sent join = joins(script.run()).at(0);
+    join.bytes[ATP_AT_VERSION] = 1;
+    script.worker.handle_packet(script.now, Endpoint::ipv4(9, 9, 9, 9, 9), join.bytes,
+                                script.tensors, script.out);
+    EXPECT_FALSE(script.worker.poll_event()) << "anybody else says nothing";
+    script.worker.handle_packet(script.now, from, join.bytes, script.tensors, script.out);
+    const auto event = script.worker.poll_event();
+    ASSERT_TRUE(event && event->kind == EventKind::kFailed);
+    EXPECT_EQ(event->failure.reason, RefusalReason::kVersion);
+    EXPECT_EQ(event->failure.expected, 0x0101u);
+    EXPECT_EQ(event->failure.found, 0x0202u);
+    EXPECT_EQ(event->failure.endpoint, from);
+  }
+}
+
+TEST(ProactiveOverflow, KeepsFromTheSwitchesWhatMightOverflowAndCountsWhereItDidNot) {
+  const struct {
+    std::string what;
+    float value;
+    bool kept;
+    std::uint8_t answer_flags;
+    std::uint64_t false_positives;
+  } cases[] = {
+      {"within a third of the range of three workers", 7158278, false, 0, 0},
+      {"a little more, and the sum fits", 7158300, true, 0, 1},
+      {"a little more, and the sum does not", 7158300, true, ATP_FLAG_FLOAT, 0},
+      {"beyond an int32 by itself", 1e9F, true, ATP_FLAG_FLOAT, 0},
+  };
+  for (const auto& c : cases) {
+    WorkerConfig config = WorkerScript::default_config();
+    config.overflow = OverflowPolicy::kProactive;
+    WorkerScript script(config);
+    script.join();
+    script.submit({c.value});
+    const std::vector<Sent> sent = script.run();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].view().has(ATP_FLAG_DIRECT), c.kept) << c.what;
+    EXPECT_EQ(sent[0].to, kTestSwitch) << c.what;
+    script.answer(sent[0], {1}, kTestSwitch, c.answer_flags);
+    const auto& counters = script.worker.counters();
+    EXPECT_EQ(counters[WorkerCounter::kProactiveFragments], c.kept ? 1u : 0u) << c.what;
+    EXPECT_EQ(counters[WorkerCounter::kProactiveFalsePositives], c.false_positives) << c.what;
+  }
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "atp/wire/packet.h"
+
+// What is summed, how, and as what it travels (docs/protocol.md §5, *Numbers*).
+
+namespace atp {
+
+enum class DataType : std::uint8_t { kFloat32 = 1, kBFloat16 = 2, kFloat16 = 3, kInt32 = 4 };
+
+enum class Reduction : std::uint8_t { kSum = 0, kAverage = 1, kMax = 2, kMin = 3 };
+
+// What sums of floating-point values travel as. What a job's ranks ask for when they join must
+// agree; an operation may ask for another one, but in a job of the fixed scale.
+enum class NumberFormat : std::uint8_t {
+  kFixed = 0,        // int32 multiples of one scale for all (paper §3.8), for comparison with it
+  kBlocks = 1,       // int32 multiples of a unit for each block, agreed before
+  kBlocksInt16 = 2,  // the same in 16 bits
+  kExact = 3,        // float32, summed exactly by the server
+  kCount
+};
+
+constexpr std::size_t bytes_of(DataType type) {
+  return type == DataType::kBFloat16 || type == DataType::kFloat16 ? 2 : 4;
+}
+
+constexpr bool is_floating(DataType type) { return type != DataType::kInt32; }
+
+constexpr bool is_sum(Reduction reduction) {
+  return reduction == Reduction::kSum || reduction == Reduction::kAverage;
+}
+
+// ⌈log2 W⌉: how many bits the sum of W equal values has more than one of them.
+constexpr int carry_bits(std::size_t world_size) {
+  return static_cast<int>(std::bit_width(world_size - 1));
+}
+
+// With more ranks than these a contribution would keep fewer than nine bits of sixteen.
+inline constexpr std::size_t kMostRanksOfInt16 = 64;
+
+// An operation of at most so many values is *small*: its floating-point sums are exact, in one round
+// trip, and it does not queue behind a large one. W times its bytes fit a default receive buffer,
+// and the server's exact sums cost less than the second round trip of exponents
+// (docs/accuracy.md has the measurement).
+constexpr std::size_t small_operation_values(std::size_t world_size) {
+  return world_size < 256 ? 4096 / world_size : 16;
+}
+
+}  // namespace atp

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "atp/wire/number_format.h"
+
+// Values that travel as int32 without a unit (docs/protocol.md §5, *Plain*): sums of integers, taken
+// modulo 2^32, and every maximum and minimum. A minimum is the maximum of reversed values. A
+// floating-point value becomes an integer of the same order, so −0 is below +0; any NaN among the
+// contributions makes the result NaN.
+
+namespace atp {
+
+void write_plain(DataType type, Reduction reduction, const std::byte* values, std::size_t count,
+                 std::uint8_t* at);
+void read_plain(DataType type, Reduction reduction, const std::uint8_t* at, std::size_t count,
+                std::byte* values);
+
+}  // namespace atp
