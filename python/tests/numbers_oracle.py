@@ -6,6 +6,7 @@ happens where the design says so and nowhere else. NaN and the infinities stay P
 
 import dataclasses
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def quantized(count: int, unit_log2: int, world_size: int, wire: str) -> int:
     return whole
 
 
-def is_special(counts: list[int | float]) -> bool:
+def is_special(counts: Iterable[int | float]) -> bool:
     return any(isinstance(count, float) for count in counts)
 
 
@@ -109,9 +110,16 @@ def exact(column: tuple[int | float, ...]) -> float:
 
 
 def block_sum(ranks: list[list[int | float]], wire: str) -> list[float]:
-    """Of one block, given what each rank has in it; a special one is not quantized."""
+    """Of one block, given what each rank has in it; a special one is not quantized.
+
+    In 16 bits it has no room for floats: what is finite becomes NaN.
+    """
     if any(is_special(counts) for counts in ranks):
-        return [exact(column) for column in zip(*ranks, strict=True)]
+        lost = wire == "int16"
+        return [
+            math.nan if lost and not is_special(column) else exact(column)
+            for column in zip(*ranks, strict=True)
+        ]
     world_size = len(ranks)
     log2 = unit(ranks, world_size, wire)
     return [
@@ -156,7 +164,10 @@ def outside_bound(result, inputs, segments, wire, exactly, divisor=1, kind="floa
     wrong = []
     for begin, end in blocks(segments):
         own = [values[begin:end] for values in ranks]
-        rounded_too = not exactly and not any(is_special(values) for values in own)
+        special = any(is_special(values) for values in own)
+        if special and wire == "int16" and not exactly:
+            continue  # what is finite is lost there, and says so by being NaN
+        rounded_too = not exactly and not special
         lost = 0  # twice what quantizing may lose, as a count
         if rounded_too and world_size > 1:
             units = world_size * (2 if wire == "int16" else 1)
@@ -170,7 +181,7 @@ def outside_bound(result, inputs, segments, wire, exactly, divisor=1, kind="floa
 
 
 def _is_within(value, column, lost, divisor, kind: Format) -> bool:
-    if is_special(list(column)):
+    if is_special(column):
         true = exact(column)
         return value == true or (math.isnan(value) and math.isnan(true))
     true = sum(column)

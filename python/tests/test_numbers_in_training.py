@@ -56,18 +56,16 @@ def train(model, rank):
     return torch.cat([(a != b).flatten() for a, b in zip(after, before, strict=True)]).numpy()
 
 
-class WithoutBoundaries:
-    """A hook that sums a bucket as one tensor, and notes the order of the parameters in it."""
+def sum_as_one_tensor(model, orders):
+    """A hook that knows no boundaries, and notes the order of the parameters in each bucket."""
+    places = {id(p): place for place, p in enumerate(model.parameters())}
 
-    def __init__(self, model):
-        self.model = model
-        self.orders = set()
-
-    def __call__(self, _state, bucket):
-        places = {id(p): place for place, p in enumerate(self.model.parameters())}
-        self.orders.add(tuple(places[id(p)] for p in bucket.parameters()))
+    def hook(_state, bucket):
+        orders.add(tuple(places[id(p)] for p in bucket.parameters()))
         work = dist.all_reduce(bucket.buffer(), op=dist.ReduceOp.AVG, async_op=True)
         return work.get_future().then(lambda f: f.value()[0])
+
+    return hook
 
 
 def beside_large_ones(orders):
@@ -103,11 +101,10 @@ def test_with_the_hook_every_parameter_moves_that_moves_over_gloo(ranks):
 
 def test_without_boundaries_only_those_stay_that_share_a_block_with_much_larger_ones(ranks):
     def body(rank):
-        model = DistributedDataParallel(TwoBranches())
-        hook = WithoutBoundaries(model.module)
-        model.register_comm_hook(None, hook)
+        model, orders = DistributedDataParallel(TwoBranches()), set()
+        model.register_comm_hook(None, sum_as_one_tensor(model.module, orders))
         ours = train(model, rank)
-        return ours, moved_over_gloo(rank, dist.new_group(backend="gloo")), hook.orders
+        return ours, moved_over_gloo(rank, dist.new_group(backend="gloo")), orders
 
     for ours, theirs, orders in ranks.run(W, body):
         stays, may_stay = theirs & ~ours, beside_large_ones(orders)
