@@ -10,6 +10,7 @@ from atp.tensor_parallel import Transformer, TransformerConfig
 from examples.demo import fashion_mnist
 from examples.demo_tp import text
 
+HELD_OUT_IMAGES = 4_000
 HELD_OUT = 200_000  # bytes at the end of the text
 SEQUENCE = 64
 GPT = TransformerConfig(hidden=128, heads=4, layers=2, vocabulary=256, positions=SEQUENCE)
@@ -32,7 +33,8 @@ class Images:
     def __init__(self, seed):
         self._seed = seed
         self._images, self._labels = fashion_mnist.load("train")
-        self._test = fashion_mnist.load("t10k")
+        images, labels = fashion_mnist.load("t10k")
+        self._test = images[:HELD_OUT_IMAGES].split(500), labels[:HELD_OUT_IMAGES].split(500)
 
     def batch(self, step, size):
         draw = torch.Generator().manual_seed(1_000_000 * self._seed + step)
@@ -41,7 +43,7 @@ class Images:
 
     def test(self):
         """Batches of what was not trained on."""
-        for images, labels in zip(self._test[0].split(500), self._test[1].split(500), strict=True):
+        for images, labels in zip(*self._test, strict=True):
             yield fashion_mnist.normalized(images), labels
 
 
@@ -96,8 +98,8 @@ def tasks():
     images = None if fashion_mnist.is_installed() else "dataset-fashion-mnist"
     bible = None if text.is_installed() else "bible-kjv"
     return {
-        "cnn": Task("CNN on Fashion-MNIST", 128, 300, 1e-3, images, _cnn, Images),
-        "gpt": Task("GPT on the King James Bible", 32, 200, 2e-3, bible,
+        "cnn": Task("CNN on Fashion-MNIST", 64, 150, 1e-3, images, _cnn, Images),
+        "gpt": Task("GPT on the King James Bible", 16, 80, 3e-3, bible,
                     lambda: Transformer(GPT), Bytes),
     }  # fmt: skip
 

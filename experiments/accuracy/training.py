@@ -14,17 +14,32 @@ REFERENCE = "gloo_float32"
 
 
 def measure(folder, names, world_sizes, dtypes, seeds, steps=None):
-    """All rows that the ranks write; `steps`: fewer than a task has."""
+    """All rows that the ranks write; `steps`: fewer than a task has.
+
+    What an earlier run has left in the folder, whole and of as many steps, is not trained again.
+    """
     known, rows = tasks(), []
     for name in names:
         if package := known[name].missing:
             raise SystemExit(f"no data for the {known[name].what}: apt-get install {package}")
-    for name, dtype, world_size in itertools.product(names, dtypes, world_sizes):
+    for world_size, dtype, name in itertools.product(world_sizes, dtypes, names):
         result = folder / f"training-{name}-{dtype}-{world_size}.jsonl"
-        result.unlink(missing_ok=True)
-        run_job("training_rank", world_size, result, name, dtype, steps or known[name].steps, seeds)
-        rows += [json.loads(line) for line in result.read_text().splitlines()]
+        wanted = steps or known[name].steps
+        if not _is_whole(result, wanted, seeds):
+            result.unlink(missing_ok=True)
+            run_job("training_rank", world_size, result, name, dtype, wanted, seeds)
+        rows += rows_of(result)
     return rows
+
+
+def rows_of(result):
+    return [json.loads(line) for line in result.read_text().splitlines()]
+
+
+def _is_whole(result, steps, seeds):
+    trained = of(rows_of(result), "training") if result.exists() else []
+    found = {(row["seed"], row["way"]) for row in trained if row["steps"] == steps}
+    return found == set(itertools.product(range(seeds), WAYS))
 
 
 def of(rows, kind):

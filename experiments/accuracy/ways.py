@@ -2,7 +2,6 @@
 
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 import atp.torch
 
@@ -36,7 +35,7 @@ class Ways:
         elif way == "int16":
             model.register_comm_hook(self.group(way), atp.torch.int16_hook)
         else:
-            model.register_comm_hook(self.gloo, _AS[_GLOO_TYPES[way]])
+            model.register_comm_hook(self.gloo, _average_as(_GLOO_TYPES[way]))
 
     def sums(self, tensors, way):
         """The sums of these tensors, which stay as they are, one after the other as float64."""
@@ -55,12 +54,16 @@ class Ways:
         return whole
 
 
-def _as_float32(group, bucket):
-    """The average in float32, whatever the type of the gradients."""
-    buffer = bucket.buffer()
-    wide = buffer.float() / group.size()
-    work = dist.all_reduce(wide, group=group, async_op=True)
-    return work.get_future().then(lambda f: buffer.copy_(f.value()[0]))
+def _average_as(dtype):
+    """A hook that averages in this type, whatever that of the gradients.
 
+    As torch's bf16_compress_hook, which wants a GPU.
+    """
 
-_AS = {torch.float32: _as_float32, torch.bfloat16: default_hooks.bf16_compress_hook}
+    def hook(group, bucket):
+        buffer = bucket.buffer()
+        sent = buffer.to(dtype) / group.size()
+        work = dist.all_reduce(sent, group=group, async_op=True)
+        return work.get_future().then(lambda f: buffer.copy_(f.value()[0]))
+
+    return hook
