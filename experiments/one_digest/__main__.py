@@ -68,7 +68,7 @@ def _one(texts):
 
 
 def measure(short):
-    rounds = 6 if short else 15
+    rounds = 4 if short else 8
     orders = ORDERS[:2] if short else ORDERS
     rows = [
         run(place, place.name, "atp", "sums", rounds, ORDERS[0], "whole")
