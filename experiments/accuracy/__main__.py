@@ -6,7 +6,8 @@ The picture: blocks whose values have all magnitudes are summed over atp and ove
 8 ranks, and the largest relative error is drawn against a value's size within its block. The
 training: a CNN and a small GPT, models of float32 and bfloat16, three seeds, gradients summed in
 four ways; then the final losses and accuracies, and how often an element of a real gradient that
-is not zero becomes zero. Everything runs on this machine's loopback; about an hour on two cores.
+is not zero becomes zero. Everything runs on this machine's loopback. It takes
+long on a small machine; trainings that FOLDER has already are not made again.
 Writes magnitudes.csv and .svg, training.csv and gradients.csv into FOLDER (default: out/accuracy).
 """
 
