@@ -42,7 +42,7 @@ Status check(const CommunicatorOptions& options) {
   if (options.own_server && options.own_server->port == 0) {
     return Error{"the server in this process needs a port that the other ranks know, not 0"};
   }
-  const Status format = check_format(options.number_format, options.world_size);
+  Status format = check_format(options.number_format, options.world_size);
   if (!format) return format;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     if (!route.empty() && route.size() <= Route::kMaxHops) continue;

@@ -58,10 +58,9 @@ bool AggregatorTable::operator==(const AggregatorTable& other) const {
   const std::size_t room = std::size_t{4} * max_value_count_;
   for (std::size_t slot = 0; slot < aggregators_.size(); ++slot) {
     const atp_aggregator& a = aggregators_[slot];
-    const auto begin = static_cast<std::ptrdiff_t>(slot * room);
-    const auto bytes = static_cast<std::ptrdiff_t>(a.value_count * atp_value_bytes(a.kind));
-    const auto mine = values_.begin() + begin;
-    if (!std::equal(mine, mine + bytes, other.values_.begin() + begin)) return false;
+    const std::size_t bytes = std::size_t{a.value_count} * atp_value_bytes(a.kind);
+    const std::uint8_t* mine = values_.data() + slot * room;
+    if (!std::equal(mine, mine + bytes, other.values_.data() + slot * room)) return false;
   }
   return true;
 }

@@ -1,0 +1,37 @@
+"""Starts the ranks of an experiment on this machine, and shows what they say while they run."""
+
+import collections
+import os
+import subprocess
+import sys
+
+from experiments.report import BUILD, REPOSITORY
+
+
+def run_job(module, world_size, *words):
+    """`atp run` of a module of this folder; what rank 0 prints is shown at once."""
+    command = [
+        BUILD / "bin" / "atp", "run", "-n", world_size, "--",
+        sys.executable, "-m", f"experiments.accuracy.{module}", *words,
+    ]  # fmt: skip
+    environment = {
+        "GLOO_SOCKET_IFNAME": "lo",
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    with subprocess.Popen(
+        [str(word) for word in command],
+        cwd=REPOSITORY,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as job:
+        last = collections.deque(maxlen=30)
+        for line in job.stdout:
+            last.append(line)
+            if line.startswith("#"):  # of progress
+                print(line, end="", flush=True)
+    if job.returncode != 0:
+        raise SystemExit(f"{module} with {world_size} ranks failed:\n{''.join(last)}")

@@ -1,0 +1,58 @@
+"""One rank of magnitudes.py: sums blocks whose values have all magnitudes, and says how well.
+
+atp run -n W -- python -m experiments.accuracy.magnitudes_rank RESULT BLOCKS
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from experiments.accuracy.ways import WAYS, Ways
+
+BLOCK = 256
+POWERS = 40  # values of a block are 2^0 to 2^-POWERS times its largest
+
+
+def powers(blocks):
+    """Of each value, relative to the largest of its block; the same at every rank."""
+    return np.tile(-(np.arange(BLOCK) * (POWERS + 1) // BLOCK), blocks)
+
+
+def inputs(rank, blocks):
+    """Positive, so that nothing cancels and a relative error means something."""
+    mantissas = np.random.default_rng(rank).uniform(1, 2, blocks * BLOCK)
+    return (mantissas * np.exp2(powers(blocks).astype(np.float64))).astype(np.float32)
+
+
+def measure(ways, rank, blocks):
+    """Rows of (way, power, median and largest relative error)."""
+    own = torch.from_numpy(inputs(rank, blocks))
+    exact = ways.exact_sums([own]).numpy()
+    rows = []
+    for way in WAYS:
+        errors = np.abs(ways.sums([own], way).numpy() - exact) / exact
+        for power in range(0, -POWERS - 1, -1):
+            of_power = errors[powers(blocks) == power]
+            rows.append((way, power, float(np.median(of_power)), float(of_power.max())))
+    return rows
+
+
+def main(result, blocks):
+    torch.set_num_threads(1)
+    dist.init_process_group("atp")
+    rows = measure(Ways(), dist.get_rank(), int(blocks))
+    if dist.get_rank() == 0:
+        Path(result).write_text(json.dumps(rows))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+    # Threads of torch's Gloo can outlive their group; all is written, so leave now.
+    sys.stdout.flush()
+    os._exit(0)
