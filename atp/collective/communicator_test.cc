@@ -158,8 +158,8 @@ TEST(Communicator, NamesRanksThatSubmitAnotherSize) {
 TEST(Communicator, FailsPendingAndLaterOperationsWithTheFirstCause) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
+  const auto cause = HasSubstr("another operation");
   in_parallel(kRanks, [&](std::size_t rank) {
-    const auto cause = HasSubstr("another operation");
     std::vector<float> tensor(rank == 3 ? 10 : 20);
     std::vector<float> other(20);
     Handle first = communicators[rank]->all_reduce(tensor);
@@ -169,6 +169,9 @@ TEST(Communicator, FailsPendingAndLaterOperationsWithTheFirstCause) {
     }
     EXPECT_THAT(message(first.wait()), cause);
     EXPECT_THAT(message(communicators[rank]->all_reduce(other).wait()), cause);
+  });
+  // Not before all have heard: to a rank that is late the first cause would be one that left.
+  in_parallel(kRanks, [&](std::size_t rank) {
     EXPECT_THAT(message(communicators[rank]->shutdown()), cause);
   });
 }
