@@ -31,8 +31,10 @@ std::vector<Group> groups_of(std::span<const std::uint32_t> words) {
     if (group == groups.end()) group = groups.insert(groups.end(), Group{digest, {}});
     group->ranks.insert(static_cast<Rank>(rank));
   }
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const Group& a, const Group& b) { return a.ranks.size() > b.ranks.size(); });
+  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    if (a.ranks.size() != b.ranks.size()) return a.ranks.size() > b.ranks.size();
+    return a.ranks.lowest() < b.ranks.lowest();
+  });
   return groups;
 }
 

@@ -112,8 +112,7 @@ Result<NumberFormat> read_number_format() {
   if (!wire) return wire.error();
   const auto exact = optional_switch("ATP_EXACT");
   if (!exact) return exact.error();
-  const auto format =
-      format_of({.scale = scale.value(), .wire = wire.value(), .exact = exact.value()});
+  auto format = format_of({.scale = scale.value(), .wire = wire.value(), .exact = exact.value()});
   if (format) return format;
   return Error{"ATP_SCALE, ATP_WIRE and ATP_EXACT do not go together: " + format.error().message};
 }

@@ -159,6 +159,7 @@ std::vector<double> plain_result(const OperationSpec& spec, const Inputs& inputs
 
 std::vector<double> exact_result(const OperationSpec& spec, const Inputs& inputs) {
   std::vector<double> result;
+  result.reserve(inputs[0].size());
   for (std::size_t i = 0; i < inputs[0].size(); ++i) {
     result.push_back(finished(spec, exact_sum(inputs, i), inputs.size()));
   }
