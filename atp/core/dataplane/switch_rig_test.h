@@ -94,9 +94,8 @@ inline atp_header head(PacketType type, std::uint64_t sequence) {
 inline Bytes packet(const atp_header& header, const RankSet& set, std::uint32_t value = 0) {
   Bytes bytes(atp_packet_bytes(header.bitmap_words, header.kind, header.value_count));
   write_packet_head(bytes.data(), header, set);
-  for (std::size_t i = 0; i < header.value_count; ++i) {
-    atp_store32(&bytes[atp_body_offset(header.bitmap_words) + 4 * i], value);
-  }
+  const std::size_t body = atp_body_offset(header.bitmap_words);
+  for (std::size_t at = body; at + 4 <= bytes.size(); at += 4) atp_store32(&bytes[at], value);
   return bytes;
 }
 
