@@ -88,7 +88,7 @@ Status Communicator::Impl::wait_until_joined() {
     if (!joined) return joined;
     if (lane->value_count() >= options_.values_per_fragment) continue;
     lane->warn("asked for " + with_commas(options_.values_per_fragment) +
-               " values a fragment, but a switch or another rank carries no more than " +
+               " values per fragment, but a switch or another rank carries no more than " +
                with_commas(lane->value_count()));
   }
   return ok_status();

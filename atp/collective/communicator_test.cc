@@ -251,7 +251,7 @@ TEST(Communicator, RefusesAFragmentThatThePathCannotCarry) {
   const auto result = Communicator::connect(options);
   ASSERT_FALSE(result.ok());
   EXPECT_THAT(result.error().message,
-              AllOf(HasSubstr("asked for 3,000 values a fragment (12,096-byte datagrams)"),
+              AllOf(HasSubstr("asked for 3,000 values per fragment (12,096-byte datagrams)"),
                     HasSubstr("carries at most 2,226 (MTU 6553")));
 }
 

@@ -29,7 +29,7 @@ Result<Narrowest> narrowest_hop(const CommunicatorOptions& options, std::uint8_t
 
 Error too_large(std::size_t asked, const Narrowest& narrowest, std::uint8_t bitmap_words) {
   const std::size_t datagram = mtu_for_values(asked, bitmap_words);
-  return {"asked for " + with_commas(asked) + " values a fragment (" + with_commas(datagram) +
+  return {"asked for " + with_commas(asked) + " values per fragment (" + with_commas(datagram) +
           "-byte datagrams), but the route to " + to_string(narrowest.hop) + " carries at most " +
           with_commas(narrowest.values) + " (MTU " + std::to_string(narrowest.mtu) +
           "): set ATP_VALUES_PER_FRAGMENT=" + std::to_string(narrowest.values) +

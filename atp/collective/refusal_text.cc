@@ -58,8 +58,9 @@ std::string why(const Failure& failure) {
              "; start all ranks with the same world size";
     case RefusalReason::kStreams: return streams_text(failure);
     case RefusalReason::kValueCount:
-      return "its path carries " + counted(found, "value") + " a fragment, and the job runs with " +
-             with_commas(expected) + "; start all ranks with at most " + with_commas(found);
+      return "its path carries " + counted(found, "value") +
+             " per fragment, and the job runs with " + with_commas(expected) +
+             "; start all ranks with at most " + with_commas(found);
     case RefusalReason::kNumberFormat:
       return "it wants " + format_text(found) + ", " + holders(failure, "wants ", "want ") +
              format_text(expected) +

@@ -46,8 +46,8 @@ const Case kCases[] = {
      "8"},
     {{RefusalReason::kValueCount, 350, 88, set_of({0, 1, 2})},
      kServer,
-     "rank 3 was refused: its path carries 88 values a fragment, and the job runs with 350; start "
-     "all ranks with at most 88"},
+     "rank 3 was refused: its path carries 88 values per fragment, and the job runs with 350; "
+     "start all ranks with at most 88"},
     {{RefusalReason::kNumberFormat, 0, 1, set_of({0, 1, 2})},
      kServer,
      "rank 3 was refused: it wants blocks of int32 (wire=int32), ranks 0 to 2 want a fixed scale "

@@ -25,7 +25,7 @@ HOME = Loopback("loopback, 1 switch")
 PLACES = [
     HOME,
     Loopback("loopback, no switch", ("--no-switch",)),
-    Loopback("loopback, 350 values a packet", ("--values", 350)),
+    Loopback("loopback, 350 values per packet", ("--values", 350)),
     Loopback("loopback, 2 servers", ("--servers", 2)),
     Loopback("loopback, a server in each rank", ("--servers-inside",)),
     Racks("racks, no switch", switches=()),

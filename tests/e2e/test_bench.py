@@ -38,7 +38,7 @@ def test_prints_one_checked_row_for_each_size(cluster):
         assert float(busbw) == pytest.approx(float(algbw) * 4 / 3, abs=0.002)
         assert wrong == "0"
     assert "# atp bench allreduce: 3 ranks, route 127.0.0.1:" in result.stdout
-    assert "350 values a fragment" in result.stdout
+    assert "350 values per fragment" in result.stdout
     assert result.stdout.splitlines()[-2] == "# Out of bounds values : 0 OK"
     assert result.stdout.splitlines()[-1].startswith("# Avg bus bandwidth    : ")
 

@@ -220,7 +220,7 @@ def drops(counters):
 
 def everyone_joined(ranks):
     end = time.monotonic() + 30
-    while "values a fragment" not in ranks[0].output():
+    while "values per fragment" not in ranks[0].output():
         assert time.monotonic() < end, f"nobody joined: {ranks[0].output()}"
         time.sleep(0.02)
 

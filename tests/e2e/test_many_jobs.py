@@ -39,7 +39,7 @@ def test_the_last_job_is_served_like_the_first(cluster):
         ranks = [cluster.start_rank(r, 2, command, f"job {number} rank {r}") for r in range(2)]
         if dies:
             cluster.wait_until(
-                lambda ranks=ranks: "values a fragment" in ranks[0].output(), "a job", SECONDS
+                lambda ranks=ranks: "values per fragment" in ranks[0].output(), "a job", SECONDS
             )
             for rank in ranks:
                 rank.kill()

@@ -41,7 +41,7 @@ def test_a_job_beyond_the_partition_is_summed_by_the_server(cluster, tmp_path):
     cluster.start_server()
     switch = cluster.start_switch("--stats", stats, "--partition", "1")
     first = cluster.start_ranks(2, cluster.bench("-b", "64K", "-e", "64K", "-n", "1000000"))
-    cluster.wait_until(lambda: "values a fragment" in first[0].output(), "the first job", SECONDS)
+    cluster.wait_until(lambda: "values per fragment" in first[0].output(), "the first job", SECONDS)
     cluster.job += 1
     second = [
         cluster.start_rank(r, 2, cluster.bench("-b", "64K", "-e", "64K", "-n", "5"), f"second {r}")

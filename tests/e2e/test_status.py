@@ -38,7 +38,7 @@ def running(cluster):
     cluster.start_server()
     cluster.start_switch()
     ranks = cluster.start_ranks(2, cluster.endless_bench())
-    cluster.wait_until(lambda: "values a fragment" in ranks[0].output(), "all to join", SECONDS)
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "all to join", SECONDS)
     return ranks
 
 

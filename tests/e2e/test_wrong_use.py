@@ -15,7 +15,7 @@ SECONDS = 30  # a lease is five
 
 def wait_for_the_middle_of_the_run(cluster, ranks):
     """Rank 0 of a benchmark prints its header once all have joined."""
-    cluster.wait_until(lambda: "values a fragment" in ranks[0].output(), "all to join", SECONDS)
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "all to join", SECONDS)
     time.sleep(0.5)
 
 

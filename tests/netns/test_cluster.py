@@ -89,7 +89,7 @@ class Benchmark:
         return all(part.poll() is None for part in self.job)
 
     def joined(self):
-        return "values a fragment" in self.job[0].log.read_text()
+        return "values per fragment" in self.job[0].log.read_text()
 
     def finish(self):
         self.outputs = self.cluster.finish(self.job, 180)

@@ -82,7 +82,7 @@ def test_a_fragment_that_the_path_behind_the_first_hop_does_not_carry_is_named(
     # The router has told this host, so that the next job begins with what fits.
     code, output = run_ranks(network, host)
     assert code == 0, output
-    assert "350 values a fragment" in output
+    assert "350 values per fragment" in output
 
 
 @pytest.mark.parametrize("subnet", [IPV4[1], IPV6[1]], ids=["IPv4", "IPv6"])
@@ -117,7 +117,7 @@ def test_more_values_than_the_first_hop_carries_are_refused_at_once(make_network
     code, output = run_ranks(network, host, values=2226)
     assert code == 1, output
     assert (
-        f"asked for 2,226 values a fragment (9,000-byte datagrams), but the route to {host}:5500 "
+        f"asked for 2,226 values per fragment (9,000-byte datagrams), but the route to {host}:5500 "
         "carries at most 350 (MTU 1500): set ATP_VALUES_PER_FRAGMENT=350 or less"
     ) in output
 

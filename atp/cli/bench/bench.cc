@@ -99,7 +99,7 @@ Measurement Bench::measure(std::uint64_t bytes) {
 }
 
 void Bench::print_header(const CommunicatorOptions& job) const {
-  fmt::print("# atp bench allreduce: {} ranks, route {}, {} values a fragment\n",
+  fmt::print("# atp bench allreduce: {} ranks, route {}, {} values per fragment\n",
              communicator_.world_size(), route_text(job), communicator_.values_per_fragment());
   fmt::print("# in place; iterations: {} after {} to warm up; every element of each is checked\n",
              options_.iterations, options_.warmup_iterations);

@@ -46,7 +46,7 @@ void add_serve_options(const Command& command, ServeOptions& options) {
       .show_default();
   command
       .add_option("--values", options.values,
-                  "Most values a fragment (default: what the interface's MTU carries)")
+                  "Most values per fragment (default: what the interface's MTU carries)")
       .type_name("K")
       .in_range(1, ATP_VALUES_MAX);
   command.add_option("--stats", options.stats_file, "Write counters to this file, as JSON lines")

@@ -109,7 +109,7 @@ class Worker {
   const Endpoint& server() const { return config_.route.back(); }
   void apply(const MembershipChange& change);
   void make_streams();
-  // Which of the streams' kinds of fragments an operation travels in.
+  // The kind of the fragments that carry its values.
   std::uint8_t kind_of(const OperationSpec& spec) const;
   // Takes a range of sequences for it.
   void enqueue(Stream& stream, Operation& operation);
