@@ -1,7 +1,10 @@
 """A network of namespaces as a cluster file describes it, and what `atp run` starts in it."""
 
 import json
+import os
+import signal
 import subprocess
+from pathlib import Path
 
 from lab.network import Network
 
@@ -72,6 +75,15 @@ class Cluster:
             assert code == 0, output
             outputs.append(output)
         return outputs
+
+    def kill_switch(self, rack):
+        """SIGKILL to a rack's switch, which `atp run` starts again after a second."""
+        for pid in self[f"{rack}0"].pids():
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if command[1:2] == [b"switch"]:
+                os.kill(pid, signal.SIGKILL)
+                return
+        raise AssertionError(f"no switch runs in rack {rack}")
 
     def delete(self):
         self.network.delete()

@@ -1,8 +1,10 @@
 """Racks of hosts: one bridge each in a namespace of its own, and a core bridge that joins them."""
 
+import contextlib
 import ipaddress
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
@@ -144,7 +146,8 @@ class Network:
             process.wait()
         for namespace in self.namespaces:
             for pid in pids(namespace):
-                os.kill(pid, 9)
+                with contextlib.suppress(ProcessLookupError):  # it may have ended since
+                    os.kill(pid, signal.SIGKILL)
             subprocess.run(privileged("ip", "netns", "del", namespace), check=False)
 
     def __enter__(self):

@@ -60,7 +60,8 @@ std::string operation_mismatch(const Failure& failure, const FailureContext& con
                      ranks_text(failure.other) +
                      ": all ranks must call the same collectives with the same sizes in the same "
                      "order, of the same type, reduction and wire";
-  if (context.operation_kind.empty()) return text;
+  const bool is_ours = (failure.ranks | failure.other).contains(context.rank);
+  if (context.operation_kind.empty() || !is_ours) return text;
   return text + "; that of rank " + std::to_string(context.rank) + " was " + context.operation_kind;
 }
 

@@ -33,6 +33,9 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
        "ranks 0 and 1 submitted another operation than ranks 2 and 3: all ranks must call the "
        "same collectives with the same sizes in the same order, of the same type, reduction and "
        "wire; that of rank 2 was the sum of 7 int32 values"},
+      {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0}), .other = set_of({3})},
+       "rank 0 submitted another operation than rank 3: all ranks must call the same collectives "
+       "with the same sizes in the same order, of the same type, reduction and wire"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({3})},
        "rank 3 lost: no word from it for 5 s (its lease ended)"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({1, 3})},

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -140,12 +139,7 @@ class Racks:
             assert time.monotonic() < end, "no round is done"
             assert all(part.poll() is None for part in job), "a rank ended early"
             time.sleep(0.02)
-        for pid in cluster[f"{self.killed}0"].pids():
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if words[1:2] == [b"switch"]:
-                os.kill(pid, signal.SIGKILL)
-                return
-        raise AssertionError(f"no switch runs in rack {self.killed}")
+        cluster.kill_switch(self.killed)
 
 
 def _packets_lost(host):

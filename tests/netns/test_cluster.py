@@ -7,9 +7,7 @@ weights must be those of a run without neighbours, faults or deaths.
 
 import contextlib
 import json
-import os
 import re
-import signal
 import sys
 import time
 from pathlib import Path
@@ -172,16 +170,6 @@ def jobs_at_the_server(cluster):
     return counters["jobs_made"] - counters["jobs_ended"]
 
 
-def kill_switch(cluster, rack):
-    """SIGKILL to a rack's switch, which `atp run` starts again after a second."""
-    for pid in cluster[f"{rack}0"].pids():
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if command[1:2] == [b"switch"]:
-            os.kill(pid, signal.SIGKILL)
-            return
-    raise AssertionError(f"no switch runs in rack {rack}")
-
-
 def test_two_jobs_outlive_a_racks_switch_and_return_to_it_within_two_seconds(cluster):
     training = Training(cluster, 3)
     wait_until(lambda: training.steps() >= 3, "the training's first steps")
@@ -189,7 +177,7 @@ def test_two_jobs_outlive_a_racks_switch_and_return_to_it_within_two_seconds(clu
     wait_until(benchmark.joined, "the benchmark to begin")
 
     log = cluster.services["a0"].log
-    kill_switch(cluster, "a")
+    cluster.kill_switch("a")
     wait_until(lambda: log.read_text().count("switch-a on ") == 2, "the switch's return")
     returned = time.time()
     time.sleep(2)

@@ -63,6 +63,7 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
   operation.lanes = spec.count;
   enqueue(stream, operation);
   stream.values_assigned += spec.count;
+  judge_mismatch();
   return operation.id;
 }
 
@@ -109,12 +110,32 @@ void Worker::complete(Stream& stream, Operation& operation) {
   }
 }
 
+// The others may disagree about a fragment before this rank submits what it belongs to.
+void Worker::judge_mismatch() {
+  if (!mismatch_) return;
+  Stream& stream = *stream_of(mismatch_->stream);
+  if (mismatch_->sequence >= stream.window.end()) return;
+  const bool ours = stream.operations.find(mismatch_->sequence).fingerprint == mismatch_->operation;
+  const RankSet self = RankSet::of(config_.rank);
+  fail({.code = FailureCode::kOperationMismatch,
+        .ranks = self | (ours ? mismatch_->about : mismatch_->other),
+        .other = (ours ? mismatch_->other : mismatch_->about) - self,
+        .endpoint = server()});
+}
+
 void Worker::apply(const MembershipChange& change) {
   if (change.new_path) {
     for (Stream& stream : streams_) stream.recovery.repeat_all(stream.window);
   }
   if (change.agreed) make_streams();
-  if (change.failure) fail(*change.failure);
+  if (!change.failure) return;
+  if (change.failure->code == FailureCode::kRankLeft && mismatch_) {  // which is why they left
+    return fail({.code = FailureCode::kOperationMismatch,
+                 .ranks = mismatch_->about,
+                 .other = mismatch_->other,
+                 .endpoint = server()});
+  }
+  fail(*change.failure);
 }
 
 void Worker::make_streams() {

@@ -62,6 +62,16 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
+// What the server has said of ranks that disagree about the operation of a fragment.
+struct Mismatch {
+  std::uint16_t stream = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t operation = 0;  // the fingerprint of the ranks `about`
+  RankSet about;
+  RankSet other;
+  bool operator==(const Mismatch&) const = default;
+};
+
 class Worker {
  public:
   explicit Worker(const WorkerConfig& config);
@@ -107,6 +117,7 @@ class Worker {
   Stream& express() { return streams_.back(); }
   const Endpoint& parent() const { return config_.route.front(); }
   const Endpoint& server() const { return config_.route.back(); }
+  void judge_mismatch();
   void apply(const MembershipChange& change);
   void make_streams();
   // The kind of the fragments that carry its values.
@@ -162,6 +173,7 @@ class Worker {
   std::size_t next_stream_ = 0;  // which sends first the next time
 
   OperationId next_operation_ = 0;
+  std::optional<Mismatch> mismatch_;
   std::uint32_t open_operations_ = 0;
   EventQueue events_;
   Counters<WorkerCounter> counters_;

@@ -88,7 +88,8 @@ struct OperationSpec {
 
 enum class FailureCode : std::uint8_t {
   kNoProgress,         // ranks: those missing, as far as the server has said
-  kOperationMismatch,  // ranks: those with this worker's operation; other: the others
+  kOperationMismatch,  // ranks: those with this worker's operation; other: the others. Without
+                       // this worker in either, it had not come to that operation yet
   kRankLost,           // ranks: those whose leases ended
   kRankLeft,           // ranks: those that left with the operation pending
   kServerRestarted,    // endpoint: the server

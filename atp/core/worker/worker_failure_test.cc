@@ -107,6 +107,50 @@ TEST(WorkerFailure, AMismatchSaidAgainAfterTheFailureIsIgnored) {
   EXPECT_EQ(failed, 1);
 }
 
+// The others are ahead: they disagree about what this rank has yet to submit.
+TEST(WorkerFailure, AMismatchToldBeforeTheOperationIsSubmittedEndsIt) {
+  for (const bool ours_first : {false, true}) {
+    SCOPED_TRACE(ours_first);
+    WorkerScript s;
+    s.join();
+    const OperationSpec spec{.count = 4};
+    const std::uint32_t ours = operation_fingerprint(0, spec, ATP_KIND_SUM_FIXED);
+    s.receive_status({.code = StatusCode::kOperationMismatch,
+                      .about = RankSet::of(0),
+                      .other = RankSet::of(2)},
+                     kTestSwitch, 0, ours_first ? ours : ours + 1);
+    EXPECT_TRUE(s.worker.joined());
+    s.submit({1, 2, 3, 4});
+    std::optional<Event> event;
+    while ((event = s.worker.poll_event()) && event->kind != EventKind::kFailed) {
+    }
+    ASSERT_TRUE(event.has_value());
+    EXPECT_EQ(event->failure.code, FailureCode::kOperationMismatch);
+    EXPECT_EQ(event->failure.ranks, RankSet::of(1) | RankSet::of(ours_first ? 0 : 2));
+    EXPECT_EQ(event->failure.other, RankSet::of(ours_first ? 2 : 0));
+  }
+}
+
+TEST(WorkerFailure, RanksThatLeaveAfterAMismatchLeftBecauseOfIt) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  s.receive_status({.code = StatusCode::kOperationMismatch,
+                    .about = RankSet::of(0),
+                    .other = RankSet::of(2)},
+                   kTestSwitch, 1, 5);
+  EXPECT_TRUE(s.worker.joined()) << "the operation under way is none that they disagree about";
+  s.receive_status({.code = StatusCode::kLeft, .about = RankSet::of(0)}, kTestSwitch);
+  std::optional<Event> event;
+  while ((event = s.worker.poll_event()) && event->kind != EventKind::kFailed) {
+  }
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->failure.code, FailureCode::kOperationMismatch);
+  EXPECT_EQ(event->failure.ranks, RankSet::of(0));
+  EXPECT_EQ(event->failure.other, RankSet::of(2));
+}
+
 TEST(WorkerFailure, NoProgressFailsTheOperationAndNamesTheMissing) {
   WorkerScript s;
   s.join();

@@ -166,13 +166,15 @@ void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet
 void Worker::handle_mismatch(const PacketView& packet, const StatusMessage& status) {
   if (!joined()) return;  // failed already: the operations are gone
   Stream* stream = stream_of(packet.header.stream);
-  if (stream == nullptr || !stream->window.in_flight(packet.header.sequence)) return;
-  const bool ours =
-      stream->operations.find(packet.header.sequence).fingerprint == packet.header.operation;
-  fail({.code = FailureCode::kOperationMismatch,
-        .ranks = ours ? status.about : status.other,
-        .other = ours ? status.other : status.about,
-        .endpoint = server()});
+  const std::uint64_t sequence = packet.header.sequence;
+  if (stream == nullptr || sequence < stream->window.base()) return;
+  if (sequence < stream->window.next() && !stream->window.in_flight(sequence)) return;
+  mismatch_ = {.stream = packet.header.stream,
+               .sequence = sequence,
+               .operation = packet.header.operation,
+               .about = status.about,
+               .other = status.other};
+  judge_mismatch();
 }
 
 }  // namespace atp
