@@ -115,10 +115,9 @@ TEST(WorkerFailure, AMismatchToldBeforeTheOperationIsSubmittedEndsIt) {
     s.join();
     const OperationSpec spec{.count = 4};
     const std::uint32_t ours = operation_fingerprint(0, spec, ATP_KIND_SUM_FIXED);
-    s.receive_status({.code = StatusCode::kOperationMismatch,
-                      .about = RankSet::of(0),
-                      .other = RankSet::of(2)},
-                     kTestSwitch, 0, ours_first ? ours : ours + 1);
+    s.receive_status(
+        {.code = StatusCode::kOperationMismatch, .about = RankSet::of(0), .other = RankSet::of(2)},
+        kTestSwitch, 0, ours_first ? ours : ours + 1);
     EXPECT_TRUE(s.worker.joined());
     s.submit({1, 2, 3, 4});
     std::optional<Event> event;
@@ -136,10 +135,9 @@ TEST(WorkerFailure, RanksThatLeaveAfterAMismatchLeftBecauseOfIt) {
   s.join();
   s.submit({1, 2, 3, 4});
   s.run();
-  s.receive_status({.code = StatusCode::kOperationMismatch,
-                    .about = RankSet::of(0),
-                    .other = RankSet::of(2)},
-                   kTestSwitch, 1, 5);
+  s.receive_status(
+      {.code = StatusCode::kOperationMismatch, .about = RankSet::of(0), .other = RankSet::of(2)},
+      kTestSwitch, 1, 5);
   EXPECT_TRUE(s.worker.joined()) << "the operation under way is none that they disagree about";
   s.receive_status({.code = StatusCode::kLeft, .about = RankSet::of(0)}, kTestSwitch);
   std::optional<Event> event;
