@@ -4,6 +4,7 @@ import dataclasses
 
 PACKET = "atp/wire/packet.h"
 PIPELINE = "atp/core/dataplane/pipeline.h"
+AGGREGATOR = "atp/core/dataplane/aggregator.h"
 AGGREGATION = "atp/core/server/aggregation.cc"
 JUDGE = "atp/core/server/contribution.cc"
 RING = "atp/core/server/fragment_ring.h"
@@ -40,13 +41,13 @@ BUGS = [
     ),
     Bug(
         "a switch takes fragments of one stream for the same",
-        PIPELINE,
+        AGGREGATOR,
         "atp_same_stream(i, h) && i->sequence == h->sequence && i->operation == h->operation;",
         "atp_same_stream(i, h);",
     ),
     Bug(
         "a switch loses OVERFLOW when it adds",
-        PIPELINE,
+        AGGREGATOR,
         "a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAGS_STICKY));",
         "a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAG_COLLISION));",
     ),

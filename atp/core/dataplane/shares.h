@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "atp/core/dataplane/pipeline.h"
+#include "atp/core/dataplane/aggregator.h"
 
 // How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). First
 // come, first served unless the configuration says otherwise: a static partition gives each job a

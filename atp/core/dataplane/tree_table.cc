@@ -7,6 +7,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "atp/core/dataplane/pipeline.h"
+
 bool operator==(const atp_tree_entry& a, const atp_tree_entry& b) {
   static_assert(std::has_unique_object_representations_v<atp_tree_entry>);
   return std::memcmp(&a, &b, sizeof a) == 0;

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "atp/core/dataplane/pipeline.h"
+#include "atp/core/dataplane/aggregator.h"
 #include "atp/core/dataplane/shares.h"
 #include "atp/core/topology/membership.h"
 #include "atp/wire/join.h"
