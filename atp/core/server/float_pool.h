@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "atp/core/server/exact_sum.h"
+#include "atp/wire/exact_sum.h"
 
 // Memory of the float path (docs/protocol.md §6): F slots, each one exact sum for every value of
 // a fragment, and many small ones, for fragments of a few values: metrics, norms, counts. A

@@ -8,7 +8,7 @@
 
 // What the fragments of an operation carry: how a part of a tensor becomes the values of a
 // GRADIENT, and those of a PARAMETER a part of the result (docs/protocol.md §5, *Numbers*). The
-// arithmetic is in wire/; here stands which of it a fragment takes.
+// arithmetic is in wire/ and block_codec.h; here stands which of it a fragment takes.
 
 namespace atp {
 
@@ -27,7 +27,7 @@ class FragmentValues {
 
   // Of a fragment in blocks, when the exponents of all its blocks are agreed. Where one of these is
   // special it travels as floats from the start.
-  static FragmentShape shape(const Operation& operation, std::uint64_t sequence, Tensors& tensors);
+  FragmentShape shape(const Operation& operation, std::uint64_t sequence, Tensors& tensors) const;
 
   // Writes this rank's contribution. `as_floats`: the server asked for floats, as a sum by the
   // fixed scale did not fit. Magnitude and overflow are of the fixed scale alone.
@@ -39,12 +39,6 @@ class FragmentValues {
             const std::uint8_t* at, Tensors& tensors) const;
 
  private:
-  void write_exponents(const Operation& operation, std::uint64_t sequence, Tensors& tensors,
-                       std::uint8_t* at) const;
-  void write_blocks(const Operation& operation, std::uint64_t sequence, bool floats,
-                    Tensors& tensors, std::uint8_t* at) const;
-  void read_blocks(const Operation& operation, std::uint64_t sequence, Tensors& tensors,
-                   const std::uint8_t* at) const;
   float divisor_of(const OperationSpec& spec) const {
     return spec.reduction == Reduction::kAverage ? static_cast<float>(world_size_) : 1.0F;
   }

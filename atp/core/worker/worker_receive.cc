@@ -80,7 +80,7 @@ void Worker::handle_parameter(WorkerTurn& turn, const PacketView& packet) {
   if (stream == nullptr) return;
   const std::uint64_t sequence = packet.header.sequence;
   const FragmentShape shape =
-      FragmentValues::shape(stream->operations.find(sequence), sequence, turn.tensors);
+      values().shape(stream->operations.find(sequence), sequence, turn.tensors);
   const bool is_shape = shape == FragmentShape{packet.header.kind, packet.header.value_count};
   if (!is_shape || (packet.has(ATP_FLAG_FLOAT) && !may_be_floats(shape.kind))) {
     return turn.count(WorkerCounter::kDropWrongShape);

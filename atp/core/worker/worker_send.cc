@@ -94,7 +94,7 @@ void Worker::send_new(WorkerTurn& turn, Stream& stream) {
     if (!may_send_next(turn, stream)) return;
     const std::uint64_t sequence = stream.window.next();
     const Operation& operation = stream.operations.find(sequence);
-    const FragmentShape shape = FragmentValues::shape(operation, sequence, turn.tensors);
+    const FragmentShape shape = values().shape(operation, sequence, turn.tensors);
     if (!fits(shape)) {
       held_back_ = true;
       return;
@@ -133,7 +133,7 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
   SentFragment& fragment = stream.window.at(sequence);
   const Repeat how = next_repeat(fragment, least, attached());
   const Operation& operation = stream.operations.find(sequence);
-  const FragmentShape shape = FragmentValues::shape(operation, sequence, turn.tensors);
+  const FragmentShape shape = values().shape(operation, sequence, turn.tensors);
   if (!put_gradient(turn, stream, operation, shape, sequence, how.flags,
                     how.straight ? server() : parent())) {
     return false;

@@ -1,7 +1,9 @@
-#include "atp/core/server/exact_sum.h"
+#include "atp/wire/exact_sum.h"
 
+#include <algorithm>
 #include <bit>
-#include <cstddef>
+
+#include "atp/wire/values.h"
 
 namespace atp {
 namespace {
@@ -128,6 +130,52 @@ float ExactSum::rounded() const {
   const bool negative = (words_.back() >> 63) != 0;
   const std::uint32_t bits = finite_bits(negative ? negated(words_) : words_);
   return std::bit_cast<float>(negative ? kSignBit | bits : bits);
+}
+
+namespace {
+
+constexpr std::size_t kColumns = 256;  // at a time, so that their sums stay in the cache
+
+// Sums in float64, and how much rounding has taken from each: 0 where the sum is exact.
+struct Float64Sums {
+  std::array<double, kColumns> sums{};
+  std::array<double, kColumns> lost{};
+};
+
+// What an addition loses is a float64 itself (Knuth's TwoSum). Of NaN and ±Inf it is NaN.
+ATP_VALUE_LOOP void add_row(const std::uint8_t* row, std::size_t count, Float64Sums& to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = std::bit_cast<float>(load_value(row + 4 * i));
+    const double before = to.sums[i];
+    const double sum = before + value;
+    const double added = sum - before;
+    const double lost = (before - (sum - added)) + (value - added);
+    to.sums[i] = sum;
+    to.lost[i] += std::bit_cast<double>(std::bit_cast<std::uint64_t>(lost) & ~(1ULL << 63));
+  }
+}
+
+float exact_column(std::span<const std::uint8_t* const> rows, std::size_t i) {
+  ExactSum sum;
+  for (const std::uint8_t* row : rows) sum.add(std::bit_cast<float>(load_value(row + 4 * i)));
+  return sum.rounded();
+}
+
+}  // namespace
+
+// Contributions are mostly near enough to each other for 53 bits to hold their sum, and then
+// rounding that to float32 is the one rounding. What float64 does not hold takes the long way.
+void exact_sums(std::span<const std::uint8_t* const> rows, std::size_t count, std::uint8_t* at) {
+  for (std::size_t begin = 0; begin < count; begin += kColumns) {
+    const std::size_t columns = std::min(kColumns, count - begin);
+    Float64Sums found;
+    for (const std::uint8_t* row : rows) add_row(row + 4 * begin, columns, found);
+    for (std::size_t i = 0; i < columns; ++i) {
+      const float sum = found.lost[i] == 0 ? static_cast<float>(found.sums[i])
+                                           : exact_column(rows, begin + i);
+      store_value(at + 4 * (begin + i), std::bit_cast<std::uint32_t>(sum));
+    }
+  }
 }
 
 }  // namespace atp

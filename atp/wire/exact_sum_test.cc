@@ -1,4 +1,4 @@
-#include "atp/core/server/exact_sum.h"
+#include "atp/wire/exact_sum.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "atp/base/random.h"
+#include "atp/wire/values.h"
 
 namespace atp {
 namespace {
@@ -135,6 +136,42 @@ TEST(ExactSum, HoldsAThousandOfTheLargest) {
   EXPECT_EQ(sum.rounded(), kMax);
   for (int i = 0; i < 1025; ++i) sum.add(-kMax);
   EXPECT_EQ(sum.rounded(), -kInf);
+}
+
+// Magnitudes of a column: all alike, which float64 holds, or up to so many powers of two apart.
+float drawn(Random& random, int powers) {
+  const std::uint64_t kind = random.below(100);
+  if (kind == 0) return std::bit_cast<float>(static_cast<std::uint32_t>(random.next()));
+  if (kind == 1) return kInf;
+  if (kind == 2) return -0.0F;
+  const auto exponent = static_cast<std::uint32_t>(1 + random.below(powers)) << 23;
+  return std::bit_cast<float>(exponent | (static_cast<std::uint32_t>(random.next()) & 0x807fffffU));
+}
+
+TEST(ExactSums, OfManyColumnsHaveTheBitsOfEachAlone) {
+  Random random(11);
+  for (const std::size_t ranks : {1U, 2U, 3U, 8U, 64U}) {
+    for (const std::size_t count : {0U, 1U, 255U, 256U, 257U, 1000U}) {
+      for (const int powers : {1, 12, 30, 254}) {
+        std::vector<std::vector<std::uint8_t>> rows(ranks, std::vector<std::uint8_t>(4 * count));
+        std::vector<ExactSum> sums(count);
+        for (auto& row : rows) {
+          for (std::size_t i = 0; i < count; ++i) {
+            const float value = drawn(random, powers);
+            sums[i].add(value);
+            store_value(row.data() + 4 * i, bits(value));
+          }
+        }
+        std::vector<const std::uint8_t*> at;
+        for (const auto& row : rows) at.push_back(row.data());
+        exact_sums(at, count, rows[0].data());  // over one of them
+        for (std::size_t i = 0; i < count; ++i) {
+          ASSERT_EQ(load_value(rows[0].data() + 4 * i), bits(sums[i].rounded()))
+              << ranks << " values up to " << powers << " powers of two apart";
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

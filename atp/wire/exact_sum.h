@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 // The exact sum of up to 1024 float32 values (docs/protocol.md §6). Every finite float32 is a
 // multiple of 2^-149 below 2^128, so a fixed-point number of 277 bits holds any of them, ten more
@@ -29,5 +31,10 @@ class ExactSum {
   Words words_{};
   std::uint8_t marks_ = 0;
 };
+
+// The same of many columns at once, for who has all contributions: value i of the result is the
+// sum of the values i of all `rows`. All are `count` float32 values in network byte order; `at` may
+// be one of the rows.
+void exact_sums(std::span<const std::uint8_t* const> rows, std::size_t count, std::uint8_t* at);
 
 }  // namespace atp
