@@ -54,10 +54,9 @@ bool RingEngine::move_some() {
 
 bool RingEngine::send_some() {
   Transfer* transfer = can_send_ ? transfers_.sending() : nullptr;
-  if (transfer == nullptr || !transfer->out.can_send(transfer->in.received())) return false;
-  const std::size_t header_left = transfer->out.header_left();
-  const Moved moved =
-      transfer->out.send(next_->links.data.fd(), transfer->in.received(), kMostSent);
+  if (transfer == nullptr || !transfer->can_send()) return false;
+  const std::size_t header_left = transfer->header_left();
+  const Moved moved = transfer->send(next_->links.data.fd(), kMostSent);
   counters_.add(RingCounter::kSendCalls);
   counters_.add(RingCounter::kHeaderBytesSent, std::min(moved.bytes, header_left));
   counters_.add(RingCounter::kBytesSent, moved.bytes - std::min(moved.bytes, header_left));
@@ -69,11 +68,11 @@ bool RingEngine::send_some() {
 bool RingEngine::receive_some() {
   Transfer* transfer = can_receive_ ? transfers_.receiving() : nullptr;
   if (transfer == nullptr) return false;
-  const Moved moved = transfer->in.receive(before_->links.data.fd(), {stage_.get(), kStageBytes});
+  const Moved moved = transfer->receive(before_->links.data.fd(), {stage_.get(), kStageBytes});
   counters_.add(RingCounter::kReceiveCalls);
   counters_.add(RingCounter::kBytesReceived, moved.bytes);
   can_receive_ = moved.end == Moved::End::kMore;
-  if (transfer->in.mismatch()) fail(mismatch_text(*transfer));
+  if (transfer->mismatch()) fail(mismatch_text(*transfer));
   note_end(*before_, moved);
   return moved.bytes > 0;
 }
@@ -92,9 +91,8 @@ void RingEngine::leave(const std::string& why) {
 
 std::array<pollfd, 4> RingEngine::interests() {
   constexpr int kNone = -1;  // poll() skips it
-  Transfer* sending = transfers_.sending();
-  const bool sends = !failure_ && !next_->data_ended && sending != nullptr &&
-                     sending->out.can_send(sending->in.received());
+  const Transfer* sending = transfers_.sending();
+  const bool sends = !failure_ && !next_->data_ended && sending != nullptr && sending->can_send();
   const bool receives = !failure_ && !before_->data_ended && transfers_.receiving() != nullptr;
   const auto words_of = [](const Peer& peer) {
     return pollfd{peer.line.closed() ? kNone : peer.line.fd(), POLLIN, 0};

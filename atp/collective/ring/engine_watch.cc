@@ -32,8 +32,10 @@ milliseconds RingEngine::patience() const {
 }
 
 std::string RingEngine::mismatch_text(const Transfer& transfer) const {
-  return before_->links.name + " has called " + describe(transfer.in.found()) + ", " + own_name_ +
-         " " + describe(transfer.header()) +
+  const std::string theirs = describe(transfer.found());
+  const std::string mine = describe(transfer.header());
+  return before_->links.name + " has called " + theirs + ", " + own_name_ + " " + mine +
+         (theirs == mine ? ", of tensors with other lengths" : "") +
          ": all ranks must call the same collectives with the same sizes in the same order";
 }
 
@@ -106,7 +108,7 @@ std::optional<std::string> RingEngine::overdue() {
   const std::string text = "no progress for " + seconds_text(patience()) + ": ";
   if (const auto silent = silent_for(2 * asking_interval())) return text + *silent;
   Transfer* receiving = transfers_.receiving();
-  if (receiving != nullptr && !receiving->in.begun()) {
+  if (receiving != nullptr && !receiving->begun()) {
     return text + before_->links.name + " has not called " + describe(receiving->header());
   }
   // Some other rank knows better, and will say so.

@@ -28,8 +28,8 @@ Moved receive_parts(int fd, std::span<iovec> parts) {
 
 }  // namespace
 
-InStream::InStream(const OperationHeader& expected, const Passage& passage, std::size_t ranks)
-    : expected_(expected), passage_(passage), ranks_(ranks), bytes_(passage.bytes_in()) {
+InStream::InStream(const std::optional<OperationHeader>& expected, const Passage& passage)
+    : expected_(expected), passage_(passage), bytes_(passage.bytes_in()) {
   skip_empty_steps();
 }
 
@@ -43,7 +43,7 @@ void InStream::skip_empty_steps() {
 Moved InStream::receive(int fd, Bytes stage) {
   if (!begun()) return receive_header(fd, stage);
   // What need not be added goes where it belongs without a copy.
-  const bool in_place = carried_ == 0 && step().arithmetic == Arithmetic::kStore;
+  const bool in_place = carried_ == 0 && !step().take;
   return in_place ? receive_in_place(fd) : receive_staged(fd, stage);
 }
 
@@ -85,11 +85,13 @@ void InStream::take(ConstBytes bytes) {
   while (!bytes.empty()) {
     const std::size_t room = step().to.size() - offset_;
     std::size_t count = std::min(bytes.size(), room);
-    if (step().arithmetic != Arithmetic::kStore) count -= count % bytes_of(expected_.type);
-    if (count == 0) break;
-    const std::byte* local = step().local == nullptr ? nullptr : step().local + offset_;
-    combine(expected_.type, step().arithmetic, ranks_, bytes.data(), local,
-            step().to.data() + offset_, count);
+    if (step().take) {
+      count -= count % passage_.element;
+      if (count == 0) break;
+      step().take(offset_, bytes.first(count));
+    } else {
+      std::memcpy(step().to.data() + offset_, bytes.data(), count);
+    }
     offset_ += count;
     received_ += count;
     bytes = bytes.subspan(count);

@@ -23,6 +23,8 @@ OperationHeader make_header(const RingRequest& request, std::uint64_t number) {
     header.bytes += bytes;
     header.shape = mix(header.shape, bytes);
   }
+  if (follows_number_rule(request)) header.format = request.format;
+  for (const std::size_t values : request.segments) header.shape = mix(header.shape, values);
   return header;
 }
 
@@ -32,6 +34,8 @@ std::string describe(const OperationHeader& header) {
       std::string(to_string(header.collective)) + " #" + std::to_string(header.number) + " (" +
       with_commas(header.bytes / bytes_of(header.type)) + " " + std::string(to_string(header.type));
   if (header.reduction == Reduction::kAverage) text += ", average";
+  if (header.format == NumberFormat::kBlocksInt16) text += ", int16 on the wire";
+  if (header.format == NumberFormat::kExact) text += ", exact";
   return text + ")";
 }
 

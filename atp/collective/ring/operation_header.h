@@ -4,7 +4,7 @@
 
 #include "atp/collective/ring/request.h"
 
-// What goes before an operation's blocks on each connection, so that ranks that call different
+// What goes before an operation's first stage on each connection, so that ranks that call different
 // things learn so instead of adding apples to pears. In the byte order of the machine: one that
 // has another order is refused when it connects.
 
@@ -15,10 +15,10 @@ struct OperationHeader {
   RingCollective collective = RingCollective::kAllReduce;
   ElementType type = ElementType::kFloat32;
   Reduction reduction = Reduction::kSum;
-  std::uint8_t unused = 0;
-  std::uint64_t number = 0;  // of the operation, from 0
-  std::uint64_t bytes = 0;   // of all blocks
-  std::uint64_t shape = 0;   // a hash of the blocks' lengths
+  NumberFormat format = NumberFormat::kFixed;  // of an all-reduce of float32
+  std::uint64_t number = 0;                    // of the operation, from 0
+  std::uint64_t bytes = 0;                     // of all blocks
+  std::uint64_t shape = 0;  // a hash of the blocks' lengths, and those of the segments
 
   bool operator==(const OperationHeader&) const = default;
 };

@@ -25,15 +25,15 @@ Moved send_parts(int fd, std::span<iovec> parts) {
 
 }  // namespace
 
-OutStream::OutStream(const OperationHeader& header, const Passage& passage)
+OutStream::OutStream(const std::optional<OperationHeader>& header, const Passage& passage)
     : header_(header), passage_(passage), bytes_(passage.bytes_out()) {}
 
 std::size_t OutStream::ready(std::size_t received) const {
-  return sizeof header_ + std::min(bytes_, passage_.first.size() + received);
+  return header_bytes() + std::min(bytes_, passage_.first.size() + received);
 }
 
 ConstBytes OutStream::segment(std::size_t index) const {
-  if (index == 0) return std::as_bytes(std::span(&header_, 1));
+  if (index == 0) return header_ ? std::as_bytes(std::span(&*header_, 1)) : ConstBytes();
   return index == 1 ? passage_.first : ConstBytes(passage_.steps[index - 2].to);
 }
 

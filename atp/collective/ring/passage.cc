@@ -3,6 +3,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "atp/base/check.h"
+
 namespace atp {
 namespace {
 
@@ -10,24 +12,49 @@ std::size_t before(std::size_t rank, std::size_t distance, std::size_t ranks) {
   return (rank + ranks - distance % ranks) % ranks;
 }
 
-void add_reduce_scatter(const std::vector<ConstBytes>& inputs, const std::vector<Bytes>& outputs,
-                        const RingRequest& request, std::size_t rank, Passage& passage) {
-  const std::size_t ranks = inputs.size();
-  passage.first = inputs[before(rank, 1, ranks)];
-  for (std::size_t s = 0; s + 1 < ranks; ++s) {
-    const std::size_t block = before(rank, 2 + s, ranks);
-    const bool last = block == rank && request.reduction == Reduction::kAverage;
-    passage.steps.push_back({.arithmetic = last ? Arithmetic::kAddAndMean : Arithmetic::kAdd,
-                             .local = inputs[block].data(),
-                             .to = outputs[block]});
-  }
+template <class T>
+void add_values(std::size_t divisor, ConstBytes incoming, const std::byte* local, std::byte* to) {
+  const std::size_t count = incoming.size() / sizeof(T);
+  const auto* theirs = reinterpret_cast<const T*>(incoming.data());
+  const auto* mine = reinterpret_cast<const T*>(local);
+  auto* sum = reinterpret_cast<T*>(to);
+  for (std::size_t i = 0; i < count; ++i) sum[i] = theirs[i] + mine[i];
+  if (divisor == 1) return;
+  for (std::size_t i = 0; i < count; ++i) sum[i] /= static_cast<T>(divisor);
 }
 
-void add_all_gather(const std::vector<Bytes>& outputs, std::size_t rank, Passage& passage) {
-  const std::size_t ranks = outputs.size();
-  for (std::size_t s = 0; s + 1 < ranks; ++s) {
-    passage.steps.push_back({.to = outputs[before(rank, 1 + s, ranks)]});
-  }
+// to[i] = (incoming[i] + local[i]) / divisor; `to` may be `local`. All are aligned to the element.
+void add(ElementType type, std::size_t divisor, ConstBytes incoming, const std::byte* local,
+         std::byte* to) {
+  ATP_CHECK(type != ElementType::kByte);
+  type == ElementType::kFloat32 ? add_values<float>(divisor, incoming, local, to)
+                                : add_values<double>(divisor, incoming, local, to);
+}
+
+// Adds this rank's floats to what comes in, and divides where that was the last addition.
+void append_float_sums(const RingRequest& request, const std::vector<Bytes>& places,
+                       std::size_t rank, Passage& passage) {
+  const std::size_t ranks = request.inputs.size();
+  passage.first = request.inputs[first_block(rank, ranks)];
+  passage.element = bytes_of(request.type);
+  append_reduce_scatter(
+      rank, ranks,
+      [&](std::size_t block) -> Passage::Step {
+        const bool divides = block == rank && request.reduction == Reduction::kAverage;
+        return {.to = places[block],
+                .take = [type = request.type, divisor = divides ? ranks : 1,
+                         local = request.inputs[block].data(),
+                         to = places[block].data()](std::size_t offset, ConstBytes incoming) {
+                  add(type, divisor, incoming, local + offset, to + offset);
+                }};
+      },
+      passage);
+}
+
+void append_gathering(const std::vector<Bytes>& outputs, std::size_t rank, Passage& passage) {
+  append_all_gather(
+      rank, outputs.size(), [&](std::size_t block) { return Passage::Step{.to = outputs[block]}; },
+      passage);
 }
 
 // Partial sums on their way must not overwrite the caller's input.
@@ -38,7 +65,7 @@ std::vector<Bytes> places_of_partial_sums(const RingRequest& request, std::size_
     const std::size_t bytes = request.inputs[b].size();
     if (b == rank) {
       places.push_back(request.outputs[0]);
-    } else if (b == before(rank, 1, request.inputs.size())) {
+    } else if (b == first_block(rank, request.inputs.size())) {
       places.emplace_back();  // starts here, and never comes in
     } else {
       places.push_back(scratch.first(bytes));
@@ -63,9 +90,24 @@ std::size_t Passage::bytes_out() const {
   return steps.empty() ? 0 : first.size() + bytes_in() - steps.back().to.size();
 }
 
+void append_reduce_scatter(std::size_t rank, std::size_t ranks, const StepOf& step,
+                           Passage& passage) {
+  for (std::size_t s = 0; s + 1 < ranks; ++s) {
+    passage.steps.push_back(step(before(rank, 2 + s, ranks)));
+  }
+}
+
+void append_all_gather(std::size_t rank, std::size_t ranks, const StepOf& step, Passage& passage) {
+  for (std::size_t s = 0; s + 1 < ranks; ++s) {
+    passage.steps.push_back(step(before(rank, 1 + s, ranks)));
+  }
+}
+
+std::size_t first_block(std::size_t rank, std::size_t ranks) { return before(rank, 1, ranks); }
+
 std::size_t scratch_bytes(const RingRequest& request, std::size_t rank) {
   if (request.collective != RingCollective::kReduceScatter) return 0;
-  const std::size_t starts_here = before(rank, 1, request.inputs.size());
+  const std::size_t starts_here = first_block(rank, request.inputs.size());
   std::size_t bytes = 0;
   for (std::size_t b = 0; b < request.inputs.size(); ++b) {
     if (b != rank && b != starts_here) bytes += request.inputs[b].size();
@@ -82,17 +124,16 @@ Passage make_passage(const RingRequest& request, std::size_t rank, std::size_t r
   }
   switch (request.collective) {
     case RingCollective::kReduceScatter:
-      add_reduce_scatter(request.inputs, places_of_partial_sums(request, rank, scratch), request,
-                         rank, passage);
+      append_float_sums(request, places_of_partial_sums(request, rank, scratch), rank, passage);
       break;
     case RingCollective::kAllReduce:
-      add_reduce_scatter(request.inputs, request.outputs, request, rank, passage);
-      add_all_gather(request.outputs, rank, passage);
+      append_float_sums(request, request.outputs, rank, passage);
+      append_gathering(request.outputs, rank, passage);
       break;
     case RingCollective::kAllGather:
       copy(request.inputs[0], request.outputs[rank]);
       passage.first = request.outputs[rank];
-      add_all_gather(request.outputs, rank, passage);
+      append_gathering(request.outputs, rank, passage);
       break;
   }
   return passage;

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "atp/collective/ring/request.h"
 
-// What one operation makes of the two streams of a rank, the one that goes out to the next rank
-// and the one that comes in from the rank before.
+// What one stage of an operation makes of the two streams of a rank, the one that goes out to the
+// next rank and the one that comes in from the rank before.
 //
 // The whole of a ring algorithm is this: the stream that goes out is a first block, and then
 // exactly what became of the stream that came in, block by block, but for the last one. So a byte
@@ -21,24 +22,34 @@
 namespace atp {
 
 struct Passage {
+  // Makes bytes `offset` … of a step's memory of those that came in for them, whole elements.
+  using Take = std::function<void(std::size_t offset, ConstBytes incoming)>;
   struct Step {
-    Arithmetic arithmetic = Arithmetic::kStore;
-    const std::byte* local = nullptr;  // what is added
-    Bytes to;
+    Bytes to;   // goes out again from here
+    Take take;  // empty: what comes in is stored as it is
   };
 
   ConstBytes first;         // goes out before anything has come in
   std::vector<Step> steps;  // what comes in; all but the last go out again
+  std::size_t element = 1;  // bytes of what is taken together, at most 8
 
   std::size_t bytes_out() const;
   std::size_t bytes_in() const;
 };
 
-// How much memory a passage needs besides the caller's.
+// The orders of blocks in which all algorithms have their steps: `step` says what is done with one.
+using StepOf = std::function<Passage::Step(std::size_t block)>;
+void append_reduce_scatter(std::size_t rank, std::size_t ranks, const StepOf& step,
+                           Passage& passage);
+void append_all_gather(std::size_t rank, std::size_t ranks, const StepOf& step, Passage& passage);
+// The block that goes out first in a reduce-scatter.
+std::size_t first_block(std::size_t rank, std::size_t ranks);
+
+// How much memory the passage below needs besides the caller's.
 std::size_t scratch_bytes(const RingRequest& request, std::size_t rank);
 
-// `scratch` has at least that much, and is aligned to the element. Copies this rank's block of an
-// all-gather to its place.
+// The passage of a request that takes one stage. `scratch` has at least that much, and is aligned
+// to the element. Copies this rank's block of an all-gather to its place.
 Passage make_passage(const RingRequest& request, std::size_t rank, std::size_t ranks,
                      Bytes scratch);
 

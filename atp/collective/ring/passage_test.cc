@@ -27,8 +27,8 @@ std::vector<std::ptrdiff_t> blocks_received(const Passage& passage, const RingRe
 }
 
 TEST(Passage, an_all_reduce_is_a_reduce_scatter_and_an_all_gather) {
-  std::vector<float> values(8);
-  const RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(values), 4);
+  std::vector<double> values(4);
+  const RingRequest request = all_reduce_request(ElementType::kFloat64, bytes_of_vector(values), 4);
   const Passage passage = make_passage(request, 1, 4, {});
   EXPECT_EQ(passage.first.data(), request.inputs[0].data());
   EXPECT_THAT(blocks_received(passage, request), ElementsAre(3, 2, 1, 0, 3, 2));
@@ -37,15 +37,17 @@ TEST(Passage, an_all_reduce_is_a_reduce_scatter_and_an_all_gather) {
 }
 
 TEST(Passage, only_the_last_addition_divides) {
-  std::vector<float> values(8);
-  RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(values), 4);
+  std::vector<double> values(8, 1);
+  RingRequest request = all_reduce_request(ElementType::kFloat64, bytes_of_vector(values), 4);
   request.reduction = Reduction::kAverage;
-  std::vector<Arithmetic> arithmetic;
+  const std::vector<double> incoming{7, 7};
+  std::vector<double> results;
   for (const Passage::Step& step : make_passage(request, 1, 4, {}).steps) {
-    arithmetic.push_back(step.arithmetic);
+    if (!step.take) continue;
+    step.take(0, std::as_bytes(std::span(incoming)));
+    results.push_back(*reinterpret_cast<const double*>(step.to.data()));
   }
-  EXPECT_THAT(arithmetic, ElementsAre(Arithmetic::kAdd, Arithmetic::kAdd, Arithmetic::kAddAndMean,
-                                      Arithmetic::kStore, Arithmetic::kStore, Arithmetic::kStore));
+  EXPECT_THAT(results, ElementsAre(8, 8, 2));  // the others are stored as they are
 }
 
 // What each rank sends next is what the rank after it receives next, in every collective.
@@ -79,7 +81,11 @@ TEST(Passage, partial_sums_of_a_reduce_scatter_stay_out_of_the_input) {
   EXPECT_EQ(passage.steps[0].to.data(), scratch.data());
   EXPECT_EQ(passage.steps[1].to.data(), scratch.data() + 12);
   EXPECT_EQ(passage.steps[2].to.data(), bytes_of_vector(own).data());
-  EXPECT_EQ(passage.steps[2].local, request.inputs[2].data());
+  values.assign(12, 1);
+  const std::vector<float> incoming{1, 2, 3};
+  passage.steps[2].take(0, std::as_bytes(std::span(incoming)));
+  EXPECT_THAT(own, ElementsAre(2, 3, 4));
+  EXPECT_EQ(values, std::vector<float>(12, 1));
 }
 
 struct Refusal {
@@ -106,6 +112,16 @@ std::vector<Refusal> refusals() {
   RingRequest moved = all_reduce_request(ElementType::kFloat32, bytes, 2);
   moved.inputs[1] = bytes_of_vector(other).subspan(24);
   all.push_back({"an_all_reduce_into_other_memory", moved, "an all_reduce works in place"});
+  RingRequest fixed = all_reduce_request(ElementType::kFloat32, bytes, 2);
+  fixed.format = NumberFormat::kFixed;
+  all.push_back({"a_sum_by_a_fixed_scale", fixed, "a ring knows no fixed scale"});
+  RingRequest segmented = all_reduce_request(ElementType::kFloat32, bytes, 2);
+  segmented.segments = {5, 8};
+  all.push_back(
+      {"tensors_of_other_lengths", segmented, "its segments have 13 values and the tensor has 12"});
+  RingRequest apart = all_reduce_request(ElementType::kFloat32, bytes, 2);
+  apart.inputs[1] = apart.outputs[1] = bytes_of_vector(other).subspan(24);
+  all.push_back({"float32_in_two_places", apart, "must lie side by side"});
   return all;
 }
 

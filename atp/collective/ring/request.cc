@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "atp/collective/number_text.h"
 #include "atp/collective/text.h"
 
 namespace atp {
@@ -28,6 +29,31 @@ bool are_same(const RingRequest& request) {
       [](ConstBytes in, Bytes out) { return in.data() == out.data() && in.size() == out.size(); });
 }
 
+bool are_side_by_side(const std::vector<Bytes>& blocks) {
+  return std::adjacent_find(blocks.begin(), blocks.end(), [](Bytes one, Bytes next) {
+           return one.data() + one.size() != next.data();
+         }) == blocks.end();
+}
+
+// Of an all-reduce of float32.
+Status check_numbers(const RingRequest& request, std::size_t ranks) {
+  if (!are_side_by_side(request.outputs)) {
+    return Error{"the blocks of an all_reduce of float32 must lie side by side"};
+  }
+  if (request.format == NumberFormat::kFixed) {
+    return Error{"a ring knows no fixed scale: use blocks of int32 or int16, or exact sums"};
+  }
+  std::size_t values = 0;
+  for (const std::size_t length : request.segments) values += length;
+  std::size_t bytes = 0;
+  for (const Bytes& block : request.outputs) bytes += block.size();
+  if (!request.segments.empty() && values != bytes / sizeof(float)) {
+    return Error{"its segments have " + with_commas(values) + " values and the tensor has " +
+                 with_commas(bytes / sizeof(float)) + ": give the lengths of all segments"};
+  }
+  return check_format(request.format, ranks);
+}
+
 }  // namespace
 
 std::string_view to_string(RingCollective collective) {
@@ -37,6 +63,10 @@ std::string_view to_string(RingCollective collective) {
     case RingCollective::kAllGather: break;
   }
   return "all_gather";
+}
+
+bool follows_number_rule(const RingRequest& request) {
+  return request.collective == RingCollective::kAllReduce && request.type == ElementType::kFloat32;
 }
 
 RingRequest all_reduce_request(ElementType type, Bytes values, std::size_t ranks) {
@@ -91,7 +121,7 @@ Status check(const RingRequest& request, std::size_t rank, std::size_t ranks) {
   if (!gathers && !scatters && !are_same(request)) {
     return Error{"an all_reduce works in place: input and output must be the same memory"};
   }
-  return ok_status();
+  return follows_number_rule(request) ? check_numbers(request, ranks) : ok_status();
 }
 
 std::vector<std::size_t> block_bytes(const RingRequest& request) {

@@ -8,13 +8,33 @@
 #include <vector>
 
 #include "atp/base/result.h"
-#include "atp/collective/ring/element.h"
-#include "atp/core/worker/worker_api.h"
+#include "atp/wire/number_format.h"
 
 // What a caller asks of a ring. Every collective works on blocks, one for each rank: block b is the
 // part of the result that rank b owns. Blocks may have any lengths, 0 too, the same on all ranks.
 
 namespace atp {
+
+// A ring adds floats of both widths; anything else it only carries, as bytes.
+enum class ElementType : std::uint8_t { kFloat32 = 1, kFloat64 = 2, kByte = 3 };
+
+constexpr std::size_t bytes_of(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32: return 4;
+    case ElementType::kFloat64: return 8;
+    case ElementType::kByte: break;
+  }
+  return 1;
+}
+
+constexpr std::string_view to_string(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32: return "float32";
+    case ElementType::kFloat64: return "float64";
+    case ElementType::kByte: break;
+  }
+  return "byte";
+}
 
 enum class RingCollective : std::uint8_t { kAllReduce = 1, kReduceScatter = 2, kAllGather = 3 };
 
@@ -32,11 +52,19 @@ struct RingRequest {
   // The memory must live until the end.
   std::vector<ConstBytes> inputs;
   std::vector<Bytes> outputs;
+  // Of an all-reduce of float32, whose blocks must lie side by side: what its sums travel as, with
+  // the bits that they have in the network, and the lengths of the tensors that the values are made
+  // up of (empty: one), so that no unit is agreed on for values of two.
+  NumberFormat format = NumberFormat::kBlocks;
+  std::vector<std::size_t> segments;
   std::chrono::milliseconds timeout{0};  // without progress; 0: the ring's
   // Called once when the operation has ended, on the ring's thread, before wait() returns; must
   // not block.
   std::function<void(const Status&)> on_done;
 };
+
+// An all-reduce of float32: it follows the rule of numbers (docs/protocol.md §5).
+bool follows_number_rule(const RingRequest& request);
 
 // In place, over all `values`: blocks as equal as whole elements allow.
 RingRequest all_reduce_request(ElementType type, Bytes values, std::size_t ranks);

@@ -13,10 +13,12 @@
 // neighbours: reduce-scatter, all-gather, and all-reduce as one after the other. It needs no
 // switch and no server. A rank sends (N-1)/N of the values in a reduce-scatter or an all-gather,
 // twice that in an all-reduce, which is the least that is possible without help of the network.
-// (Over all ranks exactly N-1 and 2(N-1) times the values, also where they do not divide evenly.)
+// (Over all ranks exactly N-1 and 2(N-1) times the values, also where they do not divide evenly;
+// number_stages.h has what an all-reduce of float32 sends beside them, or instead.)
 //
 // All ranks must submit the same operations in the same order; several may be in flight. Sums have
-// the same bits on every rank and in every run (passage.h says in which order they are added).
+// the same bits on every rank and in every run: those of an all-reduce of float32 are the network's
+// (number_stages.h), all others are added as floats in a fixed order (passage.h).
 // Methods may be called from any thread. The memory of an operation in flight belongs to the ring's
 // own thread until it has ended. After the first error all pending and later operations fail
 // with the same cause; a new ring is the way on. After fork() the child has no part in the ring.

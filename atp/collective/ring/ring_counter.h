@@ -10,7 +10,7 @@
 namespace atp {
 
 enum class RingCounter : std::uint8_t {
-  kBytesSent,        // of blocks: what the model of a ring counts
+  kBytesSent,        // of all stages: what the model of a ring counts
   kHeaderBytesSent,  // 32 for each operation
   kBytesReceived,    // both
   kSendCalls,

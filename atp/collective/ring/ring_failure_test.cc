@@ -149,6 +149,30 @@ TEST(RingFailure, ranks_that_call_different_things_learn_so) {
   });
 }
 
+TEST(RingFailure, ranks_whose_sums_are_made_otherwise_learn_so) {
+  struct Otherwise {
+    NumberFormat format;
+    std::vector<std::size_t> segments;
+    std::string what;
+  };
+  const Otherwise cases[] = {
+      {NumberFormat::kBlocksInt16, {}, "(5,000 float32, int16 on the wire)"},
+      {NumberFormat::kExact, {}, "(5,000 float32, exact)"},
+      {NumberFormat::kBlocks, {2000, 3000}, "(5,000 float32), of tensors with other lengths"}};
+  for (const auto& [format, segments, what] : cases) {
+    TestingRing(2).run([&](std::size_t rank, Ring& own) {
+      std::vector<float> data(5000, 1);
+      RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(data), 2);
+      if (rank == 1) {
+        request.format = format;
+        request.segments = segments;
+      }
+      const std::string error = error_of(own.submit(std::move(request)).wait());
+      EXPECT_THAT(error, AllOf(HasSubstr("all_reduce #0 (5,000 float32)"), HasSubstr(what)));
+    });
+  }
+}
+
 TEST(RingFailure, an_aborted_rank_is_named_to_the_others_with_the_reason) {
   TestingRing ring(3);
   ring.run([&](std::size_t rank, Ring& own) {

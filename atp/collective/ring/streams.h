@@ -8,8 +8,8 @@
 #include "atp/collective/ring/operation_header.h"
 #include "atp/collective/ring/passage.h"
 
-// One operation's parts of the two streams of a rank, and how far each has come. Sockets are
-// non-blocking.
+// One stage's parts of the two streams of a rank, and how far each has come. The header goes before
+// the first stage of an operation. Sockets are non-blocking.
 
 namespace atp {
 
@@ -23,23 +23,23 @@ struct Moved {
 
 class OutStream {
  public:
-  OutStream(const OperationHeader& header, const Passage& passage);
+  OutStream(const std::optional<OperationHeader>& header, const Passage& passage);
 
-  // `received` bytes of the operation have come in and been added.
+  // `received` bytes of the stage have come in and been added.
   bool can_send(std::size_t received) const { return sent_ < ready(received); }
-  bool done() const { return sent_ == sizeof header_ + bytes_; }
-  std::size_t header_left() const { return sent_ < sizeof header_ ? sizeof header_ - sent_ : 0; }
-  const OperationHeader& header() const { return header_; }
+  bool done() const { return sent_ == header_bytes() + bytes_; }
+  std::size_t header_left() const { return sent_ < header_bytes() ? header_bytes() - sent_ : 0; }
   // One system call, for at most `most` bytes.
   Moved send(int fd, std::size_t received, std::size_t most);
 
  private:
+  std::size_t header_bytes() const { return header_ ? sizeof *header_ : 0; }
   std::size_t ready(std::size_t received) const;
   ConstBytes segment(std::size_t index) const;
   std::size_t gather(std::size_t limit, std::span<iovec> parts) const;
   void advance(std::size_t bytes);
 
-  const OperationHeader header_;
+  const std::optional<OperationHeader> header_;
   const Passage& passage_;
   const std::size_t bytes_;
   std::size_t sent_ = 0;     // with the header
@@ -49,13 +49,13 @@ class OutStream {
 
 class InStream {
  public:
-  InStream(const OperationHeader& expected, const Passage& passage, std::size_t ranks);
+  InStream(const std::optional<OperationHeader>& expected, const Passage& passage);
 
   std::size_t received() const { return received_; }
-  bool begun() const { return header_bytes_ == sizeof found_; }
+  bool begun() const { return !expected_ || header_bytes_ == sizeof found_; }
   bool done() const { return begun() && !mismatch() && received_ == bytes_; }
   // The rank before has called something else, and nothing of it was taken.
-  bool mismatch() const { return begun() && !(found_ == expected_); }
+  bool mismatch() const { return expected_ && begun() && !(found_ == *expected_); }
   const OperationHeader& found() const { return found_; }
 
   // One system call. `stage` is memory to receive into, aligned to the element; between calls it
@@ -70,9 +70,8 @@ class InStream {
   void skip_empty_steps();
   const Passage::Step& step() const { return passage_.steps[step_]; }
 
-  const OperationHeader expected_;
+  const std::optional<OperationHeader> expected_;
   const Passage& passage_;
-  const std::size_t ranks_;
   const std::size_t bytes_;
   OperationHeader found_;
   std::size_t header_bytes_ = 0;

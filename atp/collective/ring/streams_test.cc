@@ -62,7 +62,7 @@ TEST(Streams, sums_come_out_right_in_whatever_pieces_they_arrive) {
   for (std::size_t piece = 1; piece <= 56; ++piece) {
     SmallAllReduce sum;
     Pair pair;
-    InStream in(sum.header, sum.passage, 2);
+    InStream in(sum.header, sum.passage);
     alignas(8) std::array<std::byte, 64> stage;
     // Its partial sum of the last value, then the sums of the first two.
     const std::vector<std::byte> bytes = to_bytes<double>(sum.header, {3, 11, 22});
@@ -108,7 +108,7 @@ TEST(Streams, no_call_sends_more_than_it_may) {
 TEST(Streams, nothing_is_taken_of_another_operation) {
   SmallAllReduce sum;
   Pair pair;
-  InStream in(sum.header, sum.passage, 2);
+  InStream in(sum.header, sum.passage);
   alignas(8) std::array<std::byte, 64> stage;
   OperationHeader other = sum.header;
   other.number = 8;
@@ -122,7 +122,7 @@ TEST(Streams, nothing_is_taken_of_another_operation) {
 TEST(Streams, a_closed_connection_and_an_empty_one_are_told_apart) {
   SmallAllReduce sum;
   Pair pair;
-  InStream in(sum.header, sum.passage, 2);
+  InStream in(sum.header, sum.passage);
   alignas(8) std::array<std::byte, 64> stage;
   EXPECT_EQ(in.receive(pair.ours.fd(), stage).end, Moved::End::kBlocked);
   pair.theirs.close();

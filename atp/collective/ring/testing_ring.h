@@ -24,11 +24,6 @@ std::vector<T> values_of(std::size_t rank, std::size_t count) {
 }
 
 template <class T>
-constexpr ElementType type_of() {
-  return sizeof(T) == 4 ? ElementType::kFloat32 : ElementType::kFloat64;
-}
-
-template <class T>
 Bytes bytes_of_vector(std::vector<T>& values) {
   return std::as_writable_bytes(std::span(values));
 }

@@ -3,22 +3,44 @@
 #include <utility>
 
 namespace atp {
-namespace {
 
-Passage passage_of(const RingRequest& request, std::size_t rank, std::size_t ranks,
-                   const Scratch& scratch) {
-  return make_passage(request, rank, ranks, {scratch.memory.get(), scratch.bytes});
+Transfer::Transfer(std::shared_ptr<RingOperation> operation, std::size_t rank, std::size_t ranks,
+                   Scratch scratch)
+    : operation_(std::move(operation)),
+      header_(make_header(operation_->request(), operation_->number())),
+      scratch_(std::move(scratch)),
+      what_(make_stages(operation_->request(), rank, ranks,
+                        {scratch_.memory.get(), scratch_.bytes})) {
+  // One without values has a header all the same.
+  stages_.emplace_back(header_, what_->next().value_or(Passage()));
 }
 
-}  // namespace
+// As far as what has come in allows.
+void Transfer::begin_stages() {
+  while (!received_ && stages_.back().in.done()) {
+    if (std::optional<Passage> passage = what_->next()) {
+      stages_.emplace_back(std::nullopt, std::move(*passage));
+    } else {
+      received_ = true;
+    }
+  }
+  while (stages_.size() > 1 && stages_.front().out.done()) stages_.pop_front();
+}
 
-Transfer::Transfer(std::shared_ptr<RingOperation> what, std::size_t rank, std::size_t ranks,
-                   Scratch memory)
-    : operation(std::move(what)),
-      scratch(std::move(memory)),
-      passage(passage_of(operation->request(), rank, ranks, scratch)),
-      out(make_header(operation->request(), operation->number()), passage),
-      in(make_header(operation->request(), operation->number()), passage, ranks) {}
+bool Transfer::can_send() const { return sending().out.can_send(sending().in.received()); }
+
+Moved Transfer::send(int fd, std::size_t most) {
+  Stage& stage = stages_.front();
+  const Moved moved = stage.out.send(fd, stage.in.received(), most);
+  begin_stages();
+  return moved;
+}
+
+Moved Transfer::receive(int fd, Bytes stage) {
+  const Moved moved = stages_.back().in.receive(fd, stage);
+  begin_stages();
+  return moved;
+}
 
 void Transfers::add(std::shared_ptr<RingOperation> operation) {
   waiting_.push_back(std::move(operation));
@@ -33,7 +55,7 @@ Scratch Transfers::take_scratch(std::size_t bytes) {
 // Only what is under way needs memory, so an operation is made ready when its turn comes.
 Transfer* Transfers::begin_next() {
   if (waiting_.empty()) return nullptr;
-  Scratch scratch = take_scratch(scratch_bytes(waiting_.front()->request(), rank_));
+  Scratch scratch = take_scratch(stages_scratch_bytes(waiting_.front()->request(), rank_, ranks_));
   queue_.push_back(
       std::make_unique<Transfer>(std::move(waiting_.front()), rank_, ranks_, std::move(scratch)));
   waiting_.pop_front();
@@ -42,28 +64,29 @@ Transfer* Transfers::begin_next() {
 
 Transfer* Transfers::sending() {
   for (const auto& transfer : queue_) {
-    if (!transfer->out.done()) return transfer.get();
+    if (!transfer->sent()) return transfer.get();
   }
   return begin_next();
 }
 
 Transfer* Transfers::receiving() {
   for (const auto& transfer : queue_) {
-    if (!transfer->in.done()) return transfer.get();
+    if (!transfer->received()) return transfer.get();
   }
   return begin_next();
 }
 
 const RingOperation* Transfers::oldest() const {
-  if (!queue_.empty()) return queue_.front()->operation.get();
+  if (!queue_.empty()) return &queue_.front()->operation();
   return waiting_.empty() ? nullptr : waiting_.front().get();
 }
 
 std::shared_ptr<RingOperation> Transfers::take_front() {
   const std::unique_ptr<Transfer> transfer = std::move(queue_.front());
   queue_.pop_front();
-  if (transfer->scratch.bytes > spare_.bytes) spare_ = std::move(transfer->scratch);
-  return std::move(transfer->operation);
+  Scratch scratch = transfer->take_scratch();
+  if (scratch.bytes > spare_.bytes) spare_ = std::move(scratch);
+  return transfer->take_operation();
 }
 
 std::shared_ptr<RingOperation> Transfers::take_done() {

@@ -3,8 +3,11 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "atp/collective/ring/ring_operation.h"
+#include "atp/collective/ring/stages.h"
 #include "atp/collective/ring/streams.h"
 
 // The operations in flight, in the order of their submission. Each stream carries them one after
@@ -18,18 +21,52 @@ struct Scratch {
   std::size_t bytes = 0;
 };
 
-struct Transfer {
-  Transfer(std::shared_ptr<RingOperation> what, std::size_t rank, std::size_t ranks,
-           Scratch memory);
+// One operation under way.
+class Transfer {
+ public:
+  Transfer(std::shared_ptr<RingOperation> operation, std::size_t rank, std::size_t ranks,
+           Scratch scratch);
 
-  std::shared_ptr<RingOperation> operation;
-  Scratch scratch;
-  Passage passage;
-  OutStream out;
-  InStream in;
+  const OperationHeader& header() const { return header_; }
+  bool can_send() const;
+  std::size_t header_left() const { return sending().out.header_left(); }
+  Moved send(int fd, std::size_t most);
+  Moved receive(int fd, Bytes stage);
 
-  const OperationHeader& header() const { return out.header(); }
-  bool done() const { return out.done() && in.done(); }
+  // Of what comes in: the operation's header has; it is another one's.
+  bool begun() const { return receiving().in.begun(); }
+  bool mismatch() const { return receiving().in.mismatch(); }
+  const OperationHeader& found() const { return receiving().in.found(); }
+
+  // All stages have gone out, or come in.
+  bool sent() const { return !what_->has_more() && stages_.back().out.done(); }
+  bool received() const { return received_; }
+  bool done() const { return sent() && received(); }
+
+  const RingOperation& operation() const { return *operation_; }
+  // At the end.
+  std::shared_ptr<RingOperation> take_operation() { return std::move(operation_); }
+  Scratch take_scratch() { return std::move(scratch_); }
+
+ private:
+  struct Stage {
+    Stage(const std::optional<OperationHeader>& header, Passage what)
+        : passage(std::move(what)), out(header, passage), in(header, passage) {}
+    const Passage passage;
+    OutStream out;
+    InStream in;
+  };
+  void begin_stages();
+  const Stage& sending() const { return stages_.front(); }
+  const Stage& receiving() const { return stages_.back(); }
+
+  std::shared_ptr<RingOperation> operation_;
+  const OperationHeader header_;
+  Scratch scratch_;
+  std::unique_ptr<Stages> what_;
+  // Those that are not sent, the last one always. They stay where they are.
+  std::deque<Stage> stages_;
+  bool received_ = false;
 };
 
 class Transfers {

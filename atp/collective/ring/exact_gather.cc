@@ -1,0 +1,95 @@
+#include "atp/collective/ring/exact_gather.h"
+
+#include <algorithm>
+#include <array>
+
+#include "atp/wire/block_values.h"
+#include "atp/wire/exact_sum.h"
+
+namespace atp {
+namespace {
+
+// Of all ranks in one stage: enough to be worth a round, few enough to stay in a cache.
+constexpr std::size_t kMostGathered = 256 * 1024;
+
+std::size_t most_of_a_rank(std::size_t ranks) {
+  return std::max(small_operation_values(ranks), kMostGathered / ranks);
+}
+
+}  // namespace
+
+ExactGather::ExactGather(std::size_t rank, std::size_t ranks, std::byte* tensor, float divisor,
+                         Bytes memory)
+    : rank_(rank), ranks_(ranks), tensor_(tensor), divisor_(divisor), memory_(memory) {}
+
+// While a stage still goes out the next one may come in. The one after it cannot: whoever sends
+// that has had this one whole.
+std::size_t ExactGather::scratch_bytes(std::size_t values, std::size_t ranks) {
+  const std::size_t most = most_of_a_rank(ranks);
+  return sizeof(float) * ranks * (values <= most ? values : 2 * most);
+}
+
+void ExactGather::add(std::size_t begin, std::size_t end) {
+  if (begin < end) ranges_.push_back({begin, end});
+}
+
+std::optional<Passage> ExactGather::next() {
+  sum();
+  choose();
+  if (gathered_.empty()) return std::nullopt;
+  return gather();
+}
+
+void ExactGather::choose() {
+  gathered_.clear();
+  count_ = 0;
+  while (has_more() && count_ < most_of_a_rank(ranks_)) {
+    Range& range = ranges_[range_];
+    const std::size_t length = std::min(range.length(), most_of_a_rank(ranks_) - count_);
+    gathered_.push_back({range.begin, range.begin + length});
+    count_ += length;
+    range.begin += length;
+    if (range.length() == 0) ++range_;
+  }
+}
+
+std::uint8_t* ExactGather::row(std::size_t rank) const {
+  const std::size_t half = stages_ % 2 == 1 ? 0 : memory_.size() / 2;
+  return reinterpret_cast<std::uint8_t*>(memory_.data()) + half + sizeof(float) * count_ * rank;
+}
+
+Passage ExactGather::gather() {
+  ++stages_;
+  std::uint8_t* at = row(rank_);
+  for (const Range& range : gathered_) {
+    write_floats(DataType::kFloat32, tensor_ + sizeof(float) * range.begin, range.length(), at);
+    at += sizeof(float) * range.length();
+  }
+  const auto bytes_of_row = [this](std::size_t rank) {
+    return std::as_writable_bytes(std::span(row(rank), sizeof(float) * count_));
+  };
+  Passage passage{.first = bytes_of_row(rank_)};
+  append_all_gather(
+      rank_, ranks_, [&](std::size_t rank) { return Passage::Step{.to = bytes_of_row(rank)}; },
+      passage);
+  return passage;
+}
+
+// Not over a row, which may still go out.
+void ExactGather::sum() {
+  if (gathered_.empty()) return;
+  std::vector<const std::uint8_t*> rows;
+  rows.reserve(ranks_);
+  for (std::size_t rank = 0; rank < ranks_; ++rank) rows.push_back(row(rank));
+  for (const Range& range : gathered_) {
+    std::array<std::uint8_t, sizeof(float) * kBlockValues> sums;
+    for (std::size_t at = range.begin; at < range.end; at += kBlockValues) {
+      const std::size_t count = std::min(kBlockValues, range.end - at);
+      exact_sums(rows, count, sums.data());
+      read_floats(sums.data(), count, divisor_, DataType::kFloat32, tensor_ + sizeof(float) * at);
+      for (const std::uint8_t*& row : rows) row += sizeof(float) * count;
+    }
+  }
+}
+
+}  // namespace atp

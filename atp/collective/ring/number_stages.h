@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "atp/collective/ring/exact_gather.h"
+#include "atp/collective/ring/stages.h"
+#include "atp/core/worker/block_codec.h"
+
+// An all-reduce of float32 by the rule of numbers (docs/protocol.md §5), so that it has the bits
+// that the network would give. What is small or *exact* is gathered as floats and added up exactly
+// (exact_gather.h). All else is summed as integers, in three stages:
+//
+//   1. the exponents of all blocks, an all-reduce of int16 with maximum;
+//   2. in 32 bits, the values of special blocks, if there are any: exactly, as above;
+//   3. the values in units of their blocks, a reduce-scatter of integers. In 32 bits the sums take
+//      the place of the values, and are gathered as finished floats; in 16 bits they have a place
+//      of their own, and are gathered as they are, which is half as much.
+//
+// Integers are in network byte order, as the network's are, so that both use the same functions.
+
+namespace atp {
+
+class NumberStages final : public Stages {
+ public:
+  // `scratch`: scratch_bytes(), aligned to 8 bytes.
+  NumberStages(const RingRequest& request, std::size_t rank, std::size_t ranks, Bytes scratch)
+      : NumberStages(request, rank, ranks, scratch, Places(request, ranks)) {}
+  static std::size_t scratch_bytes(const RingRequest& request, std::size_t ranks);
+
+  std::optional<Passage> next() override;
+  bool has_more() const override;
+
+ private:
+  // The parts of the scratch.
+  struct Places {
+    Places(const RingRequest& request, std::size_t ranks);
+    std::size_t exponents = 0;  // as agreed, behind those that are sent
+    std::size_t rest = 0;       // sums of 16 bits, or gathered floats
+    std::size_t end = 0;
+  };
+  enum class Stage : std::uint8_t { kNone, kExponents, kFloats, kIntegers };
+
+  NumberStages(const RingRequest& request, std::size_t rank, std::size_t ranks, Bytes scratch,
+               const Places& places);
+  Passage exponents();
+  void agree_on_exponents();
+  Passage integers();
+  Passage::Step step_adding(std::size_t share);
+  Passage::Step step_storing(std::size_t share);
+  void add_to(std::size_t begin, ConstBytes incoming, bool is_last);
+
+  bool is_narrow() const { return request_.format == NumberFormat::kBlocksInt16; }
+  std::size_t share_begin(std::size_t share) const;
+  std::uint8_t* sums(std::size_t value) const;  // where that of the value stands
+  Bytes sums_of(std::size_t share) const;
+
+  const RingRequest& request_;
+  const std::size_t rank_;
+  const std::size_t ranks_;
+  std::byte* const tensor_;
+  const float divisor_;
+  const BlockLayout layout_;
+  const bool is_exact_;
+  std::uint8_t* const sent_exponents_;
+  const std::span<std::int16_t> exponents_;
+  std::uint8_t* const narrow_sums_;
+  ExactGather floats_;
+  const BlockCodec codec_;
+  Stage stage_ = Stage::kNone;
+};
+
+}  // namespace atp
