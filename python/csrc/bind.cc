@@ -100,7 +100,8 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
                                                std::move(communicator), number_format(numbers));
 }
 
-c10::intrusive_ptr<c10d::Work> average_segments(PyInNetworkGroup& group, const at::Tensor& tensor,
+template <class Group>
+c10::intrusive_ptr<c10d::Work> average_segments(Group& group, const at::Tensor& tensor,
                                                 const std::vector<std::size_t>& lengths,
                                                 const std::string& numbers) {
   const py::gil_scoped_release release;
@@ -132,6 +133,7 @@ c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds
                                                 std::vector<std::size_t> names,
                                                 const RingListener& listener,
                                                 const std::vector<std::string>& addresses,
+                                                const std::string& numbers,
                                                 c10::intrusive_ptr<c10d::Backend> gloo) {
   const py::gil_scoped_release release;
   RingOptions options;
@@ -146,7 +148,7 @@ c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds
   auto ring = Ring::connect(listener, options, endpoints.value());
   TORCH_CHECK_WITH(DistBackendError, ring.ok(), ring.error().message);
   return c10::make_intrusive<PyRingGroup>(rank, size, timeout, std::move(gloo),
-                                          std::move(ring.value()));
+                                          std::move(ring.value()), number_format(numbers));
 }
 
 void abort_all() {
@@ -166,6 +168,8 @@ py::list traffic_of(const DelegatingBackend& group) {
 template <class Group, class Class>
 Class& define_common(Class& group) {
   group.def_property_readonly("options", &Group::getBackendOptions)
+      .def("average_segments", &average_segments<Group>, py::arg("tensor"), py::arg("lengths"),
+           py::arg("numbers"))
       .def("values_per_fragment", &Group::values_per_fragment,
            py::call_guard<py::gil_scoped_release>())
       .def("traffic", [](const Group& self) { return traffic_of(self); })
@@ -191,8 +195,6 @@ PYBIND11_MODULE(_C, module) {
                  py::arg("fixed_window"), py::arg("digest"), py::arg("digest_every"),
                  py::arg("gloo"));
   define_common<PyInNetworkGroup>(in_network);
-  in_network.def("average_segments", &average_segments, py::arg("tensor"), py::arg("lengths"),
-                 py::arg("numbers"));
   in_network.def("digest",
                  [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
   in_network.def(
@@ -209,7 +211,7 @@ PYBIND11_MODULE(_C, module) {
   Binding<PyRingGroup> ring(module, "RingGroup");
   ring.def(py::init(&make_ring_group), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("join_timeout"), py::arg("token"), py::arg("names"),
-           py::arg("listener"), py::arg("addresses"), py::arg("gloo"));
+           py::arg("listener"), py::arg("addresses"), py::arg("numbers"), py::arg("gloo"));
   define_common<PyRingGroup>(ring);
 
   module.def("abort_all", &abort_all,

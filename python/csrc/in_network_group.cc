@@ -36,14 +36,6 @@ void check_one_type(const Buffers::Name& name, at::TensorList tensors) {
   }
 }
 
-std::vector<std::size_t> lengths_of(at::TensorList tensors) {
-  std::vector<std::size_t> lengths;
-  for (const at::Tensor& tensor : tensors) {
-    lengths.push_back(static_cast<std::size_t>(tensor.numel()));
-  }
-  return lengths;
-}
-
 }  // namespace
 
 InNetworkGroup::InNetworkGroup(int rank, int size, std::chrono::milliseconds timeout,
@@ -109,13 +101,8 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
       check_kind(kind, format_, request.format, static_cast<std::size_t>(getSize()));
   TORCH_CHECK_TYPE(possible.ok(), name.operation, ": ", possible.error().message);
   if (carriage.tensor_type != tensors.front().scalar_type()) buffers.carry_as(carriage.tensor_type);
-  at::Tensor buffer;
-  if (tensors.size() == 1) {
-    buffer = buffers.output(tensors.front());
-  } else {
-    buffer = buffers.joined_outputs(tensors);
-    request.segments = lengths_of(tensors);
-  }
+  const at::Tensor buffer = one_buffer(buffers, tensors);
+  if (tensors.size() > 1) request.segments = lengths_of(tensors);
   request.timeout = timeout_of(options.timeout);
   request.on_done = [end_part = expect_parts(work, 1)](const Status& status) {
     end_part(status.ok() ? "" : status.error().message);

@@ -56,6 +56,18 @@ bool is_linear(const c10d::ReduceOp& op) {
          op.op_ == c10d::ReduceOp::PREMUL_SUM;
 }
 
+std::vector<std::size_t> lengths_of(at::TensorList tensors) {
+  std::vector<std::size_t> lengths;
+  for (const at::Tensor& tensor : tensors) {
+    lengths.push_back(static_cast<std::size_t>(tensor.numel()));
+  }
+  return lengths;
+}
+
+at::Tensor one_buffer(Buffers& buffers, const std::vector<at::Tensor>& tensors) {
+  return tensors.size() == 1 ? buffers.output(tensors.front()) : buffers.joined_outputs(tensors);
+}
+
 Reduction reduction_of(const c10d::ReduceOp& op, const std::vector<at::Tensor>& tensors,
                        Buffers& buffers, int ranks) {
   const c10d::ReduceOp sum = buffers.reduction(op, tensors, ranks);

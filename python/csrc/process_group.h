@@ -65,6 +65,9 @@ class ProcessGroupATP : public DelegatingBackend {
 
 // The reductions that the transports know: sums, with something done before or after.
 bool is_linear(const c10d::ReduceOp& op);
+// What makes one operation of several tensors: their values side by side, and how many each has.
+std::vector<std::size_t> lengths_of(at::TensorList tensors);
+at::Tensor one_buffer(Buffers& buffers, const std::vector<at::Tensor>& tensors);
 // What the transport does of one that they know; the buffers of the work do the rest.
 Reduction reduction_of(const c10d::ReduceOp& op, const std::vector<at::Tensor>& tensors,
                        Buffers& buffers, int ranks);

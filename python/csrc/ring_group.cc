@@ -30,6 +30,10 @@ bool is_addable(const at::Tensor& tensor) {
          (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble);
 }
 
+bool is_float32(const at::Tensor& tensor) {
+  return is_dense(tensor) && tensor.scalar_type() == at::kFloat;
+}
+
 bool all(const at::TensorList tensors, bool (*property)(const at::Tensor&)) {
   return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), property);
 }
@@ -66,8 +70,11 @@ void check_count(const Name& name, const char* each, std::size_t expected, std::
 }  // namespace
 
 RingGroup::RingGroup(int rank, int size, std::chrono::milliseconds timeout,
-                     c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Ring> ring)
-    : ProcessGroupATP(rank, size, timeout, std::move(gloo)), ring_(std::move(ring)) {}
+                     c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Ring> ring,
+                     NumberFormat format)
+    : ProcessGroupATP(rank, size, timeout, std::move(gloo)),
+      format_(format),
+      ring_(std::move(ring)) {}
 
 c10::intrusive_ptr<c10d::Work> RingGroup::submit(const c10::intrusive_ptr<CollectiveWork>& work,
                                                  std::vector<RingRequest> requests,
@@ -85,6 +92,11 @@ c10::intrusive_ptr<c10d::Work> RingGroup::submit(const c10::intrusive_ptr<Collec
 
 c10::intrusive_ptr<c10d::Work> RingGroup::sum(const Name& name, const Tensors& tensors,
                                               const c10d::AllreduceOptions& options) {
+  if (all(tensors, is_float32)) {
+    std::vector<std::size_t> segments;
+    if (tensors.size() > 1) segments = lengths_of(tensors);
+    return sum_by_rule(name, tensors, options, std::move(segments), format_);
+  }
   const auto work = begin_work("ring", name, tensors, tensors);
   const Reduction reduction = reduction_of(options.reduceOp, tensors, work->buffers(), getSize());
   std::vector<RingRequest> requests;
@@ -92,8 +104,38 @@ c10::intrusive_ptr<c10d::Work> RingGroup::sum(const Name& name, const Tensors& t
     const at::Tensor buffer = work->buffers().output(tensor);
     requests.push_back(all_reduce_request(type_of(buffer), bytes_of(buffer), ranks()));
     requests.back().reduction = reduction;
+    requests.back().format = format_;
   }
   return submit(work, std::move(requests), options.timeout);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::sum_by_rule(const Name& name, const Tensors& tensors,
+                                                      const c10d::AllreduceOptions& options,
+                                                      std::vector<std::size_t> segments,
+                                                      NumberFormat format) {
+  const auto work = begin_work("ring", name, tensors, tensors);
+  const Reduction reduction = reduction_of(options.reduceOp, tensors, work->buffers(), getSize());
+  const at::Tensor buffer = one_buffer(work->buffers(), tensors);
+  RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of(buffer), ranks());
+  request.reduction = reduction;
+  request.format = format;
+  request.segments = std::move(segments);
+  return submit(work, {std::move(request)}, options.timeout);
+}
+
+c10::intrusive_ptr<c10d::Work> RingGroup::average_segments(const at::Tensor& tensor,
+                                                           const std::vector<std::size_t>& lengths,
+                                                           std::optional<NumberFormat> format) {
+  Tensors tensors{tensor};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  if (is_float32(tensor)) {
+    return sum_by_rule(kAllReduce, tensors, options, lengths, format.value_or(format_));
+  }
+  TORCH_CHECK_TYPE(!format, kAllReduce.operation,
+                   ": over a ring int16 on the wire is for float32, and this tensor is of ",
+                   tensor.scalar_type(), "; leave it to atp.torch.ddp_hook");
+  return allreduce(tensors, options);
 }
 
 c10::intrusive_ptr<c10d::Work> RingGroup::gather(const Name& name, const Tensors& outputs,

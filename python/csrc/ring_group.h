@@ -1,18 +1,23 @@
 #pragma once
 
+#include <optional>
+
 #include "atp/collective/ring/ring.h"
 #include "python/csrc/process_group.h"
 
 // A process group whose ranks sum over TCP, each with its two neighbours: SUM and AVG of dense
 // float32 and float64 tensors in all-reduces and reduce-scatters, and all-gathers of dense tensors
-// of any type. Sums have the same bits on every rank and in every run.
+// of any type. Sums have the same bits on every rank and in every run; those of float32 all-reduces
+// are the network's.
 
 namespace atp::pytorch {
 
 class RingGroup : public ProcessGroupATP {
  public:
+  // `format`: what sums of float32 all-reduces travel as.
   RingGroup(int rank, int size, std::chrono::milliseconds timeout,
-            c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Ring> ring);
+            c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Ring> ring,
+            NumberFormat format);
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
@@ -30,6 +35,11 @@ class RingGroup : public ProcessGroupATP {
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override;
 
+  // The average of a dense tensor that is made up of segments, parameters for example, of these
+  // lengths. As allreduce() for what is not float32; a format that it cannot have then is an error.
+  WorkPtr average_segments(const at::Tensor& tensor, const std::vector<std::size_t>& lengths,
+                           std::optional<NumberFormat> format);
+
   Counts counters() const override { return ring_->counters(); }
 
  protected:
@@ -40,6 +50,10 @@ class RingGroup : public ProcessGroupATP {
  private:
   WorkPtr sum(const Buffers::Name& name, const Tensors& tensors,
               const c10d::AllreduceOptions& options);
+  // One operation of all float32 tensors. `segments`: empty for a single one.
+  WorkPtr sum_by_rule(const Buffers::Name& name, const Tensors& tensors,
+                      const c10d::AllreduceOptions& options, std::vector<std::size_t> segments,
+                      NumberFormat format);
   WorkPtr gather(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,
                  const c10d::AllgatherOptions& options);
   WorkPtr scatter(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,
@@ -49,6 +63,7 @@ class RingGroup : public ProcessGroupATP {
                  std::chrono::milliseconds timeout);
   std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
 
+  const NumberFormat format_;
   std::unique_ptr<Ring> ring_;
 };
 

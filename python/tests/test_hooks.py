@@ -111,10 +111,13 @@ def test_a_group_of_another_algorithm(ranks):
         model = DistributedDataParallel(torch.nn.Linear(3, 2, bias=False), process_group=ring)
         model.register_comm_hook(ring, atp.torch.ddp_hook)
         model(torch.full((1, 3), 1.0 + rank)).sum().backward()
-        bad = DistributedDataParallel(torch.nn.Linear(3, 2, bias=False), process_group=ring)
+        narrow = torch.nn.Linear(3, 2, bias=False, dtype=torch.bfloat16)
+        bad = DistributedDataParallel(narrow, process_group=ring)
         bad.register_comm_hook(ring, atp.torch.int16_hook)
-        with pytest.raises(ValueError, match="int16_hook needs.*innetwork.*use atp.torch.ddp_hook"):
-            bad(torch.ones(1, 3)).sum().backward()
+        with pytest.raises(
+            TypeError, match="over a ring int16.*is for float32.*atp.torch.ddp_hook"
+        ):
+            bad(torch.ones(1, 3, dtype=torch.bfloat16)).sum().backward()
         return model.module.weight.grad.unique().tolist()
 
     assert ranks.run(3, body) == [[2.0]] * 3

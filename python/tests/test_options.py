@@ -151,11 +151,20 @@ def test_formats_that_exclude_each_other_are_named(environment, variables, optio
         options.resolved(GROUP)
 
 
-def test_sixteen_bits_are_for_64_ranks_in_the_network():
-    Options(wire="int16").resolved(GROUP).check_size(64)
-    Options(wire="int16", algorithm="ring").resolved(GROUP).check_size(65)
+@pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
+def test_sixteen_bits_are_for_64_ranks(algorithm):
+    options = Options(wire="int16", algorithm=algorithm).resolved(GROUP)
+    options.check_size(64)
     with pytest.raises(ValueError, match="up to 64 ranks, and this group has 65"):
-        Options(wire="int16").resolved(GROUP).check_size(65)
+        options.check_size(65)
+
+
+def test_the_fixed_scale_is_for_the_network():
+    Options(scale="fixed").resolved(GROUP).check_size(2)
+    ring = Options(scale="fixed", algorithm="ring").resolved(GROUP)
+    ring.check_size(1)
+    with pytest.raises(ValueError, match="scale='fixed' is for sums in the network.*ATP_SCALE"):
+        ring.check_size(2)
 
 
 def test_an_algorithm_that_the_options_cannot_mean_is_named():

@@ -157,7 +157,7 @@ def test_what_a_ring_does_not_add_goes_to_gloo(ranks):
 
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_the_bytes_sent_are_those_of_the_model(ranks, world_size):
-    size = 12_000  # bytes, a multiple of both world sizes times 4
+    size = 16_384  # bytes, whose values and blocks are multiples of both world sizes
 
     def body(rank):
         sent = []
@@ -168,17 +168,22 @@ def test_the_bytes_sent_are_those_of_the_model(ranks, world_size):
 
         whole, block = torch.ones(size // 4), torch.ones(size // 4 // world_size)
         measure(dist.all_reduce, whole)
+        measure(dist.all_reduce, torch.ones(12))  # small: each rank's values go to all
         measure(dist.reduce_scatter_tensor, block, whole)
         measure(dist.all_gather_into_tensor, whole, block)
         dist.barrier()
         stats = atp.torch.stats()
         assert stats["algorithm"] == "ring" and stats["bytes_sent_again"] == 0
-        assert stats["counters"]["ring_header_bytes_sent"] == 3 * 32
+        assert stats["counters"]["ring_header_bytes_sent"] == 4 * 32
         return [b - a for a, b in itertools.pairwise([0, *sent])]
 
-    share = size * (world_size - 1) // world_size
-    results = ranks.run(world_size, body, route="", pg_options=RING)
-    assert results == [[2 * share, share, share]] * world_size
+    def share(nbytes):
+        return nbytes * (world_size - 1) // world_size
+
+    exponents = size // 4 // 256 * 2
+    expected = [2 * share(size) + 2 * share(exponents), (world_size - 1) * 48]
+    expected += [share(size), share(size)]
+    assert ranks.run(world_size, body, route="", pg_options=RING) == [expected] * world_size
 
 
 def test_several_tensors_in_one_call(ranks):

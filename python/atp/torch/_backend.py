@@ -55,11 +55,13 @@ def _create(group, pg_options):
 
 def _choices_of(options: Options) -> list[Choice]:
     """What all ranks of a group must say alike."""
-    choices = [Choice("algorithm", options.algorithm, "Options, ATP_ALGORITHM")]
+    numbers = "Options.scale, wire and exact; ATP_SCALE, ATP_WIRE, ATP_EXACT"
+    choices = [
+        Choice("algorithm", options.algorithm, "Options, ATP_ALGORITHM"),
+        Choice("numbers", options.numbers, numbers),
+    ]
     if options.algorithm == "innetwork":
-        numbers = "Options.scale, wire and exact; ATP_SCALE, ATP_WIRE, ATP_EXACT"
         every = "Options.digest_every, ATP_DIGEST_EVERY"
-        choices.append(Choice("numbers", options.numbers, numbers))
         choices.append(Choice("digest_every", str(options.digest_every), every))
     return choices
 
@@ -92,6 +94,7 @@ def _ring(group, options, job, listener, meeting, gloo):
         names=meeting.global_ranks,
         listener=listener,
         addresses=meeting.addresses_of_neighbours(),
+        numbers=options.numbers,
         gloo=gloo,
     )
 

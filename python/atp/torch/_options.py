@@ -43,13 +43,14 @@ class Options:
     values_per_fragment: float32 values in a packet, 0 for what the path's MTU carries; default:
         ATP_VALUES_PER_FRAGMENT, else 0.
     scale: how sums of floats become sums of integers: "blocks", a power of two for every 256
-        values, agreed on by all ranks, or "fixed", the paper's 1e8, for float32 only; default:
-        ATP_SCALE, else "blocks".
+        values, agreed on by all ranks, or "fixed", the paper's 1e8, for float32 in the network
+        only; default: ATP_SCALE, else "blocks".
     wire: what a value of a block takes, "int32" or "int16", which is half as much, less precise
         and for up to 64 ranks; default: ATP_WIRE, else "int32".
     exact: whether each sum of floats is the exact one, rounded once, which the server has W packets
-        to add up for; default: ATP_EXACT (0 or 1), else False. These three are the same on every
-        rank; they say nothing about integers, maxima and minima.
+        to add up for, and each rank of a ring all values; default: ATP_EXACT (0 or 1), else False.
+        These three are the same on every rank; they say nothing about integers, maxima and minima,
+        and of a ring's sums only about all-reduces of float32.
     congestion: "aimd", the window follows ECN and loss, or "none", a fixed window; default:
         ATP_CONGESTION, else "aimd".
     timeout: how long an all-reduce may stay without progress; default: ATP_TIMEOUT (seconds), else
@@ -102,8 +103,12 @@ class Options:
 
     def check_size(self, ranks: int) -> None:
         """Whether a group of so many ranks can have these resolved() options."""
-        uses_int16 = self.algorithm == "innetwork" and self.wire == "int16"
-        if uses_int16 and ranks > _MOST_RANKS_OF_INT16:
+        if self.algorithm == "ring" and self.scale == "fixed" and ranks > 1:
+            raise ValueError(
+                "scale='fixed' is for sums in the network, with algorithm='innetwork'; a ring "
+                "knows no fixed scale: use scale='blocks' (see Options.scale, ATP_SCALE)"
+            )
+        if self.wire == "int16" and ranks > _MOST_RANKS_OF_INT16:
             raise ValueError(
                 f"wire='int16' is possible with up to {_MOST_RANKS_OF_INT16} ranks, and this group "
                 f"has {ranks}: more would leave each of them too few bits; use wire='int32' (see "
