@@ -154,13 +154,13 @@ BUGS = [
     Bug(
         "a special block is sent like any other",
         VALUES,
-        "if (operation.kind == ATP_KIND_SUM_BLOCKS && holds_special_block(",
-        "if (operation.kind == ATP_KIND_SUM_PLAIN && holds_special_block(",
+        "if (codec_of(operation, world_size_, tensors).holds_special(begin, end)) {",
+        "if (begin > end && codec_of(operation, world_size_, tensors).holds_special(begin, end)) {",
     ),
     Bug(
         "the first exponents release all values",
         SEND,
         "if (needed >= express().window.base()) return false;",
-        "if (operation.first_exponents >= express().window.base()) return false;",
+        "(void)needed;  if (operation.first_exponents >= express().window.base()) return false;",
     ),
 ]
