@@ -171,8 +171,8 @@ void exact_sums(std::span<const std::uint8_t* const> rows, std::size_t count, st
     Float64Sums found;
     for (const std::uint8_t* row : rows) add_row(row + 4 * begin, columns, found);
     for (std::size_t i = 0; i < columns; ++i) {
-      const float sum = found.lost[i] == 0 ? static_cast<float>(found.sums[i])
-                                           : exact_column(rows, begin + i);
+      const float sum =
+          found.lost[i] == 0 ? static_cast<float>(found.sums[i]) : exact_column(rows, begin + i);
       store_value(at + 4 * (begin + i), std::bit_cast<std::uint32_t>(sum));
     }
   }

@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace atp::pytorch {
 namespace {
@@ -65,7 +66,7 @@ bool steps_over(const at::Tensor& tensor) {
 }
 
 bool elements_overlap(const at::Tensor& tensor) {
-  if (tensor.numel() < 2 || steps_over(tensor)) return false;
+  if (tensor.numel() < 2 || tensor.is_contiguous() || steps_over(tensor)) return false;
   // Rare, so it may take its time: the place of each element, and whether one comes twice.
   std::vector<std::int64_t> places{0};
   for (std::int64_t d = 0; d < tensor.dim(); ++d) {
@@ -206,8 +207,7 @@ at::Tensor Buffers::joined_outputs(at::TensorList tensors) {
 
 void Buffers::output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output) {
   check_writable(output);
-  const NoAutograd guard;
-  outputs_.push_back({output, joined.narrow(0, offset, output.numel()).view(output.sizes())});
+  outputs_.push_back({output, joined, offset});
 }
 
 bool Buffers::need_finish() const {
@@ -219,14 +219,33 @@ bool Buffers::need_finish() const {
 void Buffers::finish() {
   const NoAutograd guard;
   for (const Output& output : outputs_) {
+    if (copy_bytes(output)) continue;
     const at::Tensor result = result_of(output);
     if (!result.is_same(output.tensor)) write_back(output.tensor, result);
   }
 }
 
+// Of many small tensors that travel as one, torch's views and copies would take longer than the
+// sum.
+bool Buffers::copy_bytes(const Output& output) const {
+  const at::Tensor& tensor = output.tensor;
+  const bool as_it_is = !divisor_ && tensor.scalar_type() == output.buffer.scalar_type() &&
+                        tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+  if (output.offset == kWhole || !as_it_is) return false;
+  const auto* from = static_cast<const std::byte*>(output.buffer.const_data_ptr()) +
+                     static_cast<std::size_t>(output.offset) * tensor.element_size();
+  if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), from, tensor.nbytes());
+  return true;
+}
+
 // In the tensor's own type, and the quotient of integers is one of that type.
 at::Tensor Buffers::result_of(const Output& output) const {
-  const at::Tensor result = output.buffer.to(output.tensor.scalar_type());
+  const at::Tensor& tensor = output.tensor;
+  const at::Tensor buffer =
+      output.offset == kWhole
+          ? output.buffer
+          : output.buffer.narrow(0, output.offset, tensor.numel()).view(tensor.sizes());
+  const at::Tensor result = buffer.to(tensor.scalar_type());
   if (divisor_) result.div_(*divisor_, "trunc");
   return result;
 }

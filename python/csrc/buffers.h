@@ -59,10 +59,13 @@ class Buffers {
   const Name& name() const { return name_; }
 
  private:
+  static constexpr std::int64_t kWhole = -1;
   struct Output {
     at::Tensor tensor;
     at::Tensor buffer;  // the tensor itself, or its contiguous copy in the type that travels
+    std::int64_t offset = kWhole;  // where its values begin in what several outputs share
   };
+  bool copy_bytes(const Output& output) const;
   void check_writable(const at::Tensor& output) const;
   at::Tensor carried(const at::Tensor& tensor) const;
   at::Tensor result_of(const Output& output) const;

@@ -5,7 +5,7 @@ BLOCK = 256
 
 def small(ranks: int) -> int:
     """Sums of floats of at most so many values are exact, and have no exponents."""
-    return 4096 // ranks if ranks < 256 else 16
+    return max(16, 4096 // ranks)
 
 
 def _packets(lanes: int, each: int, ranks: int, k: int) -> tuple[int, int]:
