@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "atp/config/interconnect/astra_network.h"
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/interconnect/nvidia_topology.h"
 #include "atp/config/model_file.h"
 #include "atp/config/plan_json.h"

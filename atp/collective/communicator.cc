@@ -6,12 +6,12 @@
 #include <random>
 #include <utility>
 
+#include "atp/base/text.h"
 #include "atp/collective/dispatcher.h"
 #include "atp/collective/lane.h"
 #include "atp/collective/own_server.h"
 #include "atp/collective/pending_operation.h"
 #include "atp/collective/shards.h"
-#include "atp/collective/text.h"
 
 namespace atp {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -25,6 +26,13 @@ class Completion {
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   std::optional<Status> result_;
+};
+
+// An operation that has ended, and whose callers are yet to be told.
+template <class Operation>
+struct EndedOperation {
+  std::shared_ptr<Operation> operation;
+  Status result;
 };
 
 }  // namespace atp

@@ -2,9 +2,8 @@
 
 #include <utility>
 
-#include "atp/collective/digest_comparison.h"
+#include "atp/base/text.h"
 #include "atp/collective/failure_text.h"
-#include "atp/collective/text.h"
 
 namespace atp {
 

@@ -83,9 +83,9 @@ Result<std::chrono::milliseconds> optional_seconds(const char* name,
   if (text.empty()) return otherwise;
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  constexpr double kMostSeconds = 1e6;
+  constexpr double kMaxSeconds = 1e6;
   if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0.001) ||
-      seconds > kMostSeconds) {
+      seconds > kMaxSeconds) {
     return malformed(name, text, "a number of seconds, e.g. 30 or 0.5");
   }
   return std::chrono::milliseconds(std::llround(seconds * 1000));
@@ -186,14 +186,14 @@ Status CommunicatorOptions::set_routes(std::string_view text) {
 }
 
 Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
-  constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
   const auto world_size = required_whole({"WORLD_SIZE", 1, kMaxRanks});
   if (!world_size) return world_size.error();
   const auto rank = required_whole({"RANK", 0, world_size.value() - 1});
   if (!rank) return rank.error();
-  const auto job = required_whole({"ATP_JOB", 0, kMost32});
+  const auto job = required_whole({"ATP_JOB", 0, kMax32});
   if (!job) return job.error();
-  const auto incarnation = read_incarnation(kMost32);
+  const auto incarnation = read_incarnation(kMax32);
   if (!incarnation) return incarnation.error();
   CommunicatorOptions options;
   const Status routes = read_routes(options);

@@ -1,7 +1,6 @@
 #include "atp/collective/failure_text.h"
 
-#include "atp/collective/refusal_text.h"
-#include "atp/collective/text.h"
+#include "atp/base/text.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
 #include "atp/wire/packet.h"

@@ -38,6 +38,11 @@ bool fragments_exceed(const NarrowPath& path, const FailureContext& context);
 // The cause alone: "rank 3 lost: no word from it for 5 s (its lease ended)".
 std::string failure_text(const Failure& failure, const FailureContext& context);
 
+// Of a refusal (refusal_text.cc): what this rank said, who says otherwise or which limit it meets,
+// and what to do. "rank 3 was refused: it says the job has 8 ranks, rank 0 says 4; start all ranks
+// with the same world size".
+std::string refusal_text(const Failure& failure, const FailureContext& context);
+
 // "the path from rank 2 to server 10.0.0.9:5500 carries …": what was found, what it would take.
 std::string narrow_path_text(const NarrowPath& path, const FailureContext& context);
 

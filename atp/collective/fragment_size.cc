@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "atp/collective/text.h"
+#include "atp/base/text.h"
 #include "atp/driver/udp/path_mtu.h"
 #include "atp/wire/packet.h"
 

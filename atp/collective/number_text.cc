@@ -1,6 +1,6 @@
 #include "atp/collective/number_text.h"
 
-#include "atp/collective/text.h"
+#include "atp/base/text.h"
 
 namespace atp {
 namespace {
@@ -75,10 +75,10 @@ Result<NumberFormat> format_of(const NumberChoices& choices) {
 }
 
 Status check_format(NumberFormat format, std::size_t world_size) {
-  if (format != NumberFormat::kBlocksInt16 || world_size <= kMostRanksOfInt16) return ok_status();
+  if (format != NumberFormat::kBlocksInt16 || world_size <= kMaxRanksOfInt16) return ok_status();
   return Error{"wire=int16 leaves each of " + with_commas(world_size) +
                " ranks too few bits; it is possible with up to " +
-               std::to_string(kMostRanksOfInt16) + " ranks: use wire=int32"};
+               std::to_string(kMaxRanksOfInt16) + " ranks: use wire=int32"};
 }
 
 Status check_kind(const OperationKind& kind, NumberFormat of_job, std::optional<NumberFormat> asked,

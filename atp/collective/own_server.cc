@@ -81,8 +81,8 @@ OwnServer::~OwnServer() {
 }
 
 void OwnServer::run() {
-  PassiveNode<Server> node(server_, [this](Instant now) { return on_round(now); });
-  EventLoop<PassiveNode<Server>>(socket_, node, *waker_).run();
+  Driven<Server> node(server_, [this](Instant now) { return on_round(now); });
+  EventLoop<Driven<Server>>(socket_, node, *waker_).run();
 }
 
 Instant OwnServer::on_round(Instant now) {

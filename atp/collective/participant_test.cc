@@ -34,8 +34,9 @@ void join(Participant& participant, Instant now, const JoinAck& ack) {
   put_join_ack(message, {.type = PacketType::kJoinAck, .job = {1, 2}}, RankSet::of(0), ack);
   message.send_to(kServer);
   Outbox out;
-  participant.start(now);
-  participant.handle_packet(now, kServer, message.bytes_of(message.packets()[0]), out);
+  participant.worker().start(now);
+  participant.worker().handle_packet(now, kServer, message.bytes_of(message.packets()[0]),
+                                     participant.tensors(), out);
   participant.on_round(now);
 }
 
@@ -45,7 +46,7 @@ TEST(Participant, NamesTheLeaseThatTheServerGrants) {
   join(participant, begin, agreement(1500));
   ASSERT_EQ(participant.phase(), ParticipantPhase::kJoined);
   Outbox out;
-  participant.handle_timeout(begin + 1500ms, out);
+  participant.worker().handle_timeout(begin + 1500ms, participant.tensors(), out);
   participant.on_round(begin + 1500ms);
   EXPECT_EQ(participant.failure().value_or(""),
             "server 10.0.0.9:5500 does not answer (silent for 1.5 s): is `atp server` running "
@@ -71,7 +72,10 @@ TEST(Participant, LeavesAJobWhoseFragmentsThePathDoesNotCarry) {
             "(MTU), and a fragment of 4 values makes one of 92: raise the MTU on the way");
   participant.submit(operation);
   participant.on_round(begin);
-  EXPECT_TRUE(operation->done()) << "later operations fail with the same cause";
+  const auto ended = participant.take_ended();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].operation, operation);
+  EXPECT_FALSE(ended[0].result.ok()) << "later operations fail with the same cause";
 }
 
 }  // namespace

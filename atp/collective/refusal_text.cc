@@ -1,7 +1,7 @@
-#include "atp/collective/refusal_text.h"
-
+// Why a rank may not join, in words, for each reason that a server or a switch gives.
+#include "atp/base/text.h"
+#include "atp/collective/failure_text.h"
 #include "atp/collective/number_text.h"
-#include "atp/collective/text.h"
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
 

@@ -1,6 +1,6 @@
-#include "atp/collective/refusal_text.h"
-
 #include <gtest/gtest.h>
+
+#include "atp/collective/failure_text.h"
 
 namespace atp {
 namespace {

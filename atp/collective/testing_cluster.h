@@ -33,8 +33,8 @@ class RunningNode {
         waker_(Waker::create().value()),
         endpoint_(socket_.local()),
         thread_([this] {
-          PassiveNode<Node> passive(node_);
-          EventLoop<PassiveNode<Node>>(socket_, passive, *waker_).run();
+          Driven<Node> driven(node_);
+          EventLoop<Driven<Node>>(socket_, driven, *waker_).run();
         }) {}
   ~RunningNode() {
     waker_->stop();
@@ -119,8 +119,13 @@ class DoomedRank {
         socket_(UdpSocket::open(any_address_for(options.route)).value()),
         waker_(Waker::create().value()),
         thread_([this] {
-          participant_.start(clock_now());
-          EventLoop<Participant>(socket_, participant_, *waker_).run();
+          participant_.worker().start(clock_now());
+          Driven<Worker, Tensors> driven(participant_.worker(), participant_.tensors(),
+                                         [this](Instant now) {
+                                           participant_.on_round(now);
+                                           return kNever;
+                                         });
+          EventLoop<Driven<Worker, Tensors>>(socket_, driven, *waker_).run();
         }) {}
   ~DoomedRank() {
     waker_->stop();

@@ -57,7 +57,7 @@ TEST(BlockUnit, TheLargestSumFits) {
     for (const int exponent : {-149, -140, -126, -100, 0, 50, 127}) {
       const float largest = std::ldexp(2 - 0x1p-23F, exponent);
       for (const auto format : {NumberFormat::kBlocks, NumberFormat::kBlocksInt16}) {
-        if (format == NumberFormat::kBlocksInt16 && ranks > kMostRanksOfInt16) continue;
+        if (format == NumberFormat::kBlocksInt16 && ranks > kMaxRanksOfInt16) continue;
         const BlockUnit unit(static_cast<std::int16_t>(exponent), ranks, format);
         std::uint8_t wire[4] = {};
         quantize(DataType::kFloat32, bytes({largest}), 1, unit, format, wire);

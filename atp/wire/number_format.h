@@ -40,7 +40,7 @@ constexpr int carry_bits(std::size_t world_size) {
 }
 
 // With more ranks than these a contribution would keep fewer than nine bits of sixteen.
-inline constexpr std::size_t kMostRanksOfInt16 = 64;
+inline constexpr std::size_t kMaxRanksOfInt16 = 64;
 
 // An operation of at most so many values is *small*: its floating-point sums are exact, in one
 // round trip, and it does not queue behind a large one. W times its bytes fit a default receive

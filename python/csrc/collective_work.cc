@@ -38,11 +38,13 @@ void CollectiveWork::settle() {
 }
 
 void CollectiveWork::tell() {
+  telling_ = std::this_thread::get_id();
   if (failure_) {
     future_->setError(failure_);
   } else {
     future_->markCompleted(c10::IValue(results_));
   }
+  telling_ = std::thread::id();
   finish(failure_);
 }
 
@@ -50,6 +52,10 @@ bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
   TORCH_CHECK_WITH(DistBackendError, settled_ || owner_ == getpid(), buffers_.name().operation,
                    " was begun before this process was forked, and only the parent can wait for "
                    "its end");
+  if (telling_ == std::this_thread::get_id()) {
+    if (failure_) std::rethrow_exception(failure_);
+    return true;
+  }
   return Work::wait(timeout);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
@@ -41,7 +42,7 @@ class CollectiveWork final : public c10d::Work {
   bool isCompleted() override { return settled_; }
   bool isSuccess() const override { return settled_ && !failure_; }
   std::exception_ptr exception() const override { return settled_ ? failure_ : nullptr; }
-  // In a forked child nobody would end it.
+  // In a forked child nobody would end it. In a callback of its own Future it has ended.
   bool wait(std::chrono::milliseconds timeout) override;
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
@@ -58,6 +59,7 @@ class CollectiveWork final : public c10d::Work {
   std::string error_;  // of the part that failed first
   std::exception_ptr failure_;
   std::atomic<bool> settled_{false};
+  std::atomic<std::thread::id> telling_{};  // the thread that runs its callbacks
 };
 
 }  // namespace atp::pytorch

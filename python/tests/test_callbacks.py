@@ -158,3 +158,17 @@ def test_power_sgd_trains_as_over_gloo(ranks, algorithm, approximation_rank):
     over_atp = ranks.run(2, body, pg_options=options(algorithm))
     over_gloo = ranks.run(2, body, backend="gloo")
     torch.testing.assert_close(over_atp, over_gloo, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_callback_may_wait_for_its_own_work(ranks, algorithm):
+    def body(rank):
+        def with_callback(registered):
+            work = dist.all_reduce(torch.ones(10), async_op=True)
+            future = work.get_future().then(lambda f: (work.wait(), f.value()[0][0].item())[1])
+            registered()
+            return future.wait()
+
+        return one_after_the_other(rank, with_callback, lambda: sum_of_ones().wait())
+
+    assert ranks.run(2, body, pg_options=options(algorithm)) == [2.0, 2.0]

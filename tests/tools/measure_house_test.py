@@ -178,3 +178,20 @@ def test_what_is_no_folder_is_said(arguments):
     result = measure(*arguments)
     assert result.returncode == 2
     assert "found no" in result.stderr and "expected a folder" in result.stderr
+
+
+def test_a_walk_counts_what_includes_lead_to(tmp_path):
+    write(
+        tmp_path,
+        {
+            "a/start.cc": '#include "a/one.h"\n#include "b/two.h"\n',
+            "a/one.h": '#include "b/two.h"\n',
+            "b/two.h": "int two();\n",
+            "b/two.cc": '#include "c/deep.h"\n',
+            "c/deep.h": '#include "a/one.h"\n',  # a circle ends as well
+            "c/other.h": "int other();\n",
+        },
+    )
+    found = rows(tmp_path, "--from", "a/start", "--from", "a/none")
+    assert found["from a/start: modules / folders / arrows"] == "4 / 3 / 5"
+    assert found["from a/none: modules / folders / arrows"] == "-"

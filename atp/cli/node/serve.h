@@ -92,7 +92,7 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
   const auto status = start_status(socket, options, *waker.value());
   Reporter reporter(role, options, std::move(watched));
 
-  const EventLoop<PassiveNode<Node>>* driver = nullptr;
+  const EventLoop<Driven<Node>>* driver = nullptr;
   const auto snapshot = [&] {
     CounterSnapshot counters;
     const auto add = [&](std::string_view name, std::uint64_t value) {
@@ -106,7 +106,7 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
     return counters;
   };
   NarrowPathLog narrow_paths(role);
-  PassiveNode passive(
+  Driven<Node> driven(
       node,
       [&](Instant now) {
         node.set_congested(socket.receive_queue_is_long());
@@ -116,8 +116,8 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
         }
         return reporter.next();
       },
-      [&](const Endpoint& peer, std::size_t mtu) { narrow_paths.add(peer, mtu); });
-  EventLoop loop(socket, passive, *waker.value());
+      [&](Instant, const Endpoint& peer, std::size_t mtu) { narrow_paths.add(peer, mtu); });
+  EventLoop loop(socket, driven, *waker.value());
   driver = &loop;
   announce(role, socket, options);
   loop.run();

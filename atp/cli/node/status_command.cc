@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "atp/base/rank_set.h"
+#include "atp/base/text.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/text_table.h"
 #include "atp/cli/node/status_service.h"
 #include "atp/cli/node/timed_stream.h"
-#include "atp/collective/text.h"
 #include "atp/config/text/plain_text.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"

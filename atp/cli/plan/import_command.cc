@@ -5,7 +5,7 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/plan/plan_command.h"
 #include "atp/config/interconnect/astra_network.h"
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/interconnect/nvidia_topology.h"
 #include "atp/config/text/file.h"
 #include "atp/config/text/quantity.h"

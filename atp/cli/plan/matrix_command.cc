@@ -5,7 +5,7 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/text_table.h"
 #include "atp/cli/plan/plan_command.h"
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 #include "atp/planner/communication_matrix.h"
 
 namespace atp {

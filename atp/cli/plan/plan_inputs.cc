@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "atp/cli/command/command.h"
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/model_file.h"
 #include "atp/config/text/words.h"
 

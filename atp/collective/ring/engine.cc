@@ -8,8 +8,8 @@ namespace {
 
 // What is received at once is added while it is still in the cache, and goes out right after.
 constexpr std::size_t kStageBytes = 128 * 1024;
-constexpr std::size_t kMostSent = 256 * 1024;
-// Rounds without a look at the clock and the words.
+constexpr std::size_t kMaxSent = 256 * 1024;
+// Rounds without a look at the clock and the messages.
 constexpr int kMovesInARound = 64;
 
 }  // namespace
@@ -19,8 +19,8 @@ RingEngine::RingEngine(const RingOptions& options, Links links)
       own_name_(rank_name(options, options.rank)),
       before_(std::make_unique<Peer>(std::move(links.before))),
       next_(std::make_unique<Peer>(std::move(links.next))),
-      closed_in_child_({before_->links.data.fd(), before_->links.words.fd(), next_->links.data.fd(),
-                        next_->links.words.fd()}),
+      closed_in_child_({before_->links.data.fd(), before_->links.control.fd(),
+                        next_->links.data.fd(), next_->links.control.fd()}),
       transfers_(options.rank, options.world_size),
       stage_(std::make_unique_for_overwrite<std::byte[]>(kStageBytes)) {}
 
@@ -34,8 +34,8 @@ void RingEngine::submit(std::shared_ptr<RingOperation> operation, SteadyTime now
 
 void RingEngine::work(SteadyTime now, const std::array<pollfd, 4>& ready) {
   now_ = now;
-  if (ready[0].revents != 0) hear(*before_);
-  if (ready[1].revents != 0) hear(*next_);
+  if (ready[0].revents != 0) read_messages(*before_);
+  if (ready[1].revents != 0) read_messages(*next_);
   if (failure_) return;
   can_send_ = !next_->data_ended;
   can_receive_ = !before_->data_ended;
@@ -56,7 +56,7 @@ bool RingEngine::send_some() {
   Transfer* transfer = can_send_ ? transfers_.sending() : nullptr;
   if (transfer == nullptr || !transfer->can_send()) return false;
   const std::size_t header_left = transfer->header_left();
-  const Moved moved = transfer->send(next_->links.data.fd(), kMostSent);
+  const Moved moved = transfer->send(next_->links.data.fd(), kMaxSent);
   counters_.add(RingCounter::kSendCalls);
   counters_.add(RingCounter::kHeaderBytesSent, std::min(moved.bytes, header_left));
   counters_.add(RingCounter::kBytesSent, moved.bytes - std::min(moved.bytes, header_left));
@@ -86,7 +86,7 @@ void RingEngine::end_done() {
 
 void RingEngine::leave(const std::string& why) {
   if (!failure_ && !transfers_.empty()) fail(own_name_ + " has left the group: " + why);
-  for (Peer* peer : {before_.get(), next_.get()}) peer->line.say({Word::Kind::kFarewell, ""});
+  for (Peer* peer : {before_.get(), next_.get()}) peer->line.send({Message::Kind::kFarewell, ""});
 }
 
 std::array<pollfd, 4> RingEngine::interests() {
@@ -94,10 +94,10 @@ std::array<pollfd, 4> RingEngine::interests() {
   const Transfer* sending = transfers_.sending();
   const bool sends = !failure_ && !next_->data_ended && sending != nullptr && sending->can_send();
   const bool receives = !failure_ && !before_->data_ended && transfers_.receiving() != nullptr;
-  const auto words_of = [](const Peer& peer) {
+  const auto control_of = [](const Peer& peer) {
     return pollfd{peer.line.closed() ? kNone : peer.line.fd(), POLLIN, 0};
   };
-  return {words_of(*before_), words_of(*next_),
+  return {control_of(*before_), control_of(*next_),
           pollfd{sends ? next_->links.data.fd() : kNone, POLLOUT, 0},
           pollfd{receives ? before_->links.data.fd() : kNone, POLLIN, 0}};
 }

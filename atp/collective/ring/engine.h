@@ -3,28 +3,60 @@
 #include <poll.h>
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "atp/base/counters.h"
 #include "atp/collective/closed_in_child.h"
 #include "atp/collective/ring/links.h"
-#include "atp/collective/ring/ring_counter.h"
+#include "atp/collective/ring/messages.h"
 #include "atp/collective/ring/transfers.h"
-#include "atp/collective/ring/words.h"
 
 // Carries out the operations of one rank over its two connections. One thread drives it; it never
 // waits.
 //
 // When something breaks, every rank shall name the same culprit. So a rank that sees a connection
 // end waits a moment for what the neighbours have to say: the failure of one rank travels around
-// the ring as a word, in both directions, while the ends of connections that it causes are only
+// the ring as a message, in both directions, while the ends of connections that it causes are only
 // its echo. In a ring without progress all wait for all; the one to speak is the rank that knows
 // more: the rank before it has not begun the operation, or a neighbour does not answer.
 
 namespace atp {
+
+// What a rank counts about its ring, at the system calls. TCP repeats what is lost by itself.
+enum class RingCounter : std::uint8_t {
+  kBytesSent,        // of all stages: what the model of a ring counts
+  kHeaderBytesSent,  // 32 for each operation
+  kBytesReceived,    // both
+  kSendCalls,
+  kReceiveCalls,
+  kWaits,  // for the network or for an operation
+  kOperationsCompleted,
+  kOperationsFailed,
+  kCount,
+};
+
+constexpr std::string_view to_string(RingCounter counter) {
+  switch (counter) {
+    case RingCounter::kBytesSent: return "ring_bytes_sent";
+    case RingCounter::kHeaderBytesSent: return "ring_header_bytes_sent";
+    case RingCounter::kBytesReceived: return "ring_bytes_received";
+    case RingCounter::kSendCalls: return "ring_send_calls";
+    case RingCounter::kReceiveCalls: return "ring_receive_calls";
+    case RingCounter::kWaits: return "ring_waits";
+    case RingCounter::kOperationsCompleted: return "operations_completed";
+    case RingCounter::kOperationsFailed: return "operations_failed";
+    case RingCounter::kCount: break;
+  }
+  return "unknown";
+}
+
+using RingCounters = Counters<RingCounter>;
 
 class RingEngine {
  public:
@@ -36,11 +68,7 @@ class RingEngine {
   void work(SteadyTime now, const std::array<pollfd, 4>& ready);
   // What has ended since, to be told outside: a callback may do anything, and shall find the
   // counters as they were at the end.
-  struct Ended {
-    std::shared_ptr<RingOperation> operation;
-    Status result;
-  };
-  std::vector<Ended> take_ended() { return std::exchange(ended_, {}); }
+  std::vector<EndedOperation<RingOperation>> take_ended() { return std::exchange(ended_, {}); }
   // Tells the neighbours that this rank goes. What is in flight fails.
   void leave(const std::string& why);
 
@@ -57,9 +85,9 @@ class RingEngine {
  private:
   // A neighbour, as it shows itself.
   struct Peer {
-    explicit Peer(Neighbour its_links) : links(std::move(its_links)), line(links.words) {}
+    explicit Peer(Neighbour its_links) : links(std::move(its_links)), line(links.control) {}
     Neighbour links;
-    WordLine line;
+    MessageLine line;
     bool left = false;                   // said farewell
     bool data_ended = false;             // its connection for data is over
     std::optional<SteadyTime> asked_at;  // first since the last progress, whether it is there
@@ -76,8 +104,8 @@ class RingEngine {
   bool receive_some();
   void end_done();
   void note_end(Peer& peer, const Moved& moved);
-  void hear(Peer& peer);
-  void heed(Peer& peer, const Word& word);
+  void read_messages(Peer& peer);
+  void handle(Peer& peer, const Message& message);
   void check_time();
   void ask_neighbours();
   std::optional<std::string> overdue();
@@ -99,7 +127,7 @@ class RingEngine {
   const std::unique_ptr<Peer> next_;
   const ClosedInChild closed_in_child_;
   Transfers transfers_;
-  std::vector<Ended> ended_;
+  std::vector<EndedOperation<RingOperation>> ended_;
   std::unique_ptr<std::byte[]> stage_;
   RingCounters counters_;
   SteadyTime now_;

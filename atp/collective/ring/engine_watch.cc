@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "atp/base/text.h"
 #include "atp/collective/ring/engine.h"
-#include "atp/collective/text.h"
 
 namespace atp {
 namespace {
@@ -14,8 +14,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kExplanation{1000};
 // A neighbour that says nothing for so long, although asked, is gone.
 constexpr milliseconds kSilence{15000};
-constexpr milliseconds kMostBetweenQuestions{1000};
-constexpr milliseconds kMostGrace{2000};
+constexpr milliseconds kMaxBetweenQuestions{1000};
+constexpr milliseconds kMaxGrace{2000};
 
 }  // namespace
 
@@ -53,21 +53,21 @@ void RingEngine::suspect(const std::string& text) {
   if (!suspicion_ && !failure_) suspicion_ = {text, now_ + kExplanation};
 }
 
-void RingEngine::hear(Peer& peer) {
+void RingEngine::read_messages(Peer& peer) {
   if (peer.line.closed()) return;
-  for (const Word& word : peer.line.hear()) heed(peer, word);
+  for (const Message& message : peer.line.receive()) handle(peer, message);
   // A process that ends in peace says farewell.
   if (!peer.line.closed() || peer.left) return;
   fail("the connection with " + peer.links.name + " was closed: its process has ended");
 }
 
-void RingEngine::heed(Peer& peer, const Word& word) {
+void RingEngine::handle(Peer& peer, const Message& message) {
   peer.heard_at = now_;
-  switch (word.kind) {
-    case Word::Kind::kAreYouThere: peer.line.say({Word::Kind::kHere, ""}); break;
-    case Word::Kind::kHere: break;
-    case Word::Kind::kFailure: fail(word.text); break;
-    case Word::Kind::kFarewell: peer.left = true; break;
+  switch (message.kind) {
+    case Message::Kind::kAreYouThere: peer.line.send({Message::Kind::kHere, ""}); break;
+    case Message::Kind::kHere: break;
+    case Message::Kind::kFailure: fail(message.text); break;
+    case Message::Kind::kFarewell: peer.left = true; break;
   }
 }
 
@@ -82,13 +82,13 @@ void RingEngine::check_time() {
 void RingEngine::ask_neighbours() {
   for (Peer* peer : {before_.get(), next_.get()}) {
     if (!peer->asked_at) peer->asked_at = now_;
-    peer->line.say({Word::Kind::kAreYouThere, ""});
+    peer->line.send({Message::Kind::kAreYouThere, ""});
   }
   ask_at_ = now_ + asking_interval();
 }
 
 milliseconds RingEngine::asking_interval() const {
-  return std::min(patience() / 4, kMostBetweenQuestions);
+  return std::min(patience() / 4, kMaxBetweenQuestions);
 }
 
 // Who is known to be alive is no reason to wait.
@@ -116,12 +116,12 @@ std::optional<std::string> RingEngine::overdue() {
   return text + own_name_ + " waits for " + before_->links.name;
 }
 
-milliseconds RingEngine::grace() const { return std::min(patience() / 2, kMostGrace); }
+milliseconds RingEngine::grace() const { return std::min(patience() / 2, kMaxGrace); }
 
 void RingEngine::fail(const std::string& why) {
   if (failure_) return;
   failure_ = why;
-  for (Peer* peer : {before_.get(), next_.get()}) peer->line.say({Word::Kind::kFailure, why});
+  for (Peer* peer : {before_.get(), next_.get()}) peer->line.send({Message::Kind::kFailure, why});
   while (auto operation = transfers_.take_oldest()) refuse(std::move(operation));
 }
 

@@ -10,10 +10,10 @@ namespace atp {
 namespace {
 
 // Of all ranks in one stage: enough to be worth a round, few enough to stay in a cache.
-constexpr std::size_t kMostGathered = 256 * 1024;
+constexpr std::size_t kMaxGathered = 256 * 1024;
 
 std::size_t most_of_a_rank(std::size_t ranks) {
-  return std::max(small_operation_values(ranks), kMostGathered / ranks);
+  return std::max(small_operation_values(ranks), kMaxGathered / ranks);
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ void ExactGather::add(std::size_t begin, std::size_t end) {
   if (begin < end) ranges_.push_back({begin, end});
 }
 
-std::optional<Passage> ExactGather::next() {
+std::optional<Schedule> ExactGather::next() {
   sum();
   choose();
   if (gathered_.empty()) return std::nullopt;
@@ -58,7 +58,7 @@ std::uint8_t* ExactGather::row(std::size_t rank) const {
   return reinterpret_cast<std::uint8_t*>(memory_.data()) + half + sizeof(float) * count_ * rank;
 }
 
-Passage ExactGather::gather() {
+Schedule ExactGather::gather() {
   ++stages_;
   std::uint8_t* at = row(rank_);
   for (const Range& range : gathered_) {
@@ -68,11 +68,11 @@ Passage ExactGather::gather() {
   const auto bytes_of_row = [this](std::size_t rank) {
     return std::as_writable_bytes(std::span(row(rank), sizeof(float) * count_));
   };
-  Passage passage{.first = bytes_of_row(rank_)};
+  Schedule schedule{.first = bytes_of_row(rank_)};
   append_all_gather(
-      rank_, ranks_, [&](std::size_t rank) { return Passage::Step{.to = bytes_of_row(rank)}; },
-      passage);
-  return passage;
+      rank_, ranks_, [&](std::size_t rank) { return Schedule::Step{.to = bytes_of_row(rank)}; },
+      schedule);
+  return schedule;
 }
 
 // Not over a row, which may still go out.

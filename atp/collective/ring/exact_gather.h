@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "atp/collective/ring/passage.h"
+#include "atp/collective/ring/schedule.h"
 
 // Sums of float32 that are exact and rounded once (docs/protocol.md §5, *Exact*): every rank
 // gathers what all have, and adds it up. So much of it at a time as bounds the memory, each in a
@@ -23,7 +23,7 @@ class ExactGather {
   void add(std::size_t begin, std::size_t end);
 
   // Sums what the last stage has gathered. The next stage; nothing if all is summed.
-  std::optional<Passage> next();
+  std::optional<Schedule> next();
   bool has_more() const { return range_ < ranges_.size(); }
 
  private:
@@ -33,7 +33,7 @@ class ExactGather {
     std::size_t length() const { return end - begin; }
   };
   void choose();
-  Passage gather();
+  Schedule gather();
   void sum();
   std::uint8_t* row(std::size_t rank) const;
 

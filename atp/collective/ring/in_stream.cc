@@ -12,7 +12,7 @@ namespace atp {
 namespace {
 
 // So that what has come in goes out again before more comes in.
-constexpr std::size_t kMostInPlace = 512 * 1024;
+constexpr std::size_t kMaxInPlace = 512 * 1024;
 
 Moved receive_parts(int fd, std::span<iovec> parts) {
   msghdr message{};
@@ -28,13 +28,13 @@ Moved receive_parts(int fd, std::span<iovec> parts) {
 
 }  // namespace
 
-InStream::InStream(const std::optional<OperationHeader>& expected, const Passage& passage)
-    : expected_(expected), passage_(passage), bytes_(passage.bytes_in()) {
+InStream::InStream(const std::optional<OperationHeader>& expected, const Schedule& schedule)
+    : expected_(expected), schedule_(schedule), bytes_(schedule.bytes_in()) {
   skip_empty_steps();
 }
 
 void InStream::skip_empty_steps() {
-  while (step_ < passage_.steps.size() && offset_ == step().to.size()) {
+  while (step_ < schedule_.steps.size() && offset_ == step().to.size()) {
     ++step_;
     offset_ = 0;
   }
@@ -72,7 +72,7 @@ Moved InStream::receive_staged(int fd, Bytes stage) {
 
 Moved InStream::receive_in_place(int fd) {
   const Bytes rest = step().to.subspan(offset_);
-  iovec part{rest.data(), std::min(rest.size(), kMostInPlace)};
+  iovec part{rest.data(), std::min(rest.size(), kMaxInPlace)};
   const Moved moved = receive_parts(fd, std::span(&part, 1));
   offset_ += moved.bytes;
   received_ += moved.bytes;
@@ -86,7 +86,7 @@ void InStream::take(ConstBytes bytes) {
     const std::size_t room = step().to.size() - offset_;
     std::size_t count = std::min(bytes.size(), room);
     if (step().take) {
-      count -= count % passage_.element;
+      count -= count % schedule_.element;
       if (count == 0) break;
       step().take(offset_, bytes.first(count));
     } else {

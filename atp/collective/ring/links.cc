@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "atp/collective/text.h"
+#include "atp/base/text.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -15,7 +15,7 @@ constexpr std::uint32_t kMagic = 0x52505441;  // also tells a machine of another
 // A stranger may hold up the meeting for so long.
 constexpr std::chrono::seconds kHelloTimeout{2};
 
-enum class Purpose : std::uint32_t { kData = 1, kWords = 2 };
+enum class Purpose : std::uint32_t { kData = 1, kControl = 2 };
 
 // What who connects says first, and what it is answered.
 struct Hello {
@@ -106,14 +106,14 @@ void Meeting::take(TcpSocket socket, Neighbour& before) const {
   Hello said;
   if (!socket.receive_all(std::as_writable_bytes(std::span(&said, 1)), until).ok()) return;
   if (!(said == hello(said.purpose, before_, options_.rank))) return;
-  if (said.purpose != Purpose::kData && said.purpose != Purpose::kWords) return;
+  if (said.purpose != Purpose::kData && said.purpose != Purpose::kControl) return;
   const Hello answer = hello(said.purpose, options_.rank, before_);
   if (!socket.send_all(std::as_bytes(std::span(&answer, 1)), until).ok()) return;
-  (said.purpose == Purpose::kData ? before.data : before.words) = std::move(socket);
+  (said.purpose == Purpose::kData ? before.data : before.control) = std::move(socket);
 }
 
 Status Meeting::accept_both(Neighbour& before) const {
-  while (!before.data.is_open() || !before.words.is_open()) {
+  while (!before.data.is_open() || !before.control.is_open()) {
     Result<TcpSocket> socket = listener_.socket().accept(until_);
     if (!socket) return not_called(socket.error().message);
     take(std::move(socket).value(), before);
@@ -128,15 +128,15 @@ Result<Links> Meeting::connect() {
   // All ranks do the same at once. Nobody waits for an answer before it has given one.
   Result<TcpSocket> data = call(Purpose::kData);
   if (!data) return data.error();
-  Result<TcpSocket> words = call(Purpose::kWords);
-  if (!words) return words.error();
+  Result<TcpSocket> control = call(Purpose::kControl);
+  if (!control) return control.error();
   links.next.data = std::move(data).value();
-  links.next.words = std::move(words).value();
+  links.next.control = std::move(control).value();
   const Status accepted = accept_both(links.before);
   if (!accepted) return accepted.error();
-  for (const Purpose purpose : {Purpose::kData, Purpose::kWords}) {
+  for (const Purpose purpose : {Purpose::kData, Purpose::kControl}) {
     const Status answered =
-        await_answer(purpose == Purpose::kData ? links.next.data : links.next.words, purpose);
+        await_answer(purpose == Purpose::kData ? links.next.data : links.next.control, purpose);
     if (!answered) return answered.error();
   }
   return links;

@@ -8,8 +8,8 @@
 // The connections of a rank with its two neighbours, and how they come about.
 //
 // Rank r connects twice to rank r+1: once for the data of operations, which go one way only, and
-// once for words, which go both ways: that a rank is there, goes, or has failed and why. So what a
-// rank has to say never stands behind data that nobody takes.
+// once for messages, which go both ways: that a rank is there, goes, or has failed and why. So what
+// a rank has to say never stands behind data that nobody takes.
 
 namespace atp {
 
@@ -50,7 +50,7 @@ Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& 
 struct Neighbour {
   std::string name;  // "rank 3 (10.0.0.3:4000)"
   TcpSocket data;
-  TcpSocket words;
+  TcpSocket control;
 };
 
 struct Links {

@@ -87,7 +87,7 @@ bool NumberStages::has_more() const {
   return is_exact_ ? floats_.has_more() : stage_ != Stage::kIntegers;
 }
 
-std::optional<Passage> NumberStages::next() {
+std::optional<Schedule> NumberStages::next() {
   if (stage_ == Stage::kNone) {
     stage_ = Stage::kExponents;
     return exponents();
@@ -97,14 +97,14 @@ std::optional<Passage> NumberStages::next() {
     stage_ = Stage::kFloats;
   }
   if (stage_ == Stage::kFloats) {
-    if (auto passage = floats_.next()) return passage;
+    if (auto schedule = floats_.next()) return schedule;
     stage_ = Stage::kIntegers;
     if (!is_exact_) return integers();
   }
   return std::nullopt;
 }
 
-Passage NumberStages::exponents() {
+Schedule NumberStages::exponents() {
   const std::size_t blocks = layout_.blocks();
   write_exponents(kType, layout_, 0, blocks, tensor_, sent_exponents_);
   const auto place = [this, blocks](std::size_t share) {
@@ -112,10 +112,10 @@ Passage NumberStages::exponents() {
     const std::size_t end = blocks * (share + 1) / ranks_;
     return std::as_writable_bytes(std::span(sent_exponents_ + 2 * begin, 2 * (end - begin)));
   };
-  Passage passage{.first = place(first_block(rank_, ranks_)), .element = 2};
+  Schedule schedule{.first = place(first_block(rank_, ranks_)), .element = 2};
   append_reduce_scatter(
       rank_, ranks_,
-      [&](std::size_t share) -> Passage::Step {
+      [&](std::size_t share) -> Schedule::Step {
         const Bytes to = place(share);
         return {.to = to, .take = [to](std::size_t offset, ConstBytes incoming) {
                   auto* largest = reinterpret_cast<std::uint8_t*>(to.data() + offset);
@@ -123,10 +123,11 @@ Passage NumberStages::exponents() {
                           incoming.size());
                 }};
       },
-      passage);
+      schedule);
   append_all_gather(
-      rank_, ranks_, [&](std::size_t share) { return Passage::Step{.to = place(share)}; }, passage);
-  return passage;
+      rank_, ranks_, [&](std::size_t share) { return Schedule::Step{.to = place(share)}; },
+      schedule);
+  return schedule;
 }
 
 void NumberStages::agree_on_exponents() {
@@ -139,7 +140,7 @@ void NumberStages::agree_on_exponents() {
   }
 }
 
-Passage NumberStages::integers() {
+Schedule NumberStages::integers() {
   const std::size_t share = first_block(rank_, ranks_);
   const std::size_t end = share_begin(share) + request_.outputs[share].size() / sizeof(float);
   Piece own;
@@ -149,19 +150,20 @@ Passage NumberStages::integers() {
     codec_.write(at, at + count, BlockCodec::As::kIntegers, tensor_, own.data());
     std::memcpy(sums(at), own.data(), count * codec_.lane_bytes());
   }
-  Passage passage{.first = sums_of(share), .element = codec_.lane_bytes()};
-  append_reduce_scatter(rank_, ranks_, [this](std::size_t of) { return step_adding(of); }, passage);
-  append_all_gather(rank_, ranks_, [this](std::size_t of) { return step_storing(of); }, passage);
-  return passage;
+  Schedule schedule{.first = sums_of(share), .element = codec_.lane_bytes()};
+  append_reduce_scatter(
+      rank_, ranks_, [this](std::size_t of) { return step_adding(of); }, schedule);
+  append_all_gather(rank_, ranks_, [this](std::size_t of) { return step_storing(of); }, schedule);
+  return schedule;
 }
 
-Passage::Step NumberStages::step_adding(std::size_t share) {
+Schedule::Step NumberStages::step_adding(std::size_t share) {
   return {.to = sums_of(share), .take = [this, share](std::size_t offset, ConstBytes incoming) {
             add_to(share_begin(share) + offset / codec_.lane_bytes(), incoming, share == rank_);
           }};
 }
 
-Passage::Step NumberStages::step_storing(std::size_t share) {
+Schedule::Step NumberStages::step_storing(std::size_t share) {
   if (!is_narrow()) return {.to = sums_of(share)};
   return {.to = sums_of(share), .take = [this, share](std::size_t offset, ConstBytes incoming) {
             const std::size_t begin = share_begin(share) + offset / codec_.lane_bytes();

@@ -28,7 +28,7 @@ class NumberStages final : public Stages {
       : NumberStages(request, rank, ranks, scratch, Places(request, ranks)) {}
   static std::size_t scratch_bytes(const RingRequest& request, std::size_t ranks);
 
-  std::optional<Passage> next() override;
+  std::optional<Schedule> next() override;
   bool has_more() const override;
 
  private:
@@ -43,11 +43,11 @@ class NumberStages final : public Stages {
 
   NumberStages(const RingRequest& request, std::size_t rank, std::size_t ranks, Bytes scratch,
                const Places& places);
-  Passage exponents();
+  Schedule exponents();
   void agree_on_exponents();
-  Passage integers();
-  Passage::Step step_adding(std::size_t share);
-  Passage::Step step_storing(std::size_t share);
+  Schedule integers();
+  Schedule::Step step_adding(std::size_t share);
+  Schedule::Step step_storing(std::size_t share);
   void add_to(std::size_t begin, ConstBytes incoming, bool is_last);
 
   bool is_narrow() const { return request_.format == NumberFormat::kBlocksInt16; }

@@ -1,6 +1,6 @@
 #include "atp/collective/ring/operation_header.h"
 
-#include "atp/collective/text.h"
+#include "atp/base/text.h"
 
 namespace atp {
 namespace {

@@ -10,7 +10,7 @@
 namespace atp {
 namespace {
 
-constexpr std::size_t kMostParts = 8;
+constexpr std::size_t kMaxParts = 8;
 
 Moved send_parts(int fd, std::span<iovec> parts) {
   msghdr message{};
@@ -25,16 +25,16 @@ Moved send_parts(int fd, std::span<iovec> parts) {
 
 }  // namespace
 
-OutStream::OutStream(const std::optional<OperationHeader>& header, const Passage& passage)
-    : header_(header), passage_(passage), bytes_(passage.bytes_out()) {}
+OutStream::OutStream(const std::optional<OperationHeader>& header, const Schedule& schedule)
+    : header_(header), schedule_(schedule), bytes_(schedule.bytes_out()) {}
 
 std::size_t OutStream::ready(std::size_t received) const {
-  return header_bytes() + std::min(bytes_, passage_.first.size() + received);
+  return header_bytes() + std::min(bytes_, schedule_.first.size() + received);
 }
 
 ConstBytes OutStream::segment(std::size_t index) const {
   if (index == 0) return header_ ? std::as_bytes(std::span(&*header_, 1)) : ConstBytes();
-  return index == 1 ? passage_.first : ConstBytes(passage_.steps[index - 2].to);
+  return index == 1 ? schedule_.first : ConstBytes(schedule_.steps[index - 2].to);
 }
 
 // The parts of the next `limit` bytes, as far as there is room for them.
@@ -67,7 +67,7 @@ void OutStream::advance(std::size_t bytes) {
 }
 
 Moved OutStream::send(int fd, std::size_t received, std::size_t most) {
-  std::array<iovec, kMostParts> parts;
+  std::array<iovec, kMaxParts> parts;
   const std::size_t count = gather(std::min(ready(received) - sent_, most), parts);
   const Moved moved = send_parts(fd, std::span(parts).first(count));
   advance(moved.bytes);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "atp/base/text.h"
 #include "atp/collective/number_text.h"
-#include "atp/collective/text.h"
 
 namespace atp {
 namespace {

@@ -1,11 +1,22 @@
 #include "atp/collective/ring/ring.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
 #include <utility>
 
-#include "atp/collective/ring/ring_impl.h"
+#include "atp/collective/operation_thread.h"
+#include "atp/collective/ring/engine.h"
 
 namespace atp {
 namespace {
+
+using std::chrono::steady_clock;
+
+constexpr const char* kShutDown = "the ring was shut down";
 
 constexpr const char* kForked =
     "this process was forked after the ring was made and has no part in it: make a ring of its own";
@@ -20,7 +31,116 @@ Status check(const RingOptions& options, const std::vector<Endpoint>& addresses)
                std::to_string(addresses.size()) + " addresses: expected an address for each rank"};
 }
 
+// For ranks without neighbours, whose operations end where they begin.
+void carry_out_alone(RingOperation& operation) {
+  make_schedule(operation.request(), 0, 1, {});
+  operation.finish(ok_status());
+}
+
 }  // namespace
+
+// Its thread owns the engine. It and its callers meet in thread_.
+class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
+ public:
+  Impl(RingOptions options, std::unique_ptr<RingEngine> engine, std::unique_ptr<Waker> waker)
+      : options_(std::move(options)),
+        engine_(std::move(engine)),
+        thread_(std::move(waker), kShutDown) {}
+
+  void start();
+  std::shared_ptr<RingOperation> submit(RingRequest request);
+  Status shutdown(std::chrono::milliseconds timeout) {
+    return thread_.shutdown(steady_clock::now() + timeout, timeout, kHaste);
+  }
+  void close(const std::string& why) { thread_.close(why, steady_clock::now() + kHaste); }
+  RingCounters counters() const { return thread_.report(); }
+
+  const RingOptions& options() const { return options_; }
+  bool forked() const { return getpid() != owner_; }
+
+ private:
+  // Farewells that find no room at once are not waited for.
+  static constexpr std::chrono::milliseconds kHaste{0};
+
+  bool is_alone() const { return options_.world_size == 1; }
+  void run();
+  void publish(bool left);
+  std::array<pollfd, 4> wait_for_work();
+
+  const RingOptions options_;
+  const pid_t owner_ = getpid();
+  std::unique_ptr<RingEngine> engine_;  // null: alone
+  OperationThread<RingOperation, RingCounters> thread_;
+  std::mutex order_mutex_;  // numbers and submissions are in one order
+  std::uint64_t next_number_ = 0;
+};
+
+void Ring::Impl::start() {
+  if (!is_alone()) thread_.start("atp-ring", [self = shared_from_this()] { self->run(); });
+}
+
+void Ring::Impl::run() {
+  std::array<pollfd, 4> ready{};
+  for (;;) {
+    auto commands = thread_.take();
+    for (auto& operation : commands.submitted) {
+      engine_->submit(std::move(operation), steady_clock::now());
+    }
+    if (commands.leave) {
+      engine_->leave(*commands.leave);
+      break;
+    }
+    engine_->work(steady_clock::now(), ready);
+    publish(false);
+    ready = wait_for_work();
+  }
+  publish(true);
+  engine_.reset();  // closes the connections
+}
+
+void Ring::Impl::publish(bool left) {
+  thread_.publish({.pending = engine_->pending(),
+                   .left = left,
+                   .failure = engine_->failure(),
+                   .report = engine_->counters()},
+                  engine_->take_ended());
+}
+
+std::array<pollfd, 4> Ring::Impl::wait_for_work() {
+  const auto interests = engine_->interests();
+  std::array<pollfd, 5> waited{pollfd{thread_.waker().fd(), POLLIN, 0}};
+  std::copy(interests.begin(), interests.end(), waited.begin() + 1);
+  int timeout_ms = -1;
+  if (const auto until = engine_->next_timeout()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - steady_clock::now());
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+  }
+  engine_->count_wait();
+  poll(waited.data(), waited.size(), timeout_ms);
+  if (waited[0].revents != 0) thread_.waker().drain();
+  return {waited[1], waited[2], waited[3], waited[4]};
+}
+
+std::shared_ptr<RingOperation> Ring::Impl::submit(RingRequest request) {
+  const Status valid = check(request, options_.rank, options_.world_size);
+  std::unique_lock lock(order_mutex_);
+  auto operation = std::make_shared<RingOperation>(std::move(request), next_number_);
+  std::optional<std::string> refused;
+  if (!valid) {
+    refused = valid.error().message;
+  } else {
+    ++next_number_;
+    refused = is_alone() ? thread_.refusal() : thread_.submit(operation);
+  }
+  lock.unlock();
+  // A callback may submit the next operation.
+  if (refused) {
+    operation->finish(Error{operation->text() + ": " + *refused});
+  } else if (is_alone()) {
+    carry_out_alone(*operation);
+  }
+  return operation;
+}
 
 Result<std::unique_ptr<Ring>> Ring::connect(const RingListener& listener,
                                             const RingOptions& options,
@@ -71,7 +191,12 @@ void Ring::abort(const std::string& why) {
 }
 
 RingCounterList Ring::counters() const {
-  return impl_->forked() ? RingCounterList() : impl_->counters();
+  RingCounterList list;
+  if (impl_->forked()) return list;
+  impl_->counters().for_each([&](std::string_view name, std::uint64_t value) {
+    list.emplace_back(std::string(name), value);
+  });
+  return list;
 }
 
 RingHandle::RingHandle(std::shared_ptr<RingOperation> operation)

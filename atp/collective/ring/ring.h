@@ -18,7 +18,7 @@
 //
 // All ranks must submit the same operations in the same order; several may be in flight. Sums have
 // the same bits on every rank and in every run: those of an all-reduce of float32 are the network's
-// (number_stages.h), all others are added as floats in a fixed order (passage.h).
+// (number_stages.h), all others are added as floats in a fixed order (schedule.h).
 // Methods may be called from any thread. The memory of an operation in flight belongs to the ring's
 // own thread until it has ended. After the first error all pending and later operations fail
 // with the same cause; a new ring is the way on. After fork() the child has no part in the ring.

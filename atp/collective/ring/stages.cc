@@ -9,12 +9,12 @@ namespace {
 
 class OneStage final : public Stages {
  public:
-  explicit OneStage(Passage passage) : passage_(std::move(passage)) {}
-  std::optional<Passage> next() override { return std::exchange(passage_, std::nullopt); }
-  bool has_more() const override { return passage_.has_value(); }
+  explicit OneStage(Schedule schedule) : schedule_(std::move(schedule)) {}
+  std::optional<Schedule> next() override { return std::exchange(schedule_, std::nullopt); }
+  bool has_more() const override { return schedule_.has_value(); }
 
  private:
-  std::optional<Passage> passage_;
+  std::optional<Schedule> schedule_;
 };
 
 }  // namespace
@@ -29,7 +29,7 @@ std::unique_ptr<Stages> make_stages(const RingRequest& request, std::size_t rank
   if (follows_number_rule(request)) {
     return std::make_unique<NumberStages>(request, rank, ranks, scratch);
   }
-  return std::make_unique<OneStage>(make_passage(request, rank, ranks, scratch));
+  return std::make_unique<OneStage>(make_schedule(request, rank, ranks, scratch));
 }
 
 }  // namespace atp

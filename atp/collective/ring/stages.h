@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "atp/collective/ring/passage.h"
+#include "atp/collective/ring/schedule.h"
 
 // The stages of an operation. Most have one. A sum by the rule of numbers (number_stages.h) has
 // several, as a rank cannot say what it contributes to one before the last one has come in: their
@@ -17,7 +17,7 @@ class Stages {
   virtual ~Stages() = default;
   // Asked for when the operation begins, and then each time that the last stage has come in whole
   // (it may still go out, so what it sends stays as it is). Nothing: the result is there.
-  virtual std::optional<Passage> next() = 0;
+  virtual std::optional<Schedule> next() = 0;
   // Whether the stage asked for last has another one after it.
   virtual bool has_more() const = 0;
 };

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "atp/collective/ring/operation_header.h"
-#include "atp/collective/ring/passage.h"
+#include "atp/collective/ring/schedule.h"
 
 // One stage's parts of the two streams of a rank, and how far each has come. The header goes before
 // the first stage of an operation. Sockets are non-blocking.
@@ -23,7 +23,7 @@ struct Moved {
 
 class OutStream {
  public:
-  OutStream(const std::optional<OperationHeader>& header, const Passage& passage);
+  OutStream(const std::optional<OperationHeader>& header, const Schedule& schedule);
 
   // `received` bytes of the stage have come in and been added.
   bool can_send(std::size_t received) const { return sent_ < ready(received); }
@@ -40,7 +40,7 @@ class OutStream {
   void advance(std::size_t bytes);
 
   const std::optional<OperationHeader> header_;
-  const Passage& passage_;
+  const Schedule& schedule_;
   const std::size_t bytes_;
   std::size_t sent_ = 0;     // with the header
   std::size_t segment_ = 0;  // 0: the header, 1: the first block, 2: what came in first
@@ -49,7 +49,7 @@ class OutStream {
 
 class InStream {
  public:
-  InStream(const std::optional<OperationHeader>& expected, const Passage& passage);
+  InStream(const std::optional<OperationHeader>& expected, const Schedule& schedule);
 
   std::size_t received() const { return received_; }
   bool begun() const { return !expected_ || header_bytes_ == sizeof found_; }
@@ -68,10 +68,10 @@ class InStream {
   Moved receive_in_place(int fd);
   void take(ConstBytes bytes);
   void skip_empty_steps();
-  const Passage::Step& step() const { return passage_.steps[step_]; }
+  const Schedule::Step& step() const { return schedule_.steps[step_]; }
 
   const std::optional<OperationHeader> expected_;
-  const Passage& passage_;
+  const Schedule& schedule_;
   const std::size_t bytes_;
   OperationHeader found_;
   std::size_t header_bytes_ = 0;

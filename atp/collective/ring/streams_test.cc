@@ -7,8 +7,8 @@
 #include <array>
 #include <cstring>
 
+#include "atp/collective/ring/messages.h"
 #include "atp/collective/ring/testing_ring.h"
-#include "atp/collective/ring/words.h"
 #include "atp/driver/tcp/tcp_socket.h"
 
 // The streams of one rank with their other ends in the test's hands, which gives and takes bytes in
@@ -55,14 +55,14 @@ struct SmallAllReduce {
   std::vector<double> values{10, 20, 30};
   RingRequest request = all_reduce_request(ElementType::kFloat64, bytes_of_vector(values), 2);
   OperationHeader header = make_header(request, 7);
-  Passage passage = make_passage(request, 1, 2, {});
+  Schedule schedule = make_schedule(request, 1, 2, {});
 };
 
 TEST(Streams, sums_come_out_right_in_whatever_pieces_they_arrive) {
   for (std::size_t piece = 1; piece <= 56; ++piece) {
     SmallAllReduce sum;
     Pair pair;
-    InStream in(sum.header, sum.passage);
+    InStream in(sum.header, sum.schedule);
     alignas(8) std::array<std::byte, 64> stage;
     // Its partial sum of the last value, then the sums of the first two.
     const std::vector<std::byte> bytes = to_bytes<double>(sum.header, {3, 11, 22});
@@ -80,7 +80,7 @@ TEST(Streams, sums_come_out_right_in_whatever_pieces_they_arrive) {
 TEST(Streams, a_byte_goes_out_when_the_one_a_block_before_it_has_come_in) {
   SmallAllReduce sum;
   Pair pair;
-  OutStream out(sum.header, sum.passage);
+  OutStream out(sum.header, sum.schedule);
   out.send(pair.ours.fd(), 0, 1000);
   EXPECT_EQ(pair.take(), to_bytes<double>(sum.header, {10, 20}));
   EXPECT_FALSE(out.can_send(0));
@@ -95,7 +95,7 @@ TEST(Streams, a_byte_goes_out_when_the_one_a_block_before_it_has_come_in) {
 TEST(Streams, no_call_sends_more_than_it_may) {
   SmallAllReduce sum;
   Pair pair;
-  OutStream out(sum.header, sum.passage);
+  OutStream out(sum.header, sum.schedule);
   std::vector<std::byte> all;
   while (!out.done()) {
     EXPECT_LE(out.send(pair.ours.fd(), 24, 7).bytes, 7U);
@@ -108,7 +108,7 @@ TEST(Streams, no_call_sends_more_than_it_may) {
 TEST(Streams, nothing_is_taken_of_another_operation) {
   SmallAllReduce sum;
   Pair pair;
-  InStream in(sum.header, sum.passage);
+  InStream in(sum.header, sum.schedule);
   alignas(8) std::array<std::byte, 64> stage;
   OperationHeader other = sum.header;
   other.number = 8;
@@ -122,50 +122,50 @@ TEST(Streams, nothing_is_taken_of_another_operation) {
 TEST(Streams, a_closed_connection_and_an_empty_one_are_told_apart) {
   SmallAllReduce sum;
   Pair pair;
-  InStream in(sum.header, sum.passage);
+  InStream in(sum.header, sum.schedule);
   alignas(8) std::array<std::byte, 64> stage;
   EXPECT_EQ(in.receive(pair.ours.fd(), stage).end, Moved::End::kBlocked);
   pair.theirs.close();
   EXPECT_EQ(in.receive(pair.ours.fd(), stage).end, Moved::End::kClosed);
-  OutStream out(sum.header, sum.passage);
+  OutStream out(sum.header, sum.schedule);
   EXPECT_EQ(out.send(pair.ours.fd(), 0, 1000).end, Moved::End::kBroken);
 }
 
-TEST(Words, arrive_in_order_whatever_pieces_they_come_in) {
+TEST(MessageLine, arrive_in_order_whatever_pieces_they_come_in) {
   Pair sender;
-  WordLine line(sender.ours);
-  line.say({Word::Kind::kAreYouThere, ""});
-  line.say({Word::Kind::kFailure, std::string(5000, 'x')});
+  MessageLine line(sender.ours);
+  line.send({Message::Kind::kAreYouThere, ""});
+  line.send({Message::Kind::kFailure, std::string(5000, 'x')});
   const std::vector<std::byte> bytes = sender.take();
   for (const std::size_t piece : {1U, 3U, 1000U, 10'000U}) {
     Pair pair;
-    WordLine listener(pair.ours);
-    std::vector<Word> heard;
+    MessageLine listener(pair.ours);
+    std::vector<Message> heard;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
       pair.give(ConstBytes(bytes).subspan(at, std::min(piece, bytes.size() - at)));
-      for (Word& word : listener.hear()) heard.push_back(std::move(word));
+      for (Message& message : listener.receive()) heard.push_back(std::move(message));
     }
     ASSERT_EQ(heard.size(), 2U);
-    EXPECT_EQ(heard[0].kind, Word::Kind::kAreYouThere);
+    EXPECT_EQ(heard[0].kind, Message::Kind::kAreYouThere);
     EXPECT_EQ(heard[1].text, std::string(4096, 'x'));  // no text is longer
   }
 }
 
-TEST(Words, the_last_ones_are_heard_before_the_end) {
+TEST(MessageLine, the_last_ones_are_heard_before_the_end) {
   Pair pair;
-  WordLine line(pair.ours);
+  MessageLine line(pair.ours);
   const TcpSocket other(dup(pair.theirs.fd()));
-  WordLine(other).say({Word::Kind::kFarewell, ""});
+  MessageLine(other).send({Message::Kind::kFarewell, ""});
   pair.theirs.close();
   EXPECT_FALSE(line.closed());
-  EXPECT_EQ(line.hear().size(), 1U);
+  EXPECT_EQ(line.receive().size(), 1U);
 }
 
-TEST(Words, nonsense_closes_the_line) {
+TEST(MessageLine, nonsense_closes_the_line) {
   Pair pair;
-  WordLine line(pair.ours);
+  MessageLine line(pair.ours);
   pair.give(std::vector<std::byte>(16, std::byte{0xff}));
-  EXPECT_TRUE(line.hear().empty());
+  EXPECT_TRUE(line.receive().empty());
   EXPECT_TRUE(line.closed());
 }
 

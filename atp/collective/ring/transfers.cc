@@ -12,14 +12,14 @@ Transfer::Transfer(std::shared_ptr<RingOperation> operation, std::size_t rank, s
       what_(make_stages(operation_->request(), rank, ranks,
                         {scratch_.memory.get(), scratch_.bytes})) {
   // One without values has a header all the same.
-  stages_.emplace_back(header_, what_->next().value_or(Passage()));
+  stages_.emplace_back(header_, what_->next().value_or(Schedule()));
 }
 
 // As far as what has come in allows.
 void Transfer::begin_stages() {
   while (!received_ && stages_.back().in.done()) {
-    if (std::optional<Passage> passage = what_->next()) {
-      stages_.emplace_back(std::nullopt, std::move(*passage));
+    if (std::optional<Schedule> schedule = what_->next()) {
+      stages_.emplace_back(std::nullopt, std::move(*schedule));
     } else {
       received_ = true;
     }

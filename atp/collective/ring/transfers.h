@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
-#include "atp/collective/ring/ring_operation.h"
+#include "atp/collective/completion.h"
+#include "atp/collective/ring/operation_header.h"
 #include "atp/collective/ring/stages.h"
 #include "atp/collective/ring/streams.h"
 
@@ -15,6 +18,29 @@
 // comes in is still with this one.
 
 namespace atp {
+
+// One operation from its submission to its end, shared by the caller's handle and the ring's
+// thread.
+class RingOperation {
+ public:
+  RingOperation(RingRequest request, std::uint64_t number)
+      : request_(std::move(request)),
+        number_(number),
+        completion_(std::exchange(request_.on_done, nullptr)) {}
+
+  const RingRequest& request() const { return request_; }  // without the callback
+  std::uint64_t number() const { return number_; }
+  std::string text() const { return describe(make_header(request_, number_)); }
+
+  void finish(Status result) { completion_.finish(std::move(result)); }
+  Status wait() { return completion_.wait(); }
+  bool done() const { return completion_.done(); }
+
+ private:
+  RingRequest request_;
+  const std::uint64_t number_;
+  Completion completion_;
+};
 
 struct Scratch {
   std::unique_ptr<std::byte[]> memory;
@@ -50,9 +76,9 @@ class Transfer {
 
  private:
   struct Stage {
-    Stage(const std::optional<OperationHeader>& header, Passage what)
-        : passage(std::move(what)), out(header, passage), in(header, passage) {}
-    const Passage passage;
+    Stage(const std::optional<OperationHeader>& header, Schedule what)
+        : schedule(std::move(what)), out(header, schedule), in(header, schedule) {}
+    const Schedule schedule;
     OutStream out;
     InStream in;
   };

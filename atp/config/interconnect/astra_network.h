@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "atp/base/result.h"
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 
 // ASTRA-sim's network description (its analytical backend), for example
 //

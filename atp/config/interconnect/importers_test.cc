@@ -4,7 +4,7 @@
 #include <string>
 
 #include "atp/config/interconnect/astra_network.h"
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/interconnect/nvidia_topology.h"
 
 namespace atp {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "atp/base/result.h"
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/interconnect/nvidia_matrix.h"
 
 // `nvidia-smi topo -m` as levels. The program says which GPUs are near each other and not how fast

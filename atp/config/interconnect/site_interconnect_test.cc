@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/text/testing_mistakes.h"
 
 namespace atp {

@@ -70,9 +70,8 @@ std::string_view to_string(ServerCounter counter) {
     case ServerCounter::kDropRankGone: return "drop_rank_gone";
     case ServerCounter::kDropForgotten: return "drop_forgotten";
     case ServerCounter::kDropWrongNonce: return "drop_wrong_nonce";
-    case ServerCounter::kCount: break;
+    default: return "unknown";
   }
-  return "unknown";
 }
 
 ServerCounter counter_of(StatusCode code) {

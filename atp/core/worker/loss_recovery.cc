@@ -20,11 +20,11 @@ Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached) {
   return repeat;
 }
 
-void LossRecovery::start_timer(Instant now, RepeatClock& clock) {
+void LossRecovery::start_timer(Instant now, RetransmissionTimeout& clock) {
   timer_ = now + clock.backed_off(firings_);
 }
 
-bool LossRecovery::on_timer(Instant now, const SendWindow& window, RepeatClock& clock) {
+bool LossRecovery::on_timer(Instant now, const SendWindow& window, RetransmissionTimeout& clock) {
   if (now >= follow_) {
     follow_ = kNever;
     pacer_.start(window.base(), timed_out_before_, RepeatPacer::Extent::kUntilUnrepeatedAnswer);
@@ -37,7 +37,7 @@ bool LossRecovery::on_timer(Instant now, const SendWindow& window, RepeatClock& 
 }
 
 bool LossRecovery::on_answer(Instant now, const SentFragment& answered, const SendWindow& window,
-                             RepeatClock& clock) {
+                             RetransmissionTimeout& clock) {
   firings_ = 0;
   const bool repeated = answered.rung != Rung::kNone;
   // What a timer's repeats bring back was lost; a slow peer's answers are to first transmissions.
@@ -55,7 +55,7 @@ bool LossRecovery::on_answer(Instant now, const SentFragment& answered, const Se
 // After an answered time-out the others outstanding follow, if for a round trip nothing comes that
 // was not repeated: such an answer says that the timer was early, and nothing lost (F-RTO).
 void LossRecovery::await_followers(Instant now, const SentFragment& answered,
-                                   const SendWindow& window, const RepeatClock& clock) {
+                                   const SendWindow& window, const RetransmissionTimeout& clock) {
   if (answered.rung == Rung::kNone || window.idle()) {
     follow_ = kNever;
   } else if (answered.by_timer && !pacer_.active() && follow_ == kNever) {

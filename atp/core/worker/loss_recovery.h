@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "atp/base/time.h"
-#include "atp/core/worker/repeat_clock.h"
+#include "atp/core/worker/retransmission_timeout.h"
 #include "atp/core/worker/send_window.h"
 #include "atp/core/worker/worker_counter.h"
 
@@ -75,25 +75,25 @@ class LossRecovery {
   // When on_timer() has something to do.
   Instant due() const { return timer_ < follow_ ? timer_ : follow_; }
   // The first fragment is in flight.
-  void start_timer(Instant now, RepeatClock& clock);
+  void start_timer(Instant now, RetransmissionTimeout& clock);
   // Returns whether the oldest fragment is to be repeated: the time-out has passed. Else it is time
   // for the others that were outstanding at the last one, and next_paced() has them.
-  bool on_timer(Instant now, const SendWindow& window, RepeatClock& clock);
+  bool on_timer(Instant now, const SendWindow& window, RetransmissionTimeout& clock);
 
   // `answered`, as it stood in the window until now, has its PARAMETER. Returns whether that shows
   // a loss: the repeat of a timer was needed for one more.
   bool on_answer(Instant now, const SentFragment& answered, const SendWindow& window,
-                 RepeatClock& clock);
+                 RetransmissionTimeout& clock);
   // Three later answers mean a loss, of a whole train perhaps: the oldest that they have overtaken
   // and that is late for more than reordering.
   static std::optional<std::uint64_t> next_overtaken(Instant now, SendWindow& window,
-                                                     const RepeatClock& clock) {
+                                                     const RetransmissionTimeout& clock) {
     const auto overtaken = window.next_overtaken();
     return overtaken && is_late(now, window.at(*overtaken), clock) ? overtaken : std::nullopt;
   }
   // The oldest fragment, if its repeat for that reason must have been lost too.
   static std::optional<std::uint64_t> lost_again(Instant now, const SendWindow& window,
-                                                 const RepeatClock& clock) {
+                                                 const RetransmissionTimeout& clock) {
     if (window.idle()) return std::nullopt;
     const SentFragment& oldest = window.at(window.base());
     const bool lost = oldest.repeated_early && now - oldest.last_sent >= clock.rto() &&
@@ -114,11 +114,12 @@ class LossRecovery {
 
  private:
   // Longer unanswered than reordering explains?
-  static bool is_late(Instant now, const SentFragment& fragment, const RepeatClock& clock) {
+  static bool is_late(Instant now, const SentFragment& fragment,
+                      const RetransmissionTimeout& clock) {
     return now - fragment.last_sent >= clock.reordering_ends();
   }
   void await_followers(Instant now, const SentFragment& answered, const SendWindow& window,
-                       const RepeatClock& clock);
+                       const RetransmissionTimeout& clock);
 
   RepeatPacer pacer_;
   Instant timer_ = kNever;              // repeats the oldest fragment

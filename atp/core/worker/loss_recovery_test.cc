@@ -107,9 +107,9 @@ TEST(NextRepeat, ClimbsTheLadderInTheFormThatTheFragmentNeeds) {
   }
 }
 
-TEST(RepeatClock, ATimeOutDoublesWithEachFiringUpToItsCeilingAndJittersByAnEighth) {
+TEST(RetransmissionTimeout, ATimeOutDoublesWithEachFiringUpToItsCeilingAndJittersByAnEighth) {
   const Timing timing;
-  RepeatClock clock(timing, 7);
+  RetransmissionTimeout clock(timing, 7);
   for (int i = 0; i < 50; ++i) clock.sample(milliseconds(1));
   const Duration once = clock.rto();
   for (const unsigned firings : {0U, 1U, 2U, 3U, 20U}) {
@@ -121,12 +121,12 @@ TEST(RepeatClock, ATimeOutDoublesWithEachFiringUpToItsCeilingAndJittersByAnEight
   EXPECT_NE(clock.backed_off(0), clock.backed_off(0)) << "workers must not repeat in step";
 }
 
-TEST(RepeatClock, ReorderingEndsARoundTripAndAQuarterLaterButNotBeforeItsFloor) {
+TEST(RetransmissionTimeout, ReorderingEndsARoundTripAndAQuarterLaterButNotBeforeItsFloor) {
   const Timing timing;
-  RepeatClock clock(timing, 1);
+  RetransmissionTimeout clock(timing, 1);
   for (int i = 0; i < 100; ++i) clock.sample(milliseconds(1));
   EXPECT_EQ(clock.reordering_ends(), milliseconds(1) + timing.reorder_min);
-  RepeatClock far(timing, 1);
+  RetransmissionTimeout far(timing, 1);
   far.sample(milliseconds(100));
   EXPECT_EQ(far.reordering_ends(), milliseconds(125));
 }
@@ -169,7 +169,7 @@ struct Flow {
 
   Instant now{std::chrono::seconds(1)};
   SendWindow window{16};
-  RepeatClock clock{Timing{}, 1};
+  RetransmissionTimeout clock{Timing{}, 1};
   LossRecovery recovery;
 };
 

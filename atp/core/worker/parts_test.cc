@@ -4,7 +4,7 @@
 
 #include "atp/core/placement.h"
 #include "atp/core/worker/operation_queue.h"
-#include "atp/core/worker/repeat_clock.h"
+#include "atp/core/worker/retransmission_timeout.h"
 #include "atp/core/worker/send_window.h"
 
 namespace atp {

@@ -10,7 +10,7 @@
 #include "atp/core/worker/fragment_values.h"
 #include "atp/core/worker/loss_recovery.h"
 #include "atp/core/worker/operation_queue.h"
-#include "atp/core/worker/repeat_clock.h"
+#include "atp/core/worker/retransmission_timeout.h"
 #include "atp/core/worker/send_window.h"
 #include "atp/core/worker/worker_api.h"
 #include "atp/core/worker/worker_membership.h"
@@ -166,7 +166,7 @@ class Worker {
   WorkerConfig config_;
   WorkerMembership membership_;
   std::vector<Stream> streams_;  // none until the membership is agreed; the express one is last
-  RepeatClock clock_;
+  RetransmissionTimeout clock_;
   CongestionWindow congestion_;
   std::uint64_t in_flight_bytes_ = 0;
   bool held_back_ = false;       // the congestion window held packets back when last asked

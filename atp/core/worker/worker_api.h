@@ -129,6 +129,7 @@ struct Event {
   OperationId operation = 0;
   Failure failure;
   Endpoint endpoint;
+  bool answered_before = false;  // kDetached: the parent has ever answered
   bool operator==(const Event&) const = default;
 };
 

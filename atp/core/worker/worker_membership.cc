@@ -307,7 +307,9 @@ MembershipChange WorkerMembership::detach(WorkerTurn& turn) {
   if (!in_job() || !has_switch(turn.config) || !attached()) return {};
   attachment_.detach(turn.now, turn.config.timing);
   turn.count(WorkerCounter::kDetachments);
-  turn.events.push_news({.kind = EventKind::kDetached, .endpoint = parent(turn.config)});
+  turn.events.push_news({.kind = EventKind::kDetached,
+                         .endpoint = parent(turn.config),
+                         .answered_before = tree_heard_ != kNever});
   join_again(turn.now, turn.config.timing);  // through the tree it is a probe from here on
   return {.new_path = true};
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "atp/base/time.h"
@@ -22,8 +23,7 @@
 //
 //   Result<UdpSocket> socket = UdpSocket::open(resolve_endpoint("127.0.0.1:5500").value());
 //   auto waker = Waker::create();                       // wake() and stop() from other threads
-//   PassiveNode node(server);                           // a switch or a server; a worker needs an
-//                                                       // adapter of its own that adds Tensors
+//   Driven<Server> node(server);                        // or Driven<Worker, Tensors>
 //   EventLoop loop(socket.value(), node, *waker.value());
 //   loop.run();                                         // until waker.stop()
 //
@@ -151,40 +151,54 @@ class EventLoop {
   UdpCounters counters_;
 };
 
-// A switch or a server in the loop: it sends only in answer to packets and timers. The hook runs
-// each round and says when it wants to run next at the latest (kNever: no wish). A path that
-// carries only smaller packets is nothing that the node could change; who runs it may want to hear
-// of it.
-template <class Node>
-class PassiveNode {
+// A switch, a server or a worker in the loop; a worker together with its tensors, which it gets
+// passed in each call. The hook runs each round and says when it wants to run next at the latest
+// (kNever: no wish). A path that carries only smaller packets is nothing that the node could
+// change; who runs it may want to hear of it.
+template <class Node, class... Tensors>
+class Driven {
  public:
   using Hook = std::function<Instant(Instant now)>;
-  using TooBig = std::function<void(const Endpoint& whom, std::size_t mtu)>;
+  using TooBig = std::function<void(Instant now, const Endpoint& whom, std::size_t mtu)>;
 
-  explicit PassiveNode(Node& node, Hook hook = nullptr, TooBig too_big = nullptr)
-      : node_(node), hook_(std::move(hook)), too_big_(std::move(too_big)) {}
+  explicit Driven(Node& node, Tensors&... tensors, Hook hook = nullptr, TooBig too_big = nullptr)
+      : node_(node), tensors_(tensors...), hook_(std::move(hook)), too_big_(std::move(too_big)) {}
 
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                      Outbox& out) {
-    node_.handle_packet(now, from, bytes, out);
+    with_tensors([&](Tensors&... t) { node_.handle_packet(now, from, bytes, t..., out); });
   }
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out) {
-    node_.handle_unreachable(now, whom, out);
+    with_tensors([&](Tensors&... t) { node_.handle_unreachable(now, whom, t..., out); });
   }
-  void handle_too_big(Instant, const Endpoint& whom, std::size_t mtu) {
-    if (too_big_) too_big_(whom, mtu);
+  void handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu) {
+    if (too_big_) too_big_(now, whom, mtu);
   }
   void handle_timeout(Instant now, Outbox& out) {
-    if (now >= node_.next_timeout()) node_.handle_timeout(now, out);
+    if (now < node_.next_timeout()) return;  // the hook's time has come
+    with_tensors([&](Tensors&... t) { node_.handle_timeout(now, t..., out); });
   }
-  void poll_transmit(Instant, Outbox&) {}
+  // Switches and servers send only in answer to packets and timers.
+  void poll_transmit(Instant now, Outbox& out) {
+    with_tensors([&](Tensors&... t) {
+      if constexpr (requires { node_.poll_transmit(now, t..., out); }) {
+        node_.poll_transmit(now, t..., out);
+      }
+    });
+  }
   void on_round(Instant now) {
     if (hook_) hook_due_ = hook_(now);
   }
   Instant next_timeout() const { return std::min(node_.next_timeout(), hook_due_); }
 
  private:
+  template <class Call>
+  void with_tensors(const Call& call) {
+    std::apply(call, tensors_);
+  }
+
   Node& node_;
+  const std::tuple<Tensors&...> tensors_;
   Hook hook_;
   TooBig too_big_;
   Instant hook_due_ = kNever;

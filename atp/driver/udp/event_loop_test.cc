@@ -89,7 +89,7 @@ TEST(EventLoop, TwoNodesTalkUntilTheyAreStopped) {
 
   std::thread thread([&] {
     Echo echo;
-    PassiveNode node(echo);
+    Driven<Echo> node(echo);
     EventLoop(echo_socket, node, *echo_waker).run();
     EXPECT_GT(echo.timeouts(), 0);
   });
@@ -122,8 +122,9 @@ TEST(EventLoop, WakeRunsTheApplicationsHook) {
     void handle_unreachable(Instant, const Endpoint&, Outbox&) {}
     void handle_timeout(Instant, Outbox&) {}
     Instant next_timeout() const { return kNever; }
-  } idle;
-  PassiveNode node(idle, [&](Instant) {
+  };
+  Idle idle;
+  Driven<Idle> node(idle, [&](Instant) {
     done = commands.load();
     return kNever;
   });
@@ -143,7 +144,7 @@ TEST(EventLoop, TheHookIsCalledWhenItAskedToBe) {
   const auto waker = Waker::create().value();
   Echo echo;
   int calls = 0;
-  PassiveNode node(echo, [&](Instant now) {
+  Driven<Echo> node(echo, [&](Instant now) {
     if (++calls == 5) waker->stop();
     return now + std::chrono::milliseconds(1);
   });

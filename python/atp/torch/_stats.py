@@ -26,7 +26,9 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
 
     bytes_sent counts at the system calls. Of a ring, the tensors' bytes: 2(N-1)/N of an
     all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP repeats by itself, so
-    nothing is ever sent again). In the network, whole packets without IP and UDP headers.
+    nothing is ever sent again). An all-reduce of float32 also sends its exponents, 2 bytes per
+    block of 256 values, likewise; or, if it is small or exact, N-1 times its bytes and nothing
+    else. In the network, whole packets without IP and UDP headers.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
     paths: dict = {"atp": {}, "ring": {}, "gloo": {}}

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/model_file.h"
 #include "atp/config/plan_json.h"
 #include "atp/planner/planner.h"

@@ -1,4 +1,4 @@
-#include "atp/collective/ring/passage.h"
+#include "atp/collective/ring/schedule.h"
 
 #include <cstring>
 #include <numeric>
@@ -33,13 +33,13 @@ void add(ElementType type, std::size_t divisor, ConstBytes incoming, const std::
 
 // Adds this rank's floats to what comes in, and divides where that was the last addition.
 void append_float_sums(const RingRequest& request, const std::vector<Bytes>& places,
-                       std::size_t rank, Passage& passage) {
+                       std::size_t rank, Schedule& schedule) {
   const std::size_t ranks = request.inputs.size();
-  passage.first = request.inputs[first_block(rank, ranks)];
-  passage.element = bytes_of(request.type);
+  schedule.first = request.inputs[first_block(rank, ranks)];
+  schedule.element = bytes_of(request.type);
   append_reduce_scatter(
       rank, ranks,
-      [&](std::size_t block) -> Passage::Step {
+      [&](std::size_t block) -> Schedule::Step {
         const bool divides = block == rank && request.reduction == Reduction::kAverage;
         return {.to = places[block],
                 .take = [type = request.type, divisor = divides ? ranks : 1,
@@ -48,13 +48,13 @@ void append_float_sums(const RingRequest& request, const std::vector<Bytes>& pla
                   add(type, divisor, incoming, local + offset, to + offset);
                 }};
       },
-      passage);
+      schedule);
 }
 
-void append_gathering(const std::vector<Bytes>& outputs, std::size_t rank, Passage& passage) {
+void append_gathering(const std::vector<Bytes>& outputs, std::size_t rank, Schedule& schedule) {
   append_all_gather(
-      rank, outputs.size(), [&](std::size_t block) { return Passage::Step{.to = outputs[block]}; },
-      passage);
+      rank, outputs.size(), [&](std::size_t block) { return Schedule::Step{.to = outputs[block]}; },
+      schedule);
 }
 
 // Partial sums on their way must not overwrite the caller's input.
@@ -81,25 +81,26 @@ void copy(ConstBytes from, Bytes to) {
 
 }  // namespace
 
-std::size_t Passage::bytes_in() const {
+std::size_t Schedule::bytes_in() const {
   return std::accumulate(steps.begin(), steps.end(), std::size_t{0},
                          [](std::size_t sum, const Step& step) { return sum + step.to.size(); });
 }
 
-std::size_t Passage::bytes_out() const {
+std::size_t Schedule::bytes_out() const {
   return steps.empty() ? 0 : first.size() + bytes_in() - steps.back().to.size();
 }
 
 void append_reduce_scatter(std::size_t rank, std::size_t ranks, const StepOf& step,
-                           Passage& passage) {
+                           Schedule& schedule) {
   for (std::size_t s = 0; s + 1 < ranks; ++s) {
-    passage.steps.push_back(step(before(rank, 2 + s, ranks)));
+    schedule.steps.push_back(step(before(rank, 2 + s, ranks)));
   }
 }
 
-void append_all_gather(std::size_t rank, std::size_t ranks, const StepOf& step, Passage& passage) {
+void append_all_gather(std::size_t rank, std::size_t ranks, const StepOf& step,
+                       Schedule& schedule) {
   for (std::size_t s = 0; s + 1 < ranks; ++s) {
-    passage.steps.push_back(step(before(rank, 1 + s, ranks)));
+    schedule.steps.push_back(step(before(rank, 1 + s, ranks)));
   }
 }
 
@@ -115,28 +116,28 @@ std::size_t scratch_bytes(const RingRequest& request, std::size_t rank) {
   return bytes;
 }
 
-Passage make_passage(const RingRequest& request, std::size_t rank, std::size_t ranks,
-                     Bytes scratch) {
-  Passage passage;
+Schedule make_schedule(const RingRequest& request, std::size_t rank, std::size_t ranks,
+                       Bytes scratch) {
+  Schedule schedule;
   if (ranks == 1) {
     copy(request.inputs[0], request.outputs[0]);
-    return passage;
+    return schedule;
   }
   switch (request.collective) {
     case RingCollective::kReduceScatter:
-      append_float_sums(request, places_of_partial_sums(request, rank, scratch), rank, passage);
+      append_float_sums(request, places_of_partial_sums(request, rank, scratch), rank, schedule);
       break;
     case RingCollective::kAllReduce:
-      append_float_sums(request, request.outputs, rank, passage);
-      append_gathering(request.outputs, rank, passage);
+      append_float_sums(request, request.outputs, rank, schedule);
+      append_gathering(request.outputs, rank, schedule);
       break;
     case RingCollective::kAllGather:
       copy(request.inputs[0], request.outputs[rank]);
-      passage.first = request.outputs[rank];
-      append_gathering(request.outputs, rank, passage);
+      schedule.first = request.outputs[rank];
+      append_gathering(request.outputs, rank, schedule);
       break;
   }
-  return passage;
+  return schedule;
 }
 
 }  // namespace atp

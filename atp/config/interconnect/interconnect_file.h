@@ -9,9 +9,9 @@
 #include "atp/config/text/file.h"
 #include "atp/planner/interconnect.h"
 
-// The cluster file: one YAML file that describes a cluster to every command that needs to know it.
-// It lists racks, hosts, switches and servers (docs/cluster.md), or has the planner's interconnect,
-// or both:
+// The cluster file as the planner sees it: one YAML file that describes a cluster to every command
+// that needs to know it. It lists racks, hosts, switches and servers (docs/cluster.md; read by
+// site/site_reader.h), or has the planner's interconnect, or both:
 //
 //   name: two racks of four hosts
 //   levels:                               # from top to bottom; together they hold all devices

@@ -1,4 +1,4 @@
-#include "atp/core/worker/repeat_clock.h"
+#include "atp/core/worker/retransmission_timeout.h"
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@ Duration RttEstimator::rto(const Timing& timing) const {
   return std::min(smoothed_ + std::max(4 * variation_, timing.rto_min), timing.rto_max);
 }
 
-Duration RepeatClock::backed_off(unsigned firings) {
+Duration RetransmissionTimeout::backed_off(unsigned firings) {
   const Duration doubled = rto() * (1LL << std::min(firings, 10U));
   const Duration base = std::min(doubled, timing_.rto_max);
   // Jitter keeps the workers of a stalled fragment from repeating in step (H16).
@@ -29,7 +29,7 @@ Duration RepeatClock::backed_off(unsigned firings) {
                                                     static_cast<double>(base.count()) / 8));
 }
 
-Duration RepeatClock::reordering_ends() const {
+Duration RetransmissionTimeout::reordering_ends() const {
   return rtt_.smoothed() + std::max(timing_.reorder_min, rtt_.smoothed() / 4);
 }
 

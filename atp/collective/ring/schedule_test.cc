@@ -1,4 +1,4 @@
-#include "atp/collective/ring/passage.h"
+#include "atp/collective/ring/schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@ using testing::bytes_of_vector;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::ptrdiff_t> blocks_received(const Passage& passage, const RingRequest& request) {
+std::vector<std::ptrdiff_t> blocks_received(const Schedule& schedule, const RingRequest& request) {
   std::vector<std::ptrdiff_t> blocks;
-  for (const Passage::Step& step : passage.steps) {
+  for (const Schedule::Step& step : schedule.steps) {
     for (std::size_t b = 0; b < request.outputs.size(); ++b) {
       if (request.outputs[b].data() == step.to.data()) {
         blocks.push_back(static_cast<std::ptrdiff_t>(b));
@@ -26,23 +26,23 @@ std::vector<std::ptrdiff_t> blocks_received(const Passage& passage, const RingRe
   return blocks;
 }
 
-TEST(Passage, an_all_reduce_is_a_reduce_scatter_and_an_all_gather) {
+TEST(Schedule, an_all_reduce_is_a_reduce_scatter_and_an_all_gather) {
   std::vector<double> values(4);
   const RingRequest request = all_reduce_request(ElementType::kFloat64, bytes_of_vector(values), 4);
-  const Passage passage = make_passage(request, 1, 4, {});
-  EXPECT_EQ(passage.first.data(), request.inputs[0].data());
-  EXPECT_THAT(blocks_received(passage, request), ElementsAre(3, 2, 1, 0, 3, 2));
-  EXPECT_EQ(passage.bytes_out(), 6 * 8U);
-  EXPECT_EQ(passage.bytes_in(), 6 * 8U);
+  const Schedule schedule = make_schedule(request, 1, 4, {});
+  EXPECT_EQ(schedule.first.data(), request.inputs[0].data());
+  EXPECT_THAT(blocks_received(schedule, request), ElementsAre(3, 2, 1, 0, 3, 2));
+  EXPECT_EQ(schedule.bytes_out(), 6 * 8U);
+  EXPECT_EQ(schedule.bytes_in(), 6 * 8U);
 }
 
-TEST(Passage, only_the_last_addition_divides) {
+TEST(Schedule, only_the_last_addition_divides) {
   std::vector<double> values(8, 1);
   RingRequest request = all_reduce_request(ElementType::kFloat64, bytes_of_vector(values), 4);
   request.reduction = Reduction::kAverage;
   const std::vector<double> incoming{7, 7};
   std::vector<double> results;
-  for (const Passage::Step& step : make_passage(request, 1, 4, {}).steps) {
+  for (const Schedule::Step& step : make_schedule(request, 1, 4, {}).steps) {
     if (!step.take) continue;
     step.take(0, std::as_bytes(std::span(incoming)));
     results.push_back(*reinterpret_cast<const double*>(step.to.data()));
@@ -51,16 +51,16 @@ TEST(Passage, only_the_last_addition_divides) {
 }
 
 // What each rank sends next is what the rank after it receives next, in every collective.
-TEST(Passage, what_goes_out_is_what_the_next_rank_takes_in) {
+TEST(Schedule, what_goes_out_is_what_the_next_rank_takes_in) {
   for (const std::size_t ranks : {2U, 3U, 5U}) {
     std::vector<double> all(ranks * 3 + 1);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const auto at = [&](std::size_t r) {
-        return make_passage(all_reduce_request(ElementType::kFloat64, bytes_of_vector(all), ranks),
-                            r, ranks, {});
+        return make_schedule(all_reduce_request(ElementType::kFloat64, bytes_of_vector(all), ranks),
+                             r, ranks, {});
       };
-      const Passage mine = at(rank);
-      const Passage next = at((rank + 1) % ranks);
+      const Schedule mine = at(rank);
+      const Schedule next = at((rank + 1) % ranks);
       EXPECT_EQ(mine.first.size(), next.steps[0].to.size());
       for (std::size_t s = 0; s + 1 < mine.steps.size(); ++s) {
         EXPECT_EQ(mine.steps[s].to.data(), next.steps[s + 1].to.data());
@@ -69,21 +69,21 @@ TEST(Passage, what_goes_out_is_what_the_next_rank_takes_in) {
   }
 }
 
-TEST(Passage, partial_sums_of_a_reduce_scatter_stay_out_of_the_input) {
+TEST(Schedule, partial_sums_of_a_reduce_scatter_stay_out_of_the_input) {
   std::vector<float> values(12);
   std::vector<float> own(3);
   const RingRequest request = reduce_scatter_request(ElementType::kFloat32, bytes_of_vector(values),
                                                      bytes_of_vector(own), 4);
   std::vector<std::byte> scratch(scratch_bytes(request, 2));
   EXPECT_EQ(scratch.size(), 2 * 12U);  // all blocks but the one that starts here and the own one
-  const Passage passage = make_passage(request, 2, 4, scratch);
-  ASSERT_EQ(passage.steps.size(), 3U);
-  EXPECT_EQ(passage.steps[0].to.data(), scratch.data());
-  EXPECT_EQ(passage.steps[1].to.data(), scratch.data() + 12);
-  EXPECT_EQ(passage.steps[2].to.data(), bytes_of_vector(own).data());
+  const Schedule schedule = make_schedule(request, 2, 4, scratch);
+  ASSERT_EQ(schedule.steps.size(), 3U);
+  EXPECT_EQ(schedule.steps[0].to.data(), scratch.data());
+  EXPECT_EQ(schedule.steps[1].to.data(), scratch.data() + 12);
+  EXPECT_EQ(schedule.steps[2].to.data(), bytes_of_vector(own).data());
   values.assign(12, 1);
   const std::vector<float> incoming{1, 2, 3};
-  passage.steps[2].take(0, std::as_bytes(std::span(incoming)));
+  schedule.steps[2].take(0, std::as_bytes(std::span(incoming)));
   EXPECT_THAT(own, ElementsAre(2, 3, 4));
   EXPECT_EQ(values, std::vector<float>(12, 1));
 }

@@ -1,4 +1,4 @@
-#include "atp/collective/text.h"
+#include "atp/base/text.h"
 
 #include <gtest/gtest.h>
 

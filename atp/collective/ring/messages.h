@@ -9,7 +9,7 @@
 
 namespace atp {
 
-struct Word {
+struct Message {
   enum class Kind : std::uint32_t {
     kAreYouThere = 1,
     kHere = 2,
@@ -20,21 +20,22 @@ struct Word {
   std::string text;
 };
 
-// One end of a connection for words. Whatever is wrong with it counts as closed.
-class WordLine {
+// One end of a connection for messages. Whatever is wrong with it counts as closed.
+class MessageLine {
  public:
-  explicit WordLine(const TcpSocket& socket) : socket_(socket) {}
+  explicit MessageLine(const TcpSocket& socket) : socket_(socket) {}
 
-  // Never waits: a word that finds no room closes the line, as the other side has long been dead.
-  void say(const Word& word);
+  // Never waits: a message that finds no room closes the line, as the other side has long been
+  // dead.
+  void send(const Message& message);
   // What has come in since.
-  std::vector<Word> hear();
+  std::vector<Message> receive();
   bool closed() const { return closed_; }
   int fd() const { return socket_.fd(); }
 
  private:
   void read();
-  bool cut_word(std::vector<Word>& words);
+  bool cut_message(std::vector<Message>& messages);
 
   const TcpSocket& socket_;
   std::string unread_;

@@ -21,7 +21,7 @@
 
 namespace atp {
 
-struct Passage {
+struct Schedule {
   // Makes bytes `offset` … of a step's memory of those that came in for them, whole elements.
   using Take = std::function<void(std::size_t offset, ConstBytes incoming)>;
   struct Step {
@@ -38,19 +38,19 @@ struct Passage {
 };
 
 // The orders of blocks in which all algorithms have their steps: `step` says what is done with one.
-using StepOf = std::function<Passage::Step(std::size_t block)>;
+using StepOf = std::function<Schedule::Step(std::size_t block)>;
 void append_reduce_scatter(std::size_t rank, std::size_t ranks, const StepOf& step,
-                           Passage& passage);
-void append_all_gather(std::size_t rank, std::size_t ranks, const StepOf& step, Passage& passage);
+                           Schedule& schedule);
+void append_all_gather(std::size_t rank, std::size_t ranks, const StepOf& step, Schedule& schedule);
 // The block that goes out first in a reduce-scatter.
 std::size_t first_block(std::size_t rank, std::size_t ranks);
 
-// How much memory the passage below needs besides the caller's.
+// How much memory the schedule below needs besides the caller's.
 std::size_t scratch_bytes(const RingRequest& request, std::size_t rank);
 
-// The passage of a request that takes one stage. `scratch` has at least that much, and is aligned
+// The schedule of a request that takes one stage. `scratch` has at least that much, and is aligned
 // to the element. Copies this rank's block of an all-gather to its place.
-Passage make_passage(const RingRequest& request, std::size_t rank, std::size_t ranks,
-                     Bytes scratch);
+Schedule make_schedule(const RingRequest& request, std::size_t rank, std::size_t ranks,
+                       Bytes scratch);
 
 }  // namespace atp

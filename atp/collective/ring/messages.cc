@@ -1,4 +1,4 @@
-#include "atp/collective/ring/words.h"
+#include "atp/collective/ring/messages.h"
 
 #include <sys/socket.h>
 
@@ -12,25 +12,26 @@ namespace {
 constexpr std::size_t kLongestText = 4096;
 
 struct Head {
-  Word::Kind kind = Word::Kind::kHere;
+  Message::Kind kind = Message::Kind::kHere;
   std::uint32_t length = 0;
 };
 
 }  // namespace
 
-void WordLine::say(const Word& word) {
+void MessageLine::send(const Message& message) {
   if (closed_) return;
-  const std::string text = word.text.substr(0, kLongestText);
-  const Head head{word.kind, static_cast<std::uint32_t>(text.size())};
+  const std::string text = message.text.substr(0, kLongestText);
+  const Head head{message.kind, static_cast<std::uint32_t>(text.size())};
   std::string bytes(sizeof head, '\0');
   std::memcpy(bytes.data(), &head, sizeof head);
   bytes += text;
-  const ssize_t sent = send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent =
+      ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   // Nothing that is there to be heard is lost: only this direction may be broken.
   if (sent != static_cast<ssize_t>(bytes.size())) shutdown(socket_.fd(), SHUT_WR);
 }
 
-void WordLine::read() {
+void MessageLine::read() {
   std::array<char, 1024> buffer;
   while (!closed_) {
     const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -44,23 +45,23 @@ void WordLine::read() {
   }
 }
 
-bool WordLine::cut_word(std::vector<Word>& words) {
+bool MessageLine::cut_message(std::vector<Message>& messages) {
   Head head;
   if (unread_.size() < sizeof head) return false;
   std::memcpy(&head, unread_.data(), sizeof head);
   if (head.length > kLongestText) closed_ = true;
   if (head.length > kLongestText || unread_.size() < sizeof head + head.length) return false;
-  words.push_back({head.kind, unread_.substr(sizeof head, head.length)});
+  messages.push_back({head.kind, unread_.substr(sizeof head, head.length)});
   unread_.erase(0, sizeof head + head.length);
   return true;
 }
 
-std::vector<Word> WordLine::hear() {
-  std::vector<Word> words;
+std::vector<Message> MessageLine::receive() {
+  std::vector<Message> messages;
   read();
-  while (cut_word(words)) {
+  while (cut_message(messages)) {
   }
-  return words;
+  return messages;
 }
 
 }  // namespace atp

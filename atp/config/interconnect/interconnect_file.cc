@@ -1,4 +1,4 @@
-#include "atp/config/interconnect/cluster_file.h"
+#include "atp/config/interconnect/interconnect_file.h"
 
 #include <string>
 

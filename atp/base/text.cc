@@ -1,4 +1,4 @@
-#include "atp/collective/text.h"
+#include "atp/base/text.h"
 
 #include <vector>
 
@@ -6,7 +6,7 @@ namespace atp {
 namespace {
 
 // More than this many items nobody reads in a message.
-constexpr std::size_t kMostItems = 8;
+constexpr std::size_t kMaxItems = 8;
 
 struct Run {
   Rank first;
@@ -67,7 +67,7 @@ std::string ranks_text(const RankSet& ranks) {
   std::size_t told = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const bool last = i + 1 == runs.size();
-    if (i == kMostItems && !last) {
+    if (i == kMaxItems && !last) {
       return text + " and " + std::to_string(ranks.size() - told) + " others";
     }
     if (i > 0) text += last ? " and " : ", ";

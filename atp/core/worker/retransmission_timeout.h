@@ -29,9 +29,10 @@ class RttEstimator {
 };
 
 // The waits of all streams of one worker: they share its round trips.
-class RepeatClock {
+class RetransmissionTimeout {
  public:
-  RepeatClock(const Timing& timing, std::uint64_t seed) : timing_(timing), random_(seed) {}
+  RetransmissionTimeout(const Timing& timing, std::uint64_t seed)
+      : timing_(timing), random_(seed) {}
 
   void sample(Duration rtt) { rtt_.sample(rtt); }
 
@@ -42,7 +43,7 @@ class RepeatClock {
   // because what was summed in a switch overtakes what collided there (H15).
   Duration reordering_ends() const;
 
-  bool operator==(const RepeatClock&) const = default;
+  bool operator==(const RetransmissionTimeout&) const = default;
 
  private:
   Timing timing_;

@@ -1,0 +1,205 @@
+#pragma once
+
+#include <pthread.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "atp/base/result.h"
+#include "atp/base/text.h"
+#include "atp/collective/completion.h"
+#include "atp/collective/quiet_thread.h"
+#include "atp/driver/udp/waker.h"
+
+namespace atp {
+
+// A thread that carries out operations, and the board at which it meets its callers, under one
+// mutex: operations and the wish to leave go in; progress, failure and a Report come out, once each
+// round of the thread's loop. A lane and a ring each have one, and own everything else from within
+// the thread.
+//
+// Whoever submits, closes or asks may do so from any thread, also from a callback on this one. The
+// object must outlive the thread, so the thread's body holds a reference to its owner.
+template <class Operation, class Report>
+class OperationThread {
+ public:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  struct Commands {
+    std::deque<std::shared_ptr<Operation>> submitted;
+    std::optional<std::string> leave;  // and why operations in flight fail
+  };
+  struct Progress {
+    std::size_t pending = 0;  // operations taken and not ended
+    bool left = false;        // has nothing more to say to its peers
+    std::optional<std::string> failure;
+    Report report;
+  };
+
+  // `waker` interrupts the thread's sleep. Null: there is no thread, whoever submits an operation
+  // carries it out. `shut_down` is the reason that operations after shutdown() are given.
+  OperationThread(std::unique_ptr<Waker> waker, std::string shut_down)
+      : waker_(std::move(waker)), shut_down_(std::move(shut_down)) {}
+
+  // The name has at most 15 characters.
+  template <class Body>
+  void start(const char* name, Body body) {
+    thread_ = quiet_thread([this, body = std::move(body)] {
+      running_here_ = this;
+      body();
+    });
+    pthread_setname_np(thread_.native_handle(), name);
+  }
+
+  // The callers' side.
+
+  // Takes the operation, or says why it takes none.
+  std::optional<std::string> submit(std::shared_ptr<Operation> operation) {
+    std::unique_lock lock(mutex_);
+    if (closed_) return closed_because();
+    const bool asleep = commands_.submitted.empty();
+    commands_.submitted.push_back(std::move(operation));
+    lock.unlock();
+    if (asleep) waker_->wake();
+    return std::nullopt;
+  }
+  // Why it takes no operations any more.
+  std::optional<std::string> refusal() const {
+    const std::lock_guard lock(mutex_);
+    return closed_ ? std::optional(closed_because()) : std::nullopt;
+  }
+  std::optional<std::string> failure() const {
+    const std::lock_guard lock(mutex_);
+    return progress_.failure;
+  }
+  Report report() const {
+    const std::lock_guard lock(mutex_);
+    return progress_.report;
+  }
+  template <class Condition>
+  void wait_until(const Condition& condition) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return condition(progress_.report); });
+  }
+  bool on_own_thread() const { return running_here_ == this; }
+
+  // Asks the thread to leave, and does not wait: shutdown() or close() is still due.
+  void give_up(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    if (!progress_.failure) progress_.failure = why;
+    commands_.leave = why;
+    waker_->wake();
+  }
+
+  // Leaves, waits for that until `until`, and ends the thread; whoever comes second waits until the
+  // first has done it.
+  void close(const std::string& why, SteadyTime until) {
+    std::unique_lock lock(mutex_);
+    if (closed_) {
+      if (!on_own_thread()) changed_.wait(lock, [this] { return ended_; });
+      return;
+    }
+    closed_ = true;
+    why_closed_ = why;
+    commands_.leave = why;
+    if (thread_.joinable()) end_thread(lock, until);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  // Waits until `until`, which `timeout` has led to, for the operations in flight, and closes. What
+  // is left then fails; so that the peers learn of it, `haste` is given to leaving in any case.
+  Status shutdown(SteadyTime until, std::chrono::milliseconds timeout,
+                  std::chrono::milliseconds haste) {
+    if (on_own_thread()) return Error{"shutdown() would wait for itself in a callback"};
+    std::unique_lock lock(mutex_);
+    const bool finished =
+        changed_.wait_until(lock, until, [this] { return closed_ || in_flight() == 0; });
+    const std::size_t left = in_flight();
+    const std::optional<std::string> failure = progress_.failure;
+    lock.unlock();
+    const SteadyTime soon = std::chrono::steady_clock::now() + haste;
+    if (!finished) {
+      const std::string why = "shut down after " + seconds_text(timeout) + " with " +
+                              std::to_string(left) + " operations in flight";
+      close(why, soon);
+      return Error{why};
+    }
+    close(shut_down_, failure ? soon : std::max(until, soon));
+    if (failure && *failure != shut_down_) return Error{*failure};
+    return ok_status();
+  }
+
+  // The thread's side.
+
+  Waker& waker() { return *waker_; }
+  Commands take() {
+    const std::lock_guard lock(mutex_);
+    progress_.pending += commands_.submitted.size();
+    return std::exchange(commands_, {});
+  }
+  // Shows the progress, and then tells those whose operations have ended, who so find it as it was
+  // at the end. Until they are told, which may lead to further operations, theirs count as pending.
+  void publish(Progress progress, std::vector<EndedOperation<Operation>> ended) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!progress.failure) progress.failure = std::move(progress_.failure);
+      progress_ = std::move(progress);
+      progress_.pending += ended.size();
+    }
+    changed_.notify_all();
+    if (ended.empty()) return;
+    for (EndedOperation<Operation>& each : ended) each.operation->finish(std::move(each.result));
+    {
+      const std::lock_guard lock(mutex_);
+      progress_.pending -= ended.size();
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  // With mutex_ held.
+  std::string closed_because() const { return progress_.failure.value_or(why_closed_); }
+  std::size_t in_flight() const { return progress_.pending + commands_.submitted.size(); }
+  void end_thread(std::unique_lock<std::mutex>& lock, SteadyTime until) {
+    waker_->wake();
+    if (on_own_thread()) {
+      // A callback dropped the last reference: the thread ends after it, and frees this object.
+      thread_.detach();
+      waker_->stop();
+      return;
+    }
+    changed_.wait_until(lock, until, [this] { return progress_.left; });
+    lock.unlock();
+    waker_->stop();
+    thread_.join();
+    lock.lock();
+  }
+
+  // Which one's thread this is. (Thread ids are no answer: they are used again.)
+  static inline thread_local const void* running_here_ = nullptr;
+
+  const std::unique_ptr<Waker> waker_;
+  const std::string shut_down_;
+  std::thread thread_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Commands commands_;
+  Progress progress_;
+  bool closed_ = false;  // takes no more operations
+  std::string why_closed_;
+  bool ended_ = false;  // the thread is gone, or about to go
+};
+
+}  // namespace atp
