@@ -45,7 +45,7 @@ test:
 	@cmake --build --preset $(PRESET)
 	@status=0; \
 	ctest --preset $(PRESET) -j $(CMAKE_BUILD_PARALLEL_LEVEL) || status=1; \
-	$(venv_python) -m pytest || status=1; \
+	$(venv_python) -m pytest --durations=12 || status=1; \
 	exit $$status
 
 # Lightning and accelerate beside .venv's torch, which pip is told to keep as it is.
