@@ -65,6 +65,7 @@ class Communicator::Impl {
   Status wait_until_joined();
   Status shutdown(std::chrono::milliseconds timeout);
   void abort(const std::string& why);
+  void close(const std::string& why);
 
   const CommunicatorOptions& options() const { return options_; }
   Dispatcher& dispatcher() const { return *dispatcher_; }
@@ -75,6 +76,7 @@ class Communicator::Impl {
 
  private:
   bool on_lane_thread() const;
+  void wait_until_idle(SteadyClock::time_point until);
 
   const CommunicatorOptions options_;
   const pid_t owner_ = getpid();
@@ -101,9 +103,9 @@ bool Communicator::Impl::on_lane_thread() const {
 
 Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
   if (on_lane_thread()) return Error{"shutdown() would wait for itself in a callback"};
-  const auto until = SteadyClock::now() + timeout;
+  const auto until = deadline_in(timeout);
   Status result = ok_status();
-  dispatcher_->wait_until_sent(until);
+  wait_until_idle(until);
   for (const auto& lane : lanes()) {
     const Status ended = lane->shutdown(until, timeout);
     if (result.ok()) result = ended;
@@ -113,7 +115,26 @@ Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
   return result;
 }
 
+// A callback that the last operations run may submit further ones, to any lane.
+void Communicator::Impl::wait_until_idle(SteadyClock::time_point until) {
+  std::uint64_t seen = 0;
+  do {
+    seen = dispatcher_->submitted();
+    dispatcher_->wait_until_sent(until);
+    for (const auto& lane : lanes()) {
+      if (!lane->wait_until_idle(until)) return;
+    }
+  } while (dispatcher_->submitted() != seen);
+}
+
+// A callback must not wait for a lane, of which another callback may wait for this one's.
 void Communicator::Impl::abort(const std::string& why) {
+  if (!on_lane_thread()) return close(why);
+  for (const auto& lane : lanes()) lane->give_up(why);
+}
+
+void Communicator::Impl::close(const std::string& why) {
+  for (const auto& lane : lanes()) lane->give_up(why);  // all at once
   for (const auto& lane : lanes()) lane->abort(why);
   if (server_ && !on_lane_thread()) {
     static_cast<void>(server_->wait_until_left(options_.job, SteadyClock::now() + kHastyEnd));
@@ -159,7 +180,7 @@ Communicator::~Communicator() {
     [[maybe_unused]] const Impl* left_alone = impl_.release();
     return;
   }
-  impl_->abort("the communicator was destroyed");
+  impl_->close("the communicator was destroyed");
 }
 
 Rank Communicator::rank() const { return impl_->options().rank; }

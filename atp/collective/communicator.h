@@ -58,8 +58,8 @@ struct CommunicatorOptions {
   // these, so it costs a pause each time. The same on every rank. 0: never.
   std::uint64_t digest_every = 0;
   // Told what a user should know although the job goes on: a switch that was lost or has come
-  // back. Called on the communicator's thread or in connect(). Empty: one line on stderr, prefixed
-  // "atp: ".
+  // back. Called on any of the communicator's threads, or in connect(). Empty: one line on stderr,
+  // prefixed "atp: ".
   std::function<void(const std::string&)> on_warning;
 
   // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), RANK, WORLD_SIZE,
@@ -110,8 +110,10 @@ struct AllReduceOptions {
   std::vector<std::size_t> segments;
   std::uint32_t tag = 0;  // the call site's name: ranks that are at different ones are told so
   std::chrono::milliseconds timeout{0};  // without progress; 0: the communicator's
-  // Called once when the operation has ended, on the communicator's thread, before wait()
-  // returns; must not block.
+  // Called once when the operation has ended, before wait() returns, on one of the communicator's
+  // threads (each way to a server has one), or in all_reduce() itself where it is refused at once.
+  // Must not block, nor hold a lock that others hold around calls. It may call everything but
+  // shutdown().
   std::function<void(const Status&)> on_done;
 };
 
@@ -133,7 +135,8 @@ class Communicator {
   // Waits for the operations in flight, leaves the job in peace, and waits for the others to leave
   // the server in this process, if there is one. Idempotent.
   Status shutdown(std::chrono::milliseconds timeout = std::chrono::seconds(10));
-  // Fails everything in flight and leaves at once. Idempotent.
+  // Fails everything in flight and leaves at once. Idempotent. In a callback it does not wait for
+  // that: operations in flight end after the callback.
   void abort(const std::string& why);
 
   CounterList counters() const;

@@ -396,6 +396,39 @@ TEST(Communicator, MayBeDroppedByItsOwnCallback) {
   EXPECT_TRUE(handle.wait().ok());
 }
 
+TEST(Communicator, DroppedByACallbackLeavesItsMemoryAloneAndTellsTheOthers) {
+  const TestingCluster cluster(2);
+  Communicators communicators = join_all(cluster);
+  auto large = std::make_unique<std::vector<float>>(8'000'000);
+  std::vector<float> small(10);
+  std::promise<void> dropped;
+  AllReduceOptions options;
+  options.on_done = [&](const Status&) {
+    communicators[0].reset();
+    std::fill(large->begin(), large->end(), NAN);
+    large.reset();
+    dropped.set_value();
+  };
+  std::vector<float> small_1(10);
+  std::vector<float> large_1(8'000'000);
+  Handle of_0 = communicators[0]->all_reduce(*large);
+  communicators[0]->all_reduce(small, options);  // overtakes the large one
+  Handle of_1 = communicators[1]->all_reduce(large_1);
+  communicators[1]->all_reduce(small_1);
+  dropped.get_future().get();
+  EXPECT_FALSE(of_0.wait().ok());
+  EXPECT_THAT(message(of_1.wait()), HasSubstr("rank 0 left the job before the operation ended"));
+}
+
+TEST(Communicator, WaitsAsLongAsATypeAllows) {
+  const TestingCluster cluster(1);
+  auto joined = Communicator::connect(cluster.options(0));
+  ASSERT_TRUE(joined.ok()) << joined.error().message;
+  std::vector<float> tensor(1000);
+  joined.value()->all_reduce(tensor);
+  EXPECT_EQ(message(joined.value()->shutdown(std::chrono::milliseconds::max())), "");
+}
+
 TEST(Communicator, HasNoPartInTheJobAfterAFork) {
   const TestingCluster cluster(kRanks);
   Communicators communicators = join_all(cluster);

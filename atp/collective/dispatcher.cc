@@ -174,6 +174,11 @@ Status Dispatcher::judge(const OperationName& name, std::span<const std::uint32_
   return Error{operation_text(name.what, name.number, name.values) + ": " + *difference};
 }
 
+std::uint64_t Dispatcher::submitted() {
+  const std::lock_guard lock(mutex_);
+  return next_number_;
+}
+
 void Dispatcher::wait_until_sent(std::chrono::steady_clock::time_point until) {
   std::unique_lock lock(mutex_);
   sent_.wait_until(lock, until, [this] { return !comparison_; });

@@ -36,6 +36,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   // The parts of the operation, which has ended when all of them have.
   Operations submit(const Values& values, AllReduceOptions options);
 
+  // How many operations, so far.
+  std::uint64_t submitted();
   // Waits until the lanes have all that was submitted.
   void wait_until_sent(std::chrono::steady_clock::time_point until);
 

@@ -95,8 +95,9 @@ void Lane::run() {
   Node node(
       participant_.worker(), participant_.tensors(),
       [&](Instant now) {
-        on_round(now, driver->counters());
-        return kNever;
+        while (carry_out_commands(now, driver->counters())) continue;
+        const auto stop_by = thread_.stop_by();
+        return stop_by ? Instant(stop_by->time_since_epoch()) : kNever;
       },
       [this](Instant now, const Endpoint& whom, std::size_t mtu) {
         participant_.handle_too_big(now, whom, mtu);
@@ -107,20 +108,20 @@ void Lane::run() {
   loop.run();
 }
 
-void Lane::on_round(Instant now, const UdpCounters& udp_counters) {
+bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
   auto commands = thread_.take();
   for (auto& operation : commands.submitted) participant_.submit(std::move(operation));
   if (commands.leave) participant_.leave(now, *commands.leave);
   participant_.on_round(now);
   const Worker& worker = participant_.worker();
-  thread_.publish({.pending = participant_.pending(),
-                   .left = participant_.phase() == ParticipantPhase::kLeft,
-                   .failure = participant_.failure(),
-                   .report = {.phase = participant_.phase(),
-                              .value_count = worker.value_count(),
-                              .worker_counters = worker.counters(),
-                              .udp_counters = udp_counters}},
-                  participant_.take_ended());
+  return thread_.publish({.pending = participant_.pending(),
+                          .left = participant_.phase() == ParticipantPhase::kLeft,
+                          .failure = participant_.failure(),
+                          .report = {.phase = participant_.phase(),
+                                     .value_count = worker.value_count(),
+                                     .worker_counters = worker.counters(),
+                                     .udp_counters = udp_counters}},
+                         participant_.take_ended());
 }
 
 Status Lane::wait_until_joined() {

@@ -41,7 +41,11 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // As the communicator's; `timeout` is what `until` came from, for the text.
   Status shutdown(std::chrono::steady_clock::time_point until, std::chrono::milliseconds timeout);
   void abort(const std::string& why);
-  // As abort(), but from any thread, also its own, and without waiting: shutdown() is still due.
+  // False: at `until` there were still operations in flight.
+  bool wait_until_idle(std::chrono::steady_clock::time_point until) {
+    return thread_.wait_until_idle(until);
+  }
+  // As abort(), but from any thread, also its own, and without waiting: abort() is still due.
   void give_up(const std::string& why) { thread_.give_up(why); }
 
   // Why nothing more can be summed here.
@@ -61,7 +65,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   };
 
   void run();
-  void on_round(Instant now, const UdpCounters& udp_counters);
+  // True if there is more to do at once.
+  bool carry_out_commands(Instant now, const UdpCounters& udp_counters);
 
   const CommunicatorOptions options_;
   UdpSocket socket_;

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -22,13 +23,20 @@
 
 namespace atp {
 
+// A time-out may be as long as its type allows, and a time must not overflow.
+inline std::chrono::steady_clock::time_point deadline_in(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::hours kForever{24 * 365};
+  return std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(timeout, kForever);
+}
+
 // A thread that carries out operations, and the board at which it meets its callers, under one
 // mutex: operations and the wish to leave go in; progress, failure and a Report come out, once each
 // round of the thread's loop. A lane and a ring each have one, and own everything else from within
 // the thread.
 //
-// Whoever submits, closes or asks may do so from any thread, also from a callback on this one. The
-// object must outlive the thread, so the thread's body holds a reference to its owner.
+// Whoever submits, closes or asks may do so from any thread, also from a callback on this one,
+// where nothing waits. The object must outlive the thread, so the thread's body holds a reference
+// to its owner.
 template <class Operation, class Report>
 class OperationThread {
  public:
@@ -65,7 +73,7 @@ class OperationThread {
   // Takes the operation, or says why it takes none.
   std::optional<std::string> submit(std::shared_ptr<Operation> operation) {
     std::unique_lock lock(mutex_);
-    if (closed_) return closed_because();
+    if (refusal_) return why_refused();
     const bool asleep = commands_.submitted.empty();
     commands_.submitted.push_back(std::move(operation));
     lock.unlock();
@@ -75,7 +83,7 @@ class OperationThread {
   // Why it takes no operations any more.
   std::optional<std::string> refusal() const {
     const std::lock_guard lock(mutex_);
-    return closed_ ? std::optional(closed_because()) : std::nullopt;
+    return refusal_ ? std::optional(why_refused()) : std::nullopt;
   }
   std::optional<std::string> failure() const {
     const std::lock_guard lock(mutex_);
@@ -92,26 +100,31 @@ class OperationThread {
   }
   bool on_own_thread() const { return running_here_ == this; }
 
+  // False: at `until` there were still operations in flight.
+  bool wait_until_idle(SteadyTime until) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, until, [this] { return closing_ || in_flight() == 0; });
+  }
+
   // Asks the thread to leave, and does not wait: shutdown() or close() is still due.
   void give_up(const std::string& why) {
     const std::lock_guard lock(mutex_);
-    if (closed_) return;
+    if (refusal_) return;
     if (!progress_.failure) progress_.failure = why;
-    commands_.leave = why;
-    waker_->wake();
+    refuse(why);
   }
 
   // Leaves, waits for that until `until`, and ends the thread; whoever comes second waits until the
-  // first has done it.
+  // first has done it. In a callback on this very thread, which must be the last call of all, it
+  // only lets go of the thread, which leaves after the callback and then ends by itself.
   void close(const std::string& why, SteadyTime until) {
     std::unique_lock lock(mutex_);
-    if (closed_) {
+    if (closing_) {
       if (!on_own_thread()) changed_.wait(lock, [this] { return ended_; });
       return;
     }
-    closed_ = true;
-    why_closed_ = why;
-    commands_.leave = why;
+    closing_ = true;
+    if (!refusal_) refuse(why);
     if (thread_.joinable()) end_thread(lock, until);
     ended_ = true;
     changed_.notify_all();
@@ -122,9 +135,8 @@ class OperationThread {
   Status shutdown(SteadyTime until, std::chrono::milliseconds timeout,
                   std::chrono::milliseconds haste) {
     if (on_own_thread()) return Error{"shutdown() would wait for itself in a callback"};
+    const bool finished = wait_until_idle(until);
     std::unique_lock lock(mutex_);
-    const bool finished =
-        changed_.wait_until(lock, until, [this] { return closed_ || in_flight() == 0; });
     const std::size_t left = in_flight();
     const std::optional<std::string> failure = progress_.failure;
     lock.unlock();
@@ -150,33 +162,45 @@ class OperationThread {
   }
   // Shows the progress, and then tells those whose operations have ended, who so find it as it was
   // at the end. Until they are told, which may lead to further operations, theirs count as pending.
-  void publish(Progress progress, std::vector<EndedOperation<Operation>> ended) {
+  // True if there are new commands: who has just left may free the memory of its operations, so
+  // they come before anything else.
+  bool publish(Progress progress, std::vector<EndedOperation<Operation>> ended) {
     {
       const std::lock_guard lock(mutex_);
       if (!progress.failure) progress.failure = std::move(progress_.failure);
       progress_ = std::move(progress);
       progress_.pending += ended.size();
+      if (stop_by_ && (progress_.left || std::chrono::steady_clock::now() >= *stop_by_)) {
+        waker_->stop();
+      }
     }
     changed_.notify_all();
-    if (ended.empty()) return;
+    if (ended.empty()) return false;
     for (EndedOperation<Operation>& each : ended) each.operation->finish(std::move(each.result));
-    {
-      const std::lock_guard lock(mutex_);
-      progress_.pending -= ended.size();
-    }
+    const std::lock_guard lock(mutex_);
+    progress_.pending -= ended.size();
     changed_.notify_all();
+    return commands_.leave || !commands_.submitted.empty();
+  }
+  // Until when it goes on, once its owner has let go of it.
+  std::optional<SteadyTime> stop_by() const {
+    const std::lock_guard lock(mutex_);
+    return stop_by_;
   }
 
  private:
   // With mutex_ held.
-  std::string closed_because() const { return progress_.failure.value_or(why_closed_); }
+  std::string why_refused() const { return progress_.failure.value_or(*refusal_); }
+  void refuse(const std::string& why) {
+    refusal_ = why;
+    commands_.leave = why;
+    if (waker_ != nullptr) waker_->wake();
+  }
   std::size_t in_flight() const { return progress_.pending + commands_.submitted.size(); }
   void end_thread(std::unique_lock<std::mutex>& lock, SteadyTime until) {
-    waker_->wake();
     if (on_own_thread()) {
-      // A callback dropped the last reference: the thread ends after it, and frees this object.
       thread_.detach();
-      waker_->stop();
+      stop_by_ = until;
       return;
     }
     changed_.wait_until(lock, until, [this] { return progress_.left; });
@@ -197,9 +221,10 @@ class OperationThread {
   std::condition_variable changed_;
   Commands commands_;
   Progress progress_;
-  bool closed_ = false;  // takes no more operations
-  std::string why_closed_;
-  bool ended_ = false;  // the thread is gone, or about to go
+  std::optional<std::string> refusal_;  // why it takes no more operations
+  bool closing_ = false;
+  std::optional<SteadyTime> stop_by_;  // the thread is on its own
+  bool ended_ = false;                 // it is gone, or on its own
 };
 
 }  // namespace atp

@@ -11,13 +11,17 @@ namespace atp {
 // A thread to which no signal is ever delivered: signals are the program's business.
 template <class Body>
 std::thread quiet_thread(Body&& body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::forward<Body>(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  // Put back also when no thread can be made, which throws.
+  struct AllBlocked {
+    AllBlocked() {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~AllBlocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    sigset_t before;
+  } blocked;
+  return std::thread(std::forward<Body>(body));
 }
 
 }  // namespace atp

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,44 @@ TEST_F(ShardedCluster, AServerThatIsGoneFailsTheOperationAndAllLaterOnes) {
                 AllOf(HasSubstr("all_reduce #0 (300,000 values)"), HasSubstr(gone)));
     EXPECT_THAT(message(communicators[rank]->all_reduce(small).wait()),
                 AllOf(HasSubstr("all_reduce #1 (10 values)"), HasSubstr(gone)));
+  });
+}
+
+// Callbacks of two lanes that wait for each other's thread would wait for ever.
+TEST_F(ShardedCluster, EveryCallbackMayAbortWhileTheProgramAborts) {
+  const Communicators communicators = join_all();
+  std::vector<std::vector<float>> tensors(9, std::vector<float>(50'000));
+  std::atomic<std::size_t> called{0};
+  AllReduceOptions options;
+  options.on_done = [&](const Status& status) {
+    EXPECT_FALSE(status.ok()) << "no other rank takes part";
+    communicators[0]->abort("a callback aborts");
+    ++called;
+  };
+  std::vector<Handle> handles;
+  for (auto& tensor : tensors) handles.push_back(communicators[0]->all_reduce(tensor, options));
+  communicators[0]->abort("the program aborts");
+  for (Handle& handle : handles) EXPECT_FALSE(handle.wait().ok());
+  EXPECT_EQ(called, tensors.size());
+}
+
+TEST_F(ShardedCluster, ShutdownWaitsForWhatCallbacksSubmitToWhicheverServer) {
+  const Communicators communicators = join_all();
+  static constexpr std::size_t kChain = 12;
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<std::vector<float>> tensors;
+    for (std::size_t i = 0; i < kChain; ++i) tensors.push_back(tensor_of(rank, i, 1000 + i));
+    std::function<void(std::size_t)> submit = [&](std::size_t i) {
+      AllReduceOptions options;
+      options.on_done = [&submit, i](const Status& status) {
+        EXPECT_EQ(message(status), "");
+        if (i + 1 < kChain) submit(i + 1);
+      };
+      communicators[rank]->all_reduce(tensors[i], options);
+    };
+    submit(0);
+    EXPECT_EQ(message(communicators[rank]->shutdown()), "");
+    for (std::size_t i = 0; i < kChain; ++i) EXPECT_EQ(tensors[i], sum_of(kRanks, i, 1000 + i));
   });
 }
 

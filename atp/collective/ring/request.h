@@ -58,8 +58,8 @@ struct RingRequest {
   NumberFormat format = NumberFormat::kBlocks;
   std::vector<std::size_t> segments;
   std::chrono::milliseconds timeout{0};  // without progress; 0: the ring's
-  // Called once when the operation has ended, on the ring's thread, before wait() returns; must
-  // not block.
+  // Called once when the operation has ended, before wait() returns, on the ring's thread, or in
+  // submit() itself where it is refused or the ring has one rank; must not block.
   std::function<void(const Status&)> on_done;
 };
 

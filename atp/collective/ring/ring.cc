@@ -50,7 +50,10 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   void start();
   std::shared_ptr<RingOperation> submit(RingRequest request);
   Status shutdown(std::chrono::milliseconds timeout) {
-    return thread_.shutdown(steady_clock::now() + timeout, timeout, kHaste);
+    return thread_.shutdown(deadline_in(timeout), timeout, kHaste);
+  }
+  void abort(const std::string& why) {
+    thread_.on_own_thread() ? thread_.give_up(why) : close(why);
   }
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kHaste); }
   RingCounters counters() const { return thread_.report(); }
@@ -64,7 +67,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
 
   bool is_alone() const { return options_.world_size == 1; }
   void run();
-  void publish(bool left);
+  bool publish(bool left);  // true if there are new commands
   std::array<pollfd, 4> wait_for_work();
 
   const RingOptions options_;
@@ -91,19 +94,18 @@ void Ring::Impl::run() {
       break;
     }
     engine_->work(steady_clock::now(), ready);
-    publish(false);
-    ready = wait_for_work();
+    if (!publish(false)) ready = wait_for_work();
   }
   publish(true);
   engine_.reset();  // closes the connections
 }
 
-void Ring::Impl::publish(bool left) {
-  thread_.publish({.pending = engine_->pending(),
-                   .left = left,
-                   .failure = engine_->failure(),
-                   .report = engine_->counters()},
-                  engine_->take_ended());
+bool Ring::Impl::publish(bool left) {
+  return thread_.publish({.pending = engine_->pending(),
+                          .left = left,
+                          .failure = engine_->failure(),
+                          .report = engine_->counters()},
+                         engine_->take_ended());
 }
 
 std::array<pollfd, 4> Ring::Impl::wait_for_work() {
@@ -187,7 +189,7 @@ Status Ring::shutdown(std::chrono::milliseconds timeout) {
 }
 
 void Ring::abort(const std::string& why) {
-  if (!impl_->forked()) impl_->close(why);
+  if (!impl_->forked()) impl_->abort(why);
 }
 
 RingCounterList Ring::counters() const {
