@@ -15,6 +15,7 @@ class Operation:
     dtype: torch.dtype = torch.float32
     op: str = "SUM"
     fill: str = "normal"
+    way: str = ""  # of the sum over atp: "exact", "int16"; in a group of its own
 
     def input(self, number: int, rank: int) -> torch.Tensor:
         draw = np.random.default_rng([number, rank])
@@ -46,4 +47,8 @@ ROUND = (
     Operation(100_003, fill="special"),
     Operation(20_000, torch.int32, fill="whole"),
     Operation(65_536, fill="every magnitude"),
+    Operation(20_000, torch.float16, op="AVG"),
+    Operation(2_500, op="MIN", fill="special"),
+    Operation(30_000, fill="every magnitude", way="exact"),
+    Operation(60_000, fill="special", way="int16"),
 )

@@ -36,16 +36,21 @@ class Hash:
 
 def sums(folder, rounds, order, split):
     """All operations of a round are in flight at once."""
-    rank, found = dist.get_rank(), Hash()
+    rank, found, groups = dist.get_rank(), Hash(), {}
+    if dist.get_backend() == "atp":
+        groups["exact"] = dist.new_group(pg_options=atp.torch.Options(exact=True))
+        groups["int16"] = dist.new_group(pg_options=atp.torch.Options(wire="int16"))
     source = int(order[rank])
     for number in range(int(rounds)):
         tensors, works = [], []
         for place, operation in enumerate(ROUND):
             tensor = operation.input(100 * number + place, source)
             tensors.append(tensor)
-            op = getattr(dist.ReduceOp, operation.op)
+            # Gloo knows no average.
+            name = operation.op if groups else operation.op.replace("AVG", "SUM")
+            op, group = getattr(dist.ReduceOp, name), groups.get(operation.way)
             for piece in operation.pieces(tensor, split == "split"):
-                works.append(dist.all_reduce(piece, op, async_op=True))
+                works.append(dist.all_reduce(piece, op, group, async_op=True))
         for work in works:
             work.wait()
         for tensor in tensors:

@@ -55,6 +55,21 @@ TEST_F(BlockCodecTest, a_block_is_agreed_on_its_largest_value) {
   EXPECT_THAT(exponents_, ElementsAre(0, kZeroBlock, kSpecialBlock, -1));
 }
 
+// 1, 0 and 0.5 in units of their blocks; the blocks have the exponents 0, none, special and -1.
+TEST_F(BlockCodecTest, what_travels_has_these_bytes) {
+  std::vector<std::uint8_t> exponents(8);
+  write_exponents(DataType::kFloat32, layout_, 0, 4, tensor(), exponents.data());
+  EXPECT_THAT(exponents, ElementsAre(0x00, 0x00, 0x80, 0x00, 0x7f, 0xff, 0xff, 0xff));
+  std::vector<std::uint8_t> wide(12);
+  codec(NumberFormat::kBlocks).write(255, 257, As::kIntegers, tensor(), wide.data());
+  codec(NumberFormat::kBlocks).write(768, 769, As::kIntegers, tensor(), wide.data() + 8);
+  EXPECT_THAT(wide, ElementsAre(0x10, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0));
+  std::vector<std::uint8_t> narrow(6);
+  codec(NumberFormat::kBlocksInt16).write(255, 257, As::kIntegers, tensor(), narrow.data());
+  codec(NumberFormat::kBlocksInt16).write(768, 769, As::kIntegers, tensor(), narrow.data() + 4);
+  EXPECT_THAT(narrow, ElementsAre(0x20, 0, 0, 0, 0x20, 0));
+}
+
 TEST_F(BlockCodecTest, each_value_is_in_units_of_its_own_block_wherever_a_range_begins) {
   EXPECT_THAT(written(255, 258), ElementsAre(1 << 28, 0, 0));
   EXPECT_THAT(written(768, 769), ElementsAre(1 << 28));
