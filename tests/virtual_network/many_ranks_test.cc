@@ -96,7 +96,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{.ranks = 256, .rack_size = 64, .height = 1},
                     Shape{.ranks = 256, .rack_size = 32, .has_loss = true},
                     Shape{.ranks = 1024, .rack_size = 32, .height = 0},
-                    Shape{.ranks = 1024, .rack_size = 32}),
+                    Shape{.ranks = 1024, .rack_size = 64, .height = 1},
+                    Shape{
+                        .ranks = 1024, .rack_size = 32, .has_loss = true, .has_two_servers = true}),
     name_of);
 
 }  // namespace
