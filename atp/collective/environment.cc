@@ -121,7 +121,7 @@ Result<NumberFormat> read_number_format() {
 Status read_digest(CommunicatorOptions& options) {
   const auto digest = optional_switch("ATP_DIGEST");
   if (!digest) return digest.error();
-  const auto every = optional_whole({"ATP_DIGEST_EVERY", 1, 1'000'000'000}, 0);
+  const auto every = optional_whole({"ATP_DIGEST_EVERY", 0, 1'000'000'000}, 0);
   if (!every) return every.error();
   options.digest = digest.value();
   options.digest_every = every.value();

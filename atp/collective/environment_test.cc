@@ -149,7 +149,7 @@ TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
       {"ATP_WIRE", "int8", "ATP_WIRE=\"int8\" is not \"int32\" or \"int16\""},
       {"ATP_EXACT", "yes", "ATP_EXACT=\"yes\" is not \"0\" or \"1\""},
       {"ATP_DIGEST", "on", "ATP_DIGEST=\"on\" is not \"0\" or \"1\""},
-      {"ATP_DIGEST_EVERY", "0", "ATP_DIGEST_EVERY=\"0\" is not a whole number from 1 to"},
+      {"ATP_DIGEST_EVERY", "-1", "ATP_DIGEST_EVERY=\"-1\" is not a whole number from 0 to"},
       {"ATP_OVERFLOW", "no", "ATP_OVERFLOW=\"no\" is not \"reactive\" or \"proactive\""},
       {"ATP_CONGESTION", "cubic", "ATP_CONGESTION=\"cubic\" is not \"aimd\" or \"none\""},
       {"ATP_TIMEOUT", "soon", "ATP_TIMEOUT=\"soon\" is not a number of seconds, e.g. 30 or 0.5"},

@@ -64,6 +64,7 @@ CASES = {
     "exact sums in the options go first": ({"ATP_EXACT": "1"}, Options(exact=False), {}),
     "a digest": ({"ATP_DIGEST": "1"}, Options(), {"digest": True}),
     "no digest": ({"ATP_DIGEST": "0"}, Options(), {}),
+    "digests that are never compared": ({"ATP_DIGEST_EVERY": "0"}, Options(), {"digest_every": 0}),
     "digests that are compared": ({"ATP_DIGEST_EVERY": "7"}, Options(), {"digest_every": 7}),
     "digests that the options do not compare": (
         {"ATP_DIGEST_EVERY": "7"},

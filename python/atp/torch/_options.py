@@ -5,10 +5,10 @@ import datetime
 import math
 import os
 
-_MOST_VALUES = 2226  # docs/protocol.md §3
+_VALUES_MAX = 2226  # docs/protocol.md §3
 _MOST_RANKS_OF_INT16 = 64
 _ALGORITHMS = ("innetwork", "ring")
-_DIGEST_EVERY_MOST = 10**9
+_DIGEST_EVERY_MAX = 10**9
 
 _ROUTE_IS_MISSING = (
     "atp does not know the way to the server: start the program under `atp run -n N -- CMD`, or "
@@ -126,10 +126,10 @@ class Options:
         join = self.join_timeout or _seconds("ATP_JOIN_TIMEOUT", datetime.timedelta(seconds=30))
         values = self.values_per_fragment
         if values is None:
-            values = _whole("ATP_VALUES_PER_FRAGMENT", _MOST_VALUES)
+            values = _whole("ATP_VALUES_PER_FRAGMENT", 1, _VALUES_MAX)
         every = self.digest_every
         if every is None:
-            every = _whole("ATP_DIGEST_EVERY", _DIGEST_EVERY_MOST)
+            every = _whole("ATP_DIGEST_EVERY", 0, _DIGEST_EVERY_MAX)
         return Options(
             algorithm=algorithm,
             route=route,
@@ -184,13 +184,13 @@ def _switch(name: str, option: bool | None) -> bool:
     return option if option is not None else _choice(name, None, ("0", "1")) == "1"
 
 
-def _whole(variable: str, most: int) -> int:
-    """A number from 1 on; 0 where the environment is silent."""
+def _whole(variable: str, least: int, most: int) -> int:
+    """0 where the environment is silent."""
     text = os.environ.get(variable)
     if not text:
         return 0
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise ValueError(f"{variable}={text!r}: expected a whole number from 1 to {most}")
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise ValueError(f"{variable}={text!r}: expected a whole number from {least} to {most}")
     return int(text)
 
 
