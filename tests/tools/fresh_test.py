@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FRESH = ROOT / "tools" / "fresh"
+# It wants to be root, which anybody may be who has a user namespace of their own.
+AS_ROOT = [] if os.geteuid() == 0 else [shutil.which("unshare"), "--user", "--map-root-user"]
 # It says where it is, keeps a mount and a process of its own busy, and waits to be killed.
 WAITING = """#!/bin/sh
 for root; do :; done
@@ -38,7 +40,7 @@ class Stubs:
 
     def start(self, *arguments, path=None):
         return subprocess.Popen(
-            [FRESH, "--folder", self.machines, "--no-cache", *arguments],
+            [*AS_ROOT, FRESH, "--folder", self.machines, "--no-cache", *arguments],
             env={"PATH": path or f"{self.bin}:{os.environ['PATH']}", "TOLD": str(self.told)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
