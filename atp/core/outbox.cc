@@ -44,6 +44,10 @@ bool Outbox::has_room(std::size_t packets) const {
          used_ + packets * kLargestPacket <= arena_.size();
 }
 
+bool Outbox::has_room_for_copies(std::size_t destinations) const {
+  return packets_.size() + destinations <= packet_limit_ && used_ + kLargestPacket <= arena_.size();
+}
+
 std::span<std::uint8_t> Outbox::reserve(std::size_t length) {
   payload_length_ = 0;
   if (used_ + length > arena_.size()) {
@@ -87,7 +91,7 @@ void Outbox::clear() {
 }
 
 bool put_join(Outbox& out, const ControlHead& head, const RankSet& ranks, const Join& body) {
-  std::uint8_t* at = put_head(out, header_of(head), ranks, body.bytes());
+  std::uint8_t* at = put_head(out, header_of(head), ranks, Join::kBytes);
   if (at == nullptr) return false;
   body.write(at);
   return true;

@@ -34,6 +34,9 @@ class Outbox {
   // Room for `packets` payloads of the largest packet there is?
   bool has_room(std::size_t packets) const;
 
+  // Room for one such payload with so many destinations?
+  bool has_room_for_copies(std::size_t destinations) const;
+
   // Reserves a payload; send_to() then addresses it, any number of times. Empty if it is full.
   std::span<std::uint8_t> reserve(std::size_t length);
   void send_to(const Endpoint& to);

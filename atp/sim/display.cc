@@ -75,7 +75,7 @@ std::string join_ack_text(const PacketView& packet) {
 }
 
 std::string status_text(const PacketView& packet) {
-  const auto status = StatusMessage::read(packet.body, packet.header.bitmap_words);
+  const auto status = StatusMessage::read(packet);
   if (!status) return " (unreadable)";
   std::string line = " \"" + std::string(to_string(status->code)) + "\" about " +
                      ranks_text(status->about) + " other " + ranks_text(status->other) +

@@ -34,6 +34,9 @@ inline constexpr BodyField kRemainingHops{32, 1};
 inline constexpr BodyField kRecordedHops{33, 1};
 inline constexpr BodyField kReserved{34, 2};
 inline constexpr std::size_t kRoutesAt = 36;  // endpoints: those remaining, then those recorded
+// Zeros follow: a JOIN is as long as the longest answer to it, which is a STATUS with 16 words and
+// eight endpoints, so that whoever forges its source gains nothing.
+inline constexpr std::size_t kEnd = 416;
 }  // namespace join_field
 
 namespace join_ack_field {
@@ -55,11 +58,12 @@ inline constexpr std::size_t kEnd = 48;
 
 namespace leave_field {
 inline constexpr BodyField kNonce{0, 8};
-inline constexpr std::size_t kEnd = 8;
+inline constexpr std::size_t kEnd = 272;  // zeros, for the same reason: STATUS with 16 words
 }  // namespace leave_field
 
 namespace status_field {
 inline constexpr BodyField kCode{0, 2};
+inline constexpr std::size_t kCodeEnd = 2;  // of *unknown job*, which says nothing else
 inline constexpr BodyField kReason{2, 2};
 inline constexpr BodyField kEndpointCount{4, 2};
 inline constexpr BodyField kReserved{6, 2};

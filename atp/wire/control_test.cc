@@ -76,7 +76,7 @@ Join full_join() {
 
 TEST(Join, HasTheseBytesAndIsReadBack) {
   const Join join = full_join();
-  const Bytes bytes = written(join, join.bytes());
+  const Bytes bytes = written(join, Join::kBytes);
   EXPECT_EQ(bytes, joined({bytes_of({1,    2,    3,    4,    5,    6,    7,    8,     // nonce
                                      0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,  // boot id
                                      0x02, 0x09,                                      // world size
@@ -86,7 +86,7 @@ TEST(Join, HasTheseBytesAndIsReadBack) {
                                      1,    1,                 // detached, scale mode
                                      0x11, 0x12, 0x13, 0x14,  // detachments
                                      2,    1,    0,    0}),   // hops
-                           wire(hop(1)), wire(hop(2)), wire(hop(3))}));
+                           wire(hop(1)), wire(hop(2)), wire(hop(3)), Bytes(416 - 36 - 3 * 18)}));
   EXPECT_EQ(Join::read(bytes), join);
   expect_exact_length(bytes, [](const Bytes& b) { return Join::read(b).has_value(); });
 }
@@ -97,10 +97,9 @@ TEST(Join, ARouteHasAtMostEightHops) {
     EXPECT_TRUE(join.remaining.push_back(hop(n)));
   }
   EXPECT_FALSE(join.remaining.push_back(hop(99)));
-  Bytes bytes = written(join, join.bytes());
+  Bytes bytes = written(join, Join::kBytes);
   EXPECT_EQ(Join::read(bytes), join);
   bytes[32] = 9;
-  bytes.resize(bytes.size() + Endpoint::kWireBytes);
   EXPECT_FALSE(Join::read(bytes));
 }
 
@@ -124,17 +123,16 @@ TEST(Join, WhatIsOutOfRangeIsRefused) {
        [](Bytes& b) { atp_store16(&b[22], ATP_VALUES_MAX + 1); }},
       {"a mark that is neither", [](Bytes& b) { b[26] = 2; }},
       {"an unknown number format", [](Bytes& b) { b[27] = 4; }},
-      {"more hops than there are", [](Bytes& b) { b[32] = 3; }},
-      {"fewer hops than there are", [](Bytes& b) { b[33] = 0; }},
+      {"nine hops", [](Bytes& b) { b[32] = 9; }},
       {"255 hops", [](Bytes& b) { b[33] = 255; }},
   };
   const Join join = full_join();
   for (const auto& [name, change] : cases) {
-    Bytes bytes = written(join, join.bytes());
+    Bytes bytes = written(join, Join::kBytes);
     change(bytes);
     EXPECT_FALSE(Join::read(bytes)) << name;
   }
-  Bytes last = written(join, join.bytes());
+  Bytes last = written(join, Join::kBytes);
   atp_store16(&last[18], 0xf3f3);  // 0xf3f3 + 0x0c0d = 0x10000
   EXPECT_TRUE(Join::read(last));
 }
@@ -204,7 +202,7 @@ TEST(JoinAck, WhatIsOutOfRangeIsRefused) {
 TEST(Leave, HasTheseBytesAndIsReadBack) {
   const Leave leave{0x0102030405060708};
   const Bytes bytes = written(leave, Leave::kBytes);
-  EXPECT_EQ(bytes, bytes_of({1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(bytes, joined({bytes_of({1, 2, 3, 4, 5, 6, 7, 8}), Bytes(264)}));
   EXPECT_EQ(Leave::read(bytes), leave);
   expect_exact_length(bytes, [](const Bytes& b) { return Leave::read(b).has_value(); });
 }
@@ -262,10 +260,48 @@ TEST(StatusMessage, EveryCodeIsReadBackAtEveryWidth) {
     for (std::uint8_t words = 1; words <= ATP_BITMAP_WORDS_MAX; ++words) {
       StatusMessage status;
       status.code = static_cast<StatusCode>(code);
+      if (status.code == StatusCode::kUnknownJob) continue;
       status.about = RankSet::of(static_cast<Rank>(64 * words - 1));
       EXPECT_EQ(StatusMessage::read(written(status, words), words), status);
     }
   }
+}
+
+TEST(StatusMessage, AnUnknownJobIsItsCodeAloneAndAboutWhomItIsAddressedTo) {
+  StatusMessage status;
+  status.code = StatusCode::kUnknownJob;
+  status.about = RankSet::of(3);
+  const Bytes bytes = written(status, 1);
+  EXPECT_EQ(bytes, bytes_of({0, 3}));
+  PacketView packet;
+  packet.header.bitmap_words = 1;
+  packet.ranks = RankSet::of(3);
+  packet.body = bytes;
+  EXPECT_EQ(StatusMessage::read(packet), status);
+  expect_exact_length(bytes, [](const Bytes& b) { return StatusMessage::read(b, 1).has_value(); });
+
+  Bytes other = bytes;
+  other[1] = 0;
+  EXPECT_FALSE(StatusMessage::read(other, 1)) << "no other code is so short";
+  other = written(StatusMessage{}, 1);
+  other[1] = 3;
+  EXPECT_FALSE(StatusMessage::read(other, 1)) << "nor is this one longer";
+}
+
+// What a stranger's packet is answered by goes to whom its source address names.
+TEST(StatusMessage, NoAnswerIsLargerThanThePacketThatCausesIt) {
+  for (std::uint8_t words = 1; words <= ATP_BITMAP_WORDS_MAX; ++words) {
+    StatusMessage longest;
+    for (std::uint8_t n = 0; n < StatusMessage::kMaxEndpoints; ++n) longest.add_endpoint(hop(n));
+    EXPECT_LE(longest.bytes(words), Join::kBytes) << "a JOIN";
+    StatusMessage left;
+    left.code = StatusCode::kLeft;
+    EXPECT_LE(left.bytes(words), Leave::kBytes) << "a LEAVE";
+    StatusMessage unknown;
+    unknown.code = StatusCode::kUnknownJob;
+    EXPECT_LE(unknown.bytes(words), atp_value_bytes(ATP_KIND_EXPONENTS)) << "the least GRADIENT";
+  }
+  EXPECT_LE(JoinAck::kBytes, Join::kBytes);
 }
 
 TEST(StatusMessage, WhatIsOutOfRangeIsRefused) {

@@ -1,5 +1,6 @@
 #include "atp/wire/join.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "atp/base/rank_set.h"
@@ -66,13 +67,9 @@ Route read_route(const std::uint8_t* at, std::size_t hops) {
   return route;
 }
 
-constexpr std::size_t join_bytes(std::size_t hops) {
-  return join_field::kRoutesAt + Endpoint::kWireBytes * hops;
-}
+static_assert(Join::kBytes >= join_field::kRoutesAt + 2 * Route::kMaxHops * Endpoint::kWireBytes);
 
 }  // namespace
-
-std::size_t Join::bytes() const { return join_bytes(remaining.size() + recorded.size()); }
 
 void Join::write(std::uint8_t* at) const {
   const FieldWriter put(at);
@@ -80,21 +77,22 @@ void Join::write(std::uint8_t* at) const {
   put(join_field::kRemainingHops, static_cast<std::uint8_t>(remaining.size()));
   put(join_field::kRecordedHops, static_cast<std::uint8_t>(recorded.size()));
   put(join_field::kReserved, std::uint16_t{0});
-  write_route(write_route(at + join_field::kRoutesAt, remaining), recorded);
+  std::uint8_t* end = write_route(write_route(at + join_field::kRoutesAt, remaining), recorded);
+  std::fill(end, at + kBytes, std::uint8_t{0});
 }
 
 std::optional<Join> Join::read(std::span<const std::uint8_t> body) {
-  if (body.size() < join_field::kRoutesAt) return std::nullopt;
+  if (body.size() != kBytes) return std::nullopt;
   const std::uint8_t* at = body.data();
   const std::size_t remaining_hops = at[join_field::kRemainingHops.offset];
   const std::size_t recorded_hops = at[join_field::kRecordedHops.offset];
   if (remaining_hops > Route::kMaxHops || recorded_hops > Route::kMaxHops) return std::nullopt;
-  if (body.size() != join_bytes(remaining_hops + recorded_hops)) return std::nullopt;
   Join join;
   FieldReader get(at);
   visit_join(join, get);
-  join.remaining = read_route(at + join_bytes(0), remaining_hops);
-  join.recorded = read_route(at + join_bytes(remaining_hops), recorded_hops);
+  at += join_field::kRoutesAt;
+  join.remaining = read_route(at, remaining_hops);
+  join.recorded = read_route(at + remaining_hops * Endpoint::kWireBytes, recorded_hops);
   const bool in_range = get.ok() && is_world(join.world_size) &&
                         is_value_count(join.max_value_count) &&
                         is_stream_range(join.first_stream, join.stream_count);
@@ -120,6 +118,7 @@ std::optional<JoinAck> JoinAck::read(std::span<const std::uint8_t> body) {
 }
 
 void Leave::write(std::uint8_t* at) const {
+  std::fill_n(at, kBytes, std::uint8_t{0});
   const FieldWriter put(at);
   put(leave_field::kNonce, nonce);
 }

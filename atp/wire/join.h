@@ -11,8 +11,8 @@
 #include "atp/wire/number_format.h"
 
 // What joining and leaving say: the bodies of JOIN, JOIN_ACK and LEAVE (docs/protocol.md §3.1).
-// Each is a value with write() and read(): read() returns nothing unless the body has exactly the
-// length that its own counts state and every field is in its range.
+// Each is a value with write() and read(): read() returns nothing unless the body has exactly its
+// length and every field is in its range.
 
 namespace atp {
 
@@ -60,7 +60,8 @@ struct Join {
   Route remaining;  // next hop first, the server last
   Route recorded;   // switches passed, the worker's own first
 
-  std::size_t bytes() const;
+  static constexpr std::size_t kBytes = join_field::kEnd;
+
   void write(std::uint8_t* at) const;
   static std::optional<Join> read(std::span<const std::uint8_t> body);
   bool operator==(const Join&) const = default;

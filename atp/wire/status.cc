@@ -97,6 +97,7 @@ Refusal StatusMessage::refusal() const {
 }
 
 std::size_t StatusMessage::bytes(std::uint8_t bitmap_words) const {
+  if (code == StatusCode::kUnknownJob) return status_field::kCodeEnd;
   return status_field::kRanksAt + std::size_t{16} * bitmap_words +
          Endpoint::kWireBytes * endpoint_count + 4 * number_count();
 }
@@ -104,6 +105,7 @@ std::size_t StatusMessage::bytes(std::uint8_t bitmap_words) const {
 void StatusMessage::write(std::uint8_t* at, std::uint8_t bitmap_words) const {
   ATP_CHECK(number_count() <= kMaxNumbers);
   const FieldWriter put(at);
+  if (code == StatusCode::kUnknownJob) return put(status_field::kCode, code);
   visit_status(*this, put);
   put(status_field::kReserved, std::uint16_t{0});
   at += status_field::kRanksAt;
@@ -119,12 +121,17 @@ void StatusMessage::write(std::uint8_t* at, std::uint8_t bitmap_words) const {
 
 std::optional<StatusMessage> StatusMessage::read(std::span<const std::uint8_t> body,
                                                  std::uint8_t bitmap_words) {
+  StatusMessage status;
+  status.code = StatusCode::kUnknownJob;
+  if (body.size() == status_field::kCodeEnd) {
+    const bool is_it = atp_load16(body.data()) == static_cast<std::uint16_t>(status.code);
+    return is_it ? std::optional(status) : std::nullopt;
+  }
   if (body.size() < status_field::kRanksAt + std::size_t{16} * bitmap_words) return std::nullopt;
   const std::uint8_t* at = body.data();
-  StatusMessage status;
   FieldReader get(at);
   visit_status(status, get);
-  if (!get.ok()) return std::nullopt;
+  if (!get.ok() || status.code == StatusCode::kUnknownJob) return std::nullopt;
   at += status_field::kRanksAt;
   status.about = read_ranks(at, bitmap_words);
   at += 8 * bitmap_words;
@@ -140,6 +147,12 @@ std::optional<StatusMessage> StatusMessage::read(std::span<const std::uint8_t> b
   for (std::size_t i = 0; i < status.number_count(); ++i, at += 4) {
     status.numbers[i] = atp_load32(at);
   }
+  return status;
+}
+
+std::optional<StatusMessage> StatusMessage::read(const PacketView& packet) {
+  std::optional<StatusMessage> status = read(packet.body, packet.header.bitmap_words);
+  if (status && status->code == StatusCode::kUnknownJob) status->about = packet.ranks;
   return status;
 }
 

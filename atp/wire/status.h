@@ -10,6 +10,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/wire/body_field.h"
 #include "atp/wire/endpoint.h"
+#include "atp/wire/packet_view.h"
 
 // What switches and servers say to workers, and to one another: the body of STATUS
 // (docs/protocol.md §3.2), and the refusal of a JOIN that it may carry. As with join.h, read()
@@ -21,7 +22,7 @@ enum class StatusCode : std::uint16_t {
   kWaitingFor = 0,         // about: the ranks missing; endpoints: switches on their routes
   kOperationMismatch = 1,  // about: ranks with the header's operation; other: those with another
   kRankTaken = 2,          // about: the rank; endpoints: who holds it
-  kUnknownJob = 3,         // about: the ranks that the sender doesn't know: join again
+  kUnknownJob = 3,         // whom it is addressed to, the sender doesn't know: join again
   kVersions = 4,           // reason: lowest version · 256 + highest
   kRefused = 5,            // a Refusal; about: the rank refused
   kLeaseEnded = 6,         // about: the ranks lost; with a nonce, the answer to a JOIN
@@ -82,7 +83,8 @@ constexpr std::uint8_t version_of_answer(std::uint8_t asker) {
 }
 
 // STATUS. `about`, `other`: rank sets of the packet's own bitmap width. A message never exceeds
-// what a 1500 byte MTU carries: kMaxNumbers bounds the ranks of one *detached*.
+// what a 1500 byte MTU carries: kMaxNumbers bounds the ranks of one *detached*. An *unknown job* is
+// its code alone, and so no larger than the smallest GRADIENT that it answers.
 struct StatusMessage {
   static constexpr std::size_t kMaxEndpoints = 8;
   static constexpr std::size_t kMaxNumbers = 128;
@@ -117,6 +119,8 @@ struct StatusMessage {
   void write(std::uint8_t* at, std::uint8_t bitmap_words) const;
   static std::optional<StatusMessage> read(std::span<const std::uint8_t> body,
                                            std::uint8_t bitmap_words);
+  // Likewise; an *unknown job* is about the ranks that it is addressed to.
+  static std::optional<StatusMessage> read(const PacketView& packet);
   bool operator==(const StatusMessage&) const = default;
 };
 

@@ -63,7 +63,7 @@ inline std::uint64_t sequence_of(const Packet& packet) {
 inline std::optional<StatusMessage> status_of(const Packet& packet) {
   const ParsedPacket parsed = parse_packet(packet.bytes);
   if (!parsed.ok() || parsed.view().type() != PacketType::kStatus) return std::nullopt;
-  return StatusMessage::read(parsed.view().body, parsed.view().header.bitmap_words);
+  return StatusMessage::read(parsed.view());
 }
 
 // Everything completes within the plan's bound with the right sums, and then nothing is left over.

@@ -100,6 +100,12 @@ ATP_PIPELINE int atp_same_identity(const struct atp_identity *i, const struct at
   return atp_same_stream(i, h) && i->sequence == h->sequence && i->operation == h->operation;
 }
 
+/* A FLUSH whose sender has seen nothing of the fragment names no operation. */
+ATP_PIPELINE int atp_asks_for(const struct atp_header *flush, const struct atp_identity *i) {
+  return atp_same_stream(i, flush) && i->sequence == flush->sequence &&
+         (flush->operation == 0 || i->operation == flush->operation);
+}
+
 /* The mark: is what the aggregator held last a later fragment of h's stream? */
 ATP_PIPELINE int atp_marks_later(const struct atp_aggregator *a, const struct atp_header *h) {
   return a->state == ATP_EMPTY && atp_same_stream(&a->identity, h) &&

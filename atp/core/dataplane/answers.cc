@@ -3,9 +3,11 @@
 namespace atp {
 namespace {
 
-void send(SwitchTurn& turn, const Endpoint& to, const ControlHead& head, const RankSet& ranks,
-          const StatusMessage& status) {
-  if (!turn.state.pacer.allow(turn.now, to, head.job, status)) {
+// `cause_bytes`: of the packet that is answered.
+void send(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes, const ControlHead& head,
+          const RankSet& ranks, const StatusMessage& status) {
+  const std::size_t bytes = atp_body_offset(head.bitmap_words) + status.bytes(head.bitmap_words);
+  if (!turn.state.pacer.allow(turn.now, to, cause_bytes, bytes, status)) {
     turn.count(SwitchCounter::kStatusesWithheld);
     return;
   }
@@ -24,12 +26,14 @@ void answer_unknown(SwitchTurn& turn, const Arrival& in, const RankSet& ranks) {
   StatusMessage status;
   status.code = StatusCode::kUnknownJob;
   status.about = ranks;
-  send(turn, in.from, head_to(in.packet, in.packet.header.stream), ranks, status);
+  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, in.packet.header.stream), ranks,
+       status);
 }
 
 void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const Refusal& refusal) {
   const StatusMessage status = StatusMessage::refused(refusal, in.packet.ranks, join.nonce);
-  send(turn, in.from, head_to(in.packet, join.first_stream), in.packet.ranks, status);
+  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, join.first_stream),
+       in.packet.ranks, status);
 }
 
 void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
@@ -39,22 +43,21 @@ void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
   status.nonce = join.nonce;
   status.about = in.packet.ranks;
   status.add_endpoint(holder);
-  send(turn, in.from, head_to(in.packet, join.first_stream), in.packet.ranks, status);
+  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, join.first_stream),
+       in.packet.ranks, status);
 }
 
 void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes) {
   // Two nodes without a common version must not answer each other's answers for ever.
   if (bytes[ATP_AT_TYPE] == ATP_STATUS) return;
-  const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
   ControlHead head;
   head.version = version_of_answer(bytes[ATP_AT_VERSION]);
-  head.bitmap_words = words >= 1 && words <= ATP_BITMAP_WORDS_MAX ? words : std::uint8_t{1};
   head.job = {atp_load32(&bytes[ATP_AT_JOB]), atp_load32(&bytes[ATP_AT_INCARNATION])};
   StatusMessage status;
   status.code = StatusCode::kVersions;
   status.reason = versions_number(ATP_VERSION, ATP_VERSION);
   // Its bitmap cannot be read, so whoever gets this is meant.
-  send(turn, from, head, ranks_of_width(head.bitmap_words), status);
+  send(turn, from, bytes.size(), head, ranks_of_width(head.bitmap_words), status);
 }
 
 }  // namespace atp

@@ -5,7 +5,7 @@
 
 #include "atp/core/dataplane/switch_state.h"
 
-// What a switch says to whom it turns away: a STATUS to the sender, paced by the AnswerPacer.
+// What a switch says to whom it turns away: a STATUS to the sender, if the AnswerPacer allows it.
 
 namespace atp {
 

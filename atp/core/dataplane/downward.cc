@@ -81,8 +81,7 @@ void for_each_meant(const Tree& tree, const StatusMessage& status, Act&& act) {
 }
 
 void handle_status(SwitchTurn& turn, const Arrival& in, Tree& tree) {
-  const std::optional<StatusMessage> status =
-      StatusMessage::read(in.packet.body, in.packet.header.bitmap_words);
+  const std::optional<StatusMessage> status = StatusMessage::read(in.packet);
   if (!status) return turn.count(SwitchCounter::kDropBadBody);
   // It goes on first: who is forgotten here is still to be told why.
   send_down(turn, in, tree);

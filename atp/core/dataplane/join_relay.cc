@@ -44,12 +44,19 @@ Refusal judge_agreement(SwitchTurn& turn, const JobKey& job, const Join& join) {
   return {};
 }
 
-// Moves this switch's entry from the remaining to the recorded route.
+bool names(const Route& route, const Endpoint& hop) {
+  return std::find(route.hops().begin(), route.hops().end(), hop) != route.hops().end();
+}
+
+// Moves this switch's entry from the remaining to the recorded route. False if there is no next hop
+// or the route comes back to a node: DIRECT packets would go round for ever. (A node with several
+// addresses may be met twice all the same, and then the limit of hops ends it.)
 bool pass_hop(Join& join) {
   if (join.remaining.size() < 2) return false;
   const Endpoint own = join.remaining.front();
   join.remaining.pop_front();
-  return join.recorded.push_back(own);
+  if (names(join.remaining, own) || names(join.recorded, own)) return false;
+  return !names(join.recorded, join.remaining.front()) && join.recorded.push_back(own);
 }
 
 // What is wrong with the next hop.

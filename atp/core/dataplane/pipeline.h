@@ -278,7 +278,7 @@ ATP_PIPELINE struct atp_verdict atp_on_parameter(struct atp_aggregator *a,
 
 /* A FLUSH becomes the partial sum that it asks for, or goes on (H7). */
 ATP_PIPELINE struct atp_verdict atp_on_flush(struct atp_aggregator *a, struct atp_fragment *p) {
-  if (a->state != ATP_AGGREGATING || !atp_same_identity(&a->identity, &p->header)) {
+  if (a->state != ATP_AGGREGATING || !atp_asks_for(&p->header, &a->identity)) {
     return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_CHILDREN, ATP_FLUSH_PASSED);
   }
   return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_FLUSHED);

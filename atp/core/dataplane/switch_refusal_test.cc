@@ -44,6 +44,14 @@ TEST(SwitchRefusal, WhatCannotBeIsRefusedByName) {
          j.remaining.push_back(kOwn);
          j.remaining.push_back(child(0));
        }},
+      // Routes that come back: what goes up such a tree would never arrive.
+      {{RefusalReason::kRoute}, [](Join& j) { j.recorded.push_back(kOwn); }},
+      {{RefusalReason::kRoute}, [](Join& j) { j.recorded.push_back(kServer); }},
+      {{RefusalReason::kRoute},
+       [](Join& j) {
+         j.remaining.push_back(kOwn);
+         j.remaining.push_back(kServer);
+       }},
       {{RefusalReason::kUpstream},
        [](Join& j) {
          j.remaining.clear();

@@ -62,7 +62,7 @@ struct Sent {
   StatusMessage status() const {
     const PacketView packet = view();
     EXPECT_EQ(packet.type(), PacketType::kStatus);
-    const auto status = StatusMessage::read(packet.body, packet.header.bitmap_words);
+    const auto status = StatusMessage::read(packet);
     EXPECT_TRUE(status.has_value());
     return status.value_or(StatusMessage{});
   }

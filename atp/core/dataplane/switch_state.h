@@ -38,6 +38,7 @@ struct SwitchConfig {
 // The queue that a link of a given rate would have, for a switch in user space cannot see the real
 // one (docs/protocol.md §4). It holds no packets: the bytes sent drain by the clock, so the whole
 // queue is the moment at which it will be empty. It marks and never delays; rate 0 never marks.
+// Like a real one it is finite, so that an overload of hours is forgotten in moments.
 class VirtualQueue {
  public:
   // Marks what would wait longer than `threshold`.
@@ -48,7 +49,8 @@ class VirtualQueue {
   bool send(Instant now, std::size_t bytes) {
     if (bits_per_s_ == 0) return false;
     const std::uint64_t wire_bits = (bytes + kOverheadBytes) * 8;
-    empty_at_ = std::max(empty_at_, now) + Duration(wire_bits * 1'000'000'000 / bits_per_s_);
+    const Duration sending(wire_bits * 1'000'000'000 / bits_per_s_);
+    empty_at_ = std::min(std::max(empty_at_, now), now + kThresholds * threshold_) + sending;
     return empty_at_ - now > threshold_;
   }
 
@@ -57,6 +59,7 @@ class VirtualQueue {
  private:
   // Preamble, Ethernet, IPv4, UDP, checksum and gap.
   static constexpr std::size_t kOverheadBytes = 66;
+  static constexpr int kThresholds = 16;  // what it holds, beside the packet that came last
 
   std::uint64_t bits_per_s_;
   Duration threshold_;

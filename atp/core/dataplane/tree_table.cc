@@ -110,10 +110,13 @@ Tree* TreeTable::find(const JobKey& job, std::uint16_t stream) {
 }
 
 const Tree* TreeTable::conflicting(const JobKey& job, const StreamRange& streams) const {
-  const auto found = std::find_if(trees_.begin(), trees_.end(), [&](const Tree& tree) {
-    return tree.job() == job && tree.streams() != streams && tree.streams().overlaps(streams);
-  });
-  return found == trees_.end() ? nullptr : &*found;
+  // Those of one job stand together.
+  auto tree = std::partition_point(trees_.begin(), trees_.end(),
+                                   [&](const Tree& t) { return t.job() < job; });
+  for (; tree != trees_.end() && tree->job() == job; ++tree) {
+    if (tree->streams() != streams && tree->streams().overlaps(streams)) return &*tree;
+  }
+  return nullptr;
 }
 
 Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t world_size,
@@ -121,13 +124,8 @@ Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t
   const auto after =
       std::upper_bound(trees_.begin(), trees_.end(), Position{job, streams.first}, starts_after);
   const Shares::Id share = shares_.enter(job.job);
+  bytes_ += Tree::bytes_needed(world_size, streams);
   return &*trees_.emplace(after, job, streams, world_size, value_limit_, share, lease);
-}
-
-std::size_t TreeTable::bytes() const {
-  std::size_t bytes = 0;
-  for (const Tree& tree : trees_) bytes += Tree::bytes_needed(tree.world_size(), tree.streams());
-  return bytes;
 }
 
 TreeTable::Ended TreeTable::expire(Instant now) {
@@ -145,7 +143,10 @@ template <class Condition>
 std::size_t TreeTable::drop_if(Condition&& condition) {
   return std::erase_if(trees_, [&](const Tree& tree) {
     const bool goes = condition(tree);
-    if (goes) shares_.leave(tree.share());
+    if (goes) {
+      shares_.leave(tree.share());
+      bytes_ -= Tree::bytes_needed(tree.world_size(), tree.streams());
+    }
     return goes;
   });
 }

@@ -121,7 +121,7 @@ class TreeTable {
 
   std::span<const Tree> trees() const { return trees_; }
   std::size_t size() const { return trees_.size(); }
-  std::size_t bytes() const;  // that all of them may come to need
+  std::size_t bytes() const { return bytes_; }  // that all of them may come to need
   bool operator==(const TreeTable&) const = default;
 
  private:
@@ -131,6 +131,7 @@ class TreeTable {
   std::uint16_t value_limit_;
   Shares shares_;
   std::vector<Tree> trees_;  // sorted by job and first stream
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace atp

@@ -30,6 +30,14 @@ TEST(VirtualQueue, NeverMarksBelowTheRate) {
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(queue.send(kStart + i * 10us, kBytes));
 }
 
+TEST(VirtualQueue, ForgetsAnHourOfOverloadInMoments) {
+  VirtualQueue queue(1'000'000'000, 100us);
+  for (int i = 0; i < 720'000; ++i) queue.send(kStart + i * 5ms, 1250 * 1000);  // twice the rate
+  const Instant end = kStart + 1h;
+  EXPECT_TRUE(queue.send(end + 1ms, kBytes));
+  EXPECT_FALSE(queue.send(end + 20ms, kBytes));
+}
+
 TEST(VirtualQueue, WithoutARateNeverMarks) {
   VirtualQueue queue(0, 0us);
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(queue.send(kStart, kBytes));

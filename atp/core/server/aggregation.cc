@@ -63,15 +63,14 @@ std::size_t Aggregation::bytes_needed(const JobTerms& terms, const ServerConfig&
 }
 
 FragmentName Aggregation::name_of(std::size_t stream, const Fragment& fragment) const {
-  if (fragment.named) {
-    return {wire_stream(stream), fragment.sequence, fragment.operation, fragment.aggregator_index,
-            fragment.kind};
+  // Of what nothing has come nobody knows here to which operation it belongs: 0 stands for any.
+  if (!fragment.named) {
+    return {.stream = wire_stream(stream),
+            .sequence = fragment.sequence,
+            .aggregator_index = streams_[stream].ring.expected_index(fragment.sequence)};
   }
-  // Nothing of it has come: most likely it belongs to the operation of the highest complete one.
-  const FragmentRing& ring = streams_[stream].ring;
-  const Fragment* later = ring.completed_end() == 0 ? nullptr : ring.find(ring.completed_end() - 1);
-  return {wire_stream(stream), fragment.sequence, later == nullptr ? 0 : later->operation,
-          ring.expected_index(fragment.sequence), later == nullptr ? std::uint8_t{0} : later->kind};
+  return {wire_stream(stream), fragment.sequence, fragment.operation, fragment.aggregator_index,
+          fragment.kind};
 }
 
 bool Aggregation::needs(const Fragment& fragment, const RankSet& ranks) const {
@@ -91,9 +90,10 @@ bool Aggregation::lacks(const RankSet& ranks) const {
   return false;
 }
 
+// What this packet has overtaken is found then.
 void Aggregation::watch(Stream& stream, Instant now, const Timing& timing) {
-  if (!stream.ring.pending() || stream.check_at != kNever) return;
-  stream.check_at = now + timing.flush_after;
+  if (!stream.ring.pending()) return;
+  stream.check_at = std::min(stream.check_at, now + timing.nack_after);
   next_timeout_ = std::min(next_timeout_, stream.check_at);
 }
 
@@ -255,6 +255,7 @@ void Aggregation::ask_for_floats(Downlink& down, std::size_t stream, Fragment& f
   fragment.float_slot = slot;
   fragment.bitmap.clear();
   restart_stall(fragment.stall, turn.now, turn.config.timing);
+  watch(streams_[stream], turn.now, turn.config.timing);
   fragment.answered = {all_, turn.now};
   down.nack(name_of(stream, fragment), ATP_FLAG_FLOAT, down.present(), {});
 }

@@ -13,7 +13,7 @@
 // all ranks have joined, and all of the job's large memory.
 //
 // A fragment becomes complete exactly once, when its bitmap holds every rank of the job; its
-// values, flags and next index are then final and every repeat of its PARAMETER is the same. One by
+// values and next index are then final, and repeats of its PARAMETER differ in ECN at most. One by
 // the fixed scale whose data overflowed int32 (an OVERFLOW flag, or a magnitude beyond 2^31 − 1)
 // starts once more with an empty bitmap and exact float sums; others are floats from the start.
 // Fragments that do not get on are pulled along by FLUSH and NACK, the oldest few of each stream at
@@ -88,8 +88,10 @@ class Aggregation {
   void announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment);
 
   void check_stream(Downlink& down, std::size_t stream);
-  void pull_along(Downlink& down, std::size_t stream, Fragment& fragment);
-  void announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
+  // Does what is due for a stalled fragment. Returns when something is next.
+  Instant pull_along(Downlink& down, std::size_t stream, Fragment& fragment);
+  // Likewise for the oldest of a stream.
+  Instant announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
 
   JobTerms terms_;
   AggregationProgress progress_;

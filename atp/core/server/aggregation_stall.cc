@@ -32,11 +32,9 @@ void Aggregation::check_stream(Downlink& down, std::size_t stream) {
   ServerTurn& turn = down.turn();
   const Timing& timing = turn.config.timing;
   FragmentRing& ring = streams_[stream].ring;
-  if (!ring.pending()) {
-    streams_[stream].check_at = kNever;
-    return;
-  }
+  Instant next = kNever;
   const std::uint64_t end = std::min(ring.seen_end(), ring.head() + kVisitedAtATime);
+  bool is_oldest = true;
   std::size_t pulled = 0;
   for (std::uint64_t s = ring.head(); s < end && pulled < kPulledAtATime; ++s) {
     Fragment& fragment = ring.at(s);
@@ -46,38 +44,53 @@ void Aggregation::check_stream(Downlink& down, std::size_t stream) {
       fragment.since = turn.now;
       restart_stall(fragment.stall, turn.now, timing);
     }
-    if (pulled++ == 0) announce_waiting_for(down, stream, fragment);
-    pull_along(down, stream, fragment);
+    if (is_oldest) next = std::min(next, announce_waiting_for(down, stream, fragment));
+    is_oldest = false;
+    // It is asked for when there is a slot, and must not stand before those that hold one.
+    if (fragment.mode == FragmentMode::kAwaitingFloatSlot) continue;
+    next = std::min(next, pull_along(down, stream, fragment));
+    ++pulled;
   }
-  streams_[stream].check_at = turn.now + timing.nack_after;
+  // Of later ones watch() takes care, as they are looked at when these are complete.
+  streams_[stream].check_at = next;
 }
 
-void Aggregation::pull_along(Downlink& down, std::size_t stream, Fragment& fragment) {
+Instant Aggregation::pull_along(Downlink& down, std::size_t stream, Fragment& fragment) {
   ServerTurn& turn = down.turn();
-  if (fragment.mode == FragmentMode::kAwaitingFloatSlot || !turn.out.has_room(4)) return;
+  if (turn.now < fragment.stall.act_at) return fragment.stall.act_at;
+  // One packet for each path. Without room for them the fragment waits for the next time.
+  const RankSet asked = missing(fragment);
+  if (!turn.out.has_room_for_copies(down.paths_to(asked)))
+    return turn.now + turn.config.timing.nack_after;
   const bool is_float = fragment.mode == FragmentMode::kFloat;
   const std::size_t levels = is_float ? 0 : down.members().height();
-  const RankSet asked = missing(fragment) - down.members().gone();
   switch (next_stall_action(fragment.stall, turn.now, levels, turn.config.timing)) {
-    case StallAction::kNone: return;
-    case StallAction::kFlush: down.flush(name_of(stream, fragment), missing(fragment)); return;
+    case StallAction::kNone: break;
+    case StallAction::kFlush: down.flush(name_of(stream, fragment), asked); break;
     case StallAction::kNack:
-      down.nack(name_of(stream, fragment), is_float ? ATP_FLAG_FLOAT : 0, asked, {});
-      return;
+      down.nack(name_of(stream, fragment), is_float ? ATP_FLAG_FLOAT : 0,
+                asked - down.members().gone(), {});
+      break;
   }
+  return fragment.stall.act_at;
 }
 
-void Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment) {
+Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment) {
   ServerTurn& turn = down.turn();
   const Duration period = turn.config.timing.waiting_for;
   Instant& announced = streams_[stream].waiting_announced;
-  if (turn.now < fragment.since + period || turn.now < announced + period) return;
-  announced = turn.now;
-  if (!fragment.disagreeing.empty()) {
-    announce_mismatch(down, stream, fragment);
-    return;
+  const Instant due = std::max(fragment.since, announced) + period;
+  if (turn.now < due) return due;
+  if (!turn.out.has_room_for_copies(down.paths_to(down.present()))) {
+    return turn.now + turn.config.timing.nack_after;
   }
-  down.status(name_of(stream, fragment), down.waiting_for(missing(fragment)), down.present());
+  announced = turn.now;
+  if (fragment.disagreeing.empty()) {
+    down.status(name_of(stream, fragment), down.waiting_for(missing(fragment)), down.present());
+  } else {
+    announce_mismatch(down, stream, fragment);
+  }
+  return turn.now + period;
 }
 
 }  // namespace atp

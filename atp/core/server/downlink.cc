@@ -21,6 +21,12 @@ atp_header Downlink::header(PacketType type, std::uint8_t flags, const FragmentN
   return h;
 }
 
+std::size_t Downlink::paths_to(const RankSet& ranks) const {
+  std::size_t paths = 0;
+  members_.for_each_path(ranks, {}, [&](const Endpoint&) { ++paths; });
+  return paths;
+}
+
 std::uint64_t Downlink::send(const RankSet& ranks, const RankSet& straight_too) {
   std::uint64_t datagrams = 0;
   members_.for_each_path(ranks, straight_too, [&](const Endpoint& to) {

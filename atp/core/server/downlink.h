@@ -25,6 +25,8 @@ class Downlink {
   const JobMembers& members() const { return members_; }
   // Whom announcements go to.
   RankSet present() const { return members_.all() - members_.gone(); }
+  // How many datagrams a message to these ranks takes.
+  std::size_t paths_to(const RankSet& ranks) const;
 
   // values: lanes in host byte order, at least as many as the fragment has. Counts the datagrams.
   void parameter(const FragmentName& name, const Fragment& fragment,

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "atp/core/server/server_harness.h"
 
@@ -152,6 +153,23 @@ TEST_F(FloatPath, MoreOverflowsThanSlotsWaitForTheirNack) {
       EXPECT_EQ(sent[1].header.sequence, s + 2) << "first come, first served";
     }
   }
+}
+
+TEST(FloatSlots, WhoWaitsForOneDoesNotKeepItsHoldersFromBeingAskedAgain) {
+  ServerConfig config = ServerHarness::small_config();
+  config.wmax = 256;
+  ServerHarness h = ServerHarness::behind_switch(2, config);
+  const auto overflow = [&](std::uint64_t sequence) {
+    h.gradient(kTestSwitch,
+               {.sequence = sequence, .ranks = RankSet::first(2), .flags = ATP_FLAG_OVERFLOW});
+  };
+  for (const std::uint64_t holder : {200, 201}) overflow(holder);
+  for (std::uint64_t waiting = 0; waiting < 100; ++waiting) overflow(waiting);
+  h.out.clear();  // what asked the holders was lost
+  h.advance(milliseconds(100));
+  std::set<std::uint64_t> asked;
+  for (const Sent& s : h.take(PacketType::kNack)) asked.insert(s.header.sequence);
+  EXPECT_EQ(asked, (std::set<std::uint64_t>{200, 201}));
 }
 
 TEST_F(FloatPath, ALeaverIsMissedByFragmentsThatWaitForASlot) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "atp/base/zeroed_array.h"
 #include "atp/wire/exact_sum.h"
 
 // Memory of the float path (docs/protocol.md §6): F slots, each one exact sum for every value of
@@ -61,10 +62,10 @@ class FloatPool {
 
   std::uint32_t slots_;  // those of values_max_; the small ones have higher numbers
   std::uint16_t values_max_;
-  std::vector<ExactSum> sums_;
+  ZeroedArray<ExactSum> sums_;
   std::vector<std::uint32_t> free_;        // a stack
   std::vector<std::uint32_t> free_small_;  // another
-  std::vector<FloatRequest> queue_;        // a ring
+  ZeroedArray<FloatRequest> queue_;        // a ring
   std::size_t queue_head_ = 0;
   std::size_t queue_size_ = 0;
 };

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "atp/base/zeroed_array.h"
 #include "atp/core/placement.h"
 #include "atp/core/server/fragment.h"
 #include "atp/wire/packet_view.h"
@@ -68,8 +68,8 @@ class FragmentRing {
 
   std::uint64_t wmax_;
   std::uint16_t value_count_;
-  std::vector<Fragment> fragments_;
-  std::vector<std::uint8_t> values_;  // 2·wmax rows of 4·value_count: lanes in host byte order
+  ZeroedArray<Fragment> fragments_;   // zeros: not in use
+  ZeroedArray<std::uint8_t> values_;  // 2·wmax rows of 4·value_count: lanes in host byte order
   IndexMap indices_;                  // of the next one to complete in each slot
   std::uint64_t head_ = 0;
   std::uint64_t completed_end_ = 0;

@@ -39,7 +39,8 @@ class Job {
   // Of exactly one rank. Only a JOIN that is not turned away may be handled.
   std::optional<Rejection> rejection_of(const PacketView& packet, const Join& join) const;
   void handle_join(ServerTurn& turn, const Arrival& in, const Join& join);
-  void handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave);
+  // False if the rank is no member.
+  bool handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave);
   // Returns the ranks that the job doesn't know behind the sender: they must join again.
   RankSet handle_gradient(ServerTurn& turn, const Arrival& in);
 
@@ -63,6 +64,8 @@ class Job {
   Refusal objection(const PacketView& packet, const Join& join) const;
   // Why a GRADIENT is to be dropped, or kCount.
   ServerCounter fault_of(const PacketView& packet, Source source) const;
+  // The same of a LEAVE.
+  ServerCounter fault_of_leave(const Arrival& in, const Leave& leave) const;
   void complete_if_all_in(ServerTurn& turn);
   void acknowledge(ServerTurn& turn, const Endpoint& to, Rank rank, const Detaching& detaching,
                    std::uint8_t flags);

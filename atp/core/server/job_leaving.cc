@@ -29,38 +29,41 @@ StatusMessage left_status(const PacketView& packet, const Leave& leave) {
   return message;
 }
 
-void Job::handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave) {
-  if (in.packet.header.bitmap_words != terms_.bitmap_words()) {
-    turn.count(ServerCounter::kDropWrongBitmapWidth);
-    return;
-  }
+bool Job::handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave) {
   const Rank rank = in.packet.ranks.lowest();
-  if (!members_.all().contains(rank)) {
-    turn.count(ServerCounter::kDropForeignRanks);
-    return;
+  if (const ServerCounter fault = fault_of_leave(in, leave); fault != ServerCounter::kCount) {
+    turn.count(fault);
+    return true;
   }
-  const bool member = members_.known().contains(rank);
-  // Of a rank whose straight JOINs were all lost nobody knows the address: its nonce must do.
-  const bool unheard = in.packet.has(ATP_FLAG_DIRECT) && !members_.straight().knows(rank);
-  if (member && !unheard && members_.source_of(in.from, in.packet.ranks) == Source::kForeign) {
-    turn.count(ServerCounter::kDropWrongSource);
-    return;
-  }
-  if (member && members_.record(rank).nonce != leave.nonce) {
-    turn.count(ServerCounter::kDropWrongNonce);
-    return;
-  }
+  if (!members_.known().contains(rank)) return false;
   answer(turn, in, in.packet.ranks, left_status(in.packet, leave));
-  if (!member || members_.left().contains(rank)) return;
+  if (members_.left().contains(rank)) return true;
   if (joining()) {
     members_.forget(rank);
     finished_ = members_.known().empty();
-    return;
+    return true;
   }
   members_.leave(rank);
   if (aggregation_->lacks(RankSet::of(rank))) announce_gone(turn);
   gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);
   finish_if_all_gone();
+  return true;
+}
+
+ServerCounter Job::fault_of_leave(const Arrival& in, const Leave& leave) const {
+  const Rank rank = in.packet.ranks.lowest();
+  if (in.packet.header.bitmap_words != terms_.bitmap_words()) {
+    return ServerCounter::kDropWrongBitmapWidth;
+  }
+  if (!members_.all().contains(rank)) return ServerCounter::kDropForeignRanks;
+  if (!members_.known().contains(rank)) return ServerCounter::kCount;
+  // Of a rank whose straight JOINs were all lost nobody knows the address: its nonce must do.
+  const bool unheard = in.packet.has(ATP_FLAG_DIRECT) && !members_.straight().knows(rank);
+  if (!unheard && members_.source_of(in.from, in.packet.ranks) == Source::kForeign) {
+    return ServerCounter::kDropWrongSource;
+  }
+  return members_.record(rank).nonce == leave.nonce ? ServerCounter::kCount
+                                                    : ServerCounter::kDropWrongNonce;
 }
 
 void Job::finish_if_all_gone() { finished_ = members_.gone() == members_.all(); }

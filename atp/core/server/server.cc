@@ -94,18 +94,27 @@ void Server::refuse_bytes(ServerTurn& turn, const Endpoint& from,
   message.reason = versions_number(ATP_VERSION, ATP_VERSION);
   ControlHead head;
   head.version = version_of_answer(bytes[ATP_AT_VERSION]);
-  const std::uint8_t words = bytes[ATP_AT_BITMAP_WORDS];
-  head.bitmap_words = words <= ATP_BITMAP_WORDS_MAX ? std::max<std::uint8_t>(words, 1) : 1;
   head.job = {atp_load32(bytes.data() + ATP_AT_JOB), atp_load32(bytes.data() + ATP_AT_INCARNATION)};
-  if (!pacer_.allow(turn.now, from, head.job, message)) return;
+  if (!may_answer(turn, from, bytes.size(), head.bitmap_words, message)) return;
   if (!put_status(turn.out, head, ranks_of_width(head.bitmap_words), message)) return;
   turn.count(ServerCounter::kStatusVersions);
   turn.out.send_to(from);
 }
 
+bool Server::may_answer(ServerTurn& turn, const Endpoint& to, std::size_t cause_bytes,
+                        std::uint8_t bitmap_words, const StatusMessage& message) {
+  const std::size_t bytes = atp_body_offset(bitmap_words) + message.bytes(bitmap_words);
+  const bool may = pacer_.allow(turn.now, to, cause_bytes, bytes, message);
+  if (!may) turn.count(ServerCounter::kStatusWithheld);
+  return may;
+}
+
 void Server::answer_paced(ServerTurn& turn, const Arrival& in, const RankSet& ranks,
                           const StatusMessage& message) {
-  if (pacer_.allow(turn.now, in.from, in.packet.job(), message)) answer(turn, in, ranks, message);
+  const std::uint8_t words = in.packet.header.bitmap_words;
+  if (may_answer(turn, in.from, in.packet.bytes.size(), words, message)) {
+    answer(turn, in, ranks, message);
+  }
 }
 
 // --- JOIN ---
@@ -215,12 +224,9 @@ void Server::handle_leave(ServerTurn& turn, const Arrival& in) {
   if (!leave) return turn.count(ServerCounter::kDropBadBody);
   if (in.packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
   const auto job = find(in.packet.job(), in.packet.header.stream);
-  if (job != jobs_.end()) {
-    job->second.job.handle_leave(turn, in, *leave);
-    after(job);
-    return;
-  }
-  // Whoever is no member has left: the last acknowledgement of a job that is over was lost.
+  if (job != jobs_.end() && job->second.job.handle_leave(turn, in, *leave)) return after(job);
+  // Whoever is no member has left: the last acknowledgement, perhaps of a job that is over, was
+  // lost.
   answer_paced(turn, in, in.packet.ranks, left_status(in.packet, *leave));
 }
 

@@ -77,6 +77,9 @@ class Server {
 
   void refuse_bytes(ServerTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
                     ParseError error);
+  // Of a packet of `cause_bytes` from whom no membership vouches for.
+  bool may_answer(ServerTurn& turn, const Endpoint& to, std::size_t cause_bytes,
+                  std::uint8_t bitmap_words, const StatusMessage& message);
   void answer_paced(ServerTurn& turn, const Arrival& in, const RankSet& ranks,
                     const StatusMessage& message);
   void handle_join(ServerTurn& turn, const Arrival& in);

@@ -35,6 +35,7 @@ std::string_view to_string(ServerCounter counter) {
     case ServerCounter::kStatusDetached: return "status_detached";
     case ServerCounter::kStatusServerRestarted: return "status_server_restarted";
     case ServerCounter::kStatusLeft: return "status_left";
+    case ServerCounter::kStatusWithheld: return "status_withheld";
     case ServerCounter::kDropTooShort: return "drop_too_short";
     case ServerCounter::kDropUnknownVersion: return "drop_unknown_version";
     case ServerCounter::kDropUnknownType: return "drop_unknown_type";

@@ -48,6 +48,8 @@ enum class ServerCounter : std::uint8_t {
   kStatusServerRestarted,
   kStatusLeft,
 
+  kStatusWithheld,  // what the pacing of answers did not allow
+
   // In the order of ParseError.
   kDropTooShort,
   kDropUnknownVersion,

@@ -39,7 +39,13 @@ struct Sent {
 
   PacketType type() const { return static_cast<PacketType>(header.type); }
   bool has(atp_packet_flag flag) const { return (header.flags & flag) != 0; }
-  StatusMessage status() const { return StatusMessage::read(body, header.bitmap_words).value(); }
+  StatusMessage status() const {
+    PacketView packet;
+    packet.header = header;
+    packet.ranks = ranks;
+    packet.body = body;
+    return StatusMessage::read(packet).value();
+  }
   JoinAck ack() const { return JoinAck::read(body).value(); }
   std::vector<std::int32_t> values() const {
     std::vector<std::int32_t> result;

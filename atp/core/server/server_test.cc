@@ -105,8 +105,12 @@ TEST(Server, AMemberOfARunningJobIsAcknowledgedAgain) {
 
 TEST(Server, AnUnknownVersionIsToldWhichOnesItSpeaks) {
   ServerHarness h;
-  std::vector<std::uint8_t> bytes = bytes_of({.ranks = ranks({0})});
+  std::vector<std::uint8_t> bytes =
+      bytes_of({.ranks = ranks({0}), .values = {1, 2, 3, 4, 5, 6, 7}});
   bytes[0] = 9;
+  h.receive(kStranger, bytes);
+  EXPECT_TRUE(h.take().empty()) << "the answer would be larger";
+  bytes.resize(80);
   h.receive(kStranger, bytes);
   h.receive(kStranger, bytes);
   const auto sent = h.take();
@@ -114,7 +118,7 @@ TEST(Server, AnUnknownVersionIsToldWhichOnesItSpeaks) {
   EXPECT_EQ(sent[0].status().code, StatusCode::kVersions);
   EXPECT_EQ(sent[0].status().reason, 0x0202);
   EXPECT_EQ(sent[0].header.job, kTestJob.job);
-  EXPECT_EQ(h.count(ServerCounter::kDropUnknownVersion), 2u);
+  EXPECT_EQ(h.count(ServerCounter::kDropUnknownVersion), 3u);
 }
 
 TEST(Server, EveryMalformedPacketIsCountedUnderItsReason) {

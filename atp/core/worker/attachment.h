@@ -58,7 +58,7 @@ class Attachment {
   bool attached() const { return !detached_; }
   std::uint32_t detachments() const { return detachments_; }
 
-  // A timer repeated a fragment straight to the server. True: time to detach.
+  // A timer repeated a fragment as what no switch may merge. True: time to detach.
   bool on_direct_repeat() { return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach; }
   // STATUS *waiting for*: a peer is late, the switch isn't dead.
   void on_waiting_for() { direct_repeats_ = std::max(0, direct_repeats_ - 1); }

@@ -15,8 +15,9 @@ Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached) {
     repeat.flags = ATP_FLAG_RESEND;
     repeat.counter = WorkerCounter::kRepeatsResend;
   }
-  repeat.straight = repeat.rung == Rung::kDirect || fragment.float_mode || !attached;
-  if (repeat.straight) repeat.flags |= ATP_FLAG_DIRECT;
+  const bool direct = repeat.rung == Rung::kDirect || fragment.float_mode || !attached;
+  if (direct) repeat.flags |= ATP_FLAG_DIRECT;
+  repeat.straight = direct && !(attached && fragment.went_straight);
   return repeat;
 }
 
@@ -27,6 +28,8 @@ void LossRecovery::start_timer(Instant now, RetransmissionTimeout& clock) {
 bool LossRecovery::on_timer(Instant now, const SendWindow& window, RetransmissionTimeout& clock) {
   if (now >= follow_) {
     follow_ = kNever;
+    // All of it goes again as it is.
+    if (pacer_.paced_all()) return false;
     pacer_.start(window.base(), timed_out_before_, RepeatPacer::Extent::kUntilUnrepeatedAnswer);
     return false;
   }

@@ -23,8 +23,9 @@ struct Repeat {
   WorkerCounter counter = WorkerCounter::kRepeatsPlain;
 };
 
-// The ladder: one step further than the last time, or as far as `least`. Whoever is detached, or
-// asked for floats, sends every repeat straight.
+// The ladder: one step further than the last time, or as far as `least`. On its last rung, and of
+// floats, an attached worker goes straight and through the tree by turns, as either way may be dead
+// for good. Whoever is detached sends every repeat straight.
 Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached);
 
 // Repeats of a whole window, paced: two, then two for each answer (TCP's slow start after a

@@ -213,6 +213,17 @@ TEST(LossRecovery, AnAnswerToWhatWasNeverRepeatedEndsTheFollowing) {
   EXPECT_TRUE(later.send_paced().empty()) << "and after";
 }
 
+TEST(LossRecovery, OnANewPathTheFollowersOfATimeOutChangeNothing) {
+  Flow flow(8);
+  flow.fire();
+  flow.answer(0);  // the others are to follow
+  flow.recovery.repeat_all(flow.window);
+  flow.fire();
+  EXPECT_EQ(flow.send_paced(), (Sequences{1, 2}));
+  EXPECT_FALSE(flow.answer(5)) << "was not repeated";
+  EXPECT_EQ(flow.send_paced(), (Sequences{3, 4})) << "all of it goes again, not only what was lost";
+}
+
 TEST(LossRecovery, OnANewPathAllThatIsOutstandingGoesAgainFromTheFirstRung) {
   Flow flow(6);
   flow.answer(1);

@@ -31,8 +31,9 @@ struct SentFragment {
   bool exact = false;            // … from the start, past all switches
   bool proactive = false;        // kept from the switches for fear of an overflow
   bool by_timer = false;         // a timer repeated it
-  bool direct_by_timer = false;  // … straight to the server
+  bool direct_by_timer = false;  // … as what no switch may merge
   bool repeated_early = false;   // because later ones were answered (TCP's fast retransmit)
+  bool went_straight = false;    // the last time that no switch might merge it
   bool operator==(const SentFragment&) const = default;
 };
 

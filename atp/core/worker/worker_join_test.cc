@@ -134,6 +134,9 @@ TEST(WorkerJoin, ARefusalWithItsNonceEndsIt) {
     status.nonce = 3;
     s.receive_status(status, kTestSwitch);
     EXPECT_FALSE(s.worker.poll_event().has_value()) << "the twin's refusal is not ours";
+    status.nonce = 0;
+    s.receive_status(status, kTestSwitch);
+    EXPECT_FALSE(s.worker.poll_event().has_value()) << "an answer names the JOIN that it answers";
     status.nonce = WorkerScript::kNonce;
     s.receive_status(status, kTestSwitch);
     const auto event = s.worker.poll_event();
@@ -159,6 +162,65 @@ TEST(WorkerJoin, ARefusalIsPassedOnWithWhatWasExpectedAndFoundAndWhoSaysSo) {
                                      .ranks = RankSet::of(1),
                                      .other = RankSet::of(0),
                                      .endpoint = kTestServer}));
+}
+
+StatusMessage no_room() {
+  return StatusMessage::refused({RefusalReason::kTooManyJobs, 256}, RankSet::of(1),
+                                WorkerScript::kNonce);
+}
+
+TEST(WorkerJoin, ASwitchWithoutRoomIsPassedBy) {
+  for (const RefusalReason reason : {RefusalReason::kTooManyJobs, RefusalReason::kMemory}) {
+    WorkerScript s;
+    s.worker.start(s.now);
+    s.run();
+    s.receive_status(StatusMessage::refused({reason}, RankSet::of(1), WorkerScript::kNonce),
+                     kTestSwitch);
+    ASSERT_EQ(s.worker.poll_event()->kind, EventKind::kDetached);
+    JoinAck ack = s.ack();
+    ack.detachments = 1;
+    ack.detached = true;
+    s.receive_ack(ack, kTestServer);
+    EXPECT_EQ(s.worker.poll_event()->kind, EventKind::kJoined);
+  }
+}
+
+// A crashed job's place is free when its leases have ended.
+TEST(WorkerJoin, AServerWithoutRoomIsAskedAgainForLongerThanALease) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  for (const Instant end = s.now + seconds(5); s.now < end;) {
+    s.run_to_timer();
+    s.receive_status(no_room(), kTestServer);
+    ASSERT_FALSE(s.worker.joined());
+    for (auto event = s.worker.poll_event(); event; event = s.worker.poll_event()) {
+      ASSERT_EQ(event->kind, EventKind::kDetached) << "the tree is silent, too";
+    }
+  }
+  JoinAck ack = s.ack();
+  ack.detachments = 1;
+  ack.detached = true;
+  s.receive_ack(ack, kTestServer);
+  EXPECT_TRUE(s.worker.joined());
+}
+
+TEST(WorkerJoin, AServerThatNeverHasRoomEndsItWithItsReason) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  const Instant begun = s.now;
+  std::optional<Failure> failure;
+  while (!failure) {
+    s.run_to_timer();
+    s.receive_status(no_room(), kTestServer);
+    while (const auto event = s.worker.poll_event()) {
+      if (event->kind == EventKind::kFailed) failure = event->failure;
+    }
+  }
+  EXPECT_EQ(failure->code, FailureCode::kRefused);
+  EXPECT_EQ(failure->reason, RefusalReason::kTooManyJobs);
+  EXPECT_EQ(failure->expected, 256u);
+  EXPECT_GE(s.now - begun, seconds(6));
+  EXPECT_LE(s.now - begun, seconds(7));
 }
 
 TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingGoesAgain) {

@@ -9,19 +9,25 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(WorkerLadder, TheTimerClimbsPlainResendDirect) {
+TEST(WorkerLadder, TheTimerClimbsPlainResendDirectByBothWays) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
   ASSERT_EQ(gradients(s.run()).size(), 1u);
-  const std::uint8_t expected[] = {0, ATP_FLAG_RESEND, ATP_FLAG_RESEND | ATP_FLAG_DIRECT,
-                                   ATP_FLAG_RESEND | ATP_FLAG_DIRECT};
-  for (const std::uint8_t flags : expected) {
+  constexpr std::uint8_t kDirect = ATP_FLAG_RESEND | ATP_FLAG_DIRECT;
+  const std::pair<std::uint8_t, Endpoint> expected[] = {{0, kTestSwitch},
+                                                        {ATP_FLAG_RESEND, kTestSwitch},
+                                                        {kDirect, kTestServer},
+                                                        {kDirect, kTestSwitch}};
+  for (const auto& [flags, to] : expected) {
     std::vector<Sent> repeats;
     while (repeats.empty()) repeats = gradients(s.run_to_timer());
     ASSERT_EQ(repeats.size(), 1u);
     EXPECT_EQ(repeats[0].view().header.flags, flags);
-    EXPECT_EQ(repeats[0].to, (flags & ATP_FLAG_DIRECT) != 0 ? kTestServer : kTestSwitch);
+    EXPECT_EQ(repeats[0].to, to);
+    // A peer is late: nobody detaches.
+    StatusMessage waiting;
+    s.receive_status(waiting, kTestServer);
   }
 }
 
@@ -67,6 +73,20 @@ TEST(WorkerLadder, ANackTakesTheNextStepAndItsFlagsDecide) {
     EXPECT_EQ(repeats[0].to, c.to);
     EXPECT_TRUE(s.worker.attached()) << "a NACK never counts for detaching";
   }
+}
+
+// The server has seen nothing of the fragment and cannot know whose it is.
+TEST(WorkerLadder, ANackThatNamesNoOperationIsForAny) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  Sent asked = gradients(s.run()).at(0);
+  atp_store32(asked.bytes.data() + ATP_AT_OPERATION, 12345);
+  s.nack(asked, 0);
+  EXPECT_TRUE(gradients(s.take()).empty()) << "that of another one";
+  atp_store32(asked.bytes.data() + ATP_AT_OPERATION, 0);
+  s.nack(asked, 0);
+  EXPECT_EQ(gradients(s.take()).size(), 1u);
 }
 
 TEST(WorkerLadder, InFloatModeEveryRepeatIsFloatAndDirect) {

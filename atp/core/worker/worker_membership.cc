@@ -19,11 +19,18 @@ ControlHead head_of(const WorkerConfig& config, PacketType type, bool straight) 
 
 MembershipChange failed(const Failure& failure) { return {.failure = failure}; }
 
-// An answer to a JOIN carries its nonce; a twin behind the same switch hears it, too.
+// What answers a JOIN carries its nonce; a twin behind the same switch hears it, too.
 bool is_meant(WorkerTurn& turn, const StatusMessage& status) {
-  const bool meant = status.nonce == 0 || status.nonce == turn.config.nonce;
+  const bool meant = status.nonce == turn.config.nonce;
   if (!meant) turn.count(WorkerCounter::kDropWrongNonce);
   return meant;
+}
+
+// No room for one more job: with time there may be.
+bool has_no_room(const StatusMessage& status) {
+  if (status.code != StatusCode::kRefused) return false;
+  const RefusalReason reason = status.refusal().reason;
+  return reason == RefusalReason::kTooManyJobs || reason == RefusalReason::kMemory;
 }
 
 }  // namespace
@@ -65,7 +72,9 @@ Instant WorkerMembership::tree_lease_end(const WorkerConfig& config) const {
 Instant WorkerMembership::next_timeout(const WorkerConfig& config) const {
   Instant next = std::min({tree_join_.next(), straight_join_.next(), leave_.next(), left_by_});
   next = std::min(next, tree_lease_end(config));
-  if (state_ == State::kJoining) next = std::min(next, started_ + config.join_timeout);
+  if (state_ == State::kJoining) {
+    next = std::min({next, started_ + config.join_timeout, room_awaited_until(config)});
+  }
   if (state_ == State::kJoined) next = std::min(next, server_heard_ + lease(config));
   return next;
 }
@@ -139,7 +148,10 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
   // Nothing through the tree for a lease's time: start detached, or go on so (§2). The server lets
   // the rank's tree lease end at the same time.
   if (turn.now >= tree_lease_end(config)) change = detach(turn);
-  if (state_ == State::kJoining && turn.now >= started_ + config.join_timeout) {
+  const Instant joined_by = std::min(started_ + config.join_timeout, room_awaited_until(config));
+  if (state_ == State::kJoining && turn.now >= joined_by && no_room_) {
+    change.failure = *no_room_;
+  } else if (state_ == State::kJoining && turn.now >= joined_by) {
     change.failure = {.code = FailureCode::kJoinTimeout,
                       .ranks = missing_,
                       .endpoint = server(config),
@@ -194,6 +206,7 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
     agreed_ = *ack;
     state_ = State::kJoined;
     missing_.clear();
+    no_room_.reset();
     change.agreed = true;
   }
   if (path == Path::kTree && repeat_after_join_) {
@@ -221,7 +234,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
     case StatusCode::kRankTaken:
     case StatusCode::kRefused: return on_join_turned_down(turn, path, status);
     case StatusCode::kLeaseEnded:
-      if (!is_meant(turn, status)) return {};
+      if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: all are told
       return failed({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = from});
     case StatusCode::kLeft:
       if (state_ == State::kLeaving && status.nonce == turn.config.nonce) {
@@ -253,8 +266,9 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
   if (!is_meant(turn, status)) return {};
   // A member that is refused on its way through the tree has a bad tree, not a bad membership: a
   // switch returned with a smaller K, a full table or another list of upstreams. The way around it
-  // still serves.
-  if (path == Path::kTree && has_switch(turn.config) && (joined() || !attached())) {
+  // still serves. So it does for a new job that a switch has no room for.
+  const bool is_full = has_no_room(status);
+  if (path == Path::kTree && has_switch(turn.config) && (joined() || !attached() || is_full)) {
     return detach(turn);
   }
   Failure failure;
@@ -270,6 +284,12 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     failure.expected = refusal.expected;
     failure.found = refusal.found;
     failure.other = refusal.holders;
+  }
+  // Whoever crashed a moment ago still has its place, until its leases have ended.
+  if (is_full && state_ == State::kJoining) {
+    if (!no_room_) no_room_since_ = turn.now;
+    no_room_ = failure;
+    return {};
   }
   return failed(failure);
 }

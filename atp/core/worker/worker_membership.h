@@ -55,7 +55,7 @@ class WorkerMembership {
                                         std::uint8_t version) const;
   void heard_server(Instant now) { server_heard_ = now; }
 
-  // A timer repeated a fragment straight to the server.
+  // A timer repeated a fragment as what no switch may merge.
   MembershipChange on_direct_repeat(WorkerTurn& turn);
   // A fragment has its sum: whoever was missing has come. `direct_by_timer`: so was it repeated.
   void on_answer(bool direct_by_timer) {
@@ -81,6 +81,10 @@ class WorkerMembership {
   void join_again(Instant now, const Timing& timing);
   void on_unknown_job(WorkerTurn& turn);
   MembershipChange on_join_turned_down(WorkerTurn& turn, Path path, const StatusMessage& status);
+  // When a joining worker takes "no room" for an answer.
+  Instant room_awaited_until(const WorkerConfig& config) const {
+    return no_room_ ? no_room_since_ + lease(config) + config.timing.join_refresh : kNever;
+  }
 
   State state_ = State::kIdle;
   Attachment attachment_;
@@ -94,6 +98,8 @@ class WorkerMembership {
   bool server_unreachable_ = false;
   bool repeat_after_join_ = false;  // the tree had forgotten this rank
   RankSet missing_;
+  std::optional<Failure> no_room_;  // while joining: the server has none for this job now
+  Instant no_room_since_{};
   JoinAck agreed_;
 };
 

@@ -67,7 +67,9 @@ Stream* Worker::find_in_flight(const PacketView& packet) {
     counters_.add(WorkerCounter::kParametersDuplicate);
     return nullptr;
   }
-  if (stream->operations.find(sequence).fingerprint != packet.header.operation) {
+  // A NACK whose sender has seen nothing of the fragment names no operation.
+  const bool names_none = packet.type() == PacketType::kNack && packet.header.operation == 0;
+  if (!names_none && stream->operations.find(sequence).fingerprint != packet.header.operation) {
     counters_.add(WorkerCounter::kDropWrongOperation);
     return nullptr;
   }
@@ -156,8 +158,7 @@ void Worker::handle_nack(WorkerTurn& turn, const PacketView& packet) {
 }
 
 void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet) {
-  const std::optional<StatusMessage> status =
-      StatusMessage::read(packet.body, packet.header.bitmap_words);
+  const std::optional<StatusMessage> status = StatusMessage::read(packet);
   if (!status) return turn.count(WorkerCounter::kDropBadBody);
   if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(packet, *status);
   apply(membership_.handle_status(turn, path, *status, has_pending()));

@@ -119,6 +119,7 @@ bool Worker::send_next(WorkerTurn& turn, Stream& stream, const Operation& operat
   fragment.proactive = *sent != flags && (*sent & ATP_FLAG_DIRECT) != 0;
   fragment.exact = exact;
   fragment.float_mode = exact;
+  fragment.went_straight = exact;
   if (fragment.proactive) turn.count(WorkerCounter::kProactiveFragments);
   in_flight_bytes_ +=
       atp_packet_bytes(bitmap_words_for(config_.world_size), shape.kind, shape.value_count);
@@ -141,9 +142,10 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
   turn.count(how.counter);
   fragment.last_sent = turn.now;
   fragment.rung = how.rung;
+  fragment.went_straight = how.straight;
   if (timer) fragment.by_timer = true;
   // What goes straight from the start says nothing about the tree.
-  if (timer && how.straight && !fragment.exact) {
+  if (timer && (how.flags & ATP_FLAG_DIRECT) != 0 && !fragment.exact) {
     fragment.direct_by_timer = true;
     apply(membership_.on_direct_repeat(turn));
   }

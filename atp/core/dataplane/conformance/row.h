@@ -111,6 +111,7 @@ inline constexpr FragmentName kOtherIncarnation{.incarnation = 9};
 inline constexpr FragmentName kOtherIncarnationLater{.incarnation = 9, .sequence = 101};
 inline constexpr FragmentName kOtherStream{.stream = 9};
 inline constexpr FragmentName kOtherStreamLater{.stream = 9, .sequence = 101};
+inline constexpr FragmentName kNoOperationNamed{.operation = 0};
 inline constexpr FragmentName kOtherOperation{.operation = 9};
 inline constexpr FragmentName kOtherOperationLater{.sequence = 101, .operation = 9};
 
