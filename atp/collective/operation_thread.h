@@ -62,7 +62,7 @@ class OperationThread {
   template <class Body>
   void start(const char* name, Body body) {
     thread_ = quiet_thread([this, body = std::move(body)] {
-      running_here_ = this;
+      running_here = this;
       body();
     });
     pthread_setname_np(thread_.native_handle(), name);
@@ -98,7 +98,7 @@ class OperationThread {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return condition(progress_.report); });
   }
-  bool on_own_thread() const { return running_here_ == this; }
+  bool on_own_thread() const { return running_here == this; }
 
   // False: at `until` there were still operations in flight.
   bool wait_until_idle(SteadyTime until) {
@@ -211,7 +211,7 @@ class OperationThread {
   }
 
   // Which one's thread this is. (Thread ids are no answer: they are used again.)
-  static inline thread_local const void* running_here_ = nullptr;
+  static inline thread_local const void* running_here = nullptr;
 
   const std::unique_ptr<Waker> waker_;
   const std::string shut_down_;
