@@ -48,6 +48,7 @@ class PyGroup final : public Group {
 using PyInNetworkGroup = PyGroup<InNetworkGroup>;
 using PyRingGroup = PyGroup<RingGroup>;
 
+// Throws the ValueError of a route that is none.
 void read_route(CommunicatorOptions& options, const std::string& route,
                 const std::string& route_name) {
   const Status routes = options.set_routes(route);
@@ -82,8 +83,8 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   CommunicatorOptions options;
-  if (size > 1 || !route.empty()) read_route(options, route, route_name);
   if (size > 1) {
+    read_route(options, route, route_name);
     options.job = {job.first, job.second};
     options.rank = static_cast<Rank>(rank);
     options.world_size = static_cast<std::size_t>(size);
@@ -188,6 +189,13 @@ PYBIND11_MODULE(_C, module) {
   // Defines the base class, and loads the libraries that this module was linked against.
   py::module_::import("torch.distributed");
 
+  module.def(
+      "check_route",
+      [](const std::string& route, const std::string& route_name) {
+        CommunicatorOptions options;
+        read_route(options, route, route_name);
+      },
+      py::arg("route"), py::arg("route_name"), py::call_guard<py::gil_scoped_release>());
   Binding<PyInNetworkGroup> in_network(module, "InNetworkGroup");
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),

@@ -4,12 +4,14 @@ Ranks are forked from the test process, which has imported torch but started no 
 rank costs milliseconds and a body can be any function, also one inside a test.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import multiprocessing
 import os
 import pathlib
 import pickle
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -87,11 +89,14 @@ class Ranks:
             "pg_options": pg_options,
         }
         environment = {"ATP_ROUTE": self._route if route is None else route}
+        connected = _fork.Barrier(len(started))
         workers = []
         for rank in started:
             receiver, sender = _fork.Pipe(duplex=False)
             process = _fork.Process(
-                target=_rank_main, args=(rank, body, group, environment, sender), daemon=True
+                target=_rank_main,
+                args=(rank, body, group, environment, connected, sender),
+                daemon=True,
             )
             process.start()
             sender.close()
@@ -109,12 +114,23 @@ class Ranks:
                 process.join()
 
 
-def _rank_main(rank, body, group, environment, sender) -> None:
+def _init_group(rank, group, connected) -> None:
+    """A rank whose body ends at once must not be gone while the others still connect to it."""
+    try:
+        dist.init_process_group(rank=rank, **group)
+    except BaseException:
+        connected.abort()
+        raise
+    with contextlib.suppress(threading.BrokenBarrierError):  # one of them has failed to
+        connected.wait(group["timeout"].total_seconds())
+
+
+def _rank_main(rank, body, group, environment, connected, sender) -> None:
     begin = time.monotonic()
     os.environ.update(environment)
     outcome = Outcome(rank)
     try:
-        dist.init_process_group(rank=rank, **group)
+        _init_group(rank, group, connected)
         outcome.value = body(rank)
     except BaseException as error:
         outcome.error = f"{type(error).__name__}: {error}"

@@ -39,6 +39,9 @@ def _create(group, pg_options):
     options = asked.resolved(group.timeout, alone=group.group_size == 1)
     options.check_size(group.group_size)
     choices = _choices_of(options)
+    # Before anybody connects: who is about to fail should not be gone while the others do.
+    if options.algorithm == "innetwork" and (group.group_size > 1 or options.route):
+        _C.check_route(options.route, asked.route_name)
     if group.group_size == 1:
         meeting.agree_on_job(group.timeout, choices)
         gloo = _create_gloo(group, meeting.store, global_ranks)

@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <vector>
+
+#include "tests/virtual_network/scenario.h"
+
+// How long operations take where packets are lost: a loss costs about a round trip where others
+// follow that show it, and where none follow no more than a few.
+
+namespace atp::sim {
+namespace {
+
+// Four ranks behind one switch, links of 200 Mbit/s, 64 KiB of float32 in blocks at a time.
+Plan short_operations(double loss) {
+  Plan plan;
+  plan.switch_config.aggregators = 4096;
+  plan.switch_config.max_value_count = 350;
+  plan.fabric.worker = {.bits_per_s = 200'000'000, .delay = microseconds(50)};
+  plan.fabric.switch_node = {.bits_per_s = 1'000'000'000, .delay = microseconds(50)};
+  plan.fabric.server = {.bits_per_s = 200'000'000, .delay = microseconds(50)};
+  JobPlan job;
+  job.world_size = 4;
+  job.stream_count = 4;
+  job.max_value_count = 350;
+  job.number_format = NumberFormat::kBlocks;
+  job.max_in_flight = 1;
+  OperationPlan operation;
+  operation.spec.count = 16384;
+  operation.spec.format = NumberFormat::kBlocks;
+  job.operations.assign(400, operation);
+  plan.jobs.push_back(job);
+  plan.path_faults = {{.loss = loss}};
+  plan.heal = seconds(1000);
+  plan.bound = seconds(1000);
+  return plan;
+}
+
+std::vector<Duration> times_of_operations(const Plan& plan) {
+  World world(plan);
+  std::vector<Duration> times;
+  const auto completed = [&] {
+    std::uint64_t least = ~std::uint64_t{0};
+    for (Rank rank = 0; rank < 4; ++rank) {
+      least = std::min(least, world.application(rank).completed());
+    }
+    return least;
+  };
+  Instant begun = world.now();
+  while (times.size() < plan.jobs[0].operations.size() && world.now() < Instant{seconds(900)}) {
+    world.run_for(microseconds(100));
+    for (; times.size() < completed(); begun = world.now()) times.push_back(world.now() - begun);
+  }
+  EXPECT_THAT(world.violations(), testing::IsEmpty());
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+TEST(Loss, AHundredthOfThePacketsDoesNotMakeShortOperationsWaitForTimers) {
+  const std::vector<Duration> without = times_of_operations(short_operations(0));
+  const std::vector<Duration> with = times_of_operations(short_operations(0.01));
+  const auto ms = [](const std::vector<Duration>& times, double q) {
+    return std::chrono::duration<double, std::milli>(
+               times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))])
+        .count();
+  };
+  for (const auto* times : {&without, &with}) {
+    std::printf("p10 %.1f  p50 %.1f  p90 %.1f  p99 %.1f  max %.1f ms\n", ms(*times, 0.1), ms(*times, 0.5), ms(*times, 0.9),
+                ms(*times, 0.99), ms(*times, 1));
+  }
+  ASSERT_EQ(with.size(), 400u);
+  EXPECT_LE(ms(with, 0.5), 12);
+}
+
+}  // namespace
+}  // namespace atp::sim
