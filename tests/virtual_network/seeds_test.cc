@@ -117,7 +117,7 @@ void expect_rows(const Tally& tally) {
                       W::kDropWrongSource,
                       W::kDropWrongJob,
                       W::kDropUnsentSequence,
-                      W::kDropWrongOperation}) {
+                      W::kProbes}) {
     EXPECT_GE(tally.workers[row], kLeastOfARow) << to_string(row);
   }
 }

@@ -2,9 +2,9 @@
 
 namespace atp {
 
-Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached) {
+Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached, bool climbs) {
   Repeat repeat;
-  repeat.rung = std::max(least, next_rung(fragment.rung));
+  repeat.rung = std::max(least, climbs ? next_rung(fragment.rung) : fragment.rung);
   if (fragment.float_mode) {
     repeat.flags = ATP_FLAG_FLOAT;
     repeat.counter = WorkerCounter::kRepeatsFloat;
@@ -23,20 +23,39 @@ Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached) {
 
 void LossRecovery::start_timer(Instant now, RetransmissionTimeout& clock) {
   timer_ = now + clock.backed_off(firings_);
+  probes_ = 0;
+  start_probe(now, clock);
 }
 
-bool LossRecovery::on_timer(Instant now, const SendWindow& window, RetransmissionTimeout& clock) {
+// Once the time-out has passed the network is slower than it was.
+void LossRecovery::start_probe(Instant now, RetransmissionTimeout& clock) {
+  const auto wait = firings_ == 0 ? clock.probe_after(probes_) : std::nullopt;
+  probe_ = wait ? now + *wait : kNever;
+}
+
+TimerAction LossRecovery::on_timer(Instant now, const SendWindow& window,
+                                   RetransmissionTimeout& clock) {
   if (now >= follow_) {
     follow_ = kNever;
     // All of it goes again as it is.
-    if (pacer_.paced_all()) return false;
+    if (pacer_.paced_all()) return TimerAction::kFollow;
     pacer_.start(window.base(), timed_out_before_, RepeatPacer::Extent::kUntilUnrepeatedAnswer);
-    return false;
+    return TimerAction::kFollow;
+  }
+  if (now >= overtaken_) {
+    overtaken_ = kNever;
+    return TimerAction::kOvertaken;
+  }
+  if (now >= probe_) {
+    timed_out_before_ = window.next();
+    ++probes_;
+    start_probe(now, clock);
+    return TimerAction::kProbe;
   }
   timed_out_before_ = window.next();
   ++firings_;
   start_timer(now, clock);
-  return true;
+  return TimerAction::kTimeout;
 }
 
 bool LossRecovery::on_answer(Instant now, const SentFragment& answered, const SendWindow& window,
@@ -48,7 +67,7 @@ bool LossRecovery::on_answer(Instant now, const SentFragment& answered, const Se
   pacer_.answered(repeated);
   await_followers(now, answered, window, clock);
   if (window.idle()) {
-    timer_ = kNever;
+    timer_ = probe_ = overtaken_ = kNever;
   } else {
     start_timer(now, clock);
   }
@@ -82,7 +101,7 @@ std::optional<std::uint64_t> LossRecovery::next_paced(SendWindow& window) {
 }
 
 void LossRecovery::stop() {
-  timer_ = follow_ = kNever;
+  timer_ = probe_ = overtaken_ = follow_ = kNever;
   pacer_.stop();
 }
 

@@ -23,10 +23,10 @@ struct Repeat {
   WorkerCounter counter = WorkerCounter::kRepeatsPlain;
 };
 
-// The ladder: one step further than the last time, or as far as `least`. On its last rung, and of
-// floats, an attached worker goes straight and through the tree by turns, as either way may be dead
-// for good. Whoever is detached sends every repeat straight.
-Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached);
+// The ladder: one step further than the last time if it climbs, or as far as `least`. On its last
+// rung, and of floats, an attached worker goes straight and through the tree by turns, as either
+// way may be dead for good. Whoever is detached sends every repeat straight.
+Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached, bool climbs = true);
 
 // Repeats of a whole window, paced: two, then two for each answer (TCP's slow start after a
 // time-out). Two occasions start it: a timer's repeat was answered, and then it ends as soon as a
@@ -71,15 +71,21 @@ class RepeatPacer {
   Extent extent_ = Extent::kAll;
 };
 
+// What a stream's timer asks for.
+enum class TimerAction : std::uint8_t {
+  kTimeout,    // the oldest fragment once more, one rung up
+  kProbe,      // the oldest as it was: no answer follows that could show its loss
+  kOvertaken,  // those that next_overtaken() has: reordering explains them no more
+  kFollow,     // those that were outstanding at the last time-out: next_paced() has them
+};
+
 class LossRecovery {
  public:
   // When on_timer() has something to do.
-  Instant due() const { return timer_ < follow_ ? timer_ : follow_; }
+  Instant due() const { return std::min({timer_, probe_, overtaken_, follow_}); }
   // The first fragment is in flight.
   void start_timer(Instant now, RetransmissionTimeout& clock);
-  // Returns whether the oldest fragment is to be repeated: the time-out has passed. Else it is time
-  // for the others that were outstanding at the last one, and next_paced() has them.
-  bool on_timer(Instant now, const SendWindow& window, RetransmissionTimeout& clock);
+  TimerAction on_timer(Instant now, const SendWindow& window, RetransmissionTimeout& clock);
 
   // `answered`, as it stood in the window until now, has its PARAMETER. Returns whether that shows
   // a loss: the repeat of a timer was needed for one more.
@@ -91,6 +97,14 @@ class LossRecovery {
                                                      const RetransmissionTimeout& clock) {
     const auto overtaken = window.next_overtaken();
     return overtaken && is_late(now, window.at(*overtaken), clock) ? overtaken : std::nullopt;
+  }
+  // When the next of them is that late, if no answer comes that would ask before.
+  void await_overtaken(Instant now, SendWindow& window, const RetransmissionTimeout& clock) {
+    const auto overtaken = window.next_overtaken();
+    overtaken_ = kNever;
+    if (!overtaken) return;
+    const Instant late = window.at(*overtaken).last_sent + clock.reordering_ends();
+    overtaken_ = std::max(late, now + kBetweenBatches);
   }
   // The oldest fragment, if its repeat for that reason must have been lost too.
   static std::optional<std::uint64_t> lost_again(Instant now, const SendWindow& window,
@@ -119,13 +133,20 @@ class LossRecovery {
                       const RetransmissionTimeout& clock) {
     return now - fragment.last_sent >= clock.reordering_ends();
   }
+  void start_probe(Instant now, RetransmissionTimeout& clock);
   void await_followers(Instant now, const SentFragment& answered, const SendWindow& window,
                        const RetransmissionTimeout& clock);
 
+  // Of what is repeated without an answer that makes room for it.
+  static constexpr Duration kBetweenBatches = std::chrono::milliseconds(1);
+
   RepeatPacer pacer_;
   Instant timer_ = kNever;              // repeats the oldest fragment
+  Instant probe_ = kNever;              // … once more as it was, before
+  Instant overtaken_ = kNever;          // repeats what later ones have overtaken
   Instant follow_ = kNever;             // … and then the others outstanding
   unsigned firings_ = 0;                // of the timer, since the last answer
+  unsigned probes_ = 0;                 // likewise
   std::uint64_t timed_out_before_ = 0;  // what was in flight when it last fired
 };
 

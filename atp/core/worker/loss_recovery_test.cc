@@ -142,7 +142,8 @@ struct Flow {
   // To the next timer; whether the oldest fragment is to be repeated, which it then is.
   bool fire() {
     now = recovery.due();
-    if (!recovery.on_timer(now, window, clock)) return false;
+    const TimerAction action = recovery.on_timer(now, window, clock);
+    if (action != TimerAction::kTimeout && action != TimerAction::kProbe) return false;
     repeat(window.base(), true);
     return true;
   }

@@ -16,6 +16,17 @@ void RttEstimator::sample(Duration rtt) {
   smoothed_ += (rtt - smoothed_) / 8;
 }
 
+void RttEstimator::bound(Duration most) {
+  if (measured_ && most >= smoothed_) return;
+  variation_ = measured_ ? std::min(variation_, most / 2) : most / 2;
+  smoothed_ = most;
+  measured_ = true;
+}
+
+Duration RttEstimator::probe(const Timing& timing) const {
+  return smoothed_ + std::max(4 * variation_, smoothed_) + timing.reorder_min;
+}
+
 Duration RttEstimator::rto(const Timing& timing) const {
   if (!measured_) return timing.rto_initial;
   return std::min(smoothed_ + std::max(4 * variation_, timing.rto_min), timing.rto_max);
@@ -23,10 +34,14 @@ Duration RttEstimator::rto(const Timing& timing) const {
 
 Duration RetransmissionTimeout::backed_off(unsigned firings) {
   const Duration doubled = rto() * (1LL << std::min(firings, 10U));
-  const Duration base = std::min(doubled, timing_.rto_max);
-  // Jitter keeps the workers of a stalled fragment from repeating in step (H16).
-  return base + Duration(static_cast<Duration::rep>(random_.uniform() *
-                                                    static_cast<double>(base.count()) / 8));
+  return with_jitter(std::min(doubled, timing_.rto_max));
+}
+
+std::optional<Duration> RetransmissionTimeout::probe_after(unsigned probes) {
+  constexpr unsigned kMaxProbes = 2;
+  const Duration wait = rtt_.probe(timing_) * (1 + probes);
+  if (!rtt_.measured() || probes >= kMaxProbes || 2 * wait > rto()) return std::nullopt;
+  return with_jitter(wait);
 }
 
 Duration RetransmissionTimeout::reordering_ends() const {

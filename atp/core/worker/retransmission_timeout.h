@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "atp/base/random.h"
 #include "atp/base/time.h"
@@ -15,10 +16,15 @@ namespace atp {
 class RttEstimator {
  public:
   void sample(Duration rtt);
+  // The round trip is at most this: the answer may have waited for a peer's computing. It lowers an
+  // estimate, or begins one, and never raises it.
+  void bound(Duration most);
 
   bool measured() const { return measured_; }
   Duration smoothed() const { return smoothed_; }
   Duration rto(const Timing& timing) const;
+  // Twice the round trip, or as much more as it varies, beside what reordering explains.
+  Duration probe(const Timing& timing) const;
 
   bool operator==(const RttEstimator&) const = default;
 
@@ -35,10 +41,15 @@ class RetransmissionTimeout {
       : timing_(timing), random_(seed) {}
 
   void sample(Duration rtt) { rtt_.sample(rtt); }
+  void bound(Duration most) { rtt_.bound(most); }
 
   Duration rto() const { return rtt_.rto(timing_); }
   // The time-out of a stream whose timer has fired so often in a row.
   Duration backed_off(unsigned firings);
+  // The wait before probe number `probes` of the oldest fragment (RFC 8985's tail loss probe):
+  // nothing that follows could show that the last packets were lost. Nothing if the time-out is as
+  // near.
+  std::optional<Duration> probe_after(unsigned probes);
   // What is unanswered for longer than this was overtaken by later ones because it was lost, not
   // because what was summed in a switch overtakes what collided there (H15).
   Duration reordering_ends() const;
@@ -46,6 +57,12 @@ class RetransmissionTimeout {
   bool operator==(const RetransmissionTimeout&) const = default;
 
  private:
+  // Jitter keeps the workers of a stalled fragment from repeating in step (H16).
+  Duration with_jitter(Duration base) {
+    return base + Duration(static_cast<Duration::rep>(random_.uniform() *
+                                                      static_cast<double>(base.count()) / 8));
+  }
+
   Timing timing_;
   Random random_;
   RttEstimator rtt_;

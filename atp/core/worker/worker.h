@@ -144,10 +144,13 @@ class Worker {
   // The first transmission of the stream's next fragment. False if the outbox was full.
   bool send_next(WorkerTurn& turn, Stream& stream, const Operation& operation,
                  const FragmentShape& shape);
-  // One step up the ladder, or to `least`. False if the outbox was full.
-  bool repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Rung least, bool timer);
+  // Why a fragment is repeated.
+  enum class Cause : std::uint8_t { kAsked, kLost, kTimeout, kProbe };
+  // One step up the ladder (a probe: none), or to `least`. False if the outbox was full.
+  bool repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Rung least, Cause cause);
   void repeat_paced(WorkerTurn& turn, Stream& stream);
-  void repeat_overtaken(WorkerTurn& turn, Stream& stream);
+  // At most so many.
+  void repeat_overtaken(WorkerTurn& turn, Stream& stream, int credit);
   bool repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequence);
   void handle_stream_timer(WorkerTurn& turn, Stream& stream);
   void cut_window_for_loss();

@@ -16,6 +16,7 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "proactive_fragments",
     "proactive_false_positives",
     "timeouts",
+    "probes",
     "losses_inferred",
     "window_cuts_ecn",
     "window_cuts_loss",

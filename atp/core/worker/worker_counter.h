@@ -21,6 +21,7 @@ enum class WorkerCounter : std::uint8_t {
   kProactiveFragments,       // kept from the switches as OverflowPolicy::kProactive wants
   kProactiveFalsePositives,  // of these, those whose sum would have fitted (paper Table 1)
   kTimeouts,                 // of streams
+  kProbes,                   // of the oldest fragment, before the time-out
   kLossesInferred,           // three later PARAMETERs
   kWindowCutsEcn,
   kWindowCutsLoss,

@@ -106,9 +106,19 @@ TEST(WorkerLadder, InFloatModeEveryRepeatIsFloatAndDirect) {
   EXPECT_EQ(s.tensors.data[id][1], std::numeric_limits<float>::infinity());
 }
 
+// So that the worker knows what a round trip takes.
+void answer_one_after_a_millisecond(WorkerScript& s) {
+  s.submit({1, 2, 3, 4});
+  const Sent sent = gradients(s.run()).at(0);
+  s.advance(milliseconds(1));
+  s.answer(sent, {0, 0, 0, 0});
+  s.take();
+}
+
 TEST(WorkerLadder, ThreeLaterAnswersRepeatTheOldestOnceItIsLateEnough) {
   WorkerScript s;
   s.join();
+  answer_one_after_a_millisecond(s);
   s.submit(std::vector<float>(16, 1.0F));
   const auto sent = gradients(s.run());
   s.advance(milliseconds(1));
@@ -117,14 +127,55 @@ TEST(WorkerLadder, ThreeLaterAnswersRepeatTheOldestOnceItIsLateEnough) {
 
   WorkerScript late;
   late.join();
+  answer_one_after_a_millisecond(late);
   late.submit(std::vector<float>(16, 1.0F));
   const auto slow = gradients(late.run());
   late.advance(milliseconds(20));
   for (std::size_t i : {1u, 2u, 3u}) late.answer(slow[i], {0, 0, 0, 0});
   const auto repeats = gradients(late.take());
   ASSERT_EQ(repeats.size(), 1u);
-  EXPECT_EQ(repeats[0].view().header.sequence, 0u);
+  EXPECT_EQ(repeats[0].view().header.sequence, 1u);
   EXPECT_EQ(repeats[0].view().header.flags, 0);
+}
+
+// No further answer comes that would ask.
+TEST(WorkerLadder, WhatLaterAnswersOvertookIsRepeatedWhenItIsLateByTheClockToo) {
+  WorkerScript s;
+  s.join();
+  answer_one_after_a_millisecond(s);
+  s.submit(std::vector<float>(16, 1.0F));
+  const auto sent = gradients(s.run());
+  s.advance(milliseconds(1));
+  for (std::size_t i : {1u, 2u, 3u}) s.answer(sent[i], {0, 0, 0, 0});
+  EXPECT_TRUE(gradients(s.run()).empty()) << "mere reordering";
+  const Instant before = s.now;
+  const auto repeats = gradients(s.run_to_timer());
+  ASSERT_EQ(repeats.size(), 1u);
+  EXPECT_EQ(repeats[0].view().header.sequence, 1u);
+  EXPECT_LE(s.now - before, milliseconds(3));
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 0u);
+}
+
+// The last packets of an operation: nothing follows that could show their loss.
+TEST(WorkerLadder, TheTailIsProbedTwiceAfterAFewRoundTripsAndClimbsNoLadder) {
+  WorkerScript s;
+  s.join();
+  answer_one_after_a_millisecond(s);
+  s.submit({1, 2, 3, 4});
+  s.run();
+  const Instant begun = s.now;
+  for (int probe = 0; probe < 2; ++probe) {
+    std::vector<Sent> repeats;
+    while (repeats.empty()) repeats = gradients(s.run_to_timer());
+    EXPECT_EQ(repeats.at(0).view().header.flags, 0) << "plain";
+  }
+  EXPECT_LE(s.now - begun, milliseconds(18));
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kProbes], 2u);
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 0u);
+  std::vector<Sent> repeats;
+  while (repeats.empty()) repeats = gradients(s.run_to_timer());
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 1u) << "then the time-outs";
+  EXPECT_TRUE(s.worker.attached());
 }
 
 TEST(WorkerLadder, AnAnsweredTimeOutIsFollowedByTheOthersTwoByTwo) {
@@ -166,6 +217,7 @@ TEST(WorkerLadder, AllThatThreeLaterAnswersOvertookIsRepeatedTwoForEachAnswer) {
   JoinAck wide = s.ack();
   wide.wmax = 16;
   s.join(wide);
+  answer_one_after_a_millisecond(s);
   s.submit(std::vector<float>(12 * WorkerScript::kValues, 1.0F));
   const auto sent = gradients(s.run());
   ASSERT_EQ(sent.size(), 12u);
@@ -178,7 +230,7 @@ TEST(WorkerLadder, AllThatThreeLaterAnswersOvertookIsRepeatedTwoForEachAnswer) {
       repeated.back().push_back(repeat.view().header.sequence);
     }
   }
-  EXPECT_EQ(repeated, (std::vector<std::vector<std::uint64_t>>{{}, {}, {0, 1}, {2, 3}, {4, 5}}));
+  EXPECT_EQ(repeated, (std::vector<std::vector<std::uint64_t>>{{}, {}, {1, 2}, {3, 4}, {5, 6}}));
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kWindowCutsLoss], 1u) << "one for the train";
 }
 

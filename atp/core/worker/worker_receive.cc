@@ -88,7 +88,8 @@ void Worker::handle_parameter(WorkerTurn& turn, const PacketView& packet) {
     return turn.count(WorkerCounter::kDropWrongShape);
   }
   accept_parameter(turn, *stream, packet);
-  repeat_overtaken(turn, *stream);
+  // At the pace of the answers: two for each, and the oldest once more.
+  repeat_overtaken(turn, *stream, 2);
 }
 
 void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView& packet) {
@@ -101,8 +102,11 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
 
   // The head of an operation waits for the peers' computing, so only what was sent after the first
   // answer is a sample, and of that only what was never repeated (Karn).
+  // The head's is a bound, which is all that short operations give.
   if (fragment.rung == Rung::kNone && operation.first_answer <= fragment.first_sent) {
     clock_.sample(turn.now - fragment.first_sent);
+  } else if (fragment.rung == Rung::kNone) {
+    clock_.bound(turn.now - fragment.first_sent);
   }
   if (operation.first_answer == kNever) operation.first_answer = turn.now;
 
@@ -154,7 +158,7 @@ void Worker::handle_nack(WorkerTurn& turn, const PacketView& packet) {
   // The server misses what this rank has sent; overlaps and floats it asks for in other words.
   if (!packet.has(ATP_FLAG_DIRECT) && !packet.has(ATP_FLAG_FLOAT)) cut_window_for_loss();
   const Rung least = packet.has(ATP_FLAG_DIRECT) ? Rung::kDirect : Rung::kNone;
-  repeat(turn, *stream, sequence, least, false);
+  repeat(turn, *stream, sequence, least, Cause::kAsked);
 }
 
 void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet) {

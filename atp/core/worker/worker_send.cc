@@ -129,10 +129,10 @@ bool Worker::send_next(WorkerTurn& turn, Stream& stream, const Operation& operat
 }
 
 bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Rung least,
-                    bool timer) {
+                    Cause cause) {
   if (!turn.out.has_room(1)) return false;
   SentFragment& fragment = stream.window.at(sequence);
-  const Repeat how = next_repeat(fragment, least, attached());
+  const Repeat how = next_repeat(fragment, least, attached(), cause != Cause::kProbe);
   const Operation& operation = stream.operations.find(sequence);
   const FragmentShape shape = values().shape(operation, sequence, turn.tensors);
   if (!put_gradient(turn, stream, operation, shape, sequence, how.flags,
@@ -143,9 +143,9 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
   fragment.last_sent = turn.now;
   fragment.rung = how.rung;
   fragment.went_straight = how.straight;
-  if (timer) fragment.by_timer = true;
+  if (cause == Cause::kTimeout || cause == Cause::kProbe) fragment.by_timer = true;
   // What goes straight from the start says nothing about the tree.
-  if (timer && (how.flags & ATP_FLAG_DIRECT) != 0 && !fragment.exact) {
+  if (cause == Cause::kTimeout && (how.flags & ATP_FLAG_DIRECT) != 0 && !fragment.exact) {
     fragment.direct_by_timer = true;
     apply(membership_.on_direct_repeat(turn));
   }
@@ -154,23 +154,23 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
 
 void Worker::repeat_paced(WorkerTurn& turn, Stream& stream) {
   while (const auto sequence = stream.recovery.next_paced(stream.window)) {
-    if (!repeat(turn, stream, *sequence, Rung::kNone, false)) return;
+    if (!repeat(turn, stream, *sequence, Rung::kNone, Cause::kLost)) return;
     stream.recovery.repeated_paced();
   }
 }
 
-// At the pace of the answers: two for each, and the oldest once more.
-void Worker::repeat_overtaken(WorkerTurn& turn, Stream& stream) {
-  for (int credit = 2; credit > 0; --credit) {
+void Worker::repeat_overtaken(WorkerTurn& turn, Stream& stream, int credit) {
+  for (; credit > 0; --credit) {
     const auto lost = LossRecovery::next_overtaken(turn.now, stream.window, clock_);
     if (!lost || !repeat_early(turn, stream, *lost)) break;
   }
   const auto lost = LossRecovery::lost_again(turn.now, stream.window, clock_);
   if (lost) repeat_early(turn, stream, *lost);
+  stream.recovery.await_overtaken(turn.now, stream.window, clock_);
 }
 
 bool Worker::repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequence) {
-  if (!repeat(turn, stream, sequence, Rung::kNone, false)) return false;
+  if (!repeat(turn, stream, sequence, Rung::kNone, Cause::kLost)) return false;
   stream.window.at(sequence).repeated_early = true;
   turn.count(WorkerCounter::kLossesInferred);
   cut_window_for_loss();
@@ -178,9 +178,20 @@ bool Worker::repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequen
 }
 
 void Worker::handle_stream_timer(WorkerTurn& turn, Stream& stream) {
-  if (!stream.recovery.on_timer(turn.now, stream.window, clock_)) return;
-  turn.count(WorkerCounter::kTimeouts);
-  repeat(turn, stream, stream.window.base(), Rung::kPlain, true);
+  constexpr int kBatch = 8;
+  const std::uint64_t oldest = stream.window.base();
+  switch (stream.recovery.on_timer(turn.now, stream.window, clock_)) {
+    case TimerAction::kTimeout:
+      turn.count(WorkerCounter::kTimeouts);
+      repeat(turn, stream, oldest, Rung::kPlain, Cause::kTimeout);
+      return;
+    case TimerAction::kProbe:
+      turn.count(WorkerCounter::kProbes);
+      repeat(turn, stream, oldest, Rung::kPlain, Cause::kProbe);
+      return;
+    case TimerAction::kOvertaken: return repeat_overtaken(turn, stream, kBatch);
+    case TimerAction::kFollow: return;
+  }
 }
 
 void Worker::cut_window_for_loss() {
