@@ -148,6 +148,8 @@ class Membership:
             self.waiting_for = about
             self.direct_repeats = max(0, self.direct_repeats - 1)
         elif code == Code.LEFT and mine and nonce == self.nonce:
+            if self.leaving_since is None:
+                raise ProtocolError(f"rank {self.rank} has left the job before")
             self.left = True
         elif code in (Code.TAKEN, Code.REFUSED) and through_tree and self._may_detach(code, reason):
             self._detach(now)

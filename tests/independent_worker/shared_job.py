@@ -77,15 +77,23 @@ class SharedJob:
             for t, _, s, specials, _ in plan
         ]
         text = ",".join(f"{host}:{port}" for host, port in route)
+        self.world_size, self.environment = world_size, {"ATP_ROUTE": text, **environment}
         self.ours = {}
         for other in set(range(world_size)) - {rank}:
             for i, values in enumerate(self.contributions):
                 values[other].tofile(cluster.folder / f"{i}.{other}.in")
-            self.ours[other] = cluster.start_rank(
-                other, world_size, [RANK, cluster.folder], ATP_ROUTE=text, ATP_TIMEOUT=15,
-                **environment,
-            )  # fmt: skip
+            self.ours[other] = self._start(other, f"rank{other}")
         self.sums = []
+
+    def _start(self, rank, name):
+        command = [RANK, self.cluster.folder]
+        return self.cluster.start_rank(
+            rank, self.world_size, command, name, ATP_TIMEOUT=15, **self.environment
+        )
+
+    def start_again(self, rank):
+        """One of our ranks that has ended, in the same incarnation."""
+        return self._start(rank, f"rank{rank}-again")
 
     def submit(self, worker, steps):
         for i in steps:

@@ -212,6 +212,21 @@ def test_both_are_told_when_they_do_not_agree_on_the_operation(cluster):
     assert "operation 0: " in job.ours[0].output()
 
 
+def test_a_rank_that_has_left_is_told_so_when_it_joins_again(cluster):
+    start(cluster)
+    job = SharedJob(cluster, [plain("int32", "sum", 10)], 3, 2, tree(cluster))
+    first = independent(job, 3, tree(cluster))
+    with job.telling():
+        first.join()
+        job.submit(first, range(1))
+        first.wait()
+        assert job.ours[0].wait(10) == 0
+        ours = job.start_again(0)
+        first.wait_until(lambda: not ours.running(), 10, "the answer to rank 0")
+        assert "rank 0 cannot join the job: it has left the job before" in ours.output()
+    job.check()
+
+
 def vectors():
     """The rows of the page's table of fingerprints."""
     page = (REPOSITORY / "docs" / "protocol.md").read_text()
