@@ -147,11 +147,11 @@ def ordered(floats):
 class Operation:
     """One all-reduce: its parts, its fingerprint, and what comes out of it."""
 
-    def __init__(self, number, values, reduction, world_size, number_format, segments, tag):
+    def __init__(self, number, values, reduction, world_size, number_format, segments, tag, whole):
         self.type, self.reduction, self.world_size = values.dtype.name, reduction, world_size
         segments = segments or [len(values)]
         assert sum(segments) == len(values)
-        self.small = len(values) <= max(16, 4096 // world_size)
+        self.small = (whole or len(values)) <= max(16, 4096 // world_size)
         self.floating = self.type != "int32"
         if self.floating and reduction in ("sum", "avg"):
             floats = values.astype(np.float32)

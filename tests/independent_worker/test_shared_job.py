@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.conftest import REPOSITORY
 
 from .numbers import FORMAT_BLOCKS_16, FORMAT_EXACT, fingerprint, layout_of
+from .several import SeveralServers
 from .shared_job import Lossy, SharedJob
 from .wire import Type
 from .worker import ProtocolError, Worker
@@ -100,6 +101,28 @@ def test_they_do_without_a_switch(cluster):
     route = [("127.0.0.1", cluster.server_port)]
     job = SharedJob(cluster, ALL, 2, 0, route)
     job.run(independent(job, 2, route))
+    job.check()
+
+
+def test_they_do_over_several_servers(cluster):
+    ports = cluster.free_udp_ports(3)
+    for port in ports:
+        command = [cluster.atp, "server", "--listen", f"127.0.0.1:{port}"]
+        cluster.start(f"server{port}", command)
+    plan = [
+        plain("float32", "sum", 70_000),
+        plain("float32", "sum", 400_000),
+        plain("int32", "sum", 131_073),
+        plain("float32", "sum", 1_000, 65_100, 66_000),
+        plain("float32", "avg", 257),
+        plain("float32", "sum", 65_536, 65_536 + 100, specials=5, tag=3),
+        plain("int32", "max", 200_000),
+    ]
+    ways = [[("127.0.0.1", port)] for port in ports]
+    route = ";".join(f"127.0.0.1:{port}" for port in ports)
+    job = SharedJob(cluster, plan, 2, 1, ways[0], ATP_ROUTE=route)
+    workers = [independent(job, 2, way, first_stream=STREAMS * i) for i, way in enumerate(ways)]
+    job.run(SeveralServers(workers))
     job.check()
 
 

@@ -21,12 +21,12 @@ class Worker(Membership):
 
     def __init__(
         self, job, incarnation, rank, world_size, route, streams, values=350,
-        number_format=FORMAT_BLOCKS, udp=None,
+        number_format=FORMAT_BLOCKS, udp=None, first_stream=0,
     ):  # fmt: skip
         self.job, self.incarnation, self.rank, self.world_size = job, incarnation, rank, world_size
         self.route, self.parent, self.server = route, route[0], route[-1]
         self.words = -(-world_size // 64)
-        self.first_stream, self.stream_count = 0, streams
+        self.first_stream, self.stream_count = first_stream, streams
         self.values, self.number_format = values, number_format
         self.udp = udp or socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
@@ -42,10 +42,11 @@ class Worker(Membership):
     def join(self, seconds=10):
         self.wait_until(lambda: self.streams, seconds, "the job to begin")
 
-    def submit(self, values, reduction="sum", segments=(), tag=0):
+    def submit(self, values, reduction="sum", segments=(), tag=0, whole=None):
+        """`whole` is the length of the operation of which this is a part for one server."""
         operation = Operation(
             len(self.operations), values, reduction, self.world_size, self.number_format,
-            list(segments), tag,
+            list(segments), tag, whole,
         )  # fmt: skip
         self.operations.append(operation)
         express = self.streams[-1]
