@@ -127,6 +127,9 @@ std::string failure_text(const Failure& failure, const FailureContext& context) 
     case FailureCode::kRefused: return refusal_text(failure, context);
     case FailureCode::kJoinTimeout: return join_timeout(failure, context);
     case FailureCode::kLeft: return "this rank has left the job";
+    case FailureCode::kLeftBefore:
+      return "it has left the job before, and no rank comes back within an incarnation: start the "
+             "job again, as another incarnation";
   }
   return "unknown failure";
 }

@@ -42,6 +42,9 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
        "ranks 1 and 3 lost: no word from them for 5 s (their leases ended)"},
       {{.code = FailureCode::kRankLeft, .ranks = set_of({1})},
        "rank 1 left the job before the operation ended"},
+      {{.code = FailureCode::kLeftBefore, .ranks = set_of({2})},
+       "it has left the job before, and no rank comes back within an incarnation: start the job "
+       "again, as another incarnation"},
       {{.code = FailureCode::kServerRestarted},
        "server 10.0.0.9:5500 restarted and forgot the job: start the job again"},
       {{.code = FailureCode::kServerLost, .endpoint = kServer, .unreachable = true},

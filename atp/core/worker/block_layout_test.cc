@@ -46,6 +46,13 @@ TEST(BlockLayout, OtherSegmentsHaveAnotherFingerprintAndASingleOneHasNone) {
   EXPECT_EQ(different.size(), 4u);
 }
 
+// The vectors of docs/protocol.md §5.
+TEST(BlockLayout, ItsFingerprintIsThatOfThePage) {
+  EXPECT_EQ(BlockLayout(Lengths{300, 0, 1, 5000}).fingerprint(), 0x7a3e05ceu);
+  EXPECT_EQ(BlockLayout(Lengths{1ULL << 33, 1ULL << 34}).fingerprint(), 0xba300f28u);
+  EXPECT_EQ(BlockLayout(Lengths{2047, 1}).fingerprint(), 0x3a49ef0eu);
+}
+
 TEST(BlockLayout, APartHasTheBlocksOfTheWhole) {
   const BlockLayout whole(Lengths{300, 700, 5});
   const std::size_t cut = whole.block(3).begin;

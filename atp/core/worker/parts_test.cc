@@ -110,10 +110,10 @@ TEST(OperationFingerprint, IsThatOfThePage) {
                                   {.count = 3ULL << 33,
                                    .type = DataType::kBFloat16,
                                    .reduction = Reduction::kAverage,
-                                   .layout = 0xdeadbeef,
+                                   .layout = 0xba300f28,
                                    .tag = 9},
                                   ATP_KIND_SUM_BLOCKS_INT16),
-            0xb9f6115cU);
+            0xf9e87db9U);
   EXPECT_EQ(operation_fingerprint(5,
                                   {.count = 4,
                                    .type = DataType::kInt32,

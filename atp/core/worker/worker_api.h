@@ -99,6 +99,7 @@ enum class FailureCode : std::uint8_t {
                        // endpoint: who refused, or the switch through which the refusal came
   kJoinTimeout,        // ranks: those that have not joined (empty: no answer at all)
   kLeft,               // the worker itself has left
+  kLeftBefore,         // it cannot join: an earlier life of its rank has left the job
 };
 
 // Why an operation, or the whole membership, failed. Plain data; collective/ makes the text.

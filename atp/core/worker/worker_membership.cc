@@ -241,6 +241,8 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
         end(turn);
       } else if (status.nonce == 0 && pending) {
         return failed({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
+      } else if (state_ == State::kJoining && status.nonce == turn.config.nonce) {
+        return failed({.code = FailureCode::kLeftBefore, .ranks = status.about, .endpoint = from});
       }
       return {};
     case StatusCode::kServerRestarted:

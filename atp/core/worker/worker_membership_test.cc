@@ -280,6 +280,19 @@ TEST(WorkerMembership, AStatusFailsWhomItMeans) {
   }
 }
 
+TEST(WorkerMembership, ARankThatHasLeftIsToldSoWhenItJoinsAgain) {
+  constexpr std::uint64_t kOwn = WorkerScript::kNonce;
+  const auto failure_of = [](std::uint64_t nonce) {
+    Member again;
+    const RankSet self = RankSet::of(again.config.rank);
+    const StatusMessage left{.code = StatusCode::kLeft, .nonce = nonce, .about = self};
+    return again.hear(Path::kStraight, left).failure;
+  };
+  ASSERT_TRUE(failure_of(kOwn));
+  EXPECT_EQ(failure_of(kOwn)->code, FailureCode::kLeftBefore);
+  EXPECT_FALSE(failure_of(99)) << "the acknowledgement of its earlier life's LEAVE";
+}
+
 TEST(WorkerMembership, AMemberThatIsRefusedThroughItsTreeGoesAroundIt) {
   Member member;
   member.join();
