@@ -101,7 +101,7 @@ class EventLoop {
           }
         });
     receive_.receive_errors(
-        socket_, counters_,
+        socket_, send_.sent_heads(), counters_,
         [&](const Endpoint& whom) { node_.handle_unreachable(now, whom, outbox_); },
         [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(now, whom, mtu); });
     return datagrams > 0;

@@ -20,6 +20,12 @@ std::uint32_t stream_of(const iovec& packet) {
   return atp_load16(static_cast<const std::uint8_t*>(packet.iov_base) + ATP_AT_STREAM);
 }
 
+// What a kernel or device says that cannot send trains. (Other errors may be an ICMP error's, which
+// anybody can send, or pass.)
+bool refuses_segments(int problem) {
+  return problem == EINVAL || problem == EIO || problem == EPERM;
+}
+
 UdpCounter loss_of(int problem) {
   switch (problem) {
     case EAGAIN:
@@ -134,7 +140,7 @@ void SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
     }
     const int result = sendmmsg(socket.fd(), headers_.data(), static_cast<unsigned>(wanted), 0);
     const std::size_t sent = result > 0 ? static_cast<std::size_t>(result) : 0;
-    for (std::size_t i = 0; i < sent; ++i) count_sent(trains_[next + i], counters);
+    for (std::size_t i = 0; i < sent; ++i) note_sent(trains_[next + i], counters);
     next += sent;
     // sendmmsg stops at the first train that it cannot send; its errno may be lost, so ask again.
     if (sent < wanted) send_with_care(socket, trains_[next++], counters);
@@ -143,7 +149,7 @@ void SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
 
 void SendBatch::send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters) {
   const int problem = try_to_send(socket, train);
-  if (problem == 0) return count_sent(train, counters);
+  if (problem == 0) return note_sent(train, counters);
   if (train.count == 1) return counters.add(loss_of(problem));
   switch (problem) {
     case EAGAIN: return counters.add(UdpCounter::kLostQueueFull, train.count);
@@ -159,7 +165,7 @@ void SendBatch::send_what_fits(const UdpSocket& socket, const Train& train, UdpC
   for (std::size_t first = train.first, count = train.count / 2; first < end;) {
     const Train part = part_of(train, first, std::min(count, end - first));
     if (try_to_send(socket, part) == 0) {
-      count_sent(part, counters);
+      note_sent(part, counters);
       first += part.count;
     } else if (part.count > 1) {
       count = part.count / 2;
@@ -177,13 +183,13 @@ void SendBatch::send_singly(const UdpSocket& socket, const Train& train, int pro
     const Train alone = part_of(train, train.first + i, 1);
     const int reason = try_to_send(socket, alone);
     if (reason == 0) {
-      count_sent(alone, counters);
+      note_sent(alone, counters);
     } else {
       counters.add(loss_of(reason));
       all_sent = false;
     }
   }
-  if (all_sent && problem != EMSGSIZE) {
+  if (all_sent && refuses_segments(problem)) {
     max_segments_ = 1;
     counters.add(UdpCounter::kSegmentsRefused);
   }
@@ -245,8 +251,10 @@ bool SendBatch::wait_until_writable(const UdpSocket& socket) {
   return ready > 0 && (waiting.revents & POLLOUT) != 0;
 }
 
-void SendBatch::count_sent(const Train& train, UdpCounters& counters) const {
+void SendBatch::note_sent(const Train& train, UdpCounters& counters) {
   const Endpoint& to = destinations_[train.destination].endpoint;
+  const iovec& head = packets_[train.first];
+  sent_heads_.add(to, {static_cast<const std::uint8_t*>(head.iov_base), head.iov_len});
   counters.add(UdpCounter::kTrainsOut);
   counters.add(UdpCounter::kDatagramsOut, train.count);
   counters.add(UdpCounter::kBytesOut, train.bytes);

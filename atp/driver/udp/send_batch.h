@@ -12,6 +12,7 @@
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/control_message.h"
 #include "atp/driver/udp/counters.h"
+#include "atp/driver/udp/sent_heads.h"
 #include "atp/driver/udp/socket.h"
 
 // Sending in bulk. Nearly all of a UDP packet's cost is the walk through the kernel, and a train of
@@ -40,6 +41,7 @@ class SendBatch {
   void send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters);
 
   bool uses_segments() const { return max_segments_ > 1; }
+  const SentHeads& sent_heads() const { return sent_heads_; }
 
  private:
   static constexpr std::size_t kMessages = 64;  // of one sendmmsg
@@ -74,7 +76,7 @@ class SendBatch {
   int try_to_send(const UdpSocket& socket, const Train& train);
   void prepare(const Train& train, msghdr& message, ControlBuffer& control);
   bool wait_until_writable(const UdpSocket& socket);
-  void count_sent(const Train& train, UdpCounters& counters) const;
+  void note_sent(const Train& train, UdpCounters& counters);
 
   std::size_t max_segments_;
   std::chrono::steady_clock::duration patience_left_{};
@@ -83,6 +85,7 @@ class SendBatch {
   std::vector<std::uint32_t> slots_;  // open hash table of destinations_, 0: empty
   std::vector<iovec> packets_;        // sorted by destination
   std::vector<Train> trains_;
+  SentHeads sent_heads_;
   std::array<mmsghdr, kMessages> headers_{};
   std::array<ControlBuffer, kMessages> controls_{};
 };
