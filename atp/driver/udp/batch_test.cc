@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -386,6 +388,33 @@ TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
       EXPECT_TRUE(batch.uses_segments());
       expect_told_the_mtu(pair.sender, 1500);
     }
+  });
+}
+
+// What an interface does not get rid of, here for want of an answer to ARP, fills the send buffer.
+std::chrono::steady_clock::duration time_of_sends(SendBatch::Patience patience, int sends) {
+  const UdpSocket sender = open_on("0.0.0.0:0");
+  const int small = 4096;
+  EXPECT_EQ(setsockopt(sender.fd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  SendBatch batch(SendBatch::kMaxSegments, patience);
+  Outbox outbox(64, 1 << 20);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    outbox.send(resolve_endpoint("10.9.0.2:9").value(), packet(1000, 0, i));
+  }
+  UdpCounters counters;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < sends; ++i) batch.send(sender, outbox, counters);
+  EXPECT_GT(counters[UdpCounter::kLostQueueFull], 0u);
+  return std::chrono::steady_clock::now() - begin;
+}
+
+TEST(SendBatch, WaitsForAFullBufferForATenthOfTheTimeIfItServesMany) {
+  in_small_network(1500, [] {
+    ASSERT_EQ(std::system("ip link add near type veth peer name far && ip link set far up && "
+                          "ip link set near up && ip addr add 10.9.0.1/24 dev near"),
+              0);
+    EXPECT_GE(time_of_sends(SendBatch::Patience::kOwn, 20), 20 * SendBatch::kLongestWait * 9 / 10);
+    EXPECT_LT(time_of_sends(SendBatch::Patience::kShared, 100), 50 * SendBatch::kLongestWait);
   });
 }
 

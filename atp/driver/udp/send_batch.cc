@@ -12,8 +12,6 @@
 namespace atp {
 namespace {
 
-constexpr auto kPatience = std::chrono::milliseconds(10);
-
 // The stream of a packet; something that no stream is for bytes that are too short to have one.
 std::uint32_t stream_of(const iovec& packet) {
   if (packet.iov_len < ATP_AT_STREAM + 2) return UINT32_MAX;
@@ -37,11 +35,12 @@ UdpCounter loss_of(int problem) {
 
 }  // namespace
 
-SendBatch::SendBatch(std::size_t max_segments) : max_segments_(max_segments), slots_(1024) {}
+SendBatch::SendBatch(std::size_t max_segments, Patience patience)
+    : max_segments_(max_segments), patience_(patience), slots_(1024) {}
 
 void SendBatch::send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters) {
   if (outbox.empty()) return;
-  patience_left_ = kPatience;
+  if (patience_ == Patience::kOwn) patience_left_ = kLongestWait;
   sort_by_destination(outbox);
   address_destinations(socket);
   cut_trains(counters);
@@ -239,15 +238,24 @@ void SendBatch::prepare(const Train& train, msghdr& message, ControlBuffer& cont
   }
 }
 
+void SendBatch::replenish_patience() {
+  if (patience_ == Patience::kOwn) return;
+  const auto since = std::chrono::steady_clock::now() - waited_last_;
+  patience_left_ =
+      std::min<std::chrono::steady_clock::duration>(patience_left_ + since / 10, kLongestWait);
+}
+
 // All waits of one send() together are bounded: the node has packets to read meanwhile.
 bool SendBatch::wait_until_writable(const UdpSocket& socket) {
   using std::chrono::steady_clock;
-  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(patience_left_);
+  replenish_patience();
+  const auto patience = std::chrono::floor<std::chrono::milliseconds>(patience_left_);
   if (patience.count() <= 0) return false;
   const steady_clock::time_point begin = steady_clock::now();
   pollfd waiting{socket.fd(), POLLOUT, 0};
   const int ready = poll(&waiting, 1, static_cast<int>(patience.count()));
-  patience_left_ -= steady_clock::now() - begin;
+  waited_last_ = steady_clock::now();
+  patience_left_ -= waited_last_ - begin;
   return ready > 0 && (waiting.revents & POLLOUT) != 0;
 }
 
