@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <random>
 #include <utility>
 
@@ -22,8 +23,9 @@ constexpr const char* kForked =
     "this process was forked after the communicator was made and has no part in the job: make a "
     "communicator of its own";
 
-// How long the server of a rank that goes in haste stays for the others, which may go as well.
-constexpr std::chrono::milliseconds kHastyEnd{500};
+// How long the server of a rank that goes in haste stays for the others, which may go as well,
+// from when the rank was first asked to.
+constexpr std::chrono::milliseconds kHastyEnd{1000};
 
 std::uint64_t random_word() {
   std::random_device device;
@@ -64,6 +66,7 @@ class Communicator::Impl {
 
   Status wait_until_joined();
   Status shutdown(std::chrono::milliseconds timeout);
+  void give_up(const std::string& why);
   void abort(const std::string& why);
   void close(const std::string& why);
 
@@ -82,6 +85,7 @@ class Communicator::Impl {
   const pid_t owner_ = getpid();
   std::shared_ptr<OwnServer> server_;  // null: none
   std::shared_ptr<Dispatcher> dispatcher_;
+  std::atomic<SteadyClock::time_point> gave_up_{};  // when it was first asked to
 };
 
 Status Communicator::Impl::wait_until_joined() {
@@ -106,6 +110,7 @@ Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
   const auto until = deadline_in(timeout);
   Status result = ok_status();
   wait_until_idle(until);
+  if (const auto failure = dispatcher_->failure()) give_up(*failure);
   for (const auto& lane : lanes()) {
     const Status ended = lane->shutdown(until, timeout);
     if (result.ok()) result = ended;
@@ -127,17 +132,22 @@ void Communicator::Impl::wait_until_idle(SteadyClock::time_point until) {
   } while (dispatcher_->submitted() != seen);
 }
 
-// A callback must not wait for a lane, of which another callback may wait for this one's.
-void Communicator::Impl::abort(const std::string& why) {
-  if (!on_lane_thread()) return close(why);
+void Communicator::Impl::give_up(const std::string& why) {
+  SteadyClock::time_point never{};
+  gave_up_.compare_exchange_strong(never, SteadyClock::now());
   for (const auto& lane : lanes()) lane->give_up(why);
 }
 
+// A callback must not wait for a lane, of which another callback may wait for this one's.
+void Communicator::Impl::abort(const std::string& why) {
+  on_lane_thread() ? give_up(why) : close(why);
+}
+
 void Communicator::Impl::close(const std::string& why) {
-  for (const auto& lane : lanes()) lane->give_up(why);  // all at once
+  give_up(why);  // all at once
   for (const auto& lane : lanes()) lane->abort(why);
   if (server_ && !on_lane_thread()) {
-    static_cast<void>(server_->wait_until_left(options_.job, SteadyClock::now() + kHastyEnd));
+    static_cast<void>(server_->wait_until_left(options_.job, gave_up_.load() + kHastyEnd));
   }
 }
 
@@ -151,10 +161,13 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
     server = std::move(started).value();
   }
   const std::uint64_t nonce = random_word();
+  const auto siblings = std::make_shared<Siblings>();
   std::vector<std::shared_ptr<Lane>> lanes;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
-    LaneOptions lane{
-        .communicator = options, .shard = static_cast<std::uint16_t>(lanes.size()), .nonce = nonce};
+    LaneOptions lane{.communicator = options,
+                     .shard = static_cast<std::uint16_t>(lanes.size()),
+                     .nonce = nonce,
+                     .siblings = siblings};
     lane.communicator.route = route;
     Result<std::shared_ptr<Lane>> opened = Lane::open(lane);
     if (!opened) {
@@ -230,6 +243,10 @@ Status Communicator::shutdown(std::chrono::milliseconds timeout) {
 
 void Communicator::abort(const std::string& why) {
   if (!impl_->forked()) impl_->abort(why);
+}
+
+void Communicator::give_up(const std::string& why) {
+  if (!impl_->forked()) impl_->give_up(why);
 }
 
 CounterList Communicator::counters() const {

@@ -139,6 +139,10 @@ class Communicator {
   // that: operations in flight end after the callback.
   void abort(const std::string& why);
 
+  // As abort(), but from any thread and without waiting: abort() or the destructor is still due.
+  // For those who have several, which then end together.
+  void give_up(const std::string& why);
+
   CounterList counters() const;
 
   // Of the results at this rank, from the first operation to the last before which all have ended;

@@ -455,5 +455,23 @@ TEST(Communicator, CountsWhatItDid) {
   EXPECT_THAT(counters, Contains(std::pair<std::string, std::uint64_t>("operations_completed", 1)));
 }
 
+// As a program does that ends with many groups: without an acknowledgement each takes half a
+// second.
+TEST(Communicator, ManyThatHaveGivenUpLeaveTogetherALostServer) {
+  constexpr std::size_t kMany = 24;
+  TestingCluster cluster(1);
+  Communicators communicators;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    CommunicatorOptions options = cluster.options(0);
+    options.job.incarnation = static_cast<std::uint32_t>(i);
+    communicators.push_back(Communicator::connect(options).value());
+  }
+  cluster.stop_server();
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& communicator : communicators) communicator->give_up("the program ends");
+  for (const auto& communicator : communicators) communicator->abort("the program ends");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3)) << "not in turn";
+}
+
 }  // namespace
 }  // namespace atp::testing

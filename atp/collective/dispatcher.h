@@ -36,6 +36,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   // The parts of the operation, which has ended when all of them have.
   Operations submit(const Values& values, AllReduceOptions options);
 
+  // Why nothing more can be summed, in any lane.
+  std::optional<std::string> failure() const;
   // How many operations, so far.
   std::uint64_t submitted();
   // Waits until the lanes have all that was submitted.
@@ -74,7 +76,6 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   void let_go(Refusals& refused);
 
   static void tell(const Refusals& refused);
-  std::optional<std::string> failure() const;
 
   const CommunicatorOptions options_;
   const std::vector<std::shared_ptr<Lane>> lanes_;

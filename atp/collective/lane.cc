@@ -69,6 +69,7 @@ FailureContext failure_context(const LaneOptions& lane) {
 Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket socket,
            std::unique_ptr<Waker> waker)
     : options_(options.communicator),
+      siblings_(options.siblings),
       socket_(std::move(socket)),
       closed_in_child_({socket_.fd()}),
       participant_(worker_config(options, value_count), failure_context(options),
@@ -85,6 +86,9 @@ Result<std::shared_ptr<Lane>> Lane::open(const LaneOptions& options) {
   if (!waker) return waker.error();
   auto lane = std::make_shared<Lane>(options, value_count.value(), std::move(socket).value(),
                                      std::move(waker).value());
+  options.siblings->add([weak = std::weak_ptr(lane)](const std::string& why) {
+    if (const auto sibling = weak.lock()) sibling->thread_.stop(why);
+  });
   lane->thread_.start("atp-worker", [lane] { lane->run(); });
   return lane;
 }
@@ -112,10 +116,12 @@ bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
   auto commands = thread_.take();
   for (auto& operation : commands.submitted) participant_.submit(std::move(operation));
   if (commands.leave) participant_.leave(now, *commands.leave);
+  if (commands.stop) participant_.stop(*commands.stop);
   participant_.on_round(now);
+  if (participant_.phase() == ParticipantPhase::kFailed) siblings_->fail(*participant_.failure());
   const Worker& worker = participant_.worker();
   return thread_.publish({.pending = participant_.pending(),
-                          .left = participant_.phase() == ParticipantPhase::kLeft,
+                          .left = participant_.has_left(),
                           .failure = participant_.failure(),
                           .report = {.phase = participant_.phase(),
                                      .value_count = worker.value_count(),
@@ -140,7 +146,7 @@ Status Lane::shutdown(SteadyClock::time_point until, std::chrono::milliseconds t
   return thread_.shutdown(until, timeout, kHastyLeave);
 }
 
-void Lane::abort(const std::string& why) { thread_.close(why, SteadyClock::now() + kHastyLeave); }
+void Lane::abort(const std::string& why) { thread_.close_in_haste(why, kHastyLeave); }
 
 CounterList Lane::counters() const {
   CounterList list;

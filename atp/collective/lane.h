@@ -11,6 +11,7 @@
 #include "atp/collective/communicator.h"
 #include "atp/collective/operation_thread.h"
 #include "atp/collective/participant.h"
+#include "atp/collective/siblings.h"
 #include "atp/driver/udp/counters.h"
 #include "atp/driver/udp/socket.h"
 #include "atp/driver/udp/waker.h"
@@ -21,6 +22,7 @@ struct LaneOptions {
   CommunicatorOptions communicator;  // its route is this lane's
   std::uint16_t shard = 0;           // which of the servers it leads to
   std::uint64_t nonce = 0;           // one for all lanes of a rank
+  std::shared_ptr<Siblings> siblings = std::make_shared<Siblings>();  // of all lanes of a rank
 };
 
 // A communicator's way to one server: a socket of the worker, and the thread that drives it.
@@ -69,6 +71,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool carry_out_commands(Instant now, const UdpCounters& udp_counters);
 
   const CommunicatorOptions options_;
+  const std::shared_ptr<Siblings> siblings_;
   UdpSocket socket_;
   const ClosedInChild closed_in_child_;
   Participant participant_;

@@ -45,6 +45,7 @@ class OperationThread {
   struct Commands {
     std::deque<std::shared_ptr<Operation>> submitted;
     std::optional<std::string> leave;  // and why operations in flight fail
+    std::optional<std::string> stop;   // likewise, but without leaving
   };
   struct Progress {
     std::size_t pending = 0;  // operations taken and not ended
@@ -114,6 +115,16 @@ class OperationThread {
     refuse(why);
   }
 
+  // Fails what is in flight and all that comes, and does not wait: for one whose peers need not
+  // learn of it yet.
+  void stop(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (refusal_ || progress_.failure) return;
+    progress_.failure = why;
+    commands_.stop = why;
+    waker_->wake();
+  }
+
   // Leaves, waits for that until `until`, and ends the thread; whoever comes second waits until the
   // first has done it. In a callback on this very thread, which must be the last call of all, it
   // only lets go of the thread, which leaves after the callback and then ends by itself.
@@ -130,6 +141,16 @@ class OperationThread {
     changed_.notify_all();
   }
 
+  // Likewise, but in haste, which counts from when the thread was first asked to leave: several
+  // that have been asked (give_up) end together.
+  void close_in_haste(const std::string& why, std::chrono::milliseconds haste) {
+    give_up(why);
+    std::unique_lock lock(mutex_);
+    const SteadyTime until = asked_to_leave_ + haste;
+    lock.unlock();
+    close(why, until);
+  }
+
   // Waits until `until`, which `timeout` has led to, for the operations in flight, and closes. What
   // is left then fails; so that the peers learn of it, `haste` is given to leaving in any case.
   Status shutdown(SteadyTime until, std::chrono::milliseconds timeout,
@@ -140,14 +161,17 @@ class OperationThread {
     const std::size_t left = in_flight();
     const std::optional<std::string> failure = progress_.failure;
     lock.unlock();
-    const SteadyTime soon = std::chrono::steady_clock::now() + haste;
     if (!finished) {
       const std::string why = "shut down after " + seconds_text(timeout) + " with " +
                               std::to_string(left) + " operations in flight";
-      close(why, soon);
+      close_in_haste(why, haste);
       return Error{why};
     }
-    close(shut_down_, failure ? soon : std::max(until, soon));
+    if (failure) {
+      close_in_haste(shut_down_, haste);
+    } else {
+      close(shut_down_, std::max(until, std::chrono::steady_clock::now() + haste));
+    }
     if (failure && *failure != shut_down_) return Error{*failure};
     return ok_status();
   }
@@ -180,7 +204,7 @@ class OperationThread {
     const std::lock_guard lock(mutex_);
     progress_.pending -= ended.size();
     changed_.notify_all();
-    return commands_.leave || !commands_.submitted.empty();
+    return commands_.leave || commands_.stop || !commands_.submitted.empty();
   }
   // Until when it goes on, once its owner has let go of it.
   std::optional<SteadyTime> stop_by() const {
@@ -193,6 +217,7 @@ class OperationThread {
   std::string why_refused() const { return progress_.failure.value_or(*refusal_); }
   void refuse(const std::string& why) {
     refusal_ = why;
+    asked_to_leave_ = std::chrono::steady_clock::now();
     commands_.leave = why;
     if (waker_ != nullptr) waker_->wake();
   }
@@ -222,6 +247,7 @@ class OperationThread {
   Commands commands_;
   Progress progress_;
   std::optional<std::string> refusal_;  // why it takes no more operations
+  SteadyTime asked_to_leave_;           // since it takes none
   bool closing_ = false;
   std::optional<SteadyTime> stop_by_;  // the thread is on its own
   bool ended_ = false;                 // it is gone, or on its own

@@ -1,5 +1,6 @@
 #include "atp/collective/own_server.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,7 +74,9 @@ OwnServer::OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const Serve
       closed_in_child_({socket_.fd()}),
       waker_(std::move(waker)),
       server_(config),
-      thread_(quiet_thread([this] { run(); })) {}
+      thread_(quiet_thread([this] { run(); })) {
+  pthread_setname_np(thread_.native_handle(), "atp-server");
+}
 
 OwnServer::~OwnServer() {
   waker_->stop();

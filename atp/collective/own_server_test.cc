@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -65,6 +68,17 @@ class OwnServers : public ::testing::Test {
   TestingCluster cluster_{kRanks};  // its own server has nothing to do
   std::vector<Endpoint> servers_ = free_addresses(kRanks);
 };
+
+TEST_F(OwnServers, RunInAThreadWithAName) {
+  const Communicators communicators = join_all();
+  std::vector<std::string> names;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::getline(std::ifstream(thread.path() / "comm"), names.emplace_back());
+  }
+  EXPECT_EQ(std::count(names.begin(), names.end(), "atp-server"), kRanks);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "atp-worker"), kRanks * kRanks);
+  shut_down(communicators);
+}
 
 TEST_F(OwnServers, SumAPartEachAndEndWhenAllHaveLeft) {
   Communicators communicators = join_all();

@@ -17,12 +17,21 @@ void Participant::leave(Instant now, const std::string& why) {
   end_all(why);
 }
 
+void Participant::stop(const std::string& why) {
+  if (failure_) return;
+  failure_ = why;
+  phase_ = ParticipantPhase::kFailed;
+  worker_.stop();
+  end_all(why);
+}
+
 void Participant::handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu) {
   if (failure_ || phase_ != ParticipantPhase::kJoined) return;
   for (const Endpoint& hop : context_.route) {
     const NarrowPath path{.hop = hop, .mtu = mtu, .value_count = worker_.value_count()};
     // The port is not always known, and says nothing about the path.
     if (hop.address == whom.address && fragments_exceed(path, context_)) {
+      phase_ = ParticipantPhase::kFailed;
       return leave(now, narrow_path_text(path, context_));
     }
   }
@@ -94,6 +103,8 @@ void Participant::fail(const Event& event) {
       context.operation_kind = operation->kind_text(context_.world_size);
     }
     failure_ = failure_text(event.failure, context);
+    unheard_ = event.failure.code == FailureCode::kServerLost ||
+               event.failure.code == FailureCode::kServerRestarted;
     phase_ = ParticipantPhase::kFailed;
   }
   if (operation) end(std::move(operation), *failure_);

@@ -37,6 +37,9 @@ class Participant {
   // Ends all operations that have not ended yet with this error, as well as all later ones, and
   // tells the job that this rank is gone.
   void leave(Instant now, const std::string& why);
+  // Likewise, but without a word to the job: the ranks that have the same cause find it by
+  // themselves, and should not take this rank for it.
+  void stop(const std::string& why);
   // Packets to `whom` may have no more than `mtu` bytes: if fragments have more, nothing can be
   // summed any more, so this rank leaves with an error.
   void handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu);
@@ -47,6 +50,8 @@ class Participant {
   std::vector<EndedOperation<PendingOperation>> take_ended() { return std::exchange(ended_, {}); }
 
   ParticipantPhase phase() const { return phase_; }
+  // Nobody needs to hear of this rank any more, or the server that would does not exist.
+  bool has_left() const { return phase_ == ParticipantPhase::kLeft || unheard_; }
   // Why nothing more can be summed, once phase() is kFailed or this rank has left.
   const std::optional<std::string>& failure() const { return failure_; }
   std::size_t pending() const { return table_.size() + waiting_.size(); }
@@ -66,6 +71,7 @@ class Participant {
   FailureContext context_;
   Tell warn_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
+  bool unheard_ = false;
   bool detached_at_once_ = false;  // before anything came from the first hop
   std::vector<EndedOperation<PendingOperation>> ended_;
   std::optional<std::string> failure_;

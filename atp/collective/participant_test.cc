@@ -51,6 +51,7 @@ TEST(Participant, NamesTheLeaseThatTheServerGrants) {
   EXPECT_EQ(participant.failure().value_or(""),
             "server 10.0.0.9:5500 does not answer (silent for 1.5 s): is `atp server` running "
             "there?");
+  EXPECT_TRUE(participant.has_left()) << "nobody is there who would acknowledge that it leaves";
 }
 
 TEST(Participant, LeavesAJobWhoseFragmentsThePathDoesNotCarry) {

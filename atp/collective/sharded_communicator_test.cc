@@ -30,9 +30,14 @@ class ShardedCluster : public ::testing::Test {
                            {third_.server().endpoint()}};
     return options;
   }
-  Communicators join_all() const {
+  std::vector<CommunicatorOptions> all_options() const {
     std::vector<CommunicatorOptions> all;
+    all.reserve(kRanks);
     for (std::size_t rank = 0; rank < kRanks; ++rank) all.push_back(options(rank));
+    return all;
+  }
+  Communicators join_all() const { return join_all(all_options()); }
+  static Communicators join_all(const std::vector<CommunicatorOptions>& all) {
     Communicators communicators;
     for (auto& result : join(all)) {
       EXPECT_TRUE(result.ok()) << result.error().message;
@@ -58,6 +63,8 @@ TEST_F(ShardedCluster, SpreadsTensorsOverAllServers) {
       EXPECT_TRUE(status.ok());
       ++called;
     };
+    tensors.reserve(sizes.size());
+    handles.reserve(sizes.size());
     for (std::size_t i = 0; i < sizes.size(); ++i) tensors.push_back(tensor_of(rank, i, sizes[i]));
     for (auto& tensor : tensors) {
       handles.push_back(communicators[rank]->all_reduce(tensor, with_callback));
@@ -92,6 +99,23 @@ TEST_F(ShardedCluster, AServerThatIsGoneFailsTheOperationAndAllLaterOnes) {
   });
 }
 
+TEST_F(ShardedCluster, AServerThatIsGoneEndsWhatWaitsForARankAtAnother) {
+  std::vector<CommunicatorOptions> options = all_options();
+  for (CommunicatorOptions& each : options) each.operation_timeout = std::chrono::minutes(2);
+  const auto begin = std::chrono::steady_clock::now();
+  const Communicators communicators = join_all(options);
+  const std::string gone = to_string(third_.server().endpoint());
+  third_.stop_server();
+  // Rank 1 is there, and takes part in nothing.
+  std::vector<float> large(300'000, 1);
+  std::vector<float> small(10, 1);
+  Handle of_all = communicators[0]->all_reduce(large);
+  Handle of_the_first = communicators[0]->all_reduce(small);
+  EXPECT_THAT(message(of_all.wait()), HasSubstr(gone));
+  EXPECT_THAT(message(of_the_first.wait()), HasSubstr(gone));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1)) << "not by time-out";
+}
+
 // Callbacks of two lanes that wait for each other's thread would wait for ever.
 TEST_F(ShardedCluster, EveryCallbackMayAbortWhileTheProgramAborts) {
   const Communicators communicators = join_all();
@@ -104,6 +128,7 @@ TEST_F(ShardedCluster, EveryCallbackMayAbortWhileTheProgramAborts) {
     ++called;
   };
   std::vector<Handle> handles;
+  handles.reserve(tensors.size());
   for (auto& tensor : tensors) handles.push_back(communicators[0]->all_reduce(tensor, options));
   communicators[0]->abort("the program aborts");
   for (Handle& handle : handles) EXPECT_FALSE(handle.wait().ok());
@@ -115,6 +140,7 @@ TEST_F(ShardedCluster, ShutdownWaitsForWhatCallbacksSubmitToWhicheverServer) {
   static constexpr std::size_t kChain = 12;
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<std::vector<float>> tensors;
+    tensors.reserve(kChain);
     for (std::size_t i = 0; i < kChain; ++i) tensors.push_back(tensor_of(rank, i, 1000 + i));
     std::function<void(std::size_t)> submit = [&](std::size_t i) {
       AllReduceOptions options;

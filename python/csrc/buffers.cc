@@ -142,6 +142,7 @@ at::Tensor Buffers::carried(const at::Tensor& tensor) const {
 }
 
 at::Tensor Buffers::input(const at::Tensor& tensor) {
+  check_device(name_.operation, tensor);
   if (!is_dense(tensor)) return tensor;
   inputs_.push_back(carried(tensor));
   if (factor_) {
@@ -151,15 +152,23 @@ at::Tensor Buffers::input(const at::Tensor& tensor) {
   return inputs_.back();
 }
 
-void Buffers::check_writable(const at::Tensor& output) const {
+void Buffers::check_device(const char* operation, const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.device().is_cpu(), operation,
+                    ": atp sums CPU tensors, and this one is on ", tensor.device().str(),
+                    "; move it with .cpu(), or use nccl for tensors on a GPU");
+}
+
+void Buffers::check_output(const at::Tensor& output) const {
+  check_device(name_.operation, output);
+  if (!is_dense(output)) return;
   TORCH_CHECK_VALUE(!elements_overlap(first_of_repeated(output, output)), name_.operation,
                     " writes its result into the tensor, but several elements of this one share "
                     "one memory location; pass tensor.clone()");
 }
 
 at::Tensor Buffers::output(const at::Tensor& tensor) {
+  check_output(tensor);
   if (!is_dense(tensor)) return tensor;
-  check_writable(tensor);
   outputs_.push_back({tensor, carried(tensor)});
   const at::Tensor& buffer = outputs_.back().buffer;
   if (factor_ && is_in_place(name_.type)) {
@@ -177,9 +186,7 @@ std::vector<at::Tensor> Buffers::inputs(at::TensorList tensors) {
 
 std::vector<at::Tensor> Buffers::outputs(at::TensorList tensors) {
   // None is scaled in place before all may be written to.
-  for (const at::Tensor& tensor : tensors) {
-    if (is_dense(tensor)) check_writable(tensor);
-  }
+  for (const at::Tensor& tensor : tensors) check_output(tensor);
   std::vector<at::Tensor> buffers;
   for (const at::Tensor& tensor : tensors) buffers.push_back(output(tensor));
   return buffers;
@@ -188,14 +195,17 @@ std::vector<at::Tensor> Buffers::outputs(at::TensorList tensors) {
 at::Tensor Buffers::joined(at::TensorList inputs) {
   const NoAutograd guard;
   std::vector<at::Tensor> flat;
-  for (const at::Tensor& input : inputs) flat.push_back(carried(input).view({-1}));
+  for (const at::Tensor& input : inputs) {
+    check_device(name_.operation, input);
+    flat.push_back(carried(input).view({-1}));
+  }
   at::Tensor joined = at::cat(flat);
   if (factor_) joined.mul_(*factor_);
   return joined;
 }
 
 at::Tensor Buffers::joined_outputs(at::TensorList tensors) {
-  for (const at::Tensor& tensor : tensors) check_writable(tensor);
+  for (const at::Tensor& tensor : tensors) check_output(tensor);
   const at::Tensor whole = joined(tensors);
   std::int64_t offset = 0;
   for (const at::Tensor& tensor : tensors) {
@@ -206,7 +216,7 @@ at::Tensor Buffers::joined_outputs(at::TensorList tensors) {
 }
 
 void Buffers::output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output) {
-  check_writable(output);
+  check_output(output);
   outputs_.push_back({output, joined, offset});
 }
 

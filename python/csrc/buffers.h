@@ -27,6 +27,10 @@ class Buffers {
 
   explicit Buffers(const Name& name) : name_(name) {}
 
+  // Gloo's own answer to a tensor elsewhere is a missing device or a crash, and the memory that
+  // others read and write is this one's.
+  static void check_device(const char* operation, const at::Tensor& tensor);
+
   // The values travel in this type. What comes back is narrowed to the tensors' own: integers keep
   // the low bits, as a sum in the narrow type would, and floats are rounded once.
   // Before the first input() or output().
@@ -66,7 +70,7 @@ class Buffers {
     std::int64_t offset = kWhole;  // where its values begin in what several outputs share
   };
   bool copy_bytes(const Output& output) const;
-  void check_writable(const at::Tensor& output) const;
+  void check_output(const at::Tensor& output) const;
   at::Tensor carried(const at::Tensor& tensor) const;
   at::Tensor result_of(const Output& output) const;
   void write_back(const at::Tensor& tensor, const at::Tensor& result) const;

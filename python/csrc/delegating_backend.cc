@@ -31,13 +31,8 @@ constexpr Name kAllToAllSingle{OpType::ALLTOALL_BASE, "all_to_all_single"};
 constexpr Name kAllToAll{OpType::ALLTOALL, "all_to_all"};
 constexpr Name kBarrier{OpType::BARRIER, "barrier"};
 
-// Gloo's own answer to a tensor elsewhere is a missing device or a crash, so it is given here.
 void check_device(const char* operation, at::TensorList tensors) {
-  for (const at::Tensor& tensor : tensors) {
-    TORCH_CHECK_VALUE(tensor.device().is_cpu(), operation,
-                      ": atp sums CPU tensors, and this one is on ", tensor.device().str(),
-                      "; move it with .cpu(), or use nccl for tensors on a GPU");
-  }
+  for (const at::Tensor& tensor : tensors) Buffers::check_device(operation, tensor);
 }
 
 at::TensorList first_of(const DelegatingBackend::TensorLists& lists) {
@@ -350,14 +345,13 @@ DelegatingBackend::WorkPtr DelegatingBackend::recvAnysource(Tensors& tensors, in
 DelegatingBackend::WorkPtr DelegatingBackend::barrier(const c10d::BarrierOptions& options) {
   Delegated call = delegate(kBarrier, {});
   const CompletionPool::Mark earlier = completion_->mark();
-  if (!options.asyncOp) completion_->wait_until_settled(earlier);
-  const WorkPtr inner = inner_->barrier(options);
-  if (completion_->have_settled(earlier)) return inner;
   auto work = c10::make_intrusive<CollectiveWork>(getRank(), call.sequence, Tensors(),
                                                   std::move(call.buffers));
+  // Before Gloo's begins, so that whoever waits for what is on its way waits for it, too.
   const EndPart end_part = expect_parts(work, 2);
+  if (!options.asyncOp) completion_->wait_until_settled(earlier);
+  end_with(inner_->barrier(options), end_part);
   completion_->when_settled(earlier, [end_part] { end_part(""); });
-  end_with(inner, end_part);
   return work;
 }
 

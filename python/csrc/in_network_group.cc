@@ -12,6 +12,8 @@ constexpr Buffers::Name kAllReduce{c10d::OpType::ALLREDUCE, "all_reduce", "atp:a
 constexpr Buffers::Name kAllReduceCoalesced{c10d::OpType::ALLREDUCE_COALESCED,
                                             "all_reduce_coalesced", "atp:all_reduce_coalesced"};
 
+constexpr const char* kAborted = "the process group was aborted";
+
 bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
 bool is_comparison(const c10d::ReduceOp& op) {
@@ -159,7 +161,11 @@ void InNetworkGroup::leave_transport() {
 }
 
 void InNetworkGroup::abort_transport() {
-  if (communicator_ != nullptr) communicator_->abort("the process group was aborted");
+  if (communicator_ != nullptr) communicator_->abort(kAborted);
+}
+
+void InNetworkGroup::give_up_transport() {
+  if (communicator_ != nullptr) communicator_->give_up(kAborted);
 }
 
 ProcessGroupATP::Counts InNetworkGroup::counters() const {

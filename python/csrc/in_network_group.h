@@ -43,6 +43,7 @@ class InNetworkGroup : public ProcessGroupATP {
  protected:
   void leave_transport() override;
   void abort_transport() override;
+  void give_up_transport() override;
   void destroy_transport() override { communicator_.reset(); }
 
  private:

@@ -44,6 +44,12 @@ void ProcessGroupATP::shutdown() {
   DelegatingBackend::shutdown();
 }
 
+void ProcessGroupATP::give_up() {
+  if (is_forked()) return;
+  closed_ = true;
+  give_up_transport();
+}
+
 void ProcessGroupATP::abort() {
   if (is_forked()) return;
   closed_ = true;

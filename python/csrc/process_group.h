@@ -36,6 +36,8 @@ class ProcessGroupATP : public DelegatingBackend {
   void shutdown() override;
   // Fails what is under way and leaves. Idempotent.
   void abort() override;
+  // As abort(), but does not wait: abort() is still due.
+  void give_up();
 
   // What the transport of this rank has counted; empty in a group of one.
   virtual Counts counters() const = 0;
@@ -48,6 +50,7 @@ class ProcessGroupATP : public DelegatingBackend {
   // Each of them is idempotent.
   virtual void leave_transport() = 0;
   virtual void abort_transport() = 0;
+  virtual void give_up_transport() = 0;
   // No operation is under way afterwards.
   virtual void destroy_transport() = 0;
 

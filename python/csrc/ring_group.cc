@@ -23,6 +23,8 @@ constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatte
 constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
                                        "atp:ring_reduce_scatter_single_coalesced"};
 
+constexpr const char* kAborted = "the process group was aborted";
+
 bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
 bool is_addable(const at::Tensor& tensor) {
@@ -264,6 +266,8 @@ void RingGroup::leave_transport() {
   static_cast<void>(ring_->shutdown());
 }
 
-void RingGroup::abort_transport() { ring_->abort("the process group was aborted"); }
+void RingGroup::abort_transport() { ring_->abort(kAborted); }
+
+void RingGroup::give_up_transport() { ring_->give_up(kAborted); }
 
 }  // namespace atp::pytorch

@@ -45,6 +45,7 @@ class RingGroup : public ProcessGroupATP {
  protected:
   void leave_transport() override;
   void abort_transport() override;
+  void give_up_transport() override;
   void destroy_transport() override { ring_.reset(); }
 
  private:

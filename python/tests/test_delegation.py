@@ -1,5 +1,7 @@
 """What does not go through the network: as a Gloo group would do it, in result and refusal."""
 
+import functools
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -222,24 +224,44 @@ def test_the_backend_offers_a_monitored_barrier(ranks):
     ranks.run(2, body)
 
 
-def test_a_tensor_elsewhere_is_refused_with_advice(ranks):
+# What a call reads and writes; one of these at a time is elsewhere.
+CALLS = {
+    "all_gather": lambda b, here, there: b.allgather([[here(3), there(3)]], [here(3)]),
+    "all_gather_single": lambda b, here, there: b._allgather_base(there(6), here(3)),
+    "all_gather_coalesced": lambda b, here, there: b.allgather_coalesced(
+        [[here(3), there(3)]], [here(3)]
+    ),
+    "reduce_scatter": lambda b, here, there: b.reduce_scatter([there(3)], [[here(3), here(3)]]),
+    "reduce_scatter of lists": lambda b, here, there: b.reduce_scatter(
+        [here(3)], [[here(3), there(3)]]
+    ),
+    "reduce_scatter_single": lambda b, here, there: b._reduce_scatter_base(there(3), here(6)),
+    "all_to_all": lambda b, here, there: b.alltoall([here(3), there(3)], [here(3), here(3)]),
+    "all_to_all_single": lambda b, here, there: b.alltoall_base(there(6), here(6), [], []),
+    "all_reduce": lambda b, here, there: b.allreduce([there(3)]),
+    "broadcast": lambda b, here, there: b.broadcast([there(3)]),
+    "send": lambda b, here, there: b.send([there(3)], 1, 0),
+}
+
+
+@pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
+def test_a_tensor_elsewhere_is_refused_with_advice_whatever_it_is_for(ranks, algorithm):
     # There need be no GPU here: a tensor on "meta" is elsewhere too, and the group answers for
     # "cuda" by the same object.
     def body(rank):
         backend = dist.group.WORLD._get_backend(torch.device("cuda"))
-        elsewhere = torch.empty(3, device="meta")
-        texts = []
-        for call in (
-            lambda: backend.allreduce([elsewhere]),
-            lambda: backend.broadcast([elsewhere]),
-            lambda: backend.send([elsewhere], 1, 0),
-        ):
+        texts = {}
+        for name, call in CALLS.items():
             with pytest.raises(ValueError) as error:
-                call()
-            texts.append(str(error.value))
+                call(backend, torch.zeros, functools.partial(torch.empty, device="meta"))
+            texts[name] = str(error.value)
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor)  # the group is as it was
+        assert tensor.tolist() == [2.0] * 3
         return texts
 
-    for texts in ranks.run(2, body):
-        for text in texts:
+    options = atp.torch.Options(algorithm=algorithm)
+    for texts in ranks.run(2, body, pg_options=options):
+        for text in texts.values():
             assert "atp sums CPU tensors, and this one is on meta" in text
             assert ".cpu()" in text and "nccl" in text

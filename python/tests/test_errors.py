@@ -168,6 +168,27 @@ def test_with_the_server_killed_the_error_names_it(ranks):
         assert network.server.endpoint in error
 
 
+def test_one_dead_server_of_several_ends_what_waits_for_a_rank_at_another(ranks):
+    # Rank 1 is there and takes part in nothing, until rank 0 has learned what is wrong.
+    with Network() as network, Network() as other:
+
+        def body(rank):
+            store = dist.distributed_c10d._get_default_store()
+            dist.all_reduce(torch.ones(1000))
+            if rank == 1:
+                os.kill(other.server.pid, signal.SIGKILL)
+                store.wait(["learned"], datetime.timedelta(seconds=60))
+                return None
+            with pytest.raises(RuntimeError) as error:
+                dist.all_reduce(torch.ones(300_000))
+            store.set("learned", "")
+            return str(error.value)
+
+        route = f"{network.route};{other.server.endpoint}"
+        learned, _ = ranks.run(2, body, route=route, timeout_s=600, limit_s=90)
+    assert other.server.endpoint in learned
+
+
 def test_a_fragment_that_the_path_cannot_carry(ranks):
     outcomes = ranks.outcomes(
         2, lambda rank: None, pg_options=atp.torch.Options(values_per_fragment=100_000)

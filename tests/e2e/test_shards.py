@@ -63,3 +63,25 @@ def test_a_rank_that_dies_with_its_server_is_named_by_the_others(cluster, victim
     for rank in (rank for rank in range(3) if rank != victim):
         assert ranks[rank].wait(20) != 0
         assert f"rank {victim}" in ranks[rank].output()
+
+
+def test_one_dead_server_of_several_ends_all_ranks(cluster):
+    """What waits at the others for a rank that has noticed it must not wait for the time-out."""
+    cluster.start_switch()
+    ports = cluster.free_udp_ports(3)
+    servers = []
+    for i, port in enumerate(ports):
+        command = [cluster.atp, "server", "--listen", f"127.0.0.1:{port}"]
+        servers.append(cluster.start(f"server{i}", command))
+    route = ";".join(f"{cluster.switch_address},127.0.0.1:{port}" for port in ports)
+    ranks = [
+        cluster.start_rank(rank, 3, cluster.endless_bench(), ATP_ROUTE=route, ATP_TIMEOUT="1800")
+        for rank in range(3)
+    ]
+    cluster.wait_until(lambda: "# " in ranks[0].output(), "all to join")
+    time.sleep(1)
+    assert all(rank.running() for rank in ranks), ranks[0].output()
+    servers[1].kill()
+    for rank in ranks:
+        assert rank.wait(20) != 0
+        assert f"127.0.0.1:{ports[1]}" in rank.output() or "left the job" in rank.output()

@@ -55,6 +55,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   void abort(const std::string& why) {
     thread_.on_own_thread() ? thread_.give_up(why) : close(why);
   }
+  void give_up(const std::string& why) { thread_.give_up(why); }
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kHaste); }
   RingCounters counters() const { return thread_.report(); }
 
@@ -190,6 +191,10 @@ Status Ring::shutdown(std::chrono::milliseconds timeout) {
 
 void Ring::abort(const std::string& why) {
   if (!impl_->forked()) impl_->abort(why);
+}
+
+void Ring::give_up(const std::string& why) {
+  if (!impl_->forked()) impl_->give_up(why);
 }
 
 RingCounterList Ring::counters() const {

@@ -60,6 +60,8 @@ class Ring {
   Status shutdown(std::chrono::milliseconds timeout = std::chrono::seconds(10));
   // Fails everything in flight and leaves at once. Idempotent.
   void abort(const std::string& why);
+  // As abort(), but from any thread and without waiting: abort() or the destructor is still due.
+  void give_up(const std::string& why);
 
   RingCounterList counters() const;
 

@@ -77,7 +77,7 @@ void Worker::enqueue(Stream& stream, Operation& operation) {
 
 void Worker::leave(Instant now) {
   if (membership_.leaving()) return;
-  if (joined()) fail({.code = FailureCode::kLeft, .endpoint = server()});
+  if (joined()) stop();
   if (!membership_.leave(now, config_)) events_.push({.kind = EventKind::kLeft});
 }
 

@@ -84,6 +84,9 @@ class Worker {
   // were submitted to one stream since its oldest that is not answered.
   std::optional<OperationId> submit(Instant now, const OperationSpec& spec);
 
+  // Fails what is pending and says nothing more, as after any failure. leave() may follow; without
+  // it the rank's lease ends.
+  void stop() { fail({.code = FailureCode::kLeft, .endpoint = server()}); }
   // Fails what is pending and sends LEAVE until it is acknowledged, at most for a lease: kLeft.
   void leave(Instant now);
 

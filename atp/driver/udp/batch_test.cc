@@ -1,16 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <net/if.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <cstring>
-#include <functional>
+#include <chrono>
+#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -18,6 +12,7 @@
 #include "atp/driver/udp/path_mtu.h"
 #include "atp/driver/udp/receive_batch.h"
 #include "atp/driver/udp/send_batch.h"
+#include "atp/driver/udp/testing_namespace.h"
 
 // SendBatch and ReceiveBatch against each other, over the loopback.
 
@@ -234,7 +229,8 @@ TEST(ReceiveBatch, AnUnreachablePortIsReportedWithItsEndpoint) {
     ReceiveBatch receiver;
     std::vector<Endpoint> unreachable;
     receiver.receive_errors(
-        sender, counters, [&](const Endpoint& whom) { unreachable.push_back(whom); },
+        sender, batch.sent_heads(), counters,
+        [&](const Endpoint& whom) { unreachable.push_back(whom); },
         [&](const Endpoint& whom, std::size_t) { ADD_FAILURE() << to_string(whom); });
     ASSERT_FALSE(unreachable.empty()) << address;
     EXPECT_THAT(unreachable, ::testing::Each(gone));
@@ -351,44 +347,14 @@ TEST(PathMtu, TheLoopbackCarriesTheLargestPacket) {
   EXPECT_EQ(interface_mtu(Endpoint::ipv4(127, 0, 0, 1, 5500)).value(), mtu.value());
 }
 
-// Runs `body` in a process with a network namespace of its own, whose loopback has a small MTU; an
-// ordinary user's is in a user namespace. Fails the test where `body` does, or where neither is
-// permitted.
-void in_small_network(int mtu, const std::function<void()>& body) {
-  constexpr int kNotPermitted = 2;
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-      _exit(kNotPermitted);
-    }
-    const UdpSocket any = open_on("0.0.0.0:0");
-    ifreq request{};
-    std::strcpy(request.ifr_name, "lo");
-    request.ifr_mtu = mtu;
-    EXPECT_EQ(ioctl(any.fd(), SIOCSIFMTU, &request), 0);
-    request.ifr_flags = IFF_UP;
-    EXPECT_EQ(ioctl(any.fd(), SIOCSIFFLAGS, &request), 0);
-    body();
-    std::fflush(stdout);  // what gtest says of failures
-    _exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-  ASSERT_NE(WEXITSTATUS(status), kNotPermitted)
-      << "needs a network namespace, and this system permits an ordinary user none: run this as "
-         "root, or with sudo, or ask `python -m lab.requirements` what forbids it";
-  ASSERT_EQ(WEXITSTATUS(status), 0) << "see the failures above";
-}
-
 // What was too big was sent to the sender's own address.
 void expect_told_the_mtu(const UdpSocket& sender, std::size_t mtu) {
   ReceiveBatch receiver;
   UdpCounters counters;
   std::vector<std::size_t> told;
   receiver.receive_errors(
-      sender, counters, [&](const Endpoint& whom) { ADD_FAILURE() << to_string(whom); },
+      sender, SentHeads(), counters,
+      [&](const Endpoint& whom) { ADD_FAILURE() << to_string(whom); },
       [&](const Endpoint& whom, std::size_t found) {
         EXPECT_EQ(whom.address, sender.local().address);
         told.push_back(found);
@@ -422,6 +388,33 @@ TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
       EXPECT_TRUE(batch.uses_segments());
       expect_told_the_mtu(pair.sender, 1500);
     }
+  });
+}
+
+// What an interface does not get rid of, here for want of an answer to ARP, fills the send buffer.
+std::chrono::steady_clock::duration time_of_sends(SendBatch::Patience patience, int sends) {
+  const UdpSocket sender = open_on("0.0.0.0:0");
+  const int small = 4096;
+  EXPECT_EQ(setsockopt(sender.fd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  SendBatch batch(SendBatch::kMaxSegments, patience);
+  Outbox outbox(64, 1 << 20);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    outbox.send(resolve_endpoint("10.9.0.2:9").value(), packet(1000, 0, i));
+  }
+  UdpCounters counters;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < sends; ++i) batch.send(sender, outbox, counters);
+  EXPECT_GT(counters[UdpCounter::kLostQueueFull], 0u);
+  return std::chrono::steady_clock::now() - begin;
+}
+
+TEST(SendBatch, WaitsForAFullBufferForATenthOfTheTimeIfItServesMany) {
+  in_small_network(1500, [] {
+    ASSERT_EQ(std::system("ip link add near type veth peer name far && ip link set far up && "
+                          "ip link set near up && ip addr add 10.9.0.1/24 dev near"),
+              0);
+    EXPECT_GE(time_of_sends(SendBatch::Patience::kOwn, 20), 20 * SendBatch::kLongestWait * 9 / 10);
+    EXPECT_LT(time_of_sends(SendBatch::Patience::kShared, 100), 50 * SendBatch::kLongestWait);
   });
 }
 

@@ -26,6 +26,7 @@ enum class UdpCounter : std::uint8_t {
   kSegmentsRefused,  // the kernel refused UDP_SEGMENT; packets go out singly from then on
   kIcmpUnreachable,
   kIcmpTooBig,
+  kIcmpUnproven,  // an ICMP error that quotes nothing that was sent: forged, or out of date
   kCount,
 };
 
@@ -46,6 +47,7 @@ constexpr std::string_view to_string(UdpCounter counter) {
     case UdpCounter::kSegmentsRefused: return "udp_segments_refused";
     case UdpCounter::kIcmpUnreachable: return "udp_icmp_unreachable";
     case UdpCounter::kIcmpTooBig: return "udp_icmp_too_big";
+    case UdpCounter::kIcmpUnproven: return "udp_icmp_unproven";
     case UdpCounter::kCount: break;
   }
   return "unknown";

@@ -49,6 +49,10 @@ concept DrivenNode = requires(Node node, const Node constant, Instant now, const
   { constant.next_timeout() } -> std::same_as<Instant>;
 };
 
+// Who serves several jobs must not wait long for one.
+template <class Node>
+concept ServesOthers = requires { requires Node::kServesOthers; };
+
 // The core's time is this machine's monotonic clock.
 inline Instant clock_now() { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
 
@@ -101,7 +105,7 @@ class EventLoop {
           }
         });
     receive_.receive_errors(
-        socket_, counters_,
+        socket_, send_.sent_heads(), counters_,
         [&](const Endpoint& whom) { node_.handle_unreachable(now, whom, outbox_); },
         [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(now, whom, mtu); });
     return datagrams > 0;
@@ -147,7 +151,8 @@ class EventLoop {
   Waker& waker_;
   Outbox outbox_;
   ReceiveBatch receive_;
-  SendBatch send_;
+  SendBatch send_{SendBatch::kMaxSegments,
+                  ServesOthers<Node> ? SendBatch::Patience::kShared : SendBatch::Patience::kOwn};
   UdpCounters counters_;
 };
 
@@ -160,6 +165,11 @@ class Driven {
  public:
   using Hook = std::function<Instant(Instant now)>;
   using TooBig = std::function<void(Instant now, const Endpoint& whom, std::size_t mtu)>;
+
+  // A worker sends of its own accord, switches and servers only in answer to packets and timers.
+  static constexpr bool kSendsByItself = requires(
+      Node node, Instant now, Outbox& out, Tensors&... t) { node.poll_transmit(now, t..., out); };
+  static constexpr bool kServesOthers = !kSendsByItself;
 
   explicit Driven(Node& node, Tensors&... tensors, Hook hook = nullptr, TooBig too_big = nullptr)
       : node_(node), tensors_(tensors...), hook_(std::move(hook)), too_big_(std::move(too_big)) {}
@@ -178,13 +188,10 @@ class Driven {
     if (now < node_.next_timeout()) return;  // the hook's time has come
     with_tensors([&](Tensors&... t) { node_.handle_timeout(now, t..., out); });
   }
-  // Switches and servers send only in answer to packets and timers.
   void poll_transmit(Instant now, Outbox& out) {
-    with_tensors([&](Tensors&... t) {
-      if constexpr (requires { node_.poll_transmit(now, t..., out); }) {
-        node_.poll_transmit(now, t..., out);
-      }
-    });
+    if constexpr (kSendsByItself) {
+      with_tensors([&](Tensors&... t) { node_.poll_transmit(now, t..., out); });
+    }
   }
   void on_round(Instant now) {
     if (hook_) hook_due_ = hook_(now);

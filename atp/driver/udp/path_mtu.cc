@@ -3,9 +3,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,31 +12,14 @@
 #include <string>
 
 #include "atp/driver/udp/address.h"
+#include "atp/driver/udp/path_probe.h"
+#include "atp/driver/udp/route_mtu.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
 namespace {
 
 constexpr std::size_t kIpv6AndUdpBytes = 48;
-
-// A socket for asking only; it never sends.
-class ProbeSocket {
- public:
-  explicit ProbeSocket(int family) : fd_(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
-  ~ProbeSocket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  ProbeSocket(const ProbeSocket&) = delete;
-  ProbeSocket& operator=(const ProbeSocket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Error no_route(const Endpoint& to) {
-  return {"no route to " + to_string(to) + ": " + std::strerror(errno)};
-}
 
 bool receives_on(const Endpoint& local, const ifaddrs& interface) {
   if ((interface.ifa_flags & IFF_UP) == 0 || interface.ifa_addr == nullptr) return false;
@@ -51,47 +32,32 @@ bool receives_on(const Endpoint& local, const ifaddrs& interface) {
   return to_endpoint(address).address == local.address;
 }
 
-std::optional<std::size_t> mtu_of(const ProbeSocket& probe, const char* interface) {
-  ifreq request{};
-  std::strncpy(request.ifr_name, interface, sizeof request.ifr_name - 1);
-  if (ioctl(probe.fd(), SIOCGIFMTU, &request) != 0 || request.ifr_mtu <= 0) return std::nullopt;
-  return static_cast<std::size_t>(request.ifr_mtu);
-}
-
 }  // namespace
 
 Result<std::size_t> path_mtu(const Endpoint& to) {
-  const int family = to.is_ipv4() ? AF_INET : AF_INET6;
-  const ProbeSocket probe(family);
-  SocketAddress address{};
-  to_socket_address(to, family, address);
-  if (probe.fd() < 0 || connect(probe.fd(), &address.base, address.length) != 0) {
-    return no_route(to);
-  }
-  int mtu = 0;
-  socklen_t length = sizeof mtu;
-  const int level = family == AF_INET ? SOL_IP : SOL_IPV6;
-  const int option = family == AF_INET ? IP_MTU : IPV6_MTU;
-  if (getsockopt(probe.fd(), level, option, &mtu, &length) != 0) return no_route(to);
-  return static_cast<std::size_t>(mtu);
+  Result<std::size_t> route = route_mtu(to);
+  if (!route) return route;
+  const Result<std::size_t> rumour = kernels_mtu(to);
+  if (!rumour) return rumour.error();
+  if (values_for_mtu(rumour.value()) >= values_for_mtu(route.value())) return route;
+  return probe_path(to, route.value());
 }
 
 Result<std::size_t> interface_mtu(const Endpoint& local) {
-  if (is_loopback(local)) return path_mtu(local);  // 127.0.0.0/8 is not a list of addresses
+  if (is_loopback(local)) return route_mtu(local);  // 127.0.0.0/8 is not a list of addresses
   ifaddrs* interfaces = nullptr;
   if (getifaddrs(&interfaces) != 0) {
     return Error{std::string("cannot list the interfaces: ") + std::strerror(errno)};
   }
-  const ProbeSocket probe(AF_INET);
   std::optional<std::size_t> smallest;
   for (const ifaddrs* i = interfaces; i != nullptr; i = i->ifa_next) {
     if (!receives_on(local, *i)) continue;
-    const std::optional<std::size_t> mtu = mtu_of(probe, i->ifa_name);
+    const std::optional<std::size_t> mtu = mtu_of_interface(i->ifa_name);
     if (mtu) smallest = std::min(smallest.value_or(*mtu), *mtu);
   }
   freeifaddrs(interfaces);
   if (smallest) return *smallest;
-  if (is_wildcard(local)) return path_mtu(Endpoint::ipv4(127, 0, 0, 1, 1));
+  if (is_wildcard(local)) return route_mtu(Endpoint::ipv4(127, 0, 0, 1, 1));
   return Error{"no interface of this machine has the address of " + to_string(local)};
 }
 

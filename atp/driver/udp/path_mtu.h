@@ -10,8 +10,11 @@
 
 namespace atp {
 
-// MTU in bytes of the route towards `to`, as far as this host knows it (its interface, and what
-// ICMP has told about the path).
+// MTU in bytes of the path towards `to`: that of the route, or less if it has been seen to be less.
+//
+// The kernel remembers for ten minutes what ICMP tells it of a path, and anybody can tell it
+// anything. So its word is taken for a rumour, and where that is less than the route's, the path
+// itself is asked (path_probe.h).
 Result<std::size_t> path_mtu(const Endpoint& to);
 
 // The smallest MTU in bytes of the interfaces that a socket bound to `local` receives on. (The

@@ -8,6 +8,13 @@
 #include <cstring>
 
 namespace atp {
+namespace {
+
+bool by_icmp(const sock_extended_err& error) {
+  return error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
+}
+
+}  // namespace
 
 ReceiveBatch::ReceiveBatch()
     : arena_(std::make_unique_for_overwrite<std::uint8_t[]>(kTrains * kTrainBytes)) {
@@ -68,17 +75,23 @@ void ReceiveBatch::count(const Train& train, UdpCounters& counters) {
   counters.add(UdpCounter::kIpBytesIn, bytes + datagrams * ip_udp_header_bytes(train.from));
 }
 
-std::optional<ReceiveBatch::PathError> ReceiveBatch::next_error(const UdpSocket& socket) {
+std::optional<ReceiveBatch::PathError> ReceiveBatch::next_error(const UdpSocket& socket,
+                                                                const SentHeads& sent) {
   SocketAddress address{};
   struct alignas(cmsghdr) {
     std::uint8_t bytes[512];
   } control;
+  std::array<std::uint8_t, SentHeads::kMostBytes> quote;
+  iovec buffer{quote.data(), quote.size()};
   msghdr message{};
   message.msg_name = &address.base;
   message.msg_namelen = sizeof address.ipv6;
+  message.msg_iov = &buffer;
+  message.msg_iovlen = 1;
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
-  if (recvmsg(socket.fd(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return std::nullopt;
+  const ssize_t quoted = recvmsg(socket.fd(), &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+  if (quoted < 0) return std::nullopt;
 
   PathError result;
   if (message.msg_namelen == 0) return result;
@@ -89,15 +102,16 @@ std::optional<ReceiveBatch::PathError> ReceiveBatch::next_error(const UdpSocket&
     if (!is_error) continue;
     sock_extended_err error{};
     std::memcpy(&error, CMSG_DATA(c), sizeof error);
+    result.mtu = error.ee_info;
     const bool too_big = error.ee_errno == EMSGSIZE;
-    const bool by_icmp =
-        error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
-    if (too_big) result.mtu = error.ee_info;
-    if (too_big || by_icmp) {
+    if (!by_icmp(error)) {
+      // This host itself: what it refused to send was an errno of that call and is counted there.
+      if (too_big) result.kind = PathError::Kind::kTooBig;
+    } else if (!sent.contain(result.destination,
+                             {quote.data(), static_cast<std::size_t>(quoted)})) {
+      result.counted_as = UdpCounter::kIcmpUnproven;
+    } else {
       result.kind = too_big ? PathError::Kind::kTooBig : PathError::Kind::kUnreachable;
-    }
-    // What this host itself refused to send was an errno of that call and is counted there.
-    if (by_icmp) {
       result.counted_as = too_big ? UdpCounter::kIcmpTooBig : UdpCounter::kIcmpUnreachable;
     }
   }

@@ -13,6 +13,7 @@
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/control_message.h"
 #include "atp/driver/udp/counters.h"
+#include "atp/driver/udp/sent_heads.h"
 #include "atp/driver/udp/socket.h"
 #include "atp/wire/packet_view.h"
 
@@ -56,11 +57,12 @@ class ReceiveBatch {
   // Calls unreachable(const Endpoint& whom) for each ICMP error that says that what was sent to
   // `whom` does not arrive, and too_big(const Endpoint& whom, std::size_t mtu) for each that says
   // that packets to `whom` may have no more than `mtu` bytes, whether a router has found that out
-  // or this host, which then does not always know the port of `whom` (0).
+  // or this host, which then does not always know the port of `whom` (0). What came by ICMP and
+  // quotes nothing that was `sent` is counted only.
   template <class Unreachable, class TooBig>
-  void receive_errors(const UdpSocket& socket, UdpCounters& counters, Unreachable&& unreachable,
-                      TooBig&& too_big) {
-    while (const std::optional<PathError> error = next_error(socket)) {
+  void receive_errors(const UdpSocket& socket, const SentHeads& sent, UdpCounters& counters,
+                      Unreachable&& unreachable, TooBig&& too_big) {
+    while (const std::optional<PathError> error = next_error(socket, sent)) {
       if (error->counted_as) counters.add(*error->counted_as);
       if (error->kind == PathError::Kind::kUnreachable) unreachable(error->destination);
       if (error->kind == PathError::Kind::kTooBig) too_big(error->destination, error->mtu);
@@ -89,7 +91,7 @@ class ReceiveBatch {
   std::size_t fetch(const UdpSocket& socket);
   Train train_at(std::size_t i) const;
   static void count(const Train& train, UdpCounters& counters);
-  static std::optional<PathError> next_error(const UdpSocket& socket);
+  static std::optional<PathError> next_error(const UdpSocket& socket, const SentHeads& sent);
 
   std::unique_ptr<std::uint8_t[]> arena_;
   std::array<mmsghdr, kTrains> headers_{};

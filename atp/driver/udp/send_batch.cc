@@ -12,12 +12,16 @@
 namespace atp {
 namespace {
 
-constexpr auto kPatience = std::chrono::milliseconds(10);
-
 // The stream of a packet; something that no stream is for bytes that are too short to have one.
 std::uint32_t stream_of(const iovec& packet) {
   if (packet.iov_len < ATP_AT_STREAM + 2) return UINT32_MAX;
   return atp_load16(static_cast<const std::uint8_t*>(packet.iov_base) + ATP_AT_STREAM);
+}
+
+// What a kernel or device says that cannot send trains. (Other errors may be an ICMP error's, which
+// anybody can send, or pass.)
+bool refuses_segments(int problem) {
+  return problem == EINVAL || problem == EIO || problem == EPERM;
 }
 
 UdpCounter loss_of(int problem) {
@@ -31,11 +35,12 @@ UdpCounter loss_of(int problem) {
 
 }  // namespace
 
-SendBatch::SendBatch(std::size_t max_segments) : max_segments_(max_segments), slots_(1024) {}
+SendBatch::SendBatch(std::size_t max_segments, Patience patience)
+    : max_segments_(max_segments), patience_(patience), slots_(1024) {}
 
 void SendBatch::send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters) {
   if (outbox.empty()) return;
-  patience_left_ = kPatience;
+  if (patience_ == Patience::kOwn) patience_left_ = kLongestWait;
   sort_by_destination(outbox);
   address_destinations(socket);
   cut_trains(counters);
@@ -134,7 +139,7 @@ void SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
     }
     const int result = sendmmsg(socket.fd(), headers_.data(), static_cast<unsigned>(wanted), 0);
     const std::size_t sent = result > 0 ? static_cast<std::size_t>(result) : 0;
-    for (std::size_t i = 0; i < sent; ++i) count_sent(trains_[next + i], counters);
+    for (std::size_t i = 0; i < sent; ++i) note_sent(trains_[next + i], counters);
     next += sent;
     // sendmmsg stops at the first train that it cannot send; its errno may be lost, so ask again.
     if (sent < wanted) send_with_care(socket, trains_[next++], counters);
@@ -143,7 +148,7 @@ void SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
 
 void SendBatch::send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters) {
   const int problem = try_to_send(socket, train);
-  if (problem == 0) return count_sent(train, counters);
+  if (problem == 0) return note_sent(train, counters);
   if (train.count == 1) return counters.add(loss_of(problem));
   switch (problem) {
     case EAGAIN: return counters.add(UdpCounter::kLostQueueFull, train.count);
@@ -159,7 +164,7 @@ void SendBatch::send_what_fits(const UdpSocket& socket, const Train& train, UdpC
   for (std::size_t first = train.first, count = train.count / 2; first < end;) {
     const Train part = part_of(train, first, std::min(count, end - first));
     if (try_to_send(socket, part) == 0) {
-      count_sent(part, counters);
+      note_sent(part, counters);
       first += part.count;
     } else if (part.count > 1) {
       count = part.count / 2;
@@ -177,13 +182,13 @@ void SendBatch::send_singly(const UdpSocket& socket, const Train& train, int pro
     const Train alone = part_of(train, train.first + i, 1);
     const int reason = try_to_send(socket, alone);
     if (reason == 0) {
-      count_sent(alone, counters);
+      note_sent(alone, counters);
     } else {
       counters.add(loss_of(reason));
       all_sent = false;
     }
   }
-  if (all_sent && problem != EMSGSIZE) {
+  if (all_sent && refuses_segments(problem)) {
     max_segments_ = 1;
     counters.add(UdpCounter::kSegmentsRefused);
   }
@@ -233,20 +238,31 @@ void SendBatch::prepare(const Train& train, msghdr& message, ControlBuffer& cont
   }
 }
 
+void SendBatch::replenish_patience() {
+  if (patience_ == Patience::kOwn) return;
+  const auto since = std::chrono::steady_clock::now() - waited_last_;
+  patience_left_ =
+      std::min<std::chrono::steady_clock::duration>(patience_left_ + since / 10, kLongestWait);
+}
+
 // All waits of one send() together are bounded: the node has packets to read meanwhile.
 bool SendBatch::wait_until_writable(const UdpSocket& socket) {
   using std::chrono::steady_clock;
-  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(patience_left_);
+  replenish_patience();
+  const auto patience = std::chrono::floor<std::chrono::milliseconds>(patience_left_);
   if (patience.count() <= 0) return false;
   const steady_clock::time_point begin = steady_clock::now();
   pollfd waiting{socket.fd(), POLLOUT, 0};
   const int ready = poll(&waiting, 1, static_cast<int>(patience.count()));
-  patience_left_ -= steady_clock::now() - begin;
+  waited_last_ = steady_clock::now();
+  patience_left_ -= waited_last_ - begin;
   return ready > 0 && (waiting.revents & POLLOUT) != 0;
 }
 
-void SendBatch::count_sent(const Train& train, UdpCounters& counters) const {
+void SendBatch::note_sent(const Train& train, UdpCounters& counters) {
   const Endpoint& to = destinations_[train.destination].endpoint;
+  const iovec& head = packets_[train.first];
+  sent_heads_.add(to, {static_cast<const std::uint8_t*>(head.iov_base), head.iov_len});
   counters.add(UdpCounter::kTrainsOut);
   counters.add(UdpCounter::kDatagramsOut, train.count);
   counters.add(UdpCounter::kBytesOut, train.bytes);

@@ -12,6 +12,7 @@
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/control_message.h"
 #include "atp/driver/udp/counters.h"
+#include "atp/driver/udp/sent_heads.h"
 #include "atp/driver/udp/socket.h"
 
 // Sending in bulk. Nearly all of a UDP packet's cost is the walk through the kernel, and a train of
@@ -22,8 +23,9 @@
 //
 // A kernel or device that refuses segments is noticed once and gets single packets from then on. A
 // full send buffer is waited for, but for a short time only: the packets lost after it are no
-// worse than any lost packet. An interface whose queue has no room for a train gets as much of it
-// as fits.
+// worse than any lost packet. Who serves many jobs waits for no more than a tenth of the time, in
+// which the others' packets lie unread. An interface whose queue has no room for a train gets as
+// much of it as fits.
 
 namespace atp {
 
@@ -32,7 +34,11 @@ class SendBatch {
   static constexpr std::size_t kMaxSegments = 44;
   static constexpr std::size_t kMaxTrainBytes = 65000;
 
-  explicit SendBatch(std::size_t max_segments = kMaxSegments);
+  // How long one call waits for a full send buffer; kShared: and all calls, a tenth of the time.
+  enum class Patience : std::uint8_t { kOwn, kShared };
+  static constexpr std::chrono::milliseconds kLongestWait{10};
+
+  explicit SendBatch(std::size_t max_segments = kMaxSegments, Patience patience = Patience::kOwn);
   SendBatch(const SendBatch&) = delete;
   SendBatch& operator=(const SendBatch&) = delete;
 
@@ -40,6 +46,7 @@ class SendBatch {
   void send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters);
 
   bool uses_segments() const { return max_segments_ > 1; }
+  const SentHeads& sent_heads() const { return sent_heads_; }
 
  private:
   static constexpr std::size_t kMessages = 64;  // of one sendmmsg
@@ -74,15 +81,19 @@ class SendBatch {
   int try_to_send(const UdpSocket& socket, const Train& train);
   void prepare(const Train& train, msghdr& message, ControlBuffer& control);
   bool wait_until_writable(const UdpSocket& socket);
-  void count_sent(const Train& train, UdpCounters& counters) const;
+  void replenish_patience();
+  void note_sent(const Train& train, UdpCounters& counters);
 
   std::size_t max_segments_;
-  std::chrono::steady_clock::duration patience_left_{};
+  const Patience patience_;
+  std::chrono::steady_clock::duration patience_left_ = kLongestWait;
+  std::chrono::steady_clock::time_point waited_last_{};
   std::vector<std::uint32_t> destination_of_packet_;
   std::vector<Destination> destinations_;
   std::vector<std::uint32_t> slots_;  // open hash table of destinations_, 0: empty
   std::vector<iovec> packets_;        // sorted by destination
   std::vector<Train> trains_;
+  SentHeads sent_heads_;
   std::array<mmsghdr, kMessages> headers_{};
   std::array<ControlBuffer, kMessages> controls_{};
 };

@@ -85,11 +85,11 @@ Status UdpSocket::configure() {
   bool ok = true;
   if (family_ == AF_INET6) {
     ok = set_option(fd_, SOL_IPV6, IPV6_V6ONLY, 0) && set_option(fd_, SOL_IPV6, IPV6_RECVERR, 1) &&
-         set_option(fd_, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+         set_option(fd_, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
   }
   // On an IPv6 socket these govern what goes to IPv4-mapped addresses.
   ok = ok && set_option(fd_, SOL_IP, IP_RECVERR, 1) &&
-       set_option(fd_, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+       set_option(fd_, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
   if (!ok) return cannot_set_up();
   return ok_status();
 }

@@ -9,9 +9,10 @@
 
 // One UDP socket, set up as the protocol needs it: non-blocking, never fragmenting (a packet that
 // the path cannot carry is an error that is counted, not four fragments of which one gets lost),
-// merging received trains (UDP_GRO), ECN-capable,
-// telling which destination an ICMP error is about, and with
-// buffers that hold a window of every worker.
+// sending what the interface carries, whatever ICMP has told the kernel about the path (which
+// anybody may have done; SentHeads tells whom to believe), merging received trains (UDP_GRO),
+// ECN-capable, telling what an ICMP error is about, and with buffers that hold a window of every
+// worker.
 
 namespace atp {
 
