@@ -102,17 +102,8 @@ std::string to_json_line(double time_s, std::string_view role, const CounterSnap
          "\n";
 }
 
-Result<StatsFile> StatsFile::open(const std::string& path) {
-  std::ofstream out(path, std::ios::trunc);
-  if (!out) {
-    return Error{fmt::format("cannot write --stats file {}: {}", path, std::strerror(errno))};
-  }
-  return StatsFile(std::move(out));
-}
-
-void StatsFile::append(std::string_view role, const CounterSnapshot& counters) {
-  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  out_ << to_json_line(now.count(), role, counters) << std::flush;
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::vector<std::string> CounterWatch::lines(const CounterSnapshot& counters) {
