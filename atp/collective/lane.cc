@@ -72,6 +72,7 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
       siblings_(options.siblings),
       socket_(std::move(socket)),
       closed_in_child_({socket_.fd()}),
+      will_(worker_config(options, value_count), socket_.local().port),
       participant_(worker_config(options, value_count), failure_context(options),
                    [this](const std::string& text) { warn(text); }),
       thread_(std::move(waker), kShutDown) {}
@@ -115,7 +116,9 @@ void Lane::run() {
 bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
   auto commands = thread_.take();
   for (auto& operation : commands.submitted) participant_.submit(std::move(operation));
-  if (commands.leave) participant_.leave(now, *commands.leave);
+  if (commands.leave) {
+    participant_.leave(now, *commands.leave, *commands.leave == kShutDown);
+  }
   if (commands.stop) participant_.stop(*commands.stop);
   participant_.on_round(now);
   if (participant_.phase() == ParticipantPhase::kFailed) siblings_->fail(*participant_.failure());

@@ -2,12 +2,15 @@
 
 import datetime
 import gc
+import json
 import os
+import subprocess
 import time
 
 import pytest
 import torch
 import torch.distributed as dist
+from network import PROGRAM
 from torch.distributed.device_mesh import init_device_mesh
 
 import atp.torch
@@ -80,6 +83,28 @@ def test_only_the_first_default_group_takes_the_job_of_the_environment(ranks, mo
         return total(), total(dist.new_group()), total(dist.new_group())
 
     assert ranks.run(2, body) == [(2.0, 2.0, 2.0)] * 2
+
+
+def test_a_job_whose_number_is_given_is_known_by_it_whatever_its_incarnation(
+    ranks, network, monkeypatch
+):
+    monkeypatch.setenv("ATP_JOB", "77")
+    monkeypatch.delenv("ATP_INCARNATION", raising=False)
+
+    def body(rank):
+        sums = total(), total(dist.new_group())
+        if rank == 1:
+            return sums
+        asked = subprocess.run(
+            [PROGRAM, "status", network.server.endpoint, "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return sums, 77 in [job["job"] for job in json.loads(asked.stdout)["jobs"]]
+
+    results = ranks.run(2, body)
+    assert results == [((2.0, 2.0), True), (2.0, 2.0)]
 
 
 def test_a_group_of_one_rank_needs_no_network(ranks):

@@ -227,3 +227,22 @@ def test_a_taken_port_does_not_stop_a_node(cluster):
     with socket.create_server(("127.0.0.1", cluster.server_port)):
         server = start_server(cluster)
         assert "`atp status` will get no answer" in server.output()
+
+
+def test_many_who_connect_and_say_nothing_are_in_nobodys_way(cluster):
+    start_server(cluster)
+    at = ("127.0.0.1", cluster.server_port)
+    idle = [socket.create_connection(at, SECONDS) for _ in range(500)]
+    begin = time.monotonic()
+    assert document(cluster, cluster.server_address)["role"] == "server"
+    assert time.monotonic() - begin < 2, "an idle connection has its two seconds each"
+    for connection in idle:
+        connection.close()
+
+
+def test_a_node_says_which_signal_has_stopped_it(cluster):
+    for name in ("SIGHUP", "SIGTERM", "SIGINT"):
+        node = start_server(cluster)
+        node.signal(getattr(signal, name))
+        assert node.wait(SECONDS) == 0
+        assert f"stopped by {name} from process" in node.output()

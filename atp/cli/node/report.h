@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,17 +18,8 @@ namespace atp {
 using CounterSnapshot = std::vector<std::pair<std::string_view, std::uint64_t>>;
 
 // One object a line: {"time_s": seconds since 1970, "role": "switch", "counters": {…}}.
+double seconds_since_1970();
 std::string to_json_line(double time_s, std::string_view role, const CounterSnapshot& counters);
-
-class StatsFile {
- public:
-  static Result<StatsFile> open(const std::string& path);
-  void append(std::string_view role, const CounterSnapshot& counters);
-
- private:
-  explicit StatsFile(std::ofstream out) : out_(std::move(out)) {}
-  std::ofstream out_;
-};
 
 // A counter whose rise is worth a line: "1 rank left (1 so far)", "2 ranks left (3 so far)".
 struct WatchedCounter {

@@ -15,13 +15,6 @@ TEST(CounterReport, IsOneJsonObjectALine) {
             "\n");
 }
 
-TEST(CounterReport, AFileThatCannotBeWrittenIsNamed) {
-  const Result<StatsFile> file = StatsFile::open("/no/such/folder/stats");
-  ASSERT_FALSE(file.ok());
-  EXPECT_EQ(file.error().message,
-            "cannot write --stats file /no/such/folder/stats: No such file or directory");
-}
-
 TEST(CounterWatch, TellsOnceWhatHasRisen) {
   CounterWatch watch({{"leaves", "rank left", "ranks left"}, {"absent", "never", "never"}});
   EXPECT_THAT(watch.lines({{"leaves", 0}}), IsEmpty());

@@ -24,15 +24,20 @@ namespace {
 
 std::atomic<Waker*> stop_waker{nullptr};
 
-void stop_loop(int) {
+// The first that came, and from which process; 0: the kernel.
+std::atomic<int> stop_signal{0};
+std::atomic<pid_t> stop_sender{0};
+
+void stop_loop(int signal, siginfo_t* info, void*) {
+  int none = 0;
+  if (stop_signal.compare_exchange_strong(none, signal)) {
+    stop_sender = info->si_code == SI_USER ? info->si_pid : 0;
+  }
   if (Waker* waker = stop_waker.load()) waker->stop();
 }
 
-void handle_stop_signals(void (*handler)(int)) {
-  struct sigaction action{};
-  action.sa_handler = handler;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+void set_action(const struct sigaction& action) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
@@ -54,6 +59,12 @@ void add_serve_options(const Command& command, ServeOptions& options) {
   command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
       .type_name("SEC")
       .number_between(0.01, 86400)
+      .show_default();
+  command
+      .add_option("--stats-limit", options.stats_limit_mb,
+                  "MB of that file, which then becomes FILE.1 in the place of an earlier one")
+      .type_name("MB")
+      .number_between(0.001, 1e6)
       .show_default();
   command
       .add_option("--port-file", options.port_file,
@@ -97,12 +108,25 @@ std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen) {
 
 StopSignals::StopSignals(Waker& waker) {
   stop_waker = &waker;
-  handle_stop_signals(stop_loop);
+  stop_signal = 0;
+  struct sigaction action{};
+  action.sa_sigaction = stop_loop;
+  action.sa_flags = SA_SIGINFO;
+  set_action(action);
 }
 
 StopSignals::~StopSignals() {
-  handle_stop_signals(SIG_DFL);
+  struct sigaction action{};
+  action.sa_handler = SIG_DFL;
+  set_action(action);
   stop_waker = nullptr;
+}
+
+std::string StopSignals::reason() {
+  const int signal = stop_signal;
+  if (signal == 0) return "no signal";
+  const std::string name = fmt::format("SIG{}", sigabbrev_np(signal));
+  return stop_sender == 0 ? name : fmt::format("{} from process {}", name, stop_sender.load());
 }
 
 Reporter::Reporter(std::string_view role, const ServeOptions& options,
@@ -112,7 +136,8 @@ Reporter::Reporter(std::string_view role, const ServeOptions& options,
       next_(clock_now() + interval_),
       watch_(std::move(watched)) {
   if (options.stats_file.empty()) return;
-  Result<StatsFile> file = StatsFile::open(options.stats_file);
+  Result<StatsFile> file =
+      StatsFile::open(options.stats_file, static_cast<std::size_t>(options.stats_limit_mb * 1e6));
   if (!file) throw CommandError(file.error().message);
   file_ = std::move(file).value();
 }
@@ -120,7 +145,9 @@ Reporter::Reporter(std::string_view role, const ServeOptions& options,
 void Reporter::report(Instant now, const CounterSnapshot& counters) {
   next_ = now + interval_;
   for (const std::string& line : watch_.lines(counters)) log_info("{}", line);
-  if (file_) file_->append(role_, counters);
+  if (!file_) return;
+  const auto news = file_->append(to_json_line(seconds_since_1970(), role_, counters));
+  if (news) log_warning("{}", *news);
 }
 
 void NarrowPathLog::add(const Endpoint& peer, std::size_t mtu) {

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "atp/cli/command/command.h"
+#include "atp/cli/command/log.h"
 #include "atp/cli/node/report.h"
+#include "atp/cli/node/stats_file.h"
 #include "atp/cli/node/status_service.h"
 #include "atp/driver/udp/event_loop.h"
 
 // What `atp switch` and `atp server` have in common: open a socket, say where, drive the node until
-// SIGINT or SIGTERM, report its counters meanwhile and at the end.
+// a signal ends it, report its counters meanwhile and at the end.
 
 namespace atp {
 
@@ -21,6 +23,7 @@ struct ServeOptions {
   std::uint32_t values = 0;  // most of a fragment; 0: what the MTU carries
   std::string stats_file;
   double stats_interval_s = 1;
+  double stats_limit_mb = 64;
   std::string port_file;
   bool die_with_parent = false;
   bool no_status = false;
@@ -36,13 +39,17 @@ UdpSocket open_socket(const Endpoint& local);
 // K: what --values asks for, else what the MTU of the interface carries.
 std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen);
 
-// Ends the loop at SIGINT and SIGTERM, as long as it lives. One at a time.
+// Ends the loop at SIGINT, SIGTERM and SIGHUP, as long as it lives, and knows which one came. One
+// at a time.
 class StopSignals {
  public:
   explicit StopSignals(Waker& waker);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
+
+  // "SIGTERM from process 4711".
+  static std::string reason();
 };
 
 // Counters to the log and to the file, each interval.
@@ -122,6 +129,7 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
   announce(role, socket, options);
   loop.run();
   reporter.report(clock_now(), snapshot());
+  log_info("stopped by {}", StopSignals::reason());
 }
 
 }  // namespace atp

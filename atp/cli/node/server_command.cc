@@ -26,6 +26,7 @@ constexpr const char* kExamples = R"(Examples:
 struct ServerOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SERVER_PORT)};
   std::uint32_t window = ServerConfig{}.wmax;
+  double lease_s = 5;
   std::string placement = "rehash";
   std::optional<std::uint32_t> aggregators;
 };
@@ -55,6 +56,7 @@ void run_server(const ServerOptions& options) {
   config.boot_id = random_seed();
   config.seed = random_seed();
   config.wmax = options.window;
+  config.timing.lease = Duration(static_cast<Duration::rep>(options.lease_s * 1e9));
   config.max_value_count = value_count(options.serve, listen);
   const UdpSocket socket = open_socket(listen);
   Server node(config);
@@ -83,6 +85,13 @@ void add_server_command(const Command& program) {
       .add_option("--window", options->window, "Most packets in flight of a stream, a power of two")
       .type_name("N")
       .in_range(2u, 65536u)
+      .show_default();
+  command
+      .add_option("--lease", options.lease_s,
+                  "Seconds of silence after which a rank is lost to the job, and the server to its "
+                  "ranks")
+      .type_name("SEC")
+      .number_between(3, 3600)
       .show_default();
   command
       .add_option("--placement", options->placement,

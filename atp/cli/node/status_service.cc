@@ -1,25 +1,32 @@
 #include "atp/cli/node/status_service.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
-#include "atp/cli/node/timed_stream.h"
+#include "atp/cli/command/machine.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};  // with one connection
+constexpr std::size_t kMostTalks = 64;        // beyond them the oldest makes room
 constexpr std::size_t kMaxRequestBytes = 64;
 constexpr int kPauseMs = 100;  // after a connection that could not be taken
 
 }  // namespace
 
 bool is_same_host(const Endpoint& own, const Endpoint& peer) {
-  return own.address == peer.address || (is_loopback(own) && is_loopback(peer));
+  if (own.address == peer.address || is_loopback(peer)) return true;
+  std::string address = to_string(peer);
+  address.resize(address.rfind(':'));
+  if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
+  return !interface_with(address).empty();
 }
 
 Result<std::unique_ptr<StatusService>> StatusService::start(const Endpoint& at,
@@ -58,17 +65,80 @@ void StatusService::answer(std::string document) {
 }
 
 void StatusService::run() {
+  std::vector<pollfd> waiting;
   while (!stop_->stopped()) {
-    pollfd waiting[] = {{listener_.fd(), POLLIN, 0}, {stop_->fd(), POLLIN, 0}};
-    if (poll(waiting, 2, -1) <= 0 || (waiting[0].revents & POLLIN) == 0) continue;
-    const Result<TcpSocket> connection = listener_.accept(std::chrono::steady_clock::now());
-    if (!connection) {
-      // Out of descriptors, say, and the connection still waits: not to be asked for without end.
-      poll(&waiting[1], 1, kPauseMs);
-    } else if (may_ask(connection.value())) {
-      talk(connection.value());
+    waiting = {{stop_->fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+    for (const Talk& talk : talks_) {
+      const auto events = static_cast<short>(talk.reply.empty() ? POLLIN : POLLOUT);
+      waiting.push_back({talk.socket.fd(), events, 0});
     }
+    const int timeout_ms = talks_.empty() ? -1 : kPauseMs;
+    if (poll(waiting.data(), waiting.size(), timeout_ms) < 0) continue;
+    for (std::size_t i = 0; i < talks_.size(); ++i) {
+      if (waiting[i + 2].revents != 0) go_on(talks_[i]);
+    }
+    drop_old_talks();
+    if (waiting[1].revents != 0) take_connection();
   }
+}
+
+void StatusService::take_connection() {
+  Result<TcpSocket> connection = listener_.accept(std::chrono::steady_clock::now());
+  if (!connection) {
+    // Out of descriptors, say, and the connection still waits: not to be asked for without end.
+    pollfd stop{stop_->fd(), POLLIN, 0};
+    poll(&stop, 1, kPauseMs);
+    return;
+  }
+  if (!may_ask(connection.value())) return;
+  if (talks_.size() == kMostTalks) talks_.erase(talks_.begin());
+  talks_.push_back({.socket = std::move(connection).value(),
+                    .end = std::chrono::steady_clock::now() + kPatience});
+}
+
+void StatusService::drop_old_talks() {
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(talks_, [now](const Talk& talk) { return talk.over || now >= talk.end; });
+}
+
+void StatusService::go_on(Talk& talk) {
+  if (talk.reply.empty()) listen_to(talk);
+  if (!talk.reply.empty()) send_reply(talk);
+}
+
+void StatusService::listen_to(Talk& talk) {
+  char bytes[kMaxRequestBytes];
+  const ssize_t got = recv(talk.socket.fd(), bytes, sizeof bytes, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  talk.over = got <= 0;  // after the answer: it has been read to its end
+  if (talk.over || talk.answered) return;
+  talk.request.append(bytes, static_cast<std::size_t>(got));
+  const std::size_t end = talk.request.find('\n');
+  talk.over = end == talk.request.npos ? talk.request.size() >= kMaxRequestBytes
+                                       : !talk.request.starts_with(kStatusGreeting);
+  if (talk.over || end == talk.request.npos) return;
+  std::string reply(kStatusLine);
+  if (talk.request.substr(0, end + 1) == kStatusLine) {
+    const std::optional<std::string> document = ask_loop();
+    talk.over = !document;
+    if (talk.over) return;
+    reply += *document + "\n";
+  }
+  talk.reply = std::move(reply);
+}
+
+// And says that it is all; the other side closes when it has read it, so that nothing is lost.
+void StatusService::send_reply(Talk& talk) {
+  const ssize_t put =
+      send(talk.socket.fd(), talk.reply.data(), talk.reply.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (put < 0) {
+    talk.over = errno != EAGAIN && errno != EINTR;
+    return;
+  }
+  talk.reply.erase(0, static_cast<std::size_t>(put));
+  if (!talk.reply.empty()) return;
+  talk.answered = true;
+  shutdown(talk.socket.fd(), SHUT_WR);
 }
 
 bool StatusService::may_ask(const TcpSocket& connection) const {
@@ -78,20 +148,6 @@ bool StatusService::may_ask(const TcpSocket& connection) const {
   return is_same_host(own.value(), peer.value()) ||
          std::any_of(allowed_.begin(), allowed_.end(),
                      [&](const Prefix& prefix) { return prefix.contains(peer.value()); });
-}
-
-void StatusService::talk(const TcpSocket& connection) {
-  TimedStream stream(connection.fd(), kPatience, stop_->fd());
-  const std::optional<std::string> request = stream.read_line(kMaxRequestBytes);
-  if (!request || !request->starts_with(kStatusGreeting)) return;
-  std::string reply(kStatusLine);
-  if (*request == kStatusLine) {
-    const std::optional<std::string> document = ask_loop();
-    if (!document) return;
-    reply += *document + "\n";
-  }
-  stream.write(reply);
-  stream.finish();
 }
 
 std::optional<std::string> StatusService::ask_loop() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -22,8 +23,9 @@
 // The dialogue: a line "atp-status 1" in; the same line, then one JSON document, out; and the end
 // of the connection. A request in another version gets the line alone, which says what is spoken.
 //
-// A thread of its own talks to the network, one connection at a time and each for a bounded time.
-// The node's loop only writes the document when it is asked to: is_asked(), then answer().
+// A thread of its own talks to the network, with all who ask at once and each for a bounded time,
+// so that nobody who connects and says nothing stands in another's way. The node's loop only writes
+// the document when it is asked to: is_asked(), then answer().
 
 namespace atp {
 
@@ -31,7 +33,8 @@ inline constexpr std::string_view kStatusGreeting = "atp-status ";
 inline constexpr std::string_view kStatusLine = "atp-status 1\n";
 
 // Whether one who asks from `peer` is on the host whose `own` address he asks: from that very
-// address, or by loopback on both ends, whose addresses no other host can use.
+// address, or from another that this machine has. No other host can use one of them, nor loopback,
+// as what answers it does not leave this machine.
 bool is_same_host(const Endpoint& own, const Endpoint& peer);
 
 class StatusService {
@@ -49,8 +52,22 @@ class StatusService {
  private:
   StatusService(TcpSocket listener, std::vector<Prefix> allowed, Waker& loop,
                 std::unique_ptr<Waker> stop);
+  // One who asks. It sends a line, gets the reply, and closes.
+  struct Talk {
+    TcpSocket socket;
+    std::chrono::steady_clock::time_point end;
+    std::string request;
+    std::string reply;  // what of it is not sent yet
+    bool answered = false;
+    bool over = false;
+  };
+
   void run();
-  void talk(const TcpSocket& connection);
+  void take_connection();
+  void drop_old_talks();
+  void go_on(Talk& talk);
+  void listen_to(Talk& talk);
+  void send_reply(Talk& talk);
   bool may_ask(const TcpSocket& connection) const;
   std::optional<std::string> ask_loop();
 
@@ -62,7 +79,8 @@ class StatusService {
   std::mutex mutex_;
   std::condition_variable answered_;
   std::optional<std::string> document_;
-  std::thread thread_;  // last, as it uses the others
+  std::vector<Talk> talks_;  // of the thread; the oldest first
+  std::thread thread_;       // last, as it uses the others
 };
 
 }  // namespace atp

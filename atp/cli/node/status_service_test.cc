@@ -7,18 +7,18 @@
 namespace atp {
 namespace {
 
-TEST(StatusService, TakesTheSameAddressAndAllOfLoopbackForItsHost) {
+TEST(StatusService, TakesTheSameAddressAndAllThatThisMachineHasForItsHost) {
   struct Case {
     const char* own;
     const char* peer;
     bool same;
   };
   const Case cases[] = {
-      {"10.0.0.1:5500", "10.0.0.1:40000", true},   {"10.0.0.1:5500", "10.0.0.2:5500", false},
+      {"10.0.0.1:5500", "10.0.0.1:40000", true},   {"10.0.0.1:5500", "192.0.2.2:5500", false},
       {"127.0.1.1:5501", "127.0.0.1:40000", true}, {"127.0.0.1:5501", "127.7.7.7:40000", true},
-      {"127.0.0.1:5501", "10.0.0.1:40000", false}, {"10.0.0.1:5501", "127.0.0.1:40000", false},
-      {"[::1]:5500", "[::1]:40000", true},         {"[fd00::1]:5500", "[::1]:40000", false},
-      {"[fd00::1]:5500", "[fd00::1]:40000", true}, {"[fd00::1]:5500", "[fd00::2]:5500", false},
+      {"127.0.0.1:5501", "192.0.2.1:4000", false}, {"10.0.0.1:5500", "127.0.0.1:40000", true},
+      {"[::1]:5500", "[::1]:40000", true},         {"[fd00::1]:5500", "[::1]:40000", true},
+      {"[fd00::1]:5500", "[fd00::1]:40000", true}, {"[fd00::1]:5500", "[2001:db8::2]:5500", false},
   };
   for (const Case& c : cases) {
     const Endpoint own = resolve_endpoint(c.own).value();

@@ -162,13 +162,14 @@ class Meeting:
             ) from error
 
     def _draw(self) -> Job:
-        # `atp run` has drawn a job for its processes. One group may take it, once: any other one
-        # needs a job of its own.
+        # `atp run` has drawn a job for its processes, or was told its number, by which `atp status`
+        # shows it. One group may take it, once: any other one needs a job of its own.
         global _environment_job_is_taken
         given = os.environ.get("ATP_JOB"), os.environ.get("ATP_INCARNATION")
-        if self._is_default and not _environment_job_is_taken and all(given):
+        if self._is_default and not _environment_job_is_taken and given[0]:
             _environment_job_is_taken = True
-            return _word32("ATP_JOB", given[0]), _word32("ATP_INCARNATION", given[1])
+            job = _word32("ATP_JOB", given[0])
+            return job, _word32("ATP_INCARNATION", given[1]) if given[1] else secrets.randbits(32)
         return secrets.randbits(32), secrets.randbits(32)
 
     def _name(self, ranks: list[int]) -> str:
