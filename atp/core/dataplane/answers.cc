@@ -51,7 +51,8 @@ bool answer_question(SwitchTurn& turn, const Arrival& in) {
   const auto here = StatusMessage::answer_to(in.packet);
   if (!here) return false;
   turn.count(SwitchCounter::kQuestions);
-  send(turn, in.from, head_to(in.packet, in.packet.header.stream), in.packet.ranks, *here);
+  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, in.packet.header.stream),
+       in.packet.ranks, *here);
   return true;
 }
 

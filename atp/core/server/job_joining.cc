@@ -86,7 +86,7 @@ void Job::answer_missing(ServerTurn& turn, const Endpoint& from, Rank rank, std:
 
 void Job::tell_of_refused(ServerTurn& turn, const Refusal& refusal, const RankSet& about) {
   const Duration pause = turn.config.timing.waiting_for;
-  if (!joining() || turn.now < refused_told_ + pause) return;
+  if (!joining() || !members_.all().intersects(about) || turn.now < refused_told_ + pause) return;
   refused_told_ = turn.now;
   FragmentName name;
   name.stream = terms_.first_stream;

@@ -65,21 +65,6 @@ bool WorkerMembership::leave(Instant now, const WorkerConfig& config, std::strin
   return true;
 }
 
-// A tree that is silent while the straight way answers. When both are, the server may be dead, or
-// the link of this host; and what comes first when they return says nothing of the other.
-Instant WorkerMembership::tree_lease_end(const WorkerConfig& config) const {
-  if (!in_job() || !has_switch(config) || !attached() || straight_since_ == kNever) return kNever;
-  const Duration refresh = config.timing.join_refresh;
-  const Instant end = std::max((tree_heard_ == kNever ? started_ : tree_heard_) + lease(config),
-                               straight_since_ + refresh);
-  return end <= straight_heard_ + 3 * refresh ? end : kNever;
-}
-
-Instant WorkerMembership::suspicion_end(const WorkerConfig& config) const {
-  if (suspected_ == kNever) return kNever;
-  return std::min(convicted_, suspected_ + config.timing.join_refresh);
-}
-
 Instant WorkerMembership::silence_told_at(const WorkerConfig& config) const {
   if (state_ != State::kJoined || silence_told_) return kNever;
   // Until then the parent was asked twice whether it is there.
@@ -218,23 +203,12 @@ Failure WorkerMembership::server_lost(const WorkerConfig& config) const {
 // --- what is heard
 
 void WorkerMembership::hear_server(WorkerTurn& turn, Path path) {
-  const Duration refresh = turn.config.timing.join_refresh;
   server_heard_ = turn.now;
   server_unreachable_ = false;
-  if (path == Path::kStraight) {
-    const bool anew = straight_since_ == kNever || turn.now > straight_heard_ + 3 * refresh;
-    if (anew) straight_since_ = turn.now;
-    straight_heard_ = turn.now;
-  }
+  if (path == Path::kStraight) hear_straight(turn);
   if (!silence_told_) return;
   silence_told_ = false;
   turn.events.push_news({.kind = EventKind::kHeard, .endpoint = server(turn.config)});
-}
-
-void WorkerMembership::hear_tree(Instant now) {
-  tree_heard_ = now;
-  straight_since_ = kNever;
-  if (convicted_ != kNever) acquit_tree();
 }
 
 MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
@@ -289,6 +263,7 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
 MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
                                                  const StatusMessage& status, bool pending) {
   const Endpoint& from = server(turn.config);
+  if (path == Path::kStraight) hear_straight(turn);  // whatever it says
   switch (status.code) {
     case StatusCode::kWaitingFor:
       turn.count(WorkerCounter::kWaitingForReceived);
@@ -302,7 +277,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       return {};
     case StatusCode::kRankTaken:
     case StatusCode::kRefused:
-      if (status.nonce == 0 && !status.about.contains(turn.config.rank)) {
+      if (status.nonce == 0 && !status.about.empty() && !status.about.contains(turn.config.rank)) {
         return on_peer_refused(turn, status);
       }
       return on_join_turned_down(turn, path, status);
@@ -427,17 +402,6 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
   return failed(failure);
 }
 
-MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const Endpoint& whom) {
-  if (whom == server(turn.config)) {
-    server_unreachable_ = true;
-  } else if (whom == parent(turn.config)) {
-    // The own host says so as well when it loses its link, and then of everybody.
-    if (!joined()) return detach(turn);
-    suspect_tree(turn, true);
-  }
-  return {};
-}
-
 // Before it has joined: whoever answers so will never let it in. Afterwards it is noise.
 MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const Endpoint& from,
                                                         std::uint8_t version) const {
@@ -449,65 +413,6 @@ MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const 
                  .found = versions_number(ATP_VERSION, ATP_VERSION),
                  .ranks = RankSet::of(turn.config.rank),
                  .endpoint = from});
-}
-
-void WorkerMembership::on_direct_repeat(WorkerTurn& turn) {
-  if (!has_switch(turn.config) || !attachment_.on_direct_repeat(turn.now)) return;
-  suspect_tree(turn, straight_heard_ >= attachment_.counted_since());
-}
-
-// If the server answers straight at once, the tree is to blame for the silence. If it does not, it
-// may be dead itself, or stopped, or this host has lost its link.
-void WorkerMembership::suspect_tree(WorkerTurn& turn, bool straight_works) {
-  if (!attached() || suspected_ != kNever) return;
-  suspected_ = turn.now;
-  straight_works_ = straight_works;
-  join_again(turn.now, turn.config.timing);
-}
-
-// The straight way has answered. If it was silent too or takes its time, the server may have come
-// back from a pause, and the tree with it; so the tree has a moment to answer as well.
-MembershipChange WorkerMembership::judge_tree(WorkerTurn& turn) {
-  if (suspected_ == kNever || convicted_ != kNever) return {};
-  const Duration first = turn.config.timing.join_first;
-  if (straight_works_ && turn.now <= suspected_ + first) return detach(turn);
-  if (tree_heard_ != kNever && tree_heard_ > suspected_) {
-    acquit_tree();
-  } else {
-    convicted_ = turn.now + 2 * first;
-  }
-  return {};
-}
-
-void WorkerMembership::acquit_tree() {
-  suspected_ = convicted_ = kNever;
-  attachment_.acquit();
-}
-
-// --- detaching and returning
-
-MembershipChange WorkerMembership::detach(WorkerTurn& turn) {
-  if (!in_job() || !has_switch(turn.config) || !attached()) return {};
-  attachment_.detach(turn.now, turn.config.timing);
-  suspected_ = convicted_ = kNever;
-  turn.count(WorkerCounter::kDetachments);
-  turn.events.push_news({.kind = EventKind::kDetached,
-                         .endpoint = parent(turn.config),
-                         .answered_before = tree_heard_ != kNever});
-  join_again(turn.now, turn.config.timing);  // through the tree it is a probe from here on
-  return {.new_path = true};
-}
-
-void WorkerMembership::attach(WorkerTurn& turn) {
-  attachment_.attach();
-  turn.count(WorkerCounter::kReturns);
-  turn.events.push_news({.kind = EventKind::kAttached, .endpoint = parent(turn.config)});
-  join_again(turn.now, turn.config.timing);
-}
-
-void WorkerMembership::join_again(Instant now, const Timing& timing) {
-  tree_join_.restart(now, timing);
-  straight_join_.restart(now, timing);
 }
 
 }  // namespace atp

@@ -85,6 +85,7 @@ class WorkerMembership {
   void end(WorkerTurn& turn);
   MembershipChange check_silence(WorkerTurn& turn);
   void hear_tree(Instant now);
+  void hear_straight(const WorkerTurn& turn);
   void suspect_tree(WorkerTurn& turn, bool straight_works);
   MembershipChange judge_tree(WorkerTurn& turn);
   void acquit_tree();
