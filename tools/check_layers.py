@@ -46,6 +46,10 @@ ALLOWED = {
     "atp/cli/run": [
         "atp/base",
         "atp/wire",
+        "atp/core",
+        "atp/core/topology",
+        "atp/core/worker",
+        "atp/collective",
         "atp/driver/**",
         "atp/config/text",
         "atp/config/site",

@@ -270,7 +270,8 @@ TEST(Communicator, TimesOutAndNamesTheRankThatDoesNotCall) {
   in_parallel(kRanks - 1, [&](std::size_t rank) {
     std::vector<float> tensor(1000);
     EXPECT_EQ(message(communicators[rank]->all_reduce(tensor, {.timeout = 2500ms}).wait()),
-              "all_reduce #0 (1,000 values): no progress for 2.5 s: rank 3 has not contributed; "
+              "all_reduce #0 (1,000 values): no progress for 2.5 s: rank 3 (127.0.0.1) has not "
+              "contributed; "
               "rank " +
                   std::to_string(rank) + " waits for the sum of 1,000 float32 values exactly");
   });
@@ -286,7 +287,7 @@ TEST(Communicator, NamesTheRankThatLeftTooEarly) {
     }
     std::vector<float> tensor(1000);
     EXPECT_THAT(message(communicators[rank]->all_reduce(tensor).wait()),
-                HasSubstr("rank 1 left the job"));
+                HasSubstr("rank 1 (127.0.0.1) left the job"));
   });
 }
 
@@ -299,9 +300,10 @@ TEST(Communicator, NamesTheRankThatDied) {
   doomed.reset();
   in_parallel(kRanks - 1, [&](std::size_t rank) {
     std::vector<float> tensor(1000);
-    EXPECT_EQ(message(communicators[rank]->all_reduce(tensor).wait()),
-              "all_reduce #0 (1,000 values): rank 3 lost: no word from it for 5 s (its lease "
-              "ended)");
+    EXPECT_EQ(
+        message(communicators[rank]->all_reduce(tensor).wait()),
+        "all_reduce #0 (1,000 values): rank 3 (127.0.0.1) lost: no word from it for 5 s (its lease "
+        "ended)");
   });
 }
 
@@ -417,7 +419,8 @@ TEST(Communicator, DroppedByACallbackLeavesItsMemoryAloneAndTellsTheOthers) {
   communicators[1]->all_reduce(small_1);
   dropped.get_future().get();
   EXPECT_FALSE(of_0.wait().ok());
-  EXPECT_THAT(message(of_1.wait()), HasSubstr("rank 0 left the job before the operation ended"));
+  EXPECT_THAT(message(of_1.wait()),
+              HasSubstr("rank 0 (127.0.0.1) left the job before the operation ended"));
 }
 
 TEST(Communicator, WaitsAsLongAsATypeAllows) {

@@ -153,7 +153,8 @@ TEST(ComparedDigests, LetFailuresThrough) {
   std::vector<Handle> handles;
   for (float& value : tensors) handles.push_back(communicators[0]->all_reduce({&value, 1}));
   communicators[1].reset();
-  for (Handle& handle : handles) EXPECT_THAT(message(handle.wait()), HasSubstr("rank 1 left"));
+  for (Handle& handle : handles)
+    EXPECT_THAT(message(handle.wait()), HasSubstr("rank 1 (127.0.0.1) left"));
 }
 
 // A network card that flips a bit of a result: it stands before the server as a rank sees it.

@@ -36,6 +36,29 @@ std::string silent_path_hint(const FailureContext& context) {
          " bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=" + std::to_string(safe);
 }
 
+std::string address_text(const Endpoint& endpoint) {
+  const std::string text = to_string(endpoint);
+  return text.substr(0, text.rfind(':'));
+}
+
+// "rank 2 (10.0.0.3)", "ranks 2 (10.0.0.3) and 3": with their hosts, as far as they are known.
+std::string ranks_at_text(const RankSet& ranks, const FailureDetail& detail) {
+  constexpr std::size_t kMost = StatusMessage::kMaxEndpoints;
+  if (detail.home_count == 0 || ranks.size() > kMost) return ranks_text(ranks);
+  std::vector<std::string> names;
+  ranks.for_each([&](Rank rank) {
+    const std::size_t i = names.size();
+    names.push_back(std::to_string(rank) +
+                    (i < detail.home_count ? " (" + address_text(detail.homes[i]) + ")" : ""));
+  });
+  std::string text = names.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
 std::string no_progress(const Failure& failure, const FailureContext& context) {
   std::string text = "no progress for " + seconds_text(context.operation_timeout);
   // Ranks that travel in other ways never meet, so a difference between them may show like this.
@@ -47,8 +70,8 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
     return text + ", and no word from " + server_text(context) + " about it" +
            silent_path_hint(context);
   }
-  text += ": " + ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
-          " not contributed";
+  text += ": " + ranks_at_text(failure.ranks, context.detail) +
+          (failure.ranks.size() == 1 ? " has" : " have") + " not contributed";
   // What this rank itself has sent did not arrive.
   return failure.ranks.contains(context.rank) ? text + silent_path_hint(context) : text + mine;
 }
@@ -65,9 +88,15 @@ std::string operation_mismatch(const Failure& failure, const FailureContext& con
 }
 
 std::string rank_lost(const Failure& failure, const FailureContext& context) {
-  return ranks_text(failure.ranks) + " lost: no word from " +
+  return ranks_at_text(failure.ranks, context.detail) + " lost: no word from " +
          (failure.ranks.size() == 1 ? "it for " : "them for ") + seconds_text(context.lease) +
          (failure.ranks.size() == 1 ? " (its lease ended)" : " (their leases ended)");
+}
+
+std::string rank_left(const Failure& failure, const FailureContext& context) {
+  const std::string_view cause = context.detail.cause.view();
+  return ranks_at_text(failure.ranks, context.detail) + " left the job before the operation ended" +
+         (cause.empty() ? "" : ": " + std::string(cause));
 }
 
 std::string server_question(const FailureContext& context) {
@@ -76,12 +105,30 @@ std::string server_question(const FailureContext& context) {
   return ": it is the server in the process of " + rank + "; has " + rank + " ended?";
 }
 
+bool has_switch(const FailureContext& context) { return context.route.size() > 1; }
+
+// Neither the server nor a switch that would answer without it.
+bool is_cut_off(const Failure& failure, const FailureContext& context) {
+  return has_switch(context) && !failure.unreachable && !failure.parent_answers;
+}
+
+std::string server_of(const Failure& failure, const FailureContext& context) {
+  return failure.endpoint.unset() ? server_text(context)
+                                  : hop_text(failure.endpoint, context.route);
+}
+
 std::string server_lost(const Failure& failure, const FailureContext& context) {
-  const std::string who =
-      failure.endpoint.unset() ? server_text(context) : hop_text(failure.endpoint, context.route);
-  return who + " does not answer" +
-         (failure.unreachable ? kUnreachable
-                              : " (silent for " + seconds_text(context.lease) + ")") +
+  const std::string silent = "silent for " + seconds_text(context.lease);
+  if (is_cut_off(failure, context)) {
+    return "nothing comes to rank " + std::to_string(context.rank) + " any more (" + silent +
+           "), neither from " + server_of(failure, context) + " nor from " +
+           hop_text(context.route.front(), context.route) + ": is the link of this rank's host up?";
+  }
+  const std::string and_switch =
+      failure.parent_answers ? ", and " + hop_text(context.route.front(), context.route) + " does"
+                             : "";
+  return server_of(failure, context) + " does not answer" +
+         (failure.unreachable ? kUnreachable : " (" + silent + and_switch + ")") +
          server_question(context);
 }
 
@@ -105,7 +152,8 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
   if (!failure.ranks.empty()) {
     return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
            " not joined within " + seconds_text(context.join_timeout) + " (of " +
-           std::to_string(context.world_size) + " ranks)";
+           std::to_string(context.world_size) + " ranks)" +
+           (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "");
   }
   return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
          (failure.unreachable ? kUnreachable : "") + server_question(context);
@@ -113,13 +161,29 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
 
 }  // namespace
 
+std::string waiting_text(const Failure& failure, const FailureContext& context) {
+  return "waiting for " + ranks_at_text(failure.ranks, context.detail) +
+         (failure.ranks.size() == 1 ? ", which has" : ", which have") +
+         " not contributed to the oldest operation for " +
+         seconds_text(WorkerConfig{}.tell_waiting);
+}
+
+std::string silence_text(const Failure& failure, const FailureContext& context) {
+  const std::string patience = ": giving up after " + seconds_text(context.lease) + " of silence";
+  if (is_cut_off(failure, context)) {
+    return "nothing comes to rank " + std::to_string(context.rank) +
+           " any more (is the link of its host up?)" + patience;
+  }
+  return server_of(failure, context) + " does not answer" +
+         (failure.unreachable ? kUnreachable : "") + patience;
+}
+
 std::string failure_text(const Failure& failure, const FailureContext& context) {
   switch (failure.code) {
     case FailureCode::kNoProgress: return no_progress(failure, context);
     case FailureCode::kOperationMismatch: return operation_mismatch(failure, context);
     case FailureCode::kRankLost: return rank_lost(failure, context);
-    case FailureCode::kRankLeft:
-      return ranks_text(failure.ranks) + " left the job before the operation ended";
+    case FailureCode::kRankLeft: return rank_left(failure, context);
     case FailureCode::kServerRestarted:
       return server_text(context) + " restarted and forgot the job: start the job again";
     case FailureCode::kServerLost: return server_lost(failure, context);

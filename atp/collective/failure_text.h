@@ -25,6 +25,8 @@ struct FailureContext {
   Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed
   std::string operation_kind;     // its values, type, reduction and format; empty: not known
   std::uint16_t value_count = 0;  // K; 0: not agreed
+  FailureDetail detail = {};      // where the ranks are, and what one that left had to say
+  std::optional<Failure> peer_refused = std::nullopt;  // of a rank that the joining waits for
 };
 
 // A way that carries packets of at most `mtu` bytes, while fragments have K values.
@@ -37,6 +39,16 @@ bool fragments_exceed(const NarrowPath& path, const FailureContext& context);
 
 // The cause alone: "rank 3 lost: no word from it for 5 s (its lease ended)".
 std::string failure_text(const Failure& failure, const FailureContext& context);
+
+// Of a server from which nothing comes, before it is given up: who is to blame, as far as this rank
+// can tell, and how long it waits.
+std::string silence_text(const Failure& failure, const FailureContext& context);
+
+// Of ranks that the others have waited for a while, though nothing has failed.
+std::string waiting_text(const Failure& failure, const FailureContext& context);
+
+// Of another rank that was refused, or that waits elsewhere (refusal_text.cc).
+std::string peer_refused_text(const Failure& failure);
 
 // Of a refusal (refusal_text.cc): what this rank said, who says otherwise or which limit it meets,
 // and what to do. "rank 3 was refused: it says the job has 8 ranks, rank 0 says 4; start all ranks

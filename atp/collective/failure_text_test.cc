@@ -50,8 +50,12 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
       {{.code = FailureCode::kServerLost, .endpoint = kServer, .unreachable = true},
        "server 10.0.0.9:5500 does not answer (connection refused or host unreachable): is `atp "
        "server` running there?"},
+      {{.code = FailureCode::kServerLost, .endpoint = kServer, .parent_answers = true},
+       "server 10.0.0.9:5500 does not answer (silent for 5 s, and switch 10.0.0.1:5501 does): is "
+       "`atp server` running there?"},
       {{.code = FailureCode::kServerLost, .endpoint = kServer},
-       "server 10.0.0.9:5500 does not answer (silent for 5 s): is `atp server` running there?"},
+       "nothing comes to rank 2 any more (silent for 5 s), neither from server 10.0.0.9:5500 nor "
+       "from switch 10.0.0.1:5501: is the link of this rank's host up?"},
       {{.code = FailureCode::kRankTaken, .ranks = set_of({2}), .endpoint = kTwin},
        "rank 2 is taken by 10.0.0.7:4711: start each rank exactly once; if another job has the "
        "same "
@@ -122,11 +126,64 @@ TEST(FailureText, NamesTheOperation) {
 }
 
 TEST(FailureText, NamesTheRankInWhoseProcessTheServerWas) {
-  FailureContext context{.rank = 2, .world_size = 4, .route = {kSwitch, kServer}};
+  FailureContext context{.rank = 2, .world_size = 4, .route = {kServer}};
   context.server_rank = Rank{1};
   EXPECT_EQ(failure_text({.code = FailureCode::kServerLost, .endpoint = kServer}, context),
             "server 10.0.0.9:5500 does not answer (silent for 5 s): it is the server in the "
             "process of rank 1; has rank 1 ended?");
+}
+
+TEST(FailureText, NamesTheHostsOfRanksAndWhatOneThatLeftHadToSay) {
+  FailureContext context{.rank = 0, .world_size = 4, .route = {kSwitch, kServer}};
+  context.detail.homes[0] = Endpoint::ipv4(10, 77, 2, 11, 4711);
+  context.detail.home_count = 1;
+  EXPECT_EQ(failure_text({.code = FailureCode::kRankLost, .ranks = set_of({2})}, context),
+            "rank 2 (10.77.2.11) lost: no word from it for 5 s (its lease ended)");
+  EXPECT_EQ(failure_text({.code = FailureCode::kRankLost, .ranks = set_of({2, 3})}, context),
+            "ranks 2 (10.77.2.11) and 3 lost: no word from them for 5 s (their leases ended)");
+  context.detail.cause = CauseText("its process was killed by signal 9 (Killed)");
+  EXPECT_EQ(
+      failure_text({.code = FailureCode::kRankLeft, .ranks = set_of({2})}, context),
+      "rank 2 (10.77.2.11) left the job before the operation ended: its process was killed by "
+      "signal 9 (Killed)");
+  EXPECT_EQ(waiting_text({.ranks = set_of({2})}, context),
+            "waiting for rank 2 (10.77.2.11), which has not contributed to the oldest operation "
+            "for 3 s");
+}
+
+TEST(FailureText, OfAServersSilenceBlamesNoNodeThatMayLive) {
+  const FailureContext context{.rank = 2, .world_size = 4, .route = {kSwitch, kServer}};
+  const Failure silent{.code = FailureCode::kServerLost, .endpoint = kServer};
+  EXPECT_EQ(silence_text(silent, context),
+            "nothing comes to rank 2 any more (is the link of its host up?): giving up after 5 s "
+            "of silence");
+  Failure refused = silent;
+  refused.unreachable = true;
+  EXPECT_EQ(silence_text(refused, context),
+            "server 10.0.0.9:5500 does not answer (connection refused or host unreachable): giving "
+            "up after 5 s of silence");
+  Failure alone = silent;
+  alone.parent_answers = true;
+  EXPECT_EQ(silence_text(alone, context),
+            "server 10.0.0.9:5500 does not answer: giving up after 5 s of silence");
+}
+
+TEST(FailureText, OfRanksThatNeverJoinedSaysWhyOneWasRefused) {
+  FailureContext context{.rank = 0, .world_size = 4, .route = {kServer}};
+  context.peer_refused = Failure{.code = FailureCode::kRefused,
+                                 .reason = RefusalReason::kWorldSize,
+                                 .expected = 4,
+                                 .found = 8,
+                                 .ranks = set_of({3}),
+                                 .other = set_of({0, 1})};
+  EXPECT_EQ(failure_text({.code = FailureCode::kJoinTimeout, .ranks = set_of({3})}, context),
+            "rank 3 has not joined within 30 s (of 4 ranks); rank 3 was refused: it says the job "
+            "has 8 ranks, ranks 0 and 1 say 4; start all ranks with the same world size");
+  EXPECT_EQ(
+      peer_refused_text(
+          {.reason = RefusalReason::kIncarnation, .expected = 5, .found = 6, .ranks = set_of({1})}),
+      "rank 1 waits in incarnation 6 of the job, this rank in 5: start all ranks with the "
+      "same ATP_INCARNATION (`atp run --incarnation N`)");
 }
 
 }  // namespace

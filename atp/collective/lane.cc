@@ -71,6 +71,7 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
     : options_(options.communicator),
       socket_(std::move(socket)),
       closed_in_child_({socket_.fd()}),
+      will_(worker_config(options, value_count), socket_.local().port),
       participant_(worker_config(options, value_count), failure_context(options),
                    [this](const std::string& text) { warn(text); }),
       thread_(std::move(waker), kShutDown) {}
@@ -111,7 +112,9 @@ void Lane::run() {
 bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
   auto commands = thread_.take();
   for (auto& operation : commands.submitted) participant_.submit(std::move(operation));
-  if (commands.leave) participant_.leave(now, *commands.leave);
+  if (commands.leave) {
+    participant_.leave(now, *commands.leave, *commands.leave == kShutDown);
+  }
   participant_.on_round(now);
   const Worker& worker = participant_.worker();
   return thread_.publish({.pending = participant_.pending(),

@@ -9,6 +9,7 @@
 
 #include "atp/collective/closed_in_child.h"
 #include "atp/collective/communicator.h"
+#include "atp/collective/last_will.h"
 #include "atp/collective/operation_thread.h"
 #include "atp/collective/participant.h"
 #include "atp/driver/udp/counters.h"
@@ -71,6 +72,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   const CommunicatorOptions options_;
   UdpSocket socket_;
   const ClosedInChild closed_in_child_;
+  const LastWill will_;
   Participant participant_;
   OperationThread<PendingOperation, Report> thread_;
 };

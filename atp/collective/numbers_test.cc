@@ -334,7 +334,7 @@ TEST(Disagreement, OnTheJobsFormatEndsTheJoiningAtEveryRank) {
                       HasSubstr("ATP_EXACT")));
     ++refused;
   }
-  EXPECT_EQ(refused, 1U) << "the other one waits for it until its time-out";
+  EXPECT_EQ(refused, 2U) << "the other one waits until its time-out, and says why in vain";
 }
 
 }  // namespace

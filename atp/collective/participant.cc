@@ -11,9 +11,10 @@ void Participant::submit(std::shared_ptr<PendingOperation> operation) {
   waiting_.push_back(std::move(operation));
 }
 
-void Participant::leave(Instant now, const std::string& why) {
+void Participant::leave(Instant now, const std::string& why, bool in_order) {
+  const bool nothing_wrong = in_order && !failure_ && pending() == 0;
   if (!failure_) failure_ = why;
-  worker_.leave(now);
+  worker_.leave(now, nothing_wrong ? std::string_view() : std::string_view(*failure_));
   end_all(why);
 }
 
@@ -31,7 +32,7 @@ void Participant::handle_too_big(Instant now, const Endpoint& whom, std::size_t 
 void Participant::on_round(Instant now) {
   start_waiting(now);
   while (const std::optional<Event> event = worker_.poll_event()) {
-    handle_event(*event);
+    handle_event(now, *event);
     start_waiting(now);
   }
   if (failure_) end_all(*failure_);
@@ -54,7 +55,7 @@ void Participant::start_waiting(Instant now) {
   }
 }
 
-void Participant::handle_event(const Event& event) {
+void Participant::handle_event(Instant now, const Event& event) {
   switch (event.kind) {
     case EventKind::kJoined: phase_ = ParticipantPhase::kJoined; break;
     case EventKind::kCompleted:
@@ -62,9 +63,18 @@ void Participant::handle_event(const Event& event) {
         ended_.push_back({std::move(operation), ok_status()});
       }
       break;
-    case EventKind::kFailed: fail(event); break;
+    case EventKind::kFailed: fail(now, event); break;
     case EventKind::kDetached: tell_of_detaching(event); break;
     case EventKind::kAttached: tell_of_return(event.endpoint); break;
+    case EventKind::kSilent: warn_(silence_text(event.failure, context_now())); break;
+    case EventKind::kHeard:
+      warn_(hop_text(event.endpoint, context_.route) + " answers again: the job goes on");
+      break;
+    case EventKind::kWaiting: warn_(waiting_text(event.failure, context_now())); break;
+    case EventKind::kPeerRefused:
+      context_.peer_refused = event.failure;
+      warn_(peer_refused_text(event.failure) + "; this rank waits for it");
+      break;
     case EventKind::kLeft: phase_ = ParticipantPhase::kLeft; break;
   }
 }
@@ -82,19 +92,30 @@ void Participant::tell_of_return(const Endpoint& parent) {
         ": sums go through it from now on");
 }
 
-// The first failure gives the cause; the worker reports it for each operation that it had.
-void Participant::fail(const Event& event) {
+FailureContext Participant::context_now() const {
+  FailureContext context = context_;
+  context.lease = worker_.lease();
+  context.value_count = worker_.value_count();
+  context.detail = worker_.detail();
+  return context;
+}
+
+// The first failure gives the cause; the worker reports it for each operation that it had. What
+// this rank alone has found out it tells the others at once, who would wait for it for a lease.
+void Participant::fail(Instant now, const Event& event) {
   std::shared_ptr<PendingOperation> operation = table_.take(event.operation);
   if (!failure_) {
-    FailureContext context = context_;
-    context.lease = worker_.lease();
-    context.value_count = worker_.value_count();
+    FailureContext context = context_now();
     if (operation) {
       context.operation_timeout = operation->options().timeout;
       context.operation_kind = operation->kind_text(context_.world_size);
     }
     failure_ = failure_text(event.failure, context);
     phase_ = ParticipantPhase::kFailed;
+    const FailureCode code = event.failure.code;
+    if (code == FailureCode::kServerLost || code == FailureCode::kNoProgress) {
+      worker_.leave(now, *failure_);
+    }
   }
   if (operation) end(std::move(operation), *failure_);
 }

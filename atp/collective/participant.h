@@ -36,7 +36,8 @@ class Participant {
   void submit(std::shared_ptr<PendingOperation> operation);
   // Ends all operations that have not ended yet with this error, as well as all later ones, and
   // tells the job that this rank is gone.
-  void leave(Instant now, const std::string& why);
+  // `in_order`: nothing is wrong, so the others are given no cause.
+  void leave(Instant now, const std::string& why, bool in_order = false);
   // Packets to `whom` may have no more than `mtu` bytes: if fragments have more, nothing can be
   // summed any more, so this rank leaves with an error.
   void handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu);
@@ -53,10 +54,11 @@ class Participant {
 
  private:
   void start_waiting(Instant now);
-  void handle_event(const Event& event);
+  void handle_event(Instant now, const Event& event);
   void tell_of_detaching(const Event& event);
   void tell_of_return(const Endpoint& parent);
-  void fail(const Event& event);
+  FailureContext context_now() const;
+  void fail(Instant now, const Event& event);
   void end(std::shared_ptr<PendingOperation> operation, const std::string& why);
   void end_all(const std::string& why);
 

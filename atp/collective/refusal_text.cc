@@ -98,6 +98,17 @@ std::string subject(const Failure& failure, const FailureContext& context) {
 
 }  // namespace
 
+std::string peer_refused_text(const Failure& failure) {
+  const bool one = failure.ranks.size() == 1;
+  const std::string who = failure.ranks.empty() ? "a rank" : ranks_text(failure.ranks);
+  if (failure.reason == RefusalReason::kIncarnation) {
+    return who + (one ? " waits" : " wait") + " in incarnation " + std::to_string(failure.found) +
+           " of the job, this rank in " + std::to_string(failure.expected) +
+           ": start all ranks with the same ATP_INCARNATION (`atp run --incarnation N`)";
+  }
+  return who + (one || failure.ranks.empty() ? " was" : " were") + " refused: " + why(failure);
+}
+
 std::string refusal_text(const Failure& failure, const FailureContext& context) {
   return subject(failure, context) + ": " + why(failure);
 }

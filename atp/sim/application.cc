@@ -80,6 +80,10 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
       break;
     case EventKind::kDetached: ++detached_; break;
     case EventKind::kAttached: ++attached_; break;
+    case EventKind::kSilent:
+    case EventKind::kHeard:
+    case EventKind::kWaiting:
+    case EventKind::kPeerRefused: break;
     case EventKind::kLeft: left_ = true; break;
   }
 }

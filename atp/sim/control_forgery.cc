@@ -47,7 +47,7 @@ constexpr std::size_t kBehindRanks = status_field::kRanksAt + 16;
 constexpr std::array kStatusFields{status_field::kCode,
                                    status_field::kReason,
                                    status_field::kEndpointCount,
-                                   status_field::kReserved,
+                                   status_field::kCauseBytes,
                                    status_field::kNonce,
                                    BodyField{status_field::kRanksAt, 8},
                                    BodyField{status_field::kRanksAt + 8, 8},
@@ -83,7 +83,8 @@ constexpr std::array kStatusOutlaws{
     Outlaw{status_field::kCode, static_cast<std::uint64_t>(StatusCode::kCount)},
     Outlaw{status_field::kCode, 0xffff},
     Outlaw{status_field::kEndpointCount, StatusMessage::kMaxEndpoints + 1},
-    Outlaw{status_field::kEndpointCount, 0xffff}};
+    Outlaw{status_field::kEndpointCount, 0xffff},
+    Outlaw{status_field::kCauseBytes, CauseText::kMaxBytes + 1}};
 
 std::span<const BodyField> fields_of(std::uint8_t type) {
   switch (type) {

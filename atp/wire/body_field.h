@@ -58,6 +58,7 @@ inline constexpr std::size_t kEnd = 48;
 
 namespace leave_field {
 inline constexpr BodyField kNonce{0, 8};
+inline constexpr std::size_t kCauseAt = 8;
 inline constexpr std::size_t kEnd = 272;  // zeros, for the same reason: STATUS with 16 words
 }  // namespace leave_field
 
@@ -66,9 +67,9 @@ inline constexpr BodyField kCode{0, 2};
 inline constexpr std::size_t kCodeEnd = 2;  // of *unknown job*, which says nothing else
 inline constexpr BodyField kReason{2, 2};
 inline constexpr BodyField kEndpointCount{4, 2};
-inline constexpr BodyField kReserved{6, 2};
+inline constexpr BodyField kCauseBytes{6, 2};
 inline constexpr BodyField kNonce{8, 8};
-// The ranks concerned, other ranks (each as wide as the bitmap), endpoints, numbers.
+// The ranks concerned, other ranks (each as wide as the bitmap), endpoints, numbers, the cause.
 inline constexpr std::size_t kRanksAt = 16;
 }  // namespace status_field
 

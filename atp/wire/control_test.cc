@@ -207,6 +207,16 @@ TEST(Leave, HasTheseBytesAndIsReadBack) {
   expect_exact_length(bytes, [](const Bytes& b) { return Leave::read(b).has_value(); });
 }
 
+TEST(Leave, SaysItsCauseInPrintableAscii) {
+  const Leave leave{1, CauseText("out of memory")};
+  const Bytes bytes = written(leave, Leave::kBytes);
+  EXPECT_EQ(Leave::read(bytes), leave);
+  EXPECT_EQ(CauseText("a\x1b[31m\n\xc3\xa4z").view(), "a?[31m???z");
+  const Leave longest{1, CauseText(std::string(1000, 'x'))};
+  EXPECT_EQ(longest.cause.size(), CauseText::kMaxBytes);
+  EXPECT_EQ(Leave::read(written(longest, Leave::kBytes)), longest);
+}
+
 Bytes written(const StatusMessage& status, std::uint8_t words) {
   Bytes bytes(status.bytes(words), 0xee);
   status.write(bytes.data(), words);
@@ -233,6 +243,24 @@ TEST(StatusMessage, HasTheseBytesAndIsReadBack) {
                            wire(hop(1)), bytes_of({0x21, 0x22, 0x23, 0x24, 0, 0, 0, 5})}));
   EXPECT_EQ(StatusMessage::read(bytes, 2), status);
   expect_exact_length(bytes, [](const Bytes& b) { return StatusMessage::read(b, 2).has_value(); });
+}
+
+TEST(StatusMessage, EndsWithTheCause) {
+  StatusMessage status;
+  status.code = StatusCode::kLeft;
+  status.about = RankSet::of(2);
+  status.add_endpoint(hop(1));
+  status.cause = CauseText("killed");
+  const Bytes bytes = written(status, 1);
+  EXPECT_EQ(bytes[7], 6);
+  EXPECT_EQ(std::string(bytes.end() - 6, bytes.end()), "killed");
+  EXPECT_EQ(StatusMessage::read(bytes, 1), status);
+  expect_exact_length(bytes, [](const Bytes& b) { return StatusMessage::read(b, 1).has_value(); });
+  status.cause = CauseText(std::string(200, 'x'));
+  Bytes too_long = written(status, 1);
+  too_long.push_back('x');
+  atp_store16(&too_long[6], 201);
+  EXPECT_FALSE(StatusMessage::read(too_long, 1));
 }
 
 TEST(StatusMessage, ARefusalSaysWhatWasExpectedWhatWasFoundAndWhoSaysOtherwise) {

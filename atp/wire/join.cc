@@ -121,6 +121,7 @@ void Leave::write(std::uint8_t* at) const {
   std::fill_n(at, kBytes, std::uint8_t{0});
   const FieldWriter put(at);
   put(leave_field::kNonce, nonce);
+  cause.write(at + leave_field::kCauseAt);
 }
 
 std::optional<Leave> Leave::read(std::span<const std::uint8_t> body) {
@@ -128,6 +129,9 @@ std::optional<Leave> Leave::read(std::span<const std::uint8_t> body) {
   Leave leave;
   FieldReader get(body.data());
   get(leave_field::kNonce, leave.nonce);
+  const auto cause = body.subspan(leave_field::kCauseAt, CauseText::kMaxBytes);
+  leave.cause = CauseText::read(cause.first(
+      static_cast<std::size_t>(std::find(cause.begin(), cause.end(), 0) - cause.begin())));
   return leave;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "atp/wire/body_field.h"
+#include "atp/wire/cause.h"
 #include "atp/wire/endpoint.h"
 #include "atp/wire/number_format.h"
 
@@ -93,6 +94,7 @@ struct Leave {
   static constexpr std::size_t kBytes = leave_field::kEnd;
 
   std::uint64_t nonce = 0;
+  CauseText cause;  // empty: the rank has nothing to say about it
 
   void write(std::uint8_t* at) const;
   static std::optional<Leave> read(std::span<const std::uint8_t> body);

@@ -42,6 +42,8 @@ std::string_view to_string(StatusCode code) {
     case StatusCode::kDetached: return "detached";
     case StatusCode::kServerRestarted: return "server restarted";
     case StatusCode::kLeft: return "left";
+    case StatusCode::kAreYouThere: return "are you there";
+    case StatusCode::kHere: return "here";
     case StatusCode::kCount: break;
   }
   return "unknown";
@@ -63,6 +65,7 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kRank: return "its rank is not below the world size";
     case RefusalReason::kVersion: return "it speaks no common protocol version";
     case RefusalReason::kMemory: return "the job needs more memory than the node has left for it";
+    case RefusalReason::kIncarnation: return "it waits in another incarnation of the job";
     case RefusalReason::kCount: break;
   }
   return "unknown reason";
@@ -88,6 +91,16 @@ StatusMessage StatusMessage::refused(const Refusal& refusal, const RankSet& abou
   return status;
 }
 
+std::optional<StatusMessage> StatusMessage::answer_to(const PacketView& packet) {
+  if (packet.type() != PacketType::kStatus) return std::nullopt;
+  const auto question = read(packet.body, packet.header.bitmap_words);
+  if (!question || question->code != StatusCode::kAreYouThere) return std::nullopt;
+  StatusMessage answer;
+  answer.code = StatusCode::kHere;
+  answer.nonce = question->nonce;
+  return answer;
+}
+
 Refusal StatusMessage::refusal() const {
   Refusal refusal{.expected = numbers[0], .found = numbers[1], .holders = other};
   if (reason < static_cast<std::uint16_t>(RefusalReason::kCount)) {
@@ -99,7 +112,7 @@ Refusal StatusMessage::refusal() const {
 std::size_t StatusMessage::bytes(std::uint8_t bitmap_words) const {
   if (code == StatusCode::kUnknownJob) return status_field::kCodeEnd;
   return status_field::kRanksAt + std::size_t{16} * bitmap_words +
-         Endpoint::kWireBytes * endpoint_count + 4 * number_count();
+         Endpoint::kWireBytes * endpoint_count + 4 * number_count() + cause.size();
 }
 
 void StatusMessage::write(std::uint8_t* at, std::uint8_t bitmap_words) const {
@@ -107,7 +120,7 @@ void StatusMessage::write(std::uint8_t* at, std::uint8_t bitmap_words) const {
   const FieldWriter put(at);
   if (code == StatusCode::kUnknownJob) return put(status_field::kCode, code);
   visit_status(*this, put);
-  put(status_field::kReserved, std::uint16_t{0});
+  put(status_field::kCauseBytes, static_cast<std::uint16_t>(cause.size()));
   at += status_field::kRanksAt;
   write_ranks(at, about, bitmap_words);
   at += 8 * bitmap_words;
@@ -117,6 +130,7 @@ void StatusMessage::write(std::uint8_t* at, std::uint8_t bitmap_words) const {
     write_endpoint(at, endpoints[i]);
   }
   for (std::size_t i = 0; i < number_count(); ++i, at += 4) atp_store32(at, numbers[i]);
+  cause.write(at);
 }
 
 std::optional<StatusMessage> StatusMessage::read(std::span<const std::uint8_t> body,
@@ -131,7 +145,10 @@ std::optional<StatusMessage> StatusMessage::read(std::span<const std::uint8_t> b
   const std::uint8_t* at = body.data();
   FieldReader get(at);
   visit_status(status, get);
+  std::uint16_t cause_bytes = 0;
+  get(status_field::kCauseBytes, cause_bytes);
   if (!get.ok() || status.code == StatusCode::kUnknownJob) return std::nullopt;
+  if (cause_bytes > CauseText::kMaxBytes) return std::nullopt;
   at += status_field::kRanksAt;
   status.about = read_ranks(at, bitmap_words);
   at += 8 * bitmap_words;
@@ -140,13 +157,14 @@ std::optional<StatusMessage> StatusMessage::read(std::span<const std::uint8_t> b
   if (status.endpoint_count > kMaxEndpoints || status.number_count() > kMaxNumbers) {
     return std::nullopt;
   }
-  if (body.size() != status.bytes(bitmap_words)) return std::nullopt;
+  if (body.size() != status.bytes(bitmap_words) + cause_bytes) return std::nullopt;
   for (std::size_t i = 0; i < status.endpoint_count; ++i, at += Endpoint::kWireBytes) {
     status.endpoints[i] = read_endpoint(at);
   }
   for (std::size_t i = 0; i < status.number_count(); ++i, at += 4) {
     status.numbers[i] = atp_load32(at);
   }
+  status.cause = CauseText::read({at, cause_bytes});
   return status;
 }
 

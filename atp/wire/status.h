@@ -9,6 +9,7 @@
 
 #include "atp/base/rank_set.h"
 #include "atp/wire/body_field.h"
+#include "atp/wire/cause.h"
 #include "atp/wire/endpoint.h"
 #include "atp/wire/packet_view.h"
 
@@ -19,16 +20,19 @@
 namespace atp {
 
 enum class StatusCode : std::uint16_t {
-  kWaitingFor = 0,         // about: the ranks missing; endpoints: switches on their routes
+  kWaitingFor = 0,         // about: the ranks missing
   kOperationMismatch = 1,  // about: ranks with the header's operation; other: those with another
   kRankTaken = 2,          // about: the rank; endpoints: who holds it
   kUnknownJob = 3,         // whom it is addressed to, the sender doesn't know: join again
   kVersions = 4,           // reason: lowest version · 256 + highest
-  kRefused = 5,            // a Refusal; about: the rank refused
-  kLeaseEnded = 6,         // about: the ranks lost; with a nonce, the answer to a JOIN
-  kDetached = 7,           // about: the ranks; numbers: their detachments, in rank order
-  kServerRestarted = 8,    // nonce: of the JOIN, which names an earlier life of the server
-  kLeft = 9,               // about: ranks that left; with a nonce, the acknowledgement of a LEAVE
+  kRefused = 5,          // a Refusal; about: the rank refused; without a nonce, told to the others
+  kLeaseEnded = 6,       // about: the ranks lost; with a nonce, the answer to a JOIN
+  kDetached = 7,         // about: the ranks; numbers: their detachments, in rank order
+  kServerRestarted = 8,  // nonce: of the JOIN, which names an earlier life of the server
+  kLeft = 9,             // about: ranks that left; cause: of one that broke the job; with a
+                         // nonce, the acknowledgement of a LEAVE
+  kAreYouThere = 10,     // to the node that gets it; nonce: drawn by who asks
+  kHere = 11,            // the answer; nonce: of the question
   kCount,
 };
 
@@ -45,7 +49,8 @@ enum class RefusalReason : std::uint16_t {
   kTooManyJobs = 7,
   kRank = 8,  // rank ≥ world size, or not exactly one rank
   kVersion = 9,
-  kMemory = 10,  // the job needs more than the node has left of what it may take
+  kMemory = 10,       // the job needs more than the node has left of what it may take
+  kIncarnation = 11,  // no refusal: a rank waits in another incarnation of the job
   kCount,
 };
 
@@ -96,10 +101,13 @@ struct StatusMessage {
   RankSet other;
   std::array<Endpoint, kMaxEndpoints> endpoints{};
   std::uint16_t endpoint_count = 0;
+  CauseText cause;
   // *detached*: one for each rank of `about`; *refused*: expected, found.
   std::array<std::uint32_t, kMaxNumbers> numbers{};
 
   static StatusMessage refused(const Refusal& refusal, const RankSet& about, std::uint64_t nonce);
+  // What answers a STATUS *are you there*; any other has no answer.
+  static std::optional<StatusMessage> answer_to(const PacketView& packet);
   // Why, if the code is *refused*; a reason of a later version is kNone.
   Refusal refusal() const;
 

@@ -109,7 +109,7 @@ def test_a_killed_rank_is_named(cluster):
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
     wait_for_the_middle_of_the_run(cluster, ranks)
     ranks[3].signal(signal.SIGKILL)
-    assert_all_fail(ranks[:3], "all_reduce #", "rank 3 lost: no word from it for 5 s")
+    assert_all_fail(ranks[:3], "all_reduce #", "rank 3 (127.0.0.1) lost: no word from it for 5 s")
 
 
 def test_a_frozen_rank_is_named(cluster):
@@ -118,7 +118,8 @@ def test_a_frozen_rank_is_named(cluster):
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
     wait_for_the_middle_of_the_run(cluster, ranks)
     ranks[1].signal(signal.SIGSTOP)
-    assert_all_fail([ranks[0], *ranks[2:]], "all_reduce #", "rank 1 lost: no word from it for 5 s")
+    said = "rank 1 (127.0.0.1) lost: no word from it for 5 s"
+    assert_all_fail([ranks[0], *ranks[2:]], "all_reduce #", said)
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])

@@ -48,8 +48,11 @@ Json json_of(const JobSummary& job) {
   json["detached"] = json_of(job.detached);
   json["lost"] = json_of(job.lost);
   json["left"] = json_of(job.left);
+  json["waited_for"] = json_of(job.waited_for);
   json["fragments"] = job.progress.fragments;
-  json["fragments_summed_in_switches"] = job.progress.by_one_packet;
+  json["fragments_as_floats"] = job.progress.as_floats;
+  json["fragments_summed_in_switches"] = job.progress.in_least_packets;
+  json["has_switches"] = job.has_switches;
   return json;
 }
 
@@ -125,10 +128,15 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
   const Counters<ServerCounter>& own = server.counters();
   Json json = head(role, listen);
   json["fragments"] = own[ServerCounter::kFragmentsCompleted];
-  json["fragments_summed_in_switches"] = own[ServerCounter::kFragmentsCompletedByOnePacket];
+  json["fragments_summed_in_switches"] = own[ServerCounter::kFragmentsCompletedInLeastPackets];
   json["fragments_as_floats"] = own[ServerCounter::kFragmentsCompletedFloat];
   Json jobs = Json::array();
-  server.for_each_job(now, [&](const JobSummary& job) { jobs.push_back(json_of(job)); });
+  bool has_switches = own[ServerCounter::kFragmentsCompletedInLeastPackets] > 0;
+  server.for_each_job(now, [&](const JobSummary& job) {
+    jobs.push_back(json_of(job));
+    has_switches |= job.has_switches;
+  });
+  json["has_switches"] = has_switches;
   return finish(std::move(json), std::move(jobs), counters);
 }
 

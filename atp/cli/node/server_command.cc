@@ -87,7 +87,7 @@ void add_server_command(const Command& program) {
       .in_range(2u, 65536u)
       .show_default();
   command
-      .add_option("--lease", options.lease_s,
+      .add_option("--lease", options->lease_s,
                   "Seconds of silence after which a rank is lost to the job, and the server to its "
                   "ranks")
       .type_name("SEC")

@@ -121,8 +121,10 @@ RankSet ranks(const json& job, const char* key) {
 }
 
 std::string share(const json& of) {
-  const std::uint64_t all = number(of, "fragments");
-  if (all == 0) return "-";
+  // Floats go straight to the server, and where no way goes through a switch none can add.
+  const std::uint64_t fragments = number(of, "fragments");
+  const std::uint64_t all = fragments - std::min(fragments, number(of, "fragments_as_floats"));
+  if (all == 0 || !of.at("has_switches").get<bool>()) return "-";
   const std::uint64_t in_switches = number(of, "fragments_summed_in_switches");
   return fmt::format("{:.1f} %",
                      100.0 * static_cast<double>(in_switches) / static_cast<double>(all));
@@ -140,7 +142,8 @@ std::string absentees(const json& job, const std::vector<const char*>& kinds) {
   for (const char* kind : kinds) {
     const RankSet set = ranks(job, kind);
     if (set.empty()) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", ranks_text(set), kind);
+    const std::string_view word = std::string_view(kind) == "waited_for" ? "late" : kind;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", ranks_text(set), word);
   }
   return text.empty() ? "-" : text;
 }
@@ -155,7 +158,7 @@ std::string server_text(const json& status) {
   for (const json& job : status.at("jobs")) {
     table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
                streams(job), word(job, "state"), workers(job), counted(job, "fragments"),
-               share(job), absentees(job, {"missing", "detached", "lost", "left"})});
+               share(job), absentees(job, {"missing", "detached", "waited_for", "lost", "left"})});
   }
   return fmt::format("  {} fragments complete, {} of them summed in switches, {} as floats\n",
                      counted(status, "fragments"), share(status),

@@ -29,6 +29,8 @@ constexpr Duration kNodesPeriod = std::chrono::seconds(5);  // to write their la
 
 double to_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+std::string name_of_rank(std::size_t rank) { return fmt::format("rank {}", rank); }
+
 Duration to_duration(double seconds) { return Duration(static_cast<Duration::rep>(seconds * 1e9)); }
 
 }  // namespace
@@ -127,7 +129,7 @@ int JobRunner::start_ranks(const JobEnvironment& job) {
       log_error("{}", started.failure.message);
       return started.failure.not_found ? kNotFound : kCannotRun;
     }
-    children_.push_back({fmt::format("rank {}", rank), Kind::kRank, started.pid});
+    children_.push_back({name_of_rank(rank), Kind::kRank, started.pid});
   }
   log_info("{} of {} ranks of job {}: {}", job.local_ranks, job.ranks, job.job,
            fmt::join(options_.command, " "));
@@ -138,6 +140,8 @@ Started JobRunner::start_rank(const JobEnvironment& job, std::size_t rank) {
   ProcessSpec spec;
   spec.arguments = options_.command;
   spec.environment = job.of_rank(rank);
+  const std::string wills = wills_.folder_of(name_of_rank(rank));
+  if (!wills.empty()) spec.environment.emplace_back("ATP_WILLS", wills);
   if (!options_.tag_output) return start_process(spec);
   spec.stdout_fd = tagged(rank, STDOUT_FILENO);
   spec.stderr_fd = tagged(rank, STDERR_FILENO);
@@ -155,8 +159,9 @@ int JobRunner::tagged(std::size_t rank, int to) {
 }
 
 void JobRunner::watch(Kind kind, Instant until) {
-  while (any_running(kind) && !front_died_ && clock_now() < until) {
-    wait_for_something(std::min(until, policy_.next()));
+  while ((any_running(kind) || wills_.next() != kNever) && !front_died_ && clock_now() < until) {
+    wait_for_something(std::min({until, policy_.next(), wills_.next()}));
+    wills_.send_due(clock_now());
     apply(policy_.due(clock_now()));
   }
 }
@@ -183,9 +188,10 @@ void JobRunner::handle_signals() {
       reap();
       continue;
     }
-    log_debug("passing on signal {}", signal);
+    log_debug("passing on SIG{} from process {}", sigabbrev_np(signal), info.ssi_pid);
     signal_all(Kind::kRank, signal);
     if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
+      if (!asked_to_end_ && !plan_.job) log_info("stopping: SIG{}", sigabbrev_np(signal));
       asked_to_end_ = true;
       policy_.asked_to_end(clock_now());
     }
@@ -210,6 +216,7 @@ void JobRunner::handle_end(const Child& child, int status) {
     if (!plan_.job) restart_ = clock_now() + kRestartPause;
     return;
   }
+  wills_.execute(clock_now(), child.name, "its process " + how_it_ended(status));
   const bool first = policy_.rank_ended(clock_now(), exit_code_of(status));
   if (exit_code_of(status) == 0) return;
   if (first && any_running(Kind::kRank)) {

@@ -10,6 +10,7 @@
 #include "atp/cli/run/host_plan.h"
 #include "atp/cli/run/process.h"
 #include "atp/cli/run/tagged_outputs.h"
+#include "atp/cli/run/wills.h"
 
 // `atp run`, in the supervisor process (guard.h): servers, switches, and one process per rank, all
 // children of this process. It starts the nodes and waits until they listen, starts the ranks, and
@@ -78,6 +79,7 @@ class JobRunner {
   EndPolicy policy_;
   std::vector<Child> children_;
   TaggedOutputs outputs_;
+  Wills wills_;
 };
 
 }  // namespace atp

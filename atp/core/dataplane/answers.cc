@@ -47,6 +47,15 @@ void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
        in.packet.ranks, status);
 }
 
+bool answer_question(SwitchTurn& turn, const Arrival& in) {
+  const auto here = StatusMessage::answer_to(in.packet);
+  if (!here) return false;
+  turn.count(SwitchCounter::kQuestions);
+  send(turn, in.from, in.packet.bytes.size(), head_to(in.packet, in.packet.header.stream),
+       in.packet.ranks, *here);
+  return true;
+}
+
 void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes) {
   // Two nodes without a common version must not answer each other's answers for ever.
   if (bytes[ATP_AT_TYPE] == ATP_STATUS) return;

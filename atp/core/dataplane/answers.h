@@ -20,6 +20,10 @@ void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const
 void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
                        const Endpoint& holder);
 
+// Says *here* to one that asks; false if the packet asks nothing. To anybody, as whom a switch has
+// forgotten must not take it for dead; and no more than the question was.
+bool answer_question(SwitchTurn& turn, const Arrival& in);
+
 // A packet of another protocol version; `bytes` holds at least the 12 that all versions share.
 void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes);
 

@@ -42,6 +42,7 @@ std::string_view to_string(SwitchCounter counter) {
     case SwitchCounter::kMulticastCopies: return "multicast_copies";
     case SwitchCounter::kJoinsRelayed: return "joins_relayed";
     case SwitchCounter::kLeavesRelayed: return "leaves_relayed";
+    case SwitchCounter::kQuestions: return "questions";
     case SwitchCounter::kStatusesSent: return "statuses_sent";
     case SwitchCounter::kStatusesWithheld: return "statuses_withheld";
     case SwitchCounter::kTreesMade: return "trees_made";

@@ -57,6 +57,7 @@ enum class SwitchCounter : std::uint8_t {
 
   kJoinsRelayed,
   kLeavesRelayed,
+  kQuestions,  // *are you there*
   kStatusesSent,
   kStatusesWithheld,  // answers that came too soon after another
   kTreesMade,

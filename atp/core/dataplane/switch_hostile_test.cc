@@ -26,7 +26,7 @@ std::uint64_t uses(const Rig& rig) {
         C::kDuplicatesReemitted, C::kForwardedDirect, C::kForwardedDetached,
         C::kForwardedBeyondLimit, C::kForwardedShape, C::kForwardedOverlap, C::kForwardedLate,
         C::kForwardedResend, C::kCollisions, C::kOperationMismatches, C::kJoinsRelayed,
-        C::kLeavesRelayed}) {
+        C::kLeavesRelayed, C::kQuestions}) {
     sum += rig.count(counter);
   }
   return sum;

@@ -195,6 +195,25 @@ TEST(SwitchJoin, ALeaseEndsUnlessItIsRefreshedAndTheJobMayComeAgain) {
   EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 50, 1)), IsEmpty());
 }
 
+TEST(SwitchJoin, TheLeaseOfARankThatHasLeftIsNoneThatVanished) {
+  Rig rig;
+  rig.join_all();
+  rig.in(child(2), leave(2, nonce(2)));
+  rig.wait(10s);
+  EXPECT_EQ(rig.count(SwitchCounter::kLeasesEnded), 3u);
+}
+
+TEST(SwitchJoin, ASwitchSaysThatItIsThereToWhomeverAsks) {
+  Rig rig;
+  StatusMessage question;
+  question.code = StatusCode::kAreYouThere;
+  question.nonce = 321;
+  const auto sent = rig.in(kStranger, status(ranks({0}), question));
+  ASSERT_THAT(receivers(sent), ElementsAre(kStranger));
+  EXPECT_EQ(sent[0].status().code, StatusCode::kHere);
+  EXPECT_EQ(sent[0].status().nonce, 321u);
+}
+
 TEST(SwitchJoin, AJoinAckAboutAnotherRangeOrWorldTeachesNothing) {
   for (const auto change :
        {+[](JoinAck& a) { a.first_stream = 1; }, +[](JoinAck& a) { a.stream_count = 3; },

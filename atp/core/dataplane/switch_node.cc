@@ -32,6 +32,9 @@ void SwitchNode::handle_packet(Instant now, const Endpoint& from,
       if (state_.trees.size() > 0) sweep_.arm(now, state_.config.timing.sweep);
       return;
     case PacketType::kLeave: return handle_leave(turn, in);
+    case PacketType::kStatus:
+      if (answer_question(turn, in)) return;
+      return handle_downward(turn, in);
     default: return handle_downward(turn, in);
   }
 }

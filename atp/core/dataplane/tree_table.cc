@@ -89,9 +89,10 @@ void Tree::remove(Rank rank) {
 std::size_t Tree::expire(Instant now) {
   const RankSet ended = membership_.expire(now);
   if (ended.empty()) return 0;
+  const std::size_t vanished = (ended - left_).size();
   left_ -= ended;
   update_entry();
-  return ended.size();
+  return vanished;
 }
 
 void Tree::update_entry() {

@@ -181,12 +181,14 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
   if (how == Contribution::kAdd) {
     combine_lanes(h.kind, row, packet.body.data(), packet.body.size());
     fragment.bitmap |= packet.ranks;
+    ++fragment.packets;
     fragment.magnitude = atp_add_magnitude(fragment.magnitude, h.magnitude);
     fragment.flags |= overflow;
   } else {
     // A sum of strictly more ranks holds all that is replaced, its marks too.
     store_lanes(h.kind, row, packet.body.data(), packet.body.size());
     fragment.bitmap = packet.ranks;
+    fragment.packets = 1;
     fragment.magnitude = h.magnitude;
     fragment.flags = static_cast<std::uint8_t>((fragment.flags & ~ATP_FLAG_OVERFLOW) | overflow);
   }
@@ -199,7 +201,11 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
     enter_float_mode(down, stream, fragment);
     return;
   }
-  if (how == Contribution::kFirst) ++progress_.by_one_packet;
+  const JobMembers& members = down.members();
+  if (members.height() > 0 && fragment.packets <= members.tree().children().size()) {
+    ++progress_.in_least_packets;
+    down.turn().count(ServerCounter::kFragmentsCompletedInLeastPackets);
+  }
   down.turn().count(how == Contribution::kFirst ? ServerCounter::kFragmentsCompletedByOnePacket
                                                 : ServerCounter::kFragmentsCompletedByServer);
   finish(down, stream, fragment);
@@ -272,6 +278,7 @@ void Aggregation::finish_float(Downlink& down, std::size_t stream, Fragment& fra
   floats_.round(slot, streams_[stream].ring.values(fragment.sequence).data(), fragment.value_count);
   fragment.flags |= ATP_FLAG_FLOAT;
   down.turn().count(ServerCounter::kFragmentsCompletedFloat);
+  ++progress_.as_floats;
   finish(down, stream, fragment);
   pass_on_slot(down, slot);
 }

@@ -23,8 +23,11 @@ namespace atp {
 
 // How far a job is, for displays.
 struct AggregationProgress {
-  std::uint64_t fragments = 0;      // complete
-  std::uint64_t by_one_packet = 0;  // of these: summed by the switches alone
+  std::uint64_t fragments = 0;  // complete
+  std::uint64_t as_floats = 0;  // of these: straight to the server, which adds them exactly
+  // Of the others, where there are switches: in no more packets than the server has neighbours, so
+  // the switches have added all that they could.
+  std::uint64_t in_least_packets = 0;
   bool operator==(const AggregationProgress&) const = default;
 };
 
@@ -43,6 +46,8 @@ class Aggregation {
   bool lacks(const RankSet& ranks) const;
 
   const AggregationProgress& progress() const { return progress_; }
+  // The ranks that the oldest fragments lack to which others have contributed a while ago.
+  RankSet waited_for(Instant now) const;
 
   bool operator==(const Aggregation&) const = default;
 

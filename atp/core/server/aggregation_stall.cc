@@ -75,6 +75,18 @@ Instant Aggregation::pull_along(Downlink& down, std::size_t stream, Fragment& fr
   return fragment.stall.act_at;
 }
 
+RankSet Aggregation::waited_for(Instant now) const {
+  constexpr Duration kLate = std::chrono::milliseconds(250);
+  RankSet late;
+  for (const Stream& stream : streams_) {
+    if (!stream.ring.pending()) continue;
+    const Fragment* oldest = stream.ring.find(stream.ring.head());
+    const bool waits = oldest != nullptr && oldest->named && !oldest->complete();
+    if (waits && oldest->since + kLate <= now) late |= missing(*oldest);
+  }
+  return late;
+}
+
 Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment) {
   ServerTurn& turn = down.turn();
   const Duration period = turn.config.timing.waiting_for;

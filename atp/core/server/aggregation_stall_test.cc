@@ -147,7 +147,7 @@ TEST(StalledFragments, AllHearEachSecondWhomTheOldestWaitsFor) {
     EXPECT_EQ(s.header.operation, kTestOperation);
     EXPECT_EQ(s.status().about, ranks({2}));
     ASSERT_EQ(s.status().endpoint_count, 1u);
-    EXPECT_EQ(s.status().endpoints[0], kTestSwitch);
+    EXPECT_EQ(s.status().endpoints[0], worker_endpoint(2));
   }
 }
 

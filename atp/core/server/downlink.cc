@@ -111,10 +111,17 @@ StatusMessage Downlink::waiting_for(const RankSet& missing) const {
   StatusMessage message;
   message.code = StatusCode::kWaitingFor;
   message.about = missing;
-  missing.for_each([&](Rank rank) {
-    for (const Endpoint& hop : members_.record(rank).recorded.hops()) message.add_endpoint(hop);
-  });
+  add_homes(message);
   return message;
+}
+
+void Downlink::add_homes(StatusMessage& message) const {
+  bool known = true;
+  message.about.for_each([&](Rank rank) {
+    const Endpoint& own = members_.record(rank).own;
+    known = known && !own.unset();
+    if (known) known = message.add_endpoint(own);
+  });
 }
 
 bool Downlink::may_answer_waiting_for(Rank rank) {

@@ -45,6 +45,8 @@ class Downlink {
   void status_to_switches(const StatusMessage& message);
 
   StatusMessage waiting_for(const RankSet& missing) const;
+  // Where these ranks are, in rank order, up to the first of which nobody knows it.
+  void add_homes(StatusMessage& message) const;
   // At most one such answer to a rank within the answer pause.
   bool may_answer_waiting_for(Rank rank);
 

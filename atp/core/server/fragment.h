@@ -72,6 +72,7 @@ struct Fragment {
   std::uint32_t magnitude = 0;
   std::uint32_t float_slot = 0;  // in mode kFloat
   std::uint16_t value_count = 0;
+  std::uint16_t packets = 0;  // that its sum is made of
   std::uint8_t kind = 0;
   std::uint8_t flags = 0;  // COLLISION, ECN, OVERFLOW as collected
   FragmentMode mode = FragmentMode::kCollecting;

@@ -96,7 +96,10 @@ JobSummary Job::summary(Instant now) const {
   if (!joining()) summary.detached = members_.detached();
   summary.lost = members_.lost();
   summary.left = members_.left();
-  if (aggregation_) summary.progress = aggregation_->progress();
+  summary.has_switches = members_.height() > 0;
+  if (!aggregation_) return summary;
+  summary.progress = aggregation_->progress();
+  summary.waited_for = aggregation_->waited_for(now);
   return summary;
 }
 

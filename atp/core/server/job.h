@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,6 +28,8 @@ struct JobSummary {
   RankSet detached;  // reached straight, not through the tree
   RankSet lost;
   RankSet left;
+  RankSet waited_for;         // by fragments to which others have contributed a while ago
+  bool has_switches = false;  // some rank's way goes through one
   AggregationProgress progress;
 };
 
@@ -54,6 +57,9 @@ class Job {
   const JobTerms& terms() const { return terms_; }
   const JobMembers& members() const { return members_; }
   JobSummary summary(Instant now) const;
+  // Tells the ranks that have joined, while they wait for the others, why one of these has not, or
+  // that one waits in another incarnation: STATUS *refused* without a nonce. At most each second.
+  void tell_of_refused(ServerTurn& turn, const Refusal& refusal, const RankSet& about);
 
   bool operator==(const Job&) const = default;
 
@@ -76,6 +82,7 @@ class Job {
 
   void end_leases(ServerTurn& turn);
   void announce_gone(ServerTurn& turn);
+  void find_culprit();
   void announce_detached(ServerTurn& turn);
   void finish_if_all_gone();
 
@@ -89,6 +96,17 @@ class Job {
   Instant detached_at_ = kNever;
   Instant gone_at_ = kNever;
   Instant gone_announced_ = kLongAgo;
+  Instant refused_told_ = kLongAgo;
+  // The first to leave, in their order, with what they had to say.
+  struct Departure {
+    Rank rank = 0;
+    CauseText cause;
+    bool operator==(const Departure&) const = default;
+  };
+  std::array<Departure, 8> departures_{};
+  std::size_t departure_count_ = 0;
+  // The first of them that a fragment lacks: those that leave later do so because of it.
+  std::optional<Departure> culprit_;
 };
 
 // What tells the sender of a LEAVE that its rank is a member no more.

@@ -84,6 +84,16 @@ void Job::answer_missing(ServerTurn& turn, const Endpoint& from, Rank rank, std:
                  RankSet::of(rank));
 }
 
+void Job::tell_of_refused(ServerTurn& turn, const Refusal& refusal, const RankSet& about) {
+  const Duration pause = turn.config.timing.waiting_for;
+  if (!joining() || !members_.all().intersects(about) || turn.now < refused_told_ + pause) return;
+  refused_told_ = turn.now;
+  FragmentName name;
+  name.stream = terms_.first_stream;
+  Downlink down = downlink(turn);
+  down.status(name, StatusMessage::refused(refusal, about & members_.all(), 0), members_.known());
+}
+
 // It may have missed what all were told when the lease ended.
 void Job::answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
   FragmentName name;
@@ -91,6 +101,7 @@ void Job::answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::ui
   StatusMessage message;
   message.code = StatusCode::kLeaseEnded;
   message.about = members_.lost();
+  downlink(turn).add_homes(message);
   downlink(turn).status_to(from, flags, name, message, RankSet::of(rank));
 }
 

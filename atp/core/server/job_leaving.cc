@@ -44,6 +44,7 @@ bool Job::handle_leave(ServerTurn& turn, const Arrival& in, const Leave& leave) 
     return true;
   }
   members_.leave(rank);
+  if (departure_count_ < departures_.size()) departures_[departure_count_++] = {rank, leave.cause};
   if (aggregation_->lacks(RankSet::of(rank))) announce_gone(turn);
   gone_at_ = std::min(gone_at_, turn.now + turn.config.timing.waiting_for);
   finish_if_all_gone();
@@ -68,6 +69,12 @@ ServerCounter Job::fault_of_leave(const Arrival& in, const Leave& leave) const {
 
 void Job::finish_if_all_gone() { finished_ = members_.gone() == members_.all(); }
 
+void Job::find_culprit() {
+  for (std::size_t i = 0; i < departure_count_ && !culprit_; ++i) {
+    if (aggregation_->lacks(RankSet::of(departures_[i].rank))) culprit_ = departures_[i];
+  }
+}
+
 void Job::announce_gone(ServerTurn& turn) {
   gone_announced_ = turn.now;
   Downlink down = downlink(turn);
@@ -76,10 +83,18 @@ void Job::announce_gone(ServerTurn& turn) {
   StatusMessage message;
   message.code = StatusCode::kLeaseEnded;
   message.about = members_.lost();
+  down.add_homes(message);
   if (!message.about.empty()) down.status(name, message, down.present());
-  message.code = StatusCode::kLeft;
-  message.about = members_.left();
-  if (!message.about.empty()) down.status(name, message, down.present());
+  StatusMessage left;
+  left.code = StatusCode::kLeft;
+  left.about = members_.left();
+  find_culprit();
+  if (culprit_) {
+    left.about = RankSet::of(culprit_->rank);
+    left.cause = culprit_->cause;
+  }
+  down.add_homes(left);
+  if (!left.about.empty()) down.status(name, left, down.present());
 }
 
 void Job::announce_detached(ServerTurn& turn) {

@@ -118,5 +118,51 @@ TEST(Joining, AJobThatNeverBecomesCompleteEndsWithItsLeases) {
   EXPECT_EQ(h.server.next_timeout(), kNever);
 }
 
+// What the ranks that wait are told of those that will not come.
+std::vector<Sent> told_of_refused(ServerHarness& h) {
+  auto sent = h.take(StatusCode::kRefused);
+  std::erase_if(sent, [](const Sent& s) { return s.status().nonce != 0; });
+  return sent;
+}
+
+TEST(Joining, ThoseThatWaitAreToldWhyARankIsRefused) {
+  ServerHarness h;
+  h.join_rank(0, 4, true);
+  h.take();
+  TestJoin other = h.join_of(3, 8, false);
+  other.flags = ATP_FLAG_DIRECT;
+  h.join(worker_endpoint(3), other);
+  const auto told = told_of_refused(h);
+  ASSERT_FALSE(told.empty());
+  for (const Sent& s : told) {
+    EXPECT_EQ(s.ranks, ranks({0}));
+    EXPECT_EQ(s.status().about, ranks({3}));
+    EXPECT_EQ(s.status().refusal(), (Refusal{RefusalReason::kWorldSize, 4, 8, ranks({0})}));
+  }
+  h.join(worker_endpoint(3), other);
+  EXPECT_TRUE(told_of_refused(h).empty()) << "at most each second";
+}
+
+TEST(Joining, TwoIncarnationsThatWaitForEachOthersRanksAreTold) {
+  ServerHarness h;
+  h.join_rank(0, 2, true);
+  TestJoin other = h.join_of(1, 2, true);
+  other.job.incarnation += 5;
+  h.join(kTestSwitch, other);
+  h.take();
+  h.advance(seconds(1));
+  h.join(kTestSwitch, other);
+  h.join_rank(0, 2, true);
+  RankSet about;
+  for (const Sent& s : told_of_refused(h)) {
+    EXPECT_EQ(s.status().reason, static_cast<std::uint16_t>(RefusalReason::kIncarnation));
+    about |= s.status().about;
+    const bool is_own = s.header.incarnation == kTestJob.incarnation;
+    EXPECT_EQ(s.status().numbers[0], kTestJob.incarnation + (is_own ? 0 : 5));
+    EXPECT_EQ(s.status().numbers[1], kTestJob.incarnation + (is_own ? 5 : 0));
+  }
+  EXPECT_EQ(about, ranks({0, 1})) << "each hears of the other";
+}
+
 }  // namespace
 }  // namespace atp

@@ -192,5 +192,50 @@ TEST(Leaving, WithOperationsPendingFailsThemAtTheOthers) {
   EXPECT_EQ(sent[1].ranks, ranks({1, 2}));
 }
 
+TEST(Leases, WhereALostRankWasIsToldWithIt) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  for (int i = 0; i < 6; ++i) {
+    h.advance(seconds(1));
+    h.join_rank(0, 3, true);
+  }
+  const auto sent = h.take(StatusCode::kLeaseEnded);
+  ASSERT_FALSE(sent.empty());
+  const StatusMessage status = sent[0].status();
+  EXPECT_EQ(status.about, ranks({1, 2}));
+  ASSERT_EQ(status.endpoint_count, 2);
+  EXPECT_EQ(status.endpoints[0], worker_endpoint(1));
+  EXPECT_EQ(status.endpoints[1], worker_endpoint(2));
+}
+
+TEST(Leaving, TheFirstThatAFragmentLacksIsNamedWithItsCauseAndNotWhoLeavesBecauseOfIt) {
+  ServerHarness h = ServerHarness::behind_switch(4);
+  h.gradient(kTestSwitch, {.ranks = ranks({0})});
+  h.leave(kTestSwitch, 0, nonce_of(0), 0, "its work is done");
+  h.leave(worker_endpoint(1), 1, nonce_of(1), ATP_FLAG_DIRECT, "killed by signal 9");
+  h.leave(kTestSwitch, 2, nonce_of(2), 0, "rank 1 left");
+  h.advance(seconds(1));
+  auto sent = h.take(StatusCode::kLeft);
+  std::erase_if(sent, [](const Sent& s) { return s.status().nonce != 0; });
+  ASSERT_FALSE(sent.empty());
+  for (const Sent& s : sent) {
+    EXPECT_EQ(s.status().about, ranks({1}));
+    EXPECT_EQ(s.status().cause.view(), "killed by signal 9");
+    EXPECT_EQ(s.status().endpoints[0], worker_endpoint(1));
+  }
+}
+
+TEST(Leaving, ACauseAloneFailsNobodyWhoHasItsSums) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
+  h.take();
+  h.leave(kTestSwitch, 1, nonce_of(1), 0, "its process exited with code 0");
+  h.advance(seconds(1));
+  for (const Sent& s : h.take(StatusCode::kLeft)) EXPECT_EQ(s.status().nonce, nonce_of(1));
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});
+  const auto sent = h.take(StatusCode::kLeft);
+  ASSERT_EQ(sent.size(), 1u) << "with the first fragment that needs it";
+  EXPECT_EQ(sent[0].status().cause.view(), "its process exited with code 0");
+}
+
 }  // namespace
 }  // namespace atp

@@ -50,6 +50,7 @@ bool JobMembers::join_straight(Rank rank, const Endpoint& own, const Join& join,
   renew_record(rank, join.nonce);
   RankRecord& record = records_[rank];
   record.straight = {join.detachments, join.detached};
+  record.own = own;
   record.first_straight = std::min(record.first_straight, now);
   straight_.refresh(rank, {own, join.nonce, join.detachments, join.detached, lease_end});
   if (!join.detached || join.detachments <= record.detachments) return false;
@@ -76,6 +77,18 @@ RankSet JobMembers::expire(Instant now) {
 
 Instant JobMembers::next_expiry() const {
   return std::min(tree_.next_expiry(), straight_.next_expiry());
+}
+
+RankSet JobMembers::heard_since(Instant now, Duration time, Duration lease) const {
+  RankSet heard;
+  const auto add = [&](const Membership& path) {
+    path.known().for_each([&](Rank rank) {
+      if (path.member(rank).lease_end - lease + time >= now) heard.insert(rank);
+    });
+  };
+  add(tree_);
+  add(straight_);
+  return heard;
 }
 
 void JobMembers::forget(Rank rank) {

@@ -37,6 +37,7 @@ struct RankRecord {
   Detaching through_tree;         // as its last JOIN of that path had them
   Detaching straight;
   Instant first_straight = kNever;
+  Endpoint own;    // where its straight JOINs come from, known beyond their lease
   Route recorded;  // the switches of its last JOIN through the tree
   std::array<Instant, 2> missing_answered{kLongAgo, kLongAgo};  // through the tree, straight
   Instant waiting_answered = kLongAgo;
@@ -76,6 +77,8 @@ class JobMembers {
   // Ends leases. Returns the ranks that have none left, but for those that left.
   RankSet expire(Instant now);
   Instant next_expiry() const;
+  // Whose JOIN has come within this time.
+  RankSet heard_since(Instant now, Duration time, Duration lease) const;
   void forget(Rank rank);
   void lose(const RankSet& ranks) { lost_ |= ranks; }
   void leave(Rank rank) { left_.insert(rank); }

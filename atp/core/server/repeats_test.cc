@@ -81,7 +81,7 @@ TEST(Aggregation, AStraightRepeatOfWhatIsInHearsWhomTheFragmentWaitsFor) {
     EXPECT_EQ(sent[0].to, worker_endpoint(1));
     EXPECT_EQ(sent[0].ranks, ranks({1}));
     EXPECT_EQ(sent[0].status().about, ranks({0, 2}));
-    EXPECT_EQ(sent[0].status().endpoints[0], kTestSwitch);
+    EXPECT_EQ(sent[0].status().endpoints[0], worker_endpoint(0));
     EXPECT_EQ(sent[0].header.operation, kTestOperation);
     h.now += milliseconds(10);
     h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = flags});

@@ -44,6 +44,7 @@ void Server::handle_packet(Instant now, const Endpoint& from, std::span<const st
     case PacketType::kGradient: return handle_gradient(turn, in);
     case PacketType::kJoin: return handle_join(turn, in);
     case PacketType::kLeave: return handle_leave(turn, in);
+    case PacketType::kStatus: return handle_status(turn, in);
     default: return turn.count(ServerCounter::kDropUnexpectedType);
   }
 }
@@ -209,11 +210,41 @@ void Server::handle_join(ServerTurn& turn, const Arrival& in) {
   if (const auto rejection = rejection_of(in.packet, *join)) {
     turn.count(rejection->drop);
     answer_paced(turn, in, in.packet.ranks, rejection->answer);
+    tell_others(turn, in.packet, *join, rejection->answer);
     return;
   }
   const auto job = find_or_make(turn, in.packet, *join);
   job->second.job.handle_join(turn, in, *join);
+  if (job->second.job.joining()) tell_of_other_incarnations(turn, job);
   after(job);
+}
+
+// Those with whom the rank disagrees wait for it until their time is over.
+void Server::tell_others(ServerTurn& turn, const PacketView& packet, const Join& join,
+                         const StatusMessage& answer) {
+  const Refusal refusal = answer.refusal();
+  const auto job = jobs_.find({packet.job(), join.first_stream});
+  const bool concerns = answer.code == StatusCode::kRefused && !refusal.holders.empty();
+  if (concerns && job != jobs_.end()) job->second.job.tell_of_refused(turn, refusal, packet.ranks);
+}
+
+// Two starts of a job that wait for each other's ranks. The other may have died a moment ago, so
+// only what has come of it lately counts, and what one waits for and has is told to both.
+void Server::tell_of_other_incarnations(ServerTurn& turn, Jobs::iterator job) {
+  Job& own = job->second.job;
+  const JobKey key = job->first.key;
+  const Duration lately = 2 * config_.timing.join_refresh;
+  for (auto it = jobs_.lower_bound({{key.job, 0}, 0}); it != jobs_.end(); ++it) {
+    if (it->first.key.job != key.job) return;
+    Job& other = it->second.job;
+    if (it->first.key == key || !other.joining()) continue;
+    if (it->first.first_stream != job->first.first_stream) continue;
+    const RankSet there =
+        other.members().heard_since(turn.now, lately, config_.timing.lease) - own.members().known();
+    if (there.empty()) continue;
+    own.tell_of_refused(
+        turn, {RefusalReason::kIncarnation, key.incarnation, it->first.key.incarnation}, there);
+  }
 }
 
 // --- LEAVE ---
@@ -228,6 +259,15 @@ void Server::handle_leave(ServerTurn& turn, const Arrival& in) {
   // Whoever is no member has left: the last acknowledgement, perhaps of a job that is over, was
   // lost.
   answer_paced(turn, in, in.packet.ranks, left_status(in.packet, *leave));
+}
+
+// --- STATUS ---
+
+void Server::handle_status(ServerTurn& turn, const Arrival& in) {
+  const auto here = StatusMessage::answer_to(in.packet);
+  if (!here) return turn.count(ServerCounter::kDropUnexpectedType);
+  turn.count(ServerCounter::kQuestions);
+  answer_paced(turn, in, in.packet.ranks, *here);
 }
 
 // --- GRADIENT ---

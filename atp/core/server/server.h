@@ -68,6 +68,9 @@ class Server {
   Jobs::iterator find(const JobKey& key, std::uint16_t stream);
   std::optional<Rejection> rejection_of(const PacketView& packet, const Join& join) const;
   std::optional<Rejection> forgotten(const PacketView& packet, const Join& join) const;
+  void tell_others(ServerTurn& turn, const PacketView& packet, const Join& join,
+                   const StatusMessage& answer);
+  void tell_of_other_incarnations(ServerTurn& turn, Jobs::iterator job);
   Jobs::iterator find_or_make(ServerTurn& turn, const PacketView& packet, const Join& join);
   static Refusal objection(const Join& join);
   Refusal objection_to_new(const PacketView& packet, const Join& join) const;
@@ -84,6 +87,7 @@ class Server {
                     const StatusMessage& message);
   void handle_join(ServerTurn& turn, const Arrival& in);
   void handle_leave(ServerTurn& turn, const Arrival& in);
+  void handle_status(ServerTurn& turn, const Arrival& in);
   void handle_gradient(ServerTurn& turn, const Arrival& in);
   ServerCounter unknown_counter(const PacketView& packet) const;
   void answer_unknown_job(ServerTurn& turn, const Arrival& in, const RankSet& ranks);

@@ -11,12 +11,15 @@ std::string_view to_string(ServerCounter counter) {
     case ServerCounter::kGradientBytesReceived: return "gradient_bytes_received";
     case ServerCounter::kJoins: return "joins";
     case ServerCounter::kLeaves: return "leaves";
+    case ServerCounter::kQuestions: return "questions";
     case ServerCounter::kUnreachable: return "unreachable";
     case ServerCounter::kJobsMade: return "jobs_made";
     case ServerCounter::kJobsEnded: return "jobs_ended";
     case ServerCounter::kRanksLost: return "ranks_lost";
     case ServerCounter::kFragmentsCompleted: return "fragments_completed";
     case ServerCounter::kFragmentsCompletedByOnePacket: return "fragments_completed_by_one_packet";
+    case ServerCounter::kFragmentsCompletedInLeastPackets:
+      return "fragments_completed_in_least_packets";
     case ServerCounter::kFragmentsCompletedByServer: return "fragments_completed_by_server";
     case ServerCounter::kFragmentsCompletedFloat: return "fragments_completed_float";
     case ServerCounter::kFragmentsWaitedForFloatSlot: return "fragments_waited_for_float_slot";
@@ -35,6 +38,8 @@ std::string_view to_string(ServerCounter counter) {
     case ServerCounter::kStatusDetached: return "status_detached";
     case ServerCounter::kStatusServerRestarted: return "status_server_restarted";
     case ServerCounter::kStatusLeft: return "status_left";
+    case ServerCounter::kStatusAreYouThere: return "status_are_you_there";
+    case ServerCounter::kStatusHere: return "status_here";
     case ServerCounter::kStatusWithheld: return "status_withheld";
     case ServerCounter::kDropTooShort: return "drop_too_short";
     case ServerCounter::kDropUnknownVersion: return "drop_unknown_version";

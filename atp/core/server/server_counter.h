@@ -18,6 +18,7 @@ enum class ServerCounter : std::uint8_t {
   kGradientBytesReceived,  // their UDP payloads
   kJoins,
   kLeaves,
+  kQuestions,    // *are you there*
   kUnreachable,  // ICMP errors for what was sent
 
   kJobsMade,
@@ -26,7 +27,9 @@ enum class ServerCounter : std::uint8_t {
 
   kFragmentsCompleted,
   kFragmentsCompletedByOnePacket,  // the first packet had all ranks: summed by the switches alone
-  kFragmentsCompletedByServer,     // the server had to add some of it
+  // In no more packets than the server has neighbours: the switches have added all that they could.
+  kFragmentsCompletedInLeastPackets,
+  kFragmentsCompletedByServer,  // the server had to add some of it
   kFragmentsCompletedFloat,
   kFragmentsWaitedForFloatSlot,
 
@@ -47,6 +50,8 @@ enum class ServerCounter : std::uint8_t {
   kStatusDetached,
   kStatusServerRestarted,
   kStatusLeft,
+  kStatusAreYouThere,
+  kStatusHere,
 
   kStatusWithheld,  // what the pacing of answers did not allow
 

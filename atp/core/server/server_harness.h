@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "atp/core/server/server.h"
@@ -234,13 +235,14 @@ class ServerHarness {
     return harness;
   }
 
-  void leave(const Endpoint& from, Rank rank, std::uint64_t nonce, std::uint8_t flags = 0) {
+  void leave(const Endpoint& from, Rank rank, std::uint64_t nonce, std::uint8_t flags = 0,
+             std::string_view cause = {}) {
     ControlHead head;
     head.type = PacketType::kLeave;
     head.flags = flags;
     head.job = kTestJob;
     scratch.clear();
-    put_leave(scratch, head, RankSet::of(rank), Leave{nonce});
+    put_leave(scratch, head, RankSet::of(rank), Leave{nonce, CauseText(cause)});
     deliver_scratch(from);
   }
 

@@ -207,7 +207,7 @@ TEST(Server, DisplaysHowFarAJobIsAndWhoSummed) {
   h.gradient(kTestSwitch, {.sequence = 0, .ranks = ranks({0, 1})});
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({1})});
-  EXPECT_EQ(h.summary().progress, (AggregationProgress{.fragments = 2, .by_one_packet = 1}));
+  EXPECT_EQ(h.summary().progress, (AggregationProgress{.fragments = 2, .in_least_packets = 1}));
 }
 
 TEST(Server, ItsStateIsAValue) {
@@ -272,6 +272,50 @@ TEST(Server, NoPacketOfARunningJobAllocates) {
   EXPECT_GT(h.count(ServerCounter::kFragmentsCompleted), 100u);
   EXPECT_GT(h.count(ServerCounter::kFragmentsCompletedFloat), 0u);
   EXPECT_GT(h.count(ServerCounter::kDropOverlap), 0u);
+}
+
+TEST(Server, SaysThatItIsThereToWhomeverAsks) {
+  ServerHarness h;
+  StatusMessage question;
+  question.code = StatusCode::kAreYouThere;
+  question.nonce = 321;
+  Outbox out(1);
+  put_status(out, {.job = kTestJob}, ranks({0}), question);
+  out.send_to(kStranger);
+  const auto bytes = out.bytes_of(out.packets()[0]);
+  h.receive(kStranger, {bytes.begin(), bytes.end()});
+  const auto sent = h.take(StatusCode::kHere);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].to, kStranger);
+  EXPECT_EQ(sent[0].status().nonce, 321u);
+}
+
+TEST(Server, AFragmentThatComesAsOnePacketFromEachSwitchIsSummedAsFarAsSwitchesCan) {
+  constexpr Endpoint kOther = Endpoint::ipv4(10, 0, 0, 101, 5501);
+  ServerHarness h;
+  for (const Rank rank : {0, 1, 2, 3}) {
+    TestJoin join = h.join_of(rank, 4, true);
+    h.join(rank < 2 ? kTestSwitch : kOther, join);
+  }
+  h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
+  h.gradient(kOther, {.ranks = ranks({2, 3})});
+  EXPECT_EQ(h.summary().progress.fragments, 1u);
+  EXPECT_EQ(h.summary().progress.in_least_packets, 1u);
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});
+  h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({1})});
+  h.gradient(kOther, {.sequence = 1, .ranks = ranks({2, 3})});
+  EXPECT_EQ(h.summary().progress.fragments, 2u);
+  EXPECT_EQ(h.summary().progress.in_least_packets, 1u) << "the first switch has not added";
+}
+
+TEST(Server, TheSummarySaysWhoIsWaitedFor) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.ranks = ranks({0, 2})});
+  EXPECT_TRUE(h.summary().waited_for.empty());
+  h.advance(std::chrono::milliseconds(300));
+  EXPECT_EQ(h.summary().waited_for, ranks({1}));
+  h.gradient(kTestSwitch, {.ranks = ranks({1})});
+  EXPECT_TRUE(h.summary().waited_for.empty());
 }
 
 }  // namespace

@@ -58,8 +58,14 @@ class Attachment {
   bool attached() const { return !detached_; }
   std::uint32_t detachments() const { return detachments_; }
 
-  // A timer repeated a fragment as what no switch may merge. True: time to detach.
-  bool on_direct_repeat() { return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach; }
+  // A timer repeated a fragment as what no switch may merge. True: time to suspect the tree.
+  bool on_direct_repeat(Instant now) {
+    if (direct_repeats_ == 0) counted_since_ = now;
+    return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach;
+  }
+  Instant counted_since() const { return counted_since_; }
+  // The suspicion was not confirmed.
+  void acquit() { direct_repeats_ = 0; }
   // STATUS *waiting for*: a peer is late, the switch isn't dead.
   void on_waiting_for() { direct_repeats_ = std::max(0, direct_repeats_ - 1); }
   // A fragment that was never repeated directly by timer was answered: the tree works.
@@ -85,6 +91,7 @@ class Attachment {
   bool detached_ = false;
   std::uint32_t detachments_ = 0;
   int direct_repeats_ = 0;
+  Instant counted_since_{};
   Duration return_wait_{0};  // the first return is at once
   Instant return_not_before_{};
 };

@@ -75,10 +75,10 @@ void Worker::enqueue(Stream& stream, Operation& operation) {
   stream.operations.push_back(operation);
 }
 
-void Worker::leave(Instant now) {
+void Worker::leave(Instant now, std::string_view cause) {
   if (membership_.leaving()) return;
   if (joined()) fail({.code = FailureCode::kLeft, .endpoint = server()});
-  if (!membership_.leave(now, config_)) events_.push({.kind = EventKind::kLeft});
+  if (!membership_.leave(now, config_, cause)) events_.push({.kind = EventKind::kLeft});
 }
 
 std::optional<Event> Worker::poll_event() {

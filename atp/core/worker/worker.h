@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "atp/core/placement.h"
@@ -84,8 +85,9 @@ class Worker {
   // were submitted to one stream since its oldest that is not answered.
   std::optional<OperationId> submit(Instant now, const OperationSpec& spec);
 
-  // Fails what is pending and sends LEAVE until it is acknowledged, at most for a lease: kLeft.
-  void leave(Instant now);
+  // Fails what is pending and sends LEAVE until it is acknowledged, at most for a lease: kLeft. The
+  // cause is for the other ranks; empty where this one has only finished.
+  void leave(Instant now, std::string_view cause = {});
 
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                      Tensors& tensors, Outbox& out);
@@ -99,6 +101,8 @@ class Worker {
   std::uint16_t value_count() const { return agreed().value_count; }
   bool joined() const { return membership_.joined(); }
   bool attached() const { return membership_.attached(); }
+  // Of the failure, or of the last kWaiting.
+  const FailureDetail& detail() const { return membership_.detail(); }
   // The server's, once all have agreed on it; until then the configuration's.
   Duration lease() const { return membership_.lease(config_); }
 
@@ -156,11 +160,11 @@ class Worker {
   void cut_window_for_loss();
 
   // worker_receive.cc
-  void handle_parameter(WorkerTurn& turn, const PacketView& packet);
+  void handle_parameter(WorkerTurn& turn, Path path, const PacketView& packet);
   void accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView& packet);
   void count_parameter(const PacketView& packet, const SentFragment& fragment);
   void note_asked(const PacketView& packet);
-  void handle_nack(WorkerTurn& turn, const PacketView& packet);
+  void handle_nack(WorkerTurn& turn, Path path, const PacketView& packet);
   void handle_status(WorkerTurn& turn, Path path, const PacketView& packet);
   void handle_mismatch(const PacketView& packet, const StatusMessage& status);
   // The in-flight fragment that a packet is about; its drop counter otherwise.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -64,6 +65,9 @@ struct WorkerConfig {
   Route route;                          // switches upward, the server last
   std::uint32_t max_operations = 4096;  // submitted, and their ends not yet polled
   Duration join_timeout = std::chrono::seconds(30);
+  // After so long the application hears whom its operations wait for; and not again for the pause.
+  Duration tell_waiting = std::chrono::seconds(3);
+  Duration tell_waiting_pause = std::chrono::seconds(60);
   std::uint64_t seed = 1;
   Timing timing;
 
@@ -93,7 +97,8 @@ enum class FailureCode : std::uint8_t {
   kRankLost,           // ranks: those whose leases ended
   kRankLeft,           // ranks: those that left with the operation pending
   kServerRestarted,    // endpoint: the server
-  kServerLost,         // endpoint: the server, silent for a lease; unreachable: ICMP said so
+  kServerLost,         // endpoint: the server, silent for a lease; unreachable: ICMP said so;
+                       // parent_answers: the switch on the way does
   kRankTaken,          // ranks: this one; endpoint: who holds it
   kRefused,            // reason, expected, found; other: the ranks that said what is expected;
                        // endpoint: who refused, or the switch through which the refusal came
@@ -112,7 +117,17 @@ struct Failure {
   RankSet other;
   Endpoint endpoint;
   bool unreachable = false;
+  bool parent_answers = false;
   bool operator==(const Failure&) const = default;
+};
+
+// Beside the failure that ended the job, or the news: where its ranks are, and the words of one
+// that left.
+struct FailureDetail {
+  std::array<Endpoint, StatusMessage::kMaxEndpoints> homes{};  // of its first ranks, in rank order
+  std::size_t home_count = 0;
+  CauseText cause;
+  bool operator==(const FailureDetail&) const = default;
 };
 
 enum class EventKind : std::uint8_t {
@@ -122,7 +137,11 @@ enum class EventKind : std::uint8_t {
                // the job is over for this worker
   kDetached,   // endpoint: the parent that no longer answers; traffic goes straight to the server
   kAttached,   // back through the tree
-  kLeft,       // LEAVE acknowledged
+  kSilent,     // nothing comes from the server by either way; failure: what it comes to in the end
+  kHeard,      // endpoint: the server, which was silent
+  kWaiting,    // failure: kNoProgress, with the ranks that have been waited for a while
+  kPeerRefused,  // failure: kRefused, of another rank, which this one waits for
+  kLeft,         // LEAVE acknowledged
 };
 
 struct Event {

@@ -73,12 +73,22 @@ TEST(WorkerDetaching, ARefusalOnTheWayThroughTheTreeIsTheTreesFault) {
   EXPECT_FALSE(s.worker.attached());
 }
 
-TEST(WorkerDetaching, AnIcmpErrorFromTheParentDetachesAtOnceAndResendsDirect) {
+// ICMP says that the switch is gone, and the straight way answers.
+void lose_the_switch(WorkerScript& s) {
+  s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
+  s.run();
+  s.receive_ack(s.ack(), kTestServer);
+}
+
+TEST(WorkerDetaching, AnIcmpErrorFromTheParentDetachesWhenTheStraightWayAnswersAndResendsDirect) {
   WorkerScript s;
   s.join();
   s.submit(std::vector<float>(16, 1.0F));
   s.run();
   s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
+  EXPECT_TRUE(s.worker.attached()) << "a host that has lost its link says so of everybody";
+  EXPECT_EQ(joins(s.run()).size(), 2u) << "it asks both ways";
+  s.receive_ack(s.ack(), kTestServer);
   EXPECT_FALSE(s.worker.attached());
   const auto sent = gradients(s.run());
   ASSERT_EQ(sent.size(), 2u) << "paced: two, then two for each answer";
@@ -95,7 +105,7 @@ TEST(WorkerDetaching, OnlyTheTreesOwnAnswerBringsItBack) {
   s.join();
   s.submit({1, 2, 3, 4});
   s.run();
-  s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
+  lose_the_switch(s);
   s.run();
   JoinAck ack = s.ack();
   ack.detached = true;
@@ -123,7 +133,7 @@ TEST(WorkerDetaching, TheSecondReturnWaits) {
   JoinAck ack = s.ack();
   ack.detached = true;
   for (std::uint32_t times = 1; times <= 2; ++times) {
-    s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
+    lose_the_switch(s);
     s.run();
     ack.detachments = times;
     s.receive_ack(ack, kTestSwitch);
@@ -131,6 +141,98 @@ TEST(WorkerDetaching, TheSecondReturnWaits) {
   }
   s.advance(milliseconds(300));
   s.receive_ack(ack, kTestSwitch);
+  EXPECT_TRUE(s.worker.attached());
+}
+
+// Every timer for a time, without an answer by any way.
+std::vector<Event> events_of_silence(WorkerScript& s, Duration time) {
+  std::vector<Event> events;
+  const Instant end = s.now + time;
+  while (s.worker.next_timeout() <= end) {
+    s.run_to_timer();
+    while (const auto event = s.worker.poll_event()) events.push_back(*event);
+  }
+  s.now = end;
+  return events;
+}
+
+TEST(WorkerDetaching, WhereNeitherWayAnswersTheSwitchIsNotBlamed) {
+  for (const bool switch_answers : {true, false}) {
+    WorkerScript s;
+    s.join();
+    s.submit({1, 2, 3, 4});
+    s.run();
+    const auto early = events_of_silence(s, milliseconds(2400));
+    EXPECT_TRUE(early.empty());
+    if (switch_answers) {
+      s.receive_status({.code = StatusCode::kHere, .nonce = WorkerScript::kNonce}, kTestSwitch);
+    }
+    const auto events = events_of_silence(s, milliseconds(2700));
+    ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(events[0].kind, EventKind::kSilent);
+    EXPECT_EQ(events[1].kind, EventKind::kFailed);
+    for (const Event& event : events) {
+      EXPECT_EQ(event.failure.code, FailureCode::kServerLost);
+      EXPECT_EQ(event.failure.endpoint, kTestServer);
+      EXPECT_EQ(event.failure.parent_answers, switch_answers);
+    }
+  }
+}
+
+TEST(WorkerDetaching, WhenTheServerIsSilentTheSwitchIsAskedWhetherItIsThere) {
+  WorkerScript s;
+  s.join();
+  std::vector<Sent> asked;
+  const Instant begin = s.now;
+  while (s.now < begin + milliseconds(2400)) {
+    for (const Sent& packet : of_type(s.run_to_timer(), PacketType::kStatus)) {
+      asked.push_back(packet);
+    }
+  }
+  ASSERT_FALSE(asked.empty());
+  EXPECT_EQ(asked[0].to, kTestSwitch);
+  const auto question = StatusMessage::read(asked[0].view().body, 1);
+  ASSERT_TRUE(question);
+  EXPECT_EQ(question->code, StatusCode::kAreYouThere);
+  EXPECT_EQ(question->nonce, WorkerScript::kNonce);
+}
+
+// The server is stopped for a time, and what it says then comes by both ways, straight first.
+TEST(WorkerDetaching, AServerThatPausesBlamesNoSwitchHoweverLong) {
+  for (int tenths = 1; tenths < 49; ++tenths) {
+    SCOPED_TRACE(tenths);
+    WorkerScript s;
+    s.join();
+    s.submit({1, 2, 3, 4});
+    s.run();
+    events_of_silence(s, milliseconds(100 * tenths + 60));
+    s.receive_ack(s.ack(), kTestServer);
+    s.advance(milliseconds(5));
+    s.run();
+    s.receive_ack(s.ack(), kTestSwitch);
+    s.advance(milliseconds(200));
+    s.run();
+    EXPECT_TRUE(s.worker.attached());
+  }
+}
+
+TEST(WorkerDetaching, AServerThatReturnsFromAPauseBlamesNoSwitch) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  events_of_silence(s, milliseconds(4900));
+  s.receive_ack(s.ack(), kTestServer);  // the straight answer is the faster one
+  EXPECT_TRUE(s.worker.attached());
+  const auto event = s.worker.poll_event();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, EventKind::kHeard);
+  s.advance(milliseconds(300));
+  s.run();
+  EXPECT_TRUE(s.worker.attached());
+  s.receive_ack(s.ack(), kTestSwitch);
+  s.advance(milliseconds(900));
+  s.run();
   EXPECT_TRUE(s.worker.attached());
 }
 

@@ -70,9 +70,12 @@ TEST(WorkerJoin, StartsDetachedWhenTheTreeIsSilentForALease) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
-  s.receive_ack(s.ack(), kTestServer);
-  s.advance(seconds(5));
-  const auto sent = joins(s.run());
+  for (int second = 0; second < 5; ++second) {
+    s.receive_ack(s.ack(), kTestServer);
+    EXPECT_TRUE(s.worker.attached());
+    s.advance(seconds(1));
+    s.run();
+  }
   EXPECT_FALSE(s.worker.attached());
   s.run();
   JoinAck ack = s.ack();
@@ -236,6 +239,66 @@ TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingGoesAgain) {
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].view().header.flags, 0);
   EXPECT_EQ(again[0].to, kTestSwitch);
+}
+
+TEST(WorkerJoin, ARankThatIsRefusedIsNewsToTheOthersAndEndsNothing) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  const StatusMessage told =
+      StatusMessage::refused({RefusalReason::kWorldSize, 3, 8, RankSet::of(1)}, RankSet::of(2), 0);
+  s.receive_status(told, kTestServer);
+  s.receive_status(told, kTestSwitch);
+  const auto event = s.worker.poll_event();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->kind, EventKind::kPeerRefused);
+  EXPECT_EQ(event->failure.ranks, RankSet::of(2));
+  EXPECT_EQ(event->failure.found, 8u);
+  EXPECT_FALSE(s.worker.poll_event().has_value()) << "once";
+  s.receive_ack(s.ack(), kTestSwitch);
+  EXPECT_TRUE(s.worker.joined());
+}
+
+TEST(WorkerJoin, ANodeOfALaterVersionSaysSoInOurWords) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  StatusMessage versions{.code = StatusCode::kVersions};
+  versions.reason = versions_number(ATP_VERSION, ATP_VERSION + 1);
+  s.receive_status(versions, kTestServer);
+  EXPECT_FALSE(s.worker.poll_event().has_value()) << "it speaks ours as well";
+  versions.reason = versions_number(ATP_VERSION + 1, ATP_VERSION + 1);
+  s.receive_status(versions, kTestServer);
+  const auto event = s.worker.poll_event();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->failure.code, FailureCode::kRefused);
+  EXPECT_EQ(event->failure.reason, RefusalReason::kVersion);
+  EXPECT_EQ(event->failure.expected, versions.reason);
+  EXPECT_EQ(event->failure.endpoint, kTestServer);
+}
+
+TEST(WorkerJoin, WhomItWaitsForIsNewsAfterAWhileAndNotAgainForAMinute) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  StatusMessage waiting{.code = StatusCode::kWaitingFor};
+  waiting.about = RankSet::of(2);
+  waiting.add_endpoint(kTestServer);
+  std::vector<Duration> told;
+  const Instant begin = s.now;
+  while (s.now < begin + seconds(20)) {
+    s.advance(seconds(1));
+    s.receive_ack(s.ack(), kTestSwitch);
+    s.receive_status(waiting, kTestSwitch);
+    while (const auto event = s.worker.poll_event()) {
+      ASSERT_EQ(event->kind, EventKind::kWaiting);
+      EXPECT_EQ(event->failure.ranks, RankSet::of(2));
+      EXPECT_EQ(s.worker.detail().homes[0], kTestServer);
+      told.push_back(s.now - begin);
+    }
+  }
+  EXPECT_EQ(told, std::vector<Duration>{seconds(3)});
 }
 
 }  // namespace

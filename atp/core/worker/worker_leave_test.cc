@@ -69,5 +69,33 @@ TEST(WorkerLease, IsTheOneThatTheServerGrants) {
   EXPECT_EQ(silent.now - heard, milliseconds(1500));
 }
 
+TEST(WorkerLeave, TellsTheOthersItsCause) {
+  WorkerScript s;
+  s.join();
+  s.worker.leave(s.now, "out of memory");
+  const auto sent = s.run();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(Leave::read(sent[0].view().body)->cause.view(), "out of memory");
+}
+
+TEST(WorkerLeave, TheCauseOfAnotherIsKeptWithWhereItWas) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  StatusMessage left{.code = StatusCode::kLeft};
+  left.about = RankSet::of(2);
+  left.cause = CauseText("out of memory");
+  left.add_endpoint(kTestServer);
+  s.receive_status(left, kTestSwitch);
+  const auto event = s.worker.poll_event();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->failure.code, FailureCode::kRankLeft);
+  left.cause = CauseText("rank 2 left");
+  s.receive_status(left, kTestSwitch);
+  EXPECT_EQ(s.worker.detail().cause.view(), "out of memory") << "the first";
+  EXPECT_EQ(s.worker.detail().homes[0], kTestServer);
+  EXPECT_EQ(s.worker.detail().home_count, 1u);
+}
+
 }  // namespace
 }  // namespace atp

@@ -51,7 +51,8 @@ bool WorkerMembership::fail() {
   return true;
 }
 
-bool WorkerMembership::leave(Instant now, const WorkerConfig& config) {
+bool WorkerMembership::leave(Instant now, const WorkerConfig& config, std::string_view cause) {
+  cause_ = CauseText(cause);
   tree_join_.stop();
   straight_join_.stop();
   if (!is_member()) {
@@ -64,14 +65,15 @@ bool WorkerMembership::leave(Instant now, const WorkerConfig& config) {
   return true;
 }
 
-Instant WorkerMembership::tree_lease_end(const WorkerConfig& config) const {
-  if (!in_job() || !has_switch(config) || !attached()) return kNever;
-  return (tree_heard_ == kNever ? started_ : tree_heard_) + lease(config);
+Instant WorkerMembership::silence_told_at(const WorkerConfig& config) const {
+  if (state_ != State::kJoined || silence_told_) return kNever;
+  // Until then the parent was asked twice whether it is there.
+  return server_heard_ + std::max(lease(config) / 2, config.timing.join_refresh * 5 / 2);
 }
 
 Instant WorkerMembership::next_timeout(const WorkerConfig& config) const {
   Instant next = std::min({tree_join_.next(), straight_join_.next(), leave_.next(), left_by_});
-  next = std::min(next, tree_lease_end(config));
+  next = std::min({next, tree_lease_end(config), silence_told_at(config), suspicion_end(config)});
   if (state_ == State::kJoining) {
     next = std::min({next, started_ + config.join_timeout, room_awaited_until(config)});
   }
@@ -106,24 +108,43 @@ void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
   turn.count(WorkerCounter::kJoinsSent);
 }
 
+// Only who is silent too shares the blame for the server's silence.
+void WorkerMembership::ask_parent(WorkerTurn& turn) {
+  const WorkerConfig& config = turn.config;
+  const bool silent = turn.now >= server_heard_ + config.timing.join_refresh * 3 / 2;
+  if (!silent || !has_switch(config)) return;
+  StatusMessage question;
+  question.code = StatusCode::kAreYouThere;
+  question.nonce = config.nonce;
+  const ControlHead head = head_of(config, PacketType::kStatus, false);
+  if (put_status(turn.out, head, RankSet::of(config.rank), question)) {
+    turn.out.send_to(parent(config));
+  }
+}
+
 void WorkerMembership::send_leave(WorkerTurn& turn) {
   const WorkerConfig& config = turn.config;
   leave_.sent(turn.now, config.timing);
   const RankSet self = RankSet::of(config.rank);
   const auto put = [&](bool straight) {
     return put_leave(turn.out, head_of(config, PacketType::kLeave, straight), self,
-                     Leave{config.nonce});
+                     Leave{config.nonce, cause_});
   };
   if (attached() && put(false)) turn.out.send_to(parent(config));
-  // The tree may have died unnoticed, so the later half of the tries goes straight as well.
-  const bool straight_too = !attached() || turn.now + lease(config) / 2 >= left_by_;
+  // The tree may have died unnoticed, so the later half of the tries goes straight as well; and all
+  // where nothing has come for a lease, as something may still get out.
+  const bool straight_too = !attached() || turn.now + lease(config) / 2 >= left_by_ ||
+                            turn.now >= server_heard_ + lease(config);
   if (straight_too && has_switch(config) && put(true)) turn.out.send_to(server(config));
 }
 
 // --- time passes
 
 MembershipChange WorkerMembership::handle_timeout(WorkerTurn& turn) {
-  if (tree_join_.due(turn.now)) send_join(turn, Path::kTree);
+  if (tree_join_.due(turn.now)) {
+    send_join(turn, Path::kTree);
+    ask_parent(turn);
+  }
   if (straight_join_.due(turn.now)) send_join(turn, Path::kStraight);
   if (state_ == State::kLeaving) {
     if (turn.now >= left_by_) {
@@ -145,9 +166,17 @@ void WorkerMembership::end(WorkerTurn& turn) {
 MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
   const WorkerConfig& config = turn.config;
   MembershipChange change;
+  if (turn.now >= suspicion_end(config)) {
+    if (turn.now >= convicted_) change = detach(turn);
+    acquit_tree();
+  }
+  if (turn.now >= silence_told_at(config)) {
+    silence_told_ = true;
+    turn.events.push_news({.kind = EventKind::kSilent, .failure = server_lost(config)});
+  }
   // Nothing through the tree for a lease's time: start detached, or go on so (§2). The server lets
   // the rank's tree lease end at the same time.
-  if (turn.now >= tree_lease_end(config)) change = detach(turn);
+  if (turn.now >= tree_lease_end(config)) change.new_path |= detach(turn).new_path;
   const Instant joined_by = std::min(started_ + config.join_timeout, room_awaited_until(config));
   if (state_ == State::kJoining && turn.now >= joined_by && no_room_) {
     change.failure = *no_room_;
@@ -155,24 +184,38 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
     change.failure = {.code = FailureCode::kJoinTimeout,
                       .ranks = missing_,
                       .endpoint = server(config),
-                      .unreachable = server_unreachable_};
+                      .unreachable = server_unreachable_,
+                      .parent_answers = parent_heard_ > started_};
   }
   if (state_ == State::kJoined && turn.now >= server_heard_ + lease(config)) {
-    change.failure = {.code = FailureCode::kServerLost,
-                      .endpoint = server(config),
-                      .unreachable = server_unreachable_};
+    change.failure = server_lost(config);
   }
   return change;
 }
 
+Failure WorkerMembership::server_lost(const WorkerConfig& config) const {
+  return {.code = FailureCode::kServerLost,
+          .endpoint = server(config),
+          .unreachable = server_unreachable_,
+          .parent_answers = has_switch(config) && parent_heard_ > server_heard_};
+}
+
 // --- what is heard
+
+void WorkerMembership::hear_server(WorkerTurn& turn, Path path) {
+  server_heard_ = turn.now;
+  server_unreachable_ = false;
+  if (path == Path::kStraight) hear_straight(turn);
+  if (!silence_told_) return;
+  silence_told_ = false;
+  turn.events.push_news({.kind = EventKind::kHeard, .endpoint = server(turn.config)});
+}
 
 MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
                                                    const PacketView& packet) {
   const WorkerConfig& config = turn.config;
-  server_heard_ = turn.now;
-  server_unreachable_ = false;
-  if (path == Path::kTree) tree_heard_ = turn.now;
+  hear_server(turn, path);
+  if (path == Path::kTree) hear_tree(turn.now);
   if (!in_job()) return {};
   const std::optional<JoinAck> ack = JoinAck::read(packet.body);
   if (!ack || ack->world_size != config.world_size || ack->value_count > config.max_value_count ||
@@ -209,6 +252,7 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
     no_room_.reset();
     change.agreed = true;
   }
+  if (path == Path::kStraight) change.new_path |= judge_tree(turn).new_path;
   if (path == Path::kTree && repeat_after_join_) {
     repeat_after_join_ = false;
     change.new_path = true;
@@ -219,27 +263,33 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
 MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
                                                  const StatusMessage& status, bool pending) {
   const Endpoint& from = server(turn.config);
+  if (path == Path::kStraight) hear_straight(turn);  // whatever it says
   switch (status.code) {
     case StatusCode::kWaitingFor:
       turn.count(WorkerCounter::kWaitingForReceived);
-      server_heard_ = turn.now;
-      if (path == Path::kTree) tree_heard_ = turn.now;
-      missing_ = status.about;
-      attachment_.on_waiting_for();
+      hear_server(turn, path);
+      if (path == Path::kTree) hear_tree(turn.now);
+      on_waiting_for(turn, status);
       return {};
     case StatusCode::kUnknownJob:
       turn.count(WorkerCounter::kUnknownJobReceived);
       if (status.about.contains(turn.config.rank) && joined()) on_unknown_job(turn);
       return {};
     case StatusCode::kRankTaken:
-    case StatusCode::kRefused: return on_join_turned_down(turn, path, status);
+    case StatusCode::kRefused:
+      if (status.nonce == 0 && !status.about.empty() && !status.about.contains(turn.config.rank)) {
+        return on_peer_refused(turn, status);
+      }
+      return on_join_turned_down(turn, path, status);
     case StatusCode::kLeaseEnded:
       if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: all are told
+      note_detail(status);
       return failed({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = from});
     case StatusCode::kLeft:
       if (state_ == State::kLeaving && status.nonce == turn.config.nonce) {
         end(turn);
       } else if (status.nonce == 0 && pending) {
+        note_detail(status);
         return failed({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
       } else if (state_ == State::kJoining && status.nonce == turn.config.nonce) {
         return failed({.code = FailureCode::kLeftBefore, .ranks = status.about, .endpoint = from});
@@ -248,12 +298,68 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
     case StatusCode::kServerRestarted:
       if (!is_meant(turn, status)) return {};
       return failed({.code = FailureCode::kServerRestarted, .endpoint = from});
+    case StatusCode::kHere:
+      if (is_meant(turn, status) && path == Path::kTree) parent_heard_ = turn.now;
+      return {};
+    case StatusCode::kVersions: return on_versions(turn, path, status);
     case StatusCode::kOperationMismatch:
-    case StatusCode::kVersions:
     case StatusCode::kDetached:
+    case StatusCode::kAreYouThere:
     case StatusCode::kCount: break;
   }
   return {};
+}
+
+void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status) {
+  missing_ = status.about;
+  attachment_.on_waiting_for();
+  if (!joined()) return;
+  note_detail(status);
+  if (status.about.contains(turn.config.rank)) return;
+  if (waiting_since_ == kNever) waiting_since_ = turn.now;
+  const WorkerConfig& config = turn.config;
+  // The server says so when it has waited for a second.
+  const bool long_enough =
+      turn.now >= waiting_since_ + config.tell_waiting - config.timing.waiting_for;
+  if (!long_enough || turn.now < waiting_told_ + config.tell_waiting_pause) return;
+  waiting_told_ = turn.now;
+  turn.events.push_news({.kind = EventKind::kWaiting,
+                         .failure = {.code = FailureCode::kNoProgress, .ranks = status.about}});
+}
+
+// The first to end the job is the one whose ranks and words count.
+void WorkerMembership::note_detail(const StatusMessage& status) {
+  if (!in_job()) return;
+  detail_ = {status.endpoints, status.endpoint_count, status.cause};
+}
+
+// Another rank was turned away. It may be started again, as it should, so the job waits for it.
+MembershipChange WorkerMembership::on_peer_refused(WorkerTurn& turn, const StatusMessage& status) {
+  const Refusal refusal = status.refusal();
+  const Failure news{.code = FailureCode::kRefused,
+                     .reason = refusal.reason,
+                     .expected = refusal.expected,
+                     .found = refusal.found,
+                     .ranks = status.about,
+                     .other = refusal.holders};
+  if (state_ != State::kJoining || news == peer_refused_) return {};
+  peer_refused_ = news;
+  turn.events.push_news({.kind = EventKind::kPeerRefused, .failure = news});
+  return {};
+}
+
+// A later version answers in this one's words, which say what it speaks itself.
+MembershipChange WorkerMembership::on_versions(WorkerTurn& turn, Path path,
+                                               const StatusMessage& status) const {
+  const int lowest = status.reason >> 8;
+  const int highest = status.reason & 0xff;
+  if (state_ != State::kJoining || (lowest <= ATP_VERSION && ATP_VERSION <= highest)) return {};
+  return failed({.code = FailureCode::kRefused,
+                 .reason = RefusalReason::kVersion,
+                 .expected = status.reason,
+                 .found = versions_number(ATP_VERSION, ATP_VERSION),
+                 .ranks = RankSet::of(turn.config.rank),
+                 .endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config)});
 }
 
 void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
@@ -296,15 +402,6 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
   return failed(failure);
 }
 
-MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const Endpoint& whom) {
-  if (whom == server(turn.config)) {
-    server_unreachable_ = true;
-  } else if (whom == parent(turn.config)) {
-    return detach(turn);
-  }
-  return {};
-}
-
 // Before it has joined: whoever answers so will never let it in. Afterwards it is noise.
 MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const Endpoint& from,
                                                         std::uint8_t version) const {
@@ -316,36 +413,6 @@ MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const 
                  .found = versions_number(ATP_VERSION, ATP_VERSION),
                  .ranks = RankSet::of(turn.config.rank),
                  .endpoint = from});
-}
-
-MembershipChange WorkerMembership::on_direct_repeat(WorkerTurn& turn) {
-  if (!has_switch(turn.config) || !attachment_.on_direct_repeat()) return {};
-  return detach(turn);
-}
-
-// --- detaching and returning
-
-MembershipChange WorkerMembership::detach(WorkerTurn& turn) {
-  if (!in_job() || !has_switch(turn.config) || !attached()) return {};
-  attachment_.detach(turn.now, turn.config.timing);
-  turn.count(WorkerCounter::kDetachments);
-  turn.events.push_news({.kind = EventKind::kDetached,
-                         .endpoint = parent(turn.config),
-                         .answered_before = tree_heard_ != kNever});
-  join_again(turn.now, turn.config.timing);  // through the tree it is a probe from here on
-  return {.new_path = true};
-}
-
-void WorkerMembership::attach(WorkerTurn& turn) {
-  attachment_.attach();
-  turn.count(WorkerCounter::kReturns);
-  turn.events.push_news({.kind = EventKind::kAttached, .endpoint = parent(turn.config)});
-  join_again(turn.now, turn.config.timing);
-}
-
-void WorkerMembership::join_again(Instant now, const Timing& timing) {
-  tree_join_.restart(now, timing);
-  straight_join_.restart(now, timing);
 }
 
 }  // namespace atp

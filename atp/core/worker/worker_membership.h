@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
@@ -32,7 +33,7 @@ class WorkerMembership {
   // Nothing more can be summed, so it joins no more. False if that was so before.
   bool fail();
   // Sends LEAVE from here on, if there is anything to leave. False if there is not: it has left.
-  bool leave(Instant now, const WorkerConfig& config);
+  bool leave(Instant now, const WorkerConfig& config, std::string_view cause = {});
   bool leaving() const { return state_ == State::kLeaving || state_ == State::kLeft; }
 
   bool joined() const { return state_ == State::kJoined; }
@@ -42,6 +43,7 @@ class WorkerMembership {
     return is_member() ? std::chrono::milliseconds(agreed_.lease_ms) : config.timing.lease;
   }
   const RankSet& missing() const { return missing_; }  // as the server last said
+  const FailureDetail& detail() const { return detail_; }
 
   Instant next_timeout(const WorkerConfig& config) const;
   MembershipChange handle_timeout(WorkerTurn& turn);
@@ -53,14 +55,16 @@ class WorkerMembership {
   // A packet of another protocol version came.
   MembershipChange handle_other_version(WorkerTurn& turn, const Endpoint& from,
                                         std::uint8_t version) const;
-  void heard_server(Instant now) { server_heard_ = now; }
+  // A word of the server's, whatever it says.
+  void hear_server(WorkerTurn& turn, Path path);
 
   // A timer repeated a fragment as what no switch may merge.
-  MembershipChange on_direct_repeat(WorkerTurn& turn);
+  void on_direct_repeat(WorkerTurn& turn);
   // A fragment has its sum: whoever was missing has come. `direct_by_timer`: so was it repeated.
   void on_answer(bool direct_by_timer) {
     if (!direct_by_timer) attachment_.on_answer();
     missing_.clear();
+    waiting_since_ = kNever;
   }
 
   bool operator==(const WorkerMembership&) const = default;
@@ -71,11 +75,25 @@ class WorkerMembership {
   bool is_member() const { return agreed_.stream_count > 0; }  // has agreed, whatever came then
   bool in_job() const { return state_ == State::kJoining || state_ == State::kJoined; }
   Instant tree_lease_end(const WorkerConfig& config) const;
+  Instant suspicion_end(const WorkerConfig& config) const;
+  // When the application hears that the server is silent.
+  Instant silence_told_at(const WorkerConfig& config) const;
 
   void send_join(WorkerTurn& turn, Path path);
   void send_leave(WorkerTurn& turn);
+  void ask_parent(WorkerTurn& turn);
   void end(WorkerTurn& turn);
   MembershipChange check_silence(WorkerTurn& turn);
+  void hear_tree(Instant now);
+  void hear_straight(const WorkerTurn& turn);
+  void suspect_tree(WorkerTurn& turn, bool straight_works);
+  MembershipChange judge_tree(WorkerTurn& turn);
+  void acquit_tree();
+  Failure server_lost(const WorkerConfig& config) const;
+  void on_waiting_for(WorkerTurn& turn, const StatusMessage& status);
+  MembershipChange on_peer_refused(WorkerTurn& turn, const StatusMessage& status);
+  MembershipChange on_versions(WorkerTurn& turn, Path path, const StatusMessage& status) const;
+  void note_detail(const StatusMessage& status);
   MembershipChange detach(WorkerTurn& turn);
   void attach(WorkerTurn& turn);
   void join_again(Instant now, const Timing& timing);
@@ -95,11 +113,23 @@ class WorkerMembership {
   Instant left_by_ = kNever;  // LEAVE is given up
   Instant server_heard_{};
   Instant tree_heard_ = kNever;  // kNever: not yet
+  Instant straight_heard_{};
+  Instant straight_since_ = kNever;  // answers come straight, and none through the tree
+  Instant parent_heard_{};           // it said *here*
   bool server_unreachable_ = false;
+  Instant suspected_ = kNever;   // since when the tree is; the straight way is to confirm it
+  bool straight_works_ = false;  // seen before the suspicion; or it is ICMP's, which is evidence
+  Instant convicted_ = kNever;   // when it is, unless it answers before
+  bool silence_told_ = false;
   bool repeat_after_join_ = false;  // the tree had forgotten this rank
   RankSet missing_;
   std::optional<Failure> no_room_;  // while joining: the server has none for this job now
   Instant no_room_since_{};
+  Instant waiting_since_ = kNever;  // no answer since, and the server names whom it waits for
+  Instant waiting_told_ = Instant::min();
+  Failure peer_refused_;  // what was told last
+  FailureDetail detail_;
+  CauseText cause_;  // of leaving
   JoinAck agreed_;
 };
 

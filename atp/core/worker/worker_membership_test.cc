@@ -71,9 +71,11 @@ class Member {
     WorkerTurn t = turn();
     return membership.handle_status(t, path, status, pending);
   }
+  // And the server answers a straight JOIN, if it is asked.
   MembershipChange repeat_direct() {
     WorkerTurn t = turn();
-    const MembershipChange change = membership.on_direct_repeat(t);
+    membership.on_direct_repeat(t);
+    const MembershipChange change = hear(Path::kStraight);
     if (change.new_path) ++detachments;
     return change;
   }

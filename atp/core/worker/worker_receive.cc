@@ -32,8 +32,8 @@ void Worker::handle_packet(Instant now, const Endpoint& from, std::span<const st
   const Path path =
       from == parent() && !packet.has(ATP_FLAG_DIRECT) ? Path::kTree : Path::kStraight;
   switch (packet.type()) {
-    case PacketType::kParameter: return handle_parameter(turn, packet);
-    case PacketType::kNack: return handle_nack(turn, packet);
+    case PacketType::kParameter: return handle_parameter(turn, path, packet);
+    case PacketType::kNack: return handle_nack(turn, path, packet);
     case PacketType::kStatus: return handle_status(turn, path, packet);
     case PacketType::kJoinAck: return apply(membership_.handle_join_ack(turn, path, packet));
     case PacketType::kFlush: return;  // meant for switches; the last one delivers it all the same
@@ -76,8 +76,8 @@ Stream* Worker::find_in_flight(const PacketView& packet) {
   return stream;
 }
 
-void Worker::handle_parameter(WorkerTurn& turn, const PacketView& packet) {
-  membership_.heard_server(turn.now);
+void Worker::handle_parameter(WorkerTurn& turn, Path path, const PacketView& packet) {
+  membership_.hear_server(turn, path);
   Stream* stream = find_in_flight(packet);
   if (stream == nullptr) return;
   const std::uint64_t sequence = packet.header.sequence;
@@ -145,9 +145,9 @@ void Worker::note_asked(const PacketView& packet) {
   stream->asked_end = std::max(stream->asked_end, sequence + 1);
 }
 
-void Worker::handle_nack(WorkerTurn& turn, const PacketView& packet) {
+void Worker::handle_nack(WorkerTurn& turn, Path path, const PacketView& packet) {
   turn.count(WorkerCounter::kNacksReceived);
-  membership_.heard_server(turn.now);
+  membership_.hear_server(turn, path);
   note_asked(packet);
   Stream* stream = find_in_flight(packet);
   if (stream == nullptr) return;

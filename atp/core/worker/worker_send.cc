@@ -147,7 +147,7 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
   // What goes straight from the start says nothing about the tree.
   if (cause == Cause::kTimeout && (how.flags & ATP_FLAG_DIRECT) != 0 && !fragment.exact) {
     fragment.direct_by_timer = true;
-    apply(membership_.on_direct_repeat(turn));
+    membership_.on_direct_repeat(turn);
   }
   return true;
 }

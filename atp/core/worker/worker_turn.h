@@ -46,7 +46,13 @@ class EventQueue {
 
  private:
   static bool is_news(const Event& event) {
-    return event.kind == EventKind::kDetached || event.kind == EventKind::kAttached;
+    switch (event.kind) {
+      case EventKind::kJoined:
+      case EventKind::kCompleted:
+      case EventKind::kFailed:
+      case EventKind::kLeft: return false;
+      default: return true;
+    }
   }
 
   std::vector<Event> ring_;

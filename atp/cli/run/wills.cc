@@ -1,0 +1,104 @@
+#include "atp/cli/run/wills.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <system_error>
+
+#include "atp/cli/command/log.h"
+#include "atp/driver/udp/address.h"
+
+namespace atp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kPause = std::chrono::milliseconds(50);
+
+std::string make_folder() {
+  std::error_code problem;
+  std::string path = fs::temp_directory_path(problem) / "atp-run-XXXXXX";
+  if (problem || mkdtemp(path.data()) == nullptr) {
+    log_debug("no folder for the ranks' wills: {}", std::strerror(errno));
+    return {};
+  }
+  return path;
+}
+
+std::vector<Will> wills_in(const std::string& folder) {
+  std::vector<Will> wills;
+  std::error_code problem;
+  for (const auto& entry : fs::directory_iterator(folder, problem)) {
+    if (entry.path().extension() == ".draft") continue;
+    std::ifstream file(entry.path());
+    std::string line;
+    std::getline(file, line);
+    if (const auto will = parse_will(line + "\n")) wills.push_back(*will);
+  }
+  return wills;
+}
+
+// From the port that the rank had. A process of the rank's own that still runs may have it too.
+void send(const Will& will) {
+  Endpoint local = any_address_for(std::span(&will.server, 1));
+  local.port = will.port;
+  const Result<UdpSocket> socket = UdpSocket::open(local);
+  SocketAddress to;
+  if (!socket || !to_socket_address(will.server, socket.value().family(), to)) {
+    log_debug("a rank's will cannot be sent: {}",
+              socket ? "no such address" : socket.error().message);
+    return;
+  }
+  sendto(socket.value().fd(), will.leave.data(), will.leave.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+         &to.base, to.length);
+}
+
+}  // namespace
+
+Wills::Wills() : folder_(make_folder()) {}
+
+Wills::~Wills() {
+  std::error_code problem;
+  if (!folder_.empty()) fs::remove_all(folder_, problem);
+}
+
+std::string Wills::folder_of(std::string_view rank) {
+  if (folder_.empty()) return {};
+  const std::string path = folder_ + "/" + std::string(rank);
+  std::error_code problem;
+  fs::create_directory(path, problem);
+  return problem ? std::string() : path;
+}
+
+void Wills::execute(Instant now, std::string_view rank, std::string_view cause) {
+  if (folder_.empty()) return;
+  for (Will& will : wills_in(folder_of(rank))) {
+    if (!will.give_cause(cause)) continue;
+    letters_.push_back({.will = std::move(will), .at = now});
+  }
+  send_due(now);
+}
+
+Instant Wills::next() const {
+  Instant next = kNever;
+  for (const Letter& letter : letters_) next = std::min(next, letter.at);
+  return next;
+}
+
+void Wills::send_due(Instant now) {
+  for (Letter& letter : letters_) {
+    if (letter.at > now) continue;
+    send(letter.will);
+    --letter.left;
+    letter.at = now + kPause;
+  }
+  std::erase_if(letters_, [](const Letter& letter) { return letter.left == 0; });
+}
+
+}  // namespace atp

@@ -1,0 +1,113 @@
+// Whether the tree works: what shows it, when it is suspected, and what is done about it
+// (docs/protocol.md §5, *Detaching*).
+#include "atp/core/worker/worker_membership.h"
+
+namespace atp {
+namespace {
+
+bool has_switch(const WorkerConfig& config) { return config.route.size() > 1; }
+
+const Endpoint& parent(const WorkerConfig& config) { return config.route.front(); }
+
+const Endpoint& server(const WorkerConfig& config) { return config.route.back(); }
+
+}  // namespace
+
+// A tree that is silent while the straight way answers. When both are, the server may be dead, or
+// the link of this host; and what comes first when they return says nothing of the other.
+Instant WorkerMembership::tree_lease_end(const WorkerConfig& config) const {
+  if (!in_job() || !has_switch(config) || !attached() || straight_since_ == kNever) return kNever;
+  const Duration refresh = config.timing.join_refresh;
+  const Instant end = std::max((tree_heard_ == kNever ? started_ : tree_heard_) + lease(config),
+                               straight_since_ + refresh);
+  return end <= straight_heard_ + 3 * refresh ? end : kNever;
+}
+
+Instant WorkerMembership::suspicion_end(const WorkerConfig& config) const {
+  if (suspected_ == kNever) return kNever;
+  return std::min(convicted_, suspected_ + config.timing.join_refresh);
+}
+
+void WorkerMembership::hear_straight(const WorkerTurn& turn) {
+  const Duration gap = 3 * turn.config.timing.join_refresh;
+  if (straight_since_ == kNever || turn.now > straight_heard_ + gap) straight_since_ = turn.now;
+  straight_heard_ = turn.now;
+}
+
+void WorkerMembership::hear_tree(Instant now) {
+  tree_heard_ = now;
+  straight_since_ = kNever;
+  if (convicted_ != kNever) acquit_tree();
+}
+
+MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const Endpoint& whom) {
+  if (whom == server(turn.config)) {
+    server_unreachable_ = true;
+  } else if (whom == parent(turn.config)) {
+    // The own host says so as well when it loses its link, and then of everybody.
+    if (!joined()) return detach(turn);
+    suspect_tree(turn, true);
+  }
+  return {};
+}
+
+void WorkerMembership::on_direct_repeat(WorkerTurn& turn) {
+  if (!has_switch(turn.config) || !attachment_.on_direct_repeat(turn.now)) return;
+  suspect_tree(turn, straight_heard_ >= attachment_.counted_since());
+}
+
+// If the server answers straight at once, the tree is to blame for the silence. If it does not, it
+// may be dead itself, or stopped, or this host has lost its link.
+void WorkerMembership::suspect_tree(WorkerTurn& turn, bool straight_works) {
+  if (!attached() || suspected_ != kNever) return;
+  suspected_ = turn.now;
+  straight_works_ = straight_works;
+  join_again(turn.now, turn.config.timing);
+}
+
+// The straight way has answered. If it was silent too or takes its time, the server may have come
+// back from a pause, and the tree with it; so the tree has a moment to answer as well.
+MembershipChange WorkerMembership::judge_tree(WorkerTurn& turn) {
+  if (suspected_ == kNever || convicted_ != kNever) return {};
+  const Duration first = turn.config.timing.join_first;
+  if (straight_works_ && turn.now <= suspected_ + first) return detach(turn);
+  if (tree_heard_ != kNever && tree_heard_ > suspected_) {
+    acquit_tree();
+  } else {
+    convicted_ = turn.now + 2 * first;
+  }
+  return {};
+}
+
+void WorkerMembership::acquit_tree() {
+  suspected_ = convicted_ = kNever;
+  attachment_.acquit();
+}
+
+// --- detaching and returning
+
+MembershipChange WorkerMembership::detach(WorkerTurn& turn) {
+  if (!in_job() || !has_switch(turn.config) || !attached()) return {};
+  attachment_.detach(turn.now, turn.config.timing);
+  suspected_ = convicted_ = kNever;
+  turn.count(WorkerCounter::kDetachments);
+  turn.events.push_news({.kind = EventKind::kDetached,
+                         .endpoint = parent(turn.config),
+                         .answered_before = tree_heard_ != kNever});
+  join_again(turn.now, turn.config.timing);  // through the tree it is a probe from here on
+  return {.new_path = true};
+}
+
+void WorkerMembership::attach(WorkerTurn& turn) {
+  attachment_.attach();
+  turn.count(WorkerCounter::kReturns);
+  turn.events.push_news({.kind = EventKind::kAttached, .endpoint = parent(turn.config)});
+  join_again(turn.now, turn.config.timing);
+}
+
+void WorkerMembership::join_again(Instant now, const Timing& timing) {
+  tree_join_.restart(now, timing);
+  straight_join_.restart(now, timing);
+}
+
+}  // namespace atp

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+namespace atp {
+
+// Why a rank left, in words, for the other ranks: the end of LEAVE and of STATUS *left*
+// (docs/protocol.md §3.1). What comes from the network is shown to people, so whatever is no
+// printable ASCII is a question mark on both sides; and it is cut where it is too long.
+class CauseText {
+ public:
+  static constexpr std::size_t kMaxBytes = 200;
+
+  CauseText() = default;
+  explicit CauseText(std::string_view text)
+      : size_(static_cast<std::uint8_t>(std::min(text.size(), kMaxBytes))) {
+    std::transform(text.begin(), text.begin() + size_, bytes_.begin(), printable);
+  }
+  static CauseText read(std::span<const std::uint8_t> bytes) {
+    return CauseText({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  void write(std::uint8_t* at) const { std::memcpy(at, bytes_.data(), size_); }
+
+  std::string_view view() const { return {bytes_.data(), size_}; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  bool operator==(const CauseText&) const = default;
+
+ private:
+  static char printable(char byte) { return byte >= ' ' && byte <= '~' ? byte : '?'; }
+
+  std::array<char, kMaxBytes> bytes_{};
+  std::uint8_t size_ = 0;
+};
+
+}  // namespace atp
