@@ -55,6 +55,11 @@ void read_route(CommunicatorOptions& options, const std::string& route,
   TORCH_CHECK_VALUE(routes.ok(), route_name, "=\"", route, "\": ", routes.error().message);
 }
 
+void check_route(const std::string& route, const std::string& route_name) {
+  CommunicatorOptions options;
+  read_route(options, route, route_name);
+}
+
 std::unique_ptr<Communicator> connect(CommunicatorOptions options) {
   const Status own_server = options.read_own_server();
   TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
@@ -189,13 +194,8 @@ PYBIND11_MODULE(_C, module) {
   // Defines the base class, and loads the libraries that this module was linked against.
   py::module_::import("torch.distributed");
 
-  module.def(
-      "check_route",
-      [](const std::string& route, const std::string& route_name) {
-        CommunicatorOptions options;
-        read_route(options, route, route_name);
-      },
-      py::arg("route"), py::arg("route_name"), py::call_guard<py::gil_scoped_release>());
+  module.def("check_route", &check_route, py::arg("route"), py::arg("route_name"),
+             py::call_guard<py::gil_scoped_release>());
   Binding<PyInNetworkGroup> in_network(module, "InNetworkGroup");
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
