@@ -65,10 +65,10 @@ TEST_P(Wide, EndsWellWhenPacketsAreLostDoubledAndOvertaken) {
 TEST_P(Wide, SurvivesTheDeathOfASwitchAndComesBackToTheTree) {
   for (const std::uint32_t dead : {0U, 1U}) {
     SCOPED_TRACE(testing::Message() << "switch " << dead);
-    World world(plan(800));
+    World world(plan(1600));
     world.run_for(milliseconds(100));
     world.kill(world.switch_host(dead));
-    world.at(world.now() + seconds(2), [&] { world.restart_switch(dead); });
+    world.at(world.now() + seconds(1), [&] { world.restart_switch(dead); });
     expect_all_done(world);
     EXPECT_GT(world.worker_counters()[WorkerCounter::kDetachments], 0);
     EXPECT_EQ(world.worker_counters()[WorkerCounter::kReturns],

@@ -311,8 +311,11 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
 }
 
 void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status) {
-  missing_ = status.about;
   attachment_.on_waiting_for();
+  // Of ranks that disagree each hears of what it has not sent, too: that others have not sent what
+  // it waits for says more.
+  if (status.about.contains(turn.config.rank) && !missing_.empty()) return;
+  missing_ = status.about;
   if (!joined()) return;
   note_detail(status);
   if (status.about.contains(turn.config.rank)) return;
