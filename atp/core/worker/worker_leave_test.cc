@@ -31,6 +31,20 @@ TEST(WorkerLeave, IsRepeatedUntilAcknowledged) {
   EXPECT_EQ(s.worker.next_timeout(), kNever);
 }
 
+// Whatever is dropped is counted.
+TEST(WorkerLeave, WhatComesTooLateOrForATwinIsCounted) {
+  WorkerScript s;
+  s.join();
+  StatusMessage twins{.code = StatusCode::kLeft};
+  twins.about = RankSet::of(1);
+  twins.nonce = WorkerScript::kNonce + 1;
+  s.receive_status(twins, kTestSwitch);
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kDropWrongNonce], 1u);
+  s.worker.leave(s.now);
+  s.receive_ack(s.ack(), kTestSwitch);
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kDropNotJoined], 1u);
+}
+
 TEST(WorkerLeave, IsGivenUpAfterALease) {
   WorkerScript s;
   s.join();

@@ -216,7 +216,10 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
   const WorkerConfig& config = turn.config;
   hear_server(turn, path);
   if (path == Path::kTree) hear_tree(turn.now);
-  if (!in_job()) return {};
+  if (!in_job()) {
+    turn.count(WorkerCounter::kDropNotJoined);
+    return {};
+  }
   const std::optional<JoinAck> ack = JoinAck::read(packet.body);
   if (!ack || ack->world_size != config.world_size || ack->value_count > config.max_value_count ||
       ack->first_stream != config.first_stream || ack->stream_count != config.stream_count) {
@@ -293,6 +296,8 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
         return failed({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
       } else if (state_ == State::kJoining && status.nonce == turn.config.nonce) {
         return failed({.code = FailureCode::kLeftBefore, .ranks = status.about, .endpoint = from});
+      } else if (status.nonce != 0) {
+        is_meant(turn, status);  // counts what answers a twin
       }
       return {};
     case StatusCode::kServerRestarted:
