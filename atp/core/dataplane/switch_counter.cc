@@ -1,80 +1,89 @@
 // The public names of a switch's counters, and which counter each row of the pipeline raises.
 #include "atp/core/dataplane/switch_counter.h"
 
+#include <array>
+
 #include "atp/base/check.h"
 
 namespace atp {
 
+namespace {
+
+// In the order of the counters.
+constexpr std::array<std::string_view, Counters<SwitchCounter>::kSize> kNames = {
+    "packets_received",
+    "gradients_received",
+    "parameters_received",
+    "flushes_received",
+    "nacks_received",
+    "joins_received",
+    "join_acks_received",
+    "leaves_received",
+    "statuses_received",
+    "gradients_summed",
+    "duplicates",
+    "complete_sums_sent",
+    "partial_sums_sent",
+    "flushed_sums_sent",
+    "swept_sums_sent",
+    "duplicates_reemitted",
+    "forwarded_direct",
+    "forwarded_detached",
+    "forwarded_beyond_limit",
+    "forwarded_shape",
+    "forwarded_overlap",
+    "forwarded_late",
+    "forwarded_resend",
+    "forwarded_after_collision",
+    "forwarded_no_region",
+    "forwarded_over_quota",
+    "collisions",
+    "operation_mismatches",
+    "ecn_marks",
+    "releases",
+    "marks",
+    "reclaims",
+    "multicast_copies",
+    "joins_relayed",
+    "leaves_relayed",
+    "questions",
+    "statuses_sent",
+    "statuses_withheld",
+    "trees_made",
+    "trees_dropped",
+    "leases_ended",
+    "swept_discarded",
+    "unreachable",
+    "drop_too_short",
+    "drop_unknown_version",
+    "drop_unknown_type",
+    "drop_unknown_flags",
+    "drop_unknown_kind",
+    "drop_bad_bitmap_width",
+    "drop_bad_value_count",
+    "drop_bad_length",
+    "drop_bad_body",
+    "drop_unknown_job",
+    "drop_unknown_child",
+    "drop_foreign_ranks",
+    "drop_empty_bitmap",
+    "drop_wrong_bitmap_width",
+    "drop_wrong_value_count",
+    "drop_not_from_parent",
+    "drop_no_child_addressed",
+    "drop_straight",
+    "drop_refused",
+    "drop_rank_taken",
+    "drop_wrong_nonce",
+    "drop_too_many_hops",
+};
+static_assert(!kNames.back().empty(), "one for each counter");
+
+}  // namespace
+
 std::string_view to_string(SwitchCounter counter) {
-  switch (counter) {
-    case SwitchCounter::kPacketsReceived: return "packets_received";
-    case SwitchCounter::kGradientsReceived: return "gradients_received";
-    case SwitchCounter::kParametersReceived: return "parameters_received";
-    case SwitchCounter::kFlushesReceived: return "flushes_received";
-    case SwitchCounter::kNacksReceived: return "nacks_received";
-    case SwitchCounter::kJoinsReceived: return "joins_received";
-    case SwitchCounter::kJoinAcksReceived: return "join_acks_received";
-    case SwitchCounter::kLeavesReceived: return "leaves_received";
-    case SwitchCounter::kStatusesReceived: return "statuses_received";
-    case SwitchCounter::kGradientsSummed: return "gradients_summed";
-    case SwitchCounter::kDuplicates: return "duplicates";
-    case SwitchCounter::kCompleteSumsSent: return "complete_sums_sent";
-    case SwitchCounter::kPartialSumsSent: return "partial_sums_sent";
-    case SwitchCounter::kFlushedSumsSent: return "flushed_sums_sent";
-    case SwitchCounter::kSweptSumsSent: return "swept_sums_sent";
-    case SwitchCounter::kDuplicatesReemitted: return "duplicates_reemitted";
-    case SwitchCounter::kForwardedDirect: return "forwarded_direct";
-    case SwitchCounter::kForwardedDetached: return "forwarded_detached";
-    case SwitchCounter::kForwardedBeyondLimit: return "forwarded_beyond_limit";
-    case SwitchCounter::kForwardedShape: return "forwarded_shape";
-    case SwitchCounter::kForwardedOverlap: return "forwarded_overlap";
-    case SwitchCounter::kForwardedLate: return "forwarded_late";
-    case SwitchCounter::kForwardedResend: return "forwarded_resend";
-    case SwitchCounter::kForwardedAfterCollision: return "forwarded_after_collision";
-    case SwitchCounter::kForwardedNoRegion: return "forwarded_no_region";
-    case SwitchCounter::kForwardedOverQuota: return "forwarded_over_quota";
-    case SwitchCounter::kCollisions: return "collisions";
-    case SwitchCounter::kOperationMismatches: return "operation_mismatches";
-    case SwitchCounter::kEcnMarks: return "ecn_marks";
-    case SwitchCounter::kReleases: return "releases";
-    case SwitchCounter::kMarks: return "marks";
-    case SwitchCounter::kReclaims: return "reclaims";
-    case SwitchCounter::kMulticastCopies: return "multicast_copies";
-    case SwitchCounter::kJoinsRelayed: return "joins_relayed";
-    case SwitchCounter::kLeavesRelayed: return "leaves_relayed";
-    case SwitchCounter::kQuestions: return "questions";
-    case SwitchCounter::kStatusesSent: return "statuses_sent";
-    case SwitchCounter::kStatusesWithheld: return "statuses_withheld";
-    case SwitchCounter::kTreesMade: return "trees_made";
-    case SwitchCounter::kTreesDropped: return "trees_dropped";
-    case SwitchCounter::kLeasesEnded: return "leases_ended";
-    case SwitchCounter::kSweptDiscarded: return "swept_discarded";
-    case SwitchCounter::kUnreachable: return "unreachable";
-    case SwitchCounter::kDropTooShort: return "drop_too_short";
-    case SwitchCounter::kDropUnknownVersion: return "drop_unknown_version";
-    case SwitchCounter::kDropUnknownType: return "drop_unknown_type";
-    case SwitchCounter::kDropUnknownFlags: return "drop_unknown_flags";
-    case SwitchCounter::kDropUnknownKind: return "drop_unknown_kind";
-    case SwitchCounter::kDropBadBitmapWidth: return "drop_bad_bitmap_width";
-    case SwitchCounter::kDropBadValueCount: return "drop_bad_value_count";
-    case SwitchCounter::kDropBadLength: return "drop_bad_length";
-    case SwitchCounter::kDropBadBody: return "drop_bad_body";
-    case SwitchCounter::kDropUnknownJob: return "drop_unknown_job";
-    case SwitchCounter::kDropUnknownChild: return "drop_unknown_child";
-    case SwitchCounter::kDropForeignRanks: return "drop_foreign_ranks";
-    case SwitchCounter::kDropEmptyBitmap: return "drop_empty_bitmap";
-    case SwitchCounter::kDropWrongBitmapWidth: return "drop_wrong_bitmap_width";
-    case SwitchCounter::kDropWrongValueCount: return "drop_wrong_value_count";
-    case SwitchCounter::kDropNotFromParent: return "drop_not_from_parent";
-    case SwitchCounter::kDropNoChildAddressed: return "drop_no_child_addressed";
-    case SwitchCounter::kDropStraight: return "drop_straight";
-    case SwitchCounter::kDropRefused: return "drop_refused";
-    case SwitchCounter::kDropRankTaken: return "drop_rank_taken";
-    case SwitchCounter::kDropWrongNonce: return "drop_wrong_nonce";
-    case SwitchCounter::kDropTooManyHops: return "drop_too_many_hops";
-    case SwitchCounter::kCount: break;
-  }
-  return "unknown";
+  const auto at = static_cast<std::size_t>(counter);
+  return at < kNames.size() ? kNames[at] : "unknown";
 }
 
 SwitchCounter switch_counter_of(ParseError error) {

@@ -1,83 +1,94 @@
 // The public names of a server's counters.
 #include "atp/core/server/server_counter.h"
 
+#include <array>
+
+#include "atp/base/counters.h"
+
 namespace atp {
 
+namespace {
+
+// In the order of the counters.
+constexpr std::array<std::string_view, Counters<ServerCounter>::kSize> kNames = {
+    "packets_received",
+    "bytes_received",
+    "gradients_received",
+    "gradient_bytes_received",
+    "joins",
+    "leaves",
+    "questions",
+    "unreachable",
+    "jobs_made",
+    "jobs_ended",
+    "ranks_lost",
+    "fragments_completed",
+    "fragments_completed_by_one_packet",
+    "fragments_completed_in_least_packets",
+    "fragments_completed_by_server",
+    "fragments_completed_float",
+    "fragments_waited_for_float_slot",
+    "parameters_sent",
+    "parameters_repeated",
+    "nacks",
+    "flushes",
+    "join_acks",
+    "status_waiting_for",
+    "status_operation_mismatch",
+    "status_rank_taken",
+    "status_unknown_job",
+    "status_versions",
+    "status_refused",
+    "status_lease_ended",
+    "status_detached",
+    "status_server_restarted",
+    "status_left",
+    "status_are_you_there",
+    "status_here",
+    "status_withheld",
+    "drop_too_short",
+    "drop_unknown_version",
+    "drop_unknown_type",
+    "drop_unknown_flags",
+    "drop_unknown_kind",
+    "drop_bad_bitmap_width",
+    "drop_bad_value_count",
+    "drop_bad_length",
+    "drop_bad_body",
+    "drop_unexpected_type",
+    "drop_unknown_job",
+    "drop_foreign_incarnation",
+    "drop_unknown_stream",
+    "drop_joining",
+    "drop_wrong_bitmap_width",
+    "drop_wrong_value_count",
+    "drop_foreign_ranks",
+    "drop_wrong_source",
+    "drop_past_sequence",
+    "drop_future_sequence",
+    "drop_wrong_operation",
+    "drop_wrong_shape",
+    "drop_duplicate",
+    "drop_overlap",
+    "drop_complete",
+    "drop_float_in_integer_mode",
+    "drop_integer_in_float_mode",
+    "drop_float_of_several_ranks",
+    "drop_float_waits",
+    "drop_bad_rank",
+    "drop_refused",
+    "drop_rank_taken",
+    "drop_rank_gone",
+    "drop_forgotten",
+    "drop_wrong_nonce",
+};
+static_assert(!kNames.back().empty(), "one for each counter");
+
+}  // namespace
+
 std::string_view to_string(ServerCounter counter) {
-  switch (counter) {
-    case ServerCounter::kPacketsReceived: return "packets_received";
-    case ServerCounter::kBytesReceived: return "bytes_received";
-    case ServerCounter::kGradientsReceived: return "gradients_received";
-    case ServerCounter::kGradientBytesReceived: return "gradient_bytes_received";
-    case ServerCounter::kJoins: return "joins";
-    case ServerCounter::kLeaves: return "leaves";
-    case ServerCounter::kQuestions: return "questions";
-    case ServerCounter::kUnreachable: return "unreachable";
-    case ServerCounter::kJobsMade: return "jobs_made";
-    case ServerCounter::kJobsEnded: return "jobs_ended";
-    case ServerCounter::kRanksLost: return "ranks_lost";
-    case ServerCounter::kFragmentsCompleted: return "fragments_completed";
-    case ServerCounter::kFragmentsCompletedByOnePacket: return "fragments_completed_by_one_packet";
-    case ServerCounter::kFragmentsCompletedInLeastPackets:
-      return "fragments_completed_in_least_packets";
-    case ServerCounter::kFragmentsCompletedByServer: return "fragments_completed_by_server";
-    case ServerCounter::kFragmentsCompletedFloat: return "fragments_completed_float";
-    case ServerCounter::kFragmentsWaitedForFloatSlot: return "fragments_waited_for_float_slot";
-    case ServerCounter::kParametersSent: return "parameters_sent";
-    case ServerCounter::kParametersRepeated: return "parameters_repeated";
-    case ServerCounter::kNacks: return "nacks";
-    case ServerCounter::kFlushes: return "flushes";
-    case ServerCounter::kJoinAcks: return "join_acks";
-    case ServerCounter::kStatusWaitingFor: return "status_waiting_for";
-    case ServerCounter::kStatusOperationMismatch: return "status_operation_mismatch";
-    case ServerCounter::kStatusRankTaken: return "status_rank_taken";
-    case ServerCounter::kStatusUnknownJob: return "status_unknown_job";
-    case ServerCounter::kStatusVersions: return "status_versions";
-    case ServerCounter::kStatusRefused: return "status_refused";
-    case ServerCounter::kStatusLeaseEnded: return "status_lease_ended";
-    case ServerCounter::kStatusDetached: return "status_detached";
-    case ServerCounter::kStatusServerRestarted: return "status_server_restarted";
-    case ServerCounter::kStatusLeft: return "status_left";
-    case ServerCounter::kStatusAreYouThere: return "status_are_you_there";
-    case ServerCounter::kStatusHere: return "status_here";
-    case ServerCounter::kStatusWithheld: return "status_withheld";
-    case ServerCounter::kDropTooShort: return "drop_too_short";
-    case ServerCounter::kDropUnknownVersion: return "drop_unknown_version";
-    case ServerCounter::kDropUnknownType: return "drop_unknown_type";
-    case ServerCounter::kDropUnknownFlags: return "drop_unknown_flags";
-    case ServerCounter::kDropUnknownKind: return "drop_unknown_kind";
-    case ServerCounter::kDropBadBitmapWidth: return "drop_bad_bitmap_width";
-    case ServerCounter::kDropBadValueCount: return "drop_bad_value_count";
-    case ServerCounter::kDropBadLength: return "drop_bad_length";
-    case ServerCounter::kDropBadBody: return "drop_bad_body";
-    case ServerCounter::kDropUnexpectedType: return "drop_unexpected_type";
-    case ServerCounter::kDropUnknownJob: return "drop_unknown_job";
-    case ServerCounter::kDropForeignIncarnation: return "drop_foreign_incarnation";
-    case ServerCounter::kDropUnknownStream: return "drop_unknown_stream";
-    case ServerCounter::kDropJoining: return "drop_joining";
-    case ServerCounter::kDropWrongBitmapWidth: return "drop_wrong_bitmap_width";
-    case ServerCounter::kDropWrongValueCount: return "drop_wrong_value_count";
-    case ServerCounter::kDropForeignRanks: return "drop_foreign_ranks";
-    case ServerCounter::kDropWrongSource: return "drop_wrong_source";
-    case ServerCounter::kDropPastSequence: return "drop_past_sequence";
-    case ServerCounter::kDropFutureSequence: return "drop_future_sequence";
-    case ServerCounter::kDropWrongOperation: return "drop_wrong_operation";
-    case ServerCounter::kDropWrongShape: return "drop_wrong_shape";
-    case ServerCounter::kDropDuplicate: return "drop_duplicate";
-    case ServerCounter::kDropOverlap: return "drop_overlap";
-    case ServerCounter::kDropComplete: return "drop_complete";
-    case ServerCounter::kDropFloatInIntegerMode: return "drop_float_in_integer_mode";
-    case ServerCounter::kDropIntegerInFloatMode: return "drop_integer_in_float_mode";
-    case ServerCounter::kDropFloatOfSeveralRanks: return "drop_float_of_several_ranks";
-    case ServerCounter::kDropFloatWaits: return "drop_float_waits";
-    case ServerCounter::kDropBadRank: return "drop_bad_rank";
-    case ServerCounter::kDropRefused: return "drop_refused";
-    case ServerCounter::kDropRankTaken: return "drop_rank_taken";
-    case ServerCounter::kDropRankGone: return "drop_rank_gone";
-    case ServerCounter::kDropForgotten: return "drop_forgotten";
-    case ServerCounter::kDropWrongNonce: return "drop_wrong_nonce";
-    default: return "unknown";
-  }
+  const auto at = static_cast<std::size_t>(counter);
+  return at < kNames.size() ? kNames[at] : "unknown";
 }
 
 ServerCounter counter_of(StatusCode code) {

@@ -1,13 +1,8 @@
+// How a worker joins, keeps its leases, and leaves (docs/protocol.md §2).
 #include "atp/core/worker/worker_membership.h"
 
 namespace atp {
 namespace {
-
-bool has_switch(const WorkerConfig& config) { return config.route.size() > 1; }
-
-const Endpoint& parent(const WorkerConfig& config) { return config.route.front(); }
-
-const Endpoint& server(const WorkerConfig& config) { return config.route.back(); }
 
 ControlHead head_of(const WorkerConfig& config, PacketType type, bool straight) {
   return {.type = type,
@@ -18,20 +13,6 @@ ControlHead head_of(const WorkerConfig& config, PacketType type, bool straight) 
 }
 
 MembershipChange failed(const Failure& failure) { return {.failure = failure}; }
-
-// What answers a JOIN carries its nonce; a twin behind the same switch hears it, too.
-bool is_meant(WorkerTurn& turn, const StatusMessage& status) {
-  const bool meant = status.nonce == turn.config.nonce;
-  if (!meant) turn.count(WorkerCounter::kDropWrongNonce);
-  return meant;
-}
-
-// No room for one more job: with time there may be.
-bool has_no_room(const StatusMessage& status) {
-  if (status.code != StatusCode::kRefused) return false;
-  const RefusalReason reason = status.refusal().reason;
-  return reason == RefusalReason::kTooManyJobs || reason == RefusalReason::kMemory;
-}
 
 }  // namespace
 
@@ -261,166 +242,6 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
     change.new_path = true;
   }
   return change;
-}
-
-MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
-                                                 const StatusMessage& status, bool pending) {
-  const Endpoint& from = server(turn.config);
-  if (path == Path::kStraight) hear_straight(turn);  // whatever it says
-  switch (status.code) {
-    case StatusCode::kWaitingFor:
-      turn.count(WorkerCounter::kWaitingForReceived);
-      hear_server(turn, path);
-      if (path == Path::kTree) hear_tree(turn.now);
-      on_waiting_for(turn, status);
-      return {};
-    case StatusCode::kUnknownJob:
-      turn.count(WorkerCounter::kUnknownJobReceived);
-      if (status.about.contains(turn.config.rank) && joined()) on_unknown_job(turn);
-      return {};
-    case StatusCode::kRankTaken:
-    case StatusCode::kRefused:
-      if (status.nonce == 0 && !status.about.empty() && !status.about.contains(turn.config.rank)) {
-        return on_peer_refused(turn, status);
-      }
-      return on_join_turned_down(turn, path, status);
-    case StatusCode::kLeaseEnded:
-      if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: all are told
-      note_detail(status);
-      return failed({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = from});
-    case StatusCode::kLeft:
-      if (state_ == State::kLeaving && status.nonce == turn.config.nonce) {
-        end(turn);
-      } else if (status.nonce == 0 && pending) {
-        note_detail(status);
-        return failed({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
-      } else if (state_ == State::kJoining && status.nonce == turn.config.nonce) {
-        return failed({.code = FailureCode::kLeftBefore, .ranks = status.about, .endpoint = from});
-      } else if (status.nonce != 0) {
-        is_meant(turn, status);  // counts what answers a twin
-      }
-      return {};
-    case StatusCode::kServerRestarted:
-      if (!is_meant(turn, status)) return {};
-      return failed({.code = FailureCode::kServerRestarted, .endpoint = from});
-    case StatusCode::kHere:
-      if (is_meant(turn, status) && path == Path::kTree) parent_heard_ = turn.now;
-      return {};
-    case StatusCode::kVersions: return on_versions(turn, path, status);
-    case StatusCode::kOperationMismatch:
-    case StatusCode::kDetached:
-    case StatusCode::kAreYouThere:
-    case StatusCode::kCount: break;
-  }
-  return {};
-}
-
-void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status) {
-  attachment_.on_waiting_for();
-  // Of ranks that disagree each hears of what it has not sent, too: that others have not sent what
-  // it waits for says more.
-  if (status.about.contains(turn.config.rank) && !missing_.empty()) return;
-  missing_ = status.about;
-  if (!joined()) return;
-  note_detail(status);
-  if (status.about.contains(turn.config.rank)) return;
-  if (waiting_since_ == kNever) waiting_since_ = turn.now;
-  const WorkerConfig& config = turn.config;
-  // The server says so when it has waited for a second.
-  const bool long_enough =
-      turn.now >= waiting_since_ + config.tell_waiting - config.timing.waiting_for;
-  if (!long_enough || turn.now < waiting_told_ + config.tell_waiting_pause) return;
-  waiting_told_ = turn.now;
-  turn.events.push_news({.kind = EventKind::kWaiting,
-                         .failure = {.code = FailureCode::kNoProgress, .ranks = status.about}});
-}
-
-// The first to end the job is the one whose ranks and words count.
-void WorkerMembership::note_detail(const StatusMessage& status) {
-  if (!in_job()) return;
-  detail_ = {status.endpoints, status.endpoint_count, status.cause};
-}
-
-// Another rank was turned away. It may be started again, as it should, so the job waits for it.
-MembershipChange WorkerMembership::on_peer_refused(WorkerTurn& turn, const StatusMessage& status) {
-  const Refusal refusal = status.refusal();
-  const Failure news{.code = FailureCode::kRefused,
-                     .reason = refusal.reason,
-                     .expected = refusal.expected,
-                     .found = refusal.found,
-                     .ranks = status.about,
-                     .other = refusal.holders};
-  if (state_ != State::kJoining || news == peer_refused_) return {};
-  peer_refused_ = news;
-  turn.events.push_news({.kind = EventKind::kPeerRefused, .failure = news});
-  return {};
-}
-
-// A later version answers in this one's words, which say what it speaks itself.
-MembershipChange WorkerMembership::on_versions(WorkerTurn& turn, Path path,
-                                               const StatusMessage& status) const {
-  const int lowest = status.reason >> 8;
-  const int highest = status.reason & 0xff;
-  if (state_ != State::kJoining || (lowest <= ATP_VERSION && ATP_VERSION <= highest)) return {};
-  return failed({.code = FailureCode::kRefused,
-                 .reason = RefusalReason::kVersion,
-                 .expected = status.reason,
-                 .found = versions_number(ATP_VERSION, ATP_VERSION),
-                 .ranks = RankSet::of(turn.config.rank),
-                 .endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config)});
-}
-
-void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
-  repeat_after_join_ = true;
-  // One lost table is reported by many packets; one JOIN answers them all.
-  if (turn.now - tree_join_.last_sent() < turn.config.timing.answer_pause) return;
-  join_again(turn.now, turn.config.timing);
-}
-
-MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path path,
-                                                       const StatusMessage& status) {
-  if (!is_meant(turn, status)) return {};
-  // A member that is refused on its way through the tree has a bad tree, not a bad membership: a
-  // switch returned with a smaller K, a full table or another list of upstreams. The way around it
-  // still serves. So it does for a new job that a switch has no room for.
-  const bool is_full = has_no_room(status);
-  if (path == Path::kTree && has_switch(turn.config) && (joined() || !attached() || is_full)) {
-    return detach(turn);
-  }
-  Failure failure;
-  failure.ranks = status.about;
-  failure.endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config);
-  if (status.code == StatusCode::kRankTaken) {
-    failure.code = FailureCode::kRankTaken;
-    if (status.endpoint_count > 0) failure.endpoint = status.endpoints[0];
-  } else {
-    const Refusal refusal = status.refusal();
-    failure.code = FailureCode::kRefused;
-    failure.reason = refusal.reason;
-    failure.expected = refusal.expected;
-    failure.found = refusal.found;
-    failure.other = refusal.holders;
-  }
-  // Whoever crashed a moment ago still has its place, until its leases have ended.
-  if (is_full && state_ == State::kJoining) {
-    if (!no_room_) no_room_since_ = turn.now;
-    no_room_ = failure;
-    return {};
-  }
-  return failed(failure);
-}
-
-// Before it has joined: whoever answers so will never let it in. Afterwards it is noise.
-MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const Endpoint& from,
-                                                        std::uint8_t version) const {
-  const bool is_asked = from == parent(turn.config) || from == server(turn.config);
-  if (state_ != State::kJoining || !is_asked) return {};
-  return failed({.code = FailureCode::kRefused,
-                 .reason = RefusalReason::kVersion,
-                 .expected = versions_number(version, version),
-                 .found = versions_number(ATP_VERSION, ATP_VERSION),
-                 .ranks = RankSet::of(turn.config.rank),
-                 .endpoint = from});
 }
 
 }  // namespace atp

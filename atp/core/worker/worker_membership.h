@@ -70,6 +70,10 @@ class WorkerMembership {
   bool operator==(const WorkerMembership&) const = default;
 
  private:
+  static bool has_switch(const WorkerConfig& config) { return config.route.size() > 1; }
+  static const Endpoint& parent(const WorkerConfig& config) { return config.route.front(); }
+  static const Endpoint& server(const WorkerConfig& config) { return config.route.back(); }
+
   enum class State : std::uint8_t { kIdle, kJoining, kJoined, kFailed, kLeaving, kLeft };
 
   bool is_member() const { return agreed_.stream_count > 0; }  // has agreed, whatever came then

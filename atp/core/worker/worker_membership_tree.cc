@@ -3,16 +3,6 @@
 #include "atp/core/worker/worker_membership.h"
 
 namespace atp {
-namespace {
-
-bool has_switch(const WorkerConfig& config) { return config.route.size() > 1; }
-
-const Endpoint& parent(const WorkerConfig& config) { return config.route.front(); }
-
-const Endpoint& server(const WorkerConfig& config) { return config.route.back(); }
-
-}  // namespace
-
 // A tree that is silent while the straight way answers. When both are, the server may be dead, or
 // the link of this host; and what comes first when they return says nothing of the other.
 Instant WorkerMembership::tree_lease_end(const WorkerConfig& config) const {
