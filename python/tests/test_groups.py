@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from network import PROGRAM
+from .network import PROGRAM
 from torch.distributed.device_mesh import init_device_mesh
 
 import atp.torch
