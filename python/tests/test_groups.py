@@ -10,10 +10,11 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from .network import PROGRAM
 from torch.distributed.device_mesh import init_device_mesh
 
 import atp.torch
+
+from .network import PROGRAM
 
 PAIRS = [(0, 0), (0, 1), (1, 0), (1, 1)]  # of a mesh (2, 2), by rank
 
