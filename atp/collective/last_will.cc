@@ -25,8 +25,9 @@ std::string hex(const std::vector<std::uint8_t>& bytes) {
 
 template <class Number>
 bool read_number(std::string_view text, Number& value, int base = 10) {
-  const char* end = text.data() + text.size();
-  const auto [at, problem] = std::from_chars(text.data(), end, value, base);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [at, problem] = std::from_chars(begin, end, value, base);
   return problem == std::errc{} && at == end;
 }
 
