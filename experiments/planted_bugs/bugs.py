@@ -117,7 +117,7 @@ BUGS = [
     Bug(
         "a worker repeats plainly for ever",
         RECOVERY,
-        "repeat.rung = std::max(least, next_rung(fragment.rung));",
+        "repeat.rung = std::max(least, climbs ? next_rung(fragment.rung) : fragment.rung);",
         "repeat.rung = std::max(least, Rung::kPlain);",
     ),
     Bug(
@@ -129,8 +129,8 @@ BUGS = [
     Bug(
         "a worker takes any PARAMETER of a sequence that it awaits",
         RECEIVE,
-        "  if (stream->operations.find(sequence).fingerprint != packet.header.operation) {",
-        "  if (false) {",
+        "    counters_.add(WorkerCounter::kDropWrongOperation);\n    return nullptr;\n",
+        "    counters_.add(WorkerCounter::kDropWrongOperation);\n",
         harmless="the server sends none but of its operation",
     ),
     Bug(

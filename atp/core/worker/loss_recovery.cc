@@ -29,7 +29,7 @@ void LossRecovery::start_timer(Instant now, RetransmissionTimeout& clock) {
 
 // Once the time-out has passed the network is slower than it was.
 void LossRecovery::start_probe(Instant now, RetransmissionTimeout& clock) {
-  const auto wait = firings_ == 0 ? clock.probe_after(probes_) : std::nullopt;
+  const auto wait = firings_ == 0 ? clock.probe_after(now, probes_) : std::nullopt;
   probe_ = wait ? now + *wait : kNever;
 }
 

@@ -37,10 +37,11 @@ Duration RetransmissionTimeout::backed_off(unsigned firings) {
   return with_jitter(std::min(doubled, timing_.rto_max));
 }
 
-std::optional<Duration> RetransmissionTimeout::probe_after(unsigned probes) {
+std::optional<Duration> RetransmissionTimeout::probe_after(Instant now, unsigned probes) {
   constexpr unsigned kMaxProbes = 2;
   const Duration wait = rtt_.probe(timing_) * (1 + probes);
-  if (!rtt_.measured() || probes >= kMaxProbes || 2 * wait > rto()) return std::nullopt;
+  if (now >= lossy_until_ || !rtt_.measured()) return std::nullopt;
+  if (probes >= kMaxProbes || 2 * wait > rto()) return std::nullopt;
   return with_jitter(wait);
 }
 

@@ -48,8 +48,9 @@ class RetransmissionTimeout {
   Duration backed_off(unsigned firings);
   // The wait before probe number `probes` of the oldest fragment (RFC 8985's tail loss probe):
   // nothing that follows could show that the last packets were lost. Nothing if the time-out is as
-  // near.
-  std::optional<Duration> probe_after(unsigned probes);
+  // near, or no loss was seen lately: then it is a peer that is late.
+  std::optional<Duration> probe_after(Instant now, unsigned probes);
+  void saw_loss(Instant now) { lossy_until_ = now + kLossMemory; }
   // What is unanswered for longer than this was overtaken by later ones because it was lost, not
   // because what was summed in a switch overtakes what collided there (H15).
   Duration reordering_ends() const;
@@ -63,8 +64,11 @@ class RetransmissionTimeout {
                                                       static_cast<double>(base.count()) / 8));
   }
 
+  static constexpr Duration kLossMemory = std::chrono::seconds(10);
+
   Timing timing_;
   Random random_;
+  Instant lossy_until_ = Instant::min();
   RttEstimator rtt_;
 };
 

@@ -156,11 +156,30 @@ TEST(WorkerLadder, WhatLaterAnswersOvertookIsRepeatedWhenItIsLateByTheClockToo) 
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 0u);
 }
 
+// Without a loss it is a peer that is late.
+TEST(WorkerLadder, ATailIsNotProbedWhereNoLossWasSeen) {
+  WorkerScript s;
+  s.join();
+  answer_one_after_a_millisecond(s);
+  s.submit({1, 2, 3, 4});
+  s.run();
+  std::vector<Sent> repeats;
+  while (repeats.empty()) repeats = gradients(s.run_to_timer());
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 1u);
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kProbes], 0u);
+}
+
 // The last packets of an operation: nothing follows that could show their loss.
 TEST(WorkerLadder, TheTailIsProbedTwiceAfterAFewRoundTripsAndClimbsNoLadder) {
   WorkerScript s;
   s.join();
   answer_one_after_a_millisecond(s);
+  s.submit(std::vector<float>(16, 1.0F));
+  const auto lossy = gradients(s.run());
+  s.advance(milliseconds(1));
+  for (std::size_t i : {1u, 2u, 3u}) s.answer(lossy[i], {0, 0, 0, 0});
+  ASSERT_EQ(gradients(s.run_to_timer()).size(), 1u);
+  s.answer(lossy[0], {0, 0, 0, 0});
   s.submit({1, 2, 3, 4});
   s.run();
   const Instant begun = s.now;

@@ -119,7 +119,10 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   stream.indices.set_next(sequence, packet.header.next_index);
   stream.window.answer(sequence);
   stream.last_answer = turn.now;
-  if (stream.recovery.on_answer(turn.now, fragment, stream.window, clock_)) cut_window_for_loss();
+  if (stream.recovery.on_answer(turn.now, fragment, stream.window, clock_)) {
+    clock_.saw_loss(turn.now);
+    cut_window_for_loss();
+  }
   if (--operation.unanswered == 0) complete(stream, operation);
 }
 

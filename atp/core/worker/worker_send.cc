@@ -173,6 +173,7 @@ bool Worker::repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequen
   if (!repeat(turn, stream, sequence, Rung::kNone, Cause::kLost)) return false;
   stream.window.at(sequence).repeated_early = true;
   turn.count(WorkerCounter::kLossesInferred);
+  clock_.saw_loss(turn.now);
   cut_window_for_loss();
   return true;
 }
