@@ -115,23 +115,26 @@ void answer_one_after_a_millisecond(WorkerScript& s) {
   s.take();
 }
 
+// Of four fragments, so long after they were sent; all that were.
+std::vector<Sent> answer_all_but_the_first(WorkerScript& s, Duration after) {
+  s.submit(std::vector<float>(16, 1.0F));
+  std::vector<Sent> sent = gradients(s.run());
+  s.advance(after);
+  for (const std::size_t i : {1u, 2u, 3u}) s.answer(sent.at(i), {0, 0, 0, 0});
+  return sent;
+}
+
 TEST(WorkerLadder, ThreeLaterAnswersRepeatTheOldestOnceItIsLateEnough) {
   WorkerScript s;
   s.join();
   answer_one_after_a_millisecond(s);
-  s.submit(std::vector<float>(16, 1.0F));
-  const auto sent = gradients(s.run());
-  s.advance(milliseconds(1));
-  for (std::size_t i : {1u, 2u, 3u}) s.answer(sent[i], {0, 0, 0, 0});
+  answer_all_but_the_first(s, milliseconds(1));
   EXPECT_TRUE(gradients(s.take()).empty()) << "mere reordering";
 
   WorkerScript late;
   late.join();
   answer_one_after_a_millisecond(late);
-  late.submit(std::vector<float>(16, 1.0F));
-  const auto slow = gradients(late.run());
-  late.advance(milliseconds(20));
-  for (std::size_t i : {1u, 2u, 3u}) late.answer(slow[i], {0, 0, 0, 0});
+  answer_all_but_the_first(late, milliseconds(20));
   const auto repeats = gradients(late.take());
   ASSERT_EQ(repeats.size(), 1u);
   EXPECT_EQ(repeats[0].view().header.sequence, 1u);
@@ -143,10 +146,7 @@ TEST(WorkerLadder, WhatLaterAnswersOvertookIsRepeatedWhenItIsLateByTheClockToo) 
   WorkerScript s;
   s.join();
   answer_one_after_a_millisecond(s);
-  s.submit(std::vector<float>(16, 1.0F));
-  const auto sent = gradients(s.run());
-  s.advance(milliseconds(1));
-  for (std::size_t i : {1u, 2u, 3u}) s.answer(sent[i], {0, 0, 0, 0});
+  answer_all_but_the_first(s, milliseconds(1));
   EXPECT_TRUE(gradients(s.run()).empty()) << "mere reordering";
   const Instant before = s.now;
   const auto repeats = gradients(s.run_to_timer());
@@ -174,10 +174,7 @@ TEST(WorkerLadder, TheTailIsProbedTwiceAfterAFewRoundTripsAndClimbsNoLadder) {
   WorkerScript s;
   s.join();
   answer_one_after_a_millisecond(s);
-  s.submit(std::vector<float>(16, 1.0F));
-  const auto lossy = gradients(s.run());
-  s.advance(milliseconds(1));
-  for (std::size_t i : {1u, 2u, 3u}) s.answer(lossy[i], {0, 0, 0, 0});
+  const auto lossy = answer_all_but_the_first(s, milliseconds(1));
   ASSERT_EQ(gradients(s.run_to_timer()).size(), 1u);
   s.answer(lossy[0], {0, 0, 0, 0});
   s.submit({1, 2, 3, 4});
