@@ -59,13 +59,17 @@ std::string ranks_at_text(const RankSet& ranks, const FailureDetail& detail) {
   return text;
 }
 
+constexpr std::string_view kWaitsFor = " waits for ";
+
+// Operations that travel in other ways never meet, so a difference between the ranks' shows only
+// where their texts stand side by side.
+std::string own_wait(const FailureContext& context) {
+  if (context.operation_kind.empty()) return "";
+  return "; rank " + std::to_string(context.rank) + std::string(kWaitsFor) + context.operation_kind;
+}
+
 std::string no_progress(const Failure& failure, const FailureContext& context) {
   std::string text = "no progress for " + seconds_text(context.operation_timeout);
-  // Ranks that travel in other ways never meet, so a difference between them may show like this.
-  const std::string mine =
-      context.operation_kind.empty()
-          ? ""
-          : "; rank " + std::to_string(context.rank) + " waits for " + context.operation_kind;
   if (failure.ranks.empty()) {
     return text + ", and no word from " + server_text(context) + " about it" +
            silent_path_hint(context);
@@ -73,7 +77,8 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
   text += ": " + ranks_at_text(failure.ranks, context.detail) +
           (failure.ranks.size() == 1 ? " has" : " have") + " not contributed";
   // What this rank itself has sent did not arrive.
-  return failure.ranks.contains(context.rank) ? text + silent_path_hint(context) : text + mine;
+  return failure.ranks.contains(context.rank) ? text + silent_path_hint(context)
+                                              : text + own_wait(context);
 }
 
 // Each rank knows its own operation only; side by side these sentences show what differs.
@@ -96,7 +101,8 @@ std::string rank_lost(const Failure& failure, const FailureContext& context) {
 std::string rank_left(const Failure& failure, const FailureContext& context) {
   const std::string_view cause = context.detail.cause.view();
   return ranks_at_text(failure.ranks, context.detail) + " left the job before the operation ended" +
-         (cause.empty() ? "" : ": " + std::string(cause));
+         (cause.empty() ? "" : ": " + std::string(cause)) +
+         (cause.find(kWaitsFor) == std::string_view::npos ? "" : own_wait(context));
 }
 
 std::string server_question(const FailureContext& context) {

@@ -146,6 +146,12 @@ TEST(FailureText, NamesTheHostsOfRanksAndWhatOneThatLeftHadToSay) {
       failure_text({.code = FailureCode::kRankLeft, .ranks = set_of({2})}, context),
       "rank 2 (10.77.2.11) left the job before the operation ended: its process was killed by "
       "signal 9 (Killed)");
+  context.operation_kind = "the sum of 7 int32 values";
+  context.detail.cause = CauseText("rank 2 waits for the maximum of 7 int32 values");
+  EXPECT_EQ(
+      failure_text({.code = FailureCode::kRankLeft, .ranks = set_of({2})}, context),
+      "rank 2 (10.77.2.11) left the job before the operation ended: rank 2 waits for the maximum "
+      "of 7 int32 values; rank 0 waits for the sum of 7 int32 values");
   EXPECT_EQ(waiting_text({.ranks = set_of({2})}, context),
             "waiting for rank 2 (10.77.2.11), which has not contributed to the oldest operation "
             "for 3 s");
