@@ -16,6 +16,12 @@ using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
 bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
+// Its values are its bytes, one after the other.
+bool is_plain(const at::Tensor& tensor, at::ScalarType type) {
+  return tensor.scalar_type() == type && is_dense(tensor) && tensor.is_contiguous() &&
+         !tensor.is_conj() && !tensor.is_neg();
+}
+
 at::Tensor plain(const at::Tensor& tensor) {
   const NoAutograd guard;
   return tensor.resolve_conj().resolve_neg().contiguous();
@@ -194,13 +200,33 @@ std::vector<at::Tensor> Buffers::outputs(at::TensorList tensors) {
 
 at::Tensor Buffers::joined(at::TensorList inputs) {
   const NoAutograd guard;
-  std::vector<at::Tensor> flat;
-  for (const at::Tensor& input : inputs) {
-    check_device(name_.operation, input);
-    flat.push_back(carried(input).view({-1}));
+  for (const at::Tensor& input : inputs) check_device(name_.operation, input);
+  at::Tensor joined = copied_side_by_side(inputs);
+  if (!joined.defined()) {
+    std::vector<at::Tensor> flat;
+    for (const at::Tensor& input : inputs) flat.push_back(carried(input).view({-1}));
+    joined = at::cat(flat);
   }
-  at::Tensor joined = at::cat(flat);
   if (factor_) joined.mul_(*factor_);
+  return joined;
+}
+
+// Undefined where a tensor is not what its bytes say. Of many small tensors that travel as one,
+// torch's views and copies would take longer than the sum.
+at::Tensor Buffers::copied_side_by_side(at::TensorList inputs) const {
+  if (inputs.empty()) return {};
+  const at::ScalarType type = carrier_.value_or(inputs.front().scalar_type());
+  std::int64_t values = 0;
+  for (const at::Tensor& input : inputs) {
+    if (!is_plain(input, type)) return {};
+    values += input.numel();
+  }
+  at::Tensor joined = at::empty({values}, inputs.front().options());
+  auto* to = static_cast<std::byte*>(joined.mutable_data_ptr());
+  for (const at::Tensor& input : inputs) {
+    if (input.nbytes() > 0) std::memcpy(to, input.const_data_ptr(), input.nbytes());
+    to += input.nbytes();
+  }
   return joined;
 }
 
@@ -235,12 +261,10 @@ void Buffers::finish() {
   }
 }
 
-// Of many small tensors that travel as one, torch's views and copies would take longer than the
-// sum.
+// As copied_side_by_side(), back.
 bool Buffers::copy_bytes(const Output& output) const {
   const at::Tensor& tensor = output.tensor;
-  const bool as_it_is = !divisor_ && tensor.scalar_type() == output.buffer.scalar_type() &&
-                        tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+  const bool as_it_is = !divisor_ && is_plain(tensor, output.buffer.scalar_type());
   if (output.offset == kWhole || !as_it_is) return false;
   const auto* from = static_cast<const std::byte*>(output.buffer.const_data_ptr()) +
                      static_cast<std::size_t>(output.offset) * tensor.element_size();

@@ -69,6 +69,7 @@ class Buffers {
     at::Tensor buffer;  // the tensor itself, or its contiguous copy in the type that travels
     std::int64_t offset = kWhole;  // where its values begin in what several outputs share
   };
+  at::Tensor copied_side_by_side(at::TensorList inputs) const;
   bool copy_bytes(const Output& output) const;
   void check_output(const at::Tensor& output) const;
   at::Tensor carried(const at::Tensor& tensor) const;
