@@ -34,9 +34,13 @@ void for_each_row(Visit&& visit) {
 
 using Values = std::vector<std::uint8_t>;
 
-Values wire_values(std::uint32_t value, std::uint16_t count) {
-  Values bytes(4 * std::size_t{count});
-  for (std::size_t i = 0; i < count; ++i) atp_store32(&bytes[4 * i], value);
+// `count` times the same value, in as many bytes as the kind gives it.
+Values wire_values(std::uint32_t value, std::uint16_t count, std::uint8_t kind) {
+  const std::size_t each = atp_value_bytes(kind);
+  std::uint8_t wire[4];
+  atp_store32(wire, each == 2 ? value << 16 : value);
+  Values bytes(each * count);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = wire[i % each];
   return bytes;
 }
 
@@ -89,7 +93,8 @@ class Engine {
  public:
   Engine(const Held& held, std::uint8_t words) : table_(1, kValueLimit), words_(words) {
     table_[0] = aggregator_of(held, words);
-    table_.apply(ATP_DATA_STORE, held.kind, 0, wire_values(held.value, held.value_count), {});
+    table_.apply(ATP_DATA_STORE, held.kind, 0, wire_values(held.value, held.value_count, held.kind),
+                 {});
   }
 
   struct Outcome {
@@ -129,13 +134,14 @@ class Engine {
 
  private:
   void move_values(const Row& row, Outcome& outcome) {
-    const Values in = wire_values(row.in.value, row.in.value_count);
+    const Values in = wire_values(row.in.value, row.in.value_count, row.in.kind);
     outcome.values = in;
+    const atp_header& out = outcome.fragment.header;
     const auto operation = static_cast<atp_data_op>(outcome.verdict.data);
     if (operation == ATP_DATA_LOAD || operation == ATP_DATA_COMBINE_LOAD) {
-      outcome.values.assign(4 * std::size_t{outcome.fragment.header.value_count}, 0);
+      outcome.values.assign(std::size_t{atp_value_bytes(out.kind)} * out.value_count, 0);
     }
-    table_.apply(operation, outcome.fragment.header.kind, 0, in, outcome.values);
+    table_.apply(operation, out.kind, 0, in, outcome.values);
   }
 
   AggregatorTable table_;
@@ -160,7 +166,7 @@ void check(const Row& row, std::uint8_t words) {
   for (std::size_t w = 0; w < ATP_PIPELINE_WORDS; ++w) {
     EXPECT_EQ(outcome.fragment.bitmap[w], expected.bitmap[w]) << "word " << w;
   }
-  EXPECT_EQ(outcome.values, wire_values(row.out.value, row.out.value_count));
+  EXPECT_EQ(outcome.values, wire_values(row.out.value, row.out.value_count, row.out.kind));
 }
 
 class Conformance : public testing::TestWithParam<std::uint8_t> {};
@@ -207,7 +213,7 @@ TEST(Pipeline, TheSumDoesNotDependOnTheOrder) {
       EXPECT_EQ(outcome.verdict.reason, ATP_COMPLETED);
       EXPECT_EQ(outcome.fragment.header.flags, kEcn | kOverflow);
       EXPECT_EQ(outcome.fragment.header.magnitude, 2'800'000'000u);
-      EXPECT_EQ(outcome.values, wire_values(1'800'000'000, kValueCount));
+      EXPECT_EQ(outcome.values, wire_values(1'800'000'000, kValueCount, ATP_KIND_SUM_FIXED));
     }
   }
 }
