@@ -1,0 +1,304 @@
+"""What strangers, idle connections and deaths cost: measured on loopback, honest ranks beside them.
+
+    .venv/bin/python -m experiments.defence.defence [FOLDER]
+
+In turns without and with the attack where a time is compared. A stranger knows docs/protocol.md,
+the port, and nothing that only members know, and sends from another address. Measures all-reduces
+beside jobs that are made and left at 6 kB/s; packets forwarded after JOINs whose route is a loop;
+answers to a flood, and how many of an honest asker's questions are answered meanwhile; the answer
+of `atp status` beside 500 idle connections; and how long the other ranks take to end, with the
+right name, after a rank or one of three servers is killed. Writes defence.csv into FOLDER (default:
+out/defence).
+"""
+
+import csv
+import json
+import os
+import random
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from experiments import report
+from experiments.defence.stranger import DIRECT, Churn, Stranger, gradient, join
+from experiments.report import BUILD
+
+ATP = BUILD / "bin" / "atp"
+LIMIT_S = 60
+ANSWER_AFTER_S = 0.02  # of the honest asker's questions, one every so often
+
+
+class Nodes:
+    """Switches, servers and ranks on loopback; all end with the `with`."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self._processes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        self._folder.cleanup()
+
+    def node(self, role, *options, port=None):
+        """Its address, once it listens, and its process."""
+        at = ("127.0.0.1", port or free_ports(1)[0])
+        command = (ATP, role, "--listen", f"{at[0]}:{at[1]}", *options)
+        process = self.start(command)
+        wait_until(lambda: "listening" in output(process), f"the {role}")
+        return at, process
+
+    def ranks(self, count, route, *words):
+        """One process for each rank of `atp bench`."""
+        job = random.randrange(1, 2**32)
+        variables = {"WORLD_SIZE": count, "ATP_JOB": job, "ATP_INCARNATION": 1, "ATP_ROUTE": route}
+        command = (ATP, "bench", "allreduce", *words)
+        return [self.start(command, {**variables, "RANK": rank}) for rank in range(count)]
+
+    def start(self, command, variables=None):
+        log = Path(self._folder.name) / str(len(self._processes))
+        with open(log, "wb") as out:
+            process = subprocess.Popen(
+                [str(word) for word in command],
+                env={**os.environ, **{k: str(v) for k, v in (variables or {}).items()}},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        process.log = log
+        self._processes.append(process)
+        return process
+
+
+def free_ports(count):
+    """Of UDP; held until all are found, so that they differ."""
+    probes = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def output(process):
+    return process.log.read_text(errors="replace")
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            raise SystemExit(f"waited {LIMIT_S} s in vain for {what}")
+        time.sleep(0.002)
+
+
+def text(address):
+    return f"{address[0]}:{address[1]}"
+
+
+def counters(address):
+    """Of a node, by name."""
+    words = [str(ATP), "status", text(address), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["counters"]
+
+
+def bench_us(nodes, server):
+    """The mean time of an all-reduce of 256 KiB by two ranks; a wrong sum ends everything."""
+    size = ("-b", "256K", "-e", "256K", "-n", "400", "-w", "20")
+    ranks = nodes.ranks(2, text(server), *size)
+    if any(rank.wait(LIMIT_S) for rank in ranks):
+        raise SystemExit(f"a benchmark failed:\n{output(ranks[0])}")
+    # The columns of nccl-tests: size, count, type, reduction, time …
+    row = re.search(r"^\s*262144\s.*$", output(ranks[0]), re.MULTILINE)
+    return float(row[0].split()[4])
+
+
+def churn(rounds, rate):
+    """All-reduces beside jobs made and left, over all-reduces alone."""
+    times = {False: [], True: []}
+    with Nodes() as nodes:
+        server, _ = nodes.node("server")
+        for _ in range(rounds):
+            times[False].append(bench_us(nodes, server))
+            with Churn(server, rate):
+                times[True].append(bench_us(nodes, server))
+    alone, beside = (statistics.median(times[way]) for way in (False, True))
+    yield "256 KiB beside jobs made and left at 6 kB/s, over alone", beside / alone, "at most 1.3"
+    spread = max((max(t) - min(t)) / statistics.median(t) for t in times.values())
+    yield "… spread of the rounds, (largest - smallest) / median", spread, ""
+
+
+def loop(gradients):
+    """Packets passed on by three switches, each of which may send to the others."""
+    with Nodes() as nodes:
+        server, _ = nodes.node("server")
+        switches = [nodes.node("switch", "--upstream", "127.0.0.0/8")[0] for _ in range(3)]
+        first, second, third = switches
+        with Stranger() as stranger:
+            for attempt in range(20):
+                route = [first, second, third, first, second, server]
+                recorded = [(f"127.0.9.{one}", 4000) for one in range(attempt % 5)]
+                stranger.send(join(77, attempt + 1, route, recorded=recorded), first)
+            for sequence in range(gradients):
+                stranger.send(gradient(77, sequence, DIRECT), first)
+            time.sleep(2)
+        passed_on = sum(
+            count
+            for switch in switches
+            for name, count in counters(switch).items()
+            if name.startswith("forwarded")
+        )
+    yield f"{gradients} gradients after JOINs of a looped route: forwards", passed_on, "none"
+
+
+def flood(packets):
+    """Answers to gradients of jobs that nobody knows, from one address; and to an honest one."""
+    asked = heard = 0
+    with Nodes() as nodes:
+        server, process = nodes.node("server")
+        with Stranger() as stranger, Stranger("127.0.0.3") as honest:
+            due = time.monotonic()
+            for number in range(packets):
+                stranger.send(gradient(random.randrange(1, 2**32)), server)
+                if time.monotonic() >= due:
+                    honest.send(gradient(random.randrange(1, 2**32)), server)
+                    due += ANSWER_AFTER_S
+                if number % 64 == 0:
+                    stranger.hear()
+                    time.sleep(0.002)
+            time.sleep(0.3)
+            stranger.hear()
+            honest.hear()
+            asked, heard = honest.sent_packets, honest.answers
+        if process.poll() is not None:
+            raise SystemExit(f"the server ended:\n{output(process)}")
+    yield f"a flood of {stranger.sent_packets} packets: answers to it", stranger.answers, ""
+    share = stranger.answered_bytes / stranger.sent_bytes
+    yield "… bytes answered for 1,000 that it sent", 1000 * share, "at most 1,000"
+    yield f"… of {asked} questions of another address, answered", heard / asked, "most"
+
+
+def idle(connections, rounds):
+    """`atp status` beside connections from which nothing comes."""
+    took = []
+    with Nodes() as nodes:
+        server, _ = nodes.node("server")
+        for _ in range(rounds):
+            held = [socket.create_connection(server, LIMIT_S) for _ in range(connections)]
+            begin = time.monotonic()
+            counters(server)
+            took.append(time.monotonic() - begin)
+            for connection in held:
+                connection.close()
+    yield f"`atp status` beside {connections} idle connections, s", max(took), "at most 1"
+
+
+ENDLESS = ("-b", "1M", "-e", "1M", "-n", "1000000", "-w", "0")
+
+
+def kill_a_server():
+    """Of three: seconds from its death until the first rank ends, and from there to the last."""
+    with Nodes() as nodes:
+        switch, _ = nodes.node("switch")
+        servers = [nodes.node("server") for _ in range(3)]
+        route = ";".join(f"{text(switch)},{text(at)}" for at, _ in servers)
+        ranks = nodes.ranks(3, route, *ENDLESS)
+        wait_until(lambda: "# " in output(ranks[0]), "all to join")
+        time.sleep(0.5)
+        at, victim = servers[1]
+        begin = time.monotonic()
+        victim.kill()
+        wait_until(lambda: any(rank.poll() is not None for rank in ranks), "a rank to end")
+        known = time.monotonic()
+        wait_until(lambda: all(rank.poll() is not None for rank in ranks), "all ranks to end")
+        took = (known - begin, time.monotonic() - known)
+        for rank in ranks:
+            if text(at) not in output(rank) and "left the job" not in output(rank):
+                raise SystemExit(f"a rank names something else than {text(at)}:\n{output(rank)}")
+    return took
+
+
+def kill_a_rank():
+    """Of `atp run`: from its death until the others name it, in seconds."""
+    named = re.compile(r"rank 2 .*left the job.*signal 9")
+    with Nodes() as nodes:
+        run = nodes.start((ATP, "run", "-n", "4", "--", ATP, "bench", "allreduce", *ENDLESS))
+        wait_until(lambda: "# " in output(run), "all to join")
+        time.sleep(0.5)
+        begin = time.monotonic()
+        os.kill(rank_of(run.pid, 2), signal.SIGKILL)
+        wait_until(lambda: len(named.findall(output(run))) >= 3, "three ranks to name it")
+        return time.monotonic() - begin
+
+
+def rank_of(ancestor, rank):
+    """The process of a rank that `atp run` has started."""
+    parents, candidates = {}, []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(entry.name)] = int(
+                (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+            )
+            if f"RANK={rank}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                candidates.append(int(entry.name))
+        except OSError:  # it has ended meanwhile
+            continue
+    for found in candidates:
+        above = found
+        while above not in (0, ancestor):
+            above = parents.get(above, 0)
+        if above == ancestor:
+            return found
+    raise SystemExit(f"rank {rank} of process {ancestor} was not found")
+
+
+def deaths(trials):
+    servers = [kill_a_server() for _ in range(trials)]
+    known, spread = ([trial[i] for trial in servers] for i in (0, 1))
+    yield "one of three servers killed: the first rank ends after, s", statistics.median(known), ""
+    yield "… and the last rank after the first, the slowest trial, s", max(spread), "at most 1"
+    ranks = [kill_a_rank() for _ in range(trials)]
+    median = statistics.median(ranks)
+    yield "a rank of `atp run` killed: all others name it after, s", median, "at most 0.5"
+    yield "… the slowest trial, s", max(ranks), ""
+
+
+def measures(short):
+    yield from churn(1 if short else 7, 6000)
+    yield from loop(60)
+    yield from flood(2_000 if short else 100_000)
+    yield from idle(50 if short else 500, 1 if short else 5)
+    yield from deaths(1 if short else 7)
+
+
+def main():
+    parser = report.parser(__doc__, "out/defence")
+    parser.add_argument("--short", action="store_true", help="a tiny form, for automatic tests")
+    arguments = parser.parse_args()
+    rows = []
+    for what, value, wanted in measures(arguments.short):
+        shown = f"{value:.2f}" if isinstance(value, float) else f"{value:,}"
+        print(f"{what:66} {shown:>9}  {wanted}", flush=True)
+        rows.append({"what": what, "value": value, "wanted": wanted})
+    folder = Path(arguments.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "defence.csv", "w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    print(f"written: {folder / 'defence.csv'}")
+
+
+if __name__ == "__main__":
+    main()

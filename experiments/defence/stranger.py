@@ -1,0 +1,111 @@
+"""What a stranger sends who knows docs/protocol.md and nothing else: no address of a member, no
+nonce of a JOIN."""
+
+import os
+import random
+import socket
+import struct
+import threading
+import time
+
+GRADIENT, JOIN, LEAVE = 0, 4, 6
+DIRECT = 2
+HEADER = struct.Struct(">BBBBIIHHQIIIBBBB")  # §3
+JOIN_BODY = struct.Struct(">QQHHHHBBBBIBBH")  # §3.1
+JOIN_BYTES, LEAVE_BYTES = 416, 272
+BLOCKS = 1
+HOPS = 16
+
+
+def header(type_, job, flags=0, rank=0, count=0, sequence=0):
+    words = HEADER.pack(
+        2, type_, flags, 1, job, 1, 0, count, sequence, 0, 1, 0, BLOCKS << 4, HOPS, 0, 0
+    )
+    return words + struct.pack(">Q", 1 << rank)
+
+
+def endpoint(address):
+    return b"\0" * 10 + b"\xff\xff" + socket.inet_aton(address[0]) + struct.pack(">H", address[1])
+
+
+def join(job, nonce, route, *, recorded=(), flags=0, world_size=1, streams=1, values=350):
+    detached = int(flags & DIRECT != 0)
+    body = JOIN_BODY.pack(
+        nonce, 0, world_size, 0, streams, values, 2, 2, detached, BLOCKS, detached,
+        len(route), len(recorded), 0,
+    )  # fmt: skip
+    body += b"".join(endpoint(one) for one in (*route, *recorded))
+    return header(JOIN, job, flags) + body.ljust(JOIN_BYTES, b"\0")
+
+
+def leave(job, nonce):
+    return header(LEAVE, job, DIRECT) + struct.pack(">Q", nonce).ljust(LEAVE_BYTES, b"\0")
+
+
+def gradient(job, sequence=0, flags=0, values=1):
+    return header(GRADIENT, job, flags, count=values, sequence=sequence) + bytes(4 * values)
+
+
+class Stranger:
+    """A socket on another address than all honest ones of these measurements have."""
+
+    def __init__(self, address="127.0.0.2"):
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind((address, 0))
+        self.udp.setblocking(False)
+        self.sent_packets = self.sent_bytes = 0
+        self.answers = self.answered_bytes = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.udp.close()
+
+    def send(self, packet, to):
+        try:
+            self.udp.sendto(packet, to)
+        except BlockingIOError:
+            return
+        self.sent_packets += 1
+        self.sent_bytes += len(packet)
+
+    def hear(self):
+        """All answers so far."""
+        while True:
+            try:
+                answer = self.udp.recv(65535)
+            except BlockingIOError:
+                return
+            self.answers += 1
+            self.answered_bytes += len(answer)
+
+
+class Churn:
+    """Jobs of one rank that are made as large as a job may be, and left, at so many bytes per
+    second, in a thread, until the end of the `with`."""
+
+    def __init__(self, server, bytes_per_s):
+        self._server, self._rate = server, bytes_per_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+    def _run(self):
+        with Stranger() as stranger:
+            begin = time.monotonic()
+            while not self._over.is_set():
+                job, nonce = random.randrange(1, 2**32), int.from_bytes(os.urandom(8), "big")
+                large = join(job, nonce, [self._server], flags=DIRECT, streams=8, values=2226)
+                stranger.send(large, self._server)
+                stranger.send(leave(job, nonce), self._server)
+                stranger.hear()
+                due = begin + stranger.sent_bytes / self._rate
+                self._over.wait(max(0, due - time.monotonic()))
