@@ -6,6 +6,15 @@
 #include "atp/sim/values.h"
 
 namespace atp::sim {
+namespace {
+
+std::uint64_t hash_of(std::span<const std::byte> bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const std::byte byte : bytes) hash = (hash ^ std::to_integer<int>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
 
 Application::Application(const Plan& plan, std::uint32_t job, Rank rank)
     : job_(plan.jobs[job]),
@@ -15,7 +24,8 @@ Application::Application(const Plan& plan, std::uint32_t job, Rank rank)
                       ? job_.own_operations[rank]
                       : job_.operations),
       random_(plan.seed * 7919 + job * 1009 + rank),
-      done_(operations_.size()) {
+      done_(operations_.size()),
+      seals_(operations_.size()) {
   if (rank < job_.start.size()) ready_ += job_.start[rank];
   if (rank < job_.late.size()) late_ = job_.late[rank];
   inputs_.resize(operations_.size());
@@ -76,6 +86,7 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
     case EventKind::kCompleted: complete(now, event.operation, worker, oracle); break;
     case EventKind::kFailed:
       ++failed_operations_;
+      seal(event.operation);
       if (!failure_) failure_ = event.failure;
       break;
     case EventKind::kDetached: ++detached_; break;
@@ -105,7 +116,20 @@ void Application::complete(Instant now, OperationId id, const Worker& worker, Or
   if (auto wrong = oracle.check(job_index_, id, rank_, worker.value_count(), output(id))) {
     violations_.push_back(*std::move(wrong));
   }
+  seal(id);
   if (finished() && job_.leave_at_once) wants_to_leave_ = true;
+}
+
+void Application::seal(OperationId id) {
+  if (id < seals_.size()) seals_[id] = hash_of(output(id));
+}
+
+void Application::check_untouched() {
+  for (OperationId id = 0; id < seals_.size(); ++id) {
+    if (!seals_[id] || *seals_[id] == hash_of(output(id))) continue;
+    violations_.push_back("the tensor of operation " + std::to_string(id) +
+                          " was written to after its end");
+  }
 }
 
 }  // namespace atp::sim

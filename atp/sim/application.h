@@ -47,11 +47,15 @@ class Application : public Tensors {
   const std::vector<std::string>& violations() const { return violations_; }
 
   void leave() { wants_to_leave_ = true; }
+  // Whoever writes into a tensor after its operation has completed or failed writes into memory
+  // that is the caller's again. To be asked at the end.
+  void check_untouched();
 
  private:
   void submit(Instant now, Worker& worker);
   Duration pause_after(OperationId id) const;
   void complete(Instant now, OperationId id, const Worker& worker, Oracle& oracle);
+  void seal(OperationId id);
 
   JobPlan job_;
   std::uint32_t job_index_;
@@ -75,6 +79,8 @@ class Application : public Tensors {
   std::uint32_t detached_ = 0;
   std::uint32_t attached_ = 0;
   std::vector<bool> done_;
+  std::vector<std::optional<std::uint64_t>>
+      seals_;  // hashes of the tensors of operations that ended
   std::optional<Failure> failure_;
   std::vector<std::string> violations_;
 };

@@ -47,6 +47,12 @@ Values draw_values(Draw& draw) {
   return static_cast<Values>(draw.between(0, static_cast<std::uint64_t>(Values::kCount) - 1));
 }
 
+// Few, so that small operations have many fragments; or so many that the loops over the values of a
+// packet have something to do.
+std::uint16_t draw_value_count(Draw& draw, bool many) {
+  return static_cast<std::uint16_t>(many ? draw.between(20, 70) : draw.between(1, 8));
+}
+
 std::uint64_t draw_length(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
   if (draw.chance(0.08)) return 0;
   if (draw.chance(0.3)) return draw.between(1, k);
@@ -123,7 +129,7 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
       draw.chance(0.05) ? draw.between(9, 16) : draw.one_of({1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8}));
   job.first_stream = static_cast<std::uint16_t>(draw.chance(0.2) ? draw.between(1, 65000) : 0);
   job.stream_count = static_cast<std::uint16_t>(draw.one_of({1, 1, 1, 2, 3}));
-  job.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
+  job.max_value_count = draw_value_count(draw, plan.server_config.max_value_count > 8);
   job.max_in_flight = static_cast<std::uint32_t>(draw.between(1, 6));
   job.think_max = draw.one_of<Duration>({microseconds(0), microseconds(50), milliseconds(5)});
   job.number_format =
@@ -304,6 +310,24 @@ void draw_sharing(Draw& draw, Plan& plan) {
   }
 }
 
+// Nothing is scarce and no value overflows, so that it is known what a run must cost.
+void make_ample(Draw& draw, Plan& plan, bool lossy) {
+  plan.ample = true;
+  plan.switch_config.aggregators = 4096;
+  plan.switch_config.max_value_count = 70;
+  plan.server_config.wmax = std::min(plan.server_config.wmax, 8U);
+  plan.server_config.float_slots = 64;
+  plan.timing = {};
+  plan.fabric.jitter = Duration{0};  // behind a late peer, reordering looks like a loss
+  for (JobPlan& job : plan.jobs) {
+    job.overflow = OverflowPolicy::kReactive;
+    for (OperationPlan& operation : job.operations) operation.values = Values::kSmall;
+  }
+  if (!lossy) return;
+  plan.heal = std::chrono::seconds(20);
+  plan.path_faults.push_back({.loss = draw.one_of({0.001, 0.005, 0.02})});
+}
+
 }  // namespace
 
 Plan draw_plan(std::uint64_t seed) {
@@ -313,10 +337,11 @@ Plan draw_plan(std::uint64_t seed) {
   plan.switches = static_cast<std::uint32_t>(draw.one_of({0, 1, 1, 1, 1, 2, 3, 4, 6}));
   plan.servers = static_cast<std::uint32_t>(draw.one_of({1, 1, 1, 1, 2, 3, 4}));
   plan.switch_config.aggregators = draw.one_of<std::uint32_t>({1, 2, 3, 8, 64, 1024});
-  plan.switch_config.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
+  const bool many_values = draw.chance(0.15);
+  plan.switch_config.max_value_count = draw_value_count(draw, many_values);
   plan.switch_config.max_trees = 64;
   plan.server_config.wmax = draw.one_of<std::uint32_t>({1, 2, 2, 4, 4, 16, 64});
-  plan.server_config.max_value_count = static_cast<std::uint16_t>(draw.between(1, 8));
+  plan.server_config.max_value_count = draw_value_count(draw, many_values);
   plan.server_config.float_slots = draw.one_of<std::uint32_t>({1, 2, 64});
   plan.server_config.max_jobs = 64;
   if (draw.chance(0.3)) {
@@ -330,6 +355,10 @@ Plan draw_plan(std::uint64_t seed) {
     std::uint64_t more = plan.servers - 1;
     if (jobs > 2 || plan.servers == 1) more = draw.chance(0.2) ? 1 : 0;
     for (; more > 0; --more) plan.jobs.push_back(next_socket(draw, plan, plan.jobs.back()));
+  }
+  if (seed % 20 == 0 || seed % 20 == 5) {
+    make_ample(draw, plan, seed % 20 == 5);
+    return plan;
   }
   if (seed % 10 != 0) draw_faults(draw, plan);
   draw_sharing(draw, plan);

@@ -14,6 +14,7 @@ std::string_view to_string(Fault fault) {
     case Fault::kCorruption: return "corruption";
     case Fault::kTruncation: return "truncation";
     case Fault::kForeign: return "foreign";
+    case Fault::kDishonest: return "dishonest";
     case Fault::kEarlierLife: return "earlier_incarnation";
     case Fault::kEcnMark: return "ecn_mark";
     case Fault::kClog: return "clog";

@@ -22,6 +22,7 @@ enum class Fault : std::uint8_t {
   kCorruption,   // damaged, so that UDP's checksum doesn't fit: dropped by the receiver's link
   kTruncation,   // cut short, and delivered
   kForeign,      // a changed packet from an address that belongs to nobody
+  kDishonest,    // a packet from a member's own address that no honest member sends
   kEarlierLife,  // a member's packet of an earlier incarnation of the job
   kEcnMark,      // by a link whose queue is long
   kClog,         // a path stands still for a time, then delivers everything

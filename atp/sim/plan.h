@@ -103,8 +103,10 @@ struct Plan {
   std::vector<Outage> outages;
   double hostile = 0;             // probability, for each packet, that an enemy sends one as well
   double report_unreachable = 0;  // probability that a packet to a dead node is reported
-  Duration heal{};                // when faults stop; zero: there are none
-  Duration bound = std::chrono::seconds(30);  // all must be done this long after the heal time
+  // Aggregators, memory and links for all, and at most single losses: what the run costs is judged.
+  bool ample = false;
+  Duration heal{};                            // when faults stop; zero: there are none
+  Duration bound = std::chrono::seconds(12);  // all must be done this long after the heal time
 
   // One nonce for all sockets of a rank.
   std::uint64_t nonce(const JobPlan& job, Rank rank) const {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "atp/sim/economy.h"
+
 namespace atp::sim {
 namespace {
 
@@ -103,7 +105,9 @@ Outcome run_to_the_end(World& world, Tally& tally) {
   const bool done = world.run_to_completion();
   const Duration after_heal = world.now().time_since_epoch() - world.plan().heal;
   Outcome outcome;
+  std::vector<std::string> wasted;
   if (done) {
+    wasted = wastes(world, world.now().time_since_epoch());
     world.check_release();
     world.check_departure();
   } else {
@@ -116,6 +120,10 @@ Outcome run_to_the_end(World& world, Tally& tally) {
       outcome.ending = wrong ? Ending::kWrongSum : Ending::kNotLive;
     }
     outcome.report += violation + "\n";
+  }
+  for (const std::string& waste : wasted) {
+    if (outcome.ending == Ending::kHeld) outcome.ending = Ending::kWasteful;
+    outcome.report += waste + "\n";
   }
   tally.add(world, after_heal);
   return outcome;

@@ -31,7 +31,7 @@ struct Tally {
 };
 
 // How a run ended. The values are the exit codes of `atp sim`.
-enum class Ending : std::uint8_t { kHeld = 0, kWrongSum = 1, kNotLive = 2 };
+enum class Ending : std::uint8_t { kHeld = 0, kWrongSum = 1, kNotLive = 2, kWasteful = 4 };
 
 struct Outcome {
   Ending ending = Ending::kHeld;

@@ -178,6 +178,7 @@ class World {
   void send_copies(const Network::Flight& flight, const Fate& fate, Duration delay);
   bool is_damaged(const Network::Flight& flight);
   void send_hostile(const Packet& packet);
+  Packet dishonest_packet(const Packet& packet, HostId member);
   void dead(std::uint32_t flight, HostId host);
   std::span<const std::uint8_t> marked(std::span<const std::uint8_t> bytes);
   void trace(const char* what, const Endpoint& from, const Endpoint& to,

@@ -48,9 +48,9 @@ bool World::settled(const Host& host) const {
   return member->application.failed() && may_fail(member->application.job());
 }
 
-// A failure must name what was lost, or who gave up because of it: a survivor that has failed
-// renews no lease. A rank that was lost itself, and started again, may hear that its place is
-// taken.
+// A failure must name what was lost, a rank or the server, or who gave up because of it: a survivor
+// that has failed renews no lease. A rank that was lost itself, and started again, may hear that
+// its place is taken.
 std::optional<std::string> World::objection(const Application& application) const {
   if (application.finished() || !application.failure()) return std::nullopt;
   if (!may_fail(application.job())) return std::nullopt;
@@ -62,8 +62,16 @@ std::optional<std::string> World::objection(const Application& application) cons
   if (failure.code == FailureCode::kNoProgress && is_remembered) {
     return "learned of a loss by its time-out alone";
   }
+  if (lost.contains(application.rank())) return std::nullopt;
   const std::uint32_t server = plan_.jobs[application.job()].server;
-  if (lost.contains(application.rank()) || lost_servers_[server]) return std::nullopt;
+  const bool is_of_server =
+      failure.code == FailureCode::kServerLost || failure.code == FailureCode::kServerRestarted;
+  if (lost_servers_[server] && is_of_server) {
+    if (failure.endpoint == hosts_[server_host(server)].endpoint) return std::nullopt;
+    return "blames " + name_of(failure.endpoint) + " for the death of its server";
+  }
+  // A server that has come back knows nobody, and one that has not answers nobody.
+  if (lost_servers_[server] && failure.code == FailureCode::kJoinTimeout) return std::nullopt;
   const bool is_loss =
       failure.code == FailureCode::kRankLost || failure.code == FailureCode::kJoinTimeout;
   bool is_named = is_loss && !failure.ranks.empty();
@@ -73,7 +81,8 @@ std::optional<std::string> World::objection(const Application& application) cons
   });
   if (is_named) return std::nullopt;
   return "failed with code " + std::to_string(static_cast<int>(failure.code)) +
-         ", which does not name the rank that was lost";
+         ", which does not name " +
+         (lost_servers_[server] ? "the server that has died" : "the rank that was lost");
 }
 
 bool World::all(bool (Application::*property)() const) const {
@@ -129,6 +138,9 @@ void World::check_departure() {
   if (!all(&Application::left)) violations_.push_back("a worker's LEAVE has no end");
   if (jobs_held() > 0) violations_.push_back("a job is still held after all have left");
   if (outbox_.lost() > 0) violations_.push_back("an outbox overflowed");
+  for (Host& host : hosts_) {
+    if (auto* member = std::get_if<Member>(&host.node)) member->application.check_untouched();
+  }
 }
 
 std::vector<std::string> World::violations() const {

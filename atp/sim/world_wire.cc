@@ -112,14 +112,26 @@ bool World::is_damaged(const Network::Flight& flight) {
 void World::send_hostile(const Packet& packet) {
   hostile_.capture(packet);
   if (now() >= Instant{plan_.heal} || !random_.chance(plan_.hostile)) return;
-  const bool earlier = random_.chance(0.5);
+  const bool earlier = random_.chance(0.4);
+  const std::optional<HostId> sender = host_at(packet.from);
+  const bool dishonest = !earlier && sender && random_.chance(0.5) &&
+                         std::holds_alternative<Member>(hosts_[*sender].node);
   const auto random_host = static_cast<HostId>(random_.below(hosts_.size()));
-  Packet bad = earlier ? hostile_.of_an_earlier_life()
-                       : Packet{enemy(), hosts_[random_host].endpoint, hostile_.foreign()};
+  Packet bad = earlier     ? hostile_.of_an_earlier_life()
+               : dishonest ? dishonest_packet(packet, *sender)
+                           : Packet{enemy(), hosts_[random_host].endpoint, hostile_.foreign()};
   const bool is_join = bad.bytes.size() > ATP_AT_TYPE && bad.bytes[ATP_AT_TYPE] == ATP_JOIN;
   if (is_join) return;
-  faults_.add(earlier ? Fault::kEarlierLife : Fault::kForeign);
+  faults_.add(earlier ? Fault::kEarlierLife : dishonest ? Fault::kDishonest : Fault::kForeign);
   inject(bad.from, bad.to, bad.bytes, Duration{static_cast<Duration::rep>(random_.below(1000000))});
+}
+
+// What a member sends, beside this packet of its own, that no honest one would.
+Packet World::dishonest_packet(const Packet& packet, HostId member) {
+  const RankSet own = RankSet::of(std::get<Member>(hosts_[member].node).application.rank());
+  return {packet.from, packet.to,
+          random_.chance(0.7) ? hostile_.of_a_child(packet.from, own)
+                              : hostile_.control_of_a_child(packet.from, packet.to)};
 }
 
 void World::inject(const Endpoint& from, const Endpoint& to, std::span<const std::uint8_t> bytes,

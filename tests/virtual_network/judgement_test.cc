@@ -26,6 +26,14 @@ Plan without_time_to_finish() {
   return plan;
 }
 
+// Of what is said to be ample, one aggregator for all.
+Plan with_too_little() {
+  Plan plan = small_plan(3, {400});
+  plan.ample = true;
+  plan.switch_config.aggregators = 1;
+  return plan;
+}
+
 struct Case {
   const char* name;
   Plan plan;
@@ -50,6 +58,16 @@ TEST(Judgement, OfARunIsTheExitCodeOfAtpSim) {
   EXPECT_EQ(static_cast<int>(Ending::kHeld), 0);
   EXPECT_EQ(static_cast<int>(Ending::kWrongSum), 1);
   EXPECT_EQ(static_cast<int>(Ending::kNotLive), 2);
+  EXPECT_EQ(static_cast<int>(Ending::kWasteful), 4) << "3 is a crash";
+}
+
+TEST(Judgement, SeesWhoWritesIntoATensorAfterItsOperation) {
+  World world(small_plan(2, {20}));
+  ASSERT_TRUE(world.run_to_completion());
+  world.application(1).output(0)[7] ^= std::byte{1};
+  world.check_departure();
+  ASSERT_EQ(world.violations().size(), 1U);
+  EXPECT_THAT(world.violations()[0], HasSubstr("operation 0 was written to after its end"));
 }
 
 // How often the plans of 4,000 seeds have something.

@@ -162,7 +162,7 @@ void Aggregation::apply(Downlink& down, const Arrival& in, std::size_t stream, F
       return;
     case Contribution::kOtherShape: turn.count(ServerCounter::kDropWrongShape); return;
     case Contribution::kFloatsFromTheStart: start_floats(down, stream, fragment, in.packet); return;
-    case Contribution::kFloatWaits: turn.count(ServerCounter::kDropFloatWaits); return;
+    case Contribution::kFloatWaits: take_waiting_floats(down, stream, fragment, in.packet); return;
     case Contribution::kIntegerTooLate:
       turn.count(ServerCounter::kDropIntegerInFloatMode);
       ask_again(down, stream, fragment, ATP_FLAG_FLOAT, in.packet.ranks - fragment.bitmap,
@@ -215,7 +215,8 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
 void Aggregation::start_floats(Downlink& down, std::size_t stream, Fragment& fragment,
                                const PacketView& packet) {
   name(fragment, packet.header);
-  const auto slot = floats_.take(fragment.value_count);
+  auto slot = floats_.take(fragment.value_count);
+  if (!slot) slot = take_from_a_later_one(down, stream, fragment);
   if (!slot) {
     down.turn().count(ServerCounter::kDropFloatWaits);
     return await_slot(down, stream, fragment);
@@ -223,6 +224,34 @@ void Aggregation::start_floats(Downlink& down, std::size_t stream, Fragment& fra
   fragment.mode = FragmentMode::kFloat;
   fragment.float_slot = *slot;
   take_floats(down, stream, fragment, packet);
+}
+
+void Aggregation::take_waiting_floats(Downlink& down, std::size_t stream, Fragment& fragment,
+                                      const PacketView& packet) {
+  const auto slot = take_from_a_later_one(down, stream, fragment);
+  if (!slot) return down.turn().count(ServerCounter::kDropFloatWaits);
+  floats_.cancel({static_cast<std::uint32_t>(stream), fragment.sequence});
+  ask_for_floats(down, stream, fragment, *slot);
+  take_floats(down, stream, fragment, packet);
+}
+
+// The slot of the last fragment of the stream that has a fitting one, which then waits in its turn.
+// A rank whose window stands at the earlier fragment cannot send the later one, and each would wait
+// for the other.
+std::optional<std::uint32_t> Aggregation::take_from_a_later_one(Downlink& down, std::size_t stream,
+                                                                const Fragment& fragment) {
+  FragmentRing& ring = streams_[stream].ring;
+  for (std::uint64_t s = ring.seen_end(); s-- > fragment.sequence + 1;) {
+    const Fragment* found = ring.find(s);
+    if (found == nullptr || found->mode != FragmentMode::kFloat) continue;
+    if (!floats_.fits(found->float_slot, fragment.value_count)) continue;
+    Fragment& later = ring.at(s);
+    floats_.give_back(later.float_slot);
+    later.bitmap = later.kind == ATP_KIND_SUM_EXACT ? RankSet{} : all_;
+    await_slot(down, stream, later);
+    return floats_.take(fragment.value_count);
+  }
+  return std::nullopt;
 }
 
 void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "atp/core/server/contribution.h"
@@ -77,6 +78,10 @@ class Aggregation {
   void finish(Downlink& down, std::size_t stream, Fragment& fragment);
   void start_floats(Downlink& down, std::size_t stream, Fragment& fragment,
                     const PacketView& packet);
+  void take_waiting_floats(Downlink& down, std::size_t stream, Fragment& fragment,
+                           const PacketView& packet);
+  std::optional<std::uint32_t> take_from_a_later_one(Downlink& down, std::size_t stream,
+                                                     const Fragment& fragment);
   void enter_float_mode(Downlink& down, std::size_t stream, Fragment& fragment);
   void await_slot(Downlink& down, std::size_t stream, Fragment& fragment);
   void ask_for_floats(Downlink& down, std::size_t stream, Fragment& fragment, std::uint32_t slot);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "atp/core/server/server_harness.h"
@@ -170,6 +171,57 @@ TEST(FloatSlots, WhoWaitsForOneDoesNotKeepItsHoldersFromBeingAskedAgain) {
   std::set<std::uint64_t> asked;
   for (const Sent& s : h.take(PacketType::kNack)) asked.insert(s.header.sequence);
   EXPECT_EQ(asked, (std::set<std::uint64_t>{200, 201}));
+}
+
+// Two slots, and floats from the start: whoever lets a rank's window stand waits for nobody behind.
+class ExactFragments : public FloatPath {
+ protected:
+  void send(std::uint64_t sequence, Rank rank, float value) {
+    h_.gradient(worker_endpoint(rank), {.sequence = sequence,
+                                        .ranks = RankSet::of(rank),
+                                        .values = float_values({value, 1}),
+                                        .flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT,
+                                        .kind = ATP_KIND_SUM_EXACT});
+  }
+  // The sums that have been sent, by sequence.
+  std::map<std::uint64_t, float> sums() {
+    std::map<std::uint64_t, float> sums;
+    for (const Sent& s : h_.take(PacketType::kParameter)) {
+      sums[s.header.sequence] = s.floats()[0];
+    }
+    return sums;
+  }
+};
+
+TEST_F(ExactFragments, AnEarlierOneTakesTheSlotOfTheLastWhichBeginsAnewInItsTurn) {
+  send(5, 0, 1);
+  send(6, 0, 2);
+  send(4, 1, 4);
+  send(4, 0, 8);
+  const auto sent = h_.take();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].floats()[0], 12);
+  EXPECT_EQ(sent[1].type(), PacketType::kNack);
+  EXPECT_EQ(sent[1].header.sequence, 6u);
+  EXPECT_EQ(sent[1].ranks, RankSet::first(2)) << "what rank 0 had sent was given up";
+  for (const Rank rank : {0, 1}) send(6, rank, 2);
+  send(5, 1, 1);
+  EXPECT_EQ(sums(), (std::map<std::uint64_t, float>{{5, 2}, {6, 4}}));
+}
+
+TEST_F(ExactFragments, OneThatWaitsTakesTheSlotThatALaterOneWasGivenBeforeIt) {
+  send(0, 0, 1);
+  send(1, 0, 1);
+  send(5, 0, 1);
+  send(4, 0, 1);
+  send(0, 1, 1);  // its slot goes to 5, which came first
+  EXPECT_EQ(h_.take(PacketType::kNack)[0].header.sequence, 5u);
+  send(4, 1, 8);  // all that a rank can send whose window stands here
+  const auto asked = h_.take(PacketType::kNack);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].header.sequence, 4u);
+  send(4, 0, 1);
+  EXPECT_EQ(sums(), (std::map<std::uint64_t, float>{{4, 9}}));
 }
 
 TEST_F(FloatPath, ALeaverIsMissedByFragmentsThatWaitForASlot) {

@@ -36,7 +36,7 @@ std::optional<std::uint32_t> FloatPool::take(std::size_t values) {
   if (stack.empty()) return std::nullopt;
   const std::uint32_t slot = stack.back();
   stack.pop_back();
-  ATP_CHECK(values <= (is_small(slot) ? kSmallValues : values_max_));
+  ATP_CHECK(fits(slot, values));
   std::fill_n(sums_.data() + begin_of(slot), values, ExactSum{});
   return slot;
 }

@@ -38,6 +38,10 @@ class FloatPool {
   // A slot for so many values whose sums are zero, or nothing if all are taken.
   std::optional<std::uint32_t> take(std::size_t values);
   void give_back(std::uint32_t slot);
+  // Has the slot room for so many values?
+  bool fits(std::uint32_t slot, std::size_t values) const {
+    return values <= (is_small(slot) ? kSmallValues : values_max_);
+  }
 
   // Adds so many float32 values (network byte order).
   void add(std::uint32_t slot, const std::uint8_t* values, std::size_t count);

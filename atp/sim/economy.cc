@@ -1,0 +1,147 @@
+#include "atp/sim/economy.h"
+
+#include <algorithm>
+
+namespace atp::sim {
+namespace {
+
+using S = SwitchCounter;
+using P = ServerCounter;
+using W = WorkerCounter;
+
+// What one lost packet may cost at most, beside what the same run costs without loss. Each of the
+// bounds is about twice what the worst of 20,000 seeds needed.
+constexpr std::uint64_t kRepeatsPerLoss = 8;  // of one rank: those of a window that waited for it
+constexpr std::uint64_t kAsksPerLoss = 4;     // FLUSH and NACK
+constexpr std::uint64_t kCollisionsPerLoss =
+    4;  // an aggregator whose PARAMETER was lost is held on
+constexpr Duration kTimePerLoss = std::chrono::milliseconds(60);
+constexpr Duration kTimeOnce =
+    std::chrono::milliseconds(250);  // a JOIN waits so long for its repeat
+
+template <class Counter>
+std::uint64_t sum_of(const Counters<Counter>& counters, std::initializer_list<Counter> names) {
+  std::uint64_t sum = 0;
+  for (const Counter name : names) sum += counters[name];
+  return sum;
+}
+
+bool all_have_switches(const Plan& plan) {
+  return std::all_of(plan.jobs.begin(), plan.jobs.end(), [&](const JobPlan& job) {
+    for (Rank rank = 0; rank < job.world_size; ++rank) {
+      if (!plan.switches_of(job, rank).empty()) return true;
+    }
+    return false;
+  });
+}
+
+class Judge {
+ public:
+  explicit Judge(const World& world)
+      : plan_(world.plan()),
+        switches_(world.switch_counters()),
+        servers_(world.server_counters()),
+        workers_(world.worker_counters()),
+        losses_(world.faults()[Fault::kLoss]) {
+    for (const JobPlan& job : plan_.jobs) {
+      most_ranks_ = std::max<std::uint64_t>(most_ranks_, job.world_size);
+    }
+  }
+
+  std::vector<std::string> found() && { return std::move(found_); }
+
+  void judge_workers() {
+    at_most("repeats of workers",
+            sum_of(workers_,
+                   {W::kRepeatsPlain, W::kRepeatsResend, W::kRepeatsDirect, W::kRepeatsFloat}),
+            kRepeatsPerLoss * most_ranks_ * losses_);
+    at_most("time-outs of workers", workers_[W::kTimeouts], 2 * most_ranks_ * losses_);
+    at_most("losses that workers inferred", workers_[W::kLossesInferred], most_ranks_ * losses_);
+    at_most("windows cut for losses", workers_[W::kWindowCutsLoss], most_ranks_ * losses_);
+    at_most("windows cut for ECN", workers_[W::kWindowCutsEcn], 0);
+    at_most("detachments", workers_[W::kDetachments], losses_ / 4);
+  }
+
+  void judge_switches() {
+    const std::uint64_t met = switches_[S::kCollisions];
+    at_most("collisions", met,
+            8 + servers_[P::kFragmentsCompleted] / 20 + kCollisionsPerLoss * losses_);
+    const std::uint64_t allowed = most_ranks_ * (losses_ * kRepeatsPerLoss + met);
+    at_most("gradients that passed a switch",
+            sum_of(switches_,
+                   {S::kForwardedDetached, S::kForwardedBeyondLimit, S::kForwardedShape,
+                    S::kForwardedOverlap, S::kForwardedLate, S::kForwardedResend,
+                    S::kForwardedAfterCollision, S::kForwardedNoRegion, S::kForwardedOverQuota}),
+            allowed);
+    at_most("partial sums sent",
+            sum_of(switches_, {S::kPartialSumsSent, S::kFlushedSumsSent, S::kSweptSumsSent,
+                               S::kDuplicatesReemitted}),
+            allowed);
+    at_most("aggregators reclaimed", switches_[S::kReclaims], losses_);
+  }
+
+  void judge_servers() {
+    const std::uint64_t fragments = servers_[P::kFragmentsCompleted];
+    const std::uint64_t in_network = fragments - servers_[P::kFragmentsCompletedFloat];
+    const std::uint64_t least = servers_[P::kFragmentsCompletedInLeastPackets];
+    const std::uint64_t excused = 4 * losses_ + switches_[S::kCollisions];
+    if (all_have_switches(plan_)) {
+      at_most("fragments that the switches did not sum", in_network - least, excused);
+    }
+    at_most("FLUSHes and NACKs", servers_[P::kFlushes] + servers_[P::kNacks],
+            kAsksPerLoss * most_ranks_ * losses_ + switches_[S::kCollisions]);
+    at_most("PARAMETERs repeated", servers_[P::kParametersRepeated],
+            kRepeatsPerLoss * most_ranks_ * losses_);
+  }
+
+  void judge_time(Duration took, Duration without_loss) {
+    const Duration allowed =
+        without_loss + kTimeOnce + static_cast<std::int64_t>(losses_) * kTimePerLoss;
+    if (took <= allowed) return;
+    at_most("ms until all were done", milliseconds_of(took), milliseconds_of(allowed));
+  }
+
+ private:
+  static std::uint64_t milliseconds_of(Duration time) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+  }
+
+  void at_most(const char* what, std::uint64_t found, std::uint64_t allowed) {
+    if (found <= allowed) return;
+    found_.push_back("wasteful: " + std::to_string(found) + " " + what + ", at most " +
+                     std::to_string(allowed) + " with " + std::to_string(losses_) + " losses");
+  }
+
+  const Plan& plan_;
+  Counters<SwitchCounter> switches_;
+  Counters<ServerCounter> servers_;
+  Counters<WorkerCounter> workers_;
+  std::uint64_t losses_;
+  std::uint64_t most_ranks_ = 0;
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+Plan without_loss(Plan plan) {
+  plan.path_faults.clear();
+  plan.heal = Duration{0};
+  return plan;
+}
+
+std::vector<std::string> wastes(const World& world, Duration took) {
+  if (!world.plan().ample) return {};
+  Judge judge(world);
+  judge.judge_workers();
+  judge.judge_switches();
+  judge.judge_servers();
+  if (!world.plan().path_faults.empty()) {
+    World dry(without_loss(world.plan()));
+    dry.run_to_completion();
+    judge.judge_time(took, dry.now().time_since_epoch());
+  }
+  return std::move(judge).found();
+}
+
+}  // namespace atp::sim
