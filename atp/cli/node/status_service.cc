@@ -16,8 +16,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{2};  // with one connection
 constexpr std::size_t kMostTalks = 64;        // beyond them the oldest makes room
-constexpr std::size_t kMaxRequestBytes = 64;
-constexpr int kPauseMs = 100;  // after a connection that could not be taken
+constexpr int kPauseMs = 100;                 // after a connection that could not be taken
 
 }  // namespace
 
@@ -107,18 +106,16 @@ void StatusService::go_on(Talk& talk) {
 }
 
 void StatusService::listen_to(Talk& talk) {
-  char bytes[kMaxRequestBytes];
+  char bytes[StatusRequest::kMaxBytes];
   const ssize_t got = recv(talk.socket.fd(), bytes, sizeof bytes, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   talk.over = got <= 0;  // after the answer: it has been read to its end
   if (talk.over || talk.answered) return;
-  talk.request.append(bytes, static_cast<std::size_t>(got));
-  const std::size_t end = talk.request.find('\n');
-  talk.over = end == talk.request.npos ? talk.request.size() >= kMaxRequestBytes
-                                       : !talk.request.starts_with(kStatusGreeting);
-  if (talk.over || end == talk.request.npos) return;
+  const auto kind = talk.request.take({bytes, static_cast<std::size_t>(got)});
+  talk.over = kind == StatusRequest::Kind::kNone;
+  if (talk.over || kind == StatusRequest::Kind::kIncomplete) return;
   std::string reply(kStatusLine);
-  if (talk.request.substr(0, end + 1) == kStatusLine) {
+  if (kind == StatusRequest::Kind::kStatus) {
     const std::optional<std::string> document = ask_loop();
     talk.over = !document;
     if (talk.over) return;

@@ -7,11 +7,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "atp/base/result.h"
+#include "atp/cli/node/status_dialogue.h"
 #include "atp/core/topology/upstream.h"
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/waker.h"
@@ -20,17 +20,13 @@
 // can make it answer to an address that is not his; and only to this host, or to the networks that
 // --status-from names, since an answer tells who trains what.
 //
-// The dialogue: a line "atp-status 1" in; the same line, then one JSON document, out; and the end
-// of the connection. A request in another version gets the line alone, which says what is spoken.
+// What both sides say is in status_dialogue.h.
 //
 // A thread of its own talks to the network, with all who ask at once and each for a bounded time,
 // so that nobody who connects and says nothing stands in another's way. The node's loop only writes
 // the document when it is asked to: is_asked(), then answer().
 
 namespace atp {
-
-inline constexpr std::string_view kStatusGreeting = "atp-status ";
-inline constexpr std::string_view kStatusLine = "atp-status 1\n";
 
 // Whether one who asks from `peer` is on the host whose `own` address he asks: from that very
 // address, or from another that this machine has. No other host can use one of them, nor loopback,
@@ -56,7 +52,7 @@ class StatusService {
   struct Talk {
     TcpSocket socket;
     std::chrono::steady_clock::time_point end;
-    std::string request;
+    StatusRequest request;
     std::string reply;  // what of it is not sent yet
     bool answered = false;
     bool over = false;

@@ -1,4 +1,4 @@
-#include "atp/cli/node/status_command.h"
+#include "atp/cli/node/status_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,78 @@
+#include "atp/cli/node/status_dialogue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace atp {
+namespace {
+
+using ::testing::HasSubstr;
+using Kind = StatusRequest::Kind;
+
+constexpr const char* kAddress = "10.0.0.1:5501";
+
+std::string status_with(const std::string& held) {
+  return R"({"role": "switch", "listen": "10.0.0.1:5501", "version": "1", "jobs": [], "drops": {},
+            "aggregators": {"total": 1024, "held": )" +
+         held + R"(}, "sums_completed": 1000, "collisions": 0})";
+}
+
+Result<std::string> answer(const std::string& document, bool json = false) {
+  return status_answer(kAddress, std::string(kStatusLine) + document, json);
+}
+
+TEST(StatusRequest, IsOneLineInWhateverPiecesItComes) {
+  struct Case {
+    const char* text;
+    Kind kind;
+  };
+  const std::string endless(64, 'a');
+  const Case cases[] = {{"atp-status 1\n", Kind::kStatus},
+                        {"atp-status 1\nand more", Kind::kStatus},
+                        {"atp-status 2\n", Kind::kOtherVersion},
+                        {"atp-status \n", Kind::kOtherVersion},
+                        {"atp-status", Kind::kIncomplete},
+                        {"GET / HTTP/1.1\r\n", Kind::kNone},
+                        {"\n", Kind::kNone},
+                        {endless.c_str(), Kind::kNone}};
+  for (const Case& c : cases) {
+    EXPECT_EQ(StatusRequest().take(c.text), c.kind) << c.text;
+    StatusRequest in_pieces;
+    Kind kind = Kind::kIncomplete;
+    for (const char* at = c.text; *at != 0 && kind == Kind::kIncomplete; ++at) {
+      kind = in_pieces.take(std::string_view(at, 1));
+    }
+    EXPECT_EQ(kind, c.kind) << c.text;
+  }
+}
+
+TEST(StatusAnswer, SaysWhoAnswersInsteadOfANode) {
+  EXPECT_THAT(status_answer(kAddress, "HTTP/1.1 400\r\n", false).error().message,
+              HasSubstr("is no atp switch or server"));
+  EXPECT_THAT(status_answer(kAddress, "atp-status 9\x1b[2J\n{}", false).error().message,
+              HasSubstr("it answered \"atp-status 9 [2J\", this program knows \"atp-status 1\""));
+  EXPECT_THAT(answer(status_with("12").substr(0, 80)).error().message, HasSubstr("ended early"));
+}
+
+TEST(StatusAnswer, NestedWithoutEndCannotBeRead) {
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  for (const bool json : {false, true}) {
+    EXPECT_THAT(answer(deep, json).error().message, HasSubstr("cannot be read"));
+  }
+}
+
+TEST(StatusAnswer, ForProgramsCommandsNoTerminalEither) {
+  const Result<std::string> json = answer("{\"a\": \"\u009b31m\x7f\"}", true);
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(json.value(), "{\n  \"a\": \"\\u009b31m\\u007f\"\n}\n");
+}
+
+TEST(StatusAnswer, ACountIsAWholeNumber) {
+  EXPECT_THAT(answer(status_with("12")).value(), HasSubstr("12 of 1,024 aggregators held"));
+  for (const char* held : {"-1", "1e300", "0.5", "\"12\"", "null", "1e19"}) {
+    EXPECT_FALSE(answer(status_with(held)).ok()) << held;
+  }
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,123 @@
+#include "atp/cli/node/status_table.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "atp/base/rank_set.h"
+#include "atp/base/text.h"
+#include "atp/cli/command/text_table.h"
+#include "atp/config/text/plain_text.h"
+
+namespace atp {
+namespace {
+
+using nlohmann::json;
+
+// Any other number is no count, and could not be made one.
+std::uint64_t count_of(const json& value) {
+  if (!value.is_number_integer() || value < 0) {
+    throw json::type_error::create(302, "expected a whole number from 0", &value);
+  }
+  return value.get<std::uint64_t>();
+}
+
+std::uint64_t number(const json& from, const char* key) { return count_of(from.at(key)); }
+
+// What came over the network must not command the terminal.
+std::string word(const json& from, const char* key) {
+  return made_plain(from.at(key).get<std::string>());
+}
+
+std::string counted(const json& from, const char* key) { return with_commas(number(from, key)); }
+
+RankSet ranks(const json& job, const char* key) {
+  RankSet set;
+  for (const json& rank : job.at(key)) {
+    const std::uint64_t value = count_of(rank);
+    if (value < kMaxRanks) set.insert(static_cast<Rank>(value));
+  }
+  return set;
+}
+
+std::string share(const json& of) {
+  // Floats go straight to the server, and where no way goes through a switch none can add.
+  const std::uint64_t fragments = number(of, "fragments");
+  const std::uint64_t all = fragments - std::min(fragments, number(of, "fragments_as_floats"));
+  if (all == 0 || !of.at("has_switches").get<bool>()) return "-";
+  const std::uint64_t in_switches = number(of, "fragments_summed_in_switches");
+  return fmt::format("{:.1f} %",
+                     100.0 * static_cast<double>(in_switches) / static_cast<double>(all));
+}
+
+std::string streams(const json& job) {
+  const std::uint64_t first = number(job, "first_stream");
+  const std::uint64_t last = first + number(job, "streams") - 1;
+  return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+}
+
+// "rank 3 missing, ranks 0 and 1 left".
+std::string absentees(const json& job, const std::vector<const char*>& kinds) {
+  std::string text;
+  for (const char* kind : kinds) {
+    const RankSet set = ranks(job, kind);
+    if (set.empty()) continue;
+    const std::string_view word = std::string_view(kind) == "waited_for" ? "late" : kind;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", ranks_text(set), word);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string workers(const json& job) {
+  return fmt::format("{} of {}", job.at("joined").size(), number(job, "world_size"));
+}
+
+std::string server_text(const json& status) {
+  TextTable table({"job", "incarnation", "streams", "state", "workers", "fragments", "in switches",
+                   "who is not there"});
+  for (const json& job : status.at("jobs")) {
+    table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
+               streams(job), word(job, "state"), workers(job), counted(job, "fragments"),
+               share(job), absentees(job, {"missing", "detached", "waited_for", "lost", "left"})});
+  }
+  return fmt::format("  {} fragments complete, {} of them summed in switches, {} as floats\n",
+                     counted(status, "fragments"), share(status),
+                     counted(status, "fragments_as_floats")) +
+         (table.empty() ? "  no jobs\n" : table.text());
+}
+
+std::string switch_text(const json& status) {
+  TextTable table({"job", "incarnation", "streams", "workers here", "aggregators held", "parent",
+                   "who is not there"});
+  for (const json& job : status.at("jobs")) {
+    table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
+               streams(job), workers(job), counted(job.at("aggregators"), "held"),
+               word(job, "parent"), absentees(job, {"detached", "left"})});
+  }
+  const json& aggregators = status.at("aggregators");
+  return fmt::format("  {} of {} aggregators held; {} sums completed, {} gradients collided\n",
+                     counted(aggregators, "held"), counted(aggregators, "total"),
+                     counted(status, "sums_completed"), counted(status, "collisions")) +
+         (table.empty() ? "  no jobs\n" : table.text());
+}
+
+std::string drops_text(const json& status) {
+  std::string text;
+  for (const auto& [reason, count] : status.at("drops").items()) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", made_plain(reason),
+                        with_commas(count_of(count)));
+  }
+  return fmt::format("  dropped: {}\n", text.empty() ? "nothing" : text);
+}
+
+}  // namespace
+
+std::string status_table(const json& status) {
+  const std::string role = word(status, "role");
+  return fmt::format("{} {} (atp {})\n", role, word(status, "listen"), word(status, "version")) +
+         (role == "server" ? server_text(status) : switch_text(status)) + drops_text(status);
+}
+
+}  // namespace atp
