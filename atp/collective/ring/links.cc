@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "atp/base/text.h"
+#include "atp/collective/ring/hello.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -11,24 +12,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t kMagic = 0x52505441;  // also tells a machine of another byte order
 // A stranger may hold up the meeting for so long.
 constexpr std::chrono::seconds kHelloTimeout{2};
-
-enum class Purpose : std::uint32_t { kData = 1, kControl = 2 };
-
-// What who connects says first, and what it is answered.
-struct Hello {
-  std::uint32_t magic = kMagic;
-  Purpose purpose = Purpose::kData;
-  std::uint64_t token = 0;
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-  std::uint32_t world_size = 0;
-  std::uint32_t unused = 0;
-
-  bool operator==(const Hello&) const = default;
-};
 
 class Meeting {
  public:
@@ -105,11 +90,11 @@ void Meeting::take(TcpSocket socket, Neighbour& before) const {
   const SteadyTime until = std::min(until_, steady_clock::now() + kHelloTimeout);
   Hello said;
   if (!socket.receive_all(std::as_writable_bytes(std::span(&said, 1)), until).ok()) return;
-  if (!(said == hello(said.purpose, before_, options_.rank))) return;
-  if (said.purpose != Purpose::kData && said.purpose != Purpose::kControl) return;
-  const Hello answer = hello(said.purpose, options_.rank, before_);
+  const auto purpose = purpose_of(said, hello(Purpose::kData, before_, options_.rank));
+  if (!purpose) return;
+  const Hello answer = hello(*purpose, options_.rank, before_);
   if (!socket.send_all(std::as_bytes(std::span(&answer, 1)), until).ok()) return;
-  (said.purpose == Purpose::kData ? before.data : before.control) = std::move(socket);
+  (*purpose == Purpose::kData ? before.data : before.control) = std::move(socket);
 }
 
 Status Meeting::accept_both(Neighbour& before) const {

@@ -16,6 +16,14 @@ struct Head {
   std::uint32_t length = 0;
 };
 
+// What comes from the network is shown to people, and must not command their terminals.
+std::string shown(std::string text) {
+  for (char& byte : text) {
+    if (byte < ' ' || byte > '~') byte = '?';
+  }
+  return text;
+}
+
 }  // namespace
 
 void MessageLine::send(const Message& message) {
@@ -51,7 +59,7 @@ bool MessageLine::cut_message(std::vector<Message>& messages) {
   std::memcpy(&head, unread_.data(), sizeof head);
   if (head.length > kLongestText) closed_ = true;
   if (head.length > kLongestText || unread_.size() < sizeof head + head.length) return false;
-  messages.push_back({head.kind, unread_.substr(sizeof head, head.length)});
+  messages.push_back({head.kind, shown(unread_.substr(sizeof head, head.length))});
   unread_.erase(0, sizeof head + head.length);
   return true;
 }

@@ -161,6 +161,17 @@ TEST(MessageLine, the_last_ones_are_heard_before_the_end) {
   EXPECT_EQ(line.receive().size(), 1U);
 }
 
+TEST(MessageLine, what_is_said_commands_no_terminal) {
+  Pair sender;
+  MessageLine(sender.ours).send({Message::Kind::kFailure, "\x1b[31mred\n\u009b\x7f"});
+  Pair pair;
+  pair.give(sender.take());
+  MessageLine listener(pair.ours);
+  const std::vector<Message> heard = listener.receive();
+  ASSERT_EQ(heard.size(), 1U);
+  EXPECT_EQ(heard[0].text, "?[31mred????");
+}
+
 TEST(MessageLine, nonsense_closes_the_line) {
   Pair pair;
   MessageLine line(pair.ours);
