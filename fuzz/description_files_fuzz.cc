@@ -10,6 +10,7 @@
 #include "atp/config/interconnect/nvidia_topology.h"
 #include "atp/config/model_file.h"
 #include "atp/config/plan_json.h"
+#include "atp/config/site/site_reader.h"
 
 // Whatever bytes a description file holds, its reader ends, with a value or with an error that
 // names the file. What reads as a cluster is written and read again, and must be the same: 15
@@ -62,6 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_round_trip(cluster.value().interconnect);
     check_plan(cluster.value().interconnect, kModel);
   }
+  check_error(atp::parse_site(text, "f"));
   const atp::Result<atp::Imported> astra = atp::import_astra_network(text, "f");
   check_error(astra);
   if (astra.ok()) check_round_trip(astra.value().interconnect);

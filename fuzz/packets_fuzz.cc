@@ -40,6 +40,18 @@ void check_body(std::span<const std::uint8_t> bytes, Words... words) {
   demand(Body::read(again, words...) == body);
 }
 
+// What a switch answers by itself, and what a worker makes of the message.
+void check_status(const PacketView& packet) {
+  check_body<StatusMessage>(packet.body, packet.header.bitmap_words);
+  const std::optional<StatusMessage> message = StatusMessage::read(packet);
+  const std::optional<StatusMessage> answer = StatusMessage::answer_to(packet);
+  demand(!answer || answer->bytes(packet.header.bitmap_words) <= packet.body.size());
+  if (!message) return;
+  const Refusal refusal = message->refusal();
+  demand(!to_string(refusal.reason).empty());
+  for (const char byte : message->cause.view()) demand(byte >= ' ' && byte <= '~');
+}
+
 void check_values(const PacketView& packet) {
   const std::uint8_t kind = packet.header.kind;
   const std::size_t count = packet.header.value_count;
@@ -83,9 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case PacketType::kJoin: check_body<Join>(packet.body); break;
     case PacketType::kJoinAck: check_body<JoinAck>(packet.body); break;
     case PacketType::kLeave: check_body<Leave>(packet.body); break;
-    case PacketType::kStatus:
-      check_body<StatusMessage>(packet.body, packet.header.bitmap_words);
-      break;
+    case PacketType::kStatus: check_status(packet); break;
     default: break;
   }
   return 0;

@@ -81,8 +81,8 @@ ALLOWED = {
     "examples": ["atp/**"],
     "experiments": ["atp/**"],
 }
-# Only tests and experiments may reach into the program; nothing else builds on it.
-MAY_INCLUDE_CLI = {"atp/cli/**", "tests", "experiments"}
+# Only tests, fuzz targets and experiments may reach into the program; nothing else builds on it.
+MAY_INCLUDE_CLI = {"atp/cli/**", "tests", "fuzz", "experiments"}
 
 PURE = ["atp/wire", "atp/core"]
 IMPURE_HEADERS = set(

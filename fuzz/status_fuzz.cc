@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "atp/cli/node/status_dialogue.h"
+#include "atp/config/text/plain_text.h"
+
+// The dialogue of `atp status`: whatever is asked, a node tells a request from what is none alike
+// in whatever pieces it comes; and whatever answers, the asker ends with a text that commands no
+// terminal, or with an error that names the address.
+
+namespace {
+
+using atp::StatusRequest;
+using Kind = StatusRequest::Kind;
+
+[[noreturn]] void fail(const char* what, const std::string& text) {
+  std::fprintf(stderr, "%s:\n%s\n", what, text.c_str());
+  std::abort();
+}
+
+Kind taken_in_pieces(std::string_view text, std::size_t piece) {
+  StatusRequest request;
+  Kind kind = Kind::kIncomplete;
+  while (!text.empty() && kind == Kind::kIncomplete) {
+    const std::size_t length = std::min(piece, text.size());
+    kind = request.take(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return kind;
+}
+
+// A line that ends beyond the longest one is too long only for who has seen so much without its
+// end.
+void check_request(std::string_view text) {
+  text = text.substr(0, StatusRequest::kMaxBytes);
+  const Kind kind = taken_in_pieces(text, text.size());
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}}) {
+    if (taken_in_pieces(text, piece) != kind) fail("in pieces another request", std::string(text));
+  }
+  if (kind == Kind::kStatus && !text.starts_with(atp::kStatusLine)) {
+    fail("a request of another version", std::string(text));
+  }
+}
+
+void check_reply(const std::string& reply, bool json) {
+  const atp::Result<std::string> answer = atp::status_answer("address", reply, json);
+  const std::string& text = answer ? answer.value() : answer.error().message;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (!atp::is_plain(std::string_view(text).substr(begin, end - begin))) {
+      fail("it commands the terminal", text);
+    }
+    begin = end + 1;
+  }
+  if (!answer && text.find("address") == std::string::npos) fail("an error without address", text);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  check_request(text);
+  for (const bool json : {false, true}) {
+    check_reply(text, json);
+    check_reply(std::string(atp::kStatusLine) + text, json);
+  }
+  return 0;
+}
