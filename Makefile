@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tp test test-real-programs build soak format lint clean
+.PHONY: help demo demo-tp test test-real-programs build soak fuzz format lint clean
 
 help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-real-programs  train with Lightning and accelerate from PyPI, in a venv of their own"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
+	@echo "make fuzz     run each fuzz target for a minute (ARGS='--inputs 100000000 packets': the long form)"
 	@echo "make format   format all sources in place"
 	@echo "make lint     check format and common mistakes (CHANGED=1: only your changes)"
 	@echo "make clean    remove build/ and out/; .venv stays"
@@ -78,6 +79,12 @@ soak:
 	@$(configure)
 	@cmake --build --preset $(PRESET) --target atp
 	@build/$(PRESET)/bin/atp sim --count $(SEEDS) --threads $(CMAKE_BUILD_PARALLEL_LEVEL)
+
+fuzz:
+	@echo "fuzz: build the fuzz targets and run them (tools/fuzz --help: what ARGS may be)"
+	@tools/setup --dev
+	@$(configure)
+	@tools/fuzz $(ARGS)
 
 format:
 	@echo "format: rewrite all sources in the house format"
