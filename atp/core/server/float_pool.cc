@@ -3,23 +3,36 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "atp/base/check.h"
 #include "atp/wire/values.h"
 
 namespace atp {
 
+FloatPool::FreeSlots::FreeSlots(std::uint32_t first, std::uint32_t count) : slots_(count) {
+  for (std::uint32_t i = count; i-- > 0;) give_back(first + i);
+}
+
+std::uint32_t FloatPool::FreeSlots::take() {
+  ATP_CHECK(size_ > 0);
+  return std::exchange(slots_[--size_], 0);
+}
+
+void FloatPool::FreeSlots::give_back(std::uint32_t slot) {
+  ATP_CHECK(size_ < slots_.size());
+  slots_[size_++] = slot;
+}
+
 FloatPool::FloatPool(std::uint32_t slots, std::uint32_t small_slots, std::uint16_t values_max,
                      std::size_t queue_capacity)
     : slots_(slots),
       values_max_(values_max),
       sums_(std::size_t{slots} * values_max + std::size_t{small_slots} * kSmallValues),
+      free_(0, slots),
+      free_small_(slots, small_slots),
       queue_(queue_capacity) {
   ATP_CHECK(slots > 0);
-  free_.reserve(slots);
-  free_small_.reserve(small_slots);
-  for (std::uint32_t slot = slots; slot-- > 0;) free_.push_back(slot);
-  for (std::uint32_t i = small_slots; i-- > 0;) free_small_.push_back(slots + i);
 }
 
 std::size_t FloatPool::bytes_needed(std::uint32_t slots, std::uint32_t small_slots,
@@ -31,20 +44,16 @@ std::size_t FloatPool::bytes_needed(std::uint32_t slots, std::uint32_t small_slo
 }
 
 std::optional<std::uint32_t> FloatPool::take(std::size_t values) {
-  std::vector<std::uint32_t>& stack =
-      values <= kSmallValues && !free_small_.empty() ? free_small_ : free_;
-  if (stack.empty()) return std::nullopt;
-  const std::uint32_t slot = stack.back();
-  stack.pop_back();
+  FreeSlots& free = values <= kSmallValues && !free_small_.empty() ? free_small_ : free_;
+  if (free.empty()) return std::nullopt;
+  const std::uint32_t slot = free.take();
   ATP_CHECK(fits(slot, values));
   std::fill_n(sums_.data() + begin_of(slot), values, ExactSum{});
   return slot;
 }
 
 void FloatPool::give_back(std::uint32_t slot) {
-  std::vector<std::uint32_t>& stack = is_small(slot) ? free_small_ : free_;
-  ATP_CHECK(stack.size() < stack.capacity());
-  stack.push_back(slot);
+  (is_small(slot) ? free_small_ : free_).give_back(slot);
 }
 
 void FloatPool::add(std::uint32_t slot, const std::uint8_t* values, std::size_t count) {

@@ -57,6 +57,20 @@ class FloatPool {
   bool operator==(const FloatPool&) const = default;
 
  private:
+  // A stack whose memory is as large from the beginning as it may become, in copies too.
+  class FreeSlots {
+   public:
+    FreeSlots(std::uint32_t first, std::uint32_t count);
+    bool empty() const { return size_ == 0; }
+    std::uint32_t take();
+    void give_back(std::uint32_t slot);
+    bool operator==(const FreeSlots&) const = default;
+
+   private:
+    std::vector<std::uint32_t> slots_;  // 0 from size_ on
+    std::size_t size_ = 0;
+  };
+
   bool is_small(std::uint32_t slot) const { return slot >= slots_; }
   std::size_t begin_of(std::uint32_t slot) const {
     return is_small(slot)
@@ -67,9 +81,9 @@ class FloatPool {
   std::uint32_t slots_;  // those of values_max_; the small ones have higher numbers
   std::uint16_t values_max_;
   ZeroedArray<ExactSum> sums_;
-  std::vector<std::uint32_t> free_;        // a stack
-  std::vector<std::uint32_t> free_small_;  // another
-  ZeroedArray<FloatRequest> queue_;        // a ring
+  FreeSlots free_;
+  FreeSlots free_small_;
+  ZeroedArray<FloatRequest> queue_;  // a ring
   std::size_t queue_head_ = 0;
   std::size_t queue_size_ = 0;
 };

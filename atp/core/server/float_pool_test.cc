@@ -54,6 +54,20 @@ TEST(FloatPool, ASlotGivenBackIsZeroAgainForTheNext) {
   EXPECT_EQ(rounded(pool, pool.take(kValues).value()), (std::array<float, 3>{0, 0, 0}));
 }
 
+// A server is a value: what is copied while a slot is taken goes on like the original.
+TEST(FloatPool, ACopyTakesBackTheSlotsThatTheOriginalHadGiven) {
+  FloatPool pool(2, 0, kValues, 4);
+  const std::uint32_t slot = pool.take(kValues).value();
+  const std::uint32_t other = pool.take(kValues).value();
+  FloatPool copy = pool;
+  for (FloatPool* each : {&pool, &copy}) {
+    each->give_back(slot);
+    each->give_back(other);
+    EXPECT_EQ(each->take(kValues), other);
+  }
+  EXPECT_EQ(copy, pool);
+}
+
 TEST(FloatPool, AFewValuesTakeASmallSlotAndALargeOneWhenThereIsNone) {
   constexpr std::uint16_t kMany = 2 * FloatPool::kSmallValues;
   FloatPool pool(1, 2, kMany, 4);
