@@ -1,0 +1,126 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/id_map.h"
+#include "models/packets.h"
+#include "models/plan.h"
+#include "models/stored_node.h"
+
+// The hosts of a world, and every turn that one of them has ever taken. The nodes are
+// deterministic, so a turn is a function: of a host's state, the moment and the input it makes the
+// next state and the packets sent. Each is played once, by the real node, and looked up from then
+// on; that is what makes tens of millions of states of a world affordable.
+
+namespace atp::models {
+
+inline constexpr std::size_t kMaxHosts = 8;
+
+// What a turn made.
+struct Outcome {
+  NodeStore::Id node = 0;
+  std::uint32_t first_sent = 0;
+  std::uint16_t sent = 0;
+  std::uint16_t objection = 0;  // 0: nothing is wrong
+};
+
+// A rule broken on purpose, so that somebody sees the exploration find it (planted.h).
+struct Bug {
+  const char* name;
+  const char* about;
+  const char* world;
+  // Before a packet is handled, and after; either may be null.
+  void (*before)(Node& node, const PacketView& packet);
+  void (*after)(Node& node, const PacketView& packet, std::vector<Packet>& sent);
+};
+
+class Cluster {
+ public:
+  using TimeId = std::uint32_t;
+
+  explicit Cluster(const Plan& plan, const Bug* bug = nullptr);
+
+  std::size_t host_count() const { return hosts_.size(); }
+  std::size_t worker_count() const { return worker_count_; }
+  bool is_switch(HostId host) const { return host >= worker_count_ && host != hosts_.size() - 1; }
+  bool is_worker(HostId host) const { return host < worker_count_; }
+  const std::string& name(HostId host) const { return hosts_[host].name; }
+  const Endpoint& endpoint(HostId host) const { return hosts_[host].endpoint; }
+  const Endpoint& parent(HostId worker) const { return hosts_[worker].parent; }
+  // Of the workers of one job; of a switch or a server none of a worker's.
+  std::uint32_t job_of(HostId host) const { return hosts_[host].job; }
+
+  // How many ranks it has when nothing is wrong.
+  std::size_t ranks_of(HostId host) const { return hosts_[host].ranks; }
+
+  // A node as it is made.
+  NodeStore::Id fresh(HostId host) const { return hosts_[host].fresh; }
+  const NodeStore& nodes(HostId host) const { return hosts_[host].nodes; }
+  const Facts& facts(HostId host, NodeStore::Id node) const {
+    return hosts_[host].nodes.facts(node);
+  }
+
+  // Moments are numbered as well.
+  TimeId time_id(Instant when);
+  Instant time(TimeId id) const { return times_[id]; }
+
+  const PacketPool& packets() const { return packets_; }
+
+  const Outcome& deliver(PacketPool::Id packet, NodeStore::Id node, TimeId now);
+  const Outcome& wake(HostId host, NodeStore::Id node, TimeId now);
+  const Outcome& tell_unreachable(HostId worker, NodeStore::Id node, TimeId now);
+  // A worker begins to join.
+  const Outcome& start(HostId worker, TimeId now);
+  std::span<const PacketPool::Id> sent(const Outcome& outcome) const {
+    return {sent_.data() + outcome.first_sent, outcome.sent};
+  }
+  const std::string& objection(const Outcome& outcome) const {
+    return objections_[outcome.objection];
+  }
+  // What a host has put into an outbox.
+  std::vector<Packet> packets_in(const Outbox& out, HostId from) const;
+  // Turns that were played, not looked up.
+  std::size_t turns() const { return outcomes_.size(); }
+
+ private:
+  struct Host {
+    std::string name;
+    Endpoint endpoint;
+    std::uint32_t job = ~std::uint32_t{0};
+    Endpoint parent;        // of a worker
+    std::size_t ranks = 0;  // of a switch or server
+    NodeStore nodes;
+    NodeStore::Id fresh = 0;
+  };
+
+  void add_host(const std::string& name, Node node);
+  void add_workers(const Plan& plan);
+  const Outcome& turn(HostId host, NodeStore::Id node, TimeId now, std::uint64_t input);
+  Outcome play(HostId host, NodeStore::Id node, TimeId now, std::uint64_t input);
+  Outcome keep(HostId host, Node node, const std::vector<Packet>& sent, std::string objection);
+  std::string judge(const Packet& packet);
+
+  const Bug* bug_;
+  std::deque<JobData> jobs_;
+  std::vector<Host> hosts_;
+  std::map<Endpoint, HostId> host_ids_;
+  std::size_t worker_count_ = 0;
+  Contributions contributions_;
+  PacketPool packets_;
+  std::vector<Instant> times_;
+  std::map<Instant, TimeId> time_ids_;
+  IdMap turns_;
+  std::deque<Outcome> outcomes_;
+  std::vector<PacketPool::Id> sent_;
+  std::vector<std::string> objections_{""};
+  Outbox outbox_;
+};
+
+}  // namespace atp::models

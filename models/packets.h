@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "atp/wire/packet_view.h"
+
+// Every packet that was ever sent in a world, numbered: the packets on their way are a multiset of
+// these numbers. Each is looked at once, when it is new: a sum must be exactly what its bitmap
+// says.
+
+namespace atp::models {
+
+using HostId = std::uint8_t;
+
+struct Packet {
+  HostId from = 0;
+  HostId to = 0;
+  std::vector<std::uint8_t> bytes;
+  std::string objection;  // what is wrong with it; empty if nothing is
+  bool operator==(const Packet&) const = default;
+};
+
+// What each rank contributes to each fragment, learned from what it sends first, and what follows
+// for sums. It adds numbers in its own way.
+class Contributions {
+ public:
+  // `by_worker`: a worker's own, not a sum. Returns what is wrong, or nothing.
+  std::string judge(const PacketView& packet, bool by_worker, std::size_t world_size);
+
+ private:
+  struct Contribution {
+    std::uint8_t kind = 0;
+    std::uint32_t magnitude = 0;
+    bool overflow = false;
+    std::vector<std::uint8_t> values;
+    bool operator==(const Contribution&) const = default;
+  };
+  using Key = std::tuple<JobKey, std::uint16_t, std::uint64_t, bool, Rank>;
+
+  std::string learn(const PacketView& packet);
+  std::string compare(const PacketView& packet, const RankSet& ranks) const;
+
+  std::map<Key, Contribution> known_;
+};
+
+class PacketPool {
+ public:
+  using Id = std::uint16_t;
+
+  // The number of a packet without its objection. One that is new is judged by judge(packet).
+  template <class Judge>
+  Id put(const Packet& packet, Judge&& judge) {
+    const auto [at, is_new] = ids_.try_emplace(key_of(packet), 0);
+    if (is_new) {
+      at->second = next_id();
+      packets_.push_back(packet);
+      packets_.back().objection = judge(packets_.back());
+    }
+    return at->second;
+  }
+  const Packet& operator[](Id id) const { return packets_[id]; }
+  std::size_t size() const { return packets_.size(); }
+
+ private:
+  static std::string key_of(const Packet& packet);
+  Id next_id() const;
+
+  std::vector<Packet> packets_;
+  std::unordered_map<std::string, Id> ids_;
+};
+
+}  // namespace atp::models

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "atp/base/rank_set.h"
+#include "atp/core/worker/worker_api.h"
+#include "atp/wire/packet_view.h"
+
+// What a world consists of, and how much may go wrong in it. A world is so small that all orders of
+// its events can be gone through: a few ranks, one or two switches with one aggregator, one server,
+// two fragments of one value.
+
+namespace atp::models {
+
+// How often each fault may still happen. A timer that fires on a silent network is no fault.
+struct Budgets {
+  std::uint8_t losses = 0;
+  std::uint8_t duplicates = 0;
+  std::uint8_t early_timers = 0;  // the next timer fires though packets are on their way
+  std::uint8_t late_nodes = 0;    // a timer fires before earlier ones of other nodes
+  std::uint8_t restarts = 0;      // a switch forgets everything
+  std::uint8_t unreachable = 0;   // ICMP tells a worker that its switch is not there
+
+  bool operator==(const Budgets&) const = default;
+};
+
+enum class Inputs : std::uint8_t {
+  kSmall,       // every sum fits
+  kOverflowing  // the first fragment's sum by the fixed scale does not
+};
+
+// One job: `ways` are the switches upward of each rank, the first hop first.
+struct JobPlan {
+  JobKey key{1, 1};
+  std::vector<std::vector<std::uint32_t>> ways;
+  NumberFormat format = NumberFormat::kFixed;
+  DataType type = DataType::kInt32;
+  Inputs inputs = Inputs::kSmall;
+  std::vector<std::uint64_t> operations;  // their lengths, all submitted at once
+
+  std::uint16_t world_size() const { return static_cast<std::uint16_t>(ways.size()); }
+  std::uint16_t stream_count() const { return format == NumberFormat::kFixed ? 1 : 2; }
+};
+
+struct Plan {
+  std::string name;
+  std::string about;
+  std::vector<JobPlan> jobs;
+  std::uint32_t switches = 1;
+  std::uint32_t aggregators = 1;  // of each switch
+  std::uint32_t wmax = 2;
+  std::uint16_t values_per_fragment = 1;
+  Budgets budgets;
+  std::size_t test_states = 0;  // that the tests look at: at least so many, at most twice as many
+};
+
+// The worlds that the tests and `atp_models` know, the plainest first.
+const std::vector<Plan>& known_worlds();
+// Null if there is none of that name.
+const Plan* find_world(std::string_view name);
+
+// The tensors of a job: what each rank puts in, and what must come out.
+class JobData {
+ public:
+  explicit JobData(const JobPlan& plan);
+
+  const JobPlan& plan() const { return plan_; }
+  OperationSpec spec(OperationId id) const;
+  std::span<const std::byte> input(Rank rank, OperationId id) const { return inputs_[rank][id]; }
+  std::span<const std::byte> expected(OperationId id) const { return expected_[id]; }
+  const BlockLayout& layout(OperationId id) const { return layouts_[id]; }
+
+ private:
+  JobPlan plan_;
+  std::vector<std::vector<std::vector<std::byte>>> inputs_;  // by rank and operation
+  std::vector<std::vector<std::byte>> expected_;
+  std::vector<BlockLayout> layouts_;
+};
+
+}  // namespace atp::models
