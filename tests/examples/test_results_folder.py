@@ -46,7 +46,6 @@ def test_a_folder_that_nobody_can_write_into_is_an_error():
         ("examples/demo/demo.py", "--out"),
         ("examples/demo_tp/demo.py", "--out"),
         ("-m", "experiments.congestion.fairness"),
-        ("-m", "experiments.planted_bugs.planted_bugs"),
         ("-m", "experiments.tensor_parallel.meshes", "--out"),
         ("-m", "experiments.tensor_parallel.overlap", "--out"),
     ],

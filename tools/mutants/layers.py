@@ -1,0 +1,144 @@
+"""The three layers of tests that may kill a mutant: unit tables, seeds, and real processes."""
+
+import re
+from dataclasses import asdict, dataclass
+
+NAMES = ("unit", "seeds", "end to end")
+
+# A file's own room first, then those above it, the quickest to build before the others.
+NODES = ["core_dataplane", "core_server", "core_worker"]
+ROOMS = {
+    "atp/base": ["base", "wire", "core", "core_topology", *NODES],
+    "atp/wire": ["wire", "core", "core_topology", *NODES],
+    "atp/core": ["core", *NODES],
+    "atp/core/topology": ["core_topology", "core_dataplane", "core_server"],
+    "atp/core/dataplane": ["core_dataplane"],
+    "atp/core/server": ["core_server"],
+    "atp/core/worker": ["core_worker"],
+}
+
+END_TO_END = [
+    "tests/independent_worker",
+    "tests/e2e/test_bench.py",
+    "tests/e2e/test_hostile.py",
+    "tests/e2e/test_many_jobs.py",
+    "tests/e2e/test_shards.py",
+    "tests/e2e/test_switch_restart.py",
+]
+
+# What stands beside the code and is compiled into its tests alone.
+TEST_FILE = re.compile(r"_test\.|/testing_|_harness\.h$|/conformance/")
+
+ENDINGS = {1: "a wrong sum", 2: "not finished, or something left over"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """result: "killed", "held", or "broken": it does not compile. `by`: which test, or what."""
+
+    result: str
+    by: str = ""
+    seconds: float = 0.0
+
+    def row(self):
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Test:
+    """What is built, what is run from the copy, and how a failure is named."""
+
+    targets: tuple
+    command: tuple
+    name: str
+
+
+class DishonestCopy(Exception):
+    """A test fails, or does not build, though nothing is planted."""
+
+
+def tests_of(layer, file, scratch, seeds):
+    """In the order in which they are asked."""
+    if layer == "unit":
+        rooms = ROOMS[file.rsplit("/", 1)[0]]
+        return [unit_test(f"atp_{room}_test", scratch) for room in rooms]
+    if layer == "seeds":
+        program = scratch.build_folder / "play_seeds"
+        return [Test(("play_seeds",), (str(program), str(seeds)), "seeds")]
+    python = scratch.repository / ".venv" / "bin" / "python"
+    command = (str(python), "-m", "pytest", "-q", "-x", "--no-header", *END_TO_END)
+    return [Test(("atp", "reference_rank"), command, "end to end")]
+
+
+def files_of_tests(layer, file, tracked):
+    """Of what `layer` asks about a mutant of this file; not the code that it tests."""
+    if layer == "unit":
+        rooms = tuple(f"atp/{room.replace('_', '/')}/" for room in ROOMS[file.rsplit("/", 1)[0]])
+        return [name for name in tracked if name.startswith(rooms) and TEST_FILE.search(name)]
+    folders = ("atp/sim/",) if layer == "seeds" else ("tests/independent_worker/", "tests/e2e/")
+    return [name for name in tracked if name.startswith(folders)]
+
+
+def unit_test(target, scratch):
+    program = scratch.build_folder / target
+    return Test((target,), (str(program), "--gtest_fail_fast", "--gtest_brief=1"), target)
+
+
+def killer(test, run):
+    """What found the mutant, in a few words."""
+    if run.code is None:
+        return "time-out"
+    if test.name == "seeds":
+        seeds = re.findall(r"^seed (\d+)$", run.output, re.MULTILINE)
+        what = ENDINGS.get(run.code, "a broken invariant")
+        return f"seed {seeds[-1]}: {what}" if seeds else what
+    failed = re.search(r"^\[  FAILED  \] ([^\s,]+)|^FAILED (\S+)", run.output, re.MULTILINE)
+    if failed:
+        return failed[1] or failed[2]
+    check = re.search(r"^\S+:\d+: .*$", run.output, re.MULTILINE)
+    return f"{test.name} stopped: {check[0] if check else f'exit {run.code}'}"[:120]
+
+
+class Judge:
+    """Asks layers about mutants. A test must hold for the honest copy before it may judge."""
+
+    def __init__(self, scratch, seeds, say):
+        self.scratch, self.seeds, self.say = scratch, seeds, say
+        self.honest_seconds = {}
+
+    def tests(self, layer, file):
+        return tests_of(layer, file, self.scratch, self.seeds)
+
+    def prove_honest(self, test):
+        if test.name in self.honest_seconds:
+            return
+        self.say(f"building {test.name} as it is")
+        built = self.scratch.build(test.targets)
+        if built.code != 0:
+            raise DishonestCopy(f"{test.name} does not build:\n{built.output[-3000:]}")
+        run = self.scratch.run(test.command, 1800)
+        if run.code != 0:
+            raise DishonestCopy(f"{test.name} fails with nothing planted:\n{run.output[-3000:]}")
+        self.honest_seconds[test.name] = run.seconds
+        self.say(f"{test.name} holds in {run.seconds:.1f} s")
+
+    def ask(self, layer, mutant):
+        tests = self.tests(layer, mutant.file)
+        seconds = 0.0
+        for test in tests:
+            self.prove_honest(test)
+            with self.scratch.planted(mutant):
+                built = self.scratch.build(test.targets)
+                seconds += built.seconds
+                if built.code != 0:
+                    return Outcome("broken", first_error(built.output), seconds)
+                run = self.scratch.run(test.command, 10 + 4 * self.honest_seconds[test.name])
+                seconds += run.seconds
+            if run.code != 0:
+                return Outcome("killed", killer(test, run), seconds)
+        return Outcome("held", "", seconds)
+
+
+def first_error(output):
+    found = re.search(r"error: (.*)", output)
+    return found[1][:120] if found else output.strip().splitlines()[-1][:120]

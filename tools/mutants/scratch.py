@@ -1,0 +1,128 @@
+"""A copy of the checkout in which mutants are planted and built, one at a time."""
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# The seeds have a program of their own, which is linked in a tenth of the time of the simulator's
+# tests. And a mutant in a header is compiled with every source that includes it, so what none of
+# them changes is precompiled.
+ADDITIONS = """
+add_executable(play_seeds tools/mutants/play_seeds.cc)
+target_link_libraries(play_seeds PRIVATE atp_sim)
+set(standard <algorithm> <array> <bit> <chrono> <cmath> <functional> <optional> <span> <string>
+    <variant> <vector>)
+target_precompile_headers(atp_base PRIVATE ${standard})
+target_precompile_headers(atp_base_test PRIVATE ${standard} <gmock/gmock.h> <gtest/gtest.h>)
+foreach(target IN ITEMS wire core core_topology core_dataplane core_server core_worker)
+  target_precompile_headers(atp_${target} REUSE_FROM atp_base)
+  target_precompile_headers(atp_${target}_test REUSE_FROM atp_base_test)
+endforeach()
+target_precompile_headers(atp_sim REUSE_FROM atp_base)
+"""
+# Compiled more often than it runs, and with the checks of the sanitizers' build. Whether warnings
+# find a mutant is not asked.
+FLAGS = "-w -O1 -D_GLIBCXX_ASSERTIONS -fpch-preprocess"
+MEMORY = 6 << 30  # bytes of address space for what a mutant runs
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a command ended: its exit code, negative for a signal, None if its time ran out."""
+
+    code: int | None
+    output: str
+    seconds: float
+
+
+class Scratch:
+    def __init__(self, repository, folder, jobs):
+        self.repository = Path(repository)
+        self.folder = Path(folder).resolve()
+        self.checkout = self.folder / "checkout"
+        self.build_folder = self.checkout / "build" / "release"  # where tests look for programs
+        self.jobs = jobs
+
+    def text(self, file):
+        """The honest text of a file."""
+        return (self.repository / file).read_text()
+
+    def tracked(self):
+        names = subprocess.check_output(["git", "ls-files"], cwd=self.repository, text=True)
+        return [name for name in names.splitlines() if (self.repository / name).is_file()]
+
+    def refresh(self):
+        """Makes the copy what the checkout is, whatever an earlier run has left planted in it."""
+        tracked = set(self.tracked())
+        for name in sorted(tracked):
+            content = (self.repository / name).read_bytes()
+            if name == "CMakeLists.txt":
+                content += ADDITIONS.encode()
+            target = self.checkout / name
+            if not target.is_file() or target.read_bytes() != content:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+                shutil.copymode(self.repository / name, target)
+        for folder in ("atp", "tests"):
+            for path in (self.checkout / folder).rglob("*"):
+                if path.is_file() and str(path.relative_to(self.checkout)) not in tracked:
+                    path.unlink()
+
+    def configure(self):
+        if (self.build_folder / "build.ninja").is_file():
+            return
+        words = ["cmake", "-S", self.checkout, "-B", self.build_folder, "-G", "Ninja"]
+        words += ["-DCMAKE_BUILD_TYPE=Mutants", "-DATP_PYTHON=OFF"]
+        words += [f"-DCMAKE_{language}_FLAGS_MUTANTS={FLAGS}" for language in ("C", "CXX")]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+    def build(self, targets, limit=1800):
+        return self.run(["ninja", "-C", self.build_folder, f"-j{self.jobs}", *targets], limit)
+
+    @contextlib.contextmanager
+    def planted(self, mutant):
+        """The mutant stands in the copy; afterwards, whatever happens, the honest text."""
+        honest = self.text(mutant.file)
+        path = self.checkout / mutant.file
+        try:
+            path.write_text(mutant.plant(honest))
+            yield
+        finally:
+            path.write_text(honest)
+
+    def run(self, command, limit, cwd=None):
+        """Runs it in a process group of its own, which is killed when its time is over."""
+        begin = time.monotonic()
+        environment = dict(os.environ)
+        # A cache of its own: mutants would push out what others will ask for again. The honest
+        # objects come back from it when a mutant is taken out.
+        environment.update(CCACHE_DIR=str(self.folder / "ccache"), CCACHE_DEPEND="1")
+        environment.update(CCACHE_MAXSIZE="2G", CCACHE_SLOPPINESS="pch_defines,time_macros")
+        log = self.folder / "output"
+        with open(log, "wb") as out:
+            process = subprocess.Popen(
+                command, cwd=cwd or self.checkout, env=environment, stdin=subprocess.DEVNULL,
+                stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                preexec_fn=bounded,
+            )  # fmt: skip
+            try:
+                code = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                # What it started and left behind goes, too.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        return Run(code, log.read_text(errors="replace"), time.monotonic() - begin)
+
+
+def bounded():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,244 @@
+"""Of the server (docs/protocol.md §2 and §6)."""
+
+from tools.mutants.mutant import Rule
+
+AGGREGATION = "atp/core/server/aggregation.cc"
+STALL = "atp/core/server/aggregation_stall.cc"
+JUDGE = "atp/core/server/contribution.cc"
+RING = "atp/core/server/fragment_ring.h"
+MEMBERS = "atp/core/server/members.cc"
+JOINING = "atp/core/server/job_joining.cc"
+LEAVING = "atp/core/server/job_leaving.cc"
+SERVER = "atp/core/server/server.cc"
+
+SUMS = [
+    Rule(
+        "the server adds without an overlap test",
+        JUDGE,
+        "if (!fragment.bitmap.intersects(packet.ranks)) return Contribution::kAdd;",
+        "if (!fragment.bitmap.contains(packet.ranks)) return Contribution::kAdd;",
+    ),
+    Rule(
+        "the server adds a larger sum to the one it holds",
+        JUDGE,
+        "if (packet.ranks.contains(fragment.bitmap)) return Contribution::kReplace;",
+        "if (packet.ranks.contains(fragment.bitmap)) return Contribution::kAdd;",
+    ),
+    Rule(
+        "the server adds what belongs to another operation",
+        JUDGE,
+        "if (fragment.named && fragment.operation != packet.operation) {",
+        "if (false) {",
+    ),
+    Rule("the server loses OVERFLOW", AGGREGATION, "    fragment.flags |= overflow;\n", ""),
+    Rule(
+        "the ranks of the integers count in float mode",
+        AGGREGATION,
+        "  fragment.bitmap.clear();\n",
+        "",
+    ),
+    Rule(
+        "integers count in float mode",
+        JUDGE,
+        "if (!packet.is_float) return Contribution::kIntegerTooLate;",
+        "",
+    ),
+    Rule(
+        "integers go unanswered in float mode",
+        AGGREGATION,
+        "ask_again(down, stream, fragment, ATP_FLAG_FLOAT, in.packet.ranks - fragment.bitmap,\n"
+        "                straight);",
+        "",
+    ),
+    Rule(
+        "repeats of a complete fragment go unanswered",
+        AGGREGATION,
+        "repeat_parameter(down, stream, fragment, in.packet.ranks, source);",
+        "",
+    ),
+    Rule(
+        "the next index is not frozen at completion",
+        AGGREGATION,
+        "  turn.count(ServerCounter::kParametersRepeated);\n",
+        "  fragment.next_index = atp_fmix32(fragment.next_index + 1);\n",
+    ),
+    Rule(
+        "a collision moves nothing",
+        AGGREGATION,
+        "const bool moves = turn.config.rehash && (fragment.flags & ATP_FLAG_COLLISION) != 0;",
+        "const bool moves = false;",
+    ),
+    Rule(
+        "the server forgets where a fragment has moved",
+        RING,
+        "  indices_.set_next(fragment.sequence, next_index);\n",
+        "",
+    ),
+    Rule(
+        "the server's ring is half as long",
+        RING,
+        "return completed_end_ < wmax_ ? 0 : completed_end_ - wmax_;",
+        "return completed_end_ < wmax_ / 2 ? 0 : completed_end_ - wmax_ / 2;",
+    ),
+    Rule("a float slot is not given back", AGGREGATION, "  floats_.give_back(slot);\n", ""),
+    Rule(
+        "no fragment is asked for when a float slot comes free",
+        AGGREGATION,
+        "while (const auto next = floats_.next()) {",
+        "while (const auto next = std::optional<FloatRequest>()) {",
+    ),
+    Rule(
+        "a float slot begins with the sum that it held before",
+        "atp/core/server/float_pool.cc",
+        "  std::fill_n(sums_.data() + begin_of(slot), values, ExactSum{});\n",
+        "",
+    ),
+    Rule(
+        "every duplicate is answered",
+        AGGREGATION,
+        "const RankSet due = ranks - answered.ranks;",
+        "const RankSet due = ranks;",
+    ),
+]
+
+STALLS = [
+    Rule(
+        "a stalled fragment is not flushed",
+        STALL,
+        "case StallAction::kFlush: down.flush(name_of(stream, fragment), asked); break;",
+        "case StallAction::kFlush: break;",
+    ),
+    Rule(
+        "the ranks that a stalled fragment lacks are not asked",
+        STALL,
+        "down.nack(name_of(stream, fragment), is_float ? ATP_FLAG_FLOAT : 0,\n"
+        "                asked - down.members().gone(), {});",
+        "",
+    ),
+    Rule(
+        "what nothing has come of is never pulled along",
+        STALL,
+        "if (s >= ring.completed_end()) continue;",
+        "continue;",
+    ),
+    Rule(
+        "nobody hears whom the oldest fragment waits for",
+        STALL,
+        "    down.status(name_of(stream, fragment), down.waiting_for(missing(fragment)), "
+        "down.present());\n",
+        "",
+    ),
+    Rule(
+        "a FLUSH goes to workers, too",
+        "atp/core/server/downlink.cc",
+        "if (members_.is_switch(child) && child.ranks.intersects(ranks)) {",
+        "if (child.ranks.intersects(ranks)) {",
+    ),
+    Rule(
+        "a straight repeat is not answered straight",
+        AGGREGATION,
+        "return source == Source::kStraight ? ranks : RankSet{};",
+        "return RankSet{};",
+    ),
+    Rule(
+        "a detached rank is answered through its tree alone",
+        "atp/core/server/members.h",
+        "const RankSet straight = ((ranks - tree_.attached()) | straight_too) & straight_.known();",
+        "const RankSet straight = straight_too & straight_.known();",
+    ),
+]
+
+MEMBERSHIP = [
+    Rule(
+        "a rank that has left rejoins",
+        JOINING,
+        "if (members_.gone().contains(rank)) {",
+        "if (members_.lost().contains(rank)) {",
+    ),
+    Rule(
+        "a rank that is lost rejoins",
+        JOINING,
+        "if (members_.gone().contains(rank)) {",
+        "if (members_.left().contains(rank)) {",
+    ),
+    Rule(
+        "a job begins before all ranks are in",
+        JOINING,
+        "if (!joining() || joined(turn) != members_.all()) return;",
+        "if (!joining() || joined(turn).empty()) return;",
+    ),
+    Rule(
+        "K is what the first rank can send",
+        JOINING,
+        "    terms_.value_count = std::min(terms_.value_count, join.max_value_count);\n",
+        "",
+    ),
+    Rule(
+        "a server that began anew takes members for new ranks",
+        SERVER,
+        "const bool other_life = join.server_boot_id != config_.boot_id;",
+        "const bool other_life = false;",
+    ),
+    Rule(
+        "a member of a job that is over makes it anew",
+        SERVER,
+        "if (!other_life && job != jobs_.end() && !job->second.job.joining()) return std::nullopt;",
+        "if (!other_life) return std::nullopt;",
+    ),
+    Rule(
+        "a twin takes the rank of another at the server",
+        MEMBERS,
+        "if (records_[rank].nonce == nonce) return std::nullopt;",
+        "return std::nullopt;",
+    ),
+    Rule(
+        "the server believes a LEAVE with another nonce",
+        LEAVING,
+        "return members_.record(rank).nonce == leave.nonce ?",
+        "return true ?",
+    ),
+    Rule(
+        "a GRADIENT may come from anywhere",
+        "atp/core/server/job.cc",
+        "  if (source == Source::kForeign) return ServerCounter::kDropWrongSource;\n",
+        "",
+    ),
+    Rule(
+        "leases at the server never end",
+        "atp/core/server/job.cc",
+        "  if (leases_at_ <= turn.now) end_leases(turn);\n",
+        "",
+    ),
+    Rule(
+        "a server that was stopped ends all leases at once",
+        SERVER,
+        "      entry.job.postpone_ends_of_leases(now + 2 * config_.timing.join_refresh);\n",
+        "",
+    ),
+    Rule(
+        "nobody hears of a lost rank",
+        LEAVING,
+        "    announce_gone(turn);\n    gone_at_",
+        "    gone_at_",
+    ),
+    Rule(
+        "switches hear late of a detached rank",
+        JOINING,
+        "  if (detached_news) announce_detached(turn);\n",
+        "",
+    ),
+    Rule(
+        "an old JOIN attaches a detached rank",
+        MEMBERS,
+        "    tree_.detach(rank, record.detachments);\n",
+        "",
+    ),
+    Rule(
+        "a job may need more memory than there is",
+        SERVER,
+        "return needed > left ? memory_refusal(left, needed) : Refusal{};",
+        "return {};",
+    ),
+]
+
+RULES = SUMS + STALLS + MEMBERSHIP

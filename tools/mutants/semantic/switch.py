@@ -1,0 +1,337 @@
+"""Of a switch (docs/protocol.md §2 and §4)."""
+
+from tools.mutants.mutant import Rule
+
+PIPELINE = "atp/core/dataplane/pipeline.h"
+AGGREGATOR = "atp/core/dataplane/aggregator.h"
+UPWARD = "atp/core/dataplane/upward.cc"
+DOWNWARD = "atp/core/dataplane/downward.cc"
+RELAY = "atp/core/dataplane/join_relay.cc"
+TREE = "atp/core/dataplane/tree_table.cc"
+STATE = "atp/core/dataplane/switch_state.h"
+SWEEP = "atp/core/dataplane/sweep.cc"
+
+AGGREGATION = [
+    Rule(
+        "a switch adds without an overlap test",
+        PIPELINE,
+        "if (atp_bitmap_disjoint(a->bitmap, p->bitmap, a->bitmap_words)) {",
+        "if (1) {",
+    ),
+    Rule(
+        "a switch takes fragments of one stream for the same",
+        AGGREGATOR,
+        "atp_same_stream(i, h) && i->sequence == h->sequence && i->operation == h->operation;",
+        "atp_same_stream(i, h);",
+    ),
+    Rule(
+        "a switch loses OVERFLOW when it adds",
+        AGGREGATOR,
+        "a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAGS_STICKY));",
+        "a->flags = (atp_u8)(a->flags | (p->header.flags & ATP_FLAG_COLLISION));",
+    ),
+    Rule(
+        "a switch adds fragments of another shape",
+        PIPELINE,
+        "if (a->bitmap_words != p->header.bitmap_words || a->value_count != p->header.value_count "
+        "||\n      a->kind != p->header.kind) {",
+        "if (0) {",
+    ),
+    Rule(
+        "a fragment earlier than the mark claims",
+        PIPELINE,
+        "if (atp_marks_later(a, &p->header) ||",
+        "if (",
+    ),
+    Rule(
+        "a late fragment claims again",
+        PIPELINE,
+        "(a->state == ATP_EMPTY && atp_same_identity(&a->identity, &p->header))",
+        "0",
+    ),
+    Rule(
+        "RESEND claims an aggregator that is EMPTY",
+        PIPELINE,
+        "  if ((p->header.flags & ATP_FLAG_RESEND) != 0) return atp_pass(ATP_PASS_RESEND);\n",
+        "",
+    ),
+    Rule(
+        "a contribution claims though others of its fragment have passed",
+        PIPELINE,
+        "if (a->any_passed && atp_same_identity(&a->passed, &p->header))",
+        "if (0)",
+    ),
+    Rule("what passes in a collision is not noted", PIPELINE, "  a->any_passed = 1;\n", ""),
+    Rule("a quota is ignored", PIPELINE, "if (s->held >= s->quota) {", "if (0) {"),
+    Rule(
+        "what passes over its quota leaves no mark",
+        PIPELINE,
+        "    atp_set_identity(&a->identity, &p->header);\n    a->state = ATP_EMPTY;\n    return",
+        "    return",
+    ),
+    Rule(
+        "the sum of a tree's only rank stays at the switch",
+        PIPELINE,
+        "return atp_verdict_of(ATP_DATA_STORE, ATP_FORWARD_PARENT, ATP_COMPLETED);",
+        "return atp_verdict_of(ATP_DATA_STORE, ATP_FORWARD_NOWHERE, ATP_CLAIMED);",
+    ),
+    Rule(
+        "RESEND of what is here already is consumed",
+        PIPELINE,
+        "if (resend) return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);",
+        "if (resend) return atp_drop(ATP_DUPLICATE);",
+    ),
+    Rule(
+        "RESEND releases without emitting",
+        PIPELINE,
+        "if (resend) return atp_emit_and_release(a, p, ATP_DATA_COMBINE_LOAD, ATP_SENT_PARTIAL);",
+        "if (resend) { atp_release(a); return atp_drop(ATP_ADDED); }",
+    ),
+    Rule(
+        "a partial sum leaves without RESEND",
+        PIPELINE,
+        "atp_write_sum(a, p, ATP_FLAG_RESEND);",
+        "atp_write_sum(a, p, 0);",
+    ),
+    Rule(
+        "a switch does not repeat a complete sum",
+        PIPELINE,
+        "return atp_verdict_of(ATP_DATA_LOAD, ATP_FORWARD_PARENT, ATP_REPEATED);",
+        "return atp_drop(ATP_DUPLICATE);",
+    ),
+    Rule(
+        "what overlaps may be merged further up",
+        PIPELINE,
+        "return atp_pass_direct(p, ATP_PASS_OVERLAP);",
+        "return atp_pass(ATP_PASS_OVERLAP);",
+    ),
+    Rule(
+        "a switch does not tell of a collision",
+        PIPELINE,
+        "  p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);\n",
+        "",
+    ),
+]
+
+ADMISSION = [
+    Rule(
+        "a child may contribute for ranks that are not behind it",
+        PIPELINE,
+        "if (!atp_bitmap_within(p->bitmap, child, h->bitmap_words)) {",
+        "if (0) {",
+    ),
+    Rule(
+        "a detached rank's contribution is merged",
+        PIPELINE,
+        "if (!atp_bitmap_disjoint(p->bitmap, t->detached, h->bitmap_words)) {",
+        "if (0) {",
+    ),
+    Rule(
+        "DIRECT is merged",
+        PIPELINE,
+        "if ((h->flags & (ATP_FLAG_DIRECT | ATP_FLAG_FLOAT)) != 0",
+        "if ((h->flags & ATP_FLAG_FLOAT) != 0",
+    ),
+    Rule(
+        "a sequence far ahead reaches an aggregator",
+        PIPELINE,
+        "if (sequence_limit != 0 && h->sequence > sequence_limit) {",
+        "if (0) {",
+    ),
+    Rule(
+        "a switch believes only one Wmax ahead",
+        PIPELINE,
+        "const atp_u64 limit = parameter + 2 * (atp_u64)wmax;",
+        "const atp_u64 limit = parameter + (atp_u64)wmax;",
+    ),
+    Rule(
+        "the agreed K is ignored at a switch",
+        PIPELINE,
+        "if (t->value_count != 0 && h->value_count > atp_most_values(h->kind, t->value_count)) {",
+        "if (0) {",
+    ),
+    Rule(
+        "Wmax is ignored at a switch",
+        DOWNWARD,
+        "  tree.note_parameter(header.stream, header.sequence);\n",
+        "",
+    ),
+    Rule(
+        "a packet without hops left goes on",
+        "atp/core/dataplane/switch_node.cc",
+        "  if (in.packet.header.hops == 0) return turn.count(SwitchCounter::kDropTooManyHops);\n",
+        "",
+    ),
+    Rule("hops of sums are not counted", UPWARD, "  --bytes[ATP_AT_HOPS];\n", ""),
+    Rule(
+        "hops of what is passed on are not counted",
+        "atp/core/outbox.cc",
+        "  --place[ATP_AT_HOPS];\n",
+        "",
+    ),
+    Rule(
+        "a sum forgets the contribution with the fewest hops left",
+        AGGREGATOR,
+        "  if (p->header.hops < a->hops) a->hops = p->header.hops;\n",
+        "",
+    ),
+]
+
+RELEASE = [
+    Rule(
+        "a PARAMETER does not release",
+        PIPELINE,
+        "    atp_release(a);\n    reason = ATP_RELEASED;",
+        "    reason = ATP_RELEASED;",
+    ),
+    Rule(
+        "a PARAMETER leaves no mark on EMPTY",
+        PIPELINE,
+        "      atp_set_identity(&a->identity, h);\n      a->state = ATP_EMPTY;\n",
+        "",
+    ),
+    Rule(
+        "the mark goes back",
+        PIPELINE,
+        "reason = atp_marks_later(a, h) ? ATP_MARK_KEPT : ATP_MARKED;",
+        "reason = ATP_MARKED;",
+    ),
+    Rule(
+        "a PARAMETER releases whatever it meets",
+        PIPELINE,
+        "} else if (atp_expired(a, now, reclaim)) {",
+        "} else {",
+    ),
+    Rule(
+        "a PARAMETER releases other fragments of its stream",
+        PIPELINE,
+        "} else if (atp_same_identity(&a->identity, h)) {",
+        "} else if (atp_same_stream(&a->identity, h)) {",
+    ),
+    Rule(
+        "a FLUSH has no effect",
+        PIPELINE,
+        "if (a->state != ATP_AGGREGATING || !atp_asks_for(&p->header, &a->identity)) {",
+        "if (1) {",
+    ),
+    Rule(
+        "a FLUSH takes whatever it finds",
+        PIPELINE,
+        " || !atp_asks_for(&p->header, &a->identity)) {",
+        ") {",
+    ),
+    Rule(
+        "the sweep releases nothing",
+        PIPELINE,
+        "if (!atp_expired(a, now, reclaim)) return atp_drop(ATP_KEPT);",
+        "if (1) return atp_drop(ATP_KEPT);",
+    ),
+    Rule(
+        "the sweep discards what it releases",
+        SWEEP,
+        "const bool emitted = emit_released(turn, sum, slot);",
+        "const bool emitted = false;",
+    ),
+    Rule("leases at a switch never end", SWEEP, "  if (cursor_ == 0) end_leases(turn);\n", ""),
+]
+
+TREES = [
+    Rule(
+        "detached ranks are in the member mask",
+        TREE,
+        "const RankSet members = membership_.attached() - left_;",
+        "const RankSet members = membership_.known() - left_;",
+    ),
+    Rule(
+        "ranks that have left are in the member mask",
+        TREE,
+        "const RankSet members = membership_.attached() - left_;",
+        "const RankSet members = membership_.attached();",
+    ),
+    Rule(
+        "a switch believes anybody's PARAMETER",
+        DOWNWARD,
+        "  if (in.from != tree->parent()) return turn.count(SwitchCounter::kDropNotFromParent);\n",
+        "",
+    ),
+    Rule(
+        "what comes down goes to every child",
+        DOWNWARD,
+        "    if (!child.ranks.intersects(in.packet.ranks)) continue;\n",
+        "",
+    ),
+    Rule(
+        "a quota leaks",
+        STATE,
+        "    if (was_held && !is_held) trees.shares().note_release(holder);\n",
+        "",
+    ),
+    Rule(
+        "a region is given to two jobs",
+        "atp/core/dataplane/shares.cc",
+        "    if (is_taken(region * size)) continue;\n",
+        "",
+    ),
+    Rule(
+        "the virtual queue never drains",
+        STATE,
+        "empty_at_ = std::min(std::max(empty_at_, now), now + kThresholds * threshold_) + sending;",
+        "empty_at_ = now + kThresholds * threshold_ + sending;",
+    ),
+    Rule(
+        "the virtual queue has no end",
+        STATE,
+        "empty_at_ = std::min(std::max(empty_at_, now), now + kThresholds * threshold_) + sending;",
+        "empty_at_ = std::max(empty_at_, now) + sending;",
+    ),
+    Rule(
+        "a sum loses a contribution when the outbox is full",
+        UPWARD,
+        "if (operation != ATP_DATA_LOAD) {",
+        "if (operation == ATP_DATA_STORE) {",
+    ),
+    Rule(
+        "a twin takes the rank of another at a switch",
+        RELAY,
+        "if (tree != nullptr && tree->taken(rank, join->nonce, turn.now)) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a JOIN keeps a K that a switch has no room for",
+        RELAY,
+        "  join->max_value_count = std::min(join->max_value_count, turn.config.max_value_count);\n",
+        "",
+    ),
+    Rule(
+        "a JOIN does not record the switches that it has passed",
+        RELAY,
+        "names(join.recorded, join.remaining.front()) && join.recorded.push_back(own);",
+        "names(join.recorded, join.remaining.front());",
+    ),
+    Rule(
+        "a route may come back to a switch",
+        RELAY,
+        "  if (names(join.remaining, own) || names(join.recorded, own)) return false;\n",
+        "",
+    ),
+    Rule(
+        "a switch believes a LEAVE with another nonce",
+        RELAY,
+        "if (tree->membership().member(rank).nonce != leave->nonce) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a switch is an open relay",
+        RELAY,
+        "  if (!turn.config.upstream.allows(next)) return {RefusalReason::kUpstream};\n",
+        "",
+    ),
+    Rule(
+        "a switch has no bound on memory for trees",
+        RELAY,
+        "return needed > left ? memory_refusal(left, needed) : Refusal{};",
+        "return {};",
+    ),
+]
+
+RULES = AGGREGATION + ADMISSION + RELEASE + TREES

@@ -1,0 +1,241 @@
+"""Of a worker (docs/protocol.md §2 and §5)."""
+
+from tools.mutants.mutant import Rule
+
+RECOVERY = "atp/core/worker/loss_recovery"
+RECEIVE = "atp/core/worker/worker_receive.cc"
+WINDOW = "atp/core/worker/send_window.h"
+SEND = "atp/core/worker/worker_send.cc"
+WORKER = "atp/core/worker/worker.cc"
+CONGESTION = "atp/core/worker/congestion_window.cc"
+ATTACHMENT = "atp/core/worker/attachment.h"
+MEMBERSHIP = "atp/core/worker/worker_membership.cc"
+STATUS = "atp/core/worker/worker_membership_status.cc"
+
+SENDING = [
+    Rule(
+        "a worker repeats plainly for ever",
+        RECOVERY + ".cc",
+        "repeat.rung = std::max(least, climbs ? next_rung(fragment.rung) : fragment.rung);",
+        "repeat.rung = std::max(least, Rung::kPlain);",
+    ),
+    Rule(
+        "no repeat is DIRECT",
+        WINDOW,
+        "return rung == Rung::kDirect ? rung :",
+        "return rung >= Rung::kResend ? rung :",
+    ),
+    Rule(
+        "a repeat as floats may be merged",
+        RECOVERY + ".cc",
+        "repeat.rung == Rung::kDirect || fragment.float_mode || !attached;",
+        "repeat.rung == Rung::kDirect || !attached;",
+    ),
+    Rule(
+        "a worker sends s + Wmax before it has the PARAMETER of s",
+        WINDOW,
+        "next_ < end_ && next_ - base_ < ring_.size();",
+        "next_ < end_ && next_ - base_ <= ring_.size();",
+    ),
+    Rule(
+        "a special block is sent like any other",
+        "atp/core/worker/fragment_values.cc",
+        "if (codec_of(operation, world_size_, tensors).holds_special(begin, end)) {",
+        "if (begin > end && codec_of(operation, world_size_, tensors).holds_special(begin, end)) {",
+    ),
+    Rule(
+        "the first exponents release all values",
+        SEND,
+        "if (needed >= express().window.base()) return false;",
+        "(void)needed;  if (operation.first_exponents >= express().window.base()) return false;",
+    ),
+    Rule("what the server has asked for waits in switches", RECEIVE, "  note_asked(packet);\n", ""),
+    Rule(
+        "a detached worker's contributions may be merged",
+        SEND,
+        "  if (!attached()) flags = ATP_FLAG_DIRECT;\n",
+        "",
+    ),
+    Rule(
+        "what may overflow goes to the switches",
+        SEND,
+        "  if (keeps_from_switches(quantized)) h.flags |= ATP_FLAG_DIRECT;\n",
+        "",
+    ),
+    Rule(
+        "a worker does not tell of an overflow",
+        SEND,
+        "  if (quantized.overflow) h.flags |= ATP_FLAG_OVERFLOW;\n",
+        "",
+    ),
+    Rule(
+        "a worker does not turn to floats",
+        RECEIVE,
+        "    stream->window.at(sequence).float_mode = true;\n",
+        "",
+    ),
+    Rule(
+        "a worker stays at the index of a collision",
+        RECEIVE,
+        "  stream.indices.set_next(sequence, packet.header.next_index);\n",
+        "",
+    ),
+]
+
+LOSSES = [
+    Rule(
+        "later answers show no loss",
+        WINDOW,
+        "if (answered_beyond_ < kLaterAnswers) return std::nullopt;",
+        "return std::nullopt;",
+    ),
+    Rule("one later answer shows a loss", WINDOW, "kLaterAnswers = 3;", "kLaterAnswers = 1;"),
+    Rule("the time-out does not back off", RECOVERY + ".cc", "  ++firings_;\n", ""),
+    Rule(
+        "an early time-out repeats the whole window",
+        RECOVERY + ".h",
+        "if (!was_repeated && extent_ == Extent::kUntilUnrepeatedAnswer) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a repeated fragment gives a round-trip time",
+        RECEIVE,
+        "if (fragment.rung == Rung::kNone && operation.first_answer <= fragment.first_sent) {",
+        "if (operation.first_answer <= fragment.first_sent) {",
+    ),
+    Rule(
+        "nothing is repeated on a new path",
+        WORKER,
+        "    for (Stream& stream : streams_) stream.recovery.repeat_all(stream.window);\n",
+        "",
+    ),
+    Rule(
+        "an operation has no deadline",
+        WORKER,
+        "if (now < stream.deadline()) continue;",
+        "continue;",
+    ),
+    Rule(
+        "the congestion window is ignored",
+        SEND,
+        "return stream.window.idle() ||",
+        "return true ||",
+    ),
+    Rule(
+        "the congestion window is never cut",
+        CONGESTION,
+        "  bytes_ = std::max(bytes_ / 2, 2 * packet_bytes_);\n",
+        "",
+    ),
+    Rule(
+        "a window is cut for each of its losses",
+        CONGESTION,
+        "next_cut_ = answered_ + bytes_;",
+        "next_cut_ = answered_;",
+    ),
+    Rule("slow start never ends", CONGESTION, "  threshold_ = bytes_;\n", ""),
+    Rule("ECN is ignored", CONGESTION, "  if (ecn) return on_congestion();\n", ""),
+]
+
+RECEIVING = [
+    Rule(
+        "a worker takes any PARAMETER of a sequence that it awaits",
+        RECEIVE,
+        "    counters_.add(WorkerCounter::kDropWrongOperation);\n    return nullptr;\n",
+        "    counters_.add(WorkerCounter::kDropWrongOperation);\n",
+    ),
+    Rule(
+        "a worker takes what is addressed to others",
+        RECEIVE,
+        "  if (!packet.ranks.contains(config_.rank)) "
+        "return turn.count(WorkerCounter::kDropNotAddressed);\n",
+        "",
+    ),
+    Rule(
+        "a worker believes anybody",
+        RECEIVE,
+        "  if (from != parent() && from != server()) "
+        "return turn.count(WorkerCounter::kDropWrongSource);\n",
+        "",
+    ),
+    Rule(
+        "a worker takes what another incarnation gets",
+        RECEIVE,
+        "  if (packet.job() != config_.job) return turn.count(WorkerCounter::kDropWrongJob);\n",
+        "",
+    ),
+    Rule(
+        "an average is not divided",
+        "atp/core/worker/fragment_values.cc",
+        "const float divisor = divisor_of(operation.spec);",
+        "const float divisor = 1;",
+    ),
+]
+
+JOINING = [
+    Rule(
+        "a worker takes the JOIN_ACK of its twin",
+        MEMBERSHIP,
+        "if (ack->nonce != config.nonce) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a worker does not notice that the server began anew",
+        MEMBERSHIP,
+        "if (joined() && ack->server_boot_id != agreed_.server_boot_id) {",
+        "if (false) {",
+    ),
+    Rule(
+        "an answer to an older JOIN attaches",
+        MEMBERSHIP,
+        "ack->detachments == attachment_.detachments() && ack->detached == !attached();",
+        "ack->detached == !attached();",
+    ),
+    Rule(
+        "a worker does not notice that the server is gone",
+        MEMBERSHIP,
+        "if (state_ == State::kJoined && turn.now >= server_heard_ + lease(config)) {",
+        "if (false) {",
+    ),
+    Rule("leaving never gives up", MEMBERSHIP, "if (turn.now >= left_by_) {", "if (false) {"),
+    Rule(
+        "a LEAVE is said once",
+        MEMBERSHIP,
+        "  leave_.sent(turn.now, config.timing);\n",
+        "  leave_.stop();\n",
+    ),
+    Rule(
+        "*unknown job* concerns all that hear it",
+        STATUS,
+        "if (status.about.contains(turn.config.rank) && joined()) on_unknown_job(turn);",
+        "if (joined()) on_unknown_job(turn);",
+    ),
+    Rule("nothing is repeated after *unknown job*", STATUS, "  repeat_after_join_ = true;\n", ""),
+    Rule("*waiting for* is no sign of life", STATUS, "  attachment_.on_waiting_for();\n", ""),
+    Rule(
+        "answers are no sign of life",
+        "atp/core/worker/worker_membership.h",
+        "    if (!direct_by_timer) attachment_.on_answer();\n",
+        "",
+    ),
+    Rule(
+        "a worker does not suspect its tree",
+        ATTACHMENT,
+        "return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach;",
+        "return false;",
+    ),
+    Rule(
+        "a worker returns to its tree at once each time",
+        ATTACHMENT,
+        "return_not_before_ = now + return_wait_;",
+        "return_not_before_ = now;",
+    ),
+    Rule(
+        "a worker never returns to its tree",
+        ATTACHMENT,
+        "return detached_ && now >= return_not_before_;",
+        "return false;",
+    ),
+]
+
+RULES = SENDING + LOSSES + RECEIVING + JOINING
