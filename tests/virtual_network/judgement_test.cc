@@ -47,6 +47,7 @@ TEST(Judgement, OfARunIsTheExitCodeOfAtpSim) {
       {"a wrong sum", with_a_wrong_contribution(), Ending::kWrongSum,
        "wrong sum: job 0 operation 0"},
       {"not live", without_time_to_finish(), Ending::kNotLive, "not finished in time"},
+      {"wasteful", with_too_little(), Ending::kWasteful, "wasteful: "},
   };
   for (const Case& c : cases) {
     World world(c.plan);
