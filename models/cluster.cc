@@ -78,20 +78,19 @@ Cluster::Cluster(const Plan& plan, const Bug* bug) : bug_(bug), outbox_(256, std
   add_workers(plan);
   for (std::uint32_t i = 0; i < plan.switches; ++i) {
     const std::string name = plan.switches == 1 ? "switch" : "switch " + std::to_string(i);
-    add_host(name, SwitchNode(switch_config(plan)));
-    hosts_.back().endpoint = switch_endpoint(i);
+    add_host(name, switch_endpoint(i), SwitchNode(switch_config(plan)));
     hosts_.back().ranks = ranks_behind(plan, i);
   }
-  add_host("server", Server(server_config(plan)));
-  hosts_.back().endpoint = server_endpoint();
+  add_host("server", server_endpoint(), Server(server_config(plan)));
   hosts_.back().ranks = worker_count_;
-  ATP_CHECK(hosts_.size() <= kMaxHosts);
-  for (HostId id = 0; id < hosts_.size(); ++id) host_ids_[hosts_[id].endpoint] = id;
 }
 
-void Cluster::add_host(const std::string& name, Node node) {
+void Cluster::add_host(const std::string& name, const Endpoint& endpoint, Node node) {
+  ATP_CHECK(hosts_.size() < kMaxHosts);
+  host_ids_[endpoint] = static_cast<HostId>(hosts_.size());
   Host& host = hosts_.emplace_back();
   host.name = name;
+  host.endpoint = endpoint;
   host.fresh = host.nodes.put(std::move(node));
 }
 
@@ -101,14 +100,13 @@ void Cluster::add_workers(const Plan& plan) {
     for (Rank rank = 0; rank < plan.jobs[j].world_size(); ++rank) {
       const std::string job = plan.jobs.size() == 1 ? "" : " of job " + std::to_string(j + 1);
       const WorkerConfig config = worker_config(plan, j, rank);
-      add_host("worker " + std::to_string(rank) + job,
+      add_host("worker " + std::to_string(rank) + job, worker_endpoint(j, rank),
                Member{Worker(config), Application(data, rank)});
-      hosts_.back().endpoint = worker_endpoint(j, rank);
       hosts_.back().job = static_cast<std::uint32_t>(j);
       hosts_.back().parent = config.route.front();
     }
   }
-  worker_count_ = hosts_.size();
+  worker_count_ = host_count();
 }
 
 Cluster::TimeId Cluster::time_id(Instant when) {

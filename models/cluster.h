@@ -47,9 +47,9 @@ class Cluster {
 
   explicit Cluster(const Plan& plan, const Bug* bug = nullptr);
 
-  std::size_t host_count() const { return hosts_.size(); }
-  std::size_t worker_count() const { return worker_count_; }
-  bool is_switch(HostId host) const { return host >= worker_count_ && host != hosts_.size() - 1; }
+  HostId host_count() const { return static_cast<HostId>(hosts_.size()); }
+  HostId worker_count() const { return worker_count_; }
+  bool is_switch(HostId host) const { return host >= worker_count_ && host != host_count() - 1; }
   bool is_worker(HostId host) const { return host < worker_count_; }
   const std::string& name(HostId host) const { return hosts_[host].name; }
   const Endpoint& endpoint(HostId host) const { return hosts_[host].endpoint; }
@@ -100,7 +100,7 @@ class Cluster {
     NodeStore::Id fresh = 0;
   };
 
-  void add_host(const std::string& name, Node node);
+  void add_host(const std::string& name, const Endpoint& endpoint, Node node);
   void add_workers(const Plan& plan);
   const Outcome& turn(HostId host, NodeStore::Id node, TimeId now, std::uint64_t input);
   Outcome play(HostId host, NodeStore::Id node, TimeId now, std::uint64_t input);
@@ -111,7 +111,7 @@ class Cluster {
   std::deque<JobData> jobs_;
   std::vector<Host> hosts_;
   std::map<Endpoint, HostId> host_ids_;
-  std::size_t worker_count_ = 0;
+  HostId worker_count_ = 0;
   Contributions contributions_;
   PacketPool packets_;
   std::vector<Instant> times_;

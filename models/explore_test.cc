@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "models/testing_worlds.h"
+
 namespace atp::models {
 namespace {
 
@@ -31,15 +33,7 @@ TEST_P(Worlds, NothingGoesWrongInAnyOrderOfEvents) {
   EXPECT_EQ(found.drains, found.states * kDrainOrders.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Worlds, testing::ValuesIn(known_worlds()), [](const auto& world) {
-  std::string name;
-  bool begins = true;
-  for (const char letter : world.param.name) {
-    if (letter != '-') name += begins ? static_cast<char>(letter - 'a' + 'A') : letter;
-    begins = letter == '-';
-  }
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, Worlds, testing::ValuesIn(known_worlds()), test_name<Plan>);
 
 TEST(Models, TheTestsLookAtAMillionStates) {
   std::size_t states = 0;

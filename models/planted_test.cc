@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "models/explore.h"
+#include "models/testing_worlds.h"
 
 namespace atp::models {
 namespace {
@@ -28,11 +29,7 @@ TEST_P(Planted, IsFoundAndToldMoveByMove) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Planted,
                          testing::ValuesIn(planted_bugs().begin(), planted_bugs().end()),
-                         [](const auto& bug) {
-                           std::string name = bug.param.name;
-                           std::erase(name, '-');
-                           return name;
-                         });
+                         test_name<Bug>);
 
 }  // namespace
 }  // namespace atp::models

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "atp/base/random.h"
+#include "models/testing_worlds.h"
 #include "models/world.h"
 
 // States are nodes that were stored, cleared of statistics, and taken for any other that is equal.
@@ -84,11 +85,7 @@ TEST_P(States, SendWhatNodesSendThatWereNeverStored) {
   EXPECT_GT(steps, 3000U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, States, testing::ValuesIn(known_worlds()), [](const auto& world) {
-  std::string name = world.param.name;
-  std::erase(name, '-');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, States, testing::ValuesIn(known_worlds()), test_name<Plan>);
 
 TEST(NodeStore, TakesTwoSwitchesThatDifferOnlyInCountersForOneState) {
   SwitchConfig config;

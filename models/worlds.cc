@@ -85,8 +85,8 @@ std::vector<Plan> make_worlds() {
 }  // namespace
 
 const std::vector<Plan>& known_worlds() {
-  static const std::vector<Plan> worlds = make_worlds();
-  return worlds;
+  static const std::vector<Plan> kWorlds = make_worlds();
+  return kWorlds;
 }
 
 const Plan* find_world(std::string_view name) {

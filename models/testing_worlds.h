@@ -1,0 +1,34 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+
+#include "models/cluster.h"
+#include "models/plan.h"
+
+// How tests over all worlds, and over all planted bugs, are named: TwoFragments.
+
+namespace atp::models {
+
+inline void PrintTo(const Plan& plan, std::ostream* out) { *out << plan.about; }
+inline void PrintTo(const Bug& bug, std::ostream* out) { *out << bug.about; }
+
+// "two-fragments" as an identifier.
+inline std::string in_camel_case(const std::string& words) {
+  std::string name;
+  bool begins = true;
+  for (const char letter : words) {
+    if (letter != '-') name += begins ? static_cast<char>(letter - 'a' + 'A') : letter;
+    begins = letter == '-';
+  }
+  return name;
+}
+
+template <class Named>
+std::string test_name(const testing::TestParamInfo<Named>& info) {
+  return in_camel_case(info.param.name);
+}
+
+}  // namespace atp::models
