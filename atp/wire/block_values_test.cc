@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -209,6 +210,48 @@ TEST(Element, Float16IsThatOfIeee754) {
                              : std::ldexp(1024 + fraction, exponent - 25);
       },
       0x7c00);
+}
+
+TEST(BlockValues, NoLoopWritesBeyondItsLastValue) {
+  constexpr std::size_t kCount = 3;
+  constexpr std::size_t kRoom = 64;
+  const std::vector<std::byte> tensor(kRoom);
+  const std::vector<std::uint8_t> packet(kRoom);
+  const BlockUnit unit(0, 4, NumberFormat::kBlocks);
+  std::vector<std::byte> out(kRoom);
+  auto* at = reinterpret_cast<std::uint8_t*>(out.data());
+  constexpr auto kType = DataType::kFloat32;
+  struct Loop {
+    const char* name;
+    std::size_t bytes;  // of a value
+    std::function<void()> run;
+  };
+  const Loop loops[] = {
+      {"quantize, int32", 4,
+       [&] { quantize(kType, tensor.data(), kCount, unit, NumberFormat::kBlocks, at); }},
+      {"quantize, int16", 2,
+       [&] { quantize(kType, tensor.data(), kCount, unit, NumberFormat::kBlocksInt16, at); }},
+      {"round_to_units", 4, [&] { round_to_units(kType, tensor.data(), kCount, unit, at); }},
+      {"dequantize a sum", 4,
+       [&] {
+         dequantize(packet.data(), kCount, unit, NumberFormat::kBlocks, 1, kType, out.data());
+       }},
+      {"dequantize an average", 4,
+       [&] {
+         dequantize(packet.data(), kCount, unit, NumberFormat::kBlocks, 3, kType, out.data());
+       }},
+      {"write_classes", 2, [&] { write_classes(kType, tensor.data(), kCount, at); }},
+      {"read_classes", 4, [&] { read_classes(packet.data(), kCount, kType, out.data()); }},
+      {"write_floats", 4, [&] { write_floats(kType, tensor.data(), kCount, at); }},
+      {"read_floats", 4, [&] { read_floats(packet.data(), kCount, 1, kType, out.data()); }},
+  };
+  for (const Loop& loop : loops) {
+    std::fill(out.begin(), out.end(), std::byte{0xab});
+    loop.run();
+    const auto written = kCount * loop.bytes;
+    EXPECT_NE(out[written - 1], std::byte{0xab}) << loop.name;
+    EXPECT_EQ(out[written], std::byte{0xab}) << loop.name;
+  }
 }
 
 }  // namespace

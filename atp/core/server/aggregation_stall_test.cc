@@ -42,6 +42,21 @@ TEST(StalledFragments, ArePulledOutOfTheSwitchWithoutAnyWorkersTimer) {
   EXPECT_GE(h.server.next_timeout(), h.now + milliseconds(100)) << "no idle timer runs on";
 }
 
+// Rank 2 has no switch above it.
+TEST(StalledFragments, AreFlushedOutOfSwitchesAloneAndWorkersAreAsked) {
+  ServerHarness h;
+  for (const Rank rank : {0, 1, 2}) h.join_rank(rank, 3, rank < 2);
+  h.take();
+  h.gradient(kTestSwitch, {.ranks = ranks({0}), .flags = ATP_FLAG_COLLISION});
+  h.advance(milliseconds(40));
+  const auto sent = h.take();
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(sent[0].type(), PacketType::kFlush);
+  EXPECT_EQ(sent[0].to, kTestSwitch);
+  EXPECT_EQ(sent[1].type(), PacketType::kNack);
+  EXPECT_EQ(sent[2].type(), PacketType::kNack);
+}
+
 TEST(StalledFragments, AFragmentThatLaterOnesOvertookIsAskedForEvenIfNothingOfItCame) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = RankSet::first(2)});

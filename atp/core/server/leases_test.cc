@@ -181,6 +181,23 @@ TEST(Leaving, ARankThatLeftIsNeverLost) {
   for (const Sent& s : h.take(PacketType::kStatus)) EXPECT_EQ(s.status().code, StatusCode::kLeft);
 }
 
+TEST(Leaving, ARankThatLeftDoesNotComeBack) {
+  ServerHarness h = ServerHarness::behind_switch(2);
+  h.leave(kTestSwitch, 0, nonce_of(0));
+  h.take();
+  for (const std::uint64_t nonce : {nonce_of(0), nonce_of(77)}) {
+    h.now += milliseconds(20);
+    TestJoin again = h.join_of(0, 2, true);
+    again.body.nonce = nonce;
+    h.join(kTestSwitch, again);
+    const auto sent = h.take();
+    ASSERT_EQ(sent.size(), 1u) << "and no JOIN_ACK";
+    EXPECT_EQ(sent[0].status().code, StatusCode::kLeft);
+    EXPECT_EQ(sent[0].status().nonce, nonce);
+  }
+  EXPECT_EQ(h.count(ServerCounter::kDropRankGone), 2u);
+}
+
 TEST(Leaving, WithOperationsPendingFailsThemAtTheOthers) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
@@ -190,6 +207,20 @@ TEST(Leaving, WithOperationsPendingFailsThemAtTheOthers) {
   EXPECT_EQ(sent[0].status().nonce, nonce_of(0));
   EXPECT_EQ(sent[1].status().nonce, 0u);
   EXPECT_EQ(sent[1].ranks, ranks({1, 2}));
+}
+
+TEST(Leaving, IsToldEachSecondWhileAFragmentWaitsForTheRank) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
+  h.leave(kTestSwitch, 0, nonce_of(0));
+  h.take();
+  for (int i = 0; i < 3; ++i) {
+    h.advance(seconds(1));
+    EXPECT_EQ(h.take(StatusCode::kLeft).size(), 1u) << "second " << i;
+    h.join_rank(1, 3, true);
+    h.join_rank(2, 3, true);
+    h.take();
+  }
 }
 
 TEST(Leases, WhereALostRankWasIsToldWithIt) {

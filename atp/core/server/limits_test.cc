@@ -40,6 +40,24 @@ TEST(Limits, AJobOfMoreStreamsThanConfiguredIsRefused) {
   EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kStreams, 8, 9}));
 }
 
+// docs/protocol.md §6, *Float mode*.
+TEST(Limits, SmallFragmentsHaveTwoWmaxSlotsOfTheirOwnAndAtMost1024) {
+  const auto bytes_with = [](std::uint32_t wmax, std::uint32_t small_slots) {
+    return FragmentRing::bytes_needed(wmax, 100) +
+           FloatPool::bytes_needed(2, small_slots, 100, 2 * wmax);
+  };
+  const ServerConfig config = ServerHarness::small_config();
+  JobTerms terms{.stream_count = 1, .world_size = 2, .value_count = 100};
+  terms.number_format = NumberFormat::kBlocks;
+  for (const std::uint32_t wmax : {8u, 512u, 1024u}) {
+    terms.wmax = wmax;
+    EXPECT_EQ(Aggregation::bytes_needed(terms, config),
+              bytes_with(wmax, std::min(2 * wmax, 1024u)));
+  }
+  terms.number_format = NumberFormat::kFixed;
+  EXPECT_EQ(Aggregation::bytes_needed(terms, config), bytes_with(1024, 0));
+}
+
 TEST(Limits, AJobThatNeedsMoreMemoryThanIsLeftIsRefusedWithBothNumbers) {
   ServerConfig config;
   config.wmax = 65536;

@@ -100,6 +100,17 @@ TEST(WorkerDetaching, AnIcmpErrorFromTheParentDetachesWhenTheStraightWayAnswersA
   EXPECT_EQ(gradients(s.run()).size(), 2u);
 }
 
+TEST(WorkerDetaching, WhatIsSentFirstWhileDetachedGoesStraightAndNobodyMayMergeIt) {
+  WorkerScript s;
+  s.join();
+  lose_the_switch(s);
+  s.submit({1, 2, 3, 4});
+  const auto sent = gradients(s.run());
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].to, kTestServer);
+  EXPECT_EQ(sent[0].view().header.flags, ATP_FLAG_DIRECT);
+}
+
 TEST(WorkerDetaching, OnlyTheTreesOwnAnswerBringsItBack) {
   WorkerScript s;
   s.join();
@@ -142,6 +153,39 @@ TEST(WorkerDetaching, TheSecondReturnWaits) {
   s.advance(milliseconds(300));
   s.receive_ack(ack, kTestSwitch);
   EXPECT_TRUE(s.worker.attached());
+}
+
+// The tree of then may have died since.
+TEST(WorkerDetaching, TheAnswerToAProbeOfAnEarlierDetachmentDoesNotBringItBack) {
+  WorkerScript s;
+  s.join();
+  JoinAck ack = s.ack();
+  ack.detached = true;
+  ack.detachments = 1;
+  lose_the_switch(s);
+  s.receive_ack(ack, kTestSwitch);
+  ASSERT_TRUE(s.worker.attached());
+  lose_the_switch(s);
+  s.advance(milliseconds(300));
+  s.receive_ack(ack, kTestSwitch);
+  EXPECT_FALSE(s.worker.attached());
+  ack.detachments = 2;
+  s.receive_ack(ack, kTestSwitch);
+  EXPECT_TRUE(s.worker.attached());
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kDetachments], 2u);
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kReturns], 2u);
+}
+
+TEST(WorkerDetaching, WhoeverIsDetachedDoesNotDetachOnceMore) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  for (int errors = 0; errors < 3; ++errors) {
+    s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
+  }
+  EXPECT_FALSE(s.worker.attached());
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kDetachments], 1u);
+  for (const Sent& join : joins(s.run())) EXPECT_EQ(Join::read(join.view().body)->detachments, 1u);
 }
 
 // Every timer for a time, without an answer by any way.

@@ -19,11 +19,11 @@ class Numbers : public testing::Test {
  protected:
   static constexpr std::uint16_t kExpress = 1;
 
-  Numbers() : script(config()) {
-    JoinAck ack = script.ack();
+  Numbers() : script_(config()) {
+    JoinAck ack = script_.ack();
     ack.number_format = NumberFormat::kBlocks;
     ack.stream_count = 2;
-    script.join(ack);
+    script_.join(ack);
   }
 
   static WorkerConfig config() {
@@ -41,20 +41,20 @@ class Numbers : public testing::Test {
   static std::uint8_t kind_of(const Sent& gradient) { return gradient.view().header.kind; }
   // The one packet that is sent now.
   Sent only() {
-    const std::vector<Sent> sent = script.run();
+    const std::vector<Sent> sent = script_.run();
     EXPECT_EQ(sent.size(), 1u);
     return sent.empty() ? Sent{} : sent.front();
   }
   bool completed(OperationId id) {
-    const auto event = script.worker.poll_event();
+    const auto event = script_.worker.poll_event();
     return event && event->kind == EventKind::kCompleted && event->operation == id;
   }
 
-  WorkerScript script;
+  WorkerScript script_;
 };
 
 TEST_F(Numbers, ValuesFollowTheExponentsOfTheirBlocks) {
-  const OperationId id = script.submit({1, -6, 0.5F, 0});
+  const OperationId id = script_.submit({1, -6, 0.5F, 0});
   const Sent exponents = only();
   EXPECT_EQ(kind_of(exponents), ATP_KIND_EXPONENTS);
   EXPECT_EQ(exponents.view().header.stream, kExpress);
@@ -62,36 +62,49 @@ TEST_F(Numbers, ValuesFollowTheExponentsOfTheirBlocks) {
   EXPECT_EQ(int16_at(exponents, 0), 2) << "6 lies in [2^2, 2^3)";
   EXPECT_EQ(exponents.to, kTestSwitch) << "switches take the maximum";
 
-  script.echo(exponents);
+  script_.echo(exponents);
   const Sent values = only();
   EXPECT_EQ(kind_of(values), ATP_KIND_SUM_BLOCKS);
   EXPECT_EQ(values.view().header.stream, 0);
   // The unit is 2^(2 + 1 + 2 - 30), as ceil(log2 3) = 2.
   EXPECT_EQ(int32_at(values, 0), 1 << 25);
   EXPECT_EQ(int32_at(values, 1), -6 * (1 << 25));
-  script.answer(values, {3 << 25, 0, 1, 0});
+  script_.answer(values, {3 << 25, 0, 1, 0});
   EXPECT_TRUE(completed(id));
-  EXPECT_EQ(script.tensors.data.at(id), (std::vector<float>{3, 0, 0x1p-25F, 0}));
+  EXPECT_EQ(script_.tensors.data.at(id), (std::vector<float>{3, 0, 0x1p-25F, 0}));
+}
+
+TEST_F(Numbers, EachFragmentWaitsForTheExponentsOfItsOwnBlocks) {
+  const OperationId id = script_.submit(std::vector<float>(9, 1.0F), {.blocks = 9});
+  script_.tensors.layouts[id] = BlockLayout(std::vector<std::size_t>(9, 1));
+  script_.tensors.agreed[id].resize(9);
+  const std::vector<Sent> exponents = script_.run();
+  ASSERT_EQ(exponents.size(), 2u);
+  EXPECT_EQ(exponents[0].view().header.value_count, 8);
+  script_.echo(exponents[0]);
+  EXPECT_EQ(script_.run().size(), 2u) << "the ninth value's block is not agreed on yet";
+  script_.echo(exponents[1]);
+  EXPECT_EQ(only().view().header.sequence, 2u);
 }
 
 TEST_F(Numbers, AnotherRanksLargerExponentDecides) {
-  script.submit({1});
+  script_.submit({1});
   Sent exponents = only();
   atp_store16(exponents.bytes.data() + atp_body_offset(1), 5);
-  script.echo(exponents);
+  script_.echo(exponents);
   EXPECT_EQ(int32_at(only(), 0), 1 << 22);
 }
 
 TEST_F(Numbers, ABlockOfZerosAndABlockOfNanSayWhatTheyAre) {
-  script.submit({0, -0.0F});
-  script.submit({1, kNan});
-  const std::vector<Sent> sent = script.run();
+  script_.submit({0, -0.0F});
+  script_.submit({1, kNan});
+  const std::vector<Sent> sent = script_.run();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(int16_at(sent[0], 0), kZeroBlock);
   EXPECT_EQ(int16_at(sent[1], 0), kSpecialBlock);
-  script.echo(sent[0]);
-  script.echo(sent[1]);
-  const std::vector<Sent> values = script.run();
+  script_.echo(sent[0]);
+  script_.echo(sent[1]);
+  const std::vector<Sent> values = script_.run();
   ASSERT_EQ(values.size(), 2u);
   EXPECT_EQ(int32_at(values[0], 0), 0);
   EXPECT_EQ(values[0].to, kTestSwitch);
@@ -102,51 +115,51 @@ TEST_F(Numbers, ABlockOfZerosAndABlockOfNanSayWhatTheyAre) {
 }
 
 TEST_F(Numbers, AFragmentBesideASpecialBlockCarriesRoundedValues) {
-  const OperationId id = script.submit({1, kNan}, {.format = NumberFormat::kBlocks});
-  script.tensors.layouts[id] = BlockLayout(std::vector<std::size_t>{1, 1});
-  script.tensors.agreed[id].resize(2);
-  script.tensors.data[id] = {1 + 0x1p-23F, kNan};
+  const OperationId id = script_.submit({1, kNan}, {.format = NumberFormat::kBlocks});
+  script_.tensors.layouts[id] = BlockLayout(std::vector<std::size_t>{1, 1});
+  script_.tensors.agreed[id].resize(2);
+  script_.tensors.data[id] = {1 + 0x1p-23F, kNan};
   // Submitted as one block; the script's driver knows better now, so it plays the agreement.
-  script.tensors.agreed[id] = {20, kSpecialBlock};
+  script_.tensors.agreed[id] = {20, kSpecialBlock};
   Operation operation{.id = id, .spec = {.count = 2}, .kind = ATP_KIND_SUM_BLOCKS, .lanes = 2};
   operation.per_fragment = 4;
   operation.fragments = 1;
   std::uint8_t wire[8];
-  FragmentValues(3, 1).write(operation, 0, ATP_KIND_SUM_EXACT, false, script.tensors, wire);
+  FragmentValues(3, 1).write(operation, 0, ATP_KIND_SUM_EXACT, false, script_.tensors, wire);
   EXPECT_EQ(std::bit_cast<float>(atp_load32(wire)), 1.0F) << "to units of 2^(20 + 1 + 2 - 30)";
   EXPECT_TRUE(std::isnan(std::bit_cast<float>(atp_load32(wire + 4))));
 }
 
 TEST_F(Numbers, ASmallSumGoesStraightAsFloatsPastALargeOne) {
-  script.submit(std::vector<float>(100, 1.0F));
-  const OperationId small = script.submit({1e-30F, 7}, {.small = true});
-  const std::vector<Sent> sent = gradients(script.run());
+  script_.submit(std::vector<float>(100, 1.0F));
+  const OperationId small = script_.submit({1e-30F, 7}, {.small = true});
+  const std::vector<Sent> sent = gradients(script_.run());
   ASSERT_EQ(sent.size(), 2u);
   const Sent& floats = sent[1];
   EXPECT_EQ(kind_of(floats), ATP_KIND_SUM_EXACT);
   EXPECT_EQ(floats.to, kTestServer);
   EXPECT_EQ(floats.view().header.stream, kExpress);
   EXPECT_EQ(floats.view().header.value_count, 2) << "no padding";
-  script.echo(floats);
+  script_.echo(floats);
   EXPECT_TRUE(completed(small));
 }
 
 TEST_F(Numbers, IntegersAndMaximaTravelPlainlyInOneTrip) {
-  const OperationId max = script.submit({-1, 2}, {.reduction = Reduction::kMax});
+  const OperationId max = script_.submit({-1, 2}, {.reduction = Reduction::kMax});
   const Sent sent = only();
   EXPECT_EQ(kind_of(sent), ATP_KIND_MAX_PLAIN);
   EXPECT_EQ(sent.to, kTestSwitch);
-  script.echo(sent);
+  script_.echo(sent);
   EXPECT_TRUE(completed(max));
-  EXPECT_EQ(script.tensors.data.at(max), (std::vector<float>{-1, 2}));
-  script.submit({0, 0}, {.type = DataType::kInt32});
+  EXPECT_EQ(script_.tensors.data.at(max), (std::vector<float>{-1, 2}));
+  script_.submit({0, 0}, {.type = DataType::kInt32});
   EXPECT_EQ(kind_of(only()), ATP_KIND_SUM_PLAIN);
 }
 
 TEST_F(Numbers, SixteenBitsCarryTwiceAsManyValues) {
-  script.submit(std::vector<float>(9, -1.0F), {.format = NumberFormat::kBlocksInt16});
-  script.echo(only());
-  const std::vector<Sent> sent = script.run();
+  script_.submit(std::vector<float>(9, -1.0F), {.format = NumberFormat::kBlocksInt16});
+  script_.echo(only());
+  const std::vector<Sent> sent = script_.run();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(kind_of(sent[0]), ATP_KIND_SUM_BLOCKS_INT16);
   EXPECT_EQ(sent[0].view().header.value_count, 8);
@@ -155,35 +168,35 @@ TEST_F(Numbers, SixteenBitsCarryTwiceAsManyValues) {
 }
 
 TEST_F(Numbers, APacketOfAnotherShapeIsDropped) {
-  script.submit({1, 2}, {.reduction = Reduction::kMax});
+  script_.submit({1, 2}, {.reduction = Reduction::kMax});
   const Sent sent = only();
   Sent other = sent;
   other.bytes[ATP_AT_KIND] = ATP_KIND_SUM_PLAIN;
-  script.echo(other);
+  script_.echo(other);
   Sent shorter = sent;
   shorter.bytes[ATP_AT_VALUE_COUNT + 1] = 1;
   shorter.bytes.resize(shorter.bytes.size() - 4);
-  script.echo(shorter);
-  script.answer(sent, {1, 2}, kTestSwitch, ATP_FLAG_FLOAT);
-  EXPECT_EQ(script.worker.counters()[WorkerCounter::kDropWrongShape], 3u);
+  script_.echo(shorter);
+  script_.answer(sent, {1, 2}, kTestSwitch, ATP_FLAG_FLOAT);
+  EXPECT_EQ(script_.worker.counters()[WorkerCounter::kDropWrongShape], 3u);
 }
 
 TEST_F(Numbers, AnExponentThatNobodyCanHaveIsNoIndexAndNoCrash) {
   for (const int agreed : {128, 32000, -150, -32000}) {
-    const OperationId id = script.submit({3});
+    const OperationId id = script_.submit({3});
     Sent exponents = only();
     atp_store16(exponents.bytes.data() + atp_body_offset(1), static_cast<std::uint16_t>(agreed));
-    script.echo(exponents);
-    script.echo(only());
+    script_.echo(exponents);
+    script_.echo(only());
     EXPECT_TRUE(completed(id)) << agreed;
   }
 }
 
 TEST_F(Numbers, WhatGoesStraightFromTheStartDoesNotDetachWhenPeersAreSlow) {
-  script.submit({1}, {.small = true});
-  script.run();
-  for (int i = 0; i < 8; ++i) script.run_to_timer();
-  EXPECT_TRUE(script.worker.attached());
+  script_.submit({1}, {.small = true});
+  script_.run();
+  for (int i = 0; i < 8; ++i) script_.run_to_timer();
+  EXPECT_TRUE(script_.worker.attached());
 }
 
 TEST(OtherVersion, OfTheSwitchOrServerThatIsAskedEndsTheJoiningInWords) {

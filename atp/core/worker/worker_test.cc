@@ -104,6 +104,24 @@ TEST(WorkerOrder, ASequenceWaitsForEverythingAWindowBefore) {
   EXPECT_EQ(gradients(s.run()).size(), 4u);
 }
 
+TEST(WorkerOrder, ATensorGoesToTheStreamWithTheFewestValuesSoFar) {
+  WorkerConfig config = WorkerScript::default_config();
+  config.stream_count = 2;
+  WorkerScript s(config);
+  JoinAck agreement = s.ack();
+  agreement.stream_count = 2;
+  s.join(agreement);
+  const auto stream_of = [&](std::size_t values) {
+    s.submit(std::vector<float>(values));
+    return gradients(s.run()).at(0).view().header.stream;
+  };
+  EXPECT_EQ(stream_of(3), 0) << "the lowest where they are equal";
+  EXPECT_EQ(stream_of(1), 1);
+  EXPECT_EQ(stream_of(1), 1);
+  EXPECT_EQ(stream_of(2), 1);
+  EXPECT_EQ(stream_of(1), 0);
+}
+
 TEST(WorkerOrder, TheNextIndexIsUsedOneWindowLater) {
   WorkerScript s;
   s.join();
@@ -128,6 +146,29 @@ TEST(WorkerState, IsAValue) {
   std::swap(copy, s.worker);
   s.answer(sent[0], {100, 200, 300, 400});
   EXPECT_EQ(copy, s.worker) << "the same packet at the same time";
+}
+
+TEST(WorkerOrder, NoMoreIsInFlightThanTheCongestionWindowHolds) {
+  WorkerScript s;
+  JoinAck agreement = s.ack();
+  agreement.wmax = 1024;
+  s.join(agreement);
+  s.submit(std::vector<float>(300 * WorkerScript::kValues));
+  const auto sent = gradients(s.run());
+  EXPECT_EQ(sent.size(), CongestionWindow::kInitialPackets);
+  s.answer(sent[0], {0, 0, 0, 0});
+  EXPECT_EQ(gradients(s.run()).size(), 2u) << "slow start";
+}
+
+TEST(WorkerOperation, SaysThatAValueIsTooLargeForTheFixedScale) {
+  WorkerScript s;
+  s.join();
+  s.submit({1e30F});
+  s.submit({1});
+  const auto sent = gradients(s.run());
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_TRUE(sent[0].view().has(ATP_FLAG_OVERFLOW));
+  EXPECT_FALSE(sent[1].view().has(ATP_FLAG_OVERFLOW));
 }
 
 TEST(WorkerDrops, WhatDoesNotConcernItIsCountedByName) {
@@ -169,6 +210,21 @@ TEST(WorkerDrops, WhatDoesNotConcernItIsCountedByName) {
     EXPECT_EQ(s.worker.counters()[c.counter], 1u);
     EXPECT_EQ(s.tensors.data[id], (std::vector<float>{1, 2, 3, 4}));
   }
+}
+
+TEST(WorkerDrops, WhatIsAddressedToOtherRanksAlone) {
+  WorkerScript s;
+  s.join();
+  s.submit({1});
+  std::vector<std::uint8_t> bytes = gradients(s.run()).at(0).bytes;
+  bytes[ATP_AT_TYPE] = ATP_PARAMETER;
+  for (const bool to_all : {false, true}) {
+    const RankSet to = to_all ? RankSet::first(3) : RankSet::first(3) - RankSet::of(1);
+    atp_store64(bytes.data() + ATP_AT_BITMAP, to.words()[0]);
+    s.worker.handle_packet(s.now, kTestSwitch, bytes, s.tensors, s.out);
+    EXPECT_EQ(s.worker.poll_event().has_value(), to_all);
+  }
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kDropNotAddressed], 1u);
 }
 
 // E: packets left without the values that they were made for.

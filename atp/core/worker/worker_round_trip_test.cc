@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include "atp/core/worker/worker_script_test.h"
+
+// Which answers tell a worker how long a round trip takes (docs/protocol.md §5, *Loss*).
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Of a fragment that is sent now, with nothing else in flight.
+Duration time_out(WorkerScript& s) {
+  s.submit({1});
+  EXPECT_EQ(gradients(s.run()).size(), 1u);
+  return s.worker.next_timeout() - s.now;
+}
+
+// Answers these after so long; returns what the worker sends then.
+std::vector<Sent> answered(WorkerScript& s, const std::vector<Sent>& sent, Duration after) {
+  s.advance(after);
+  for (const Sent& gradient : sent) s.answer(gradient, {0, 0, 0, 0});
+  return gradients(s.run());
+}
+
+TEST(WorkerRoundTrip, IsSampledOfFirstTransmissionsAfterAnOperationsFirstAnswer) {
+  WorkerScript s;
+  s.join();
+  s.submit(std::vector<float>(9 * 4 * WorkerScript::kValues));
+  auto sent = answered(s, gradients(s.run()), milliseconds(1));
+  for (int round = 1; round < 9; ++round) {
+    ASSERT_EQ(sent.size(), 4u);
+    sent = answered(s, sent, milliseconds(20));
+  }
+  EXPECT_GT(time_out(s), milliseconds(40)) << "25 ms above a round trip of 20";
+}
+
+TEST(WorkerRoundTrip, IsNotSampledOfARepeatedFragmentOfWhichNobodyKnowsWhatWasAnswered) {
+  WorkerScript s;
+  s.join();
+  s.submit(std::vector<float>(2 * 4 * WorkerScript::kValues));
+  auto sent = answered(s, gradients(s.run()), milliseconds(1));
+  ASSERT_EQ(sent.size(), 4u);
+  const Sent lost = sent.back();
+  sent.pop_back();
+  answered(s, sent, milliseconds(1));
+  ASSERT_EQ(gradients(s.run_to_timer()).size(), 1u);
+  answered(s, {lost}, milliseconds(20));
+  EXPECT_LT(time_out(s), milliseconds(40)) << "as before";
+}
+
+}  // namespace
+}  // namespace atp
