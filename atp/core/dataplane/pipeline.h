@@ -59,7 +59,7 @@ enum atp_reason {
   /* GRADIENT, taken in */
   ATP_CLAIMED,
   ATP_ADDED,
-  ATP_DUPLICATE,
+  ATP_DUPLICATE, /* dropped: it is in the sum already */
   /* GRADIENT, the sum leaves */
   ATP_COMPLETED,
   ATP_REPEATED,     /* a duplicate of a complete sum: something further up was lost */
