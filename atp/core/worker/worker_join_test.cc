@@ -301,5 +301,19 @@ TEST(WorkerJoin, WhomItWaitsForIsNewsAfterAWhileAndNotAgainForAMinute) {
   EXPECT_EQ(told, std::vector<Duration>{seconds(3)});
 }
 
+TEST(WorkerJoin, OnceAnsweredEachIsRepeatedARefreshLater) {
+  WorkerScript s;
+  const Instant begin = s.now;
+  s.join();
+  for (int times = 1; times <= 3; ++times) {
+    std::vector<Sent> sent;
+    while (sent.empty()) sent = joins(s.run_to_timer());
+    EXPECT_EQ(sent.size(), 2u) << "by both ways";
+    EXPECT_EQ(s.now - begin, times * Timing{}.join_refresh);
+    s.receive_ack(s.ack(), kTestServer);
+    s.receive_ack(s.ack(), kTestSwitch);
+  }
+}
+
 }  // namespace
 }  // namespace atp
