@@ -9,6 +9,7 @@ import pytest
 from tools.mutants import layers, operators
 from tools.mutants.harmless import REASONS
 from tools.mutants.mutant import Mutant, PlaceNotFound, Rule, of_rule
+from tools.mutants.programs import ROOMS, TABLES
 from tools.mutants.results import Report, Results
 from tools.mutants.scratch import Run, Scratch
 from tools.mutants.semantic import RULES
@@ -30,7 +31,7 @@ def operator_mutants():
 def test_the_place_of_a_rule_is_found_once(rule):
     of_rule(rule, (REPOSITORY / rule.file).read_text())
     assert rule.planted != rule.found
-    assert rule.file.rsplit("/", 1)[0] in layers.ROOMS
+    assert rule.file.rsplit("/", 1)[0] in ROOMS
 
 
 def test_no_two_mutants_have_the_same_name():
@@ -44,7 +45,12 @@ def test_there_are_enough_of_both_kinds():
 
 
 def test_every_file_with_operators_has_a_room_that_tests_it():
-    assert {name.rsplit("/", 1)[0] for name in mutated_files()} == set(layers.ROOMS)
+    assert {name.rsplit("/", 1)[0] for name in mutated_files()} == set(ROOMS)
+
+
+def test_the_tables_of_headers_are_built_of_files_that_there_are():
+    for headers, sources in TABLES.values():
+        assert [name for name in headers + sources if not (REPOSITORY / name).is_file()] == []
 
 
 def test_whoever_is_argued_harmless_exists():
@@ -163,6 +169,12 @@ def test_what_is_as_it_was_is_not_written_again(scratch):
     before = path.stat().st_mtime_ns
     scratch.refresh()
     assert path.stat().st_mtime_ns == before
+
+
+def test_two_that_would_plant_in_one_copy_are_kept_apart(scratch):
+    scratch.lock()
+    with pytest.raises(BlockingIOError):
+        Scratch(scratch.repository, scratch.folder, jobs=1).lock()
 
 
 def test_a_command_that_hangs_is_killed_with_what_it_started(scratch):

@@ -3,19 +3,9 @@
 import re
 from dataclasses import asdict, dataclass
 
-NAMES = ("unit", "seeds", "end to end")
+from tools.mutants.programs import rooms_of, tables_of
 
-# A file's own room first, then those above it, the quickest to build before the others.
-NODES = ["core_dataplane", "core_server", "core_worker"]
-ROOMS = {
-    "atp/base": ["base", "wire", "core", "core_topology", *NODES],
-    "atp/wire": ["wire", "core", "core_topology", *NODES],
-    "atp/core": ["core", *NODES],
-    "atp/core/topology": ["core_topology", "core_dataplane", "core_server"],
-    "atp/core/dataplane": ["core_dataplane"],
-    "atp/core/server": ["core_server"],
-    "atp/core/worker": ["core_worker"],
-}
+NAMES = ("unit", "seeds", "end to end")
 
 END_TO_END = [
     "tests/independent_worker",
@@ -60,8 +50,8 @@ class DishonestCopy(Exception):
 def tests_of(layer, file, scratch, seeds):
     """In the order in which they are asked."""
     if layer == "unit":
-        rooms = ROOMS[file.rsplit("/", 1)[0]]
-        return [unit_test(f"atp_{room}_test", scratch) for room in rooms]
+        programs = tables_of(file) + [f"atp_{room}_test" for room in rooms_of(file)]
+        return [unit_test(program, scratch) for program in programs]
     if layer == "seeds":
         program = scratch.build_folder / "play_seeds"
         return [Test(("play_seeds",), (str(program), str(seeds)), "seeds")]
@@ -73,7 +63,7 @@ def tests_of(layer, file, scratch, seeds):
 def files_of_tests(layer, file, tracked):
     """Of what `layer` asks about a mutant of this file; not the code that it tests."""
     if layer == "unit":
-        rooms = tuple(f"atp/{room.replace('_', '/')}/" for room in ROOMS[file.rsplit("/", 1)[0]])
+        rooms = tuple(f"atp/{room.replace('_', '/')}/" for room in rooms_of(file))
         return [name for name in tracked if name.startswith(rooms) and TEST_FILE.search(name)]
     folders = ("atp/sim/",) if layer == "seeds" else ("tests/independent_worker/", "tests/e2e/")
     return [name for name in tracked if name.startswith(folders)]
@@ -132,7 +122,7 @@ class Judge:
                 seconds += built.seconds
                 if built.code != 0:
                     return Outcome("broken", first_error(built.output), seconds)
-                run = self.scratch.run(test.command, 10 + 4 * self.honest_seconds[test.name])
+                run = self.scratch.run(test.command, 30 + 10 * self.honest_seconds[test.name])
                 seconds += run.seconds
             if run.code != 0:
                 return Outcome("killed", killer(test, run), seconds)

@@ -1,6 +1,7 @@
 """A copy of the checkout in which mutants are planted and built, one at a time."""
 
 import contextlib
+import fcntl
 import os
 import resource
 import shutil
@@ -10,22 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-# The seeds have a program of their own, which is linked in a tenth of the time of the simulator's
-# tests. And a mutant in a header is compiled with every source that includes it, so what none of
-# them changes is precompiled.
-ADDITIONS = """
-add_executable(play_seeds tools/mutants/play_seeds.cc)
-target_link_libraries(play_seeds PRIVATE atp_sim)
-set(standard <algorithm> <array> <bit> <chrono> <cmath> <functional> <optional> <span> <string>
-    <variant> <vector>)
-target_precompile_headers(atp_base PRIVATE ${standard})
-target_precompile_headers(atp_base_test PRIVATE ${standard} <gmock/gmock.h> <gtest/gtest.h>)
-foreach(target IN ITEMS wire core core_topology core_dataplane core_server core_worker)
-  target_precompile_headers(atp_${target} REUSE_FROM atp_base)
-  target_precompile_headers(atp_${target}_test REUSE_FROM atp_base_test)
-endforeach()
-target_precompile_headers(atp_sim REUSE_FROM atp_base)
-"""
+from tools.mutants.programs import additions
+
 # Compiled more often than it runs, and with the checks of the sanitizers' build. Whether warnings
 # find a mutant is not asked.
 FLAGS = "-w -O1 -D_GLIBCXX_ASSERTIONS -fpch-preprocess"
@@ -49,6 +36,12 @@ class Scratch:
         self.build_folder = self.checkout / "build" / "release"  # where tests look for programs
         self.jobs = jobs
 
+    def lock(self):
+        """Held until the process ends; raises BlockingIOError if another one works here."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.held = open(self.folder / "lock", "w")
+        fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
     def text(self, file):
         """The honest text of a file."""
         return (self.repository / file).read_text()
@@ -63,7 +56,7 @@ class Scratch:
         for name in sorted(tracked):
             content = (self.repository / name).read_bytes()
             if name == "CMakeLists.txt":
-                content += ADDITIONS.encode()
+                content += additions().encode()
             target = self.checkout / name
             if not target.is_file() or target.read_bytes() != content:
                 target.parent.mkdir(parents=True, exist_ok=True)
