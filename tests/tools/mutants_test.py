@@ -243,6 +243,14 @@ def test_a_kill_is_named_by_what_found_it(test, code, output, expected):
     assert layers.killer(layers.Test((), (), test), Run(code, output, 1)) == expected
 
 
+def test_a_build_that_is_broken_off_is_no_mutant_that_does_not_compile():
+    test = layers.Test((), (), "unit")
+    compiler = Run(1, "a.cc:7:1: error: no match for x\nninja: build stopped", 1)
+    assert layers.first_error(test, compiler) == "no match for x"
+    with pytest.raises(layers.DishonestCopy, match="unit broke off:\ninterrupted by user"):
+        layers.first_error(test, Run(2, "interrupted by user", 1))
+
+
 def mutate(*words):
     return subprocess.run([sys.executable, TOOL, *words], capture_output=True, text=True)
 

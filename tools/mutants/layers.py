@@ -44,7 +44,7 @@ class Test:
 
 
 class DishonestCopy(Exception):
-    """A test fails, or does not build, though nothing is planted."""
+    """A test fails, or does not build, and no mutant is to blame."""
 
 
 def tests_of(layer, file, scratch, seeds):
@@ -121,7 +121,7 @@ class Judge:
                 built = self.scratch.build(test.targets)
                 seconds += built.seconds
                 if built.code != 0:
-                    return Outcome("broken", first_error(built.output), seconds)
+                    return Outcome("broken", first_error(test, built), seconds)
                 run = self.scratch.run(test.command, 30 + 10 * self.honest_seconds[test.name])
                 seconds += run.seconds
             if run.code != 0:
@@ -129,6 +129,9 @@ class Judge:
         return Outcome("held", "", seconds)
 
 
-def first_error(output):
-    found = re.search(r"error: (.*)", output)
-    return found[1][:120] if found else output.strip().splitlines()[-1][:120]
+def first_error(test, built):
+    """Of the compiler or the linker. What else ends a build says nothing of the mutant."""
+    found = re.search(r"error: (.*)|(undefined reference .*)", built.output)
+    if not found:
+        raise DishonestCopy(f"the build of {test.name} broke off:\n{built.output[-3000:]}")
+    return (found[1] or found[2])[:120]
