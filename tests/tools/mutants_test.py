@@ -1,5 +1,7 @@
 """tools/mutate: its places in today's core, its rules, and that nothing stays planted."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -181,6 +183,19 @@ def test_a_command_that_hangs_is_killed_with_what_it_started(scratch):
     run = scratch.run(["sh", "-c", "echo begun; sleep 60 & wait"], limit=0.2)
     assert (run.code, run.output) == (None, "begun\n")
     assert run.seconds < 30
+
+
+def test_what_it_runs_ends_with_it(scratch):
+    with pytest.raises(SystemExit):
+        before = signal.signal(signal.SIGALRM, lambda *_: sys.exit(1))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            scratch.run(["sh", "-c", "echo $$; exec sleep 60"], limit=50)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+    group = int((scratch.folder / "output").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
 
 
 MUTANT = Mutant("a rule", "semantic", "atp/wire/a.cc", 2, "<", "<=")
