@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tp test test-real-programs build soak fuzz format lint clean
+.PHONY: help demo demo-tp test test-real-programs build soak fuzz sanitize format lint clean
 
 help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
@@ -20,6 +20,7 @@ help:
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
 	@echo "make fuzz     run each fuzz target for a minute (ARGS='--inputs 100000000 packets': the long form)"
+	@echo "make sanitize  run every C++ test under sanitizers"
 	@echo "make format   format all sources in place"
 	@echo "make lint     check format and common mistakes (CHANGED=1: only your changes)"
 	@echo "make clean    remove build/ and out/; .venv stays"
@@ -85,6 +86,11 @@ fuzz:
 	@tools/setup --dev
 	@$(configure)
 	@tools/fuzz $(ARGS)
+
+sanitize:
+	@echo "sanitize: build and run the tests under sanitizers (tools/sanitize --help: what ARGS may be)"
+	@tools/setup --dev
+	@tools/sanitize $(ARGS)
 
 format:
 	@echo "format: rewrite all sources in the house format"
