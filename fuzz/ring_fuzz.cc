@@ -201,11 +201,11 @@ class World {
     }
   }
 
-  // Carries all that is there until nothing moves any more.
+  // Carries all that is there until nothing moves any more. What a rank has, and has not looked at
+  // yet, moves in the round after.
   void finish() {
-    bool moves = true;
-    for (int round = 0; moves && round < 1000; ++round) {
-      moves = false;
+    for (int round = 0, still = 0; still < 3 && round < 1000; ++round) {
+      bool moves = false;
       for (const auto& wire : wires_) {
         for (Direction* direction : {&wire->forth, &wire->back}) {
           direction->take();
@@ -213,6 +213,7 @@ class World {
         }
       }
       for (std::size_t rank = 0; rank < ranks_; ++rank) work(rank);
+      still = moves ? 0 : still + 1;
     }
     for (const auto& engine : engines_) {
       if (engine == nullptr || engine->failure()) return;  // time may have run out

@@ -243,6 +243,7 @@ TEST(Stall, ARankThatJoins100MsLateIsWaitedFor) {
 TEST(Stall, ARankThatJoinsLongAfterALeaseIsWaitedForInTheTree) {
   Plan plan = small_plan(4, {100, 100});
   plan.jobs[0].start = {Duration{0}, Duration{0}, seconds(12), Duration{0}};
+  plan.bound = seconds(30);
   World world(plan);
   expect_all_done(world);
   for (const Rank rank : {0, 1, 2, 3}) EXPECT_EQ(world.application(rank).detached(), 0);
