@@ -46,6 +46,7 @@ TABLES = {
             "atp/wire/block_values.cc",
             "atp/wire/plain_values_test.cc",
             "atp/wire/plain_values.cc",
+            "atp/wire/lanes.cc",
         ),
     ),
 }
