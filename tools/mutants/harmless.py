@@ -6,4 +6,7 @@ REASONS = {
     "atp/wire/packet_view.h: < to <=: if (bytes.size() < ATP_HEADER_BYTES || "
     "bytes[ATP_AT_TYPE] > ATP_PARAMETER) return;": "a packet has a bitmap behind its header, so "
     "what ends there is dropped, marked or not",
+    "atp/wire/element.h: - to +: std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + "
+    "0.5F) - 0x3f000000U;": "of the difference only the lower 16 bits are kept, and those of "
+    "0x3f000000 are zero",
 }
