@@ -12,8 +12,8 @@
 
 namespace atp::models {
 
-inline void PrintTo(const Plan& plan, std::ostream* out) { *out << plan.about; }
-inline void PrintTo(const Bug& bug, std::ostream* out) { *out << bug.about; }
+inline std::ostream& operator<<(std::ostream& out, const Plan& plan) { return out << plan.about; }
+inline std::ostream& operator<<(std::ostream& out, const Bug& bug) { return out << bug.about; }
 
 // "two-fragments" as an identifier.
 inline std::string in_camel_case(const std::string& words) {
