@@ -40,6 +40,8 @@ demo-tp:
 	@$(venv_python) examples/demo_tp/demo.py $(ARGS)
 
 # Both runners run even if the first fails, so that one call shows everything there is to mend.
+# The Python tests wait for processes, packets and leases half of their time, so there is one more at
+# a time than cores; a file's tests stay together, as they share what they have started.
 test:
 	@echo "test: set up, build, run the C++ tests and then the Python tests"
 	@tools/setup --dev
@@ -47,7 +49,7 @@ test:
 	@cmake --build --preset $(PRESET)
 	@status=0; \
 	ctest --preset $(PRESET) -j $(CMAKE_BUILD_PARALLEL_LEVEL) || status=1; \
-	$(venv_python) -m pytest --durations=12 || status=1; \
+	$(venv_python) -m pytest --durations=12 -n $$(($$(nproc) + 1)) --dist loadfile || status=1; \
 	exit $$status
 
 # Lightning and accelerate beside .venv's torch, which pip is told to keep as it is.

@@ -1,8 +1,17 @@
-"""For all tests: what needs network namespaces fails without them and says what to do."""
+"""For all tests: a working SIGINT, and what needs network namespaces fails without them."""
+
+import signal
 
 import pytest
 
 from lab.requirements import missing
+
+
+def pytest_configure():
+    # A shell that starts pytest in the background makes it deaf to SIGINT, and so every program
+    # that a test starts and interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
