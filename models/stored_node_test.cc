@@ -15,6 +15,7 @@ namespace {
 
 std::vector<Node> nodes_of(const World& world, const State& state) {
   std::vector<Node> nodes;
+  nodes.reserve(world.cluster().host_count());
   for (HostId host = 0; host < world.cluster().host_count(); ++host) {
     nodes.push_back(world.cluster().nodes(host).get(state.nodes[host]));
   }
