@@ -9,10 +9,12 @@ void Completion::finish(Status result) {
     on_done_(result);
     on_done_ = nullptr;  // what it captured must not outlive the operation
   }
-  const std::lock_guard lock(mutex_);
-  ATP_CHECK(!result_.has_value());
-  result_ = std::move(result);
-  ended_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    ATP_CHECK(!result_.has_value());
+    result_ = std::move(result);
+  }
+  ended_.notify_all();  // whoever wakes finds the mutex free
 }
 
 Status Completion::wait() {

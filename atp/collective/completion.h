@@ -17,6 +17,7 @@ class Completion {
  public:
   explicit Completion(std::function<void(const Status&)> on_done) : on_done_(std::move(on_done)) {}
 
+  // Who calls it owns a share of this object until it returns: who waits for it may be gone first.
   void finish(Status result);
   Status wait();
   bool done() const;

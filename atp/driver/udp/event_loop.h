@@ -32,6 +32,10 @@
 // a packet, an ICMP error, wake() or next_timeout(). So an event that poll_transmit() raises is
 // still polled before the loop sleeps, and a command that precedes wake() is seen.
 //
+// The kernel is asked only for what it may have: packets when sleep() has seen some or the last
+// batch was full, ICMP errors when sleep() has seen one or a call has failed. So a packet that
+// wakes an idle node and is answered costs three calls: ppoll, recvmmsg and sendmmsg.
+//
 // All calls to the node come from the thread in run(). Nothing is allocated per round once the
 // largest outbox has been seen.
 
@@ -70,7 +74,18 @@ class EventLoop {
     transmit();
   }
 
-  // True if anything was received or sent. For callers with a loop of their own.
+  // Only from the loop's thread (in on_round(), for example).
+  const UdpCounters& counters() const { return counters_; }
+  std::uint64_t packets_lost_in_outbox() const { return outbox_.lost(); }
+
+ private:
+  // One input may cause a packet to each of 1024 children, so the outbox is sent at half full.
+  static constexpr std::size_t kOutboxPackets = 4096;
+  static constexpr std::size_t kFlushPackets = kOutboxPackets / 2;
+  static constexpr std::size_t kOutboxBytes = std::size_t{8} << 20;
+  static constexpr std::size_t kRoomPackets = 64;
+
+  // True if anything was received or sent.
   bool run_round() {
     const std::uint64_t sent_before = counters_[UdpCounter::kDatagramsOut];
     const bool received = receive();
@@ -84,31 +99,24 @@ class EventLoop {
     return received || counters_[UdpCounter::kDatagramsOut] != sent_before;
   }
 
-  // Only from the loop's thread (in on_round(), for example).
-  const UdpCounters& counters() const { return counters_; }
-  std::uint64_t packets_lost_in_outbox() const { return outbox_.lost(); }
-
- private:
-  // One input may cause a packet to each of 1024 children, so the outbox is sent at half full.
-  static constexpr std::size_t kOutboxPackets = 4096;
-  static constexpr std::size_t kFlushPackets = kOutboxPackets / 2;
-  static constexpr std::size_t kOutboxBytes = std::size_t{8} << 20;
-  static constexpr std::size_t kRoomPackets = 64;
-
   bool receive() {
+    if (!readable_ && !failing_) return false;
     const Instant now = clock_now();
-    const std::size_t datagrams = receive_.receive(
+    const ReceiveBatch::Received received = receive_.receive(
         socket_, counters_, [&](const Endpoint& from, std::span<const std::uint8_t> bytes) {
           node_.handle_packet(now, from, bytes, outbox_);
           if (outbox_.packets().size() >= kFlushPackets || !outbox_.has_room(kRoomPackets)) {
             flush();
           }
         });
-    receive_.receive_errors(
-        socket_, send_.sent_heads(), counters_,
-        [&](const Endpoint& whom) { node_.handle_unreachable(now, whom, outbox_); },
-        [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(now, whom, mtu); });
-    return datagrams > 0;
+    readable_ = received.more;
+    if (std::exchange(failing_, false) || received.failed) {
+      receive_.receive_errors(
+          socket_, send_.sent_heads(), counters_,
+          [&](const Endpoint& whom) { node_.handle_unreachable(now, whom, outbox_); },
+          [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(now, whom, mtu); });
+    }
+    return received.datagrams > 0;
   }
 
   // The node fills the outbox as often as it has something for it; its window ends that.
@@ -123,7 +131,7 @@ class EventLoop {
   }
 
   void flush() {
-    send_.send(socket_, outbox_, counters_);
+    if (!send_.send(socket_, outbox_, counters_)) failing_ = true;
     outbox_.clear();
   }
 
@@ -132,6 +140,9 @@ class EventLoop {
     timespec timeout{};
     const timespec* limit = time_left(timeout) ? &timeout : nullptr;
     ppoll(waiting.data(), waiting.size(), limit, nullptr);
+    // An error that is no ICMP error is told, and so forgotten, by the next receive.
+    readable_ = waiting[0].revents != 0;
+    failing_ = (waiting[0].revents & POLLERR) != 0;
     if ((waiting[1].revents & POLLIN) != 0) waker_.drain();
   }
 
@@ -154,6 +165,8 @@ class EventLoop {
   SendBatch send_{SendBatch::kMaxSegments,
                   ServesOthers<Node> ? SendBatch::Patience::kShared : SendBatch::Patience::kOwn};
   UdpCounters counters_;
+  bool readable_ = true;  // packets may be waiting
+  bool failing_ = false;  // ICMP errors may be waiting
 };
 
 // A switch, a server or a worker in the loop; a worker together with its tensors, which it gets

@@ -27,7 +27,7 @@ ReceiveBatch::ReceiveBatch()
   }
 }
 
-std::size_t ReceiveBatch::fetch(const UdpSocket& socket) {
+std::size_t ReceiveBatch::fetch(const UdpSocket& socket, Received& received) {
   // The kernel overwrites the lengths with what it used.
   for (mmsghdr& header : headers_) {
     header.msg_hdr.msg_namelen = sizeof(sockaddr_in6);
@@ -37,9 +37,14 @@ std::size_t ReceiveBatch::fetch(const UdpSocket& socket) {
   // waits in the error queue. More than a few in a row may wait for the next round.
   for (int attempt = 0; attempt < 4; ++attempt) {
     const int got = recvmmsg(socket.fd(), headers_.data(), kTrains, MSG_DONTWAIT, nullptr);
-    if (got >= 0) return static_cast<std::size_t>(got);
+    if (got >= 0) {
+      received.more = static_cast<std::size_t>(got) == kTrains;
+      return static_cast<std::size_t>(got);
+    }
     if (errno == EAGAIN) return 0;
+    received.failed = true;
   }
+  received.more = true;
   return 0;
 }
 

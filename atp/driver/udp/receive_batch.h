@@ -30,13 +30,18 @@ class ReceiveBatch {
   ReceiveBatch(const ReceiveBatch&) = delete;  // the headers point into the object
   ReceiveBatch& operator=(const ReceiveBatch&) = delete;
 
+  struct Received {
+    std::size_t datagrams = 0;  // 0: nothing is waiting
+    bool more = false;          // the batch was full, so others may be waiting
+    bool failed = false;        // an ICMP error may be waiting
+  };
+
   // Calls visit(const Endpoint& from, std::span<const std::uint8_t> bytes) for what one recvmmsg
-  // brings. Returns the number of datagrams; 0: nothing is waiting. The bytes are valid during
-  // the call.
+  // brings. The bytes are valid during the call.
   template <class Visit>
-  std::size_t receive(const UdpSocket& socket, UdpCounters& counters, Visit&& visit) {
-    const std::size_t trains = fetch(socket);
-    std::size_t datagrams = 0;
+  Received receive(const UdpSocket& socket, UdpCounters& counters, Visit&& visit) {
+    Received received;
+    const std::size_t trains = fetch(socket, received);
     for (std::size_t i = 0; i < trains; ++i) {
       const Train train = train_at(i);
       count(train, counters);
@@ -48,10 +53,10 @@ class ReceiveBatch {
         if (train.congested) mark_ecn(datagram);
         visit(train.from, std::span<const std::uint8_t>(datagram));
         at += train.segment;
-        ++datagrams;
+        ++received.datagrams;
       } while (at < train.bytes.size());
     }
-    return datagrams;
+    return received;
   }
 
   // Calls unreachable(const Endpoint& whom) for each ICMP error that says that what was sent to
@@ -88,7 +93,7 @@ class ReceiveBatch {
     std::optional<UdpCounter> counted_as;
   };
 
-  std::size_t fetch(const UdpSocket& socket);
+  std::size_t fetch(const UdpSocket& socket, Received& received);
   Train train_at(std::size_t i) const;
   static void count(const Train& train, UdpCounters& counters);
   static std::optional<PathError> next_error(const UdpSocket& socket, const SentHeads& sent);

@@ -38,14 +38,15 @@ UdpCounter loss_of(int problem) {
 SendBatch::SendBatch(std::size_t max_segments, Patience patience)
     : max_segments_(max_segments), patience_(patience), slots_(1024) {}
 
-void SendBatch::send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters) {
-  if (outbox.empty()) return;
+bool SendBatch::send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters) {
+  if (outbox.empty()) return true;
   if (patience_ == Patience::kOwn) patience_left_ = kLongestWait;
   sort_by_destination(outbox);
   address_destinations(socket);
   cut_trains(counters);
-  send_trains(socket, counters);
+  const bool all_at_once = send_trains(socket, counters);
   forget_destinations();
+  return all_at_once;
 }
 
 // A counting sort: stable, so each destination keeps its order.
@@ -131,7 +132,8 @@ bool SendBatch::fits(const Train& train, std::size_t packet) const {
          stream_of(packets_[packet]) == stream_of(head);
 }
 
-void SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
+bool SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
+  bool all_at_once = true;
   for (std::size_t next = 0; next < trains_.size();) {
     const std::size_t wanted = std::min(kMessages, trains_.size() - next);
     for (std::size_t i = 0; i < wanted; ++i) {
@@ -142,8 +144,12 @@ void SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
     for (std::size_t i = 0; i < sent; ++i) note_sent(trains_[next + i], counters);
     next += sent;
     // sendmmsg stops at the first train that it cannot send; its errno may be lost, so ask again.
-    if (sent < wanted) send_with_care(socket, trains_[next++], counters);
+    if (sent < wanted) {
+      all_at_once = false;
+      send_with_care(socket, trains_[next++], counters);
+    }
   }
+  return all_at_once;
 }
 
 void SendBatch::send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters) {

@@ -42,8 +42,9 @@ class SendBatch {
   SendBatch(const SendBatch&) = delete;
   SendBatch& operator=(const SendBatch&) = delete;
 
-  // Sends all that is in the outbox; the caller clears it.
-  void send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters);
+  // Sends all that is in the outbox; the caller clears it. False: a call failed, so that an ICMP
+  // error may be waiting.
+  bool send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters);
 
   bool uses_segments() const { return max_segments_ > 1; }
   const SentHeads& sent_heads() const { return sent_heads_; }
@@ -73,7 +74,7 @@ class SendBatch {
   void address_destinations(const UdpSocket& socket);
   void cut_trains(UdpCounters& counters);
   bool fits(const Train& train, std::size_t packet) const;
-  void send_trains(const UdpSocket& socket, UdpCounters& counters);
+  bool send_trains(const UdpSocket& socket, UdpCounters& counters);
   void send_with_care(const UdpSocket& socket, const Train& train, UdpCounters& counters);
   void send_what_fits(const UdpSocket& socket, const Train& train, UdpCounters& counters);
   void send_singly(const UdpSocket& socket, const Train& train, int problem, UdpCounters& counters);
