@@ -33,12 +33,12 @@ void Sweep::run(SwitchTurn& turn) {
   const Outbox& out = turn.out;
   const std::uint32_t end = aggregators.size();
   for (std::uint32_t slot = cursor_; slot < end; ++slot) {
+    if (aggregators[slot].state != ATP_AGGREGATING) continue;
     if (!out.has_room(1)) {
       cursor_ = slot;
       next_ = turn.now;
       return;
     }
-    if (aggregators[slot].state != ATP_AGGREGATING) continue;
     kept_any_ = sweep_slot(turn, slot) || kept_any_;
   }
   const bool idle = !kept_any_ && turn.state.trees.size() == 0;
