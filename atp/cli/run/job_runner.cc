@@ -31,6 +31,10 @@ double to_seconds(Duration duration) { return std::chrono::duration<double>(dura
 
 std::string name_of_rank(std::size_t rank) { return fmt::format("rank {}", rank); }
 
+bool ended_as_asked(int status) {
+  return exit_code_of(status) == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
 Duration to_duration(double seconds) { return Duration(static_cast<Duration::rep>(seconds * 1e9)); }
 
 }  // namespace
@@ -211,7 +215,7 @@ void JobRunner::reap() {
 
 void JobRunner::handle_end(const Child& child, int status) {
   if (child.kind == Kind::kNode) {
-    if (stopping_nodes_) return;
+    if (stopping_nodes_ && ended_as_asked(status)) return;
     log_error("the {} {}", child.name, how_it_ended(status));
     if (!plan_.job) restart_ = clock_now() + kRestartPause;
     return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <sched.h>
@@ -11,8 +12,28 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <string>
 
 namespace atp {
+
+inline bool write_to(const char* path, const std::string& text) {
+  const int file = open(path, O_WRONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(file);
+  return written;
+}
+
+// A network namespace, for an ordinary user in a user namespace: who is not root in that one loses
+// all rights there with the first program that it starts.
+inline bool enter_namespaces() {
+  if (unshare(CLONE_NEWNET) == 0) return true;
+  const std::string user = std::to_string(getuid()), group = std::to_string(getgid());
+  return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 &&
+         write_to("/proc/self/uid_map", "0 " + user + " 1") &&
+         write_to("/proc/self/setgroups", "deny") &&
+         write_to("/proc/self/gid_map", "0 " + group + " 1");
+}
 
 // Runs `body` in a process with a network namespace of its own, whose loopback has this MTU; an
 // ordinary user's is in a user namespace. Fails the test where `body` does, or where neither is
@@ -22,9 +43,7 @@ inline void in_small_network(int mtu, const std::function<void()>& body) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-      _exit(kNotPermitted);
-    }
+    if (!enter_namespaces()) _exit(kNotPermitted);
     const int any = socket(AF_INET, SOCK_DGRAM, 0);
     ifreq request{};
     std::strcpy(request.ifr_name, "lo");
