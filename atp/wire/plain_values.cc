@@ -1,5 +1,7 @@
 #include "atp/wire/plain_values.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -74,6 +76,101 @@ ATP_VALUE_LOOP void read_plain(DataType type, Reduction reduction, const std::ui
       Element::store(values + Element::kBytes * i, value_of(key, reversed));
     }
   });
+}
+
+namespace {
+
+struct Int32 {
+  static constexpr std::size_t kBytes = 4;
+  ATP_IN_VALUE_LOOP static std::int32_t key(const std::byte* at, std::int32_t reversed) {
+    std::int32_t value;
+    std::memcpy(&value, at, sizeof value);
+    return value ^ reversed;
+  }
+  ATP_IN_VALUE_LOOP static void store(std::byte* at, std::int32_t key, std::int32_t reversed) {
+    const std::int32_t value = key ^ reversed;
+    std::memcpy(at, &value, sizeof value);
+  }
+};
+
+template <class Element>
+struct Floating {
+  static constexpr std::size_t kBytes = Element::kBytes;
+  ATP_IN_VALUE_LOOP static std::int32_t key(const std::byte* at, std::int32_t reversed) {
+    return key_of(Element::load(at), reversed);
+  }
+  ATP_IN_VALUE_LOOP static void store(std::byte* at, std::int32_t key, std::int32_t reversed) {
+    Element::store(at, value_of(key, reversed));
+  }
+};
+
+// Calls act with how the type's values become keys and back.
+template <class Act>
+ATP_IN_VALUE_LOOP void with_keys(DataType type, Act&& act) {
+  if (type == DataType::kInt32) return act(Int32{});
+  element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA { act(Floating<decltype(of)>{}); });
+}
+
+// Functions of their own, so that the compiler knows that the keys are none of the row's memory.
+ATP_VALUE_LOOP [[gnu::noinline]] void take_first_row(DataType type, std::int32_t reversed,
+                                                     const std::byte* __restrict row,
+                                                     std::size_t count,
+                                                     std::int32_t* __restrict keys) {
+  with_keys(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Key = decltype(of);
+    for (std::size_t i = 0; i < count; ++i) keys[i] = Key::key(row + Key::kBytes * i, reversed);
+  });
+}
+
+ATP_VALUE_LOOP [[gnu::noinline]] void take_largest(DataType type, std::int32_t reversed,
+                                                   const std::byte* __restrict row,
+                                                   std::size_t count,
+                                                   std::int32_t* __restrict keys) {
+  with_keys(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Key = decltype(of);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int32_t key = Key::key(row + Key::kBytes * i, reversed);
+      keys[i] = keys[i] > key ? keys[i] : key;
+    }
+  });
+}
+
+ATP_VALUE_LOOP [[gnu::noinline]] void add_integers(const std::byte* __restrict row,
+                                                   std::size_t count,
+                                                   std::int32_t* __restrict keys) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto key = static_cast<std::uint32_t>(Int32::key(row + Int32::kBytes * i, 0));
+    keys[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keys[i]) + key);
+  }
+}
+
+ATP_VALUE_LOOP [[gnu::noinline]] void store_keys(DataType type, std::int32_t reversed,
+                                                 const std::int32_t* __restrict keys,
+                                                 std::size_t count, std::byte* __restrict to) {
+  with_keys(type, [&](auto of) ATP_INLINE_LAMBDA {
+    using Key = decltype(of);
+    for (std::size_t i = 0; i < count; ++i) Key::store(to + Key::kBytes * i, keys[i], reversed);
+  });
+}
+
+}  // namespace
+
+// As many columns at a time as stay in the nearest cache.
+void combine_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
+                        std::size_t count, std::byte* to) {
+  constexpr std::size_t kColumns = 512;
+  const std::int32_t reversed = reversal_of(reduction);
+  std::array<std::int32_t, kColumns> keys;
+  for (std::size_t at = 0; at < count; at += kColumns) {
+    const std::size_t columns = std::min(kColumns, count - at);
+    const std::size_t offset = bytes_of(type) * at;
+    take_first_row(type, reversed, rows[0] + offset, columns, keys.data());
+    for (const std::byte* row : rows.subspan(1)) {
+      is_sum(reduction) ? add_integers(row + offset, columns, keys.data())
+                        : take_largest(type, reversed, row + offset, columns, keys.data());
+    }
+    store_keys(type, reversed, keys.data(), columns, to + offset);
+  }
 }
 
 }  // namespace atp

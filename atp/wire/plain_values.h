@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "atp/wire/number_format.h"
 
@@ -16,5 +17,10 @@ void write_plain(DataType type, Reduction reduction, const std::byte* values, st
                  std::uint8_t* at);
 void read_plain(DataType type, Reduction reduction, const std::uint8_t* at, std::size_t count,
                 std::byte* values);
+
+// For who has the values of all ranks, one row each: what write_plain(), the lanes' reduction and
+// read_plain() give. `to` may be one of the rows.
+void combine_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
+                        std::size_t count, std::byte* to);
 
 }  // namespace atp

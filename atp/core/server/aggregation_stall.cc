@@ -33,7 +33,7 @@ void Aggregation::check_stream(Downlink& down, std::size_t stream) {
   const Timing& timing = turn.config.timing;
   FragmentRing& ring = streams_[stream].ring;
   Instant next = kNever;
-  const std::uint64_t end = std::min(ring.seen_end(), ring.head() + kVisitedAtATime);
+  std::uint64_t end = std::min(ring.seen_end(), ring.head() + kVisitedAtATime);
   bool is_oldest = true;
   std::size_t pulled = 0;
   for (std::uint64_t s = ring.head(); s < end && pulled < kPulledAtATime; ++s) {
@@ -46,8 +46,12 @@ void Aggregation::check_stream(Downlink& down, std::size_t stream) {
     }
     if (is_oldest) next = std::min(next, announce_waiting_for(down, stream, fragment));
     is_oldest = false;
-    // It is asked for when there is a slot, and must not stand before those that hold one.
-    if (fragment.mode == FragmentMode::kAwaitingFloatSlot) continue;
+    // It is asked for when there is a slot, and must not stand before those that hold one, however
+    // many it is one of.
+    if (fragment.mode == FragmentMode::kAwaitingFloatSlot) {
+      end = std::min(ring.seen_end(), end + 1);
+      continue;
+    }
     next = std::min(next, pull_along(down, stream, fragment));
     ++pulled;
   }

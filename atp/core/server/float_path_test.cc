@@ -156,21 +156,29 @@ TEST_F(FloatPath, MoreOverflowsThanSlotsWaitForTheirNack) {
   }
 }
 
-TEST(FloatSlots, WhoWaitsForOneDoesNotKeepItsHoldersFromBeingAskedAgain) {
+// Two hold the slots, and what asked for them was lost; so many of lower sequences wait for one.
+std::set<std::uint64_t> asked_again_behind(std::uint64_t waiting) {
   ServerConfig config = ServerHarness::small_config();
-  config.wmax = 256;
+  config.wmax = 1024;
   ServerHarness h = ServerHarness::behind_switch(2, config);
   const auto overflow = [&](std::uint64_t sequence) {
     h.gradient(kTestSwitch,
                {.sequence = sequence, .ranks = RankSet::first(2), .flags = ATP_FLAG_OVERFLOW});
   };
-  for (const std::uint64_t holder : {200, 201}) overflow(holder);
-  for (std::uint64_t waiting = 0; waiting < 100; ++waiting) overflow(waiting);
-  h.out.clear();  // what asked the holders was lost
+  for (const std::uint64_t holder : {waiting, waiting + 1}) overflow(holder);
+  for (std::uint64_t sequence = 0; sequence < waiting; ++sequence) overflow(sequence);
+  h.out.clear();
   h.advance(milliseconds(100));
   std::set<std::uint64_t> asked;
   for (const Sent& s : h.take(PacketType::kNack)) asked.insert(s.header.sequence);
-  EXPECT_EQ(asked, (std::set<std::uint64_t>{200, 201}));
+  return asked;
+}
+
+TEST(FloatSlots, HoweverManyWaitForOneItsHoldersAreAskedAgain) {
+  for (const std::uint64_t waiting : {100, 300, 1000}) {
+    SCOPED_TRACE(waiting);
+    EXPECT_EQ(asked_again_behind(waiting), (std::set<std::uint64_t>{waiting, waiting + 1}));
+  }
 }
 
 // Two slots, and floats from the start: whoever lets a rank's window stand waits for nobody behind.

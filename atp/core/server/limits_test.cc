@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+
 #include "atp/core/server/server_harness.h"
 
 // What strangers can make a server hold: one packet makes a job, so their number and their memory
@@ -12,6 +15,17 @@ std::uint64_t bytes_held_now();  // counting_new_test.cc
 namespace {
 
 using std::chrono::seconds;
+
+// Memory of this process that has been touched.
+std::uint64_t resident_now() {
+  std::ifstream in("/proc/self/smaps_rollup");
+  for (std::string word; in >> word;) {
+    std::uint64_t kib = 0;
+    if (word == "Rss:" && in >> kib) return kib << 10;
+  }
+  ADD_FAILURE() << "the kernel does not say";
+  return 0;
+}
 
 std::uint64_t held_now() { return bytes_held_now() + ZeroedMemory::held_now(); }
 
@@ -113,6 +127,20 @@ TEST(Limits, AllJobsTogetherTakeNoMoreThanTheLimit) {
     EXPECT_LE(held, config.memory_limit_bytes);
     EXPECT_GT(held, c.least_held);
   }
+}
+
+// Clearing it, inside the handling of one packet, would stall the jobs of all others.
+TEST(Limits, WhatAJoinMakesAServerHoldItDoesNotTouch) {
+  ServerHarness h{ServerConfig{}};
+  TestJoin join = h.join_of(0, 1, false);
+  join.body.stream_count = 8;
+  join.body.max_value_count = ATP_VALUES_MAX;
+  const std::uint64_t held = held_now();
+  const std::uint64_t resident = resident_now();
+  h.join(kStranger, join);
+  EXPECT_EQ(h.server.job_count(), 1u);
+  EXPECT_GT(held_now() - held, std::uint64_t{128} << 20);
+  EXPECT_LT(resident_now() - resident, std::uint64_t{8} << 20);
 }
 
 TEST(Limits, ARunningJobOfManyRanksTakesNoMoreThanWasCounted) {

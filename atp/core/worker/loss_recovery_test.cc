@@ -121,6 +121,25 @@ TEST(RetransmissionTimeout, ATimeOutDoublesWithEachFiringUpToItsCeilingAndJitter
   EXPECT_NE(clock.backed_off(0), clock.backed_off(0)) << "workers must not repeat in step";
 }
 
+TEST(RetransmissionTimeout, AProbeIsShorterThanATimeOutOrThereIsNone) {
+  struct Case {
+    milliseconds round_trip;
+    bool probed;
+    bool probed_again;
+  };
+  // A time-out is 25 ms more than the round trip here, a probe twice the round trip and 2 ms.
+  for (const Case c : {Case{milliseconds(1), true, true}, Case{milliseconds(5), true, true},
+                       Case{milliseconds(15), true, false}, Case{milliseconds(30), false, false}}) {
+    RetransmissionTimeout clock(Timing{}, 1);
+    for (int i = 0; i < 50; ++i) clock.sample(c.round_trip);
+    EXPECT_FALSE(clock.probe_after(Instant{}, 0)) << "without a loss";
+    clock.saw_loss(Instant{});
+    EXPECT_EQ(clock.probe_after(Instant{}, 0).has_value(), c.probed) << c.round_trip.count();
+    EXPECT_EQ(clock.probe_after(Instant{}, 1).has_value(), c.probed_again) << c.round_trip.count();
+    EXPECT_FALSE(clock.probe_after(Instant{}, 2));
+  }
+}
+
 TEST(RetransmissionTimeout, ReorderingEndsARoundTripAndAQuarterLaterButNotBeforeItsFloor) {
   const Timing timing;
   RetransmissionTimeout clock(timing, 1);

@@ -41,7 +41,7 @@ std::optional<Duration> RetransmissionTimeout::probe_after(Instant now, unsigned
   constexpr unsigned kMaxProbes = 2;
   const Duration wait = rtt_.probe(timing_) * (1 + probes);
   if (now >= lossy_until_ || !rtt_.measured()) return std::nullopt;
-  if (probes >= kMaxProbes || 2 * wait > rto()) return std::nullopt;
+  if (probes >= kMaxProbes || wait >= rto()) return std::nullopt;
   return with_jitter(wait);
 }
 

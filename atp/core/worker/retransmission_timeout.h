@@ -47,8 +47,8 @@ class RetransmissionTimeout {
   // The time-out of a stream whose timer has fired so often in a row.
   Duration backed_off(unsigned firings);
   // The wait before probe number `probes` of the oldest fragment (RFC 8985's tail loss probe):
-  // nothing that follows could show that the last packets were lost. Nothing if the time-out is as
-  // near, or no loss was seen lately: then it is a peer that is late.
+  // nothing that follows could show that the last packets were lost. Nothing if a time-out is no
+  // longer, or no loss was seen lately: then it is a peer that is late.
   std::optional<Duration> probe_after(Instant now, unsigned probes);
   void saw_loss(Instant now) { lossy_until_ = now + kLossMemory; }
   // What is unanswered for longer than this was overtaken by later ones because it was lost, not

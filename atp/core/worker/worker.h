@@ -169,7 +169,7 @@ class Worker {
   void note_asked(const PacketView& packet);
   void handle_nack(WorkerTurn& turn, Path path, const PacketView& packet);
   void handle_status(WorkerTurn& turn, Path path, const PacketView& packet);
-  void handle_mismatch(const PacketView& packet, const StatusMessage& status);
+  void handle_mismatch(WorkerTurn& turn, const PacketView& packet, const StatusMessage& status);
   // The in-flight fragment that a packet is about; its drop counter otherwise.
   Stream* find_in_flight(const PacketView& packet);
 

@@ -31,6 +31,8 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "joins_sent",
     "joins_answered",
     "unknown_job_received",
+    "status_ignored",
+    "flushes_received",
     "detachments",
     "returns",
     "unreachable",

@@ -36,6 +36,8 @@ enum class WorkerCounter : std::uint8_t {
   kJoinsSent,
   kJoinsAnswered,
   kUnknownJobReceived,
+  kStatusIgnored,    // of what has ended, is known, or concerns switches alone
+  kFlushesReceived,  // meant for switches; the last one delivers it all the same
   kDetachments,
   kReturns,
   kUnreachable,  // ICMP errors

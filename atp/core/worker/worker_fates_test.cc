@@ -57,7 +57,7 @@ struct BusyWorker : WorkerScript {
 struct Message {
   const char* name;
   Bytes bytes;
-  Fates<W> fates;  // kCount: none rises, the message is for switches and ignored
+  Fates<W> fates;
 };
 
 // Of a message that is not about a fragment.
@@ -78,7 +78,7 @@ std::vector<Message> messages() {
        {W::kParametersDuplicate, W::kParametersReceived, W::kDropUnsentSequence,
         W::kParametersDuplicate, W::kDropWrongJob, W::kDropWrongJob, W::kDropWrongOperation,
         W::kDropWrongSource}},
-      {"FLUSH", worker.as(PacketType::kFlush), control_fates(W::kCount)},
+      {"FLUSH", worker.as(PacketType::kFlush), control_fates(W::kFlushesReceived)},
       {"NACK",
        worker.as(PacketType::kNack),
        {W::kParametersDuplicate, W::kRepeatsPlain, W::kDropUnsentSequence, W::kRepeatsResend,
@@ -92,10 +92,6 @@ std::vector<Message> messages() {
   };
 }
 
-std::uint64_t count(const Worker& worker, W counter) {
-  return counter == W::kCount ? 0 : worker.counters()[counter];
-}
-
 void check(const Message& message, std::size_t circumstance) {
   const Circumstance& c = kCircumstances[circumstance];
   SCOPED_TRACE(std::string(message.name) + ", " + c.name);
@@ -106,13 +102,12 @@ void check(const Message& message, std::size_t circumstance) {
   for (int i = 1; i < c.times; ++i) receive();
 
   const W fate = message.fates[circumstance];
-  const std::uint64_t before = count(s.worker, fate);
+  const std::uint64_t before = s.worker.counters()[fate];
   const std::uint64_t dropped_before = drops_in(s.worker.counters());
   const auto tensors_before = s.tensors.data;
   receive();
-  const bool counted = fate != W::kCount;
-  EXPECT_EQ(count(s.worker, fate), before + (counted ? 1 : 0)) << to_string(fate);
-  const bool dropped = counted && is_drop(to_string(fate));
+  EXPECT_EQ(s.worker.counters()[fate], before + 1) << to_string(fate);
+  const bool dropped = is_drop(to_string(fate));
   EXPECT_EQ(drops_in(s.worker.counters()), dropped_before + (dropped ? 1 : 0));
   EXPECT_EQ(s.tensors.data == tensors_before, fate != W::kParametersReceived)
       << "only the awaited sum is written";
@@ -121,6 +116,38 @@ void check(const Message& message, std::size_t circumstance) {
 TEST(WorkerFates, OfEveryMessageInEveryCircumstance) {
   for (const Message& message : messages()) {
     for (std::size_t i = 0; i < std::size(kCircumstances); ++i) check(message, i);
+  }
+}
+
+TEST(WorkerFates, AStatusThatTellsAMemberNothingChangesNothingAndIsCounted) {
+  struct Case {
+    const char* name;
+    StatusCode code;
+    std::uint64_t nonce;
+    bool busy = true;
+  };
+  const Case cases[] = {
+      {"others disagree about a fragment that has its sum", StatusCode::kOperationMismatch, 0},
+      {"a rank left that nobody waits for", StatusCode::kLeft, 0, false},
+      {"this rank left, which it has not", StatusCode::kLeft, WorkerScript::kNonce},
+      {"another one was refused", StatusCode::kRefused, 0},
+      {"a node speaks other versions", StatusCode::kVersions, 0},
+      {"another one detached", StatusCode::kDetached, 0},
+      {"a switch is asked whether it is there", StatusCode::kAreYouThere, WorkerScript::kNonce},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    BusyWorker s;
+    for (std::size_t i = c.busy ? s.sent.size() : 1; i < s.sent.size(); ++i) s.echo(s.sent[i]);
+    while (s.worker.poll_event()) continue;
+    StatusMessage status;
+    status.code = c.code;
+    status.nonce = c.nonce;
+    status.about = RankSet::of(2);
+    s.receive_status(status, kTestSwitch, kPast, s.sent[kPast].view().header.operation);
+    EXPECT_EQ(s.worker.counters()[W::kStatusIgnored], 1u);
+    EXPECT_FALSE(s.worker.poll_event().has_value());
+    EXPECT_TRUE(s.take().empty());
   }
 }
 

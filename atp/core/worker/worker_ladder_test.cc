@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "atp/core/worker/worker_script_test.h"
 
 // How what stays unanswered is repeated (docs/protocol.md §5, *Loss*).
@@ -104,6 +106,18 @@ TEST(WorkerLadder, InFloatModeEveryRepeatIsFloatAndDirect) {
   s.answer(sent[0], {0x40000000, inf, 0, 0}, kTestServer, ATP_FLAG_FLOAT);
   EXPECT_EQ(s.tensors.data[id][0], 2.0F);
   EXPECT_EQ(s.tensors.data[id][1], std::numeric_limits<float>::infinity());
+}
+
+// The server sums floats as they are: the worker divides, once.
+TEST(WorkerLadder, TheAverageOfASumOfFloatsIsDividedByTheWorldSize) {
+  WorkerScript s;
+  s.join();
+  const OperationId id = s.submit({1.5F, 2, 3, 4}, Reduction::kAverage);
+  const auto sent = gradients(s.run());
+  s.nack(sent.at(0), ATP_FLAG_FLOAT);
+  const auto sum = [](float value) { return std::bit_cast<std::int32_t>(value); };
+  s.answer(sent[0], {sum(6.0F), sum(1.0F), sum(-0x1p100F), 0}, kTestServer, ATP_FLAG_FLOAT);
+  EXPECT_EQ(s.tensors.data[id], (std::vector<float>{2.0F, 1.0F / 3, -0x1p100F / 3, 0}));
 }
 
 // So that the worker knows what a round trip takes.

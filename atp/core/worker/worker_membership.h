@@ -95,6 +95,7 @@ class WorkerMembership {
   void acquit_tree();
   Failure server_lost(const WorkerConfig& config) const;
   void on_waiting_for(WorkerTurn& turn, const StatusMessage& status);
+  MembershipChange on_left(WorkerTurn& turn, const StatusMessage& status, bool pending);
   MembershipChange on_peer_refused(WorkerTurn& turn, const StatusMessage& status);
   MembershipChange on_versions(WorkerTurn& turn, Path path, const StatusMessage& status) const;
   void note_detail(const StatusMessage& status);

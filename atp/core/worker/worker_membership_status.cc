@@ -6,6 +6,11 @@ namespace {
 
 MembershipChange failed(const Failure& failure) { return {.failure = failure}; }
 
+MembershipChange ignored(WorkerTurn& turn) {
+  turn.count(WorkerCounter::kStatusIgnored);
+  return {};
+}
+
 // What answers a JOIN carries its nonce; a twin behind the same switch hears it, too.
 bool is_meant(WorkerTurn& turn, const StatusMessage& status) {
   const bool meant = status.nonce == turn.config.nonce;
@@ -47,18 +52,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: all are told
       note_detail(status);
       return failed({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = from});
-    case StatusCode::kLeft:
-      if (state_ == State::kLeaving && status.nonce == turn.config.nonce) {
-        end(turn);
-      } else if (status.nonce == 0 && pending) {
-        note_detail(status);
-        return failed({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
-      } else if (state_ == State::kJoining && status.nonce == turn.config.nonce) {
-        return failed({.code = FailureCode::kLeftBefore, .ranks = status.about, .endpoint = from});
-      } else if (status.nonce != 0) {
-        is_meant(turn, status);  // counts what answers a twin
-      }
-      return {};
+    case StatusCode::kLeft: return on_left(turn, status, pending);
     case StatusCode::kServerRestarted:
       if (!is_meant(turn, status)) return {};
       return failed({.code = FailureCode::kServerRestarted, .endpoint = from});
@@ -66,11 +60,29 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       if (is_meant(turn, status) && path == Path::kTree) parent_heard_ = turn.now;
       return {};
     case StatusCode::kVersions: return on_versions(turn, path, status);
-    case StatusCode::kOperationMismatch:
+    case StatusCode::kOperationMismatch:  // is the worker's
     case StatusCode::kDetached:
     case StatusCode::kAreYouThere:
     case StatusCode::kCount: break;
   }
+  return ignored(turn);
+}
+
+// Without a nonce: another rank, which matters while something waits for it.
+MembershipChange WorkerMembership::on_left(WorkerTurn& turn, const StatusMessage& status,
+                                           bool pending) {
+  const Endpoint& from = server(turn.config);
+  if (status.nonce == 0) {
+    if (!pending) return ignored(turn);
+    note_detail(status);
+    return failed({.code = FailureCode::kRankLeft, .ranks = status.about, .endpoint = from});
+  }
+  if (!is_meant(turn, status)) return {};
+  if (state_ == State::kJoining) {
+    return failed({.code = FailureCode::kLeftBefore, .ranks = status.about, .endpoint = from});
+  }
+  if (state_ != State::kLeaving) return ignored(turn);
+  end(turn);
   return {};
 }
 
@@ -109,7 +121,7 @@ MembershipChange WorkerMembership::on_peer_refused(WorkerTurn& turn, const Statu
                      .found = refusal.found,
                      .ranks = status.about,
                      .other = refusal.holders};
-  if (state_ != State::kJoining || news == peer_refused_) return {};
+  if (state_ != State::kJoining || news == peer_refused_) return ignored(turn);
   peer_refused_ = news;
   turn.events.push_news({.kind = EventKind::kPeerRefused, .failure = news});
   return {};
@@ -120,7 +132,9 @@ MembershipChange WorkerMembership::on_versions(WorkerTurn& turn, Path path,
                                                const StatusMessage& status) const {
   const int lowest = status.reason >> 8;
   const int highest = status.reason & 0xff;
-  if (state_ != State::kJoining || (lowest <= ATP_VERSION && ATP_VERSION <= highest)) return {};
+  if (state_ != State::kJoining || (lowest <= ATP_VERSION && ATP_VERSION <= highest)) {
+    return ignored(turn);
+  }
   return failed({.code = FailureCode::kRefused,
                  .reason = RefusalReason::kVersion,
                  .expected = status.reason,

@@ -263,9 +263,12 @@ TEST(WorkerMembership, AStatusFailsWhomItMeans) {
       {"another life of the server", StatusCode::kServerRestarted, kOwn, Path::kTree, true,
        kServerRestarted},
       {"another life, told to a twin", StatusCode::kServerRestarted, 99, Path::kTree, true, {}},
+      {"another life, told to nobody", StatusCode::kServerRestarted, 0, Path::kTree, true, {}},
       {"refused straight", StatusCode::kRefused, kOwn, Path::kStraight, true, kRefused},
       {"taken, straight", StatusCode::kRankTaken, kOwn, Path::kStraight, true, kRankTaken},
       {"a twin is refused", StatusCode::kRefused, 99, Path::kStraight, true, {}},
+      {"nobody's JOIN is refused", StatusCode::kRefused, 0, Path::kStraight, true, {}},
+      {"nobody's JOIN found it taken", StatusCode::kRankTaken, 0, Path::kStraight, true, {}},
       {"other versions are spoken", StatusCode::kVersions, 0, Path::kTree, true, {}},
   };
   for (const Case& c : cases) {

@@ -36,7 +36,7 @@ void Worker::handle_packet(Instant now, const Endpoint& from, std::span<const st
     case PacketType::kNack: return handle_nack(turn, path, packet);
     case PacketType::kStatus: return handle_status(turn, path, packet);
     case PacketType::kJoinAck: return apply(membership_.handle_join_ack(turn, path, packet));
-    case PacketType::kFlush: return;  // meant for switches; the last one delivers it all the same
+    case PacketType::kFlush: return turn.count(WorkerCounter::kFlushesReceived);
     default: return turn.count(WorkerCounter::kDropWrongDirection);
   }
 }
@@ -167,16 +167,20 @@ void Worker::handle_nack(WorkerTurn& turn, Path path, const PacketView& packet) 
 void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet) {
   const std::optional<StatusMessage> status = StatusMessage::read(packet);
   if (!status) return turn.count(WorkerCounter::kDropBadBody);
-  if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(packet, *status);
+  if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(turn, packet, *status);
   apply(membership_.handle_status(turn, path, *status, has_pending()));
 }
 
-void Worker::handle_mismatch(const PacketView& packet, const StatusMessage& status) {
-  if (!joined()) return;  // failed already: the operations are gone
-  Stream* stream = stream_of(packet.header.stream);
+void Worker::handle_mismatch(WorkerTurn& turn, const PacketView& packet,
+                             const StatusMessage& status) {
+  if (!joined()) return turn.count(WorkerCounter::kDropNotJoined);  // the operations are gone
+  const Stream* stream = stream_of(packet.header.stream);
+  if (stream == nullptr) return turn.count(WorkerCounter::kDropWrongStream);
   const std::uint64_t sequence = packet.header.sequence;
-  if (stream == nullptr || sequence < stream->window.base()) return;
-  if (sequence < stream->window.next() && !stream->window.in_flight(sequence)) return;
+  const bool is_to_come = sequence >= stream->window.next();
+  if (!is_to_come && !stream->window.in_flight(sequence)) {
+    return turn.count(WorkerCounter::kStatusIgnored);
+  }
   mismatch_ = {.stream = packet.header.stream,
                .sequence = sequence,
                .operation = packet.header.operation,

@@ -57,6 +57,10 @@ concept DrivenNode = requires(Node node, const Node constant, Instant now, const
 template <class Node>
 concept ServesOthers = requires { requires Node::kServesOthers; };
 
+// Who tells others when he falls behind wants to know it.
+template <class Node>
+concept TellsCongestion = requires(Node node) { node.set_congested(true); };
+
 // The core's time is this machine's monotonic clock.
 inline Instant clock_now() { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
 
@@ -89,6 +93,7 @@ class EventLoop {
   bool run_round() {
     const std::uint64_t sent_before = counters_[UdpCounter::kDatagramsOut];
     const bool received = receive();
+    if constexpr (TellsCongestion<Node>) node_.set_congested(falls_behind());
     const Instant now = clock_now();
     if (now >= node_.next_timeout()) {
       flush();
@@ -100,6 +105,7 @@ class EventLoop {
   }
 
   bool receive() {
+    received_bytes_ = 0;
     if (!readable_ && !failing_) return false;
     const Instant now = clock_now();
     const ReceiveBatch::Received received = receive_.receive(
@@ -110,6 +116,7 @@ class EventLoop {
           }
         });
     readable_ = received.more;
+    received_bytes_ = received.bytes;
     if (std::exchange(failing_, false) || received.failed) {
       receive_.receive_errors(
           socket_, send_.sent_heads(), counters_,
@@ -117,6 +124,13 @@ class EventLoop {
           [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(now, whom, mtu); });
     }
     return received.datagrams > 0;
+  }
+
+  // Whether packets wait longer than they should. After a batch that took no time nobody needs to
+  // ask: it has left the queue empty, or almost.
+  bool falls_behind() const {
+    constexpr std::size_t kShortBatchBytes = std::size_t{32} << 10;
+    return (readable_ || received_bytes_ > kShortBatchBytes) && socket_.receive_queue_is_long();
   }
 
   // The node fills the outbox as often as it has something for it; its window ends that.
@@ -165,8 +179,9 @@ class EventLoop {
   SendBatch send_{SendBatch::kMaxSegments,
                   ServesOthers<Node> ? SendBatch::Patience::kShared : SendBatch::Patience::kOwn};
   UdpCounters counters_;
-  bool readable_ = true;  // packets may be waiting
-  bool failing_ = false;  // ICMP errors may be waiting
+  std::size_t received_bytes_ = 0;  // in this round
+  bool readable_ = true;            // packets may be waiting
+  bool failing_ = false;            // ICMP errors may be waiting
 };
 
 // A switch, a server or a worker in the loop; a worker together with its tensors, which it gets
@@ -196,6 +211,11 @@ class Driven {
   }
   void handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu) {
     if (too_big_) too_big_(now, whom, mtu);
+  }
+  void set_congested(bool congested)
+    requires TellsCongestion<Node>
+  {
+    node_.set_congested(congested);
   }
   void handle_timeout(Instant now, Outbox& out) {
     if (now < node_.next_timeout()) return;  // the hook's time has come

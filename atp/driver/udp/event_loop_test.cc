@@ -1,6 +1,7 @@
 #include "atp/driver/udp/event_loop.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <thread>
@@ -150,6 +151,48 @@ TEST(EventLoop, TheHookIsCalledWhenItAskedToBe) {
   });
   EventLoop(socket, node, *waker).run();
   EXPECT_GE(calls, 5);
+}
+
+// What a node with more to receive than a quarter of its buffer hears, and later without.
+TEST(EventLoop, WhoFallsBehindIsToldAndWhoHasCaughtUpAsWell) {
+  class Listener {
+   public:
+    explicit Listener(Waker& waker) : waker_(waker) {}
+    void handle_packet(Instant, const Endpoint&, std::span<const std::uint8_t>, Outbox&) {}
+    void handle_unreachable(Instant, const Endpoint&, Outbox&) {}
+    void handle_timeout(Instant, Outbox&) {}
+    Instant next_timeout() const { return kNever; }
+    void set_congested(bool congested) {
+      if (congested_ && !congested) waker_.stop();
+      congested_ = congested;
+      ever_ |= congested;
+    }
+    bool ever() const { return ever_; }
+
+   private:
+    Waker& waker_;
+    bool congested_ = false;
+    bool ever_ = false;
+  };
+  const UdpSocket socket = loopback_socket();
+  const UdpSocket sender = loopback_socket();
+  SocketAddress address{};
+  to_socket_address(socket.local(), sender.family(), address);
+  // One by one, so that a batch of them leaves more than a quarter even of a small buffer.
+  const std::vector<std::uint8_t> packet(1400);
+  for (int i = 0; i < 2000; ++i) {
+    sendto(sender.fd(), packet.data(), packet.size(), 0, &address.base, address.length);
+  }
+  ASSERT_TRUE(socket.receive_queue_is_long());
+  const auto waker = Waker::create().value();
+  Listener listener(*waker);
+  const Instant limit = clock_now() + std::chrono::seconds(20);
+  Driven<Listener> node(listener, [&](Instant now) {
+    if (now > limit) waker->stop();
+    return limit + std::chrono::milliseconds(1);
+  });
+  EventLoop(socket, node, *waker).run();
+  EXPECT_TRUE(listener.ever());
 }
 
 }  // namespace

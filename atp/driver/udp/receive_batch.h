@@ -32,8 +32,9 @@ class ReceiveBatch {
 
   struct Received {
     std::size_t datagrams = 0;  // 0: nothing is waiting
-    bool more = false;          // the batch was full, so others may be waiting
-    bool failed = false;        // an ICMP error may be waiting
+    std::size_t bytes = 0;
+    bool more = false;    // the batch was full, so others may be waiting
+    bool failed = false;  // an ICMP error may be waiting
   };
 
   // Calls visit(const Endpoint& from, std::span<const std::uint8_t> bytes) for what one recvmmsg
@@ -45,6 +46,7 @@ class ReceiveBatch {
     for (std::size_t i = 0; i < trains; ++i) {
       const Train train = train_at(i);
       count(train, counters);
+      received.bytes += train.bytes.size();
       if (train.own) socket.own_addresses()->learn(train.from, *train.own);
       std::size_t at = 0;
       do {  // an empty datagram is one too
