@@ -156,8 +156,21 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
     job.start.push_back(draw.time(Duration{0}, milliseconds(3)));
     job.rack.push_back(static_cast<std::uint32_t>(draw.between(0, 2)));
   }
+  if (draw.chance(0.2)) {
+    for (Rank rank = 0; rank < job.world_size; ++rank) {
+      job.own_value_counts.push_back(
+          static_cast<std::uint16_t>(draw.between(1, job.max_value_count)));
+    }
+  }
   draw_tree(draw, plan, job);
   return job;
+}
+
+// The same job started anew, while its first start still runs from other addresses.
+void become_later_start(const JobPlan& first, std::uint32_t starts_later, JobPlan& job) {
+  job.key = {first.key.job, first.key.incarnation + starts_later};
+  job.first_stream = first.first_stream;
+  job.nonce_salt = first.nonce_salt + starts_later;
 }
 
 // Another socket of the same ranks: same key, other streams, and perhaps another server (a shard
@@ -216,7 +229,7 @@ void draw_outages(Draw& draw, Plan& plan) {
   const std::uint64_t pauses = draw.chance(0.3) ? draw.between(1, 3) : 0;
   for (std::uint64_t i = 0; i < pauses; ++i) {
     plan.outages.push_back(
-        {Outage::Kind::kPause, when(), draw.time(Duration{0}, last), any_worker(), 0});
+        {Outage::Kind::kPause, when(), draw.time(Duration{0}, last), any_host(), 0});
   }
   // A worker or a server dies, and mostly another start of it comes.
   const auto death = [&](std::uint32_t host) {
@@ -246,6 +259,17 @@ void draw_outages(Draw& draw, Plan& plan) {
   }
 }
 
+// A server stands still for so long that its ranks may well have given it up, while nothing else
+// goes wrong.
+void draw_stopped_server(Draw& draw, Plan& plan) {
+  const Instant at{draw.time(Duration{0}, milliseconds(20))};
+  const Duration length = draw.time(std::chrono::seconds(2), std::chrono::seconds(7));
+  const auto server = static_cast<std::uint32_t>(draw.between(0, plan.servers - 1));
+  plan.outages.push_back({Outage::Kind::kPause, at, length, server, 0});
+  plan.heal = at.time_since_epoch() + length;
+  plan.bound = std::chrono::seconds(90);
+}
+
 // Links that a burst fills: they mark, and lose what doesn't fit.
 void draw_narrow_links(Draw& draw, FabricPlan& fabric) {
   for (LinkPlan* link : {&fabric.worker, &fabric.switch_node, &fabric.server, &fabric.rack}) {
@@ -256,13 +280,18 @@ void draw_narrow_links(Draw& draw, FabricPlan& fabric) {
 }
 
 void draw_faults(Draw& draw, Plan& plan) {
+  if (draw.chance(0.03)) return draw_stopped_server(draw, plan);
   plan.heal = draw.one_of<Duration>({milliseconds(20), milliseconds(200), milliseconds(1500)});
   plan.heal = draw.time(plan.heal / 10, plan.heal);
   const std::uint64_t kinds = draw.between(1, 3);
   for (std::uint64_t i = 0; i < kinds; ++i) plan.path_faults.push_back(draw_path(draw));
-  plan.hostile = draw.chance(0.2) ? 0.2 : 0;
+  plan.hostile = draw.chance(0.25) ? 0.2 : 0;
   if (draw.chance(0.3)) draw_narrow_links(draw, plan.fabric);
   plan.report_unreachable = draw.one_of({0.0, 0.0, 0.3, 1.0});
+  if (draw.chance(0.04)) {
+    plan.outbox_packets = draw.one_of<std::uint32_t>({1, 2, 3, 8, 20});
+    plan.watched = false;  // what was to leave is lost
+  }
   draw_outages(draw, plan);
   for (JobPlan& job : plan.jobs) {
     if (!draw.chance(0.15)) continue;
@@ -310,6 +339,22 @@ void draw_sharing(Draw& draw, Plan& plan) {
   }
 }
 
+// Tables in which not everybody has room. A job that a switch does not know goes past it; one that
+// its server has no room for waits, or fails with its refusal.
+void draw_tables(Draw& draw, Plan& plan) {
+  const std::uint64_t jobs = plan.jobs.size();
+  if (draw.chance(0.1)) {
+    plan.switch_config.max_trees = static_cast<std::uint32_t>(draw.between(1, jobs));
+  }
+  if (draw.chance(0.1)) {
+    plan.switch_config.tree_memory_bytes = draw.between(0, 2) * Tree::bytes_needed(16, {0, 4});
+  }
+  if (jobs > 1 && draw.chance(0.05)) {
+    plan.server_config.max_jobs = static_cast<std::uint32_t>(draw.between(1, jobs - 1));
+    plan.bound = std::chrono::seconds(90);
+  }
+}
+
 // Nothing is scarce and no value overflows, so that it is known what a run must cost.
 void make_ample(Draw& draw, Plan& plan, bool lossy) {
   plan.ample = true;
@@ -330,10 +375,22 @@ void make_ample(Draw& draw, Plan& plan, bool lossy) {
 
 }  // namespace
 
+ValueCounts Plan::value_counts(const JobPlan& job) const {
+  std::uint16_t straight = server_config.max_value_count;
+  bool has_switch = false;
+  for (Rank rank = 0; rank < job.world_size; ++rank) {
+    straight = std::min(straight, job.value_count_of(rank));
+    has_switch |= !switches_of(job, rank).empty();
+  }
+  const std::uint16_t least = std::min(straight, switch_config.max_value_count);
+  return {has_switch ? least : straight, straight};
+}
+
 Plan draw_plan(std::uint64_t seed) {
   Draw draw(seed);
   Plan plan;
   plan.seed = seed;
+  plan.watched = true;
   plan.switches = static_cast<std::uint32_t>(draw.one_of({0, 1, 1, 1, 1, 2, 3, 4, 6}));
   plan.servers = static_cast<std::uint32_t>(draw.one_of({1, 1, 1, 1, 2, 3, 4}));
   plan.switch_config.aggregators = draw.one_of<std::uint32_t>({1, 2, 3, 8, 64, 1024});
@@ -352,6 +409,7 @@ Plan draw_plan(std::uint64_t seed) {
   const auto jobs = draw.one_of<std::uint32_t>({1, 1, 1, 1, 2, 2, 3, 4});
   for (std::uint32_t i = 0; i < jobs; ++i) {
     plan.jobs.push_back(draw_job(draw, plan, i));
+    if (i > 0 && draw.chance(0.3)) become_later_start(plan.jobs.front(), i, plan.jobs.back());
     std::uint64_t more = plan.servers - 1;
     if (jobs > 2 || plan.servers == 1) more = draw.chance(0.2) ? 1 : 0;
     for (; more > 0; --more) plan.jobs.push_back(next_socket(draw, plan, plan.jobs.back()));
@@ -362,6 +420,7 @@ Plan draw_plan(std::uint64_t seed) {
   }
   if (seed % 10 != 0) draw_faults(draw, plan);
   draw_sharing(draw, plan);
+  draw_tables(draw, plan);
   return plan;
 }
 

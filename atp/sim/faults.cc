@@ -8,6 +8,7 @@ std::string_view to_string(Fault fault) {
     case Fault::kBurstLoss: return "burst_loss";
     case Fault::kOneWayLoss: return "one_way_loss";
     case Fault::kQueueLoss: return "queue_loss";
+    case Fault::kOutboxLoss: return "outbox_loss";
     case Fault::kDuplicate: return "duplicate";
     case Fault::kDelay: return "held_back";
     case Fault::kStale: return "stale";
@@ -15,6 +16,7 @@ std::string_view to_string(Fault fault) {
     case Fault::kTruncation: return "truncation";
     case Fault::kForeign: return "foreign";
     case Fault::kDishonest: return "dishonest";
+    case Fault::kMove: return "move";
     case Fault::kEarlierLife: return "earlier_incarnation";
     case Fault::kEcnMark: return "ecn_mark";
     case Fault::kClog: return "clog";

@@ -16,6 +16,7 @@ enum class Fault : std::uint8_t {
   kBurstLoss,    // one packet of a run of losses
   kOneWayLoss,   // one packet of a path that carries nothing for a time, while the way back does
   kQueueLoss,    // one packet, by a link whose queue is full
+  kOutboxLoss,   // one packet, by its sender, whose outbox is full
   kDuplicate,    // delivered twice
   kDelay,        // held back, so that later packets overtake it
   kStale,        // a copy arrives very much later
@@ -23,10 +24,11 @@ enum class Fault : std::uint8_t {
   kTruncation,   // cut short, and delivered
   kForeign,      // a changed packet from an address that belongs to nobody
   kDishonest,    // a packet from a member's own address that no honest member sends
+  kMove,         // a JOIN of a member's own through another switch
   kEarlierLife,  // a member's packet of an earlier incarnation of the job
   kEcnMark,      // by a link whose queue is long
   kClog,         // a path stands still for a time, then delivers everything
-  kPause,        // a worker stands still for a time (a straggler)
+  kPause,        // a node stands still for a time (a straggler, if it is a worker)
   kSwitchDeath,  // a switch forgets everything
   kSwitchReturn,
   kServerDeath,

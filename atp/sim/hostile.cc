@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "atp/core/outbox.h"
 #include "atp/sim/control_forgery.h"
@@ -11,6 +12,7 @@ namespace atp::sim {
 namespace {
 
 constexpr std::size_t kKept = 64;
+constexpr std::uint32_t kEarlier = 100'000;  // no start that a plan has, several of which may run
 
 struct Field {
   std::size_t offset;
@@ -62,6 +64,12 @@ Hostile::Bytes Hostile::noise() {
   return bytes;
 }
 
+Hostile::Bytes Hostile::noise_of_a_member() {
+  Bytes bytes = noise();
+  if (!bytes.empty()) bytes[ATP_AT_VERSION] = ATP_VERSION;
+  return bytes;
+}
+
 Hostile::Bytes Hostile::foreign() {
   Bytes bytes = random_.chance(0.3) && !controls_.empty() ? any_of(controls_) : captured();
   const std::uint64_t changes = 1 + random_.below(3);
@@ -80,15 +88,16 @@ Packet Hostile::of_an_earlier_life() {
   Packet packet = captured_[random_.below(captured_.size())];
   if (packet.bytes.size() < ATP_HEADER_BYTES) return packet;
   std::uint8_t* incarnation = packet.bytes.data() + ATP_AT_INCARNATION;
-  atp_store32(incarnation, atp_load32(incarnation) - 1);
+  atp_store32(incarnation, atp_load32(incarnation) - kEarlier);
   return packet;
 }
 
 Hostile::Bytes Hostile::of_a_child(const Endpoint& child, const RankSet& own) {
   Bytes bytes = captured_gradient(child);
-  if (bytes.empty()) return noise();
-  switch (random_.below(6)) {
+  if (bytes.empty()) return noise_of_a_member();
+  switch (random_.below(7)) {
     case 0: change_length(bytes); break;
+    case 6: bytes[ATP_AT_HOPS] = 0; break;
     case 1: {  // a type that only travels downward, or none at all
       constexpr std::array<std::uint8_t, 6> kTypes{ATP_PARAMETER, ATP_FLUSH,  ATP_NACK,
                                                    ATP_JOIN_ACK,  ATP_STATUS, ATP_PACKET_TYPES};
@@ -109,14 +118,14 @@ Hostile::Bytes Hostile::of_a_child(const Endpoint& child, const RankSet& own) {
       atp_store64(bytes.data() + ATP_AT_SEQUENCE,
                   atp_load64(bytes.data() + ATP_AT_SEQUENCE) + 1000000 + random_.next() / 2);
       break;
-    default: return noise();
+    default: return noise_of_a_member();
   }
   return bytes;
 }
 
 Hostile::Bytes Hostile::control_of_a_child(const Endpoint& child, const Endpoint& parent) {
   const std::vector<Bytes>& kept = joins_[{child, parent}];
-  if (kept.empty()) return noise();
+  if (kept.empty()) return noise_of_a_member();
   Bytes join = any_of(kept);
   switch (random_.below(5)) {
     case 0: make_body_unreadable(join, random_); return join;
@@ -130,6 +139,49 @@ Hostile::Bytes Hostile::control_of_a_child(const Endpoint& child, const Endpoint
   if (random_.chance(0.5)) change_body_field(join, random_);
   forget_nonce(join, random_);
   return join;
+}
+
+template <class Change>
+Hostile::Bytes Hostile::changed_join(const Endpoint& child, const Endpoint& parent,
+                                     Change&& change) {
+  const std::vector<Bytes>& kept = joins_[{child, parent}];
+  if (kept.empty()) return noise_of_a_member();
+  const Bytes& bytes = any_of(kept);
+  const ParsedPacket parsed = parse_packet(bytes);
+  std::optional<Join> join = parsed.ok() ? Join::read(parsed.view().body) : std::nullopt;
+  if (!join || join->remaining.size() < 2) return noise_of_a_member();
+  ControlHead head{.type = PacketType::kJoin,
+                   .bitmap_words = parsed.view().header.bitmap_words,
+                   .job = parsed.view().job(),
+                   .stream = parsed.view().header.stream};
+  change(head, *join);
+  Outbox out(1, 2000);
+  put_join(out, head, parsed.view().ranks, *join);
+  out.send_to(parent);
+  const std::span<const std::uint8_t> written = out.bytes_of(out.packets()[0]);
+  return {written.begin(), written.end()};
+}
+
+Hostile::Bytes Hostile::join_astray(const Endpoint& child, const Endpoint& parent) {
+  return changed_join(child, parent, [&](ControlHead& head, Join& join) {
+    head.job.incarnation = static_cast<std::uint32_t>(random_.next());
+    join.nonce = random_.next();
+    const Route route = join.remaining;
+    switch (random_.below(5)) {
+      case 0: join.recorded.push_back(route[0]); break;   // it has been here
+      case 1: join.recorded.push_back(route[1]); break;   // … or at the next hop
+      case 2: join.remaining.push_back(route[0]); break;  // it comes here again
+      default:
+        join.remaining.clear();
+        join.remaining.push_back(route[0]);
+        // Back to its sender, or outside.
+        join.remaining.push_back(random_.chance(0.5) ? child : Endpoint::ipv4(192, 0, 2, 1, 5500));
+    }
+  });
+}
+
+Hostile::Bytes Hostile::join_by(const Endpoint& child, const Endpoint& parent, const Route& route) {
+  return changed_join(child, parent, [&](ControlHead&, Join& join) { join.remaining = route; });
 }
 
 Hostile::Bytes Hostile::control_of_a_parent(const RankSet& behind) {

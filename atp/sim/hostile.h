@@ -8,6 +8,7 @@
 #include "atp/base/random.h"
 #include "atp/base/rank_set.h"
 #include "atp/wire/endpoint.h"
+#include "atp/wire/join.h"
 
 namespace atp::sim {
 
@@ -41,12 +42,21 @@ class Hostile {
   // Control messages likewise: unreadable, for the other direction, or with a nonce that isn't the
   // sender's and other fields changed as well.
   Bytes control_of_a_child(const Endpoint& child, const Endpoint& parent);
+  // A JOIN of another start of the job by a route that comes back to where it was, or leads out of
+  // the network: nobody may follow it.
+  Bytes join_astray(const Endpoint& child, const Endpoint& parent);
+  // Its own JOIN, but by this route: as if the rank had moved.
+  Bytes join_by(const Endpoint& child, const Endpoint& parent, const Route& route);
   // And from the address of a parent to those behind it: unreadable, or the answer to another's
   // JOIN or LEAVE.
   Bytes control_of_a_parent(const RankSet& behind);
 
  private:
+  // From a member's own address, which would hear of it if the version were another.
+  Bytes noise_of_a_member();
   Bytes captured();
+  template <class Change>
+  Bytes changed_join(const Endpoint& child, const Endpoint& parent, Change&& change);
   Bytes captured_gradient(const Endpoint& from);
   const Bytes& any_of(const std::vector<Bytes>& kept);
   void change_field(Bytes& bytes);

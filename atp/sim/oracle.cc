@@ -31,9 +31,26 @@ std::int64_t integer_of(double value, double scale, Contribution& contribution) 
 
 }  // namespace
 
+Oracle::Oracle(const Plan& plan)
+    : jobs_(plan.jobs),
+      scale_(plan.server_config.scale),
+      all_join_through_switches_(plan.all_join_through_switches()) {
+  for (const JobPlan& job : jobs_) value_counts_.push_back(plan.value_counts(job));
+}
+
+bool Oracle::is_agreeable(std::uint32_t job, std::uint16_t value_count) const {
+  const ValueCounts& counts = value_counts_[job];
+  return value_count == counts.through_switches ||
+         (!all_join_through_switches_ && value_count == counts.straight);
+}
+
 std::optional<std::string> Oracle::check(std::uint32_t job, std::uint64_t operation, Rank rank,
                                          std::uint16_t value_count,
                                          std::span<const std::byte> output) {
+  if (!is_agreeable(job, value_count)) {
+    return "K is " + std::to_string(value_count) + " instead of " +
+           std::to_string(value_counts_[job].through_switches);
+  }
   const Result& wanted = expected(job, operation, value_count);
   const Result found = values_of(jobs_[job].operations[operation].spec.type, output);
   if (wanted.size() != found.size()) return "an output of the wrong length";
@@ -62,9 +79,8 @@ Oracle::Inputs Oracle::inputs_of(const JobPlan& plan, std::uint64_t operation) c
 
 const Oracle::Result& Oracle::expected(std::uint32_t job, std::uint64_t operation,
                                        std::uint16_t value_count) {
-  if (const auto known = expected_.find({job, operation}); known != expected_.end()) {
-    return known->second;
-  }
+  const std::tuple key{job, operation, value_count};
+  if (const auto known = expected_.find(key); known != expected_.end()) return known->second;
   const JobPlan& plan = jobs_[job];
   const OperationPlan& what = plan.operations[operation];
   const Inputs inputs = inputs_of(plan, operation);
@@ -78,7 +94,7 @@ const Oracle::Result& Oracle::expected(std::uint32_t job, std::uint64_t operatio
   } else {
     result = block_result(what.spec, what.segments, inputs);
   }
-  return expected_.emplace(std::pair{job, operation}, std::move(result)).first->second;
+  return expected_.emplace(key, std::move(result)).first->second;
 }
 
 Oracle::Result Oracle::fixed_result(const OperationSpec& spec, const Inputs& inputs,

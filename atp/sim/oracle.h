@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,13 +14,13 @@
 namespace atp::sim {
 
 // Knows what every operation must give, from the contributions alone (docs/protocol.md §7.7), by
-// reference_numbers.h. In a job of the fixed scale a fragment whose contributions all fit and whose
-// magnitudes add up to at most 2^31 − 1 is the exact integer sum, taken here in 64 bits; any other
-// is the exact sum of the float32 values, rounded once. A worker's output must equal it bit for
-// bit, any NaN standing for every NaN.
+// reference_numbers.h. A job's K must be one that its plan allows. In a job of the fixed scale a
+// fragment whose contributions all fit and whose magnitudes add up to at most 2^31 − 1 is the exact
+// integer sum, taken here in 64 bits; any other is the exact sum of the float32 values, rounded
+// once. A worker's output must equal it bit for bit, any NaN standing for every NaN.
 class Oracle {
  public:
-  Oracle(std::vector<JobPlan> jobs, double scale) : jobs_(std::move(jobs)), scale_(scale) {}
+  explicit Oracle(const Plan& plan);
 
   // What is wrong with the output of an operation completed by `rank`; nothing if it is right.
   std::optional<std::string> check(std::uint32_t job, std::uint64_t operation, Rank rank,
@@ -32,6 +33,7 @@ class Oracle {
   using Result = std::vector<double>;
   using Inputs = std::vector<std::vector<double>>;  // by rank
 
+  bool is_agreeable(std::uint32_t job, std::uint16_t value_count) const;
   const Result& expected(std::uint32_t job, std::uint64_t operation, std::uint16_t value_count);
   Inputs inputs_of(const JobPlan& plan, std::uint64_t operation) const;
   Result fixed_result(const OperationSpec& spec, const Inputs& inputs, std::uint16_t value_count);
@@ -39,8 +41,11 @@ class Oracle {
                           std::size_t length, Result& result);
 
   std::vector<JobPlan> jobs_;
-  double scale_;  // of jobs with a fixed one
-  std::map<std::pair<std::uint32_t, std::uint64_t>, Result> expected_;
+  double scale_;                           // of jobs with a fixed one
+  bool all_join_through_switches_;         // through their switches
+  std::vector<ValueCounts> value_counts_;  // by job
+  // By job, operation and K, which only the fixed scale minds.
+  std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint16_t>, Result> expected_;
   std::uint64_t integer_fragments_ = 0;  // of the fixed scale
   std::uint64_t float_fragments_ = 0;
 };

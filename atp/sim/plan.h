@@ -43,6 +43,7 @@ struct JobPlan {
   std::uint16_t first_stream = 0;
   std::uint16_t stream_count = 1;  // at least 2, if the format is not the fixed scale
   std::uint16_t max_value_count = 4;
+  std::vector<std::uint16_t> own_value_counts;  // by rank; missing: max_value_count
   NumberFormat number_format = NumberFormat::kFixed;
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
@@ -69,6 +70,10 @@ struct JobPlan {
 
   // Deviations by rank, for scenarios of wrong use: replaces the operations of that rank.
   std::vector<std::vector<OperationPlan>> own_operations;
+
+  std::uint16_t value_count_of(Rank rank) const {
+    return rank < own_value_counts.size() ? own_value_counts[rank] : max_value_count;
+  }
 };
 
 // Where the nodes stand and what carries packets between them.
@@ -89,6 +94,11 @@ struct FabricPlan {
   }
 };
 
+struct ValueCounts {
+  std::uint16_t through_switches = 0;
+  std::uint16_t straight = 0;
+};
+
 struct Plan {
   std::uint64_t seed = 1;
   std::uint32_t servers = 1;
@@ -105,12 +115,24 @@ struct Plan {
   double report_unreachable = 0;  // probability that a packet to a dead node is reported
   // Aggregators, memory and links for all, and at most single losses: what the run costs is judged.
   bool ample = false;
-  Duration heal{};                            // when faults stop; zero: there are none
+  std::uint32_t outbox_packets = 2048;  // until the faults stop; more of one turn are lost
+  bool watched = false;  // every turn of a switch is judged by the page (switch_judge.h)
+  Duration heal{};       // when faults stop; zero: there are none
   Duration bound = std::chrono::seconds(12);  // all must be done this long after the heal time
 
   // One nonce for all sockets of a rank.
   std::uint64_t nonce(const JobPlan& job, Rank rank) const {
     return (seed << 20) ^ (std::uint64_t{job.key.job} << 10) ^ rank ^ job.nonce_salt;
+  }
+  // The K on which a job may agree: the least of its ranks', its server's and that of the switches
+  // on their ways, or, where a rank could join past them all, without the latter.
+  ValueCounts value_counts(const JobPlan& job) const;
+  // May a job find no room at its server?
+  bool is_crowded() const { return server_config.max_jobs < jobs.size(); }
+  // Does each rank join through its switches? What a scenario's hand does is not in the plan.
+  bool all_join_through_switches() const {
+    return watched && heal == Duration{0} && switch_config.max_trees >= jobs.size() &&
+           switch_config.tree_memory_bytes >= SwitchConfig{}.tree_memory_bytes;
   }
   // The switches between a rank and its server, the first hop first.
   std::vector<std::uint32_t> switches_of(const JobPlan& job, Rank rank) const {

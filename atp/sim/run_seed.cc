@@ -33,6 +33,12 @@ std::size_t height(const Plan& plan, const JobPlan& job) {
   return most;
 }
 
+Ending ending_of(const std::string& violation) {
+  if (violation.find("wrong sum") != std::string::npos) return Ending::kWrongSum;
+  if (violation.find("against the page") != std::string::npos) return Ending::kAgainstThePage;
+  return Ending::kNotLive;
+}
+
 }  // namespace
 
 void Tally::add(World& world, Duration after_heal) {
@@ -115,10 +121,8 @@ Outcome run_to_the_end(World& world, Tally& tally) {
     outcome.report = "not finished in time:\n" + world.unfinished();
   }
   for (const std::string& violation : world.violations()) {
-    const bool wrong = violation.find("wrong sum") != std::string::npos;
-    if (wrong || outcome.ending == Ending::kHeld) {
-      outcome.ending = wrong ? Ending::kWrongSum : Ending::kNotLive;
-    }
+    const Ending ending = ending_of(violation);
+    if (ending == Ending::kWrongSum || outcome.ending == Ending::kHeld) outcome.ending = ending;
     outcome.report += violation + "\n";
   }
   for (const std::string& waste : wasted) {

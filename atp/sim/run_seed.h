@@ -31,7 +31,13 @@ struct Tally {
 };
 
 // How a run ended. The values are the exit codes of `atp sim`.
-enum class Ending : std::uint8_t { kHeld = 0, kWrongSum = 1, kNotLive = 2, kWasteful = 4 };
+enum class Ending : std::uint8_t {
+  kHeld = 0,
+  kWrongSum = 1,
+  kNotLive = 2,
+  kWasteful = 4,
+  kAgainstThePage = 5,  // a node took a turn that docs/protocol.md does not allow
+};
 
 struct Outcome {
   Ending ending = Ending::kHeld;

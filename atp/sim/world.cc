@@ -108,6 +108,7 @@ void World::handle_timer(HostId id) {
 
 void World::wake(HostId id) {
   Host& host = hosts_[id];
+  begin_turn(id, {}, {});
   {
     const AllocationGuard guard;
     const Within part(kPartOfNode[host.node.index()]);
@@ -125,6 +126,7 @@ void World::wake(HostId id) {
       std::get<Server>(host.node).handle_timeout(now(), outbox_);
     }
   }
+  end_turn(id, {}, {});
   settle(id);
 }
 
@@ -140,7 +142,10 @@ void World::deliver(std::uint32_t index) {
   std::span<const std::uint8_t> bytes = network_.bytes_of(flight);
   if (flight.marked) bytes = marked(bytes);
   if (trace_) trace("got", flight.from, flight.to, bytes);
-  hand_over(id, flight.from, bytes);
+  const Endpoint from = flight.from;
+  begin_turn(id, from, bytes);
+  hand_over(id, from, bytes);
+  end_turn(id, from, bytes);
   network_.end_flight(index);
   settle(id);
 }
@@ -163,6 +168,7 @@ void World::deliver_unreachable(std::uint32_t index) {
   network_.end_flight(index);
   Host& host = hosts_[flight.sender];
   if (!host.alive) return;
+  begin_turn(flight.sender, {}, {});
   {
     const AllocationGuard guard;
     const Within part(kPartOfNode[host.node.index()]);
@@ -174,6 +180,7 @@ void World::deliver_unreachable(std::uint32_t index) {
       std::get<Server>(host.node).handle_unreachable(now(), flight.to, outbox_);
     }
   }
+  end_turn(flight.sender, {}, {});
   settle(flight.sender);
 }
 
@@ -197,6 +204,7 @@ void World::settle_worker(HostId id, Member& member) {
       const Within part(Part::kWorker);
       member.worker.poll_transmit(now(), member.application, outbox_);
     }
+    end_turn(id, {}, {});
     if (outbox_.empty()) break;
     send_outbox(id);
   }

@@ -20,6 +20,9 @@
 #include "atp/sim/oracle.h"
 #include "atp/sim/path.h"
 #include "atp/sim/plan.h"
+#include "atp/sim/server_judge.h"
+#include "atp/sim/switch_judge.h"
+#include "atp/sim/worker_judge.h"
 
 // The simulator: a clock that only moves from one event to the next, a network of links between
 // racks, and the very Worker, SwitchNode and Server of the product, each run by the loop of
@@ -32,8 +35,9 @@
 // worker or its server may end otherwise, on every survivor with the error that names what was
 // lost.
 //
-// Four source files: world.cc the clock and the driving loop, world_wire.cc packets and their
-// faults, world_setup.cc making and breaking nodes, world_report.cc the judgement.
+// Five source files: world.cc the clock and the driving loop, world_wire.cc packets and their
+// faults, world_setup.cc making and breaking nodes, world_watch.cc the judges of each turn,
+// world_report.cc the judgement at the end.
 
 namespace atp::sim {
 
@@ -168,6 +172,14 @@ class World {
   void settle(HostId host);
   void settle_worker(HostId host, Member& member);
 
+  // world_watch.cc: before and after a turn, because of a packet or (from nobody) of a timer
+  void make_judge(HostId host);
+  void judge_anew(HostId host);
+  void begin_turn(HostId host, const Endpoint& from, std::span<const std::uint8_t> bytes);
+  void end_turn(HostId host, const Endpoint& from, std::span<const std::uint8_t> bytes);
+  void add_objections(std::vector<std::string>& all) const;
+  std::size_t number_of_worker(HostId host) const { return host - switch_host(plan_.switches); }
+
   // world_wire.cc
   std::optional<HostId> host_at(const Endpoint& endpoint) const;
   void send_outbox(HostId host);
@@ -178,6 +190,7 @@ class World {
   void send_copies(const Network::Flight& flight, const Fate& fate, Duration delay);
   bool is_damaged(const Network::Flight& flight);
   void send_hostile(const Packet& packet);
+  void send_roaming_join(const Packet& packet, HostId member);
   Packet dishonest_packet(const Packet& packet, HostId member);
   void dead(std::uint32_t flight, HostId host);
   std::span<const std::uint8_t> marked(std::span<const std::uint8_t> bytes);
@@ -195,6 +208,10 @@ class World {
   std::vector<Host> hosts_;
   EndpointMap host_ids_;
   Network network_;
+  // By host of the kind, if the plan has them watched.
+  std::vector<ServerJudge> server_judges_;
+  std::vector<SwitchJudge> switch_judges_;
+  std::vector<WorkerJudge> worker_judges_;
   std::vector<Path> paths_;  // from · hosts + to; empty while no path has faults
   std::vector<std::function<void()>> actions_;
   Tap tap_;

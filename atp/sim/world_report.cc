@@ -38,7 +38,7 @@ Counters<WorkerCounter> World::worker_counters() const {
 }
 
 bool World::may_fail(std::uint32_t job) const {
-  return !lost_ranks_[job].empty() || lost_servers_[plan_.jobs[job].server];
+  return !lost_ranks_[job].empty() || lost_servers_[plan_.jobs[job].server] || plan_.is_crowded();
 }
 
 bool World::settled(const Host& host) const {
@@ -63,6 +63,7 @@ std::optional<std::string> World::objection(const Application& application) cons
     return "learned of a loss by its time-out alone";
   }
   if (lost.contains(application.rank())) return std::nullopt;
+  if (failure.code == FailureCode::kRefused && plan_.is_crowded()) return std::nullopt;
   const std::uint32_t server = plan_.jobs[application.job()].server;
   const bool is_of_server =
       failure.code == FailureCode::kServerLost || failure.code == FailureCode::kServerRestarted;
@@ -145,6 +146,7 @@ void World::check_departure() {
 
 std::vector<std::string> World::violations() const {
   std::vector<std::string> all = violations_;
+  add_objections(all);
   for (const Host& host : hosts_) {
     const auto* member = std::get_if<Member>(&host.node);
     if (member == nullptr) continue;

@@ -7,7 +7,6 @@
 namespace atp::sim {
 namespace {
 
-constexpr std::size_t kOutboxPackets = 2048;
 constexpr std::size_t kOutboxBytes = std::size_t{1} << 20;
 
 Endpoint server_endpoint(std::uint32_t index) {
@@ -57,7 +56,7 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.nonce = plan.nonce(job, rank);
   config.first_stream = job.first_stream;
   config.stream_count = job.stream_count;
-  config.max_value_count = job.max_value_count;
+  config.max_value_count = job.value_count_of(rank);
   config.number_format = job.number_format;
   config.overflow = job.overflow;
   config.congestion = job.congestion;
@@ -76,8 +75,8 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
 World::World(Plan plan)
     : plan_(std::move(plan)),
       random_(plan_.seed * 0x51ed + 3),
-      oracle_(plan_.jobs, plan_.server_config.scale),
-      outbox_(kOutboxPackets, kOutboxBytes),
+      oracle_(plan_),
+      outbox_(plan_.outbox_packets, kOutboxBytes),
       lost_ranks_(plan_.jobs.size()),
       lost_servers_(plan_.servers),
       hostile_(plan_.seed + 41) {
@@ -99,11 +98,25 @@ World::World(Plan plan)
   }
   for (HostId host = 0; host < hosts_.size(); ++host) {
     host_ids_.insert(hosts_[host].endpoint, host);
+    if (plan_.watched) make_judge(host);
     arm(host);
   }
   if (!plan_.path_faults.empty() || plan_.fabric.jitter > Duration{0}) make_paths();
   for (const Outage& outage : plan_.outages) schedule(outage);
   if (plan_.heal.count() > 0) at(Instant{plan_.heal}, [this] { heal(); });
+}
+
+// In the order of the hosts.
+void World::make_judge(HostId host) {
+  if (std::holds_alternative<Server>(hosts_[host].node)) {
+    server_judges_.emplace_back(server_config(plan_, host), ATP_DEFAULT_SWITCH_PORT);
+  } else if (std::holds_alternative<SwitchNode>(hosts_[host].node)) {
+    switch_judges_.emplace_back(switch_config(plan_, 0), plan_.server_config.wmax);
+  } else {
+    const Application& application = std::get<Member>(hosts_[host].node).application;
+    worker_judges_.emplace_back(worker_config(plan_, application.job(), application.rank()),
+                                plan_.server_config.wmax);
+  }
 }
 
 void World::add_worker(std::uint32_t job, Rank rank) {
@@ -165,6 +178,10 @@ World::HostId World::worker_host(Rank rank, std::uint32_t job) const {
 void World::heal() {
   for (Path& path : paths_) path.heal();
   network_.lift_queue_limits();
+  if (plan_.outbox_packets < Plan{}.outbox_packets) {
+    faults_.add(Fault::kOutboxLoss, outbox_.lost());
+    outbox_ = Outbox(Plan{}.outbox_packets, kOutboxBytes);
+  }
   for (HostId id = 0; id < hosts_.size(); ++id) {
     hosts_[id].paused_until = std::min(hosts_[id].paused_until, now());
     arm(id);
@@ -219,7 +236,9 @@ void World::restart_switch(std::uint32_t index) {
   Host& host = hosts_[switch_host(index)];
   faults_.add(Fault::kSwitchReturn);
   past_switches_ += std::get<SwitchNode>(host.node).counters();
-  host.node = SwitchNode(switch_config(plan_, faults_[Fault::kSwitchReturn]));
+  const SwitchConfig config = switch_config(plan_, faults_[Fault::kSwitchReturn]);
+  host.node = SwitchNode(config);
+  judge_anew(switch_host(index));
   host.alive = true;
   host.wake = kNever;
 }
@@ -232,6 +251,7 @@ void World::restart_server(std::uint64_t boot_id, std::uint32_t index) {
   ServerConfig config = server_config(plan_, index);
   config.boot_id = boot_id;
   host.node = Server(config);
+  judge_anew(server_host(index));
   host.alive = true;
   host.wake = kNever;
 }
@@ -245,11 +265,15 @@ void World::restart_worker(HostId id) {
     config.nonce += faults_[Fault::kWorkerReturn] << 40;
     hosts_[other].node = Member{Worker(config), Application(plan_, before.job(), before.rank())};
     hosts_[other].alive = true;
+    judge_anew(other);
     wake_at(other, now());
   }
 }
 
 void World::pause(HostId host, Duration length) {
+  // Its ranks give up a server after a lease of silence, which may have begun before.
+  const bool is_server = std::holds_alternative<Server>(hosts_[host].node);
+  if (is_server && length > plan_.timing.lease / 4) lost_servers_[host] = true;
   hosts_[host].paused_until = std::max(hosts_[host].paused_until, now() + length);
   faults_.add(Fault::kPause);
 }

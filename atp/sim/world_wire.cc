@@ -107,8 +107,8 @@ bool World::is_damaged(const Network::Flight& flight) {
 }
 
 // An enemy can send from an address that is nobody's, and an earlier incarnation's packets may
-// still be on their way. Its JOINs are left out: a table full of strangers' jobs is not defended
-// against (docs/protocol.md §9).
+// still be on their way. Its JOINs are left out, but for those that change nothing or move a rank:
+// a table full of strangers' jobs is not defended against (docs/protocol.md §9).
 void World::send_hostile(const Packet& packet) {
   hostile_.capture(packet);
   if (now() >= Instant{plan_.heal} || !random_.chance(plan_.hostile)) return;
@@ -117,6 +117,7 @@ void World::send_hostile(const Packet& packet) {
   const bool dishonest = !earlier && sender && random_.chance(0.5) &&
                          std::holds_alternative<Member>(hosts_[*sender].node);
   const auto random_host = static_cast<HostId>(random_.below(hosts_.size()));
+  if (dishonest && random_.chance(0.3)) return send_roaming_join(packet, *sender);
   Packet bad = earlier     ? hostile_.of_an_earlier_life()
                : dishonest ? dishonest_packet(packet, *sender)
                            : Packet{enemy(), hosts_[random_host].endpoint, hostile_.foreign()};
@@ -124,6 +125,26 @@ void World::send_hostile(const Packet& packet) {
   if (is_join) return;
   faults_.add(earlier ? Fault::kEarlierLife : dishonest ? Fault::kDishonest : Fault::kForeign);
   inject(bad.from, bad.to, bad.bytes, Duration{static_cast<Duration::rep>(random_.below(1000000))});
+}
+
+// A member's JOIN by a way that no honest one takes: astray, or through another switch, so that its
+// rank moves there until its next JOIN.
+void World::send_roaming_join(const Packet& packet, HostId member) {
+  const std::optional<HostId> parent = host_at(packet.to);
+  if (!parent || !std::holds_alternative<SwitchNode>(hosts_[*parent].node)) return;
+  const JobPlan& job = plan_.jobs[std::get<Member>(hosts_[member].node).application.job()];
+  Route route;
+  auto at = static_cast<int>(random_.below(plan_.switches));
+  for (; at >= 0; at = job.uplink[static_cast<std::size_t>(at)]) {
+    route.push_back(hosts_[switch_host(static_cast<std::uint32_t>(at))].endpoint);
+  }
+  route.push_back(hosts_[server_host(job.server)].endpoint);
+  const bool moves = random_.chance(0.7) && route.front() != packet.to;
+  faults_.add(moves ? Fault::kMove : Fault::kDishonest);
+  const auto bytes = moves ? hostile_.join_by(packet.from, packet.to, route)
+                           : hostile_.join_astray(packet.from, packet.to);
+  inject(packet.from, moves ? route.front() : packet.to, bytes,
+         Duration{static_cast<Duration::rep>(random_.below(1000000))});
 }
 
 // What a member sends, beside this packet of its own, that no honest one would.

@@ -60,6 +60,7 @@ TEST(Judgement, OfARunIsTheExitCodeOfAtpSim) {
   EXPECT_EQ(static_cast<int>(Ending::kWrongSum), 1);
   EXPECT_EQ(static_cast<int>(Ending::kNotLive), 2);
   EXPECT_EQ(static_cast<int>(Ending::kWasteful), 4) << "3 is a crash";
+  EXPECT_EQ(static_cast<int>(Ending::kAgainstThePage), 5);
 }
 
 TEST(Judgement, SeesWhoWritesIntoATensorAfterItsOperation) {
@@ -119,6 +120,59 @@ TEST(Drawing, ReachesEveryShapeOfTheWorld) {
   expect_each(drawn(servers_of_the_first_job), 1, 4);
   const Histogram quiet = drawn([](const Plan& plan) { return plan.heal == Duration{0} ? 1 : 0; });
   EXPECT_EQ(quiet.at(1), 400) << "nine seeds of ten have faults";
+}
+
+bool has_two_starts(const Plan& plan) {
+  return std::any_of(plan.jobs.begin(), plan.jobs.end(), [&](const JobPlan& job) {
+    return job.key.job == plan.jobs[0].key.job && job.key != plan.jobs[0].key;
+  });
+}
+
+// Where nothing else goes wrong, for longer than half a lease.
+bool has_a_stopped_server(const Plan& plan) {
+  return plan.outages.size() == 1 && plan.outages[0].host < plan.servers &&
+         plan.outages[0].kind == Outage::Kind::kPause &&
+         plan.outages[0].length > plan.timing.lease / 2;
+}
+
+TEST(Drawing, ReachesEveryScarcity) {
+  using Holds = bool (*)(const Plan&);
+  const std::pair<const char*, Holds> cases[] = {
+      {"two starts of a job side by side", has_two_starts},
+      {"a server that stands still", has_a_stopped_server},
+      {"a switch without room for all trees",
+       [](const Plan& plan) { return plan.switch_config.max_trees < plan.jobs.size(); }},
+      {"a switch without memory",
+       [](const Plan& plan) { return plan.switch_config.tree_memory_bytes == 0; }},
+      {"a server without room for all jobs", [](const Plan& plan) { return plan.is_crowded(); }},
+      {"an outbox of one packet", [](const Plan& plan) { return plan.outbox_packets == 1; }},
+      {"ranks of different K",
+       [](const Plan& plan) { return !plan.jobs[0].own_value_counts.empty(); }},
+      {"switches that lower K",
+       [](const Plan& plan) {
+         const ValueCounts counts = plan.value_counts(plan.jobs[0]);
+         return counts.through_switches < counts.straight;
+       }},
+  };
+  for (const auto& [name, holds] : cases) {
+    EXPECT_GE(drawn([&](const Plan& plan) { return holds(plan) ? 1 : 0; })[1], 20) << name;
+  }
+}
+
+TEST(Judgement, KnowsTheKOnWhichAJobMustAgree) {
+  Plan plan = small_plan(2, {20});
+  plan.watched = true;
+  plan.jobs[0].own_value_counts = {9, 7};
+  plan.server_config.max_value_count = 8;
+  plan.switch_config.max_value_count = 6;
+  const auto objection = [&](std::uint16_t value_count) {
+    return Oracle(plan).check(0, 0, 0, value_count, {}).value_or("");
+  };
+  EXPECT_EQ(objection(7), "K is 7 instead of 6");
+  EXPECT_EQ(objection(6), "an output of the wrong length");
+  plan.heal = milliseconds(1);
+  EXPECT_EQ(objection(7), "an output of the wrong length") << "the ranks may have joined straight";
+  EXPECT_EQ(objection(8), "K is 8 instead of 6");
 }
 
 // Of how many operations of 4,000 plans something holds.

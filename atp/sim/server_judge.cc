@@ -1,0 +1,165 @@
+#include "atp/sim/server_judge.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace atp::sim {
+namespace {
+
+constexpr std::size_t kMaxViolations = 5;
+
+// ECN may come later, and a repeat names other ranks.
+std::vector<std::uint8_t> fixed_part(const PacketView& packet) {
+  std::vector<std::uint8_t> bytes(packet.bytes.begin(), packet.bytes.end());
+  bytes[ATP_AT_FLAGS] = static_cast<std::uint8_t>(bytes[ATP_AT_FLAGS] & ~ATP_FLAG_ECN);
+  const auto ranks = bytes.begin() + ATP_AT_BITMAP;
+  std::fill(ranks, ranks + 8 * packet.header.bitmap_words, std::uint8_t{0});
+  return bytes;
+}
+
+}  // namespace
+
+void ServerJudge::end_turn(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                           const Server& server, const Outbox& out) {
+  const ParsedPacket cause = parse_packet(bytes);
+  const auto packets = out.packets();
+  for (std::size_t i = 0; i < packets.size();) {
+    const ParsedPacket parsed = parse_packet(out.bytes_of(packets[i]));
+    const std::uint32_t offset = packets[i].offset;
+    std::vector<Endpoint> to;
+    for (; i < packets.size() && packets[i].offset == offset; ++i) to.push_back(packets[i].to);
+    if (parsed.ok()) judge(now, from, cause.ok() ? &cause.view() : nullptr, {parsed.view(), to});
+  }
+  if (cause.ok() && cause.view().type() == PacketType::kJoin) {
+    judge_join(now, from, cause.view(), server, out);
+  }
+  note_stop(now);
+  judge_lost(now, server, out);
+  forget_jobs(now, server);
+}
+
+// A server that was not run for half a lease heard no JOIN either, and ends none for two refreshes.
+void ServerJudge::note_stop(Instant now) {
+  const bool has_stood = last_turn_ <= now && now - last_turn_ > config_.timing.lease / 2;
+  if (has_stood) no_loss_until_ = now + 2 * config_.timing.join_refresh;
+  last_turn_ = now;
+}
+
+// All ranks of a job are gone, or the server has died. They may begin anew within the incarnation,
+// which a user must not do, and nobody can tell then what still is on its way from before.
+void ServerJudge::forget_jobs(Instant now, const Server& server) {
+  const std::size_t before = std::exchange(jobs_, server.job_count());
+  if (jobs_ >= before) return;
+  const auto is_known = [&](const StreamKey& stream) {
+    bool is = false;
+    server.for_each_job(now, [&](const JobSummary& summary) {
+      const JobTerms& terms = summary.terms;
+      is |= terms.key == stream.first && stream.second >= terms.first_stream &&
+            unsigned{stream.second} - terms.first_stream < terms.stream_count;
+    });
+    return is;
+  };
+  for (const auto& [stream, _] : streams_) {
+    if (!is_known(stream)) over_.insert(stream);
+  }
+  std::erase_if(holders_, [&](const auto& holder) { return !is_known(holder.first.first); });
+  std::erase_if(lost_, [&](const auto& lost) { return !is_known(lost.first); });
+}
+
+void ServerJudge::begin_anew() {
+  for (const auto& [stream, _] : streams_) over_.insert(stream);
+  streams_.clear();
+  straight_ack_.clear();
+  holders_.clear();
+  switch_joined_.clear();
+  detachments_said_.clear();
+  lost_.clear();
+  last_turn_ = Instant::max();
+  no_loss_until_ = Instant::min();
+  jobs_ = 0;
+}
+
+void ServerJudge::judge(Instant now, const Endpoint& from, const PacketView* cause,
+                        const Message& message) {
+  const PacketView& packet = message.packet;
+  if (over_.contains({packet.job(), packet.header.stream})) return;
+  if (packet.type() == PacketType::kJoinAck && packet.has(ATP_FLAG_DIRECT)) {
+    for (const Endpoint& to : message.to) straight_ack_[to] = now;
+  }
+  const bool is_parameter = packet.type() == PacketType::kParameter;
+  const bool is_flush = packet.type() == PacketType::kFlush;
+  if (!is_parameter && !is_flush && packet.type() != PacketType::kNack) return;
+  if (is_flush) {
+    for (const Endpoint& to : message.to) {
+      if (is_worker(now, to)) object("a FLUSH to a worker");
+    }
+  }
+  Stream& stream = streams_[{packet.job(), packet.header.stream}];
+  const auto index = stream.indices.find(packet.header.sequence);
+  if (index != stream.indices.end() && index->second != packet.header.aggregator_index) {
+    object("a fragment at another index than its PARAMETER's before it said");
+  }
+  if (!is_parameter) return;
+  if (cause != nullptr) judge_answer(from, *cause, message);
+  judge_parameter(now, stream, packet);
+}
+
+// The server knows a worker for one by its straight JOINs, the last of which was answered then.
+bool ServerJudge::is_worker(Instant now, const Endpoint& endpoint) const {
+  const auto answered = straight_ack_.find(endpoint);
+  return endpoint.port != switch_port_ && answered != straight_ack_.end() &&
+         now < answered->second + config_.timing.lease / 2;
+}
+
+// Before the result is noted: what is complete already is repeated to who asks, straight to who
+// asks straight.
+void ServerJudge::judge_answer(const Endpoint& from, const PacketView& cause,
+                               const Message& message) {
+  const bool is_answer = cause.type() == PacketType::kGradient &&
+                         cause.identity() == message.packet.identity() &&
+                         message.packet.ranks.contains(cause.ranks);
+  const Stream& stream = streams_[{cause.job(), cause.header.stream}];
+  if (!is_answer || !stream.results.contains(cause.header.sequence)) return;
+  if (from.port == switch_port_) return;
+  if (std::find(message.to.begin(), message.to.end(), from) != message.to.end()) return;
+  object("what was asked for straight is not answered straight");
+}
+
+void ServerJudge::judge_parameter(Instant now, Stream& stream, const PacketView& packet) {
+  const std::uint64_t sequence = packet.header.sequence;
+  const auto known = stream.results.find(sequence);
+  if (known == stream.results.end()) {
+    judge_first(stream, packet);
+    stream.results[sequence] = {fixed_part(packet), packet.ranks, now};
+    return;
+  }
+  Result& result = known->second;
+  if (result.fixed != fixed_part(packet)) object("a PARAMETER unlike the one before");
+  if (now >= result.since + config_.timing.reorder_min / 2) {
+    result.answered.clear();
+    result.since = now;
+  }
+  if (result.answered.intersects(packet.ranks)) object("a PARAMETER repeated within its pause");
+  result.answered |= packet.ranks;
+}
+
+void ServerJudge::judge_first(Stream& stream, const PacketView& packet) {
+  const std::uint64_t sequence = packet.header.sequence;
+  const std::uint32_t index = packet.header.aggregator_index;
+  const bool moves = config_.rehash && packet.has(ATP_FLAG_COLLISION);
+  if (packet.header.next_index != (moves ? atp_fmix32(index + 1) : index)) {
+    object(moves ? "an index that stays after a collision" : "an index that moves by itself");
+  }
+  stream.indices[sequence + config_.wmax] = packet.header.next_index;
+  // Nobody asks for what is so long complete.
+  const std::uint64_t kept = 4 * std::uint64_t{config_.wmax};
+  if (sequence < kept) return;
+  stream.results.erase(stream.results.begin(), stream.results.lower_bound(sequence - kept));
+  stream.indices.erase(stream.indices.begin(), stream.indices.lower_bound(sequence - kept));
+}
+
+void ServerJudge::object(const std::string& what) {
+  if (violations_.size() < kMaxViolations) violations_.push_back("against the page: " + what);
+}
+
+}  // namespace atp::sim

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atp/core/dataplane/switch_node.h"
+#include "atp/core/outbox.h"
+
+namespace atp::sim {
+
+// Plays docs/protocol.md §4 beside a switch, from the packets that it gets and from who is behind
+// whom, and says where the switch did otherwise: which row of the table decided, what went up with
+// which ranks and flags, who was sent what comes down, where a JOIN went. It is written from the
+// page and shares no rule with the product; it knows no values, which the oracle judges.
+class SwitchJudge {
+ public:
+  SwitchJudge(const SwitchConfig& config, std::uint32_t wmax) : config_(config), wmax_(wmax) {}
+
+  // Before a turn of the switch, which gets these bytes (none: a timer), and after it.
+  void begin(const SwitchNode& node, std::span<const std::uint8_t> bytes);
+  void end_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                  const SwitchNode& node, const Outbox& out);
+  void end_timeout(Instant now, const SwitchNode& node, const Outbox& out);
+
+  // The switch has forgotten everything.
+  void begin_anew();
+
+  const std::vector<std::string>& violations() const { return violations_; }
+
+ private:
+  // What an aggregator must hold by what has come.
+  struct Cell {
+    bool aggregating = false;
+    std::optional<Identity> last;    // of what it holds, or the last identity
+    std::optional<Identity> passed;  // the last fragment that met another one here
+    RankSet ranks;
+    std::uint8_t flags = 0;
+    std::uint8_t hops = 0;
+    std::uint8_t kind = 0;
+    std::uint16_t value_count = 0;
+    std::uint32_t magnitude = 0;
+    Instant used{};
+  };
+  using Cells = std::map<std::uint32_t, Cell>;  // by slot
+  using StreamKey = std::pair<JobKey, std::uint16_t>;
+
+  struct Turn {
+    Instant now;
+    const Endpoint& from;
+    const PacketView& packet;
+    const SwitchNode& node;
+    const Outbox& out;
+    const Tree* tree = nullptr;  // of the packet's stream
+    atp_share share{};
+  };
+  // A GRADIENT that must leave.
+  struct Sum {
+    Identity identity;
+    RankSet ranks;
+    std::uint8_t flags = 0;
+    std::uint8_t hops = 0;
+    std::uint32_t magnitude = 0;
+    Endpoint parent;
+  };
+  // Which row decides, by its counter, and what leaves by it.
+  struct Row {
+    SwitchCounter counter;
+    std::optional<Sum> sum = std::nullopt;
+  };
+
+  // switch_judge.cc: the table, and what releases
+  void judge_gradient(const Turn& turn);
+  Row row_of(const Turn& turn);
+  std::optional<SwitchCounter> drop_of(const Turn& turn) const;
+  std::optional<SwitchCounter> way_past(const Turn& turn) const;
+  Row meet_empty(const Turn& turn, Cell& cell);
+  Row meet_same(const Turn& turn, Cell& cell);
+  Row meet_other(const Turn& turn, Cell& cell);
+  void claim(const Turn& turn, Cell& cell);
+  void release(Cell& cell);
+  void judge_parameter(const Turn& turn);
+  bool judge_flush(const Turn& turn);
+  bool is_beyond_limit(const Turn& turn) const;
+  bool is_expired(const Cell& cell, Instant now) const;
+
+  // switch_judge_members.cc: JOIN, LEAVE, and who is behind whom
+  void judge_join(const Turn& turn);
+  void judge_route(const Join& came, const Join& went, const Turn& turn, const Endpoint& to);
+  void expect_room(const SwitchNode& node);
+  void expect_member(const Turn& turn, const Join& join);
+  void judge_detached(const Turn& turn, const Tree& before);
+  const Member* member_before(const Turn& turn) const;
+  void judge_leave(const Turn& turn);
+
+  // switch_judge_turns.cc: turns, and what only passes
+  void judge_downward(const Turn& turn);
+  void expect_copies(const Turn& turn, const Tree& tree);
+  const Tree* tree_before(const PacketView& packet) const;
+  void add_swept(const SwitchNode& node, const Cell& cell, std::vector<Sum>& leaving);
+  void forget_limits(const SwitchNode& node);
+  void expect_separate_regions(const SwitchNode& node);
+  void expect_sums(Instant now, const Outbox& out, const std::vector<Sum>& wanted);
+  bool meets_congestion(Instant now, std::size_t bytes);
+  void expect_in_use(const SwitchNode& node);
+  void expect(const SwitchNode& node, SwitchCounter counter, std::uint64_t times);
+  void object(const std::string& what);
+
+  SwitchConfig config_;
+  std::uint32_t wmax_;
+  Cells cells_;
+  std::map<std::uint32_t, std::size_t> held_;             // cells in use, by job
+  std::map<StreamKey, std::uint64_t> highest_parameter_;  // since a JOIN_ACK has told Wmax
+  Instant queue_empty_at_{};                              // the virtual one of the link upward
+  Counters<SwitchCounter> before_;
+  std::vector<Tree> trees_before_;  // for a turn that may change them
+  Instant sweep_at_{};
+  std::vector<std::string> violations_;
+};
+
+}  // namespace atp::sim

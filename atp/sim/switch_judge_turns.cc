@@ -1,0 +1,220 @@
+// The turns of a switch, what only passes it, and the sweep.
+#include <algorithm>
+
+#include "atp/sim/switch_judge.h"
+#include "atp/wire/join.h"
+#include "atp/wire/status.h"
+
+namespace atp::sim {
+namespace {
+
+using S = SwitchCounter;
+
+constexpr std::size_t kMaxViolations = 5;
+
+bool is(std::span<const std::uint8_t> bytes, PacketType type) {
+  return bytes[ATP_AT_TYPE] == static_cast<std::uint8_t>(type);
+}
+
+bool changes_trees(std::span<const std::uint8_t> bytes) {
+  return bytes.size() > ATP_AT_TYPE && bytes[ATP_AT_TYPE] >= ATP_JOIN;
+}
+
+bool holds(const Tree& tree, const PacketView& packet) {
+  return tree.job() == packet.job() && tree.streams().contains(packet.header.stream);
+}
+
+}  // namespace
+
+void SwitchJudge::begin(const SwitchNode& node, std::span<const std::uint8_t> bytes) {
+  before_ = node.counters();
+  sweep_at_ = node.next_timeout();
+  trees_before_.clear();
+  if (!changes_trees(bytes)) return;
+  node.for_each_tree([&](const Tree& tree, const atp_share&) { trees_before_.push_back(tree); });
+}
+
+void SwitchJudge::begin_anew() {
+  cells_.clear();
+  held_.clear();
+  highest_parameter_.clear();
+  queue_empty_at_ = {};
+}
+
+void SwitchJudge::end_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
+                             const SwitchNode& node, const Outbox& out) {
+  const ParsedPacket parsed = parse_packet(bytes);
+  if (!parsed.ok()) return;
+  Turn turn{now, from, parsed.view(), node, out};
+  node.for_each_tree([&](const Tree& tree, const atp_share& share) {
+    if (!holds(tree, turn.packet)) return;
+    turn.tree = &tree;
+    turn.share = share;
+  });
+  if (turn.packet.header.hops == 0) {
+    if (!out.empty()) object("what may go no further was passed on");
+    return;
+  }
+  switch (turn.packet.type()) {
+    case PacketType::kGradient: judge_gradient(turn); break;
+    case PacketType::kJoin: judge_join(turn); break;
+    case PacketType::kLeave: judge_leave(turn); break;
+    default: judge_downward(turn);
+  }
+  forget_limits(node);
+  expect_in_use(node);
+}
+
+void SwitchJudge::end_timeout(Instant now, const SwitchNode& node, const Outbox& out) {
+  if (now < sweep_at_) return;
+  std::vector<Sum> leaving;
+  for (auto& [slot, cell] : cells_) {
+    if (!is_expired(cell, now)) continue;
+    add_swept(node, cell, leaving);
+    release(cell);
+  }
+  expect(node, S::kSweptSumsSent, leaving.size());
+  expect_sums(now, out, leaving);
+  forget_limits(node);
+  expect_in_use(node);
+}
+
+// A sum whose tree is forgotten has nowhere to go.
+void SwitchJudge::add_swept(const SwitchNode& node, const Cell& cell, std::vector<Sum>& leaving) {
+  node.for_each_tree([&](const Tree& tree, const atp_share&) {
+    if (tree.job() != cell.last->job || !tree.streams().contains(cell.last->stream)) return;
+    leaving.push_back({*cell.last, cell.ranks,
+                       static_cast<std::uint8_t>(cell.flags | ATP_FLAG_RESEND), cell.hops,
+                       cell.magnitude, tree.parent()});
+  });
+}
+
+// Down goes only what the parent sent, and to those addressed.
+void SwitchJudge::judge_downward(const Turn& turn) {
+  const bool is_control = changes_trees(turn.packet.bytes);
+  if (turn.packet.type() == PacketType::kStatus && StatusMessage::answer_to(turn.packet)) return;
+  const Tree* tree = is_control ? tree_before(turn.packet) : turn.tree;
+  const bool is_accepted = tree != nullptr && turn.from == tree->parent() &&
+                           turn.packet.header.bitmap_words == tree->bitmap_words();
+  if (!is_accepted) {
+    if (!turn.out.empty()) object("somebody but the parent was believed");
+    return;
+  }
+  if (turn.packet.type() == PacketType::kFlush && judge_flush(turn)) return;
+  if (turn.packet.type() == PacketType::kParameter) judge_parameter(turn);
+  if (turn.packet.type() == PacketType::kStatus) judge_detached(turn, *tree);
+  expect_copies(turn, *tree);
+}
+
+void SwitchJudge::expect_copies(const Turn& turn, const Tree& tree) {
+  std::vector<Endpoint> wanted;
+  for (const Child& child : tree.membership().children()) {
+    if (child.ranks.intersects(turn.packet.ranks)) wanted.push_back(child.endpoint);
+  }
+  std::vector<std::uint8_t> bytes(turn.packet.bytes.begin(), turn.packet.bytes.end());
+  --bytes[ATP_AT_HOPS];
+  std::vector<Endpoint> found;
+  for (const OutPacket& packet : turn.out.packets()) {
+    const auto went = turn.out.bytes_of(packet);
+    if (is(went, PacketType::kGradient)) continue;  // a sum that had to make room
+    if (!std::equal(went.begin(), went.end(), bytes.begin(), bytes.end())) {
+      return object("what came down went on as something else");
+    }
+    found.push_back(packet.to);
+  }
+  const bool is_readable =
+      turn.packet.type() == PacketType::kJoinAck  ? JoinAck::read(turn.packet.body).has_value()
+      : turn.packet.type() == PacketType::kStatus ? StatusMessage::read(turn.packet).has_value()
+                                                  : true;
+  if (!is_readable) wanted.clear();
+  if (found != wanted) {
+    object("what came down went to " + std::to_string(found.size()) + " children instead of " +
+           std::to_string(wanted.size()));
+  }
+}
+
+const Tree* SwitchJudge::tree_before(const PacketView& packet) const {
+  const auto found = std::find_if(trees_before_.begin(), trees_before_.end(),
+                                  [&](const Tree& tree) { return holds(tree, packet); });
+  return found == trees_before_.end() ? nullptr : &*found;
+}
+
+// With its tree a stream's limit is forgotten.
+void SwitchJudge::forget_limits(const SwitchNode& node) {
+  if (node.counters()[S::kTreesDropped] == before_[S::kTreesDropped]) return;
+  std::erase_if(highest_parameter_, [&](const auto& limit) {
+    bool is_known = false;
+    node.for_each_tree([&](const Tree& tree, const atp_share&) {
+      const auto& [job, stream] = limit.first;
+      is_known |= tree.job() == job && tree.streams().contains(stream);
+    });
+    return !is_known;
+  });
+}
+
+void SwitchJudge::expect_separate_regions(const SwitchNode& node) {
+  if (config_.sharing.partitions == 0) return;
+  std::map<std::uint32_t, std::uint32_t> job_of_region;
+  node.for_each_tree([&](const Tree& tree, const atp_share& share) {
+    if (share.size == 0) return;
+    const auto [found, is_first] = job_of_region.emplace(share.first, tree.job().job);
+    if (!is_first && found->second != tree.job().job) object("two jobs have one region");
+  });
+}
+
+// The GRADIENTs that leave, in this order.
+void SwitchJudge::expect_sums(Instant now, const Outbox& out, const std::vector<Sum>& wanted) {
+  std::size_t found = 0;
+  for (const OutPacket& packet : out.packets()) {
+    const auto bytes = out.bytes_of(packet);
+    if (!is(bytes, PacketType::kGradient)) continue;
+    const ParsedPacket parsed = parse_packet(bytes);
+    if (found == wanted.size()) return object("a GRADIENT left that should have stayed");
+    const Sum& sum = wanted[found++];
+    const std::uint8_t ecn = meets_congestion(now, bytes.size()) ? ATP_FLAG_ECN : 0;
+    const atp_header& header = parsed.view().header;
+    if (packet.to != sum.parent) object("a GRADIENT went elsewhere than to the parent");
+    if (parsed.view().identity() != sum.identity) object("a GRADIENT left as another fragment");
+    if (parsed.view().ranks != sum.ranks) object("a GRADIENT left for other ranks");
+    if (header.flags != (sum.flags | ecn)) {
+      object("a GRADIENT left with flags " + std::to_string(header.flags) + " instead of " +
+             std::to_string(sum.flags | ecn));
+    }
+    if (header.hops + 1 != sum.hops) object("a GRADIENT left with other hops to go");
+    if (header.magnitude != sum.magnitude) object("a GRADIENT left with another magnitude");
+  }
+  if (found < wanted.size()) object("a GRADIENT stayed that should have left");
+}
+
+// The queue that the link upward would have: what was sent drains at its rate, and it holds as much
+// as sixteen thresholds.
+bool SwitchJudge::meets_congestion(Instant now, std::size_t bytes) {
+  if (config_.uplink_bits_per_s == 0) return false;
+  const Duration most = 16 * config_.ecn_threshold;
+  const Duration waiting = std::clamp(queue_empty_at_ - now, Duration{0}, most);
+  const auto sending =
+      static_cast<Duration::rep>((bytes + 66) * 8 * 1'000'000'000 / config_.uplink_bits_per_s);
+  queue_empty_at_ = now + waiting + Duration{sending};
+  return waiting + Duration{sending} > config_.ecn_threshold;
+}
+
+void SwitchJudge::expect_in_use(const SwitchNode& node) {
+  std::size_t held = 0;
+  for (const auto& [job, count] : held_) held += count;
+  if (node.aggregators_in_use() == held) return;
+  object(std::to_string(node.aggregators_in_use()) + " aggregators are in use instead of " +
+         std::to_string(held));
+}
+
+void SwitchJudge::expect(const SwitchNode& node, SwitchCounter counter, std::uint64_t times) {
+  const std::uint64_t risen = node.counters()[counter] - before_[counter];
+  if (risen == times) return;
+  object(std::string(to_string(counter)) + " rose by " + std::to_string(risen) + " instead of " +
+         std::to_string(times));
+}
+
+void SwitchJudge::object(const std::string& what) {
+  if (violations_.size() < kMaxViolations) violations_.push_back("against the page: " + what);
+}
+
+}  // namespace atp::sim

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atp/core/outbox.h"
+#include "atp/core/worker/worker.h"
+
+namespace atp::sim {
+
+// What docs/protocol.md §5 lets a worker put on the wire, whatever happens to it: in which order
+// and how far ahead, at which index, with which flags, and after which wait it returns to its tree.
+// Known are only the packets that it got and sent, and whether it says that it is attached. Which
+// repeats come when is not judged here; what they cost is (economy.h).
+class WorkerJudge {
+ public:
+  WorkerJudge(const WorkerConfig& config, std::uint32_t wmax) : WorkerJudge(config, wmax, {}) {}
+
+  // A packet that the worker, which has joined, is about to get.
+  void took(const Endpoint& from, std::span<const std::uint8_t> bytes);
+  // The end of a turn in which these were sent, and whether the worker is attached now.
+  void end_turn(Instant now, bool attached, const Outbox& out);
+
+  // Another start of the worker.
+  void begin_anew() { *this = WorkerJudge(config_, wmax_, std::move(violations_)); }
+
+  const std::vector<std::string>& violations() const { return violations_; }
+
+ private:
+  WorkerJudge(const WorkerConfig& config, std::uint32_t wmax, std::vector<std::string> violations)
+      : config_(config), wmax_(wmax), violations_(std::move(violations)) {}
+
+  struct Fragment {
+    std::uint32_t operation = 0;
+    std::uint8_t kind = 0;
+    bool as_floats = false;  // the server has asked for them
+    bool answered = false;
+  };
+  struct Stream {
+    std::uint64_t next = 0;                          // that was never sent
+    std::map<std::uint64_t, Fragment> fragments;     // from the oldest unanswered one on
+    std::map<std::uint64_t, std::uint32_t> indices;  // as PARAMETERs have said
+    std::uint64_t asked_end = 0;                     // below it the server has asked
+    std::uint64_t base() const { return fragments.empty() ? next : fragments.begin()->first; }
+  };
+
+  void note_parameter(Stream& stream, const PacketView& packet);
+  void note_nack(Stream& stream, const PacketView& packet);
+  void judge_gradient(const PacketView& packet, const Endpoint& to, bool may_be_plain);
+  void judge_place(Stream& stream, const PacketView& packet);
+  void judge_flags(const Stream& stream, const PacketView& packet, bool may_be_plain);
+  void judge_return(Instant now, bool attached);
+  void object(const std::string& what);
+
+  WorkerConfig config_;
+  std::uint32_t wmax_;
+  std::map<std::uint16_t, Stream> streams_;
+  bool was_attached_ = true;
+  std::uint32_t detachments_ = 0;
+  Instant detached_at_{};
+  std::vector<std::string> violations_;
+};
+
+}  // namespace atp::sim

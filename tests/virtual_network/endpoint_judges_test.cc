@@ -1,0 +1,477 @@
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "atp/sim/server_judge.h"
+#include "atp/sim/worker_judge.h"
+
+// What the judges of worker and server object to. They hear of packets that no honest one sends.
+
+namespace atp::sim {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr JobKey kJob{7, 8};
+constexpr std::uint32_t kWmax = 4;
+constexpr Endpoint kSwitch = Endpoint::ipv4(10, 0, 0, 1, 5501);
+constexpr Endpoint kServer = Endpoint::ipv4(10, 0, 1, 1, 5500);
+constexpr Endpoint kWorker = Endpoint::ipv4(10, 0, 2, 1, 7000);
+constexpr Endpoint kOtherWorker = Endpoint::ipv4(10, 0, 2, 2, 7000);
+constexpr Instant kStart{std::chrono::seconds(100)};
+
+struct Of {
+  std::uint64_t sequence = 0;
+  unsigned flags = 0;
+  std::uint32_t index = 500;
+  std::uint32_t next_or_magnitude = 0;
+  std::uint32_t operation = 77;
+  RankSet ranks = RankSet::of(1);
+  std::uint8_t hops = ATP_HOPS;
+  std::uint8_t kind = ATP_KIND_SUM_FIXED;
+};
+
+Bytes packet(PacketType type, const Of& of) {
+  atp_header h{};
+  h.version = ATP_VERSION;
+  h.type = static_cast<std::uint8_t>(type);
+  h.flags = static_cast<std::uint8_t>(of.flags);
+  h.bitmap_words = 1;
+  h.job = kJob.job;
+  h.incarnation = kJob.incarnation;
+  h.value_count = type == PacketType::kGradient || type == PacketType::kParameter ? 1 : 0;
+  h.sequence = of.sequence;
+  h.aggregator_index = of.index;
+  h.operation = of.operation;
+  h.magnitude = type == PacketType::kGradient ? of.next_or_magnitude : 0;
+  h.next_index = type == PacketType::kParameter ? of.next_or_magnitude : 0;
+  h.kind = of.kind;
+  h.hops = of.hops;
+  Bytes bytes(atp_packet_bytes(1, h.kind, h.value_count));
+  write_packet_head(bytes.data(), h, of.ranks);
+  return bytes;
+}
+
+class WorkerCourt {
+ public:
+  WorkerCourt() : judge(config(), kWmax) {}
+
+  void sends(const Of& of, const Endpoint& to = kSwitch) {
+    Outbox out;
+    out.send(to, packet(PacketType::kGradient, of));
+    judge.end_turn(now, attached, out);
+  }
+  void sends_the_first(std::uint64_t count) {
+    for (std::uint64_t sequence = 0; sequence < count; ++sequence) sends({sequence});
+  }
+  void gets(PacketType type, const Of& of) { judge.took(kSwitch, packet(type, of)); }
+  void is_attached_after(Duration time, bool now_attached) {
+    now += time;
+    attached = now_attached;
+    judge.end_turn(now, attached, Outbox());
+  }
+
+  WorkerJudge judge;
+  Instant now = kStart;
+  bool attached = true;
+
+ private:
+  static WorkerConfig config() {
+    WorkerConfig config;
+    config.job = kJob;
+    config.rank = 1;
+    config.world_size = 4;
+    config.route.push_back(kSwitch);
+    config.route.push_back(kServer);
+    config.overflow = OverflowPolicy::kProactive;
+    return config;
+  }
+};
+
+constexpr Of kAnswerOfTheFirst{.next_or_magnitude = 900};
+
+TEST(WorkerJudge, HasNothingAgainstAnHonestWorker) {
+  WorkerCourt court;
+  court.sends_the_first(4);
+  court.gets(PacketType::kParameter, kAnswerOfTheFirst);
+  court.sends({.sequence = 4, .index = 900});
+  court.gets(PacketType::kNack, {.sequence = 2, .flags = ATP_FLAG_FLOAT});
+  court.sends({.sequence = 2, .flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT}, kServer);
+  court.gets(PacketType::kParameter, {.sequence = 1, .next_or_magnitude = 500});
+  court.gets(PacketType::kNack, {.sequence = 5, .operation = 0});
+  court.sends({.sequence = 5, .flags = ATP_FLAG_RESEND});
+  court.is_attached_after(std::chrono::milliseconds(1), false);
+  court.sends({.sequence = 3, .flags = ATP_FLAG_DIRECT}, kServer);
+  court.is_attached_after(std::chrono::milliseconds(1), true);
+  court.is_attached_after(std::chrono::milliseconds(1), false);
+  court.is_attached_after(std::chrono::milliseconds(250), true);
+  EXPECT_THAT(court.judge.violations(), IsEmpty());
+}
+
+struct WorkerCase {
+  const char* name;
+  std::function<void(WorkerCourt&)> act;
+  const char* objection;
+};
+
+TEST(WorkerJudge, ObjectsToWhatNoWorkerMaySend) {
+  const WorkerCase cases[] = {
+      {"another rank's", [](WorkerCourt& c) { c.sends({.ranks = RankSet::of(2)}); }, "other ranks"},
+      {"hops are gone", [](WorkerCourt& c) { c.sends({.hops = 15}); }, "come from elsewhere"},
+      {"to a stranger", [](WorkerCourt& c) { c.sends({}, kOtherWorker); }, "to a stranger"},
+      {"floats without DIRECT", [](WorkerCourt& c) { c.sends({.flags = ATP_FLAG_FLOAT}); },
+       "floats that may be merged"},
+      {"plain while detached",
+       [](WorkerCourt& c) {
+         c.is_attached_after(std::chrono::milliseconds(1), false);
+         c.sends({});
+       },
+       "while detached"},
+      {"without RESEND what was asked for",
+       [](WorkerCourt& c) {
+         c.gets(PacketType::kNack, {.sequence = 0});
+         c.sends({});
+       },
+       "asked for, without RESEND"},
+      {"integers where floats were asked for",
+       [](WorkerCourt& c) {
+         c.sends({});
+         c.gets(PacketType::kNack, {.flags = ATP_FLAG_FLOAT});
+         c.sends({});
+       },
+       "integers where floats"},
+      {"what may overflow",
+       [](WorkerCourt& c) { c.sends({.next_or_magnitude = 0x7fffffffU / 4 + 1}); }, "may overflow"},
+      {"a window and one more", [](WorkerCourt& c) { c.sends_the_first(5); },
+       "further ahead than Wmax"},
+      {"a sequence is left out", [](WorkerCourt& c) { c.sends({.sequence = 1}); },
+       "out of their order"},
+      {"the index of before a collision",
+       [](WorkerCourt& c) {
+         c.sends_the_first(4);
+         c.gets(PacketType::kParameter, kAnswerOfTheFirst);
+         c.sends({.sequence = 4});
+       },
+       "at another index"},
+      {"again what is answered",
+       [](WorkerCourt& c) {
+         c.sends_the_first(2);
+         c.gets(PacketType::kParameter, {});
+         c.sends({});
+       },
+       "a repeat of what is answered"},
+      {"another operation",
+       [](WorkerCourt& c) {
+         c.sends({});
+         c.sends({.operation = 78});
+       },
+       "a repeat as another operation"},
+      {"it returns a second time too soon",
+       [](WorkerCourt& c) {
+         for (const int wait : {1, 1, 1, 249}) {
+           c.is_attached_after(std::chrono::milliseconds(wait), !c.attached);
+         }
+       },
+       "before its time"},
+  };
+  for (const WorkerCase& c : cases) {
+    WorkerCourt court;
+    c.act(court);
+    EXPECT_THAT(court.judge.violations(), Contains(HasSubstr(c.objection))) << c.name;
+  }
+}
+
+class ServerCourt {
+ public:
+  ServerCourt() : judge_(config(), ATP_DEFAULT_SWITCH_PORT) {}
+
+  // Because of a GRADIENT of rank 1 from there.
+  void answers(const Endpoint& from, PacketType type, const Of& of,
+               const std::vector<Endpoint>& to) {
+    Outbox out;
+    const Bytes bytes = packet(type, of);
+    std::copy(bytes.begin(), bytes.end(), out.reserve(bytes.size()).begin());
+    for (const Endpoint& each : to) out.send_to(each);
+    judge_.end_turn(now, from, packet(PacketType::kGradient, {.sequence = of.sequence}), server_,
+                    out);
+  }
+  void completes(const Of& of) { answers(kSwitch, PacketType::kParameter, of, {kSwitch}); }
+  void tells_that_all_are_in(const Endpoint& to) {
+    Outbox out;
+    const ControlHead head{.type = PacketType::kJoinAck, .flags = ATP_FLAG_DIRECT, .job = kJob};
+    ASSERT_TRUE(put_join_ack(out, head, RankSet::of(1), JoinAck{.wmax = kWmax}));
+    out.send_to(to);
+    judge_.end_turn(now, to, {}, server_, out);
+  }
+
+  const std::vector<std::string>& violations() const { return judge_.violations(); }
+  Instant now = kStart;
+
+ private:
+  static ServerConfig config() {
+    ServerConfig config;
+    config.wmax = kWmax;
+    return config;
+  }
+
+  ServerJudge judge_;
+  Server server_{config()};
+};
+
+constexpr Of kResult{.next_or_magnitude = 500};
+const Of kMoved{.flags = ATP_FLAG_COLLISION, .next_or_magnitude = atp_fmix32(501)};
+
+TEST(ServerJudge, HasNothingAgainstAnHonestServer) {
+  ServerCourt court;
+  court.tells_that_all_are_in(kWorker);
+  court.completes(kMoved);
+  court.now += std::chrono::milliseconds(1);
+  court.answers(kWorker, PacketType::kParameter, kMoved, {kSwitch, kWorker});
+  court.answers(kSwitch, PacketType::kNack, {.sequence = 4, .index = atp_fmix32(501)}, {kSwitch});
+  court.answers(kSwitch, PacketType::kFlush, {.sequence = 1}, {kSwitch});
+  court.completes({.sequence = 4, .index = atp_fmix32(501), .next_or_magnitude = atp_fmix32(501)});
+  EXPECT_THAT(court.violations(), IsEmpty());
+}
+
+struct ServerCase {
+  const char* name;
+  std::function<void(ServerCourt&)> act;
+  const char* objection;
+};
+
+TEST(ServerJudge, ObjectsToWhatNoServerMaySend) {
+  const ServerCase cases[] = {
+      {"an index stays",
+       [](ServerCourt& c) { c.completes({.flags = ATP_FLAG_COLLISION, .next_or_magnitude = 500}); },
+       "stays after a collision"},
+      {"an index moves", [](ServerCourt& c) { c.completes({.next_or_magnitude = 501}); },
+       "moves by itself"},
+      {"a move is forgotten",
+       [](ServerCourt& c) {
+         c.completes(kMoved);
+         c.answers(kSwitch, PacketType::kNack, {.sequence = 4}, {kSwitch});
+       },
+       "at another index"},
+      {"a repeat says otherwise",
+       [](ServerCourt& c) {
+         c.completes(kResult);
+         c.now += std::chrono::milliseconds(1);
+         c.completes(kMoved);
+       },
+       "unlike the one before"},
+      {"a repeat comes at once",
+       [](ServerCourt& c) {
+         c.completes(kResult);
+         c.completes(kResult);
+       },
+       "within its pause"},
+      {"who asks straight is answered through the tree",
+       [](ServerCourt& c) {
+         c.completes(kResult);
+         c.now += std::chrono::milliseconds(1);
+         c.answers(kWorker, PacketType::kParameter, kResult, {kSwitch});
+       },
+       "not answered straight"},
+      {"a worker is flushed",
+       [](ServerCourt& c) {
+         c.tells_that_all_are_in(kWorker);
+         c.answers(kSwitch, PacketType::kFlush, {}, {kSwitch, kWorker});
+       },
+       "a FLUSH to a worker"},
+  };
+  for (const ServerCase& c : cases) {
+    ServerCourt court;
+    c.act(court);
+    EXPECT_THAT(court.violations(), Contains(HasSubstr(c.objection))) << c.name;
+  }
+}
+
+// A job of two ranks behind a switch: what the server is given, and what the judge is told of.
+class JobCourt {
+ public:
+  struct Said {
+    Rank rank = 0;
+    std::uint64_t nonce = 100;
+    std::uint32_t detachments = 0;
+    bool detached = false;
+    bool straight = false;
+    std::uint64_t boot_id = 0;
+  };
+
+  JobCourt() : server_(config()), judge_(config(), ATP_DEFAULT_SWITCH_PORT) {}
+
+  // Both ranks come in, one after the other, by both ways.
+  void begin() {
+    for (const Rank rank : {Rank{0}, Rank{1}}) {
+      const std::uint64_t nonce = 100U + rank;
+      take({.rank = rank, .nonce = nonce});
+      take({.rank = rank, .nonce = nonce, .straight = true});
+    }
+    take({.nonce = 100});
+  }
+  void take(const Said& said) {
+    Outbox out;
+    const Bytes bytes = join(said);
+    server_.handle_packet(now, home(said), bytes, out);
+    judge_.end_turn(now, home(said), bytes, server_, out);
+  }
+  // The server has not got it, but says that it is taken.
+  void hear_of(const Said& said) {
+    Outbox out;
+    JoinAck ack{.nonce = said.nonce, .wmax = kWmax, .value_count = 1, .world_size = 2};
+    ack.server_boot_id = 1;
+    ack.lease_ms = 5000;
+    ack.stream_count = 1;
+    const ControlHead head{.type = PacketType::kJoinAck, .job = kJob};
+    ASSERT_TRUE(put_join_ack(out, head, RankSet::of(said.rank), ack));
+    out.send_to(home(said));
+    judge_.end_turn(now, home(said), join(said), server_, out);
+  }
+  // Not the JOIN that has made the job, but this one is said to be the cause.
+  void take_for_another(const Said& said, const Said& told) {
+    Outbox out;
+    server_.handle_packet(now, home(said), join(said), out);
+    judge_.end_turn(now, home(said), join(told), server_, out);
+  }
+  void leave(Rank rank) {
+    Outbox out;
+    const ControlHead head{.type = PacketType::kLeave, .job = kJob};
+    ASSERT_TRUE(put_leave(out, head, RankSet::of(rank), Leave{100U + rank, {}}));
+    out.send_to(kServer);
+    const auto leaving = out.bytes_of(out.packets()[0]);
+    Outbox answer;
+    server_.handle_packet(now, kSwitch, leaving, answer);
+    judge_.end_turn(now, kSwitch, leaving, server_, answer);
+  }
+  // Until the lease of all but rank 0 has ended.
+  void let_a_lease_end(bool and_say_so) {
+    for (int second = 0; second < 6; ++second) {
+      now += std::chrono::seconds(1);
+      take({});
+      Outbox out;
+      server_.handle_timeout(now, out);
+      judge_.end_turn(now, {}, {}, server_, and_say_so ? out : Outbox());
+    }
+  }
+
+  // The server loses a rank as it should, but is said to have stood still all the while.
+  void stand_still_and_end_a_lease() {
+    for (int second = 0; second < 6; ++second) {
+      now += std::chrono::seconds(1);
+      Outbox out;
+      server_.handle_packet(now, kSwitch, join({}), out);
+      out.clear();
+      server_.handle_timeout(now, out);
+      if (second == 5) judge_.end_turn(now, {}, {}, server_, out);
+    }
+  }
+
+  const std::vector<std::string>& violations() const { return judge_.violations(); }
+  Instant now = kStart;
+
+ private:
+  static ServerConfig config() {
+    ServerConfig config;
+    config.wmax = kWmax;
+    config.max_value_count = 1;
+    return config;
+  }
+  static Endpoint home(const Said& said) {
+    if (!said.straight) return kSwitch;
+    return said.rank == 0 ? kWorker : kOtherWorker;
+  }
+  static Bytes join(const Said& said) {
+    Join body{.nonce = said.nonce, .server_boot_id = said.boot_id, .world_size = 2};
+    body.stream_count = 1;
+    body.max_value_count = 1;
+    body.detached = said.detached;
+    body.detachments = said.detachments;
+    body.remaining.push_back(kServer);
+    if (!said.straight) body.recorded.push_back(kSwitch);
+    const std::uint8_t flags = said.straight ? ATP_FLAG_DIRECT : 0;
+    Outbox out;
+    EXPECT_TRUE(put_join(out, {.type = PacketType::kJoin, .flags = flags, .job = kJob},
+                         RankSet::of(said.rank), body));
+    out.send_to(kServer);
+    const auto bytes = out.bytes_of(out.packets()[0]);
+    return {bytes.begin(), bytes.end()};
+  }
+
+  Server server_;
+  ServerJudge judge_;
+};
+
+TEST(ServerJudge, HasNothingAgainstAServerThatKnowsItsRanks) {
+  JobCourt court;
+  court.begin();
+  court.take({.nonce = 5});  // a twin
+  court.take({.rank = 1, .nonce = 101, .detachments = 1, .detached = true, .straight = true});
+  court.take({.rank = 1, .nonce = 101});  // late
+  court.leave(0);
+  court.take({.nonce = 100});
+  court.let_a_lease_end(true);
+  EXPECT_THAT(court.violations(), IsEmpty());
+}
+
+struct JobCase {
+  const char* name;
+  std::function<void(JobCourt&)> act;
+  const char* objection;
+};
+
+TEST(ServerJudge, ObjectsToWhoMayNotComeInAndToWhatNobodyHears) {
+  const JobCourt::Said detached{
+      .rank = 1, .nonce = 101, .detachments = 1, .detached = true, .straight = true};
+  const JobCase cases[] = {
+      {"a twin",
+       [](JobCourt& c) {
+         c.begin();
+         c.hear_of({.nonce = 5});
+       },
+       "a rank that another socket holds"},
+      {"who has left",
+       [](JobCourt& c) {
+         c.begin();
+         c.leave(0);
+         c.hear_of({.nonce = 100});
+       },
+       "a rank that is gone came back"},
+      {"who is said to be detached, and is not",
+       [&](JobCourt& c) {
+         c.begin();
+         c.hear_of(detached);
+       },
+       "an older JOIN attached a rank"},
+      {"switches that nobody told",
+       [&](JobCourt& c) {
+         c.begin();
+         c.hear_of(detached);
+       },
+       "switches did not hear at once"},
+      {"a job for a member of another", [](JobCourt& c) { c.take_for_another({}, {.boot_id = 9}); },
+       "a member's JOIN made a job"},
+      {"a lost rank of a server that stood still",
+       [](JobCourt& c) {
+         c.begin();
+         c.stand_still_and_end_a_lease();
+       },
+       "by a server that stood still"},
+      {"a lost rank that nobody heard of",
+       [](JobCourt& c) {
+         c.begin();
+         c.let_a_lease_end(false);
+       },
+       "nobody heard of a lost rank"},
+  };
+  for (const JobCase& c : cases) {
+    JobCourt court;
+    c.act(court);
+    EXPECT_THAT(court.violations(), Contains(HasSubstr(c.objection))) << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace atp::sim

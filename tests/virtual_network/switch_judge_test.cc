@@ -1,0 +1,192 @@
+#include "atp/sim/switch_judge.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "atp/core/dataplane/switch_rig_test.h"
+
+// What the judge of a switch objects to: an honest switch takes a turn, and the judge is told of
+// another packet, or that something else was sent.
+
+namespace atp::sim {
+namespace {
+
+using namespace atp::rig;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using SentPackets = std::vector<Sent>;
+using Lie = std::function<void(SentPackets&)>;
+
+class Court {
+ public:
+  void take(const Endpoint& from, const Bytes& bytes, const Lie& lie = {}) {
+    take(from, bytes, bytes, lie);
+  }
+  // The switch gets one packet, and the judge hears of another.
+  void take(const Endpoint& from, const Bytes& bytes, const Bytes& told, const Lie& lie = {}) {
+    judge.begin(rig_.node, bytes);
+    SentPackets sent = rig_.in(from, bytes);
+    if (lie) lie(sent);
+    Outbox out;
+    for (const Sent& packet : sent) out.send(packet.to, packet.bytes);
+    judge.end_packet(rig_.now, from, told, rig_.node, out);
+  }
+  void join_all() {
+    for (unsigned rank = 0; rank < 4; ++rank) take(child(rank), join(rank));
+    take(kServer, join_ack(RankSet::first(4), ack_body()));
+  }
+  void let_pass(Duration time) {
+    const Instant end = rig_.now + time;
+    while (rig_.node.next_timeout() <= end) {
+      rig_.now = std::max(rig_.now, rig_.node.next_timeout());
+      judge.begin(rig_.node, {});
+      Outbox out;
+      rig_.node.handle_timeout(rig_.now, out);
+      judge.end_timeout(rig_.now, rig_.node, out);
+    }
+    rig_.now = end;
+  }
+
+  SwitchJudge judge{config(), kWmax};
+
+ private:
+  Rig rig_;
+};
+
+Bytes of_all_but_the_last(std::uint64_t sequence, unsigned flags = 0) {
+  return gradient(ranks({0}), sequence, 3, flags);
+}
+
+TEST(SwitchJudge, HasNothingAgainstAnHonestSwitch) {
+  Court court;
+  court.join_all();
+  for (std::uint64_t sequence = 0; sequence < 40; ++sequence) {
+    for (unsigned rank = 0; rank < 4; ++rank) {
+      if (sequence % 5 == 1 && rank == 2) continue;
+      const bool asks = sequence % 7 == 2 && rank == 3;
+      court.take(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), sequence, 3,
+                                       asks ? 1U * ATP_FLAG_RESEND : 0U));
+    }
+    court.take(kServer, bare(PacketType::kFlush, ranks({2}), sequence));
+    court.take(kStranger, parameter(RankSet::first(4), sequence));
+    if (sequence % 3 != 0) court.take(kServer, parameter(RankSet::first(4), sequence));
+  }
+  court.take(child(1), leave(1, nonce(2)));
+  court.take(child(1), leave(1, nonce(1)));
+  court.let_pass(std::chrono::seconds(7));
+  EXPECT_THAT(court.judge.violations(), IsEmpty());
+}
+
+struct Case {
+  const char* name;
+  std::function<void(Court&)> act;
+  const char* objection;
+};
+
+void flip_flags(SentPackets& sent, unsigned flags) {
+  for (Sent& one : sent) one.bytes[ATP_AT_FLAGS] ^= static_cast<std::uint8_t>(flags);
+}
+
+void complete(Court& court, const Lie& lie) {
+  for (unsigned rank = 0; rank < 3; ++rank) {
+    court.take(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 3));
+  }
+  court.take(child(3), gradient(ranks({3}), 0, 3), lie);
+}
+
+TEST(SwitchJudge, ObjectsToWhatIsNotOnThePage) {
+  const Case cases[] = {
+      {"a sum stays", [](Court& c) { complete(c, [](SentPackets& sent) { sent.clear(); }); },
+       "stayed that should have left"},
+      {"a sum lacks a rank",
+       [](Court& c) {
+         complete(c, [](SentPackets& sent) { sent[0].bytes[ATP_AT_BITMAP + 7] &= 7; });
+       },
+       "left for other ranks"},
+      {"a sum has as many hops left as its contributions",
+       [](Court& c) { complete(c, [](SentPackets& sent) { ++sent[0].bytes[ATP_AT_HOPS]; }); },
+       "other hops to go"},
+      {"a sum has another magnitude",
+       [](Court& c) { complete(c, [](SentPackets& sent) { ++sent[0].bytes[ATP_AT_MAGNITUDE]; }); },
+       "another magnitude"},
+      {"a sum goes to a child",
+       [](Court& c) { complete(c, [](SentPackets& sent) { sent[0].to = child(1); }); },
+       "elsewhere than to the parent"},
+      {"a sum is of another fragment",
+       [](Court& c) { complete(c, [](SentPackets& s) { ++s[0].bytes[ATP_AT_SEQUENCE + 7]; }); },
+       "as another fragment"},
+      {"a partial sum leaves without RESEND",
+       [](Court& c) {
+         c.take(child(0), of_all_but_the_last(0));
+         c.take(kServer, bare(PacketType::kFlush, ranks({1}), 0),
+                [](SentPackets& sent) { flip_flags(sent, ATP_FLAG_RESEND); });
+       },
+       "left with flags"},
+      {"what passes is taken in",
+       [](Court& c) {
+         c.take(child(0), of_all_but_the_last(0), of_all_but_the_last(0, ATP_FLAG_DIRECT));
+       },
+       "forwarded_direct rose by 0 instead of 1"},
+      {"an aggregator is kept after its PARAMETER",
+       [](Court& c) {
+         c.take(child(0), of_all_but_the_last(0));
+         c.take(kServer, parameter(RankSet::first(4), 9), parameter(RankSet::first(4), 0));
+       },
+       "aggregators are in use instead of 0"},
+      {"a PARAMETER goes to a child that is not addressed",
+       [](Court& c) {
+         c.take(kServer, parameter(ranks({0}), 0),
+                [](SentPackets& sent) { sent.push_back({child(1), sent[0].bytes}); });
+       },
+       "went to 2 children instead of 1"},
+      {"a stranger's PARAMETER goes on",
+       [](Court& c) {
+         const Bytes bytes = parameter(ranks({0}), 0);
+         c.take(kStranger, bytes,
+                [&](SentPackets& sent) { sent.push_back({child(0), one_hop_on(bytes)}); });
+       },
+       "somebody but the parent was believed"},
+      {"what has no hops left goes on",
+       [](Court& c) {
+         Bytes bytes = of_all_but_the_last(0, ATP_FLAG_DIRECT);
+         bytes[ATP_AT_HOPS] = 0;
+         c.take(child(0), bytes, [&](SentPackets& sent) { sent.push_back({kServer, bytes}); });
+       },
+       "may go no further"},
+      {"a JOIN goes on with a K that there is no room for",
+       [](Court& c) { c.take(child(0), join(0), [](SentPackets& s) { s[0].bytes = join(0); }); },
+       "another K than there is room for"},
+      {"a JOIN does not name the switch that it has passed",
+       [](Court& c) { c.take(child(0), join(0), [](SentPackets& s) { s[0].bytes = join(0); }); },
+       "with another route"},
+      {"a twin's JOIN goes on",
+       [](Court& c) {
+         Join twin = join_body(0);
+         twin.nonce = 5;
+         Bytes relayed;
+         c.take(child(0), join(0), [&](SentPackets& sent) { relayed = sent[0].bytes; });
+         c.take(child(1), join(0, twin),
+                [&](SentPackets& sent) { sent.push_back({kServer, relayed}); });
+       },
+       "a rank that another socket holds"},
+      {"a LEAVE with another nonce goes on",
+       [](Court& c) {
+         const Bytes bytes = leave(0, nonce(1));
+         c.take(child(0), bytes,
+                [&](SentPackets& sent) { sent.push_back({kServer, one_hop_on(bytes)}); });
+       },
+       "a LEAVE of somebody else"},
+  };
+  for (const Case& c : cases) {
+    Court court;
+    court.join_all();
+    ASSERT_THAT(court.judge.violations(), IsEmpty()) << c.name;
+    c.act(court);
+    EXPECT_THAT(court.judge.violations(), testing::Contains(HasSubstr(c.objection))) << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace atp::sim
