@@ -1,7 +1,7 @@
-// The smallest program that sums a vector over all ranks. Run it under `atp run`, which starts a
-// switch and a server on this machine and one copy of the program for each rank:
+// The smallest program that sums a vector over all ranks. Run it under `atp run`, which starts one
+// copy of the program for each rank, and, with --switch, a switch and a server on this machine:
 //
-//   build/release/bin/atp run -n 4 -- build/release/bin/examples/01_all_reduce
+//   build/release/bin/atp run -n 4 --switch -- build/release/bin/examples/01_all_reduce
 //
 // Link with the CMake target atp_collective; nothing else is needed.
 

@@ -2,8 +2,9 @@
 
     build/release/bin/atp run -n 2 -- .venv/bin/python examples/02_torch_ddp.py
 
-`atp run` starts a switch and a server on this machine and sets the variables that torchrun sets.
-Under torchrun itself, say with ATP_ROUTE where the switch and the server are.
+`atp run` sets the variables that torchrun sets. Ranks of one machine share memory; with --switch
+they sum through a switch and a server, which `atp run` starts. Under torchrun on several machines,
+say with ATP_ROUTE where the switch and the server are.
 """
 
 import torch
@@ -22,14 +23,14 @@ def main() -> None:
     examples = torch.Generator().manual_seed(1 + rank)
 
     model = DistributedDataParallel(torch.nn.Linear(1000, 1, bias=False))
-    # Tells the network where the gradient of one parameter ends and the next one begins.
+    # Tells atp where the gradient of one parameter ends and the next one begins.
     model.register_comm_hook(None, atp.torch.ddp_hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
     for step in range(50):
         inputs = torch.randn(500, 1000, generator=examples)
         loss = torch.nn.functional.mse_loss(model(inputs), inputs @ teacher)
         optimizer.zero_grad()
-        loss.backward()  # the gradients are summed in the network while this runs
+        loss.backward()  # the gradients are summed while this runs
         optimizer.step()
         if rank == 0 and step % 10 == 0:
             print(f"step {step:2}: loss {loss.item():.1e}")
@@ -44,7 +45,7 @@ def main() -> None:
     sums = atp.torch.stats()["atp"]["all_reduce"]["float32"]
     print(
         f"rank {rank} of {world_size}: weights equal at all ranks, {error:.1e} from the truth at "
-        f"most, after {sums['calls']} sums in the network"
+        f"most, after {sums['calls']} sums by atp"
     )
     assert error < 0.01
     dist.destroy_process_group()

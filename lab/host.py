@@ -32,9 +32,10 @@ class Host:
         self.address = address
 
     def exec(self, *words, **options):
-        return run(*self._inside(*words), **options)
+        return run(*self.command(*words), **options)
 
-    def _inside(self, *words):
+    def command(self, *words):
+        """The command line that runs `words` in this host."""
         return privileged("ip", "netns", "exec", self.namespace, *words)
 
     def start(self, *words, env=None, log=None):
@@ -42,7 +43,7 @@ class Host:
         log = Path(log or self.network.folder / f"{self.name}-{secrets.token_hex(3)}.log")
         with open(log, "wb") as out:
             process = subprocess.Popen(
-                self._inside(*words),
+                self.command(*words),
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -51,6 +52,14 @@ class Host:
         process.log = log
         self.network.processes.append(process)
         return process
+
+    def drop(self, per_cent):
+        """Loses so many of the UDP and TCP packets that come in, at random."""
+        of_ten_thousand = round(per_cent * 100)
+        self.exec("nft", "add table inet lose")
+        self.exec("nft", "add chain inet lose in { type filter hook input priority 0 ; }")
+        some = f"numgen random mod 10000 < {of_ten_thousand}" if per_cent < 100 else ""
+        self.exec("nft", f"add rule inet lose in meta l4proto {{ tcp, udp }} {some} drop")
 
     def pids(self):
         """Of the processes in this host."""

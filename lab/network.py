@@ -2,6 +2,7 @@
 
 import contextlib
 import ipaddress
+import json
 import os
 import secrets
 import signal
@@ -102,6 +103,13 @@ class Network:
         """Both directions between a rack and the core."""
         self._shape(f"{rack}.br", "uplink", mbit, queue_bytes)
         self._shape("core.br", f"to-{rack}", mbit, queue_bytes)
+
+    def set_mtu(self, mtu):
+        """Of every link, and of the bridges between them."""
+        for namespace in self.namespaces:
+            links = json.loads(run(*privileged("ip", "-n", namespace, "-j", "link", "show")))
+            for device in (link["ifname"] for link in links if link["ifname"] != "lo"):
+                run(*privileged("ip", "-n", namespace, "link", "set", device, "mtu", mtu))
 
     def link(self, one, other, mtu, *subnets):
         """A cable between two hosts; one gets .1 and ::1, the other .2 and ::2 of the subnets."""

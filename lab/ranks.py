@@ -19,6 +19,7 @@ def environment(rank, hosts):
         "MASTER_PORT": 29500,
         "GLOO_SOCKET_IFNAME": "eth0",
         "OMP_NUM_THREADS": 1,
+        "ATP_HOST_MEMORY": 0,  # a lab is of networks
     }
 
 

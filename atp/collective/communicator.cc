@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <random>
 #include <utility>
 
 #include "atp/base/text.h"
 #include "atp/collective/dispatcher.h"
+#include "atp/collective/host_lane.h"
 #include "atp/collective/lane.h"
 #include "atp/collective/own_server.h"
 #include "atp/collective/pending_operation.h"
@@ -47,6 +49,7 @@ Status check(const CommunicatorOptions& options) {
   Status format = check_format(options.number_format, options.world_size);
   if (!format) return format;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
+    if (route.empty() && options.host_memory) continue;
     if (!route.empty() && route.size() <= Route::kMaxHops) continue;
     return Error{"a route has the server and at most " + std::to_string(Route::kMaxHops - 1) +
                  " switches before it, not " + std::to_string(route.size()) + " hops"};
@@ -59,7 +62,7 @@ Status check(const CommunicatorOptions& options) {
 class Communicator::Impl {
  public:
   Impl(const CommunicatorOptions& options, std::shared_ptr<OwnServer> server,
-       std::vector<std::shared_ptr<Lane>> lanes)
+       std::vector<std::shared_ptr<Way>> lanes)
       : options_(options),
         server_(std::move(server)),
         dispatcher_(std::make_shared<Dispatcher>(options, std::move(lanes))) {}
@@ -71,9 +74,9 @@ class Communicator::Impl {
   void close(const std::string& why);
 
   const CommunicatorOptions& options() const { return options_; }
-  Dispatcher& dispatcher() const { return *dispatcher_; }
+  const std::shared_ptr<Dispatcher>& dispatcher() const { return dispatcher_; }
   // Each shared with its thread.
-  const std::vector<std::shared_ptr<Lane>>& lanes() const { return dispatcher_->lanes(); }
+  const std::vector<std::shared_ptr<Way>>& lanes() const { return dispatcher_->lanes(); }
   OwnServer* server() const { return server_.get(); }
   bool forked() const { return getpid() != owner_; }
 
@@ -92,10 +95,11 @@ Status Communicator::Impl::wait_until_joined() {
   for (const auto& lane : lanes()) {
     const Status joined = lane->wait_until_joined();
     if (!joined) return joined;
-    if (lane->value_count() >= options_.values_per_fragment) continue;
-    lane->warn("asked for " + with_commas(options_.values_per_fragment) +
-               " values per fragment, but a switch or another rank carries no more than " +
-               with_commas(lane->value_count()));
+    const bool has_fragments = lane->value_count() > 0;
+    if (!has_fragments || lane->value_count() >= options_.values_per_fragment) continue;
+    options_.warn("asked for " + with_commas(options_.values_per_fragment) +
+                  " values per fragment, but a switch or another rank carries no more than " +
+                  with_commas(lane->value_count()));
   }
   return ok_status();
 }
@@ -151,9 +155,53 @@ void Communicator::Impl::close(const std::string& why) {
   }
 }
 
+namespace {
+
+// The way through the host's memory; none where the ranks are to take their routes.
+Result<std::shared_ptr<Way>> meet_in_memory(const CommunicatorOptions& options) {
+  if (!options.host_memory) return std::shared_ptr<Way>();
+  std::string why_not = "the fixed scale is the network's";
+  if (options.number_format != NumberFormat::kFixed) {
+    Result<HostMeetingOutcome> outcome = meet_on_host({.job = options.job,
+                                                       .rank = options.rank,
+                                                       .world_size = options.world_size,
+                                                       .timeout = options.join_timeout});
+    if (!outcome) return outcome.error();
+    if (outcome.value().place) {
+      auto lane = HostLane::open(options, *std::move(outcome.value().place));
+      if (!lane) return lane.error();
+      return std::shared_ptr<Way>(std::move(lane).value());
+    }
+    why_not = outcome.value().why_not;
+  }
+  const std::string reason = "the ranks of this host cannot sum in shared memory (" + why_not + ")";
+  if (options.route.empty()) {
+    return Error{reason +
+                 ", and no way to a server was given: set ATP_ROUTE, or start them under "
+                 "`atp run --switch`"};
+  }
+  if (options.rank == 0) options.warn(reason + ", so they take the network");
+  return std::shared_ptr<Way>();
+}
+
+}  // namespace
+
+void CommunicatorOptions::warn(const std::string& text) const {
+  on_warning ? on_warning(text)
+             : static_cast<void>(std::fprintf(stderr, "atp: %s\n", text.c_str()));
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOptions& options) {
   const Status valid = check(options);
   if (!valid) return valid.error();
+  Result<std::shared_ptr<Way>> memory = meet_in_memory(options);
+  if (!memory)
+    return Error{"rank " + std::to_string(options.rank) +
+                 " cannot join the job: " + memory.error().message};
+  if (memory.value() != nullptr) {
+    return std::unique_ptr<Communicator>(new Communicator(
+        std::make_unique<Impl>(options, nullptr, std::vector{std::move(memory).value()})));
+  }
   std::shared_ptr<OwnServer> server;
   if (options.own_server) {
     auto started = OwnServer::at(*options.own_server, options.values_per_fragment);
@@ -162,7 +210,7 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
   }
   const std::uint64_t nonce = random_word();
   const auto siblings = std::make_shared<Siblings>();
-  std::vector<std::shared_ptr<Lane>> lanes;
+  std::vector<std::shared_ptr<Way>> lanes;
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     LaneOptions lane{.communicator = options,
                      .shard = static_cast<std::uint16_t>(lanes.size()),
@@ -171,6 +219,7 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
     lane.communicator.route = route;
     Result<std::shared_ptr<Lane>> opened = Lane::open(lane);
     if (!opened) {
+      for (const auto& earlier : lanes) earlier->give_up(opened.error().message);
       for (const auto& earlier : lanes) earlier->abort(opened.error().message);
       return opened.error();
     }
@@ -214,7 +263,9 @@ Handle Communicator::all_reduce(const Values& values, const AllReduceOptions& op
         name, TensorPart{values, BlockLayout(values.count)}, format, options)};
     handle.parts_[0]->finish(Error{kForked});
   } else {
-    handle.parts_ = impl_->dispatcher().submit(values, options);
+    // Held here, as a callback may drop the communicator.
+    const std::shared_ptr<Dispatcher> dispatcher = impl_->dispatcher();
+    handle.parts_ = dispatcher->submit(values, options);
   }
   return handle;
 }
@@ -225,13 +276,13 @@ Handle Communicator::all_reduce(std::span<float> data, const AllReduceOptions& o
 }
 
 std::optional<DigestReading> Communicator::digest() const {
-  ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher().digest();
+  ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher()->digest();
   if (digest == nullptr) return std::nullopt;
   return digest->read();
 }
 
 std::optional<DigestReading> Communicator::restart_digest() {
-  ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher().digest();
+  ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher()->digest();
   if (digest == nullptr) return std::nullopt;
   return digest->restart();
 }

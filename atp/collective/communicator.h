@@ -35,7 +35,8 @@ struct CommunicatorOptions {
   JobKey job;
   Rank rank = 0;
   std::size_t world_size = 1;
-  std::vector<Endpoint> route;  // switches upward, the server last (at least the server)
+  // Switches upward, the server last (at least the server). With host_memory it may be empty.
+  std::vector<Endpoint> route;
   // To further servers of the job, its shards: tensors are spread over all of them. The same on
   // every rank but for the switches on the way.
   std::vector<std::vector<Endpoint>> more_routes;
@@ -62,10 +63,19 @@ struct CommunicatorOptions {
   // prefixed "atp: ".
   std::function<void(const std::string&)> on_warning;
 
-  // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), RANK, WORLD_SIZE,
-  // ATP_OWN_SERVER, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or "fixed"), ATP_WIRE ("int32" or
-  // "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or "proactive"), ATP_CONGESTION ("aimd"
-  // or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY, as
+  // All ranks are on this host, and sum in memory that they share, without a switch or a server:
+  // the same bits. The same on every rank. Where they cannot have such memory, or with a fixed
+  // scale, sums go the routes; without a route that is an error.
+  bool host_memory = false;
+
+  // Tells on_warning, or stderr.
+  void warn(const std::string& text) const;
+
+  // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), ATP_HOST_MEMORY (0 or 1;
+  // absent: 1 where LOCAL_WORLD_SIZE is WORLD_SIZE), RANK, WORLD_SIZE, ATP_OWN_SERVER,
+  // ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or "fixed"), ATP_WIRE ("int32" or "int16"),
+  // ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or "proactive"), ATP_CONGESTION ("aimd" or
+  // "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY, as
   // `atp run` sets them.
   static Result<CommunicatorOptions> from_environment();
 
@@ -110,10 +120,13 @@ struct AllReduceOptions {
   std::vector<std::size_t> segments;
   std::uint32_t tag = 0;  // the call site's name: ranks that are at different ones are told so
   std::chrono::milliseconds timeout{0};  // without progress; 0: the communicator's
+  // The caller will wait for it at once and has nothing else to do: where that saves time, it is
+  // carried out in all_reduce() itself, and with it what was started before.
+  bool here = false;
   // Called once when the operation has ended, before wait() returns, on one of the communicator's
-  // threads (each way to a server has one), or in all_reduce() itself where it is refused at once.
-  // Must not block, nor hold a lock that others hold around calls. It may call everything but
-  // shutdown().
+  // threads (each way to a server has one), or in an all_reduce(), where this one is refused at
+  // once or a later one is carried out `here`. Must not block, nor hold a lock that others hold
+  // around calls. It may call everything but shutdown().
   std::function<void(const Status&)> on_done;
 };
 

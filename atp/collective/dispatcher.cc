@@ -25,7 +25,7 @@ Status check(const Values& values, const AllReduceOptions& options,
 
 }  // namespace
 
-Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Lane>> lanes)
+Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Way>> lanes)
     : options_(options),
       lanes_(std::move(lanes)),
       keeps_digest_(options.digest || options.digest_every > 0),
@@ -33,6 +33,9 @@ Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shar
 
 Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions options) {
   if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
+  // What may be held is carried out by whom lets it go.
+  options.here = options.here && lanes_.size() == 1 && options_.digest_every == 0;
+  const bool here = options.here;
   const Status valid = check(values, options, options_);
   Refusals refused;
   Operations operations;
@@ -52,6 +55,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions
     }
   }
   tell(refused);
+  if (here && refused.empty()) lanes_.front()->help(*operations.front());
   return operations;
 }
 

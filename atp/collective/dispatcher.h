@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "atp/collective/communicator.h"
-#include "atp/collective/lane.h"
 #include "atp/collective/pending_operation.h"
 #include "atp/collective/shards.h"
+#include "atp/collective/way.h"
 
 namespace atp {
 
@@ -31,7 +31,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
  public:
   using Operations = std::vector<std::shared_ptr<PendingOperation>>;
 
-  Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Lane>> lanes);
+  Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Way>> lanes);
 
   // The parts of the operation, which has ended when all of them have.
   Operations submit(const Values& values, AllReduceOptions options);
@@ -43,7 +43,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   // Waits until the lanes have all that was submitted.
   void wait_until_sent(std::chrono::steady_clock::time_point until);
 
-  const std::vector<std::shared_ptr<Lane>>& lanes() const { return lanes_; }
+  const std::vector<std::shared_ptr<Way>>& lanes() const { return lanes_; }
   // Null: none was asked for.
   ResultDigest* digest() { return keeps_digest_ ? &digest_ : nullptr; }
 
@@ -78,7 +78,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   static void tell(const Refusals& refused);
 
   const CommunicatorOptions options_;
-  const std::vector<std::shared_ptr<Lane>> lanes_;
+  const std::vector<std::shared_ptr<Way>> lanes_;
   const bool keeps_digest_;
   ResultDigest digest_;
 

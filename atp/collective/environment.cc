@@ -142,11 +142,22 @@ Result<CongestionPolicy> optional_congestion() {
   return malformed("ATP_CONGESTION", text, "\"aimd\" or \"none\"");
 }
 
+// Where it is not said: as whoever started the ranks has counted them.
+Result<bool> read_host_memory() {
+  const std::string_view text = lookup("ATP_HOST_MEMORY");
+  if (!text.empty() && text != "0" && text != "1") {
+    return malformed("ATP_HOST_MEMORY", text, quoted("0") + " or " + quoted("1"));
+  }
+  const std::string_view here = lookup("LOCAL_WORLD_SIZE");
+  return text.empty() ? !here.empty() && here == lookup("WORLD_SIZE") : text == "1";
+}
+
 Status read_routes(CommunicatorOptions& options) {
   const std::string expected =
       "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500, and a \";\" "
       "before the way to another server";
   const std::string_view text = lookup("ATP_ROUTE");
+  if (text.empty() && options.host_memory) return ok_status();
   if (text.empty()) return missing("ATP_ROUTE", expected);
   Status read = options.set_routes(text);
   if (read) return read;
@@ -195,7 +206,13 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   if (!job) return job.error();
   const auto incarnation = read_incarnation(kMax32);
   if (!incarnation) return incarnation.error();
+  const auto number_format = read_number_format();
+  if (!number_format) return number_format.error();
+  const auto host_memory = read_host_memory();
+  if (!host_memory) return host_memory.error();
   CommunicatorOptions options;
+  options.number_format = number_format.value();
+  options.host_memory = host_memory.value() && options.number_format != NumberFormat::kFixed;
   const Status routes = read_routes(options);
   if (!routes) return routes.error();
   const Status own_server = options.read_own_server();
@@ -203,8 +220,6 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
 
   const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
   if (!values) return values.error();
-  const auto number_format = read_number_format();
-  if (!number_format) return number_format.error();
   const Status digest = read_digest(options);
   if (!digest) return digest.error();
   const auto overflow = optional_overflow();
@@ -221,7 +236,6 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   options.rank = static_cast<Rank>(rank.value());
   options.world_size = static_cast<std::size_t>(world_size.value());
   options.values_per_fragment = static_cast<std::size_t>(values.value());
-  options.number_format = number_format.value();
   options.overflow = overflow.value();
   options.congestion = congestion.value();
   options.join_timeout = join_timeout.value();

@@ -1,6 +1,5 @@
 #include "atp/collective/lane.h"
 
-#include <cstdio>
 #include <random>
 #include <utility>
 
@@ -18,8 +17,6 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kHastyLeave{500};
 
 constexpr const char* kShutDown = "the communicator was shut down";
-
-void warn_on_stderr(const std::string& text) { std::fprintf(stderr, "atp: %s\n", text.c_str()); }
 
 // One for the values, and an express one for exponents and small operations, unless the scale is
 // fixed.
@@ -74,7 +71,7 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
       closed_in_child_({socket_.fd()}),
       will_(worker_config(options, value_count), socket_.local().port),
       participant_(worker_config(options, value_count), failure_context(options),
-                   [this](const std::string& text) { warn(text); }),
+                   [this](const std::string& text) { options_.warn(text); }),
       thread_(std::move(waker), kShutDown) {}
 
 Result<std::shared_ptr<Lane>> Lane::open(const LaneOptions& options) {
@@ -87,10 +84,11 @@ Result<std::shared_ptr<Lane>> Lane::open(const LaneOptions& options) {
   if (!waker) return waker.error();
   auto lane = std::make_shared<Lane>(options, value_count.value(), std::move(socket).value(),
                                      std::move(waker).value());
+  const Status started = lane->thread_.start("atp-worker", [lane] { lane->run(); });
+  if (!started) return started.error();
   options.siblings->add([weak = std::weak_ptr(lane)](const std::string& why) {
     if (const auto sibling = weak.lock()) sibling->thread_.stop(why);
   });
-  lane->thread_.start("atp-worker", [lane] { lane->run(); });
   return lane;
 }
 
@@ -139,10 +137,6 @@ Status Lane::wait_until_joined() {
   if (thread_.report().phase == ParticipantPhase::kJoined) return ok_status();
   return Error{"rank " + std::to_string(options_.rank) +
                " cannot join the job: " + failure().value_or("it was told to leave")};
-}
-
-void Lane::warn(const std::string& text) const {
-  options_.on_warning ? options_.on_warning(text) : warn_on_stderr(text);
 }
 
 Status Lane::shutdown(SteadyClock::time_point until, std::chrono::milliseconds timeout) {

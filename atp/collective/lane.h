@@ -13,6 +13,7 @@
 #include "atp/collective/operation_thread.h"
 #include "atp/collective/participant.h"
 #include "atp/collective/siblings.h"
+#include "atp/collective/way.h"
 #include "atp/driver/udp/counters.h"
 #include "atp/driver/udp/socket.h"
 #include "atp/driver/udp/waker.h"
@@ -29,34 +30,28 @@ struct LaneOptions {
 // A communicator's way to one server: a socket of the worker, and the thread that drives it.
 //
 // The thread owns participant_ and the event loop. It and its callers meet in thread_.
-class Lane : public std::enable_shared_from_this<Lane> {
+class Lane final : public Way, public std::enable_shared_from_this<Lane> {
  public:
   // A socket of its own, and a thread that has begun to join.
   static Result<std::shared_ptr<Lane>> open(const LaneOptions& options);
   Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket socket,
        std::unique_ptr<Waker> waker);
 
-  Status wait_until_joined();
-  // Takes the operation, or says why it takes none.
-  std::optional<std::string> submit(std::shared_ptr<PendingOperation> operation) {
+  Status wait_until_joined() override;
+  std::optional<std::string> submit(std::shared_ptr<PendingOperation> operation) override {
     return thread_.submit(std::move(operation));
   }
-  // As the communicator's; `timeout` is what `until` came from, for the text.
-  Status shutdown(std::chrono::steady_clock::time_point until, std::chrono::milliseconds timeout);
-  void abort(const std::string& why);
-  // False: at `until` there were still operations in flight.
-  bool wait_until_idle(std::chrono::steady_clock::time_point until) {
+  Status shutdown(std::chrono::steady_clock::time_point until,
+                  std::chrono::milliseconds timeout) override;
+  void abort(const std::string& why) override;
+  bool wait_until_idle(std::chrono::steady_clock::time_point until) override {
     return thread_.wait_until_idle(until);
   }
-  // As abort(), but from any thread, also its own, and without waiting: abort() is still due.
-  void give_up(const std::string& why) { thread_.give_up(why); }
-
-  // Why nothing more can be summed here.
-  std::optional<std::string> failure() const { return thread_.failure(); }
-  std::size_t value_count() const { return thread_.report().value_count; }
-  CounterList counters() const;
-  void warn(const std::string& text) const;
-  bool on_own_thread() const { return thread_.on_own_thread(); }
+  void give_up(const std::string& why) override { thread_.give_up(why); }
+  std::optional<std::string> failure() const override { return thread_.failure(); }
+  std::size_t value_count() const override { return thread_.report().value_count; }
+  CounterList counters() const override;
+  bool on_own_thread() const override { return thread_.on_own_thread(); }
 
  private:
   // What callers may know of the worker.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -61,21 +59,24 @@ class OperationThread {
 
   // The name has at most 15 characters.
   template <class Body>
-  void start(const char* name, Body body) {
-    thread_ = quiet_thread([this, body = std::move(body)] {
+  Status start(const char* name, Body body) {
+    Result<std::thread> started = quiet_thread(name, [this, body = std::move(body)] {
       running_here = this;
       body();
     });
-    pthread_setname_np(thread_.native_handle(), name);
+    if (!started) return started.error();
+    thread_ = std::move(started).value();
+    return ok_status();
   }
 
   // The callers' side.
 
-  // Takes the operation, or says why it takes none.
-  std::optional<std::string> submit(std::shared_ptr<Operation> operation) {
+  // Takes the operation, or says why it takes none. `wakes`: else the caller sees to it that
+  // somebody takes it.
+  std::optional<std::string> submit(std::shared_ptr<Operation> operation, bool wakes = true) {
     std::unique_lock lock(mutex_);
     if (refusal_) return why_refused();
-    const bool asleep = commands_.submitted.empty();
+    const bool asleep = wakes && commands_.submitted.empty();
     commands_.submitted.push_back(std::move(operation));
     lock.unlock();
     if (asleep) waker_->wake();
@@ -178,6 +179,18 @@ class OperationThread {
 
   // The thread's side.
 
+  // Whoever plays the thread, for as long as this lives. One at a time.
+  class Role {
+   public:
+    explicit Role(const OperationThread& thread)
+        : before_(std::exchange(running_here, static_cast<const void*>(&thread))) {}
+    ~Role() { running_here = before_; }
+    Role(const Role&) = delete;
+    Role& operator=(const Role&) = delete;
+
+   private:
+    const void* const before_;
+  };
   Waker& waker() { return *waker_; }
   Commands take() {
     const std::lock_guard lock(mutex_);

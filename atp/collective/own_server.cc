@@ -1,6 +1,5 @@
 #include "atp/collective/own_server.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +37,8 @@ Result<std::uint16_t> value_count(const Endpoint& listen, std::size_t asked) {
   return values_for_mtu(mtu.value());
 }
 
-Result<std::shared_ptr<OwnServer>> start(const Endpoint& listen, std::size_t values_per_fragment) {
+Result<std::shared_ptr<OwnServer>> start_at(const Endpoint& listen,
+                                            std::size_t values_per_fragment) {
   const Result<std::uint16_t> values = value_count(listen, values_per_fragment);
   if (!values) return values.error();
   Result<UdpSocket> socket = UdpSocket::listen(listen);
@@ -49,7 +49,11 @@ Result<std::shared_ptr<OwnServer>> start(const Endpoint& listen, std::size_t val
   config.boot_id = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   config.seed = std::random_device{}();
   config.max_value_count = values.value();
-  return std::make_shared<OwnServer>(std::move(socket).value(), std::move(waker).value(), config);
+  auto server =
+      std::make_shared<OwnServer>(std::move(socket).value(), std::move(waker).value(), config);
+  const Status started = server->start();
+  if (!started) return started.error();
+  return server;
 }
 
 }  // namespace
@@ -60,7 +64,7 @@ Result<std::shared_ptr<OwnServer>> OwnServer::at(const Endpoint& listen,
   std::weak_ptr<OwnServer>& known = registry().servers[listen];
   // After fork() the child knows its parent's, whose thread it does not have.
   if (auto server = known.lock(); server && server->owner_ == getpid()) return server;
-  Result<std::shared_ptr<OwnServer>> started = start(listen, values_per_fragment);
+  Result<std::shared_ptr<OwnServer>> started = start_at(listen, values_per_fragment);
   if (!started) {
     return Error{"cannot serve a part of the job in this process: " + started.error().message};
   }
@@ -73,12 +77,17 @@ OwnServer::OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const Serve
       socket_(std::move(socket)),
       closed_in_child_({socket_.fd()}),
       waker_(std::move(waker)),
-      server_(config),
-      thread_(quiet_thread([this] { run(); })) {
-  pthread_setname_np(thread_.native_handle(), "atp-server");
+      server_(config) {}
+
+Status OwnServer::start() {
+  Result<std::thread> thread = quiet_thread("atp-server", [this] { run(); });
+  if (!thread) return thread.error();
+  thread_ = std::move(thread).value();
+  return ok_status();
 }
 
 OwnServer::~OwnServer() {
+  if (!thread_.joinable()) return;
   waker_->stop();
   thread_.join();
 }
@@ -89,7 +98,6 @@ void OwnServer::run() {
 }
 
 Instant OwnServer::on_round(Instant now) {
-  server_.set_congested(socket_.receive_queue_is_long());
   const std::lock_guard lock(mutex_);
   board_.counters = server_.counters();
   if (board_.waiting == 0) return kNever;

@@ -27,6 +27,7 @@ class OwnServer {
   static Result<std::shared_ptr<OwnServer>> at(const Endpoint& listen,
                                                std::size_t values_per_fragment);
   OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const ServerConfig& config);
+  Status start();
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;

@@ -133,6 +133,22 @@ DelegatingBackend::EndPart DelegatingBackend::expect_parts(
   };
 }
 
+DelegatingBackend::EndPart DelegatingBackend::expect_here(
+    const c10::intrusive_ptr<CollectiveWork>& work) {
+  const auto expected = std::make_shared<CompletionPool::Expected>(completion_->expect());
+  work->expect_parts(1);
+  return [work, expected, caller = std::this_thread::get_id()](const std::string& error) {
+    work->end_part(error);
+    CompletionPool::Ended ended{.settle = [work] { work->settle(); },
+                                .tell = [work] { work->tell(); }};
+    if (std::this_thread::get_id() == caller) {
+      expected->end_here(ended);
+    } else {
+      expected->end(std::move(ended));
+    }
+  };
+}
+
 DelegatingBackend::Delegated DelegatingBackend::delegate(const Name& name, at::TensorList inputs) {
   return {begin("gloo", name.operation, inputs), Buffers(name)};
 }

@@ -98,6 +98,9 @@ class DelegatingBackend : public c10d::Backend {
 
   // To be called when parts of the work end: finishes it when all have.
   EndPart expect_parts(const c10::intrusive_ptr<CollectiveWork>& work, std::size_t count);
+  // Of a work of one part, which its caller waits for: if that part ends on this very thread, so
+  // does the work, without another thread.
+  EndPart expect_here(const c10::intrusive_ptr<CollectiveWork>& work);
   CompletionPool& completion() const { return *completion_; }
 
   // Ends the inner group and then the threads, which finish what was under way; the last thing that

@@ -106,7 +106,9 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
   const at::Tensor buffer = one_buffer(buffers, tensors);
   if (tensors.size() > 1) request.segments = lengths_of(tensors);
   request.timeout = timeout_of(options.timeout);
-  request.on_done = [end_part = expect_parts(work, 1)](const Status& status) {
+  request.here = !options.asyncOp;
+  const EndPart end = request.here ? expect_here(work) : expect_parts(work, 1);
+  request.on_done = [end_part = end](const Status& status) {
     end_part(status.ok() ? "" : status.error().message);
   };
   communicator_->all_reduce({static_cast<std::byte*>(buffer.data_ptr()),

@@ -69,6 +69,7 @@ class Ranks:
         started: list[int] | None = None,
         waited_for: list[int] | None = None,
         route: str | None = None,
+        memory: bool = False,
         backend: str = "atp",
         timeout_s: float = 20,
         limit_s: float = 240,
@@ -88,7 +89,11 @@ class Ranks:
             "timeout": datetime.timedelta(seconds=timeout_s),
             "pg_options": pg_options,
         }
-        environment = {"ATP_ROUTE": self._route if route is None else route}
+        # Tests are of the network; those of the host's memory ask for it.
+        environment = {
+            "ATP_ROUTE": self._route if route is None else route,
+            "ATP_HOST_MEMORY": "1" if memory else "0",
+        }
         connected = _fork.Barrier(len(started))
         workers = []
         for rank in started:

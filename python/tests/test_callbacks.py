@@ -10,22 +10,16 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-import atp.torch
-
-ALGORITHMS = ("innetwork", "ring")
-
-
-def options(algorithm):
-    return atp.torch.Options(algorithm=algorithm)
+from .ways import WAYS, options_of
 
 
 def sum_of_ones(size=10):
     return dist.all_reduce(torch.ones(size), async_op=True).get_future()
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("levels", [1, 2, 10])
-def test_callbacks_wait_for_works_several_levels_deep(ranks, algorithm, levels):
+def test_callbacks_wait_for_works_several_levels_deep(ranks, way, levels):
     def body(rank):
         def callback(future, level):
             value = future.value()[0][0].item()
@@ -35,7 +29,7 @@ def test_callbacks_wait_for_works_several_levels_deep(ranks, algorithm, levels):
 
         return sum_of_ones().then(lambda f: callback(f, levels)).wait()
 
-    assert ranks.run(2, body, pg_options=options(algorithm)) == [2.0 * (levels + 1)] * 2
+    assert ranks.run(2, body, pg_options=options_of(way)) == [2.0 * (levels + 1)] * 2
 
 
 def one_after_the_other(rank, with_callbacks, other):
@@ -52,8 +46,8 @@ def one_after_the_other(rank, with_callbacks, other):
     return value
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_many_callbacks_wait_at_the_same_time_by_work_and_by_future(ranks, algorithm):
+@pytest.mark.parametrize("way", WAYS)
+def test_many_callbacks_wait_at_the_same_time_by_work_and_by_future(ranks, way):
     count = 40
 
     def body(rank):
@@ -80,11 +74,11 @@ def test_many_callbacks_wait_at_the_same_time_by_work_and_by_future(ranks, algor
 
         return one_after_the_other(rank, with_callbacks, other)
 
-    assert ranks.run(2, body, pg_options=options(algorithm)) == [[4.0] * count] * 2
+    assert ranks.run(2, body, pg_options=options_of(way)) == [[4.0] * count] * 2
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_callback_may_wait_for_a_barrier_and_for_what_gloo_does(ranks, algorithm):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_callback_may_wait_for_a_barrier_and_for_what_gloo_does(ranks, way):
     def body(rank):
         def callback(future):
             dist.barrier()
@@ -94,7 +88,7 @@ def test_a_callback_may_wait_for_a_barrier_and_for_what_gloo_does(ranks, algorit
 
         return sum_of_ones().then(callback).wait()
 
-    assert ranks.run(2, body, pg_options=options(algorithm)) == [[0, 2, 4]] * 2
+    assert ranks.run(2, body, pg_options=options_of(way)) == [[0, 2, 4]] * 2
 
 
 def test_the_threads_have_names_and_end_with_the_group(ranks):
@@ -120,9 +114,9 @@ def test_the_threads_have_names_and_end_with_the_group(ranks):
     assert ranks.run(2, body) == [(True, 0)] * 2
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("approximation_rank", [1, 4])
-def test_power_sgd_trains_as_over_gloo(ranks, algorithm, approximation_rank):
+def test_power_sgd_trains_as_over_gloo(ranks, way, approximation_rank):
     def body(rank):
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
@@ -155,13 +149,13 @@ def test_power_sgd_trains_as_over_gloo(ranks, algorithm, approximation_rank):
         assert state.compression_stats()[2] > 0, "nothing was compressed"
         return losses
 
-    over_atp = ranks.run(2, body, pg_options=options(algorithm))
+    over_atp = ranks.run(2, body, pg_options=options_of(way))
     over_gloo = ranks.run(2, body, backend="gloo")
     torch.testing.assert_close(over_atp, over_gloo, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_callback_may_wait_for_its_own_work(ranks, algorithm):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_callback_may_wait_for_its_own_work(ranks, way):
     def body(rank):
         def with_callback(registered):
             work = dist.all_reduce(torch.ones(10), async_op=True)
@@ -171,4 +165,4 @@ def test_a_callback_may_wait_for_its_own_work(ranks, algorithm):
 
         return one_after_the_other(rank, with_callback, lambda: sum_of_ones().wait())
 
-    assert ranks.run(2, body, pg_options=options(algorithm)) == [2.0, 2.0]
+    assert ranks.run(2, body, pg_options=options_of(way)) == [2.0, 2.0]

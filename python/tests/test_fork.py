@@ -12,14 +12,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import atp.torch
+from .ways import WAYS, environment_of, options_of
 
-ALGORITHMS = ("innetwork", "ring")
-on_both = pytest.mark.parametrize("algorithm", ALGORITHMS)
-
-
-def options(algorithm):
-    return atp.torch.Options(algorithm=algorithm)
+on_all = pytest.mark.parametrize("way", WAYS)
 
 
 def in_child(body, limit_s=20) -> str:
@@ -51,9 +46,9 @@ def total():
     return tensor[0].item()
 
 
-@on_both
+@on_all
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "with operations in flight"])
-def test_every_collective_of_a_child_says_what_to_do_at_once(ranks, algorithm, busy):
+def test_every_collective_of_a_child_says_what_to_do_at_once(ranks, way, busy):
     tensor = torch.ones(4)
     integers = torch.ones(4, dtype=torch.int64)
     both = [torch.ones(4), torch.ones(4)]
@@ -107,11 +102,11 @@ def test_every_collective_of_a_child_says_what_to_do_at_once(ranks, algorithm, b
             work.wait()
         return said, total()
 
-    assert ranks.run(2, body, pg_options=options(algorithm)) == [("[]", 2.0)] * 2
+    assert ranks.run(2, body, pg_options=options_of(way)) == [("[]", 2.0)] * 2
 
 
-@on_both
-def test_a_child_may_leave_the_groups_and_make_one_of_its_own(ranks, algorithm, tmp_path):
+@on_all
+def test_a_child_may_leave_the_groups_and_make_one_of_its_own(ranks, way, tmp_path):
     def body(rank):
         dist.new_group([0, 1])
 
@@ -122,7 +117,7 @@ def test_a_child_may_leave_the_groups_and_make_one_of_its_own(ranks, algorithm, 
                 init_method=f"file://{tmp_path}/children",
                 rank=rank,
                 world_size=2,
-                pg_options=options(algorithm),
+                pg_options=options_of(way),
             )
             sum_of_children = total()
             dist.destroy_process_group()
@@ -130,7 +125,7 @@ def test_a_child_may_leave_the_groups_and_make_one_of_its_own(ranks, algorithm, 
 
         return in_child(child), total()
 
-    assert ranks.run(2, body, pg_options=options(algorithm)) == [("2.0", 2.0)] * 2
+    assert ranks.run(2, body, pg_options=options_of(way)) == [("2.0", 2.0)] * 2
 
 
 PROGRAM = """
@@ -160,15 +155,15 @@ dist.destroy_process_group()
 """
 
 
-@on_both
+@on_all
 @pytest.mark.parametrize("ending", ["exits", "drops", "destroys"])
-def test_a_child_may_end_like_any_program_and_the_parents_go_on(network, algorithm, ending):
+def test_a_child_may_end_like_any_program_and_the_parents_go_on(network, way, ending):
     with_torchruns_store = subprocess.run(
         [
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
             "--no-python", sys.executable, "-c", PROGRAM, ending,
         ],
-        env={**os.environ, "ATP_ALGORITHM": algorithm, "ATP_ROUTE": network.route},
+        env={**os.environ, **environment_of(way), "ATP_ROUTE": network.route},
         capture_output=True,
         text=True,
         timeout=120,
@@ -176,8 +171,8 @@ def test_a_child_may_end_like_any_program_and_the_parents_go_on(network, algorit
     assert with_torchruns_store.returncode == 0, with_torchruns_store.stderr
 
 
-@on_both
-def test_a_child_may_end_in_the_process_that_holds_the_store(network, algorithm):
+@on_all
+def test_a_child_may_end_in_the_process_that_holds_the_store(network, way):
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     processes = [
         subprocess.Popen(
@@ -186,7 +181,7 @@ def test_a_child_may_end_in_the_process_that_holds_the_store(network, algorithm)
                 **os.environ,
                 **address,
                 "RANK": str(rank),
-                "ATP_ALGORITHM": algorithm,
+                **environment_of(way),
                 "ATP_ROUTE": network.route,
             },
             stderr=subprocess.PIPE,
@@ -218,13 +213,13 @@ def test_a_living_child_does_not_hide_that_its_parent_was_killed(ranks):
             os.kill(os.getpid(), signal.SIGKILL)
         total()
 
-    outcomes = ranks.outcomes(2, body, waited_for=[0], pg_options=options("ring"))
+    outcomes = ranks.outcomes(2, body, waited_for=[0], pg_options=options_of("ring"))
     assert "its process has ended" in outcomes[0].error
     assert outcomes[0].seconds < 8
 
 
-@on_both
-def test_forked_data_loaders_work_beside_collectives(ranks, algorithm):
+@on_all
+def test_forked_data_loaders_work_beside_collectives(ranks, way):
     def body(rank):
         class Numbers(torch.utils.data.Dataset):
             def __len__(self):
@@ -246,4 +241,4 @@ def test_forked_data_loaders_work_beside_collectives(ranks, algorithm):
                 sums += result.item()
         return sums
 
-    assert ranks.run(2, body, pg_options=options(algorithm)) == [4.0 * sum(range(40))] * 2
+    assert ranks.run(2, body, pg_options=options_of(way)) == [4.0 * sum(range(40))] * 2

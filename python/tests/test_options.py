@@ -203,8 +203,11 @@ def test_an_option_of_another_kind_is_named(name, value, expected):
 def test_a_ring_needs_no_route(monkeypatch):
     monkeypatch.delenv("ATP_ROUTE")
     assert Options(algorithm="ring").resolved(GROUP).route == ""
+    assert Options().resolved(GROUP).route == "", "which its ranks may not need on one host"
     with pytest.raises(RuntimeError, match="ATP_ROUTE="):
-        Options().resolved(GROUP)
+        Options().resolved(GROUP).check_route()
+    with pytest.raises(RuntimeError, match="ATP_ROUTE="):
+        Options(host_memory=False).resolved(GROUP)
     assert Options().resolved(GROUP, alone=True).route == "", "and so does a rank alone"
     monkeypatch.setenv("ATP_ROUTE", "nonsense")
     assert Options(algorithm="ring").resolved(GROUP).route == "", "it is not looked at"

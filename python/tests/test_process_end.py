@@ -1,10 +1,14 @@
 """How a program ends: with or without destroy_process_group(), whatever is still under way."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
+
+from .network import Network
+from .ways import environment_of
 
 PROLOGUE = """
 import sys, torch, torch.distributed as dist, atp.torch
@@ -37,19 +41,19 @@ begun.wait()
 }
 
 
-CASES = [("innetwork", ending) for ending in ENDINGS]
+CASES = [(way, ending) for way in ("innetwork", "memory") for ending in ENDINGS]
 CASES += [("ring", ending) for ending in ("a callback pending", "the group dropped by a callback")]
 
 
-@pytest.mark.parametrize("algorithm, ending", CASES)
-def test_a_program_ends_by_itself(algorithm, ending, network, tmp_path):
+@pytest.mark.parametrize("way, ending", CASES)
+def test_a_program_ends_by_itself(way, ending, network, tmp_path):
     program = PROLOGUE + ENDINGS[ending]
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", program, str(tmp_path / "store"), str(rank)],
             env={
                 **os.environ,
-                "ATP_ALGORITHM": algorithm,
+                **environment_of(way),
                 "ATP_ROUTE": network.route,
                 "OMP_NUM_THREADS": "1",
             },
@@ -61,6 +65,53 @@ def test_a_program_ends_by_itself(algorithm, ending, network, tmp_path):
     try:
         for rank, process in enumerate(processes):
             _, log = process.communicate(timeout=60)
+            assert process.returncode == 0, f"rank {rank}:\n{log}"
+    finally:
+        for process in processes:
+            process.kill()
+
+
+NINE_GROUPS = """
+groups = [dist.new_group() for _ in range(8)]
+for group in groups:
+    dist.all_reduce(torch.ones(100), group=group)
+dist.barrier()
+print("begun", flush=True)
+sys.stdin.readline()
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def own_network():
+    with Network() as network:
+        yield network
+
+
+# Each waits out the server's lease, 5 s; one after the other they would take longer than this.
+def test_nine_groups_are_destroyed_together_though_their_server_is_gone(own_network, tmp_path):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROLOGUE + NINE_GROUPS, str(tmp_path / "store"), str(rank)],
+            env={
+                **os.environ,
+                **environment_of("innetwork"),
+                "ATP_ROUTE": own_network.route,
+                "OMP_NUM_THREADS": "1",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout.readline() == "begun\n"
+        os.kill(own_network.server.pid, signal.SIGKILL)
+        for rank, process in enumerate(processes):
+            _, log = process.communicate("go on\n", timeout=30)
             assert process.returncode == 0, f"rank {rank}:\n{log}"
     finally:
         for process in processes:

@@ -10,14 +10,21 @@ import time
 import torch
 import torch.distributed as dist
 
-import atp.torch  # noqa: F401 (registers the backend)
+import atp.torch
 
 LATE_S = 0.1
 
 
 def main(store, steps, values):
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("atp", f"file://{store}", rank=rank, world_size=world_size)
+    through_the_switch = atp.torch.Options(host_memory=False)
+    dist.init_process_group(
+        "atp",
+        f"file://{store}",
+        rank=rank,
+        world_size=world_size,
+        pg_options=through_the_switch,
+    )
     for step in range(steps):
         if rank == world_size - 1:
             time.sleep(LATE_S)

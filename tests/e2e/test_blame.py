@@ -1,5 +1,6 @@
 """Who is named when something dies or pauses: the one that did, by all ranks, and nobody else."""
 
+import json
 import signal
 import subprocess
 import time
@@ -65,12 +66,31 @@ def test_a_rank_that_pauses_is_named_to_the_others(cluster, running):
     assert all(rank.running() for rank in ranks)
 
 
+def fragments_completed(cluster):
+    ask = [cluster.atp, "status", cluster.server_address, "--json"]
+    said = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
+    return json.loads(said)["counters"]["fragments_completed"]
+
+
+def test_a_rank_may_be_stopped_for_as_long_as_the_servers_lease(cluster):
+    cluster.start_server("--lease", 30)
+    cluster.start_switch()
+    ranks = cluster.start_ranks(RANKS, cluster.endless_bench())
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "the start", SECONDS)
+    ranks[1].signal(signal.SIGSTOP)
+    time.sleep(7)  # longer than the lease is where nothing is said
+    ranks[1].signal(signal.SIGCONT)
+    before = fragments_completed(cluster)
+    cluster.wait_until(lambda: fragments_completed(cluster) > before, "progress", SECONDS)
+    assert all(rank.running() for rank in ranks), "\n".join(rank.output() for rank in ranks)
+
+
 def test_a_rank_that_is_killed_is_named_with_its_end_by_all_others(cluster):
     script = """
         if [ $RANK = 2 ]; then (sleep 2; kill -9 $$) & fi
         exec "$0" bench allreduce -b 1M -e 1M -n 1000000 -w 0
     """
-    command = [cluster.atp, "run", "-n", RANKS, "--tag-output", "--grace", 5, "--"]
+    command = [cluster.atp, "run", "-n", RANKS, "--switch", "--tag-output", "--grace", 5, "--"]
     run = cluster.start("run", [*command, "sh", "-c", script, cluster.atp])
     assert run.wait(SECONDS) == 128 + signal.SIGKILL
     cause = "rank 2 (127.0.0.1) left the job before the operation ended: its process was killed"

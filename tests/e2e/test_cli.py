@@ -171,6 +171,11 @@ def test_version(words):
             id="link-local address",
         ),
         pytest.param(["switch", "--frob"], "--frob", id="unknown option"),
+        pytest.param(
+            ["server", "--lease", "2"],
+            "--lease: found 2, expected a number from 3 to 3600",
+            id="a lease that ends jobs",
+        ),
         pytest.param(["run", "true"], "--ranks is required", id="run without ranks"),
         pytest.param(["run", "-n", "2"], "command is required", id="run without a command"),
         pytest.param(["run", "-n", "0", "true"], "1 to 1024", id="no ranks"),
@@ -296,6 +301,60 @@ def test_ranks_get_their_environment_and_their_output_passes():
     assert len({line.split(" ", 3)[3] for line in lines}) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "variables", "starts"),
+    [
+        pytest.param([], {}, [], id="nothing said"),
+        pytest.param(["--switch"], {}, ["server", "switch"], id="asked for"),
+        pytest.param(["--servers", "2"], {}, ["server-0", "server-1", "switch"], id="servers"),
+        pytest.param(["--no-switch"], {}, ["server"], id="a server alone"),
+        pytest.param([], {"ATP_HOST_MEMORY": "0"}, ["server", "switch"], id="no memory"),
+        pytest.param([], {"ATP_HOST_MEMORY": "1"}, [], id="memory"),
+        pytest.param([], {"ATP_SCALE": "fixed"}, ["server", "switch"], id="the fixed scale"),
+    ],
+)
+def test_ranks_of_one_machine_get_a_switch_and_a_server_if_these_are_wanted(
+    options, variables, starts
+):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    script = "echo memory=$ATP_HOST_MEMORY route=$ATP_ROUTE"
+    result = atp("run", "-n", "1", *options, "sh", "-c", script, env=environment | variables)
+    assert sorted(re.findall(r"(\S+) on 127\.0\.0\.1", result.stderr)) == starts
+    memory = "0" if starts else variables.get("ATP_HOST_MEMORY", "")
+    assert f"memory={memory} " in result.stdout
+    assert ("route=127." in result.stdout) == bool(starts)
+
+
+def test_ranks_of_one_machine_sum_in_memory():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    bench = [PROGRAM, "bench", "allreduce", "-b", "1K", "-e", "4M", "-n", "3", "--digest"]
+    results = [
+        atp("run", "-n", "3", *options, "--", *bench, env=environment)
+        for options in ([], ["--switch"])
+    ]
+    assert [result.returncode for result in results] == [0, 0], results[0].stderr
+    assert "3 ranks, in shared memory" in results[0].stdout
+    assert "3 ranks, route 127" in results[1].stdout
+    digests = [re.search(r"# Digest of .* ([0-9a-f]{32})", result.stdout)[1] for result in results]
+    assert digests[0] == digests[1]
+
+
+def test_ranks_of_one_machine_that_cannot_have_memory_get_a_switch_and_a_server():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    bench = f"{PROGRAM} bench allreduce -b 1K -e 1K -n 3"
+    result = subprocess.run(
+        ["sh", "-c", f"ulimit -f 100; exec {PROGRAM} run -n 2 -- {bench}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "2 ranks, route 127" in result.stdout
+    said = r"cannot sum in shared memory \(cannot have \d+ bytes of shared memory: File too large\)"
+    assert len(re.findall(said, result.stderr)) == 1
+
+
 def test_without_a_switch_the_route_is_the_server():
     result = atp("run", "-n", "1", "--no-switch", "sh", "-c", "echo $ATP_ROUTE")
     assert re.fullmatch(r"127\.0\.0\.1:\d+\n", result.stdout)
@@ -387,7 +446,7 @@ def test_what_ranks_leave_behind_is_ended(marked):
 @pytest.mark.parametrize("victim", ["front", "supervisor"])
 def test_kill_9_leaves_nothing_running(victim, start, marked, tmp_path):
     script = f"setsid sleep 1000 & sleep 1000 & touch {tmp_path}/$RANK; trap '' TERM HUP; wait"
-    front = start("run", "-n", "2", "sh", "-c", script, env=marked.environment())
+    front = start("run", "-n", "2", "--switch", "sh", "-c", script, env=marked.environment())
     wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
     # Front, supervisor, server, switch, and three for each rank.
     wait_until(lambda: len(marked.alive()) == 10)
@@ -399,7 +458,7 @@ def test_kill_9_leaves_nothing_running(victim, start, marked, tmp_path):
 
 def test_a_node_that_dies_is_named(start, tmp_path):
     script = f"touch {tmp_path}/$RANK; while ! test -e {tmp_path}/go; do sleep 0.05; done"
-    front = start("run", "-n", "1", "sh", "-c", script)
+    front = start("run", "-n", "1", "--switch", "sh", "-c", script)
     wait_until(lambda: (tmp_path / "0").exists())
     supervisor = supervisor_of(front)
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()

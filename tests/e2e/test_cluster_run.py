@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import time
@@ -143,6 +144,14 @@ def test_a_service_that_dies_is_started_again(cluster):
     while service.log.read_text().count(f"switch-a on 127.0.1.1:{cluster.port}") < 2:
         assert time.monotonic() < end, service.log.read_text()
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_host_that_only_serves_says_which_signal_has_stopped_it(cluster, number):
+    (service,) = cluster.serve("a0")
+    service.send_signal(number)
+    assert service.wait(LIMIT_S) == 0
+    assert service.log.read_text().count(f"stopping: {number.name}") == 1
 
 
 def test_a_taken_port_is_named(cluster):

@@ -40,7 +40,8 @@ double Bench::bus_factor() const {
 }
 
 void Bench::all_reduce(const Values& values, Reduction reduction) {
-  const Status result = communicator_.all_reduce(values, {.reduction = reduction}).wait();
+  const Status result =
+      communicator_.all_reduce(values, {.reduction = reduction, .here = true}).wait();
   if (!result) throw CommandError(result.error().message);
 }
 
@@ -99,8 +100,11 @@ Measurement Bench::measure(std::uint64_t bytes) {
 }
 
 void Bench::print_header(const CommunicatorOptions& job) const {
-  fmt::print("# atp bench allreduce: {} ranks, route {}, {} values per fragment\n",
-             communicator_.world_size(), route_text(job), communicator_.values_per_fragment());
+  const std::size_t values = communicator_.values_per_fragment();
+  fmt::print("# atp bench allreduce: {} ranks, {}\n", communicator_.world_size(),
+             values == 0
+                 ? "in shared memory"
+                 : fmt::format("route {}, {} values per fragment", route_text(job), values));
   fmt::print("# in place; iterations: {} after {} to warm up; every element of each is checked\n",
              options_.iterations, options_.warmup_iterations);
   fmt::print("# time: mean over the iterations of the slowest rank; busbw = algbw * 2(N-1)/N\n");

@@ -71,12 +71,14 @@ bool run_bench(const Words& words) {
 
 constexpr const char* kExamples = R"(Examples:
   atp run -n 4 -- atp bench allreduce
-      4 ranks, a switch and a server on this machine; 4 KiB to 16 MiB
+      4 ranks in this machine's memory; 4 KiB to 16 MiB
+  atp run -n 4 --switch -- atp bench allreduce
+      through a switch and a server on this machine
   atp run -n 8 -- atp bench allreduce -b 64M -e 64M -n 5 -w 1
       one size
   atp run -n 4 -- atp bench allreduce --wire int16 --dtype bfloat16 --digest
       another wire and type, and a digest that is the same in every run
-  atp run -n 2 -- atp bench allreduce -b 1K -e 1M -f 2 --bandwidth 10
+  atp run -n 2 --switch -- atp bench allreduce -b 1K -e 1M -f 2 --bandwidth 10
       with the bounds of a 10 Gbit/s network beside the times)";
 
 }  // namespace

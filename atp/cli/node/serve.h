@@ -116,7 +116,6 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
   Driven<Node> driven(
       node,
       [&](Instant now) {
-        node.set_congested(socket.receive_queue_is_long());
         if (reporter.due(now)) reporter.report(now, snapshot());
         if (status && status->is_asked()) {
           status->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot()));

@@ -21,7 +21,8 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
     if (std::getenv(name) == nullptr) add(name, value);
   };
   if (incarnation) add("ATP_INCARNATION", std::to_string(*incarnation));
-  add("ATP_ROUTE", route);
+  if (!route.empty()) add("ATP_ROUTE", route);
+  if (takes_network) add_if_unset("ATP_HOST_MEMORY", "0");
   if (!own_servers.empty()) add("ATP_OWN_SERVER", own_servers[rank - first_rank]);
   if (values > 0) add("ATP_VALUES_PER_FRAGMENT", std::to_string(values));
   // Gloo would go by the host's name, which need not resolve to the address of the cluster file.

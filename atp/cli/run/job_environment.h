@@ -21,7 +21,9 @@ struct JobEnvironment {
   std::uint32_t job = 0;
   // Absent: the hosts of the job have not been told a common one.
   std::optional<std::uint32_t> incarnation = std::nullopt;
-  std::string route;  // "switch,server"
+  std::string route;  // "switch,server"; empty: none is needed
+  // Also where all ranks are on this host, and could share memory.
+  bool takes_network = false;
   // Where each rank of this host serves a part of the job itself; empty: none does.
   std::vector<std::string> own_servers = {};
   std::string master_address = "127.0.0.1";

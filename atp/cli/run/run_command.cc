@@ -18,7 +18,9 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp run -n 4 -- python train.py --epochs 2
-      4 ranks with torchrun's variables and ATP_JOB, ATP_INCARNATION, ATP_ROUTE
+      4 ranks with torchrun's variables and ATP_JOB, ATP_INCARNATION, which sum in shared memory
+  atp run -n 4 --switch -- python train.py
+      the same through a switch and a server on this machine, with ATP_ROUTE
   atp run -n 4 --tag-output -- sh -c 'echo $RANK of $WORLD_SIZE'
       each line with the rank it came from
   atp run -n 8 --values 350 --stats-dir out -- atp bench allreduce
@@ -81,6 +83,12 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
       .add_flag("--servers-inside", options.servers_inside,
                 "As many servers as ranks, each in the process of one (ATP_OWN_SERVER)")
       .excludes(servers)
+      .excludes(cluster);
+  command
+      .add_flag(
+          "--switch", options.with_network,
+          "A switch and a server, through which the ranks sum; without it, and without another "
+          "option of the network's, they share memory")
       .excludes(cluster);
   command
       .add_flag("--no-switch", options.without_switch, "Only a server: ranks send straight to it")

@@ -2,8 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
 #include "atp/cli/command/command.h"
+#include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"
+#include "atp/collective/host/segment.h"
 #include "atp/config/site/site_reader.h"
 #include "atp/driver/udp/socket.h"
 
@@ -48,6 +54,28 @@ void add_servers(HostPlan& plan, const RunOptions& options) {
   }
 }
 
+// As a rank would find out, but could not help itself.
+bool has_memory(const RunOptions& options) {
+  const Result<Segment> memory = Segment::create(std::min(options.ranks, kMaxRanks));
+  if (!memory) {
+    log_warning("the ranks cannot sum in shared memory ({}), so they get a switch and a server",
+                memory.error().message);
+  }
+  return memory.ok();
+}
+
+// The ranks of one machine sum in memory, unless something was said that only a network has.
+bool takes_network(const RunOptions& options) {
+  const auto is_set_to = [](const char* name, std::string_view value) {
+    const char* text = std::getenv(name);
+    return text != nullptr && value == text;
+  };
+  return options.with_network || options.without_switch || options.servers > 1 ||
+         options.servers_inside || options.aggregators > 0 || options.values > 0 ||
+         !options.stats_folder.empty() || is_set_to("ATP_HOST_MEMORY", "0") ||
+         is_set_to("ATP_SCALE", "fixed") || !has_memory(options);
+}
+
 HostPlan local_plan(const RunOptions& options) {
   if (options.ranks == 0) throw UsageError("--ranks is required");
   if (options.runner.command.empty()) throw UsageError("command is required");
@@ -59,6 +87,8 @@ HostPlan local_plan(const RunOptions& options) {
                             .incarnation = random_number(),
                             .master_port = master_port.value(),
                             .values = options.values};
+  if (!takes_network(options)) return plan;
+  plan.job->takes_network = true;
   if (!options.without_switch) {
     plan.nodes.push_back(local_node("switch", "switch"));
     if (options.aggregators > 0) {
@@ -106,6 +136,9 @@ JobEnvironment job_on(const Site& site, std::uint32_t host, const RunOptions& op
   if (!job.incarnation && placement.hosts.size() == 1) job.incarnation = random_number();
   JobEnvironment environment = environment_of(site, placement, *placed, job);
   environment.interface_name = interface_with(site.hosts[host].address);
+  // Of the services that are started with a job on this host alone. (Over several, it finds out for
+  // each of its groups, and all ranks must have been told the same.)
+  environment.takes_network = options.with_services && placement.hosts.size() == 1;
   return environment;
 }
 

@@ -19,6 +19,7 @@ struct RunOptions {
 
   // On this machine alone.
   std::size_t ranks = 0;
+  bool with_network = false;    // a switch and a server, also where the ranks can do without
   std::uint32_t servers = 1;    // at most kMaxServers
   bool servers_inside = false;  // … one in the process of each rank
   bool without_switch = false;

@@ -27,7 +27,8 @@ constexpr const char* kExamples = R"(Examples:
   atp sim --cluster cluster.yaml --hosts a1,b1
       one all-reduce of a job on two hosts of a cluster file: its time, and what reached the servers
 Exit codes: 0 all held, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash,
-  4 wasteful: all sums right, with more packets or time than the world needs.)";
+  4 wasteful: all sums right, with more packets or time than the world needs,
+  5 a node took a turn that the protocol does not allow.)";
 
 constexpr int kCrashed = 3;
 constexpr std::uint64_t kMaxSeeds = 1'000'000'000'000;  // centuries

@@ -42,12 +42,14 @@ std::string RingEngine::mismatch_text(const Transfer& transfer) const {
 void RingEngine::note_end(Peer& peer, const Moved& moved) {
   if (moved.end != Moved::End::kClosed && moved.end != Moved::End::kBroken) return;
   peer.data_ended = true;
-  if (peer.left) return fail(peer.links.name + " has left the group");
+  if (peer.left) return miss(peer);
   const std::string why = moved.end == Moved::End::kClosed
                               ? "closed"
                               : std::string("broken: ") + std::strerror(moved.error);
   suspect("the connection with " + peer.links.name + " was " + why);
 }
+
+void RingEngine::miss(const Peer& peer) { fail(peer.links.name + " has left the group"); }
 
 void RingEngine::suspect(const std::string& text) {
   if (!suspicion_ && !failure_) suspicion_ = {text, now_ + kExplanation};
@@ -67,7 +69,10 @@ void RingEngine::handle(Peer& peer, const Message& message) {
     case Message::Kind::kAreYouThere: peer.line.send({Message::Kind::kHere, ""}); break;
     case Message::Kind::kHere: break;
     case Message::Kind::kFailure: fail(message.text); break;
-    case Message::Kind::kFarewell: peer.left = true; break;
+    case Message::Kind::kFarewell:
+      peer.left = true;
+      if (peer.data_ended) miss(peer);  // which was seen first, and is explained now
+      break;
   }
 }
 

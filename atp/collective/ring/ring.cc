@@ -47,7 +47,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
         engine_(std::move(engine)),
         thread_(std::move(waker), kShutDown) {}
 
-  void start();
+  Status start();
   std::shared_ptr<RingOperation> submit(RingRequest request);
   Status shutdown(std::chrono::milliseconds timeout) {
     return thread_.shutdown(deadline_in(timeout), timeout, kHaste);
@@ -79,8 +79,12 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   std::uint64_t next_number_ = 0;
 };
 
-void Ring::Impl::start() {
-  if (!is_alone()) thread_.start("atp-ring", [self = shared_from_this()] { self->run(); });
+Status Ring::Impl::start() {
+  if (is_alone()) return ok_status();
+  Status started = thread_.start("atp-ring", [self = shared_from_this()] { self->run(); });
+  // Else the neighbours would take the end of the connections for a death.
+  if (!started) engine_->leave(started.error().message);
+  return started;
 }
 
 void Ring::Impl::run() {
@@ -161,7 +165,8 @@ Result<std::unique_ptr<Ring>> Ring::connect(const RingListener& listener,
     engine = std::make_unique<RingEngine>(options, std::move(links).value());
   }
   auto impl = std::make_shared<Impl>(options, std::move(engine), std::move(waker));
-  impl->start();
+  const Status started = impl->start();
+  if (!started) return started.error();
   return std::unique_ptr<Ring>(new Ring(std::move(impl)));
 }
 

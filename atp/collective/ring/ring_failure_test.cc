@@ -3,10 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <latch>
 #include <mutex>
 
 #include "atp/collective/ring/testing_ring.h"
+#include "atp/collective/testing_threads.h"
 
 // What the others are told when something goes wrong with a ring: all the same culprit.
 
@@ -284,6 +286,27 @@ TEST(RingFailure, in_a_forked_child_every_method_says_so) {
     waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
   });
+}
+
+TEST(RingFailure, a_rank_that_may_start_no_thread_says_so_and_is_missed_by_who_goes_on) {
+  const TestingRing testing_ring(2);
+  std::latch begin(3);
+  std::array<std::string, 2> said;
+  std::vector<std::thread> ranks;
+  for (const std::size_t rank : {0, 1}) {
+    ranks.emplace_back([&, rank] {
+      begin.arrive_and_wait();
+      const Result<std::unique_ptr<Ring>> ring = testing_ring.connect(rank);
+      said[rank] = ring.ok() ? error_of(sum(*ring.value(), 10)) : ring.error().message;
+    });
+  }
+  const testing::RoomForThreads of_one_rank(1);
+  begin.arrive_and_wait();
+  for (std::thread& rank : ranks) rank.join();
+  const std::size_t without = said[0].find("cannot start a thread") != std::string::npos ? 0 : 1;
+  EXPECT_THAT(said[without], AllOf(HasSubstr("cannot start a thread"), HasSubstr("ulimit -u")));
+  EXPECT_THAT(said[1 - without],
+              AllOf(HasSubstr(name_of(testing_ring, without)), HasSubstr("has left")));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ except ImportError as error:
         "build`; else install atp again, with the same torch: pip install --no-build-isolation ."
     ) from error
 
-from atp.torch._address import own_host
+from atp.torch._address import own_host, this_host
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
 
@@ -40,20 +40,23 @@ def _create(group, pg_options):
     options.check_size(group.group_size)
     choices = _choices_of(options)
     # Before anybody connects: who is about to fail should not be gone while the others do.
-    if options.algorithm == "innetwork" and (group.group_size > 1 or options.route):
+    if options.route:
         _C.check_route(options.route, asked.route_name)
     if group.group_size == 1:
         meeting.agree_on_job(group.timeout, choices)
         gloo = _create_gloo(group, meeting.store, global_ranks)
-        return _in_network(group, options, (0, 0), asked.route_name, gloo)
+        return _in_network(group, options, (0, 0), asked.route_name, False, gloo)
     if options.algorithm == "ring":
         listener = _C.RingListener(own_host())
         job = meeting.agree_on_job(group.timeout, choices, listener.address)
         gloo = _create_gloo(group, meeting.store, global_ranks)
         return _ring(group, options, job, listener, meeting, gloo)
-    job = meeting.agree_on_job(group.timeout, choices)
+    job = meeting.agree_on_job(group.timeout, choices, host=this_host())
+    in_memory = options.host_memory and meeting.on_one_host
+    if not in_memory:
+        options.check_route()
     gloo = _create_gloo(group, meeting.store, global_ranks)
-    return _in_network(group, options, job, asked.route_name, gloo)
+    return _in_network(group, options, job, asked.route_name, in_memory, gloo)
 
 
 def _choices_of(options: Options) -> list[Choice]:
@@ -66,10 +69,12 @@ def _choices_of(options: Options) -> list[Choice]:
     if options.algorithm == "innetwork":
         every = "Options.digest_every, ATP_DIGEST_EVERY"
         choices.append(Choice("digest_every", str(options.digest_every), every))
+        memory = "Options.host_memory, ATP_HOST_MEMORY"
+        choices.append(Choice("host_memory", str(options.host_memory), memory))
     return choices
 
 
-def _in_network(group, options, job, route_name, gloo):
+def _in_network(group, options, job, route_name, in_memory, gloo):
     return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
@@ -83,6 +88,7 @@ def _in_network(group, options, job, route_name, gloo):
         fixed_window=options.congestion == "none",
         digest=options.digest,
         digest_every=options.digest_every,
+        host_memory=in_memory,
         gloo=gloo,
     )
 

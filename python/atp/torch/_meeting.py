@@ -46,6 +46,7 @@ class Meeting:
             )
         self._all_meetings = dist.PrefixStore(f"atp/{_name_of_set(global_ranks)}/", store)
         self.store = None  # of this meeting, once agree_on_job() knows it
+        self.on_one_host = False  # likewise
         self._number = None
         self._rank = rank
         self._size = size
@@ -55,23 +56,31 @@ class Meeting:
         self.global_ranks = global_ranks or list(range(size))
 
     def agree_on_job(
-        self, timeout: datetime.timedelta, choices: list[Choice], address: str = ""
+        self,
+        timeout: datetime.timedelta,
+        choices: list[Choice],
+        address: str = "",
+        host: str = "",
     ) -> Job:
         """Waits for all ranks and returns (job, incarnation), the same at each of them.
 
         choices: compared with those of all others; each rank compares the same ones, up to one that
             differs.
         address: where this rank can be reached, told to its neighbours.
+        host: on which it runs, told to all: then self.on_one_host says whether they all said this.
         """
         self._join()
         if self._rank == 0:
             job, incarnation = self._draw()
             self.store.set("job", f"{job} {incarnation}")
         self.store.set(f"address/{self._rank}", address)
+        if self.store.compare_set("host", "", host or "-").decode() != (host or "-"):
+            self.store.set("other_host", "")
         for choice in choices:
             self._put(choice)
         self.store.set(f"present/{self._rank}", _whoami())
         self._wait_for_all(timeout)
+        self.on_one_host = not self.store.check(["other_host"])
         if self._rank == 0:
             self._all_meetings.set("last", str(self._number))
         for choice in choices:

@@ -11,15 +11,17 @@ _ALGORITHMS = ("innetwork", "ring")
 _DIGEST_EVERY_MAX = 10**9
 
 _ROUTE_IS_MISSING = (
-    "atp does not know the way to the server: start the program under `atp run -n N -- CMD`, or "
-    "set ATP_ROUTE=HOST:PORT,... (switches upward, the server last; the server alone is enough), "
-    "or pass pg_options=atp.torch.Options(route=...). A group with Options(algorithm='ring') needs "
-    "no server"
+    "atp does not know the way to the server: start the program under `atp run -n N --switch -- "
+    "CMD`, or set ATP_ROUTE=HOST:PORT,... (switches upward, the server last; the server alone is "
+    "enough), or pass pg_options=atp.torch.Options(route=...). A group with "
+    "Options(algorithm='ring') needs no server, nor does one whose ranks are all on one host, but "
+    "with ATP_HOST_MEMORY=0 or Options(host_memory=False)"
 )
 
 _KINDS = (
     ("algorithm", str, "'innetwork' or 'ring'"),
     ("route", str, "'HOST:PORT,...'"),
+    ("host_memory", bool, "True or False"),
     ("values_per_fragment", int, "a whole number"),
     ("scale", str, "'blocks' or 'fixed'"),
     ("wire", str, "'int32' or 'int16'"),
@@ -40,6 +42,9 @@ class Options:
         server of the route, or "ring", over TCP from rank to rank, for which no route is needed;
         default: ATP_ALGORITHM, else "innetwork".
     route: "HOST:PORT,...", the switches upward and the server last; default: ATP_ROUTE.
+    host_memory: whether a group whose ranks are all on one host sums in memory that they share,
+        for which no route is needed, with the same bits; the same on every rank; default:
+        ATP_HOST_MEMORY (0 or 1), else True. (Of "innetwork", and not of scale="fixed".)
     values_per_fragment: float32 values in a packet, 0 for what the path's MTU carries; default:
         ATP_VALUES_PER_FRAGMENT, else 0.
     scale: how sums of floats become sums of integers: "blocks", a power of two for every 256
@@ -65,6 +70,7 @@ class Options:
 
     algorithm: str | None = None
     route: str | None = None
+    host_memory: bool | None = None
     values_per_fragment: int | None = None
     scale: str | None = None
     wire: str | None = None
@@ -121,8 +127,6 @@ class Options:
         route = ""
         if algorithm == "innetwork":
             route = self.route or os.environ.get("ATP_ROUTE") or ""
-        if algorithm == "innetwork" and not route and not alone:
-            raise RuntimeError(_ROUTE_IS_MISSING)
         join = self.join_timeout or _seconds("ATP_JOIN_TIMEOUT", datetime.timedelta(seconds=30))
         values = self.values_per_fragment
         if values is None:
@@ -130,17 +134,29 @@ class Options:
         every = self.digest_every
         if every is None:
             every = _whole("ATP_DIGEST_EVERY", 0, _DIGEST_EVERY_MAX)
-        return Options(
+        numbers = self._resolved_numbers()
+        options = Options(
             algorithm=algorithm,
             route=route,
+            host_memory=_switch("host_memory", self.host_memory, otherwise=True)
+            and algorithm == "innetwork"
+            and numbers["scale"] != "fixed",
             values_per_fragment=values,
-            **self._resolved_numbers(),
+            **numbers,
             congestion=_choice("congestion", self.congestion, ("aimd", "none")),
             timeout=self.timeout or _seconds("ATP_TIMEOUT", group_timeout),
             join_timeout=min(join, group_timeout),
             digest=_switch("digest", self.digest),
             digest_every=every,
         )
+        if not alone and not options.host_memory:
+            options.check_route()
+        return options
+
+    def check_route(self) -> None:
+        """Whether these resolved() options are enough for a group that has to take the network."""
+        if self.algorithm == "innetwork" and not self.route:
+            raise RuntimeError(_ROUTE_IS_MISSING)
 
     def _resolved_numbers(self) -> dict:
         """scale, wire and exact, which do not all go together."""
@@ -180,8 +196,9 @@ def _choice(name: str, option: str | None, choices: tuple[str, ...]) -> str:
     return choice
 
 
-def _switch(name: str, option: bool | None) -> bool:
-    return option if option is not None else _choice(name, None, ("0", "1")) == "1"
+def _switch(name: str, option: bool | None, otherwise: bool = False) -> bool:
+    choices = ("1", "0") if otherwise else ("0", "1")
+    return option if option is not None else _choice(name, None, choices) == "1"
 
 
 def _whole(variable: str, least: int, most: int) -> int:

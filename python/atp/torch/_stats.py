@@ -15,6 +15,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
      "ring": {},                          # likewise, of a group whose algorithm is the ring
      "gloo": {"broadcast": {"uint8": {...}}, ...},
      "algorithm": "innetwork",            # or "ring"
+     "host_memory": False,                # whether the ranks sum in memory that they share
      "bytes_sent": 6291456,               # for the sums, first transmissions, see below
      "bytes_sent_again": 0,
      "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
@@ -39,6 +40,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     return {
         **paths,
         "algorithm": "ring" if isinstance(backend, _C.RingGroup) else "innetwork",
+        "host_memory": "memory_pieces" in counters,
         "bytes_sent": sent,
         "bytes_sent_again": again,
         "counters": counters,

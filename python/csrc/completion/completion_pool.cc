@@ -1,7 +1,5 @@
 #include "python/csrc/completion/completion_pool.h"
 
-#include <pthread.h>
-
 #include <cstdio>
 #include <system_error>
 #include <utility>
@@ -37,6 +35,10 @@ void CompletionPool::Expected::end(Ended ended) {
   std::exchange(pool_, nullptr)->push(number_, std::move(ended));
 }
 
+void CompletionPool::Expected::end_here(const Ended& ended) {
+  std::exchange(pool_, nullptr)->finish_here(number_, ended);
+}
+
 std::shared_ptr<CompletionPool> CompletionPool::start() {
   std::shared_ptr<CompletionPool> pool(new CompletionPool);
   const Lock lock(pool->mutex_);
@@ -53,13 +55,10 @@ CompletionPool::~CompletionPool() {
 }
 
 bool CompletionPool::add_thread(const Lock& /*held*/) {
-  try {
-    threads_.push_back(quiet_thread([self = shared_from_this()] { self->run(); }));
-  } catch (const std::system_error&) {
-    return false;
-  }
-  pthread_setname_np(threads_.back().native_handle(), "atp-completion");
-  return true;
+  Result<std::thread> thread =
+      quiet_thread("atp-completion", [self = shared_from_this()] { self->run(); });
+  if (thread) threads_.push_back(std::move(thread).value());
+  return thread.ok();
 }
 
 CompletionPool::Expected CompletionPool::expect() {
@@ -78,6 +77,22 @@ void CompletionPool::push(std::uint64_t number, Ended ended) {
     call_a_watcher(lock);
   } else {
     work_.notify_one();
+  }
+}
+
+void CompletionPool::finish_here(std::uint64_t number, const Ended& ended) {
+  ended.settle();
+  Lock lock(mutex_);
+  settle(lock, number);
+  lock.unlock();
+  ended.tell();
+  lock.lock();
+  --expected_;
+  --unfinished_;
+  if (unfinished_ == 0) changed_.notify_all();
+  if (is_over()) {
+    work_.notify_all();
+    spare_.notify_all();
   }
 }
 

@@ -40,6 +40,8 @@ class CompletionPool : public std::enable_shared_from_this<CompletionPool> {
     Expected& operator=(Expected&&) = delete;
     ~Expected();
     void end(Ended ended);
+    // Of a work that nobody has got yet: finishes it on this thread, which would wait for it next.
+    void end_here(const Ended& ended);
 
    private:
     friend class CompletionPool;
@@ -87,6 +89,7 @@ class CompletionPool : public std::enable_shared_from_this<CompletionPool> {
 
   CompletionPool() = default;
   void push(std::uint64_t number, Ended ended);
+  void finish_here(std::uint64_t number, const Ended& ended);
   bool may_add_thread();
   bool add_thread(const Lock& held);
   void run();

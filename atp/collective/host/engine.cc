@@ -1,0 +1,249 @@
+#include "atp/collective/host/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "atp/collective/host/copy.h"
+
+namespace atp {
+namespace {
+
+// What all ranks have of an operation, together, that each sums for itself.
+constexpr std::size_t kMostSummedWhole = 64 * 1024;
+// How often the others get the processor before this rank asks to be woken. Where ranks are more
+// than cores they need it to go on; where they are not it is theirs at once, and this is a short
+// spell of looking.
+constexpr int kYields = 40;
+// Then it sleeps, and may have to be told something by its own process.
+constexpr std::int64_t kMostSleep = 20'000'000;  // ns
+
+SharedCount& count_of(HostBoard::Slot& slot, int phase) {
+  return phase == 0 ? slot.written : phase == 1 ? slot.summed : slot.taken;
+}
+
+}  // namespace
+
+HostEngine::HostEngine(HostPlace place, HostEngineOptions options)
+    : place_(std::move(place)), options_(std::move(options)), rows_(ranks()) {}
+
+HostOperationHeader HostEngine::header_of(const HostOperation& operation) {
+  return {.number = operation.number,
+          .values = operation.layout->values(),
+          .type = static_cast<std::uint8_t>(operation.type),
+          .reduction = static_cast<std::uint8_t>(operation.reduction),
+          .format = static_cast<std::uint8_t>(operation.format),
+          .small = operation.small,
+          .layout = operation.layout->fingerprint(),
+          .tag = operation.tag};
+}
+
+void HostEngine::submit(const HostOperation& operation, Time now) {
+  if (operations_.empty()) note_progress(now);
+  operations_.emplace_back(operation, called_++);
+  own_board().called.store(called_, std::memory_order_relaxed);
+  if (failure_) fail_all(*failure_);
+}
+
+void HostEngine::work(Time now) {
+  if (failure_ || operations_.empty()) return;
+  // First: who comes late to a job that has failed shall not end well what the others have not.
+  if (has_failed_elsewhere()) return fail_as_told();
+  bool moved = false;
+  while (!failure_ && step()) moved = true;
+  if (failure_) return;
+  if (moved) note_progress(now);
+  if (!operations_.empty()) watch(now);
+}
+
+void HostEngine::wait() {
+  for (int i = 0; i < kYields; ++i) {
+    if (failure_ || can_step()) return;
+    sched_yield();
+    counters_.add(HostCounter::kYields);
+  }
+  const HostBoard& board = place_.segment.board();
+  const std::uint32_t events = board.events.load();
+  if (can_step() || has_failed_elsewhere()) return;
+  counters_.add(HostCounter::kSleeps);
+  place_.segment.sleep(events, kMostSleep);
+}
+
+// The oldest first, so that the values are still in a cache.
+bool HostEngine::step() {
+  if (can_take()) {
+    take();
+  } else if (can_sum()) {
+    sum();
+  } else if (can_write()) {
+    write();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool HostEngine::can_step() { return can_take() || can_sum() || can_write(); }
+
+bool HostEngine::can_take() {
+  if (taken_ == written_) return false;
+  return is_through(piece(taken_).whole ? Phase::kWritten : Phase::kSummed, taken_);
+}
+
+bool HostEngine::can_sum() {
+  while (summed_ < written_ && piece(summed_).whole) ++summed_;
+  return summed_ < written_ && is_through(Phase::kWritten, summed_);
+}
+
+bool HostEngine::can_write() {
+  if (written_ >= taken_ + kSlots || next_to_write() == nullptr) return false;
+  return written_ < kSlots || is_through(Phase::kTaken, written_ - kSlots);
+}
+
+HostEngine::Entry* HostEngine::next_to_write() {
+  const auto next = std::find_if(operations_.begin(), operations_.end(),
+                                 [](const Entry& entry) { return !entry.is_written; });
+  return next == operations_.end() ? nullptr : &*next;
+}
+
+// As many whole blocks as a row has room for.
+HostEngine::Piece HostEngine::next_piece(Entry& entry) const {
+  const BlockLayout& layout = *entry.asked.layout;
+  const std::size_t size = bytes_of(entry.asked.type);
+  const std::size_t room = place_.segment.row_bytes() / size;
+  Piece piece{.entry = &entry, .begin = entry.written, .is_first = entry.written == 0};
+  const bool fits = layout.values() - piece.begin <= room;
+  piece.end = fits ? layout.values() : layout.block_at(piece.begin + room).begin;
+  piece.is_last = piece.end == layout.values();
+  piece.whole = layout.values() * size * ranks() <= kMostSummedWhole;
+  return piece;
+}
+
+const std::vector<std::size_t>& HostEngine::divide(const Piece& piece) {
+  const std::size_t length = piece.end - piece.begin;
+  shares_.assign(1, piece.begin);
+  for (std::size_t rank = 1; rank < ranks(); ++rank) {
+    const std::size_t at = piece.begin + length * rank / ranks();
+    shares_.push_back(std::max(piece.begin, piece.entry->asked.layout->block_at(at).begin));
+  }
+  shares_.push_back(piece.end);
+  return shares_;
+}
+
+void HostEngine::write() {
+  Entry& entry = *next_to_write();
+  const Piece piece = next_piece(entry);
+  const std::uint64_t number = written_;
+  const std::size_t slot = number % kSlots;
+  const std::size_t size = bytes_of(entry.asked.type);
+  std::byte* row = place_.segment.row(slot, options_.rank);
+  const auto copy = [&](std::size_t begin, std::size_t end) {
+    copy_bytes(row + (begin - piece.begin) * size, entry.asked.data + begin * size,
+               (end - begin) * size);
+    counters_.add(HostCounter::kBytesWritten, (end - begin) * size);
+  };
+  if (piece.is_first) own_board().headers[slot] = entry.header;
+  if (piece.whole) {
+    copy(piece.begin, piece.end);
+    count(Phase::kSummed, number, false);
+    counters_.add(HostCounter::kPiecesWhole);
+  } else {
+    const std::vector<std::size_t>& shares = divide(piece);
+    copy(piece.begin, shares[options_.rank]);
+    copy(shares[options_.rank + 1], piece.end);
+  }
+  counters_.add(HostCounter::kPieces);
+  entry.written = piece.end;
+  entry.is_written = piece.is_last;
+  pieces_.push_back(piece);
+  ++written_;
+  count(Phase::kWritten, number);
+}
+
+void HostEngine::sum() {
+  const Piece& own = piece(summed_);
+  if (!agrees(own, summed_)) return;
+  const std::size_t slot = summed_ % kSlots;
+  const std::size_t size = bytes_of(own.entry->asked.type);
+  const std::vector<std::size_t>& shares = divide(own);
+  const std::size_t begin = shares[options_.rank];
+  const std::size_t end = shares[options_.rank + 1];
+  const std::size_t offset = (begin - own.begin) * size;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    rows_[rank] = place_.segment.row(slot, rank) + offset;
+  }
+  rows_[options_.rank] = own.entry->asked.data + begin * size;
+  own.entry->reduction.reduce(rows_, begin, end, place_.segment.row(slot, options_.rank) + offset);
+  ++summed_;
+  count(Phase::kSummed, summed_ - 1);
+}
+
+void HostEngine::take() {
+  const Piece own = piece(taken_);
+  if (own.whole && !agrees(own, taken_)) return;
+  const std::size_t slot = taken_ % kSlots;
+  const std::size_t size = bytes_of(own.entry->asked.type);
+  std::byte* to = own.entry->asked.data + own.begin * size;
+  if (own.whole) {
+    for (std::size_t rank = 0; rank < ranks(); ++rank) rows_[rank] = place_.segment.row(slot, rank);
+    rows_[options_.rank] = to;
+    own.entry->reduction.reduce(rows_, own.begin, own.end, to);
+  } else {
+    const std::vector<std::size_t>& shares = divide(own);
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      const std::size_t offset = (shares[rank] - own.begin) * size;
+      copy_bytes(to + offset, place_.segment.row(slot, rank) + offset,
+                 (shares[rank + 1] - shares[rank]) * size);
+    }
+  }
+  pieces_.pop_front();
+  ++taken_;
+  summed_ = std::max(summed_, taken_);
+  count(Phase::kTaken, taken_ - 1);
+  if (own.is_last) end_first();
+}
+
+void HostEngine::end_first() {
+  operations_.pop_front();
+  ++completed_;
+  counters_.add(HostCounter::kOperationsCompleted);
+}
+
+// Before a value of another rank is read: all have called the same operation.
+bool HostEngine::agrees(const Piece& piece, std::uint64_t number) {
+  if (!piece.is_first) return true;
+  const HostOperationHeader& mine = piece.entry->header;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const HostOperationHeader& theirs = place_.segment.board_of(rank).headers[number % kSlots];
+    if (theirs == mine) continue;
+    fail("rank " + std::to_string(rank) + " has called another operation, " +
+         options_.describe(theirs) + "; that of rank " + std::to_string(options_.rank) + " is " +
+         options_.describe(mine) + ": all ranks must call the same operations in the same order");
+    return false;
+  }
+  return true;
+}
+
+bool HostEngine::is_through(Phase phase, std::uint64_t number) const {
+  HostBoard::Slot& slot = place_.segment.board().slots[number % kSlots];
+  const std::uint64_t counted =
+      count_of(slot, static_cast<int>(phase)).value.load(std::memory_order_acquire);
+  return counted >= (number / kSlots + 1) * ranks();
+}
+
+// `is_news`: somebody may wait for it.
+void HostEngine::count(Phase phase, std::uint64_t number, bool is_news) {
+  HostBoard::RankBoard& board = own_board();
+  std::atomic<std::uint64_t>& own = phase == Phase::kWritten  ? board.written
+                                    : phase == Phase::kSummed ? board.summed
+                                                              : board.taken;
+  SharedCount& all =
+      count_of(place_.segment.board().slots[number % kSlots], static_cast<int>(phase));
+  const bool is_last = (all.value.fetch_add(1) + 1) % ranks() == 0;
+  // After that: who dies in between counts as missing, and one who is missed is always found.
+  own.store(number + 1, std::memory_order_release);
+  if (is_last && is_news) place_.segment.signal();
+}
+
+}  // namespace atp

@@ -1,0 +1,195 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "atp/base/counters.h"
+#include "atp/base/rank_set.h"
+#include "atp/collective/host/meeting.h"
+#include "atp/collective/host/row_reduction.h"
+
+// All-reduces of the ranks of one host, in their segment. One thread at a time drives it; all that
+// it does at once is done by work(), and wait() sleeps until there is more.
+//
+// A rank writes a piece's values into its row for the others, except its own share of them; then it
+// sums its share over all rows, reading its own values where they are, and leaves the result in
+// that place of its row; then it copies the result from all rows to its tensor. A piece that is so
+// small that waiting costs more than adding is summed whole by every rank: there the second step
+// is left out.
+//
+// Who finds that something is wrong writes it into the segment, where all others see it: the first
+// one to do so decides whom all name.
+
+namespace atp {
+
+enum class HostCounter : std::uint8_t {
+  kBytesWritten,  // into the segment
+  kPieces,
+  kPiecesWhole,  // summed by each rank for itself
+  kYields,       // to other processes, before it sleeps
+  kSleeps,
+  kOperationsCompleted,
+  kOperationsFailed,
+  kCount,
+};
+
+constexpr std::string_view to_string(HostCounter counter) {
+  switch (counter) {
+    case HostCounter::kBytesWritten: return "memory_bytes_written";
+    case HostCounter::kPieces: return "memory_pieces";
+    case HostCounter::kPiecesWhole: return "memory_pieces_summed_whole";
+    case HostCounter::kYields: return "memory_yields";
+    case HostCounter::kSleeps: return "memory_sleeps";
+    case HostCounter::kOperationsCompleted: return "operations_completed";
+    case HostCounter::kOperationsFailed: return "operations_failed";
+    case HostCounter::kCount: break;
+  }
+  return "unknown";
+}
+
+using HostCounters = Counters<HostCounter>;
+
+// The tensor and the layout must live until the operation has ended.
+struct HostOperation {
+  std::uint64_t number = 0;  // in messages
+  std::byte* data = nullptr;
+  DataType type = DataType::kFloat32;
+  Reduction reduction = Reduction::kSum;
+  NumberFormat format = NumberFormat::kBlocks;  // not the fixed scale
+  bool small = false;
+  const BlockLayout* layout = nullptr;
+  std::uint32_t tag = 0;
+  std::chrono::milliseconds timeout{0};  // without progress; 0: the engine's
+};
+
+struct HostEngineOptions {
+  std::size_t rank = 0;
+  std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);  // without progress
+  // An operation in words: "all_reduce #3 (1,000 values)", and what it combines.
+  std::function<std::string(const HostOperationHeader&)> describe;
+};
+
+class HostEngine {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  HostEngine(HostPlace place, HostEngineOptions options);
+
+  // Takes its turn after all that were submitted before; after a failure it fails at once.
+  void submit(const HostOperation& operation, Time now);
+  // Does what can be done at once, and, where that is nothing, looks for what is wrong.
+  void work(Time now);
+  // Until there is more to do, but not much longer than a moment: the caller may have other news.
+  void wait();
+  // How many operations have their results since the last time; they end in their order.
+  std::size_t take_completed() { return std::exchange(completed_, 0); }
+  // Why none ends well any more.
+  const std::optional<std::string>& failure() const { return failure_; }
+  // Whom an operation has waited for a while, though nothing has failed; each such line once.
+  std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
+  // Tells the others that this rank goes. What is pending fails.
+  void leave(const std::string& why);
+
+  const HostCounters& counters() const { return counters_; }
+  // That shows the others that this process is there.
+  int descriptor() const { return place_.presence.descriptor(); }
+
+ private:
+  struct Entry {
+    Entry(const HostOperation& operation, std::uint64_t its_turn)
+        : asked(operation),
+          turn(its_turn),
+          header(header_of(operation)),
+          reduction(operation.type, operation.reduction, operation.format, operation.small,
+                    *operation.layout) {}
+    HostOperation asked;
+    std::uint64_t turn;  // among all that were submitted
+    HostOperationHeader header;
+    RowReduction reduction;
+    std::size_t written = 0;  // values
+    bool is_written = false;
+  };
+  // Values of one operation that take a slot together.
+  struct Piece {
+    Entry* entry = nullptr;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    bool whole = false;  // summed whole by every rank
+    bool is_first = false;
+    bool is_last = false;
+  };
+  enum class Phase : std::uint8_t { kWritten, kSummed, kTaken };
+  struct Awaited {
+    Phase phase = Phase::kWritten;
+    std::uint64_t pieces = 0;  // that a rank must have so far
+  };
+
+  // engine.cc
+  static HostOperationHeader header_of(const HostOperation& operation);
+  bool step();
+  bool can_step();
+  bool can_take();
+  bool can_sum();
+  bool can_write();
+  void take();
+  void sum();
+  void write();
+  Entry* next_to_write();
+  Piece next_piece(Entry& entry) const;
+  Piece& piece(std::uint64_t number) { return pieces_[static_cast<std::size_t>(number - taken_)]; }
+  // Where each rank's share of the piece begins; one more for the end of the last.
+  const std::vector<std::size_t>& divide(const Piece& piece);
+  bool agrees(const Piece& piece, std::uint64_t number);
+  bool is_through(Phase phase, std::uint64_t number) const;
+  void count(Phase phase, std::uint64_t number, bool is_news = true);
+  void end_first();
+  std::size_t ranks() const { return place_.segment.ranks(); }
+  HostBoard::RankBoard& own_board() const { return place_.segment.board_of(options_.rank); }
+
+  // engine_watch.cc
+  bool has_failed_elsewhere() const;
+  void watch(Time now);
+  void look_around(Time now);
+  bool others_moved();
+  std::optional<Awaited> awaited() const;
+  RankSet missing(const Awaited& awaited) const;
+  std::string blame(const RankSet& ranks, const Awaited& awaited) const;
+  std::string name_of(Rank rank) const;
+  std::string lost_text(Rank rank) const;
+  std::chrono::milliseconds patience() const;
+  void note_progress(Time now);
+  void fail(const std::string& why);
+  void fail_as_told();
+  void take_what_the_teller_has();
+  void fail_all(const std::string& why);
+
+  HostPlace place_;
+  const HostEngineOptions options_;
+  std::deque<Entry> operations_;  // oldest first; none moves while it is there
+  std::deque<Piece> pieces_;      // from taken_ to written_
+  std::uint64_t called_ = 0;
+  std::uint64_t written_ = 0;  // pieces, by this rank
+  std::uint64_t summed_ = 0;
+  std::uint64_t taken_ = 0;
+  std::size_t completed_ = 0;
+  std::optional<std::string> failure_;
+  HostCounters counters_;
+  std::vector<std::size_t> shares_;
+  std::vector<const std::byte*> rows_;
+
+  Time progress_at_{};
+  Time look_at_{};
+  Time warn_at_{};  // not before
+  std::optional<std::string> warning_;
+  std::uint64_t others_progress_ = 0;
+};
+
+}  // namespace atp

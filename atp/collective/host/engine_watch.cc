@@ -1,0 +1,194 @@
+// Whom an operation waits for, and for how long; how all ranks come to name the same one.
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "atp/base/text.h"
+#include "atp/collective/host/engine.h"
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between two looks whether the others live.
+constexpr milliseconds kBetweenLooks{100};
+// As in the network (WorkerConfig::tell_waiting).
+constexpr std::chrono::seconds kToWarn{3};
+constexpr std::chrono::seconds kBetweenWarnings{60};
+// So long may the first who found a failure take to write it down, unless it dies over that.
+constexpr std::chrono::seconds kToWrite{2};
+
+// 'T' of a process that a signal or a debugger has stopped; 0 if nothing is known of it here.
+char state_of_process(std::uint32_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(") ");
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? '\0' : text[name_end + 2];
+}
+
+}  // namespace
+
+void HostEngine::note_progress(Time now) {
+  progress_at_ = now;
+  look_at_ = now + kBetweenLooks;
+}
+
+milliseconds HostEngine::patience() const {
+  const milliseconds own = operations_.front().asked.timeout;
+  return own.count() > 0 ? own : options_.operation_timeout;
+}
+
+bool HostEngine::has_failed_elsewhere() const {
+  return place_.segment.board().failing.load() != HostBoard::kNotFailing;
+}
+
+void HostEngine::watch(Time now) {
+  if (now >= std::min(look_at_, progress_at_ + patience())) look_around(now);
+}
+
+void HostEngine::look_around(Time now) {
+  look_at_ = now + kBetweenLooks;
+  if (others_moved()) progress_at_ = now;
+  const std::optional<Awaited> waits_for = awaited();
+  if (!waits_for) return;
+  const RankSet ranks = missing(*waits_for);
+  if (ranks.empty()) return;
+  std::optional<std::string> gone;
+  ranks.for_each([&](Rank rank) {
+    if (gone) return;
+    if (place_.segment.board_of(rank).state.load() == HostBoard::State::kLeft) {
+      gone = name_of(rank) + " has left the job";
+    } else if (rank != options_.rank && !place_.presence.is_there(rank)) {
+      gone = lost_text(rank);
+    }
+  });
+  if (gone) return fail(*gone);
+  if (now >= progress_at_ + kToWarn && now >= warn_at_) {
+    warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, *waits_for);
+    warn_at_ = now + kBetweenWarnings;
+  }
+  if (now < progress_at_ + patience()) return;
+  fail("no progress for " + seconds_text(patience()) + ": " + blame(ranks, *waits_for));
+}
+
+// Since the last time: what all ranks have done, summed up, only grows. (Who calls more and more
+// operations, of which none goes on, makes no progress.)
+bool HostEngine::others_moved() {
+  std::uint64_t sum = 0;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const HostBoard::RankBoard& board = place_.segment.board_of(rank);
+    sum += board.written.load() + board.summed.load() + board.taken.load();
+  }
+  return std::exchange(others_progress_, sum) != sum;
+}
+
+std::optional<HostEngine::Awaited> HostEngine::awaited() const {
+  if (taken_ < written_) {
+    if (!is_through(Phase::kWritten, taken_)) return Awaited{Phase::kWritten, taken_ + 1};
+    if (!is_through(Phase::kSummed, taken_)) return Awaited{Phase::kSummed, taken_ + 1};
+    return std::nullopt;
+  }
+  if (written_ < kSlots || is_through(Phase::kTaken, written_ - kSlots)) return std::nullopt;
+  return Awaited{Phase::kTaken, written_ - kSlots + 1};
+}
+
+RankSet HostEngine::missing(const Awaited& awaited) const {
+  RankSet ranks;
+  for (std::size_t rank = 0; rank < place_.segment.ranks(); ++rank) {
+    const HostBoard::RankBoard& board = place_.segment.board_of(rank);
+    const std::uint64_t has = awaited.phase == Phase::kWritten  ? board.written.load()
+                              : awaited.phase == Phase::kSummed ? board.summed.load()
+                                                                : board.taken.load();
+    if (has < awaited.pieces) ranks.insert(static_cast<Rank>(rank));
+  }
+  return ranks;
+}
+
+std::string HostEngine::name_of(Rank rank) const {
+  const std::uint32_t process = place_.segment.board_of(rank).process.load();
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + ")";
+}
+
+std::string HostEngine::lost_text(Rank rank) const {
+  return name_of(rank) + " is lost: its process has ended";
+}
+
+std::string HostEngine::blame(const RankSet& ranks, const Awaited& awaited) const {
+  const Entry& oldest = operations_.front();
+  std::string text;
+  ranks.for_each([&](Rank rank) {
+    const HostBoard::RankBoard& board = place_.segment.board_of(rank);
+    const bool has_called = awaited.phase != Phase::kWritten || board.called.load() > oldest.turn;
+    text += (text.empty() ? "" : ", ") + name_of(rank);
+    if (state_of_process(board.process.load()) == 'T') {
+      text += " is stopped";
+    } else if (has_called) {
+      text += " does not go on";
+    } else {
+      text += " has not called " + options_.describe(oldest.header);
+    }
+  });
+  return text;
+}
+
+void HostEngine::leave(const std::string& why) {
+  if (!failure_ && !operations_.empty()) {
+    fail("rank " + std::to_string(options_.rank) + " has left the job: " + why);
+  }
+  own_board().state.store(HostBoard::State::kLeft);
+  place_.segment.signal();
+}
+
+// The first one's text is everybody's.
+void HostEngine::fail(const std::string& why) {
+  HostBoard& board = place_.segment.board();
+  std::uint32_t not_yet = HostBoard::kNotFailing;
+  if (!board.failing.compare_exchange_strong(not_yet, HostBoard::being_told_by(options_.rank))) {
+    return fail_as_told();
+  }
+  const std::size_t length = std::min(why.size(), board.failure.size() - 1);
+  std::memcpy(board.failure.data(), why.data(), length);
+  board.failure[length] = '\0';
+  board.ended_before_failure.store(operations_.empty() ? called_ : operations_.front().turn);
+  board.failing.store(HostBoard::kFailed);
+  place_.segment.signal();
+  fail_all(why);
+}
+
+void HostEngine::fail_as_told() {
+  const HostBoard& board = place_.segment.board();
+  const Time until = std::chrono::steady_clock::now() + kToWrite;
+  for (;;) {
+    const std::uint32_t failing = board.failing.load();
+    if (failing == HostBoard::kFailed) break;
+    const Rank teller = HostBoard::teller_of(failing);
+    if (!place_.presence.is_there(teller)) return fail_all(lost_text(teller));
+    if (std::chrono::steady_clock::now() >= until) {
+      return fail_all(name_of(teller) + " has found a failure, and does not go on to say which");
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  take_what_the_teller_has();
+  const auto end = std::find(board.failure.begin(), board.failure.end(), '\0');
+  fail_all(std::string(board.failure.begin(), end));
+}
+
+// A rank may end, or fail, as soon as it has its result, and before another one has looked: that
+// one's is there, too, as nobody has it before all shares of it are summed.
+void HostEngine::take_what_the_teller_has() {
+  const std::uint64_t ended = place_.segment.board().ended_before_failure.load();
+  while (!operations_.empty() && operations_.front().turn < ended && can_take()) take();
+}
+
+void HostEngine::fail_all(const std::string& why) {
+  failure_ = why;
+  counters_.add(HostCounter::kOperationsFailed, operations_.size());
+  operations_.clear();
+  pieces_.clear();
+}
+
+}  // namespace atp

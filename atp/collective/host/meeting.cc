@@ -1,0 +1,226 @@
+#include "atp/collective/host/meeting.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "atp/base/text.h"
+#include "atp/collective/host/unix_line.h"
+
+namespace atp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What who calls says first. In the machine's order of bytes, as it is one machine.
+struct Hello {
+  static constexpr std::uint32_t kMagic = 0x41545032;  // of this version of the segment
+  std::uint32_t magic = kMagic;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;
+};
+
+// What is said after that: a text, empty if all is well.
+constexpr std::size_t kLongestText = 1000;
+// Of somebody who calls and says nothing.
+constexpr std::chrono::milliseconds kPatience{2000};
+constexpr std::chrono::milliseconds kBetweenCalls{5};
+// A time must not overflow, however long a time-out is.
+constexpr std::chrono::hours kForever{24 * 365};
+
+std::string rank_text(std::size_t rank) { return "rank " + std::to_string(rank); }
+
+std::string name_of(const HostMeetingOptions& options) {
+  return "atp-" + std::to_string(geteuid()) + "-" + std::to_string(options.job.job) + "-" +
+         std::to_string(options.job.incarnation);
+}
+
+class Meeting {
+ public:
+  explicit Meeting(const HostMeetingOptions& options)
+      : options_(options),
+        until_(Clock::now() + std::min<std::chrono::milliseconds>(options.timeout, kForever)),
+        lines_(options.world_size) {}
+
+  Result<HostMeetingOutcome> lead();
+  Result<HostMeetingOutcome> follow();
+
+ private:
+  Status gather();
+  void take(UnixLine line);
+  std::string missing() const;
+  Result<HostPlace> make() const;
+  Result<HostPlace> take_place(Segment segment) const;
+  Result<std::string> hand_out(const Result<HostPlace>& place);
+  void tell_all(const std::string& text);
+  Error lost(std::size_t rank, const std::string& why) const;
+  Result<UnixLine> call() const;
+
+  const HostMeetingOptions options_;
+  const Clock::time_point until_;
+  std::vector<UnixLine> lines_;  // of rank 0, to each of the others
+};
+
+Error Meeting::lost(std::size_t rank, const std::string& why) const {
+  return {rank_text(options_.rank) + " has lost " + rank_text(rank) +
+          " while the ranks of this host were meeting: " + why};
+}
+
+std::string Meeting::missing() const {
+  std::string ranks;
+  for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
+    if (!lines_[rank].is_open()) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  return ranks;
+}
+
+// Who says the wrong thing, or nothing, is sent away, and the meeting goes on.
+void Meeting::take(UnixLine line) {
+  if (!line.is_of_this_user()) return;
+  Hello hello;
+  const auto patience = std::min(until_, Clock::now() + kPatience);
+  const auto got = line.receive(std::as_writable_bytes(std::span(&hello, 1)), patience);
+  if (!got || got.value() != sizeof hello || hello.magic != Hello::kMagic) return;
+  if (hello.world_size != options_.world_size || hello.rank == 0 || hello.rank >= lines_.size()) {
+    static_cast<void>(line.say(rank_text(hello.rank) + " of " + std::to_string(hello.world_size) +
+                               " called, and the job has ranks 0 to " +
+                               std::to_string(options_.world_size - 1)));
+  } else if (lines_[hello.rank].is_open()) {
+    static_cast<void>(line.say(rank_text(hello.rank) + " of this job is taken by another process"));
+  } else {
+    lines_[hello.rank] = std::move(line);
+  }
+}
+
+Status Meeting::gather() {
+  Result<UnixLine> listener = UnixLine::listen(name_of(options_));
+  if (!listener) return listener.error();
+  while (!missing().empty()) {
+    Result<UnixLine> line = listener.value().accept(until_);
+    if (!line && Clock::now() < until_) return line.error();
+    if (!line) {
+      return Error{"ranks " + missing() + " did not meet rank 0 on this host within " +
+                   seconds_text(options_.timeout) +
+                   ": are they started, on this host and in its network namespace?"};
+    }
+    take(std::move(line).value());
+  }
+  return ok_status();
+}
+
+Result<HostPlace> Meeting::make() const {
+  Result<Segment> segment = Segment::create(options_.world_size);
+  if (!segment) return segment.error();
+  return take_place(std::move(segment).value());
+}
+
+// Shows this process to the others, before anybody begins.
+Result<HostPlace> Meeting::take_place(Segment segment) const {
+  Result<Presence> presence = Presence::of(segment.descriptor(), options_.rank);
+  if (!presence) return presence.error();
+  segment.board_of(options_.rank).process.store(static_cast<std::uint32_t>(getpid()));
+  return HostPlace{std::move(segment), std::move(presence).value()};
+}
+
+// Why somebody cannot have the segment; empty if all have it. An error: somebody is gone.
+Result<std::string> Meeting::hand_out(const Result<HostPlace>& place) {
+  std::string why_not = place ? "" : "rank 0: " + place.error().message;
+  for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
+    static_cast<void>(lines_[rank].pass(place ? place.value().segment.descriptor() : -1));
+  }
+  for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
+    const Result<std::string> answer = lines_[rank].hear(kLongestText, until_);
+    if (!answer) return lost(rank, answer.error().message);
+    if (!answer.value().empty() && why_not.empty()) {
+      why_not = rank_text(rank) + ": " + answer.value();
+    }
+  }
+  return why_not;
+}
+
+void Meeting::tell_all(const std::string& text) {
+  for (UnixLine& line : lines_) {
+    if (line.is_open()) static_cast<void>(line.say(text));
+  }
+}
+
+Result<HostMeetingOutcome> Meeting::lead() {
+  const Status gathered = gather();
+  if (!gathered) {
+    tell_all(gathered.error().message);
+    return gathered.error();
+  }
+  Result<HostPlace> place = make();
+  const Result<std::string> why_not = hand_out(place);
+  tell_all(why_not ? "" : why_not.error().message);
+  if (!why_not) return why_not.error();
+  tell_all(why_not.value());
+  HostMeetingOutcome outcome{.place = std::nullopt, .why_not = why_not.value()};
+  if (outcome.why_not.empty()) outcome.place.emplace(std::move(place).value());
+  return outcome;
+}
+
+Result<UnixLine> Meeting::call() const {
+  for (;;) {
+    Result<UnixLine> line = UnixLine::call(name_of(options_), until_);
+    if (line || Clock::now() >= until_) return line;
+    std::this_thread::sleep_for(kBetweenCalls);  // rank 0 is not there yet
+  }
+}
+
+Result<HostMeetingOutcome> Meeting::follow() {
+  Result<UnixLine> line = call();
+  if (!line) {
+    return Error{rank_text(options_.rank) + " did not meet rank 0 on this host within " +
+                 seconds_text(options_.timeout) + " (" + line.error().message +
+                 "): is it started, on this host and in its network namespace?"};
+  }
+  UnixLine& leader = line.value();
+  if (!leader.is_of_this_user()) {
+    return Error{"a process of another user waits in the place of rank 0 (abstract socket " +
+                 name_of(options_) + "): end it, or start the job with another number"};
+  }
+  const Hello hello{.rank = static_cast<std::uint32_t>(options_.rank),
+                    .world_size = static_cast<std::uint32_t>(options_.world_size)};
+  static_cast<void>(leader.send(std::as_bytes(std::span(&hello, 1))));
+  const Result<UnixLine::Passed> passed = leader.take(kLongestText, until_ + kPatience);
+  if (!passed) return lost(0, passed.error().message);
+  if (!passed.value().text.empty()) return Error{passed.value().text};
+  HostMeetingOutcome outcome;
+  std::string problem;
+  if (const int descriptor = passed.value().descriptor; descriptor >= 0) {
+    Result<Segment> segment = Segment::open(descriptor, options_.world_size);
+    Result<HostPlace> place = segment ? take_place(std::move(segment).value()) : segment.error();
+    if (place) {
+      outcome.place.emplace(std::move(place).value());
+    } else {
+      problem = place.error().message;
+    }
+  }
+  static_cast<void>(leader.say(problem));
+  const auto patience = until_ + kPatience;
+  const Result<std::string> failure = leader.hear(kLongestText, patience);
+  if (failure && !failure.value().empty()) return Error{failure.value()};
+  const Result<std::string> verdict = failure ? leader.hear(kLongestText, patience) : failure;
+  if (!verdict) return lost(0, verdict.error().message);
+  outcome.why_not = verdict.value();
+  if (!outcome.why_not.empty()) outcome.place.reset();
+  return outcome;
+}
+
+}  // namespace
+
+Result<HostMeetingOutcome> meet_on_host(const HostMeetingOptions& options) {
+  Meeting meeting(options);
+  Result<HostMeetingOutcome> outcome = options.rank == 0 ? meeting.lead() : meeting.follow();
+  // Where one is there, it is mapped and locked.
+  if (outcome && outcome.value().place) outcome.value().place->segment.close_descriptor();
+  return outcome;
+}
+
+}  // namespace atp

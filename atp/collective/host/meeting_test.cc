@@ -1,0 +1,161 @@
+#include "atp/collective/host/meeting.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "atp/collective/host/unix_line.h"
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+JobKey new_job() { return {std::random_device{}(), 1}; }
+
+using Outcomes = std::vector<Result<HostMeetingOutcome>>;
+
+// Of the ranks `who`, each in a thread.
+Outcomes meet(const JobKey& job, std::size_t world_size, const std::vector<std::size_t>& who,
+              milliseconds timeout) {
+  Outcomes outcomes;
+  for (std::size_t i = 0; i < who.size(); ++i) outcomes.emplace_back(Error{"not tried"});
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Result<HostMeetingOutcome> outcome =
+          meet_on_host({.job = job, .rank = who[i], .world_size = world_size, .timeout = timeout});
+      if (outcome) {
+        std::destroy_at(&outcomes[i]);
+        std::construct_at(&outcomes[i], std::move(outcome));
+      } else {
+        std::destroy_at(&outcomes[i]);
+        std::construct_at(&outcomes[i], outcome.error());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+std::string name_of(const JobKey& job) {
+  return "atp-" + std::to_string(geteuid()) + "-" + std::to_string(job.job) + "-1";
+}
+
+TEST(HostMeeting, GivesAllRanksTheSameMemoryAndShowsThemToEachOther) {
+  Outcomes outcomes = meet(new_job(), 4, {3, 2, 1, 0}, milliseconds(10'000));
+  for (auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+    ASSERT_TRUE(outcome.value().place);
+  }
+  outcomes[0].value().place->segment.row(0, 0)[5] = std::byte{9};
+  for (auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.value().place->segment.row(0, 0)[5], std::byte{9});
+  }
+  const Presence& of_rank_3 = outcomes[0].value().place->presence;
+  for (const std::size_t rank : {0U, 1U, 2U}) EXPECT_TRUE(of_rank_3.is_there(rank));
+  outcomes[2].value().place.reset();  // rank 1
+  EXPECT_FALSE(of_rank_3.is_there(1));
+}
+
+TEST(HostMeeting, NamesTheRanksThatDoNotCome) {
+  const Outcomes outcomes = meet(new_job(), 4, {0, 2}, milliseconds(300));
+  for (const auto& outcome : outcomes) {
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_THAT(outcome.error().message,
+                HasSubstr("ranks 1, 3 did not meet rank 0 on this host within 0.3 s"));
+  }
+}
+
+TEST(HostMeeting, WithoutRank0SaysSo) {
+  const Outcomes outcomes = meet(new_job(), 2, {1}, milliseconds(200));
+  ASSERT_FALSE(outcomes[0].ok());
+  EXPECT_THAT(outcomes[0].error().message,
+              AllOf(HasSubstr("rank 1 did not meet rank 0 on this host within 0.2 s"),
+                    HasSubstr("network namespace")));
+}
+
+TEST(HostMeeting, SendsStrangersAwayAndGoesOn) {
+  const JobKey job = new_job();
+  std::thread strangers([&] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    Result<UnixLine> line = Error{"not tried"};
+    for (int i = 0; i < 3;) {
+      const auto called = UnixLine::call(name_of(job), until);
+      if (!called) continue;
+      if (i == 1) static_cast<void>(called.value().say("hello?"));
+      ++i;
+    }
+  });
+  std::thread late([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    EXPECT_TRUE(meet_on_host({.job = job, .rank = 1, .world_size = 2}).ok());
+  });
+  EXPECT_TRUE(meet_on_host({.job = job, .rank = 0, .world_size = 2}).ok());
+  strangers.join();
+  late.join();
+}
+
+TEST(HostMeeting, TellsWhoClaimsARankThatIsTaken) {
+  const Outcomes outcomes = meet(new_job(), 3, {0, 1, 1}, milliseconds(400));
+  std::vector<std::string> errors;
+  for (const auto& outcome : outcomes) {
+    ASSERT_FALSE(outcome.ok());
+    errors.push_back(outcome.error().message);
+  }
+  EXPECT_THAT(errors, ::testing::Contains(HasSubstr("rank 1 of this job is taken")));
+  EXPECT_THAT(errors[0], HasSubstr("ranks 2 did not meet"));
+}
+
+TEST(HostMeeting, WithoutMemoryTellsAllRanksWhere) {
+  // No file may be as large as a segment: in a process of its own, as the limit stays.
+  const JobKey job = new_job();
+  const pid_t leader = fork();
+  if (leader == 0) {
+    const rlimit small{1 << 20, 1 << 20};
+    setrlimit(RLIMIT_FSIZE, &small);
+    const auto outcome = meet_on_host({.job = job, .rank = 0, .world_size = 2});
+    _exit(outcome.ok() && !outcome.value().place ? 0 : 1);
+  }
+  const auto outcome = meet_on_host({.job = job, .rank = 1, .world_size = 2});
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_FALSE(outcome.value().place);
+  EXPECT_THAT(outcome.value().why_not,
+              AllOf(HasSubstr("rank 0: cannot have"), HasSubstr("bytes of shared memory")));
+  int status = -1;
+  waitpid(leader, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(HostMeeting, LosesARankThatIsKilledMeanwhileAndDoesNotWaitForIt) {
+  const JobKey job = new_job();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  const pid_t follower = fork();
+  if (follower == 0) {
+    for (;;) {  // says who it is, and dies
+      const auto line = UnixLine::call(name_of(job), until);
+      if (!line) continue;
+      const std::uint32_t hello[3] = {0x41545032, 1, 2};
+      static_cast<void>(line.value().send(std::as_bytes(std::span(hello))));
+      _exit(0);
+    }
+  }
+  const auto outcome = meet_on_host({.job = job, .rank = 0, .world_size = 2});
+  waitpid(follower, nullptr, 0);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_THAT(outcome.error().message,
+              HasSubstr("rank 0 has lost rank 1 while the ranks of this host were meeting"));
+  EXPECT_LT(std::chrono::steady_clock::now(), until);
+}
+
+}  // namespace
+}  // namespace atp

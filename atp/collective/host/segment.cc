@@ -1,0 +1,161 @@
+#include "atp/collective/host/segment.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <utility>
+
+namespace atp {
+namespace {
+
+// What a rank reads of all others while it is still in a cache, and writes before it has to wait.
+constexpr std::size_t kMostOfARow = 256 * 1024;
+constexpr std::size_t kLeastOfARow = 16 * 1024;
+// A machine's last cache, or a part of it.
+constexpr std::size_t kMostOfASlot = 4 * 1024 * 1024;
+constexpr std::size_t kPage = 4096;
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share them");
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "one is a futex");
+
+std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+std::size_t rows_begin(std::size_t ranks) {
+  return whole_pages(sizeof(HostBoard) + ranks * sizeof(HostBoard::RankBoard));
+}
+
+std::size_t bytes_of_row(std::size_t ranks) {
+  return std::clamp(kMostOfASlot / ranks / kPage * kPage, kLeastOfARow, kMostOfARow);
+}
+
+std::size_t bytes_of_segment(std::size_t ranks) {
+  return rows_begin(ranks) + kSlots * ranks * bytes_of_row(ranks);
+}
+
+Error refused(const char* what) {
+  return {std::string("cannot ") + what + ": " + std::strerror(errno)};
+}
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+// Returns 0 or what is wrong.
+int reserve(int descriptor, off_t bytes) {
+  // The kernel would not refuse what is larger than files may be, but send SIGXFSZ.
+  rlimit largest{};
+  if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(bytes)) {
+    return EFBIG;
+  }
+  int why = EINTR;
+  while (why == EINTR) why = posix_fallocate(descriptor, 0, bytes);
+  return why;
+}
+
+}  // namespace
+
+Segment::Segment(int descriptor, std::size_t ranks)
+    : descriptor_(descriptor), ranks_(ranks), row_bytes_(bytes_of_row(ranks)) {}
+
+Segment::Segment(Segment&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      ranks_(other.ranks_),
+      row_bytes_(other.row_bytes_),
+      memory_(std::exchange(other.memory_, {})),
+      is_alias_(other.is_alias_) {}
+
+Segment::~Segment() {
+  if (!memory_.empty() && !is_alias_) munmap(memory_.data(), memory_.size());
+  close_descriptor();
+}
+
+void Segment::close_descriptor() {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+}
+
+Segment Segment::alias() const {
+  Segment other(-1, ranks_);
+  other.memory_ = memory_;
+  other.is_alias_ = true;
+  return other;
+}
+
+Result<Segment> Segment::create(std::size_t ranks) {
+  Segment segment(memfd_create("atp", MFD_CLOEXEC | MFD_ALLOW_SEALING), ranks);
+  if (segment.descriptor_ < 0) return refused("make shared memory (memfd_create)");
+  const auto bytes = static_cast<off_t>(bytes_of_segment(ranks));
+  if (fchmod(segment.descriptor_, S_IRUSR | S_IWUSR) != 0) return refused("protect shared memory");
+  // Reserved now, so that a lack of memory is an error here and no signal later.
+  if (const int why = reserve(segment.descriptor_, bytes); why != 0) {
+    errno = why;
+    return refused(("have " + std::to_string(bytes) + " bytes of shared memory").c_str());
+  }
+  // Nobody can take memory away under another's feet.
+  if (fcntl(segment.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return refused("seal shared memory");
+  }
+  const Status mapped = segment.map();
+  if (!mapped) return mapped.error();
+  return segment;
+}
+
+Result<Segment> Segment::open(int descriptor, std::size_t ranks) {
+  Segment segment(descriptor, ranks);
+  struct stat found{};
+  if (fstat(descriptor, &found) != 0) return refused("look at the shared memory");
+  const auto expected = static_cast<off_t>(bytes_of_segment(ranks));
+  if (found.st_size != expected) {
+    return Error{"the shared memory has " + std::to_string(found.st_size) + " bytes, expected " +
+                 std::to_string(expected) + ": run the same version of atp at all ranks"};
+  }
+  const Status mapped = segment.map();
+  if (!mapped) return mapped.error();
+  return segment;
+}
+
+Status Segment::map() {
+  const std::size_t bytes = bytes_of_segment(ranks_);
+  void* at =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_, 0);
+  if (at == MAP_FAILED) return refused("map shared memory");
+  memory_ = {static_cast<std::byte*>(at), bytes};
+  // A forked child has no part in the job.
+  if (madvise(at, bytes, MADV_DONTFORK) != 0) return refused("keep shared memory from children");
+  return ok_status();
+}
+
+HostBoard::RankBoard& Segment::board_of(std::size_t rank) const {
+  auto* first = reinterpret_cast<HostBoard::RankBoard*>(memory_.data() + sizeof(HostBoard));
+  return first[rank];
+}
+
+std::byte* Segment::row(std::size_t slot, std::size_t rank) const {
+  return memory_.data() + rows_begin(ranks_) + (slot * ranks_ + rank) * row_bytes_;
+}
+
+void Segment::signal() const {
+  board().events.fetch_add(1);
+  if (board().sleepers.load() > 0) futex(board().events, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void Segment::sleep(std::uint32_t events, std::int64_t nanoseconds) const {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const timespec timeout{.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond};
+  board().sleepers.fetch_add(1);
+  futex(board().events, FUTEX_WAIT, events, &timeout);
+  board().sleepers.fetch_sub(1);
+}
+
+}  // namespace atp

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "atp/base/rank_set.h"
+#include "atp/base/result.h"
+
+// The memory that the ranks of one host share: where each writes its values for the others, and
+// where all count how far they are. It has no name in any file system, so nothing of it is left
+// when the last process that has it is gone, however that came about; and no lock, so no process
+// can die with one. Everything in it is written by ranks of one job and one user.
+//
+// Values go through in pieces, each of which takes a slot: a row of every rank. A piece is
+// *written* when all ranks have put their values into their rows, *summed* when each has replaced
+// its share of its own row by the result, and *taken* when each has taken the whole result out.
+// Then the slot is free for the piece after next. These three are counted by all ranks together, so
+// the one who comes last knows, and wakes the others.
+
+namespace atp {
+
+// Pieces that are under way at a time.
+inline constexpr std::size_t kSlots = 2;
+
+// Of an operation, as each rank writes it beside its first piece: it must be the same at all.
+struct HostOperationHeader {
+  std::uint64_t number = 0;  // among the segment's
+  std::uint64_t values = 0;
+  std::uint8_t type = 0;
+  std::uint8_t reduction = 0;
+  std::uint8_t format = 0;
+  std::uint8_t small = 0;
+  std::uint32_t layout = 0;  // the layout's fingerprint
+  std::uint32_t tag = 0;
+  std::uint32_t unused = 0;
+  bool operator==(const HostOperationHeader&) const = default;
+};
+
+// A line of the cache for each, as different ranks write them at the same time.
+struct alignas(64) SharedCount {
+  std::atomic<std::uint64_t> value;
+};
+
+struct HostBoard {
+  // Of pieces, by all ranks together. Piece p is through when kSlots-th part of it has grown to
+  // (p / kSlots + 1) times the number of ranks.
+  struct Slot {
+    SharedCount written;
+    SharedCount summed;
+    SharedCount taken;
+  };
+  enum class State : std::uint32_t { kThere, kLeft };
+  struct alignas(64) RankBoard {
+    std::atomic<std::uint64_t> called;  // operations
+    std::atomic<std::uint64_t> written;
+    std::atomic<std::uint64_t> summed;
+    std::atomic<std::uint64_t> taken;
+    std::atomic<State> state;
+    std::atomic<std::uint32_t> process;
+    alignas(64) std::array<HostOperationHeader, kSlots> headers;
+  };
+  // Whether anything has failed: who has found it is being_told_by() until the text is there.
+  static constexpr std::uint32_t kNotFailing = 0;
+  static constexpr std::uint32_t kFailed = 1;
+  static constexpr std::uint32_t being_told_by(std::size_t rank) {
+    return static_cast<std::uint32_t>(rank) + 2;
+  }
+  static constexpr Rank teller_of(std::uint32_t failing) { return static_cast<Rank>(failing - 2); }
+  static constexpr std::size_t kLongestText = 1000;
+
+  // A futex: grows whenever a piece is through, and when something else happens.
+  alignas(64) std::atomic<std::uint32_t> events;
+  // Who may have to be woken. (One who dies in its sleep counts for ever, which costs the others a
+  // system call for each event of a job that has failed.)
+  alignas(64) std::atomic<std::uint32_t> sleepers;
+  std::array<Slot, kSlots> slots;
+  alignas(64) std::atomic<std::uint32_t> failing;
+  // Operations that the teller has ended well, which so end well everywhere.
+  std::atomic<std::uint64_t> ended_before_failure;
+  std::array<char, kLongestText> failure;
+};
+
+class Segment {
+ public:
+  static Result<Segment> create(std::size_t ranks);
+  // Another rank's, by its descriptor, which it takes.
+  static Result<Segment> open(int descriptor, std::size_t ranks);
+  ~Segment();
+  Segment(Segment&& other) noexcept;
+  Segment& operator=(Segment&&) = delete;
+
+  // The same memory at the same addresses, for as long as this lives: of another rank that is a
+  // thread of this process, so that a thread sanitizer sees what they share.
+  Segment alias() const;
+
+  // -1 once it is closed: mapped memory needs none.
+  int descriptor() const { return descriptor_; }
+  void close_descriptor();
+  std::size_t ranks() const { return ranks_; }
+  HostBoard& board() const { return *reinterpret_cast<HostBoard*>(memory_.data()); }
+  HostBoard::RankBoard& board_of(std::size_t rank) const;
+  // Bytes of a rank's row in a slot.
+  std::size_t row_bytes() const { return row_bytes_; }
+  std::byte* row(std::size_t slot, std::size_t rank) const;
+
+  // Something happened that others may wait for.
+  void signal() const;
+  // Sleeps until then, or, if nothing happens, for so long; returns at once if it has happened
+  // since `events` was read.
+  void sleep(std::uint32_t events, std::int64_t nanoseconds) const;
+
+ private:
+  Segment(int descriptor, std::size_t ranks);
+  Status map();
+
+  int descriptor_;
+  std::size_t ranks_;
+  std::size_t row_bytes_;
+  std::span<std::byte> memory_;
+  bool is_alias_ = false;
+};
+
+}  // namespace atp

@@ -1,0 +1,174 @@
+#include "atp/collective/host/unix_line.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace atp {
+namespace {
+
+// Before each text, so that no message is empty: an empty one is what the end looks like.
+constexpr char kMark = '!';
+// Room for all ranks of a job to call at once.
+constexpr int kBacklog = 1024;
+
+Error failed(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
+
+struct Name {
+  explicit Name(const std::string& text) {
+    address.sun_family = AF_UNIX;
+    const std::size_t length = std::min(text.size(), sizeof address.sun_path - 1);
+    std::memcpy(address.sun_path + 1, text.data(), length);  // after a zero: abstract
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+int milliseconds_until(UnixLine::Time until) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
+}
+
+}  // namespace
+
+UnixLine::~UnixLine() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+UnixLine::UnixLine(UnixLine&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+UnixLine& UnixLine::operator=(UnixLine&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+Result<UnixLine> UnixLine::listen(const std::string& name) {
+  UnixLine line(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!line.is_open()) return failed("cannot make a Unix socket");
+  const Name at(name);
+  if (bind(line.descriptor_, at.get(), at.size) != 0 || ::listen(line.descriptor_, kBacklog) != 0) {
+    return failed(("cannot wait at the abstract Unix socket " + name).c_str());
+  }
+  return line;
+}
+
+Status UnixLine::wait_readable(Time until) const {
+  for (;;) {
+    pollfd waited{descriptor_, POLLIN, 0};
+    const int ready = poll(&waited, 1, milliseconds_until(until));
+    if (ready > 0) return ok_status();
+    if (ready < 0 && errno != EINTR) return failed("cannot wait at a Unix socket");
+    if (ready == 0) return Error{"nothing came in time"};
+  }
+}
+
+Result<UnixLine> UnixLine::accept(Time until) const {
+  const Status ready = wait_readable(until);
+  if (!ready) return ready.error();
+  UnixLine line(accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!line.is_open()) return failed("cannot accept at a Unix socket");
+  return line;
+}
+
+Result<UnixLine> UnixLine::call(const std::string& name, Time until) {
+  UnixLine line(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!line.is_open()) return failed("cannot make a Unix socket");
+  const int left = std::max(milliseconds_until(until), 1);
+  const timeval timeout{.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
+  setsockopt(line.descriptor_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+  const Name at(name);
+  if (connect(line.descriptor_, at.get(), at.size) != 0) return failed("nobody waits there");
+  return line;
+}
+
+bool UnixLine::is_of_this_user() const {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(descriptor_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         peer.uid == geteuid();
+}
+
+Status UnixLine::send(std::span<const std::byte> message) const {
+  if (::send(descriptor_, message.data(), message.size(), MSG_NOSIGNAL) < 0) {
+    return failed("cannot send");
+  }
+  return ok_status();
+}
+
+Result<std::size_t> UnixLine::receive(std::span<std::byte> to, Time until) const {
+  const Status ready = wait_readable(until);
+  if (!ready) return ready.error();
+  const ssize_t got = recv(descriptor_, to.data(), to.size(), 0);
+  if (got < 0) return failed("cannot receive");
+  if (got == 0) return Error{"its process has ended"};
+  return static_cast<std::size_t>(got);
+}
+
+Status UnixLine::say(const std::string& text) const {
+  const std::string message = kMark + text;
+  return send(std::as_bytes(std::span(message)));
+}
+
+Result<std::string> UnixLine::hear(std::size_t longest, Time until) const {
+  std::string text(longest + 1, '\0');
+  const auto got = receive(std::as_writable_bytes(std::span(text)), until);
+  if (!got) return got.error();
+  text.resize(got.value());
+  return text.substr(1);
+}
+
+Status UnixLine::pass(int descriptor) const {
+  char mark = kMark;
+  iovec part{&mark, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (descriptor >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+  }
+  if (sendmsg(descriptor_, &message, MSG_NOSIGNAL) < 0) return failed("cannot pass a descriptor");
+  return ok_status();
+}
+
+Result<UnixLine::Passed> UnixLine::take(std::size_t longest, Time until) const {
+  const Status ready = wait_readable(until);
+  if (!ready) return ready.error();
+  std::string text(longest + 1, '\0');
+  iovec part{text.data(), text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = recvmsg(descriptor_, &message, MSG_CMSG_CLOEXEC);
+  if (got < 0) return failed("cannot receive");
+  if (got == 0) return Error{"its process has ended"};
+  Passed passed{.text = text.substr(1, static_cast<std::size_t>(got) - 1)};
+  const cmsghdr* head = CMSG_FIRSTHDR(&message);
+  if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+    std::memcpy(&passed.descriptor, CMSG_DATA(head), sizeof passed.descriptor);
+  }
+  return passed;
+}
+
+}  // namespace atp

@@ -1,0 +1,160 @@
+#include "atp/collective/host_lane.h"
+
+#include <poll.h>
+
+#include <utility>
+
+#include "atp/collective/failure_text.h"
+#include "atp/collective/number_text.h"
+
+namespace atp {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// How long a rank that goes in haste waits for its thread, which has nobody to wait for.
+constexpr std::chrono::milliseconds kHaste{500};
+
+constexpr const char* kShutDown = "the communicator was shut down";
+
+// "all_reduce #3 (1,000 values), the sum of 1,000 float32 values in blocks of int32"
+std::string describe(const HostOperationHeader& header) {
+  const auto format =
+      header.small != 0 ? NumberFormat::kExact : static_cast<NumberFormat>(header.format);
+  const OperationKind kind{static_cast<DataType>(header.type),
+                           static_cast<Reduction>(header.reduction), format};
+  return operation_text("all_reduce", header.number, header.values) + ", " +
+         operation_kind_text(header.values, kind);
+}
+
+HostEngineOptions engine_options(const CommunicatorOptions& options) {
+  return {
+      .rank = options.rank, .operation_timeout = options.operation_timeout, .describe = describe};
+}
+
+HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
+  const OperationSpec spec = operation.spec(ranks);
+  return {.number = operation.name().number,
+          .data = operation.bytes().data(),
+          .type = spec.type,
+          .reduction = spec.reduction,
+          .format = spec.format,
+          .small = spec.small,
+          .layout = &operation.layout(),
+          .tag = spec.tag,
+          .timeout = operation.options().timeout};
+}
+
+}  // namespace
+
+HostLane::HostLane(const CommunicatorOptions& options, HostPlace place,
+                   std::unique_ptr<Waker> waker)
+    : options_(options),
+      engine_(std::move(place), engine_options(options)),
+      closed_in_child_({engine_.descriptor()}),
+      thread_(std::move(waker), kShutDown) {}
+
+Result<std::shared_ptr<HostLane>> HostLane::open(const CommunicatorOptions& options,
+                                                 HostPlace place) {
+  Result<std::unique_ptr<Waker>> waker = Waker::create();
+  if (!waker) return waker.error();
+  auto lane = std::make_shared<HostLane>(options, std::move(place), std::move(waker).value());
+  const Status started = lane->thread_.start("atp-host", [lane] { lane->run(); });
+  if (started) return lane;
+  lane->engine_.leave(started.error().message);
+  return started.error();
+}
+
+std::optional<std::string> HostLane::submit(std::shared_ptr<PendingOperation> operation) {
+  const bool is_helped = operation->options().here && !on_own_thread();
+  return thread_.submit(std::move(operation), !is_helped);
+}
+
+void HostLane::help(PendingOperation& operation) {
+  if (on_own_thread()) return;
+  const auto self = shared_from_this();  // a callback may drop the communicator
+  std::unique_lock driving(driving_, std::try_to_lock);
+  if (driving) {
+    const Thread::Role role(thread_);
+    round();
+    while (!operation.done()) {
+      engine_.wait();
+      round();
+    }
+    if (!is_busy()) return;
+    driving.unlock();
+  }
+  thread_.waker().wake();
+}
+
+void HostLane::run() {
+  while (!thread_.waker().stopped()) {
+    {
+      const std::lock_guard driving(driving_);
+      round();
+      while (is_busy()) {
+        engine_.wait();
+        round();
+      }
+    }
+    pollfd waited{thread_.waker().fd(), POLLIN, 0};
+    poll(&waited, 1, -1);
+    thread_.waker().drain();
+  }
+}
+
+void HostLane::round() {
+  bool more = true;
+  while (more) {
+    auto commands = thread_.take();
+    const SteadyClock::time_point now = SteadyClock::now();
+    for (auto& operation : commands.submitted) {
+      engine_.submit(host_operation(*operation, options_.world_size), now);
+      pending_.push_back(std::move(operation));
+    }
+    if (commands.leave) {
+      engine_.leave(*commands.leave);
+      left_ = true;
+    }
+    engine_.work(now);
+    if (const auto warning = engine_.take_warning()) options_.warn(*warning);
+    auto ended = take_ended();
+    // A callback may submit the next operation.
+    more = thread_.publish({.pending = pending_.size(),
+                            .left = left_,
+                            .failure = engine_.failure(),
+                            .report = engine_.counters()},
+                           std::move(ended));
+  }
+}
+
+std::vector<EndedOperation<PendingOperation>> HostLane::take_ended() {
+  std::vector<EndedOperation<PendingOperation>> ended;
+  for (std::size_t left = engine_.take_completed(); left > 0; --left) {
+    ended.push_back({std::move(pending_.front()), ok_status()});
+    pending_.pop_front();
+  }
+  if (!engine_.failure()) return ended;
+  for (auto& operation : pending_) {
+    const std::string text = operation->text() + ": " + *engine_.failure();
+    ended.push_back({std::move(operation), Error{text}});
+  }
+  pending_.clear();
+  return ended;
+}
+
+Status HostLane::shutdown(SteadyClock::time_point until, std::chrono::milliseconds timeout) {
+  return thread_.shutdown(until, timeout, kHaste);
+}
+
+void HostLane::abort(const std::string& why) { thread_.close_in_haste(why, kHaste); }
+
+CounterList HostLane::counters() const {
+  CounterList list;
+  thread_.report().for_each([&](std::string_view name, std::uint64_t value) {
+    list.emplace_back(std::string(name), value);
+  });
+  return list;
+}
+
+}  // namespace atp

@@ -1,0 +1,436 @@
+#include "atp/collective/host_lane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <latch>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "atp/base/random.h"
+#include "atp/collective/number_text.h"
+#include "atp/collective/testing_cluster.h"
+#include "atp/wire/element.h"
+
+// Communicators whose ranks share memory: the bits of the network, and the same promises.
+
+namespace atp::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::vector<CommunicatorOptions> memory_options(std::size_t ranks) {
+  const std::uint32_t job = std::random_device{}();
+  std::vector<CommunicatorOptions> options(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    options[rank].job = {job, 1};
+    options[rank].rank = static_cast<Rank>(rank);
+    options[rank].world_size = ranks;
+    options[rank].host_memory = true;
+    options[rank].join_timeout = seconds(20);
+    options[rank].operation_timeout = seconds(20);
+  }
+  return options;
+}
+
+// What ranks may have: magnitudes far apart, both zeros, denormals, and, if asked for, NaN and
+// ±Inf.
+std::vector<std::byte> values_for(DataType type, std::size_t rank, std::size_t count,
+                                  bool with_specials) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  Random random(1000 * rank + count + 1);
+  std::vector<std::byte> bytes(count * bytes_of(type));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (type == DataType::kInt32) {
+      const auto value = static_cast<std::int32_t>(random.below(1ULL << 32));
+      std::memcpy(bytes.data() + 4 * i, &value, 4);
+      continue;
+    }
+    const int exponent = static_cast<int>(i / 300 % 20) * 12 - 140 + static_cast<int>(i % 7);
+    float value = std::ldexp(static_cast<float>(2 * random.uniform() - 1), exponent);
+    if (type == DataType::kFloat16) value = std::ldexp(value, -exponent);
+    if (i % 11 == 3) value = i % 2 == 0 ? 0.0F : -0.0F;
+    if (i / 256 % 9 == 2) value = -0.0F;
+    if (with_specials && i % 700 == 5 + rank) value = rank % 2 == 0 ? kInfinity : -kInfinity;
+    if (with_specials && i % 1900 == 50) value = rank == 0 ? kNan : kInfinity;
+    element::with_float(
+        type, [&](auto of) { decltype(of)::store(bytes.data() + bytes_of(type) * i, value); });
+  }
+  return bytes;
+}
+
+struct Task {
+  DataType type = DataType::kFloat32;
+  std::size_t count = 0;
+  bool with_specials = false;
+  AllReduceOptions options;
+};
+
+std::string text_of(const Task& task) {
+  return std::string(name_of(task.options.reduction)) + " of " + std::to_string(task.count) + " " +
+         name_of(task.type) + (task.with_specials ? " with NaN and infinities" : "") +
+         (task.options.segments.empty() ? "" : " in segments");
+}
+
+// Every type and reduction that the format has, in lengths of one piece and of several.
+std::vector<Task> tasks_of(NumberFormat format, std::size_t ranks) {
+  std::vector<Task> tasks;
+  for (const std::size_t count : {0U, 1U, 100U, 3000U, 40'000U, 300'001U}) {
+    for (const auto type :
+         {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16, DataType::kInt32}) {
+      for (const auto reduction :
+           {Reduction::kSum, Reduction::kAverage, Reduction::kMax, Reduction::kMin}) {
+        if (!check_kind({type, reduction}, format, {}, ranks).ok()) continue;
+        for (const bool specials : {false, true}) {
+          Task task{type, count, specials, {.reduction = reduction}};
+          tasks.push_back(task);
+          if (count < 3000) continue;
+          task.options.segments = {7, 1000, 0, count - 1007};
+          tasks.push_back(task);
+        }
+      }
+    }
+  }
+  return tasks;
+}
+
+std::vector<std::byte> result_of(Communicator& communicator, std::size_t rank, const Task& task) {
+  std::vector<std::byte> bytes = values_for(task.type, rank, task.count, task.with_specials);
+  const Values values{bytes.data(), task.count, task.type};
+  EXPECT_EQ(message(communicator.all_reduce(values, task.options).wait()), "") << text_of(task);
+  return bytes;
+}
+
+class HostMemory : public ::testing::TestWithParam<std::tuple<NumberFormat, std::size_t>> {};
+
+TEST_P(HostMemory, GivesTheBitsThatTheNetworkGives) {
+  const auto [format, ranks] = GetParam();
+  const TestingCluster cluster(ranks);
+  std::vector<CommunicatorOptions> through_network = all_options(cluster);
+  std::vector<CommunicatorOptions> through_memory = memory_options(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (auto* options : {&through_network[rank], &through_memory[rank]}) {
+      options->number_format = format;
+      options->digest = true;
+    }
+  }
+  const Communicators network = join_all(through_network);
+  const Communicators memory = join_all(through_memory);
+  const std::vector<Task> tasks = tasks_of(format, ranks);
+  in_parallel(ranks, [&](std::size_t rank) {
+    bool here = false;
+    for (Task task : tasks) {
+      const std::vector<std::byte> expected = result_of(*network[rank], rank, task);
+      task.options.here = (here = !here);
+      ASSERT_TRUE(result_of(*memory[rank], rank, task) == expected) << text_of(task);
+    }
+    EXPECT_EQ(memory[rank]->digest(), network[rank]->digest());
+    for (const auto& [name, value] : memory[rank]->counters()) {
+      EXPECT_TRUE(name != "operations_completed" || value == tasks.size()) << value;
+    }
+  });
+  shut_down(network);
+  shut_down(memory);
+}
+
+std::string name_of_case(
+    const ::testing::TestParamInfo<std::tuple<NumberFormat, std::size_t>>& info) {
+  constexpr const char* kFormats[] = {"Fixed", "Blocks", "Int16", "Exact"};
+  const auto [format, ranks] = info.param;
+  return std::string(kFormats[static_cast<std::size_t>(format)]) + "With" + std::to_string(ranks) +
+         "Ranks";
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, HostMemory,
+                         ::testing::Combine(::testing::Values(NumberFormat::kBlocks,
+                                                              NumberFormat::kBlocksInt16,
+                                                              NumberFormat::kExact),
+                                            ::testing::Values(1U, 2U, 3U, 8U)),
+                         name_of_case);
+
+TEST(HostLane, CarriesOutManyOperationsInFlightInTheirOrder) {
+  constexpr std::size_t kRanks = 3;
+  std::vector<CommunicatorOptions> options = memory_options(kRanks);
+  for (auto& o : options) o.digest_every = 7;
+  const Communicators communicators = join_all(options);
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<std::vector<float>> tensors;
+    for (std::size_t i = 0; i < 60; ++i) tensors.push_back(tensor_of(rank, i, 997 * i));
+    std::vector<std::size_t> ended;
+    std::mutex mutex;
+    std::vector<Handle> handles;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      AllReduceOptions each{.here = i % 9 == 8};
+      each.on_done = [&, i](const Status&) {
+        const std::lock_guard lock(mutex);
+        ended.push_back(i);
+      };
+      handles.push_back(communicators[rank]->all_reduce(tensors[i], each));
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_EQ(message(handles[i].wait()), "");
+      EXPECT_EQ(tensors[i], sum_of(kRanks, i, 997 * i)) << i;
+    }
+    EXPECT_TRUE(std::is_sorted(ended.begin(), ended.end()));
+  });
+  shut_down(communicators);
+}
+
+TEST(HostLane, CarriesAnOperationOutOnTheCallersThreadWhereThatWaits) {
+  const Communicators communicators = join_all(memory_options(2));
+  in_parallel(2, [&](std::size_t rank) {
+    std::thread::id told;
+    std::vector<float> tensor(1000, 1);
+    AllReduceOptions here{.here = true};
+    here.on_done = [&](const Status&) { told = std::this_thread::get_id(); };
+    const Handle handle = communicators[rank]->all_reduce(tensor, here);
+    EXPECT_TRUE(handle.done());
+    EXPECT_EQ(told, std::this_thread::get_id());
+    EXPECT_EQ(tensor[999], 2);
+  });
+  shut_down(communicators);
+}
+
+TEST(HostLane, ServesThreadsThatSumAtTheSameTime) {
+  constexpr std::size_t kSums = 300;
+  const Communicators communicators = join_all(memory_options(2));
+  // Sums of equal tensors, so that it does not matter which thread's come first.
+  in_parallel(4, [&](std::size_t thread) {
+    for (std::size_t i = 0; i < kSums; ++i) {
+      std::vector<float> tensor(500, 3);
+      const AllReduceOptions options{.here = i % 2 == thread / 2};
+      ASSERT_EQ(message(communicators[thread % 2]->all_reduce(tensor, options).wait()), "");
+      ASSERT_EQ(tensor[499], 6);
+    }
+  });
+  shut_down(communicators);
+}
+
+TEST(HostLane, NamesWhoCallsAnotherOperation) {
+  struct Case {
+    std::size_t count;
+    AllReduceOptions options;
+    const char* said;
+  };
+  const Case cases[] = {
+      {3001, {}, "3,001 values"},
+      {100'000, {}, "100,000 values"},
+      {3000, {.reduction = Reduction::kMax}, "the maximum of 3,000 float32 values"},
+      {3000, {.format = NumberFormat::kBlocksInt16}, "in blocks of int16"},
+      {3000, {.segments = {1000, 2000}}, "another operation"},
+      {3000, {.tag = 7}, "another operation"},
+  };
+  for (const Case& c : cases) {
+    const Communicators communicators = join_all(memory_options(3));
+    std::vector<std::string> errors(3);
+    in_parallel(3, [&](std::size_t rank) {
+      std::vector<float> tensor(rank == 1 ? c.count : 3000, 1);
+      const AllReduceOptions options = rank == 1 ? c.options : AllReduceOptions{};
+      errors[rank] = message(communicators[rank]->all_reduce(tensor, options).wait());
+    });
+    for (const std::string& error : errors) {
+      EXPECT_THAT(error, AllOf(HasSubstr("another operation"), HasSubstr("rank 1"),
+                               HasSubstr(c.said), HasSubstr("in the same order")));
+    }
+  }
+}
+
+TEST(HostLane, NamesARankThatHasNotCalledAtTheDeadline) {
+  const Communicators communicators = join_all(memory_options(3));
+  std::latch others(2);
+  in_parallel(3, [&](std::size_t rank) {
+    std::vector<float> tensor(1000, 1);
+    if (rank == 2) others.wait();
+    const AllReduceOptions options{.timeout = milliseconds(300), .here = rank == 0};
+    const std::string error = message(communicators[rank]->all_reduce(tensor, options).wait());
+    if (rank != 2) others.count_down();
+    EXPECT_THAT(error, AllOf(HasSubstr("no progress for 0.3 s: rank 2 (process "),
+                             HasSubstr("has not called all_reduce #0 (1,000 values)")));
+  });
+}
+
+TEST(HostLane, SaysWhomItWaitsForThoughNothingHasFailed) {
+  std::vector<CommunicatorOptions> options = memory_options(2);
+  std::vector<std::string> warnings;
+  options[0].on_warning = [&](const std::string& text) { warnings.push_back(text); };
+  const Communicators communicators = join_all(options);
+  in_parallel(2, [&](std::size_t rank) {
+    std::vector<float> tensor(1000, 1);
+    if (rank == 1) std::this_thread::sleep_for(milliseconds(3500));
+    EXPECT_EQ(message(communicators[rank]->all_reduce(tensor, {.here = true}).wait()), "");
+  });
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], AllOf(HasSubstr("waiting for 3 s: rank 1 (process "),
+                                 HasSubstr("has not called all_reduce #0 (1,000 values)")));
+  shut_down(communicators);
+}
+
+TEST(HostLane, TellsAllOthersOfARankThatWasAborted) {
+  const Communicators communicators = join_all(memory_options(3));
+  in_parallel(3, [&](std::size_t rank) {
+    std::vector<float> tensor(1000, 1);
+    EXPECT_EQ(message(communicators[rank]->all_reduce(tensor).wait()), "");
+    if (rank == 1) {
+      communicators[rank]->abort("enough of this");
+      EXPECT_THAT(message(communicators[rank]->all_reduce(tensor).wait()),
+                  HasSubstr("enough of this"));
+    } else {
+      EXPECT_THAT(message(communicators[rank]->all_reduce(tensor, {.here = rank == 0}).wait()),
+                  HasSubstr("rank 1 (process "));
+    }
+  });
+}
+
+// However late another rank looks at the result that it has in common with the one that goes.
+TEST(HostLane, KeepsTheResultThatARankHadBeforeItWasAborted) {
+  for (int time = 0; time < 100; ++time) {
+    const Communicators communicators = join_all(memory_options(2));
+    in_parallel(2, [&](std::size_t rank) {
+      std::vector<float> first(1000, 1);
+      std::vector<float> second(1000, 1);
+      if (rank == 0) {
+        EXPECT_EQ(message(communicators[0]->all_reduce(first, {.here = true}).wait()), "");
+        const Handle pending = communicators[0]->all_reduce(second);
+        communicators[0]->abort("enough of this");
+      } else {
+        EXPECT_EQ(message(communicators[1]->all_reduce(first).wait()), "") << time;
+        EXPECT_EQ(first, std::vector<float>(1000, 2));
+      }
+    });
+  }
+}
+
+TEST(HostLane, EndsWhatACallerCarriesOutWhenItIsAborted) {
+  const Communicators communicators = join_all(memory_options(2));
+  std::thread aborting([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    communicators[0]->abort("no time");
+  });
+  std::vector<float> tensor(1000, 1);
+  EXPECT_THAT(message(communicators[0]->all_reduce(tensor, {.here = true}).wait()),
+              HasSubstr("no time"));
+  aborting.join();
+}
+
+TEST(HostLane, NeedsNoMoreThanOneRank) {
+  const Communicators communicators = join_all(memory_options(1));
+  std::vector<float> tensor(5000, 1e-30F);
+  tensor[7] = 1e30F;
+  const std::vector<float> before = tensor;
+  EXPECT_EQ(message(communicators[0]->all_reduce(tensor, {.here = true}).wait()), "");
+  EXPECT_EQ(tensor, before);
+  shut_down(communicators);
+}
+
+TEST(HostLane, IsNotForTheFixedScale) {
+  std::vector<CommunicatorOptions> options = memory_options(1);
+  options[0].number_format = NumberFormat::kFixed;
+  const auto result = Communicator::connect(options[0]);
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.error().message,
+              AllOf(HasSubstr("fixed scale"), HasSubstr("ATP_ROUTE"), HasSubstr("--switch")));
+}
+
+// A rank in a process of its own, which takes part in one sum, and is then killed or stopped,
+// before or while it calls the next one.
+class HostRankInProcess {
+ public:
+  HostRankInProcess(const CommunicatorOptions& options, int signal, milliseconds after,
+                    std::size_t count)
+      : pid_(fork()) {
+    if (pid_ != 0) return;
+    auto communicator = Communicator::connect(options);
+    std::vector<float> tensor(count, 1);
+    static_cast<void>(communicator.value()->all_reduce(tensor).wait());
+    std::thread killer([&] {
+      std::this_thread::sleep_for(after);
+      kill(getpid(), signal);
+    });
+    // As long as it lives.
+    while (communicator.value()->all_reduce(tensor).wait().ok()) continue;
+    pause();
+  }
+  ~HostRankInProcess() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+// The errors of the others, who sum until one comes.
+std::vector<std::string> errors_when_rank_1_gets(int signal, milliseconds after, std::size_t count,
+                                                 pid_t* pid) {
+  std::vector<CommunicatorOptions> options = memory_options(3);
+  for (auto& o : options) o.operation_timeout = seconds(1);
+  const HostRankInProcess process(options[1], signal, after, count);
+  *pid = process.pid();
+  std::vector<std::string> errors(2);
+  in_parallel(2, [&](std::size_t i) {
+    const auto communicator = Communicator::connect(options[2 * i]);
+    ASSERT_TRUE(communicator.ok()) << communicator.error().message;
+    std::vector<float> tensor(count, 1);
+    while (errors[i].empty()) {
+      errors[i] = message(communicator.value()->all_reduce(tensor, {.here = i == 0}).wait());
+    }
+  });
+  return errors;
+}
+
+TEST(HostLane, NamesARankThatIsKilledAtAnyMoment) {
+  for (const std::size_t count : {100U, 5000U, 1'000'000U}) {
+    for (const int after_ms : {0, 3, 10}) {
+      pid_t pid = 0;
+      for (const std::string& error :
+           errors_when_rank_1_gets(SIGKILL, milliseconds(after_ms), count, &pid)) {
+        EXPECT_THAT(error, HasSubstr("rank 1 (process " + std::to_string(pid) +
+                                     ") is lost: its process has ended"));
+      }
+    }
+  }
+}
+
+TEST(HostLane, NamesARankThatIsStopped) {
+  for (const std::size_t count : {100U, 1'000'000U}) {
+    pid_t pid = 0;
+    for (const std::string& error :
+         errors_when_rank_1_gets(SIGSTOP, milliseconds(5), count, &pid)) {
+      EXPECT_THAT(error, HasSubstr("no progress for 1 s: rank 1 (process " + std::to_string(pid) +
+                                   ") is stopped"));
+    }
+  }
+}
+
+TEST(HostLane, IsNotForkedIntoChildren) {
+  const Communicators communicators = join_all(memory_options(2));
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<float> tensor(10, 1);
+    const std::string error = message(communicators[0]->all_reduce(tensor, {.here = true}).wait());
+    _exit(error.find("forked") == std::string::npos ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  in_parallel(2, [&](std::size_t rank) {
+    std::vector<float> tensor(10, 1);
+    EXPECT_EQ(message(communicators[rank]->all_reduce(tensor).wait()), "");
+  });
+  shut_down(communicators);
+}
+
+}  // namespace
+}  // namespace atp::testing

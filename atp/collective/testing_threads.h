@@ -1,0 +1,57 @@
+#pragma once
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "atp/base/check.h"
+
+// For tests: a process that may start no more threads, as one that has met its limit.
+
+namespace atp::testing {
+
+inline std::size_t thread_count() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+// As long as it lives there is room for the stacks of so many more threads. (A limit on threads
+// would not do: it does not hold for root.)
+class RoomForThreads {
+ public:
+  explicit RoomForThreads(std::size_t count) {
+    ATP_CHECK(pthread_getattr_default_np(&attributes_before_) == 0);
+    ATP_CHECK(getrlimit(RLIMIT_AS, &limit_before_) == 0);
+    pthread_attr_t attributes = attributes_before_;
+    ATP_CHECK(pthread_attr_setstacksize(&attributes, kStack) == 0);
+    ATP_CHECK(pthread_setattr_default_np(&attributes) == 0);
+    rlimit limit = limit_before_;
+    limit.rlim_cur = bytes_mapped() + count * kStack + kStack / 2;
+    ATP_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+  }
+  ~RoomForThreads() {
+    setrlimit(RLIMIT_AS, &limit_before_);
+    pthread_setattr_default_np(&attributes_before_);
+  }
+  RoomForThreads(const RoomForThreads&) = delete;
+  RoomForThreads& operator=(const RoomForThreads&) = delete;
+
+ private:
+  static constexpr std::size_t kStack = std::size_t{1} << 30;  // beside which all else is small
+
+  static std::size_t bytes_mapped() {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  }
+
+  pthread_attr_t attributes_before_;
+  rlimit limit_before_;
+};
+
+}  // namespace atp::testing

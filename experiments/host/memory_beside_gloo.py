@@ -1,0 +1,110 @@
+"""All-reduces inside one host: in shared memory, over our ring, and by Gloo, in turns.
+
+    .venv/bin/python -m experiments.host.memory_beside_gloo [FOLDER]
+
+The ranks are processes of this machine. Rounds alternate between the three, and the median counts;
+the time of a round is that of the slowest rank. Every result is checked. Writes
+memory-beside-gloo.csv and .svg into FOLDER (default: out/host).
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from experiments import report
+from experiments.host.host_rank import PATHS
+from experiments.report import plt
+from lab.ranks import PYTHON
+
+RANK = Path(__file__).with_name("host_rank.py")
+
+
+def measure(ranks, arguments):
+    """Rows of (bytes, {path: seconds of each round})."""
+    with tempfile.TemporaryDirectory() as name:
+        result = Path(name, "result.json")
+        words = [sys.executable, RANK, f"file://{name}/store", result, arguments.rounds]
+        words = [str(word) for word in (*words, *arguments.sizes)]
+        environment = {**os.environ, "PYTHONPATH": str(PYTHON), "WORLD_SIZE": str(ranks)}
+        processes = [
+            subprocess.Popen(words, env={**environment, "RANK": str(rank)}) for rank in range(ranks)
+        ]
+        if any([process.wait() for process in processes]):
+            raise SystemExit("a rank failed; its error stands above")
+        return json.loads(result.read_text())
+
+
+def row(ranks, size, seconds):
+    """Medians in milliseconds, the spread of ours, and how many times ours the others take."""
+    medians = {path: statistics.median(seconds[path]) for path in PATHS}
+    least, most = min(seconds["memory"]), max(seconds["memory"])
+    return {
+        "ranks": ranks,
+        "bytes": size,
+        **{f"{path}_ms": medians[path] * 1e3 for path in PATHS},
+        "memory_least_ms": least * 1e3,
+        "memory_most_ms": most * 1e3,
+        **{f"{path}_over_memory": medians[path] / medians["memory"] for path in PATHS[1:]},
+    }
+
+
+def print_rows(rows):
+    print("ranks      bytes  memory ms (least to most)      ring ms    Gloo ms ring/m. Gloo/m.")
+    for r in rows:
+        print(
+            f"{r['ranks']:5} {r['bytes']:10,} {r['memory_ms']:10.3f} "
+            f"({r['memory_least_ms']:.3f} to {r['memory_most_ms']:.3f}) "
+            f"{r['ring_ms']:10.3f} {r['gloo_ms']:10.3f} "
+            f"{r['ring_over_memory']:7.2f} {r['gloo_over_memory']:7.2f}",
+            flush=True,
+        )
+
+
+def plot(rows):
+    numbers = sorted({row["ranks"] for row in rows})
+    figure, axes = plt.subplots(
+        1, len(numbers), figsize=(11, 3.6), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axis, ranks in zip(axes[0], numbers, strict=True):
+        own = [row for row in rows if row["ranks"] == ranks]
+        sizes = [row["bytes"] / 2**10 for row in own]
+        for path, style in zip(PATHS, ("o-", "^:", "s--"), strict=True):
+            axis.loglog(sizes, [row[f"{path}_ms"] for row in own], style, label=path)
+        axis.set(title=f"{ranks} ranks", xlabel="tensor, KiB")
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("time of an all-reduce, ms")
+    axes[0][0].legend()
+    return figure
+
+
+def parse():
+    def numbers(text):
+        return [int(number) for number in text.split(",")]
+
+    parser = report.parser(__doc__, "out/host")
+    parser.add_argument("--ranks", type=numbers, default=[2, 4, 8], help="numbers of them, N,N,...")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--sizes",
+        type=numbers,
+        default=[2**12, 2**16, 2**20, 2**24],
+        help="bytes of the tensors, N,N,...",
+    )
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse()
+    rows = []
+    for ranks in arguments.ranks:
+        rows += [row(ranks, size, seconds) for size, seconds in measure(ranks, arguments)]
+    print_rows(rows)
+    report.publish(f"{arguments.folder}/memory-beside-gloo", rows, plot(rows))
+
+
+if __name__ == "__main__":
+    main()

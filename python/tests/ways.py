@@ -1,0 +1,16 @@
+"""How the groups of a test sum: in the network, in the host's memory, or over a ring."""
+
+import atp.torch
+
+WAYS = ("innetwork", "memory", "ring")
+
+
+def options_of(way: str) -> atp.torch.Options:
+    algorithm = "innetwork" if way == "memory" else way
+    return atp.torch.Options(algorithm=algorithm, host_memory=way == "memory")
+
+
+def environment_of(way: str) -> dict[str, str]:
+    """For a program whose groups say nothing."""
+    options = options_of(way)
+    return {"ATP_ALGORITHM": options.algorithm, "ATP_HOST_MEMORY": str(int(options.host_memory))}

@@ -1,0 +1,26 @@
+"""experiments/host/memory_beside_gloo.py in its smallest form: right sums, a table, a figure."""
+
+import csv
+import subprocess
+import sys
+
+from experiments import report
+
+MODULE = "experiments.host.memory_beside_gloo"
+
+
+def test_it_measures_all_three_and_writes_a_table_and_a_figure(tmp_path):
+    words = ["--ranks", "2", "--rounds", "1", "--sizes", "4096,65536"]
+    done = subprocess.run(
+        [sys.executable, "-m", MODULE, tmp_path, *words],
+        cwd=report.REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    with open(tmp_path / "memory-beside-gloo.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["ranks"], row["bytes"]) for row in rows] == [("2", "4096"), ("2", "65536")]
+    assert all(float(row[f"{path}_ms"]) > 0 for row in rows for path in ("memory", "ring", "gloo"))
+    assert (tmp_path / "memory-beside-gloo.svg").read_text().startswith("<?xml")
