@@ -10,13 +10,14 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tp test test-real-programs build soak fuzz sanitize format lint clean
+.PHONY: help demo demo-tp test test-real-programs build bench soak fuzz sanitize format lint clean
 
 help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
 	@echo "make demo-tp  set up, build, and watch a GPT on every mesh of a network, beside the planner"
 	@echo "make test     set up, build, and run every test"
 	@echo "make test-real-programs  train with Lightning and accelerate from PyPI, in a venv of their own"
+	@echo "make bench    measure all-reduces beside Gloo and Open MPI (ARGS=--short: a short form)"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
 	@echo "make fuzz     run each fuzz target for a minute (ARGS='--inputs 100000000 packets': the long form)"
@@ -75,6 +76,13 @@ build:
 	@tools/setup
 	@$(configure)
 	@cmake --build --preset $(PRESET)
+
+bench:
+	@echo "bench: set up, build, and time all-reduces in turns with their peers' (ARGS=--short: a short form)"
+	@tools/setup --bench
+	@$(configure)
+	@cmake --build --preset $(PRESET) --target product
+	@$(venv_python) -m bench $(ARGS)
 
 soak:
 	@echo "soak: build, then play $(SEEDS) simulated clusters; the first that fails prints its replay line"

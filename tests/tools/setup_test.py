@@ -189,6 +189,16 @@ def test_only_the_developer_needs_the_developers_packages(machine):
     assert machine.done()[1].endswith(" clang-19 clang-tidy-19")
 
 
+def test_only_the_benchmark_needs_its_peers_packages(machine):
+    machine.missing = "libopenmpi-dev openmpi-bin"
+    assert "openmpi" not in machine.setup("--dev").stdout
+    result = machine.setup("--bench")
+    assert ["openmpi-bin", "a", "peer", "of", "the", "benchmark"] in [
+        line.split() for line in lines_of(result.stdout)
+    ]
+    assert machine.done()[1].endswith(" libopenmpi-dev openmpi-bin")
+
+
 @pytest.mark.parametrize(
     ("apt_says", "cause"),
     [
@@ -366,7 +376,7 @@ def test_make_leaves_the_choice_of_the_python_to_the_user(tmp_path, goal):
 def test_an_unknown_argument_is_named(machine):
     result = machine.setup("--develop")
     assert result.returncode == 2
-    assert "setup: unknown argument --develop (--dev, --no-packages)" in result.stderr
+    assert "setup: unknown argument --develop (--dev, --bench, --no-packages)" in result.stderr
 
 
 def test_the_ebpf_check_says_how_to_get_its_compiler(machine):

@@ -1,0 +1,93 @@
+"""All-reduce over atp, Gloo and Open MPI's ring on the same links, in turns: `make bench`.
+
+    .venv/bin/python -m bench [--short] [--only NAME,...] [--without-mpi] [FOLDER]
+
+Each rank is a process in a network namespace of its own, whose link is shaped in both directions.
+All ways of a workload run in turns (A, B, A, B, ...), each from an instant that all ranks share
+until the last rank has its result, and every result is compared with the true sum. Writes
+bench.json and the pictures into FOLDER (default: bench/results).
+"""
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+import time
+
+from bench import openmpi, pictures, tables
+from bench.measure import measure
+from bench.workloads import FULL, SHORT
+from lab.requirements import missing
+from lab.results import results_folder
+
+
+def parse():
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__.splitlines()[0],
+        epilog="example: python -m bench --only gigabit-4,host-4 /tmp/results",
+    )
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=results_folder,
+        default="bench/results",
+        metavar="FOLDER",
+        help="of the results (default: bench/results)",
+    )
+    parser.add_argument("--short", action="store_true", help="one small workload of each kind")
+    parser.add_argument("--only", metavar="NAME,...", help="these workloads (--list: their names)")
+    parser.add_argument("--list", action="store_true", help="print the workloads, and do nothing")
+    parser.add_argument(
+        "--without-mpi", action="store_true", help="leave Open MPI out, which need not be installed"
+    )
+    return parser.parse_args()
+
+
+def chosen(arguments):
+    workloads = SHORT if arguments.short else FULL
+    if arguments.only:
+        names = arguments.only.split(",")
+        known = {workload.name: workload for workload in workloads}
+        if unknown := [name for name in names if name not in known]:
+            sys.exit(f"bench: no workload {unknown[0]}; there are {', '.join(known)}")
+        workloads = [known[name] for name in names]
+    if arguments.without_mpi:
+        workloads = [
+            dataclasses.replace(
+                workload, ways=tuple(way for way in workload.ways if "MPI" not in way)
+            )
+            for workload in workloads
+        ]
+    return workloads
+
+
+def main():
+    arguments = parse()
+    workloads = chosen(arguments)
+    if arguments.list:
+        print("\n".join(map(tables.head, workloads)))
+        return
+    if problem := missing("nft"):
+        sys.exit(f"bench: {problem}")
+    begin = time.monotonic()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="atp-bench-") as folder:
+        needs_mpi = any("MPI" in way for workload in workloads for way in workload.ways)
+        program = openmpi.compile_rank(folder) if needs_mpi else None
+        for number, workload in enumerate(workloads, 1):
+            print(f"\n[{number}/{len(workloads)}] {tables.head(workload)}", flush=True)
+            measured = measure(workload, program)
+            tables.add_ratios(measured)
+            print(tables.COLUMNS)
+            print("\n".join(map(tables.line, measured)), flush=True)
+            rows += measured
+    written = [
+        tables.write(arguments.folder, rows, arguments),
+        *pictures.draw(arguments.folder, rows),
+    ]
+    print(f"\nwritten in {time.monotonic() - begin:.0f} s: {', '.join(map(str, written))}")
+
+
+if __name__ == "__main__":
+    main()

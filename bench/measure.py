@@ -1,0 +1,99 @@
+"""One workload: its ranks' programs, started once, and its ways in turns, round after round."""
+
+import statistics
+import sys
+from pathlib import Path
+
+from bench import openmpi
+from bench.conductor import Conductor, RankFailed
+from bench.place import kinds, network_of, ways_of
+from bench.ways import WAYS, bound_s
+from experiments.report import REPOSITORY
+from lab.ranks import KEEP_MEMORY, environment
+
+RANK = Path(__file__).with_name("torch_rank.py")
+START_S, TURN_S = 120, 300
+# Small all-reduces are timed many at once, as one is shorter than it takes to wake its ranks.
+TIMED_BYTES, MOST_ITERATIONS = 1 << 20, 32
+
+
+def measure(workload, mpi_program):
+    """A row for each size and way; `mpi_program` may be None if no way is Open MPI's."""
+    with network_of(workload) as place:
+        processes = []
+
+        def check():
+            for process in processes:
+                if process.poll():
+                    said = process.log.read_text(errors="replace")
+                    raise RankFailed(f"bench: a rank of {workload.name} failed:\n{said}")
+
+        conductor = Conductor(place.network.folder / "conductor", check)
+        for job in range(workload.jobs):
+            for kind in kinds(workload):
+                processes += _start(kind, job, place, conductor, mpi_program)
+        for kind in kinds(workload):
+            conductor.wait_for(kind, workload.jobs * workload.ranks, START_S)
+        rows = [row for size in workload.sizes for row in _turns(place, conductor, size)]
+        conductor.end()
+        return rows
+
+
+def _start(kind, job, place, conductor, mpi_program):
+    """The processes of one job's ranks."""
+    folder = place.network.folder
+    if kind == "openmpi":
+        return [openmpi.start(place.network, mpi_program, place.hosts, conductor.path, job, folder)]
+    ways = ",".join(ways_of(place.workload, kind))
+    words = (sys.executable, RANK, conductor.path, job, ways)
+    own = {"MASTER_PORT": 29500 + job, **KEEP_MEMORY}
+    return [
+        host.start(
+            *map(str, words),
+            env=_with_repository(
+                {**environment(rank, place.hosts), **own, "ATP_ROUTE": place.route(rank)}
+            ),
+        )
+        for rank, host in enumerate(place.hosts)
+    ]
+
+
+def _with_repository(env):
+    return {**env, "PYTHONPATH": f"{REPOSITORY}:{env['PYTHONPATH']}"}
+
+
+def _turns(place, conductor, size):
+    workload = place.workload
+    iterations = 1 if workload.loss_per_cent else min(MOST_ITERATIONS, max(1, TIMED_BYTES // size))
+    seconds = {way: [] for way in workload.ways}
+    carried = {}
+    for turn in range(workload.rounds + 1):
+        for way in workload.ways:
+            before = place.bytes_of_rank_0() if turn == 1 else None
+            took = conductor.turn(way, WAYS[way].kind, size, iterations, TURN_S)
+            if before is not None:
+                carried[way] = (place.bytes_of_rank_0() - before) / iterations
+            if turn > 0:  # the first one connects and warms up
+                seconds[way].append(took / iterations)
+    return [_row(workload, size, way, seconds[way], carried.get(way)) for way in workload.ways]
+
+
+def _row(workload, size, way, seconds, carried):
+    bound = bound_s(way, workload, size)
+    median = statistics.median(seconds)
+    return {
+        "workload": workload.name,
+        "family": workload.family,
+        "ranks": workload.ranks,
+        "servers": workload.servers,
+        "loss_per_cent": workload.loss_per_cent,
+        "bytes": size,
+        "way": way,
+        "rounds": len(seconds),
+        "median_s": median,
+        "least_s": min(seconds),
+        "most_s": max(seconds),
+        "p99_s": statistics.quantiles(seconds, n=100)[98] if len(seconds) >= 100 else None,
+        "bound_s": bound,
+        "bytes_of_a_rank": carried,
+    }

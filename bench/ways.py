@@ -1,0 +1,54 @@
+"""The ways to an all-reduce that are measured beside each other, and the least time of each."""
+
+import dataclasses
+
+FLOAT32_BYTES = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    kind: str  # of its ranks' program: "torch" or "openmpi"
+    backend: str = ""  # torch's
+    options: dict | None = None  # atp.torch.Options of its group
+    dtype: str = "float32"  # of the tensor
+    bytes_per_value: int = FLOAT32_BYTES  # on the wire
+    # Where the bytes go: "ring" or "network" (through switches and servers). Memory has no bound.
+    shape: str = "ring"
+
+
+WAYS = {
+    "atp memory": Way("torch", "atp", {"host_memory": True}),
+    "atp": Way("torch", "atp", {"host_memory": False}, shape="network"),
+    "atp int16": Way(
+        "torch",
+        "atp",
+        {"host_memory": False, "wire": "int16"},
+        bytes_per_value=2,
+        shape="network",
+    ),
+    "atp ring": Way("torch", "atp", {"algorithm": "ring"}),
+    "Gloo": Way("torch", "gloo"),
+    "Gloo float16": Way("torch", "gloo", dtype="float16", bytes_per_value=2),
+    "Open MPI ring": Way("openmpi"),
+}
+BASELINE = "Gloo"
+
+
+def bound_s(way, workload, size):
+    """The least time that the links allow for the float32 tensors of `size` bytes of all jobs.
+
+    In each direction a rank's link carries 2(N-1)/N of a tensor in a ring and one tensor in the
+    network; a switch's carries those of N ranks and the server's one; a server without a switch
+    those of N ranks, of its share of the tensors. Headers are not counted. 0 without shaped links.
+    """
+    if workload.mbit is None:
+        return 0
+    tensor = workload.jobs * size * WAYS[way].bytes_per_value / FLOAT32_BYTES
+    ranks = workload.ranks
+    if WAYS[way].shape == "ring":
+        busiest = 2 * (ranks - 1) / ranks
+    elif workload.has_switch:
+        busiest = max(1, (workload.most_below_a_switch + 1) / workload.wide)
+    else:
+        busiest = max(1, ranks / workload.servers / workload.wide)
+    return busiest * tensor * 8 / (workload.mbit * 1e6)

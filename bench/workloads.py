@@ -1,0 +1,133 @@
+"""What `make bench` measures: the networks, the tensors, and the ways that run in turns."""
+
+import dataclasses
+
+KIB, MIB = 1 << 10, 1 << 20
+ALL = ("atp", "atp int16", "Gloo", "Gloo float16", "Open MPI ring")
+FLOAT32 = ("atp", "Gloo")
+ON_ONE_HOST = ("atp memory", "atp", "atp ring", "Gloo")
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """One network and what runs on it. `layout`: "star", one rack; "racks", two with a switch in
+    each and one above them, whose uplinks are as wide as a rank's link; "host", one for all ranks.
+    """
+
+    name: str  # of --only
+    family: str  # of tables and pictures
+    ranks: int
+    sizes: tuple[int, ...]  # bytes of float32
+    ways: tuple[str, ...] = FLOAT32
+    layout: str = "star"
+    mbit: int | None = None  # of a rank's link in each direction; None: as fast as the machine
+    wide: float = 1  # links of switches and servers, in links of a rank
+    has_switch: bool = True
+    servers: int = 1
+    jobs: int = 1  # at a time, all on the same hosts
+    loss_per_cent: float = 0  # of the packets that come in at every host
+    mtu: int = 1500
+    rounds: int = 5
+
+    @property
+    def most_below_a_switch(self):
+        return self.ranks if self.layout != "racks" else max(2, (self.ranks + 1) // 2)
+
+
+def _wide_enough(ranks):
+    """A switch's link carries what all ranks send, and the server's answer."""
+    return ranks + 1
+
+
+FULL = (
+    *(
+        Workload(
+            f"gigabit-{ranks}",
+            "1 Gbit/s per rank",
+            ranks,
+            (64 * MIB,),
+            ALL,
+            mbit=1000,
+            wide=_wide_enough(ranks),
+        )
+        for ranks in (2, 4, 8)
+    ),
+    Workload("slow-8", "300 Mbit/s per rank", 8, (64 * MIB,), ALL, mbit=300, wide=9, rounds=3),
+    Workload("jumbo-4", "MTU 9000", 4, (64 * MIB,), FLOAT32, mbit=1000, wide=5, mtu=9000),
+    Workload("racks-4", "two racks", 4, (16 * MIB,), FLOAT32, "racks", mbit=300, wide=5),
+    Workload("jobs-4", "two jobs at once", 4, (16 * MIB,), FLOAT32, mbit=300, wide=10, jobs=2),
+    Workload("equal-switch", "equal links", 4, (16 * MIB,), ("atp", "atp ring", "Gloo"), mbit=300),
+    *(
+        Workload(
+            f"equal-{servers}",
+            "equal links",
+            4,
+            (16 * MIB,),
+            ("atp", "atp ring", "Gloo"),
+            mbit=300,
+            has_switch=False,
+            servers=servers,
+        )
+        for servers in (1, 2, 4)
+    ),
+    *(
+        Workload(
+            f"loss-{loss}",
+            "64 KiB with loss",
+            4,
+            (64 * KIB,),
+            FLOAT32,
+            mbit=200,
+            wide=5,
+            loss_per_cent=loss,
+            rounds=200,
+        )
+        for loss in (0, 0.1, 1)
+    ),
+    *(
+        Workload(
+            f"loss-bulk-{loss}",
+            "16 MiB with loss",
+            4,
+            (16 * MIB,),
+            FLOAT32,
+            mbit=200,
+            wide=5,
+            loss_per_cent=loss,
+            rounds=3,
+        )
+        for loss in (0, 1)
+    ),
+    *(
+        Workload(
+            f"host-{ranks}",
+            "one host",
+            ranks,
+            (4 * KIB, 64 * KIB, MIB, 16 * MIB),
+            ON_ONE_HOST,
+            "host",
+            rounds=9,
+        )
+        for ranks in (2, 4, 8)
+    ),
+)
+
+# One of each kind, small: what CI runs to see that all of it works, and never how fast.
+SHORT = (
+    Workload("star", "star", 2, (MIB,), ALL, mbit=400, wide=3, rounds=2),
+    Workload("racks", "two racks", 4, (MIB,), FLOAT32, "racks", mbit=300, wide=5, rounds=2),
+    Workload("jobs", "two jobs at once", 2, (MIB,), FLOAT32, mbit=300, wide=6, jobs=2, rounds=2),
+    Workload(
+        "servers",
+        "equal links",
+        2,
+        (MIB,),
+        FLOAT32,
+        mbit=300,
+        has_switch=False,
+        servers=2,
+        rounds=2,
+    ),
+    Workload("loss", "loss", 2, (64 * KIB,), FLOAT32, mbit=200, wide=3, loss_per_cent=1, rounds=5),
+    Workload("host", "one host", 2, (4 * KIB, MIB), ON_ONE_HOST, "host", rounds=2),
+)

@@ -1,0 +1,97 @@
+"""The benchmark in its short form: right sums on every kind of network, a table, JSON, pictures."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.ways import bound_s
+from bench.workloads import FULL, SHORT, Workload
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MIB = 1 << 20
+
+
+def run_bench(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *map(str, words)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+
+
+def test_every_kind_of_workload_is_measured_with_right_sums(tmp_path):
+    done = run_bench("--short", "--without-mpi", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "bench.json").read_text())
+    measured = {(row["workload"], row["bytes"], row["way"]) for row in result["rows"]}
+    assert measured == {
+        (workload.name, size, way)
+        for workload in SHORT
+        for size in workload.sizes
+        for way in workload.ways
+        if "MPI" not in way
+    }
+    assert all(row["median_s"] > 0 for row in result["rows"])
+    assert (tmp_path / "star.svg").stat().st_size > 1000
+    carried = {
+        row["way"]: row["bytes_of_a_rank"] for row in result["rows"] if row["workload"] == "star"
+    }
+    # Both directions of a link, of 1 MiB: what int16 is for.
+    assert 2 * MIB < carried["atp"] < 2.2 * MIB
+    assert MIB < carried["atp int16"] < 1.1 * MIB
+
+
+WRONG_ARGUMENTS = {
+    "a workload that is none": (
+        ["--only", "galaxy-4"],
+        "no workload galaxy-4; there are gigabit-2",
+    ),
+    "an option that is none": (["--quick"], "unrecognized arguments: --quick"),
+    "a folder that cannot be made": (["/proc/nowhere"], "cannot write results into /proc/nowhere"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ARGUMENTS)
+def test_wrong_arguments_say_what_is_possible(name):
+    words, said = WRONG_ARGUMENTS[name]
+    done = run_bench(*words)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+# The least time in units of one tensor over one rank's link.
+BOUNDS = {
+    "a ring": ("Gloo", Workload("", "", 4, (), mbit=1000), 1.5),
+    "a switch with links for all": ("atp", Workload("", "", 4, (), mbit=1000, wide=5), 1),
+    "a switch that is a host among equals": ("atp", Workload("", "", 4, (), mbit=1000), 5),
+    "half as many bytes": ("atp int16", Workload("", "", 4, (), mbit=1000, wide=5), 0.5),
+    "two jobs": ("atp", Workload("", "", 4, (), mbit=1000, wide=10, jobs=2), 2),
+    "one server without a switch": (
+        "atp",
+        Workload("", "", 4, (), mbit=1000, has_switch=False),
+        4,
+    ),
+    "as many servers as ranks": (
+        "atp",
+        Workload("", "", 4, (), mbit=1000, has_switch=False, servers=4),
+        1,
+    ),
+    "links as fast as the machine": ("atp", Workload("", "", 4, (), "host"), 0),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_bound_is_that_of_the_busiest_link(name):
+    way, workload, tensors = BOUNDS[name]
+    assert bound_s(way, workload, 1000**3 // 8) == pytest.approx(tensors)
+
+
+def test_names_of_workloads_are_their_own():
+    for workloads in (FULL, SHORT):
+        names = [workload.name for workload in workloads]
+        assert len(names) == len(set(names))
