@@ -1,0 +1,131 @@
+"""What a fragment and an operation cost, counted: instructions, packets, bytes, system calls.
+
+Beside `costs.json`, which is what they cost when it was last written. A change that makes them
+dearer fails here, whatever else the machine does meanwhile; one that means to, or makes them
+cheaper, writes the table anew:
+
+    ATP_WRITE_COSTS=1 .venv/bin/python -m pytest tests/counted
+"""
+
+import functools
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+ATP = BUILD / "bin" / "atp"
+TABLE = Path(__file__).with_name("costs.json")
+
+# Of two lengths, so that what a run costs once is in neither's difference.
+FEW, MANY = 1000, 4000
+FEW_CALLS, MANY_CALLS = 50, 250
+NODES = {
+    "worker": ("atp::Worker::handle_packet(", "atp::Worker::poll_transmit("),
+    "switch": ("atp::SwitchNode::handle_packet(",),
+    "server": ("atp::Server::handle_packet(",),
+}
+
+
+def run(*words, **options):
+    done = subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, timeout=300, **options
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@functools.cache
+def _instructions(folder, fragments):
+    """By node, of an all-reduce of four workers in the simulator: each time the same."""
+    profile = folder / f"callgrind.{fragments}"
+    run(
+        "valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}",
+        *(ATP, "sim", "--workers", 4, "--fragments", fragments),
+    )  # fmt: skip
+    table = run("callgrind_annotate", "--inclusive=yes", "--threshold=100", profile)
+    return {
+        node: sum(_inclusive(table, function) for function in functions)
+        for node, functions in NODES.items()
+    }
+
+
+def _inclusive(table, function):
+    """The first is the function itself; others that name it call it as a template's argument."""
+    line = next(line for line in table.splitlines() if f":{function}" in line)
+    return int(re.match(r"\s*([\d,]+)", line)[1].replace(",", ""))
+
+
+def instructions_per_fragment(folder):
+    few, many = _instructions(folder, FEW), _instructions(folder, MANY)
+    return {
+        f"instructions per fragment, {node}": (many[node] - few[node]) / (MANY - FEW)
+        for node in NODES
+    }
+
+
+def packets_per_fragment():
+    """Of four workers below one switch of a rack and one above it: 4 + 1 + 1 and back."""
+
+    def packets(fragments):
+        table = run(ATP, "sim", "--workers", 4, "--fragments", fragments).splitlines()
+        return int(dict(zip(table[0].split(","), table[1].split(","), strict=True))["packets"])
+
+    return {"packets per fragment": (packets(MANY) - packets(FEW)) / (MANY - FEW)}
+
+
+def _calls(folder, iterations):
+    """All system calls that carry an operation, of two ranks, a switch and a server."""
+    counted = folder / f"strace.{iterations}"
+    size = ("-b", "64K", "-e", "64K", "-n", iterations)
+    run(
+        *("strace", "-f", "-c", "-o", counted),
+        *("-e", "trace=%network,ppoll,poll,epoll_wait,futex,read,write"),
+        *(ATP, "run", "-n", 2, "--switch", "--", ATP, "bench", "allreduce", *size),
+    )
+    return int(counted.read_text().splitlines()[-1].split()[3])
+
+
+def calls_per_operation(folder):
+    few, many = _calls(folder, FEW_CALLS), _calls(folder, MANY_CALLS)
+    return {"system calls per all-reduce of 64 KiB": (many - few) / (MANY_CALLS - FEW_CALLS)}
+
+
+def bytes_per_value():
+    """That a rank sends for one value, headers of ATP included, in packets of 350 values."""
+    options = ("-b", "1M", "-e", "1M", "-n", 20, "-w", 0, "--counters")
+    env = {**os.environ, "ATP_VALUES_PER_FRAGMENT": "350"}
+    said = run(ATP, "run", "-n", 2, "--switch", "--", ATP, "bench", "allreduce", *options, env=env)
+    sent = int(re.search(r"gradient_bytes_sent (\d+)", said)[1])
+    return {"bytes per value": sent / (20 * (1 << 18))}
+
+
+# How much dearer a cost may be than the table says. System calls depend on who waits for whom.
+TOLERANCE = {"system calls per all-reduce of 64 KiB": 1.6, "packets per fragment": 1.001}
+USUAL_TOLERANCE = 1.03
+
+
+def test_nothing_has_become_dearer(tmp_path):
+    costs = {
+        **instructions_per_fragment(tmp_path),
+        **packets_per_fragment(),
+        **bytes_per_value(),
+        **calls_per_operation(tmp_path),
+    }
+    costs = {name: round(cost, 3) for name, cost in costs.items()}
+    if os.environ.get("ATP_WRITE_COSTS"):
+        TABLE.write_text(json.dumps(costs, indent=1) + "\n")
+    table = json.loads(TABLE.read_text())
+    assert costs.keys() == table.keys()
+    dearer = [
+        f"{name}: {cost}, {cost / table[name]:.3f} times {table[name]}"
+        for name, cost in costs.items()
+        if cost > table[name] * TOLERANCE.get(name, USUAL_TOLERANCE)
+    ]
+    if dearer:
+        pytest.fail("dearer than costs.json says:\n" + "\n".join(dearer))
+    print(*(f"{name}: {cost} (table: {table[name]})" for name, cost in costs.items()), sep="\n")
