@@ -24,7 +24,14 @@ ALLOWED = {
     "atp/sim": ["atp/base", "atp/wire", "atp/core/**"],
     "atp/driver/udp": ["atp/base", "atp/wire", "atp/core"],
     "atp/driver/tcp": ["atp/base", "atp/wire", "atp/driver/udp"],
-    "atp/collective": ["atp/base", "atp/wire", "atp/core/**", "atp/driver/**"],
+    "atp/collective/host": ["atp/base", "atp/wire", "atp/core/worker"],
+    "atp/collective": [
+        "atp/base",
+        "atp/wire",
+        "atp/core/**",
+        "atp/driver/**",
+        "atp/collective/host",
+    ],
     "atp/collective/ring": [
         "atp/base",
         "atp/wire",
@@ -50,6 +57,7 @@ ALLOWED = {
         "atp/core/topology",
         "atp/core/worker",
         "atp/collective",
+        "atp/collective/host",
         "atp/driver/**",
         "atp/config/text",
         "atp/config/site",

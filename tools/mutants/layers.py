@@ -19,7 +19,12 @@ END_TO_END = [
 # What stands beside the code and is compiled into its tests alone.
 TEST_FILE = re.compile(r"_test\.|/testing_|_harness\.h$|/conformance/")
 
-ENDINGS = {1: "a wrong sum", 2: "not finished, or something left over"}
+ENDINGS = {
+    1: "a wrong sum",
+    2: "not finished, or something left over",
+    4: "wasteful",
+    5: "a turn against the page",
+}
 
 
 @dataclass(frozen=True)

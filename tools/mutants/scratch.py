@@ -7,7 +7,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +16,14 @@ from tools.mutants.programs import additions
 # find a mutant is not asked.
 FLAGS = "-w -O1 -D_GLIBCXX_ASSERTIONS -fpch-preprocess"
 MEMORY = 6 << 30  # bytes of address space for what a mutant runs
+# What only waits ends by the clock, after so many times what it may compute.
+WAITING = 10
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a command ended: its exit code, negative for a signal, None if its time ran out."""
+    """How a command ended: its exit code, negative for a signal, None if its time ran out.
+    The seconds are those that it computed, so that a busy machine kills no mutant."""
 
     code: int | None
     output: str
@@ -91,7 +93,7 @@ class Scratch:
 
     def run(self, command, limit, cwd=None):
         """Runs it in a process group of its own, which is killed when its time is over."""
-        begin = time.monotonic()
+        begin = computed()
         environment = dict(os.environ)
         # A cache of its own: mutants would push out what others will ask for again. The honest
         # objects come back from it when a mutant is taken out.
@@ -102,10 +104,10 @@ class Scratch:
             process = subprocess.Popen(
                 command, cwd=cwd or self.checkout, env=environment, stdin=subprocess.DEVNULL,
                 stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-                preexec_fn=bounded,
+                preexec_fn=lambda: bound(limit),
             )  # fmt: skip
             try:
-                code = process.wait(limit)
+                code = process.wait(WAITING * limit)
             except subprocess.TimeoutExpired:
                 code = None
             finally:
@@ -113,9 +115,19 @@ class Scratch:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        return Run(code, log.read_text(errors="replace"), time.monotonic() - begin)
+        if code == -signal.SIGXCPU:
+            code = None
+        return Run(code, log.read_text(errors="replace"), computed() - begin)
 
 
-def bounded():
+def computed():
+    """Processor seconds of all that has ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def bound(seconds):
+    """Of each process."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
