@@ -11,7 +11,7 @@ from experiments.report import BUILD, REPOSITORY
 def run_job(module, world_size, *words):
     """`atp run` of a module of this folder; what rank 0 prints is shown at once."""
     command = [
-        BUILD / "bin" / "atp", "run", "-n", world_size, "--",
+        BUILD / "bin" / "atp", "run", "-n", world_size, "--switch", "--",
         sys.executable, "-m", f"experiments.accuracy.{module}", *words,
     ]  # fmt: skip
     environment = {

@@ -27,15 +27,6 @@ RANK = Path(__file__).with_name("loss_rank.py")
 LIMIT_S = 600
 
 
-def drop(host, per_cent):
-    """Each packet that comes in, but for what is said of the packets themselves (ICMP, ARP)."""
-    of_ten_thousand = round(per_cent * 100)
-    host.exec("nft", "add table inet lose")
-    host.exec("nft", "add chain inet lose in { type filter hook input priority 0 ; }")
-    rule = f"numgen random mod 10000 < {of_ten_thousand} drop"
-    host.exec("nft", f"add rule inet lose in meta l4proto {{ tcp, udp }} {rule}")
-
-
 def measure(arguments, per_cent, folder):
     """{path: seconds of each all-reduce}"""
     ranks = [f"h{rank}" for rank in range(arguments.ranks)]
@@ -50,7 +41,7 @@ def measure(arguments, per_cent, folder):
         start_node(network, atp, "switch", "switch", "--upstream", upstream)
         if per_cent > 0:
             for host in network.hosts.values():
-                drop(host, per_cent)
+                host.drop(per_cent)
         hosts = [network[name] for name in ranks]
         result = folder / "result.json"
         words = (sys.executable, RANK, f"tcp://{hosts[0].address}:29600", result)

@@ -1,14 +1,15 @@
-"""What strangers, idle connections and deaths cost: measured on loopback, honest ranks beside them.
+"""What strangers, idle connections and deaths cost: measured, honest ranks beside them.
 
     .venv/bin/python -m experiments.defence.defence [FOLDER]
 
 In turns without and with the attack where a time is compared. A stranger knows docs/protocol.md,
 the port, and nothing that only members know, and sends from another address. Measures all-reduces
 beside jobs that are made and left at 6 kB/s; packets forwarded after JOINs whose route is a loop;
-answers to a flood, and how many of an honest asker's questions are answered meanwhile; the answer
-of `atp status` beside 500 idle connections; and how long the other ranks take to end, with the
-right name, after a rank or one of three servers is killed. Writes defence.csv into FOLDER (default:
-out/defence).
+answers to a flood, and how long an honest asker waits for its own meanwhile; the answer of `atp
+status` beside 500 idle connections; how long the other ranks take to end, with the right name,
+after a rank or one of three servers is killed; and, among hosts that are network namespaces,
+all-reduces beside forged ICMP errors, and the end of a rank that nothing reaches any more. Writes
+defence.csv into FOLDER (default: out/defence).
 """
 
 import csv
@@ -25,12 +26,12 @@ import time
 from pathlib import Path
 
 from experiments import report
-from experiments.defence.stranger import DIRECT, Churn, Stranger, gradient, join
+from experiments.defence import hosts
+from experiments.defence.stranger import DIRECT, Asker, Churn, Stranger, gradient, join
 from experiments.report import BUILD
 
 ATP = BUILD / "bin" / "atp"
 LIMIT_S = 60
-ANSWER_AFTER_S = 0.02  # of the honest asker's questions, one every so often
 
 
 class Nodes:
@@ -164,29 +165,30 @@ def loop(gradients):
 
 def flood(packets):
     """Answers to gradients of jobs that nobody knows, from one address; and to an honest one."""
-    asked = heard = 0
     with Nodes() as nodes:
         server, process = nodes.node("server")
-        with Stranger() as stranger, Stranger("127.0.0.3") as honest:
-            due = time.monotonic()
+        with Stranger() as stranger, Asker("127.0.0.3", server) as honest:
             for number in range(packets):
                 stranger.send(gradient(random.randrange(1, 2**32)), server)
-                if time.monotonic() >= due:
-                    honest.send(gradient(random.randrange(1, 2**32)), server)
-                    due += ANSWER_AFTER_S
+                if number % 8 == 0:
+                    honest.step()
                 if number % 64 == 0:
                     stranger.hear()
                     time.sleep(0.002)
-            time.sleep(0.3)
+            honest.finish()
             stranger.hear()
-            honest.hear()
-            asked, heard = honest.sent_packets, honest.answers
         if process.poll() is not None:
             raise SystemExit(f"the server ended:\n{output(process)}")
     yield f"a flood of {stranger.sent_packets} packets: answers to it", stranger.answers, ""
     share = stranger.answered_bytes / stranger.sent_bytes
     yield "… bytes answered for 1,000 that it sent", 1000 * share, "at most 1,000"
-    yield f"… of {asked} questions of another address, answered", heard / asked, "most"
+    asked = len(honest.waits)
+    yield (
+        f"… of {asked} questions beside it, answered at the first asking",
+        honest.at_once / asked,
+        "most",
+    )
+    yield "… the others come again every 10 ms: the slowest answer, s", max(honest.waits), ""
 
 
 def idle(connections, rounds):
@@ -233,7 +235,9 @@ def kill_a_rank():
     """Of `atp run`: from its death until the others name it, in seconds."""
     named = re.compile(r"rank 2 .*left the job.*signal 9")
     with Nodes() as nodes:
-        run = nodes.start((ATP, "run", "-n", "4", "--", ATP, "bench", "allreduce", *ENDLESS))
+        run = nodes.start(
+            (ATP, "run", "-n", "4", "--switch", "--", ATP, "bench", "allreduce", *ENDLESS)
+        )
         wait_until(lambda: "# " in output(run), "all to join")
         time.sleep(0.5)
         begin = time.monotonic()
@@ -280,6 +284,8 @@ def measures(short):
     yield from flood(2_000 if short else 100_000)
     yield from idle(50 if short else 500, 1 if short else 5)
     yield from deaths(1 if short else 7)
+    yield from hosts.cut_offs(1 if short else 5)
+    yield from hosts.forged_icmp(*((1, 100) if short else (7, 600)))
 
 
 def main():

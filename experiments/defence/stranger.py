@@ -81,6 +81,59 @@ class Stranger:
             self.answered_bytes += len(answer)
 
 
+class Asker(Stranger):
+    """An honest one: every so often it asks about a job that nobody knows, whatever became of the
+    earlier questions, and each of them again until it is answered."""
+
+    EVERY_S = 0.02
+    AGAIN_S = 0.01  # the least time between two answers of a kind to one endpoint
+
+    def __init__(self, address, to):
+        super().__init__(address)
+        self._to = to
+        self._due = time.monotonic()
+        self._open = {}  # by job: when it was asked first, and last
+        self.waits = []  # for each answer
+        self.at_once = 0  # of these, those that the first packet got
+
+    def step(self):
+        self._hear_answers()
+        now = time.monotonic()
+        while self._due <= now:
+            self._ask(random.randrange(1, 2**32), now)
+            self._due += self.EVERY_S
+        self.ask_again(now)
+
+    def ask_again(self, now):
+        for job, (_, last) in self._open.items():
+            if last + self.AGAIN_S <= now:
+                self._ask(job, now)
+
+    def finish(self):
+        """Asks no more, but for the answers that are due."""
+        while self._open:
+            self._hear_answers()
+            self.ask_again(time.monotonic())
+            time.sleep(0.001)
+
+    def _ask(self, job, now):
+        first, _ = self._open.get(job, (now, now))
+        self._open[job] = (first, now)
+        self.send(gradient(job), self._to)
+
+    def _hear_answers(self):
+        while True:
+            try:
+                answer = self.udp.recv(65535)
+            except BlockingIOError:
+                return
+            job = struct.unpack_from(">I", answer, 4)[0]
+            if job in self._open:
+                first, last = self._open.pop(job)
+                self.waits.append(time.monotonic() - first)
+                self.at_once += first == last
+
+
 class Churn:
     """Jobs of one rank that are made as large as a job may be, and left, at so many bytes per
     second, in a thread, until the end of the `with`."""

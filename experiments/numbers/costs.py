@@ -38,7 +38,8 @@ def run(checkout, ranks, seconds):
         done = subprocess.run(
             [
                 checkout / "build" / "release" / "bin" / "atp",
-                *("run", "-n", str(ranks), "--", sys.executable, RANK, result, str(seconds)),
+                *("run", "-n", str(ranks), "--switch", "--"),
+                *(sys.executable, RANK, result, str(seconds)),
             ],
             env={
                 **os.environ,

@@ -22,9 +22,10 @@ from experiments.one_digest.inputs import RANKS
 from experiments.one_digest.places import Loopback, Racks
 from experiments.one_digest.rank import CHECKPOINT
 
-HOME = Loopback("loopback, 1 switch")
+HOME = Loopback("loopback, 1 switch", ("--switch",))
 PLACES = [
     HOME,
+    Loopback("the memory of one host"),
     Loopback("loopback, no switch", ("--no-switch",)),
     Loopback("loopback, 350 values per packet", ("--values", 350)),
     Loopback("loopback, 2 servers", ("--servers", 2)),

@@ -21,4 +21,4 @@ def test_a_tiny_run_measures_every_defence(tmp_path):
         found = {row["what"]: float(row["value"]) for row in csv.DictReader(file)}
     assert found["60 gradients after JOINs of a looped route: forwards"] == 0
     assert 0 < found["… bytes answered for 1,000 that it sent"] <= 1000
-    assert len(found) == 11
+    assert len(found) == 16

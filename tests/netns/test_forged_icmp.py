@@ -13,7 +13,7 @@ import pytest
 
 RANKS = 2
 IPV4, IPV6 = "10.77.0.", "fd00:77::"
-FORGE = Path(__file__).with_name("forge_icmp.py")
+FORGE = Path(__file__).parents[2] / "experiments" / "defence" / "forge_icmp.py"
 VALUES = "350 values per fragment"  # what an interface with an MTU of 1500 carries
 
 

@@ -22,12 +22,14 @@ def run_program(tmp_path):
     def run(program, backend, algorithm="innetwork"):
         folder = tmp_path / f"{backend}-{algorithm}"
         folder.mkdir()
+        network = ["--switch"] if algorithm == "innetwork" else []
+        words = [sys.executable, FOLDER / program, backend, folder]
         done = subprocess.run(
-            [ATP, "run", "-n", str(RANKS), "--", sys.executable, FOLDER / program, backend, folder],
+            [ATP, "run", "-n", str(RANKS), *network, "--", *words],
             env={
                 **os.environ,
                 "PYTHONPATH": str(REPOSITORY / "python"),
-                "ATP_ALGORITHM": algorithm,
+                "ATP_ALGORITHM": "ring" if algorithm == "ring" else "innetwork",
                 "OMP_NUM_THREADS": "1",
             },
             cwd=folder,

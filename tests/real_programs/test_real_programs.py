@@ -18,7 +18,7 @@ def alike(ours, theirs) -> bool:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_training_is_the_same_as_over_gloo(run_program, program):
     over_gloo = run_program(program, "gloo")
-    for algorithm in ("innetwork", "ring"):
+    for algorithm in ("innetwork", "memory", "ring"):
         over_atp = run_program(program, "atp", algorithm)
         for ours, theirs in zip(over_atp, over_gloo, strict=True):
             assert "all_reduce" in ours["summed by us"]
