@@ -56,47 +56,36 @@ FULL = (
     Workload("jumbo-4", "MTU 9000", 4, (64 * MIB,), FLOAT32, mbit=1000, wide=5, mtu=9000),
     Workload("racks-4", "two racks", 4, (16 * MIB,), FLOAT32, "racks", mbit=300, wide=5),
     Workload("jobs-4", "two jobs at once", 4, (16 * MIB,), FLOAT32, mbit=300, wide=10, jobs=2),
-    Workload("equal-switch", "equal links", 4, (16 * MIB,), ("atp", "atp ring", "Gloo"), mbit=300),
     *(
         Workload(
-            f"equal-{servers}",
+            f"equal-{name}",
             "equal links",
             4,
             (16 * MIB,),
             ("atp", "atp ring", "Gloo"),
             mbit=300,
-            has_switch=False,
+            has_switch=name == "switch",
             servers=servers,
         )
-        for servers in (1, 2, 4)
+        for name, servers in (("switch", 1), ("1", 1), ("2", 2), ("4", 4))
     ),
     *(
         Workload(
-            f"loss-{loss}",
-            "64 KiB with loss",
+            f"{name}-{loss}",
+            f"{size} with loss",
             4,
-            (64 * KIB,),
+            (bytes_each,),
             FLOAT32,
             mbit=200,
             wide=5,
             loss_per_cent=loss,
-            rounds=200,
+            rounds=rounds,
         )
-        for loss in (0, 0.1, 1)
-    ),
-    *(
-        Workload(
-            f"loss-bulk-{loss}",
-            "16 MiB with loss",
-            4,
-            (16 * MIB,),
-            FLOAT32,
-            mbit=200,
-            wide=5,
-            loss_per_cent=loss,
-            rounds=3,
+        for name, size, bytes_each, losses, rounds in (
+            ("loss", "64 KiB", 64 * KIB, (0, 0.1, 1), 200),
+            ("loss-bulk", "16 MiB", 16 * MIB, (0, 1), 3),
         )
-        for loss in (0, 1)
+        for loss in losses
     ),
     *(
         Workload(

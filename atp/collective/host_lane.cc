@@ -15,8 +15,6 @@ using SteadyClock = std::chrono::steady_clock;
 // How long a rank that goes in haste waits for its thread, which has nobody to wait for.
 constexpr std::chrono::milliseconds kHaste{500};
 
-constexpr const char* kShutDown = "the communicator was shut down";
-
 // "all_reduce #3 (1,000 values), the sum of 1,000 float32 values in blocks of int32"
 std::string describe(const HostOperationHeader& header) {
   const auto format =
@@ -49,10 +47,10 @@ HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
 
 HostLane::HostLane(const CommunicatorOptions& options, HostPlace place,
                    std::unique_ptr<Waker> waker)
-    : options_(options),
+    : WayWithThread(std::move(waker)),
+      options_(options),
       engine_(std::move(place), engine_options(options)),
-      closed_in_child_({engine_.descriptor()}),
-      thread_(std::move(waker), kShutDown) {}
+      closed_in_child_({engine_.descriptor()}) {}
 
 Result<std::shared_ptr<HostLane>> HostLane::open(const CommunicatorOptions& options,
                                                  HostPlace place) {

@@ -8,7 +8,6 @@
 
 #include "atp/collective/closed_in_child.h"
 #include "atp/collective/host/engine.h"
-#include "atp/collective/operation_thread.h"
 #include "atp/collective/way.h"
 
 namespace atp {
@@ -18,7 +17,8 @@ namespace atp {
 // Its thread drives the engine, or the caller of an operation who waits for it anyway: then no
 // other thread has to be woken, which takes longer than a small sum. Who drives has driving_, and
 // until it lets go of that it does all that the thread would do, also for operations of others.
-class HostLane final : public Way, public std::enable_shared_from_this<HostLane> {
+class HostLane final : public WayWithThread<HostCounters>,
+                       public std::enable_shared_from_this<HostLane> {
  public:
   static Result<std::shared_ptr<HostLane>> open(const CommunicatorOptions& options,
                                                 HostPlace place);
@@ -30,18 +30,10 @@ class HostLane final : public Way, public std::enable_shared_from_this<HostLane>
   Status shutdown(std::chrono::steady_clock::time_point until,
                   std::chrono::milliseconds timeout) override;
   void abort(const std::string& why) override;
-  bool wait_until_idle(std::chrono::steady_clock::time_point until) override {
-    return thread_.wait_until_idle(until);
-  }
-  void give_up(const std::string& why) override { thread_.give_up(why); }
-  std::optional<std::string> failure() const override { return thread_.failure(); }
   std::size_t value_count() const override { return 0; }
   CounterList counters() const override;
-  bool on_own_thread() const override { return thread_.on_own_thread(); }
 
  private:
-  using Thread = OperationThread<PendingOperation, HostCounters>;
-
   void run();
   // Everything below with driving_ held.
   void round();
@@ -54,7 +46,6 @@ class HostLane final : public Way, public std::enable_shared_from_this<HostLane>
   const ClosedInChild closed_in_child_;
   std::deque<std::shared_ptr<PendingOperation>> pending_;  // oldest first
   bool left_ = false;
-  Thread thread_;
 };
 
 }  // namespace atp

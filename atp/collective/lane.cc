@@ -16,8 +16,6 @@ using SteadyClock = std::chrono::steady_clock;
 // of it by the first one that arrives; the acknowledgement only ends the repeats.
 constexpr std::chrono::milliseconds kHastyLeave{500};
 
-constexpr const char* kShutDown = "the communicator was shut down";
-
 // One for the values, and an express one for exponents and small operations, unless the scale is
 // fixed.
 std::uint16_t streams_of_a_lane(NumberFormat format) {
@@ -65,14 +63,14 @@ FailureContext failure_context(const LaneOptions& lane) {
 
 Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket socket,
            std::unique_ptr<Waker> waker)
-    : options_(options.communicator),
+    : WayWithThread(std::move(waker)),
+      options_(options.communicator),
       siblings_(options.siblings),
       socket_(std::move(socket)),
       closed_in_child_({socket_.fd()}),
       will_(worker_config(options, value_count), socket_.local().port),
       participant_(worker_config(options, value_count), failure_context(options),
-                   [this](const std::string& text) { options_.warn(text); }),
-      thread_(std::move(waker), kShutDown) {}
+                   [this](const std::string& text) { options_.warn(text); }) {}
 
 Result<std::shared_ptr<Lane>> Lane::open(const LaneOptions& options) {
   const CommunicatorOptions& communicator = options.communicator;
@@ -133,7 +131,7 @@ bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
 
 Status Lane::wait_until_joined() {
   thread_.wait_until(
-      [](const Report& report) { return report.phase != ParticipantPhase::kJoining; });
+      [](const LaneReport& report) { return report.phase != ParticipantPhase::kJoining; });
   if (thread_.report().phase == ParticipantPhase::kJoined) return ok_status();
   return Error{"rank " + std::to_string(options_.rank) +
                " cannot join the job: " + failure().value_or("it was told to leave")};
@@ -147,7 +145,7 @@ void Lane::abort(const std::string& why) { thread_.close_in_haste(why, kHastyLea
 
 CounterList Lane::counters() const {
   CounterList list;
-  const Report report = thread_.report();
+  const LaneReport report = thread_.report();
   const auto add = [&](std::string_view name, std::uint64_t value) {
     list.emplace_back(std::string(name), value);
   };

@@ -10,7 +10,6 @@
 #include "atp/collective/closed_in_child.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/last_will.h"
-#include "atp/collective/operation_thread.h"
 #include "atp/collective/participant.h"
 #include "atp/collective/siblings.h"
 #include "atp/collective/way.h"
@@ -27,10 +26,18 @@ struct LaneOptions {
   std::shared_ptr<Siblings> siblings = std::make_shared<Siblings>();  // of all lanes of a rank
 };
 
+// What callers may know of a lane's worker.
+struct LaneReport {
+  ParticipantPhase phase = ParticipantPhase::kJoining;
+  std::uint16_t value_count = 0;
+  Counters<WorkerCounter> worker_counters;
+  UdpCounters udp_counters;
+};
+
 // A communicator's way to one server: a socket of the worker, and the thread that drives it.
 //
 // The thread owns participant_ and the event loop. It and its callers meet in thread_.
-class Lane final : public Way, public std::enable_shared_from_this<Lane> {
+class Lane final : public WayWithThread<LaneReport>, public std::enable_shared_from_this<Lane> {
  public:
   // A socket of its own, and a thread that has begun to join.
   static Result<std::shared_ptr<Lane>> open(const LaneOptions& options);
@@ -44,24 +51,10 @@ class Lane final : public Way, public std::enable_shared_from_this<Lane> {
   Status shutdown(std::chrono::steady_clock::time_point until,
                   std::chrono::milliseconds timeout) override;
   void abort(const std::string& why) override;
-  bool wait_until_idle(std::chrono::steady_clock::time_point until) override {
-    return thread_.wait_until_idle(until);
-  }
-  void give_up(const std::string& why) override { thread_.give_up(why); }
-  std::optional<std::string> failure() const override { return thread_.failure(); }
   std::size_t value_count() const override { return thread_.report().value_count; }
   CounterList counters() const override;
-  bool on_own_thread() const override { return thread_.on_own_thread(); }
 
  private:
-  // What callers may know of the worker.
-  struct Report {
-    ParticipantPhase phase = ParticipantPhase::kJoining;
-    std::uint16_t value_count = 0;
-    Counters<WorkerCounter> worker_counters;
-    UdpCounters udp_counters;
-  };
-
   void run();
   // True if there is more to do at once.
   bool carry_out_commands(Instant now, const UdpCounters& udp_counters);
@@ -72,7 +65,6 @@ class Lane final : public Way, public std::enable_shared_from_this<Lane> {
   const ClosedInChild closed_in_child_;
   const LastWill will_;
   Participant participant_;
-  OperationThread<PendingOperation, Report> thread_;
 };
 
 }  // namespace atp

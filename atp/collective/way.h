@@ -5,14 +5,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "atp/collective/communicator.h"
+#include "atp/collective/operation_thread.h"
 #include "atp/collective/pending_operation.h"
 
 namespace atp {
 
 // A way on which a communicator's operations are carried out: through a server (Lane), or in the
-// memory of the host that all ranks share (HostLane). Each has a thread.
+// memory of the host that all ranks share (HostLane).
 class Way {
  public:
   virtual ~Way() = default;
@@ -37,6 +39,28 @@ class Way {
   virtual std::size_t value_count() const = 0;  // K; 0: nothing travels in fragments
   virtual CounterList counters() const = 0;
   virtual bool on_own_thread() const = 0;
+};
+
+// Why a communicator's operations fail, and its ranks leave, once it has been shut down.
+inline constexpr const char* kShutDown = "the communicator was shut down";
+
+// A way with a thread, which tells its callers a Report.
+template <class Report>
+class WayWithThread : public Way {
+ public:
+  bool wait_until_idle(std::chrono::steady_clock::time_point until) final {
+    return thread_.wait_until_idle(until);
+  }
+  void give_up(const std::string& why) final { thread_.give_up(why); }
+  std::optional<std::string> failure() const final { return thread_.failure(); }
+  bool on_own_thread() const final { return thread_.on_own_thread(); }
+
+ protected:
+  using Thread = OperationThread<PendingOperation, Report>;
+
+  explicit WayWithThread(std::unique_ptr<Waker> waker) : thread_(std::move(waker), kShutDown) {}
+
+  Thread thread_;
 };
 
 }  // namespace atp

@@ -55,26 +55,43 @@ Bytes packet(PacketType type, const Of& of) {
   return bytes;
 }
 
+// What somebody does before a court, and what its judge objects to.
+template <class Court>
+struct Case {
+  const char* name;
+  std::function<void(Court&)> act;
+  const char* objection;
+};
+
+template <class Court, std::size_t kCases>
+void expect_objections(const Case<Court> (&cases)[kCases]) {
+  for (const Case<Court>& c : cases) {
+    Court court;
+    c.act(court);
+    EXPECT_THAT(court.violations(), Contains(HasSubstr(c.objection))) << c.name;
+  }
+}
+
 class WorkerCourt {
  public:
-  WorkerCourt() : judge(config(), kWmax) {}
+  WorkerCourt() : judge_(config(), kWmax) {}
 
   void sends(const Of& of, const Endpoint& to = kSwitch) {
     Outbox out;
     out.send(to, packet(PacketType::kGradient, of));
-    judge.end_turn(now, attached, out);
+    judge_.end_turn(now, attached, out);
   }
   void sends_the_first(std::uint64_t count) {
     for (std::uint64_t sequence = 0; sequence < count; ++sequence) sends({sequence});
   }
-  void gets(PacketType type, const Of& of) { judge.took(kSwitch, packet(type, of)); }
+  void gets(PacketType type, const Of& of) { judge_.took(kSwitch, packet(type, of)); }
   void is_attached_after(Duration time, bool now_attached) {
     now += time;
     attached = now_attached;
-    judge.end_turn(now, attached, Outbox());
+    judge_.end_turn(now, attached, Outbox());
   }
 
-  WorkerJudge judge;
+  const std::vector<std::string>& violations() const { return judge_.violations(); }
   Instant now = kStart;
   bool attached = true;
 
@@ -89,6 +106,8 @@ class WorkerCourt {
     config.overflow = OverflowPolicy::kProactive;
     return config;
   }
+
+  WorkerJudge judge_;
 };
 
 constexpr Of kAnswerOfTheFirst{.next_or_magnitude = 900};
@@ -108,17 +127,11 @@ TEST(WorkerJudge, HasNothingAgainstAnHonestWorker) {
   court.is_attached_after(std::chrono::milliseconds(1), true);
   court.is_attached_after(std::chrono::milliseconds(1), false);
   court.is_attached_after(std::chrono::milliseconds(250), true);
-  EXPECT_THAT(court.judge.violations(), IsEmpty());
+  EXPECT_THAT(court.violations(), IsEmpty());
 }
 
-struct WorkerCase {
-  const char* name;
-  std::function<void(WorkerCourt&)> act;
-  const char* objection;
-};
-
 TEST(WorkerJudge, ObjectsToWhatNoWorkerMaySend) {
-  const WorkerCase cases[] = {
+  const Case<WorkerCourt> cases[] = {
       {"another rank's", [](WorkerCourt& c) { c.sends({.ranks = RankSet::of(2)}); }, "other ranks"},
       {"hops are gone", [](WorkerCourt& c) { c.sends({.hops = 15}); }, "come from elsewhere"},
       {"to a stranger", [](WorkerCourt& c) { c.sends({}, kOtherWorker); }, "to a stranger"},
@@ -177,11 +190,7 @@ TEST(WorkerJudge, ObjectsToWhatNoWorkerMaySend) {
        },
        "before its time"},
   };
-  for (const WorkerCase& c : cases) {
-    WorkerCourt court;
-    c.act(court);
-    EXPECT_THAT(court.judge.violations(), Contains(HasSubstr(c.objection))) << c.name;
-  }
+  expect_objections(cases);
 }
 
 class ServerCourt {
@@ -236,14 +245,8 @@ TEST(ServerJudge, HasNothingAgainstAnHonestServer) {
   EXPECT_THAT(court.violations(), IsEmpty());
 }
 
-struct ServerCase {
-  const char* name;
-  std::function<void(ServerCourt&)> act;
-  const char* objection;
-};
-
 TEST(ServerJudge, ObjectsToWhatNoServerMaySend) {
-  const ServerCase cases[] = {
+  const Case<ServerCourt> cases[] = {
       {"an index stays",
        [](ServerCourt& c) { c.completes({.flags = ATP_FLAG_COLLISION, .next_or_magnitude = 500}); },
        "stays after a collision"},
@@ -282,11 +285,7 @@ TEST(ServerJudge, ObjectsToWhatNoServerMaySend) {
        },
        "a FLUSH to a worker"},
   };
-  for (const ServerCase& c : cases) {
-    ServerCourt court;
-    c.act(court);
-    EXPECT_THAT(court.violations(), Contains(HasSubstr(c.objection))) << c.name;
-  }
+  expect_objections(cases);
 }
 
 // A job of two ranks behind a switch: what the server is given, and what the judge is told of.
@@ -416,16 +415,10 @@ TEST(ServerJudge, HasNothingAgainstAServerThatKnowsItsRanks) {
   EXPECT_THAT(court.violations(), IsEmpty());
 }
 
-struct JobCase {
-  const char* name;
-  std::function<void(JobCourt&)> act;
-  const char* objection;
-};
-
 TEST(ServerJudge, ObjectsToWhoMayNotComeInAndToWhatNobodyHears) {
   const JobCourt::Said detached{
       .rank = 1, .nonce = 101, .detachments = 1, .detached = true, .straight = true};
-  const JobCase cases[] = {
+  const Case<JobCourt> cases[] = {
       {"a twin",
        [](JobCourt& c) {
          c.begin();
@@ -466,11 +459,7 @@ TEST(ServerJudge, ObjectsToWhoMayNotComeInAndToWhatNobodyHears) {
        },
        "nobody heard of a lost rank"},
   };
-  for (const JobCase& c : cases) {
-    JobCourt court;
-    c.act(court);
-    EXPECT_THAT(court.violations(), Contains(HasSubstr(c.objection))) << c.name;
-  }
+  expect_objections(cases);
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "atp/collective/host/copy.h"
-
 namespace atp {
 namespace {
 

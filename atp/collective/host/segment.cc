@@ -16,6 +16,8 @@
 #include <string>
 #include <utility>
 
+#include "atp/wire/values.h"
+
 namespace atp {
 namespace {
 
@@ -63,6 +65,9 @@ int reserve(int descriptor, off_t bytes) {
   while (why == EINTR) why = posix_fallocate(descriptor, 0, bytes);
   return why;
 }
+
+// 32 bytes at any address.
+using Wide = long long __attribute__((vector_size(32), aligned(1), may_alias));
 
 }  // namespace
 
@@ -156,6 +161,25 @@ void Segment::sleep(std::uint32_t events, std::int64_t nanoseconds) const {
   board().sleepers.fetch_add(1);
   futex(board().events, FUTEX_WAIT, events, &timeout);
   board().sleepers.fetch_sub(1);
+}
+
+ATP_VALUE_LOOP void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t kStep = 4 * sizeof(Wide);
+  std::size_t at = 0;
+  // All loads before the stores: the compiler would make memcpy() of what it recognizes as a copy.
+  for (; at + kStep <= bytes; at += kStep) {
+    const auto* source = reinterpret_cast<const Wide*>(from + at);
+    auto* target = reinterpret_cast<Wide*>(to + at);
+    const Wide first = source[0];
+    const Wide second = source[1];
+    const Wide third = source[2];
+    const Wide fourth = source[3];
+    target[0] = first;
+    target[1] = second;
+    target[2] = third;
+    target[3] = fourth;
+  }
+  if (at < bytes) std::memcpy(to + at, from + at, bytes - at);
 }
 
 }  // namespace atp

@@ -123,4 +123,9 @@ class Segment {
   bool is_alias_ = false;
 };
 
+// memcpy() for what is copied between a tensor and a row. glibc's takes `rep movsb` for pieces of
+// their length, which on AMD's processors becomes four times as slow where the two addresses differ
+// by little modulo 4096: as a tensor, of which malloc() begins a page 16 bytes late, and a row do.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
+
 }  // namespace atp
