@@ -29,6 +29,7 @@ from experiments import report
 from experiments.defence import hosts
 from experiments.defence.stranger import DIRECT, Asker, Churn, Stranger, gradient, join
 from experiments.report import BUILD
+from lab.ports import free_port
 
 ATP = BUILD / "bin" / "atp"
 LIMIT_S = 60
@@ -52,7 +53,7 @@ class Nodes:
 
     def node(self, role, *options, port=None):
         """Its address, once it listens, and its process."""
-        at = ("127.0.0.1", port or free_ports(1)[0])
+        at = ("127.0.0.1", port or free_port())
         command = (ATP, role, "--listen", f"{at[0]}:{at[1]}", *options)
         process = self.start(command)
         wait_until(lambda: "listening" in output(process), f"the {role}")
@@ -78,17 +79,6 @@ class Nodes:
         process.log = log
         self._processes.append(process)
         return process
-
-
-def free_ports(count):
-    """Of UDP; held until all are found, so that they differ."""
-    probes = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def output(process):

@@ -12,6 +12,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from lab.ports import free_port
+
 from .ways import WAYS, environment_of, options_of
 
 on_all = pytest.mark.parametrize("way", WAYS)
@@ -196,11 +198,6 @@ def test_a_child_may_end_in_the_process_that_holds_the_store(network, way):
     finally:
         for process in processes:
             process.kill()
-
-
-def free_port() -> int:
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    return store.port
 
 
 def test_a_living_child_does_not_hide_that_its_parent_was_killed(ranks):

@@ -3,42 +3,18 @@
 The programs come from build/release, or from the build folder that ATP_BUILD names.
 """
 
-import contextlib
 import os
 import random
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from lab.ports import free_ports
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
-
-
-def free_port():
-    """Of UDP, and of TCP, by which a node tells its status: tests beside this one have many."""
-    while True:
-        with (
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
-            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp,
-        ):
-            udp.bind(("127.0.0.1", 0))
-            with contextlib.suppress(OSError):
-                tcp.bind(udp.getsockname())
-                return udp.getsockname()[1]
-
-
-def free_udp_ports(count):
-    """Held until all are found, so that they differ."""
-    probes = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def udp_port_is_bound(port):
@@ -95,13 +71,11 @@ class Cluster:
     """One server and one switch on loopback, and ranks that join one job through them."""
 
     wait_until = staticmethod(wait_until)
-    free_udp_ports = staticmethod(free_udp_ports)
 
     def __init__(self, folder):
         self.folder = folder
         self.processes = []
-        self.server_port = free_port()
-        self.switch_port = free_port()
+        self.server_port, self.switch_port = free_ports(2)
         self.job = random.randrange(1, 2**32)
         self.atp = BUILD / "bin" / "atp"
         assert self.atp.exists(), f"{self.atp} does not exist: run `make build` first"

@@ -4,11 +4,12 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 
 import pytest
+
+from lab.ports import free_port
 
 from .conftest import BUILD, REPOSITORY
 
@@ -43,10 +44,7 @@ class Cluster:
     def __init__(self, folder):
         self.folder = folder
         self.file = folder / "cluster.yaml"
-        # Ports that are free now, so that tests beside this one do not meet it.
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("127.0.3.1", 0))
-            port = min(probe.getsockname()[1], 65000)
+        port = free_port()
         text = re.sub(r"switch: (\w+)", rf"switch: {{host: \1, port: {port}}}", RACKS)
         self.file.write_text(text.replace("[s1]", f"[{{host: s1, port: {port}}}]"))
         self.port = port

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.ports import free_ports
+
 
 def completed(path):
     return json.loads(path.read_text().splitlines()[-1])["counters"]["fragments_completed"]
@@ -48,7 +50,7 @@ def test_torchs_groups_have_them_too(cluster):
 def test_a_rank_that_dies_with_its_server_is_named_by_the_others(cluster, victim):
     """Without `atp run`: a switch, and three ranks with a server each."""
     cluster.start_switch()
-    servers = [f"127.0.0.1:{port}" for port in cluster.free_udp_ports(3)]
+    servers = [f"127.0.0.1:{port}" for port in free_ports(3)]
     route = ";".join(f"{cluster.switch_address},{server}" for server in servers)
     ranks = [
         cluster.start_rank(
@@ -68,7 +70,7 @@ def test_a_rank_that_dies_with_its_server_is_named_by_the_others(cluster, victim
 def test_one_dead_server_of_several_ends_all_ranks(cluster):
     """What waits at the others for a rank that has noticed it must not wait for the time-out."""
     cluster.start_switch()
-    ports = cluster.free_udp_ports(3)
+    ports = free_ports(3)
     servers = []
     for i, port in enumerate(ports):
         command = [cluster.atp, "server", "--listen", f"127.0.0.1:{port}"]

@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+from lab.ports import free_ports
 from tests.e2e.conftest import REPOSITORY
 
 from .numbers import FORMAT_BLOCKS_16, FORMAT_EXACT, fingerprint, layout_of
@@ -105,7 +106,7 @@ def test_they_do_without_a_switch(cluster):
 
 
 def test_they_do_over_several_servers(cluster):
-    ports = cluster.free_udp_ports(3)
+    ports = free_ports(3)
     for port in ports:
         command = [cluster.atp, "server", "--listen", f"127.0.0.1:{port}"]
         cluster.start(f"server{port}", command)
