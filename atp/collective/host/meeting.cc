@@ -133,13 +133,18 @@ Result<std::string> Meeting::hand_out(const Result<HostPlace>& place) {
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
     static_cast<void>(lines_[rank].pass(place ? place.value().segment.descriptor() : -1));
   }
+  // All are heard, also after one is lost: to close a line with an answer unread would cut off what
+  // the other side is about to be told.
+  std::optional<Error> gone;
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
     const Result<std::string> answer = lines_[rank].hear(kLongestText, until_);
-    if (!answer) return lost(rank, answer.error().message);
-    if (!answer.value().empty() && why_not.empty()) {
+    if (!answer) {
+      if (!gone) gone = lost(rank, answer.error().message);
+    } else if (!answer.value().empty() && why_not.empty()) {
       why_not = rank_text(rank) + ": " + answer.value();
     }
   }
+  if (gone) return *gone;
   return why_not;
 }
 
@@ -192,15 +197,13 @@ Result<HostMeetingOutcome> Meeting::follow() {
   if (!passed) return lost(0, passed.error().message);
   if (!passed.value().text.empty()) return Error{passed.value().text};
   HostMeetingOutcome outcome;
-  std::string problem;
+  // Of interest only if rank 0 had one to pass: then the kernel has dropped it.
+  std::string problem = "cannot take another descriptor (ulimit -n)";
   if (const int descriptor = passed.value().descriptor; descriptor >= 0) {
     Result<Segment> segment = Segment::open(descriptor, options_.world_size);
     Result<HostPlace> place = segment ? take_place(std::move(segment).value()) : segment.error();
-    if (place) {
-      outcome.place.emplace(std::move(place).value());
-    } else {
-      problem = place.error().message;
-    }
+    problem = place ? "" : place.error().message;
+    if (place) outcome.place.emplace(std::move(place).value());
   }
   static_cast<void>(leader.say(problem));
   const auto patience = until_ + kPatience;
