@@ -128,8 +128,6 @@ def test_threads_may_sum_at_the_same_time(ranks):
 
 
 def test_a_rank_that_is_killed_is_named_and_leaves_nothing(ranks):
-    shared = set(os.listdir("/dev/shm"))
-
     def body(rank):
         dist.all_reduce(torch.ones(100_000))
         if rank == 1:
@@ -138,7 +136,9 @@ def test_a_rank_that_is_killed_is_named_and_leaves_nothing(ranks):
             dist.all_reduce(torch.ones(100_000), async_op=rank == 2).wait()
         return str(error.value)
 
-    outcomes = ranks.outcomes(RANKS, body, memory=True, route="", waited_for=[0, 2])
+    options = {"memory": True, "route": "", "waited_for": [0, 2], "timeout_s": 100}
+    outcomes = ranks.outcomes(RANKS, body, **options)
     assert {outcome.error for outcome in outcomes} == {None}, [o.trace for o in outcomes]
-    assert max(outcome.seconds for outcome in outcomes) < 15
-    assert set(os.listdir("/dev/shm")) <= shared
+    assert max(outcome.seconds for outcome in outcomes) < 50, "half of the time-out"
+    # By name, as tests beside this one have files there too.
+    assert [name for name in os.listdir("/dev/shm") if "atp" in name] == []
