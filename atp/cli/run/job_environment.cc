@@ -1,6 +1,8 @@
 #include "atp/cli/run/job_environment.h"
 
 #include <cstdlib>
+#include <fstream>
+#include <random>
 
 #include "atp/driver/tcp/tcp_socket.h"
 
@@ -32,12 +34,24 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
   return variables;
 }
 
+// Drawn from below those that the kernel gives to connections: until rank 0 listens, which may take
+// it seconds, any connection of this machine could get one of these.
 Result<std::uint16_t> free_tcp_port() {
-  const Result<TcpSocket> socket = TcpSocket::listen(Endpoint::ipv4(127, 0, 0, 1, 0));
-  if (!socket) return socket.error();
-  const Result<Endpoint> local = socket.value().local();
-  if (!local) return local.error();
-  return local.value().port;
+  constexpr unsigned kLeast = 10'000;
+  constexpr int kAttempts = 100;
+  unsigned connections = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> connections;
+  if (connections <= 2 * kLeast) connections = 32'768;  // the kernel's own default
+  std::random_device random;
+  std::uniform_int_distribution<unsigned> ports(kLeast, connections - 1);
+  Error error;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto port = static_cast<std::uint16_t>(ports(random));
+    const Result<TcpSocket> socket = TcpSocket::listen(Endpoint::ipv4(0, 0, 0, 0, port));
+    if (socket) return port;
+    error = socket.error();
+  }
+  return error;
 }
 
 }  // namespace atp

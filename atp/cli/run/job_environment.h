@@ -34,7 +34,7 @@ struct JobEnvironment {
   std::vector<std::pair<std::string, std::string>> of_rank(std::size_t rank) const;
 };
 
-// A TCP port of 127.0.0.1 that is free now.
+// A TCP port that is free now, and that no connection is given.
 Result<std::uint16_t> free_tcp_port();
 
 }  // namespace atp

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 
 namespace atp {
 namespace {
@@ -58,6 +59,18 @@ TEST(JobEnvironment, LeavesTheThreadsOfASingleRankAndAnExplicitChoiceAlone) {
   setenv("OMP_NUM_THREADS", "2", 1);
   EXPECT_THAT(JobEnvironment{.ranks = 2}.of_rank(0), Not(Contains(Key("OMP_NUM_THREADS"))));
   unsetenv("OMP_NUM_THREADS");
+}
+
+TEST(FreeTcpPort, IsNoneThatAConnectionMayBeGivenBeforeRank0Listens) {
+  unsigned connections = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> connections;
+  if (connections <= 20'000) GTEST_SKIP() << "here the kernel gives connections nearly all ports";
+  for (int i = 0; i < 50; ++i) {
+    const Result<std::uint16_t> port = free_tcp_port();
+    ASSERT_TRUE(port.ok()) << port.error().message;
+    EXPECT_GE(port.value(), 10'000U);
+    EXPECT_LT(port.value(), connections);
+  }
 }
 
 }  // namespace
