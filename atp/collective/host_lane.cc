@@ -55,7 +55,11 @@ HostLane::HostLane(const CommunicatorOptions& options, HostPlace place,
 Result<std::shared_ptr<HostLane>> HostLane::open(const CommunicatorOptions& options,
                                                  HostPlace place) {
   Result<std::unique_ptr<Waker>> waker = Waker::create();
-  if (!waker) return waker.error();
+  if (!waker) {
+    // Else the others would take the end of its presence for that of its process.
+    HostEngine(std::move(place), engine_options(options)).leave(waker.error().message);
+    return waker.error();
+  }
   auto lane = std::make_shared<HostLane>(options, std::move(place), std::move(waker).value());
   const Status started = lane->thread_.start("atp-host", [lane] { lane->run(); });
   if (started) return lane;

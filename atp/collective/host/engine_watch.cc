@@ -21,13 +21,15 @@ constexpr std::chrono::seconds kBetweenWarnings{60};
 // So long may the first who found a failure take to write it down, unless it dies over that.
 constexpr std::chrono::seconds kToWrite{2};
 
-// 'T' of a process that a signal or a debugger has stopped; 0 if nothing is known of it here.
-char state_of_process(std::uint32_t process) {
+// By a signal, or by a debugger. (False too where nothing is known of the process here.)
+bool is_stopped(std::uint32_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
   const std::size_t name_end = text.rfind(") ");
-  return name_end == std::string::npos || name_end + 2 >= text.size() ? '\0' : text[name_end + 2];
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
+  const char state = text[name_end + 2];
+  return state == 'T' || state == 't';
 }
 
 }  // namespace
@@ -124,7 +126,7 @@ std::string HostEngine::blame(const RankSet& ranks, const Awaited& awaited) cons
     const HostBoard::RankBoard& board = place_.segment.board_of(rank);
     const bool has_called = awaited.phase != Phase::kWritten || board.called.load() > oldest.turn;
     text += (text.empty() ? "" : ", ") + name_of(rank);
-    if (state_of_process(board.process.load()) == 'T') {
+    if (is_stopped(board.process.load())) {
       text += " is stopped";
     } else if (has_called) {
       text += " does not go on";
