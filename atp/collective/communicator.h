@@ -138,7 +138,7 @@ class Communicator {
 
   Rank rank() const;
   std::size_t world_size() const;
-  std::size_t values_per_fragment() const;  // the agreed K
+  std::size_t values_per_fragment() const;  // the agreed K; 0 in the host's memory
 
   // Combines the values (any number, 0 too) over all ranks, in place. They must live until the end.
   // With one rank that is a copy, so nothing is sent.
