@@ -85,8 +85,11 @@ void Meeting::take(UnixLine line) {
   Hello hello;
   const auto patience = std::min(until_, Clock::now() + kPatience);
   const auto got = line.receive(std::as_writable_bytes(std::span(&hello, 1)), patience);
-  if (!got || got.value() != sizeof hello || hello.magic != Hello::kMagic) return;
-  if (hello.world_size != options_.world_size || hello.rank == 0 || hello.rank >= lines_.size()) {
+  if (!got || got.value() != sizeof hello) return;
+  if (hello.magic != Hello::kMagic) {
+    static_cast<void>(line.say("rank 0 has another version of atp: run the same one at all ranks"));
+  } else if (hello.world_size != options_.world_size || hello.rank == 0 ||
+             hello.rank >= lines_.size()) {
     static_cast<void>(line.say(rank_text(hello.rank) + " of " + std::to_string(hello.world_size) +
                                " called, and the job has ranks 0 to " +
                                std::to_string(options_.world_size - 1)));

@@ -52,12 +52,13 @@ std::string name_of(const JobKey& job) {
 }
 
 // The line of somebody who has said that it is this rank, and nothing more.
-UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size) {
+UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size,
+                 std::uint32_t version = 0x41545032) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (;;) {
     Result<UnixLine> line = UnixLine::call(name_of(job), until);
     if (!line && std::chrono::steady_clock::now() < until) continue;
-    const std::uint32_t hello[3] = {0x41545032, rank, world_size};
+    const std::uint32_t hello[3] = {version, rank, world_size};
     static_cast<void>(line.value().send(std::as_bytes(std::span(hello))));
     return std::move(line).value();
   }
@@ -121,6 +122,19 @@ TEST(HostMeeting, TellsWhoClaimsARankThatIsTaken) {
   }
   EXPECT_THAT(errors, ::testing::Contains(HasSubstr("rank 1 of this job is taken")));
   EXPECT_THAT(errors[0], HasSubstr("ranks 2 did not meet"));
+}
+
+TEST(HostMeeting, TellsWhoHasAnotherVersion) {
+  const JobKey job = new_job();
+  std::thread other([&] {
+    const auto told = line_of(job, 1, 2, 7)
+                          .hear(1000, std::chrono::steady_clock::now() + std::chrono::seconds(20));
+    ASSERT_TRUE(told.ok()) << told.error().message;
+    EXPECT_THAT(told.value(), HasSubstr("another version of atp"));
+    EXPECT_TRUE(meet_on_host({.job = job, .rank = 1, .world_size = 2}).ok());
+  });
+  EXPECT_TRUE(meet_on_host({.job = job, .rank = 0, .world_size = 2}).ok());
+  other.join();
 }
 
 TEST(HostMeeting, WithoutMemoryTellsAllRanksWhere) {
