@@ -46,7 +46,7 @@ std::uint64_t hash_of(Member& member) {
   for (Stream& stream : open<WorkerStreams>(member.worker)) {
     const SendWindow& window = stream.window;
     mix.add(window.base() << 32 | window.next());
-    mix.add(word(stream.last_answer));
+    mix.add(word(stream.last_progress));
     mix.add(word(stream.recovery.due()));
     for (std::uint64_t s = window.base(); s < window.next(); ++s) mix_in(mix, window.at(s));
   }

@@ -44,5 +44,5 @@ def test_a_queue_shorter_than_a_train_gets_what_fits_of_it(make_network):
     assert "# Out of bounds values : 0 OK" in text, text
     sent, lost = counter(text, "gradients_sent"), counter(text, "udp_lost_queue_full")
     print(f"{sent} fragments, {lost} packets found no room")
-    # A train of 44 never fits, so if trains were lost whole nearly all would be, and many twice.
+    # A train of 32 never fits, so if trains were lost whole nearly all would be, and many twice.
     assert lost < sent / 2, text

@@ -32,6 +32,8 @@ struct Operation {
   std::uint64_t fragments = 0;
   std::uint64_t unanswered = 0;
   std::uint64_t first_exponents = 0;  // the sequence on the express stream, where it has blocks
+  std::uint64_t first_values = 0;     // of exponents: the sequence of the values' first fragment,
+  std::size_t value_stream = 0;       // and where it is one
   Instant began = kNever;             // kNever: waits for its first exponents
   Instant first_answer = kNever;      // later transmissions give honest round-trip times
 

@@ -56,12 +56,15 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
     exponents.kind = ATP_KIND_EXPONENTS;
     exponents.lanes =
         spec.blocks > 0 ? spec.blocks : (spec.count + kBlockValues - 1) / kBlockValues;
+    exponents.first_values = stream.window.end();
+    exponents.value_stream = static_cast<std::size_t>(&stream - streams_.data());
     enqueue(express(), exponents);
     operation.first_exponents = exponents.first_sequence;
     operation.began = kNever;
   }
   operation.lanes = spec.count;
   enqueue(stream, operation);
+  if (has_express() && spec.small) ++open_small_;
   stream.values_assigned += spec.count;
   judge_mismatch();
   return operation.id;
@@ -104,6 +107,7 @@ void Worker::complete(Stream& stream, Operation& operation) {
   if (operation.part == OperationPart::kValues) {
     counters_.add(WorkerCounter::kOperationsCompleted);
     events_.push({.kind = EventKind::kCompleted, .operation = operation.id});
+    if (has_express() && operation.spec.small) --open_small_;
   }
   while (!stream.operations.empty() && stream.operations.front().unanswered == 0) {
     stream.operations.pop_front();

@@ -50,14 +50,15 @@ struct Stream {
   LossRecovery recovery;
   std::uint64_t values_assigned = 0;  // decides which stream a tensor goes to
   std::uint64_t asked_end = 0;        // below it the server has asked, also for what is unsent
-  Instant last_answer{};
+  Instant last_progress{};            // an answer, or the first that it waits for again
 
   // When the oldest operation fails for want of progress. One that waits for its exponents is
-  // answered for by their stream.
+  // answered for by their stream, and exponents that wait for their values by those.
   Instant deadline() const {
     if (operations.empty() || !operations.front().has_begun()) return kNever;
     const Operation& oldest = operations.front();
-    const Instant since = oldest.began > last_answer ? oldest.began : last_answer;
+    if (oldest.part == OperationPart::kExponents && window.idle()) return kNever;
+    const Instant since = oldest.began > last_progress ? oldest.began : last_progress;
     return since + oldest.spec.timeout;
   }
   bool operator==(const Stream&) const = default;
@@ -144,8 +145,10 @@ class Worker {
                                            std::uint64_t sequence, std::uint8_t flags,
                                            const Endpoint& to);
   bool keeps_from_switches(const Quantized& quantized) const;
-  // Whether the exponents are agreed that the next first transmission needs.
+  // Whether the exponents are agreed that the next first transmission needs; of exponents, whether
+  // their values are near.
   bool may_send_next(WorkerTurn& turn, Stream& stream);
+  bool values_are_near(const WorkerTurn& turn, const Operation& exponents, std::uint64_t sequence);
   void transmit(WorkerTurn& turn);
   void send_new(WorkerTurn& turn, Stream& stream);
   // The first transmission of the stream's next fragment. False if the outbox was full.
@@ -185,6 +188,7 @@ class Worker {
   OperationId next_operation_ = 0;
   std::optional<Mismatch> mismatch_;
   std::uint32_t open_operations_ = 0;
+  std::uint32_t open_small_ = 0;  // of them, on the express stream
   EventQueue events_;
   Counters<WorkerCounter> counters_;
 };

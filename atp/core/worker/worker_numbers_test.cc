@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 
 #include "atp/core/worker/worker_script_test.h"
@@ -23,7 +24,17 @@ class Numbers : public testing::Test {
     JoinAck ack = script_.ack();
     ack.number_format = NumberFormat::kBlocks;
     ack.stream_count = 2;
+    ack.wmax = 16;
     script_.join(ack);
+  }
+
+  // So many blocks of one value each, of which a fragment of exponents holds eight.
+  OperationId submit_blocks(std::size_t blocks, Duration timeout = std::chrono::seconds(30)) {
+    const OperationId id =
+        script_.submit(std::vector<float>(blocks, 1.0F), {.blocks = blocks, .timeout = timeout});
+    script_.tensors.layouts[id] = BlockLayout(std::vector<std::size_t>(blocks, 1));
+    script_.tensors.agreed[id].resize(blocks);
+    return id;
   }
 
   static WorkerConfig config() {
@@ -75,9 +86,7 @@ TEST_F(Numbers, ValuesFollowTheExponentsOfTheirBlocks) {
 }
 
 TEST_F(Numbers, EachFragmentWaitsForTheExponentsOfItsOwnBlocks) {
-  const OperationId id = script_.submit(std::vector<float>(9, 1.0F), {.blocks = 9});
-  script_.tensors.layouts[id] = BlockLayout(std::vector<std::size_t>(9, 1));
-  script_.tensors.agreed[id].resize(9);
+  submit_blocks(9);
   const std::vector<Sent> exponents = script_.run();
   ASSERT_EQ(exponents.size(), 2u);
   EXPECT_EQ(exponents[0].view().header.value_count, 8);
@@ -85,6 +94,52 @@ TEST_F(Numbers, EachFragmentWaitsForTheExponentsOfItsOwnBlocks) {
   EXPECT_EQ(script_.run().size(), 2u) << "the ninth value's block is not agreed on yet";
   script_.echo(exponents[1]);
   EXPECT_EQ(only().view().header.sequence, 2u);
+}
+
+TEST_F(Numbers, ExponentsKeepFourFragmentsAheadOfTheirValues) {
+  submit_blocks(56);
+  const std::vector<Sent> first = script_.run();
+  ASSERT_EQ(first.size(), 4u) << "of seven";
+  script_.echo(first[0]);
+  const std::vector<Sent> values = script_.run();
+  ASSERT_EQ(values.size(), 2u) << "which stand in the first eight blocks";
+  EXPECT_EQ(kind_of(values[1]), ATP_KIND_SUM_BLOCKS);
+  const Sent fifth = only();
+  EXPECT_EQ(kind_of(fifth), ATP_KIND_EXPONENTS);
+  EXPECT_EQ(fifth.view().header.sequence, 4u);
+}
+
+TEST_F(Numbers, ASmallSumDoesNotWaitBehindExponentsThatAreHeldBack) {
+  submit_blocks(56);
+  EXPECT_EQ(script_.run().size(), 4u);
+  const OperationId small = script_.submit({1}, {.small = true});
+  const std::vector<Sent> rest = script_.run();
+  ASSERT_EQ(rest.size(), 4u) << "three of exponents, and the small one";
+  script_.echo(rest[3]);
+  EXPECT_TRUE(completed(small));
+}
+
+TEST_F(Numbers, ExponentsThatAreHeldBackDoNotTimeOutWhileTheirValuesGetThrough) {
+  const OperationId id = submit_blocks(96, std::chrono::seconds(2));
+  // Exponents are answered at once, and one fragment of the values each second.
+  std::map<std::uint64_t, Sent> values;
+  std::uint64_t answered = 0;
+  while (answered < 24) {
+    for (const Sent& sent : script_.run()) {
+      const atp_header& header = sent.view().header;
+      if (header.stream != kExpress)
+        values[header.sequence] = sent;
+      else
+        script_.echo(sent);
+    }
+    if (const auto next = values.find(answered); next != values.end()) {
+      script_.echo(next->second);
+      ++answered;
+    }
+    script_.advance(std::chrono::seconds(1));
+    ASSERT_LT(script_.now, Instant(std::chrono::seconds(60))) << answered;
+  }
+  EXPECT_TRUE(completed(id));
 }
 
 TEST_F(Numbers, AnotherRanksLargerExponentDecides) {

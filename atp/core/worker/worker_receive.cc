@@ -118,7 +118,7 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   membership_.on_answer(fragment.direct_by_timer);
   stream.indices.set_next(sequence, packet.header.next_index);
   stream.window.answer(sequence);
-  stream.last_answer = turn.now;
+  stream.last_progress = turn.now;
   if (stream.recovery.on_answer(turn.now, fragment, stream.window, clock_)) {
     clock_.saw_loss(turn.now);
     cut_window_for_loss();

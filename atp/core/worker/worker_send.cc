@@ -71,6 +71,9 @@ void Worker::transmit(WorkerTurn& turn) {
 bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
   const std::uint64_t sequence = stream.window.next();
   Operation& operation = stream.operations.find(sequence);
+  if (operation.part == OperationPart::kExponents) {
+    return open_small_ > 0 || values_are_near(turn, operation, sequence);
+  }
   if (!operation.in_blocks()) return true;
   const std::size_t last = operation.offset(sequence) + operation.length(sequence) - 1;
   const std::size_t block = turn.tensors.layout(operation.id).block_at(last).block;
@@ -79,6 +82,22 @@ bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
   if (needed >= express().window.base()) return false;
   if (!operation.has_begun()) operation.began = turn.now;
   return true;
+}
+
+// All exponents of a tensor at once would be a pass over all of it, while its link lies idle. Each
+// fragment of them covers more values than a window holds. (A small operation that waits behind
+// them is in more haste.)
+bool Worker::values_are_near(const WorkerTurn& turn, const Operation& exponents,
+                             std::uint64_t sequence) {
+  constexpr std::uint64_t kAhead = 4;
+  const std::uint64_t number = sequence - exponents.first_sequence;
+  if (number < kAhead) return true;
+  Stream& stream = streams_[exponents.value_stream];
+  if (stream.window.next() < exponents.first_values) return false;
+  const Operation& values = stream.operations.find(stream.window.next());
+  const std::size_t block =
+      turn.tensors.layout(exponents.id).block_at(values.offset(stream.window.next())).block;
+  return number < block / exponents.per_fragment + kAhead;
 }
 
 void Worker::send_new(WorkerTurn& turn, Stream& stream) {
@@ -114,7 +133,10 @@ bool Worker::send_next(WorkerTurn& turn, Stream& stream, const Operation& operat
   const Endpoint& to = exact || !attached() ? server() : parent();
   const auto sent = put_gradient(turn, stream, operation, shape, sequence, flags, to);
   if (!sent) return false;
-  if (stream.window.idle()) stream.recovery.start_timer(turn.now, clock_);
+  if (stream.window.idle()) {
+    stream.recovery.start_timer(turn.now, clock_);
+    stream.last_progress = turn.now;
+  }
   SentFragment& fragment = stream.window.at(stream.window.send(turn.now));
   fragment.proactive = *sent != flags && (*sent & ATP_FLAG_DIRECT) != 0;
   fragment.exact = exact;

@@ -107,8 +107,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, Trains,
     ::testing::Values(
         TrainCase{"one_packet_is_no_train", repeat(1, kFull), 1},
-        TrainCase{"equal_packets_share_a_train", repeat(44, kFull), 1},
-        TrainCase{"a_train_has_at_most_44_segments", repeat(45, kFull), 2},
+        TrainCase{"equal_packets_share_a_train", repeat(32, kFull), 1},
+        TrainCase{"a_train_has_at_most_32_segments", repeat(33, kFull), 2},
         TrainCase{"a_train_has_less_than_64_KB", repeat(8, 8952), 2},
         TrainCase{"a_shorter_packet_ends_a_train",
                   {{kFull, 0}, {kFull, 0}, {100, 0}, {kFull, 0}, {kFull, 0}},
