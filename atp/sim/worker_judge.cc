@@ -29,8 +29,12 @@ void WorkerJudge::note_parameter(Stream& stream, const PacketView& packet) {
   const std::uint64_t sequence = packet.header.sequence;
   const auto found = stream.fragments.find(sequence);
   if (found == stream.fragments.end() || found->second.answered) return;
-  if (found->second.operation != packet.header.operation) return;
-  found->second.answered = true;
+  Fragment& fragment = found->second;
+  const bool is_of_it = fragment.operation == packet.header.operation &&
+                        fragment.kind == packet.header.kind &&
+                        fragment.value_count == packet.header.value_count;
+  if (!is_of_it) return;
+  fragment.answered = true;
   stream.indices[sequence + wmax_] = packet.header.next_index;
   while (!stream.fragments.empty() && stream.fragments.begin()->second.answered) {
     stream.indices.erase(stream.fragments.begin()->first);
@@ -104,8 +108,10 @@ void WorkerJudge::judge_place(Stream& stream, const PacketView& packet) {
   }
   if (sequence >= stream.next) {
     stream.next = sequence + 1;
-    stream.fragments[sequence] = {packet.header.operation, packet.header.kind,
-                                  packet.has(ATP_FLAG_FLOAT)};
+    stream.fragments[sequence] = {.operation = packet.header.operation,
+                                  .kind = packet.header.kind,
+                                  .value_count = packet.header.value_count,
+                                  .as_floats = packet.has(ATP_FLAG_FLOAT)};
     return;
   }
   const auto found = stream.fragments.find(sequence);

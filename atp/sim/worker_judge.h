@@ -37,6 +37,7 @@ class WorkerJudge {
   struct Fragment {
     std::uint32_t operation = 0;
     std::uint8_t kind = 0;
+    std::uint16_t value_count = 0;
     bool as_floats = false;  // the server has asked for them
     bool answered = false;
   };

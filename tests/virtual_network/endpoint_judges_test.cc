@@ -115,6 +115,8 @@ constexpr Of kAnswerOfTheFirst{.next_or_magnitude = 900};
 TEST(WorkerJudge, HasNothingAgainstAnHonestWorker) {
   WorkerCourt court;
   court.sends_the_first(4);
+  court.gets(PacketType::kParameter, {.kind = ATP_KIND_SUM_PLAIN});  // no answer to it
+  court.sends({});
   court.gets(PacketType::kParameter, kAnswerOfTheFirst);
   court.sends({.sequence = 4, .index = 900});
   court.gets(PacketType::kNack, {.sequence = 2, .flags = ATP_FLAG_FLOAT});
