@@ -116,7 +116,7 @@ struct Plan {
   // Aggregators, memory and links for all, and at most single losses: what the run costs is judged.
   bool ample = false;
   std::uint32_t outbox_packets = 2048;  // until the faults stop; more of one turn are lost
-  bool watched = false;  // every turn of a switch is judged by the page (switch_judge.h)
+  bool watched = false;  // every turn of a node is judged by the page (world_watch.cc)
   Duration heal{};       // when faults stop; zero: there are none
   Duration bound = std::chrono::seconds(12);  // all must be done this long after the heal time
 
@@ -129,9 +129,12 @@ struct Plan {
   ValueCounts value_counts(const JobPlan& job) const;
   // May a job find no room at its server?
   bool is_crowded() const { return server_config.max_jobs < jobs.size(); }
-  // Does each rank join through its switches? What a scenario's hand does is not in the plan.
+  // Does each rank join through its switches? What a scenario's hand does is not in the plan. A
+  // rank that is told through a switch that there is no room joins past the switch, even if it was
+  // the server that had none.
   bool all_join_through_switches() const {
-    return watched && heal == Duration{0} && switch_config.max_trees >= jobs.size() &&
+    return watched && heal == Duration{0} && !is_crowded() &&
+           switch_config.max_trees >= jobs.size() &&
            switch_config.tree_memory_bytes >= SwitchConfig{}.tree_memory_bytes;
   }
   // The switches between a rank and its server, the first hop first.

@@ -173,6 +173,9 @@ TEST(Judgement, KnowsTheKOnWhichAJobMustAgree) {
   plan.heal = milliseconds(1);
   EXPECT_EQ(objection(7), "an output of the wrong length") << "the ranks may have joined straight";
   EXPECT_EQ(objection(8), "K is 8 instead of 6");
+  plan.heal = Duration{0};
+  plan.server_config.max_jobs = 0;
+  EXPECT_EQ(objection(7), "an output of the wrong length") << "without room they join straight";
 }
 
 // Of how many operations of 4,000 plans something holds.
