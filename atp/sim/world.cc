@@ -180,7 +180,7 @@ void World::deliver_unreachable(std::uint32_t index) {
       std::get<Server>(host.node).handle_unreachable(now(), flight.to, outbox_);
     }
   }
-  end_turn(flight.sender, {}, {});
+  end_turn(flight.sender, flight.to, {});
   settle(flight.sender);
 }
 

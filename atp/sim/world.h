@@ -172,7 +172,8 @@ class World {
   void settle(HostId host);
   void settle_worker(HostId host, Member& member);
 
-  // world_watch.cc: before and after a turn, because of a packet or (from nobody) of a timer
+  // world_watch.cc: before and after a turn, because of a packet, a timer (from nobody) or an ICMP
+  // error (without bytes), which runs no timer of the node
   void make_judge(HostId host);
   void judge_anew(HostId host);
   void begin_turn(HostId host, const Endpoint& from, std::span<const std::uint8_t> bytes);

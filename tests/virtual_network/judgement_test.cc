@@ -63,6 +63,31 @@ TEST(Judgement, OfARunIsTheExitCodeOfAtpSim) {
   EXPECT_EQ(static_cast<int>(Ending::kAgainstThePage), 5);
 }
 
+// Rank 0's sums wait in the switch for rank 1, which is dead, for longer than they may.
+TEST(Judgement, AnErrorThatASwitchHearsWhileItStandsStillIsNoSweep) {
+  Plan plan = small_plan(2, {20});
+  plan.watched = true;
+  plan.report_unreachable = 1;
+  plan.timing.reclaim = milliseconds(10);
+  plan.timing.sweep = milliseconds(5);
+  World world(plan);
+  const Endpoint dead = world.endpoint(world.worker_host(1));
+  world.set_tap([&](const Packet& packet) -> Verdict {
+    const bool is_late = packet.to == dead && is(packet, PacketType::kJoinAck);
+    return {.delay = is_late ? Duration{milliseconds(100)} : Duration{}};
+  });
+  world.at(Instant{milliseconds(5)}, [&] {
+    world.kill(world.worker_host(1));
+    world.pause(world.switch_host(0), milliseconds(500));
+  });
+  world.run_for(milliseconds(300));
+  EXPECT_GT(world.aggregators_in_use(), 0u);
+  EXPECT_GT(world.faults()[Fault::kUnreachable], 0u);
+  EXPECT_GT(world.switch_counters()[SwitchCounter::kUnreachable], 0u);
+  world.run_for(milliseconds(700));
+  EXPECT_THAT(world.violations(), testing::IsEmpty());
+}
+
 TEST(Judgement, SeesWhoWritesIntoATensorAfterItsOperation) {
   World world(small_plan(2, {20}));
   ASSERT_TRUE(world.run_to_completion());
