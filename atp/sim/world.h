@@ -217,6 +217,7 @@ class World {
   std::vector<std::function<void()>> actions_;
   Tap tap_;
   Outbox outbox_;
+  bool outbox_is_small_ = plan_.outbox_packets < Plan{}.outbox_packets;  // until the faults stop
   std::vector<std::uint8_t> scratch_;
   FaultCounters faults_;
   std::vector<RankSet> lost_ranks_;  // by job

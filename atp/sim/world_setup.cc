@@ -178,9 +178,10 @@ World::HostId World::worker_host(Rank rank, std::uint32_t job) const {
 void World::heal() {
   for (Path& path : paths_) path.heal();
   network_.lift_queue_limits();
-  if (plan_.outbox_packets < Plan{}.outbox_packets) {
+  if (outbox_is_small_) {
     faults_.add(Fault::kOutboxLoss, outbox_.lost());
     outbox_ = Outbox(Plan{}.outbox_packets, kOutboxBytes);
+    outbox_is_small_ = false;
   }
   for (HostId id = 0; id < hosts_.size(); ++id) {
     hosts_[id].paused_until = std::min(hosts_[id].paused_until, now());

@@ -63,6 +63,20 @@ TEST(Judgement, OfARunIsTheExitCodeOfAtpSim) {
   EXPECT_EQ(static_cast<int>(Ending::kAgainstThePage), 5);
 }
 
+// The first turn of a worker has two JOINs.
+TEST(Judgement, LetsASmallOutboxOverflowAsLongAsThereAreFaults) {
+  Plan plan = small_plan(1, {20});
+  plan.switches = 0;
+  plan.outbox_packets = 1;
+  plan.heal = seconds(20);
+  World world(plan);
+  Tally tally;
+  const Outcome outcome = run_to_the_end(world, tally);
+  EXPECT_LT(world.now(), Instant{plan.heal});
+  EXPECT_EQ(outcome.ending, Ending::kHeld) << outcome.report;
+  EXPECT_GE(tally.faults[Fault::kOutboxLoss], 1u);
+}
+
 // Rank 0's sums wait in the switch for rank 1, which is dead, for longer than they may.
 TEST(Judgement, AnErrorThatASwitchHearsWhileItStandsStillIsNoSweep) {
   Plan plan = small_plan(2, {20});
