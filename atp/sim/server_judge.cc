@@ -64,6 +64,8 @@ void ServerJudge::forget_jobs(Instant now, const Server& server) {
   }
   std::erase_if(holders_, [&](const auto& holder) { return !is_known(holder.first.first); });
   std::erase_if(lost_, [&](const auto& lost) { return !is_known(lost.first); });
+  std::erase_if(switch_joined_, [&](const auto& joined) { return !is_known(joined.first); });
+  std::erase_if(detachments_said_, [&](const auto& said) { return !is_known(said.first.first); });
 }
 
 void ServerJudge::begin_anew() {
