@@ -141,6 +141,12 @@ TEST(SwitchJudge, ObjectsToWhatIsNotOnThePage) {
                 [](SentPackets& sent) { sent.push_back({child(1), sent[0].bytes}); });
        },
        "went to 2 children instead of 1"},
+      {"a PARAMETER goes on with another flag",
+       [](Court& c) {
+         c.take(kServer, parameter(ranks({0}), 0),
+                [](SentPackets& sent) { flip_flags(sent, ATP_FLAG_ECN); });
+       },
+       "went on as something else"},
       {"a stranger's PARAMETER goes on",
        [](Court& c) {
          const Bytes bytes = parameter(ranks({0}), 0);
