@@ -14,12 +14,12 @@
 namespace atp::sim {
 
 // What docs/protocol.md §6 lets a server say about a fragment: every PARAMETER of it is the same
-// and is repeated to a rank at most once in a millisecond, goes straight back to who asked
-// straight, and moves the index if, and only if, there was a collision; whatever names a sequence
-// names the index that its PARAMETER before said; a FLUSH is for switches. And by §2 of ranks: who
-// is gone, or held by another socket, does not come in, a member's JOIN makes no job, and what is
-// news to others is said at once; nor is a lease ended by a server that stood still. Known are its
-// packets and what it tells a display.
+// and is repeated to a rank at most once in a millisecond, goes straight back to whoever
+// asked straight, and moves the index if, and only if, there was a collision; whatever names a
+// sequence names the index that its PARAMETER before said; a FLUSH is for switches. And by §2 of
+// ranks: who is gone, or held by another socket, does not come in, a member's JOIN makes no job,
+// and what is news to others is said at once; nor is a lease ended by a server that stood still.
+// Known are its packets and what it tells a display.
 class ServerJudge {
  public:
   ServerJudge(const ServerConfig& config, std::uint16_t switch_port)

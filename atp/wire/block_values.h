@@ -73,9 +73,9 @@ void dequantize(const std::uint8_t* at, std::size_t count, const BlockUnit& unit
 void write_classes(DataType type, const std::byte* values, std::size_t count, std::uint8_t* at);
 void read_classes(const std::uint8_t* at, std::size_t count, DataType type, std::byte* values);
 
-// For who has the values of all ranks, one row each: the largest exponent of any row, and the sum
-// that quantize(), integers' addition and dequantize() give, of at most kBlockValues columns. `to`
-// may be one of the rows.
+// For a caller with the values of all ranks, one row each: the largest exponent of any row, and the
+// sum that quantize(), integers' addition and dequantize() give, of at most kBlockValues columns.
+// `to` may be one of the rows.
 std::int16_t block_exponent_of_rows(DataType type, std::span<const std::byte* const> rows,
                                     std::size_t count);
 void sum_rows_in_units(DataType type, std::span<const std::byte* const> rows, std::size_t count,

@@ -18,8 +18,8 @@ void write_plain(DataType type, Reduction reduction, const std::byte* values, st
 void read_plain(DataType type, Reduction reduction, const std::uint8_t* at, std::size_t count,
                 std::byte* values);
 
-// For who has the values of all ranks, one row each: what write_plain(), the lanes' reduction and
-// read_plain() give. `to` may be one of the rows.
+// For a caller with the values of all ranks, one row each: what write_plain(), the lanes' reduction
+// and read_plain() give. `to` may be one of the rows.
 void combine_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
                         std::size_t count, std::byte* to);
 

@@ -11,8 +11,8 @@
 #include "atp/wire/lanes.h"
 #include "atp/wire/plain_values.h"
 
-// For who has the values of all ranks, a row each: what they would find out together, and the bits
-// that travel would give.
+// For a caller with the values of all ranks, one row each: what the ranks would find out together,
+// in the very bits that what travels would give.
 
 namespace atp {
 namespace {

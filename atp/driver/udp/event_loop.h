@@ -57,7 +57,7 @@ concept DrivenNode = requires(Node node, const Node constant, Instant now, const
 template <class Node>
 concept ServesOthers = requires { requires Node::kServesOthers; };
 
-// Who tells others when he falls behind wants to know it.
+// A node that tells others when it falls behind wants to be told.
 template <class Node>
 concept TellsCongestion = requires(Node node) { node.set_congested(true); };
 

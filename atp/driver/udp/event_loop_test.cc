@@ -153,7 +153,7 @@ TEST(EventLoop, TheHookIsCalledWhenItAskedToBe) {
   EXPECT_GE(calls, 5);
 }
 
-// What a node with more to receive than a quarter of its buffer hears, and later without.
+// A node with more to receive than a quarter of its buffer, and then with less.
 TEST(EventLoop, WhoFallsBehindIsToldAndWhoHasCaughtUpAsWell) {
   class Listener {
    public:
