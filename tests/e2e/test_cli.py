@@ -16,7 +16,7 @@ import pytest
 from .conftest import BUILD
 
 PROGRAM = BUILD / "bin" / "atp"
-PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "import")
+PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "aggregation", "import")
 # They become Python's atp.tensor_parallel, which has tests of its own.
 PYTHON_COMMANDS = [["plan", "calibrate"], ["plan", "compare"]]
 COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench"], ["bench", "allreduce"], ["plan"]]

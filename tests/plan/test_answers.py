@@ -32,6 +32,8 @@ GOLDEN_RUNS = {
     ),
     "matrix-fig7a": ("matrix", "--topology", "fig7a.yaml"),
     "matrix-fig7b": ("matrix", "--topology", "fig7b.yaml"),
+    "aggregation-four-equal-hosts": ("aggregation", "--cluster", "four-equal-hosts.yaml"),
+    "aggregation-two-racks": ("aggregation", "--cluster", "two-racks-and-servers.yaml"),
     "sweep-flat-8": (
         *("sweep", "--topology", "flat-8.yaml", "--model", "gpt3-175b.json"),
         *("--element-bytes", "4"),

@@ -64,7 +64,7 @@ def test_the_documents_python_runs(block, tmp_path):
 def help_examples():
     """(command line, from the help of which command)"""
     examples = []
-    for command in ("", "best", "explain", "sweep", "matrix"):
+    for command in ("", "best", "explain", "sweep", "matrix", "aggregation"):
         text = subprocess.run(
             [BUILD / "bin" / "atp", "plan", *command.split(), "--help"],
             capture_output=True,

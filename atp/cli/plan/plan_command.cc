@@ -140,6 +140,7 @@ void add_plan_command(const Command& program) {
   add_explain_command(plan);
   add_sweep_command(plan);
   add_matrix_command(plan);
+  add_aggregation_command(plan);
   add_import_command(plan);
   add_measuring_commands(plan);
 }

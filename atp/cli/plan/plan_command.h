@@ -12,6 +12,7 @@ void add_best_command(const Command& plan);
 void add_explain_command(const Command& plan);
 void add_sweep_command(const Command& plan);
 void add_matrix_command(const Command& plan);
+void add_aggregation_command(const Command& plan);
 void add_import_command(const Command& plan);
 void add_measuring_commands(const Command& plan);
 

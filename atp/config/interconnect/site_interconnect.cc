@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "atp/config/site/link_traffic.h"
 #include "atp/config/site/routes.h"
 #include "atp/config/site/site_reader.h"
 
@@ -13,12 +14,8 @@ using planner::Interconnect;
 using planner::Level;
 
 constexpr const char* kAdvice = "write `levels` for the planner (docs/planner.md)";
-// A packet as the programs send it on Ethernet (docs/protocol.md §3): 350 values, behind our header
-// and bitmap, behind those of UDP, IP and Ethernet. And their first window, of 256 KiB (§5).
-constexpr std::uint32_t kPayloadBytes = 1400;
-constexpr std::uint32_t kOwnHeaderBytes = 48;
-constexpr std::uint32_t kHeaderBytes = kOwnHeaderBytes + 66;
-constexpr std::uint32_t kWindow = 256 * 1024 / (kOwnHeaderBytes + kPayloadBytes);
+// The first window of the programs, of 256 KiB (docs/protocol.md §5).
+constexpr std::uint32_t kWindow = 256 * 1024 / (kPacketOwnHeaderBytes + kPacketPayloadBytes);
 
 // The hosts of a rack that have ranks.
 using Members = std::vector<const SiteHost*>;
@@ -101,8 +98,9 @@ void set_servers(const Site& site, Aggregation& aggregation) {
 
 // The least of the racks' switches; absent unless each of the racks has one.
 std::optional<Aggregation> aggregation_of(const Site& site, const std::vector<Members>& racks) {
-  Aggregation aggregation{
-      .payload_bytes = kPayloadBytes, .header_bytes = kHeaderBytes, .wire_bytes_per_value = 4};
+  Aggregation aggregation{.payload_bytes = kPacketPayloadBytes,
+                          .header_bytes = kPacketHeaderBytes,
+                          .wire_bytes_per_value = 4};
   for (const Members& members : racks) {
     const std::optional<SiteSwitch>& node = site.racks[members.front()->rack].switch_node;
     if (!node) return std::nullopt;

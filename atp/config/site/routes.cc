@@ -49,6 +49,16 @@ std::vector<std::uint32_t> switches_between(const Site& site, std::uint32_t rack
   return racks;
 }
 
+std::vector<std::uint32_t> uplinks_between(const Site& site, std::uint32_t from, std::uint32_t to) {
+  std::vector<std::uint32_t> up = racks_upward(site, from), down = racks_upward(site, to);
+  while (!up.empty() && !down.empty() && up.back() == down.back()) {
+    up.pop_back();
+    down.pop_back();
+  }
+  up.insert(up.end(), down.rbegin(), down.rend());
+  return up;
+}
+
 std::string route_text(const std::vector<std::vector<std::string>>& routes) {
   std::string text;
   for (const std::vector<std::string>& route : routes) {

@@ -16,6 +16,9 @@ namespace atp {
 std::vector<std::uint32_t> switches_between(const Site& site, std::uint32_t rack,
                                             std::uint32_t server);
 
+// The racks whose uplinks a packet between hosts of the two racks crosses.
+std::vector<std::uint32_t> uplinks_between(const Site& site, std::uint32_t from, std::uint32_t to);
+
 // The hosts to which the rack's switch sends sums, those of next switches and servers, each once.
 std::vector<std::uint32_t> hosts_above(const Site& site, std::uint32_t rack);
 

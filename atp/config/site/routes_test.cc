@@ -52,6 +52,21 @@ TEST(Routes, ARackWithoutASwitchIsPassed) {
             "10.0.0.1:5501,10.0.0.6:5501,10.0.0.6:5500;10.0.0.1:5501,10.0.0.2:5501,10.0.0.2:5500");
 }
 
+TEST(Uplinks, AreThoseUpToWhereTheRacksMeetAndDownFromThere) {
+  const struct {
+    std::uint32_t from, to;
+    std::vector<std::uint32_t> racks;
+  } rows[] = {
+      {0, 0, {}},            // a
+      {0, 1, {0, 1}},        // b: in the network of p, whose own uplink stays unused
+      {0, 3, {0}},           // p
+      {0, 2, {0, 3, 4, 2}},  // c: through the core
+      {5, 0, {5, 3, 0}},     // s
+  };
+  const Site site = site_of(tree_text(true));
+  for (const auto& row : rows) EXPECT_EQ(uplinks_between(site, row.from, row.to), row.racks);
+}
+
 TEST(Routes, OfASwitchTheNextHopsAreTheSameForAllThatPassIt) {
   const Site site = site_of(tree_text(true));
   for (std::uint32_t rack = 0; rack < site.racks.size(); ++rack) {

@@ -49,4 +49,40 @@ inline std::string rack_lines(const std::string& name, const std::string& uplink
          ", address: 10.0.0." + std::to_string(number) + ", ranks: 1}]\n";
 }
 
+// A rack of the hosts r1, r2, ... with a rank each, and of s and p without; the switch is on the
+// host `node` unless it is "". All links have 1 GB/s.
+inline std::string star_text(int ranks, const std::string& node, const std::string& servers) {
+  std::string text = "links:\n  host: {bandwidth: 1 GB/s per direction}\nracks:\n  - name: a\n";
+  if (!node.empty()) text += "    switch: " + node + "\n";
+  text += "    hosts:\n";
+  for (int rank = 1; rank <= ranks; ++rank) {
+    const std::string number = std::to_string(rank);
+    text += "      - {name: r" + number + ", address: 10.0.0." + number + ", ranks: 1}\n";
+  }
+  return text +
+         "      - {name: s, address: 10.0.1.1, ranks: 0}\n"
+         "      - {name: p, address: 10.0.1.2, ranks: 0}\nservers: " +
+         servers + "\n";
+}
+
+// Racks a and b of two ranks and a host for the switch each, and the rack p with a host. Hosts have
+// 1 GB/s, uplinks half of that.
+inline std::string two_racks_text(bool with_switches, const std::string& servers) {
+  std::string text =
+      "links:\n  host: {bandwidth: 1 GB/s per direction}\n"
+      "  rack: {bandwidth: 0.5 GB/s per direction}\nracks:\n";
+  for (const std::string name : {"a", "b"}) {
+    const std::string address = ", address: 10.0." + std::to_string(name[0] - 'a') + ".";
+    text += "  - name: " + name + "\n    uplink: core\n";
+    if (with_switches) text += "    switch: " + name + "0\n";
+    text += "    hosts:\n";
+    for (const std::string number : {"0", "1", "2"}) {
+      text += "      - {name: " + name + number + address + "1" + number +
+              ", ranks: " + (number == "0" ? "0" : "1") + "}\n";
+    }
+  }
+  return text + "  - {name: p, uplink: core, hosts: [{name: p, address: 10.0.9.9, ranks: 0}]}\n" +
+         "servers: " + servers + "\n";
+}
+
 }  // namespace atp

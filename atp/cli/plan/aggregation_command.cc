@@ -1,0 +1,170 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "atp/base/rank_set.h"
+#include "atp/cli/command/command.h"
+#include "atp/cli/plan/aggregation_text.h"
+#include "atp/cli/plan/plan_command.h"
+#include "atp/config/site/site_reader.h"
+#include "atp/config/text/quantity.h"
+#include "atp/config/text/words.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml
+      four machines with equal links: how many more it takes to be faster than a ring
+  atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --size 1G --json
+      for programs
+  atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --hosts a1,a2,a3,a4
+      --bandwidth "100 Gbit/s per direction" --aggregation-hosts 1,2,3
+      a job of four hosts, with wide aggregation hosts in its rack
+Times are bounds: what the fullest link carries, with the headers of packets and without latencies.)";
+
+struct AggregationOptions {
+  std::string cluster_file;
+  std::string hosts;
+  std::uint32_t ranks_per_host = 0;
+  std::uint64_t bytes = std::uint64_t{64} << 20;
+  std::string aggregation_hosts;
+  std::string bandwidth;
+  std::string racks;
+  bool json = false;
+  bool csv = false;
+};
+
+// 1, 2, 4, ... and as many as there are ranks.
+std::vector<std::uint32_t> usual_counts(std::uint32_t ranks) {
+  const std::uint32_t most = std::min(ranks, kMaxServers);
+  std::vector<std::uint32_t> counts;
+  for (std::uint32_t count = 1; count < most; count *= 2) counts.push_back(count);
+  counts.push_back(most);
+  return counts;
+}
+
+std::vector<std::uint32_t> read_counts(const AggregationOptions& options, std::uint32_t ranks) {
+  if (options.aggregation_hosts.empty()) return usual_counts(ranks);
+  std::vector<std::uint32_t> counts;
+  for (const std::string& word : names_in(options.aggregation_hosts)) {
+    const long long count = parse_integer(word).value_or(0);
+    if (count < 1 || count > kMaxServers) {
+      throw CommandError(fmt::format("--aggregation-hosts {}: found {}, expected numbers from 1 to "
+                                     "{}, the most servers of a job",
+                                     options.aggregation_hosts, shown(word), kMaxServers),
+                         kWrongUsage);
+    }
+    counts.push_back(static_cast<std::uint32_t>(count));
+  }
+  return counts;
+}
+
+std::vector<std::uint32_t> read_racks(const Site& site, const std::string& list) {
+  std::vector<std::string_view> names;
+  for (const SiteRack& rack : site.racks) names.push_back(rack.name);
+  std::vector<std::uint32_t> racks;
+  for (const std::string& name : names_in(list)) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      throw CommandError(fmt::format("--racks {}: {} has no rack {}; {}", list, site.place.file,
+                                     shown(name), hint(name, names)),
+                         kWrongUsage);
+    }
+    racks.push_back(static_cast<std::uint32_t>(found - names.begin()));
+  }
+  return racks;
+}
+
+double read_bandwidth_of(const std::string& text) {
+  if (text.empty()) return 0;
+  const Parsed parsed = parse_bandwidth(text);
+  if (parsed.problem.empty()) return parsed.value;
+  throw CommandError(fmt::format("--bandwidth: found {}, expected {}; {}", parsed.problem,
+                                 kBandwidthExpected, parsed.advice),
+                     kWrongUsage);
+}
+
+AggregationPlan plan_of(const AggregationOptions& options) {
+  AggregationPlan plan{.site = value_or_throw(read_site_file(options.cluster_file)),
+                       .bytes = static_cast<double>(options.bytes)};
+  plan.placement =
+      value_or_throw(place_job(plan.site, names_in(options.hosts), options.ranks_per_host));
+  plan.added = {.bandwidth = read_bandwidth_of(options.bandwidth),
+                .racks = read_racks(plan.site, options.racks)};
+  plan.shown = read_counts(options, plan.placement.world_size);
+  // The crossover is looked for among all numbers, the ones that are not shown too.
+  const std::uint32_t most = std::max(usual_counts(plan.placement.world_size).back(),
+                                      *std::max_element(plan.shown.begin(), plan.shown.end()));
+  plan.forecast = value_or_throw(read_or_error(
+      [&] { return forecast_aggregation(plan.site, plan.placement, plan.added, most); }));
+  return plan;
+}
+
+void run_aggregation(const AggregationOptions& options) {
+  const AggregationPlan plan = plan_of(options);
+  if (options.json) {
+    fmt::print("{}\n", aggregation_json(plan, 2));
+  } else if (options.csv) {
+    fmt::print("{}", aggregation_csv(plan).csv());
+  } else {
+    const TextTable table = aggregation_table(plan);
+    fmt::print("{}\n", aggregation_heading(plan));
+    if (!table.empty()) fmt::print("{}\n", table.text());
+    for (const std::string& sentence : aggregation_verdict(plan)) fmt::print("{}\n", sentence);
+  }
+}
+
+void add_job_options(const Command& command, AggregationOptions& options) {
+  command
+      .add_option("--cluster", options.cluster_file,
+                  "Cluster file with racks and hosts, - for standard input (docs/cluster.md)")
+      .required()
+      .type_name("FILE");
+  command
+      .add_option("--hosts", options.hosts,
+                  "The job's hosts, with commas between (default: all that have ranks)")
+      .type_name("NAME,NAME,…");
+  command
+      .add_option("--ranks-per-host", options.ranks_per_host,
+                  "Ranks on each of them (default: as the file says)")
+      .in_range(1U, std::uint32_t{kMaxRanks})
+      .type_name("N");
+  command.add_option("--size", options.bytes, "Bytes of a rank's tensor: 512, 4K, 64M")
+      .byte_size()
+      .in_range(std::size_t{1}, std::size_t{1} << 50)
+      .type_name("SIZE")
+      .show_default();
+}
+
+void add_added_options(const Command& command, AggregationOptions& options) {
+  command
+      .add_option("--aggregation-hosts", options.aggregation_hosts,
+                  "Numbers of added hosts to show (default: 1, 2, 4, … and one for each rank)")
+      .type_name("N,N,…");
+  command
+      .add_option("--bandwidth", options.bandwidth,
+                  "Of an added host's link, as in the file (default: as the slowest rank's)")
+      .type_name("BANDWIDTH");
+  command
+      .add_option("--racks", options.racks,
+                  "Where the added hosts stand, in turn (default: the racks that have ranks)")
+      .type_name("NAME,NAME,…");
+}
+
+}  // namespace
+
+void add_aggregation_command(const Command& plan) {
+  const Command command = plan.add_command(
+      "aggregation", "What in-network sums take on a cluster, and with hosts added for them");
+  command.footer(kExamples);
+  const auto options = std::make_shared<AggregationOptions>();
+  add_job_options(command, *options);
+  add_added_options(command, *options);
+  Option json = command.add_flag("--json", options->json, "Print JSON instead of a table");
+  command.add_flag("--csv", options->csv, "Print CSV instead of a table").excludes(json);
+  command.callback([options] { run_aggregation(*options); });
+}
+
+}  // namespace atp
