@@ -82,6 +82,11 @@ def test_the_examples_of_the_help_run_as_printed(command, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_the_document_shows_the_programs_answer():
+    golden = REPOSITORY / "tests" / "plan" / "golden" / "aggregation-four-equal-hosts.txt"
+    assert f"```\n{golden.read_text().strip()}\n```" in DOCUMENT
+
+
 def test_the_readme_shows_the_programs_answer():
     golden = REPOSITORY / "tests" / "plan" / "golden" / "best-flat-8.txt"
     assert f"```\n{golden.read_text().strip()}\n```" in (REPOSITORY / "README.md").read_text()
