@@ -76,6 +76,14 @@ def test_the_last_lines_say_where_the_crossover_lies(program):
         "In-network summing is faster than a ring from R = 1 aggregation host on, at the ranks' "
         "line rate."
     )
+    star(program, node=", bandwidth: 4 Gbit/s per direction")
+    assert sentences(program) == [
+        "As the cluster stands, in-network summing is faster than a ring.",
+        "In-network summing is faster than a ring from R = 1 aggregation host on; with R = 4 it "
+        "reaches the ranks' line rate.",
+    ]
+    narrow = ("--bandwidth", "10 Mbit/s per direction")
+    assert sentences(program, *narrow)[-1] == "Aggregation hosts bring nothing more."
     star(program, node=", bandwidth: 5 Gbit/s per direction")
     assert sentences(program) == [
         "As the cluster stands, in-network summing is faster than a ring, at the ranks' line rate.",
@@ -207,7 +215,7 @@ def test_the_added_hosts_stand_in_the_racks_that_are_named(program):
         (EQUAL, ("--bandwidth", "10 Gb/s"), '--bandwidth: found the unit "Gb/s", which may mean '),
         (EQUAL, ("--aggregation-hosts", "1,65"), "--aggregation-hosts 1,65: found "),
         (EQUAL, ("--aggregation-hosts", "0"), "expected numbers from 1 to 64"),
-        (EQUAL, ("--size", "0"), "--size"),
+        (EQUAL, ("--size", "0"), "--size 0: expected a byte or more"),
         (EQUAL, ("--json", "--csv"), "--json excludes --csv"),
     ],
 )

@@ -63,6 +63,7 @@ std::vector<std::uint32_t> read_counts(const AggregationOptions& options, std::u
 
 std::vector<std::uint32_t> read_racks(const Site& site, const std::string& list) {
   std::vector<std::string_view> names;
+  names.reserve(site.racks.size());
   for (const SiteRack& rack : site.racks) names.push_back(rack.name);
   std::vector<std::uint32_t> racks;
   for (const std::string& name : names_in(list)) {
@@ -87,6 +88,7 @@ double read_bandwidth_of(const std::string& text) {
 }
 
 AggregationPlan plan_of(const AggregationOptions& options) {
+  if (options.bytes == 0) throw CommandError("--size 0: expected a byte or more", kWrongUsage);
   AggregationPlan plan{.site = value_or_throw(read_site_file(options.cluster_file)),
                        .bytes = static_cast<double>(options.bytes)};
   plan.placement =
@@ -131,11 +133,10 @@ void add_job_options(const Command& command, AggregationOptions& options) {
                   "Ranks on each of them (default: as the file says)")
       .in_range(1U, std::uint32_t{kMaxRanks})
       .type_name("N");
-  command.add_option("--size", options.bytes, "Bytes of a rank's tensor: 512, 4K, 64M")
+  command
+      .add_option("--size", options.bytes, "Bytes of a rank's tensor: 512, 4K, 1G (default: 64M)")
       .byte_size()
-      .in_range(std::size_t{1}, std::size_t{1} << 50)
-      .type_name("SIZE")
-      .show_default();
+      .type_name("SIZE");
 }
 
 void add_added_options(const Command& command, AggregationOptions& options) {

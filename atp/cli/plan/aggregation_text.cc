@@ -108,6 +108,7 @@ std::string bound_text(const AggregationPlan& plan, const AggregationRow& row) {
 
 std::string wider_text(const AggregationPlan& plan, const WiderLinks& wider) {
   std::vector<std::string_view> names;
+  names.reserve(wider.hosts.size());
   for (const std::uint32_t host : wider.hosts) names.push_back(plan.site.hosts[host].name);
   return fmt::format("In-network summing would be faster if {} had more than {}.",
                      names.size() == 1
@@ -159,9 +160,12 @@ std::string crossover_text(const AggregationPlan& plan, std::uint32_t faster) {
 
 std::string with_hosts_text(const AggregationPlan& plan) {
   const AggregationForecast& forecast = plan.forecast;
-  if (forecast.is_line_rate(forecast.rows.front())) return "Aggregation hosts bring nothing more.";
-  if (const auto faster = forecast.faster_from()) return crossover_text(plan, *faster);
   const AggregationRow& best = forecast.best();
+  const AggregationRow& now = forecast.rows.front();
+  if (forecast.is_faster(now) && forecast.ratio(now) >= forecast.ratio(best) * (1 - 1e-9)) {
+    return "Aggregation hosts bring nothing more.";
+  }
+  if (const auto faster = forecast.faster_from()) return crossover_text(plan, *faster);
   const std::uint32_t most = forecast.rows.back().hosts;
   if (forecast.is_faster(best)) {
     return fmt::format(

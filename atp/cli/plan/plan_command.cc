@@ -22,6 +22,8 @@ constexpr const char* kExamples =
       eight machines on one Ethernet switch that sums in the network; for a program
   atp plan explain --topology examples/topologies/two-racks.yaml --model examples/models/gpt3-175b.json --mesh 8,2
       two oversubscribed racks: what this mesh costs, and where
+  atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml
+      data parallelism: which link bounds sums in the network, and whether a ring is faster
   nvidia-smi topo -m | atp plan import - > mine.yaml
       a description of the machine that you are on
 Exit codes: 0 success; 1 no mesh can run the model, or writing failed; 2 a flag or a file is wrong.)";
@@ -133,7 +135,7 @@ void add_explain_command(const Command& plan) {
 
 void add_plan_command(const Command& program) {
   const Command plan = program.add_command(
-      "plan", "Find the device mesh for tensor parallelism on a described interconnect");
+      "plan", "Find the device mesh for tensor parallelism, and the bounds of sums, on a network");
   plan.footer(kExamples);
   plan.require_command();
   add_best_command(plan);

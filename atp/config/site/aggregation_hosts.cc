@@ -74,7 +74,8 @@ template <class Condition>
 std::optional<std::uint32_t> holds_from(const std::vector<AggregationRow>& rows,
                                         Condition condition) {
   std::optional<std::uint32_t> from;
-  for (std::size_t i = rows.size(); i-- > 1 && condition(rows[i]);) from = rows[i].hosts;
+  if (rows.empty()) return from;
+  for (std::size_t i = rows.size() - 1; i > 0 && condition(rows[i]); --i) from = rows[i].hosts;
   return from;
 }
 
