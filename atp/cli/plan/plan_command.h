@@ -3,8 +3,8 @@
 #include "atp/cli/command/command.h"
 
 // The commands of `atp plan`: from a description of the interconnect and the model, the device mesh
-// on which a layer communicates least, and why. Nothing runs on the described machine but what
-// measures it.
+// on which a layer communicates least, and why; from a cluster file, what sums in the network take.
+// Nothing runs on the described machine but what measures it.
 
 namespace atp {
 
