@@ -226,6 +226,20 @@ TEST(WorkerJoin, AServerThatNeverHasRoomEndsItWithItsReason) {
   EXPECT_LE(s.now - begun, seconds(7));
 }
 
+TEST(WorkerJoin, OnceThereIsRoomARankWaitsForItsPeersAsIfThereAlwaysHadBeen) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  s.receive_status(no_room(), kTestServer);
+  s.receive_status({.code = StatusCode::kWaitingFor, .about = RankSet::of(2)}, kTestServer);
+  for (const Instant end = s.now + seconds(20); s.now < end;) {
+    s.run_to_timer();
+    while (const auto event = s.worker.poll_event()) ASSERT_NE(event->kind, EventKind::kFailed);
+  }
+  s.receive_ack(s.ack(), kTestSwitch);
+  EXPECT_TRUE(s.worker.joined());
+}
+
 TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingGoesAgain) {
   WorkerScript s;
   s.join();

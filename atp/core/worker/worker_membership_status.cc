@@ -88,6 +88,7 @@ MembershipChange WorkerMembership::on_left(WorkerTurn& turn, const StatusMessage
 
 void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status) {
   attachment_.on_waiting_for();
+  no_room_.reset();  // there was some: whoever joins hears this of a job that it is in
   // Of ranks that disagree each hears of what it has not sent, too: that others have not sent what
   // it waits for says more.
   if (status.about.contains(turn.config.rank) && !missing_.empty()) return;
