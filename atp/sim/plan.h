@@ -139,8 +139,11 @@ struct Plan {
   }
   // The switches between a rank and its server, the first hop first.
   std::vector<std::uint32_t> switches_of(const JobPlan& job, Rank rank) const {
+    return switches_from(job, rank < job.parent.size() ? job.parent[rank] : switches > 0 ? 0 : -1);
+  }
+  // Likewise from one switch on (−1: none).
+  std::vector<std::uint32_t> switches_from(const JobPlan& job, int at) const {
     std::vector<std::uint32_t> list;
-    int at = rank < job.parent.size() ? job.parent[rank] : switches > 0 ? 0 : -1;
     while (at >= 0 && list.size() < switches) {
       list.push_back(static_cast<std::uint32_t>(at));
       at = list.back() < job.uplink.size() ? job.uplink[list.back()] : -1;

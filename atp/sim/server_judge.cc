@@ -22,6 +22,9 @@ std::vector<std::uint8_t> fixed_part(const PacketView& packet) {
 void ServerJudge::end_turn(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                            const Server& server, const Outbox& out) {
   const ParsedPacket cause = parse_packet(bytes);
+  if (cause.ok() && cause.view().type() == PacketType::kJoin && cause.view().has(ATP_FLAG_DIRECT)) {
+    straight_join_[from] = now;
+  }
   const auto packets = out.packets();
   for (std::size_t i = 0; i < packets.size();) {
     const ParsedPacket parsed = parse_packet(out.bytes_of(packets[i]));
@@ -71,6 +74,7 @@ void ServerJudge::forget_jobs(Instant now, const Server& server) {
 void ServerJudge::begin_anew() {
   for (const auto& [stream, _] : streams_) over_.insert(stream);
   streams_.clear();
+  straight_join_.clear();
   straight_ack_.clear();
   holders_.clear();
   switch_joined_.clear();
@@ -106,11 +110,16 @@ void ServerJudge::judge(Instant now, const Endpoint& from, const PacketView* cau
   judge_parameter(now, stream, packet);
 }
 
-// The server knows a worker for one by its straight JOINs, the last of which was answered then.
+// The server knows a worker for one by its straight JOINs that are answered. (When the last rank
+// comes in, so are those of the others, however old.)
 bool ServerJudge::is_worker(Instant now, const Endpoint& endpoint) const {
+  const auto is_recent = [&](const auto& at) {
+    return now < at->second + config_.timing.lease / 2;
+  };
   const auto answered = straight_ack_.find(endpoint);
-  return endpoint.port != switch_port_ && answered != straight_ack_.end() &&
-         now < answered->second + config_.timing.lease / 2;
+  const auto came = straight_join_.find(endpoint);
+  return endpoint.port != switch_port_ && answered != straight_ack_.end() && is_recent(answered) &&
+         (came == straight_join_.end() || is_recent(came));
 }
 
 // Before the result is noted: what is complete already is repeated to who asks, straight to who

@@ -83,8 +83,9 @@ class ServerJudge {
   std::map<StreamKey, RankSet> lost_;           // by the job's range
   Instant last_turn_ = Instant::max();
   Instant no_loss_until_ = Instant::min();
-  std::map<Endpoint, Instant> straight_ack_;  // the last that went there
-  std::set<StreamKey> over_;                  // what comes of these is not judged any more
+  std::map<Endpoint, Instant> straight_join_;  // the last that came from there
+  std::map<Endpoint, Instant> straight_ack_;   // the last that went there
+  std::set<StreamKey> over_;                   // what comes of these is not judged any more
   std::size_t jobs_ = 0;
   std::vector<std::string> violations_;
 };

@@ -134,9 +134,9 @@ void World::send_roaming_join(const Packet& packet, HostId member) {
   if (!parent || !std::holds_alternative<SwitchNode>(hosts_[*parent].node)) return;
   const JobPlan& job = plan_.jobs[std::get<Member>(hosts_[member].node).application.job()];
   Route route;
-  auto at = static_cast<int>(random_.below(plan_.switches));
-  for (; at >= 0; at = job.uplink[static_cast<std::size_t>(at)]) {
-    route.push_back(hosts_[switch_host(static_cast<std::uint32_t>(at))].endpoint);
+  const auto first = static_cast<std::uint32_t>(random_.below(plan_.switches));
+  for (const std::uint32_t at : plan_.switches_from(job, static_cast<int>(first))) {
+    route.push_back(hosts_[switch_host(at)].endpoint);
   }
   route.push_back(hosts_[server_host(job.server)].endpoint);
   const bool moves = random_.chance(0.7) && route.front() != packet.to;

@@ -111,6 +111,50 @@ TEST(Judgement, SeesWhoWritesIntoATensorAfterItsOperation) {
   EXPECT_THAT(world.violations()[0], HasSubstr("operation 0 was written to after its end"));
 }
 
+// All are answered when the last rank comes in. The lease of one whose JOIN was old may end soon,
+// and who is behind that address is not known any more.
+TEST(Judgement, AnAnswerToAnOldJoinDoesNotMakeItNew) {
+  constexpr Endpoint kWorker = Endpoint::ipv4(10, 0, 2, 1, 7000);
+  ServerJudge judge(ServerConfig{}, ATP_DEFAULT_SWITCH_PORT);
+  const Server server{ServerConfig{}};
+  const ControlHead join{.type = PacketType::kJoin, .flags = ATP_FLAG_DIRECT, .job = {7, 8}};
+  const ControlHead ack{.type = PacketType::kJoinAck, .flags = ATP_FLAG_DIRECT, .job = {7, 8}};
+  atp_header flush{};
+  flush.version = ATP_VERSION;
+  flush.type = ATP_FLUSH;
+  flush.bitmap_words = 1;
+  flush.hops = ATP_HOPS;
+  Outbox cause;
+  ASSERT_TRUE(put_join(cause, join, RankSet::of(1), Join{.nonce = 5, .world_size = 2}));
+  cause.send_to({});
+  judge.end_turn(Instant{seconds(100)}, kWorker, cause.bytes_of(cause.packets()[0]), server,
+                 Outbox());
+  Outbox answer;
+  ASSERT_TRUE(put_join_ack(answer, ack, RankSet::of(1), JoinAck{.wmax = 4}));
+  answer.send_to(kWorker);
+  judge.end_turn(Instant{seconds(104)}, {}, {}, server, answer);
+  Outbox asks;
+  ASSERT_TRUE(put_bare(asks, flush, RankSet::of(1)));
+  asks.send_to(kWorker);
+  judge.end_turn(Instant{seconds(106)}, {}, {}, server, asks);
+  EXPECT_THAT(judge.violations(), testing::IsEmpty());
+}
+
+TEST(Judgement, AnOutboxThatIsMeantToBeSmallMayLosePackets) {
+  Plan plan = small_plan(3, {20});
+  plan.switches = 0;  // all is over before the faults stop
+  plan.heal = seconds(30);
+  for (const std::uint32_t packets : {2U, Plan{}.outbox_packets}) {
+    plan.outbox_packets = packets;
+    World world(plan);
+    Tally tally;
+    const Outcome outcome = run_to_the_end(world, tally);
+    EXPECT_EQ(outcome.ending, Ending::kHeld) << outcome.report;
+    EXPECT_LT(world.now(), Instant{plan.heal});
+    EXPECT_EQ(tally.faults[Fault::kOutboxLoss] > 0, packets == 2);
+  }
+}
+
 // How often the plans of 4,000 seeds have something.
 using Histogram = std::map<std::size_t, int>;
 
