@@ -113,23 +113,53 @@ TOLERANCE = {"system calls per all-reduce of 64 KiB": 1.6, "packets per fragment
 USUAL_TOLERANCE = 1.03
 
 
+# Of real programs: a busy machine makes them wait, and repeat, but never makes a cost lower.
+TRIES = 4
+
+
+def dearer(costs, table):
+    """The names of those that cost more than they may."""
+    return [
+        name
+        for name, cost in costs.items()
+        if cost > table.get(name, 0) * TOLERANCE.get(name, USUAL_TOLERANCE)
+    ]
+
+
+def least_of_tries(measure, table):
+    costs = measure()
+    for _ in range(TRIES - 1):
+        if not dearer(costs, table):
+            break
+        costs = {name: min(cost, costs[name]) for name, cost in measure().items()}
+    return costs
+
+
+def test_a_cost_that_is_too_high_once_is_measured_again():
+    measured = iter([5, 4, 1.01, 9])
+    costs = least_of_tries(lambda: {"a": next(measured)}, {"a": 1})
+    assert costs == {"a": 1.01}
+    assert least_of_tries(lambda: {"a": 1.2}, {"a": 1}) == {"a": 1.2}
+
+
 def test_nothing_has_become_dearer(tmp_path):
+    writes = bool(os.environ.get("ATP_WRITE_COSTS"))
+    table = {} if writes else json.loads(TABLE.read_text())
     costs = {
         **instructions_per_fragment(tmp_path),
         **packets_per_fragment(),
-        **bytes_per_value(),
-        **calls_per_operation(tmp_path),
+        **least_of_tries(bytes_per_value, table),
+        **least_of_tries(functools.partial(calls_per_operation, tmp_path), table),
     }
     costs = {name: round(cost, 3) for name, cost in costs.items()}
-    if os.environ.get("ATP_WRITE_COSTS"):
+    if writes:
         TABLE.write_text(json.dumps(costs, indent=1) + "\n")
-    table = json.loads(TABLE.read_text())
+        table = costs
     assert costs.keys() == table.keys()
-    dearer = [
-        f"{name}: {cost}, {cost / table[name]:.3f} times {table[name]}"
-        for name, cost in costs.items()
-        if cost > table[name] * TOLERANCE.get(name, USUAL_TOLERANCE)
+    lines = [
+        f"{name}: {costs[name]}, {costs[name] / table[name]:.3f} times {table[name]}"
+        for name in dearer(costs, table)
     ]
-    if dearer:
-        pytest.fail("dearer than costs.json says:\n" + "\n".join(dearer))
+    if lines:
+        pytest.fail("dearer than costs.json says:\n" + "\n".join(lines))
     print(*(f"{name}: {cost} (table: {table[name]})" for name, cost in costs.items()), sep="\n")

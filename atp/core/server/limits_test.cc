@@ -140,7 +140,8 @@ TEST(Limits, WhatAJoinMakesAServerHoldItDoesNotTouch) {
   h.join(kStranger, join);
   EXPECT_EQ(h.server.job_count(), 1u);
   EXPECT_GT(held_now() - held, std::uint64_t{128} << 20);
-  EXPECT_LT(resident_now() - resident, std::uint64_t{8} << 20);
+  // The kernel may also have taken pages back meanwhile.
+  EXPECT_LT(resident_now(), resident + (std::uint64_t{8} << 20));
 }
 
 TEST(Limits, ARunningJobOfManyRanksTakesNoMoreThanWasCounted) {
