@@ -243,6 +243,23 @@ TEST(HostEngine, IsNotKeptWaitingByWhoOnlyCallsMore) {
               AllOf(HasSubstr("no progress for 0.3 s"), HasSubstr("rank 2 (process 102)")));
 }
 
+TEST(HostEngine, TakesTheLongestTimeOutForThatAndNotForOneThatHasPassed) {
+  Host host(2, milliseconds::max());
+  std::vector<Sum> sums;
+  for (const std::size_t rank : {0U, 1U}) sums.emplace_back(rank, 5000);
+  const steady_clock::time_point now = steady_clock::now();
+  host.engine(0).submit(sums[0].operation(0), now);
+  host.engine(0).work(now);
+  host.engine(0).work(now + std::chrono::hours(1));
+  EXPECT_EQ(host.engine(0).failure().value_or("none"), "none");
+  host.engine(1).submit(sums[1].operation(0), now);
+  for (const std::size_t rank : {1U, 0U, 1U}) host.engine(rank).work(now);
+  for (const std::size_t rank : {0U, 1U}) {
+    EXPECT_EQ(host.engine(rank).take_completed(), 1U);
+    EXPECT_TRUE(sums[rank].is_of(2));
+  }
+}
+
 TEST(HostEngine, TellsTheOthersThatItLeaves) {
   Host host(2);
   Sum first(0, 5000);
