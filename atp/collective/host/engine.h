@@ -160,7 +160,9 @@ class HostEngine {
   void look_around(Time now);
   bool others_moved();
   std::optional<Awaited> awaited() const;
+  bool is_missing(Rank rank, const Awaited& awaited) const;
   RankSet missing(const Awaited& awaited) const;
+  std::optional<std::string> why_gone(Rank rank, const Awaited& awaited) const;
   std::string blame(const RankSet& ranks, const Awaited& awaited) const;
   std::string name_of(Rank rank) const;
   std::string lost_text(Rank rank) const;

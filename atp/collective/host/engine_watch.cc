@@ -63,12 +63,7 @@ void HostEngine::look_around(Time now) {
   if (ranks.empty()) return;
   std::optional<std::string> gone;
   ranks.for_each([&](Rank rank) {
-    if (gone) return;
-    if (place_.segment.board_of(rank).state.load() == HostBoard::State::kLeft) {
-      gone = name_of(rank) + " has left the job";
-    } else if (rank != options_.rank && !place_.presence.is_there(rank)) {
-      gone = lost_text(rank);
-    }
+    if (!gone) gone = why_gone(rank, *waits_for);
   });
   if (gone) return fail(*gone);
   if (now >= progress_at_ + kToWarn && now >= warn_at_) {
@@ -100,16 +95,32 @@ std::optional<HostEngine::Awaited> HostEngine::awaited() const {
   return Awaited{Phase::kTaken, written_ - kSlots + 1};
 }
 
+bool HostEngine::is_missing(Rank rank, const Awaited& awaited) const {
+  const HostBoard::RankBoard& board = place_.segment.board_of(rank);
+  const std::uint64_t has = awaited.phase == Phase::kWritten  ? board.written.load()
+                            : awaited.phase == Phase::kSummed ? board.summed.load()
+                                                              : board.taken.load();
+  return has < awaited.pieces;
+}
+
 RankSet HostEngine::missing(const Awaited& awaited) const {
-  RankSet ranks;
-  for (std::size_t rank = 0; rank < place_.segment.ranks(); ++rank) {
-    const HostBoard::RankBoard& board = place_.segment.board_of(rank);
-    const std::uint64_t has = awaited.phase == Phase::kWritten  ? board.written.load()
-                              : awaited.phase == Phase::kSummed ? board.summed.load()
-                                                                : board.taken.load();
-    if (has < awaited.pieces) ranks.insert(static_cast<Rank>(rank));
+  RankSet missing;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    if (is_missing(static_cast<Rank>(rank), awaited)) missing.insert(static_cast<Rank>(rank));
   }
-  return ranks;
+  return missing;
+}
+
+// Nothing if the rank is there, or has done its part before it went: since it was found missing it
+// may have brought the operation to its end, and left in peace.
+std::optional<std::string> HostEngine::why_gone(Rank rank, const Awaited& awaited) const {
+  std::optional<std::string> why;
+  if (place_.segment.board_of(rank).state.load() == HostBoard::State::kLeft) {
+    why = name_of(rank) + " has left the job";
+  } else if (rank != options_.rank && !place_.presence.is_there(rank)) {
+    why = lost_text(rank);
+  }
+  return is_missing(rank, awaited) ? why : std::nullopt;
 }
 
 std::string HostEngine::name_of(Rank rank) const {
