@@ -32,8 +32,8 @@ struct Operation {
   std::uint64_t fragments = 0;
   std::uint64_t unanswered = 0;
   std::uint64_t first_exponents = 0;  // the sequence on the express stream, where it has blocks
-  std::uint64_t first_values = 0;     // of exponents: the sequence of the values' first fragment,
-  std::size_t value_stream = 0;       // and where it is one
+  std::size_t value_stream = 0;       // of exponents: where their values go,
+  std::uint64_t values_due = 0;       // and which are next when more exponents may be sent
   Instant began = kNever;             // kNever: waits for its first exponents
   Instant first_answer = kNever;      // later transmissions give honest round-trip times
 

@@ -56,7 +56,7 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
     exponents.kind = ATP_KIND_EXPONENTS;
     exponents.lanes =
         spec.blocks > 0 ? spec.blocks : (spec.count + kBlockValues - 1) / kBlockValues;
-    exponents.first_values = stream.window.end();
+    exponents.values_due = stream.window.end();
     exponents.value_stream = static_cast<std::size_t>(&stream - streams_.data());
     enqueue(express(), exponents);
     operation.first_exponents = exponents.first_sequence;

@@ -148,7 +148,7 @@ class Worker {
   // Whether the exponents are agreed that the next first transmission needs; of exponents, whether
   // their values are near.
   bool may_send_next(WorkerTurn& turn, Stream& stream);
-  bool values_are_near(const WorkerTurn& turn, const Operation& exponents, std::uint64_t sequence);
+  bool values_are_near(const WorkerTurn& turn, Operation& exponents, std::uint64_t sequence);
   void transmit(WorkerTurn& turn);
   void send_new(WorkerTurn& turn, Stream& stream);
   // The first transmission of the stream's next fragment. False if the outbox was full.

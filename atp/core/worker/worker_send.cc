@@ -87,17 +87,18 @@ bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
 // All exponents of a tensor at once would be a pass over all of it, while its link lies idle. Each
 // fragment of them covers more values than a window holds. (A small operation that waits behind
 // them is in more haste.)
-bool Worker::values_are_near(const WorkerTurn& turn, const Operation& exponents,
-                             std::uint64_t sequence) {
+bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::uint64_t sequence) {
   constexpr std::uint64_t kAhead = 4;
   const std::uint64_t number = sequence - exponents.first_sequence;
   if (number < kAhead) return true;
   Stream& stream = streams_[exponents.value_stream];
-  if (stream.window.next() < exponents.first_values) return false;
-  const Operation& values = stream.operations.find(stream.window.next());
-  const std::size_t block =
-      turn.tensors.layout(exponents.id).block_at(values.offset(stream.window.next())).block;
-  return number < block / exponents.per_fragment + kAhead;
+  const std::uint64_t next = stream.window.next();
+  if (next < exponents.values_due) return false;
+  const Operation& values = stream.operations.find(exponents.values_due);
+  const std::size_t block = static_cast<std::size_t>(number - kAhead + 1) * exponents.per_fragment;
+  const std::size_t begin = turn.tensors.layout(exponents.id).block(block).begin;
+  exponents.values_due = values.first_sequence + begin / values.per_fragment;
+  return next >= exponents.values_due;
 }
 
 void Worker::send_new(WorkerTurn& turn, Stream& stream) {
