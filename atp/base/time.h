@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -23,5 +24,11 @@ using Instant = CoreClock::time_point;
 
 // A timer that is not armed.
 inline constexpr Instant kNever = Instant::max();
+
+// A time-out may be as long as its type allows, and a time must not overflow.
+constexpr std::chrono::milliseconds bounded_timeout(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::hours kForever{24 * 365};
+  return std::min<std::chrono::milliseconds>(timeout, kForever);
+}
 
 }  // namespace atp

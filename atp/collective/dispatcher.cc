@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "atp/base/text.h"
+#include "atp/base/time.h"
 #include "atp/collective/failure_text.h"
 
 namespace atp {
@@ -33,6 +34,7 @@ Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shar
 
 Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions options) {
   if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
+  options.timeout = bounded_timeout(options.timeout);
   // What may be held is carried out by whom lets it go.
   options.here = options.here && lanes_.size() == 1 && options_.digest_every == 0;
   const bool here = options.here;

@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "atp/base/time.h"
 #include "atp/collective/fragment_size.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/event_loop.h"
@@ -35,7 +36,7 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   config.number_format = options.number_format;
   config.overflow = options.overflow;
   config.congestion = options.congestion;
-  config.join_timeout = options.join_timeout;
+  config.join_timeout = bounded_timeout(options.join_timeout);
   config.seed = std::random_device{}();
   for (const Endpoint& hop : options.route) config.route.push_back(hop);
   return config;

@@ -15,16 +15,15 @@
 
 #include "atp/base/result.h"
 #include "atp/base/text.h"
+#include "atp/base/time.h"
 #include "atp/collective/completion.h"
 #include "atp/collective/quiet_thread.h"
 #include "atp/driver/udp/waker.h"
 
 namespace atp {
 
-// A time-out may be as long as its type allows, and a time must not overflow.
 inline std::chrono::steady_clock::time_point deadline_in(std::chrono::milliseconds timeout) {
-  constexpr std::chrono::hours kForever{24 * 365};
-  return std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(timeout, kForever);
+  return std::chrono::steady_clock::now() + bounded_timeout(timeout);
 }
 
 // A thread that carries out operations, and the board at which it meets its callers, under one

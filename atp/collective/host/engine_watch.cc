@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "atp/base/text.h"
+#include "atp/base/time.h"
 #include "atp/collective/host/engine.h"
 
 namespace atp {
@@ -20,8 +21,6 @@ constexpr std::chrono::seconds kToWarn{3};
 constexpr std::chrono::seconds kBetweenWarnings{60};
 // So long may the first who found a failure take to write it down, unless it dies over that.
 constexpr std::chrono::seconds kToWrite{2};
-// A time must not overflow, however long a time-out is.
-constexpr std::chrono::hours kForever{24 * 365};
 
 // By a signal, or by a debugger. (False too where nothing is known of the process here.)
 bool is_stopped(std::uint32_t process) {
@@ -43,7 +42,7 @@ void HostEngine::note_progress(Time now) {
 
 milliseconds HostEngine::patience() const {
   const milliseconds own = operations_.front().asked.timeout;
-  return std::min<milliseconds>(own.count() > 0 ? own : options_.operation_timeout, kForever);
+  return bounded_timeout(own.count() > 0 ? own : options_.operation_timeout);
 }
 
 bool HostEngine::has_failed_elsewhere() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "atp/base/text.h"
+#include "atp/base/time.h"
 #include "atp/collective/host/unix_line.h"
 
 namespace atp {
@@ -30,8 +31,6 @@ constexpr std::size_t kLongestText = 1000;
 // Of somebody who calls and says nothing.
 constexpr std::chrono::milliseconds kPatience{2000};
 constexpr std::chrono::milliseconds kBetweenCalls{5};
-// A time must not overflow, however long a time-out is.
-constexpr std::chrono::hours kForever{24 * 365};
 
 std::string rank_text(std::size_t rank) { return "rank " + std::to_string(rank); }
 
@@ -44,7 +43,7 @@ class Meeting {
  public:
   explicit Meeting(const HostMeetingOptions& options)
       : options_(options),
-        until_(Clock::now() + std::min<std::chrono::milliseconds>(options.timeout, kForever)),
+        until_(Clock::now() + bounded_timeout(options.timeout)),
         lines_(options.world_size) {}
 
   Result<HostMeetingOutcome> lead();

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "atp/base/text.h"
+#include "atp/base/time.h"
 #include "atp/collective/ring/engine.h"
 
 namespace atp {
@@ -28,7 +29,7 @@ void RingEngine::note_progress() {
 milliseconds RingEngine::patience() const {
   const RingOperation* oldest = transfers_.oldest();
   const milliseconds own = oldest == nullptr ? milliseconds(0) : oldest->request().timeout;
-  return own.count() > 0 ? own : options_.operation_timeout;
+  return bounded_timeout(own.count() > 0 ? own : options_.operation_timeout);
 }
 
 std::string RingEngine::mismatch_text(const Transfer& transfer) const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "atp/base/text.h"
+#include "atp/base/time.h"
 #include "atp/collective/ring/hello.h"
 #include "atp/driver/udp/address.h"
 
@@ -24,7 +25,7 @@ class Meeting {
         addresses_(addresses),
         next_((options.rank + 1) % options.world_size),
         before_((options.rank + options.world_size - 1) % options.world_size),
-        until_(steady_clock::now() + options.connect_timeout) {}
+        until_(steady_clock::now() + bounded_timeout(options.connect_timeout)) {}
 
   Result<Links> connect();
 
