@@ -14,8 +14,8 @@ _ROUTE_IS_MISSING = (
     "atp does not know the way to the server: start the program under `atp run -n N --switch -- "
     "CMD`, or set ATP_ROUTE=HOST:PORT,... (switches upward, the server last; the server alone is "
     "enough), or pass pg_options=atp.torch.Options(route=...). A group with "
-    "Options(algorithm='ring') needs no server, nor does one whose ranks are all on one host, but "
-    "with ATP_HOST_MEMORY=0 or Options(host_memory=False)"
+    "Options(algorithm='ring') needs no server, nor does one whose ranks are all on one host, "
+    "unless ATP_HOST_MEMORY=0 or Options(host_memory=False) sends it to the network"
 )
 
 _KINDS = (
