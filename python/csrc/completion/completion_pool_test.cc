@@ -107,6 +107,20 @@ TEST(CompletionPool, AWorkThatIsDroppedCountsAsEnded) {
   pool->wait_until_idle();  // shutdown() does it
 }
 
+TEST(CompletionPool, AWorkMayBeFinishedByTheThreadThatWouldWaitForIt) {
+  const Pool pool;
+  CompletionPool::Expected earlier = pool->expect();
+  CompletionPool::Expected work = pool->expect();
+  std::vector<std::thread::id> threads;
+  const auto note = [&] { threads.push_back(std::this_thread::get_id()); };
+  work.end_here({.settle = note, .tell = note});
+  EXPECT_EQ(threads, std::vector<std::thread::id>(2, std::this_thread::get_id()));
+  EXPECT_FALSE(pool->have_settled(pool->mark())) << "though the earlier one has not ended";
+  earlier.end({});
+  pool->wait_until_settled(pool->mark());
+  pool->wait_until_idle();
+}
+
 TEST(CompletionPool, SettledMeansThatAllEarlierWorksHaveTheirResults) {
   const Pool pool;
   CompletionPool::Expected first = pool->expect();
