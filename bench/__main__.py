@@ -5,7 +5,7 @@
 Each rank is a process in a network namespace of its own, whose link is shaped in both directions.
 All ways of a workload run in turns (A, B, A, B, ...), each from an instant that all ranks share
 until the last rank has its result, and every result is compared with the true sum. Writes
-bench.json and the pictures into FOLDER (default: bench/results).
+bench.json, after each workload, and the pictures into FOLDER (default: out/bench).
 """
 
 import argparse
@@ -21,7 +21,7 @@ from lab.requirements import missing
 from lab.results import results_folder
 
 
-def parse():
+def make_parser():
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=__doc__.splitlines()[0],
@@ -30,10 +30,9 @@ def parse():
     parser.add_argument(
         "folder",
         nargs="?",
-        type=results_folder,
-        default="bench/results",
+        default="out/bench",
         metavar="FOLDER",
-        help="of the results (default: bench/results)",
+        help="of the results (default: out/bench)",
     )
     parser.add_argument("--short", action="store_true", help="one small workload of each kind")
     parser.add_argument("--only", metavar="NAME,...", help="these workloads (--list: their names)")
@@ -41,7 +40,7 @@ def parse():
     parser.add_argument(
         "--without-mpi", action="store_true", help="leave Open MPI out, which need not be installed"
     )
-    return parser.parse_args()
+    return parser
 
 
 def chosen(arguments):
@@ -63,11 +62,16 @@ def chosen(arguments):
 
 
 def main():
-    arguments = parse()
+    parser = make_parser()
+    arguments = parser.parse_args()
     workloads = chosen(arguments)
     if arguments.list:
         print("\n".join(map(tables.head, workloads)))
         return
+    try:  # only now: --list and a misspelt workload leave no folder behind
+        results = results_folder(arguments.folder)
+    except argparse.ArgumentTypeError as problem:
+        parser.error(str(problem))
     if problem := missing("nft"):
         sys.exit(f"bench: {problem}")
     begin = time.monotonic()
@@ -82,10 +86,8 @@ def main():
             print(tables.COLUMNS)
             print("\n".join(map(tables.line, measured)), flush=True)
             rows += measured
-    written = [
-        tables.write(arguments.folder, rows, arguments),
-        *pictures.draw(arguments.folder, rows),
-    ]
+            table = tables.write(results, rows, arguments)
+    written = [table, *pictures.draw(results, rows)]
     print(f"\nwritten in {time.monotonic() - begin:.0f} s: {', '.join(map(str, written))}")
 
 

@@ -61,7 +61,10 @@ class Conductor:
 
     def _tell(self, ranks, line):
         for file in ranks:
-            os.write(file.fileno(), f"{line}\n".encode())
+            try:
+                os.write(file.fileno(), f"{line}\n".encode())
+            except OSError:
+                self._fail_as_one_has_ended()
 
     def _expect(self, file, word, end):
         line = self._line(file, end)
@@ -73,10 +76,13 @@ class Conductor:
         self._wait(file, end, "a rank does not answer")
         line = file.readline()
         if not line:
-            time.sleep(0.5)  # it has ended, and its exit code follows
-            self._check()
-            raise RankFailed("bench: a rank has closed its connection")
+            self._fail_as_one_has_ended()
         return line.strip()
+
+    def _fail_as_one_has_ended(self):
+        time.sleep(0.5)  # its exit code follows
+        self._check()
+        raise RankFailed("bench: a rank has closed its connection")
 
     def _wait(self, file, end, problem):
         while not select.select([file], [], [], 0.2)[0]:

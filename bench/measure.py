@@ -43,7 +43,7 @@ def _start(kind, job, place, conductor, mpi_program):
     """The processes of one job's ranks."""
     folder = place.network.folder
     if kind == "openmpi":
-        return [openmpi.start(place.network, mpi_program, place.hosts, conductor.path, job, folder)]
+        return [openmpi.start(mpi_program, place.hosts, conductor.path, job, folder)]
     ways = ",".join(ways_of(place.workload, kind))
     words = (sys.executable, RANK, conductor.path, job, ways)
     own = {"MASTER_PORT": 29500 + job, **KEEP_MEMORY}

@@ -32,7 +32,7 @@ def compile_rank(folder):
     return program
 
 
-def start(network, program, hosts, socket, job, folder):
+def start(program, hosts, socket, job, folder):
     """One rank on each host; mpirun reaches the others by a shell script in the place of ssh."""
     agent = _write_agent(hosts, Path(folder) / f"agent-{job}")
     options = {**TRANSPORT, **FORCED_RING, "plm_rsh_agent": agent, "orte_keep_fqdn_hostnames": 1}

@@ -89,7 +89,7 @@ class Place:
         upstream = ("--upstream", f"{self.network.subnet}.0/24") if role == "switch" else ()
         listen = f"{self.network[host].address}:{port}"
         node = self.network[host].start(ATP, role, "--listen", listen, *upstream)
-        self.network.wait_for_line(node, "istening", 30)
+        self.network.wait_for_line(node, "listening on", 30)
 
     def route(self, rank):
         """ATP_ROUTE: a way to each server, the switches before it."""

@@ -21,14 +21,18 @@ SCALE = 1 / 16
 
 class Rank:
     def __init__(self, ways):
-        self.groups = {name: self._make_group(WAYS[name]) for name in ways}
+        self.groups = {name: self._make_group(name, WAYS[name]) for name in ways}
         self.tensors = []
         self.work = ()
 
     @staticmethod
-    def _make_group(way):
+    def _make_group(name, way):
         options = atp.torch.Options(**way.options) if way.backend == "atp" else None
-        return dist.new_group(backend=way.backend, pg_options=options)
+        group = dist.new_group(backend=way.backend, pg_options=options)
+        # Where there is no memory to be had, atp takes the network instead.
+        if options and atp.torch.stats(group)["host_memory"] != way.in_memory:
+            sys.exit(f"rank {dist.get_rank()}: '{name}' would take another way than it says")
+        return group
 
     def prepare(self, name, size, iterations):
         self.group = self.groups[name]

@@ -15,6 +15,10 @@ class Way:
     # Where the bytes go: "ring" or "network" (through switches and servers). Memory has no bound.
     shape: str = "ring"
 
+    @property
+    def in_memory(self):
+        return bool((self.options or {}).get("host_memory"))
+
 
 WAYS = {
     "atp memory": Way("torch", "atp", {"host_memory": True}),
