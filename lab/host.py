@@ -65,6 +65,12 @@ class Host:
         """Of the processes in this host."""
         return pids(self.namespace)
 
+    def udp_ports(self):
+        """Of the sockets that programs have opened; the system's resolver has none in here."""
+        return {
+            line.split()[3].rpartition(":")[2] for line in self.exec("ss", "-Hunl").splitlines()
+        }
+
     def counters(self):
         """The kernel's own counters of the interface."""
         names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")

@@ -54,18 +54,13 @@ class Job:
         return all(rank.poll() is not None for rank in self.ranks)
 
 
-def udp_ports(host):
-    """Of the sockets that ranks have opened."""
-    return {line.split()[3].rpartition(":")[2] for line in host.exec("ss", "-Hunl").splitlines()}
-
-
 def summing_us(network, about_the_job, iterations):
     """The time of an all-reduce while a stranger forges errors about it, or about nobody."""
     size = ("-b", "1M", "-e", "1M", "-w", "5", "-n", iterations, "--counters")
     job = Job(network, "nodes", ("workers", "workers"), *size)
     workers, nodes = network["workers"], network["nodes"].address
-    job.wait_until(lambda: len(udp_ports(workers)) == 2, "the sockets of two ranks")
-    ports = ",".join(udp_ports(workers) if about_the_job else UNUSED_PORTS)
+    job.wait_until(lambda: len(workers.udp_ports()) == 2, "the sockets of two ranks")
+    ports = ",".join(workers.udp_ports() if about_the_job else UNUSED_PORTS)
     quote = (workers.address, ports, nodes, 5501)
     forgers = [
         network["stranger"].start(sys.executable, FORGE, error, *quote)

@@ -50,18 +50,12 @@ def start_ranks(network, subnet, iterations):
     return [network["workers"].start(*command, env={**env, "RANK": r}) for r in range(RANKS)]
 
 
-def udp_ports(host):
-    """Of the sockets that ranks have opened; the system's resolver has none in here."""
-    lines = host.exec("ss", "-Hunl").splitlines()
-    return {line.split()[3].rpartition(":")[2] for line in lines}
-
-
 def start_forging(network, subnet, error, ranks):
     """Every error that says that packets of the job do not arrive, about all its sockets."""
     ports = set()
     end = time.monotonic() + 10
     while len(ports) < RANKS and time.monotonic() < end:
-        ports = udp_ports(network["workers"])
+        ports = network["workers"].udp_ports()
     assert len(ports) == RANKS, "\n".join(rank.log.read_text() for rank in ranks)
     workers, nodes = f"{subnet}1", f"{subnet}2"
     quotes = [(workers, ",".join(ports), nodes, port) for port in (5500, 5501)]
@@ -89,7 +83,7 @@ def check(network, ranks):
 @pytest.mark.parametrize("subnet", [IPV4, IPV6], ids=["IPv4", "IPv6"])
 def test_a_stranger_changes_neither_the_running_job_nor_the_next(network, subnet, error):
     start_nodes(network, subnet)
-    ranks = start_ranks(network, subnet, iterations=100)
+    ranks = start_ranks(network, subnet, iterations=400)  # far longer than a forger takes to start
     start_forging(network, subnet, error, ranks)
     before = check(network, ranks)
     after = check(network, start_ranks(network, subnet, iterations=3))
