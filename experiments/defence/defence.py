@@ -165,10 +165,10 @@ def flood(packets):
                 if number % 64 == 0:
                     stranger.hear()
                     time.sleep(0.002)
-            honest.finish()
+            if process.poll() is not None:
+                raise SystemExit(f"the server ended:\n{output(process)}")
+            honest.finish(LIMIT_S)
             stranger.hear()
-        if process.poll() is not None:
-            raise SystemExit(f"the server ended:\n{output(process)}")
     yield f"a flood of {stranger.sent_packets} packets: answers to it", stranger.answers, ""
     share = stranger.answered_bytes / stranger.sent_bytes
     yield "… bytes answered for 1,000 that it sent", 1000 * share, "at most 1,000"
@@ -275,7 +275,7 @@ def measures(short):
     yield from idle(50 if short else 500, 1 if short else 5)
     yield from deaths(1 if short else 7)
     yield from hosts.cut_offs(1 if short else 5)
-    yield from hosts.forged_icmp(*((1, 100) if short else (7, 600)))
+    yield from hosts.forged_icmp(1 if short else 7, 600)
 
 
 def main():

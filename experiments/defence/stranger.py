@@ -109,9 +109,12 @@ class Asker(Stranger):
             if last + self.AGAIN_S <= now:
                 self._ask(job, now)
 
-    def finish(self):
+    def finish(self, limit_s):
         """Asks no more, but for the answers that are due."""
+        end = time.monotonic() + limit_s
         while self._open:
+            if time.monotonic() > end:
+                raise SystemExit(f"{len(self._open)} questions are not answered after {limit_s} s")
             self._hear_answers()
             self.ask_again(time.monotonic())
             time.sleep(0.001)

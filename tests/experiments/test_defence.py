@@ -5,6 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from experiments.defence.stranger import Asker
+from lab.ports import free_port
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -13,7 +18,7 @@ def test_a_tiny_run_measures_every_defence(tmp_path):
         [sys.executable, "-m", "experiments.defence.defence", tmp_path, "--short"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         cwd=REPOSITORY,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -22,3 +27,10 @@ def test_a_tiny_run_measures_every_defence(tmp_path):
     assert found["60 gradients after JOINs of a looped route: forwards"] == 0
     assert 0 < found["… bytes answered for 1,000 that it sent"] <= 1000
     assert len(found) == 16
+
+
+def test_who_asks_a_server_that_has_ended_gives_up():
+    with Asker("127.0.0.3", ("127.0.0.1", free_port())) as asker:
+        asker.step()
+        with pytest.raises(SystemExit, match="questions are not answered after 0.1 s"):
+            asker.finish(0.1)
