@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lab.ports import free_port
+from lab.ports import free_port, free_ports
 
 from .conftest import BUILD, REPOSITORY
 
@@ -120,16 +120,16 @@ def test_racks_may_stand_below_a_rack_and_then_three_switches_sum(cluster):
 
 
 def test_a_host_may_start_its_services_with_its_ranks(cluster):
-    port = cluster.port
+    port, server_port = free_ports(2)
     cluster.file.write_text(
         f"racks:\n  - name: r\n    switch: {{host: h, port: {port}}}\n"
         f"    hosts: [{{name: h, address: 127.0.4.1, ranks: 2}}]\n"
-        f"servers: [{{host: h, port: {port + 1}}}]\n"
+        f"servers: [{{host: h, port: {server_port}}}]\n"
     )
     job = cluster.start("h", "--services", *BENCH)
     assert job.wait(LIMIT_S) == 0, job.log.read_text()
     said = job.log.read_text()
-    assert f"2 ranks, route 127.0.4.1:{port} > 127.0.4.1:{port + 1}" in said
+    assert f"2 ranks, route 127.0.4.1:{port} > 127.0.4.1:{server_port}" in said
     assert "# Out of bounds values : 0 OK" in said
 
 
