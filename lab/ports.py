@@ -14,7 +14,7 @@ def free_port():
 
 
 def free_ports(count):
-    """Free as UDP's and as TCP's, at every address, and different from each other.
+    """Free as UDP's and as TCP's, at every IPv4 address, and different from each other.
 
     Between this call and the program's own bind() a port is anybody's. So they are drawn from below
     the range from which the kernel gives every connection of this machine one.
