@@ -3,9 +3,9 @@
     .venv/bin/python -m experiments.one_digest [FOLDER] [--short]
 
 Four ranks sum the same tensors (float32, bfloat16, float16, int32; sums, averages, maxima and
-minima; in 32 and in 16 bits, and exact; every magnitude; NaN and infinity in one rank) on loopback
-and on hosts of namespaces, with 0, 1 and 3 switches, 1 and 2 servers, 1 % loss, a switch that is
-killed in the middle, with the ranks' inputs exchanged and with
+minima; in 32 and in 16 bits, and exact; every magnitude; NaN and infinity in one rank) in the
+memory of one host, on loopback and on hosts of namespaces, with 0, 1 and 3 switches, 1 and 2
+servers, 1 % loss, a switch that is killed in the middle, with the ranks' inputs exchanged and with
 tensors in pieces. A training is interrupted and resumed. Each rank hashes its results; the
 product's own digest stands beside. The same exchanges over Gloo are counted too. Writes
 one-digest.csv into FOLDER (default: out/one-digest); exit 1 if there is more than one result.
