@@ -408,8 +408,10 @@ def test_when_a_rank_fails_the_others_have_the_grace_and_are_stopped_then(marked
     assert not marked.alive()
 
 
-def test_a_rank_that_ignores_sigterm_is_killed(marked):
-    script = "trap '' TERM; test $RANK = 0 || exit 5; sleep 1000 & wait; sleep 1000"
+def test_a_rank_that_ignores_sigterm_is_killed(marked, tmp_path):
+    deaf = f"trap '' TERM; touch {tmp_path}/deaf; sleep 1000 & wait; sleep 1000"
+    fails = f"while ! test -e {tmp_path}/deaf; do sleep 0.02; done; exit 5"
+    script = f"if test $RANK = 0; then {deaf}; else {fails}; fi"
     result = atp("run", "-n", "2", "--grace", "0.1", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 5
     assert "rank 0 still runs: SIGKILL" in result.stderr
