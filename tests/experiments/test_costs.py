@@ -17,7 +17,7 @@ def test_every_case_is_timed(tmp_path):
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     with open(tmp_path / "costs.csv") as file:

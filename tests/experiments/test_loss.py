@@ -15,7 +15,7 @@ def test_a_tiny_run_times_both_paths_under_loss(tmp_path):
         [sys.executable, "-m", "experiments.congestion.loss", tmp_path, *small],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         cwd=REPOSITORY,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )

@@ -16,7 +16,7 @@ def test_it_measures_all_three_and_writes_a_table_and_a_figure(tmp_path):
         cwd=report.REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     with open(tmp_path / "memory-beside-gloo.csv") as file:

@@ -16,7 +16,7 @@ def test_a_tiny_run_measures_every_collective_on_both_paths(tmp_path):
         [sys.executable, "-m", MODULE, tmp_path, *small],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         cwd=REPOSITORY,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
