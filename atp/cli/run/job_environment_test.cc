@@ -64,12 +64,13 @@ TEST(JobEnvironment, LeavesTheThreadsOfASingleRankAndAnExplicitChoiceAlone) {
 TEST(FreeTcpPort, IsNoneThatAConnectionMayBeGivenBeforeRank0Listens) {
   unsigned connections = 0;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> connections;
-  if (connections <= 20'000) GTEST_SKIP() << "here the kernel gives connections nearly all ports";
+  // Where they may have nearly all, the port is one that they would not have by default.
+  const unsigned end = connections > 20'000 ? connections : 32'768;
   for (int i = 0; i < 50; ++i) {
     const Result<std::uint16_t> port = free_tcp_port();
     ASSERT_TRUE(port.ok()) << port.error().message;
     EXPECT_GE(port.value(), 10'000U);
-    EXPECT_LT(port.value(), connections);
+    EXPECT_LT(port.value(), end);
   }
 }
 
