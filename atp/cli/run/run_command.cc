@@ -40,7 +40,8 @@ Exit code: that of the first rank that failed (128 + signal if killed, 127 if CM
 // Of every job.
 void add_common_options(const Command& command, RunOptions& options) {
   command
-      .add_option("--values", options.values, "Values per fragment (default: as many as the path carries)")
+      .add_option("--values", options.values,
+                  "Values per fragment (default: as many as the path carries)")
       .type_name("K")
       .in_range(1, ATP_VALUES_MAX);
   command
