@@ -3,8 +3,9 @@
     .venv/bin/python -m experiments.numbers.formats [FOLDER]
 
 Each rank is a process in a network namespace of its own, whose link carries --mbit in each
-direction. Switch and server stand on hosts of their own, whose links carry what all N ranks send
-and one copy for each of them: N + 1 times a rank's traffic, which --wide times --mbit allows.
+direction. Switch and server stand on hosts of their own. The switch's link carries what all N ranks
+send and what the server answers, N + 1 times a rank's traffic, so with --wide, in links of a rank,
+below that it would be what everybody waits for.
 Rounds take one all-reduce of each way, and the median of the rounds counts; the time of one is that
 of the slowest rank. Every result is compared with the true sum. Prints the bytes that a rank has
 sent for one all-reduce beside those of the fixed scale, and the least time that the links allow.
@@ -55,9 +56,10 @@ def measure(arguments):
 
 
 def bound_s(way, arguments):
-    """The least time that a rank's link allows."""
+    """The least time that the busiest link allows."""
     size = arguments.bytes * WAYS[way].bytes_per_value / 4 * FRAME
-    share = 2 * (arguments.ranks - 1) / arguments.ranks if WAYS[way].is_ring else 1
+    in_network = max(1, (arguments.ranks + 1) / arguments.wide)
+    share = 2 * (arguments.ranks - 1) / arguments.ranks if WAYS[way].is_ring else in_network
     return share * size / (arguments.mbit * 1e6 / 8)
 
 
@@ -116,10 +118,17 @@ def parse():
     parser = report.parser(__doc__, "out/numbers")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--mbit", type=int, default=400, help="of each rank's link")
-    parser.add_argument("--wide", type=int, default=8, help="of switch and server, times --mbit")
+    parser.add_argument(
+        "--wide",
+        type=int,
+        help="of switch and server, times --mbit (default: the ranks' number + 2)",
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bytes", type=int, default=2**26, help="of the float32 tensor")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.wide is None:
+        arguments.wide = arguments.ranks + 2
+    return arguments
 
 
 def main():

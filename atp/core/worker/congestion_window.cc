@@ -20,7 +20,7 @@ CongestionWindow::CongestionWindow(CongestionPolicy policy, std::uint64_t packet
 
 bool CongestionWindow::on_answer(std::uint64_t bytes, bool ecn, bool limited) {
   answered_ += bytes;
-  if (ecn) return on_congestion();
+  if (ecn) return cut(bytes_ * 4 / 5);
   if (limited && policy_ == CongestionPolicy::kAimd) grow(bytes);
   return false;
 }
@@ -38,10 +38,10 @@ void CongestionWindow::grow(std::uint64_t answered) {
   bytes_ = std::min(bytes_, most_);
 }
 
-bool CongestionWindow::on_congestion() {
+bool CongestionWindow::cut(std::uint64_t bytes) {
   if (policy_ == CongestionPolicy::kNone || answered_ < next_cut_) return false;
   next_cut_ = answered_ + bytes_;  // all that was in flight when the cut was made
-  bytes_ = std::max(bytes_ / 2, 2 * packet_bytes_);
+  bytes_ = std::max(bytes, 2 * packet_bytes_);
   threshold_ = bytes_;
   credit_ = 0;
   return true;

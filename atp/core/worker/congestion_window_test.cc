@@ -55,30 +55,35 @@ TEST(CongestionWindow, DoublesUntilTheFirstCutAndNeverExceedsTheMost) {
   EXPECT_EQ(bounded.bytes(), kMax);
 }
 
-TEST(CongestionWindow, ACutHalvesItAndThenItGrowsBy1500BytesAWindow) {
-  CongestionWindow window = aimd();
-  EXPECT_TRUE(window.on_answer(kPacket, true, true));
-  EXPECT_EQ(window.bytes(), kFirst / 2);
+TEST(CongestionWindow, ALossHalvesItAMarkTakesAFifthAndThenItGrowsBy1500BytesAWindow) {
+  CongestionWindow lossy = aimd();
+  EXPECT_TRUE(lossy.on_loss());
+  EXPECT_EQ(lossy.bytes(), kFirst / 2);
+  CongestionWindow marked = aimd();
+  EXPECT_TRUE(marked.on_answer(kPacket, true, true));
+  EXPECT_EQ(marked.bytes(), kFirst * 4 / 5);
   for (std::uint64_t i = 1; i <= 10; ++i) {
-    answer_window(window);
-    EXPECT_EQ(window.bytes(), kFirst / 2 + i * 1500);
+    answer_window(lossy);
+    EXPECT_EQ(lossy.bytes(), kFirst / 2 + i * 1500);
+    answer_window(marked);
+    EXPECT_EQ(marked.bytes(), kFirst * 4 / 5 + i * 1500);
   }
 }
 
 TEST(CongestionWindow, IsCutOnceAWindow) {
   CongestionWindow window = aimd();
-  EXPECT_TRUE(window.on_congestion());
-  EXPECT_FALSE(window.on_congestion());
+  EXPECT_TRUE(window.on_loss());
+  EXPECT_FALSE(window.on_loss());
   answer_window(window, 0);
   EXPECT_EQ(window.bytes(), kFirst / 2) << "what was sent before the cut still comes back";
   answer_window(window, 0);
-  EXPECT_EQ(window.bytes(), kFirst / 4) << "and has, by the last answer of the second";
+  EXPECT_EQ(window.bytes(), kFirst * 2 / 5) << "and has, by the last answer of the second";
 }
 
 TEST(CongestionWindow, KeepsTwoPackets) {
   CongestionWindow window = aimd();
   for (int i = 0; i < 20; ++i) {
-    window.on_congestion();
+    window.on_loss();
     window.on_answer(kFirst, false, false);
   }
   EXPECT_EQ(window.bytes(), 2 * kPacket);
@@ -93,7 +98,7 @@ TEST(CongestionWindow, DoesNotGrowWhereTheApplicationIsTheLimit) {
 TEST(CongestionWindow, WithoutAPolicyStaysAsItIs) {
   CongestionWindow window(CongestionPolicy::kNone, kPacket, kMax);
   answer_window(window, 10);
-  EXPECT_FALSE(window.on_congestion());
+  EXPECT_FALSE(window.on_loss());
   EXPECT_EQ(window.bytes(), kFirst);
 }
 

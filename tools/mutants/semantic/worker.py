@@ -124,7 +124,7 @@ LOSSES = [
     Rule(
         "the congestion window is never cut",
         CONGESTION,
-        "  bytes_ = std::max(bytes_ / 2, 2 * packet_bytes_);\n",
+        "  bytes_ = std::max(bytes, 2 * packet_bytes_);\n",
         "",
     ),
     Rule(
@@ -134,7 +134,7 @@ LOSSES = [
         "next_cut_ = answered_;",
     ),
     Rule("slow start never ends", CONGESTION, "  threshold_ = bytes_;\n", ""),
-    Rule("ECN is ignored", CONGESTION, "  if (ecn) return on_congestion();\n", ""),
+    Rule("ECN is ignored", CONGESTION, "  if (ecn) return cut(bytes_ * 4 / 5);\n", ""),
 ]
 
 RECEIVING = [
