@@ -18,6 +18,7 @@ constexpr std::uint64_t kCollisionsPerLoss =
 // A peer's packets that go another way may look so once in some thousand worlds without a loss.
 constexpr std::uint64_t kTakenForLosses = 1;
 constexpr Duration kTimePerLoss = std::chrono::milliseconds(60);
+constexpr Duration kTimePerLossSeenByTimers = std::chrono::milliseconds(120);
 constexpr Duration kTimeOnce =
     std::chrono::milliseconds(250);  // a JOIN waits so long for its repeat
 
@@ -92,12 +93,12 @@ class Judge {
     const std::uint64_t least = servers_[P::kFragmentsCompletedInLeastPackets];
     const std::uint64_t excused = 4 * losses_ + switches_[S::kCollisions];
     if (all_have_switches(plan_)) {
-      at_most("fragments that the switches did not sum", in_network - least, excused);
+      at_most("fragments that the switches did not sum", in_network - least,
+              excused + std::min(window_of_all_streams(), workers_[W::kDropNotJoined]));
     }
     // A rank whose JOIN_ACK was lost begins when its JOIN is repeated, and is asked for all
-    // windows.
-    const std::uint64_t late =
-        losses_ > kTakenForLosses ? 2 * most_streams_ * plan_.server_config.wmax : 0;
+    // windows, which are then flushed out of the switches.
+    const std::uint64_t late = losses_ > kTakenForLosses ? 2 * window_of_all_streams() : 0;
     at_most("FLUSHes and NACKs", servers_[P::kFlushes] + servers_[P::kNacks],
             late + kAsksPerLoss * most_ranks_ * losses_ + switches_[S::kCollisions]);
     at_most("PARAMETERs repeated", servers_[P::kParametersRepeated],
@@ -105,10 +106,10 @@ class Judge {
   }
 
   // In a window of fewer than eight hardly a loss is overtaken by three later answers, so it is the
-  // timer's, which those that wait for the loser have backed off to its ceiling.
+  // timer's; and while one rank waits for its timer all others wait for that rank.
   void judge_time(Duration took, Duration without_loss) {
     const bool is_narrow = plan_.server_config.wmax < 8;
-    const Duration per_loss = is_narrow ? plan_.timing.rto_max : kTimePerLoss;
+    const Duration per_loss = is_narrow ? kTimePerLossSeenByTimers : kTimePerLoss;
     const Duration allowed =
         without_loss + kTimeOnce + static_cast<std::int64_t>(losses_) * per_loss;
     if (took <= allowed) return;
@@ -116,6 +117,7 @@ class Judge {
   }
 
  private:
+  std::uint64_t window_of_all_streams() const { return most_streams_ * plan_.server_config.wmax; }
   static std::uint64_t milliseconds_of(Duration time) {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(time).count());

@@ -9,6 +9,7 @@
 namespace atp {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 using Sequences = std::vector<std::uint64_t>;
@@ -119,6 +120,24 @@ TEST(RetransmissionTimeout, ATimeOutDoublesWithEachFiringUpToItsCeilingAndJitter
     EXPECT_LE(wait, least + least / 8) << firings;
   }
   EXPECT_NE(clock.backed_off(0), clock.backed_off(0)) << "workers must not repeat in step";
+}
+
+// Ranks that all but once in four wait for nobody, and then for a peer whose own timer has to fire.
+TEST(RetransmissionTimeout, RanksThatWaitForEachOthersTimersDontDriveThemUp) {
+  const Timing timing;
+  RetransmissionTimeout clock(timing, 1);
+  clock.bound(microseconds(200));
+  for (int i = 0; i < 4000; ++i) {
+    clock.sample(i % 4 == 3 ? clock.rto() : Duration(microseconds(200)));
+    ASSERT_LT(clock.rto(), milliseconds(35)) << "after " << i << " samples";
+  }
+}
+
+TEST(RetransmissionTimeout, ANetworkThatIsSlowerIsFollowedWithinAWindowOfSamples) {
+  RetransmissionTimeout clock(Timing{}, 1);
+  clock.bound(microseconds(200));
+  for (int i = 0; i < 64; ++i) clock.sample(milliseconds(300));
+  EXPECT_GT(clock.rto(), milliseconds(300));
 }
 
 TEST(RetransmissionTimeout, AProbeIsShorterThanATimeOutOrThereIsNone) {

@@ -70,12 +70,12 @@ TEST(RttEstimator, TheTimeOutFollowsTheSamplesWithinItsLimits) {
   const Timing timing;
   RttEstimator rtt;
   EXPECT_EQ(rtt.rto(timing), timing.rto_initial);
-  for (int i = 0; i < 50; ++i) rtt.sample(milliseconds(1));
+  for (int i = 0; i < 50; ++i) rtt.sample(milliseconds(1), timing);
   EXPECT_EQ(rtt.rto(timing), milliseconds(1) + timing.rto_min);
-  for (int i = 0; i < 200; ++i) rtt.sample(milliseconds(100));
+  for (int i = 0; i < 200; ++i) rtt.sample(milliseconds(100), timing);
   EXPECT_GT(rtt.rto(timing), milliseconds(99) + timing.rto_min);
   EXPECT_LT(rtt.rto(timing), milliseconds(130) + timing.rto_min);
-  for (int i = 0; i < 50; ++i) rtt.sample(std::chrono::seconds(20));
+  for (int i = 0; i < 50; ++i) rtt.sample(std::chrono::seconds(20), timing);
   EXPECT_EQ(rtt.rto(timing), timing.rto_max);
 }
 

@@ -4,13 +4,14 @@
 
 namespace atp {
 
-void RttEstimator::sample(Duration rtt) {
+void RttEstimator::sample(Duration rtt, const Timing& timing) {
   if (!measured_) {
     measured_ = true;
     smoothed_ = rtt;
     variation_ = rtt / 2;
     return;
   }
+  rtt = std::min(rtt, 2 * smoothed_ + timing.reorder_min);
   const Duration error = rtt > smoothed_ ? rtt - smoothed_ : smoothed_ - rtt;
   variation_ += (error - variation_) / 4;
   smoothed_ += (rtt - smoothed_) / 8;

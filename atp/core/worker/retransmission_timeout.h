@@ -15,7 +15,10 @@ namespace atp {
 // floor under the variation's part, as the round trip grows with the queues, and a ceiling).
 class RttEstimator {
  public:
-  void sample(Duration rtt);
+  // The answer may have waited for the repeat of a packet that a peer had lost, which says nothing
+  // about the network: a sample counts as twice the estimate at most, beside what reordering
+  // explains. Else the time-outs of ranks that wait for each other would drive each other up.
+  void sample(Duration rtt, const Timing& timing);
   // The round trip is at most this: the answer may have waited for a peer's computing. It lowers an
   // estimate, or begins one, and never raises it.
   void bound(Duration most);
@@ -40,7 +43,7 @@ class RetransmissionTimeout {
   RetransmissionTimeout(const Timing& timing, std::uint64_t seed)
       : timing_(timing), random_(seed) {}
 
-  void sample(Duration rtt) { rtt_.sample(rtt); }
+  void sample(Duration rtt) { rtt_.sample(rtt, timing_); }
   void bound(Duration most) { rtt_.bound(most); }
 
   Duration rto() const { return rtt_.rto(timing_); }

@@ -89,6 +89,12 @@ LOSSES = [
         "if (answered_beyond_ < kLaterAnswers) return std::nullopt;",
         "return std::nullopt;",
     ),
+    Rule(
+        "what waited for a peer's repeat raises the time-out as it is",
+        "atp/core/worker/retransmission_timeout.cc",
+        "  rtt = std::min(rtt, 2 * smoothed_ + timing.reorder_min);\n",
+        "",
+    ),
     Rule("one later answer shows a loss", WINDOW, "kLaterAnswers = 3;", "kLaterAnswers = 1;"),
     Rule("the time-out does not back off", RECOVERY + ".cc", "  ++firings_;\n", ""),
     Rule(
