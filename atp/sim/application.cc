@@ -20,6 +20,7 @@ Application::Application(const Plan& plan, std::uint32_t job, Rank rank)
     : job_(plan.jobs[job]),
       job_index_(job),
       rank_(rank),
+      first_operation_(plan.first_operation),
       operations_(rank < job_.own_operations.size() && !job_.own_operations[rank].empty()
                       ? job_.own_operations[rank]
                       : job_.operations),
@@ -48,8 +49,8 @@ Instant Application::next_action() const {
   if (left_ || leaving_) return kNever;
   if (wants_to_leave_) return Instant{};
   if (failure_) return kNever;
-  const bool may_submit =
-      joined_ && submitted_ < operations_.size() && submitted_ - completed_ < job_.max_in_flight;
+  const bool may_submit = joined_ && !has_no_room_ && submitted_ < operations_.size() &&
+                          submitted_ - completed_ < job_.max_in_flight;
   return may_submit ? ready_ : kNever;
 }
 
@@ -67,7 +68,12 @@ void Application::step(Instant now, Worker& worker) {
 
 void Application::submit(Instant now, Worker& worker) {
   const std::optional<OperationId> id = worker.submit(now, operations_[submitted_].spec);
-  if (!id || *id != submitted_) {
+  if (!id && worker.joined() && submitted_ > completed_) {
+    has_no_room_ = true;
+    ++waits_for_room_;
+    return;
+  }
+  if (!id || number_of(*id) != submitted_) {
     // An unusable worker has said why, or says so next.
     violations_.push_back(id ? "operations are not numbered in the order of their submission"
                              : "an operation was refused before any failure was reported");
@@ -83,10 +89,10 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
                                Oracle& oracle) {
   switch (event.kind) {
     case EventKind::kJoined: joined_ = true; break;
-    case EventKind::kCompleted: complete(now, event.operation, worker, oracle); break;
+    case EventKind::kCompleted: complete(now, number_of(event.operation), worker, oracle); break;
     case EventKind::kFailed:
       ++failed_operations_;
-      seal(event.operation);
+      if (event.operation != kNoOperation) seal(number_of(event.operation));
       if (!failure_) failure_ = event.failure;
       break;
     case EventKind::kDetached: ++detached_; break;
@@ -99,35 +105,38 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
   }
 }
 
-Duration Application::pause_after(OperationId id) const {
-  Random random(job_.data_seed * 1000003 + id);
+Duration Application::pause_after(std::uint64_t number) const {
+  Random random(job_.data_seed * 1000003 + number);
   return Duration{static_cast<Duration::rep>(static_cast<double>(job_.pause.count()) *
                                              (0.5 + random.uniform()))};
 }
 
-void Application::complete(Instant now, OperationId id, const Worker& worker, Oracle& oracle) {
-  if (id >= submitted_ || done_[id]) {
-    violations_.push_back("operation " + std::to_string(id) + " completed twice, or unasked");
+void Application::complete(Instant now, std::uint64_t number, const Worker& worker,
+                           Oracle& oracle) {
+  if (number >= submitted_ || done_[number]) {
+    violations_.push_back("operation " + std::to_string(number) + " completed twice, or unasked");
     return;
   }
-  done_[id] = true;
+  done_[number] = true;
   ++completed_;
-  ready_ = std::max(ready_, now + pause_after(id) + late_);
-  if (auto wrong = oracle.check(job_index_, id, rank_, worker.value_count(), output(id))) {
+  has_no_room_ = false;
+  ready_ = std::max(ready_, now + pause_after(number) + late_);
+  if (auto wrong =
+          oracle.check(job_index_, number, rank_, worker.value_count(), output_of(number))) {
     violations_.push_back(*std::move(wrong));
   }
-  seal(id);
+  seal(number);
   if (finished() && job_.leave_at_once) wants_to_leave_ = true;
 }
 
-void Application::seal(OperationId id) {
-  if (id < seals_.size()) seals_[id] = hash_of(output(id));
+void Application::seal(std::uint64_t number) {
+  if (number < seals_.size()) seals_[number] = hash_of(output_of(number));
 }
 
 void Application::check_untouched() {
-  for (OperationId id = 0; id < seals_.size(); ++id) {
-    if (!seals_[id] || *seals_[id] == hash_of(output(id))) continue;
-    violations_.push_back("the tensor of operation " + std::to_string(id) +
+  for (std::uint64_t number = 0; number < seals_.size(); ++number) {
+    if (!seals_[number] || *seals_[number] == hash_of(output_of(number))) continue;
+    violations_.push_back("the tensor of operation " + std::to_string(number) +
                           " was written to after its end");
   }
 }

@@ -26,12 +26,10 @@ class Application : public Tensors {
   void step(Instant now, Worker& worker);
   void handle_event(Instant now, const Event& event, const Worker& worker, Oracle& oracle);
 
-  std::span<const std::byte> input(OperationId id) override { return inputs_[id]; }
-  std::span<std::byte> output(OperationId id) override {
-    return operations_[id].in_place ? inputs_[id] : outputs_[id];
-  }
-  const BlockLayout& layout(OperationId id) override { return layouts_[id]; }
-  std::span<std::int16_t> exponents(OperationId id) override { return exponents_[id]; }
+  std::span<const std::byte> input(OperationId id) override { return inputs_[number_of(id)]; }
+  std::span<std::byte> output(OperationId id) override { return output_of(number_of(id)); }
+  const BlockLayout& layout(OperationId id) override { return layouts_[number_of(id)]; }
+  std::span<std::int16_t> exponents(OperationId id) override { return exponents_[number_of(id)]; }
 
   std::uint32_t job() const { return job_index_; }
   Rank rank() const { return rank_; }
@@ -39,6 +37,8 @@ class Application : public Tensors {
   bool left() const { return left_; }
   bool finished() const { return completed_ == operations_.size(); }
   std::uint64_t completed() const { return completed_; }
+  // How often the worker had no room for an operation.
+  std::uint64_t waits_for_room() const { return waits_for_room_; }
   std::uint32_t detached() const { return detached_; }
   std::uint32_t attached() const { return attached_; }
   bool failed() const { return failure_.has_value(); }
@@ -53,13 +53,19 @@ class Application : public Tensors {
 
  private:
   void submit(Instant now, Worker& worker);
-  Duration pause_after(OperationId id) const;
-  void complete(Instant now, OperationId id, const Worker& worker, Oracle& oracle);
-  void seal(OperationId id);
+  Duration pause_after(std::uint64_t number) const;
+  void complete(Instant now, std::uint64_t number, const Worker& worker, Oracle& oracle);
+  void seal(std::uint64_t number);
+  // Of the plan's operations; beyond all of them if it is none.
+  std::uint64_t number_of(OperationId id) const { return id - first_operation_; }
+  std::span<std::byte> output_of(std::uint64_t number) {
+    return operations_[number].in_place ? inputs_[number] : outputs_[number];
+  }
 
   JobPlan job_;
   std::uint32_t job_index_;
   Rank rank_;
+  OperationId first_operation_;
   std::vector<OperationPlan> operations_;
   std::vector<std::vector<std::byte>> inputs_;
   std::vector<std::vector<std::byte>> outputs_;  // empty where the operation is in place
@@ -73,8 +79,10 @@ class Application : public Tensors {
   bool left_ = false;
   bool wants_to_leave_ = false;
   bool leaving_ = false;
+  bool has_no_room_ = false;  // the worker's queue is full until an operation has ended
   std::uint64_t submitted_ = 0;
   std::uint64_t completed_ = 0;
+  std::uint64_t waits_for_room_ = 0;
   std::uint64_t failed_operations_ = 0;
   std::uint32_t detached_ = 0;
   std::uint32_t attached_ = 0;

@@ -355,6 +355,19 @@ void draw_tables(Draw& draw, Plan& plan) {
   }
 }
 
+// Jobs that have run for so long that 32 bits soon no longer hold the numbers of their fragments or
+// operations, and workers with little room for operations. By a draw of its own, which leaves the
+// rest of a seed's world as it is.
+void draw_numbers_at_their_ends(Plan& plan) {
+  Draw draw(plan.seed ^ 0x3f17'c0de);
+  constexpr std::uint64_t kWrap = std::uint64_t{1} << 32;
+  if (draw.chance(0.2)) plan.first_sequence = kWrap - draw.between(0, 60);
+  if (draw.chance(0.2)) plan.first_operation = kWrap - draw.between(0, 8);
+  for (JobPlan& job : plan.jobs) {
+    if (draw.chance(0.2)) job.max_operations = job.max_in_flight;
+  }
+}
+
 // Nothing is scarce and no value overflows, so that it is known what a run must cost.
 void make_ample(Draw& draw, Plan& plan, bool lossy) {
   plan.ample = true;
@@ -414,6 +427,7 @@ Plan draw_plan(std::uint64_t seed) {
     if (jobs > 2 || plan.servers == 1) more = draw.chance(0.2) ? 1 : 0;
     for (; more > 0; --more) plan.jobs.push_back(next_socket(draw, plan, plan.jobs.back()));
   }
+  draw_numbers_at_their_ends(plan);
   if (seed % 20 == 0 || seed % 20 == 5) {
     make_ample(draw, plan, seed % 20 == 5);
     return plan;

@@ -48,8 +48,9 @@ struct JobPlan {
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::vector<OperationPlan> operations;
-  std::uint32_t max_in_flight = 4;  // operations that the application submits at once
-  Duration think_max{};             // pause of a worker before it submits its next operation
+  std::uint32_t max_in_flight = 4;    // operations that the application submits at once
+  std::uint32_t max_operations = 64;  // for which a worker has room
+  Duration think_max{};               // pause of a worker before it submits its next operation
   // After an operation has completed, before the next one: of half of this to one and a half, the
   // same at all ranks.
   Duration pause{};
@@ -106,6 +107,10 @@ struct Plan {
   SwitchConfig switch_config;
   ServerConfig server_config;
   Timing timing;  // of every node
+  // Where the streams of every job stand when they begin, and its operations: 0, or so many that a
+  // 32-bit number of them would soon wrap.
+  std::uint64_t first_sequence = 0;
+  OperationId first_operation = 0;
   std::vector<JobPlan> jobs;
 
   FabricPlan fabric;

@@ -46,6 +46,7 @@ void Tally::add(World& world, Duration after_heal) {
   packets += world.packets_sent();
   integer_fragments += world.oracle().integer_fragments();
   float_fragments += world.oracle().float_fragments();
+  if (world.passes(std::uint64_t{1} << 32)) ++runs_past_32_bits;
   const FaultCounters happened = world.faults();
   if (happened != FaultCounters{}) ++runs_with_faults;
   faults += happened;
@@ -59,6 +60,7 @@ void Tally::add(World& world, Duration after_heal) {
     ++trees_by_height[std::min<std::size_t>(height(world.plan(), plan), 3)];
     lossy |= world.may_fail(job);
     for (Rank rank = 0; rank < plan.world_size; ++rank) {
+      waits_for_room += world.application(rank, job).waits_for_room();
       failed_workers += world.may_fail(job) && world.application(rank, job).failed() ? 1 : 0;
     }
   }
@@ -77,6 +79,8 @@ void Tally::add(const Tally& other) {
   runs_with_faults += other.runs_with_faults;
   runs_that_may_fail += other.runs_that_may_fail;
   failed_workers += other.failed_workers;
+  runs_past_32_bits += other.runs_past_32_bits;
+  waits_for_room += other.waits_for_room;
   packets += other.packets;
   integer_fragments += other.integer_fragments;
   float_fragments += other.float_fragments;
@@ -101,6 +105,9 @@ std::string Tally::text() const {
              "as they may\n",
              number(packets), number(integer_fragments), number(float_fragments),
              number(failed_workers)) +
+         text_of(
+             "  %llu runs past 2^32 fragments of a stream; %llu waits for room for an operation\n",
+             number(runs_past_32_bits), number(waits_for_room)) +
          text_of("  otherwise done at most %.1f ms after the faults stopped\n",
                  std::chrono::duration<double, std::milli>(longest_after_heal).count()) +
          list("runs with fault", runs_by_fault) + list("faults", faults) +

@@ -14,6 +14,8 @@ struct Tally {
   std::uint64_t runs_with_faults = 0;
   std::uint64_t runs_that_may_fail = 0;  // a worker or a server was lost
   std::uint64_t failed_workers = 0;      // sockets whose operations ended in an error
+  std::uint64_t runs_past_32_bits = 0;   // a stream went on beyond 2^32 fragments
+  std::uint64_t waits_for_room = 0;      // a worker's queue of operations was full
   std::uint64_t packets = 0;
   std::uint64_t integer_fragments = 0;
   std::uint64_t float_fragments = 0;

@@ -91,6 +91,9 @@ class SwitchJudge {
   // switch_judge_members.cc: JOIN, LEAVE, and who is behind whom
   void judge_join(const Turn& turn);
   void judge_route(const Join& came, const Join& went, const Turn& turn, const Endpoint& to);
+  bool must_pass(const Turn& turn, const Join& join) const;
+  bool may_follow(const Turn& turn, const Join& join) const;
+  bool has_plenty(const Join& join) const;
   void expect_room(const SwitchNode& node);
   void expect_member(const Turn& turn, const Join& join);
   void judge_detached(const Turn& turn, const Tree& before);

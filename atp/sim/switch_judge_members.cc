@@ -1,6 +1,7 @@
 // Where JOINs and LEAVEs go, and who is behind whom after them.
 #include <algorithm>
 
+#include "atp/core/dataplane/join_relay.h"
 #include "atp/sim/switch_judge.h"
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
@@ -16,9 +17,11 @@ bool names(const Route& route, const Endpoint& hop) {
 
 void SwitchJudge::judge_join(const Turn& turn) {
   const std::optional<Join> came = Join::read(turn.packet.body);
+  std::size_t passed = 0;
   for (const OutPacket& packet : turn.out.packets()) {
     const ParsedPacket parsed = parse_packet(turn.out.bytes_of(packet));
     if (!parsed.ok() || parsed.view().type() != PacketType::kJoin) continue;
+    ++passed;
     const std::optional<Join> went = Join::read(parsed.view().body);
     if (!came || !went || turn.packet.has(ATP_FLAG_DIRECT)) {
       object("a JOIN went on that nobody can read, or that came straight");
@@ -35,6 +38,10 @@ void SwitchJudge::judge_join(const Turn& turn) {
     }
     expect_member(turn, *came);
   }
+  if (passed > 1) object("a JOIN went on more than once");
+  if (passed == 0 && came && must_pass(turn, *came)) {
+    object("a JOIN stayed that should have gone on");
+  }
   expect_separate_regions(turn.node);
   expect_room(turn.node);
 }
@@ -46,6 +53,51 @@ void SwitchJudge::expect_room(const SwitchNode& node) {
   });
   if (bytes > config_.tree_memory_bytes) object("trees take more memory than they may");
   if (node.trees() > config_.max_trees) object("more trees than there may be");
+}
+
+// Nobody can object to it: it agrees with itself and with what the switch knows of its job, holds
+// its rank or takes one that nobody holds, and needs no room or finds plenty.
+bool SwitchJudge::must_pass(const Turn& turn, const Join& join) const {
+  const RankSet& ranks = turn.packet.ranks;
+  const bool agrees_with_itself =
+      !turn.packet.has(ATP_FLAG_DIRECT) && ranks.size() == 1 && ranks.lowest() < join.world_size &&
+      turn.packet.header.bitmap_words == (join.world_size + 63) / 64 &&
+      join.version_min <= ATP_VERSION && join.version_max >= ATP_VERSION &&
+      join.stream_count <= kMaxStreamsOfTree;
+  if (!agrees_with_itself || !may_follow(turn, join)) return false;
+  const StreamRange streams{join.first_stream, join.stream_count};
+  bool has_others = false;
+  for (const Tree& tree : trees_before_) {
+    has_others |= tree.job() == turn.packet.job() && tree.streams() != streams &&
+                  tree.streams().overlaps(streams);
+  }
+  if (has_others) return false;
+  const Tree* tree = tree_before(turn.packet);
+  if (tree == nullptr) return has_plenty(join);
+  const Member* holder = member_before(turn);
+  return tree->world_size() == join.world_size && tree->parent() == join.remaining[1] &&
+         (holder == nullptr || holder->nonce == join.nonce);
+}
+
+// Leads its route on, to a node that it has not seen?
+bool SwitchJudge::may_follow(const Turn& turn, const Join& join) const {
+  if (join.remaining.size() < 2 || join.recorded.size() == Route::kMaxHops) return false;
+  Route after = join.remaining;
+  after.pop_front();
+  const Endpoint& own = join.remaining.front();
+  const Endpoint& next = after.front();
+  return !names(after, own) && !names(join.recorded, own) && !names(join.recorded, next) &&
+         next != turn.from && config_.upstream.allows(next);
+}
+
+// For another tree, whatever the others come to need? Regions may all be taken.
+bool SwitchJudge::has_plenty(const Join& join) const {
+  std::size_t bytes = Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
+  for (const Tree& tree : trees_before_) {
+    bytes += Tree::bytes_needed(tree.world_size(), tree.streams());
+  }
+  return config_.sharing.partitions == 0 && trees_before_.size() < config_.max_trees &&
+         bytes <= config_.tree_memory_bytes;
 }
 
 // Of the rank that the packet names.
@@ -113,17 +165,21 @@ void SwitchJudge::judge_route(const Join& came, const Join& went, const Turn& tu
   if (!config_.upstream.allows(to)) object("a JOIN went to where nothing may be sent");
 }
 
+// The LEAVE of a rank goes to the parent as it came, and nobody else's goes anywhere.
 void SwitchJudge::judge_leave(const Turn& turn) {
+  const Tree* tree = tree_before(turn.packet);
+  const std::optional<Leave> leave = Leave::read(turn.packet.body);
+  const Member* member = turn.packet.ranks.size() == 1 ? member_before(turn) : nullptr;
+  const bool is_meant = !turn.packet.has(ATP_FLAG_DIRECT) && leave && member != nullptr &&
+                        turn.packet.header.bitmap_words == tree->bitmap_words() &&
+                        member->nonce == leave->nonce && member->child == turn.from;
+  std::size_t passed = 0;
   for (const OutPacket& packet : turn.out.packets()) {
     if (turn.out.bytes_of(packet)[ATP_AT_TYPE] != ATP_LEAVE) continue;
-    const Tree* tree = tree_before(turn.packet);
-    const std::optional<Leave> leave = Leave::read(turn.packet.body);
-    const Rank rank = turn.packet.ranks.lowest();
-    const bool is_meant = tree != nullptr && leave && tree->membership().knows(rank) &&
-                          tree->membership().member(rank).nonce == leave->nonce &&
-                          tree->membership().member(rank).child == turn.from;
+    ++passed;
     if (!is_meant || packet.to != tree->parent()) object("a LEAVE of somebody else went on");
   }
+  if (is_meant && passed != 1) object("a LEAVE stayed that should have gone on");
 }
 
 }  // namespace atp::sim

@@ -21,8 +21,8 @@ void WorkerJudge::took(const Endpoint& from, std::span<const std::uint8_t> bytes
   const bool is_own =
       stream >= config_.first_stream && stream - config_.first_stream < config_.stream_count;
   if (!is_meant || !is_own) return;
-  if (packet.type() == PacketType::kParameter) note_parameter(streams_[stream], packet);
-  if (packet.type() == PacketType::kNack) note_nack(streams_[stream], packet);
+  if (packet.type() == PacketType::kParameter) note_parameter(stream_of(stream), packet);
+  if (packet.type() == PacketType::kNack) note_nack(stream_of(stream), packet);
 }
 
 void WorkerJudge::note_parameter(Stream& stream, const PacketView& packet) {
@@ -74,7 +74,7 @@ void WorkerJudge::judge_gradient(const PacketView& packet, const Endpoint& to, b
   if (packet.ranks != RankSet::of(config_.rank)) object("a GRADIENT of other ranks");
   if (packet.header.hops != ATP_HOPS) object("a GRADIENT that has come from elsewhere");
   if (to != config_.route.front() && to != config_.route.back()) object("a GRADIENT to a stranger");
-  Stream& stream = streams_[packet.header.stream];
+  Stream& stream = stream_of(packet.header.stream);
   judge_flags(stream, packet, may_be_plain);
   judge_place(stream, packet);
 }
@@ -135,6 +135,13 @@ void WorkerJudge::judge_return(Instant now, bool attached) {
     if (now < detached_at_ + wait) object("a return to the tree before its time");
   }
   was_attached_ = attached;
+}
+
+bool WorkerJudge::has_passed(std::uint64_t sequence) const {
+  return config_.first_sequence < sequence &&
+         std::any_of(
+             streams_.begin(), streams_.end(),
+             [&](const auto& stream) { return stream.second.next > sequence; });
 }
 
 void WorkerJudge::object(const std::string& what) {

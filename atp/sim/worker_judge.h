@@ -28,6 +28,9 @@ class WorkerJudge {
   // Another start of the worker.
   void begin_anew() { *this = WorkerJudge(config_, wmax_, std::move(violations_)); }
 
+  // Has a stream begun below this sequence and come as far?
+  bool has_passed(std::uint64_t sequence) const;
+
   const std::vector<std::string>& violations() const { return violations_; }
 
  private:
@@ -42,13 +45,16 @@ class WorkerJudge {
     bool answered = false;
   };
   struct Stream {
-    std::uint64_t next = 0;                          // that was never sent
+    std::uint64_t next;                              // that was never sent
     std::map<std::uint64_t, Fragment> fragments;     // from the oldest unanswered one on
     std::map<std::uint64_t, std::uint32_t> indices;  // as PARAMETERs have said
     std::uint64_t asked_end = 0;                     // below it the server has asked
     std::uint64_t base() const { return fragments.empty() ? next : fragments.begin()->first; }
   };
 
+  Stream& stream_of(std::uint16_t id) {
+    return streams_.try_emplace(id, Stream{.next = config_.first_sequence}).first->second;
+  }
   void note_parameter(Stream& stream, const PacketView& packet);
   void note_nack(Stream& stream, const PacketView& packet);
   void judge_gradient(const PacketView& packet, const Endpoint& to, bool may_be_plain);

@@ -125,6 +125,8 @@ class World {
   // A digest of every packet and the time of its sending, from here on.
   void start_digest() { digest_ = 0; }
   std::uint64_t digest() const { return digest_.value(); }
+  // Has a stream of a watched worker begun below this sequence and gone past it?
+  bool passes(std::uint64_t sequence) const;
   // All that went against the oracle or the invariants so far.
   std::vector<std::string> violations() const;
   // Who still waits for what: for the report of a run that did not finish.

@@ -35,6 +35,7 @@ ServerConfig server_config(const Plan& plan, std::uint32_t index) {
   config.boot_id += index;
   config.timing = plan.timing;
   config.seed = plan.seed + 17 + index;
+  config.first_sequence = plan.first_sequence;
   return config;
 }
 
@@ -60,7 +61,9 @@ WorkerConfig worker_config(const Plan& plan, std::uint32_t index, Rank rank) {
   config.number_format = job.number_format;
   config.overflow = job.overflow;
   config.congestion = job.congestion;
-  config.max_operations = 64;
+  config.max_operations = job.max_operations;
+  config.first_sequence = plan.first_sequence;
+  config.first_operation = plan.first_operation;
   config.seed = plan.seed * 31 + index * 1021 + rank;
   config.timing = plan.timing;
   for (const std::uint32_t at : plan.switches_of(job, rank)) {

@@ -1,4 +1,6 @@
 // The judges of each turn, where the plan has the nodes watched.
+#include <algorithm>
+
 #include "atp/sim/world.h"
 
 namespace atp::sim {
@@ -39,6 +41,11 @@ void World::judge_anew(HostId id) {
   } else {
     worker_judges_[number_of_worker(id)].begin_anew();
   }
+}
+
+bool World::passes(std::uint64_t sequence) const {
+  return std::any_of(worker_judges_.begin(), worker_judges_.end(),
+                     [&](const WorkerJudge& judge) { return judge.has_passed(sequence); });
 }
 
 void World::add_objections(std::vector<std::string>& all) const {

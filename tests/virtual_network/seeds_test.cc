@@ -32,6 +32,8 @@ void expect_faults(const Tally& tally) {
         << to_string(static_cast<Fault>(i));
   }
   for (const std::uint64_t trees : tally.trees_by_height) EXPECT_GE(trees, kLeastOfARow);
+  EXPECT_GE(tally.runs_past_32_bits, kLeastOfARow);
+  EXPECT_GE(tally.waits_for_room, kLeastOfARow);
 }
 
 // The rows of docs/protocol.md §4 and the rules of §5 and §6 that a counter shows.

@@ -177,6 +177,21 @@ TEST(SwitchJudge, ObjectsToWhatIsNotOnThePage) {
                 [&](SentPackets& sent) { sent.push_back({kServer, relayed}); });
        },
        "a rank that another socket holds"},
+      {"a JOIN stays",
+       [](Court& c) { c.take(child(0), join(0), [](SentPackets& s) { s.clear(); }); },
+       "a JOIN stayed"},
+      {"the first JOIN of a job stays",
+       [](Court& c) {
+         Bytes bytes = join(0);
+         bytes[ATP_AT_INCARNATION + 3] ^= 1;
+         c.take(child(0), bytes, [](SentPackets& sent) { sent.clear(); });
+       },
+       "a JOIN stayed"},
+      {"a LEAVE stays",
+       [](Court& c) {
+         c.take(child(0), leave(0, nonce(0)), [](SentPackets& sent) { sent.clear(); });
+       },
+       "a LEAVE stayed"},
       {"a LEAVE with another nonce goes on",
        [](Court& c) {
          const Bytes bytes = leave(0, nonce(1));

@@ -51,8 +51,8 @@ Aggregation::Aggregation(const JobTerms& terms, const ServerConfig& config)
       floats_(config.float_slots, small_slots(terms), terms.value_count, queue_capacity(terms)) {
   streams_.reserve(terms.stream_count);
   for (std::size_t i = 0; i < terms.stream_count; ++i) {
-    streams_.push_back(
-        {FragmentRing(config.placement, terms.key, wire_stream(i), terms.wmax, terms.value_count)});
+    streams_.push_back({FragmentRing(config.placement, terms.key, wire_stream(i), terms.wmax,
+                                     terms.value_count, config.first_sequence)});
   }
 }
 

@@ -8,12 +8,17 @@
 namespace atp {
 
 FragmentRing::FragmentRing(const Placement& placement, const JobKey& job, std::uint16_t stream,
-                           std::uint32_t wmax, std::uint16_t value_count)
+                           std::uint32_t wmax, std::uint16_t value_count,
+                           std::uint64_t first_sequence)
     : wmax_(wmax),
+      first_(first_sequence),
       value_count_(value_count),
       fragments_(std::size_t{2} * wmax),
       values_(std::size_t{2} * wmax * 4 * value_count),
-      indices_(placement, job, stream, wmax) {
+      indices_(placement, job, stream, wmax),
+      head_(first_sequence),
+      completed_end_(first_sequence),
+      seen_end_(first_sequence) {
   ATP_CHECK(std::has_single_bit(wmax) && wmax <= 65536);
 }
 

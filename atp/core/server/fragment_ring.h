@@ -29,7 +29,7 @@ class FragmentRing {
  public:
   // wmax: a power of two.
   FragmentRing(const Placement& placement, const JobKey& job, std::uint16_t stream,
-               std::uint32_t wmax, std::uint16_t value_count);
+               std::uint32_t wmax, std::uint16_t value_count, std::uint64_t first_sequence = 0);
   static std::size_t bytes_needed(std::uint32_t wmax, std::uint16_t value_count);
 
   RingPlace place(std::uint64_t sequence) const;
@@ -62,18 +62,21 @@ class FragmentRing {
 
  private:
   std::size_t slot(std::uint64_t sequence) const { return sequence & (2 * wmax_ - 1); }
-  std::uint64_t begin() const { return completed_end_ < wmax_ ? 0 : completed_end_ - wmax_; }
+  std::uint64_t begin() const {
+    return completed_end_ - first_ < wmax_ ? first_ : completed_end_ - wmax_;
+  }
   bool holds(std::uint64_t sequence) const;
   void move_head();
 
   std::uint64_t wmax_;
+  std::uint64_t first_;  // of the job
   std::uint16_t value_count_;
   ZeroedArray<Fragment> fragments_;   // zeros: not in use
   ZeroedArray<std::uint8_t> values_;  // 2·wmax rows of 4·value_count: lanes in host byte order
   IndexMap indices_;                  // of the next one to complete in each slot
-  std::uint64_t head_ = 0;
-  std::uint64_t completed_end_ = 0;
-  std::uint64_t seen_end_ = 0;
+  std::uint64_t head_;
+  std::uint64_t completed_end_;
+  std::uint64_t seen_end_;
 };
 
 template <class Forget>

@@ -29,6 +29,7 @@ struct ServerConfig {
   std::uint16_t max_streams = 8;
   std::size_t memory_limit_bytes = std::size_t{1} << 30;
   std::uint64_t seed = 1;
+  std::uint64_t first_sequence = 0;  // of each stream (see WorkerConfig)
   Timing timing;
 
   bool operator==(const ServerConfig&) const = default;

@@ -40,7 +40,8 @@ struct SentFragment {
 class SendWindow {
  public:
   SendWindow() = default;
-  explicit SendWindow(std::uint32_t wmax) : ring_(wmax) {}
+  explicit SendWindow(std::uint32_t wmax, std::uint64_t first = 0)
+      : ring_(wmax), base_(first), next_(first), end_(first) {}
 
   std::uint64_t base() const { return base_; }  // the oldest unanswered, if any is in flight
   std::uint64_t next() const { return next_; }  // the next to be sent for the first time

@@ -6,7 +6,10 @@
 namespace atp {
 
 Worker::Worker(const WorkerConfig& config)
-    : config_(config), clock_(config.timing, config.seed), events_(config.max_operations) {
+    : config_(config),
+      clock_(config.timing, config.seed),
+      next_operation_(config.first_operation),
+      events_(config.max_operations) {
   ATP_CHECK(!config.route.empty());
   ATP_CHECK(config.rank < config.world_size && config.world_size <= kMaxRanks);
   ATP_CHECK(config.stream_count >= (config.number_format == NumberFormat::kFixed ? 1 : 2));
@@ -151,7 +154,7 @@ void Worker::make_streams() {
   for (std::uint32_t i = 0; i < config_.stream_count; ++i) {
     const auto id = static_cast<std::uint16_t>(config_.first_stream + i);
     streams_.emplace_back(Placement{agreed().linear_aggregators}, config_.job, id, agreed().wmax,
-                          config_.max_operations);
+                          config_.first_sequence, config_.max_operations);
   }
   events_.push({.kind = EventKind::kJoined});
 }

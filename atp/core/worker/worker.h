@@ -37,9 +37,9 @@ namespace atp {
 // One stream: an independent sequence space with its operations, placement and repeats.
 struct Stream {
   Stream(const Placement& placement, const JobKey& job, std::uint16_t stream_id, std::uint32_t wmax,
-         std::size_t operations_max)
+         std::uint64_t first_sequence, std::size_t operations_max)
       : id(stream_id),
-        window(wmax),
+        window(wmax, first_sequence),
         operations(operations_max),
         indices(placement, job, stream_id, wmax) {}
 
@@ -185,7 +185,7 @@ class Worker {
   bool held_back_ = false;       // the congestion window held packets back when last asked
   std::size_t next_stream_ = 0;  // which sends first the next time
 
-  OperationId next_operation_ = 0;
+  OperationId next_operation_;
   std::optional<Mismatch> mismatch_;
   std::uint32_t open_operations_ = 0;
   std::uint32_t open_small_ = 0;  // of them, on the express stream

@@ -69,6 +69,10 @@ struct WorkerConfig {
   Duration tell_waiting = std::chrono::seconds(3);
   Duration tell_waiting_pause = std::chrono::seconds(60);
   std::uint64_t seed = 1;
+  // Where the job stands when it begins: 0, but in tests of a job that has run for very long. The
+  // same at all ranks, and the sequence at their server.
+  std::uint64_t first_sequence = 0;  // of each stream
+  OperationId first_operation = 0;
   Timing timing;
 
   bool operator==(const WorkerConfig&) const = default;
