@@ -156,6 +156,7 @@ std::int16_t block_exponent_of_rows(DataType type, std::span<const std::byte* co
 ATP_VALUE_LOOP void sum_rows_in_units(DataType type, std::span<const std::byte* const> rows,
                                       std::size_t count, const BlockUnit& unit, float divisor,
                                       std::byte* to) {
+  ATP_CHECK(count <= kBlockValues);
   std::array<std::int32_t, kBlockValues> sums{};
   for (const std::byte* row : rows) add_row(type, row, count, unit, sums.data());
   const float one = unit.unit();

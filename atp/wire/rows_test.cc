@@ -100,6 +100,15 @@ TEST(Rows, AddUpToTheSumOfTheirIntegers) {
   }
 }
 
+TEST(Rows, OfMoreThanABlockStopTheProcess) {
+  const std::vector<float> row(kBlockValues + 1, 1.0F);
+  std::vector<std::byte> sum(4 * row.size());
+  const std::vector<const std::byte*> rows(2, std::as_bytes(std::span(row)).data());
+  const BlockUnit unit(0, 2, NumberFormat::kBlocks);
+  EXPECT_DEATH(sum_rows_in_units(DataType::kFloat32, rows, row.size(), unit, 1, sum.data()),
+               "count <= kBlockValues");
+}
+
 TEST(Rows, CombineAsLanesDo) {
   constexpr std::size_t kValues = 1100;
   Random random(7);

@@ -77,8 +77,14 @@ SUMS = [
     Rule(
         "the server's ring is half as long",
         RING,
-        "return completed_end_ < wmax_ ? 0 : completed_end_ - wmax_;",
-        "return completed_end_ < wmax_ / 2 ? 0 : completed_end_ - wmax_ / 2;",
+        "return completed_end_ - first_ < wmax_ ? first_ : completed_end_ - wmax_;",
+        "return completed_end_ - first_ < wmax_ / 2 ? first_ : completed_end_ - wmax_ / 2;",
+    ),
+    Rule(
+        "the server's ring ends after 32 bits",
+        RING,
+        "completed_end_ = fragment.sequence + 1;",
+        "completed_end_ = static_cast<std::uint32_t>(fragment.sequence + 1);",
     ),
     Rule("a float slot is not given back", AGGREGATION, "  floats_.give_back(slot);\n", ""),
     Rule(

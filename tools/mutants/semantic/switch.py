@@ -191,6 +191,12 @@ RELEASE = [
         "",
     ),
     Rule(
+        "the mark knows 32 bits of a sequence",
+        AGGREGATOR,
+        "a->identity.sequence > h->sequence;",
+        "(atp_u32)a->identity.sequence > (atp_u32)h->sequence;",
+    ),
+    Rule(
         "the mark goes back",
         PIPELINE,
         "reason = atp_marks_later(a, h) ? ATP_MARK_KEPT : ATP_MARKED;",

@@ -90,6 +90,12 @@ LOSSES = [
         "return std::nullopt;",
     ),
     Rule(
+        "a window of 32 bits",
+        WINDOW,
+        "return next_++;",
+        "return static_cast<std::uint32_t>(next_++);",
+    ),
+    Rule(
         "what waited for a peer's repeat raises the time-out as it is",
         "atp/core/worker/retransmission_timeout.cc",
         "  rtt = std::min(rtt, 2 * smoothed_ + timing.reorder_min);\n",
