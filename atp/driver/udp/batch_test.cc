@@ -208,33 +208,45 @@ TEST(ReceiveBatch, AnEmptyDatagramIsSeen) {
   EXPECT_EQ(receive_all(receiver, 1, counters).size(), 1u);
 }
 
+// Sends to a port that was closed again and to one that is open, and returns whom the kernel called
+// unreachable.
+std::vector<Endpoint> unreachable_beside_an_open_port(const char* address) {
+  UdpSocket sender = open_on(address);
+  UdpSocket there = open_on(address);
+  const Endpoint gone = open_on(address).local();  // closed again
+  SendBatch batch;
+  UdpCounters counters;
+  Outbox outbox;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    outbox.send(gone, packet(kFull, 0, i));
+    outbox.send(there.local(), packet(kFull, 0, i));
+  }
+  batch.send(sender, outbox, counters);
+  batch.send(sender, outbox, counters);  // the pending error must not cost a packet
+  EXPECT_EQ(receive_all(there, 6, counters).size(), 6u);
+
+  pollfd waiting{sender.fd(), 0, 0};
+  poll(&waiting, 1, 1000);
+  ReceiveBatch receiver;
+  std::vector<Endpoint> unreachable;
+  receiver.receive_errors(
+      sender, batch.sent_heads(), counters,
+      [&](const Endpoint& whom) { unreachable.push_back(whom); },
+      [&](const Endpoint& whom, std::size_t) { ADD_FAILURE() << to_string(whom); });
+  EXPECT_THAT(unreachable, ::testing::Each(gone));
+  EXPECT_EQ(counters[UdpCounter::kIcmpUnreachable], unreachable.size());
+  return unreachable;
+}
+
+// The port may be another program's by then, and the kernel sends only so many such errors a
+// second.
 TEST(ReceiveBatch, AnUnreachablePortIsReportedWithItsEndpoint) {
   for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
-    UdpSocket sender = open_on(address);
-    UdpSocket there = open_on(address);
-    const Endpoint gone = open_on(address).local();  // closed again
-    SendBatch batch;
-    UdpCounters counters;
-    Outbox outbox;
-    for (std::uint32_t i = 0; i < 3; ++i) {
-      outbox.send(gone, packet(kFull, 0, i));
-      outbox.send(there.local(), packet(kFull, 0, i));
-    }
-    batch.send(sender, outbox, counters);
-    batch.send(sender, outbox, counters);  // the pending error must not cost a packet
-    EXPECT_EQ(receive_all(there, 6, counters).size(), 6u);
-
-    pollfd waiting{sender.fd(), 0, 0};
-    ASSERT_EQ(poll(&waiting, 1, 1000), 1);
-    ReceiveBatch receiver;
     std::vector<Endpoint> unreachable;
-    receiver.receive_errors(
-        sender, batch.sent_heads(), counters,
-        [&](const Endpoint& whom) { unreachable.push_back(whom); },
-        [&](const Endpoint& whom, std::size_t) { ADD_FAILURE() << to_string(whom); });
-    ASSERT_FALSE(unreachable.empty()) << address;
-    EXPECT_THAT(unreachable, ::testing::Each(gone));
-    EXPECT_EQ(counters[UdpCounter::kIcmpUnreachable], unreachable.size());
+    for (int attempt = 0; unreachable.empty() && attempt < 10; ++attempt) {
+      unreachable = unreachable_beside_an_open_port(address);
+    }
+    EXPECT_FALSE(unreachable.empty()) << address;
   }
 }
 
