@@ -95,6 +95,22 @@ TEST(FragmentRing, AnIndexIsAHashAtFirstAndThenWhatTheParameterSaid) {
   EXPECT_NE(ring.expected_index(2), ring.expected_index(3));
 }
 
+TEST(FragmentRing, GoesOnBeyond32BitsAndHoldsNothingFromBeforeItsFirst) {
+  constexpr std::uint64_t kFirst = (std::uint64_t{1} << 32) - 3;
+  FragmentRing ring(Placement{}, kJob, 3, kWmax, 2, kFirst);
+  EXPECT_EQ(ring.place(kFirst - 1), RingPlace::kPast);
+  for (std::uint64_t s = kFirst; s < kFirst + 2 * kWmax; ++s) {
+    EXPECT_EQ(ring.place(s), RingPlace::kInside) << s;
+    EXPECT_EQ(ring.place(s + kWmax), RingPlace::kFuture) << s;
+    EXPECT_EQ(ring.find(s), nullptr) << s;
+    complete(ring, s);
+    EXPECT_EQ(ring.head(), s + 1);
+    EXPECT_EQ(ring.completed_end(), s + 1);
+    EXPECT_FALSE(ring.pending());
+  }
+  EXPECT_EQ(ring.place(kFirst), RingPlace::kPast);
+}
+
 TEST(FragmentRing, AMemberThatRunsAheadOfItsWindowCannotKeepAFragmentForEver) {
   FragmentRing ring = make_ring();
   ring.at(0).bitmap = RankSet::of(0);

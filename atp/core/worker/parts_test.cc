@@ -49,6 +49,20 @@ TEST(SendWindow, HoldsAtMostWmaxFromTheOldestUnanswered) {
   EXPECT_FALSE(window.in_flight(4));
 }
 
+TEST(SendWindow, GoesOnBeyond32Bits) {
+  constexpr std::uint64_t kFirst = (std::uint64_t{1} << 32) - 3;
+  SendWindow window(4, kFirst);
+  EXPECT_TRUE(window.idle());
+  EXPECT_EQ(window.extend(8), kFirst);
+  for (std::uint64_t s = kFirst; s < kFirst + 8; ++s) {
+    EXPECT_EQ(window.send(Instant{}), s);
+    EXPECT_TRUE(window.in_flight(s));
+    window.answer(s);
+    EXPECT_EQ(window.base(), s + 1);
+  }
+  EXPECT_FALSE(window.may_send());
+}
+
 TEST(OperationQueue, FindsTheOperationOfASequenceAcrossTheRingsEnd) {
   OperationQueue queue(4);
   std::uint64_t next = 0;

@@ -303,6 +303,20 @@ TREES = [
         "if (false) {",
     ),
     Rule(
+        "a repeated JOIN stays at a switch",
+        RELAY,
+        "  tree->note_join(turn.now, rank, in.from, next, *join);\n",
+        "  const bool renewed = tree->membership().knows(rank);\n"
+        "  tree->note_join(turn.now, rank, in.from, next, *join);\n"
+        "  if (renewed) return;\n",
+    ),
+    Rule(
+        "a repeated LEAVE stays at a switch",
+        RELAY,
+        "  tree->leave(rank);\n",
+        "  if (tree->left().contains(rank)) return;\n  tree->leave(rank);\n",
+    ),
+    Rule(
         "a JOIN keeps a K that a switch has no room for",
         RELAY,
         "  join->max_value_count = std::min(join->max_value_count, turn.config.max_value_count);\n",
