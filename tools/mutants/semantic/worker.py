@@ -93,7 +93,7 @@ LOSSES = [
         "a window of 32 bits",
         WINDOW,
         "return next_++;",
-        "return static_cast<std::uint32_t>(next_++);",
+        "return std::exchange(next_, static_cast<std::uint32_t>(next_ + 1));",
     ),
     Rule(
         "what waited for a peer's repeat raises the time-out as it is",
