@@ -93,7 +93,9 @@ LOSSES = [
         "a window of 32 bits",
         WINDOW,
         "return next_++;",
-        "return std::exchange(next_, static_cast<std::uint32_t>(next_ + 1));",
+        "const std::uint64_t sent = next_;\n"
+        "    next_ = static_cast<std::uint32_t>(next_ + 1);\n"
+        "    return sent;",
     ),
     Rule(
         "what waited for a peer's repeat raises the time-out as it is",
