@@ -63,6 +63,21 @@ TEST(SendWindow, GoesOnBeyond32Bits) {
   EXPECT_FALSE(window.may_send());
 }
 
+TEST(SendWindow, WhatGoesPastTheSwitchesOvertakesNothingThatIsAddedThere) {
+  SendWindow window(16);
+  window.extend(12);
+  // 0 is to be added in a switch, 1 to 4 go straight, and 5 to 7 are to be added again.
+  for (std::uint64_t s = 0; s < 8; ++s) window.at(window.send(Instant{})).exact = s >= 1 && s <= 4;
+  window.answer(2);
+  window.answer(3);
+  window.answer(4);
+  EXPECT_EQ(window.next_overtaken(), std::nullopt) << "straight ones have overtaken 0";
+  for (const std::uint64_t s : {5, 6, 7}) window.answer(s);
+  EXPECT_EQ(window.next_overtaken(), 0U) << "others, too";
+  window.at(0).repeated_early = true;
+  EXPECT_EQ(window.next_overtaken(), 1U) << "what goes straight is overtaken by all";
+}
+
 TEST(OperationQueue, FindsTheOperationOfASequenceAcrossTheRingsEnd) {
   OperationQueue queue(4);
   std::uint64_t next = 0;

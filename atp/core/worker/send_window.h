@@ -73,6 +73,7 @@ class SendWindow {
     ATP_CHECK(in_flight(sequence));
     at(sequence).answered = true;
     last_answered_ = std::max(last_answered_, sequence);
+    if (!at(sequence).exact) last_added_ = std::max(last_added_, sequence);
     ++answered_beyond_;
     while (base_ < next_ && at(base_).answered) {
       ++base_;
@@ -84,10 +85,15 @@ class SendWindow {
 
   // The oldest unanswered fragment that was neither repeated early nor overtaken by fewer than
   // three (§3.7: three later answers mean a loss). Each is looked at once, so asking costs nothing.
+  // What goes past all switches is faster, so it says nothing about what has to be added there: a
+  // peer that is late with both would look like a loss.
   std::optional<std::uint64_t> next_overtaken() {
     if (answered_beyond_ < kLaterAnswers) return std::nullopt;
     for (scan_ = std::max(scan_, base_); scan_ + kLaterAnswers <= last_answered_; ++scan_) {
-      if (!at(scan_).answered && !at(scan_).repeated_early) return scan_;
+      const SentFragment& fragment = at(scan_);
+      if (fragment.answered || fragment.repeated_early) continue;
+      if (!fragment.exact && scan_ + kLaterAnswers > last_added_) break;
+      return scan_;
     }
     return std::nullopt;
   }
@@ -105,7 +111,8 @@ class SendWindow {
   std::uint64_t end_ = 0;
   std::uint64_t answered_beyond_ = 0;
   std::uint64_t last_answered_ = 0;
-  std::uint64_t scan_ = 0;  // what is below was looked at
+  std::uint64_t last_added_ = 0;  // of those that may be added in a switch
+  std::uint64_t scan_ = 0;        // what is below was looked at
 };
 
 }  // namespace atp
