@@ -134,6 +134,56 @@ float ExactSum::rounded() const {
 
 namespace {
 
+constexpr unsigned kPartBits = 22;
+constexpr std::uint32_t kPartMask = (1U << kPartBits) - 1;
+// Of the last part: the highest two of 288 bits, where a carry is lost as it should be, and how
+// many sums have each mark.
+constexpr unsigned kTopAt = 30;
+constexpr unsigned kMinusAt = 11;
+constexpr std::uint32_t kMarkMask = (1U << kMinusAt) - 1;
+constexpr unsigned kLastAt = kPartBits * (ExactSum::kParts - 1);
+constexpr unsigned kSignAt = kLastAt + 1;
+
+}  // namespace
+
+void ExactSum::write_parts(std::int32_t* parts) const {
+  for (unsigned i = 0; i + 1 < kParts; ++i) {
+    const unsigned w = kPartBits * i / 64;
+    const unsigned bit = kPartBits * i % 64;
+    std::uint64_t part = words_[w] >> bit;
+    if (bit > 64 - kPartBits) part |= words_[w + 1] << (64 - bit);
+    parts[i] = static_cast<std::int32_t>(part & kPartMask);
+  }
+  const bool nan = (marks_ & kNan) != 0;
+  const std::uint32_t plus = nan || (marks_ & kPlusInfinity) != 0 ? 1 : 0;
+  const std::uint32_t minus = nan || (marks_ & kMinusInfinity) != 0 ? 1 : 0;
+  const auto top = static_cast<std::uint32_t>(words_[kLastAt / 64] >> (kLastAt % 64)) & 3U;
+  parts[kParts - 1] = static_cast<std::int32_t>(top << kTopAt | minus << kMinusAt | plus);
+}
+
+ExactSum ExactSum::of_parts(const std::int32_t* parts) {
+  ExactSum sum;
+  std::uint64_t carry = 0;
+  for (unsigned i = 0; i + 1 < kParts; ++i) {
+    carry += static_cast<std::uint32_t>(parts[i]);
+    const std::uint64_t part = carry & kPartMask;
+    carry >>= kPartBits;
+    const unsigned w = kPartBits * i / 64;
+    const unsigned bit = kPartBits * i % 64;
+    sum.words_[w] |= part << bit;
+    if (bit > 64 - kPartBits) sum.words_[w + 1] |= part >> (64 - bit);
+  }
+  const auto last = static_cast<std::uint32_t>(parts[kParts - 1]);
+  const std::uint64_t top = ((last >> kTopAt) + carry) & 3U;
+  sum.words_[kLastAt / 64] |= top << (kLastAt % 64);
+  if ((top & 2) != 0) sum.words_.back() |= ~std::uint64_t{0} << (kSignAt % 64);
+  if ((last & kMarkMask) != 0) sum.marks_ |= kPlusInfinity;
+  if ((last >> kMinusAt & kMarkMask) != 0) sum.marks_ |= kMinusInfinity;
+  return sum;
+}
+
+namespace {
+
 constexpr std::size_t kColumns = 256;  // at a time, so that their sums stay in the cache
 
 // Sums in float64, and how much rounding has taken from each: 0 where the sum is exact.

@@ -21,6 +21,15 @@ class ExactSum {
   void add(float value);
   float rounded() const;
 
+  // Such sums cut into integers that can be added up, part by part and modulo 2^32, where nobody
+  // knows of more than integers: 13 parts of 22 bits, so that 1024 of them fit, and one with the
+  // two highest bits and the marks, counted.
+  static constexpr std::size_t kParts = 14;
+  void write_parts(std::int32_t* parts) const;
+  // The sum of at most 1024 sums of at most 1024 values altogether, of whose parts these are the
+  // sums.
+  static ExactSum of_parts(const std::int32_t* parts);
+
   bool operator==(const ExactSum&) const = default;
 
  private:

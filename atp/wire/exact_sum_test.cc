@@ -174,5 +174,56 @@ TEST(ExactSums, OfManyColumnsHaveTheBitsOfEachAlone) {
   }
 }
 
+// Any split of the values among hosts, whose parts are added as integers.
+float sum_of_parts(const std::vector<float>& values, std::size_t hosts) {
+  std::vector<ExactSum> sums(hosts);
+  for (std::size_t i = 0; i < values.size(); ++i) sums[i % hosts].add(values[i]);
+  std::vector<std::uint32_t> total(ExactSum::kParts);
+  for (const ExactSum& sum : sums) {
+    std::vector<std::int32_t> parts(ExactSum::kParts);
+    sum.write_parts(parts.data());
+    for (std::size_t i = 0; i < parts.size(); ++i) total[i] += static_cast<std::uint32_t>(parts[i]);
+  }
+  const std::vector<std::int32_t> added(total.begin(), total.end());
+  return ExactSum::of_parts(added.data()).rounded();
+}
+
+TEST(ExactSum, HasPartsThatAddUpToIt) {
+  Random random(11);
+  std::vector<std::vector<float>> cases = {
+      {},
+      {kDenorm},
+      {-kDenorm},
+      {-kDenorm, -kDenorm, kDenorm},
+      {kMax, -kDenorm},
+      {-kMax, -kMax, kMax, kDenorm},
+      {kInf, -kMax, 1},
+      {-kInf, kMax},
+      {kInf, -kInf, 1},
+      {kNan, 1, 2},
+      {0.0F, -0.0F},
+      std::vector<float>(1024, kMax),
+      std::vector<float>(1024, -kMax),
+      std::vector<float>(1024, kInf),
+      std::vector<float>(1024, -kInf),
+      std::vector<float>(1024, kNan),
+      std::vector<float>(1024, -kDenorm),
+  };
+  for (int i = 0; i < 300; ++i) {
+    std::vector<float> values(1 + random.below(60));
+    for (float& value : values) {
+      value = std::ldexp(static_cast<float>(2 * random.uniform() - 1),
+                         static_cast<int>(random.below(277)) - 149);
+    }
+    cases.push_back(values);
+  }
+  for (const std::vector<float>& values : cases) {
+    for (const std::size_t hosts : {1U, 2U, 3U, 1024U}) {
+      EXPECT_EQ(bits(sum_of_parts(values, hosts)), bits(sum_of(values)))
+          << hosts << " hosts, " << values.size() << " values";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace atp
