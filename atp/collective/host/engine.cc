@@ -230,7 +230,8 @@ bool HostEngine::is_through(Phase phase, std::uint64_t number) const {
   return counted >= (number / kSlots + 1) * ranks();
 }
 
-// `is_news`: somebody may wait for it.
+// `is_news`: somebody may wait for it. (What nobody waits for does not count as this rank's: a
+// piece before it may still be waited for.)
 void HostEngine::count(Phase phase, std::uint64_t number, bool is_news) {
   HostBoard::RankBoard& board = own_board();
   std::atomic<std::uint64_t>& own = phase == Phase::kWritten  ? board.written
@@ -239,9 +240,10 @@ void HostEngine::count(Phase phase, std::uint64_t number, bool is_news) {
   SharedCount& all =
       count_of(place_.segment.board().slots[number % kSlots], static_cast<int>(phase));
   const bool is_last = (all.value.fetch_add(1) + 1) % ranks() == 0;
+  if (!is_news) return;
   // After that: who dies in between counts as missing, and one who is missed is always found.
   own.store(number + 1, std::memory_order_release);
-  if (is_last && is_news) place_.segment.signal();
+  if (is_last) place_.segment.signal();
 }
 
 }  // namespace atp

@@ -180,6 +180,22 @@ TEST(HostEngine, NamesWhoDiesBetweenItsTwoCounts) {
   EXPECT_THAT(failures_of(host, {0}), Each(HasSubstr("rank 1 (process 101) is lost")));
 }
 
+// Of a piece that each sums whole nobody waits for a share, so having one says nothing about a
+// piece before it.
+TEST(HostEngine, NamesWhoDiesWithASmallPieceWrittenBehindOneThatItHasNotSummed) {
+  Host host(2);
+  std::vector<std::unique_ptr<Sum>> sums;
+  for (const std::size_t rank : {1U, 0U}) {
+    for (const std::uint64_t number : {0U, 1U}) {
+      sums.push_back(std::make_unique<Sum>(rank, number == 0 ? 20'000 : 10));
+      host.engine(rank).submit(sums.back()->operation(number), steady_clock::now());
+    }
+    if (rank == 1) host.engine(rank).work(steady_clock::now());
+  }
+  host.kill(1);
+  EXPECT_THAT(failures_of(host, {0}), Each(HasSubstr("rank 1 (process 101) is lost")));
+}
+
 TEST(HostEngine, CountsAPieceForAllBeforeItself) {
   constexpr std::size_t kPieces = 20'000;
   Host host(1);
