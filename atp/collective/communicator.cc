@@ -10,8 +10,9 @@
 
 #include "atp/base/text.h"
 #include "atp/collective/dispatcher.h"
-#include "atp/collective/host_lane.h"
+#include "atp/collective/hosts.h"
 #include "atp/collective/lane.h"
+#include "atp/collective/memory_way.h"
 #include "atp/collective/own_server.h"
 #include "atp/collective/pending_operation.h"
 #include "atp/collective/shards.h"
@@ -48,6 +49,13 @@ Status check(const CommunicatorOptions& options) {
   }
   Status format = check_format(options.number_format, options.world_size);
   if (!format) return format;
+  Status hosts = Hosts::check(options.host_of, options.world_size);
+  if (!hosts) return hosts;
+  if (options.own_server && sums_on_hosts(options)) {
+    return Error{
+        "a rank that serves a part of the job itself sends for itself: leave out the hosts of the "
+        "ranks (ATP_HIERARCHY), or the server in this process (ATP_OWN_SERVER)"};
+  }
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     if (route.empty() && options.host_memory) continue;
     if (!route.empty() && route.size() <= Route::kMaxHops) continue;
@@ -155,37 +163,6 @@ void Communicator::Impl::close(const std::string& why) {
   }
 }
 
-namespace {
-
-// The way through the host's memory; none where the ranks are to take their routes.
-Result<std::shared_ptr<Way>> meet_in_memory(const CommunicatorOptions& options) {
-  if (!options.host_memory) return std::shared_ptr<Way>();
-  std::string why_not = "the fixed scale is the network's";
-  if (options.number_format != NumberFormat::kFixed) {
-    Result<HostMeetingOutcome> outcome = meet_on_host({.job = options.job,
-                                                       .rank = options.rank,
-                                                       .world_size = options.world_size,
-                                                       .timeout = options.join_timeout});
-    if (!outcome) return outcome.error();
-    if (outcome.value().place) {
-      auto lane = HostLane::open(options, *std::move(outcome.value().place));
-      if (!lane) return lane.error();
-      return std::shared_ptr<Way>(std::move(lane).value());
-    }
-    why_not = outcome.value().why_not;
-  }
-  const std::string reason = "the ranks of this host cannot sum in shared memory (" + why_not + ")";
-  if (options.route.empty()) {
-    return Error{reason +
-                 ", and no way to a server was given: set ATP_ROUTE, or start them under "
-                 "`atp run --switch`"};
-  }
-  if (options.rank == 0) options.warn(reason + ", so they take the network");
-  return std::shared_ptr<Way>();
-}
-
-}  // namespace
-
 void CommunicatorOptions::warn(const std::string& text) const {
   on_warning ? on_warning(text)
              : static_cast<void>(std::fprintf(stderr, "atp: %s\n", text.c_str()));
@@ -194,13 +171,13 @@ void CommunicatorOptions::warn(const std::string& text) const {
 Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOptions& options) {
   const Status valid = check(options);
   if (!valid) return valid.error();
-  Result<std::shared_ptr<Way>> memory = meet_in_memory(options);
+  Result<MemoryMeeting> memory = meet_in_memory(options);
   if (!memory)
     return Error{"rank " + std::to_string(options.rank) +
                  " cannot join the job: " + memory.error().message};
-  if (memory.value() != nullptr) {
+  if (memory.value().way != nullptr) {
     return std::unique_ptr<Communicator>(new Communicator(
-        std::make_unique<Impl>(options, nullptr, std::vector{std::move(memory).value()})));
+        std::make_unique<Impl>(options, nullptr, std::vector{std::move(memory).value().way})));
   }
   std::shared_ptr<OwnServer> server;
   if (options.own_server) {
@@ -217,6 +194,7 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
                      .nonce = nonce,
                      .siblings = siblings};
     lane.communicator.route = route;
+    lane.communicator.job = memory.value().job;
     Result<std::shared_ptr<Lane>> opened = Lane::open(lane);
     if (!opened) {
       for (const auto& earlier : lanes) earlier->give_up(opened.error().message);
@@ -298,6 +276,10 @@ void Communicator::abort(const std::string& why) {
 
 void Communicator::give_up(const std::string& why) {
   if (!impl_->forked()) impl_->give_up(why);
+}
+
+std::optional<std::string> Communicator::failure() const {
+  return impl_->forked() ? kForked : impl_->dispatcher()->failure();
 }
 
 CounterList Communicator::counters() const {

@@ -68,6 +68,14 @@ struct CommunicatorOptions {
   // scale, sums go the routes; without a route that is an error.
   bool host_memory = false;
 
+  // The host of each rank, numbered from 0, the same on every rank: where there are several, and
+  // several ranks on one of them, the ranks of a host sum in its memory first, and one of them, the
+  // lowest, sends that for all: the same bits. Not with the fixed scale, nor where all sums are
+  // exact. Empty: every rank sends for itself.
+  std::vector<std::size_t> host_of;
+  // What messages call the ranks, where each stands for all of its host. Empty: by their numbers.
+  std::vector<Rank> names;
+
   // Tells on_warning, or stderr.
   void warn(const std::string& text) const;
 
@@ -157,6 +165,8 @@ class Communicator {
   void give_up(const std::string& why);
 
   CounterList counters() const;
+  // Why nothing more can be summed.
+  std::optional<std::string> failure() const;
 
   // Of the results at this rank, from the first operation to the last before which all have ended;
   // equal at all ranks. Nothing if the options did not ask for it.

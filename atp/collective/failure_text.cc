@@ -158,7 +158,7 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
   if (!failure.ranks.empty()) {
     return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
            " not joined within " + seconds_text(context.join_timeout) + " (of " +
-           std::to_string(context.world_size) + " ranks)" +
+           std::to_string(context.world_size) + (context.names.empty() ? " ranks)" : " hosts)") +
            (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "");
   }
   return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
@@ -166,6 +166,16 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
 }
 
 }  // namespace
+
+Failure renamed(Failure failure, const std::vector<Rank>& names) {
+  if (names.empty()) return failure;
+  for (RankSet* ranks : {&failure.ranks, &failure.other}) {
+    RankSet named;
+    ranks->for_each([&](Rank rank) { named.insert(rank < names.size() ? names[rank] : rank); });
+    *ranks = named;
+  }
+  return failure;
+}
 
 std::string waiting_text(const Failure& failure, const FailureContext& context) {
   return "waiting for " + ranks_at_text(failure.ranks, context.detail) +

@@ -18,6 +18,9 @@ struct FailureContext {
   Rank rank = 0;  // this worker
   std::size_t world_size = 1;
   std::vector<Endpoint> route;  // switches upward, the server last
+  // Where the job's workers stand for all ranks of their hosts: the rank that each of them is. Of
+  // such a worker `rank` is that, and failures have been renamed().
+  std::vector<Rank> names = {};
   // In whose process the server runs, if it's known to be a rank's.
   std::optional<Rank> server_rank = std::nullopt;
   Duration lease = std::chrono::seconds(5);
@@ -36,6 +39,9 @@ struct NarrowPath {
   std::uint16_t value_count = 0;
 };
 bool fragments_exceed(const NarrowPath& path, const FailureContext& context);
+
+// The same failure, with workers under the names that their ranks have.
+Failure renamed(Failure failure, const std::vector<Rank>& names);
 
 // The cause alone: "rank 3 lost: no word from it for 5 s (its lease ended)".
 std::string failure_text(const Failure& failure, const FailureContext& context);

@@ -2,6 +2,8 @@
 
 #include <poll.h>
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "atp/collective/failure_text.h"
@@ -14,6 +16,9 @@ using SteadyClock = std::chrono::steady_clock;
 
 // How long a rank that goes in haste waits for its thread, which has nobody to wait for.
 constexpr std::chrono::milliseconds kHaste{500};
+constexpr std::chrono::milliseconds kForTheLeader{10'000};
+// Of a rank that waits for its leader to meet those of other hosts.
+constexpr std::chrono::milliseconds kBetweenLooks{2};
 
 // "all_reduce #3 (1,000 values), the sum of 1,000 float32 values in blocks of int32"
 std::string describe(const HostOperationHeader& header) {
@@ -26,8 +31,14 @@ std::string describe(const HostOperationHeader& header) {
 }
 
 HostEngineOptions engine_options(const CommunicatorOptions& options) {
-  return {
+  HostEngineOptions engine{
       .rank = options.rank, .operation_timeout = options.operation_timeout, .describe = describe};
+  if (!sums_on_hosts(options)) return engine;
+  engine.world_size = options.world_size;
+  engine.names = Hosts(options.host_of).ranks_on(options.host_of[options.rank]);
+  const auto own = std::find(engine.names.begin(), engine.names.end(), options.rank);
+  engine.rank = static_cast<std::size_t>(own - engine.names.begin());
+  return engine;
 }
 
 HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
@@ -65,6 +76,40 @@ Result<std::shared_ptr<HostLane>> HostLane::open(const CommunicatorOptions& opti
   if (started) return lane;
   lane->engine_.leave(started.error().message);
   return started.error();
+}
+
+void HostLane::lead(std::unique_ptr<LeaderUplink> uplink) {
+  const std::lock_guard driving(driving_);
+  uplink_ = std::move(uplink);
+  engine_.send_through(*uplink_);
+  engine_.say(HostBoard::Verdict::kSend);
+}
+
+void HostLane::say_without_memory() {
+  const std::lock_guard driving(driving_);
+  engine_.say(HostBoard::Verdict::kWithoutMemory);
+}
+
+void HostLane::give_up_meeting(const std::string& why) {
+  const std::lock_guard driving(driving_);
+  engine_.give_up(why);
+}
+
+// The leader is the one that knows whom it waits for, so it is given more time than it has itself.
+Result<bool> HostLane::hear_of_leaders() {
+  const SteadyClock::time_point until = deadline_in(options_.join_timeout) +
+                                        bounded_timeout(options_.operation_timeout + kForTheLeader);
+  for (;;) {
+    {
+      const std::lock_guard driving(driving_);
+      engine_.look_for_failure();
+      const HostBoard::Verdict verdict = engine_.verdict();
+      if (verdict != HostBoard::Verdict::kNone) return verdict == HostBoard::Verdict::kSend;
+      if (engine_.failure()) return Error{*engine_.failure()};
+      if (SteadyClock::now() >= until) engine_.give_up(engine_.leader_text() + " does not go on");
+    }
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 std::optional<std::string> HostLane::submit(std::shared_ptr<PendingOperation> operation) {
@@ -116,6 +161,7 @@ void HostLane::round() {
     }
     if (commands.leave) {
       engine_.leave(*commands.leave);
+      if (uplink_ != nullptr && *commands.leave != kShutDown) uplink_->give_up(*commands.leave);
       left_ = true;
     }
     engine_.work(now);
@@ -146,16 +192,30 @@ std::vector<EndedOperation<PendingOperation>> HostLane::take_ended() {
 }
 
 Status HostLane::shutdown(SteadyClock::time_point until, std::chrono::milliseconds timeout) {
-  return thread_.shutdown(until, timeout, kHaste);
+  Status ended = thread_.shutdown(until, timeout, kHaste);
+  if (uplink_ == nullptr) return ended;
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(until - SteadyClock::now());
+  const Status told = uplink_->shutdown(std::max(left, std::chrono::milliseconds(0)));
+  return ended ? told : ended;
 }
 
-void HostLane::abort(const std::string& why) { thread_.close_in_haste(why, kHaste); }
+void HostLane::abort(const std::string& why) {
+  thread_.close_in_haste(why, kHaste);
+  if (uplink_ != nullptr) uplink_->abort(why);
+}
 
 CounterList HostLane::counters() const {
   CounterList list;
   thread_.report().for_each([&](std::string_view name, std::uint64_t value) {
     list.emplace_back(std::string(name), value);
   });
+  if (uplink_ == nullptr) return list;
+  // Of the leader's packets; what it has combined are no operations of the user's.
+  for (auto& counter : uplink_->counters()) {
+    const auto same = [&](const auto& own) { return own.first == counter.first; };
+    if (std::none_of(list.begin(), list.end(), same)) list.push_back(std::move(counter));
+  }
   return list;
 }
 

@@ -8,6 +8,7 @@
 
 #include "atp/collective/closed_in_child.h"
 #include "atp/collective/host/engine.h"
+#include "atp/collective/leader_uplink.h"
 #include "atp/collective/way.h"
 
 namespace atp {
@@ -17,12 +18,22 @@ namespace atp {
 // Its thread drives the engine, or the caller of an operation who waits for it anyway: then no
 // other thread has to be woken, which takes longer than a small sum. Who drives has driving_, and
 // until it lets go of that it does all that the thread would do, also for operations of others.
+//
+// Where the job has several hosts, the leader of this one brings what leaves it to the others: the
+// ranks hear of that before there are operations.
 class HostLane final : public WayWithThread<HostCounters>,
                        public std::enable_shared_from_this<HostLane> {
  public:
   static Result<std::shared_ptr<HostLane>> open(const CommunicatorOptions& options,
                                                 HostPlace place);
   HostLane(const CommunicatorOptions& options, HostPlace place, std::unique_ptr<Waker> waker);
+
+  // Of the leader: it has met the others, and all have memory; or not all; or it has not met them.
+  void lead(std::unique_ptr<LeaderUplink> uplink);
+  void say_without_memory();
+  void give_up_meeting(const std::string& why);
+  // Of the others: which of these it is.
+  Result<bool> hear_of_leaders();
 
   Status wait_until_joined() override { return ok_status(); }
   std::optional<std::string> submit(std::shared_ptr<PendingOperation> operation) override;
@@ -43,6 +54,8 @@ class HostLane final : public WayWithThread<HostCounters>,
   const CommunicatorOptions options_;
   std::mutex driving_;
   HostEngine engine_;
+  // Null but at the leader of several hosts. Gone before the engine, into whose memory it writes.
+  std::unique_ptr<LeaderUplink> uplink_;
   const ClosedInChild closed_in_child_;
   std::deque<std::shared_ptr<PendingOperation>> pending_;  // oldest first
   bool left_ = false;

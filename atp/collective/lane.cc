@@ -52,9 +52,10 @@ std::optional<Rank> server_rank(const LaneOptions& lane) {
 
 FailureContext failure_context(const LaneOptions& lane) {
   const CommunicatorOptions& options = lane.communicator;
-  return {.rank = options.rank,
+  return {.rank = options.names.empty() ? options.rank : options.names[options.rank],
           .world_size = options.world_size,
           .route = options.route,
+          .names = options.names,
           .server_rank = server_rank(lane),
           .join_timeout = options.join_timeout,
           .operation_timeout = options.operation_timeout};
@@ -134,7 +135,8 @@ Status Lane::wait_until_joined() {
   thread_.wait_until(
       [](const LaneReport& report) { return report.phase != ParticipantPhase::kJoining; });
   if (thread_.report().phase == ParticipantPhase::kJoined) return ok_status();
-  return Error{"rank " + std::to_string(options_.rank) +
+  const Rank rank = options_.names.empty() ? options_.rank : options_.names[options_.rank];
+  return Error{"rank " + std::to_string(rank) +
                " cannot join the job: " + failure().value_or("it was told to leave")};
 }
 

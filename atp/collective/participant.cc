@@ -40,7 +40,8 @@ void Participant::handle_too_big(Instant now, const Endpoint& whom, std::size_t 
 
 void Participant::on_round(Instant now) {
   start_waiting(now);
-  while (const std::optional<Event> event = worker_.poll_event()) {
+  while (std::optional<Event> event = worker_.poll_event()) {
+    event->failure = renamed(event->failure, context_.names);
     handle_event(now, *event);
     start_waiting(now);
   }
@@ -117,7 +118,8 @@ void Participant::fail(Instant now, const Event& event) {
     FailureContext context = context_now();
     if (operation) {
       context.operation_timeout = operation->options().timeout;
-      context.operation_kind = operation->kind_text(context_.world_size);
+      // What hosts combine is none of the user's operations.
+      if (context.names.empty()) context.operation_kind = operation->kind_text(context_.world_size);
     }
     failure_ = failure_text(event.failure, context);
     unheard_ = event.failure.code == FailureCode::kServerLost ||

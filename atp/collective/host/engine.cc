@@ -17,10 +17,6 @@ constexpr int kYields = 40;
 // Then it sleeps, and may have to be told something by its own process.
 constexpr std::int64_t kMostSleep = 20'000'000;  // ns
 
-SharedCount& count_of(HostBoard::Slot& slot, int phase) {
-  return phase == 0 ? slot.written : phase == 1 ? slot.summed : slot.taken;
-}
-
 }  // namespace
 
 HostEngine::HostEngine(HostPlace place, HostEngineOptions options)
@@ -39,7 +35,7 @@ HostOperationHeader HostEngine::header_of(const HostOperation& operation) {
 
 void HostEngine::submit(const HostOperation& operation, Time now) {
   if (operations_.empty()) note_progress(now);
-  operations_.emplace_back(operation, called_++);
+  operations_.emplace_back(operation, called_++, options_.world_size);
   own_board().called.store(called_, std::memory_order_relaxed);
   if (failure_) fail_all(*failure_);
 }
@@ -48,6 +44,9 @@ void HostEngine::work(Time now) {
   if (failure_ || operations_.empty()) return;
   // First: who comes late to a job that has failed shall not end well what the others have not.
   if (has_failed_elsewhere()) return fail_as_told();
+  if (uplink_ != nullptr) {
+    if (const auto why = uplink_->failure()) return fail(*why);
+  }
   bool moved = false;
   while (!failure_ && step()) moved = true;
   if (failure_) return;
@@ -61,9 +60,9 @@ void HostEngine::wait() {
     sched_yield();
     counters_.add(HostCounter::kYields);
   }
-  const HostBoard& board = place_.segment.board();
-  const std::uint32_t events = board.events.load();
-  if (can_step() || has_failed_elsewhere()) return;
+  const std::uint32_t events = place_.segment.board().events.load();
+  const bool is_cut_off = uplink_ != nullptr && uplink_->failure();
+  if (can_step() || has_failed_elsewhere() || is_cut_off) return;
   counters_.add(HostCounter::kSleeps);
   place_.segment.sleep(events, kMostSleep);
 }
@@ -72,8 +71,12 @@ void HostEngine::wait() {
 bool HostEngine::step() {
   if (can_take()) {
     take();
+  } else if (can_send()) {
+    send();
   } else if (can_sum()) {
     sum();
+  } else if (can_scan()) {
+    scan();
   } else if (can_write()) {
     write();
   } else {
@@ -82,21 +85,26 @@ bool HostEngine::step() {
   return true;
 }
 
-bool HostEngine::can_step() { return can_take() || can_sum() || can_write(); }
+bool HostEngine::can_step() {
+  return can_take() || can_send() || can_sum() || can_scan() || can_write();
+}
 
 bool HostEngine::can_take() {
   if (taken_ == written_) return false;
+  if (is_of_several_hosts()) return is_through(Phase::kReduced, taken_);
   return is_through(piece(taken_).whole ? Phase::kWritten : Phase::kSummed, taken_);
 }
 
 bool HostEngine::can_sum() {
+  if (is_of_several_hosts()) return can_sum_outgoing();
   while (summed_ < written_ && piece(summed_).whole) ++summed_;
   return summed_ < written_ && is_through(Phase::kWritten, summed_);
 }
 
 bool HostEngine::can_write() {
-  if (written_ >= taken_ + kSlots || next_to_write() == nullptr) return false;
-  return written_ < kSlots || is_through(Phase::kTaken, written_ - kSlots);
+  const std::size_t slots = place_.segment.slots();
+  if (written_ >= taken_ + slots || next_to_write() == nullptr) return false;
+  return written_ < slots || is_through(Phase::kTaken, written_ - slots);
 }
 
 HostEngine::Entry* HostEngine::next_to_write() {
@@ -109,17 +117,26 @@ HostEngine::Entry* HostEngine::next_to_write() {
 HostEngine::Piece HostEngine::next_piece(Entry& entry) const {
   const BlockLayout& layout = *entry.asked.layout;
   const std::size_t size = bytes_of(entry.asked.type);
-  const std::size_t room = place_.segment.row_bytes() / size;
+  const SegmentShape& shape = place_.segment.shape();
+  const std::size_t room = shape.piece_values > 0 ? shape.piece_values : shape.row_bytes / size;
   Piece piece{.entry = &entry, .begin = entry.written, .is_first = entry.written == 0};
   const bool fits = layout.values() - piece.begin <= room;
   piece.end = fits ? layout.values() : layout.block_at(piece.begin + room).begin;
   piece.is_last = piece.end == layout.values();
-  piece.whole = layout.values() * size * ranks() <= kMostSummedWhole;
+  if (is_of_several_hosts()) {
+    piece.in_blocks = entry.outgoing.is_in_blocks() && piece.begin < piece.end;
+  } else {
+    piece.whole = layout.values() * size * ranks() <= kMostSummedWhole;
+  }
   return piece;
 }
 
 const std::vector<std::size_t>& HostEngine::divide(const Piece& piece) {
   const std::size_t length = piece.end - piece.begin;
+  if (length == 0) {
+    shares_.assign(ranks() + 1, piece.begin);
+    return shares_;
+  }
   shares_.assign(1, piece.begin);
   for (std::size_t rank = 1; rank < ranks(); ++rank) {
     const std::size_t at = piece.begin + length * rank / ranks();
@@ -133,7 +150,7 @@ void HostEngine::write() {
   Entry& entry = *next_to_write();
   const Piece piece = next_piece(entry);
   const std::uint64_t number = written_;
-  const std::size_t slot = number % kSlots;
+  const std::size_t slot = slot_of(number);
   const std::size_t size = bytes_of(entry.asked.type);
   std::byte* row = place_.segment.row(slot, options_.rank);
   const auto copy = [&](std::size_t begin, std::size_t end) {
@@ -151,6 +168,7 @@ void HostEngine::write() {
     copy(piece.begin, shares[options_.rank]);
     copy(shares[options_.rank + 1], piece.end);
   }
+  if (!piece.in_blocks) count(Phase::kScanned, number, false);
   counters_.add(HostCounter::kPieces);
   entry.written = piece.end;
   entry.is_written = piece.is_last;
@@ -159,20 +177,31 @@ void HostEngine::write() {
   count(Phase::kWritten, number);
 }
 
+std::span<const std::byte* const> HostEngine::rows_from(const Piece& piece, std::size_t slot,
+                                                        std::size_t begin) {
+  const std::size_t size = bytes_of(piece.entry->asked.type);
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    rows_[rank] = place_.segment.row(slot, rank) + (begin - piece.begin) * size;
+  }
+  rows_[options_.rank] = piece.entry->asked.data + begin * size;
+  return rows_;
+}
+
 void HostEngine::sum() {
   const Piece& own = piece(summed_);
-  if (!agrees(own, summed_)) return;
-  const std::size_t slot = summed_ % kSlots;
-  const std::size_t size = bytes_of(own.entry->asked.type);
-  const std::vector<std::size_t>& shares = divide(own);
-  const std::size_t begin = shares[options_.rank];
-  const std::size_t end = shares[options_.rank + 1];
-  const std::size_t offset = (begin - own.begin) * size;
-  for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    rows_[rank] = place_.segment.row(slot, rank) + offset;
+  if (is_of_several_hosts()) {
+    if (!own.in_blocks && !agrees(own, summed_)) return;
+    sum_outgoing(own);
+  } else {
+    if (!agrees(own, summed_)) return;
+    const std::size_t slot = slot_of(summed_);
+    const std::vector<std::size_t>& shares = divide(own);
+    const std::size_t begin = shares[options_.rank];
+    const std::size_t end = shares[options_.rank + 1];
+    const std::size_t offset = (begin - own.begin) * bytes_of(own.entry->asked.type);
+    own.entry->reduction.reduce(rows_from(own, slot, begin), begin, end,
+                                place_.segment.row(slot, options_.rank) + offset);
   }
-  rows_[options_.rank] = own.entry->asked.data + begin * size;
-  own.entry->reduction.reduce(rows_, begin, end, place_.segment.row(slot, options_.rank) + offset);
   ++summed_;
   count(Phase::kSummed, summed_ - 1);
 }
@@ -180,13 +209,13 @@ void HostEngine::sum() {
 void HostEngine::take() {
   const Piece own = piece(taken_);
   if (own.whole && !agrees(own, taken_)) return;
-  const std::size_t slot = taken_ % kSlots;
+  const std::size_t slot = slot_of(taken_);
   const std::size_t size = bytes_of(own.entry->asked.type);
   std::byte* to = own.entry->asked.data + own.begin * size;
-  if (own.whole) {
-    for (std::size_t rank = 0; rank < ranks(); ++rank) rows_[rank] = place_.segment.row(slot, rank);
-    rows_[options_.rank] = to;
-    own.entry->reduction.reduce(rows_, own.begin, own.end, to);
+  if (is_of_several_hosts()) {
+    take_outgoing(own);
+  } else if (own.whole) {
+    own.entry->reduction.reduce(rows_from(own, slot, own.begin), own.begin, own.end, to);
   } else {
     const std::vector<std::size_t>& shares = divide(own);
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
@@ -197,6 +226,7 @@ void HostEngine::take() {
   }
   pieces_.pop_front();
   ++taken_;
+  scanned_ = std::max(scanned_, taken_);
   summed_ = std::max(summed_, taken_);
   count(Phase::kTaken, taken_ - 1);
   if (own.is_last) end_first();
@@ -213,36 +243,53 @@ bool HostEngine::agrees(const Piece& piece, std::uint64_t number) {
   if (!piece.is_first) return true;
   const HostOperationHeader& mine = piece.entry->header;
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    const HostOperationHeader& theirs = place_.segment.board_of(rank).headers[number % kSlots];
+    const HostOperationHeader& theirs = place_.segment.board_of(rank).headers[slot_of(number)];
     if (theirs == mine) continue;
-    fail("rank " + std::to_string(rank) + " has called another operation, " +
-         options_.describe(theirs) + "; that of rank " + std::to_string(options_.rank) + " is " +
-         options_.describe(mine) + ": all ranks must call the same operations in the same order");
+    fail("rank " + std::to_string(in_job(rank)) + " has called another operation, " +
+         options_.describe(theirs) + "; that of rank " + std::to_string(in_job(options_.rank)) +
+         " is " + options_.describe(mine) +
+         ": all ranks must call the same operations in the same order");
     return false;
   }
   return true;
 }
 
+SharedCount& HostEngine::count_in(HostBoard::Slot& slot, Phase phase) {
+  switch (phase) {
+    case Phase::kWritten: return slot.written;
+    case Phase::kScanned: return slot.scanned;
+    case Phase::kSummed: return slot.summed;
+    case Phase::kTaken: return slot.taken;
+    case Phase::kAgreed: return slot.agreed;
+    case Phase::kReduced: break;
+  }
+  return slot.reduced;
+}
+
+std::atomic<std::uint64_t>& HostEngine::count_in(HostBoard::RankBoard& board, Phase phase) {
+  switch (phase) {
+    case Phase::kWritten: return board.written;
+    case Phase::kScanned: return board.scanned;
+    case Phase::kSummed: return board.summed;
+    default: return board.taken;
+  }
+}
+
 bool HostEngine::is_through(Phase phase, std::uint64_t number) const {
-  HostBoard::Slot& slot = place_.segment.board().slots[number % kSlots];
-  const std::uint64_t counted =
-      count_of(slot, static_cast<int>(phase)).value.load(std::memory_order_acquire);
-  return counted >= (number / kSlots + 1) * ranks();
+  HostBoard::Slot& slot = place_.segment.board().slots[slot_of(number)];
+  const std::uint64_t counted = count_in(slot, phase).value.load(std::memory_order_acquire);
+  if (phase == Phase::kAgreed || phase == Phase::kReduced) return counted > number;
+  return counted >= (number / place_.segment.slots() + 1) * ranks();
 }
 
 // `is_news`: somebody may wait for it. (What nobody waits for does not count as this rank's: a
 // piece before it may still be waited for.)
 void HostEngine::count(Phase phase, std::uint64_t number, bool is_news) {
-  HostBoard::RankBoard& board = own_board();
-  std::atomic<std::uint64_t>& own = phase == Phase::kWritten  ? board.written
-                                    : phase == Phase::kSummed ? board.summed
-                                                              : board.taken;
-  SharedCount& all =
-      count_of(place_.segment.board().slots[number % kSlots], static_cast<int>(phase));
+  SharedCount& all = count_in(place_.segment.board().slots[slot_of(number)], phase);
   const bool is_last = (all.value.fetch_add(1) + 1) % ranks() == 0;
   if (!is_news) return;
   // After that: who dies in between counts as missing, and one who is missed is always found.
-  own.store(number + 1, std::memory_order_release);
+  count_in(own_board(), phase).store(number + 1, std::memory_order_release);
   if (is_last) place_.segment.signal();
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,7 +15,9 @@
 #include "atp/base/counters.h"
 #include "atp/base/rank_set.h"
 #include "atp/collective/host/meeting.h"
+#include "atp/collective/host/outgoing_sums.h"
 #include "atp/collective/host/row_reduction.h"
+#include "atp/collective/host/uplink.h"
 
 // All-reduces of the ranks of one host, in their segment. One thread at a time drives it; all that
 // it does at once is done by work(), and wait() sleeps until there is more.
@@ -24,6 +27,10 @@
 // that place of its row; then it copies the result from all rows to its tensor. A piece that is so
 // small that waiting costs more than adding is summed whole by every rank: there the second step
 // is left out.
+//
+// Of a job with several hosts the rows are summed to words that leave the host (outgoing_sums.h),
+// by way of its leader, and each rank reads the result out of what comes back (engine_outgoing.cc).
+// The leaders send in one order, which depends on the operations alone.
 //
 // Who finds that something is wrong writes it into the segment, where all others see it: the first
 // one to do so decides whom all name.
@@ -71,7 +78,10 @@ struct HostOperation {
 };
 
 struct HostEngineOptions {
-  std::size_t rank = 0;
+  std::size_t rank = 0;  // on this host
+  // Where the job has other hosts: all of its ranks, and which of them this host's are.
+  std::size_t world_size = 0;
+  std::vector<Rank> names;
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);  // without progress
   // An operation in words: "all_reduce #3 (1,000 values)", and what it combines.
   std::function<std::string(const HostOperationHeader&)> describe;
@@ -82,6 +92,17 @@ class HostEngine {
   using Time = std::chrono::steady_clock::time_point;
 
   HostEngine(HostPlace place, HostEngineOptions options);
+
+  // Of the leader, which must outlive it.
+  void send_through(HostUplink& uplink) { uplink_ = &uplink; }
+  // Of several hosts: the leader says what it has agreed on with the others, and its host sees it.
+  void say(HostBoard::Verdict verdict) { place_.segment.board().verdict.store(verdict); }
+  HostBoard::Verdict verdict() const { return place_.segment.board().verdict.load(); }
+  std::string leader_text() const { return name_of(kLeader); }
+  // Nothing can be summed; all ranks of the host are told so.
+  void give_up(const std::string& why) { fail(why); }
+  // Before there are operations: whether another rank has found a failure, or the leader is gone.
+  void look_for_failure();
 
   // Takes its turn after all that were submitted before; after a failure it fails at once.
   void submit(const HostOperation& operation, Time now);
@@ -104,16 +125,19 @@ class HostEngine {
 
  private:
   struct Entry {
-    Entry(const HostOperation& operation, std::uint64_t its_turn)
+    Entry(const HostOperation& operation, std::uint64_t its_turn, std::size_t world_size)
         : asked(operation),
           turn(its_turn),
           header(header_of(operation)),
           reduction(operation.type, operation.reduction, operation.format, operation.small,
-                    *operation.layout) {}
+                    *operation.layout),
+          outgoing(operation.type, operation.reduction, operation.format, operation.small,
+                   *operation.layout, world_size) {}
     HostOperation asked;
     std::uint64_t turn;  // among all that were submitted
     HostOperationHeader header;
     RowReduction reduction;
+    OutgoingSums outgoing;
     std::size_t written = 0;  // values
     bool is_written = false;
   };
@@ -122,11 +146,13 @@ class HostEngine {
     Entry* entry = nullptr;
     std::size_t begin = 0;
     std::size_t end = 0;
-    bool whole = false;  // summed whole by every rank
+    bool whole = false;      // summed whole by every rank
+    bool in_blocks = false;  // hosts agree on its exponents
     bool is_first = false;
     bool is_last = false;
   };
-  enum class Phase : std::uint8_t { kWritten, kSummed, kTaken };
+  // What all ranks count; and what comes back to them.
+  enum class Phase : std::uint8_t { kWritten, kScanned, kSummed, kTaken, kAgreed, kReduced };
   struct Awaited {
     Phase phase = Phase::kWritten;
     std::uint64_t pieces = 0;  // that a rank must have so far
@@ -148,18 +174,39 @@ class HostEngine {
   // Where each rank's share of the piece begins; one more for the end of the last.
   const std::vector<std::size_t>& divide(const Piece& piece);
   bool agrees(const Piece& piece, std::uint64_t number);
+  static SharedCount& count_in(HostBoard::Slot& slot, Phase phase);
+  static std::atomic<std::uint64_t>& count_in(HostBoard::RankBoard& board, Phase phase);
   bool is_through(Phase phase, std::uint64_t number) const;
   void count(Phase phase, std::uint64_t number, bool is_news = true);
   void end_first();
+  // From this value on, of all ranks; this one's where they are in its tensor.
+  std::span<const std::byte* const> rows_from(const Piece& piece, std::size_t slot,
+                                              std::size_t begin);
   std::size_t ranks() const { return place_.segment.ranks(); }
+  std::size_t slot_of(std::uint64_t number) const { return number % place_.segment.slots(); }
   HostBoard::RankBoard& own_board() const { return place_.segment.board_of(options_.rank); }
+
+  // engine_outgoing.cc
+  bool is_of_several_hosts() const { return place_.segment.is_of_several_hosts(); }
+  bool can_scan();
+  bool can_sum_outgoing();
+  bool can_send();
+  bool sends_exponents();
+  void scan();
+  void sum_outgoing(const Piece& piece);
+  void take_outgoing(const Piece& piece);
+  void send();
+  void pass_on(const Piece& piece, std::uint64_t number, Phase phase, HostUplink::Words words);
+  std::int32_t* exponents_of(const Piece& piece, std::uint64_t number) const;
 
   // engine_watch.cc
   bool has_failed_elsewhere() const;
   void watch(Time now);
   void look_around(Time now);
   bool others_moved();
-  std::optional<Awaited> awaited() const;
+  std::optional<Awaited> awaited();
+  std::optional<Phase> awaited_here(const Piece& piece, std::uint64_t number) const;
+  std::optional<Awaited> awaited_of_several_hosts();
   bool is_missing(Rank rank, const Awaited& awaited) const;
   RankSet missing(const Awaited& awaited) const;
   std::optional<std::string> why_gone(Rank rank, const Awaited& awaited) const;
@@ -167,11 +214,16 @@ class HostEngine {
   std::string name_of(Rank rank) const;
   std::string lost_text(Rank rank) const;
   std::chrono::milliseconds patience() const;
+  std::chrono::milliseconds patience_with(const Awaited& awaited) const;
+  std::size_t in_job(std::size_t rank) const;
   void note_progress(Time now);
   void fail(const std::string& why);
   void fail_as_told();
   void take_what_the_teller_has();
   void fail_all(const std::string& why);
+
+  // Of the ranks of a host of several.
+  static constexpr Rank kLeader = 0;
 
   HostPlace place_;
   const HostEngineOptions options_;
@@ -179,8 +231,12 @@ class HostEngine {
   std::deque<Piece> pieces_;      // from taken_ to written_
   std::uint64_t called_ = 0;
   std::uint64_t written_ = 0;  // pieces, by this rank
+  std::uint64_t scanned_ = 0;
   std::uint64_t summed_ = 0;
   std::uint64_t taken_ = 0;
+  HostUplink* uplink_ = nullptr;
+  std::uint64_t exponents_sent_ = 0;  // pieces, by the leader
+  std::uint64_t words_sent_ = 0;
   std::size_t completed_ = 0;
   std::optional<std::string> failure_;
   HostCounters counters_;

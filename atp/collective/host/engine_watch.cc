@@ -14,6 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Longer than the leader takes to give the network up.
+constexpr milliseconds kForTheLeader{10'000};
 // Between two looks whether the others live.
 constexpr milliseconds kBetweenLooks{100};
 // As in the network (WorkerConfig::tell_waiting).
@@ -40,9 +42,21 @@ void HostEngine::note_progress(Time now) {
   look_at_ = now + kBetweenLooks;
 }
 
+std::size_t HostEngine::in_job(std::size_t rank) const {
+  return options_.names.empty() ? rank : options_.names[rank];
+}
+
 milliseconds HostEngine::patience() const {
   const milliseconds own = operations_.front().asked.timeout;
   return bounded_timeout(own.count() > 0 ? own : options_.operation_timeout);
+}
+
+// The leader hears from the network why nothing comes back, and says so before the others give up.
+milliseconds HostEngine::patience_with(const Awaited& awaited) const {
+  const bool is_with_network = awaited.phase == Phase::kReduced;
+  const bool is_stopped_there =
+      is_with_network && is_stopped(place_.segment.board_of(kLeader).process.load());
+  return patience() + (is_with_network && !is_stopped_there ? kForTheLeader : milliseconds(0));
 }
 
 bool HostEngine::has_failed_elsewhere() const {
@@ -65,12 +79,14 @@ void HostEngine::look_around(Time now) {
     if (!gone) gone = why_gone(rank, *waits_for);
   });
   if (gone) return fail(*gone);
-  if (now >= progress_at_ + kToWarn && now >= warn_at_) {
+  const milliseconds patience = patience_with(*waits_for);
+  const bool is_with_network = waits_for->phase == Phase::kReduced;
+  if (!is_with_network && now >= progress_at_ + kToWarn && now >= warn_at_) {
     warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, *waits_for);
     warn_at_ = now + kBetweenWarnings;
   }
-  if (now < progress_at_ + patience()) return;
-  fail("no progress for " + seconds_text(patience()) + ": " + blame(ranks, *waits_for));
+  if (now < progress_at_ + patience) return;
+  fail("no progress for " + seconds_text(patience) + ": " + blame(ranks, *waits_for));
 }
 
 // Since the last time: what all ranks have done, summed up, only grows. (Who calls more and more
@@ -79,27 +95,45 @@ bool HostEngine::others_moved() {
   std::uint64_t sum = 0;
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     const HostBoard::RankBoard& board = place_.segment.board_of(rank);
-    sum += board.written.load() + board.summed.load() + board.taken.load();
+    sum += board.written.load() + board.scanned.load() + board.summed.load() + board.taken.load();
   }
   return std::exchange(others_progress_, sum) != sum;
 }
 
-std::optional<HostEngine::Awaited> HostEngine::awaited() const {
+std::optional<HostEngine::Awaited> HostEngine::awaited() {
+  if (taken_ < written_ && is_of_several_hosts()) return awaited_of_several_hosts();
   if (taken_ < written_) {
     if (!is_through(Phase::kWritten, taken_)) return Awaited{Phase::kWritten, taken_ + 1};
     if (!is_through(Phase::kSummed, taken_)) return Awaited{Phase::kSummed, taken_ + 1};
     return std::nullopt;
   }
-  if (written_ < kSlots || is_through(Phase::kTaken, written_ - kSlots)) return std::nullopt;
-  return Awaited{Phase::kTaken, written_ - kSlots + 1};
+  const std::size_t slots = place_.segment.slots();
+  if (written_ < slots || is_through(Phase::kTaken, written_ - slots)) return std::nullopt;
+  return Awaited{Phase::kTaken, written_ - slots + 1};
+}
+
+// Ranks of this host first, of all pieces: the network may wait for what stands behind the oldest.
+std::optional<HostEngine::Awaited> HostEngine::awaited_of_several_hosts() {
+  for (std::uint64_t number = taken_; number < written_; ++number) {
+    if (const auto phase = awaited_here(piece(number), number)) return Awaited{*phase, number + 1};
+  }
+  if (options_.rank == kLeader || is_through(Phase::kReduced, taken_)) return std::nullopt;
+  return Awaited{Phase::kReduced, taken_ + 1};
+}
+
+std::optional<HostEngine::Phase> HostEngine::awaited_here(const Piece& piece,
+                                                          std::uint64_t number) const {
+  if (!is_through(Phase::kWritten, number)) return Phase::kWritten;
+  if (piece.in_blocks && !is_through(Phase::kScanned, number)) return Phase::kScanned;
+  if (piece.in_blocks && !is_through(Phase::kAgreed, number)) return std::nullopt;
+  return is_through(Phase::kSummed, number) ? std::nullopt : std::optional(Phase::kSummed);
 }
 
 bool HostEngine::is_missing(Rank rank, const Awaited& awaited) const {
-  const HostBoard::RankBoard& board = place_.segment.board_of(rank);
-  const std::uint64_t has = awaited.phase == Phase::kWritten  ? board.written.load()
-                            : awaited.phase == Phase::kSummed ? board.summed.load()
-                                                              : board.taken.load();
-  return has < awaited.pieces;
+  if (awaited.phase == Phase::kReduced) {
+    return rank == kLeader && !is_through(awaited.phase, awaited.pieces - 1);
+  }
+  return count_in(place_.segment.board_of(rank), awaited.phase).load() < awaited.pieces;
 }
 
 RankSet HostEngine::missing(const Awaited& awaited) const {
@@ -124,7 +158,7 @@ std::optional<std::string> HostEngine::why_gone(Rank rank, const Awaited& awaite
 
 std::string HostEngine::name_of(Rank rank) const {
   const std::uint32_t process = place_.segment.board_of(rank).process.load();
-  return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + ")";
+  return "rank " + std::to_string(in_job(rank)) + " (process " + std::to_string(process) + ")";
 }
 
 std::string HostEngine::lost_text(Rank rank) const {
@@ -149,9 +183,20 @@ std::string HostEngine::blame(const RankSet& ranks, const Awaited& awaited) cons
   return text;
 }
 
+void HostEngine::look_for_failure() {
+  if (failure_) return;
+  if (has_failed_elsewhere()) return fail_as_told();
+  const HostBoard::RankBoard& leader = place_.segment.board_of(kLeader);
+  if (leader.state.load() == HostBoard::State::kLeft) {
+    fail(name_of(kLeader) + " has left the job");
+  } else if (options_.rank != kLeader && !place_.presence.is_there(kLeader)) {
+    fail(lost_text(kLeader));
+  }
+}
+
 void HostEngine::leave(const std::string& why) {
   if (!failure_ && !operations_.empty()) {
-    fail("rank " + std::to_string(options_.rank) + " has left the job: " + why);
+    fail("rank " + std::to_string(in_job(options_.rank)) + " has left the job: " + why);
   }
   own_board().state.store(HostBoard::State::kLeft);
   place_.segment.signal();
@@ -203,6 +248,7 @@ void HostEngine::fail_all(const std::string& why) {
   counters_.add(HostCounter::kOperationsFailed, operations_.size());
   operations_.clear();
   pieces_.clear();
+  if (uplink_ != nullptr) uplink_->give_up(why);
 }
 
 }  // namespace atp

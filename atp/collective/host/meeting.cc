@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 // What who calls says first. In the machine's order of bytes, as it is one machine.
 struct Hello {
-  static constexpr std::uint32_t kMagic = 0x41545032;  // of this version of the segment
+  static constexpr std::uint32_t kMagic = 0x41545033;  // of this version of the segment
   std::uint32_t magic = kMagic;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
@@ -32,11 +32,23 @@ constexpr std::size_t kLongestText = 1000;
 constexpr std::chrono::milliseconds kPatience{2000};
 constexpr std::chrono::milliseconds kBetweenCalls{5};
 
-std::string rank_text(std::size_t rank) { return "rank " + std::to_string(rank); }
+// By its number in the job.
+std::string rank_number(const HostMeetingOptions& options, std::size_t rank) {
+  const bool is_named = options.of_several && rank < options.of_several->ranks.size();
+  return std::to_string(is_named ? options.of_several->ranks[rank] : rank);
+}
 
 std::string name_of(const HostMeetingOptions& options) {
-  return "atp-" + std::to_string(geteuid()) + "-" + std::to_string(options.job.job) + "-" +
-         std::to_string(options.job.incarnation);
+  const std::string name = "atp-" + std::to_string(geteuid()) + "-" +
+                           std::to_string(options.job.job) + "-" +
+                           std::to_string(options.job.incarnation);
+  return options.of_several ? name + "-" + std::to_string(options.of_several->number) : name;
+}
+
+SegmentShape shape_of(const HostMeetingOptions& options) {
+  return options.of_several
+             ? SegmentShape::of_several_hosts(options.world_size, options.of_several->most_ranks)
+             : SegmentShape::of_one_host(options.world_size);
 }
 
 class Meeting {
@@ -58,6 +70,7 @@ class Meeting {
   Result<std::string> hand_out(const Result<HostPlace>& place);
   void tell_all(const std::string& text);
   Error lost(std::size_t rank, const std::string& why) const;
+  std::string rank_text(std::size_t rank) const { return "rank " + rank_number(options_, rank); }
   Result<UnixLine> call() const;
 
   const HostMeetingOptions options_;
@@ -73,7 +86,7 @@ Error Meeting::lost(std::size_t rank, const std::string& why) const {
 std::string Meeting::missing() const {
   std::string ranks;
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
-    if (!lines_[rank].is_open()) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    if (!lines_[rank].is_open()) ranks += (ranks.empty() ? "" : ", ") + rank_number(options_, rank);
   }
   return ranks;
 }
@@ -86,7 +99,8 @@ void Meeting::take(UnixLine line) {
   const auto got = line.receive(std::as_writable_bytes(std::span(&hello, 1)), patience);
   if (!got || got.value() != sizeof hello) return;
   if (hello.magic != Hello::kMagic) {
-    static_cast<void>(line.say("rank 0 has another version of atp: run the same one at all ranks"));
+    static_cast<void>(
+        line.say(rank_text(0) + " has another version of atp: run the same one at all ranks"));
   } else if (hello.world_size != options_.world_size || hello.rank == 0 ||
              hello.rank >= lines_.size()) {
     static_cast<void>(line.say(rank_text(hello.rank) + " of " + std::to_string(hello.world_size) +
@@ -106,8 +120,8 @@ Status Meeting::gather() {
     Result<UnixLine> line = listener.value().accept(until_);
     if (!line && Clock::now() < until_) return line.error();
     if (!line) {
-      return Error{"ranks " + missing() + " did not meet rank 0 on this host within " +
-                   seconds_text(options_.timeout) +
+      return Error{"ranks " + missing() + " did not meet " + rank_text(0) +
+                   " on this host within " + seconds_text(options_.timeout) +
                    ": are they started, on this host and in its network namespace?"};
     }
     take(std::move(line).value());
@@ -116,7 +130,7 @@ Status Meeting::gather() {
 }
 
 Result<HostPlace> Meeting::make() const {
-  Result<Segment> segment = Segment::create(options_.world_size);
+  Result<Segment> segment = Segment::create(shape_of(options_));
   if (!segment) return segment.error();
   return take_place(std::move(segment).value());
 }
@@ -131,7 +145,7 @@ Result<HostPlace> Meeting::take_place(Segment segment) const {
 
 // Why somebody cannot have the segment; empty if all have it. An error: somebody is gone.
 Result<std::string> Meeting::hand_out(const Result<HostPlace>& place) {
-  std::string why_not = place ? "" : "rank 0: " + place.error().message;
+  std::string why_not = place ? "" : rank_text(0) + ": " + place.error().message;
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
     static_cast<void>(lines_[rank].pass(place ? place.value().segment.descriptor() : -1));
   }
@@ -183,14 +197,16 @@ Result<UnixLine> Meeting::call() const {
 Result<HostMeetingOutcome> Meeting::follow() {
   Result<UnixLine> line = call();
   if (!line) {
-    return Error{rank_text(options_.rank) + " did not meet rank 0 on this host within " +
-                 seconds_text(options_.timeout) + " (" + line.error().message +
+    return Error{rank_text(options_.rank) + " did not meet " + rank_text(0) +
+                 " on this host within " + seconds_text(options_.timeout) + " (" +
+                 line.error().message +
                  "): is it started, on this host and in its network namespace?"};
   }
   UnixLine& leader = line.value();
   if (!leader.is_of_this_user()) {
-    return Error{"a process of another user waits in the place of rank 0 (abstract socket " +
-                 name_of(options_) + "): end it, or start the job with another number"};
+    return Error{"a process of another user waits in the place of " + rank_text(0) +
+                 " (abstract socket " + name_of(options_) +
+                 "): end it, or start the job with another number"};
   }
   const Hello hello{.rank = static_cast<std::uint32_t>(options_.rank),
                     .world_size = static_cast<std::uint32_t>(options_.world_size)};
@@ -202,7 +218,7 @@ Result<HostMeetingOutcome> Meeting::follow() {
   // Of interest only if rank 0 had one to pass: then the kernel has dropped it.
   std::string problem = "cannot take another descriptor (ulimit -n)";
   if (const int descriptor = passed.value().descriptor; descriptor >= 0) {
-    Result<Segment> segment = Segment::open(descriptor, options_.world_size);
+    Result<Segment> segment = Segment::open(descriptor, shape_of(options_));
     Result<HostPlace> place = segment ? take_place(std::move(segment).value()) : segment.error();
     problem = place ? "" : place.error().message;
     if (place) outcome.place.emplace(std::move(place).value());

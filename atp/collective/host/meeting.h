@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 #include "atp/collective/host/presence.h"
 #include "atp/collective/host/segment.h"
@@ -26,10 +28,18 @@ struct HostPlace {
   Presence presence;
 };
 
+// Where the job has other hosts, too.
+struct HostOfSeveral {
+  std::size_t number = 0;      // of this host
+  std::size_t most_ranks = 1;  // on any host
+  std::vector<Rank> ranks;     // of this host, in the job
+};
+
 struct HostMeetingOptions {
   JobKey job;
-  std::size_t rank = 0;
-  std::size_t world_size = 1;
+  std::size_t rank = 0;        // on this host
+  std::size_t world_size = 1;  // likewise
+  std::optional<HostOfSeveral> of_several = std::nullopt;
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
 };
 

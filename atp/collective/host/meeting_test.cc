@@ -53,7 +53,7 @@ std::string name_of(const JobKey& job) {
 
 // The line of somebody who has said that it is this rank, and nothing more.
 UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size,
-                 std::uint32_t version = 0x41545032) {
+                 std::uint32_t version = 0x41545033) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (;;) {
     Result<UnixLine> line = UnixLine::call(name_of(job), until);

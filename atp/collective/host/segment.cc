@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "atp/collective/host/outgoing_sums.h"
 #include "atp/wire/values.h"
 
 namespace atp {
@@ -27,6 +28,13 @@ constexpr std::size_t kLeastOfARow = 16 * 1024;
 // A machine's last cache, or a part of it.
 constexpr std::size_t kMostOfASlot = 4 * 1024 * 1024;
 constexpr std::size_t kPage = 4096;
+// Of several hosts, where a piece travels for a while: few enough that all slots together, each
+// with room for the longest words of all values, are no burden, and enough that a piece costs the
+// ranks little beside its time on a link. With eight slots about as much is under way as a fast
+// network holds.
+constexpr std::size_t kMostPieceValues = 32 * 1024;
+constexpr std::size_t kLeastPieceValues = 4 * 1024;
+constexpr std::size_t kLongestValue = 4;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share them");
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "one is a futex");
@@ -41,8 +49,9 @@ std::size_t bytes_of_row(std::size_t ranks) {
   return std::clamp(kMostOfASlot / ranks / kPage * kPage, kLeastOfARow, kMostOfARow);
 }
 
-std::size_t bytes_of_segment(std::size_t ranks) {
-  return rows_begin(ranks) + kSlots * ranks * bytes_of_row(ranks);
+std::size_t outgoing_bytes(const SegmentShape& shape) {
+  return whole_pages(sizeof(std::int32_t) *
+                     (shape.words + (shape.words > 0 ? shape.piece_values : 0)));
 }
 
 Error refused(const char* what) {
@@ -71,13 +80,30 @@ using Wide = long long __attribute__((vector_size(32), aligned(1), may_alias));
 
 }  // namespace
 
-Segment::Segment(int descriptor, std::size_t ranks)
-    : descriptor_(descriptor), ranks_(ranks), row_bytes_(bytes_of_row(ranks)) {}
+SegmentShape SegmentShape::of_one_host(std::size_t ranks) {
+  return {.ranks = ranks, .slots = kSlotsOfOneHost, .row_bytes = bytes_of_row(ranks)};
+}
+
+SegmentShape SegmentShape::of_several_hosts(std::size_t ranks, std::size_t most_ranks) {
+  const std::size_t values = std::clamp(kMostOfASlot / most_ranks / kPage * kPage / kLongestValue,
+                                        kLeastPieceValues, kMostPieceValues);
+  return {.ranks = ranks,
+          .slots = kMostSlots,
+          .row_bytes = kLongestValue * values,
+          .piece_values = values,
+          .words = OutgoingSums::most_words(values)};
+}
+
+std::size_t SegmentShape::bytes() const {
+  return rows_begin(ranks) + slots * (ranks * row_bytes + outgoing_bytes(*this));
+}
+
+Segment::Segment(int descriptor, const SegmentShape& shape)
+    : descriptor_(descriptor), shape_(shape) {}
 
 Segment::Segment(Segment&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
-      ranks_(other.ranks_),
-      row_bytes_(other.row_bytes_),
+      shape_(other.shape_),
       memory_(std::exchange(other.memory_, {})),
       is_alias_(other.is_alias_) {}
 
@@ -91,16 +117,16 @@ void Segment::close_descriptor() {
 }
 
 Segment Segment::alias() const {
-  Segment other(-1, ranks_);
+  Segment other(-1, shape_);
   other.memory_ = memory_;
   other.is_alias_ = true;
   return other;
 }
 
-Result<Segment> Segment::create(std::size_t ranks) {
-  Segment segment(memfd_create("atp", MFD_CLOEXEC | MFD_ALLOW_SEALING), ranks);
+Result<Segment> Segment::create(const SegmentShape& shape) {
+  Segment segment(memfd_create("atp", MFD_CLOEXEC | MFD_ALLOW_SEALING), shape);
   if (segment.descriptor_ < 0) return refused("make shared memory (memfd_create)");
-  const auto bytes = static_cast<off_t>(bytes_of_segment(ranks));
+  const auto bytes = static_cast<off_t>(shape.bytes());
   if (fchmod(segment.descriptor_, S_IRUSR | S_IWUSR) != 0) return refused("protect shared memory");
   // Reserved now, so that a lack of memory is an error here and no signal later.
   if (const int why = reserve(segment.descriptor_, bytes); why != 0) {
@@ -116,11 +142,11 @@ Result<Segment> Segment::create(std::size_t ranks) {
   return segment;
 }
 
-Result<Segment> Segment::open(int descriptor, std::size_t ranks) {
-  Segment segment(descriptor, ranks);
+Result<Segment> Segment::open(int descriptor, const SegmentShape& shape) {
+  Segment segment(descriptor, shape);
   struct stat found{};
   if (fstat(descriptor, &found) != 0) return refused("look at the shared memory");
-  const auto expected = static_cast<off_t>(bytes_of_segment(ranks));
+  const auto expected = static_cast<off_t>(shape.bytes());
   if (found.st_size != expected) {
     return Error{"the shared memory has " + std::to_string(found.st_size) + " bytes, expected " +
                  std::to_string(expected) + ": run the same version of atp at all ranks"};
@@ -131,7 +157,7 @@ Result<Segment> Segment::open(int descriptor, std::size_t ranks) {
 }
 
 Status Segment::map() {
-  const std::size_t bytes = bytes_of_segment(ranks_);
+  const std::size_t bytes = shape_.bytes();
   void* at =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_, 0);
   if (at == MAP_FAILED) return refused("map shared memory");
@@ -147,8 +173,15 @@ HostBoard::RankBoard& Segment::board_of(std::size_t rank) const {
 }
 
 std::byte* Segment::row(std::size_t slot, std::size_t rank) const {
-  return memory_.data() + rows_begin(ranks_) + (slot * ranks_ + rank) * row_bytes_;
+  return memory_.data() + rows_begin(ranks()) + (slot * ranks() + rank) * row_bytes();
 }
+
+std::int32_t* Segment::words(std::size_t slot) const {
+  std::byte* behind_rows = row(slots(), 0);
+  return reinterpret_cast<std::int32_t*>(behind_rows + slot * outgoing_bytes(shape_));
+}
+
+std::int32_t* Segment::exponents(std::size_t slot) const { return words(slot) + shape_.words; }
 
 void Segment::signal() const {
   board().events.fetch_add(1);

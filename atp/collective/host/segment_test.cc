@@ -47,13 +47,37 @@ TEST(Segment, HasARowForEveryRankInEverySlotAndIsNotMuchLargerForMany) {
   for (const std::size_t ranks : {1U, 2U, 8U, 64U, 300U}) {
     const Segment segment = Segment::create(ranks).value();
     std::set<std::byte*> rows;
-    for (std::size_t slot = 0; slot < kSlots; ++slot) {
+    for (std::size_t slot = 0; slot < segment.slots(); ++slot) {
       for (std::size_t rank = 0; rank < ranks; ++rank) rows.insert(segment.row(slot, rank));
     }
-    EXPECT_EQ(rows.size(), kSlots * ranks);
+    EXPECT_EQ(rows.size(), segment.slots() * ranks);
     const auto span = static_cast<std::size_t>(*rows.rbegin() - *rows.begin());
     EXPECT_EQ(span, (rows.size() - 1) * segment.row_bytes());
     EXPECT_LE(span, std::size_t{10} << 20);
+  }
+}
+
+TEST(Segment, OfSeveralHostsHasAPlaceInEverySlotForWhatLeavesTheHost) {
+  for (const std::size_t ranks : {1U, 4U, 300U}) {
+    const SegmentShape shape = SegmentShape::of_several_hosts(ranks, 300);
+    EXPECT_EQ(shape.piece_values, SegmentShape::of_several_hosts(1, 300).piece_values);
+    EXPECT_EQ(shape.row_bytes, 4 * shape.piece_values);
+    const Segment segment = Segment::create(shape).value();
+    EXPECT_TRUE(segment.is_of_several_hosts());
+    const auto* rows_end = reinterpret_cast<const std::byte*>(segment.words(0));
+    EXPECT_EQ(segment.row(segment.slots() - 1, ranks - 1) + segment.row_bytes(), rows_end);
+    for (std::size_t slot = 0; slot < segment.slots(); ++slot) {
+      EXPECT_EQ(segment.words(slot) + shape.words, segment.exponents(slot));
+      if (slot > 0) {
+        EXPECT_LE(segment.exponents(slot - 1) + shape.piece_values, segment.words(slot));
+      }
+    }
+    const std::size_t last = segment.slots() - 1;
+    segment.exponents(last)[shape.piece_values - 1] = 7;
+    segment.words(last)[0] = 5;
+    const Segment same = Segment::open(dup(segment.descriptor()), shape).value();
+    EXPECT_EQ(same.exponents(last)[shape.piece_values - 1], 7);
+    EXPECT_EQ(same.words(last)[0], 5);
   }
 }
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "atp/collective/communicator.h"
+#include "atp/collective/host/uplink.h"
+#include "atp/collective/hosts.h"
+
+namespace atp {
+
+// A leader among the leaders of all hosts: they are the workers of the job in the network, one for
+// each host, and combine words of int32.
+class LeaderUplink final : public HostUplink {
+ public:
+  // `options`: of a rank of the job, which leads its host. Blocks until all leaders have joined.
+  static Result<std::unique_ptr<LeaderUplink>> connect(const CommunicatorOptions& options);
+
+  // Whether every leader has said so.
+  Result<bool> agree(bool mine);
+
+  void combine(const Words& words, std::function<void(bool)> ended) override;
+  std::optional<std::string> failure() const override;
+  void give_up(const std::string& why) override { communicator_->give_up(why); }
+
+  Status shutdown(std::chrono::milliseconds timeout) { return communicator_->shutdown(timeout); }
+  void abort(const std::string& why) { communicator_->abort(why); }
+  CounterList counters() const { return communicator_->counters(); }
+
+ private:
+  explicit LeaderUplink(std::unique_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+  void note(const std::string& failure);
+
+  mutable std::mutex mutex_;
+  std::optional<std::string> failure_;
+  const std::unique_ptr<Communicator> communicator_;
+};
+
+}  // namespace atp

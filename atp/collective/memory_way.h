@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+
+#include "atp/collective/way.h"
+
+namespace atp {
+
+// How the ranks of a communicator come to sum in memory: all of them in that of their one host, or
+// those of each host in its own, before one sends for all.
+struct MemoryMeeting {
+  std::shared_ptr<Way> way;  // null: all ranks take their routes,
+  JobKey job;                // as workers of this job
+};
+
+// An error: a rank is missing, or there is neither memory nor a route.
+Result<MemoryMeeting> meet_in_memory(const CommunicatorOptions& options);
+
+}  // namespace atp
