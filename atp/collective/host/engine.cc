@@ -45,7 +45,13 @@ void HostEngine::work(Time now) {
   // First: who comes late to a job that has failed shall not end well what the others have not.
   if (has_failed_elsewhere()) return fail_as_told();
   if (uplink_ != nullptr) {
-    if (const auto why = uplink_->failure()) return fail(*why);
+    if (const auto why = uplink_->failure()) {
+      // Operations that travel in other ways never meet, so a difference between the hosts' shows
+      // only where their texts stand side by side.
+      const HostOperationHeader& mine = operations_.front().header;
+      return fail(*why + "; rank " + std::to_string(in_job(options_.rank)) + " waits for " +
+                  options_.describe(mine));
+    }
   }
   bool moved = false;
   while (!failure_ && step()) moved = true;
