@@ -33,7 +33,7 @@ def run_ranks(network, words, seconds, env=None, hosts=None):
         host.start(
             *words,
             env={**environment(rank, hosts), **(env or {})},
-            log=Path(network.folder) / f"{host.name}.log",
+            log=Path(network.folder) / f"{host.name}-{rank}.log",
         )
         for rank, host in enumerate(hosts)
     ]

@@ -80,7 +80,8 @@ struct CommunicatorOptions {
   void warn(const std::string& text) const;
 
   // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), ATP_HOST_MEMORY (0 or 1;
-  // absent: 1 where LOCAL_WORLD_SIZE is WORLD_SIZE), RANK, WORLD_SIZE, ATP_OWN_SERVER,
+  // absent: 1 where LOCAL_WORLD_SIZE is WORLD_SIZE), ATP_HIERARCHY (0 or 1; with it ATP_HOST_RANKS,
+  // "4,1,3", how many ranks each host has, in their order), RANK, WORLD_SIZE, ATP_OWN_SERVER,
   // ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or "fixed"), ATP_WIRE ("int32" or "int16"),
   // ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or "proactive"), ATP_CONGESTION ("aimd" or
   // "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY, as

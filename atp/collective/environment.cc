@@ -7,6 +7,8 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "atp/collective/communicator.h"
 #include "atp/collective/number_text.h"
@@ -152,6 +154,36 @@ Result<bool> read_host_memory() {
   return text.empty() ? !here.empty() && here == lookup("WORLD_SIZE") : text == "1";
 }
 
+// The numbers in ATP_HOST_RANKS, "4,1,3": how many ranks each host has, in the order of the ranks.
+Result<std::vector<std::size_t>> read_host_ranks(std::size_t world_size) {
+  const std::string expected = "how many of the " + std::to_string(world_size) +
+                               " ranks each host has, in the order of the ranks, e.g. 4,1,3";
+  const std::string_view text = lookup("ATP_HOST_RANKS");
+  if (text.empty()) {
+    return missing("ATP_HOST_RANKS", expected, "`atp run --cluster`, as ATP_HIERARCHY=1 needs it");
+  }
+  std::vector<std::size_t> host_of;
+  for (std::size_t begin = 0, host = 0; begin <= text.size(); ++host) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto ranks =
+        read_whole({"ATP_HOST_RANKS", 1, world_size}, text.substr(begin, end - begin));
+    if (!ranks) return malformed("ATP_HOST_RANKS", text, expected);
+    host_of.insert(host_of.end(), static_cast<std::size_t>(ranks.value()), host);
+    begin = end + 1;
+  }
+  if (host_of.size() != world_size) return malformed("ATP_HOST_RANKS", text, expected);
+  return host_of;
+}
+
+// Nothing where each rank is to send for itself.
+Result<std::vector<std::size_t>> read_host_of(std::size_t world_size) {
+  const auto hierarchy = optional_switch("ATP_HIERARCHY");
+  if (!hierarchy) return hierarchy.error();
+  const bool has_memory = lookup("ATP_HOST_MEMORY") != "0";
+  if (!hierarchy.value() || !has_memory) return std::vector<std::size_t>();
+  return read_host_ranks(world_size);
+}
+
 Status read_routes(CommunicatorOptions& options) {
   const std::string expected =
       "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500, and a \";\" "
@@ -213,6 +245,9 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   CommunicatorOptions options;
   options.number_format = number_format.value();
   options.host_memory = host_memory.value() && options.number_format != NumberFormat::kFixed;
+  auto host_of = read_host_of(static_cast<std::size_t>(world_size.value()));
+  if (!host_of) return host_of.error();
+  options.host_of = std::move(host_of).value();
   const Status routes = read_routes(options);
   if (!routes) return routes.error();
   const Status own_server = options.read_own_server();

@@ -22,14 +22,36 @@ const Variables kComplete = {{"RANK", "2"},
 
 Result<CommunicatorOptions> read_with(const Variables& changes) {
   Variables variables = kComplete;
-  for (const char* optional : {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE",
-                               "ATP_EXACT", "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT",
-                               "ATP_TIMEOUT", "ATP_DIGEST", "ATP_DIGEST_EVERY"}) {
+  for (const char* optional :
+       {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE", "ATP_EXACT",
+        "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT", "ATP_DIGEST",
+        "ATP_DIGEST_EVERY", "ATP_HIERARCHY", "ATP_HOST_RANKS", "ATP_HOST_MEMORY"}) {
     variables[optional] = "";
   }
   for (const auto& [name, value] : changes) variables[name] = value;
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   return CommunicatorOptions::from_environment();
+}
+
+TEST(Environment, SaysOnWhichHostsTheRanksAre) {
+  using Hosts = std::vector<std::size_t>;
+  const Variables on = {{"ATP_HIERARCHY", "1"}, {"ATP_HOST_RANKS", "2,1,1"}};
+  EXPECT_EQ(read_with(on).value().host_of, (Hosts{0, 0, 1, 2}));
+  EXPECT_EQ(read_with({{"ATP_HOST_RANKS", "2,1,1"}}).value().host_of, Hosts());
+  const Variables without_memory = {
+      {"ATP_HIERARCHY", "1"}, {"ATP_HOST_RANKS", "2,1,1"}, {"ATP_HOST_MEMORY", "0"}};
+  EXPECT_EQ(read_with(without_memory).value().host_of, Hosts());
+  EXPECT_THAT(read_with({{"ATP_HIERARCHY", "yes"}}).error().message,
+              HasSubstr("ATP_HIERARCHY=\"yes\" is not \"0\" or \"1\""));
+  EXPECT_THAT(read_with({{"ATP_HIERARCHY", "1"}}).error().message,
+              HasSubstr("ATP_HOST_RANKS is not set"));
+  for (const char* wrong :
+       {"2,1", "2,1,1,1", "2,,2", "4,", ",4", "2,0,2", "a", "2,2,18446744073709551615"}) {
+    const Variables variables = {{"ATP_HIERARCHY", "1"}, {"ATP_HOST_RANKS", wrong}};
+    EXPECT_THAT(read_with(variables).error().message,
+                HasSubstr("is not how many of the 4 ranks each host has"))
+        << wrong;
+  }
 }
 
 TEST(Environment, ReadsWhatAtpRunSets) {

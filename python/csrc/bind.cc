@@ -84,13 +84,14 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
     const std::string& route_name, std::size_t values_per_fragment, const std::string& numbers,
     bool fixed_window, bool digest, std::uint64_t digest_every, bool host_memory,
-    c10::intrusive_ptr<c10d::Backend> gloo) {
+    const std::vector<std::size_t>& host_of, c10::intrusive_ptr<c10d::Backend> gloo) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   CommunicatorOptions options;
   if (size > 1) {
     if (!route.empty() || !host_memory) read_route(options, route, route_name);
     options.host_memory = host_memory;
+    options.host_of = host_of;
     options.job = {job.first, job.second};
     options.rank = static_cast<Rank>(rank);
     options.world_size = static_cast<std::size_t>(size);
@@ -202,7 +203,7 @@ PYBIND11_MODULE(_C, module) {
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("numbers"),
                  py::arg("fixed_window"), py::arg("digest"), py::arg("digest_every"),
-                 py::arg("host_memory"), py::arg("gloo"));
+                 py::arg("host_memory"), py::arg("host_of"), py::arg("gloo"));
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("digest",
                  [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });

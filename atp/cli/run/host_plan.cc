@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "atp/config/site/routes.h"
 
@@ -78,12 +79,16 @@ JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
                               const PlacedRanks& placed, const JobOptions& options) {
   const std::uint32_t port =
       options.master_port != 0 ? options.master_port : kMasterPort + options.job % kMasterPorts;
+  std::vector<std::size_t> ranks_of_hosts;
+  for (const PlacedRanks& each : placement.hosts) ranks_of_hosts.push_back(each.ranks);
+  if (ranks_of_hosts.size() == 1) ranks_of_hosts.clear();
   return {.ranks = placement.world_size,
           .first_rank = placed.first_rank,
           .local_ranks = placed.ranks,
           .job = options.job,
           .incarnation = options.incarnation,
           .route = route_text(site, placed.host),
+          .ranks_of_hosts = std::move(ranks_of_hosts),
           .master_address = site.hosts[placement.hosts.front().host].address,
           .master_port = static_cast<std::uint16_t>(port),
           .values = options.values};

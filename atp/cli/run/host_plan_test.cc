@@ -91,7 +91,7 @@ TEST(SitePart, RanksAreToldTheJobAndTheirPlaceInIt) {
                   Pair("ATP_ROUTE",
                        "10.0.1.1:5501,[fd00::1]:5501,[fd00::1]:5500;"
                        "10.0.1.1:5501,[fd00::1]:5501,[fd00::1]:7000"),
-                  Pair("OMP_NUM_THREADS", "1")));
+                  Pair("ATP_HOST_RANKS", "2,1"), Pair("OMP_NUM_THREADS", "1")));
 }
 
 TEST(SitePart, RanksOfALaterHostFollow) {

@@ -7,6 +7,17 @@
 #include "atp/driver/tcp/tcp_socket.h"
 
 namespace atp {
+namespace {
+
+std::string host_ranks_text(const std::vector<std::size_t>& ranks_of_hosts) {
+  std::string text;
+  for (const std::size_t ranks : ranks_of_hosts) {
+    text += (text.empty() ? "" : ",") + std::to_string(ranks);
+  }
+  return text;
+}
+
+}  // namespace
 
 std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::size_t rank) const {
   std::vector<std::pair<std::string, std::string>> variables = {
@@ -24,6 +35,7 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
   };
   if (incarnation) add("ATP_INCARNATION", std::to_string(*incarnation));
   if (!route.empty()) add("ATP_ROUTE", route);
+  if (!ranks_of_hosts.empty()) add("ATP_HOST_RANKS", host_ranks_text(ranks_of_hosts));
   if (takes_network) add_if_unset("ATP_HOST_MEMORY", "0");
   if (!own_servers.empty()) add("ATP_OWN_SERVER", own_servers[rank - first_rank]);
   if (values > 0) add("ATP_VALUES_PER_FRAGMENT", std::to_string(values));

@@ -24,6 +24,8 @@ struct JobEnvironment {
   std::string route;  // "switch,server"; empty: none is needed
   // Also where all ranks are on this host, and could share memory.
   bool takes_network = false;
+  // How many ranks each host has, in the order of the ranks; empty: all are on this one.
+  std::vector<std::size_t> ranks_of_hosts = {};
   // Where each rank of this host serves a part of the job itself; empty: none does.
   std::vector<std::string> own_servers = {};
   std::string master_address = "127.0.0.1";

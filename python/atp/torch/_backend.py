@@ -45,7 +45,7 @@ def _create(group, pg_options):
     if group.group_size == 1:
         meeting.agree_on_job(group.timeout, choices)
         gloo = _create_gloo(group, meeting.store, global_ranks)
-        return _in_network(group, options, (0, 0), asked.route_name, False, gloo)
+        return _in_network(group, options, (0, 0), asked.route_name, False, [], gloo)
     if options.algorithm == "ring":
         listener = _C.RingListener(own_host())
         job = meeting.agree_on_job(group.timeout, choices, listener.address)
@@ -55,8 +55,9 @@ def _create(group, pg_options):
     in_memory = options.host_memory and meeting.on_one_host
     if not in_memory:
         options.check_route()
+    host_of = meeting.host_of() if options.hierarchy and not in_memory else []
     gloo = _create_gloo(group, meeting.store, global_ranks)
-    return _in_network(group, options, job, asked.route_name, in_memory, gloo)
+    return _in_network(group, options, job, asked.route_name, in_memory, host_of, gloo)
 
 
 def _choices_of(options: Options) -> list[Choice]:
@@ -71,10 +72,12 @@ def _choices_of(options: Options) -> list[Choice]:
         choices.append(Choice("digest_every", str(options.digest_every), every))
         memory = "Options.host_memory, ATP_HOST_MEMORY"
         choices.append(Choice("host_memory", str(options.host_memory), memory))
+        hierarchy = "Options.hierarchy, ATP_HIERARCHY"
+        choices.append(Choice("hierarchy", str(options.hierarchy), hierarchy))
     return choices
 
 
-def _in_network(group, options, job, route_name, in_memory, gloo):
+def _in_network(group, options, job, route_name, in_memory, host_of, gloo):
     return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
@@ -89,6 +92,7 @@ def _in_network(group, options, job, route_name, in_memory, gloo):
         digest=options.digest,
         digest_every=options.digest_every,
         host_memory=in_memory,
+        host_of=host_of,
         gloo=gloo,
     )
 

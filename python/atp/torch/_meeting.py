@@ -74,6 +74,7 @@ class Meeting:
             job, incarnation = self._draw()
             self.store.set("job", f"{job} {incarnation}")
         self.store.set(f"address/{self._rank}", address)
+        self.store.set(f"host/{self._rank}", host)
         if self.store.compare_set("host", "", host or "-").decode() != (host or "-"):
             self.store.set("other_host", "")
         for choice in choices:
@@ -95,6 +96,12 @@ class Meeting:
             neighbour = rank % self._size
             addresses[neighbour] = self.store.get(f"address/{neighbour}").decode()
         return addresses
+
+    def host_of(self) -> list[int]:
+        """By rank: its host, numbered from 0 in the order of their lowest ranks."""
+        numbers: dict[str, int] = {}
+        hosts = [self.store.get(f"host/{rank}").decode() for rank in range(self._size)]
+        return [numbers.setdefault(host, len(numbers)) for host in hosts]
 
     def _join(self) -> None:
         """Claims this rank's number in the first meeting that is not over."""

@@ -22,6 +22,7 @@ _KINDS = (
     ("algorithm", str, "'innetwork' or 'ring'"),
     ("route", str, "'HOST:PORT,...'"),
     ("host_memory", bool, "True or False"),
+    ("hierarchy", bool, "True or False"),
     ("values_per_fragment", int, "a whole number"),
     ("scale", str, "'blocks' or 'fixed'"),
     ("wire", str, "'int32' or 'int16'"),
@@ -45,6 +46,9 @@ class Options:
     host_memory: whether a group whose ranks are all on one host sums in memory that they share,
         for which no route is needed, with the same bits; the same on every rank; default:
         ATP_HOST_MEMORY (0 or 1), else True. (Of "innetwork", and not of scale="fixed".)
+    hierarchy: whether, in a group over several hosts, the ranks of each host sum in memory that
+        they share before one of them sends for all, with the same bits; the same on every rank;
+        default: ATP_HIERARCHY (0 or 1), else False. (Only with host_memory, and not of exact=True.)
     values_per_fragment: float32 values in a packet, 0 for what the path's MTU carries; default:
         ATP_VALUES_PER_FRAGMENT, else 0.
     scale: how sums of floats become sums of integers: "blocks", a power of two for every 256
@@ -71,6 +75,7 @@ class Options:
     algorithm: str | None = None
     route: str | None = None
     host_memory: bool | None = None
+    hierarchy: bool | None = None
     values_per_fragment: int | None = None
     scale: str | None = None
     wire: str | None = None
@@ -135,12 +140,13 @@ class Options:
         if every is None:
             every = _whole("ATP_DIGEST_EVERY", 0, _DIGEST_EVERY_MAX)
         numbers = self._resolved_numbers()
+        host_memory = _switch("host_memory", self.host_memory, otherwise=True)
+        host_memory = host_memory and algorithm == "innetwork" and numbers["scale"] != "fixed"
         options = Options(
             algorithm=algorithm,
             route=route,
-            host_memory=_switch("host_memory", self.host_memory, otherwise=True)
-            and algorithm == "innetwork"
-            and numbers["scale"] != "fixed",
+            host_memory=host_memory,
+            hierarchy=_switch("hierarchy", self.hierarchy) and host_memory and not numbers["exact"],
             values_per_fragment=values,
             **numbers,
             congestion=_choice("congestion", self.congestion, ("aimd", "none")),
