@@ -174,7 +174,7 @@ void HostEngine::write() {
     copy(piece.begin, shares[options_.rank]);
     copy(shares[options_.rank + 1], piece.end);
   }
-  if (!piece.in_blocks) count(Phase::kScanned, number, false);
+  if (is_of_several_hosts() && !piece.in_blocks) count(Phase::kScanned, number, false);
   counters_.add(HostCounter::kPieces);
   entry.written = piece.end;
   entry.is_written = piece.is_last;

@@ -203,6 +203,7 @@ class HostEngine {
   bool has_failed_elsewhere() const;
   void watch(Time now);
   void look_around(Time now);
+  void watch_leader(Time now, const Awaited& awaited);
   bool others_moved();
   std::optional<Awaited> awaited();
   std::optional<Phase> awaited_here(const Piece& piece, std::uint64_t number) const;
@@ -214,7 +215,6 @@ class HostEngine {
   std::string name_of(Rank rank) const;
   std::string lost_text(Rank rank) const;
   std::chrono::milliseconds patience() const;
-  std::chrono::milliseconds patience_with(const Awaited& awaited) const;
   std::size_t in_job(std::size_t rank) const;
   void note_progress(Time now);
   void fail(const std::string& why);

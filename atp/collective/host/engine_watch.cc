@@ -51,14 +51,6 @@ milliseconds HostEngine::patience() const {
   return bounded_timeout(own.count() > 0 ? own : options_.operation_timeout);
 }
 
-// The leader hears from the network why nothing comes back, and says so before the others give up.
-milliseconds HostEngine::patience_with(const Awaited& awaited) const {
-  const bool is_with_network = awaited.phase == Phase::kReduced;
-  const bool is_stopped_there =
-      is_with_network && is_stopped(place_.segment.board_of(kLeader).process.load());
-  return patience() + (is_with_network && !is_stopped_there ? kForTheLeader : milliseconds(0));
-}
-
 bool HostEngine::has_failed_elsewhere() const {
   return place_.segment.board().failing.load() != HostBoard::kNotFailing;
 }
@@ -79,14 +71,23 @@ void HostEngine::look_around(Time now) {
     if (!gone) gone = why_gone(rank, *waits_for);
   });
   if (gone) return fail(*gone);
-  const milliseconds patience = patience_with(*waits_for);
-  const bool is_with_network = waits_for->phase == Phase::kReduced;
-  if (!is_with_network && now >= progress_at_ + kToWarn && now >= warn_at_) {
+  if (waits_for->phase == Phase::kReduced) return watch_leader(now, *waits_for);
+  if (now >= progress_at_ + kToWarn && now >= warn_at_) {
     warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, *waits_for);
     warn_at_ = now + kBetweenWarnings;
   }
-  if (now < progress_at_ + patience) return;
-  fail("no progress for " + seconds_text(patience) + ": " + blame(ranks, *waits_for));
+  if (now < progress_at_ + patience()) return;
+  fail("no progress for " + seconds_text(patience()) + ": " + blame(ranks, *waits_for));
+}
+
+// It hears from the network why nothing comes back, and says so before the others give up; unless
+// it is stopped.
+void HostEngine::watch_leader(Time now, const Awaited& awaited) {
+  if (options_.rank == kLeader || now < progress_at_ + patience()) return;
+  const bool is_there = !is_stopped(place_.segment.board_of(kLeader).process.load());
+  const milliseconds all = patience() + (is_there ? kForTheLeader : milliseconds(0));
+  if (now < progress_at_ + all) return;
+  fail("no progress for " + seconds_text(all) + ": " + blame(RankSet::of(kLeader), awaited));
 }
 
 // Since the last time: what all ranks have done, summed up, only grows. (Who calls more and more
@@ -117,7 +118,7 @@ std::optional<HostEngine::Awaited> HostEngine::awaited_of_several_hosts() {
   for (std::uint64_t number = taken_; number < written_; ++number) {
     if (const auto phase = awaited_here(piece(number), number)) return Awaited{*phase, number + 1};
   }
-  if (options_.rank == kLeader || is_through(Phase::kReduced, taken_)) return std::nullopt;
+  if (is_through(Phase::kReduced, taken_)) return std::nullopt;
   return Awaited{Phase::kReduced, taken_ + 1};
 }
 
@@ -130,9 +131,8 @@ std::optional<HostEngine::Phase> HostEngine::awaited_here(const Piece& piece,
 }
 
 bool HostEngine::is_missing(Rank rank, const Awaited& awaited) const {
-  if (awaited.phase == Phase::kReduced) {
-    return rank == kLeader && !is_through(awaited.phase, awaited.pieces - 1);
-  }
+  // What comes back from the network all have still to take, and before that to add their shares.
+  if (awaited.phase == Phase::kReduced) return !is_through(awaited.phase, awaited.pieces - 1);
   return count_in(place_.segment.board_of(rank), awaited.phase).load() < awaited.pieces;
 }
 
