@@ -39,6 +39,7 @@ std::size_t Hosts::most_ranks() const {
 
 std::vector<Rank> Hosts::leaders() const {
   std::vector<Rank> leaders;
+  leaders.reserve(ranks_.size());
   for (const std::vector<Rank>& ranks : ranks_) leaders.push_back(ranks.front());
   return leaders;
 }

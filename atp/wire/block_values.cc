@@ -123,7 +123,7 @@ std::int16_t exponent_of_bits(std::uint32_t largest) {
 }
 
 // A function of its own, so that the compiler knows that the sums are none of the row's memory.
-// (Not above 2^30, as the unit is made of the rows' own exponent.)
+// (Not above 2^30, as the unit is made of an exponent no smaller than the rows' own.)
 ATP_VALUE_LOOP [[gnu::noinline]] void add_row(DataType type, const std::byte* __restrict row,
                                               std::size_t count, const BlockUnit& unit,
                                               std::int32_t* __restrict sums) {
@@ -153,12 +153,15 @@ std::int16_t block_exponent_of_rows(DataType type, std::span<const std::byte* co
   return exponent_of_bits(largest);
 }
 
-ATP_VALUE_LOOP void sum_rows_in_units(DataType type, std::span<const std::byte* const> rows,
-                                      std::size_t count, const BlockUnit& unit, float divisor,
-                                      std::byte* to) {
-  ATP_CHECK(count <= kBlockValues);
-  std::array<std::int32_t, kBlockValues> sums{};
-  for (const std::byte* row : rows) add_row(type, row, count, unit, sums.data());
+void add_rows_in_units(DataType type, std::span<const std::byte* const> rows, std::size_t count,
+                       const BlockUnit& unit, std::int32_t* sums) {
+  std::fill_n(sums, count, 0);
+  for (const std::byte* row : rows) add_row(type, row, count, unit, sums);
+}
+
+ATP_VALUE_LOOP void write_sums_of_units(const std::int32_t* __restrict sums, std::size_t count,
+                                        const BlockUnit& unit, float divisor, DataType type,
+                                        std::byte* __restrict to) {
   const float one = unit.unit();
   element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA {
     using Element = decltype(of);
@@ -166,6 +169,14 @@ ATP_VALUE_LOOP void sum_rows_in_units(DataType type, std::span<const std::byte* 
       return static_cast<float>(sums[i]) * one;
     });
   });
+}
+
+void sum_rows_in_units(DataType type, std::span<const std::byte* const> rows, std::size_t count,
+                       const BlockUnit& unit, float divisor, std::byte* to) {
+  ATP_CHECK(count <= kBlockValues);
+  std::array<std::int32_t, kBlockValues> sums;
+  add_rows_in_units(type, rows, count, unit, sums.data());
+  write_sums_of_units(sums.data(), count, unit, divisor, type, to);
 }
 
 BlockUnit::BlockUnit(std::int16_t exponent, std::size_t world_size, NumberFormat format) {

@@ -80,6 +80,12 @@ std::int16_t block_exponent_of_rows(DataType type, std::span<const std::byte* co
                                     std::size_t count);
 void sum_rows_in_units(DataType type, std::span<const std::byte* const> rows, std::size_t count,
                        const BlockUnit& unit, float divisor, std::byte* to);
+// Its two halves, for a caller that adds the sums of others in between: integers in the machine's
+// order of bytes, and the values that they stand for.
+void add_rows_in_units(DataType type, std::span<const std::byte* const> rows, std::size_t count,
+                       const BlockUnit& unit, std::int32_t* sums);
+void write_sums_of_units(const std::int32_t* sums, std::size_t count, const BlockUnit& unit,
+                         float divisor, DataType type, std::byte* to);
 
 // As they are: float32 in network byte order.
 void write_floats(DataType type, const std::byte* values, std::size_t count, std::uint8_t* at);

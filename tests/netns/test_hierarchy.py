@@ -1,12 +1,16 @@
 """Ranks of real hosts that sum in their host's memory before one of them sends."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from lab.cluster import Cluster
 from lab.ranks import run_ranks
+
+from .conftest import ATP
 
 RANK = Path(__file__).with_name("hierarchy_rank.py")
 SIZES = (700, 5000, 400_000)
@@ -43,3 +47,29 @@ def test_a_host_sends_one_gradient_for_all_its_ranks_with_the_same_bits(make_net
         assert flat > count * tensors
         assert tensors < own < 1.5 * tensors
         first += count
+
+
+@pytest.fixture
+def cluster(tmp_path, needs_namespaces):
+    cluster = Cluster(tmp_path, ATP, Path(__file__).with_name("two-racks.yaml"))
+    try:
+        cluster.serve()
+        yield cluster
+    finally:
+        cluster.delete()
+
+
+def test_atp_run_tells_programs_which_ranks_are_on_which_host(cluster):
+    """Of two ranks, one and two, in two racks of a switch each."""
+    digests = []
+    for incarnation, hierarchy in enumerate((0, 1)):
+        job = cluster.start_job(
+            ("a1", "a2", "b1"),
+            *(ATP, "bench", "allreduce", "-b", "4K", "-e", "256K", "-n", "2", "--digest"),
+            options=("--job", 3, "--incarnation", incarnation),
+            env={"ATP_HIERARCHY": hierarchy},
+        )
+        output = cluster.finish(job, 120)[0]
+        assert "# Out of bounds values : 0 OK" in output, output
+        digests.append(re.search(r"# Digest of \d+ results : (\w+)", output)[1])
+    assert digests[0] == digests[1]

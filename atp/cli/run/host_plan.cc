@@ -80,6 +80,7 @@ JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
   const std::uint32_t port =
       options.master_port != 0 ? options.master_port : kMasterPort + options.job % kMasterPorts;
   std::vector<std::size_t> ranks_of_hosts;
+  ranks_of_hosts.reserve(placement.hosts.size());
   for (const PlacedRanks& each : placement.hosts) ranks_of_hosts.push_back(each.ranks);
   if (ranks_of_hosts.size() == 1) ranks_of_hosts.clear();
   return {.ranks = placement.world_size,

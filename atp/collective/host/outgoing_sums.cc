@@ -20,23 +20,19 @@ using Rows = std::span<const std::byte* const>;
 
 std::size_t words_of_halves(std::size_t count) { return (count + 1) / 2; }
 
-// `write` puts a row's values on the wire; the sum of all rows, in the machine's order of bytes.
-template <class Write>
-void sum_lanes(std::uint8_t kind, Rows rows, std::size_t bytes, std::uint8_t* sum,
-               const Write& write) {
-  Lanes lanes;
-  bool is_first = true;
-  for (const std::byte* row : rows) {
-    write(row, lanes.data());
-    is_first ? store_lanes(kind, sum, lanes.data(), bytes)
-             : combine_lanes(kind, sum, lanes.data(), bytes);
-    is_first = false;
-  }
-}
-
 std::uint8_t* bytes_at(std::int32_t* words) { return reinterpret_cast<std::uint8_t*>(words); }
 const std::uint8_t* bytes_at(const std::int32_t* words) {
   return reinterpret_cast<const std::uint8_t*>(words);
+}
+
+void sum_plain(DataType type, Reduction reduction, Rows rows, std::size_t count, std::int32_t* to) {
+  const std::uint8_t kind = is_sum(reduction) ? ATP_KIND_SUM_PLAIN : ATP_KIND_MAX_PLAIN;
+  Lanes lanes;
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    write_plain(type, reduction, rows[rank], count, lanes.data());
+    rank == 0 ? store_lanes(kind, bytes_at(to), lanes.data(), 4 * count)
+              : combine_lanes(kind, bytes_at(to), lanes.data(), 4 * count);
+  }
 }
 
 void sum_in_parts(DataType type, Rows rows, std::size_t count, std::int32_t* to) {
@@ -61,14 +57,31 @@ void read_parts(const std::int32_t* from, std::size_t count, float divisor, Data
   read_floats(floats.data(), count, divisor, type, to);
 }
 
+// Of a block with NaN or ±Inf, whose values 16 bits cannot carry.
+void add_classes(DataType type, Rows rows, std::size_t count, std::int32_t* sums) {
+  Lanes classes;
+  for (const std::byte* row : rows) {
+    write_classes(type, row, count, classes.data());
+    for (std::size_t i = 0; i < count; ++i) sums[i] += load_value16(classes.data() + 2 * i);
+  }
+}
+
+void read_classes_of(const std::int32_t* sums, std::size_t count, DataType type, std::byte* to) {
+  Lanes classes;
+  for (std::size_t i = 0; i < count; ++i) {
+    store_value16(classes.data() + 2 * i, static_cast<std::uint16_t>(sums[i]));
+  }
+  read_classes(classes.data(), count, type, to);
+}
+
 // Two sums of 16 bits in one word: as neither of them, nor the sum of all hosts, leaves ±32767, the
 // lower one takes at most one from the upper one, and says by its own sign whether it has.
-std::int32_t pack(std::int16_t lower, std::int16_t upper) {
+std::int32_t pack(std::int32_t lower, std::int32_t upper) {
   return static_cast<std::int32_t>((static_cast<std::uint32_t>(upper) << 16) +
                                    static_cast<std::uint32_t>(lower));
 }
-std::int16_t lower_of(std::int32_t word) { return static_cast<std::int16_t>(word); }
-std::int16_t upper_of(std::int32_t word) {
+std::int32_t lower_of(std::int32_t word) { return static_cast<std::int16_t>(word); }
+std::int32_t upper_of(std::int32_t word) {
   const std::uint32_t rest =
       static_cast<std::uint32_t>(word) - static_cast<std::uint32_t>(lower_of(word));
   return static_cast<std::int16_t>(rest >> 16);
@@ -147,20 +160,13 @@ void OutgoingSums::sum(Rows rows, std::size_t begin, std::size_t end, const std:
   for_each_block(begin, end, exponents, [&](std::size_t count, const std::int32_t* exponent) {
     switch (carriage_of(exponent)) {
       case Carriage::kNothing: break;
-      case Carriage::kPlain: {
-        const std::uint8_t kind = is_sum(reduction_) ? ATP_KIND_SUM_PLAIN : ATP_KIND_MAX_PLAIN;
-        sum_lanes(kind, at, 4 * count, bytes_at(to), [&](const std::byte* row, std::uint8_t* wire) {
-          write_plain(type_, reduction_, row, count, wire);
-        });
+      case Carriage::kPlain:
+        sum_plain(type_, reduction_, at, count, to);
         to += count;
         break;
-      }
       case Carriage::kUnits: {
         const BlockUnit unit(exponent_of(*exponent), world_size_, format_);
-        sum_lanes(ATP_KIND_SUM_BLOCKS, at, 4 * count, bytes_at(to),
-                  [&](const std::byte* row, std::uint8_t* wire) {
-                    quantize(type_, row, count, unit, format_, wire);
-                  });
+        add_rows_in_units(type_, at, count, unit, to);
         to += count;
         break;
       }
@@ -179,19 +185,12 @@ void OutgoingSums::sum(Rows rows, std::size_t begin, std::size_t end, const std:
 
 void OutgoingSums::sum_halves(Rows rows, std::size_t count, std::int32_t exponent,
                               std::int32_t* to) const {
-  std::array<std::int16_t, kBlockValues + 1> sums{};
-  const std::size_t bytes = sizeof(std::int16_t) * count;
-  auto* lanes = reinterpret_cast<std::uint8_t*>(sums.data());
+  std::array<std::int32_t, kBlockValues + 1> sums{};
   if (exponent == kSpecialBlock) {
-    sum_lanes(
-        ATP_KIND_SUM_BLOCKS_INT16, rows, bytes, lanes,
-        [&](const std::byte* row, std::uint8_t* wire) { write_classes(type_, row, count, wire); });
+    add_classes(type_, rows, count, sums.data());
   } else {
     const BlockUnit unit(exponent_of(exponent), world_size_, format_);
-    sum_lanes(ATP_KIND_SUM_BLOCKS_INT16, rows, bytes, lanes,
-              [&](const std::byte* row, std::uint8_t* wire) {
-                quantize(type_, row, count, unit, format_, wire);
-              });
+    add_rows_in_units(type_, rows, count, unit, sums.data());
   }
   for (std::size_t i = 0; i < words_of_halves(count); ++i) {
     to[i] = pack(sums[2 * i], sums[2 * i + 1]);
@@ -211,8 +210,7 @@ void OutgoingSums::read(const std::int32_t* from, std::size_t begin, std::size_t
         break;
       case Carriage::kUnits: {
         const BlockUnit unit(exponent_of(*exponent), world_size_, format_);
-        load_lanes(ATP_KIND_SUM_BLOCKS, bytes_at(from), lanes.data(), 4 * count);
-        dequantize(lanes.data(), count, unit, format_, divisor(), type_, to);
+        write_sums_of_units(from, count, unit, divisor(), type_, to);
         from += count;
         break;
       }
@@ -231,19 +229,16 @@ void OutgoingSums::read(const std::int32_t* from, std::size_t begin, std::size_t
 
 void OutgoingSums::read_halves(const std::int32_t* from, std::size_t count, std::int32_t exponent,
                                std::byte* to) const {
-  std::array<std::int16_t, kBlockValues + 1> sums;
+  std::array<std::int32_t, kBlockValues + 1> sums;
   for (std::size_t i = 0; i < words_of_halves(count); ++i) {
     sums[2 * i] = lower_of(from[i]);
     sums[2 * i + 1] = upper_of(from[i]);
   }
-  Lanes lanes;
-  load_lanes(ATP_KIND_SUM_BLOCKS_INT16, reinterpret_cast<const std::uint8_t*>(sums.data()),
-             lanes.data(), sizeof(std::int16_t) * count);
   if (exponent == kSpecialBlock) {
-    read_classes(lanes.data(), count, type_, to);
+    read_classes_of(sums.data(), count, type_, to);
   } else {
     const BlockUnit unit(exponent_of(exponent), world_size_, format_);
-    dequantize(lanes.data(), count, unit, format_, divisor(), type_, to);
+    write_sums_of_units(sums.data(), count, unit, divisor(), type_, to);
   }
 }
 
