@@ -1,8 +1,12 @@
 """Ranks of real hosts that sum in their host's memory before one of them sends."""
 
+import contextlib
 import json
+import os
 import re
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -73,3 +77,35 @@ def test_atp_run_tells_programs_which_ranks_are_on_which_host(cluster):
         assert "# Out of bounds values : 0 OK" in output, output
         digests.append(re.search(r"# Digest of \d+ results : (\w+)", output)[1])
     assert digests[0] == digests[1]
+
+
+def rank_process(host, rank):
+    """The process of a rank, once it is there."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        for pid in host.pids():
+            with contextlib.suppress(OSError):
+                variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if f"RANK={rank}".encode() in variables and words[1:2] == [b"bench"]:
+                    return pid
+        time.sleep(0.05)
+    raise AssertionError(f"no process of rank {rank} on {host.name}")
+
+
+@pytest.mark.parametrize("rank", [4, 3], ids=["no leader", "a leader"])
+def test_all_hosts_name_a_rank_that_is_killed_under_atp_run(cluster, rank):
+    """Ranks 0 and 1 are on a1, 2 on a2, 3 and 4 on b1."""
+    job = cluster.start_job(
+        ("a1", "a2", "b1"),
+        *(ATP, "bench", "allreduce", "-b", "1M", "-e", "1M", "-w", "0", "-n", "100000"),
+        options=("--job", 4, "--incarnation", 1),
+        env={"ATP_HIERARCHY": 1},
+    )
+    cluster.network.wait_for_line(job[0], "#wrong", 60)
+    killed = rank_process(cluster["b1"], rank)
+    os.kill(killed, signal.SIGKILL)
+    for host, part in zip(("a1", "a2", "b1"), job, strict=True):
+        code, output = cluster.network.wait(part, 60)
+        assert code != 0, output
+        assert f"rank {rank} (" in output, f"{host}: {output}"
