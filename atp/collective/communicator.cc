@@ -228,7 +228,9 @@ std::size_t Communicator::world_size() const { return impl_->options().world_siz
 
 std::size_t Communicator::values_per_fragment() const {
   std::size_t least = ATP_VALUES_MAX;
-  for (const auto& lane : impl_->lanes()) least = std::min(least, lane->value_count());
+  for (std::size_t i = 0; i < impl_->dispatcher()->network_lanes(); ++i) {
+    least = std::min(least, impl_->lanes()[i]->value_count());
+  }
   return least;
 }
 
@@ -282,12 +284,33 @@ std::optional<std::string> Communicator::failure() const {
   return impl_->forked() ? kForked : impl_->dispatcher()->failure();
 }
 
+Status Communicator::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
+                              std::uint64_t judged_every) {
+  if (impl_->forked()) return Error{kForked};
+  if (impl_->lanes().front()->value_count() == 0) {
+    return Error{"a communicator in the host's memory has no second way"};
+  }
+  if (impl_->options().number_format == NumberFormat::kFixed) {
+    return Error{"a ring knows no fixed scale: use blocks of int32 or int16, or exact sums"};
+  }
+  return impl_->dispatcher()->add_ring(std::move(ring), figures, judged_every);
+}
+
+std::optional<WayCounts> Communicator::way_counts() const {
+  return impl_->forked() ? std::nullopt : impl_->dispatcher()->way_counts();
+}
+
 CounterList Communicator::counters() const {
   if (impl_->forked()) return {};
   CounterList sums = impl_->lanes().front()->counters();
-  for (std::size_t i = 1; i < impl_->lanes().size(); ++i) {
+  const std::size_t of_network = impl_->dispatcher()->network_lanes();
+  for (std::size_t i = 1; i < of_network; ++i) {
     const CounterList more = impl_->lanes()[i]->counters();
     for (std::size_t c = 0; c < sums.size(); ++c) sums[c].second += more[c].second;
+  }
+  for (std::size_t i = of_network; i < impl_->lanes().size(); ++i) {
+    const CounterList of_ring = impl_->lanes()[i]->counters();
+    sums.insert(sums.end(), of_ring.begin(), of_ring.end());
   }
   if (OwnServer* server = impl_->server()) {
     const CounterList of_server = server->counters();

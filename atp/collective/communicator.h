@@ -14,6 +14,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 #include "atp/collective/result_digest.h"
+#include "atp/collective/way_choice.h"
 #include "atp/core/worker/worker.h"
 #include "atp/wire/endpoint.h"
 
@@ -99,6 +100,7 @@ struct CommunicatorOptions {
 using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class PendingOperation;
+class Way;
 
 // A tensor, in place: `count` values of the type, in host byte order, aligned as such.
 struct Values {
@@ -132,6 +134,9 @@ struct AllReduceOptions {
   // The caller will wait for it at once and has nothing else to do: where that saves time, it is
   // carried out in all_reduce() itself, and with it what was started before.
   bool here = false;
+  // Of no program: it has no number, is in no digest and does not wait for its turn, and it takes
+  // the network. For measurements before the first operation, at all ranks alike.
+  bool is_probe = false;
   // Called once when the operation has ended, before wait() returns, on one of the communicator's
   // threads (each way to a server has one), or in an all_reduce(), where this one is refused at
   // once or a later one is carried out `here`. Must not block, nor hold a lock that others hold
@@ -153,6 +158,16 @@ class Communicator {
   // With one rank that is a copy, so nothing is sent.
   Handle all_reduce(const Values& values, const AllReduceOptions& options = {});
   Handle all_reduce(std::span<float> data, const AllReduceOptions& options = {});
+
+  // Before the first operation, at all ranks alike: gives it a second way, for sums of float32,
+  // which takes them to the same bits. Which of the two an operation takes follows from the figures
+  // and from what the ranks measure then (way_choice.h), on which they agree after every
+  // `judged_every` operations (0: never); no result depends on it. Either way's failure is that of
+  // both. Not for a communicator in the host's memory, of one rank, or with a fixed scale.
+  Status add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
+                  std::uint64_t judged_every);
+  // What has been chosen so far; nothing without a second way.
+  std::optional<WayCounts> way_counts() const;
 
   // Waits for the operations in flight, leaves the job in peace, and waits for the others to leave
   // the server in this process, if there is one. Idempotent.

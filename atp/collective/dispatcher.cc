@@ -29,12 +29,35 @@ Status check(const Values& values, const AllReduceOptions& options,
 Dispatcher::Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Way>> lanes)
     : options_(options),
       lanes_(std::move(lanes)),
+      network_lanes_(lanes_.size()),
       keeps_digest_(options.digest || options.digest_every > 0),
       shards_(lanes_.size()) {}
+
+Status Dispatcher::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
+                            std::uint64_t judged_every) {
+  const std::lock_guard lock(mutex_);
+  if (next_number_ > 0 || ways_ != nullptr) {
+    return Error{"a second way comes before the first operation, and once"};
+  }
+  lanes_.push_back(std::move(ring));
+  ways_ = std::make_unique<Ways>(figures, judged_every);
+  return ok_status();
+}
+
+std::optional<WayCounts> Dispatcher::way_counts() {
+  const std::lock_guard lock(mutex_);
+  if (ways_ == nullptr) return std::nullopt;
+  WayCounts counts = ways_->counts;
+  counts.trials = ways_->choice.trials();
+  counts.changes = ways_->choice.changes();
+  counts.ring_from = ways_->choice.ring_from();
+  return counts;
+}
 
 Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions options) {
   if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
   options.timeout = bounded_timeout(options.timeout);
+  if (options.is_probe) return submit_probe(values, std::move(options));
   // What may be held is carried out by whom lets it go.
   options.here = options.here && lanes_.size() == 1 && options_.digest_every == 0;
   const bool here = options.here;
@@ -50,7 +73,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions
     if (!valid) {
       for (const auto& operation : operations)
         refused.push_back({operation, valid.error().message});
-    } else if (comparison_) {
+    } else if (holds() || !held_.empty()) {
       held_.push_back(std::move(submission));
     } else {
       send(std::move(submission), refused);
@@ -75,6 +98,18 @@ Dispatcher::Submission Dispatcher::cut(const OperationName& name, const Values& 
       self->result_is_in(name, values, status);
       if (done) done(status);
     };
+  }
+  if (ways_ != nullptr) {
+    options.here = false;
+    options.on_done = [self = shared_from_this(),
+                       done = std::move(options.on_done)](const Status& status) {
+      self->has_ended(status);
+      if (done) done(status);
+    };
+    submission.is_undecided = true;
+    submission.parts = {std::make_shared<PendingOperation>(name, TensorPart{values, layout}, format,
+                                                           std::move(options))};
+    return submission;
   }
   const std::vector<Shards::Part> parts = shards_.split(layout);
   if (parts.size() > 1) options.on_done = after(parts.size(), std::move(options.on_done));
@@ -132,27 +167,143 @@ void Dispatcher::let_go(Refusals& refused) {
   write_digest(digest_.whole().digest, options_.rank,
                {reinterpret_cast<std::uint32_t*>(bytes.data()), bytes.size() / 4});
   send_to(0, std::exchange(comparison_, nullptr), refused);
-  while (!held_.empty() && !comparison_) {
+  send_held(refused);
+}
+
+void Dispatcher::send_held(Refusals& refused) {
+  while (!held_.empty() && !holds()) {
     Submission next = std::move(held_.front());
     held_.pop_front();
     send(std::move(next), refused);
   }
-  if (!comparison_) sent_.notify_all();
+  if (held_.empty() && !comparison_) sent_.notify_all();
 }
 
 void Dispatcher::send(Submission submission, Refusals& refused) {
-  for (std::size_t i = 0; i < submission.parts.size(); ++i) {
+  if (submission.is_undecided) {
+    judge_ways(refused);
+    send_where_it_is_faster(submission.parts.front(), refused);
+    ++ways_->sent;
+  }
+  for (std::size_t i = 0; i < submission.lanes.size(); ++i) {
     send_to(submission.lanes[i], submission.parts[i], refused);
   }
   comparison_ = std::move(submission.comparison);
   compared_operations_ = submission.number + 1;
 }
 
+bool Dispatcher::both_can_take(const PendingOperation& operation) const {
+  return operation.values().type == DataType::kFloat32 && is_sum(operation.options().reduction) &&
+         operation.format() != NumberFormat::kFixed;
+}
+
+void Dispatcher::send_where_it_is_faster(const std::shared_ptr<PendingOperation>& whole,
+                                         Refusals& refused) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::size_t bytes = whole->bytes().size();
+  if (both_can_take(*whole)) {
+    const SumWay way = ways_->choice.next(bytes);
+    ++ways_->counts.operations[index_of(way)];
+    ways_->samples.begin(way, bytes, now);
+    if (way == SumWay::kRing) return send_to(network_lanes_, whole, refused);
+  } else {
+    ways_->samples.begin(std::nullopt, bytes, now);
+  }
+  const std::vector<Shards::Part> parts = shards_.split(whole->layout());
+  if (parts.size() == 1) return send_to(parts.front().shard, whole, refused);
+  const auto end_part =
+      after(parts.size(), [whole](const Status& status) { whole->finish(status); });
+  for (const Shards::Part& part : parts) {
+    const Values& values = whole->values();
+    const Values of_part{values.data + part.begin * bytes_of(values.type), part.end - part.begin,
+                         values.type};
+    AllReduceOptions options = whole->options();
+    options.on_done = end_part;
+    const TensorPart tensor{of_part, whole->layout().part(part.begin, part.end)};
+    send_to(part.shard,
+            std::make_shared<PendingOperation>(whole->name(), tensor, whole->format(), options),
+            refused);
+  }
+}
+
+void Dispatcher::has_ended(const Status& status) {
+  ways_->samples.end(std::chrono::steady_clock::now());
+  if (!status) end_all_ways(status.error().message);
+}
+
+// Other ranks know of a failure by the way that has failed, and wait on the other one for a rank
+// that has given up.
+void Dispatcher::end_all_ways(const std::string& why) {
+  for (const auto& lane : lanes_) lane->give_up(why);
+}
+
+bool Dispatcher::awaits_times() const {
+  return ways_ != nullptr && ways_->asks && ways_->sent % ways_->judged_every == 0;
+}
+
+// Before the operation that the number of those sent so far stands for.
+void Dispatcher::judge_ways(Refusals& refused) {
+  if (ways_->judged_every == 0 || ways_->sent == 0) return;
+  if (ways_->sent % ways_->judged_every != 0) return;
+  if (ways_->asked) {
+    ways_->choice.judge(ways_->told);
+    ++ways_->counts.judgements;
+  }
+  ask_for_times(refused);
+}
+
+void Dispatcher::ask_for_times(Refusals& refused) {
+  const auto times = std::make_shared<WayTimes>(ways_->samples.take());
+  AllReduceOptions options;
+  options.reduction = Reduction::kMin;
+  options.timeout = bounded_timeout(options_.operation_timeout);
+  options.on_done = [self = shared_from_this(), times](const Status& status) {
+    self->times_are_in(status, *times);
+  };
+  const OperationName name{next_number_, kSumWays * kSizeClasses, "exchange of times before"};
+  const Values values{reinterpret_cast<std::byte*>(times->data()), name.values, DataType::kInt32};
+  ways_->asked = true;
+  ways_->asks = true;
+  send_to(0,
+          std::make_shared<PendingOperation>(name, TensorPart{values, BlockLayout(values.count)},
+                                             options_.number_format, std::move(options)),
+          refused);
+}
+
+void Dispatcher::times_are_in(const Status& status, const WayTimes& times) {
+  if (!status) end_all_ways(status.error().message);
+  Refusals refused;
+  {
+    const std::lock_guard lock(mutex_);
+    ways_->told = status ? times : no_times();
+    ways_->asks = false;
+    send_held(refused);
+  }
+  tell(refused);
+}
+
+Dispatcher::Operations Dispatcher::submit_probe(const Values& values, AllReduceOptions options) {
+  const OperationName name{0, values.count, "probe before"};
+  const NumberFormat format = options.format.value_or(options_.number_format);
+  options.here = false;
+  Refusals refused;
+  const auto operation = std::make_shared<PendingOperation>(
+      name, TensorPart{values, BlockLayout(values.count)}, format, std::move(options));
+  {
+    const std::lock_guard lock(mutex_);
+    send_to(0, operation, refused);
+  }
+  tell(refused);
+  return {operation};
+}
+
 void Dispatcher::send_to(std::size_t lane, const std::shared_ptr<PendingOperation>& part,
                          Refusals& refused) {
   std::optional<std::string> why = failure();
   if (!why) why = lanes_[lane]->submit(part);
-  if (why) refused.push_back({part, *why});
+  if (!why) return;
+  if (ways_ != nullptr) end_all_ways(*why);
+  refused.push_back({part, *why});
 }
 
 // After a failure the sequence spaces of the workers no longer agree in one lane, and the job is
@@ -187,7 +338,7 @@ std::uint64_t Dispatcher::submitted() {
 
 void Dispatcher::wait_until_sent(std::chrono::steady_clock::time_point until) {
   std::unique_lock lock(mutex_);
-  sent_.wait_until(lock, until, [this] { return !comparison_; });
+  sent_.wait_until(lock, until, [this] { return !comparison_ && held_.empty(); });
 }
 
 }  // namespace atp

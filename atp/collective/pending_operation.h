@@ -53,6 +53,9 @@ class PendingOperation {
   }
   const BlockLayout& layout() const { return part_.layout; }
   const AllReduceOptions& options() const { return options_; }  // without the callback
+  const Values& values() const { return part_.values; }
+  // What a sum travels as, unless it is small.
+  NumberFormat format() const { return kind_.format; }
 
   // What the worker is told of it, in a job of so many ranks.
   OperationSpec spec(std::size_t world_size) const;

@@ -58,6 +58,9 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   void give_up(const std::string& why) { thread_.give_up(why); }
   void close(const std::string& why) { thread_.close(why, steady_clock::now() + kHaste); }
   RingCounters counters() const { return thread_.report(); }
+  std::optional<std::string> failure() const { return thread_.failure(); }
+  bool wait_until_idle(steady_clock::time_point until) { return thread_.wait_until_idle(until); }
+  bool on_own_thread() const { return thread_.on_own_thread(); }
 
   const RingOptions& options() const { return options_; }
   bool forked() const { return getpid() != owner_; }
@@ -201,6 +204,16 @@ void Ring::abort(const std::string& why) {
 void Ring::give_up(const std::string& why) {
   if (!impl_->forked()) impl_->give_up(why);
 }
+
+std::optional<std::string> Ring::failure() const {
+  return impl_->forked() ? std::optional<std::string>(kForked) : impl_->failure();
+}
+
+bool Ring::wait_until_idle(steady_clock::time_point until) {
+  return impl_->forked() || impl_->wait_until_idle(until);
+}
+
+bool Ring::on_own_thread() const { return !impl_->forked() && impl_->on_own_thread(); }
 
 RingCounterList Ring::counters() const {
   RingCounterList list;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +64,12 @@ class Ring {
   void abort(const std::string& why);
   // As abort(), but from any thread and without waiting: abort() or the destructor is still due.
   void give_up(const std::string& why);
+
+  // Why nothing more can be summed.
+  std::optional<std::string> failure() const;
+  // False: at `until` there were still operations in flight.
+  bool wait_until_idle(std::chrono::steady_clock::time_point until);
+  bool on_own_thread() const;
 
   RingCounterList counters() const;
 

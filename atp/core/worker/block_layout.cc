@@ -13,6 +13,16 @@ BlockLayout::BlockLayout(std::span<const std::size_t> lengths) {
   if (segments_.size() <= 1) segments_.clear();
 }
 
+std::vector<std::size_t> BlockLayout::lengths() const {
+  std::vector<std::size_t> lengths;
+  std::size_t begin = 0;
+  for (const Segment& segment : segments_) {
+    lengths.push_back(segment.values_end - begin);
+    begin = segment.values_end;
+  }
+  return lengths;
+}
+
 // The block of the segment that holds the value.
 BlockRun BlockLayout::run(std::size_t segment, std::size_t value) const {
   const std::size_t begin = segment == 0 ? 0 : segments_[segment - 1].values_end;

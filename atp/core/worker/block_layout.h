@@ -33,6 +33,8 @@ class BlockLayout {
   explicit BlockLayout(std::span<const std::size_t> lengths);
 
   std::size_t values() const { return values_; }
+  // Of the segments; empty where there is a single one.
+  std::vector<std::size_t> lengths() const;
   std::size_t blocks() const {
     return segments_.empty() ? blocks_of(values_) : segments_.back().blocks_end;
   }

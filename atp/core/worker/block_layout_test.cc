@@ -36,6 +36,13 @@ TEST(BlockLayout, BlocksTileTheValuesAndBeginAnewAtEachSegment) {
   }
 }
 
+TEST(BlockLayout, ItTellsTheLengthsOfWhatHasValues) {
+  EXPECT_EQ(BlockLayout(Lengths{300, 5}).lengths(), (Lengths{300, 5}));
+  EXPECT_EQ(BlockLayout(Lengths{0, 7, 0, 512}).lengths(), (Lengths{7, 512}));
+  EXPECT_EQ(BlockLayout(Lengths{12}).lengths(), Lengths());
+  EXPECT_EQ(BlockLayout(12).lengths(), Lengths());
+}
+
 TEST(BlockLayout, OtherSegmentsHaveAnotherFingerprintAndASingleOneHasNone) {
   EXPECT_EQ(BlockLayout(12).fingerprint(), 0u);
   EXPECT_EQ(BlockLayout(Lengths{12}).fingerprint(), 0u);

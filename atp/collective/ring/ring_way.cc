@@ -1,0 +1,79 @@
+#include "atp/collective/ring/ring_way.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace atp {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// A ring tells the end of an operation that it refuses from within submit(), which a way must not
+// do, as its caller holds a lock then.
+class Submitting {
+ public:
+  // True: it was told in submit(), whose caller takes it from here.
+  bool keeps(const Status& status) {
+    if (std::this_thread::get_id() != caller_ || !submitting_) return false;
+    if (!status) refused_ = status.error().message;
+    return true;
+  }
+  std::optional<std::string> end() {
+    submitting_ = false;
+    return refused_;
+  }
+
+ private:
+  // Only this thread looks at the rest.
+  const std::thread::id caller_ = std::this_thread::get_id();
+  bool submitting_ = true;
+  std::optional<std::string> refused_;
+};
+
+class RingWay final : public Way {
+ public:
+  explicit RingWay(std::unique_ptr<Ring> ring) : ring_(std::move(ring)) {}
+
+  Status wait_until_joined() override { return ok_status(); }
+  std::optional<std::string> submit(std::shared_ptr<PendingOperation> operation) override;
+  Status shutdown(SteadyClock::time_point until, std::chrono::milliseconds) override {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - SteadyClock::now());
+    return ring_->shutdown(std::max(left, std::chrono::milliseconds(0)));
+  }
+  void abort(const std::string& why) override { ring_->abort(why); }
+  bool wait_until_idle(SteadyClock::time_point until) override {
+    return ring_->wait_until_idle(until);
+  }
+  void give_up(const std::string& why) override { ring_->give_up(why); }
+  std::optional<std::string> failure() const override { return ring_->failure(); }
+  std::size_t value_count() const override { return 0; }
+  CounterList counters() const override { return ring_->counters(); }
+  bool on_own_thread() const override { return ring_->on_own_thread(); }
+
+ private:
+  const std::unique_ptr<Ring> ring_;
+};
+
+std::optional<std::string> RingWay::submit(std::shared_ptr<PendingOperation> operation) {
+  RingRequest request =
+      all_reduce_request(ElementType::kFloat32, operation->bytes(), ring_->world_size());
+  request.reduction = operation->options().reduction;
+  request.format = operation->format();
+  request.segments = operation->layout().lengths();
+  request.timeout = operation->options().timeout;
+  const auto submitting = std::make_shared<Submitting>();
+  request.on_done = [submitting, operation = std::move(operation)](const Status& status) {
+    if (!submitting->keeps(status)) operation->finish(status);
+  };
+  ring_->submit(std::move(request));
+  return submitting->end();
+}
+
+}  // namespace
+
+std::shared_ptr<Way> ring_way(std::unique_ptr<Ring> ring) {
+  return std::make_shared<RingWay>(std::move(ring));
+}
+
+}  // namespace atp

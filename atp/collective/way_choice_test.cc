@@ -1,0 +1,199 @@
+#include "atp/collective/way_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+namespace atp {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr SumWay kNetwork = SumWay::kNetwork;
+constexpr SumWay kRing = SumWay::kRing;
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kMiB = 1024 * kKiB;
+
+// A network of little latency whose switch is a host among four equals, and a ring.
+constexpr FiguresOfWays kSlowSwitch{WayFigures{100'000, 50'000}, WayFigures{600'000, 15'000}};
+// A switch with links of its own.
+constexpr FiguresOfWays kFastSwitch{WayFigures{100'000, 10'000}, WayFigures{600'000, 15'000}};
+
+struct Case {
+  const char* name;
+  FiguresOfWays figures;
+  std::size_t bytes;
+  SumWay way;
+};
+const std::vector<Case> kCases = {
+    {"below the crossover latency decides", kSlowSwitch, 8 * kKiB, kNetwork},
+    {"above the crossover bandwidth decides", kSlowSwitch, 32 * kKiB, kRing},
+    {"and still does for what is huge", kSlowSwitch, std::size_t{1} << 40, kRing},
+    {"a switch with links of its own takes small sums", kFastSwitch, 1, kNetwork},
+    {"and large ones", kFastSwitch, 256 * kMiB, kNetwork},
+    {"no values", kFastSwitch, 0, kNetwork},
+    {"of equals it is the network", {WayFigures{5, 7}, WayFigures{5, 7}}, kMiB, kNetwork},
+    {"a ring of less latency takes small sums", {WayFigures{9, 1}, WayFigures{5, 9}}, 8, kRing},
+    {"figures beyond all measure do not overflow",
+     {WayFigures{UINT64_MAX / 2, UINT64_MAX}, WayFigures{1, 1}},
+     std::size_t{1} << 40,
+     kRing},
+};
+
+TEST(WayChoice, TakesTheWayThatIsExpectedToBeFaster) {
+  for (const Case& each : kCases) {
+    WayChoice choice(each.figures);
+    EXPECT_EQ(choice.usual(each.bytes), each.way) << each.name;
+  }
+}
+
+TEST(WayChoice, SizesAreToldApartByPowersOfTwo) {
+  EXPECT_EQ(size_class_of(0), 0U);
+  EXPECT_EQ(size_class_of(1), 0U);
+  EXPECT_EQ(size_class_of(1023), 9U);
+  EXPECT_EQ(size_class_of(1024), 10U);
+  EXPECT_EQ(size_class_of(SIZE_MAX), kSizeClasses - 1);
+}
+
+WayTimes times(std::size_t bytes, std::int32_t network_us, std::int32_t ring_us) {
+  WayTimes times = no_times();
+  times[index_of(kNetwork)][size_class_of(bytes)] = network_us;
+  times[index_of(kRing)][size_class_of(bytes)] = ring_us;
+  return times;
+}
+
+struct Judgement {
+  const char* name;
+  WayTimes times;
+  SumWay of_a_mebibyte;  // the ring before
+};
+const std::vector<Judgement> kJudgements = {
+    {"nothing was measured", no_times(), kRing},
+    {"the network is faster than was expected", times(kMiB, 12'000, 16'000), kNetwork},
+    {"the ring is slower than was expected", times(kMiB, kNoTime, 60'000), kNetwork},
+    {"the ring is slower, but the network too", times(kMiB, 90'000, 60'000), kRing},
+    {"a way keeps what it is hardly slower at", times(kMiB, 10'000, 10'500), kRing},
+    {"and not a microsecond more", times(kMiB, 10'000, 10'501), kNetwork},
+    {"other sizes say nothing", times(2 * kMiB, 12'000, 16'000), kRing},
+    {"a time of nothing is a short one", times(kMiB, 0, 16'000), kNetwork},
+};
+
+TEST(WayChoice, MeasuredTimesCountInsteadOfExpectedOnes) {
+  for (const Judgement& each : kJudgements) {
+    WayChoice choice(kSlowSwitch);
+    ASSERT_EQ(choice.usual(kMiB), kRing);
+    choice.judge(each.times);
+    EXPECT_EQ(choice.usual(kMiB), each.of_a_mebibyte) << each.name;
+  }
+}
+
+TEST(WayChoice, AWayThatWasLeftComesBackWhenItIsFasterAgain) {
+  WayChoice choice(kSlowSwitch);
+  choice.judge(times(kMiB, kNoTime, 90'000));
+  EXPECT_EQ(choice.usual(kMiB), kNetwork);
+  choice.judge(times(kMiB, kNoTime, 16'000));
+  EXPECT_EQ(choice.usual(kMiB), kRing);
+  EXPECT_EQ(choice.changes(), 2U);
+}
+
+TEST(WayChoice, TrialsOfTheOtherWayCostAtMostAFiftieth) {
+  for (const FiguresOfWays& figures : {kSlowSwitch, kFastSwitch}) {
+    WayChoice choice(figures);
+    const SumWay usual = choice.usual(kMiB);
+    std::uint64_t spent = 0, best = 0;
+    for (int i = 0; i < 1000; ++i) {
+      spent += figures[index_of(choice.next(kMiB))].nanoseconds(kMiB);
+      best += figures[index_of(usual)].nanoseconds(kMiB);
+    }
+    EXPECT_GT(choice.trials(), 3U);
+    EXPECT_LE(spent, best + best / WayChoice::kTrialShare);
+  }
+}
+
+TEST(WayChoice, TheSameSizesAndTimesLeadToTheSameWays) {
+  WayChoice one(kSlowSwitch), other(kSlowSwitch);
+  for (std::size_t i = 0; i < 2000; ++i) {
+    const std::size_t bytes = (i * 2654435761U) % (4 * kMiB);
+    ASSERT_EQ(one.next(bytes), other.next(bytes)) << i;
+    if (i % 100 != 0) continue;
+    const auto us = static_cast<std::int32_t>(i * 7 % 5000);
+    one.judge(times(bytes, us, 2500));
+    other.judge(times(bytes, us, 2500));
+  }
+  EXPECT_GT(one.changes(), 0U);
+}
+
+constexpr FiguresOfWays kPlain{WayFigures{0, 1000}, WayFigures{1'000'000, 0}};
+
+struct Measured {
+  SumWay way;
+  std::size_t bytes;
+  int begin_us;
+  int end_us;
+};
+struct SampleCase {
+  const char* name;
+  std::vector<Measured> operations;  // by their begin
+  std::int32_t network_us;           // of a mebibyte
+  std::int32_t ring_us;
+};
+const std::vector<SampleCase> kSampleCases = {
+    {"nothing", {}, kNoTime, kNoTime},
+    {"the shortest counts",
+     {{kNetwork, kMiB, 0, 900}, {kNetwork, kMiB, 1000, 1700}, {kNetwork, kMiB, 2000, 2800}},
+     700,
+     kNoTime},
+    {"each way by itself", {{kNetwork, kMiB, 0, 900}, {kRing, kMiB, 900, 1000}}, 900, 100},
+    {"where bytes cost time an operation counts as the least of its size",
+     {{kNetwork, kMiB + kMiB / 2, 0, 900}},
+     600,
+     kNoTime},
+    {"where they cost none it does not", {{kRing, kMiB + kMiB / 2, 0, 900}}, kNoTime, 900},
+    {"those in flight together share their time",
+     {{kNetwork, kMiB, 0, 900}, {kNetwork, kMiB, 100, 1000}, {kNetwork, kMiB, 950, 1200}},
+     400,
+     kNoTime},
+    {"and end in any order", {{kNetwork, kMiB, 0, 900}, {kNetwork, kMiB, 1, 800}}, 450, kNoTime},
+    {"small ones beside a large one are part of it",
+     {{kNetwork, kMiB / 2, 0, 900}, {kNetwork, kMiB, 100, 900}, {kNetwork, kMiB / 2, 10, 900}},
+     450,
+     kNoTime},
+    {"of two ways at once nothing is known",
+     {{kNetwork, kMiB, 0, 900}, {kRing, kMiB, 100, 1000}},
+     kNoTime,
+     kNoTime},
+    {"times beyond all measure are long and no missing ones",
+     {{kRing, kMiB, 0, INT32_MAX}},
+     kNoTime,
+     kNoTime - 1},
+};
+
+TEST(WaySamples, PeriodsOfOneWayAreMeasured) {
+  for (const SampleCase& each : kSampleCases) {
+    WaySamples samples(kPlain);
+    std::multimap<int, const Measured*> events;  // ends before begins
+    for (const Measured& one : each.operations) events.emplace(one.end_us, nullptr);
+    for (const Measured& one : each.operations) events.emplace(one.begin_us, &one);
+    const WaySamples::TimePoint start;
+    for (const auto& [us, begun] : events) {
+      const auto now = start + microseconds(us);
+      begun != nullptr ? samples.begin(begun->way, begun->bytes, now) : samples.end(now);
+    }
+    EXPECT_EQ(samples.take(), times(kMiB, each.network_us, each.ring_us)) << each.name;
+    EXPECT_EQ(samples.take(), no_times()) << each.name;
+  }
+}
+
+TEST(WaySamples, WhatIsNotToBeJudgedByHidesWhatIsBesideIt) {
+  WaySamples samples(kPlain);
+  const WaySamples::TimePoint start;
+  samples.begin(kNetwork, kMiB, start);
+  samples.begin(std::nullopt, 8, start);
+  samples.end(start + microseconds(5));
+  samples.end(start + microseconds(900));
+  EXPECT_EQ(samples.take(), no_times());
+}
+
+}  // namespace
+}  // namespace atp
