@@ -4,12 +4,14 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "python/csrc/in_network_group.h"
 #include "python/csrc/live_groups.h"
+#include "python/csrc/measured.h"
 #include "python/csrc/ring_group.h"
 
 // The module atp._C: the process groups as Python classes, and nothing else. The policy (where the
@@ -135,15 +137,41 @@ RingListener make_listener(const std::string& host) {
   return std::move(listener).value();
 }
 
+// A ring on its way to the group that it is for, so that it can be measured before.
+class ConnectedRing {
+ public:
+  explicit ConnectedRing(std::unique_ptr<Ring> ring) : ring_(std::move(ring)) {}
+
+  std::int64_t nanoseconds_of(std::size_t values, std::size_t rounds, milliseconds timeout,
+                              const std::string& numbers) {
+    check();
+    std::vector<float> zeros(values);
+    const auto shortest = shortest_of(rounds, [&] {
+      RingRequest request = all_reduce_request(
+          ElementType::kFloat32, std::as_writable_bytes(std::span(zeros)), ring_->world_size());
+      request.format = number_format(numbers);
+      request.timeout = timeout;
+      return ring_->submit(std::move(request)).wait();
+    });
+    return shortest.count();
+  }
+  std::unique_ptr<Ring> take() {
+    check();
+    return std::move(ring_);
+  }
+
+ private:
+  void check() const { TORCH_CHECK_VALUE(ring_ != nullptr, "this ring has its group already"); }
+
+  std::unique_ptr<Ring> ring_;
+};
+
 // Of the other ranks only the neighbours' addresses are needed; those of others may be empty.
-c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds timeout,
-                                                milliseconds join_timeout, std::uint64_t token,
-                                                std::vector<std::size_t> names,
-                                                const RingListener& listener,
-                                                const std::vector<std::string>& addresses,
-                                                const std::string& numbers,
-                                                c10::intrusive_ptr<c10d::Backend> gloo) {
-  const py::gil_scoped_release release;
+std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds timeout,
+                                            milliseconds join_timeout, std::uint64_t token,
+                                            std::vector<std::size_t> names,
+                                            const RingListener& listener,
+                                            const std::vector<std::string>& addresses) {
   RingOptions options;
   options.rank = static_cast<std::size_t>(rank);
   options.world_size = static_cast<std::size_t>(size);
@@ -155,8 +183,40 @@ c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds
   TORCH_CHECK_WITH(DistBackendError, endpoints.ok(), endpoints.error().message);
   auto ring = Ring::connect(listener, options, endpoints.value());
   TORCH_CHECK_WITH(DistBackendError, ring.ok(), ring.error().message);
-  return c10::make_intrusive<PyRingGroup>(rank, size, timeout, std::move(gloo),
-                                          std::move(ring.value()), number_format(numbers));
+  return std::make_unique<ConnectedRing>(std::move(ring.value()));
+}
+
+c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds timeout,
+                                                ConnectedRing& ring, const std::string& numbers,
+                                                c10::intrusive_ptr<c10d::Backend> gloo) {
+  const py::gil_scoped_release release;
+  return c10::make_intrusive<PyRingGroup>(rank, size, timeout, std::move(gloo), ring.take(),
+                                          number_format(numbers));
+}
+
+// (latency in nanoseconds, picoseconds per byte) of the network and of the ring.
+using PyFigures = std::pair<std::uint64_t, std::uint64_t>;
+
+void add_ring(PyInNetworkGroup& group, ConnectedRing& ring, const PyFigures& network,
+              const PyFigures& of_ring, std::uint64_t judged_every) {
+  group.add_ring(
+      ring.take(),
+      {WayFigures{network.first, network.second}, WayFigures{of_ring.first, of_ring.second}},
+      judged_every);
+}
+
+// None without a second way.
+py::object way_counts(const PyInNetworkGroup& group) {
+  const std::optional<WayCounts> counts = group.way_counts();
+  if (!counts) return py::none();
+  py::dict rows;
+  rows["innetwork"] = counts->operations[index_of(SumWay::kNetwork)];
+  rows["ring"] = counts->operations[index_of(SumWay::kRing)];
+  rows["trials"] = counts->trials;
+  rows["judgements"] = counts->judgements;
+  rows["changes"] = counts->changes;
+  rows["ring_from_bytes"] = counts->ring_from;
+  return rows;
 }
 
 void abort_all() {
@@ -176,6 +236,7 @@ py::list traffic_of(const DelegatingBackend& group) {
 template <class Group, class Class>
 Class& define_common(Class& group) {
   group.def_property_readonly("options", &Group::getBackendOptions)
+      .def_property("choice", &Group::choice, &Group::set_choice)
       .def("average_segments", &average_segments<Group>, py::arg("tensor"), py::arg("lengths"),
            py::arg("numbers"))
       .def("values_per_fragment", &Group::values_per_fragment,
@@ -214,14 +275,31 @@ PYBIND11_MODULE(_C, module) {
       },
       py::arg("restart"));
 
+  in_network.def(
+      "measure",
+      [](PyInNetworkGroup& self, std::size_t values, std::size_t rounds, milliseconds timeout) {
+        return self.measure(values, rounds, timeout).count();
+      },
+      py::arg("values"), py::arg("rounds"), py::arg("timeout"),
+      py::call_guard<py::gil_scoped_release>());
+  in_network.def("add_ring", &add_ring, py::arg("ring"), py::arg("network_figures"),
+                 py::arg("ring_figures"), py::arg("judged_every"),
+                 py::call_guard<py::gil_scoped_release>());
+  in_network.def("way_counts", &way_counts);
+
   py::class_<atp::RingListener>(module, "RingListener")
       .def(py::init(&make_listener), py::arg("host"))
       .def_property_readonly(
           "address", [](const atp::RingListener& self) { return to_string(self.address()); });
+  py::class_<ConnectedRing>(module, "Ring")
+      .def(py::init(&connect_ring), py::kw_only(), py::arg("rank"), py::arg("size"),
+           py::arg("timeout"), py::arg("join_timeout"), py::arg("token"), py::arg("names"),
+           py::arg("listener"), py::arg("addresses"), py::call_guard<py::gil_scoped_release>())
+      .def("measure", &ConnectedRing::nanoseconds_of, py::arg("values"), py::arg("rounds"),
+           py::arg("timeout"), py::arg("numbers"), py::call_guard<py::gil_scoped_release>());
   Binding<PyRingGroup> ring(module, "RingGroup");
   ring.def(py::init(&make_ring_group), py::kw_only(), py::arg("rank"), py::arg("size"),
-           py::arg("timeout"), py::arg("join_timeout"), py::arg("token"), py::arg("names"),
-           py::arg("listener"), py::arg("addresses"), py::arg("numbers"), py::arg("gloo"));
+           py::arg("timeout"), py::arg("ring"), py::arg("numbers"), py::arg("gloo"));
   define_common<PyRingGroup>(ring);
 
   module.def("abort_all", &abort_all,

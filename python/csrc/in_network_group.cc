@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "atp/collective/number_text.h"
+#include "atp/collective/ring/ring_way.h"
+#include "python/csrc/measured.h"
 
 namespace atp::pytorch {
 namespace {
@@ -145,6 +147,24 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
   if (!found) return DelegatingBackend::allreduce(tensors, options);
   return carry_out(kAllReduce, *found, tensors, options, {.format = format, .segments = lengths});
+}
+
+std::chrono::nanoseconds InNetworkGroup::measure(std::size_t values, std::size_t rounds,
+                                                 std::chrono::milliseconds timeout) {
+  std::vector<float> zeros(values);
+  return shortest_of(rounds, [&] {
+    return communicator_->all_reduce(zeros, {.timeout = timeout, .is_probe = true}).wait();
+  });
+}
+
+void InNetworkGroup::add_ring(std::unique_ptr<Ring> ring, const FiguresOfWays& figures,
+                              std::uint64_t judged_every) {
+  const Status added = communicator_->add_ring(ring_way(std::move(ring)), figures, judged_every);
+  TORCH_CHECK_WITH(DistBackendError, added.ok(), added.error().message);
+}
+
+std::optional<WayCounts> InNetworkGroup::way_counts() const {
+  return communicator_ == nullptr ? std::nullopt : communicator_->way_counts();
 }
 
 std::optional<DigestReading> InNetworkGroup::digest() const {

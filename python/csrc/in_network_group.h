@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "atp/collective/communicator.h"
+#include "atp/collective/ring/ring.h"
 #include "python/csrc/process_group.h"
 
 // A process group whose all-reduces of dense tensors go through the switches and servers of its
 // route, where these know the type and the reduction (carriage() in the source has the table).
 // Every group, a subgroup too, is a job of its own with its own Communicator. A group of one rank
-// has none.
+// has none. With a ring as well, which of the two ways a sum of float32 takes is the communicator's
+// affair.
 
 namespace atp::pytorch {
 
@@ -31,6 +33,14 @@ class InNetworkGroup : public ProcessGroupATP {
   // then is an error.
   WorkPtr average_segments(const at::Tensor& tensor, const std::vector<std::size_t>& lengths,
                            std::optional<NumberFormat> format);
+
+  // The shortest of so many sums of float32 zeros, at all ranks alike, before any other operation.
+  std::chrono::nanoseconds measure(std::size_t values, std::size_t rounds,
+                                   std::chrono::milliseconds timeout);
+  // As the communicator's, likewise.
+  void add_ring(std::unique_ptr<Ring> ring, const FiguresOfWays& figures,
+                std::uint64_t judged_every);
+  std::optional<WayCounts> way_counts() const;
 
   // Of the sums in the network that have ended; nothing if none is kept.
   std::optional<DigestReading> digest() const;

@@ -43,6 +43,11 @@ class ProcessGroupATP : public DelegatingBackend {
   virtual Counts counters() const = 0;
   virtual std::size_t values_per_fragment() const { return 0; }
 
+  // Why a group that was to choose for itself sums as it does; empty where it was told. Set before
+  // anybody else knows the group.
+  const std::string& choice() const { return choice_; }
+  void set_choice(std::string text) { choice_ = std::move(text); }
+
  protected:
   // Every final class calls it first thing in its destructor: leaves; what is under way fails.
   void stop();
@@ -64,6 +69,7 @@ class ProcessGroupATP : public DelegatingBackend {
   const c10::intrusive_ptr<Options> options_;
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<bool> closed_{false};
+  std::string choice_;
 };
 
 // The reductions that the transports know: sums, with something done before or after.

@@ -74,6 +74,12 @@ CASES = {
     ),
     "a fixed window": ({"ATP_CONGESTION": "none"}, Options(), {"congestion": "none"}),
     "an algorithm": ({"ATP_ALGORITHM": "ring"}, Options(), {"algorithm": "ring"}),
+    "a choice of one's own": ({"ATP_ALGORITHM": "auto"}, Options(), {"algorithm": "auto"}),
+    "a choice of one's own with a fixed scale is the network": (
+        {"ATP_ALGORITHM": "auto", "ATP_SCALE": "fixed"},
+        Options(),
+        {"scale": "fixed"},
+    ),
     "an algorithm in the options goes first": (
         {"ATP_ALGORITHM": "ring"},
         Options(algorithm="innetwork"),
@@ -177,7 +183,7 @@ def test_the_fixed_scale_is_for_the_network():
 
 def test_an_algorithm_that_the_options_cannot_mean_is_named():
     with pytest.raises(
-        ValueError, match="Options.algorithm='tree': expected 'innetwork' or 'ring'"
+        ValueError, match="Options.algorithm='tree': expected 'innetwork' or 'ring' or 'auto'"
     ):
         Options(algorithm="tree").resolved(GROUP)
 
@@ -189,7 +195,7 @@ def test_an_algorithm_that_the_options_cannot_mean_is_named():
         ("join_timeout", "5 s", "expected a datetime.timedelta"),
         ("values_per_fragment", 3.5, "expected a whole number"),
         ("route", ["127.0.0.1:5500"], "expected 'HOST:PORT,...'"),
-        ("algorithm", True, "expected 'innetwork' or 'ring'"),
+        ("algorithm", True, "expected 'innetwork' or 'ring' or 'auto'"),
         ("wire", 16, "expected 'int32' or 'int16'"),
         ("exact", 1, "expected True or False"),
         ("digest_every", True, "expected a whole number of operations"),
@@ -209,5 +215,9 @@ def test_a_ring_needs_no_route(monkeypatch):
     with pytest.raises(RuntimeError, match="ATP_ROUTE="):
         Options(host_memory=False).resolved(GROUP)
     assert Options().resolved(GROUP, alone=True).route == "", "and so does a rank alone"
+    auto = Options(algorithm="auto", host_memory=False).resolved(GROUP)
+    assert auto.route == "", "which has the ring then"
+    auto.check_route()
     monkeypatch.setenv("ATP_ROUTE", "nonsense")
+    assert Options(algorithm="auto").resolved(GROUP).route == "nonsense"
     assert Options(algorithm="ring").resolved(GROUP).route == "", "it is not looked at"

@@ -14,6 +14,7 @@ except ImportError as error:
     ) from error
 
 from atp.torch._address import own_host, this_host
+from atp.torch._choice import FIGURES_VARIABLE, choose_ways, given_figures
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
 
@@ -50,14 +51,40 @@ def _create(group, pg_options):
         listener = _C.RingListener(own_host())
         job = meeting.agree_on_job(group.timeout, choices, listener.address)
         gloo = _create_gloo(group, meeting.store, global_ranks)
-        return _ring(group, options, job, listener, meeting, gloo)
-    job = meeting.agree_on_job(group.timeout, choices, host=this_host())
+        ring = _connect_ring(group, options, job, listener, meeting)
+        return _ring_group(group, options, ring, gloo)
+    chooses = options.algorithm == "auto"
+    figures, listener, address = None, None, ""
+    if chooses:
+        figures = given_figures(meeting)
+        choices.append(Choice("way_figures", figures.text if figures else "-", FIGURES_VARIABLE))
+        listener = _C.RingListener(own_host())
+        address = listener.address
+    job = meeting.agree_on_job(group.timeout, choices, address, host=this_host())
     in_memory = options.host_memory and meeting.on_one_host
     if not in_memory:
         options.check_route()
-    host_of = meeting.host_of() if options.hierarchy and not in_memory else []
+    sums_on_hosts = options.hierarchy and not in_memory and options.route
+    host_of = meeting.host_of() if sums_on_hosts else []
     gloo = _create_gloo(group, meeting.store, global_ranks)
-    return _in_network(group, options, job, asked.route_name, in_memory, host_of, gloo)
+    if chooses and not in_memory and not host_of:
+        return choose_ways(
+            meeting,
+            options,
+            group.timeout,
+            figures,
+            network=lambda: _in_network(group, options, job, asked.route_name, False, [], gloo),
+            connect_ring=lambda: _connect_ring(group, options, job, listener, meeting),
+            ring_group=lambda ring: _ring_group(group, options, ring, gloo),
+        )
+    backend = _in_network(group, options, job, asked.route_name, in_memory, host_of, gloo)
+    if chooses:
+        backend.choice = (
+            "the host's memory: all ranks are on one host"
+            if in_memory
+            else "the network, for the sums of hosts: the group was made with hierarchy"
+        )
+    return backend
 
 
 def _choices_of(options: Options) -> list[Choice]:
@@ -67,7 +94,7 @@ def _choices_of(options: Options) -> list[Choice]:
         Choice("algorithm", options.algorithm, "Options, ATP_ALGORITHM"),
         Choice("numbers", options.numbers, numbers),
     ]
-    if options.algorithm == "innetwork":
+    if options.algorithm != "ring":
         every = "Options.digest_every, ATP_DIGEST_EVERY"
         choices.append(Choice("digest_every", str(options.digest_every), every))
         memory = "Options.host_memory, ATP_HOST_MEMORY"
@@ -97,8 +124,8 @@ def _in_network(group, options, job, route_name, in_memory, host_of, gloo):
     )
 
 
-def _ring(group, options, job, listener, meeting, gloo):
-    return _C.RingGroup(
+def _connect_ring(group, options, job, listener, meeting):
+    return _C.Ring(
         rank=group.group_rank,
         size=group.group_size,
         timeout=options.timeout,
@@ -107,6 +134,15 @@ def _ring(group, options, job, listener, meeting, gloo):
         names=meeting.global_ranks,
         listener=listener,
         addresses=meeting.addresses_of_neighbours(),
+    )
+
+
+def _ring_group(group, options, ring, gloo):
+    return _C.RingGroup(
+        rank=group.group_rank,
+        size=group.group_size,
+        timeout=options.timeout,
+        ring=ring,
         numbers=options.numbers,
         gloo=gloo,
     )

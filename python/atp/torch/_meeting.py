@@ -52,7 +52,7 @@ class Meeting:
         self._size = size
         self._group_id = group_id
         # torch names no ranks for the default group, where both numberings are the same.
-        self._is_default = not global_ranks
+        self.is_default = not global_ranks
         self.global_ranks = global_ranks or list(range(size))
 
     def agree_on_job(
@@ -88,6 +88,25 @@ class Meeting:
             self._check(choice)
         job, incarnation = self.store.get("job").decode().split()
         return int(job), int(incarnation)
+
+    def exchange(self, name: str, value: str, timeout: datetime.timedelta) -> list[str]:
+        """What all ranks say under this name, by rank; each says something, once."""
+        keys = [f"{name}/{rank}" for rank in range(self._size)]
+        self.store.set(keys[self._rank], value)
+        try:
+            self.store.wait(keys, timeout)
+        except RuntimeError as error:
+            missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
+            if not missing:
+                raise
+            raise dist.DistStoreError(
+                f"{self._name(missing)} of group {self._group_id!r} did not say how it can sum "
+                f"({name}) within {timeout.total_seconds():g} s"
+            ) from error
+        return [self.store.get(key).decode() for key in keys]
+
+    def name_of(self, rank: int) -> str:
+        return self._name([rank])
 
     def addresses_of_neighbours(self) -> list[str]:
         """By rank: those of this one and of the two beside it, nothing for the others."""
@@ -182,7 +201,7 @@ class Meeting:
         # shows it. One group may take it, once: any other one needs a job of its own.
         global _environment_job_is_taken
         given = os.environ.get("ATP_JOB"), os.environ.get("ATP_INCARNATION")
-        if self._is_default and not _environment_job_is_taken and given[0]:
+        if self.is_default and not _environment_job_is_taken and given[0]:
             _environment_job_is_taken = True
             job = _word32("ATP_JOB", given[0])
             return job, _word32("ATP_INCARNATION", given[1]) if given[1] else secrets.randbits(32)

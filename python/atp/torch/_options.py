@@ -7,7 +7,7 @@ import os
 
 _VALUES_MAX = 2226  # docs/protocol.md §3
 _MOST_RANKS_OF_INT16 = 64
-_ALGORITHMS = ("innetwork", "ring")
+_ALGORITHMS = ("innetwork", "ring", "auto")
 _DIGEST_EVERY_MAX = 10**9
 
 _ROUTE_IS_MISSING = (
@@ -19,7 +19,7 @@ _ROUTE_IS_MISSING = (
 )
 
 _KINDS = (
-    ("algorithm", str, "'innetwork' or 'ring'"),
+    ("algorithm", str, "'innetwork' or 'ring' or 'auto'"),
     ("route", str, "'HOST:PORT,...'"),
     ("host_memory", bool, "True or False"),
     ("hierarchy", bool, "True or False"),
@@ -40,12 +40,13 @@ class Options:
     """For `init_process_group(pg_options=...)` and `new_group(pg_options=...)`.
 
     algorithm: how the group sums, the same on every rank: "innetwork", through the switches and the
-        server of the route, or "ring", over TCP from rank to rank, for which no route is needed;
-        default: ATP_ALGORITHM, else "innetwork".
+        server of the route, "ring", over TCP from rank to rank, for which no route is needed, or
+        "auto", each operation by what takes less time (docs/torch.md); default: ATP_ALGORITHM, else
+        "innetwork".
     route: "HOST:PORT,...", the switches upward and the server last; default: ATP_ROUTE.
     host_memory: whether a group whose ranks are all on one host sums in memory that they share,
         for which no route is needed, with the same bits; the same on every rank; default:
-        ATP_HOST_MEMORY (0 or 1), else True. (Of "innetwork", and not of scale="fixed".)
+        ATP_HOST_MEMORY (0 or 1), else True. (Not of "ring", and not of scale="fixed".)
     hierarchy: whether, in a group over several hosts, the ranks of each host sum in memory that
         they share before one of them sends for all, with the same bits; the same on every rank;
         default: ATP_HIERARCHY (0 or 1), else False. (Only with host_memory, and not of exact=True.)
@@ -129,8 +130,11 @@ class Options:
     def resolved(self, group_timeout: datetime.timedelta, alone: bool = False) -> "Options":
         """These options with every default filled in; a rank alone needs no route."""
         algorithm = _algorithm(self.algorithm)
+        numbers = self._resolved_numbers()
+        if algorithm == "auto" and numbers["scale"] == "fixed":
+            algorithm = "innetwork"  # which alone knows a fixed scale
         route = ""
-        if algorithm == "innetwork":
+        if algorithm != "ring":
             route = self.route or os.environ.get("ATP_ROUTE") or ""
         join = self.join_timeout or _seconds("ATP_JOIN_TIMEOUT", datetime.timedelta(seconds=30))
         values = self.values_per_fragment
@@ -139,9 +143,8 @@ class Options:
         every = self.digest_every
         if every is None:
             every = _whole("ATP_DIGEST_EVERY", 0, _DIGEST_EVERY_MAX)
-        numbers = self._resolved_numbers()
         host_memory = _switch("host_memory", self.host_memory, otherwise=True)
-        host_memory = host_memory and algorithm == "innetwork" and numbers["scale"] != "fixed"
+        host_memory = host_memory and algorithm != "ring" and numbers["scale"] != "fixed"
         options = Options(
             algorithm=algorithm,
             route=route,

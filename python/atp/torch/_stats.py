@@ -14,13 +14,20 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     {"atp":  {"all_reduce": {"float32": {"calls": 12, "bytes": 3145728}}},
      "ring": {},                          # likewise, of a group whose algorithm is the ring
      "gloo": {"broadcast": {"uint8": {...}}, ...},
-     "algorithm": "innetwork",            # or "ring"
+     "algorithm": "innetwork",            # or "ring", or "auto"
+     "choice": None,                      # of "auto", see below
      "host_memory": False,                # whether the ranks sum in memory that they share
      "bytes_sent": 6291456,               # for the sums, first transmissions, see below
      "bytes_sent_again": 0,
      "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
      "values_per_fragment": 350,
      "digest": {"operations": 12, "value": "1f0c…"}}  # None, where none is kept; see digest()
+
+    choice: {"reason": "…", "innetwork": 40, "ring": 12, "trials": 1, "judgements": 0, "changes": 0,
+    "ring_from_bytes": 65536}: why it sums as it does, and, where it has both ways, how many sums of
+    float32 took each, how many of these to try the slower one, how often all ranks have compared
+    their times and how many choices that has changed, and from how many bytes on sums now take the
+    ring (None: not the largest).
 
     The bytes of an operation are those of this rank's input. In a group of one rank everything is
     under "gloo".
@@ -39,7 +46,8 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     sent, again = _bytes_sent(counters)
     return {
         **paths,
-        "algorithm": "ring" if isinstance(backend, _C.RingGroup) else "innetwork",
+        "algorithm": _algorithm_of(backend),
+        "choice": _choice_of(backend),
         "host_memory": "memory_pieces" in counters,
         "bytes_sent": sent,
         "bytes_sent_again": again,
@@ -64,7 +72,9 @@ def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
     if isinstance(backend, _C.RingGroup):
-        raise ValueError("a group with algorithm='ring' keeps no digest; use algorithm='innetwork'")
+        what = "this group" if backend.choice else "a group with algorithm='ring'"
+        why = f"it sums {backend.choice}" if backend.choice else "use algorithm='innetwork'"
+        raise ValueError(f"{what} keeps no digest; {why}")
     reading = backend.final_digest(restart)
     if reading is None and backend.size() == 1:
         return "0" * 32
@@ -76,6 +86,19 @@ def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str
     return reading[1]
 
 
+def _algorithm_of(backend) -> str:
+    if backend.choice:
+        return "auto"
+    return "ring" if isinstance(backend, _C.RingGroup) else "innetwork"
+
+
+def _choice_of(backend) -> dict | None:
+    if not backend.choice:
+        return None
+    counts = None if isinstance(backend, _C.RingGroup) else backend.way_counts()
+    return {"reason": backend.choice, **(counts or {})}
+
+
 def _digest_of(backend) -> dict | None:
     reading = None if isinstance(backend, _C.RingGroup) else backend.digest()
     return reading and {"operations": reading[0], "value": reading[1]}
@@ -83,14 +106,13 @@ def _digest_of(backend) -> dict | None:
 
 def _bytes_sent(counters: dict[str, int]) -> tuple[int, int]:
     """(first transmissions, repeats) of what is summed."""
-    if "ring_bytes_sent" in counters:
-        return counters["ring_bytes_sent"], 0
+    of_ring = counters.get("ring_bytes_sent", 0)
     first = counters.get("gradients_sent", 0)
     repeats = sum(counters.get(f"repeats_{kind}", 0) for kind in _REPEATS)
     sent = counters.get("gradient_bytes_sent", 0)
     # Of repeats the number is counted; they have the packets' mean size.
     again = sent * repeats // max(first + repeats, 1)
-    return sent - again, again
+    return of_ring + sent - again, again
 
 
 def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:

@@ -1,0 +1,203 @@
+"""algorithm="auto": which ways a group has, and what each is expected to take.
+
+Everything is decided on what all ranks have told each other through the group's store, so that they
+decide alike. Which way an operation takes follows from the figures found here, and later from what
+the ranks measure (atp/collective/way_choice.h); the results are the same.
+"""
+
+import dataclasses
+import datetime
+import json
+import logging
+import os
+import re
+
+import torch.distributed as dist
+
+FIGURES_VARIABLE = "ATP_WAY_FIGURES"
+
+_WAYS = ("innetwork", "ring")
+_JUDGED_EVERY = 256  # operations
+# What the probe sums, in values, each by both ways; the next one only where there is time for it.
+_PROBED = (1024, 16384, 262144)
+_ROUNDS = 3
+_PROBE_LIMIT_NS = 400_000_000
+
+_log = logging.getLogger("atp.torch")
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """What a sum of float32 takes on each way: a latency, and so much for each byte."""
+
+    innetwork: tuple[int, int]  # nanoseconds, picoseconds
+    ring: tuple[int, int]
+    text: str  # which they were read from
+
+    def are_ever_better_by_ring(self) -> bool:
+        return self.ring[0] < self.innetwork[0] or self.ring[1] < self.innetwork[1]
+
+
+def given_figures(meeting) -> Figures | None:
+    """Those that `atp run --cluster` has for the ranks of the whole job."""
+    text = os.environ.get(FIGURES_VARIABLE)
+    if not text or not meeting.is_default:
+        return None
+    found = dict(re.findall(r"(\w+)=([^;\s]+)", text))
+    try:
+        read = {way: _figures(found[way]) for way in _WAYS}
+    except (KeyError, ValueError):
+        raise ValueError(
+            f"{FIGURES_VARIABLE}={text!r}: expected innetwork=SECONDS,SECONDS_PER_BYTE;"
+            "ring=SECONDS,SECONDS_PER_BYTE, e.g. innetwork=1e-4,4e-8;ring=6e-4,1.5e-8"
+        ) from None
+    return Figures(**read, text=text.strip())
+
+
+def _figures(text: str) -> tuple[int, int]:
+    latency, per_byte = (float(number) for number in text.split(","))
+    if not 0 <= latency <= 1e3 or not 0 < per_byte <= 1:
+        raise ValueError(text)
+    return round(latency * 1e9), max(1, round(per_byte * 1e12))
+
+
+def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ring_group):
+    """The group's backend: both ways, or the one that there is, with the reason in its `choice`.
+
+    network, connect_ring: make these ways, and raise a RuntimeError where that is impossible.
+    ring_group: the backend that has a ring alone.
+    """
+    if options.route:
+        group, why_no_network = _made_by_all(meeting, "innetwork", network, timeout)
+    else:
+        group, why_no_network = _made_by_all(meeting, "innetwork", _no_route, timeout)
+    if group is not None and figures is not None and not figures.are_ever_better_by_ring():
+        return _chosen(meeting, group, f"in the network: it is faster for all sizes by {_said()}")
+    ring, why_no_ring = _made_by_all(meeting, "ring", connect_ring, timeout)
+    if group is None and ring is None:
+        raise dist.DistBackendError(
+            f"this group can sum neither in the network ({why_no_network}) nor over a ring "
+            f"({why_no_ring})"
+        )
+    if group is None:
+        reason = f"over a ring: the ranks cannot sum in the network ({why_no_network})"
+        return _chosen(meeting, ring_group(ring), reason, logging.WARNING)
+    if ring is None:
+        reason = f"in the network: the ranks cannot connect in a ring ({why_no_ring})"
+        return _chosen(meeting, group, reason, logging.WARNING)
+    source = _said()
+    if figures is None:
+        figures, failed = _probe(meeting, options, timeout, group, ring)
+        source = "what the ranks have measured"
+        if "innetwork" in failed and "ring" in failed:
+            raise dist.DistBackendError(f"this group could sum on no way: {failed}")
+        if "innetwork" in failed:
+            reason = f"over a ring: a sum in the network has failed ({failed['innetwork']})"
+            return _chosen(meeting, ring_group(ring), reason, logging.WARNING)
+        if "ring" in failed:
+            reason = f"in the network: a sum over a ring has failed ({failed['ring']})"
+            return _chosen(meeting, group, reason, logging.WARNING)
+    group.add_ring(
+        ring=ring,
+        network_figures=figures.innetwork,
+        ring_figures=figures.ring,
+        judged_every=_JUDGED_EVERY,
+    )
+    return _chosen(meeting, group, f"{_described(group, figures)}, by {source}")
+
+
+def _said() -> str:
+    return FIGURES_VARIABLE
+
+
+def _no_route():
+    raise RuntimeError("no route to a server was given: see ATP_ROUTE, Options.route")
+
+
+def _chosen(meeting, group, reason: str, level: int = logging.INFO):
+    group.choice = reason
+    if group.rank() == 0:
+        _log.log(level, "atp: group of %d ranks sums %s", group.size(), reason)
+    return group
+
+
+def _made_by_all(meeting, way: str, make, timeout: datetime.timedelta):
+    """(what `make` has made, "") or, at all ranks, (None, why one of them could not)."""
+    made, error = None, ""
+    try:
+        made = make()
+    except RuntimeError as failure:
+        error = _first_line(failure)
+    errors = meeting.exchange(f"way/{way}", error or "-", timeout)
+    why = _first_failure(meeting, {rank: e for rank, e in enumerate(errors) if e != "-"})
+    return (None, why) if why else (made, "")
+
+
+def _probe(meeting, options, timeout, group, ring):
+    """(figures, the ways that have failed and why)."""
+    measures = {
+        "innetwork": group.measure,
+        "ring": lambda **what: ring.measure(**what, numbers=options.numbers),
+    }
+    points = {way: [] for way in _WAYS}
+    for values in _PROBED:
+        said = {way: _measured(measures[way], values, options.join_timeout) for way in _WAYS}
+        of_all = [
+            json.loads(text)
+            for text in meeting.exchange(f"probe/{values}", json.dumps(said), timeout)
+        ]
+        failed = {}
+        for way in _WAYS:
+            errors = {r: said[way] for r, said in enumerate(of_all) if isinstance(said[way], str)}
+            if errors:
+                failed[way] = _first_failure(meeting, errors)
+            else:
+                points[way].append((4 * values, max(said[way] for said in of_all)))
+        if failed:
+            return None, failed
+        if sum(16 * points[way][-1][1] for way in _WAYS) * (_ROUNDS + 1) > _PROBE_LIMIT_NS:
+            break
+    return Figures(**{way: line_through(points[way]) for way in _WAYS}, text="measured"), {}
+
+
+def _measured(measure, values: int, timeout: datetime.timedelta) -> int | str:
+    try:
+        return measure(values=values, rounds=_ROUNDS, timeout=timeout)
+    except RuntimeError as failure:
+        return _first_line(failure)
+
+
+def line_through(points: list[tuple[int, int]]) -> tuple[int, int]:
+    """(latency in ns, ps per byte) by the first and the last of (bytes, ns); of whole numbers."""
+    (small, short), (large, long) = points[0], points[-1]
+    if large == small:
+        return 0, max(1, 1000 * short // small)
+    per_byte = max(1, 1000 * (long - short) // (large - small))
+    return max(0, short - per_byte * small // 1000), per_byte
+
+
+def _described(group, figures: Figures) -> str:
+    begins = group.way_counts()["ring_from_bytes"]
+    if begins is None:
+        return f"in the network, and for no large size over a ring ({_numbers(figures)})"
+    if begins <= 1:
+        return f"over a ring ({_numbers(figures)})"
+    return f"in the network, and from {begins} bytes on over a ring ({_numbers(figures)})"
+
+
+def _numbers(figures: Figures) -> str:
+    def of(way):
+        latency, per_byte = getattr(figures, way)
+        return f"{way} {latency / 1e3:.0f} us and {per_byte / 1e3 * 1.048576:.3g} ms a MiB"
+
+    return " ".join(f"{of(way)}{',' if way == _WAYS[0] else ''}" for way in _WAYS)
+
+
+def _first_failure(meeting, errors: dict[int, str]) -> str:
+    for rank in sorted(errors):
+        return f"{meeting.name_of(rank)}: {errors[rank]}"
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

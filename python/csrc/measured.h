@@ -1,0 +1,26 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "atp/base/result.h"
+
+namespace atp::pytorch {
+
+// The shortest of so many operations, after one that is not counted; throws what one of them fails
+// with.
+template <class Operation>
+std::chrono::nanoseconds shortest_of(std::size_t rounds, const Operation& operation) {
+  using Clock = std::chrono::steady_clock;
+  auto shortest = std::chrono::nanoseconds::max();
+  for (std::size_t round = 0; round <= rounds; ++round) {
+    const Clock::time_point begin = Clock::now();
+    const Status ended = operation();
+    TORCH_CHECK_WITH(DistBackendError, ended.ok(), ended.error().message);
+    if (round > 0) shortest = std::min<std::chrono::nanoseconds>(shortest, Clock::now() - begin);
+  }
+  return shortest;
+}
+
+}  // namespace atp::pytorch

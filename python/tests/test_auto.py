@@ -1,0 +1,382 @@
+"""algorithm="auto": which way a sum takes, the same at all ranks, and that no bit shows it."""
+
+import datetime
+import itertools
+import logging
+import os
+import signal
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import atp.torch
+from atp.torch import _choice
+
+from .network import Network
+from .test_errors import errors_of
+
+AUTO = atp.torch.Options(algorithm="auto")
+DIGEST = atp.torch.Options(algorithm="auto", digest=True)
+NETWORK_DIGEST = atp.torch.Options(algorithm="innetwork", digest=True)
+# The ring is expected to be the faster one from some 10 kB on.
+RING_FOR_LARGE = "innetwork=1e-5,1e-7;ring=1e-3,1e-9"
+RING_FOR_ALL = "innetwork=1e-3,1e-7;ring=1e-5,1e-9"
+RING_FOR_NONE = "innetwork=1e-5,1e-9;ring=1e-3,1e-7"
+SIZES = (10, 100_000, 1000, 30_000, 5)
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """Says what the ways are expected to take."""
+    return lambda text: monkeypatch.setenv("ATP_WAY_FIGURES", text)
+
+
+def values(rank, size):
+    return torch.randn(size, generator=torch.Generator().manual_seed(1000 * rank + size))
+
+
+def counts():
+    choice = atp.torch.stats()["choice"]
+    return choice["innetwork"], choice["ring"]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [(RING_FOR_LARGE, (3, 2)), (RING_FOR_ALL, (0, 5))],
+)
+def test_small_and_large_sums_take_what_is_faster(ranks, figures, text, expected):
+    figures(text)
+
+    def body(rank):
+        for size in SIZES:
+            dist.all_reduce(torch.ones(size))
+        return counts(), atp.torch.stats()
+
+    for found, stats in ranks.run(3, body, pg_options=AUTO):
+        assert found == expected
+        assert stats["algorithm"] == "auto"
+        assert "over a ring" in stats["choice"]["reason"]
+        assert "by ATP_WAY_FIGURES" in stats["choice"]["reason"]
+        assert stats["counters"]["ring_bytes_sent"] > 0
+        assert stats["bytes_sent"] >= stats["counters"]["ring_bytes_sent"]
+
+
+def test_no_ring_is_made_where_the_network_is_faster_for_all_sizes(ranks, figures):
+    figures(RING_FOR_NONE)
+
+    def body(rank):
+        for size in SIZES:
+            dist.all_reduce(torch.ones(size))
+        return atp.torch.stats()
+
+    for stats in ranks.run(2, body, pg_options=AUTO):
+        assert stats["choice"] == {
+            "reason": "in the network: it is faster for all sizes by ATP_WAY_FIGURES"
+        }
+        assert "ring_bytes_sent" not in stats["counters"]
+
+
+def mixed_work(rank, step):
+    works, tensors = [], []
+    for size in SIZES:
+        tensors.append(values(rank + 10 * step, size))
+        works.append(dist.all_reduce(tensors[-1], op=dist.ReduceOp.AVG, async_op=True))
+    tensors.append(values(rank, 9000).bfloat16())
+    works.append(dist.all_reduce(tensors[-1], async_op=True))
+    tensors.append(values(rank, 9000))
+    works.append(dist.all_reduce(tensors[-1], op=dist.ReduceOp.MAX, async_op=True))
+    tensors.append(values(rank, 20_000))
+    scaled = dist._make_nccl_premul_sum(0.3)
+    works.append(dist.all_reduce(tensors[-1], op=scaled, async_op=True))
+    pieces = [values(rank, 7000), values(rank, 300)]
+    dist.all_reduce_coalesced(pieces)
+    for work in works:
+        work.wait()
+    dist.barrier()
+    return [tensor.float().numpy().tobytes() for tensor in tensors + pieces]
+
+
+def test_bits_and_digest_are_the_networks_whatever_is_chosen_and_while_it_changes(
+    ranks, figures, monkeypatch
+):
+    # Almost equal, and judged so often that measured times change the ways in the run.
+    monkeypatch.setattr(_choice, "_JUDGED_EVERY", 3)
+
+    def body(rank):
+        results = [mixed_work(rank, step) for step in range(8)]
+        return results, atp.torch.digest(), atp.torch.stats()["choice"]
+
+    expected = ranks.run(3, body, pg_options=NETWORK_DIGEST)
+    assert expected[0][2] is None
+    for text in (RING_FOR_LARGE, RING_FOR_ALL, "innetwork=1e-4,1e-8;ring=1e-4,9.9e-9"):
+        figures(text)
+        found = ranks.run(3, body, pg_options=DIGEST)
+        assert [one[:2] for one in found] == [one[:2] for one in expected]
+        assert found[0][2]["judgements"] == (8 * 9 - 1) // 3 - 1
+        assert [one[2] for one in found] == [found[0][2]] * 3, "no rank has chosen otherwise"
+
+
+def planted(monkeypatch, network_ns, ring_ns):
+    """Measured times of the probe, by (rank, bytes)."""
+    real = _choice._probe
+
+    def probe(meeting, options, timeout, group, ring):
+        class Way:
+            def __init__(self, of):
+                self._of = of
+
+            def measure(self, values, **_):
+                return self._of(group.rank(), 4 * values)
+
+        class Group(Way):
+            def rank(self):
+                return group.rank()
+
+        return real(meeting, options, timeout, Group(network_ns), Way(ring_ns))
+
+    monkeypatch.setattr(_choice, "_probe", probe)
+
+
+def test_ranks_that_have_measured_otherwise_choose_alike_by_the_slowest(ranks, monkeypatch):
+    # By itself rank 0 would take the network for all, and rank 1 the ring.
+    planted(
+        monkeypatch,
+        lambda rank, size: 1000 + size * (1 if rank == 0 else 90),
+        lambda rank, size: 900_000 + size * (80 if rank == 0 else 1),
+    )
+
+    def body(rank):
+        for size in SIZES * 2:
+            dist.all_reduce(torch.ones(size))
+        return atp.torch.stats()["choice"]
+
+    first, *others = ranks.run(3, body, pg_options=AUTO)
+    assert others == [first] * 2
+    assert first["ring_from_bytes"] == 131072, "900,000 / (90 - 80), the next power of two"
+    assert (first["innetwork"], first["ring"]) == (8, 2)
+    assert "innetwork 1 us and 94.4 ms a MiB" in first["reason"]
+    assert "by what the ranks have measured" in first["reason"]
+
+
+def test_without_figures_both_ways_are_measured_and_the_digest_does_not_see_it(ranks):
+    def body(rank):
+        empty = atp.torch.digest()
+        dist.all_reduce(torch.ones(5000))
+        return empty, counts(), atp.torch.stats()["choice"], atp.torch.digest()
+
+    found = ranks.run(2, body, pg_options=DIGEST)
+    assert found[0] == found[1]
+    empty, chosen, choice, _ = found[0]
+    assert empty == "0" * 32
+    assert sum(chosen) == 1
+    assert "by what the ranks have measured" in choice["reason"]
+
+
+POINTS = {
+    "a latency and a slope": ([(1000, 3000), (2000, 4000)], (2000, 1000)),
+    "what is in between does not count": ([(1000, 3000), (1500, 9), (2000, 4000)], (2000, 1000)),
+    "one size is all bytes": ([(1000, 3000)], (0, 3000)),
+    "no less for more": ([(1000, 3000), (2000, 2500)], (2999, 1)),
+    "no latency below zero": ([(1000, 10), (2000, 4000)], (0, 3990)),
+}
+
+
+@pytest.mark.parametrize("points, expected", POINTS.values(), ids=POINTS)
+def test_two_figures_come_from_the_times_of_sizes(points, expected):
+    assert _choice.line_through(points) == expected
+
+
+def test_no_route_is_said_and_the_ring_sums(ranks, caplog):
+    def body(rank):
+        tensor = values(rank, 5000)
+        dist.all_reduce(tensor)
+        return tensor.numpy().tobytes(), atp.torch.stats()["choice"]
+
+    def logged(rank):
+        records = []
+        handler = logging.Handler()
+        handler.emit = records.append
+        logging.getLogger("atp.torch").addHandler(handler)
+        dist.new_group([0, 1], pg_options=AUTO)
+        return [(record.levelname, record.getMessage()) for record in records]
+
+    reason = (
+        "over a ring: the ranks cannot sum in the network (rank 0: no route to a server was "
+        "given: see ATP_ROUTE, Options.route)"
+    )
+    found = ranks.run(2, body, route="", pg_options=AUTO)
+    assert [choice for _, choice in found] == [{"reason": reason}] * 2
+    expected = ranks.run(2, body, pg_options=atp.torch.Options(algorithm="innetwork"))
+    assert [bits for bits, _ in found] == [bits for bits, _ in expected]
+    first, second = ranks.run(2, logged, route="", pg_options=AUTO)
+    assert first == [("WARNING", f"atp: group of 2 ranks sums {reason}")]
+    assert second == [], "one of them is enough"
+
+
+def test_a_switch_that_is_not_there_is_said_and_the_ring_sums(ranks):
+    options = atp.torch.Options(algorithm="auto", join_timeout=datetime.timedelta(seconds=2))
+
+    def body(rank):
+        tensor = torch.ones(5000)
+        dist.all_reduce(tensor)
+        assert torch.equal(tensor, torch.full((5000,), 3.0))
+        with pytest.raises(ValueError, match="this group keeps no digest; it sums over a ring"):
+            atp.torch.digest()
+        return atp.torch.stats()["choice"]["reason"]
+
+    first, *others = ranks.run(3, body, route="127.0.0.1:9", pg_options=options)
+    assert others == [first] * 2
+    assert first.startswith("over a ring: the ranks cannot sum in the network (rank ")
+    assert "127.0.0.1:9" in first
+
+
+def test_one_rank_without_a_way_is_enough_for_all_to_take_the_other(ranks, monkeypatch):
+    real = _choice._made_by_all
+
+    def made(meeting, way, make, timeout):
+        if way == "ring" and meeting.name_of(0) == "rank 0" and meeting._rank == 1:
+
+            def make():
+                raise RuntimeError("planted")
+
+        return real(meeting, way, make, timeout)
+
+    monkeypatch.setattr(_choice, "_made_by_all", made)
+
+    def body(rank):
+        dist.all_reduce(torch.ones(5000))
+        return atp.torch.stats()["choice"]["reason"]
+
+    options = atp.torch.Options(algorithm="auto", join_timeout=datetime.timedelta(seconds=2))
+    first, *others = ranks.run(3, body, pg_options=options)
+    assert others == [first] * 2
+    assert first.startswith("in the network: the ranks cannot connect in a ring (rank ")
+
+
+@pytest.mark.parametrize("way, other", [("innetwork", "over a ring"), ("ring", "in the network")])
+def test_a_way_that_fails_in_the_probe_is_said_and_not_chosen(ranks, monkeypatch, way, other):
+    def failing(rank, size):
+        if rank == 1:
+            raise RuntimeError("planted\nwith more lines")
+        return 1000
+
+    def fine(rank, size):
+        return 1000
+
+    planted(monkeypatch, *((failing, fine) if way == "innetwork" else (fine, failing)))
+
+    def body(rank):
+        tensor = torch.ones(5000)
+        dist.all_reduce(tensor)
+        assert torch.equal(tensor, torch.full((5000,), 3.0))
+        return atp.torch.stats()["choice"]["reason"]
+
+    first, *others = ranks.run(3, body, pg_options=AUTO)
+    assert others == [first] * 2
+    assert first.startswith(f"{other}: a sum ")
+    assert first.endswith("has failed (rank 1: planted)")
+
+
+def test_on_one_host_it_is_the_hosts_memory(ranks):
+    def body(rank):
+        dist.all_reduce(torch.ones(5000))
+        return atp.torch.stats()
+
+    for stats in ranks.run(2, body, route="", memory=True, pg_options=AUTO):
+        assert stats["host_memory"]
+        assert stats["choice"] == {"reason": "the host's memory: all ranks are on one host"}
+
+
+def test_a_fixed_scale_is_the_networks(ranks):
+    def body(rank):
+        dist.all_reduce(torch.ones(5000))
+        return atp.torch.stats()["algorithm"]
+
+    options = atp.torch.Options(algorithm="auto", scale="fixed")
+    assert ranks.run(2, body, pg_options=options) == ["innetwork"] * 2
+
+
+def test_a_rank_that_was_told_another_algorithm_is_named(ranks):
+    def body(rank):
+        options = atp.torch.Options(algorithm=("auto", "innetwork")[rank])
+        dist.new_group([0, 1], pg_options=options)
+
+    for error in errors_of(ranks.outcomes(2, body)):
+        assert "rank 1" in error and "algorithm" in error and "'auto'" in error
+
+
+UNREADABLE = ["soon", "innetwork=1,1", "innetwork=1,1;ring=1", "innetwork=1,1;ring=1,nan"]
+
+
+@pytest.mark.parametrize("text", [*UNREADABLE, "innetwork=1,0;ring=1,1", "innetwork=-1,1;ring=1,1"])
+def test_figures_that_cannot_be_read_are_named(ranks, figures, text):
+    figures(text)
+    for error in errors_of(ranks.outcomes(2, lambda rank: None, pg_options=AUTO)):
+        assert f"ATP_WAY_FIGURES='{text}': expected innetwork=SECONDS" in error
+
+
+@pytest.mark.parametrize("text", [RING_FOR_LARGE, RING_FOR_ALL])
+def test_a_killed_rank_ends_both_ways_at_the_others(ranks, figures, text):
+    figures(text)
+
+    def body(rank):
+        dist.all_reduce(torch.ones(100))
+        dist.all_reduce(torch.ones(100_000))
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        errors = []
+        for size in itertools.islice(itertools.cycle((100, 100_000)), 1000):
+            try:
+                dist.all_reduce(torch.ones(size))
+            except dist.DistBackendError as error:
+                errors.append(str(error))
+            if len(errors) == 2:
+                return errors
+
+    for outcome in ranks.outcomes(3, body, waited_for=[0, 2], timeout_s=25, pg_options=AUTO):
+        assert outcome.error is None, outcome.trace
+        assert len(outcome.value) == 2
+        assert all("rank 1" in error for error in outcome.value)
+
+
+def test_a_server_that_dies_ends_the_sums_over_the_ring_too(ranks, figures):
+    figures(RING_FOR_LARGE)
+    with Network() as network:
+
+        def body(rank):
+            dist.all_reduce(torch.ones(100_000))
+            dist.barrier()
+            if rank == 0:
+                os.kill(network.server.pid, signal.SIGKILL)
+            for size in itertools.islice(itertools.cycle((100, 100_000)), 1000):
+                dist.all_reduce(torch.ones(size))
+
+        options = atp.torch.Options(algorithm="auto", timeout=datetime.timedelta(seconds=3))
+        errors_of(ranks.outcomes(2, body, route=network.route, pg_options=options))
+
+
+def test_a_model_is_trained_to_the_networks_bits(ranks, figures):
+    figures(RING_FOR_LARGE)
+
+    def body(rank):
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(50, 400), torch.nn.Linear(400, 3))
+        model = DistributedDataParallel(model, bucket_cap_mb=0.01)
+        model.register_comm_hook(None, atp.torch.ddp_hook)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(5):
+            optimizer.zero_grad()
+            loss = model(values(rank + 10 * step, 400).reshape(8, 50)).square().mean()
+            loss.backward()
+            dist.all_reduce(loss.detach())
+            optimizer.step()
+        ways = counts() if atp.torch.stats()["choice"] else None
+        weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+        return weights, ways
+
+    network = ranks.run(2, body, pg_options=atp.torch.Options(algorithm="innetwork"))
+    auto = ranks.run(2, body, pg_options=AUTO)
+    assert len({weights for weights, _ in network + auto}) == 1
+    assert all(in_network > 0 and over_ring > 0 for _, (in_network, over_ring) in auto)
