@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "atp/config/site/expected_times.h"
 #include "atp/config/site/routes.h"
 
 namespace atp {
@@ -83,6 +84,7 @@ JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
   ranks_of_hosts.reserve(placement.hosts.size());
   for (const PlacedRanks& each : placement.hosts) ranks_of_hosts.push_back(each.ranks);
   if (ranks_of_hosts.size() == 1) ranks_of_hosts.clear();
+  const std::optional<ExpectedTimes> times = expected_times(site, placement);
   return {.ranks = placement.world_size,
           .first_rank = placed.first_rank,
           .local_ranks = placed.ranks,
@@ -92,7 +94,8 @@ JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
           .ranks_of_hosts = std::move(ranks_of_hosts),
           .master_address = site.hosts[placement.hosts.front().host].address,
           .master_port = static_cast<std::uint16_t>(port),
-          .values = options.values};
+          .values = options.values,
+          .way_figures = times ? to_text(*times) : ""};
 }
 
 }  // namespace atp

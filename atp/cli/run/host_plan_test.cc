@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "atp/config/site/expected_times.h"
 #include "atp/config/site/testing_site.h"
 
 namespace atp {
@@ -83,6 +84,7 @@ TEST(SitePart, AHostOfWorkersHasNoNodes) { EXPECT_THAT(nodes_of(site(), 1), IsEm
 
 TEST(SitePart, RanksAreToldTheJobAndTheirPlaceInIt) {
   unsetenv("OMP_NUM_THREADS");
+  const Site all = site();
   EXPECT_THAT(
       environment("a1", {.job = 7, .incarnation = 3}).of_rank(1),
       ElementsAre(Pair("RANK", "1"), Pair("LOCAL_RANK", "1"), Pair("WORLD_SIZE", "3"),
@@ -91,7 +93,10 @@ TEST(SitePart, RanksAreToldTheJobAndTheirPlaceInIt) {
                   Pair("ATP_ROUTE",
                        "10.0.1.1:5501,[fd00::1]:5501,[fd00::1]:5500;"
                        "10.0.1.1:5501,[fd00::1]:5501,[fd00::1]:7000"),
-                  Pair("ATP_HOST_RANKS", "2,1"), Pair("OMP_NUM_THREADS", "1")));
+                  Pair("ATP_HOST_RANKS", "2,1"),
+                  Pair("ATP_WAY_FIGURES",
+                       to_text(expected_times(all, place_job(all, {}, 0).value()).value())),
+                  Pair("OMP_NUM_THREADS", "1")));
 }
 
 TEST(SitePart, RanksOfALaterHostFollow) {

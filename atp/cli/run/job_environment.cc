@@ -39,6 +39,7 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
   if (takes_network) add_if_unset("ATP_HOST_MEMORY", "0");
   if (!own_servers.empty()) add("ATP_OWN_SERVER", own_servers[rank - first_rank]);
   if (values > 0) add("ATP_VALUES_PER_FRAGMENT", std::to_string(values));
+  if (!way_figures.empty()) add_if_unset("ATP_WAY_FIGURES", way_figures);
   // Gloo would go by the host's name, which need not resolve to the address of the cluster file.
   if (!interface_name.empty()) add_if_unset("GLOO_SOCKET_IFNAME", interface_name);
   // As torchrun does: several ranks with a thread for each core would only stand in their own way.

@@ -31,6 +31,7 @@ struct JobEnvironment {
   std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;
   std::uint32_t values = 0;    // per fragment; 0: not given
+  std::string way_figures;     // what sums are expected to take on each way; empty: not known
   std::string interface_name;  // through which the hosts reach each other; empty: not known
 
   std::vector<std::pair<std::string, std::string>> of_rank(std::size_t rank) const;

@@ -46,6 +46,17 @@ TEST(JobEnvironment, NamesTheInterfaceToGlooUnlessTheUserDoes) {
   unsetenv("GLOO_SOCKET_IFNAME");
 }
 
+TEST(JobEnvironment, SaysWhatSumsTakeUnlessTheUserDoes) {
+  unsetenv("ATP_WAY_FIGURES");
+  JobEnvironment job{.ranks = 1};
+  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_WAY_FIGURES"))));
+  job.way_figures = "innetwork=1,2;ring=3,4";
+  EXPECT_THAT(job.of_rank(0), Contains(Pair("ATP_WAY_FIGURES", "innetwork=1,2;ring=3,4")));
+  setenv("ATP_WAY_FIGURES", "innetwork=5,6;ring=7,8", 1);
+  EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_WAY_FIGURES"))));
+  unsetenv("ATP_WAY_FIGURES");
+}
+
 TEST(JobEnvironment, SaysToEachRankWhereItServes) {
   JobEnvironment job{.ranks = 4, .first_rank = 2, .local_ranks = 2};
   EXPECT_THAT(job.of_rank(2), Not(Contains(Key("ATP_OWN_SERVER"))));
