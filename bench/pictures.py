@@ -7,6 +7,7 @@ COLORS = {
     "atp": "C0",
     "atp int16": "C9",
     "atp ring": "C2",
+    "atp auto": "C4",
     "Gloo": "0.45",
     "Gloo float16": "0.7",
     "Open MPI ring": "C1",

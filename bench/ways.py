@@ -12,7 +12,8 @@ class Way:
     options: dict | None = None  # atp.torch.Options of its group
     dtype: str = "float32"  # of the tensor
     bytes_per_value: int = FLOAT32_BYTES  # on the wire
-    # Where the bytes go: "ring" or "network" (through switches and servers). Memory has no bound.
+    # Where the bytes go: "ring", "network" (through switches and servers), or "either", where that
+    # takes less time. Memory has no bound.
     shape: str = "ring"
 
     @property
@@ -31,6 +32,7 @@ WAYS = {
         shape="network",
     ),
     "atp ring": Way("torch", "atp", {"algorithm": "ring"}),
+    "atp auto": Way("torch", "atp", {"host_memory": False, "algorithm": "auto"}, shape="either"),
     "Gloo": Way("torch", "gloo"),
     "Gloo float16": Way("torch", "gloo", dtype="float16", bytes_per_value=2),
     "Open MPI ring": Way("openmpi"),
@@ -49,10 +51,10 @@ def bound_s(way, workload, size):
         return 0
     tensor = workload.jobs * size * WAYS[way].bytes_per_value / FLOAT32_BYTES
     ranks = workload.ranks
-    if WAYS[way].shape == "ring":
-        busiest = 2 * (ranks - 1) / ranks
-    elif workload.has_switch:
-        busiest = max(1, (workload.most_below_a_switch + 1) / workload.wide)
+    ring = 2 * (ranks - 1) / ranks
+    if workload.has_switch:
+        network = max(1, (workload.most_below_a_switch + 1) / workload.wide)
     else:
-        busiest = max(1, ranks / workload.servers / workload.wide)
+        network = max(1, ranks / workload.servers / workload.wide)
+    busiest = {"ring": ring, "network": network, "either": min(ring, network)}[WAYS[way].shape]
     return busiest * tensor * 8 / (workload.mbit * 1e6)

@@ -62,7 +62,7 @@ FULL = (
             "equal links",
             4,
             (16 * MIB,),
-            ("atp", "atp ring", "Gloo"),
+            ("atp", "atp ring", "atp auto", "Gloo"),
             mbit=300,
             has_switch=name == "switch",
             servers=servers,

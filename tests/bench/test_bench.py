@@ -95,6 +95,12 @@ BOUNDS = {
     "a ring": ("Gloo", Workload("", "", 4, (), mbit=1000), 1.5),
     "a switch with links for all": ("atp", Workload("", "", 4, (), mbit=1000, wide=5), 1),
     "a switch that is a host among equals": ("atp", Workload("", "", 4, (), mbit=1000), 5),
+    "the better of both": ("atp auto", Workload("", "", 4, (), mbit=1000), 1.5),
+    "the better of both, with links for all": (
+        "atp auto",
+        Workload("", "", 4, (), mbit=1000, wide=5),
+        1,
+    ),
     "half as many bytes": ("atp int16", Workload("", "", 4, (), mbit=1000, wide=5), 0.5),
     "two jobs": ("atp", Workload("", "", 4, (), mbit=1000, wide=10, jobs=2), 2),
     "one server without a switch": (
