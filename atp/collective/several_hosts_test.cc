@@ -294,30 +294,81 @@ TEST(SeveralHosts, CannotHaveARankThatServesAPartOfTheJob) {
   EXPECT_THAT(result.error().message, HasSubstr("ATP_HIERARCHY"));
 }
 
-// One rank in a process of its own, which sums for a while and then gets a signal.
-class RankInProcess {
+const HostOf kTwoAndTwo = {0, 0, 1, 1};
+
+// A process with ranks of a job on two hosts of two. It is forked before this one has the threads
+// of a cluster, which a thread sanitizer demands, and hears later where they are.
+class ForkedRanks {
  public:
-  RankInProcess(const CommunicatorOptions& options, int signal, milliseconds after) : pid_(fork()) {
+  using Body = std::function<int(const std::vector<CommunicatorOptions>&)>;
+
+  // Its exit code is the body's.
+  explicit ForkedRanks(const Body& body) {
+    EXPECT_EQ(pipe(pipe_.data()), 0);
+    pid_ = fork();
     if (pid_ != 0) return;
-    auto communicator = Communicator::connect(options);
-    std::vector<float> tensor(300'000, 1);
-    static_cast<void>(communicator.value()->all_reduce(tensor).wait());
-    std::thread killer([&] {
-      std::this_thread::sleep_for(after);
-      kill(getpid(), signal);
-    });
-    while (communicator.value()->all_reduce(tensor).wait().ok()) continue;
-    pause();
+    close(pipe_[1]);
+    Place place;
+    const bool is_told = read(pipe_[0], &place, sizeof place) == sizeof place;
+    _exit(is_told ? body(options_at(place)) : 2);
   }
-  ~RankInProcess() {
+  ~ForkedRanks() {
+    for (const int end : pipe_) close(end);
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
+  ForkedRanks(const ForkedRanks&) = delete;
+  ForkedRanks& operator=(const ForkedRanks&) = delete;
+
+  void join(const std::vector<CommunicatorOptions>& options) const {
+    const CommunicatorOptions& any = options.front();
+    const Place place{any.job, any.route[0], any.route[1], any.operation_timeout};
+    EXPECT_EQ(write(pipe_[1], &place, sizeof place), static_cast<ssize_t>(sizeof place));
+  }
   std::string name() const { return "(process " + std::to_string(pid_) + ")"; }
+  // Waits for its end.
+  int exit_code() const {
+    siginfo_t end{};
+    waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT);
+    return end.si_status;
+  }
 
  private:
-  pid_t pid_;
+  struct Place {
+    JobKey job;
+    Endpoint switch_node;
+    Endpoint server;
+    milliseconds operation_timeout{0};
+  };
+  static std::vector<CommunicatorOptions> options_at(const Place& place) {
+    std::vector<CommunicatorOptions> options(kTwoAndTwo.size());
+    for (std::size_t rank = 0; rank < options.size(); ++rank) {
+      options[rank].job = place.job;
+      options[rank].rank = static_cast<Rank>(rank);
+      options[rank].world_size = options.size();
+      options[rank].host_of = kTwoAndTwo;
+      options[rank].route = {place.switch_node, place.server};
+      options[rank].operation_timeout = place.operation_timeout;
+    }
+    return options;
+  }
+
+  std::array<int, 2> pipe_{-1, -1};
+  pid_t pid_ = -1;
 };
+
+// Sums for a while and then gets a signal.
+int sum_until(const CommunicatorOptions& options, int signal, milliseconds after) {
+  auto communicator = Communicator::connect(options);
+  std::vector<float> tensor(300'000, 1);
+  static_cast<void>(communicator.value()->all_reduce(tensor).wait());
+  std::thread killer([&] {
+    std::this_thread::sleep_for(after);
+    kill(getpid(), signal);
+  });
+  while (communicator.value()->all_reduce(tensor).wait().ok()) continue;
+  return pause();
+}
 
 struct Ends {
   std::string process;                        // of the rank that ended
@@ -325,11 +376,14 @@ struct Ends {
 };
 
 Ends errors_when(std::size_t ending, int signal, milliseconds after) {
+  const ForkedRanks process([&](const std::vector<CommunicatorOptions>& options) {
+    return sum_until(options[ending], signal, after);
+  });
   const TestingCluster cluster(4);
-  std::vector<CommunicatorOptions> options = options_on(cluster, {0, 0, 1, 1});
+  std::vector<CommunicatorOptions> options = options_on(cluster, kTwoAndTwo);
   // Only one that is stopped is found by that.
   for (auto& each : options) each.operation_timeout = seconds(signal == SIGSTOP ? 2 : 20);
-  const RankInProcess process(options[ending], signal, after);
+  process.join(options);
   Ends ends{.process = process.name(), .errors = {}};
   std::mutex mutex;
   in_parallel(4, [&](std::size_t rank) {
@@ -400,18 +454,10 @@ int sum_without_memory(const std::vector<CommunicatorOptions>& options) {
 }
 
 TEST(SeveralHosts, AllTakeTheNetworkWhereOneHasNoMemory) {
+  const ForkedRanks host_1(sum_without_memory);
   const TestingCluster cluster(4);
-  std::vector<CommunicatorOptions> options = options_on(cluster, {0, 0, 1, 1});
-  std::mutex mutex;
-  std::vector<std::string> warnings;
-  for (auto& each : options) {
-    each.on_warning = [&](const std::string& text) {
-      const std::lock_guard lock(mutex);
-      warnings.push_back(text);
-    };
-  }
-  const pid_t child = fork();
-  if (child == 0) _exit(sum_without_memory(options));
+  std::vector<CommunicatorOptions> options = options_on(cluster, kTwoAndTwo);
+  host_1.join(options);
   options.resize(2);
   const Communicators hosts = join_all(options);
   in_parallel(2, [&](std::size_t rank) {
@@ -422,9 +468,7 @@ TEST(SeveralHosts, AllTakeTheNetworkWhereOneHasNoMemory) {
     EXPECT_GT(counter(*hosts[rank], "gradients_sent"), 0U);
   });
   shut_down(hosts);
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(host_1.exit_code(), 0);
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ class Network {
   void take(std::size_t host, const HostUplink::Words& words, std::function<void(bool)> ended) {
     waiting_[host].push_back({words, std::move(ended)});
   }
+  // Its leader is gone.
+  void forget(std::size_t host) { waiting_[host].clear(); }
   // What all leaders wait for next, which must be the same. False: not all of them wait.
   bool combine_next() {
     for (const auto& of_host : waiting_) {
@@ -104,7 +106,13 @@ class Job {
   HostEngine& engine(std::size_t rank) { return *engines_[rank]; }
   Uplink& uplink(std::size_t host) { return *uplinks_[host]; }
   // As the death of its process.
-  void kill(std::size_t rank) { engines_[rank].reset(); }
+  void kill(std::size_t rank) {
+    engines_[rank].reset();
+    for (std::size_t host = 0, leader = 0; host < segments_.size(); ++host) {
+      if (leader == rank) network_.forget(host);
+      leader += segments_[host].ranks();
+    }
+  }
 
  private:
   void add_engine(std::size_t on_host, const std::vector<Rank>& names, std::size_t world_size) {
