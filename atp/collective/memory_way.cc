@@ -38,11 +38,11 @@ Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
   return MemoryMeeting{nullptr, options.job};
 }
 
-// The leaders have met as workers of the job, so it is another one in which all ranks are. It has
-// the same number, by which people know it.
+// The leaders have met as workers of the job, so it is another one in which all ranks are; of
+// another number, since ranks that wait in two incarnations of one job are told that they do.
 JobKey job_of_all_ranks(const JobKey& job) {
   constexpr std::uint32_t kOther = 0x686f7374;
-  return {job.job, atp_fmix32(job.incarnation ^ kOther)};
+  return {atp_fmix32(job.job ^ kOther), job.incarnation};
 }
 
 // One of the hosts of a job.
