@@ -209,7 +209,11 @@ void Dispatcher::send_where_it_is_faster(const std::shared_ptr<PendingOperation>
   } else {
     ways_->samples.begin(std::nullopt, bytes, now);
   }
-  const std::vector<Shards::Part> parts = shards_.split(whole->layout());
+  send_to_servers(whole, shards_.split(whole->layout()), refused);
+}
+
+void Dispatcher::send_to_servers(const std::shared_ptr<PendingOperation>& whole,
+                                 const std::vector<Shards::Part>& parts, Refusals& refused) {
   if (parts.size() == 1) return send_to(parts.front().shard, whole, refused);
   const auto end_part =
       after(parts.size(), [whole](const Status& status) { whole->finish(status); });
@@ -291,7 +295,8 @@ Dispatcher::Operations Dispatcher::submit_probe(const Values& values, AllReduceO
       name, TensorPart{values, BlockLayout(values.count)}, format, std::move(options));
   {
     const std::lock_guard lock(mutex_);
-    send_to(0, operation, refused);
+    // The servers' shares of what is no probe stay as they are.
+    send_to_servers(operation, Shards(network_lanes_).split(operation->layout()), refused);
   }
   tell(refused);
   return {operation};

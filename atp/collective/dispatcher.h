@@ -103,6 +103,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   // With mutex_ held.
   void send(Submission submission, Refusals& refused);
   void send_where_it_is_faster(const std::shared_ptr<PendingOperation>& whole, Refusals& refused);
+  void send_to_servers(const std::shared_ptr<PendingOperation>& whole,
+                       const std::vector<Shards::Part>& parts, Refusals& refused);
   bool both_can_take(const PendingOperation& operation) const;
   // The next operation's way depends on times that are not in.
   bool awaits_times() const;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "atp/collective/ring/testing_ring.h"
+#include "atp/collective/shards.h"
 #include "atp/collective/testing_cluster.h"
 
 // A communicator with two ways: which one an operation takes is the same at all ranks, and shows
@@ -54,6 +55,10 @@ class TwoWays {
 
   Communicator& at(std::size_t rank) { return *communicators_[rank]; }
   const Communicators& all() const { return communicators_; }
+  // Only when nothing is going on.
+  std::uint64_t fragments_at_second_server() const {
+    return second_.server().node().counters()[ServerCounter::kFragmentsCompleted];
+  }
 
  private:
   const TestingCluster cluster_;
@@ -172,6 +177,18 @@ TEST(RingWay, AProbeIsInNoDigestAndHasNoNumber) {
     EXPECT_EQ(ways.at(rank).way_counts()->operations, (std::array<std::uint64_t, 2>{0, 0}));
   });
   shut_down(ways.all());
+}
+
+// Else it would measure a network that no operation takes.
+TEST(RingWay, AProbeIsSpreadOverAllServers) {
+  TwoWays ways({.has_ring = false, .two_servers = true});
+  in_parallel(kRanks, [&](std::size_t rank) {
+    std::vector<float> tensor(4 * Shards::kLeastPart, 1.0F);
+    EXPECT_EQ(message(ways.at(rank).all_reduce(tensor, {.is_probe = true}).wait()), "");
+    EXPECT_EQ(tensor, std::vector<float>(tensor.size(), kRanks));
+  });
+  shut_down(ways.all());
+  EXPECT_GT(ways.fragments_at_second_server(), 0U);
 }
 
 // Whoever asks twice, or late, would have ranks that do not agree.
