@@ -9,11 +9,11 @@
 // asks it before each first transmission; the policy decides.
 //
 // It starts with 200 packets, at most 256 KiB. Policy kAimd: slow start up to a threshold, then
-// 1,500 bytes more for each window; a loss halves it, ECN takes a fifth, once for each window, to no
-// less than two packets (H30). A mark comes from a queue that has only begun, so less has to go than
-// where one has overflowed (RFC 8511, and its figure). It counts bytes, so that a job with large
-// packets gets no larger share. A COLLISION says that aggregators are scarce, not bandwidth, and is
-// none of its business.
+// 1,500 bytes more for each window; a loss halves it, ECN takes a fifth, once for each window, to
+// no less than two packets (H30). A mark comes from a queue that has only begun, so less has to go
+// than where one has overflowed (RFC 8511, and its figure). It counts bytes, so that a job with
+// large packets gets no larger share. A COLLISION says that aggregators are scarce, not bandwidth,
+// and is none of its business.
 
 namespace atp {
 
