@@ -96,22 +96,22 @@ TEST_F(Numbers, EachFragmentWaitsForTheExponentsOfItsOwnBlocks) {
   EXPECT_EQ(only().view().header.sequence, 2u);
 }
 
-TEST_F(Numbers, ExponentsKeepFourFragmentsAheadOfTheirValues) {
-  submit_blocks(56);
+TEST_F(Numbers, ExponentsKeepEightFragmentsAheadOfTheirValues) {
+  submit_blocks(88);
   const std::vector<Sent> first = script_.run();
-  ASSERT_EQ(first.size(), 4u) << "of seven";
+  ASSERT_EQ(first.size(), 8u) << "of eleven";
   script_.echo(first[0]);
   const std::vector<Sent> values = script_.run();
   ASSERT_EQ(values.size(), 2u) << "which stand in the first eight blocks";
   EXPECT_EQ(kind_of(values[1]), ATP_KIND_SUM_BLOCKS);
-  const Sent fifth = only();
-  EXPECT_EQ(kind_of(fifth), ATP_KIND_EXPONENTS);
-  EXPECT_EQ(fifth.view().header.sequence, 4u);
+  const Sent ninth = only();
+  EXPECT_EQ(kind_of(ninth), ATP_KIND_EXPONENTS);
+  EXPECT_EQ(ninth.view().header.sequence, 8u);
 }
 
 TEST_F(Numbers, ASmallSumDoesNotWaitBehindExponentsThatAreHeldBack) {
-  submit_blocks(56);
-  EXPECT_EQ(script_.run().size(), 4u);
+  submit_blocks(88);
+  EXPECT_EQ(script_.run().size(), 8u);
   const OperationId small = script_.submit({1}, {.small = true});
   const std::vector<Sent> rest = script_.run();
   ASSERT_EQ(rest.size(), 4u) << "three of exponents, and the small one";

@@ -84,11 +84,12 @@ bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
   return true;
 }
 
-// All exponents of a tensor at once would be a pass over all of it, while its link lies idle. Each
-// fragment of them covers more values than a window holds. (A small operation that waits behind
-// them is in more haste.)
+// All exponents of a tensor at once would be a pass over all of it, while its link lies idle. But
+// they queue behind the values that have been sent, so they must be ahead by more than a window of
+// those: of 1,024 packets, which four fragments cover when values have 16 bits. (A small operation
+// that waits behind them is in more haste.)
 bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::uint64_t sequence) {
-  constexpr std::uint64_t kAhead = 4;
+  constexpr std::uint64_t kAhead = 8;
   const std::uint64_t number = sequence - exponents.first_sequence;
   if (number < kAhead) return true;
   Stream& stream = streams_[exponents.value_stream];
