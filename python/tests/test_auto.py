@@ -156,7 +156,7 @@ def test_ranks_that_have_measured_otherwise_choose_alike_by_the_slowest(ranks, m
     assert others == [first] * 2
     assert first["ring_from_bytes"] == 131072, "900,000 / (90 - 80), the next power of two"
     assert (first["innetwork"], first["ring"]) == (8, 2)
-    assert "innetwork 1 us and 94.4 ms a MiB" in first["reason"]
+    assert "innetwork 1 us and 94.4 ms per MiB" in first["reason"]
     assert "by what the ranks have measured" in first["reason"]
 
 

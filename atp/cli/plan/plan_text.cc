@@ -66,7 +66,7 @@ std::string dimension_text(const DimensionCost& cost, int dimension, std::uint32
   std::string text = fmt::format("  dimension {}: {} group{} of {}, {}\n", dimension, groups,
                                  groups == 1 ? "" : "s", size, planner::to_string(cost.collective));
   text += fmt::format(
-      "    {:g} operations a layer on {} per rank in all: {} of bandwidth, {} of "
+      "    {:g} operations per layer on {} per rank in all: {} of bandwidth, {} of "
       "latency\n",
       cost.collectives, bytes_for_people(cost.bytes), duration_for_people(cost.bandwidth_seconds),
       duration_for_people(cost.latency_seconds));
@@ -182,7 +182,7 @@ std::string verdict_text(const Request& request, const Plan& plan) {
     text = fmt::format("Use mesh {}: {}.\n", mesh_text(best.mesh), collectives_text(best));
   }
   text += order_text(request, best);
-  text += fmt::format("Communication takes {} a layer, forward and backward; {} for {}.\n",
+  text += fmt::format("Communication takes {} per layer, forward and backward; {} for {}.\n",
                       duration_for_people(best.cost.seconds),
                       duration_for_people(plan.seconds_per_step),
                       counted(request.model.layers, "layer"));
@@ -211,7 +211,7 @@ std::string reasons_text(const Request& request, const Plan& plan) {
 std::string candidate_text(const Request& request, const Candidate& candidate) {
   const planner::LayerCost& cost = candidate.cost;
   std::string text = fmt::format(
-      "Mesh {}: {} a layer, {} for {}{}\n", mesh_text(candidate.mesh),
+      "Mesh {}: {} per layer, {} for {}{}\n", mesh_text(candidate.mesh),
       duration_for_people(cost.seconds), duration_for_people(cost.seconds * request.model.layers),
       counted(request.model.layers, "layer"), candidate.measured ? ", by measured bandwidths" : "");
   for (std::size_t level = 0; level < candidate.layout.size(); ++level) {
@@ -237,7 +237,7 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
 }
 
 TextTable mesh_table(const Plan& plan) {
-  TextTable table({"mesh", "dimension 1", "dimension 2", "a layer", "against best", "memory"});
+  TextTable table({"mesh", "dimension 1", "dimension 2", "per layer", "against best", "memory"});
   const auto add = [&](const Candidate& candidate) {
     const planner::LayerCost& cost = candidate.cost;
     table.add({mesh_text(candidate.mesh), dimension_cell(cost.dimension1),

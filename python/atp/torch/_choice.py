@@ -188,7 +188,7 @@ def _described(group, figures: Figures) -> str:
 def _numbers(figures: Figures) -> str:
     def of(way):
         latency, per_byte = getattr(figures, way)
-        return f"{way} {latency / 1e3:.0f} us and {per_byte / 1e3 * 1.048576:.3g} ms a MiB"
+        return f"{way} {latency / 1e3:.0f} us and {per_byte / 1e3 * 1.048576:.3g} ms per MiB"
 
     return " ".join(f"{of(way)}{',' if way == _WAYS[0] else ''}" for way in _WAYS)
 
