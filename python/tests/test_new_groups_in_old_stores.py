@@ -58,7 +58,8 @@ def test_each_round_makes_a_group_of_other_ranks(ranks, tmp_path, make_store, al
                 sums.append(total(group, float(number)))
             sums.append(total(None, float(number)))
             dist.destroy_process_group()
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=3)  # leave together
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=3)
+        dist.barrier()  # nobody leaves while the others still connect
         return sums
 
     for rank, sums in enumerate(ranks.run(3, body)):
