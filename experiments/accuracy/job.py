@@ -28,7 +28,7 @@ def run_job(module, world_size, *words):
         stderr=subprocess.STDOUT,
         text=True,
     ) as job:
-        last = collections.deque(maxlen=30)
+        last = collections.deque(maxlen=200)
         for line in job.stdout:
             last.append(line)
             if line.startswith("#"):  # of progress
