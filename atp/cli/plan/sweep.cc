@@ -103,7 +103,8 @@ TextTable sweep_table(const Sweep& sweep) {
   std::vector<std::string> header{"devices"};
   if (!sweep.factor_label.empty()) header.push_back(sweep.factor_label);
   header.insert(header.end(), {"best mesh", "by", "per layer"});
-  if (sweep.aggregates) header.insert(header.end(), {"with aggregation", "by", "per layer", "gain"});
+  if (sweep.aggregates)
+    header.insert(header.end(), {"with aggregation", "by", "per layer", "gain"});
   TextTable table(header);
   for (const SweepPoint& point : sweep.points) {
     std::vector<std::string> row{std::to_string(point.devices)};
