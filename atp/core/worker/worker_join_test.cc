@@ -172,8 +172,9 @@ StatusMessage no_room() {
                                 WorkerScript::kNonce);
 }
 
-TEST(WorkerJoin, ASwitchWithoutRoomIsPassedBy) {
-  for (const RefusalReason reason : {RefusalReason::kTooManyJobs, RefusalReason::kMemory}) {
+TEST(WorkerJoin, ASwitchWithoutRoomOrWithAPathTooNarrowForTheAgreedKIsPassedBy) {
+  for (const RefusalReason reason :
+       {RefusalReason::kTooManyJobs, RefusalReason::kMemory, RefusalReason::kValueCount}) {
     WorkerScript s;
     s.worker.start(s.now);
     s.run();

@@ -25,6 +25,13 @@ bool has_no_room(const StatusMessage& status) {
   return reason == RefusalReason::kTooManyJobs || reason == RefusalReason::kMemory;
 }
 
+// K is agreed when all are in. So this rank is in as well, by its straight JOIN: its JOIN through
+// the tree came too late to lower K, as behind a server that stood still.
+bool is_in_straight(const StatusMessage& status) {
+  return status.code == StatusCode::kRefused &&
+         status.refusal().reason == RefusalReason::kValueCount;
+}
+
 }  // namespace
 
 MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
@@ -158,9 +165,8 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
   // switch returned with a smaller K, a full table or another list of upstreams. The way around it
   // still serves. So it does for a new job that a switch has no room for.
   const bool is_full = has_no_room(status);
-  if (path == Path::kTree && has_switch(turn.config) && (joined() || !attached() || is_full)) {
-    return detach(turn);
-  }
+  const bool is_bad_tree = joined() || !attached() || is_full || is_in_straight(status);
+  if (path == Path::kTree && has_switch(turn.config) && is_bad_tree) return detach(turn);
   Failure failure;
   failure.ranks = status.about;
   failure.endpoint = path == Path::kTree ? parent(turn.config) : server(turn.config);
