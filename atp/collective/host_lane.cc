@@ -154,7 +154,7 @@ void HostLane::round() {
   bool more = true;
   while (more) {
     auto commands = thread_.take();
-    const SteadyClock::time_point now = SteadyClock::now();
+    const SteadyClock::time_point now = clock_.now();
     for (auto& operation : commands.submitted) {
       engine_.submit(host_operation(*operation, options_.world_size), now);
       pending_.push_back(std::move(operation));

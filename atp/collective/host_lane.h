@@ -10,6 +10,7 @@
 #include "atp/collective/host/engine.h"
 #include "atp/collective/leader_uplink.h"
 #include "atp/collective/way.h"
+#include "atp/driver/udp/running_clock.h"
 
 namespace atp {
 
@@ -54,6 +55,7 @@ class HostLane final : public WayWithThread<HostCounters>,
   const CommunicatorOptions options_;
   std::mutex driving_;
   HostEngine engine_;
+  RunningClock clock_;  // of whoever drives; an idle time, in which nothing runs out, is no time
   // Null but at the leader of several hosts. Gone before the engine, into whose memory it writes.
   std::unique_ptr<LeaderUplink> uplink_;
   const ClosedInChild closed_in_child_;

@@ -105,10 +105,10 @@ class Judge {
             kRepeatsPerLoss * most_ranks_ * losses_);
   }
 
-  // In a window of fewer than eight hardly a loss is overtaken by three later answers, so it is the
+  // In a window of eight or fewer hardly a loss is overtaken by three later answers, so it is the
   // timer's; and while one rank waits for its timer all others wait for that rank.
   void judge_time(Duration took, Duration without_loss) {
-    const bool is_narrow = plan_.server_config.wmax < 8;
+    const bool is_narrow = plan_.server_config.wmax <= 8;
     const Duration per_loss = is_narrow ? kTimePerLossSeenByTimers : kTimePerLoss;
     const Duration allowed =
         without_loss + kTimeOnce + static_cast<std::int64_t>(losses_) * per_loss;

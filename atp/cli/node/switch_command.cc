@@ -96,7 +96,9 @@ void run_switch(const SwitchOptions& options) {
          {"trees_dropped", "job ended", "jobs ended"},
          {"leaves_relayed", "leave passed on", "leaves passed on"},
          {"leases_ended", "rank vanished", "ranks vanished"},
-         {"unreachable", "ICMP error", "ICMP errors"}},
+         {"unreachable", "ICMP error", "ICMP errors"},
+         {"process_stopped_ms", "millisecond in which this process was stopped",
+          "milliseconds in which this process was stopped"}},
         [&](CounterSnapshot& counters) {
           counters.emplace_back("aggregators_in_use", node.aggregators_in_use());
           counters.emplace_back("trees", node.trees());

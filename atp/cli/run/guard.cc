@@ -58,7 +58,9 @@ int wait_for(pid_t supervisor) {
   while (waitpid(supervisor, &status, WNOHANG) == 0) {
     siginfo_t info{};
     if (sigwaitinfo(&signals, &info) < 0) continue;
-    if (info.si_signo != SIGCHLD) kill(supervisor, info.si_signo);
+    if (info.si_signo == SIGCHLD) continue;
+    kill(supervisor, info.si_signo);
+    if (info.si_signo == SIGTSTP) raise(SIGSTOP);
   }
   kill_descendants();
   if (WIFSIGNALED(status)) log_error("the supervisor of the ranks {}", how_it_ended(status));

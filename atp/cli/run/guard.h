@@ -12,7 +12,8 @@
 
 namespace atp {
 
-inline constexpr int kPassedSignals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+inline constexpr int kPassedSignals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                                         SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 // These and SIGCHLD.
 sigset_t supervised_signals();
@@ -20,7 +21,8 @@ sigset_t supervised_signals();
 // Runs `supervise(front_fd)` in the supervisor and returns the exit code that it returns. The
 // supervisor must end when front_fd becomes readable (end of file: the front process has died).
 // Signals of kPassedSignals arrive at the supervisor, where they and SIGCHLD are blocked, to be
-// taken from a signalfd.
+// taken from a signalfd. After SIGTSTP the front process stops as well, as the shell expects of
+// whom it stops, and passes SIGCONT on when it goes on.
 int run_guarded(const std::function<int(int front_fd)>& supervise);
 
 // Nothing that a command started may outlive it, whatever its children do: start children of their

@@ -193,6 +193,10 @@ void JobRunner::handle_signals() {
       continue;
     }
     log_debug("passing on SIG{} from process {}", sigabbrev_np(signal), info.ssi_pid);
+    if (signal == SIGTSTP || signal == SIGCONT) {
+      stop_or_continue(signal == SIGTSTP ? SIGSTOP : SIGCONT);
+      continue;
+    }
     signal_all(Kind::kRank, signal);
     if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
       if (!asked_to_end_ && !plan_.job) log_info("stopping: SIG{}", sigabbrev_np(signal));
@@ -200,6 +204,13 @@ void JobRunner::handle_signals() {
       policy_.asked_to_end(clock_now());
     }
   }
+}
+
+// A job is stopped as a whole, its switches and servers too: else these would take the ranks for
+// dead after a lease.
+void JobRunner::stop_or_continue(int signal) {
+  signal_all(Kind::kRank, signal);
+  signal_all(Kind::kNode, signal);
 }
 
 void JobRunner::reap() {

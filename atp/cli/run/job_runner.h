@@ -61,6 +61,7 @@ class JobRunner {
   void watch(Kind kind, Instant until);
   void wait_for_something(Instant until);
   void handle_signals();
+  void stop_or_continue(int signal);
   void reap();
   void handle_end(const Child& child, int status);
   void apply(EndPolicy::Step step);

@@ -10,6 +10,7 @@
 
 #include "atp/collective/operation_thread.h"
 #include "atp/collective/ring/engine.h"
+#include "atp/driver/udp/running_clock.h"
 
 namespace atp {
 namespace {
@@ -77,6 +78,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   const RingOptions options_;
   const pid_t owner_ = getpid();
   std::unique_ptr<RingEngine> engine_;  // null: alone
+  RunningClock clock_;                  // of its thread
   OperationThread<RingOperation, RingCounters> thread_;
   std::mutex order_mutex_;  // numbers and submissions are in one order
   std::uint64_t next_number_ = 0;
@@ -95,13 +97,13 @@ void Ring::Impl::run() {
   for (;;) {
     auto commands = thread_.take();
     for (auto& operation : commands.submitted) {
-      engine_->submit(std::move(operation), steady_clock::now());
+      engine_->submit(std::move(operation), clock_.now());
     }
     if (commands.leave) {
       engine_->leave(*commands.leave);
       break;
     }
-    engine_->work(steady_clock::now(), ready);
+    engine_->work(clock_.now(), ready);
     if (!publish(false)) ready = wait_for_work();
   }
   publish(true);
@@ -122,8 +124,12 @@ std::array<pollfd, 4> Ring::Impl::wait_for_work() {
   std::copy(interests.begin(), interests.end(), waited.begin() + 1);
   int timeout_ms = -1;
   if (const auto until = engine_->next_timeout()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - steady_clock::now());
-    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+    const auto now = clock_.now();
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(clock_.sleep_until(*until) - now);
+    timeout_ms = std::max(static_cast<int>(left.count()), 0);
+  } else {
+    clock_.sleep_forever();
   }
   engine_->count_wait();
   poll(waited.data(), waited.size(), timeout_ms);

@@ -15,6 +15,7 @@
 #include "atp/base/time.h"
 #include "atp/core/outbox.h"
 #include "atp/driver/udp/receive_batch.h"
+#include "atp/driver/udp/running_clock.h"
 #include "atp/driver/udp/send_batch.h"
 #include "atp/driver/udp/socket.h"
 #include "atp/driver/udp/waker.h"
@@ -35,6 +36,8 @@
 // The kernel is asked only for what it may have: packets when sleep() has seen some or the last
 // batch was full, ICMP errors when sleep() has seen one or a call has failed. So a packet that
 // wakes an idle node and is answered costs three calls: ppoll, recvmmsg and sendmmsg.
+//
+// A node's time passes only while its thread can run (RunningClock).
 //
 // All calls to the node come from the thread in run(). Nothing is allocated per round once the
 // largest outbox has been seen.
@@ -61,7 +64,7 @@ concept ServesOthers = requires { requires Node::kServesOthers; };
 template <class Node>
 concept TellsCongestion = requires(Node node) { node.set_congested(true); };
 
-// The core's time is this machine's monotonic clock.
+// The monotonic clock, for those that nothing stops and for a node's time before it runs.
 inline Instant clock_now() { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
 
 template <DrivenNode Node>
@@ -74,7 +77,7 @@ class EventLoop {
     while (!waker_.stopped()) {
       if (!run_round()) sleep();
     }
-    node_.on_round(clock_now());
+    node_.on_round(now());
     transmit();
   }
 
@@ -94,12 +97,12 @@ class EventLoop {
     const std::uint64_t sent_before = counters_[UdpCounter::kDatagramsOut];
     const bool received = receive();
     if constexpr (TellsCongestion<Node>) node_.set_congested(falls_behind());
-    const Instant now = clock_now();
-    if (now >= node_.next_timeout()) {
+    const Instant time = now();
+    if (time >= node_.next_timeout()) {
       flush();
-      node_.handle_timeout(now, outbox_);
+      node_.handle_timeout(time, outbox_);
     }
-    node_.on_round(now);
+    node_.on_round(time);
     transmit();
     return received || counters_[UdpCounter::kDatagramsOut] != sent_before;
   }
@@ -107,10 +110,10 @@ class EventLoop {
   bool receive() {
     received_bytes_ = 0;
     if (!readable_ && !failing_) return false;
-    const Instant now = clock_now();
+    const Instant time = now();
     const ReceiveBatch::Received received = receive_.receive(
         socket_, counters_, [&](const Endpoint& from, std::span<const std::uint8_t> bytes) {
-          node_.handle_packet(now, from, bytes, outbox_);
+          node_.handle_packet(time, from, bytes, outbox_);
           if (outbox_.packets().size() >= kFlushPackets || !outbox_.has_room(kRoomPackets)) {
             flush();
           }
@@ -120,8 +123,8 @@ class EventLoop {
     if (std::exchange(failing_, false) || received.failed) {
       receive_.receive_errors(
           socket_, send_.sent_heads(), counters_,
-          [&](const Endpoint& whom) { node_.handle_unreachable(now, whom, outbox_); },
-          [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(now, whom, mtu); });
+          [&](const Endpoint& whom) { node_.handle_unreachable(time, whom, outbox_); },
+          [&](const Endpoint& whom, std::size_t mtu) { node_.handle_too_big(time, whom, mtu); });
     }
     return received.datagrams > 0;
   }
@@ -137,7 +140,7 @@ class EventLoop {
   void transmit() {
     for (;;) {
       const std::size_t before = outbox_.packets().size();
-      node_.poll_transmit(clock_now(), outbox_);
+      node_.poll_transmit(now(), outbox_);
       const bool added = outbox_.packets().size() != before;
       flush();
       if (!added) return;
@@ -161,14 +164,30 @@ class EventLoop {
   }
 
   // False: no timer is armed.
-  bool time_left(timespec& timeout) const {
+  bool time_left(timespec& timeout) {
     const Instant next = node_.next_timeout();
-    if (next == kNever) return false;
-    const Duration left = std::max(next - clock_now(), Duration::zero());
+    if (next == kNever) {
+      clock_.sleep_forever();
+      return false;
+    }
+    const Instant time = now();
+    const RunningClock::Time wake_up =
+        clock_.sleep_until(RunningClock::Time(next.time_since_epoch()));
+    const Duration left = std::max(Instant(wake_up.time_since_epoch()) - time, Duration::zero());
     const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
     timeout.tv_sec = seconds.count();
     timeout.tv_nsec = (left - seconds).count();
     return true;
+  }
+
+  Instant now() {
+    const Duration before = clock_.stopped();
+    const Instant time(clock_.now().time_since_epoch());
+    if (const Duration more = clock_.stopped() - before; more > Duration::zero()) {
+      const auto ms = std::chrono::ceil<std::chrono::milliseconds>(more);
+      counters_.add(UdpCounter::kStoppedMs, static_cast<std::uint64_t>(ms.count()));
+    }
+    return time;
   }
 
   const UdpSocket& socket_;
@@ -179,6 +198,7 @@ class EventLoop {
   SendBatch send_{SendBatch::kMaxSegments,
                   ServesOthers<Node> ? SendBatch::Patience::kShared : SendBatch::Patience::kOwn};
   UdpCounters counters_;
+  RunningClock clock_;
   std::size_t received_bytes_ = 0;  // in this round
   bool readable_ = true;            // packets may be waiting
   bool failing_ = false;            // ICMP errors may be waiting
