@@ -38,6 +38,7 @@ ALLOWED = {
         "atp/core/worker",
         "atp/driver/**",
         "atp/collective",
+        "atp/collective/host",
     ],
     "atp/planner": ["atp/base"],
     "atp/config/text": ["atp/base"],

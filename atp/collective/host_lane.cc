@@ -60,8 +60,7 @@ HostLane::HostLane(const CommunicatorOptions& options, HostPlace place,
                    std::unique_ptr<Waker> waker)
     : WayWithThread(std::move(waker)),
       options_(options),
-      engine_(std::move(place), engine_options(options)),
-      closed_in_child_({engine_.descriptor()}) {}
+      engine_(std::move(place), engine_options(options)) {}
 
 Result<std::shared_ptr<HostLane>> HostLane::open(const CommunicatorOptions& options,
                                                  HostPlace place) {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "atp/collective/closed_in_child.h"
 #include "atp/collective/host/engine.h"
 #include "atp/collective/leader_uplink.h"
 #include "atp/collective/way.h"
@@ -58,7 +57,6 @@ class HostLane final : public WayWithThread<HostCounters>,
   RunningClock clock_;  // of whoever drives; an idle time, in which nothing runs out, is no time
   // Null but at the leader of several hosts. Gone before the engine, into whose memory it writes.
   std::unique_ptr<LeaderUplink> uplink_;
-  const ClosedInChild closed_in_child_;
   std::deque<std::shared_ptr<PendingOperation>> pending_;  // oldest first
   bool left_ = false;
 };

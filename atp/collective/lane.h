@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "atp/collective/closed_in_child.h"
 #include "atp/collective/communicator.h"
+#include "atp/collective/host/closed_in_child.h"
 #include "atp/collective/last_will.h"
 #include "atp/collective/participant.h"
 #include "atp/collective/siblings.h"

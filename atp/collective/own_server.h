@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "atp/base/result.h"
-#include "atp/collective/closed_in_child.h"
 #include "atp/collective/communicator.h"
+#include "atp/collective/host/closed_in_child.h"
 #include "atp/core/server/server.h"
 #include "atp/driver/udp/socket.h"
 #include "atp/driver/udp/waker.h"

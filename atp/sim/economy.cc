@@ -64,7 +64,10 @@ class Judge {
     at_most("time-outs of workers", workers_[W::kTimeouts], 2 * most_ranks_ * losses_);
     at_most("losses that workers inferred", workers_[W::kLossesInferred],
             most_ranks_ * losses_ + met);
-    at_most("windows cut for losses", workers_[W::kWindowCutsLoss], most_ranks_ * losses_ + met);
+    // A rank whose window was cut is behind its peers, whose probes then bring back what was late.
+    const std::uint64_t cuts = is_narrow() ? 2 : 1;
+    at_most("windows cut for losses", workers_[W::kWindowCutsLoss],
+            cuts * most_ranks_ * losses_ + met);
     at_most("windows cut for ECN", workers_[W::kWindowCutsEcn], 0);
     at_most("detachments", workers_[W::kDetachments], losses_ / 4);
   }
@@ -105,11 +108,8 @@ class Judge {
             kRepeatsPerLoss * most_ranks_ * losses_);
   }
 
-  // In a window of eight or fewer hardly a loss is overtaken by three later answers, so it is the
-  // timer's; and while one rank waits for its timer all others wait for that rank.
   void judge_time(Duration took, Duration without_loss) {
-    const bool is_narrow = plan_.server_config.wmax <= 8;
-    const Duration per_loss = is_narrow ? kTimePerLossSeenByTimers : kTimePerLoss;
+    const Duration per_loss = is_narrow() ? kTimePerLossSeenByTimers : kTimePerLoss;
     const Duration allowed =
         without_loss + kTimeOnce + static_cast<std::int64_t>(losses_) * per_loss;
     if (took <= allowed) return;
@@ -117,6 +117,9 @@ class Judge {
   }
 
  private:
+  // In a window of eight or fewer hardly a loss is overtaken by three later answers, so it is the
+  // timer's; and while one rank waits for its timer all others wait for that rank.
+  bool is_narrow() const { return plan_.server_config.wmax <= 8; }
   std::uint64_t window_of_all_streams() const { return most_streams_ * plan_.server_config.wmax; }
   static std::uint64_t milliseconds_of(Duration time) {
     return static_cast<std::uint64_t>(

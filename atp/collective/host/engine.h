@@ -121,7 +121,6 @@ class HostEngine {
 
   const HostCounters& counters() const { return counters_; }
   // That shows the others that this process is there.
-  int descriptor() const { return place_.presence.descriptor(); }
 
  private:
   struct Entry {

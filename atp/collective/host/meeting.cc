@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <thread>
 #include <utility>
@@ -20,10 +21,11 @@ using Clock = std::chrono::steady_clock;
 
 // What who calls says first. In the machine's order of bytes, as it is one machine.
 struct Hello {
-  static constexpr std::uint32_t kMagic = 0x41545033;  // of this version of the segment
+  static constexpr std::uint32_t kMagic = 0x41545034;  // of this version of the segment
   std::uint32_t magic = kMagic;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
+  std::uint32_t patience_ms = 0;  // so long it will wait from now on
 };
 
 // What is said after that: a text, empty if all is well.
@@ -55,7 +57,8 @@ class Meeting {
  public:
   explicit Meeting(const HostMeetingOptions& options)
       : options_(options),
-        until_(Clock::now() + bounded_timeout(options.timeout)),
+        begun_(Clock::now()),
+        until_(begun_ + bounded_timeout(options.timeout)),
         lines_(options.world_size) {}
 
   Result<HostMeetingOutcome> lead();
@@ -72,9 +75,14 @@ class Meeting {
   Error lost(std::size_t rank, const std::string& why) const;
   std::string rank_text(std::size_t rank) const { return "rank " + rank_number(options_, rank); }
   Result<UnixLine> call() const;
+  std::uint32_t milliseconds_left() const;
+  std::chrono::milliseconds patience() const {
+    return std::chrono::ceil<std::chrono::duration<std::int64_t, std::deci>>(until_ - begun_);
+  }
 
   const HostMeetingOptions options_;
-  const Clock::time_point until_;
+  const Clock::time_point begun_;
+  Clock::time_point until_;
   std::vector<UnixLine> lines_;  // of rank 0, to each of the others
 };
 
@@ -97,10 +105,12 @@ void Meeting::take(UnixLine line) {
   Hello hello;
   const auto patience = std::min(until_, Clock::now() + kPatience);
   const auto got = line.receive(std::as_writable_bytes(std::span(&hello, 1)), patience);
-  if (!got || got.value() != sizeof hello) return;
+  if (!got || got.value() < sizeof hello.magic) return;
   if (hello.magic != Hello::kMagic) {
     static_cast<void>(
         line.say(rank_text(0) + " has another version of atp: run the same one at all ranks"));
+  } else if (got.value() != sizeof hello) {
+    return;
   } else if (hello.world_size != options_.world_size || hello.rank == 0 ||
              hello.rank >= lines_.size()) {
     static_cast<void>(line.say(rank_text(hello.rank) + " of " + std::to_string(hello.world_size) +
@@ -110,6 +120,9 @@ void Meeting::take(UnixLine line) {
     static_cast<void>(line.say(rank_text(hello.rank) + " of this job is taken by another process"));
   } else {
     lines_[hello.rank] = std::move(line);
+    // Rank 0 alone knows who is missing, so it says that before the first to give up would have to
+    // guess.
+    until_ = std::min(until_, Clock::now() + std::chrono::milliseconds(hello.patience_ms));
   }
 }
 
@@ -121,7 +134,7 @@ Status Meeting::gather() {
     if (!line && Clock::now() < until_) return line.error();
     if (!line) {
       return Error{"ranks " + missing() + " did not meet " + rank_text(0) +
-                   " on this host within " + seconds_text(options_.timeout) +
+                   " on this host within " + seconds_text(patience()) +
                    ": are they started, on this host and in its network namespace?"};
     }
     take(std::move(line).value());
@@ -194,6 +207,12 @@ Result<UnixLine> Meeting::call() const {
   }
 }
 
+std::uint32_t Meeting::milliseconds_left() const {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until_ - Clock::now());
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<std::uint32_t>::max()));
+}
+
 Result<HostMeetingOutcome> Meeting::follow() {
   Result<UnixLine> line = call();
   if (!line) {
@@ -209,7 +228,8 @@ Result<HostMeetingOutcome> Meeting::follow() {
                  "): end it, or start the job with another number"};
   }
   const Hello hello{.rank = static_cast<std::uint32_t>(options_.rank),
-                    .world_size = static_cast<std::uint32_t>(options_.world_size)};
+                    .world_size = static_cast<std::uint32_t>(options_.world_size),
+                    .patience_ms = milliseconds_left()};
   static_cast<void>(leader.send(std::as_bytes(std::span(&hello, 1))));
   const Result<UnixLine::Passed> passed = leader.take(kLongestText, until_ + kPatience);
   if (!passed) return lost(0, passed.error().message);

@@ -53,12 +53,12 @@ std::string name_of(const JobKey& job) {
 
 // The line of somebody who has said that it is this rank, and nothing more.
 UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size,
-                 std::uint32_t version = 0x41545033) {
+                 std::uint32_t version = 0x41545034) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (;;) {
     Result<UnixLine> line = UnixLine::call(name_of(job), until);
     if (!line && std::chrono::steady_clock::now() < until) continue;
-    const std::uint32_t hello[3] = {version, rank, world_size};
+    const std::uint32_t hello[4] = {version, rank, world_size, 20'000};
     static_cast<void>(line.value().send(std::as_bytes(std::span(hello))));
     return std::move(line).value();
   }
@@ -87,6 +87,23 @@ TEST(HostMeeting, NamesTheRanksThatDoNotCome) {
     EXPECT_THAT(outcome.error().message,
                 HasSubstr("ranks 1, 3 did not meet rank 0 on this host within 2 s"));
   }
+}
+
+// Who waits for less time than rank 0 hears from it who is missing, and does not take rank 0 for
+// lost.
+TEST(HostMeeting, OfTheOneWithTheLeastPatienceNamesTheRanksThatDoNotCome) {
+  const JobKey job = new_job();
+  std::thread hasty([&] {
+    const auto outcome =
+        meet_on_host({.job = job, .rank = 1, .world_size = 3, .timeout = milliseconds(1000)});
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_THAT(outcome.error().message, HasSubstr("ranks 2 did not meet rank 0"));
+  });
+  const auto outcome =
+      meet_on_host({.job = job, .rank = 0, .world_size = 3, .timeout = milliseconds(100'000)});
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_THAT(outcome.error().message, HasSubstr("ranks 2 did not meet rank 0"));
+  hasty.join();
 }
 
 TEST(HostMeeting, WithoutRank0SaysSo) {

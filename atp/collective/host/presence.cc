@@ -27,24 +27,28 @@ struct flock lock_on(std::size_t rank) {
 // passed, and a mapping would keep it, and with it the lock, beyond a fork.
 Result<Presence> Presence::of(int segment, std::size_t rank) {
   const std::string path = "/proc/self/fd/" + std::to_string(segment);
-  Presence presence(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  Presence presence(
+      std::make_unique<ClosedInChild>([&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); }));
   struct flock lock = lock_on(rank);
-  if (presence.descriptor_ >= 0 && fcntl(presence.descriptor_, F_OFD_SETLK, &lock) == 0) {
+  if (presence.descriptor() >= 0 && fcntl(presence.descriptor(), F_OFD_SETLK, &lock) == 0) {
     return presence;
   }
   return Error{"cannot lock a byte of " + path + ": " + std::strerror(errno)};
 }
 
-Presence::Presence(Presence&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+Presence::Presence(Presence&& other) noexcept = default;
 
 Presence::~Presence() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (opened_ == nullptr) return;
+  const int mine = descriptor();
+  opened_.reset();
+  if (mine >= 0) close(mine);
 }
 
 bool Presence::is_there(std::size_t rank) const {
   struct flock lock = lock_on(rank);
   // Who cannot be asked is not said to be dead.
-  return fcntl(descriptor_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  return fcntl(descriptor(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 }  // namespace atp

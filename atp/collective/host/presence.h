@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <utility>
 
 #include "atp/base/result.h"
+#include "atp/collective/host/closed_in_child.h"
 
 // Whether the processes of a segment's ranks are alive: each holds a lock on a byte of its own of
 // the segment's file, which the kernel gives back when the process ends, however it ends. Nobody
-// waits for such a lock; the others only look.
+// waits for such a lock; the others only look. A forked child, of whatever moment, does not hold
+// it.
 
 namespace atp {
 
@@ -19,12 +23,12 @@ class Presence {
   Presence& operator=(Presence&&) = delete;
 
   bool is_there(std::size_t rank) const;
-  int descriptor() const { return descriptor_; }
 
  private:
-  explicit Presence(int descriptor) : descriptor_(descriptor) {}
+  explicit Presence(std::unique_ptr<ClosedInChild> opened) : opened_(std::move(opened)) {}
+  int descriptor() const { return opened_->descriptors().front(); }
 
-  int descriptor_;
+  std::unique_ptr<ClosedInChild> opened_;  // null: moved away
 };
 
 }  // namespace atp

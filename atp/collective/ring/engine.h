@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "atp/base/counters.h"
-#include "atp/collective/closed_in_child.h"
+#include "atp/collective/host/closed_in_child.h"
 #include "atp/collective/ring/links.h"
 #include "atp/collective/ring/messages.h"
 #include "atp/collective/ring/transfers.h"

@@ -1,4 +1,4 @@
-#include "atp/collective/closed_in_child.h"
+#include "atp/collective/host/closed_in_child.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -46,6 +46,12 @@ Registry& the_registry() {
 ClosedInChild::ClosedInChild(std::vector<int> descriptors) : descriptors_(std::move(descriptors)) {
   const std::lock_guard lock(the_registry().mutex);
   registry->descriptors.insert(descriptors_.begin(), descriptors_.end());
+}
+
+ClosedInChild::ClosedInChild(const std::function<int()>& open) {
+  const std::lock_guard lock(the_registry().mutex);
+  descriptors_ = {open()};
+  if (descriptors_.front() >= 0) registry->descriptors.insert(descriptors_.front());
 }
 
 ClosedInChild::~ClosedInChild() {

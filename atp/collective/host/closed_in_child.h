@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 namespace atp {
@@ -10,13 +11,18 @@ namespace atp {
 class ClosedInChild {
  public:
   explicit ClosedInChild(std::vector<int> descriptors);
+  // For a descriptor that no child may have for a moment: no thread forks while `open` makes it.
+  // (A negative one is none.)
+  explicit ClosedInChild(const std::function<int()>& open);
   // To be called before they are closed here.
   ~ClosedInChild();
   ClosedInChild(const ClosedInChild&) = delete;
   ClosedInChild& operator=(const ClosedInChild&) = delete;
 
+  const std::vector<int>& descriptors() const { return descriptors_; }
+
  private:
-  const std::vector<int> descriptors_;
+  std::vector<int> descriptors_;
 };
 
 }  // namespace atp

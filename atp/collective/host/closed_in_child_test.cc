@@ -1,4 +1,4 @@
-#include "atp/collective/closed_in_child.h"
+#include "atp/collective/host/closed_in_child.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
 
 namespace atp {
 namespace {
@@ -39,6 +43,29 @@ TEST(ClosedInChild, AForkedChildHasNoSocketAndTheParentKeepsIt) {
   EXPECT_TRUE(in_child(is_socket, ends[0]));
   close(ends[0]);
   close(ends[1]);
+}
+
+// Else a fork in between would take the descriptor along for good.
+TEST(ClosedInChild, WhileADescriptorIsMadeNoThreadForks) {
+  std::atomic<bool> forked{false};
+  std::thread other;
+  const ClosedInChild closed([&] {
+    const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    std::promise<void> begun;
+    other = std::thread([&, &begun = begun] {
+      begun.set_value();
+      EXPECT_FALSE(in_child(is_socket, descriptor));
+      forked = true;
+    });
+    begun.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(forked);
+    return descriptor;
+  });
+  other.join();
+  EXPECT_TRUE(forked);
+  EXPECT_TRUE(is_socket(closed.descriptors().front()));
+  close(closed.descriptors().front());
 }
 
 }  // namespace
