@@ -17,27 +17,42 @@ from lab.ranks import run_ranks
 from .conftest import ATP
 
 RANK = Path(__file__).with_name("hierarchy_rank.py")
+TRAINING = Path(__file__).with_name("hierarchy_training.py")
 SIZES = (700, 5000, 400_000)
 
 
+@pytest.fixture
+def served(make_network):
+    """Makes hosts of so many ranks each, with a switch and a server on another host: the network,
+    each rank's host and the ranks' environment."""
+
+    def make(ranks):
+        names = [f"h{number}" for number in range(len(ranks))]
+        network = make_network("services", *names)
+        services = network["services"]
+        server = services.start(network.atp, "server", "--listen", f"{services.address}:5500")
+        network.wait_for_line(server, "listening on")
+        upstream = ("--upstream", f"{services.address}/32")
+        switch = services.start(
+            network.atp, "switch", "--listen", f"{services.address}:5501", *upstream
+        )
+        network.wait_for_line(switch, "listening on")
+        hosts = [
+            network[name] for name, count in zip(names, ranks, strict=True) for _ in range(count)
+        ]
+        env = {
+            "ATP_ROUTE": f"{services.address}:5501,{services.address}:5500",
+            "ATP_HOST_MEMORY": 1,
+            "GLOO_SOCKET_IFNAME": "eth0",
+        }
+        return network, hosts, env
+
+    return make
+
+
 @pytest.mark.parametrize("ranks", [(2, 2), (4, 1, 3)], ids=str)
-def test_a_host_sends_one_gradient_for_all_its_ranks_with_the_same_bits(make_network, ranks):
-    names = [f"h{number}" for number in range(len(ranks))]
-    network = make_network("services", *names)
-    services = network["services"]
-    server = services.start(network.atp, "server", "--listen", f"{services.address}:5500")
-    network.wait_for_line(server, "listening on")
-    upstream = ("--upstream", f"{services.address}/32")
-    switch = services.start(
-        network.atp, "switch", "--listen", f"{services.address}:5501", *upstream
-    )
-    network.wait_for_line(switch, "listening on")
-    hosts = [network[name] for name, count in zip(names, ranks, strict=True) for _ in range(count)]
-    env = {
-        "ATP_ROUTE": f"{services.address}:5501,{services.address}:5500",
-        "ATP_HOST_MEMORY": 1,
-        "GLOO_SOCKET_IFNAME": "eth0",
-    }
+def test_a_host_sends_one_gradient_for_all_its_ranks_with_the_same_bits(served, ranks):
+    network, hosts, env = served(ranks)
     outputs = run_ranks(network, (sys.executable, RANK, *SIZES), 120, env, hosts)
     found = [json.loads(output.splitlines()[-1]) for output in outputs]
     assert len({way["digest"] for rank in found for way in rank.values()}) == 1
@@ -51,6 +66,24 @@ def test_a_host_sends_one_gradient_for_all_its_ranks_with_the_same_bits(make_net
         assert flat > count * tensors
         assert tensors < own < 1.5 * tensors
         first += count
+
+
+def test_training_over_hosts_has_the_same_bits_with_loss_and_rank_by_rank(served):
+    network, hosts, env = served((2, 2))
+    runs = []
+    for incarnation, (hierarchy, loss) in enumerate([(0, 0), (1, 0), (1, 1)], start=1):
+        if loss:
+            for host in set(hosts):
+                host.drop(loss)
+        options = {"ATP_HIERARCHY": hierarchy, "ATP_INCARNATION": incarnation}
+        options |= {"ATP_DIGEST": 1, "STEPS": 20}
+        outputs = run_ranks(network, (sys.executable, TRAINING), 120, env | options, hosts)
+        runs.append([json.loads(output.splitlines()[-1]) for output in outputs])
+    for run, in_memory in zip(runs, (False, True, True), strict=True):
+        assert {rank["in_memory"] for rank in run} == {in_memory}
+    ranks = [rank for run in runs for rank in run]
+    assert len({rank["digest"] for rank in ranks}) == 1
+    assert len({rank["parameters"] for rank in ranks}) == 1
 
 
 @pytest.fixture
