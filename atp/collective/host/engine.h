@@ -120,7 +120,6 @@ class HostEngine {
   void leave(const std::string& why);
 
   const HostCounters& counters() const { return counters_; }
-  // That shows the others that this process is there.
 
  private:
   struct Entry {
