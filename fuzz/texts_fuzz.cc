@@ -51,6 +51,13 @@ void check_route(std::string_view text) {
   for (const Endpoint& hop : route.value()) demand(hop.port != 0, "a hop without a port");
 }
 
+void check_routes(std::string_view text) {
+  const auto routes = resolve_routes(text);
+  if (!routes) return;
+  demand(!routes.value().empty() && routes.value().size() <= kMaxRoutes, "no number of ways");
+  for (const auto& route : routes.value()) demand(!route.empty(), "a way without a hop");
+}
+
 void check_prefix(std::string_view text) {
   const Result<Prefix> prefix = parse_prefix(text);
   if (!prefix) return;
@@ -111,6 +118,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   check_endpoint(text);
   check_route(text);
+  check_routes(text);
   check_prefix(text);
   check_will(text);
   check_quote({data, size});

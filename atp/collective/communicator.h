@@ -90,7 +90,8 @@ struct CommunicatorOptions {
   static Result<CommunicatorOptions> from_environment();
 
   // Sets route and more_routes from what people write: "host:port,host:port", switches upward, the
-  // server last; ";" before the way to the next shard. Names are resolved.
+  // server last; ";" before the way to the next shard, ranges of ports for several at once
+  // (resolve_routes()). Names are resolved.
   Status set_routes(std::string_view text);
   // Sets own_server from ATP_OWN_SERVER, "host:port", where that is set.
   Status read_own_server();

@@ -214,17 +214,11 @@ Status CommunicatorOptions::read_own_server() {
 }
 
 Status CommunicatorOptions::set_routes(std::string_view text) {
-  std::vector<std::vector<Endpoint>> routes;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(';', begin), text.size());
-    Result<std::vector<Endpoint>> one = resolve_route(text.substr(begin, end - begin));
-    if (!one) return one.error();
-    routes.push_back(std::move(one).value());
-    begin = end + 1;
-  }
-  route = std::move(routes.front());
-  more_routes.assign(std::make_move_iterator(routes.begin() + 1),
-                     std::make_move_iterator(routes.end()));
+  auto routes = resolve_routes(text);
+  if (!routes) return routes.error();
+  route = std::move(routes.value().front());
+  more_routes.assign(std::make_move_iterator(routes.value().begin() + 1),
+                     std::make_move_iterator(routes.value().end()));
   return ok_status();
 }
 

@@ -11,11 +11,11 @@ namespace {
 
 const std::vector<std::string> kLevels = {"trace", "debug", "info", "warning", "error", "off"};
 
-void start_log(const std::string& name, const std::string& level) {
+void start_log(const std::string& name, spdlog::level::level_enum level) {
   auto logger = std::make_shared<spdlog::logger>(
       name, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_pattern("%H:%M:%S.%e %n %^%l%$: %v");
-  logger->set_level(spdlog::level::from_str(level));
+  logger->set_level(level);
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
 }
@@ -38,8 +38,10 @@ void add_log_option(const Command& command) {
   command.add_option("--log-level", *level, "How much to log on standard error")
       .one_of(kLevels)
       .show_default();
-  command.before_callback([name, level] { start_log(name, *level); });
+  command.before_callback([name, level] { start_log(name, spdlog::level::from_str(*level)); });
 }
+
+void rename_log(const std::string& name) { start_log(name, spdlog::get_level()); }
 
 std::string log_level() {
   const spdlog::string_view_t name = spdlog::level::to_string_view(spdlog::get_level());

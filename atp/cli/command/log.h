@@ -15,6 +15,9 @@ namespace atp {
 // --log-level; takes effect before the command's callback runs.
 void add_log_option(const Command& command);
 
+// What stands before each line, in place of the command's name.
+void rename_log(const std::string& name);
+
 // The level in force, as --log-level takes it.
 std::string log_level();
 

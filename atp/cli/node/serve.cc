@@ -50,6 +50,13 @@ void add_serve_options(const Command& command, ServeOptions& options) {
       .type_name("ADDR:PORT")
       .show_default();
   command
+      .add_option("--lanes", options.lanes,
+                  "Nodes, each on a core of its own: at the port of --listen and those after it; "
+                  "ranks name them all, as HOST:FIRST-LAST")
+      .type_name("N")
+      .in_range(1u, kMaxLanes)
+      .show_default();
+  command
       .add_option("--values", options.values,
                   "Most values per fragment (default: what the interface's MTU carries)")
       .type_name("K")
@@ -165,6 +172,10 @@ void announce(std::string_view role, const UdpSocket& socket, const ServeOptions
   const std::string address = to_string(socket.local());
   fmt::print("atp {} listening on {}\n", role, address);
   std::fflush(stdout);
+  write_port_file(options, address);
+}
+
+void write_port_file(const ServeOptions& options, const std::string& address) {
   if (options.port_file.empty()) return;
   const int fd = open(options.port_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   const std::string line = address + "\n";

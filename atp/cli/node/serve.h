@@ -20,6 +20,7 @@ namespace atp {
 
 struct ServeOptions {
   std::string listen;
+  std::uint32_t lanes = 1;   // nodes on the port of `listen` and those after it (lanes.h)
   std::uint32_t values = 0;  // most of a fragment; 0: what the MTU carries
   std::string stats_file;
   double stats_interval_s = 1;
@@ -29,6 +30,8 @@ struct ServeOptions {
   bool no_status = false;
   std::vector<std::string> status_from;
 };
+
+inline constexpr std::uint32_t kMaxLanes = 64;
 
 void add_serve_options(const Command& command, ServeOptions& options);
 
@@ -83,6 +86,8 @@ class NarrowPathLog {
 
 // "atp switch listening on 127.0.0.1:5501", and into --port-file.
 void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options);
+// What --port-file asks for. Throws CommandError.
+void write_port_file(const ServeOptions& options, const std::string& address);
 void obey_parent(const ServeOptions& options);
 // Answers `atp status`; null if that is not wanted, or not possible, which is no reason to stop.
 std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,

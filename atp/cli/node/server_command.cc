@@ -8,6 +8,7 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"
+#include "atp/cli/node/lanes.h"
 #include "atp/cli/node/serve.h"
 #include "atp/core/dataplane/switch_state.h"
 #include "atp/core/server/server.h"
@@ -21,7 +22,9 @@ constexpr const char* kExamples = R"(Examples:
   atp server --listen 10.0.0.9:5500
       for workers and switches that reach 10.0.0.9
   atp server --listen 127.0.0.1:0 --port-file server.address --stats server.jsonl
-      on a free port, which is written to a file; counters each second)";
+      on a free port, which is written to a file; counters each second
+  atp server --listen 10.0.0.9:5600 --lanes 4
+      on four cores, at the ports 5600 to 5603)";
 
 struct ServerOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SERVER_PORT)};
@@ -43,7 +46,7 @@ Placement placement_of(const ServerOptions& options) {
       kWrongUsage);
 }
 
-void run_server(const ServerOptions& options) {
+void serve_one(const ServerOptions& options) {
   const Endpoint listen = listen_endpoint(options.serve);
   if (!std::has_single_bit(options.window)) {
     throw CommandError(fmt::format("--window {} is no power of two; use {} or {}", options.window,
@@ -73,6 +76,14 @@ void run_server(const ServerOptions& options) {
          {"process_stopped_ms", "millisecond in which this process was stopped",
           "milliseconds in which this process was stopped"}},
         [](CounterSnapshot&) {});
+}
+
+void run_server(const ServerOptions& options) {
+  serve_in_lanes("server", options.serve, [&options](const ServeOptions& lane) {
+    ServerOptions own = options;
+    own.serve = lane;
+    serve_one(own);
+  });
 }
 
 }  // namespace

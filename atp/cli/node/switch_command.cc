@@ -8,6 +8,7 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/command/machine.h"
+#include "atp/cli/node/lanes.h"
 #include "atp/cli/node/prefix.h"
 #include "atp/cli/node/serve.h"
 #include "atp/core/dataplane/switch_node.h"
@@ -22,7 +23,9 @@ constexpr const char* kExamples = R"(Examples:
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.0/24
       for servers and further switches in 10.0.0.0/24
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.9 --stats switch.jsonl
-      for one server; counters each second)";
+      for one server; counters each second
+  atp switch --listen 10.0.0.1:5700 --lanes 4 --upstream 10.0.0.9
+      on four cores, at the ports 5700 to 5703; ATP_ROUTE=10.0.0.1:5700-5703,10.0.0.9:5600-5603)";
 
 struct SwitchOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SWITCH_PORT)};
@@ -77,7 +80,7 @@ void check_sharing(const SwitchOptions& options) {
       kWrongUsage);
 }
 
-void run_switch(const SwitchOptions& options) {
+void serve_one(const SwitchOptions& options) {
   check_sharing(options);
   const Endpoint listen = listen_endpoint(options.serve);
   SwitchConfig config;
@@ -103,6 +106,14 @@ void run_switch(const SwitchOptions& options) {
           counters.emplace_back("aggregators_in_use", node.aggregators_in_use());
           counters.emplace_back("trees", node.trees());
         });
+}
+
+void run_switch(const SwitchOptions& options) {
+  serve_in_lanes("switch", options.serve, [&options](const ServeOptions& lane) {
+    SwitchOptions own = options;
+    own.serve = lane;
+    serve_one(own);
+  });
 }
 
 }  // namespace

@@ -21,6 +21,10 @@ void add_count(NodePlan& plan, const char* option, std::uint64_t value) {
   plan.arguments.push_back(std::to_string(value));
 }
 
+void add_lanes(NodePlan& plan, const Site& site) {
+  if (site.lanes > 1) add_count(plan, "--lanes", site.lanes);
+}
+
 // What leaves the switch upward passes its host's link, and the rack's uplink if the next hop is
 // behind it: the slower one of which the file says the bandwidth; 0 if it says none.
 double uplink_bandwidth(const Site& site, const SiteSwitch& node, std::uint32_t rack) {
@@ -45,9 +49,11 @@ NodePlan switch_plan(const Site& site, std::uint32_t rack) {
   add_count(plan, "--partition", node.partition);
   add_count(plan, "--quota", node.quota);
   if (const double bandwidth = uplink_bandwidth(site, node, rack); bandwidth > 0) {
+    const double of_a_lane = bandwidth / site.lanes;
     plan.arguments.insert(plan.arguments.end(),
-                          {"--uplink-rate", fmt::format("{:.6g}", bandwidth * 8 / 1e9)});
+                          {"--uplink-rate", fmt::format("{:.6g}", of_a_lane * 8 / 1e9)});
   }
+  add_lanes(plan, site);
   return plan;
 }
 
@@ -59,6 +65,7 @@ NodePlan server_plan(const Site& site, const SiteServer& server) {
                 .name = "server-" + host.name + (is_alone ? "" : fmt::format("-{}", server.port)),
                 .listen = endpoint_text(host.address, server.port)};
   add_count(plan, "--window", server.window);
+  add_lanes(plan, site);
   return plan;
 }
 

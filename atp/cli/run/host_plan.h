@@ -19,6 +19,7 @@ struct NodePlan {
   std::string role;  // "switch" or "server"
   std::string name;  // of its file of counters, too
   std::string listen = "127.0.0.1:0";
+  std::uint32_t lane = 0;  // the way to a server goes through the switches of its lane
   std::vector<std::string> arguments;
 };
 

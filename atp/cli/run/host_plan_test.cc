@@ -80,6 +80,13 @@ TEST(SitePart, AHostMayHaveSeveralNodesEachWithANameOfItsOwn) {
   EXPECT_THAT(plans[2].arguments, ElementsAre("--upstream", "fd00::1", "--uplink-rate", "10"));
 }
 
+TEST(SitePart, LanesShareTheRateOfTheWay) {
+  const std::vector<NodePlan> plans = nodes_of(site_of(std::string(kText) + "lanes: 2\n"), 0);
+  ASSERT_EQ(plans.size(), 1u);
+  EXPECT_EQ(plans[0].listen, "10.0.1.1:5502");
+  EXPECT_THAT(plans[0].arguments, IsSupersetOf({"--lanes", "2", "--uplink-rate"}));
+}
+
 TEST(SitePart, AHostOfWorkersHasNoNodes) { EXPECT_THAT(nodes_of(site(), 1), IsEmpty()); }
 
 TEST(SitePart, RanksAreToldTheJobAndTheirPlaceInIt) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <span>
 
 #include "atp/cli/command/command.h"
@@ -78,18 +79,23 @@ int JobRunner::serve() {
 }
 
 std::string JobRunner::start_nodes() {
-  std::vector<std::string> switches, servers;
+  std::map<std::uint32_t, std::vector<std::string>> switches;  // by lane
+  std::vector<std::vector<std::string>> routes;
+  const auto add_server = [&](std::uint32_t lane, const std::string& address) {
+    routes.push_back(switches[lane]);
+    routes.back().push_back(address);
+  };
   for (const NodePlan& plan : plan_.nodes) {
-    (plan.role == "switch" ? switches : servers).push_back(start_node(plan));
+    const std::string address = start_node(plan);
+    if (plan.role == "switch") {
+      switches[plan.lane].push_back(address);
+    } else {
+      add_server(plan.lane, address);
+    }
   }
   // The ranks' own servers come up with them.
   if (plan_.job) {
-    servers.insert(servers.end(), plan_.job->own_servers.begin(), plan_.job->own_servers.end());
-  }
-  std::vector<std::vector<std::string>> routes;
-  for (const std::string& server : servers) {
-    routes.push_back(switches);
-    routes.back().push_back(server);
+    for (const std::string& address : plan_.job->own_servers) add_server(0, address);
   }
   return route_text(routes);
 }

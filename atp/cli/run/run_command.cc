@@ -27,6 +27,8 @@ constexpr const char* kExamples = R"(Examples:
       fragments as on Ethernet; counters in out/switch.jsonl and out/server.jsonl
   atp run -n 4 --servers 2 -- atp bench allreduce
       two servers, each with a part of every large tensor
+  atp run -n 4 --lanes 2 -- atp bench allreduce
+      two switches with a server each, on cores of their own
   atp run -n 4 --servers-inside -- python train.py
       four, one in the process of each rank
   atp run --cluster cluster.yaml --host a0
@@ -80,10 +82,20 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
                        .in_range(1u, kMaxServers)
                        .show_default()
                        .excludes(cluster);
+  Option lanes = command
+                     .add_option("--lanes", options.lanes,
+                                 "Number of switches with a server each, over which the tensors "
+                                 "are spread: each is one core's work")
+                     .type_name("N")
+                     .in_range(1u, kMaxServers)
+                     .show_default()
+                     .excludes(servers)
+                     .excludes(cluster);
   command
       .add_flag("--servers-inside", options.servers_inside,
                 "As many servers as ranks, each in the process of one (ATP_OWN_SERVER)")
       .excludes(servers)
+      .excludes(lanes)
       .excludes(cluster);
   command
       .add_flag(

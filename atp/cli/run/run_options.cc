@@ -20,8 +20,8 @@ namespace {
 
 std::uint32_t random_number() { return static_cast<std::uint32_t>(random_seed()); }
 
-NodePlan local_node(const char* role, std::string name) {
-  return {.role = role, .name = std::move(name)};
+NodePlan local_node(const char* role, std::string name, std::uint32_t lane) {
+  return {.role = role, .name = std::move(name), .lane = lane};
 }
 
 // UDP addresses of the loopback that are free now, held until all are found so that they differ.
@@ -37,6 +37,20 @@ std::vector<std::string> free_addresses(std::size_t count) {
   return addresses;
 }
 
+// "switch", or "switch-1" where there are several.
+std::string name_of(const char* role, std::uint32_t number, std::uint32_t count) {
+  return count == 1 ? role : fmt::format("{}-{}", role, number);
+}
+
+void add_switches(HostPlan& plan, const RunOptions& options) {
+  if (options.without_switch) return;
+  for (std::uint32_t lane = 0; lane < options.lanes; ++lane) {
+    plan.nodes.push_back(local_node("switch", name_of("switch", lane, options.lanes), lane));
+    if (options.aggregators == 0) continue;
+    plan.nodes.back().arguments = {"--aggregators", std::to_string(options.aggregators)};
+  }
+}
+
 void add_servers(HostPlan& plan, const RunOptions& options) {
   if (options.servers_inside) {
     if (options.ranks > kMaxServers) {
@@ -48,9 +62,10 @@ void add_servers(HostPlan& plan, const RunOptions& options) {
     plan.job->own_servers = free_addresses(options.ranks);
     return;
   }
-  for (std::uint32_t i = 0; i < options.servers; ++i) {
+  const std::uint32_t count = std::max(options.servers, options.lanes);
+  for (std::uint32_t i = 0; i < count; ++i) {
     plan.nodes.push_back(
-        local_node("server", options.servers == 1 ? "server" : fmt::format("server-{}", i)));
+        local_node("server", name_of("server", i, count), options.lanes == 1 ? 0 : i));
   }
 }
 
@@ -71,8 +86,8 @@ bool takes_network(const RunOptions& options) {
     return text != nullptr && value == text;
   };
   return options.with_network || options.without_switch || options.servers > 1 ||
-         options.servers_inside || options.aggregators > 0 || options.values > 0 ||
-         !options.stats_folder.empty() || is_set_to("ATP_HOST_MEMORY", "0") ||
+         options.lanes > 1 || options.servers_inside || options.aggregators > 0 ||
+         options.values > 0 || !options.stats_folder.empty() || is_set_to("ATP_HOST_MEMORY", "0") ||
          is_set_to("ATP_SCALE", "fixed") || !has_memory(options);
 }
 
@@ -89,12 +104,7 @@ HostPlan local_plan(const RunOptions& options) {
                             .values = options.values};
   if (!takes_network(options)) return plan;
   plan.job->takes_network = true;
-  if (!options.without_switch) {
-    plan.nodes.push_back(local_node("switch", "switch"));
-    if (options.aggregators > 0) {
-      plan.nodes.back().arguments = {"--aggregators", std::to_string(options.aggregators)};
-    }
-  }
+  add_switches(plan, options);
   add_servers(plan, options);
   return plan;
 }

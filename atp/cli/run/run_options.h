@@ -22,6 +22,7 @@ struct RunOptions {
   bool with_network = false;    // a switch and a server, also where the ranks can do without
   std::uint32_t servers = 1;    // at most kMaxServers
   bool servers_inside = false;  // … one in the process of each rank
+  std::uint32_t lanes = 1;      // that many switches with a server each
   bool without_switch = false;
   std::uint32_t aggregators = 0;  // of the switch; 0: its default
 

@@ -93,8 +93,8 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
       {"unknown key", "latency: 5 us", "latancy: 5 us",
        "f:8: levels[0].\"latancy\":", "did you mean latency?"},
       {"unknown key at the top", "name: two racks", "hosts: []", "f:2: \"hosts\":",
-       "is no key known here; write name, levels, point_to_point, measured, links, racks or "
-       "servers"},
+       "is no key known here; write name, levels, point_to_point, measured, links, racks, "
+       "servers or lanes"},
       {"key twice", "latency: 5 us", "count: 2", "f:8: levels[0].count:", "stands here twice"},
       {"missing key", "    kind: switch\n", "", "f:4: levels[0].kind:", "is missing"},
       {"count of zero", "count: 2\n    kind: switch", "count: 0\n    kind: switch",

@@ -31,12 +31,12 @@ std::vector<std::uint32_t> racks_between(const Site& site, std::uint32_t from, s
 
 std::string switch_endpoint(const Site& site, std::uint32_t rack) {
   const SiteSwitch& node = *site.racks[rack].switch_node;
-  return endpoint_text(site.hosts[node.host].address, node.port);
+  return endpoint_text(site.hosts[node.host].address, node.port, site.lanes);
 }
 
 std::string server_endpoint(const Site& site, std::uint32_t server) {
   const SiteServer& node = site.servers[server];
-  return endpoint_text(site.hosts[node.host].address, node.port);
+  return endpoint_text(site.hosts[node.host].address, node.port, site.lanes);
 }
 
 }  // namespace

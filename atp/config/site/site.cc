@@ -9,20 +9,27 @@ namespace atp {
 namespace {
 
 struct Listener {
-  std::string endpoint;
+  std::uint32_t host;
+  std::uint16_t port;  // and the lanes after it
   const Place* place;
 };
 
-void check_port(const SiteHost& host, std::uint16_t port, const Place& place,
+void check_port(const Site& site, std::uint32_t host, std::uint16_t port, const Place& place,
                 std::vector<Listener>& listeners) {
-  const std::string endpoint = endpoint_text(host.address, port);
+  if (port + site.lanes - 1 > 65535) {
+    throw FileError(place, "has no " + std::to_string(site.lanes) + " ports from " +
+                               std::to_string(port) + " on, for as many lanes; lower its port");
+  }
+  const std::string endpoint = endpoint_text(site.hosts[host].address, port, site.lanes);
   for (const Listener& other : listeners) {
-    if (other.endpoint != endpoint) continue;
+    if (other.host != host || port + site.lanes <= other.port || other.port + site.lanes <= port) {
+      continue;
+    }
     throw FileError(place, "listens on " + endpoint + " as " + other.place->key + " (line " +
                                std::to_string(other.place->line) +
                                ") does; give one of the two another port");
   }
-  listeners.push_back({endpoint, &place});
+  listeners.push_back({host, port, &place});
 }
 
 }  // namespace
@@ -36,9 +43,10 @@ Result<std::uint32_t> Site::find_host(std::string_view host_name) const {
   return Error{place.file + " has no host " + shown(host_name) + "; " + hint(host_name, names)};
 }
 
-std::string endpoint_text(const std::string& address, std::uint16_t port) {
+std::string endpoint_text(const std::string& address, std::uint16_t port, std::uint32_t lanes) {
   const bool is_ipv6 = address.find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
+  const std::string first = (is_ipv6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
+  return lanes == 1 ? first : first + "-" + std::to_string(port + lanes - 1);
 }
 
 void check_bandwidth(const SiteLink& link, const Place& place, std::string_view kind) {
@@ -67,10 +75,10 @@ void check_ports(const Site& site) {
   for (const SiteRack& rack : site.racks) {
     if (!rack.switch_node) continue;
     const SiteSwitch& node = *rack.switch_node;
-    check_port(site.hosts[node.host], node.port, node.place, listeners);
+    check_port(site, node.host, node.port, node.place, listeners);
   }
   for (const SiteServer& server : site.servers) {
-    check_port(site.hosts[server.host], server.port, server.place, listeners);
+    check_port(site, server.host, server.port, server.place, listeners);
   }
 }
 

@@ -15,7 +15,8 @@
 
 namespace atp {
 
-inline constexpr std::uint32_t kMaxServers = 64;  // over which the tensors of a job are spread
+// Over which the tensors of a job are spread; those of each lane count.
+inline constexpr std::uint32_t kMaxServers = 64;
 
 struct SiteLink {
   double bandwidth = 0;  // bytes per second in one direction; 0: the file does not say
@@ -62,14 +63,15 @@ struct Site {
   std::vector<SiteHost> hosts;
   std::vector<SiteServer> servers;  // over which every tensor is spread
   SiteLink rank_link;               // between the ranks of one host
+  std::uint32_t lanes = 1;          // of each switch and server, at its port and those after it
   Place place;
 
   // The host of this name; the error has the names that there are.
   Result<std::uint32_t> find_host(std::string_view host_name) const;
 };
 
-// "10.0.0.1:5500" or "[fd00::1]:5500"
-std::string endpoint_text(const std::string& address, std::uint16_t port);
+// "10.0.0.1:5500" or "[fd00::1]:5500"; with lanes "10.0.0.1:5500-5503"
+std::string endpoint_text(const std::string& address, std::uint16_t port, std::uint32_t lanes = 1);
 
 // Refuses a link whose bandwidth the file does not say, as who reckons with it must. `kind` is that
 // of the usual links: "host" or "rack".
@@ -78,7 +80,7 @@ void check_bandwidth(const SiteLink& link, const Place& place, std::string_view 
 // Refuses racks whose uplinks run in a circle.
 void check_uplinks(const Site& site);
 
-// Refuses two switches or servers with one address and port.
+// Refuses two switches or servers with one address and port, and ports beyond the last.
 void check_ports(const Site& site);
 
 }  // namespace atp

@@ -18,8 +18,7 @@
 namespace atp {
 namespace {
 
-constexpr std::uint16_t kSwitchPort = 5501;
-constexpr std::uint16_t kServerPort = 5500;
+constexpr std::uint16_t kServerPort = 5500;  // a switch's is the one after the server's lanes
 constexpr int kMaxAggregators = 1 << 24;
 constexpr int kMaxWindow = 65536;
 constexpr std::size_t kMaxRacks = 1024;
@@ -160,6 +159,7 @@ class SiteReader {
     links_ = read_default_links(cluster_);
     site_.rank_link = links_.rank;
     if (const auto name = cluster_.find("name")) site_.name = name->text("a name");
+    site_.lanes = count_of(cluster_, "lanes", 1, kMaxServers, 1);
     const YamlValue racks = cluster_.need("racks", "a list of racks");
     site_.place = racks.place();
     const std::vector<YamlValue> items = racks.list("a list of racks: {name, uplink, hosts}");
@@ -259,7 +259,8 @@ class SiteReader {
                                         site_.hosts[node.host].name + " is in rack " +
                                         site_.racks[site_.hosts[node.host].rack].name);
     }
-    node.port = static_cast<std::uint16_t>(count_of(rest, "port", 1, 65535, kSwitchPort));
+    node.port =
+        static_cast<std::uint16_t>(count_of(rest, "port", 1, 65535, kServerPort + site_.lanes));
     node.aggregators = count_of(rest, "aggregators", 1, kMaxAggregators, 0);
     node.partition = count_of(rest, "partition", 1, kMaxAggregators, 0);
     node.quota = count_of(rest, "quota", 1, kMaxAggregators, 0);
@@ -279,7 +280,8 @@ class SiteReader {
         rest->find("window")->refuse("a power of two", "write 256, or leave it out");
       }
       site_.servers.push_back(server);
-      check_count(site_.servers.size(), kMaxServers, "servers", item.place());
+      check_count(site_.servers.size() * site_.lanes, kMaxServers, "servers and lanes of them",
+                  item.place());
       serves_.push_back(server.host);
     }
     if (site_.servers.empty()) servers.refuse("at least one host");
@@ -306,7 +308,7 @@ class SiteReader {
 
 YamlMap cluster_map(const YamlNode& root, const std::string& file) {
   return YamlValue(root, {file, root.line, ""})
-      .map({"name", "levels", "point_to_point", "measured", "links", "racks", "servers"},
+      .map({"name", "levels", "point_to_point", "measured", "links", "racks", "servers", "lanes"},
            "a map with the key levels or racks");
 }
 

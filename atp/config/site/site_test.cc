@@ -110,6 +110,13 @@ TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
        "f:22: servers[1]:", "listens on 10.0.3.1:5500 as servers[0] (line 22) does"},
       {"switch and server on a port", "servers: [s1,", "servers: [{host: s1, port: 5501},",
        "f:22: servers[0]:", "listens on 10.0.3.1:5501 as racks[2].switch (line 18) does"},
+      {"ports of lanes that meet", "servers: [s1,", "lanes: 3\nservers: [{host: s1, port: 5505},",
+       "f:23: servers[0]:", "listens on 10.0.3.1:5505-5507 as racks[2].switch (line 18) does"},
+      {"lanes beyond the last port", "servers: [s1,",
+       "lanes: 3\nservers: [{host: s1, port: 65534},",
+       "f:23: servers[0]:", "has no 3 ports from 65534 on"},
+      {"more lanes than a job has servers", "servers: [s1,", "lanes: 33\nservers: [s1,",
+       "f:23: servers[1]:", "at most 64"},
       {"no servers", "servers: [s1, {host: s2, port: 7000, window: 64}]", "servers: []",
        "f:22: servers:", "expected at least one host"},
       {"unknown link", "  rack: {bandwidth", "  rak: {bandwidth",
@@ -119,6 +126,16 @@ TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
     expect_refused(kThreeRacks, mistake,
                    [](const std::string& text) { return parse_site(text, "f"); });
   }
+}
+
+TEST(Site, LanesStandBehindEachOtherOnTheirPorts) {
+  std::string text = kThreeRacks;
+  text += "lanes: 4\n";
+  const Site site = site_of(text);
+  EXPECT_EQ(site.lanes, 4u);
+  EXPECT_EQ(site.racks[2].switch_node->port, 5504);  // after the server's
+  EXPECT_THAT(route_text(site, site.find_host("a1").value()),
+              HasSubstr("10.0.1.1:6000-6003,10.0.3.1:5504-5507,10.0.3.1:5500-5503;"));
 }
 
 TEST(Site, UplinksInACircleAreNamed) {

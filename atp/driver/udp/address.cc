@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "atp/wire/join.h"
 
@@ -76,6 +77,64 @@ Result<Endpoint> look_up(const HostAndPort& wanted) {
   return endpoint;
 }
 
+// A hop as a route names it: one address and port, or the same address at several ports.
+struct PortRange {
+  std::string text_without_port;  // "10.0.0.1:"
+  unsigned first = 0;
+  unsigned count = 0;  // 0: no range, `text_without_port` is all of the text
+
+  std::string at(unsigned lane) const {
+    if (count == 0) return text_without_port;
+    return text_without_port + std::to_string(first + (count == 1 ? 0 : lane));
+  }
+};
+
+Result<PortRange> read_port_range(std::string_view hop) {
+  const std::size_t digits = hop.rfind(':') + 1;  // 0 if there is none
+  const std::size_t dash = digits == 0 ? hop.npos : hop.find('-', digits);
+  if (dash == hop.npos) return PortRange{.text_without_port = std::string(hop)};
+  const auto port = [](std::string_view text) -> unsigned {
+    unsigned number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return problem == std::errc{} && end == text.data() + text.size() && number <= 65535 ? number
+                                                                                         : 0;
+  };
+  const unsigned first = port(hop.substr(digits, dash - digits));
+  const unsigned last = port(hop.substr(dash + 1));
+  if (first == 0 || last < first) {
+    return Error{"'" + std::string(hop) +
+                 "' has no range of ports: expected HOST:FIRST-LAST, for example "
+                 "10.0.0.1:5500-5503"};
+  }
+  return PortRange{std::string(hop.substr(0, digits)), first, last - first + 1};
+}
+
+// The ways for which one with ranges of ports stands.
+Result<std::vector<std::string>> lanes_of(std::string_view way) {
+  std::vector<PortRange> hops;
+  unsigned lanes = 1;
+  for (std::size_t begin = 0; begin <= way.size();) {
+    const std::size_t comma = std::min(way.find(',', begin), way.size());
+    const Result<PortRange> hop = read_port_range(way.substr(begin, comma - begin));
+    if (!hop) return hop.error();
+    hops.push_back(hop.value());
+    lanes = std::max(lanes, hop.value().count);
+    begin = comma + 1;
+  }
+  std::vector<std::string> ways(lanes);
+  for (const PortRange& hop : hops) {
+    if (hop.count > 1 && hop.count != lanes) {
+      return Error{"'" + std::string(way) + "' has hops of " + std::to_string(hop.count) +
+                   " and of " + std::to_string(lanes) +
+                   " ports: give them ranges of one length, or a single port"};
+    }
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      ways[lane] += (&hop == &hops.front() ? "" : ",") + hop.at(lane);
+    }
+  }
+  return ways;
+}
+
 Error too_many_hops(std::size_t hops) {
   return {std::to_string(hops) + " hops; a route has the server and at most " +
           std::to_string(Route::kMaxHops - 1) + " switches before it"};
@@ -104,6 +163,26 @@ Result<std::vector<Endpoint>> resolve_route(std::string_view text) {
   }
   if (route.size() > Route::kMaxHops) return too_many_hops(route.size());
   return route;
+}
+
+Result<std::vector<std::vector<Endpoint>>> resolve_routes(std::string_view text) {
+  std::vector<std::vector<Endpoint>> routes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(';', begin), text.size());
+    const Result<std::vector<std::string>> lanes = lanes_of(text.substr(begin, end - begin));
+    if (!lanes) return lanes.error();
+    if (routes.size() + lanes.value().size() > kMaxRoutes) {
+      return Error{"more than " + std::to_string(kMaxRoutes) +
+                   " ways: a job's tensors are spread over at most so many servers or lanes"};
+    }
+    for (const std::string& lane : lanes.value()) {
+      Result<std::vector<Endpoint>> route = resolve_route(lane);
+      if (!route) return route.error();
+      routes.push_back(std::move(route).value());
+    }
+    begin = end + 1;
+  }
+  return routes;
 }
 
 Endpoint any_address_for(std::span<const Endpoint> peers) {

@@ -25,6 +25,12 @@ Result<Endpoint> resolve_endpoint(std::string_view text);
 // route holds, no port 0. The caller knows, and says in its error, where the text came from.
 Result<std::vector<Endpoint>> resolve_route(std::string_view text);
 
+// Several of them with ";" between, the ways to the servers of a job. The hops of a way may have
+// ranges of ports, "10.0.0.1:5501-5504,10.0.0.9:5500-5503": that stands for four ways, through the
+// first port of each, the second, and so on. A hop with one port is on all of them.
+inline constexpr std::size_t kMaxRoutes = 256;
+Result<std::vector<std::vector<Endpoint>>> resolve_routes(std::string_view text);
+
 // The address from which a socket reaches all of these: 0.0.0.0:0, or [::]:0 if one is IPv6 (such
 // a socket reaches IPv4 as well).
 Endpoint any_address_for(std::span<const Endpoint> peers);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace atp {
 namespace {
 
@@ -70,6 +73,40 @@ TEST(Address, WhatMakesNoRouteIsNamedWithTheRule) {
     ASSERT_FALSE(route.ok()) << c.text;
     EXPECT_THAT(route.error().message, HasSubstr(c.complaint));
   }
+}
+
+std::vector<std::string> ways_of(const char* text) {
+  const auto routes = resolve_routes(text);
+  if (!routes) return {routes.error().message};
+  std::vector<std::string> ways;
+  for (const auto& route : routes.value()) {
+    std::string& way = ways.emplace_back();
+    for (const Endpoint& hop : route) way += (way.empty() ? "" : ",") + to_string(hop);
+  }
+  return ways;
+}
+
+TEST(Address, AWayWithRangesOfPortsIsSeveralWays) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(ways_of("10.0.0.1:1,10.0.0.9:2"), ElementsAre("10.0.0.1:1,10.0.0.9:2"));
+  EXPECT_THAT(ways_of("10.0.0.1:1;[::1]:2"), ElementsAre("10.0.0.1:1", "[::1]:2"));
+  EXPECT_THAT(ways_of("10.0.0.1:5501-5503,[fd00::9]:700-702"),
+              ElementsAre("10.0.0.1:5501,[fd00::9]:700", "10.0.0.1:5502,[fd00::9]:701",
+                          "10.0.0.1:5503,[fd00::9]:702"));
+  EXPECT_THAT(
+      ways_of("10.0.0.1:5501,10.0.0.9:7-8;10.0.0.8:65535-65535"),
+      ElementsAre("10.0.0.1:5501,10.0.0.9:7", "10.0.0.1:5501,10.0.0.9:8", "10.0.0.8:65535"));
+}
+
+TEST(Address, WhatIsNoRangeOfPortsIsRefusedWithAnExample) {
+  using ::testing::ElementsAre;
+  for (const char* text : {"10.0.0.1:5503-5501", "10.0.0.1:0-3", "10.0.0.1:65535-65536",
+                           "10.0.0.1:1-", "10.0.0.1:-2", "10.0.0.1:1-2-3", "10.0.0.1:1-x"}) {
+    EXPECT_THAT(ways_of(text), ElementsAre(HasSubstr("expected HOST:FIRST-LAST"))) << text;
+  }
+  EXPECT_THAT(ways_of("10.0.0.1:1-2,10.0.0.9:1-3"), ElementsAre(HasSubstr("of 2 and of 3 ports")));
+  EXPECT_THAT(ways_of("10.0.0.1:1-300"), ElementsAre(HasSubstr("more than 256 ways")));
+  EXPECT_THAT(ways_of("10.0.0.1:1-2,"), ElementsAre(HasSubstr("expected HOST:PORT")));
 }
 
 TEST(Address, ASocketThatReachesAllPeersIsIpv6IfOneOfThemIs) {
