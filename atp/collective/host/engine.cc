@@ -14,6 +14,9 @@ constexpr std::size_t kMostSummedWhole = 64 * 1024;
 // than cores they need it to go on; where they are not it is theirs at once, and this is a short
 // spell of looking.
 constexpr int kYields = 40;
+// But no longer than this: on a crowded machine each may take a while, and whoever drives the
+// engine has to see how time passes.
+constexpr std::chrono::milliseconds kMostYielding{20};
 // Then it sleeps, and may have to be told something by its own process.
 constexpr std::int64_t kMostSleep = 20'000'000;  // ns
 
@@ -61,10 +64,12 @@ void HostEngine::work(Time now) {
 }
 
 void HostEngine::wait() {
+  const Time enough = std::chrono::steady_clock::now() + kMostYielding;
   for (int i = 0; i < kYields; ++i) {
     if (failure_ || can_step()) return;
     sched_yield();
     counters_.add(HostCounter::kYields);
+    if (std::chrono::steady_clock::now() >= enough) break;
   }
   const std::uint32_t events = place_.segment.board().events.load();
   const bool is_cut_off = uplink_ != nullptr && uplink_->failure();

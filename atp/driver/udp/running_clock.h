@@ -19,14 +19,15 @@ class RunningClock {
   using Duration = std::chrono::steady_clock::duration;
 
   // A busy machine's scheduler, a long round: what a thread may be late without having been
-  // stopped.
+  // stopped. So much of each gap counts, so the time of a thread that is late every time goes on,
+  // slower, and what it waits for ends.
   static constexpr std::chrono::milliseconds kLateAtMost{200};
   static constexpr std::chrono::seconds kLongestSleep{1};
 
   Time now() { return at(std::chrono::steady_clock::now()); }
   // As if the monotonic clock showed this.
   Time at(Time monotonic) {
-    if (expected_ && monotonic > *expected_ + kLateAtMost) stopped_ += monotonic - *expected_;
+    if (expected_) stopped_ += std::max(monotonic - *expected_ - kLateAtMost, Duration::zero());
     expected_ = last_ = monotonic;
     return monotonic - stopped_;
   }
