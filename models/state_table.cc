@@ -15,13 +15,13 @@ static_assert(sizeof(Budgets) == 6);
 
 template <class T>
 std::uint8_t* write(std::uint8_t* at, const T* values, std::size_t count) {
-  std::memcpy(at, values, count * sizeof(T));
+  if (count > 0) std::memcpy(at, values, count * sizeof(T));
   return at + count * sizeof(T);
 }
 
 template <class T>
 const std::uint8_t* read(const std::uint8_t* at, T* values, std::size_t count) {
-  std::memcpy(values, at, count * sizeof(T));
+  if (count > 0) std::memcpy(values, at, count * sizeof(T));
   return at + count * sizeof(T);
 }
 

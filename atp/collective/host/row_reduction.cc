@@ -51,7 +51,8 @@ void sum_classes(DataType type, std::span<const std::byte* const> rows, std::siz
 void RowReduction::reduce(std::span<const std::byte* const> rows, std::size_t begin,
                           std::size_t end, std::byte* to) const {
   if (rows.size() == 1) {
-    std::memmove(to, rows.front(), bytes_of(type_) * (end - begin));
+    // An empty tensor may have no memory.
+    if (end > begin) std::memmove(to, rows.front(), bytes_of(type_) * (end - begin));
     return;
   }
   if (!is_sum(reduction_) || !is_floating(type_)) {
