@@ -94,6 +94,7 @@ class ATPAttention(nn.Module):
         super().__init__()
         counts.check(mesh, site)
         self.mesh, self.core, self.site = mesh, core, site
+        self.dropout: nn.Module | None = None
         self.counts = counts.on_row(mesh.first.size)
         self._inputs, self._output = tuple(inputs), output[0]
         parts = counts.parts(mesh.first.size)
@@ -114,7 +115,8 @@ class ATPAttention(nn.Module):
         yield
         whole = arrive(token, gather)
         output = self.get_submodule(self._output)
-        return (yield from output.steps(whole, input_is_whole=self.mesh.second.size == 1))
+        result = yield from output.steps(whole, input_is_whole=self.mesh.second.size == 1)
+        return result if self.dropout is None else self.dropout(result)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return run(self.steps(x))
@@ -152,7 +154,10 @@ class ATPAttention(nn.Module):
     def _core(self, qkv: torch.Tensor, slicing: Slicing) -> torch.Tensor:
         parts = qkv.split(self._shares(slicing), -1)
         q, k, v = (part.unflatten(-1, (-1, self.counts.width)) for part in parts)
-        return self.core(q, k, v).flatten(-2)
+        if not self.training:
+            return self.core(q, k, v).flatten(-2)
+        with self.mesh.randomness.of_rank(q.device):
+            return self.core(q, k, v).flatten(-2)
 
     def _shares(self, slicing: Slicing) -> list[int]:
         if isinstance(slicing, Heads):

@@ -1,10 +1,16 @@
-"""Checkpoints: saved from one mesh, loaded on any other, or from and to an unsharded state dict."""
+"""Checkpoints: saved from one mesh, loaded on any other, or from and to an unsharded state dict.
+
+A checkpoint is a folder with a piece of each rank and a manifest, which names the pieces. Saving
+writes pieces under new names and then replaces the manifest, so at every moment the folder holds a
+whole checkpoint, the earlier one or the new one.
+"""
 
 import contextlib
 import datetime
 import json
 import os
 import pathlib
+import secrets
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,12 +20,13 @@ from torch import nn
 
 from atp.tensor_parallel.agreement import agree
 from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.optimizer_state import Placed, fill_optimizer, groups_of, state_of
 from atp.tensor_parallel.parallelize import mesh_of
-from atp.tensor_parallel.sharding import Cut, Part, cut_of
+from atp.tensor_parallel.sharding import Cut, Part, cuts_of
 
 __all__ = ["full_state_dict", "load", "load_full_state_dict", "save"]
 
-_FORMAT = "atp tensor parallel checkpoint 1"
+_FORMAT = "atp tensor parallel checkpoint 2"
 _MANIFEST = "checkpoint.json"
 # How long a rank waits for the disks of the others.
 _PATIENCE = datetime.timedelta(minutes=30)
@@ -29,8 +36,8 @@ Path = str | os.PathLike[str]
 
 def full_state_dict(model: nn.Module) -> dict[str, torch.Tensor]:
     """The state dict that the model would have unsharded, at every rank; a collective."""
-    mesh = mesh_of(model)
-    return {name: _gather(tensor, mesh) for name, tensor in _state(model).items()}
+    mesh, cuts = mesh_of(model), cuts_of(model)
+    return {name: _gather(tensor, cuts[name], mesh) for name, tensor in _state(model).items()}
 
 
 def load_full_state_dict(
@@ -45,22 +52,38 @@ def load_full_state_dict(
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError: it is another model's, at some rank; at every rank, and nothing was loaded.
+        ValueError: it is another model's, or none, at some rank; at every rank, and nothing was
+            loaded.
     """
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    error = _of_another_model(model, shapes, "the state dict")
+    shapes: dict[str, tuple[int, ...]] = {}
+    try:
+        shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+        error = _of_another_model(model, shapes, "the state dict")
+    except Exception as wrong:
+        error = ValueError(f"found a {type(state).__name__}, expected a state dict: {wrong}")
     agree(f"load {len(shapes)} tensors", error=error, patience=patience)
     _fill(model, lambda name: state[name])
 
 
-def save(model: nn.Module, folder: Path, *, patience: datetime.timedelta = _PATIENCE) -> None:
+def save(
+    model: nn.Module,
+    folder: Path,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    extra: Any = None,
+    patience: datetime.timedelta = _PATIENCE,
+) -> None:
     """Writes each rank's pieces, and what they are, into `folder`; a collective.
 
     The folder must be the same for all ranks, or be put together afterwards. Of data-parallel
-    replicas the first one writes. A checkpoint that is there already is replaced; if that ends
-    early there is none, rather than a mixture.
+    replicas the first one writes. A checkpoint that is there already is replaced when all of the
+    new one is written; whatever ends earlier leaves it as it was.
 
     Args:
+        optimizer: whose state is saved, too. Each value of it must belong to a value of a
+            parameter, as in Adam, or be one for the whole parameter.
+        extra: plain values that `load` returns, the step, say; rank 0's count. The state of the
+            mesh's random numbers is always saved.
         patience: how long to wait for the other ranks.
 
     Raises:
@@ -69,25 +92,43 @@ def save(model: nn.Module, folder: Path, *, patience: datetime.timedelta = _PATI
     """
     mesh, path = mesh_of(model), pathlib.Path(folder)
     is_first = mesh.data.index == mesh.row == mesh.column == 0
+    writes = mesh.data.index == 0
+    token = agree(f"save {path.name}: begin", secrets.token_hex(4), patience=patience)
 
     def write_pieces() -> None:
         path.mkdir(parents=True, exist_ok=True)
-        pieces = {name: tensor.detach() for name, tensor in _state(model).items()}
-        _write(path / _shard(mesh.row, mesh.column), lambda to: torch.save(pieces, to))
+        content: dict[str, Any] = {
+            "model": {name: tensor.detach() for name, tensor in _state(model).items()},
+            "optimizer": state_of(model, optimizer) if optimizer else {},
+        }
+        if is_first:
+            groups = groups_of(model, optimizer) if optimizer else None
+            content |= {"groups": groups, "extra": extra, "batches": mesh.randomness.batches}
+        _write(path / _shard(mesh.row, mesh.column, token), lambda file: torch.save(content, file))
 
     def write_manifest() -> None:
-        text = json.dumps(_manifest(model, mesh), indent=1)
-        _write(path / _MANIFEST, lambda to: to.write_text(text))
+        text = json.dumps(_manifest(model, mesh, token), indent=1)
+        _write(path / _MANIFEST, lambda file: file.write(text.encode()))
 
-    # With its manifest a checkpoint is whole: the old one goes first, the new one comes last.
-    steps = (
-        ("begin", is_first, lambda: (path / _MANIFEST).unlink(missing_ok=True)),
-        ("pieces", mesh.data.index == 0, write_pieces),
-        ("manifest", is_first, write_manifest),
-    )
+    # With its manifest a checkpoint is whole, so that comes last.
+    steps = (("pieces", writes, write_pieces), ("manifest", is_first, write_manifest))
     for what, is_mine, step in steps:
         error = _error_of(step) if is_mine else None
-        agree(f"save {path.name}: {what}", error=error, patience=patience)
+        try:
+            agree(f"save {path.name}: {what}", error=error, patience=patience)
+        except BaseException:
+            _remove(path, lambda name: token in name)
+            raise
+    if writes:
+        _remove(path, lambda name: token not in name)
+
+
+def _remove(path: pathlib.Path, unwanted: Callable[[str], bool]) -> None:
+    """Pieces that no manifest names. Another rank may do the same."""
+    for file in path.glob("shard-*"):
+        if unwanted(file.name):
+            with contextlib.suppress(OSError):
+                file.unlink()
 
 
 def _error_of(step: Callable[[], Any]) -> Exception | None:
@@ -99,59 +140,100 @@ def _error_of(step: Callable[[], Any]) -> Exception | None:
     return None
 
 
-def load(model: nn.Module, folder: Path, *, patience: datetime.timedelta = _PATIENCE) -> None:
+def load(
+    model: nn.Module,
+    folder: Path,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    patience: datetime.timedelta = _PATIENCE,
+) -> Any:
     """Takes the rank's pieces from what `save` wrote on a mesh of any shape; a collective.
 
+    A model that was not given to parallelize() gets all of it, in any process.
+
     Args:
+        optimizer: of this model, which goes on where the saved one was.
         patience: how long to wait for the other ranks.
 
+    Returns:
+        The `extra` that was saved.
+
     Raises:
-        ValueError: it is no checkpoint, or another model's; at every rank, and nothing was loaded.
+        ValueError: it is no checkpoint, or another model's, or has no optimizer's state; at every
+            rank, and nothing was loaded.
         TimeoutError: a rank did not come.
     """
     path = pathlib.Path(folder)
+    mesh: Mesh | None = getattr(model, "atp_mesh", None)
     pieces, error = None, None
     try:
         pieces = _Pieces(path)
         error = _of_another_model(model, pieces.shapes(), str(path))
+        if optimizer is not None:
+            pieces.check_optimizer(model, optimizer)
     except Exception as wrong:
         error = ValueError(f"{path} cannot be loaded: {wrong}")
-    agree(f"load {path.name}", error=error, patience=patience)
+    if mesh is not None:
+        agree(f"load {path.name}", error=error, patience=patience)
+    elif error:
+        raise error
     assert pieces is not None
     _fill(model, pieces.whole)
+    if optimizer is not None:
+        fill_optimizer(model, optimizer, pieces.groups(), pieces.whole_state, _place_of(model))
+    if mesh is not None:
+        mesh.randomness.batches = pieces.batches()
+    return pieces.extra()
 
 
 def _state(model: nn.Module) -> dict[str, torch.Tensor]:
     return model.state_dict(keep_vars=True)
 
 
-def _full_shape(tensor: torch.Tensor, mesh: Mesh) -> tuple[int, ...]:
-    return cut_of(tensor).full_shape(tensor.shape, mesh.shape)
+def _place_of(model: nn.Module) -> Placed:
+    """The whole of a model that is not parallelized is the piece of a mesh of one rank."""
+    mesh: Mesh | None = getattr(model, "atp_mesh", None)
+    return Placed() if mesh is None else Placed(mesh.shape, mesh.row, mesh.column)
 
 
-def _gather(tensor: torch.Tensor, mesh: Mesh) -> torch.Tensor:
-    piece, cut = tensor.detach(), cut_of(tensor)
+def _full_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    cuts, shape = cuts_of(model), _place_of(model).shape
+    return {name: cuts[name].full_shape(t.shape, shape) for name, t in _state(model).items()}
+
+
+def _gather(tensor: torch.Tensor, cut: Cut, mesh: Mesh) -> torch.Tensor:
+    piece = tensor.detach()
+    full = piece.new_empty(cut.full_shape(piece.shape, mesh.shape))
     of_row = mesh.second.all_gather(piece).land() if cut.axis2 is not None else piece.unsqueeze(0)
-    every = mesh.first.all_gather(of_row).land() if cut.axis1 is not None else of_row.unsqueeze(0)
-    full = piece.new_empty(_full_shape(tensor, mesh))
-    return cut.assemble(full, mesh.shape, lambda row, column: every[row][column])
+    if cut.axis1 is None:
+        return cut.assemble(full, mesh.shape, lambda row, column: of_row[column])
+    # All rows send as much as the first, which has the most.
+    axis, longest = 1 + cut.axis1, cut.length_of_row(full.shape, mesh.shape[0], 0)
+    own = of_row.shape[axis]
+    padded = of_row.new_zeros(*of_row.shape[:axis], longest, *of_row.shape[axis + 1 :])
+    padded.narrow(axis, 0, own).copy_(of_row)
+    every = mesh.first.all_gather(padded).land()
+
+    def piece_of(row: int, column: int) -> torch.Tensor:
+        length = cut.length_of_row(full.shape, mesh.shape[0], row)
+        return every[row][column].narrow(axis - 1, 0, length)
+
+    return cut.assemble(full, mesh.shape, piece_of)
 
 
 def _fill(model: nn.Module, whole: Callable[[str], torch.Tensor]) -> None:
-    mesh = mesh_of(model)
+    place, cuts = _place_of(model), cuts_of(model)
     done = set()
     with torch.no_grad():
         for name, tensor in _state(model).items():
             if id(tensor) not in done:  # shared ones once
-                own = cut_of(tensor).take(whole(name), mesh.shape, mesh.row, mesh.column)
-                tensor.copy_(own)
+                tensor.copy_(place.take(whole(name), cuts[name]))
                 done.add(id(tensor))
 
 
 def _of_another_model(model: nn.Module, found: Mapping[str, Any], source: str) -> ValueError | None:
     """What is wrong with these shapes of tensors, if anything is."""
-    mesh = mesh_of(model)
-    expected = {name: _full_shape(tensor, mesh) for name, tensor in _state(model).items()}
+    expected = _full_shapes(model)
     wrong = [
         f"{name} is {found.get(name, 'missing')}, expected {expected.get(name, 'none')}"
         for name in sorted(expected.keys() | found.keys())
@@ -163,26 +245,34 @@ def _of_another_model(model: nn.Module, found: Mapping[str, Any], source: str) -
     return ValueError(f"{source} is of another model: {'; '.join(wrong[:3])}{more}")
 
 
-def _write(path: pathlib.Path, how: Callable[[pathlib.Path], Any]) -> None:
+def _write(path: pathlib.Path, how: Callable[[Any], Any]) -> None:
+    """The file is there as a whole or not at all, and on the disk before anything names it."""
     unfinished = path.with_suffix(path.suffix + ".part")
-    how(unfinished)
-    os.replace(unfinished, path)
+    try:
+        with open(unfinished, "wb") as file:
+            how(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
-def _shard(row: int, column: int) -> str:
-    return f"shard-{row}-{column}.pt"
+def _shard(row: int, column: int, token: str) -> str:
+    return f"shard-{row}-{column}-{token}.pt"
 
 
-def _manifest(model: nn.Module, mesh: Mesh) -> dict[str, Any]:
-    state = {name: _entry(tensor, mesh) for name, tensor in _state(model).items()}
-    return {"format": _FORMAT, "mesh": list(mesh.shape), "state": state}
+def _manifest(model: nn.Module, mesh: Mesh, token: str) -> dict[str, Any]:
+    cuts, shapes = cuts_of(model), _full_shapes(model)
+    state = {name: _entry(cut, shapes[name]) for name, cut in cuts.items()}
+    return {"format": _FORMAT, "mesh": list(mesh.shape), "pieces": token, "state": state}
 
 
-def _entry(tensor: torch.Tensor, mesh: Mesh) -> dict[str, Any]:
-    cut = cut_of(tensor)
+def _entry(cut: Cut, shape: tuple[int, ...]) -> dict[str, Any]:
     parts = [[part.size, part.pieces] for part in cut.parts]
     return {
-        "shape": list(_full_shape(tensor, mesh)),
+        "shape": list(shape),
         "axis1": cut.axis1,
         "axis2": cut.axis2,
         "parts": parts,
@@ -204,8 +294,8 @@ def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
     manifest = json.loads((path / _MANIFEST).read_text())
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise ValueError(f"it does not say {_FORMAT!r}")
-    rows, columns = manifest["mesh"]
-    names = [_shard(row, column) for row in range(rows) for column in range(columns)]
+    _, (rows, columns), token = manifest["state"], manifest["mesh"], manifest["pieces"]
+    names = [_shard(row, column, token) for row in range(rows) for column in range(columns)]
     missing = [name for name in names if not (path / name).exists()]
     if missing:
         raise ValueError(f"{', '.join(missing)} of mesh ({rows},{columns}) is missing")
@@ -220,27 +310,62 @@ class _Pieces:
             manifest = _read_manifest(path)
             self._state = manifest["state"]
             self._shapes = {name: tuple(entry["shape"]) for name, entry in self._state.items()}
+            token = manifest["pieces"]
         self._shape = rows, columns = tuple(manifest["mesh"])
         self._files = {
-            (row, column): self._open(path / _shard(row, column))
+            (row, column): self._open(path / _shard(row, column, token))
             for row in range(rows)
             for column in range(columns)
         }
 
-    def _open(self, file: pathlib.Path) -> dict[str, torch.Tensor]:
+    def _open(self, file: pathlib.Path) -> dict[str, Any]:
         with _reading(file.name):
             if not zipfile.is_zipfile(file):
                 raise ValueError("it is cut short, or none that save() wrote")
-            pieces = torch.load(file, mmap=True, weights_only=True)
-            return {name: pieces[name] for name in self._state}
+            content = torch.load(file, mmap=True, weights_only=True, map_location="cpu")
+            for name in self._state:
+                content["model"][name]
+            content["optimizer"]
+            return content
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return self._shapes
 
     def whole(self, name: str) -> torch.Tensor:
+        return self._assembled(name, lambda content: content["model"][name])
+
+    def whole_state(self, name: str) -> dict[str, Any]:
+        """What the optimizer had for a parameter."""
+        of_first = self._files[0, 0]["optimizer"].get(name, {})
+        piece = self._files[0, 0]["model"][name]
+        return {
+            key: self._assembled(name, lambda content, key=key: content["optimizer"][name][key])
+            if isinstance(value, torch.Tensor) and value.shape == piece.shape
+            else value
+            for key, value in of_first.items()
+        }
+
+    def _assembled(self, name: str, of: Callable[[dict[str, Any]], torch.Tensor]) -> torch.Tensor:
         entry = self._state[name]
         parts = tuple(Part(size, pieces) for size, pieces in entry["parts"])
         cut = Cut(entry["axis1"], entry["axis2"], parts)
-        first = self._files[0, 0][name]
-        full = first.new_empty(entry["shape"])
-        return cut.assemble(full, self._shape, lambda row, column: self._files[row, column][name])
+        full = of(self._files[0, 0]).new_empty(entry["shape"])
+        return cut.assemble(full, self._shape, lambda row, column: of(self._files[row, column]))
+
+    def groups(self) -> list[dict[str, Any]]:
+        return self._files[0, 0]["groups"]
+
+    def check_optimizer(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Raises ValueError if it is not of the optimizer that was saved."""
+        if not self._files[0, 0]["groups"]:
+            raise ValueError("it has no optimizer's state")
+        found = [group["parameters"] for group in self.groups()]
+        expected = [group["parameters"] for group in groups_of(model, optimizer)]
+        if found != expected:
+            raise ValueError("its optimizer has other groups of parameters")
+
+    def extra(self) -> Any:
+        return self._files[0, 0].get("extra")
+
+    def batches(self) -> int:
+        return self._files[0, 0]["batches"]

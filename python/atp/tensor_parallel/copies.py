@@ -7,21 +7,27 @@ import torch
 from torch.autograd.function import Function, once_differentiable
 
 from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.overlap import once_a_batch
 from atp.tensor_parallel.sharding import Cut, Part, cut_of
 
 __all__ = ["sum_copies"]
 
 
-def sum_copies(parameter: torch.Tensor | None, mesh: Mesh) -> torch.Tensor | None:
-    """The parameter; backward, each part of which rows hold copies gets the sum of their gradients.
+def sum_copies(module: Any, name: str) -> torch.Tensor | None:
+    """A parameter of a module that has a mesh; backward, each part of which rows hold copies gets
+    the sum of their gradients.
 
     Only key-value heads of which there are fewer than rows have any (the paper has no grouped
-    queries). The sum costs dimension 1 an all-reduce of the whole part.
+    queries). The sum costs dimension 1 an all-reduce of the whole part, once for all chunks of a
+    batch.
     """
-    rows = mesh.first.size
-    if parameter is None or all(part.pieces == rows for part in cut_of(parameter).parts):
+    parameter, mesh = getattr(module, name), module.mesh
+    if parameter is None:
+        return None
+    cut = cut_of(module, name)
+    if all(part.pieces == mesh.first.size for part in cut.parts):
         return parameter
-    return _SumCopies.apply(parameter, cut_of(parameter), mesh)
+    return once_a_batch(parameter, lambda p: _SumCopies.apply(p, cut, mesh))
 
 
 class _SumCopies(Function):
@@ -34,18 +40,20 @@ class _SumCopies(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor):
         gradient = gradient.clone()
-        for begin, part in _copied(ctx.cut, ctx.mesh.first.size):
-            own = gradient.narrow(0, begin, part.width())
-            whole = own.new_zeros(part.pieces, part.width(), *own.shape[1:])
-            piece = part.piece(ctx.mesh.first.index, ctx.mesh.first.size)
+        axis, first = ctx.cut.axis1, ctx.mesh.first
+        for begin, width, part in _copied(ctx.cut, first.index, first.size):
+            own = gradient.narrow(axis, begin, width)
+            whole = own.new_zeros(part.pieces, *own.shape)
+            piece = part.piece(first.index, first.size)
             whole[piece] = own
-            own.copy_(ctx.mesh.first.all_reduce(whole).land()[piece])
+            own.copy_(first.all_reduce(whole).land()[piece])
         return gradient, None, None
 
 
-def _copied(cut: Cut, rows: int) -> Iterator[tuple[int, Part]]:
+def _copied(cut: Cut, row: int, rows: int) -> Iterator[tuple[int, int, Part]]:
     begin = 0
     for part in cut.parts:
+        width = part.of(row, rows)[1]
         if part.pieces != rows:
-            yield begin, part
-        begin += part.width()
+            yield begin, width, part
+        begin += width

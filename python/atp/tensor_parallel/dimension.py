@@ -7,6 +7,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from atp.tensor_parallel.precision import widened
+
 __all__ = ["Dimension", "Flight", "Traffic"]
 
 
@@ -33,15 +35,20 @@ class Traffic:
 class Flight:
     """A collective on its way."""
 
-    def __init__(self, result: torch.Tensor, work: Any = None):
+    def __init__(
+        self, result: torch.Tensor, work: Any = None, narrower: torch.Tensor | None = None
+    ):
         self._result = result
         self._work = work
+        self._narrower = narrower  # where the result goes, rounded
 
     def land(self) -> torch.Tensor:
         """Waits for the end, and returns the result."""
         if self._work is not None:
             self._work.wait()
             self._work = None
+        if self._narrower is not None:
+            self._result, self._narrower = self._narrower.copy_(self._result), None
         return self._result
 
 
@@ -67,15 +74,25 @@ class Dimension:
         self.fused = algorithm == "ring" if fused is None else fused
         self.traffic = Traffic()
 
+    def __deepcopy__(self, _memo: dict) -> "Dimension":
+        return self  # a copy of a model runs on the same mesh
+
     def __repr__(self) -> str:
         return f"Dimension({self.number}: {self.index} of {self.size}, {self.algorithm})"
 
     def all_reduce(self, tensor: torch.Tensor, op=dist.ReduceOp.SUM) -> Flight:
-        """Sums `tensor`, which must be contiguous, in place."""
+        """Sums `tensor`, which must be contiguous, in place.
+
+        Half precision is summed in float32 and rounded once. The network does so by itself. Gloo
+        would round at every rank, and our ring leaves half precision to it, so these are given
+        float32, which is twice the bytes.
+        """
         if self.size == 1:
             return Flight(tensor)
-        self.traffic.add("all_reduce", tensor)
-        return Flight(tensor, dist.all_reduce(tensor, op=op, group=self.group, async_op=True))
+        own = self._summable(tensor)
+        self.traffic.add("all_reduce", own)
+        work = dist.all_reduce(own, op=op, group=self.group, async_op=True)
+        return Flight(own, work, None if own is tensor else tensor)
 
     def all_gather(self, tensor: torch.Tensor) -> Flight:
         """All ranks' `tensor`s, stacked on a new first axis."""
@@ -92,9 +109,13 @@ class Dimension:
         """The sum over all ranks of `stacked[index]`."""
         if self.size == 1:
             return Flight(stacked[0])
-        self.traffic.add("reduce_scatter", stacked)
-        mine = torch.empty_like(stacked[0])
+        own = self._summable(stacked)
+        self.traffic.add("reduce_scatter", own)
+        mine = torch.empty_like(own[0])
         work = dist.reduce_scatter_single(
-            mine.view(-1), stacked.view(-1), group=self.group, async_op=True
+            mine.view(-1), own.view(-1), group=self.group, async_op=True
         )
-        return Flight(mine, work)
+        return Flight(mine, work, None if own is stacked else torch.empty_like(stacked[0]))
+
+    def _summable(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if self.algorithm == "innetwork" else widened(tensor)

@@ -7,38 +7,44 @@ from atp.tensor_parallel.conjugates import arrive, depart, reduce_hop
 from atp.tensor_parallel.linear import cut_parameter, require_divides
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import Steps, run
-from atp.tensor_parallel.sharding import Cut
+from atp.tensor_parallel.sharding import Cut, Part, adopt
 
-__all__ = ["ATPEmbedding", "ATPPositions", "require_tokens"]
+__all__ = ["ATPEmbedding", "ATPPositions", "first_token", "require_tokens", "vocabulary_part"]
 
 
 class ATPEmbedding(nn.Module):
     """Token numbers [...] -> [..., h/d2]; the table is [Shard(0), Shard(1)].
 
     Each row of the mesh has some of the vocabulary and looks up what it has; a sum over dimension 1
-    makes it whole. The table is cut as the head's weight is, so the two can be one.
+    makes it whole. The table is cut as the head's weight is, so the two can be one. Where d1 does
+    not divide the vocabulary the last row has less of it, so nobody has to pad it.
 
     Raises:
-        ValueError: d1 does not divide the vocabulary (pad it) or d2 the hidden size; in forward, a
-            number is none of the vocabulary's.
+        ValueError: d2 does not divide the hidden size, or a row would have no token at all; in
+            forward, a number is none of the vocabulary's.
     """
 
     def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "embedding"):
         super().__init__()
-        require_divides(mesh.first, site, "tokens (pad the vocabulary)", embedding.num_embeddings)
         require_divides(mesh.second, site, "features", embedding.embedding_dim)
         self.num_embeddings, self.embedding_dim = embedding.num_embeddings, embedding.embedding_dim
         self.mesh, self.site = mesh, site
-        self.weight = cut_parameter(embedding.weight, Cut(0, 1), mesh)
+        part = vocabulary_part(embedding.num_embeddings, mesh, site)
+        self.padding_idx = embedding.padding_idx
+        cut = Cut(0, 1, (part,))
+        adopt(self, "weight", cut_parameter(embedding.weight, cut, mesh), cut)
 
     def steps(self, tokens: torch.Tensor) -> Steps:
         first = self.mesh.first
         require_tokens(self.site, tokens, self.num_embeddings)
-        if first.size == 1:
-            return nn.functional.embedding(tokens, self.weight)
-        own = tokens - first.index * self.weight.shape[0]
+        own = tokens - first_token(self.num_embeddings, self.mesh)
         missing = (own < 0) | (own >= self.weight.shape[0])
         found = nn.functional.embedding(own.masked_fill(missing, 0), self.weight)
+        if self.padding_idx is not None:  # it is looked up, and learns nothing
+            padding = (tokens == self.padding_idx).unsqueeze(-1)
+            found = torch.where(padding, found.detach(), found)
+        if first.size == 1:
+            return found
         hop = reduce_hop(first)
         token = depart(found.masked_fill(missing.unsqueeze(-1), 0), hop)
         yield
@@ -46,6 +52,22 @@ class ATPEmbedding(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         return run(self.steps(tokens))
+
+
+def vocabulary_part(vocabulary: int, mesh: Mesh, site: str) -> Part:
+    """How rows share a vocabulary. Raises ValueError if one of them would have no token."""
+    part = Part(vocabulary, mesh.first.size)
+    if part.of(mesh.first.size - 1, mesh.first.size)[1] == 0:
+        raise ValueError(
+            f"{site}: a vocabulary of {vocabulary} tokens leaves a row of d1 = {mesh.first.size} "
+            "without any; choose another mesh"
+        )
+    return part
+
+
+def first_token(vocabulary: int, mesh: Mesh) -> int:
+    """The first that is this row's."""
+    return Part(vocabulary, mesh.first.size).of(mesh.first.index, mesh.first.size)[0]
 
 
 def require_tokens(site: str, tokens: torch.Tensor, vocabulary: int) -> None:
@@ -80,7 +102,8 @@ class ATPPositions(nn.Module):
         super().__init__()
         require_divides(mesh.second, site, "features", embedding.embedding_dim)
         self.site = site
-        self.weight = cut_parameter(embedding.weight, Cut(None, 1), mesh)
+        cut = Cut(None, 1)
+        adopt(self, "weight", cut_parameter(embedding.weight, cut, mesh), cut)
 
     def forward(self, positions: torch.Tensor) -> torch.Tensor:
         require_positions(self.site, positions, self.weight.shape[0])

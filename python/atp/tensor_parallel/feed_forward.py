@@ -33,6 +33,8 @@ class ATPFeedForward(nn.Module):
     ):
         super().__init__()
         self._inputs, self._output, self.activation = tuple(inputs), output[0], activation
+        self.mesh = mesh
+        self.dropout: nn.Module | None = None
         for name, linear in inputs.items():
             layer = ATPLinear.from_linear(linear, "column", mesh, site=f"{site}.{name}")
             self.add_module(name, layer)
@@ -43,8 +45,15 @@ class ATPFeedForward(nn.Module):
         layers = [self.get_submodule(name) for name in self._inputs]
         outputs = yield from column_steps(layers, x)
         widths = [layer.weight.shape[0] for layer in layers]
-        active = self.activation(*outputs.split(widths, -1))
-        return (yield from self.get_submodule(self._output).steps(active))
+        active = self._activate(*outputs.split(widths, -1))
+        result = yield from self.get_submodule(self._output).steps(active)
+        return result if self.dropout is None else self.dropout(result)
+
+    def _activate(self, *outputs: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return self.activation(*outputs)
+        with self.mesh.randomness.of_row(outputs[0].device):
+            return self.activation(*outputs)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return run(self.steps(x))

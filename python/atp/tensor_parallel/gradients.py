@@ -7,7 +7,7 @@ from torch import nn
 
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.parallelize import mesh_of
-from atp.tensor_parallel.sharding import cut_of
+from atp.tensor_parallel.sharding import Cut, cuts_of
 
 __all__ = ["clip_grad_norm_", "grad_norm"]
 
@@ -19,10 +19,11 @@ def grad_norm(model: nn.Module) -> torch.Tensor:
     own pieces only, and differ from rank to rank).
     """
     mesh = mesh_of(model)
-    squares = torch.zeros((), dtype=torch.float64)
-    for parameter in model.parameters():
+    squares = torch.zeros((), dtype=torch.float64, device=_device_of(model))
+    cuts = cuts_of(model)
+    for name, parameter in model.named_parameters():
         if parameter.grad is not None:
-            for piece, copies in _pieces(parameter, parameter.grad, mesh):
+            for piece, copies in _pieces(cuts[name], parameter.grad, mesh):
                 squares += piece.double().square().sum() / copies
     for dimension in (mesh.first, mesh.second):
         squares = dimension.all_reduce(squares).land()
@@ -40,15 +41,18 @@ def clip_grad_norm_(model: nn.Module, max_norm: float) -> torch.Tensor:
     return norm
 
 
-def _pieces(
-    parameter: nn.Parameter, gradient: torch.Tensor, mesh: Mesh
-) -> Iterator[tuple[torch.Tensor, int]]:
+def _device_of(model: nn.Module) -> torch.device | None:
+    return next((parameter.device for parameter in model.parameters()), None)
+
+
+def _pieces(cut: Cut, gradient: torch.Tensor, mesh: Mesh) -> Iterator[tuple[torch.Tensor, int]]:
     """The gradient's parts, and how many ranks hold each."""
-    cut, rows = cut_of(parameter), mesh.first.size
+    rows = mesh.first.size
     copies = cut.copies(mesh.shape)
     begin = 0
     for part in cut.parts:
-        yield gradient.narrow(cut.axis1, begin, part.width()), copies * rows // part.pieces
-        begin += part.width()
+        width = part.of(mesh.row, rows)[1]
+        yield gradient.narrow(cut.axis1, begin, width), copies * rows // part.pieces
+        begin += width
     if not cut.parts:
         yield gradient, copies

@@ -13,7 +13,8 @@ from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.moves import AllReduce, Keep
 from atp.tensor_parallel.overlap import Steps, run
-from atp.tensor_parallel.sharding import Cut, Part, set_cut
+from atp.tensor_parallel.precision import as_autocast_does
+from atp.tensor_parallel.sharding import Cut, Part, adopt
 
 __all__ = ["ATPLinear", "column_steps", "cut_parameter", "piece_of", "require_divides"]
 
@@ -90,9 +91,9 @@ class ATPLinear(nn.Module):
     def _adopt(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         column = self.style == "column"
         cut = Cut(0, 1, self.parts) if column else Cut(1, 0)
-        self.weight = cut_parameter(weight, cut, self.mesh)
+        adopt(self, "weight", cut_parameter(weight, cut, self.mesh), cut)
         of_bias = Cut(0, None, self.parts) if column else Cut(None, 0)
-        self.bias = None if bias is None else cut_parameter(bias, of_bias, self.mesh)
+        adopt(self, "bias", cut_parameter(bias, of_bias, self.mesh), of_bias)
 
     @property
     def output_dimension(self) -> Dimension:
@@ -108,9 +109,10 @@ class ATPLinear(nn.Module):
         """As forward. Without input_is_whole, whoever made x sums its gradients."""
         inwards = self._inward_hop() if input_is_whole else Hop(Keep(), Keep())
         outwards = reduce_hop(self.input_dimension)
+        weight, bias = (sum_copies(self, name) for name in ("weight", "bias"))
+        x, weight, bias = as_autocast_does(x, weight, bias)
         x = enter(x, inwards)
         yield
-        weight, bias = (sum_copies(p, self.mesh) for p in (self.weight, self.bias))
         token = depart(product(x, weight, inwards), outwards, bias)
         yield
         return arrive(token, outwards)
@@ -136,10 +138,11 @@ def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None 
     first = linears[0]
     hop = hop or reduce_hop(first.input_dimension)
     inwards = first._inward_hop()
+    weight = _side_by_side([sum_copies(linear, "weight") for linear in linears])
+    bias = _side_by_side([sum_copies(linear, "bias") for linear in linears])
+    x, weight, bias = as_autocast_does(x, weight, bias)
     x = enter(x, inwards)
     yield
-    weight = _side_by_side([sum_copies(linear.weight, linear.mesh) for linear in linears])
-    bias = _side_by_side([sum_copies(linear.bias, linear.mesh) for linear in linears])
     token = depart(product(x, weight, inwards), hop, bias)
     yield
     return arrive(token, hop)
@@ -159,11 +162,12 @@ def piece_of(full: torch.Tensor, cut: Cut, mesh: Mesh) -> torch.Tensor:
     )
 
 
-def cut_parameter(full: torch.Tensor, cut: Cut, mesh: Mesh) -> nn.Parameter:
-    """This rank's piece of a parameter."""
+def cut_parameter(full: torch.Tensor | None, cut: Cut, mesh: Mesh) -> nn.Parameter | None:
+    """This rank's piece of a parameter, if there is one."""
+    if full is None:
+        return None
     trained = full.requires_grad or not isinstance(full, nn.Parameter)
-    piece = nn.Parameter(piece_of(full.detach(), cut, mesh), requires_grad=trained)
-    return set_cut(piece, cut)
+    return nn.Parameter(piece_of(full.detach(), cut, mesh), requires_grad=trained)
 
 
 def require_divides(dimension: Dimension, site: str, what: str, number: int) -> None:

@@ -6,52 +6,76 @@ import torch
 import torch.distributed as dist
 from torch.autograd.function import Function, once_differentiable
 
-from atp.tensor_parallel.embedding import require_tokens
+from atp.tensor_parallel.embedding import first_token, require_tokens
 from atp.tensor_parallel.mesh import Mesh, current_mesh
+from atp.tensor_parallel.precision import widened
 
 __all__ = ["vocabulary_parallel_cross_entropy"]
 
 
 class _CrossEntropy(Function):
+    """Of logits of a row, whose first is token `begin`; the sum over all targets that count."""
+
     @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor, targets: torch.Tensor, mesh: Mesh) -> torch.Tensor:
-        first, width = mesh.first, logits.shape[-1]
-        largest = logits.amax(-1)
-        largest = first.all_reduce(largest, op=dist.ReduceOp.MAX).land()
-        exponentials = (logits - largest.unsqueeze(-1)).exp()
-        own = targets - first.index * width
-        missing = (own < 0) | (own >= width)
+    def forward(
+        ctx: Any,
+        logits: torch.Tensor,
+        targets: torch.Tensor,
+        counts: torch.Tensor,
+        mesh: Mesh,
+        begin: int,
+    ) -> torch.Tensor:
+        first, wide = mesh.first, widened(logits)
+        largest = first.all_reduce(wide.amax(-1), op=dist.ReduceOp.MAX).land()
+        exponentials = (wide - largest.unsqueeze(-1)).exp()
+        own = targets - begin
+        missing = (own < 0) | (own >= logits.shape[-1])
         own = own.masked_fill(missing, 0).unsqueeze(-1)
-        of_target = (logits.gather(-1, own).squeeze(-1) - largest).masked_fill(missing, 0)
+        of_target = (wide.gather(-1, own).squeeze(-1) - largest).masked_fill(missing, 0)
         # Two sums of a value a token: of the exponentials, and the logit that one row has.
         sums = torch.stack((exponentials.sum(-1), of_target))
         sums = first.all_reduce(sums).land()
-        ctx.save_for_backward(exponentials.div_(sums[0].unsqueeze(-1)), own, missing)
-        return (sums[0].log() - sums[1]).mean()
+        ctx.type = logits.dtype
+        ctx.save_for_backward(exponentials.div_(sums[0].unsqueeze(-1)), own, missing, counts)
+        return (sums[0].log() - sums[1]).masked_fill(~counts, 0).sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor):
-        probabilities, own, missing = ctx.saved_tensors
+        probabilities, own, missing, counts = ctx.saved_tensors
         of_logits = probabilities.clone()
         hit = (~missing).to(of_logits.dtype).unsqueeze(-1)
         of_logits.scatter_add_(-1, own, -hit)
-        return of_logits.mul_(gradient / missing.numel()), None, None
+        of_logits.mul_(gradient).masked_fill_(~counts.unsqueeze(-1), 0)
+        return of_logits.to(ctx.type), None, None, None, None
 
 
 def vocabulary_parallel_cross_entropy(
-    logits: torch.Tensor, targets: torch.Tensor, mesh: Mesh | None = None
+    logits: torch.Tensor,
+    targets: torch.Tensor,
+    mesh: Mesh | None = None,
+    *,
+    vocabulary: int | None = None,
+    ignore_index: int = -100,
+    count: torch.Tensor | int | None = None,
 ) -> torch.Tensor:
-    """The mean cross entropy, the same at every rank of the mesh.
+    """The mean cross entropy, in float32 at least, the same at every rank of the mesh.
 
     Args:
         logits: [..., V/d1], as a column-first head makes them.
         targets: [...], numbers from 0 to V - 1, the same at every rank.
         mesh: default: the one that init_mesh() made last.
+        vocabulary: V, where d1 does not divide it.
+        ignore_index: a target that does not count, as in torch.
+        count: what the sum is divided by; default: how many targets count.
 
     Raises:
         ValueError: a target is none of the vocabulary's; at every rank.
     """
     mesh = mesh or current_mesh()
-    require_tokens("targets", targets, logits.shape[-1] * mesh.first.size)
-    return _CrossEntropy.apply(logits, targets, mesh)
+    vocabulary = vocabulary or logits.shape[-1] * mesh.first.size
+    counts = targets != ignore_index
+    require_tokens("targets", targets[counts], vocabulary)
+    begin = first_token(vocabulary, mesh)
+    loss = _CrossEntropy.apply(logits, targets, counts, mesh, begin)
+    return loss / (counts.sum() if count is None else count)

@@ -13,6 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.dimension import Dimension
+from atp.tensor_parallel.randomness import Randomness
 from atp.tensor_parallel.request import Request, request_of
 
 __all__ = ["Mesh", "current_mesh", "init_mesh"]
@@ -35,6 +36,8 @@ class Mesh:
     first: Dimension
     second: Dimension
     data: Dimension
+    randomness: Randomness
+    """What dropout draws from."""
     seed: int = 0
     """Rank 0's torch.initial_seed(): what all ranks draw the first weights from."""
     plan: Any = None
@@ -55,6 +58,9 @@ class Mesh:
     def generator(self, site: str) -> torch.Generator:
         """Draws the same numbers at every rank, and on every mesh, for a layer of this name."""
         return torch.Generator().manual_seed((self.seed + zlib.crc32(site.encode())) % 2**63)
+
+    def __deepcopy__(self, _memo: dict) -> "Mesh":
+        return self  # a copy of a model runs on the same mesh
 
     def __repr__(self) -> str:
         algorithms = "/".join((self.first.algorithm, self.second.algorithm))
@@ -80,6 +86,7 @@ def init_mesh(
     algorithm: str | Sequence[str] | None = None,
     data_algorithm: str = "gloo",
     fused: bool | None = None,
+    dtype: torch.dtype | None = None,
     options: Any = None,
     patience: datetime.timedelta = PATIENCE,
     **planning: Any,
@@ -98,9 +105,11 @@ def init_mesh(
         order: which rank of the mesh each rank of a replica is, as `Candidate.ranks_by_position()`
             says; default: what the planner chose, else their own order.
         algorithm: how sums travel, of both dimensions or one for each: "gloo", "innetwork" (through
-            switches) or "ring" (ours, over TCP). Default: what the planner chose, else "gloo".
+            switches) or "ring" (ours, over TCP). Default: what the planner chose, else "gloo". With
+            "auto" the planner chooses among what this leaves.
         data_algorithm: the same for the gradients of the replicas.
         fused: reduce-scatter where only a slice of a sum is used. Default: on rings.
+        dtype: of the activations that "auto" plans for; default: what the model file says.
         options: an `atp.torch.Options` for what is not "gloo".
         patience: how long to wait for the other ranks.
 
@@ -116,9 +125,9 @@ def init_mesh(
     request, error = None, None
     try:
         request = request_of(
-            d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, planning
-        )
-        request = dataclasses.replace(request, fused=fused)
+            d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused, dtype,
+            planning
+        )  # fmt: skip
     except (ValueError, TypeError, RuntimeError) as wrong:
         error = wrong
     seed = agree(f"init_mesh: {request}", str(torch.initial_seed()), error=error, patience=patience)
@@ -135,13 +144,22 @@ def _make(request: Request, options: Any) -> Mesh:
         dimensions.append(Dimension(axis, group, algorithm, fused))
     device_mesh = DeviceMesh.from_group(
         [dimension.group for dimension in dimensions],
-        "cpu",
+        _device_type(),
         mesh=ranks,
         mesh_dim_names=DIMENSION_NAMES,
     )
     data, first, second = dimensions
-    _current.append(Mesh(device_mesh, first, second, data, request.seed, request.plan))
+    randomness = Randomness(request.seed, data.index, first.index, second.index)
+    _current.append(Mesh(device_mesh, first, second, data, randomness, request.seed, request.plan))
     return _current[-1]
+
+
+def _device_type() -> str:
+    """Of the tensors that the job's own group carries: an accelerator's where it has a backend."""
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is not None and accelerator.type in str(dist.get_backend_config()):
+        return accelerator.type
+    return torch.get_default_device().type
 
 
 def current_mesh() -> Mesh:

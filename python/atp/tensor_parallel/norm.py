@@ -2,7 +2,8 @@
 
 The paper leaves them out. The statistics of a token are sums over the whole hidden size: LayerNorm
 reduces two values a token forward, one after the other (the mean, then the squares of what differs
-from it, so that nothing cancels), RMSNorm one; backward as many, together.
+from it, so that nothing cancels), RMSNorm one; backward as many, together. All of it is computed in
+float32 where the input has fewer bits, as torch's own norms are.
 """
 
 from typing import Any
@@ -13,7 +14,8 @@ from torch.autograd.function import Function, once_differentiable
 
 from atp.tensor_parallel.linear import cut_parameter, require_divides
 from atp.tensor_parallel.mesh import Mesh
-from atp.tensor_parallel.sharding import Cut
+from atp.tensor_parallel.precision import widened
+from atp.tensor_parallel.sharding import Cut, adopt
 
 __all__ = ["ATPLayerNorm", "ATPRMSNorm"]
 
@@ -36,13 +38,14 @@ class _Normalize(Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, sums: _Sums, epsilon: float, centered: bool):
+        wide = widened(x)
         if centered:
-            x = x - sums.mean(x)
-        scale = (sums.mean(x.square()) + epsilon).rsqrt()
-        normal = x * scale
+            wide = wide - sums.mean(wide)
+        scale = (sums.mean(wide.square()) + epsilon).rsqrt()
+        normal = wide * scale
         ctx.sums, ctx.centered = sums, centered
         ctx.save_for_backward(normal, scale)
-        return normal
+        return normal  # of float32 at least, for the weight; autograd narrows the gradient
 
     @staticmethod
     @once_differentiable
@@ -71,8 +74,9 @@ class _ShardedNorm(nn.Module):
         super().__init__()
         require_divides(mesh.second, site, "features", width)
         self.width, self.eps, self.mesh, self.site = width, epsilon, mesh, site
-        self.weight = None if weight is None else cut_parameter(weight, Cut(None, 0), mesh)
-        self.bias = None if bias is None else cut_parameter(bias, Cut(None, 0), mesh)
+        cut = Cut(None, 0)
+        adopt(self, "weight", cut_parameter(weight, cut, mesh), cut)
+        adopt(self, "bias", cut_parameter(bias, cut, mesh), cut)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., h/d2] -> [..., h/d2]."""
@@ -81,7 +85,15 @@ class _ShardedNorm(nn.Module):
         normal = _Normalize.apply(x, sums, epsilon, self.centered)
         if self.weight is not None:
             normal = normal * self.weight
-        return normal if self.bias is None else normal + self.bias
+        if self.bias is not None:
+            normal = normal + self.bias
+        return normal.to(self._result_type(x))
+
+    def _result_type(self, x: torch.Tensor) -> torch.dtype:
+        """As of torch's norms: under autocast they are wide."""
+        if torch.is_autocast_enabled(x.device.type):
+            return torch.promote_types(x.dtype, torch.float32)
+        return x.dtype if self.weight is None else torch.promote_types(x.dtype, self.weight.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.width}, eps={self.eps}, on {self.mesh.shape}"

@@ -5,14 +5,17 @@ and returns the module's result. `run` goes straight through it; `run_chunks` ta
 the chunks of a batch. Autograd goes the same way back, so the backward pass overlaps alike.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
 
-__all__ = ["Steps", "apply", "run", "run_chunks"]
+__all__ = ["Steps", "apply", "once_a_batch", "run", "run_chunks"]
 
 Steps = Generator[None, None, Any]
+
+# What the chunks of the batches that are being run share.
+_shared: list[dict[torch.Tensor, torch.Tensor]] = []
 
 
 def run(steps: Steps) -> Any:
@@ -51,7 +54,23 @@ def run_chunks(module: torch.nn.Module, batch: Sequence[torch.Tensor], chunks: i
     if chunks < 1 or size % chunks:
         raise ValueError(f"{chunks} chunks do not divide the batch of {size} sequences")
     parts = zip(*(tensor.chunk(chunks) for tensor in batch), strict=True)
-    return _take_turns([module.steps(*part) for part in parts])
+    _shared.append({})
+    try:
+        return _take_turns([module.steps(*part) for part in parts])
+    finally:
+        _shared.pop()
+
+
+def once_a_batch(
+    parameter: torch.Tensor, make: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """What `make` makes of a parameter: the same for all chunks of a batch, so that their gradients
+    have been added up when they get there."""
+    if not _shared:
+        return make(parameter)
+    if parameter not in _shared[-1]:
+        _shared[-1][parameter] = make(parameter)
+    return _shared[-1][parameter]
 
 
 def _take_turns(waiting: list[Steps]) -> list[Any]:

@@ -1,9 +1,11 @@
 """Turns a model of plain torch modules into one that runs on a mesh."""
 
+import contextlib
 import datetime
 import fnmatch
 import functools
 import hashlib
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch import nn
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
+from atp.tensor_parallel.randomness import ATPDropout
 from atp.tensor_parallel.roles import Plan, Role, plan_of
 
 __all__ = ["mesh_of", "parallelize"]
@@ -28,10 +31,11 @@ def parallelize(
 ) -> nn.Module:
     """Replaces the modules that the plan names by parallel ones, in place; a collective.
 
-    Every rank must hold the same whole model, of which it keeps its pieces; parameters keep their
-    names, and a parameter that two modules share stays shared. Between the blocks, activations are
-    [b, s, h/d2]; a column-first head returns [b, s, V/d1]
-    (`vocabulary_parallel_cross_entropy`).
+    Every rank must hold the same whole model, with the same values, of which it keeps its pieces;
+    parameters keep their names, and a parameter that two modules share stays shared. Between the
+    blocks, activations are [b, s, h/d2]; a column-first head returns [b, s, V/d1]
+    (`vocabulary_parallel_cross_entropy`). Each nn.Dropout between the blocks becomes one that drops
+    the same at all ranks of a column, whatever their seeds are.
 
     Args:
         plan: roles by name; default: that of `atp.tensor_parallel.Transformer`. Every parameter
@@ -57,6 +61,7 @@ def parallelize(
         _check_chunks(model, chunks)
         roles = _roles(model, plan)
         replacements = _build(model, roles, mesh)
+        replacements |= _dropouts(model, replacements, mesh)
         modules = _describe(model, roles)
         said = _fingerprint(model, modules, mesh, chunks)
     except (ValueError, TypeError) as wrong:
@@ -64,9 +69,25 @@ def parallelize(
     agree(f"parallelize: {said}", modules=modules, error=error, patience=patience)
     _install(model, replacements)
     model.atp_mesh = mesh
+    _run_with_its_randomness(model, mesh)
     if chunks > 1:
         model.forward = functools.partial(_chunked_forward, model, chunks)
     return model
+
+
+def _run_with_its_randomness(model: nn.Module, mesh: Mesh) -> None:
+    """While it trains; evaluation draws nothing of the mesh's."""
+    batches = contextlib.ExitStack()
+
+    def begin(module: nn.Module, _inputs: Any) -> None:
+        if module.training:
+            batches.enter_context(mesh.randomness.batch())
+
+    def end(_module: nn.Module, _inputs: Any, _outputs: Any) -> None:
+        batches.close()
+
+    model.register_forward_pre_hook(begin)
+    model.register_forward_hook(end, always_call=True)
 
 
 def mesh_of(model: nn.Module) -> Mesh:
@@ -96,6 +117,23 @@ def _build(model: nn.Module, roles: Mapping[str, Role], mesh: Mesh) -> dict[str,
     }
     _check_all_have_roles(model, replacements)
     return replacements
+
+
+def _dropouts(
+    model: nn.Module, replacements: Mapping[str, nn.Module], mesh: Mesh
+) -> dict[str, nn.Module]:
+    """Those that stand between the modules with roles."""
+    found = {}
+    for name, module in model.named_modules():
+        if any(name.startswith(f"{replaced}.") for replaced in replacements):
+            continue
+        if type(module) is nn.Dropout:
+            found[name] = ATPDropout(module.p, mesh.randomness)
+        elif isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
+            raise ValueError(
+                f"{name}: a {type(module).__name__} cannot be cut; nn.Dropout can, or p=0"
+            )
+    return found
 
 
 def _check_all_have_roles(model: nn.Module, replacements: dict[str, nn.Module]) -> None:
@@ -142,12 +180,18 @@ def _chunked_forward(model: Any, chunks: int, *batch: torch.Tensor) -> torch.Ten
 
 
 def _describe(model: nn.Module, roles: Mapping[str, Role]) -> dict[str, str]:
-    """What each module is, and each of its parameters."""
-    parameters = {
-        name: f"{list(p.shape)} of {str(p.dtype).removeprefix('torch.')}"
-        for name, p in model.named_parameters()
-    }
-    return {name: repr(role).removesuffix("()") for name, role in roles.items()} | parameters
+    """What each module is, and each tensor of its state."""
+    tensors = {name: _describe_tensor(tensor) for name, tensor in model.state_dict().items()}
+    return {name: repr(role).removesuffix("()") for name, role in roles.items()} | tensors
+
+
+def _describe_tensor(tensor: torch.Tensor) -> str:
+    """With a checksum: ranks that begin with other values would train no model at all."""
+    kind = f"{list(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"
+    if tensor.is_meta:
+        return kind
+    values = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+    return f"{kind}, checksum {zlib.crc32(values):08x}"
 
 
 def _fingerprint(model: nn.Module, modules: Mapping[str, str], mesh: Mesh, chunks: int) -> str:

@@ -40,7 +40,7 @@ class Request:
 
 
 def request_of(
-    d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, planning
+    d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused, dtype, planning
 ) -> Request:
     """What init_mesh() is asked for, by its own arguments.
 
@@ -55,9 +55,10 @@ def request_of(
         if world % replicas:
             raise ValueError(f"data_parallel = {replicas} does not divide the {world} ranks")
         return _planned(topology, model, world // replicas, replicas, order, algorithm,
-                        data_algorithm, planning)  # fmt: skip
-    if planning or topology is not None or model is not None:
-        names = ", ".join([*planning, *(["topology"] * (topology is not None))]) or "model"
+                        data_algorithm, fused, dtype, planning)  # fmt: skip
+    if planning or topology is not None or model is not None or dtype is not None:
+        given = {**planning, "topology": topology, "model": model, "dtype": dtype}
+        names = ", ".join(name for name, value in given.items() if value is not None)
         raise ValueError(f'{names}: only init_mesh("auto") asks the planner')
     shape = _whole("d1", d1), _whole("d2", 1 if d2 is None else d2)
     if math.prod(shape) * replicas != world:
@@ -66,20 +67,64 @@ def request_of(
             f"the job has {world}: d1 * d2 * data_parallel must be {world}"
         )
     algorithms = (_known(data_algorithm), *_pair(algorithm or "gloo"))
-    return Request(shape, replicas, algorithms, _positions(order, math.prod(shape)))
+    return Request(shape, replicas, algorithms, _positions(order, math.prod(shape)), fused=fused)
+
+
+# What the planner calls what runs. It knows hierarchical all-reduces, too, which we do not have.
+_COLLECTIVES = {"gloo": ("ring",), "ring": ("ring",), "innetwork": ("aggregation",)}
+_RUNNING = {"aggregation": "innetwork", "ring": "ring", "none": "gloo"}
 
 
 def _planned(
-    topology, model, size, replicas, order, algorithm, data_algorithm, planning
+    topology, model, size, replicas, order, algorithm, data_algorithm, fused, dtype, planning
 ) -> Request:
+    given = None if algorithm is None else _pair(algorithm)
+    if dtype is not None:
+        planning = {"element_bytes": dtype.itemsize} | planning
+    answer = _best(topology, model, size, given, fused, planning)
+    positions = _positions(answer.ranks_by_position() if order is None else order, size)
+    algorithms = (_known(data_algorithm), *(given or _running(answer)))
+    return Request(answer.mesh, replicas, algorithms, positions, answer, fused)
+
+
+def _running(answer: Any) -> tuple[str, str]:
+    """How the planner's collectives are run."""
+    return tuple(_RUNNING.get(name, "ring") for name in answer.collectives)
+
+
+def _best(topology, model, size, given, fused, planning) -> Any:
+    """The planner's answer among what can be executed.
+
+    Rings scatter their sums unless told otherwise, switches cannot: both are asked for, each as it
+    would run.
+    """
     from atp.planner import plan
 
-    answer = plan(topology, model, size, **planning)
-    positions = _positions(answer.ranks_by_position() if order is None else order, size)
-    chosen = {"aggregation": "innetwork", "none": "gloo"}
-    planned = tuple(chosen.get(name, "ring") for name in answer.collectives)
-    algorithms = (_known(data_algorithm), *_pair(algorithm or planned))
-    return Request(answer.mesh, replicas, algorithms, positions, answer)
+    runnable = ("aggregation", "ring")
+    if given is not None:
+        runnable = tuple(dict.fromkeys(name for one in given for name in _COLLECTIVES[one]))
+    planning = dict(planning)
+    wanted = planning.pop("collectives", runnable)
+    collectives = [name for name in wanted if name in runnable]
+    if not collectives:
+        raise ValueError(f"collectives: found {list(wanted)}, expected some of {list(runnable)}")
+    if "fused" in planning:
+        raise ValueError("fused: say it once, to init_mesh()")
+    ways = [(collectives, bool(fused))]
+    scatters = given is None or "ring" in given  # Gloo does only if it is told to
+    if fused is None and "ring" in collectives and scatters:
+        ways.append((["ring"], True))
+    answers, errors = [], []
+    for allowed, scattered in ways:
+        try:
+            answers.append(
+                plan(topology, model, size, collectives=allowed, fused=scattered, **planning)
+            )
+        except RuntimeError as error:  # no mesh can run the model so
+            errors.append(error)
+    if not answers:
+        raise errors[0]
+    return min(answers, key=lambda answer: answer.seconds)
 
 
 def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:

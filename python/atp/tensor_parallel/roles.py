@@ -8,11 +8,12 @@ import torch
 from torch import nn
 
 from atp.tensor_parallel.attention import ATPAttention, Core, HeadCounts, causal_attention
-from atp.tensor_parallel.embedding import ATPEmbedding, ATPPositions
+from atp.tensor_parallel.embedding import ATPEmbedding, ATPPositions, vocabulary_part
 from atp.tensor_parallel.feed_forward import ATPFeedForward
 from atp.tensor_parallel.linear import ATPLinear
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.norm import ATPLayerNorm, ATPRMSNorm
+from atp.tensor_parallel.randomness import ATPDropout
 from atp.tensor_parallel.transformer import Transformer, gelu, swiglu
 
 __all__ = [
@@ -48,20 +49,23 @@ def _expect(module: nn.Module, kind: Any, site: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Linear(Role):
+class Column(Role):
+    """A column-first nn.Linear, [..., in/d2] -> [..., out/d1]: the head, say. Where d1 does not
+    divide the outputs the last row has fewer."""
+
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
         _expect(module, nn.Linear, site)
-        return ATPLinear.from_linear(module, type(self).__name__.lower(), mesh, site=site)
+        parts = (vocabulary_part(module.out_features, mesh, site),)
+        return ATPLinear.from_linear(module, "column", mesh, parts, site)
 
 
 @dataclasses.dataclass(frozen=True)
-class Column(_Linear):
-    """A column-first nn.Linear, [..., in/d2] -> [..., out/d1]: the head, say."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Row(_Linear):
+class Row(Role):
     """A row-first nn.Linear, [..., in/d1] -> [..., out/d2]."""
+
+    def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
+        _expect(module, nn.Linear, site)
+        return ATPLinear.from_linear(module, "row", mesh, site=site)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +96,11 @@ class PositionsRole(Role):
         return ATPPositions(module, mesh, site)
 
 
-def _children(module: nn.Module, names: tuple[str, ...], site: str) -> dict[str, nn.Linear]:
+def _children(
+    module: nn.Module, names: tuple[str, ...], site: str, dropout: str | None
+) -> dict[str, nn.Linear]:
     children = {}
+    _refuse_forgotten_dropouts(module, site, dropout)
     for name in names:
         child = getattr(module, name, None)
         _expect(child, nn.Linear, f"{site}.{name}")
@@ -105,11 +112,34 @@ def _children(module: nn.Module, names: tuple[str, ...], site: str) -> dict[str,
     return children
 
 
+_DROPOUTS = nn.modules.dropout._DropoutNd
+
+
+def _refuse_forgotten_dropouts(module: nn.Module, site: str, dropout: str | None) -> None:
+    """What takes the module's place would go without them, and nobody would see that."""
+    for name, child in module.named_modules():
+        if isinstance(child, _DROPOUTS) and child.p > 0 and name != dropout:
+            raise ValueError(
+                f"{site}: its role says nothing of its {type(child).__name__} {name}; that of what "
+                f"leaves the block is dropout={name!r}, others belong into the core or activation"
+            )
+
+
+def _dropout(module: nn.Module, name: str | None, mesh: Mesh, site: str) -> ATPDropout | None:
+    if name is None:
+        return None
+    child = getattr(module, name, None)
+    _expect(child, nn.Dropout, f"{site}.{name}")
+    return ATPDropout(child.p, mesh.randomness)
+
+
 @dataclasses.dataclass(frozen=True)
 class AttentionRole(Role):
     """An attention block: the names of its layers, its heads, and its core.
 
     inputs: one layer that makes queries, keys and values in this order, or three.
+    dropout: the name of the nn.Dropout of what leaves the block. What the core draws while it
+        trains differs from rank to rank.
     """
 
     inputs: tuple[str, ...]
@@ -117,9 +147,10 @@ class AttentionRole(Role):
     heads: int
     kv_heads: int | None = None
     core: Core = dataclasses.field(default=causal_attention, repr=False)
+    dropout: str | None = None
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
-        layers = _children(module, (*self.inputs, self.output), site)
+        layers = _children(module, (*self.inputs, self.output), site, self.dropout)
         output = layers.pop(self.output)
         if output.in_features % self.heads:
             raise ValueError(f"{site}: {self.heads} heads do not divide {output.in_features}")
@@ -132,21 +163,30 @@ class AttentionRole(Role):
                 f"{site}: {', '.join(self.inputs)} make {found} values, but {counts.heads} heads "
                 f"of queries and 2 * {counts.kv} of keys and values, {width} each, are {expected}"
             )
-        return ATPAttention(layers, (self.output, output), counts, mesh, self.core, site)
+        attention = ATPAttention(layers, (self.output, output), counts, mesh, self.core, site)
+        attention.dropout = _dropout(module, self.dropout, mesh, site)
+        return attention
 
 
 @dataclasses.dataclass(frozen=True)
 class FeedForwardRole(Role):
-    """A feed-forward block: the names of its layers, and what is between them."""
+    """A feed-forward block: the names of its layers, and what is between them.
+
+    dropout: the name of the nn.Dropout of what leaves the block. What the activation draws while it
+        trains is the same in a row of the mesh, whose ranks all hold what it works on.
+    """
 
     inputs: tuple[str, ...]
     output: str
     activation: Callable[..., torch.Tensor] = dataclasses.field(repr=False)
+    dropout: str | None = None
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
-        layers = _children(module, (*self.inputs, self.output), site)
+        layers = _children(module, (*self.inputs, self.output), site, self.dropout)
         output = layers.pop(self.output)
-        return ATPFeedForward(layers, (self.output, output), self.activation, mesh, site)
+        block = ATPFeedForward(layers, (self.output, output), self.activation, mesh, site)
+        block.dropout = _dropout(module, self.dropout, mesh, site)
+        return block
 
 
 def plan_of(model: nn.Module) -> Plan:

@@ -4,13 +4,15 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import nn
 
-__all__ = ["Cut", "Part", "cut_of", "set_cut"]
+__all__ = ["Cut", "Part", "adopt", "cut_of", "cuts_of"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A run of a parameter's axis that is cut by itself, in `pieces` equal ones.
+    """A run of a parameter's axis that is cut by itself, in `pieces` equal ones; where they cannot
+    be equal the last is shorter, as DTensor cuts.
 
     Where pieces are fewer than the d1 rows of the mesh, consecutive rows hold copies: key-value
     heads of which there are fewer than rows.
@@ -22,8 +24,11 @@ class Part:
     def piece(self, row: int, rows: int) -> int:
         return row * self.pieces // rows
 
-    def width(self) -> int:
-        return self.size // self.pieces
+    def of(self, row: int, rows: int) -> tuple[int, int]:
+        """Where the row's piece begins, and how long it is."""
+        longest = -(-self.size // self.pieces)
+        begin = min(self.piece(row, rows) * longest, self.size)
+        return begin, min(longest, self.size - begin)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +56,8 @@ class Cut:
     def _take_rows(self, full: torch.Tensor, parts: Sequence[Part], row: int, rows: int):
         begin, taken = 0, []
         for part in parts:
-            start = begin + part.piece(row, rows) * part.width()
-            taken.append(full.narrow(self.axis1, start, part.width()))
+            start, width = part.of(row, rows)
+            taken.append(full.narrow(self.axis1, begin + start, width))
             begin += part.size
         return taken[0] if len(taken) == 1 else torch.cat(taken, self.axis1)
 
@@ -80,13 +85,17 @@ class Cut:
             return
         begin = taken = 0
         for part in self._parts(full.shape, shape[0]):
-            start = begin + part.piece(row, shape[0]) * part.width()
-            from_piece = piece.narrow(self.axis1, taken, part.width())
-            into.narrow(self.axis1, start, part.width()).copy_(from_piece)
-            begin, taken = begin + part.size, taken + part.width()
+            start, width = part.of(row, shape[0])
+            from_piece = piece.narrow(self.axis1, taken, width)
+            into.narrow(self.axis1, begin + start, width).copy_(from_piece)
+            begin, taken = begin + part.size, taken + width
 
     def _parts(self, shape: Sequence[int], rows: int) -> Sequence[Part]:
         return self.parts or (Part(shape[self.axis1], rows),)
+
+    def length_of_row(self, full: Sequence[int], rows: int, row: int) -> int:
+        """How long a row's piece is along axis1."""
+        return sum(part.of(row, rows)[1] for part in self._parts(full, rows))
 
     def full_shape(self, piece: Sequence[int], shape: tuple[int, int]) -> tuple[int, ...]:
         """The parameter's shape, from that of a piece."""
@@ -103,12 +112,40 @@ class Cut:
         return (shape[0] if self.axis1 is None else 1) * (shape[1] if self.axis2 is None else 1)
 
 
-def set_cut(parameter: torch.nn.Parameter, cut: Cut) -> torch.nn.Parameter:
-    """Notes at a parameter that it is a piece."""
-    parameter.atp_cut = cut
-    return parameter
+def adopt(module: nn.Module, name: str, parameter: nn.Parameter | None, cut: Cut) -> None:
+    """Gives a module a parameter, and notes that it is a piece.
+
+    The module knows, as parameters come and go: torch.nn.utils.parametrize, FSDP and deepcopy put
+    others in their place.
+    """
+    setattr(module, name, parameter)
+    module.__dict__.setdefault("atp_cuts", {})[name] = cut
 
 
-def cut_of(parameter: torch.Tensor) -> Cut:
-    """How a parameter is cut; one that nobody has cut is held whole by every rank."""
-    return getattr(parameter, "atp_cut", Cut())
+def cut_of(module: nn.Module, name: str) -> Cut:
+    """How a module's parameter is cut."""
+    return module.__dict__["atp_cuts"][name]
+
+
+def cuts_of(model: nn.Module) -> dict[str, Cut]:
+    """How each tensor of a model's state is cut. Of one that nobody has parallelized, not at all.
+
+    Raises:
+        ValueError: a parameter is none that parallelize() has made, so that nobody knows.
+    """
+    if not hasattr(model, "atp_mesh"):
+        return dict.fromkeys(model.state_dict(keep_vars=True), Cut())
+    return {name: _cut_of(model, name, t) for name, t in model.state_dict(keep_vars=True).items()}
+
+
+def _cut_of(model: nn.Module, name: str, tensor: torch.Tensor) -> Cut:
+    owner, _, leaf = name.rpartition(".")
+    known = model.get_submodule(owner).__dict__.get("atp_cuts", {})
+    if leaf in known:
+        return known[leaf]
+    if isinstance(tensor, nn.Parameter):
+        raise ValueError(
+            f"{name} is a parameter that parallelize() has not made, so nobody knows which piece "
+            "of it this rank holds. Was a module replaced or parametrized afterwards?"
+        )
+    return Cut()  # a buffer, which every rank has whole

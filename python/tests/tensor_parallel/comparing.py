@@ -6,7 +6,7 @@ import hashlib
 import torch
 
 from atp.tensor_parallel import TransformerConfig, parallelize
-from atp.tensor_parallel.sharding import Cut, cut_of, set_cut
+from atp.tensor_parallel.sharding import Cut, cuts_of
 from atp.tensor_parallel.transformer import Block
 
 BATCH, SEQUENCE, HIDDEN = 8, 3, 32
@@ -56,23 +56,27 @@ def whole_results(
     return pieces_of_run(make_block(config, dtype), x, gradient * magnitude)
 
 
-def pieces_of_run(block, x: torch.Tensor, gradient: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The same of a block, or of this rank's part of it; `atp_cut` says which pieces."""
+def pieces_of_run(
+    block, x: torch.Tensor, gradient: torch.Tensor, autocast: torch.dtype | None = None
+) -> dict[str, torch.Tensor]:
+    """The same of a block, or of this rank's part of it; autocast is for forward."""
     block.zero_grad()
-    output = block(x.requires_grad_())
+    with torch.autocast(x.device.type, autocast, enabled=autocast is not None):
+        output = block(x.requires_grad_())
     output.backward(gradient)
-    pieces = {"output": set_cut(output.detach(), COLUMNS)}
-    pieces["input's gradient"] = set_cut(x.grad, COLUMNS)
-    for name, parameter in block.named_parameters():
-        pieces[name] = set_cut(parameter.grad, cut_of(parameter))
-    return pieces
+    gradients = {name: parameter.grad for name, parameter in block.named_parameters()}
+    return {"output": output.detach(), "input's gradient": x.grad} | gradients
 
 
-def results_on(mesh, config, dtype, chunks=1) -> dict[str, torch.Tensor]:
-    """This rank's pieces of the same, of the block on a mesh."""
+def cuts_of_run(block) -> dict[str, Cut]:
+    return {"output": COLUMNS, "input's gradient": COLUMNS} | cuts_of(block)
+
+
+def results_on(mesh, config, dtype, chunks=1) -> tuple[dict[str, torch.Tensor], dict[str, Cut]]:
+    """This rank's pieces of the same, of the block on a mesh, and which they are."""
     block = parallelize(make_block(config, dtype), mesh=mesh, chunks=chunks)
     x, gradient = (COLUMNS.take(tensor, mesh.shape, 0, mesh.column) for tensor in inputs(dtype))
-    return pieces_of_run(block, x.clone(), gradient)
+    return pieces_of_run(block, x.clone(), gradient), cuts_of_run(block)
 
 
 @dataclasses.dataclass
@@ -89,11 +93,11 @@ class Outcome:
     digests: dict[tuple, str]
 
 
-def outcome_of(pieces: dict, whole: dict, mesh) -> Outcome:
+def outcome_of(pieces: dict, cuts: dict, whole: dict, mesh) -> Outcome:
     assert pieces.keys() == whole.keys()
     errors, digests = {}, {}
     for name, piece in pieces.items():
-        cut = cut_of(piece)
+        cut = cuts[name]
         own = cut.take(whole[name], mesh.shape, mesh.row, mesh.column)
         # What is no number is infinitely wrong: max() passes over it where it does not come first.
         error = (piece - own).abs().max() / largest(name, whole)

@@ -2,19 +2,21 @@
 
 import json
 
+import pytest
+import torch
+
 from atp.planner import plan
 from atp.tensor_parallel import init_mesh
+from atp.tensor_parallel.request import request_of
 
 from .test_bad_input import errors
 
 MODEL = {"model_type": "gpt2", "n_embd": 1024, "n_head": 16, "n_layer": 2, "vocab_size": 256}
 
 
-def flat(aggregation: str = "") -> str:
-    return (
-        "levels:\n  - {name: host, count: 8, kind: switch, bandwidth: 100 Gbit/s per direction"
-        f"{aggregation}}}\n"
-    )
+def flat(**more) -> dict:
+    host = {"name": "host", "count": 8, "kind": "switch"}
+    return {"levels": [host | {"bandwidth": "100 Gbit/s per direction"} | more]}
 
 
 # Dimension 2 runs across the racks, so devices are not in the order of the ranks.
@@ -30,27 +32,47 @@ CROSSED = {
 }
 
 
-def test_it_makes_the_mesh_that_the_planner_says(gloo_ranks, tmp_path):
-    """On a flat network of 8: (4,2) of rings, (8,1) of in-network aggregation."""
-    (tmp_path / "rings.yaml").write_text(flat())
-    (tmp_path / "switch.yaml").write_text(flat(", aggregation: {wire_bytes_per_value: 4}"))
-    (tmp_path / "config.json").write_text(json.dumps(MODEL))
+TWO_RACKS = {  # where a hierarchical all-reduce would be best, which nobody has built
+    "levels": [
+        {"name": name, "count": 2, "kind": "switch", "bandwidth": f"{mbit} Mbit/s per direction"}
+        for name, mbit in (("rack", 400), ("host", 2000))
+    ]
+}
+RINGS, SWITCH = flat(), flat(aggregation={"wire_bytes_per_value": 4})
+FLOAT32 = {"dtype": torch.float32}
+PLANNED = {
+    "rings": ((RINGS, FLOAT32), (4, 2), ("ring", "ring")),
+    "switches": ((SWITCH, FLOAT32), (8, 1), ("innetwork", "gloo")),
+    "switches that may not be used": (
+        (SWITCH, FLOAT32 | {"algorithm": "ring"}), (4, 2), ("ring", "ring")),
+    "Gloo beside switches": ((SWITCH, FLOAT32 | {"algorithm": "gloo"}), (4, 2), ("gloo", "gloo")),
+    "two racks": ((TWO_RACKS, FLOAT32), (2, 2), ("ring", "ring")),
+    "half the bytes, which switches do not send": (
+        (SWITCH, {"dtype": torch.bfloat16}), (4, 2), ("ring", "ring")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLANNED)
+def test_it_plans_what_can_run(gloo_ranks, case):
+    (topology, arguments), shape, algorithms = PLANNED[case]
+    size = shape[0] * shape[1]
 
     def body(_rank):
-        model = tmp_path / "config.json"
-        found = []
-        for topology in ("rings.yaml", "switch.yaml"):
-            mesh = init_mesh("auto", topology=tmp_path / topology, model=model, element_bytes=4,
-                             algorithm="gloo")  # fmt: skip
-            found.append((mesh.shape, mesh.plan.collectives))
-        return found
+        asked = {"algorithm": None, "fused": None, "dtype": None} | arguments
+        found = request_of(
+            "auto", None, topology, MODEL, 1, None, asked["algorithm"], "gloo", asked["fused"],
+            asked["dtype"], {},
+        )  # fmt: skip
+        scatters = {dimension.reduce_scatter for dimension in found.plan.dimensions} - {"none"}
+        return found.shape, found.algorithms[1:], found.plan.mesh, scatters
 
-    expected = [((4, 2), ("ring", "ring")), ((8, 1), ("aggregation", "none"))]
-    assert gloo_ranks.run(8, body, backend="gloo") == [expected] * 8
+    # Rings scatter their sums, as they will be run; Gloo and switches do not.
+    expected = shape, algorithms, shape, {"ring"} if "ring" in algorithms else set()
+    assert gloo_ranks.run(size, body, backend="gloo") == [expected] * size
 
 
 def test_it_takes_the_planners_algorithms(gloo_ranks, tmp_path):
-    (tmp_path / "rings.yaml").write_text(flat())
+    (tmp_path / "rings.yaml").write_text(json.dumps(flat()))
 
     def body(_rank):
         mesh = init_mesh("auto", topology=tmp_path / "rings.yaml", model=MODEL)
@@ -97,7 +119,7 @@ def test_an_order_that_is_given_goes_before_the_planners(gloo_ranks):
 
 
 def test_what_the_planner_refuses_is_refused_at_every_rank(gloo_ranks, tmp_path):
-    (tmp_path / "rings.yaml").write_text(flat())
+    (tmp_path / "rings.yaml").write_text(json.dumps(flat()))
 
     def body(rank):
         init_mesh("auto", topology=tmp_path / "rings.yaml", model={**MODEL, "n_head": 15})

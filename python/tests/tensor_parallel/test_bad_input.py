@@ -14,6 +14,7 @@ from atp.tensor_parallel import (
     Column,
     Row,
     Transformer,
+    clip_grad_norm_,
     init_mesh,
     parallelize,
     run_chunks,
@@ -49,6 +50,19 @@ class Odd(nn.Module):
 
 def chunked(model, chunks=2, **batch):
     return run_chunks(model, [torch.zeros(4, 2, 8)], chunks)
+
+
+def with_dropout(where):
+    block = Block(GPT)
+    block.get_submodule(where).drop = nn.Dropout(0.9)
+    return block
+
+
+def parametrized(model):
+    nn.utils.parametrize.register_parametrization(
+        model.blocks[0].norm1, "weight", nn.Identity(), unsafe=True
+    )
+    return model
 
 
 CONFIG = dataclasses.replace(GPT, hidden=24, heads=6, ffn=30)
@@ -117,8 +131,30 @@ REFUSED_EVERYWHERE = {
     ),
     "targets that stand for nothing": (
         lambda rank: vocabulary_parallel_cross_entropy(
-            torch.zeros(1, 2, 8), torch.tensor([[0, -100]]), init_mesh(2, 2)),
-        "targets: found numbers from -100 to 0, expected 0 to 15",
+            torch.zeros(1, 2, 8), torch.tensor([[0, -1]]), init_mesh(2, 2)),
+        "targets: found numbers from -1 to 0, expected 0 to 15",
+    ),
+    "a vocabulary too small for the rows": (
+        lambda rank: parallelize(make(dataclasses.replace(GPT, vocabulary=5)),
+                                 mesh=init_mesh(4, 1)),
+        "tokens: a vocabulary of 5 tokens leaves a row of d1 = 4 without any",
+    ),
+    "ranks that begin with other values": (
+        lambda rank: parallelize(make(GPT, seed=rank // 3), mesh=init_mesh(2, 2)),
+        "They differ first in tokens.weight: [64, 32] of float64, checksum ",
+    ),
+    "a dropout that a role does not know": (
+        lambda rank: parallelize(with_dropout("feed_forward"), mesh=init_mesh(2, 2)),
+        "feed_forward: its role says nothing of its Dropout drop",
+    ),
+    "a dropout of whole channels": (
+        lambda rank: parallelize(
+            nn.Sequential(nn.Linear(8, 8), nn.Dropout1d()), {"0": Column()}, init_mesh(2, 2)),
+        "1: a Dropout1d cannot be cut",
+    ),
+    "a parameter that took another's place": (
+        lambda rank: clip_grad_norm_(parametrized(parallelize(make(GPT), mesh=init_mesh(2, 2))), 1),
+        "blocks.0.norm1.parametrizations.weight.original is a parameter that parallelize() has not",
     ),
     "a layer without a mesh": (lambda rank: ATPLinear(8, 8, "column"), "there is no mesh"),
     "ranks that want other meshes": (
@@ -149,7 +185,7 @@ REFUSED_EVERYWHERE = {
     "ranks with other widths": (
         lambda rank: parallelize(
             nn.Sequential(nn.Linear(8, 8 if rank else 16)), {"0": Column()}, init_mesh(4, 1)),
-        "0.weight: [16, 8] of float32 at rank 0, [8, 8] of float32 at ranks 1, 2, 3. All must",
+        "0.weight: [16, 8] of float32, checksum ",
     ),
     "a rank whose model is wrong": (
         lambda rank: parallelize(make(GPT) if rank else Odd(), mesh=init_mesh(4, 1)),

@@ -47,8 +47,8 @@ def run_all_cases(_rank):
         for name, way in itertools.product(CONFIGS, WAYS):
             if (way[0], way[2]) == kind:
                 before = asked_and_sent(mesh) if algorithm == "ring" else None
-                pieces = results_on(mesh, CONFIGS[name], way[3], way[1])
-                outcomes[shape, name, way] = outcome_of(pieces, expected[name, way[3]], mesh)
+                pieces, cuts = results_on(mesh, CONFIGS[name], way[3], way[1])
+                outcomes[shape, name, way] = outcome_of(pieces, cuts, expected[name, way[3]], mesh)
                 if before is not None:
                     sent[shape, name, way] = asked_and_sent(mesh) - before
         mesh.close()

@@ -15,6 +15,7 @@ from .comparing import (
     COLUMNS,
     CONFIGS,
     assert_copies_are_equal,
+    cuts_of_run,
     inputs,
     make_block,
     outcome_of,
@@ -36,7 +37,7 @@ def run_blocks(_rank):
         x, gradient = (COLUMNS.take(t, shape, 0, mesh.column) for t in inputs(torch.float32))
         pieces = pieces_of_run(block, x.clone(), gradient * SMALL)
         expected = whole_results(CONFIGS[name], torch.float64, SMALL)
-        outcomes[shape, name] = outcome_of(pieces, expected, mesh)
+        outcomes[shape, name] = outcome_of(pieces, cuts_of_run(block), expected, mesh)
         mesh.close()
     return outcomes
 

@@ -22,6 +22,7 @@ from atp.tensor_parallel import (
     parallelize,
     vocabulary_parallel_cross_entropy,
 )
+from atp.tensor_parallel.sharding import cuts_of
 
 from .comparing import assert_copies_are_equal, outcome_of
 
@@ -88,7 +89,8 @@ def train_everywhere(_rank):
             losses = train(model, vocabulary_parallel_cross_entropy)
             difference = relative_difference(losses, expected_losses)
             state = model.state_dict(keep_vars=True)
-            outcomes[shape, name] = difference, outcome_of(state, expected_state, mesh)
+            weights = outcome_of(state, cuts_of(model), expected_state, mesh)
+            outcomes[shape, name] = difference, weights
             mesh.close()
     return outcomes
 
@@ -118,7 +120,8 @@ def test_replicas_that_ddp_keeps_together_train_as_one_model(gloo_ranks):
         replica = DistributedDataParallel(model, process_group=mesh.data.group)
         half = slice(0, 4) if rank < 4 else slice(4, 8)
         losses = train(replica, vocabulary_parallel_cross_entropy, half)
-        return losses, outcome_of(model.state_dict(keep_vars=True), expected_state, mesh)
+        state = model.state_dict(keep_vars=True)
+        return losses, outcome_of(state, cuts_of(model), expected_state, mesh)
 
     results = gloo_ranks.run(8, body, backend="gloo")
     for i, expected in enumerate(expected_losses):
@@ -144,7 +147,8 @@ def test_the_norm_of_all_gradients_is_that_of_the_whole_model(gloo_ranks, name):
             vocabulary_parallel_cross_entropy(model(tokens), targets).backward()
             norms.append(float(clip_grad_norm_(model, 0.1)))
             weight = model.blocks[0].attention.out.weight
-            own = weight.atp_cut.take(bias, shape, mesh.row, mesh.column)
+            cut = cuts_of(model)["blocks.0.attention.out.weight"]
+            own = cut.take(bias, shape, mesh.row, mesh.column)
             assert torch.allclose(weight.grad, own, rtol=1e-10)
         return norms
 

@@ -65,6 +65,7 @@ def test_a_layer_sends_what_the_planner_says(gloo_ranks, fused):
         scale, counts = Scale(), {}
         for name, shape in ((name, shape) for name in CONFIGS for shape in MESHES):
             mesh = init_mesh(*shape, fused=fused)
+            torch.manual_seed(0)
             block = parallelize(Block(CONFIGS[name]).double())
             x = COLUMNS.take(inputs(torch.float64)[0], shape, 0, mesh.column)
             scale.bytes.clear()
@@ -87,13 +88,17 @@ def test_a_layer_sends_what_the_planner_says(gloo_ranks, fused):
 
 def test_chunks_send_the_same_bytes(gloo_ranks):
     def body(_rank):
-        sent = []
-        for chunks in (1, 2, 4):
-            mesh = init_mesh(2, 2)
-            block = parallelize(Block(dataclasses.replace(GPT)).double(), chunks=chunks)
-            x = COLUMNS.take(inputs(torch.float64)[0], (2, 2), 0, mesh.column)
-            block(x.requires_grad_()).sum().backward()
-            sent.append((dict(mesh.first.traffic.bytes), dict(mesh.second.traffic.bytes)))
-        return sent[0] == sent[1] == sent[2]
+        same = []
+        for config in (GPT, dataclasses.replace(LLAMA, kv_heads=1)):  # of which rows hold copies
+            sent = []
+            for chunks in (1, 2, 4):
+                mesh = init_mesh(2, 2)
+                torch.manual_seed(0)
+                block = parallelize(Block(config).double(), chunks=chunks)
+                x = COLUMNS.take(inputs(torch.float64)[0], (2, 2), 0, mesh.column)
+                block(x.requires_grad_()).sum().backward()
+                sent.append((dict(mesh.first.traffic.bytes), dict(mesh.second.traffic.bytes)))
+            same.append(sent[0] == sent[1] == sent[2])
+        return same
 
-    assert gloo_ranks.run(4, body, backend="gloo") == [True] * 4
+    assert gloo_ranks.run(4, body, backend="gloo") == [[True, True]] * 4

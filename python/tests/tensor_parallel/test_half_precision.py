@@ -1,0 +1,118 @@
+"""Half precision and autocast: statistics, losses and sums have float32's precision."""
+
+import collections
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel import (
+    Norm,
+    init_mesh,
+    parallelize,
+    vocabulary_parallel_cross_entropy,
+)
+
+from .comparing import BATCH, COLUMNS, CONFIGS, SEQUENCE, inputs, make_block, pieces_of_run
+from .comparing import cuts_of_run as cuts_of
+
+HALVES = [torch.bfloat16, torch.float16]
+AUTOCAST = {"autocast": torch.bfloat16}
+MESHES = [(4, 1), (2, 2), (1, 4)]
+
+
+def draw(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def norms_and_losses(_rank):
+    """{what: (our error, torch's)} beside float64, of inputs on which half precision fails."""
+    found = {}
+    mesh = init_mesh(1, 4)
+    own = slice(8 * mesh.column, 8 * (mesh.column + 1))
+    for dtype in HALVES:
+        for kind, x in {
+            nn.RMSNorm: 300 * draw(4, 32),  # whose squares float16 cannot hold
+            nn.LayerNorm: 100 + draw(4, 32),  # whose differences bfloat16 cannot tell
+        }.items():
+            exact = kind(32)(x.to(dtype).float())[:, own]
+            torchs = kind(32, dtype=dtype)(x.to(dtype))[:, own]
+            ours = parallelize(nn.Sequential(kind(32, dtype=dtype)), {"0": Norm()}, mesh)
+            ours = ours(x.to(dtype)[:, own])
+            assert ours.dtype == dtype
+            found[kind.__name__, dtype] = error(ours, exact), error(torchs, exact)
+    mesh = init_mesh(4, 1)
+    own = slice(64 * mesh.row, 64 * (mesh.row + 1))
+    for dtype in HALVES:
+        logits = (5 * draw(BATCH, SEQUENCE, 256)).to(dtype)
+        targets = torch.arange(BATCH * SEQUENCE).view(BATCH, SEQUENCE) * 10
+        targets[0, 0] = targets[3, 2] = -100  # as torch has it, they do not count
+        whole = logits.clone().requires_grad_()
+        exact = nn.functional.cross_entropy(whole.double().flatten(0, 1), targets.flatten())
+        exact.backward()
+        piece = logits[..., own].clone().requires_grad_()
+        loss = vocabulary_parallel_cross_entropy(piece, targets, mesh)
+        loss.backward()
+        assert (loss.dtype, piece.grad.dtype) == (torch.float32, dtype)
+        found["loss", dtype] = error(loss.detach(), exact.detach()), 1e-6
+        found["its gradient", dtype] = error(piece.grad, whole.grad[..., own]), 1e-2
+    return found
+
+
+def error(found, exact) -> float:
+    return float((found.double() - exact.double()).norm() / exact.double().norm())
+
+
+def test_norms_and_losses_are_as_precise_as_torchs(gloo_ranks):
+    for found in gloo_ranks.run(4, norms_and_losses, backend="gloo"):
+        for what, (ours, torchs) in found.items():
+            assert ours <= 1.5 * torchs, what
+
+
+def blocks_in(_rank):
+    """{(way, block, mesh): (tensor, our error, torch's)} beside float32."""
+    worst = {}
+    for name, config in CONFIGS.items():
+        exact = of_whole(config, torch.float32)
+        for way in ("bfloat16", "autocast"):
+            torchs = of_whole(config, torch.bfloat16, way)
+            for shape in MESHES:
+                mesh = init_mesh(*shape)
+                found, cuts = of_mesh(config, mesh, way)
+                for tensor, piece in found.items():
+                    place = shape, mesh.row, mesh.column
+                    wanted, theirs = (cuts[tensor].take(w[tensor], *place) for w in (exact, torchs))
+                    assert piece.dtype == theirs.dtype, (name, tensor)
+                    errors = error_of(piece, wanted), error_of(theirs, wanted)
+                    worst[way, name, shape, tensor] = errors
+                mesh.close()
+    return worst
+
+
+def error_of(found, exact) -> float:
+    return float((found.double() - exact.double()).square().sum())
+
+
+def of_whole(config, dtype, way=""):
+    block = make_block(config, torch.float32 if way == "autocast" else dtype)
+    x, gradient = inputs(torch.float32 if way == "autocast" else dtype)
+    return pieces_of_run(block, x, gradient, AUTOCAST.get(way))
+
+
+def of_mesh(config, mesh, way):
+    dtype = torch.float32 if way == "autocast" else torch.bfloat16
+    block = parallelize(make_block(config, dtype), mesh=mesh)
+    x, gradient = (COLUMNS.take(tensor, mesh.shape, 0, mesh.column) for tensor in inputs(dtype))
+    return pieces_of_run(block, x.clone(), gradient, AUTOCAST.get(way)), cuts_of(block)
+
+
+def test_bfloat16_is_no_further_from_float32_than_torchs(gloo_ranks):
+    """Each tensor, of all ranks together. Autocast rounds what is wide between the products, so
+    that of a few small tensors chance decides; there it is all tensors together."""
+    results = gloo_ranks.run(4, blocks_in, backend="gloo")
+    squares = collections.defaultdict(lambda: [0.0, 0.0])
+    for case in results[0]:
+        tensor = case if case[0] == "bfloat16" else case[:3]
+        for i in (0, 1):
+            squares[tensor][i] += sum(result[case][i] for result in results)
+    for tensor, (ours, torchs) in squares.items():
+        assert ours <= 1.5**2 * torchs, tensor
