@@ -255,6 +255,49 @@ Handle Communicator::all_reduce(std::span<float> data, const AllReduceOptions& o
                     options);
 }
 
+bool Communicator::in_host_memory() const {
+  return impl_->lanes().front()->value_count() == 0 && !sums_on_hosts(impl_->options());
+}
+
+Handle Communicator::in_memory(const Values& values, HostRequest request,
+                               const AllReduceOptions& options) {
+  Handle handle;
+  if (!impl_->forked() && in_host_memory()) {
+    const std::shared_ptr<Dispatcher> dispatcher = impl_->dispatcher();
+    handle.parts_ = dispatcher->submit(values, std::move(request), options);
+    return handle;
+  }
+  const OperationName name{.values = values.count, .what = name_of(request.collective)};
+  handle.parts_ = {std::make_shared<PendingOperation>(name,
+                                                      TensorPart{values, BlockLayout(values.count)},
+                                                      impl_->options().number_format, options)};
+  handle.parts_[0]->finish(Error{
+      impl_->forked() ? kForked
+                      : std::string(name.what) + " needs the memory of one host, which the ranks "
+                                                 "of this job do not share"});
+  return handle;
+}
+
+Handle Communicator::reduce_scatter(const Values& values, HostRequest request,
+                                    const AllReduceOptions& options) {
+  request.collective = HostCollective::kReduceScatter;
+  return in_memory(values, std::move(request), options);
+}
+
+Handle Communicator::all_gather(std::span<const std::byte> block, HostRequest request,
+                                const AllReduceOptions& options) {
+  request.collective = HostCollective::kAllGather;
+  // Only read.
+  auto* data = const_cast<std::byte*>(block.data());
+  return in_memory({data, block.size(), DataType::kFloat32}, std::move(request), options);
+}
+
+Handle Communicator::broadcast(std::span<std::byte> bytes, HostRequest request,
+                               const AllReduceOptions& options) {
+  request.collective = HostCollective::kBroadcast;
+  return in_memory({bytes.data(), bytes.size(), DataType::kFloat32}, std::move(request), options);
+}
+
 std::optional<DigestReading> Communicator::digest() const {
   ResultDigest* digest = impl_->forked() ? nullptr : impl_->dispatcher()->digest();
   if (digest == nullptr) return std::nullopt;

@@ -13,6 +13,7 @@
 
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
+#include "atp/collective/host/host_request.h"
 #include "atp/collective/result_digest.h"
 #include "atp/collective/way_choice.h"
 #include "atp/core/worker/worker.h"
@@ -160,6 +161,20 @@ class Communicator {
   Handle all_reduce(const Values& values, const AllReduceOptions& options = {});
   Handle all_reduce(std::span<float> data, const AllReduceOptions& options = {});
 
+  // Whether all ranks share this host's memory. They can do more there than sum for all:
+  bool in_host_memory() const;
+  // Leaves each rank with its share of the sum, which has the bits that the all-reduce has there.
+  // `values` are only read, unless the share is to take its place in them. They and what the
+  // request names must live until the end, as with all_reduce().
+  Handle reduce_scatter(const Values& values, HostRequest request,
+                        const AllReduceOptions& options = {});
+  // Gives every rank the blocks of all, of which `block` is this one's; and all what the root has.
+  // Of the options they know the time-out, `here` and on_done.
+  Handle all_gather(std::span<const std::byte> block, HostRequest request,
+                    const AllReduceOptions& options = {});
+  Handle broadcast(std::span<std::byte> bytes, HostRequest request,
+                   const AllReduceOptions& options = {});
+
   // Before the first operation, at all ranks alike: gives it a second way, for sums of float32,
   // which takes them to the same bits. Which of the two an operation takes follows from the figures
   // and from what the ranks measure then (way_choice.h), on which they agree after every
@@ -194,6 +209,7 @@ class Communicator {
 
  private:
   class Impl;
+  Handle in_memory(const Values& values, HostRequest request, const AllReduceOptions& options);
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -1,5 +1,7 @@
 #include "atp/collective/dispatcher.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "atp/base/text.h"
@@ -22,6 +24,34 @@ Status check(const Values& values, const AllReduceOptions& options,
   }
   return check_kind({values.type, options.reduction}, job.number_format, options.format,
                     job.world_size);
+}
+
+Status check(const Values& values, const HostRequest& request, const AllReduceOptions& options,
+             const CommunicatorOptions& job) {
+  const std::vector<std::size_t>& lengths = request.lengths;
+  if (request.collective == HostCollective::kBroadcast) {
+    if (request.root < job.world_size) return ok_status();
+    return Error{"rank " + std::to_string(request.root) + " is none of the job's ranks 0 to " +
+                 std::to_string(job.world_size - 1) + ": give another root"};
+  }
+  if (lengths.size() != job.world_size) {
+    return Error{"expected a length for each of " + with_commas(job.world_size) +
+                 " ranks, and found " + with_commas(lengths.size())};
+  }
+  const bool gathers = request.collective == HostCollective::kAllGather;
+  const std::size_t outputs = gathers ? job.world_size : 1;
+  if (request.outputs.size() != outputs) {
+    return Error{"expected memory for " + with_commas(outputs) + " results, and found " +
+                 with_commas(request.outputs.size())};
+  }
+  const std::size_t expected =
+      gathers ? lengths[job.rank] : std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+  if (values.count != expected) {
+    return Error{"expected a tensor of " + with_commas(expected) +
+                 (gathers ? " bytes" : " values") + ", as the lengths say, and found " +
+                 with_commas(values.count)};
+  }
+  return gathers ? ok_status() : check(values, options, job);
 }
 
 }  // namespace
@@ -67,20 +97,55 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions
   {
     const std::lock_guard lock(mutex_);
     const OperationName name{next_number_++, values.count};
-    Submission submission = cut(name, values, std::move(options));
-    operations = submission.parts;
-    if (submission.comparison) operations.push_back(submission.comparison);
-    if (!valid) {
-      for (const auto& operation : operations)
-        refused.push_back({operation, valid.error().message});
-    } else if (holds() || !held_.empty()) {
-      held_.push_back(std::move(submission));
-    } else {
-      send(std::move(submission), refused);
-    }
+    operations = take(cut(name, values, std::move(options)), valid, refused);
   }
   tell(refused);
   if (here && refused.empty()) lanes_.front()->help(*operations.front());
+  return operations;
+}
+
+Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest request,
+                                          AllReduceOptions options) {
+  if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
+  options.timeout = bounded_timeout(options.timeout);
+  options.here = options.here && options_.digest_every == 0;
+  options.segments.clear();
+  const bool here = options.here;
+  const Status valid = check(values, request, options, options_);
+  const bool adds = request.collective == HostCollective::kReduceScatter;
+  // Rows are as long as the longest block, at all ranks.
+  std::size_t longest = values.count;
+  if (!adds && !request.lengths.empty()) {
+    longest = *std::max_element(request.lengths.begin(), request.lengths.end());
+  }
+  const NumberFormat format = options.format.value_or(options_.number_format);
+  Refusals refused;
+  Operations operations;
+  {
+    const std::lock_guard lock(mutex_);
+    const OperationName name{next_request_++, longest / (adds ? 1 : request.element_bytes),
+                             name_of(request.collective)};
+    auto operation =
+        std::make_shared<PendingOperation>(name, TensorPart{values, BlockLayout(longest)}, format,
+                                           std::move(options), std::move(request));
+    operations = take({.parts = {std::move(operation)}, .lanes = {0}}, valid, refused);
+  }
+  tell(refused);
+  if (here && refused.empty()) lanes_.front()->help(*operations.front());
+  return operations;
+}
+
+Dispatcher::Operations Dispatcher::take(Submission submission, const Status& valid,
+                                        Refusals& refused) {
+  Operations operations = submission.parts;
+  if (submission.comparison) operations.push_back(submission.comparison);
+  if (!valid) {
+    for (const auto& operation : operations) refused.push_back({operation, valid.error().message});
+  } else if (holds() || !held_.empty()) {
+    held_.push_back(std::move(submission));
+  } else {
+    send(std::move(submission), refused);
+  }
   return operations;
 }
 
@@ -338,7 +403,7 @@ Status Dispatcher::judge(const OperationName& name, std::span<const std::uint32_
 
 std::uint64_t Dispatcher::submitted() {
   const std::lock_guard lock(mutex_);
-  return next_number_;
+  return next_number_ + next_request_;
 }
 
 void Dispatcher::wait_until_sent(std::chrono::steady_clock::time_point until) {

@@ -42,6 +42,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
 
   // The parts of the operation, which has ended when all of them have.
   Operations submit(const Values& values, AllReduceOptions options);
+  // What is no all-reduce, in the host's memory; `values` of what is moved as it is are bytes.
+  Operations submit(const Values& values, HostRequest request, AllReduceOptions options);
 
   // As Communicator::add_ring().
   Status add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
@@ -101,6 +103,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   Status judge(const OperationName& name, std::span<const std::uint32_t> words, Status status);
 
   // With mutex_ held.
+  Operations take(Submission submission, const Status& valid, Refusals& refused);
   void send(Submission submission, Refusals& refused);
   void send_where_it_is_faster(const std::shared_ptr<PendingOperation>& whole, Refusals& refused);
   void send_to_servers(const std::shared_ptr<PendingOperation>& whole,
@@ -131,7 +134,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   std::mutex mutex_;  // submissions reach all lanes in one order
   std::condition_variable sent_;
   Shards shards_;
-  std::uint64_t next_number_ = 0;
+  std::uint64_t next_number_ = 0;                 // of an all-reduce
+  std::uint64_t next_request_ = 0;                // of another collective, which is in no digest
   std::shared_ptr<PendingOperation> comparison_;  // waits for results; null: nothing is held
   std::uint64_t compared_operations_ = 0;         // of which the comparison needs the results
   std::deque<Submission> held_;

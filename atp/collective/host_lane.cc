@@ -20,13 +20,22 @@ constexpr std::chrono::milliseconds kForTheLeader{10'000};
 // Of a rank that waits for its leader to meet those of other hosts.
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 
-// "all_reduce #3 (1,000 values), the sum of 1,000 float32 values in blocks of int32"
+// "all_reduce #3 (1,000 values), the sum of 1,000 float32 values in blocks of int32"; "broadcast #3
+// (1,000 values), of int64 from rank 2"
 std::string describe(const HostOperationHeader& header) {
+  const auto collective = static_cast<HostCollective>(header.collective);
+  if (header.element_bytes > 0) {
+    const bool has_root = collective == HostCollective::kBroadcast;
+    return operation_text(name_of(collective), header.number,
+                          header.values / header.element_bytes) +
+           ", of " + header.element.data() +
+           (has_root ? " from rank " + std::to_string(header.root) : "");
+  }
   const auto format =
       header.small != 0 ? NumberFormat::kExact : static_cast<NumberFormat>(header.format);
   const OperationKind kind{static_cast<DataType>(header.type),
                            static_cast<Reduction>(header.reduction), format};
-  return operation_text("all_reduce", header.number, header.values) + ", " +
+  return operation_text(name_of(collective), header.number, header.values) + ", " +
          operation_kind_text(header.values, kind);
 }
 
@@ -44,6 +53,7 @@ HostEngineOptions engine_options(const CommunicatorOptions& options) {
 HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
   const OperationSpec spec = operation.spec(ranks);
   return {.number = operation.name().number,
+          .request = operation.request(),
           .data = operation.bytes().data(),
           .type = spec.type,
           .reduction = spec.reduction,

@@ -73,6 +73,50 @@ TEST_P(HostMemory, GivesTheBitsThatTheNetworkGives) {
   shut_down(memory);
 }
 
+// Of one rank in a reduce-scatter of uneven shares, whose ends are no block's.
+std::vector<std::byte> share_of(Communicator& communicator, std::size_t rank, const Task& task,
+                                std::size_t* begin) {
+  const std::size_t ranks = communicator.world_size();
+  std::vector<std::byte> values = values_for(task.type, rank, task.count, task.with_specials);
+  const std::vector<std::byte> before = values;
+  HostRequest request;
+  request.lengths.assign(ranks, task.count / ranks);
+  request.lengths.back() += task.count % ranks;
+  *begin = task.count / ranks * rank * bytes_of(task.type);
+  std::vector<std::byte> share(request.lengths[rank] * bytes_of(task.type));
+  request.outputs = {share.data()};
+  const Values tensor{values.data(), task.count, task.type};
+  EXPECT_EQ(message(communicator.reduce_scatter(tensor, std::move(request), task.options).wait()),
+            "");
+  EXPECT_TRUE(values == before);
+  return share;
+}
+
+TEST_P(HostMemory, LeavesEachRankWithItsShareOfTheBitsOfAnAllReduce) {
+  const auto [format, ranks] = GetParam();
+  std::vector<CommunicatorOptions> options = memory_options(ranks);
+  for (auto& o : options) o.number_format = format;
+  const Communicators memory = join_all(options);
+  const std::vector<Task> tasks = tasks_of(format, ranks);
+  in_parallel(ranks, [&, ranks = ranks](std::size_t rank) {
+    bool here = false;
+    for (Task task : tasks) {
+      if (!task.options.segments.empty()) continue;
+      // Of several pieces a few are enough: exact sums take their time.
+      const bool is_long = task.count > 40'000;
+      if (is_long && (format == NumberFormat::kExact || task.with_specials)) continue;
+      task.options.here = (here = !here);
+      const std::vector<std::byte> whole = result_of(*memory[rank], rank, task);
+      std::size_t begin = 0;
+      const std::vector<std::byte> share = share_of(*memory[rank], rank, task, &begin);
+      ASSERT_EQ(share.empty() ? 0 : std::memcmp(share.data(), whole.data() + begin, share.size()),
+                0)
+          << text_of(task) << " of " << ranks;
+    }
+  });
+  shut_down(memory);
+}
+
 std::string name_of_case(
     const ::testing::TestParamInfo<std::tuple<NumberFormat, std::size_t>>& info) {
   constexpr const char* kFormats[] = {"Fixed", "Blocks", "Int16", "Exact"};
@@ -144,6 +188,82 @@ TEST(HostLane, ServesThreadsThatSumAtTheSameTime) {
     }
   });
   shut_down(communicators);
+}
+
+TEST(HostLane, GathersAndBroadcastsBetweenSumsThatAreCompared) {
+  constexpr std::size_t kRanks = 3;
+  std::vector<CommunicatorOptions> options = memory_options(kRanks);
+  for (auto& o : options) o.digest_every = 2;
+  const Communicators communicators = join_all(options);
+  in_parallel(kRanks, [&](std::size_t rank) {
+    Communicator& own = *communicators[rank];
+    std::vector<std::vector<float>> tensors;
+    std::vector<std::vector<std::byte>> gathered;
+    std::vector<std::vector<std::byte>> blocks;
+    std::vector<Handle> handles;
+    for (std::size_t i = 0; i < 20; ++i) {
+      tensors.push_back(tensor_of(rank, i, 997));
+      blocks.emplace_back(5000, static_cast<std::byte>(10 * rank + i));
+      gathered.emplace_back(kRanks * 5000);
+    }
+    for (std::size_t i = 0; i < 20; ++i) {
+      handles.push_back(own.all_reduce(tensors[i]));
+      HostRequest request{.lengths = std::vector<std::size_t>(kRanks, 5000)};
+      for (std::size_t r = 0; r < kRanks; ++r) {
+        request.outputs.push_back(gathered[i].data() + r * 5000);
+      }
+      handles.push_back(own.all_gather(blocks[i], std::move(request), {.here = i % 3 == 0}));
+      handles.push_back(own.broadcast(blocks[i], {.root = static_cast<Rank>(i % kRanks)}));
+    }
+    for (Handle& handle : handles) ASSERT_EQ(message(handle.wait()), "");
+    for (std::size_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(tensors[i], sum_of(kRanks, i, 997));
+      EXPECT_EQ(gathered[i][5000 * kRanks - 1], static_cast<std::byte>(10 * (kRanks - 1) + i));
+      EXPECT_EQ(blocks[i][4999], static_cast<std::byte>(10 * (i % kRanks) + i));
+    }
+  });
+  shut_down(communicators);
+}
+
+TEST(HostLane, SaysWhatIsWrongWithARequest) {
+  const Communicators communicators = join_all(memory_options(1));
+  std::vector<std::byte> bytes(8);
+  const Values values{bytes.data(), 2, DataType::kFloat32};
+  Communicator& own = *communicators[0];
+  EXPECT_THAT(message(own.broadcast(bytes, {.root = 1}).wait()), HasSubstr("rank 1 is none of"));
+  EXPECT_THAT(message(own.all_gather(bytes, {.lengths = {8, 8}}).wait()),
+              HasSubstr("a length for each of 1 ranks, and found 2"));
+  EXPECT_THAT(message(own.all_gather(bytes, {.lengths = {8}}).wait()),
+              HasSubstr("memory for 1 results, and found 0"));
+  EXPECT_THAT(
+      message(own.reduce_scatter(values, {.lengths = {3}, .outputs = {bytes.data()}}).wait()),
+      HasSubstr("a tensor of 3 values, as the lengths say, and found 2"));
+  shut_down(communicators);
+}
+
+TEST(HostLane, GathersInNoNetwork) {
+  const TestingCluster cluster(1);
+  const Communicators communicators = join_all(all_options(cluster));
+  std::vector<std::byte> bytes(8);
+  EXPECT_FALSE(communicators[0]->in_host_memory());
+  EXPECT_THAT(message(communicators[0]->broadcast(bytes, {}).wait()),
+              HasSubstr("broadcast needs the memory of one host"));
+  shut_down(communicators);
+}
+
+TEST(HostLane, NamesTheCollectiveThatAnotherRankHasNotCalled) {
+  const Communicators communicators = join_all(memory_options(2));
+  std::latch told(1);
+  in_parallel(2, [&](std::size_t rank) {
+    std::vector<std::byte> bytes(80);
+    if (rank == 1) return told.wait();
+    const HostRequest request{.element = "int64", .element_bytes = 8};
+    EXPECT_THAT(
+        message(communicators[0]->broadcast(bytes, request, {.timeout = seconds(1)}).wait()),
+        AllOf(HasSubstr("broadcast #0 (10 values): "), HasSubstr("rank 1 (process "),
+              HasSubstr("has not called broadcast #0 (10 values), of int64 from rank 0")));
+    told.count_down();
+  });
 }
 
 TEST(HostLane, NamesWhoCallsAnotherOperation) {

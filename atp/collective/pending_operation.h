@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "atp/base/result.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/completion.h"
+#include "atp/collective/host/host_request.h"
 #include "atp/collective/number_text.h"
 
 // One operation from its submission to its end, shared by the caller's handles and the thread that
@@ -43,6 +45,12 @@ class PendingOperation {
         kind_{part_.values.type, options_.reduction, format},
         judge_(std::move(judge)),
         completion_(std::exchange(options_.on_done, nullptr)) {}
+  // In a host's memory only.
+  PendingOperation(const OperationName& name, TensorPart part, NumberFormat format,
+                   AllReduceOptions options, HostRequest request)
+      : PendingOperation(name, std::move(part), format, std::move(options)) {
+    request_ = std::move(request);
+  }
 
   const OperationName& name() const { return name_; }
   std::string text() const;  // "all_reduce #17 (1,000 values)"
@@ -54,6 +62,8 @@ class PendingOperation {
   const BlockLayout& layout() const { return part_.layout; }
   const AllReduceOptions& options() const { return options_; }  // without the callback
   const Values& values() const { return part_.values; }
+  // Null: an all-reduce.
+  const HostRequest* request() const { return request_ ? &*request_ : nullptr; }
   // What a sum travels as, unless it is small.
   NumberFormat format() const { return kind_.format; }
 
@@ -75,6 +85,7 @@ class PendingOperation {
   AllReduceOptions options_;
   const OperationKind kind_;
   Judge judge_;
+  std::optional<HostRequest> request_;
   Completion completion_;
 };
 

@@ -46,6 +46,8 @@ class Buffers {
   at::Tensor input(const at::Tensor& tensor);
   at::Tensor output(const at::Tensor& tensor);
   std::vector<at::Tensor> inputs(at::TensorList tensors);
+  // Is alive as long as this object, too.
+  void keep(const at::Tensor& memory) { inputs_.push_back(memory); }
   std::vector<at::Tensor> outputs(at::TensorList tensors);
 
   // The values of all these inputs one after the other, and an output that gets, at the end, those

@@ -5,6 +5,7 @@
 
 #include "atp/collective/number_text.h"
 #include "atp/collective/ring/ring_way.h"
+#include "python/csrc/argument_checks.h"
 #include "python/csrc/measured.h"
 
 namespace atp::pytorch {
@@ -15,8 +16,6 @@ constexpr Buffers::Name kAllReduceCoalesced{c10d::OpType::ALLREDUCE_COALESCED,
                                             "all_reduce_coalesced", "atp:all_reduce_coalesced"};
 
 constexpr const char* kAborted = "the process group was aborted";
-
-bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
 bool is_comparison(const c10d::ReduceOp& op) {
   return op.op_ == c10d::ReduceOp::MAX || op.op_ == c10d::ReduceOp::MIN;
@@ -87,6 +86,19 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
   return carriage(type, op);
 }
 
+void InNetworkGroup::set_reduction(const Buffers::Name& name, const Carriage& carriage,
+                                   at::TensorList tensors, const c10d::ReduceOp& op,
+                                   Buffers& buffers, AllReduceOptions* request) const {
+  // First the caller's reduction, which may be refused: of bool there is no average.
+  const c10d::ReduceOp left = buffers.reduction(op, tensors, getSize());
+  const bool is_or = carriage.reduction != op.op_;
+  request->reduction = network_reduction(is_or ? carriage.reduction : left.op_);
+  const OperationKind kind{carriage.type, request->reduction};
+  const Status possible = check_kind(kind, format_, request->format, ranks());
+  TORCH_CHECK_TYPE(possible.ok(), name.operation, ": ", possible.error().message);
+  if (carriage.tensor_type != tensors.front().scalar_type()) buffers.carry_as(carriage.tensor_type);
+}
+
 // One operation, however many tensors: they are copied side by side, and blocks begin with each.
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& name,
                                                          const Carriage& carriage,
@@ -96,15 +108,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
   check_one_type(name, tensors);
   const auto work = begin_work("atp", name, tensors, tensors);
   Buffers& buffers = work->buffers();
-  // First the caller's reduction, which may be refused: of bool there is no average.
-  const c10d::ReduceOp left = buffers.reduction(options.reduceOp, tensors, getSize());
-  const bool is_or = carriage.reduction != options.reduceOp.op_;
-  request.reduction = network_reduction(is_or ? carriage.reduction : left.op_);
-  const OperationKind kind{carriage.type, request.reduction};
-  const Status possible =
-      check_kind(kind, format_, request.format, static_cast<std::size_t>(getSize()));
-  TORCH_CHECK_TYPE(possible.ok(), name.operation, ": ", possible.error().message);
-  if (carriage.tensor_type != tensors.front().scalar_type()) buffers.carry_as(carriage.tensor_type);
+  set_reduction(name, carriage, tensors, options.reduceOp, buffers, &request);
   const at::Tensor buffer = one_buffer(buffers, tensors);
   if (tensors.size() > 1) request.segments = lengths_of(tensors);
   request.timeout = timeout_of(options.timeout);

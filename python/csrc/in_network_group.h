@@ -13,7 +13,8 @@
 // route, where these know the type and the reduction (carriage() in the source has the table).
 // Every group, a subgroup too, is a job of its own with its own Communicator. A group of one rank
 // has none. With a ring as well, which of the two ways a sum of float32 takes is the communicator's
-// affair.
+// affair. Where the communicator's ranks share a host's memory, reduce-scatters of the same types,
+// all-gathers and broadcasts go through it, too (in_network_group_memory.cc).
 
 namespace atp::pytorch {
 
@@ -27,6 +28,19 @@ class InNetworkGroup : public ProcessGroupATP {
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
 
   // The average of a dense tensor that is made up of segments, parameters for example, of these
   // lengths. As allreduce() where that would not take the network; a format that it cannot have
@@ -66,8 +80,26 @@ class InNetworkGroup : public ProcessGroupATP {
   static std::optional<Carriage> carriage(at::ScalarType type, const c10d::ReduceOp& op);
   // Nothing where the network does not take it.
   std::optional<Carriage> carriage_of(const Tensors& tensors, const c10d::ReduceOp& op) const;
+  // The reduction of a request that is carried so; the buffers of the work do the rest.
+  void set_reduction(const Buffers::Name& name, const Carriage& carriage, at::TensorList tensors,
+                     const c10d::ReduceOp& op, Buffers& buffers, AllReduceOptions* request) const;
   WorkPtr carry_out(const Buffers::Name& name, const Carriage& carriage, const Tensors& tensors,
                     const c10d::AllreduceOptions& options, AllReduceOptions request);
+
+  // in_network_group_memory.cc
+  bool in_memory() const { return communicator_ != nullptr && communicator_->in_host_memory(); }
+  std::optional<Carriage> carriage_in_memory(at::TensorList outputs, at::TensorList inputs,
+                                             const c10d::ReduceOp& op) const;
+  // Of a work that has so many parts; `waits`: for the only one.
+  AllReduceOptions part_options(const c10::intrusive_ptr<CollectiveWork>& work, std::size_t parts,
+                                std::chrono::milliseconds timeout, bool waits);
+  WorkPtr gather(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,
+                 const c10d::AllgatherOptions& options);
+  WorkPtr scatter(const Buffers::Name& name, const Carriage& carriage, const Tensors& outputs,
+                  const Tensors& inputs, const c10d::ReduceScatterOptions& options);
+  void submit_scatter(DataType type, const at::Tensor& input, const at::Tensor& output,
+                      std::vector<std::size_t> lengths, const AllReduceOptions& request);
+  std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
 
   const NumberFormat format_;
   std::unique_ptr<Communicator> communicator_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "python/csrc/argument_checks.h"
+
 namespace atp::pytorch {
 namespace {
 
@@ -25,8 +27,6 @@ constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_s
 
 constexpr const char* kAborted = "the process group was aborted";
 
-bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
-
 bool is_addable(const at::Tensor& tensor) {
   return is_dense(tensor) &&
          (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble);
@@ -36,10 +36,6 @@ bool is_float32(const at::Tensor& tensor) {
   return is_dense(tensor) && tensor.scalar_type() == at::kFloat;
 }
 
-bool all(const at::TensorList tensors, bool (*property)(const at::Tensor&)) {
-  return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), property);
-}
-
 ElementType type_of(const at::Tensor& tensor) {
   if (tensor.scalar_type() == at::kFloat) return ElementType::kFloat32;
   return tensor.scalar_type() == at::kDouble ? ElementType::kFloat64 : ElementType::kByte;
@@ -47,26 +43,6 @@ ElementType type_of(const at::Tensor& tensor) {
 
 Bytes bytes_of(const at::Tensor& buffer) {
   return {static_cast<std::byte*>(buffer.data_ptr()), static_cast<std::size_t>(buffer.nbytes())};
-}
-
-void check_type(const Name& name, const at::Tensor& input, const at::Tensor& output) {
-  TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(), name.operation,
-                   ": input and output must have one type, and they are ", input.scalar_type(),
-                   " and ", output.scalar_type());
-}
-
-void check_values(const Name& name, const at::Tensor& whole, const at::Tensor& block,
-                  std::int64_t ranks) {
-  check_type(name, whole, block);
-  TORCH_CHECK_VALUE(whole.numel() == block.numel() * ranks, name.operation, ": expected ",
-                    block.numel() * ranks, " values, ", ranks, " times the ", block.numel(),
-                    " of a rank, and found ", whole.numel());
-}
-
-// `each`: what there must be one tensor for.
-void check_count(const Name& name, const char* each, std::size_t expected, std::size_t found) {
-  TORCH_CHECK_VALUE(found == expected, name.operation, ": expected ", expected,
-                    " tensors, one for each ", each, ", and found ", found);
 }
 
 }  // namespace

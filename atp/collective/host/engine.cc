@@ -26,14 +26,16 @@ HostEngine::HostEngine(HostPlace place, HostEngineOptions options)
     : place_(std::move(place)), options_(std::move(options)), rows_(ranks()) {}
 
 HostOperationHeader HostEngine::header_of(const HostOperation& operation) {
-  return {.number = operation.number,
-          .values = operation.layout->values(),
-          .type = static_cast<std::uint8_t>(operation.type),
-          .reduction = static_cast<std::uint8_t>(operation.reduction),
-          .format = static_cast<std::uint8_t>(operation.format),
-          .small = operation.small,
-          .layout = operation.layout->fingerprint(),
-          .tag = operation.tag};
+  HostOperationHeader header{.number = operation.number,
+                             .values = operation.layout->values(),
+                             .type = static_cast<std::uint8_t>(operation.type),
+                             .reduction = static_cast<std::uint8_t>(operation.reduction),
+                             .format = static_cast<std::uint8_t>(operation.format),
+                             .small = operation.small,
+                             .layout = operation.layout->fingerprint(),
+                             .tag = operation.tag};
+  if (operation.request != nullptr) describe_request(*operation.request, &header);
+  return header;
 }
 
 void HostEngine::submit(const HostOperation& operation, Time now) {
@@ -127,7 +129,7 @@ HostEngine::Entry* HostEngine::next_to_write() {
 // As many whole blocks as a row has room for.
 HostEngine::Piece HostEngine::next_piece(Entry& entry) const {
   const BlockLayout& layout = *entry.asked.layout;
-  const std::size_t size = bytes_of(entry.asked.type);
+  const std::size_t size = entry.value_bytes();
   const SegmentShape& shape = place_.segment.shape();
   const std::size_t room = shape.piece_values > 0 ? shape.piece_values : shape.row_bytes / size;
   Piece piece{.entry = &entry, .begin = entry.written, .is_first = entry.written == 0};
@@ -137,7 +139,7 @@ HostEngine::Piece HostEngine::next_piece(Entry& entry) const {
   if (is_of_several_hosts()) {
     piece.in_blocks = entry.outgoing.is_in_blocks() && piece.begin < piece.end;
   } else {
-    piece.whole = layout.values() * size * ranks() <= kMostSummedWhole;
+    piece.whole = entry.moves() || layout.values() * size * ranks() <= kMostSummedWhole;
   }
   return piece;
 }
@@ -171,9 +173,13 @@ void HostEngine::write() {
   };
   if (piece.is_first) own_board().headers[slot] = entry.header;
   if (piece.whole) {
-    copy(piece.begin, piece.end);
+    if (entry.moves()) {
+      write_moved(piece, row);
+    } else {
+      copy(piece.begin, piece.end);
+      counters_.add(HostCounter::kPiecesWhole);
+    }
     count(Phase::kSummed, number, false);
-    counters_.add(HostCounter::kPiecesWhole);
   } else {
     const std::vector<std::size_t>& shares = divide(piece);
     copy(piece.begin, shares[options_.rank]);
@@ -221,10 +227,14 @@ void HostEngine::take() {
   const Piece own = piece(taken_);
   if (own.whole && !agrees(own, taken_)) return;
   const std::size_t slot = slot_of(taken_);
-  const std::size_t size = bytes_of(own.entry->asked.type);
+  const std::size_t size = own.entry->value_bytes();
   std::byte* to = own.entry->asked.data + own.begin * size;
   if (is_of_several_hosts()) {
     take_outgoing(own);
+  } else if (own.entry->moves()) {
+    take_moved(own);
+  } else if (own.entry->collective() == HostCollective::kReduceScatter) {
+    take_share(own);
   } else if (own.whole) {
     own.entry->reduction.reduce(rows_from(own, slot, own.begin), own.begin, own.end, to);
   } else {

@@ -14,19 +14,25 @@
 
 #include "atp/base/counters.h"
 #include "atp/base/rank_set.h"
+#include "atp/collective/host/host_request.h"
 #include "atp/collective/host/meeting.h"
 #include "atp/collective/host/outgoing_sums.h"
 #include "atp/collective/host/row_reduction.h"
 #include "atp/collective/host/uplink.h"
 
-// All-reduces of the ranks of one host, in their segment. One thread at a time drives it; all that
-// it does at once is done by work(), and wait() sleeps until there is more.
+// All-reduces of the ranks of one host, in their segment, and what else goes through their rows.
+// One thread at a time drives it; all that it does at once is done by work(), and wait() sleeps
+// until there is more.
 //
 // A rank writes a piece's values into its row for the others, except its own share of them; then it
 // sums its share over all rows, reading its own values where they are, and leaves the result in
 // that place of its row; then it copies the result from all rows to its tensor. A piece that is so
 // small that waiting costs more than adding is summed whole by every rank: there the second step
 // is left out.
+//
+// The other collectives (engine_request.cc) go through the same pieces. A reduce-scatter is an
+// all-reduce of which each rank takes its share only. What an all-gather or a broadcast moves is
+// written by those who have it, and taken out of their rows.
 //
 // Of a job with several hosts the rows are summed to words that leave the host (outgoing_sums.h),
 // by way of its leader, and each rank reads the result out of what comes back (engine_outgoing.cc).
@@ -64,9 +70,12 @@ constexpr std::string_view to_string(HostCounter counter) {
 
 using HostCounters = Counters<HostCounter>;
 
-// The tensor and the layout must live until the operation has ended.
+// The tensor, the layout and the request must live until the operation has ended.
 struct HostOperation {
   std::uint64_t number = 0;  // in messages
+  // Null: an all-reduce. Of what is moved as it is the layout counts bytes, of an all-gather those
+  // of the longest block; only in a job of one host.
+  const HostRequest* request = nullptr;
   std::byte* data = nullptr;
   DataType type = DataType::kFloat32;
   Reduction reduction = Reduction::kSum;
@@ -131,6 +140,15 @@ class HostEngine {
                     *operation.layout),
           outgoing(operation.type, operation.reduction, operation.format, operation.small,
                    *operation.layout, world_size) {}
+    HostCollective collective() const {
+      return asked.request == nullptr ? HostCollective::kAllReduce : asked.request->collective;
+    }
+    // What goes through the rows is no summand.
+    bool moves() const {
+      return collective() == HostCollective::kAllGather ||
+             collective() == HostCollective::kBroadcast;
+    }
+    std::size_t value_bytes() const { return moves() ? 1 : bytes_of(asked.type); }
     HostOperation asked;
     std::uint64_t turn;  // among all that were submitted
     HostOperationHeader header;
@@ -144,7 +162,7 @@ class HostEngine {
     Entry* entry = nullptr;
     std::size_t begin = 0;
     std::size_t end = 0;
-    bool whole = false;      // summed whole by every rank
+    bool whole = false;      // taken, or summed, by every rank as soon as it is written
     bool in_blocks = false;  // hosts agree on its exponents
     bool is_first = false;
     bool is_last = false;
@@ -183,6 +201,13 @@ class HostEngine {
   std::size_t ranks() const { return place_.segment.ranks(); }
   std::size_t slot_of(std::uint64_t number) const { return number % place_.segment.slots(); }
   HostBoard::RankBoard& own_board() const { return place_.segment.board_of(options_.rank); }
+
+  // engine_request.cc
+  static void describe_request(const HostRequest& request, HostOperationHeader* header);
+  std::size_t moved_until(const Piece& piece, std::size_t rank) const;
+  void write_moved(const Piece& piece, std::byte* row);
+  void take_moved(const Piece& piece);
+  void take_share(const Piece& piece);
 
   // engine_outgoing.cc
   bool is_of_several_hosts() const { return place_.segment.is_of_several_hosts(); }
@@ -240,6 +265,7 @@ class HostEngine {
   HostCounters counters_;
   std::vector<std::size_t> shares_;
   std::vector<const std::byte*> rows_;
+  std::vector<std::byte> sums_;  // of whole blocks, of which a share has a part
 
   Time progress_at_{};
   Time look_at_{};

@@ -58,7 +58,10 @@ struct HostOperationHeader {
   std::uint8_t small = 0;
   std::uint32_t layout = 0;  // the layout's fingerprint
   std::uint32_t tag = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t root = 0;
+  std::uint8_t collective = 0;
+  std::uint8_t element_bytes = 0;
+  std::array<char, 14> element{};  // its name, of what is moved as it is
   bool operator==(const HostOperationHeader&) const = default;
 };
 

@@ -1,0 +1,264 @@
+// What a group does in the memory of its ranks' host beside all-reduces.
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "python/csrc/argument_checks.h"
+#include "python/csrc/in_network_group.h"
+
+namespace atp::pytorch {
+namespace {
+
+using c10d::OpType;
+using Name = Buffers::Name;
+// Views and copies of a leaf that requires gradients are nothing that autograd should see.
+using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
+
+constexpr Name kAllGather{OpType::ALLGATHER, "all_gather", "atp:all_gather"};
+constexpr Name kAllGatherSingle{OpType::_ALLGATHER_BASE, "all_gather_single",
+                                "atp:all_gather_single"};
+constexpr Name kAllGatherCoalesced{OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
+                                   "atp:all_gather_single_coalesced"};
+constexpr Name kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "atp:reduce_scatter"};
+constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single",
+                                    "atp:reduce_scatter_single"};
+constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
+                                       "atp:reduce_scatter_single_coalesced"};
+constexpr Name kBroadcast{OpType::BROADCAST, "broadcast", "atp:broadcast"};
+
+std::byte* memory_of(const at::Tensor& tensor) {
+  return static_cast<std::byte*>(tensor.data_ptr());
+}
+
+bool overlap(const at::Tensor& one, const at::Tensor& other) {
+  return one.nbytes() > 0 && other.nbytes() > 0 &&
+         memory_of(one) < memory_of(other) + other.nbytes() &&
+         memory_of(other) < memory_of(one) + one.nbytes();
+}
+
+// What the operation reads, of which nothing is written before it is read. A part of the other's
+// memory may be written as soon as that very part has been read; `is_that_part`: where it begins.
+at::Tensor not_overwritten(Buffers& buffers, const at::Tensor& input, const at::Tensor& output,
+                           bool is_that_part) {
+  if (is_that_part || !overlap(input, output)) return input;
+  const NoAutograd guard;
+  const at::Tensor copy = input.clone();
+  // Scaled and converted it has been.
+  buffers.keep(copy);
+  return copy;
+}
+
+at::Tensor side_by_side(const std::vector<at::Tensor>& tensors) {
+  const NoAutograd guard;
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape({-1}));
+  return at::cat(flat);
+}
+
+HostRequest moving(const at::Tensor& tensor) {
+  return {.element = std::string(c10::getDtypeNames(tensor.scalar_type()).first),
+          .element_bytes = static_cast<std::size_t>(tensor.element_size())};
+}
+
+bool has_values(at::TensorList tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& tensor) { return tensor.numel() > 0; });
+}
+
+}  // namespace
+
+AllReduceOptions InNetworkGroup::part_options(const c10::intrusive_ptr<CollectiveWork>& work,
+                                              std::size_t parts, std::chrono::milliseconds timeout,
+                                              bool waits) {
+  AllReduceOptions options;
+  options.timeout = timeout_of(timeout);
+  options.here = waits && parts == 1;
+  const EndPart end = options.here ? expect_here(work) : expect_parts(work, parts);
+  options.on_done = [end_part = end](const Status& status) {
+    end_part(status.ok() ? "" : status.error().message);
+  };
+  return options;
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::gather(const Name& name, const Tensors& outputs,
+                                                      const Tensors& inputs,
+                                                      const c10d::AllgatherOptions& options) {
+  check_count(name, "input", inputs.size(), outputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_values(name, outputs[i], inputs[i], getSize());
+  }
+  const auto work = begin_work("atp", name, inputs, outputs);
+  Buffers& buffers = work->buffers();
+  Tensors from;
+  Tensors to;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor input = buffers.input(inputs[i]);
+    to.push_back(buffers.output(outputs[i]));
+    const std::byte* own = memory_of(to[i]) + input.nbytes() * static_cast<std::size_t>(getRank());
+    from.push_back(not_overwritten(buffers, input, to[i], memory_of(input) == own));
+  }
+  const AllReduceOptions part =
+      part_options(work, inputs.size(), options.timeout, !options.asyncOp);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    HostRequest request = moving(from[i]);
+    const std::size_t bytes = from[i].nbytes();
+    request.lengths.assign(ranks(), bytes);
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      request.outputs.push_back(memory_of(to[i]) + rank * bytes);
+    }
+    communicator_->all_gather({memory_of(from[i]), bytes}, std::move(request), part);
+  }
+  return work;
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::_allgather_base(
+    at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
+  if (in_memory() && is_dense(input) && is_dense(output)) {
+    return gather(kAllGatherSingle, {output}, {input}, options);
+  }
+  return DelegatingBackend::_allgather_base(output, input, options);
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  if (in_memory() && all(inputs, is_dense) && all(outputs, is_dense)) {
+    return gather(kAllGatherCoalesced, outputs, inputs, options);
+  }
+  return DelegatingBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather(TensorLists& outputs, Tensors& inputs,
+                                                         const c10d::AllgatherOptions& options) {
+  if (!in_memory() || inputs.size() != 1 || outputs.size() != 1 || !all(inputs, is_dense) ||
+      !all(outputs[0], is_dense)) {
+    return DelegatingBackend::allgather(outputs, inputs, options);
+  }
+  check_count(kAllGather, "rank", ranks(), outputs[0].size());
+  for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
+  const at::Tensor& own = outputs[0][static_cast<std::size_t>(getRank())];
+  TORCH_CHECK_VALUE(own.numel() == inputs[0].numel(), kAllGather.operation, ": expected ",
+                    inputs[0].numel(), " values in this rank's output, as in its input, and found ",
+                    own.numel());
+  const auto work = begin_work("atp", kAllGather, inputs, outputs[0]);
+  Buffers& buffers = work->buffers();
+  at::Tensor input = buffers.input(inputs[0]);
+  HostRequest request = moving(input);
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const at::Tensor output = buffers.output(outputs[0][rank]);
+    const bool is_own = rank == static_cast<std::size_t>(getRank());
+    input =
+        not_overwritten(buffers, input, output, is_own && memory_of(output) == memory_of(input));
+    request.lengths.push_back(output.nbytes());
+    request.outputs.push_back(memory_of(output));
+  }
+  communicator_->all_gather({memory_of(input), input.nbytes()}, std::move(request),
+                            part_options(work, 1, options.timeout, !options.asyncOp));
+  return work;
+}
+
+// Judged by what all ranks have alike: of an uneven list a rank's own output may be empty.
+std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_in_memory(
+    at::TensorList outputs, at::TensorList inputs, const c10d::ReduceOp& op) const {
+  if (!in_memory() || !all(inputs, is_dense) || !all(outputs, is_dense)) return std::nullopt;
+  if (!has_values(inputs)) return std::nullopt;
+  const at::ScalarType type = inputs.front().scalar_type();
+  for (const at::Tensor& input : inputs) {
+    if (input.scalar_type() != type) return std::nullopt;
+  }
+  return carriage(type, op);
+}
+
+// The bits are those of an all-reduce of the whole.
+void InNetworkGroup::submit_scatter(DataType type, const at::Tensor& input,
+                                    const at::Tensor& output, std::vector<std::size_t> lengths,
+                                    const AllReduceOptions& request) {
+  const Values values{memory_of(input), static_cast<std::size_t>(input.numel()), type};
+  communicator_->reduce_scatter(
+      values, {.lengths = std::move(lengths), .outputs = {memory_of(output)}}, request);
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::scatter(const Name& name, const Carriage& carriage,
+                                                       const Tensors& outputs,
+                                                       const Tensors& inputs,
+                                                       const c10d::ReduceScatterOptions& options) {
+  check_count(name, "input", inputs.size(), outputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_values(name, inputs[i], outputs[i], getSize());
+  }
+  const auto work = begin_work("atp", name, inputs, outputs);
+  Buffers& buffers = work->buffers();
+  AllReduceOptions asked;
+  set_reduction(name, carriage, outputs, options.reduceOp, buffers, &asked);
+  Tensors from;
+  Tensors to;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor input = buffers.input(inputs[i]);
+    to.push_back(buffers.output(outputs[i]));
+    const std::byte* own = memory_of(input) + to[i].nbytes() * static_cast<std::size_t>(getRank());
+    from.push_back(not_overwritten(buffers, input, to[i], memory_of(to[i]) == own));
+  }
+  AllReduceOptions part = part_options(work, inputs.size(), options.timeout, !options.asyncOp);
+  part.reduction = asked.reduction;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto length = static_cast<std::size_t>(to[i].numel());
+    submit_scatter(carriage.type, from[i], to[i], std::vector<std::size_t>(ranks(), length), part);
+  }
+  return work;
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::_reduce_scatter_base(
+    at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
+  const auto found = carriage_in_memory(output, input, options.reduceOp);
+  if (found) return scatter(kReduceScatterSingle, *found, {output}, {input}, options);
+  return DelegatingBackend::_reduce_scatter_base(output, input, options);
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  const auto found = carriage_in_memory(outputs, inputs, options.reduceOp);
+  if (found) return scatter(kReduceScatterCoalesced, *found, outputs, inputs, options);
+  return DelegatingBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
+    Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
+  std::optional<Carriage> found;
+  if (inputs.size() == 1 && outputs.size() == 1) {
+    found = carriage_in_memory(outputs, inputs[0], options.reduceOp);
+  }
+  if (!found) return DelegatingBackend::reduce_scatter(outputs, inputs, options);
+  check_count(kReduceScatter, "rank", ranks(), inputs[0].size());
+  const at::Tensor& own = inputs[0][static_cast<std::size_t>(getRank())];
+  check_values(kReduceScatter, own, outputs[0], 1);
+  const auto work = begin_work("atp", kReduceScatter, inputs[0], outputs);
+  Buffers& buffers = work->buffers();
+  AllReduceOptions asked;
+  set_reduction(kReduceScatter, *found, outputs, options.reduceOp, buffers, &asked);
+  // A copy, which no output is a part of.
+  const at::Tensor input = buffers.input(side_by_side(inputs[0]));
+  const at::Tensor output = buffers.output(outputs[0]);
+  AllReduceOptions part = part_options(work, 1, options.timeout, !options.asyncOp);
+  part.reduction = asked.reduction;
+  submit_scatter(found->type, input, output, lengths_of(inputs[0]), part);
+  return work;
+}
+
+c10::intrusive_ptr<c10d::Work> InNetworkGroup::broadcast(Tensors& tensors,
+                                                         const c10d::BroadcastOptions& options) {
+  if (!in_memory() || tensors.size() != 1 || !is_dense(tensors[0])) {
+    return DelegatingBackend::broadcast(tensors, options);
+  }
+  TORCH_CHECK_VALUE(options.rootRank >= 0 && options.rootRank < getSize(), kBroadcast.operation,
+                    ": expected a root among ranks 0 to ", getSize() - 1, " and found ",
+                    options.rootRank);
+  const auto work = begin_work("atp", kBroadcast, tensors, tensors);
+  const at::Tensor buffer = work->buffers().output(tensors[0]);
+  HostRequest request = moving(buffer);
+  request.root = static_cast<Rank>(options.rootRank);
+  communicator_->broadcast({memory_of(buffer), buffer.nbytes()}, std::move(request),
+                           part_options(work, 1, options.timeout, !options.asyncOp));
+  return work;
+}
+
+}  // namespace atp::pytorch

@@ -1,0 +1,333 @@
+"""All-gathers, reduce-scatters and broadcasts of groups whose ranks share memory."""
+
+import os
+import signal
+
+import pytest
+import torch
+import torch._C._distributed_c10d as c10d
+import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
+
+import atp.torch
+
+RANKS = 3
+IN_MEMORY = {"memory": True, "route": ""}
+PREMUL = torch._C._distributed_c10d._make_nccl_premul_sum(0.37)
+LENGTHS = (1, 5, 700, 100_003)
+
+
+def values(rank, length, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(1000 * rank + length)
+    return (torch.randn(length, generator=generator) * 100).to(dtype)
+
+
+def bits(tensor):
+    return tensor.clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().tobytes()
+
+
+def operations(stats, path):
+    return set(stats[path])
+
+
+def gather_single(block):
+    whole = torch.empty(RANKS * block.numel(), dtype=block.dtype)
+    dist.all_gather_into_tensor(whole, block)
+    return whole
+
+
+def gather_in_place(block):
+    """As FSDP does it: the input is a part of the output."""
+    whole = torch.zeros(RANKS * block.numel(), dtype=block.dtype)
+    own = whole.narrow(0, dist.get_rank() * block.numel(), block.numel())
+    own.copy_(block)
+    dist.all_gather_into_tensor(whole, own)
+    return whole
+
+
+def gather_from_another_place(block):
+    """The input is where another rank's block goes, which must not be seen."""
+    whole = torch.zeros(RANKS * block.numel(), dtype=block.dtype)
+    other = whole.narrow(0, (dist.get_rank() + 1) % RANKS * block.numel(), block.numel())
+    other.copy_(block)
+    dist.all_gather_into_tensor(whole, other)
+    return whole
+
+
+def gather_list(block):
+    blocks = [torch.empty_like(block) for _ in range(RANKS)]
+    dist.all_gather(blocks, block)
+    return torch.cat(blocks)
+
+
+def gather_strided(block):
+    whole = torch.empty(RANKS * block.numel(), 2, dtype=block.dtype)[:, 0]
+    dist.all_gather(list(whole.chunk(RANKS)), torch.stack([block, block]).t()[:, 1])
+    return whole
+
+
+def gather_functional(block):
+    return functional.all_gather_tensor(block, 0, dist.group.WORLD).wait()
+
+
+GATHERS = [
+    gather_single,
+    gather_in_place,
+    gather_from_another_place,
+    gather_list,
+    gather_strided,
+    gather_functional,
+]
+TYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
+
+
+def test_every_all_gather_gives_all_blocks_to_all_ranks_whatever_the_type(ranks):
+    def body(rank):
+        wrong = [
+            (gather.__name__, str(dtype), length)
+            for gather in GATHERS
+            for dtype in TYPES
+            for length in LENGTHS
+            if bits(gather(values(rank, length, dtype)))
+            != bits(torch.cat([values(r, length, dtype) for r in range(RANKS)]))
+        ]
+        return wrong, operations(atp.torch.stats(), "gloo"), operations(atp.torch.stats(), "atp")
+
+    for wrong, gloo, atp_ in ranks.run(RANKS, body, **IN_MEMORY):
+        assert not wrong and not gloo
+        assert atp_ == {"all_gather", "all_gather_single"} or "all_gather" in atp_
+
+
+def test_blocks_may_be_of_different_lengths(ranks):
+    def body(rank):
+        lengths = [0, 7, 200_000]
+        blocks = [torch.empty(length) for length in lengths]
+        dist.all_gather(blocks, values(rank, lengths[rank]))
+        whole = [values(10 + rank, length) for length in lengths]
+        share = torch.empty(lengths[rank])
+        dist.reduce_scatter(share, whole)
+        sums = torch.cat(whole)
+        dist.all_reduce(sums)
+        own = sums.split(lengths)[rank]
+        return [bits(block) for block in blocks], bits(share) == bits(own)
+
+    expected = [bits(values(r, length)) for r, length in enumerate([0, 7, 200_000])]
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [(expected, True)] * RANKS
+
+
+def scatter_single(whole, op):
+    share = torch.empty(whole.numel() // RANKS, dtype=whole.dtype)
+    dist.reduce_scatter_tensor(share, whole, op=op)
+    return share
+
+
+def scatter_in_place(whole, op):
+    whole = whole.clone()
+    share = whole.chunk(RANKS)[dist.get_rank()]
+    dist.reduce_scatter_tensor(share, whole, op=op)
+    return share
+
+
+def scatter_to_another_place(whole, op):
+    whole = whole.clone()
+    share = whole.chunk(RANKS)[(dist.get_rank() + 1) % RANKS]
+    dist.reduce_scatter_tensor(share, whole, op=op)
+    return share
+
+
+def scatter_list(whole, op):
+    share = torch.empty(whole.numel() // RANKS, dtype=whole.dtype)
+    dist.reduce_scatter(share, list(whole.chunk(RANKS)), op=op)
+    return share
+
+
+def scatter_strided(whole, op):
+    share = torch.empty(whole.numel() // RANKS, 2, dtype=whole.dtype)[:, 0]
+    dist.reduce_scatter(share, list(torch.stack([whole, whole], 1)[:, 1].chunk(RANKS)), op=op)
+    return share
+
+
+def scatter_asynchronously(whole, op):
+    share = torch.empty(whole.numel() // RANKS, dtype=whole.dtype)
+    dist.reduce_scatter_tensor(share, whole, op=op, async_op=True).get_future().wait()
+    return share
+
+
+SCATTERS = [
+    scatter_single,
+    scatter_in_place,
+    scatter_to_another_place,
+    scatter_list,
+    scatter_strided,
+    scatter_asynchronously,
+]
+REDUCTIONS = {
+    torch.float32: ["SUM", "AVG", "MAX", "MIN", "PREMUL"],
+    torch.bfloat16: ["SUM", "AVG", "MAX", "PREMUL"],
+    torch.float16: ["SUM", "MIN"],
+    torch.int32: ["SUM", "AVG", "MAX"],
+    torch.int16: ["SUM", "AVG"],
+    torch.int8: ["SUM", "MIN"],
+    torch.uint8: ["SUM", "AVG"],
+    torch.bool: ["SUM"],
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"wire": "int16"}, {"exact": True}], ids=str)
+def test_every_reduce_scatter_has_the_bits_of_the_all_reduce(ranks, options):
+    def body(rank):
+        wrong = []
+        for dtype, ops in REDUCTIONS.items():
+            for name in ops:
+                op = PREMUL if name == "PREMUL" else getattr(dist.ReduceOp, name)
+                for length in (RANKS, 2100, 3 * 50_001):
+                    whole = values(rank, length, dtype)
+                    sums = whole.clone()
+                    dist.all_reduce(sums, op=op)
+                    own = bits(sums.chunk(RANKS)[rank])
+                    scatters = SCATTERS if length == 2100 else SCATTERS[:1]
+                    for scatter in scatters:
+                        before = whole.clone()
+                        if bits(scatter(whole, op)) != own or bits(before) != bits(whole):
+                            wrong.append((scatter.__name__, str(dtype), name, length))
+        return wrong, operations(atp.torch.stats(), "gloo")
+
+    group = atp.torch.Options(**options)
+    assert ranks.run(RANKS, body, pg_options=group, **IN_MEMORY) == [([], set())] * RANKS
+
+
+def test_what_memory_does_not_add_goes_to_gloo(ranks):
+    def body(rank):
+        share = torch.empty(2, dtype=torch.float64)
+        dist.reduce_scatter_tensor(share, torch.ones(2 * RANKS, dtype=torch.float64))
+        product = torch.empty(2)
+        dist.reduce_scatter_tensor(product, torch.full((2 * RANKS,), 2.0), op=dist.ReduceOp.PRODUCT)
+        return share[0].item(), product[0].item(), operations(atp.torch.stats(), "atp")
+
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [(RANKS, 2.0**RANKS, set())] * RANKS
+
+
+def test_a_broadcast_gives_all_what_the_root_has(ranks):
+    def body(rank):
+        wrong = []
+        for root in range(RANKS):
+            for dtype in TYPES:
+                for length in (0, *LENGTHS):
+                    tensor = values(rank, length, dtype)
+                    dist.broadcast(tensor, src=root)
+                    strided = torch.stack([values(rank, length, dtype)] * 2, 1)[:, 1]
+                    dist.broadcast(strided, src=root, async_op=True).wait()
+                    for result in (tensor, strided):
+                        if bits(result) != bits(values(root, length, dtype)):
+                            wrong.append((root, str(dtype), length))
+        return wrong, atp.torch.stats()["gloo"]
+
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [([], {})] * RANKS
+
+
+def test_several_tensors_in_one_call(ranks):
+    def body(rank):
+        tensors = [torch.ones(5), torch.empty(0), torch.full((6, 3), 2.0)]
+        gathered = functional.all_gather_into_tensor_coalesced(tensors, dist.group.WORLD)
+        wholes = [torch.ones(6), torch.full((9, 2), float(rank))]
+        shares = functional.reduce_scatter_tensor_coalesced(wholes, "sum", [0, 0], dist.group.WORLD)
+        return [t.sum().item() for t in gathered], [t.sum().item() for t in shares]
+
+    for gathered, shares in ranks.run(RANKS, body, **IN_MEMORY):
+        assert gathered == [15, 0, 108] and shares == [6, 18]
+
+
+def test_all_collectives_in_flight_end_in_any_order_of_waiting(ranks):
+    def body(rank):
+        works, results = [], []
+        for i in range(30):
+            block = torch.full((1 + 997 * i,), float(rank + i))
+            whole = torch.empty(RANKS * block.numel())
+            share = torch.empty(block.numel())
+            works.append(dist.all_gather_into_tensor(whole, block, async_op=True))
+            works.append(dist.broadcast(block.clone(), src=i % RANKS, async_op=True))
+            ones = torch.ones(RANKS * block.numel())
+            works.append(dist.reduce_scatter_tensor(share, ones, async_op=True))
+            works.append(dist.all_reduce(torch.ones(100), async_op=True))
+            results.append((whole, share))
+        for work in reversed(works):
+            work.wait()
+        return [(whole[-1].item(), share[0].item()) for whole, share in results]
+
+    expected = [(float(RANKS - 1 + i), float(RANKS)) for i in range(30)]
+    assert ranks.run(RANKS, body, **IN_MEMORY) == [expected] * RANKS
+
+
+def test_the_digest_is_of_all_reduces_only(ranks):
+    def body(rank, others):
+        for i in range(6):
+            dist.all_reduce(values(rank, 1000 + i))
+            if others:
+                dist.broadcast(torch.ones(10), src=0)
+                gather_single(torch.ones(10))
+        return atp.torch.digest(), atp.torch.stats()["digest"]["operations"]
+
+    options = atp.torch.Options(digest_every=2)
+    alone = ranks.run(RANKS, lambda rank: body(rank, False), pg_options=options, **IN_MEMORY)
+    mixed = ranks.run(RANKS, lambda rank: body(rank, True), pg_options=options, **IN_MEMORY)
+    assert len(set(alone + mixed)) == 1
+
+
+def test_shapes_that_do_not_fit_are_refused(ranks):
+    def body(rank):
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        with pytest.raises(ValueError, match="all_gather_single: expected 9 values, 3 times the 3"):
+            backend._allgather_base(torch.empty(7), torch.empty(3), c10d.AllgatherOptions()).wait()
+        with pytest.raises(TypeError, match="input and output must have one type"):
+            backend._allgather_base(
+                torch.empty(9, dtype=torch.int64), torch.empty(3), c10d.AllgatherOptions()
+            ).wait()
+        with pytest.raises(ValueError, match="expected 4 values in this rank's output"):
+            outputs = [[torch.empty(3)] * RANKS]
+            backend.allgather(outputs, [torch.empty(4)], c10d.AllgatherOptions()).wait()
+        with pytest.raises(ValueError, match="expected 3 tensors, one for each rank, and found 1"):
+            backend.reduce_scatter(
+                [torch.empty(3)], [[torch.empty(3)]], c10d.ReduceScatterOptions()
+            ).wait()
+        with pytest.raises(ValueError, match="broadcast: expected a root among ranks 0 to 2"):
+            options = c10d.BroadcastOptions()
+            options.rootRank = 3
+            backend.broadcast([torch.empty(3)], options).wait()
+        dist.all_reduce(torch.ones(3))  # the group is as good as before
+
+    ranks.run(RANKS, body, **IN_MEMORY)
+
+
+def test_ranks_that_call_something_else_are_told_so(ranks):
+    def body(rank):
+        tensor = torch.ones(1000)
+        # Who is said to have called another one depends on who came first; both are told.
+        both = r"another operation, .*broadcast #0 \(1,000 values\), of float32 from rank 0"
+        with pytest.raises(RuntimeError, match=both):
+            if rank == 1:
+                dist.broadcast(tensor, src=0)
+            else:
+                dist.all_reduce(tensor)
+
+    ranks.run(RANKS, body, **IN_MEMORY)
+
+
+@pytest.mark.parametrize("collective", ["gather", "scatter", "broadcast"])
+def test_a_rank_that_is_killed_is_named(ranks, collective):
+    call = {
+        "gather": lambda: gather_single(torch.ones(100_000)),
+        "scatter": lambda: scatter_single(torch.ones(3 * 100_000), dist.ReduceOp.SUM),
+        "broadcast": lambda: dist.broadcast(torch.ones(100_000), src=0),
+    }[collective]
+
+    def body(rank):
+        call()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with pytest.raises(RuntimeError, match=r"rank 1 \(process \d+\) is lost"):
+            call()
+
+    options = {**IN_MEMORY, "waited_for": [0, 2], "timeout_s": 100}
+    outcomes = ranks.outcomes(RANKS, body, **options)
+    assert {outcome.error for outcome in outcomes} == {None}, [o.trace for o in outcomes]
+    assert max(outcome.seconds for outcome in outcomes) < 50, "half of the time-out"
