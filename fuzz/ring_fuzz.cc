@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "atp/collective/ring/engine.h"
-#include "atp/collective/ring/hello.h"
+#include "atp/driver/tcp/hello.h"
 #include "fuzz/input.h"
 #include "fuzz/ring_tasks.h"
 

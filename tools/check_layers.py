@@ -40,6 +40,13 @@ ALLOWED = {
         "atp/collective",
         "atp/collective/host",
     ],
+    "atp/collective/peer": [
+        "atp/base",
+        "atp/wire",
+        "atp/driver/**",
+        "atp/collective",
+        "atp/collective/host",
+    ],
     "atp/planner": ["atp/base"],
     "atp/config/text": ["atp/base"],
     "atp/config/site": ["atp/base", "atp/wire", "atp/config/text"],

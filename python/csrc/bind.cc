@@ -131,10 +131,12 @@ std::optional<DigestReading> final_digest(PyInNetworkGroup& group, bool restart)
   return group.final_digest(restart);
 }
 
-RingListener make_listener(const std::string& host) {
-  Result<RingListener> listener = RingListener::open(host + ":0");
+// `ports`: the first and the last that it may take; (0, 0): any.
+std::shared_ptr<TcpListener> make_listener(const std::string& host,
+                                           std::pair<std::uint16_t, std::uint16_t> ports) {
+  Result<TcpListener> listener = TcpListener::open(host + ":0", {ports.first, ports.second});
   TORCH_CHECK_WITH(DistBackendError, listener.ok(), listener.error().message);
-  return std::move(listener).value();
+  return std::make_shared<TcpListener>(std::move(listener).value());
 }
 
 // A ring on its way to the group that it is for, so that it can be measured before.
@@ -170,7 +172,7 @@ class ConnectedRing {
 std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds timeout,
                                             milliseconds join_timeout, std::uint64_t token,
                                             std::vector<std::size_t> names,
-                                            const RingListener& listener,
+                                            const TcpListener& listener,
                                             const std::vector<std::string>& addresses) {
   RingOptions options;
   options.rank = static_cast<std::size_t>(rank);
@@ -287,10 +289,10 @@ PYBIND11_MODULE(_C, module) {
                  py::call_guard<py::gil_scoped_release>());
   in_network.def("way_counts", &way_counts);
 
-  py::class_<atp::RingListener>(module, "RingListener")
-      .def(py::init(&make_listener), py::arg("host"))
+  py::class_<atp::TcpListener, std::shared_ptr<atp::TcpListener>>(module, "Listener")
+      .def(py::init(&make_listener), py::arg("host"), py::arg("ports") = std::pair(0, 0))
       .def_property_readonly(
-          "address", [](const atp::RingListener& self) { return to_string(self.address()); });
+          "address", [](const atp::TcpListener& self) { return to_string(self.address()); });
   py::class_<ConnectedRing>(module, "Ring")
       .def(py::init(&connect_ring), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("join_timeout"), py::arg("token"), py::arg("names"),

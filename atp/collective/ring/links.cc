@@ -5,7 +5,7 @@
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
-#include "atp/collective/ring/hello.h"
+#include "atp/driver/tcp/hello.h"
 #include "atp/driver/udp/address.h"
 
 namespace atp {
@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kHelloTimeout{2};
 
 class Meeting {
  public:
-  Meeting(const RingListener& listener, const RingOptions& options,
+  Meeting(const TcpListener& listener, const RingOptions& options,
           const std::vector<Endpoint>& addresses)
       : listener_(listener),
         options_(options),
@@ -39,7 +39,7 @@ class Meeting {
   Error unreachable(const std::string& why) const;
   Error not_called(const std::string& why) const;
 
-  const RingListener& listener_;
+  const TcpListener& listener_;
   const RingOptions& options_;
   const std::vector<Endpoint>& addresses_;
   const std::size_t next_;
@@ -134,16 +134,6 @@ std::string rank_name(const RingOptions& options, std::size_t rank) {
   return "rank " + std::to_string(rank < options.names.size() ? options.names[rank] : rank);
 }
 
-Result<RingListener> RingListener::open(const std::string& at) {
-  const Result<Endpoint> wanted = resolve_endpoint(at);
-  if (!wanted) return wanted.error();
-  Result<TcpSocket> socket = TcpSocket::listen(wanted.value());
-  if (!socket) return socket.error();
-  const Result<Endpoint> address = socket.value().local();
-  if (!address) return address.error();
-  return RingListener(std::move(socket).value(), address.value());
-}
-
 Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& texts) {
   std::vector<Endpoint> addresses;
   for (const std::string& text : texts) {
@@ -154,7 +144,7 @@ Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& 
   return addresses;
 }
 
-Result<Links> connect_links(const RingListener& listener, const RingOptions& options,
+Result<Links> connect_links(const TcpListener& listener, const RingOptions& options,
                             const std::vector<Endpoint>& addresses) {
   return Meeting(listener, options, addresses).connect();
 }

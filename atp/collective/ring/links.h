@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "atp/driver/tcp/tcp_socket.h"
+#include "atp/driver/tcp/tcp_listener.h"
 
 // The connections of a rank with its two neighbours, and how they come about.
 //
@@ -27,23 +27,6 @@ struct RingOptions {
 
 std::string rank_name(const RingOptions& options, std::size_t rank);
 
-// Where a rank waits for the rank before it. Made first, so that its address can be told.
-class RingListener {
- public:
-  // "HOST:PORT"; port 0 takes a free one.
-  static Result<RingListener> open(const std::string& at);
-
-  const Endpoint& address() const { return address_; }
-  const TcpSocket& socket() const { return socket_; }
-
- private:
-  RingListener(TcpSocket socket, const Endpoint& address)
-      : socket_(std::move(socket)), address_(address) {}
-
-  TcpSocket socket_;
-  Endpoint address_;
-};
-
 // From texts "HOST:PORT". Empty ones, of ranks that are no neighbours, become no endpoint.
 Result<std::vector<Endpoint>> resolve_addresses(const std::vector<std::string>& texts);
 
@@ -60,7 +43,7 @@ struct Links {
 
 // Blocks until both neighbours are there, or the time-out has passed. `addresses` are the listeners
 // of all ranks.
-Result<Links> connect_links(const RingListener& listener, const RingOptions& options,
+Result<Links> connect_links(const TcpListener& listener, const RingOptions& options,
                             const std::vector<Endpoint>& addresses);
 
 }  // namespace atp

@@ -158,8 +158,7 @@ std::shared_ptr<RingOperation> Ring::Impl::submit(RingRequest request) {
   return operation;
 }
 
-Result<std::unique_ptr<Ring>> Ring::connect(const RingListener& listener,
-                                            const RingOptions& options,
+Result<std::unique_ptr<Ring>> Ring::connect(const TcpListener& listener, const RingOptions& options,
                                             const std::vector<Endpoint>& addresses) {
   const Status valid = check(options, addresses);
   if (!valid) return valid.error();

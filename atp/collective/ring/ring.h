@@ -48,7 +48,7 @@ class Ring {
  public:
   // Blocks until both neighbours are there, or the time-out has passed. The addresses are those of
   // the listeners of all ranks, by rank; `listener` is this rank's.
-  static Result<std::unique_ptr<Ring>> connect(const RingListener& listener,
+  static Result<std::unique_ptr<Ring>> connect(const TcpListener& listener,
                                                const RingOptions& options,
                                                const std::vector<Endpoint>& addresses);
   ~Ring();  // leaves; operations still pending fail here and at the other ranks

@@ -38,8 +38,7 @@ class TestingRing {
     options_.connect_timeout = std::chrono::seconds(10);
     options_.operation_timeout = std::chrono::seconds(20);
     for (std::size_t i = 0; i < ranks; ++i) {
-      listeners_.push_back(
-          std::make_shared<RingListener>(RingListener::open("127.0.0.1:0").value()));
+      listeners_.push_back(std::make_shared<TcpListener>(TcpListener::open("127.0.0.1:0").value()));
       addresses_.push_back(listeners_.back()->address());
     }
   }
@@ -78,7 +77,7 @@ class TestingRing {
 
  private:
   RingOptions options_;
-  std::vector<std::shared_ptr<RingListener>> listeners_;
+  std::vector<std::shared_ptr<TcpListener>> listeners_;
   std::vector<Endpoint> addresses_;
 };
 

@@ -108,6 +108,17 @@ Result<TcpSocket> TcpSocket::connect_once(const Endpoint& to, SteadyTime until) 
   return opened;
 }
 
+Result<TcpSocket> TcpSocket::begin_connect(const Endpoint& to) {
+  Result<TcpSocket> opened = open_for(to);
+  if (!opened) return opened;
+  const int error = try_to_connect(opened.value(), to, SteadyTime{});
+  if (error != 0 && error != ETIMEDOUT) return system_error(error);
+  send_at_once(opened.value().fd());
+  return opened;
+}
+
+int TcpSocket::connect_error() const { return outcome_of(fd_); }
+
 Result<TcpSocket> TcpSocket::connect(const Endpoint& to, SteadyTime until) {
   while (true) {
     Result<TcpSocket> connected = connect_once(to, until);

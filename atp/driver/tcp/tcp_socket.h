@@ -26,6 +26,9 @@ class TcpSocket {
   // Both say why in the error, not whom; the second tries again while nobody listens there.
   static Result<TcpSocket> connect_once(const Endpoint& to, SteadyTime until);
   static Result<TcpSocket> connect(const Endpoint& to, SteadyTime until);
+  // Does not wait: when it can be written to, connect_error() says how that has ended.
+  static Result<TcpSocket> begin_connect(const Endpoint& to);
+  int connect_error() const;  // 0, or an errno
   // The next connection to a listening socket.
   Result<TcpSocket> accept(SteadyTime until) const;
 

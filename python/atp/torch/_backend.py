@@ -48,7 +48,7 @@ def _create(group, pg_options):
         gloo = _create_gloo(group, meeting.store, global_ranks)
         return _in_network(group, options, (0, 0), asked.route_name, False, [], gloo)
     if options.algorithm == "ring":
-        listener = _C.RingListener(own_host())
+        listener = _C.Listener(own_host())
         job = meeting.agree_on_job(group.timeout, choices, listener.address)
         gloo = _create_gloo(group, meeting.store, global_ranks)
         ring = _connect_ring(group, options, job, listener, meeting)
@@ -58,7 +58,7 @@ def _create(group, pg_options):
     if chooses:
         figures = given_figures(meeting)
         choices.append(Choice("way_figures", figures.text if figures else "-", FIGURES_VARIABLE))
-        listener = _C.RingListener(own_host())
+        listener = _C.Listener(own_host())
         address = listener.address
     job = meeting.agree_on_job(group.timeout, choices, address, host=this_host())
     in_memory = options.host_memory and meeting.on_one_host

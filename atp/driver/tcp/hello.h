@@ -8,8 +8,8 @@
 
 namespace atp {
 
-// Of the two connections between neighbours (links.h).
-enum class Purpose : std::uint32_t { kData = 1, kControl = 2 };
+// Of a ring's two connections between neighbours (collective/ring/links.h), or of any two ranks'.
+enum class Purpose : std::uint32_t { kData = 1, kControl = 2, kPeer = 3 };
 
 struct Hello {
   static constexpr std::uint32_t kMagic = 0x52505441;

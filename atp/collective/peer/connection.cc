@@ -1,0 +1,218 @@
+#include "atp/collective/peer/connection.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace atp {
+namespace {
+
+// What one connection may move before the others get a look.
+constexpr int kMovesInARound = 16;
+
+bool is_message(Frame::Kind kind) { return kind == Frame::Kind::kData; }
+
+bool makes_sense(const Frame& frame) {
+  const std::uint64_t most = is_message(frame.kind) ? kMaxFrameBytes : kMaxTextBytes;
+  return frame.magic == Frame::kMagic && frame.length <= most && frame.offset <= frame.bytes + most;
+}
+
+// What comes from the network is shown to people, and must not command their terminals.
+std::string shown(std::string text) {
+  for (char& byte : text) {
+    if (byte < ' ' || byte > '~') byte = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+PeerConnection::PeerConnection(TcpSocket socket)
+    : socket_(std::move(socket)),
+      closed_in_child_({socket_.fd()}),
+      stage_(std::make_unique_for_overwrite<std::byte[]>(kStageBytes)) {}
+
+void PeerConnection::post(Frame frame, const std::string& text) {
+  const std::string cut = text.substr(0, kMaxTextBytes);
+  frame.length = cut.size();
+  posted_.append(reinterpret_cast<const char*>(&frame), sizeof frame);
+  posted_ += cut;
+}
+
+// What a system call has moved. False: no more for now.
+bool PeerConnection::take_result(ssize_t moved, Traffic& traffic) {
+  ++traffic.calls;
+  if (moved > 0) {
+    traffic.bytes += static_cast<std::uint64_t>(moved);
+    return true;
+  }
+  if (moved == 0) {
+    end_ = End::kClosed;
+  } else if (errno != EAGAIN && errno != EINTR) {
+    error_ = errno;
+    end_ = End::kBroken;
+  }
+  return false;
+}
+
+bool PeerConnection::send_posted() {
+  const ssize_t moved = ::send(socket_.fd(), posted_.data() + posted_done_,
+                               posted_.size() - posted_done_, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (!take_result(moved, out_)) {
+    blocked_ = true;
+    return false;
+  }
+  posted_done_ += static_cast<std::size_t>(moved);
+  if (posted_done_ == posted_.size()) {
+    posted_.clear();
+    posted_done_ = 0;
+  }
+  return true;
+}
+
+bool PeerConnection::send_piece(const Source& source) {
+  std::array<iovec, 2> parts{};
+  std::size_t count = 0;
+  if (piece_done_ < sizeof(Frame)) {
+    parts[count++] = {reinterpret_cast<std::byte*>(&piece_->frame) + piece_done_,
+                      sizeof(Frame) - piece_done_};
+  }
+  const std::size_t done = std::max(piece_done_, sizeof(Frame)) - sizeof(Frame);
+  if (done < piece_->frame.length) {
+    // sendmsg() takes the same structure for both directions.
+    parts[count++] = {const_cast<std::byte*>(piece_->bytes) + done, piece_->frame.length - done};
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  const ssize_t moved = sendmsg(socket_.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (!take_result(moved, out_)) {
+    blocked_ = true;
+    return false;
+  }
+  piece_done_ += static_cast<std::size_t>(moved);
+  if (piece_done_ == sizeof(Frame) + piece_->frame.length) {
+    const Piece whole = *std::exchange(piece_, std::nullopt);
+    piece_done_ = 0;
+    source.sent(whole);
+  }
+  return true;
+}
+
+PeerConnection::End PeerConnection::send(const Source& source) {
+  blocked_ = false;
+  for (int i = 0; i < kMovesInARound; ++i) {
+    // A piece that has been begun ends before anything else.
+    if (!piece_ && posted_.empty()) {
+      piece_ = source.next();
+      if (!piece_) return end_;
+    }
+    if (!(piece_ && posted_done_ == 0 && (piece_done_ > 0 || posted_.empty()) ? send_piece(source)
+                                                                              : send_posted())) {
+      return end_;
+    }
+  }
+  return End::kMore;
+}
+
+void PeerConnection::let_go_of_memory() {
+  drops_ = true;
+  if (!is_text_) to_ = nullptr;
+  if (!piece_) return;
+  if (piece_done_ > 0) {
+    std::string rest;
+    if (piece_done_ < sizeof(Frame)) {
+      rest.assign(reinterpret_cast<const char*>(&piece_->frame) + piece_done_,
+                  sizeof(Frame) - piece_done_);
+    }
+    const std::size_t done = std::max(piece_done_, sizeof(Frame)) - sizeof(Frame);
+    rest.append(reinterpret_cast<const char*>(piece_->bytes) + done, piece_->frame.length - done);
+    posted_ = rest + posted_;  // of which nothing has gone out yet
+  }
+  piece_.reset();
+  piece_done_ = 0;
+}
+
+// Of what follows the frame, so many bytes are where they belong.
+void PeerConnection::take(Sink& sink, std::size_t bytes) {
+  left_ -= bytes;
+  if (to_ != nullptr) to_ += bytes;
+  if (!is_text_) {
+    if (!drops_) sink.arrived(frame_, bytes);
+  } else if (left_ == 0) {
+    is_text_ = false;
+    to_ = nullptr;
+    sink.hear(frame_, shown(text_));
+  }
+}
+
+bool PeerConnection::begin_frame(Sink& sink) {
+  std::memcpy(&frame_, stage_.get() + stage_begin_, sizeof frame_);
+  if (!makes_sense(frame_)) {
+    end_ = End::kNonsense;
+    return false;
+  }
+  stage_begin_ += sizeof frame_;
+  left_ = frame_.length;
+  is_text_ = !is_message(frame_.kind);
+  if (is_text_) {
+    text_.assign(left_, '\0');
+    to_ = reinterpret_cast<std::byte*>(text_.data());
+  } else {
+    to_ = drops_ ? nullptr : sink.begin(frame_);
+  }
+  if (left_ == 0) take(sink, 0);
+  return true;
+}
+
+// As far as what is in the stage goes.
+bool PeerConnection::take_frames(Sink& sink) {
+  while (true) {
+    const std::size_t there = stage_end_ - stage_begin_;
+    if (left_ > 0) {
+      const std::size_t bytes = std::min(left_, there);
+      if (bytes == 0) return true;
+      if (to_ != nullptr) std::memcpy(to_, stage_.get() + stage_begin_, bytes);
+      stage_begin_ += bytes;
+      take(sink, bytes);
+    } else if (there < sizeof(Frame)) {
+      return true;
+    } else if (!begin_frame(sink)) {
+      return false;
+    }
+  }
+}
+
+bool PeerConnection::read_more(Sink& sink) {
+  if (stage_begin_ > 0) {
+    std::memmove(stage_.get(), stage_.get() + stage_begin_, stage_end_ - stage_begin_);
+    stage_end_ -= stage_begin_;
+    stage_begin_ = 0;
+  }
+  std::array<iovec, 2> parts{};
+  std::size_t count = 0;
+  const std::size_t direct = to_ != nullptr ? left_ : 0;
+  if (direct > 0) parts[count++] = {to_, direct};
+  parts[count++] = {stage_.get() + stage_end_, kStageBytes - stage_end_};
+  const ssize_t moved = readv(socket_.fd(), parts.data(), static_cast<int>(count));
+  if (!take_result(moved, in_)) return false;
+  const auto got = static_cast<std::size_t>(moved);
+  may_have_more_ = got == direct + (kStageBytes - stage_end_);
+  stage_end_ += got - std::min(got, direct);
+  if (direct > 0) take(sink, std::min(got, direct));
+  return true;
+}
+
+PeerConnection::End PeerConnection::receive(Sink& sink) {
+  for (int i = 0; i < kMovesInARound; ++i) {
+    if (!read_more(sink) || !take_frames(sink)) return end_;
+    if (!may_have_more_) return End::kIdle;
+  }
+  return End::kMore;
+}
+
+}  // namespace atp

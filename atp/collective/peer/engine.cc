@@ -1,0 +1,411 @@
+#include "atp/collective/peer/engine.h"
+
+#include <linux/sockios.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "atp/base/check.h"
+
+namespace atp {
+namespace {
+
+// Collectives that are under way at once. More would only hold memory.
+constexpr std::size_t kMaxCollectives = 16;
+// Values are combined in pieces that stay in the cache, and are whole elements.
+constexpr std::size_t kCombinedAtOnce = 16 * 1024;
+// How long the higher of two ranks waits for the lower one's call.
+constexpr std::chrono::milliseconds kCallsAfter{100};
+
+}  // namespace
+
+std::string PeerOperation::text() const {
+  Frame frame = frame_of(request_, number_);
+  if (!request_.inputs.empty()) frame.bytes = request_.inputs.front().size();
+  if (!request_.outputs.empty()) frame.bytes = request_.outputs.front().size();
+  return describe(frame, wording_);
+}
+
+PeerEngine::PeerEngine(const PeerOptions& options, std::shared_ptr<const TcpListener> listener,
+                       std::vector<Endpoint> addresses, Poller& poller)
+    : options_(options),
+      poller_(poller),
+      links_(options_, std::move(listener), std::move(addresses), poller),
+      peers_(options.world_size) {}
+
+PeerEngine::~PeerEngine() = default;
+
+void PeerEngine::submit(std::shared_ptr<PeerOperation> operation, SteadyTime now) {
+  if (failure_) return refuse(std::move(operation));
+  now_ = now;
+  operation->set_begun(now);
+  if (is_transfer(operation->request().call)) return begin(std::move(operation));
+  const std::uint64_t number = operation->number();
+  called_.insert(number);
+  while (called_.erase(first_uncalled_) > 0) ++first_uncalled_;
+  waiting_.emplace(number, std::move(operation));
+}
+
+void PeerEngine::work(SteadyTime now, const std::vector<Poller::Ready>& ready) {
+  now_ = now;
+  for (const Poller::Ready& each : ready) {
+    if (each.id < kConnections) {
+      links_.handle(each, now_);
+    } else {
+      const auto rank = static_cast<std::size_t>(each.id - kConnections);
+      if (peers_[rank].connection == nullptr) continue;
+      if ((each.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive_from(rank);
+    }
+  }
+  links_.check_time(now_);
+  adopt_connections();
+  if (const auto gone = links_.take_gone()) note_gone(*gone);
+  begin_waiting();
+  check_time();
+  send_all();
+  failed_.clear();
+}
+
+bool PeerEngine::is_called(std::uint64_t number) const {
+  return number < first_uncalled_ || called_.contains(number);
+}
+
+bool PeerEngine::has_ended(std::uint64_t number) const {
+  return is_called(number) && !waiting_.contains(number) && !tasks_.contains({false, number});
+}
+
+void PeerEngine::begin_waiting() {
+  while (!failure_ && !waiting_.empty() && collectives_ < kMaxCollectives) {
+    begin(waiting_.extract(waiting_.begin()).mapped());
+  }
+}
+
+void PeerEngine::begin(std::shared_ptr<PeerOperation> operation) {
+  const PeerRequest& request = operation->request();
+  TaskKey key{is_transfer(request.call), operation->number()};
+  if (key.is_transfer) key.number = next_transfer_++;
+  auto task = std::make_unique<Task>();
+  task->key = key;
+  task->frame = frame_of(request, operation->number());
+  task->plan = make_plan(request, options_.rank, options_.world_size);
+  const std::chrono::milliseconds limit = patience(*operation);
+  task->deadline = operation->begun() + limit;
+  task->ask_at =
+      task->deadline - std::min<std::chrono::milliseconds>(limit / 4, std::chrono::seconds(1));
+  task->operation = std::move(operation);
+  Task& begun = *task;
+  tasks_[key] = std::move(task);
+  if (!key.is_transfer) ++collectives_;
+  begin_values(begun);
+}
+
+void PeerEngine::begin_values(Task& task) {
+  const auto& values = task.plan.values;
+  task.values.resize(values.size());
+  task.sends.resize(task.plan.sends.size());
+  // One more, so that it does not end in the midst of this.
+  task.left = values.size() + task.sends.size() + 1;
+  for (std::uint32_t v = 0; v < values.size(); ++v) {
+    for (const std::uint32_t operand : values[v].operands) {
+      task.values[operand].used_by.push_back(v);
+    }
+  }
+  for (std::uint32_t s = 0; s < task.sends.size(); ++s) {
+    task.values[task.plan.sends[s].value].sent_by.push_back(s);
+  }
+  // A frame that goes out tells the receiver what this rank has called, so these go first.
+  for (std::uint32_t s = 0; s < task.sends.size() && !failure_; ++s) begin_send(task, s);
+  for (std::uint32_t v = 0; v < values.size() && !failure_; ++v) {
+    if (values[v].origin == PlannedValue::Origin::kGiven) fill(task, v, values[v].bytes);
+    if (values[v].origin == PlannedValue::Origin::kReceived) begin_receive(task, v);
+  }
+  if (!failure_) end_part(task);
+}
+
+// Whether something is ahead or not, the connection will be needed.
+PeerEngine::Peer& PeerEngine::reach(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  if (!is_there(rank)) {
+    miss(rank);
+  } else if (peer.connection == nullptr) {
+    links_.want(rank, now_);
+  }
+  return peer;
+}
+
+void PeerEngine::begin_send(Task& task, std::uint32_t index) {
+  const PlannedSend& planned = task.plan.sends[index];
+  Peer& peer = reach(planned.to);
+  if (failure_) return;
+  MessageKey key{task.key.is_transfer, task.frame.number, planned.part};
+  if (key.is_transfer) {
+    key.number = peer.transfers_begun++;
+    task.frame.number = key.number;
+    peer.transfers[key.number] = &task;
+  }
+  const std::size_t bytes = task.plan.values[planned.value].bytes;
+  const std::size_t costs = bytes + sizeof(Frame);
+  if (peer.early_ready.erase(key) > 0) return permit(task, index);
+  if (bytes <= kSentAtOnceBytes && peer.waiting_bytes + costs <= kMaxWaitingBytes) {
+    peer.waiting_bytes += costs;
+    return permit(task, index);
+  }
+  Frame offer = task.frame;
+  offer.kind = Frame::Kind::kOffer;
+  offer.part = planned.part;
+  offer.bytes = bytes;
+  post(planned.to, offer);
+}
+
+void PeerEngine::begin_receive(Task& task, std::uint32_t index) {
+  const PlannedValue& value = task.plan.values[index];
+  if (task.key.is_transfer) return begin_transfer_in(task);
+  Peer& peer = peers_[value.from];
+  const MessageKey key{false, task.frame.number, value.part};
+  const auto [found, is_new] = peer.arrivals.try_emplace(key);
+  Arrival& arrival = found->second;
+  if (!is_new) return bind(value.from, key, arrival, task, index);
+  arrival.task = &task;
+  arrival.value = index;
+  arrival.frame = task.frame;
+  arrival.frame.part = value.part;
+  arrival.frame.bytes = value.bytes;
+  await(value.from);
+  if (!failure_ && value.bytes > kSentAtOnceBytes) say_ready(value.from, arrival);
+}
+
+// Who waits for a rank must learn of its death. The lower rank calls at once: the other one is
+// about to be called by it, if it lives.
+void PeerEngine::await(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  if (peer.connection != nullptr && is_there(rank)) return;
+  if (options_.rank < rank || !is_there(rank)) {
+    reach(rank);
+  } else if (!peer.call_at) {
+    peer.call_at = now_ + kCallsAfter;
+  }
+}
+
+void PeerEngine::begin_transfer_in(Task& task) {
+  const std::size_t from = task.operation->request().root;
+  for (auto it = unclaimed_.begin(); it != unclaimed_.end(); ++it) {
+    const auto [rank, key] = *it;
+    Arrival& arrival = peers_[rank].arrivals.at(key);
+    if ((from != kAnyRank && from != rank) || arrival.frame.root != task.frame.root) continue;
+    unclaimed_.erase(it);
+    return bind(rank, key, arrival, task, 0);
+  }
+  receives_.push_back(&task);
+  if (from != kAnyRank) return await(from);
+  // Those that have gone do not matter as long as there is another one.
+  std::optional<std::size_t> gone;
+  bool any = false;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (rank == options_.rank) continue;
+    is_there(rank) ? await(rank) : void(gone = rank);
+    any = any || is_there(rank);
+  }
+  if (!any && gone) miss(*gone);
+}
+
+void PeerEngine::fill(Task& task, std::uint32_t index, std::size_t filled) {
+  Value& value = task.values[index];
+  value.filled = filled;
+  const bool completes = filled == task.plan.values[index].bytes && !value.complete;
+  if (completes) value.complete = true;
+  for (const std::uint32_t user : value.used_by) combine(task, user);
+  if (completes) end_part(task);
+}
+
+void PeerEngine::combine(Task& task, std::uint32_t index) {
+  const PlannedValue& planned = task.plan.values[index];
+  Value& value = task.values[index];
+  if (value.complete) return;
+  std::size_t ready = planned.bytes;
+  bool complete = true;
+  for (const std::uint32_t operand : planned.operands) {
+    ready = std::min(ready, task.values[operand].filled);
+    complete = complete && task.values[operand].complete;
+  }
+  if (!complete) ready -= ready % kCombinedAtOnce;
+  if (ready == value.filled && !complete) return;
+  const PeerRequest& request = task.operation->request();
+  const std::size_t element = bytes_of(request.kind);
+  std::vector<const std::byte*> operands;
+  operands.reserve(planned.operands.size());
+  for (const std::uint32_t operand : planned.operands) {
+    operands.push_back(task.plan.values[operand].memory + value.filled);
+  }
+  if (ready > value.filled) {
+    reduce_elements(request.kind, planned.reduction, operands, options_.world_size,
+                    planned.memory + value.filled, (ready - value.filled) / element);
+  }
+  fill(task, index, ready);
+}
+
+void PeerEngine::end_part(Task& task) {
+  if (--task.left == 0) end(task);
+}
+
+// Two ranks that both believe that they are the root have nothing to wait for.
+void PeerEngine::check_nothing_left(const Task& task) {
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const auto& arrivals = peers_[rank].arrivals;
+    const auto left = arrivals.lower_bound({false, task.key.number, 0});
+    if (left == arrivals.end() || left->first.is_transfer) continue;
+    if (left->first.number != task.key.number) continue;
+    return refuse_message(rank, left->second.frame, task.operation->text());
+  }
+}
+
+void PeerEngine::end(Task& task) {
+  if (!task.key.is_transfer) check_nothing_left(task);
+  if (failure_) return;
+  counters_.add(PeerCounter::kOperationsCompleted);
+  ended_.push_back({task.operation, ok_status()});
+  if (!task.key.is_transfer) --collectives_;
+  tasks_.erase(TaskKey(task.key));
+}
+
+void PeerEngine::adopt_connections() {
+  for (PeerLinks::Opened& opened : links_.take_opened()) {
+    Peer& peer = peers_[opened.rank];
+    peer.connection = std::make_unique<PeerConnection>(std::move(opened.socket));
+    peer.heard_at = now_;
+    counters_.add(PeerCounter::kConnections);
+    poller_.add(peer.connection->fd(), kConnections + opened.rank, EPOLLIN);
+    for (const Frame& frame : std::exchange(peer.early, {})) peer.connection->post(frame);
+    if (failure_) peer.connection->post({.kind = Frame::Kind::kFailure}, *failure_);
+  }
+}
+
+void PeerEngine::send_all() {
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank].connection != nullptr) send_to(rank);
+  }
+}
+
+void PeerEngine::send_to(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  if (peer.ended) return;
+  const PeerConnection::Source source{
+      .next = [&] { return next_piece(rank); },
+      .sent = [&](const PeerConnection::Piece& piece) { sent(rank, piece); }};
+  const PeerConnection::End end = peer.connection->send(source);
+  const bool waits = peer.connection->blocked() || end == PeerConnection::End::kMore;
+  if (waits != peer.waits_for_room) {
+    peer.waits_for_room = waits;
+    poller_.change(peer.connection->fd(), kConnections + rank,
+                   waits ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  }
+  // How it has ended, and what was said before, is to be read.
+  if (end == PeerConnection::End::kBroken) receive_from(rank);
+}
+
+class PeerEngine::PeerSink final : public PeerConnection::Sink {
+ public:
+  PeerSink(PeerEngine& engine, std::size_t rank) : engine_(engine), rank_(rank) {}
+
+  std::byte* begin(const Frame& frame) override {
+    Arrival* arrival = engine_.arrival_of(rank_, frame);
+    if (arrival == nullptr) return nullptr;
+    if (arrival->is_buffered) return arrival->buffer.data() + frame.offset;
+    return arrival->task->plan.values[arrival->value].memory + frame.offset;
+  }
+  void arrived(const Frame& frame, std::size_t bytes) override {
+    engine_.take_bytes(rank_, frame, bytes);
+  }
+  void hear(const Frame& frame, const std::string& text) override {
+    engine_.hear(rank_, frame, text);
+  }
+
+ private:
+  PeerEngine& engine_;
+  const std::size_t rank_;
+};
+
+void PeerEngine::receive_from(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  if (peer.ended) return;
+  PeerSink sink(*this, rank);
+  const PeerConnection::End end = peer.connection->receive(sink);
+  peer.heard_at = now_;
+  if (end != PeerConnection::End::kIdle && end != PeerConnection::End::kMore) {
+    close_connection(rank, end);
+  }
+}
+
+void PeerEngine::hear(std::size_t rank, const Frame& frame, const std::string& text) {
+  Peer& peer = peers_[rank];
+  if (frame.kind == Frame::Kind::kFarewell) peer.left = true;
+  if (failure_) return;
+  switch (frame.kind) {
+    case Frame::Kind::kOffer: return hear_offer(rank, frame);
+    case Frame::Kind::kReady: return hear_ready(rank, frame);
+    case Frame::Kind::kCredit:
+      peer.waiting_bytes -= std::min<std::size_t>(peer.waiting_bytes, frame.bytes);
+      return;
+    case Frame::Kind::kAsk: return hear_question(rank, frame);
+    case Frame::Kind::kAnswer: return hear_answer(rank, frame);
+    case Frame::Kind::kFailure: return fail(text);
+    case Frame::Kind::kFarewell:
+      if (needs(rank)) miss(rank);
+      return;
+    case Frame::Kind::kData: break;
+  }
+}
+
+void PeerEngine::close_connection(std::size_t rank, PeerConnection::End end) {
+  Peer& peer = peers_[rank];
+  poller_.remove(peer.connection->fd());
+  peer.ended = true;
+  if (failure_) return;
+  if (end == PeerConnection::End::kNonsense) {
+    return fail(name(rank) + " sends what is no message of atp");
+  }
+  if (peer.left) {
+    if (needs(rank)) miss(rank);
+    return;
+  }
+  if (end == PeerConnection::End::kClosed) {
+    return fail("the connection with " + name(rank) + " was closed: its process has ended");
+  }
+  suspect("the connection with " + name(rank) +
+          " is broken: " + std::strerror(peer.connection->error()));
+}
+
+void PeerEngine::leave(const std::string& why) {
+  if (!failure_ && pending() > 0) fail(own_name() + " has left the group: " + why);
+  for (Peer& peer : peers_) {
+    if (peer.connection != nullptr && !peer.ended) {
+      peer.connection->post({.kind = Frame::Kind::kFarewell});
+    }
+  }
+  send_all();
+}
+
+bool PeerEngine::has_said_all() {
+  send_all();
+  return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    if (peer.connection == nullptr || peer.ended) return true;
+    int unsent = 0;
+    const bool known = ioctl(peer.connection->fd(), SIOCOUTQ, &unsent) == 0;
+    return !peer.connection->has_output() && (!known || unsent == 0);
+  });
+}
+
+PeerCounters PeerEngine::counters() const {
+  PeerCounters counters = counters_;
+  for (const Peer& peer : peers_) {
+    if (peer.connection == nullptr) continue;
+    counters.add(PeerCounter::kBytesSent, peer.connection->sent().bytes);
+    counters.add(PeerCounter::kSendCalls, peer.connection->sent().calls);
+    counters.add(PeerCounter::kBytesReceived, peer.connection->received().bytes);
+    counters.add(PeerCounter::kReceiveCalls, peer.connection->received().calls);
+  }
+  return counters;
+}
+
+}  // namespace atp

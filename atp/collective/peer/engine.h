@@ -1,0 +1,280 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "atp/base/counters.h"
+#include "atp/collective/completion.h"
+#include "atp/collective/peer/connection.h"
+#include "atp/collective/peer/links.h"
+#include "atp/collective/peer/plan.h"
+
+// Carries out the operations of one rank over its connections. One thread drives it; it never
+// waits.
+//
+// Messages find their values by names that both sides know: of a collective its number and the
+// message's part of it, of a transfer the number that its sender has given it, once it has been
+// matched with a receive of its tag. So operations may overlap as they like.
+//
+// When something breaks, every rank shall name the same culprit. A rank whose connection ends
+// without a farewell is dead, and whoever sees it tells all others. Before an operation's time is
+// up its rank asks those that it waits for how far they are; they ask those that they wait for, and
+// so on, and the one who waits for a rank that does not answer, or has not called the operation,
+// names it to all.
+
+namespace atp {
+
+class PeerOperation {
+ public:
+  PeerOperation(PeerRequest request, std::uint64_t number, Wording wording)
+      : request_(std::move(request)),
+        number_(number),
+        wording_(std::move(wording)),
+        completion_(request_.on_done) {}
+
+  const PeerRequest& request() const { return request_; }
+  std::uint64_t number() const { return number_; }
+  // Of the thread that carries it out, by its own clock.
+  SteadyTime begun() const { return begun_; }
+  void set_begun(SteadyTime now) { begun_ = now; }
+  std::string text() const;
+  // Of a receive that has ended: who has sent.
+  std::size_t source() const { return source_; }
+  void set_source(std::size_t rank) { source_ = rank; }
+
+  void finish(Status result) { completion_.finish(std::move(result)); }
+  Status wait() { return completion_.wait(); }
+  bool done() const { return completion_.done(); }
+
+ private:
+  const PeerRequest request_;
+  const std::uint64_t number_;
+  const Wording wording_;
+  SteadyTime begun_{};
+  std::size_t source_ = kAnyRank;
+  Completion completion_;
+};
+
+enum class PeerCounter : std::uint8_t {
+  kBytesSent,
+  kBytesReceived,
+  kSendCalls,
+  kReceiveCalls,
+  kWaits,
+  kConnections,
+  kOperationsCompleted,
+  kOperationsFailed,
+  kCount,
+};
+
+constexpr std::string_view to_string(PeerCounter counter) {
+  switch (counter) {
+    case PeerCounter::kBytesSent: return "peer_bytes_sent";
+    case PeerCounter::kBytesReceived: return "peer_bytes_received";
+    case PeerCounter::kSendCalls: return "peer_send_calls";
+    case PeerCounter::kReceiveCalls: return "peer_receive_calls";
+    case PeerCounter::kWaits: return "peer_waits";
+    case PeerCounter::kConnections: return "peer_connections";
+    case PeerCounter::kOperationsCompleted: return "peer_operations_completed";
+    case PeerCounter::kOperationsFailed: return "peer_operations_failed";
+    case PeerCounter::kCount: break;
+  }
+  return "unknown";
+}
+
+using PeerCounters = Counters<PeerCounter>;
+
+class PeerEngine {
+ public:
+  // What the poller says of an open connection has this number, and the rank.
+  static constexpr std::uint64_t kConnections = std::uint64_t{3} << 32;
+
+  PeerEngine(const PeerOptions& options, std::shared_ptr<const TcpListener> listener,
+             std::vector<Endpoint> addresses, Poller& poller);
+  ~PeerEngine();
+
+  void submit(std::shared_ptr<PeerOperation> operation, SteadyTime now);
+  void work(SteadyTime now, const std::vector<Poller::Ready>& ready);
+  std::vector<EndedOperation<PeerOperation>> take_ended() { return std::exchange(ended_, {}); }
+  // Tells the others that this rank goes; what is in flight fails.
+  void leave(const std::string& why);
+  // What has been said has been heard, as far as the kernel knows.
+  bool has_said_all();
+
+  std::optional<SteadyTime> next_timeout() const;
+  const std::optional<std::string>& failure() const { return failure_; }
+  std::size_t pending() const { return tasks_.size() + waiting_.size(); }
+  PeerCounters counters() const;
+  void count_wait() { counters_.add(PeerCounter::kWaits); }
+
+ private:
+  // Of collectives their own numbers; of transfers those of this rank.
+  struct TaskKey {
+    bool is_transfer = false;
+    std::uint64_t number = 0;
+    auto operator<=>(const TaskKey&) const = default;
+  };
+  // A value of a plan, and how far it has come.
+  struct Value {
+    std::size_t filled = 0;
+    bool complete = false;
+    std::vector<std::uint32_t> used_by;  // values
+    std::vector<std::uint32_t> sent_by;  // sends
+  };
+  struct Send {
+    std::size_t sent = 0;
+    bool permitted = false;
+    bool done = false;
+  };
+  struct Task {
+    TaskKey key;
+    std::shared_ptr<PeerOperation> operation;
+    Frame frame;  // what its messages have in common
+    PeerPlan plan;
+    std::vector<Value> values;
+    std::vector<Send> sends;
+    std::size_t left = 0;  // values and sends
+    SteadyTime deadline{};
+    SteadyTime ask_at{};
+    std::optional<SteadyTime> asked_at;
+    std::set<std::size_t> not_called;  // ranks that have said so
+  };
+  struct MessageKey {
+    bool is_transfer = false;
+    std::uint64_t number = 0;
+    std::uint32_t part = 0;
+    auto operator<=>(const MessageKey&) const = default;
+  };
+  // A message that a rank sends, or has said that it would, or that is waited for.
+  struct Arrival {
+    Frame frame;  // as it was said; before that, as expected
+    Task* task = nullptr;
+    std::uint32_t value = 0;
+    std::vector<std::byte> buffer;  // of one that nobody had asked for
+    std::size_t taken = 0;          // bytes that are in it
+    bool is_buffered = false;
+    bool is_whole = false;  // in the buffer
+    bool is_offered = false;
+    bool was_called = false;  // by kReady
+  };
+  struct Outgoing {
+    Task* task;
+    std::uint32_t send;
+  };
+  struct Peer {
+    std::unique_ptr<PeerConnection> connection;
+    bool waits_for_room = false;  // in the poller
+    bool left = false;            // said farewell
+    bool ended = false;           // its connection is over, or refused
+    std::vector<Frame> early;     // to be posted when there is a connection
+    std::deque<Outgoing> outgoing;
+    std::set<MessageKey> early_ready;
+    std::map<MessageKey, Arrival> arrivals;
+    std::uint64_t transfers_begun = 0;
+    std::map<std::uint64_t, Task*> transfers;  // sends
+    std::size_t waiting_bytes = 0;             // sent at once and not known to be taken
+    std::size_t credit = 0;                    // taken and not said
+    SteadyTime heard_at{};
+    std::optional<SteadyTime> call_at;  // to see whether it is alive, if it does not call
+  };
+  struct Suspicion {
+    std::string text;
+    SteadyTime until;
+  };
+  class PeerSink;
+  friend class PeerSink;
+
+  // Operations.
+  void begin_waiting();
+  void begin(std::shared_ptr<PeerOperation> operation);
+  void begin_values(Task& task);
+  void begin_send(Task& task, std::uint32_t index);
+  void begin_receive(Task& task, std::uint32_t index);
+  void begin_transfer_in(Task& task);
+  void await(std::size_t rank);
+  bool is_called(std::uint64_t number) const;
+  bool has_ended(std::uint64_t number) const;
+  void check_nothing_left(const Task& task);
+  void fill(Task& task, std::uint32_t value, std::size_t filled);
+  void combine(Task& task, std::uint32_t value);
+  void end_part(Task& task);
+  void end(Task& task);
+  Peer& reach(std::size_t rank);
+
+  // Messages, in messages.cc.
+  void permit(Task& task, std::uint32_t index);
+  std::optional<PeerConnection::Piece> next_piece(std::size_t rank);
+  void sent(std::size_t rank, const PeerConnection::Piece& piece);
+  void post(std::size_t rank, const Frame& frame);
+  void say_ready(std::size_t rank, Arrival& arrival);
+  void bind(std::size_t rank, const MessageKey& key, Arrival& arrival, Task& task,
+            std::uint32_t value);
+  // A message that no operation of this rank's is for.
+  void refuse_message(std::size_t rank, const Frame& frame, const std::string& own);
+  bool match_transfer(std::size_t rank, const MessageKey& key, Arrival& arrival);
+  Arrival* arrival_of(std::size_t rank, const Frame& frame);
+  void hear_offer(std::size_t rank, const Frame& frame);
+  void hear_ready(std::size_t rank, const Frame& frame);
+  void take_whole(std::size_t rank, const MessageKey& key, Arrival& arrival);
+  void take_bytes(std::size_t rank, const Frame& frame, std::size_t bytes);
+  void give_credit(std::size_t rank, std::size_t bytes);
+  bool check_match(std::size_t rank, const Frame& theirs, const Task& task, std::size_t bytes,
+                   std::uint32_t part);
+
+  // Connections, in engine.cc.
+  void adopt_connections();
+  void receive_from(std::size_t rank);
+  void send_to(std::size_t rank);
+  void send_all();
+  void hear(std::size_t rank, const Frame& frame, const std::string& text);
+  void close_connection(std::size_t rank, PeerConnection::End end);
+
+  // Whom to believe dead, and when, in watch.cc.
+  void check_time();
+  void ask(Task& task);
+  void hear_question(std::size_t rank, const Frame& frame);
+  void hear_answer(std::size_t rank, const Frame& frame);
+  void judge(Task& task);
+  std::vector<std::size_t> awaited(const Task& task) const;
+  bool needs(std::size_t rank) const;
+  bool is_there(std::size_t rank) const { return !peers_[rank].left && !peers_[rank].ended; }
+  void note_gone(std::size_t rank);
+  void miss(std::size_t rank);
+  void suspect(const std::string& text);
+  void fail(const std::string& why);
+  void refuse(std::shared_ptr<PeerOperation> operation);
+  std::chrono::milliseconds patience(const PeerOperation& operation) const;
+  std::string own_name() const { return options_.wording.rank(options_.rank); }
+  std::string name(std::size_t rank) const { return links_.name(rank); }
+  std::string describe_task(const Task& task) const;
+
+  const PeerOptions options_;
+  Poller& poller_;
+  PeerLinks links_;
+  std::vector<Peer> peers_;                                          // by rank
+  std::map<std::uint64_t, std::shared_ptr<PeerOperation>> waiting_;  // collectives, by number
+  std::set<std::uint64_t> called_;  // numbers from first_uncalled_ on
+  std::uint64_t first_uncalled_ = 0;
+  std::map<TaskKey, std::unique_ptr<Task>> tasks_;
+  std::vector<std::unique_ptr<Task>> failed_;  // until the end of the round
+  std::size_t collectives_ = 0;                // among them
+  std::uint64_t next_transfer_ = 0;
+  std::list<Task*> receives_;                                // not matched, in their order
+  std::list<std::pair<std::size_t, MessageKey>> unclaimed_;  // transfers that no receive is for
+  std::vector<EndedOperation<PeerOperation>> ended_;
+  PeerCounters counters_;
+  SteadyTime now_;
+  std::optional<Suspicion> suspicion_;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace atp

@@ -1,0 +1,74 @@
+#include "atp/collective/peer/frame.h"
+
+#include "atp/base/text.h"
+
+namespace atp {
+namespace {
+
+std::string_view root_word(PeerCall call) {
+  switch (call) {
+    case PeerCall::kBroadcast:
+    case PeerCall::kScatter: return " from ";
+    case PeerCall::kReduce:
+    case PeerCall::kGather: return " to ";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+Frame frame_of(const PeerRequest& request, std::uint64_t number) {
+  const bool has_root = !root_word(request.call).empty();
+  return {.call = request.call,
+          .type = request.type,
+          .reduction = request.reduction,
+          .root = is_transfer(request.call)
+                      ? request.tag
+                      : static_cast<std::uint32_t>(has_root ? request.root : 0),
+          .number = number,
+          .total = total_bytes(request)};
+}
+
+std::string Wording::rank(std::size_t rank) const {
+  return "rank " + std::to_string(rank < ranks.size() ? ranks[rank] : rank);
+}
+
+std::string Wording::rank_list(const std::vector<std::size_t>& list) const {
+  std::string text = list.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (i > 0) text += i + 1 == list.size() ? " and " : ", ";
+    text += std::to_string(list[i] < ranks.size() ? ranks[list[i]] : list[i]);
+  }
+  return text;
+}
+
+std::string describe(const Frame& frame, const Wording& wording) {
+  std::string text(to_string(frame.call));
+  if (is_transfer(frame.call)) {
+    return text + " (tag " + std::to_string(frame.root) + ", " + with_commas(frame.bytes) +
+           " bytes)";
+  }
+  text += " #" + std::to_string(frame.number);
+  const std::string_view word = root_word(frame.call);
+  if (!word.empty()) text += std::string(word) + wording.rank(frame.root);
+  if (frame.call == PeerCall::kBarrier || frame.call == PeerCall::kMonitoredBarrier) return text;
+  text += " (";
+  if (frame.reduction != ElementReduction::kNone) {
+    text += std::string(to_string(frame.reduction)) + ", ";
+  }
+  text += with_commas(frame.total > 0 ? frame.total : frame.bytes) + " bytes";
+  if (frame.total == 0) text += " for a rank";
+  const std::string type =
+      wording.type_name != nullptr ? wording.type_name(frame.type) : std::to_string(frame.type);
+  return text + " of " + type + ")";
+}
+
+bool match(const Frame& one, const Frame& other) {
+  if (is_transfer(one.call) || is_transfer(other.call)) {
+    return is_transfer(one.call) && is_transfer(other.call) && one.bytes == other.bytes;
+  }
+  return one.call == other.call && one.type == other.type && one.reduction == other.reduction &&
+         one.root == other.root && one.total == other.total && one.bytes == other.bytes;
+}
+
+}  // namespace atp

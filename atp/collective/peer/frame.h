@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "atp/collective/peer/request.h"
+
+// What goes over a connection between two ranks: frames, each a head and so many bytes after it. A
+// message is one frame or several. In the byte order of the machine: one that has another order is
+// refused when it connects.
+//
+// A message of up to 64 KiB is sent at once, and waits at the receiver if nobody has asked for it
+// yet; so many bytes of a rank may wait there. A larger one is sent when the receiver is ready for
+// it, with memory to put it in: a collective's says so when it begins, a transfer's when both a
+// send and a receive are there.
+
+namespace atp {
+
+struct Frame {
+  enum class Kind : std::uint8_t {
+    kData = 1,  // a part of a message
+    kOffer,     // a message that waits until the receiver is ready
+    kReady,     // the receiver is
+    kCredit,    // `bytes` of messages that were sent at once have found their takers
+    kAsk,       // how far are you with operation `number`? (`bytes`: milliseconds left)
+    kAnswer,    // `offset`: a Progress
+    kFailure,   // the mesh is broken; the text says why
+    kFarewell,  // this rank has all it wanted and goes
+  };
+  enum class Progress : std::uint8_t { kNotCalled, kUnderWay, kEnded };
+  static constexpr std::uint32_t kMagic = 0x46505441;
+
+  std::uint32_t magic = kMagic;
+  Kind kind = Kind::kData;
+  PeerCall call = PeerCall::kBarrier;
+  std::uint8_t type = 0;
+  ElementReduction reduction = ElementReduction::kNone;
+  std::uint32_t root = 0;    // or a transfer's tag
+  std::uint32_t part = 0;    // of an operation's messages between two ranks
+  std::uint64_t number = 0;  // of the operation; of a transfer, among those that its sender began
+  std::uint64_t total = 0;   // bytes of the operation's tensor, where all ranks have the same
+  std::uint64_t bytes = 0;   // of the message
+  std::uint64_t offset = 0;  // of this frame in it
+  std::uint64_t length = 0;  // of what follows
+
+  bool operator==(const Frame&) const = default;
+};
+static_assert(sizeof(Frame) == 56, "no padding, as it travels as it is");
+
+// The longest piece of a message in one frame: what else there is to say waits for that at most.
+inline constexpr std::size_t kMaxFrameBytes = 256 * 1024;
+inline constexpr std::size_t kSentAtOnceBytes = 64 * 1024;
+// Of one rank at another one.
+inline constexpr std::size_t kMaxWaitingBytes = 2 * 1024 * 1024;
+inline constexpr std::size_t kMaxTextBytes = 4096;
+
+// Of an operation at this rank; kind, part, bytes, offset and length are the message's.
+Frame frame_of(const PeerRequest& request, std::uint64_t number);
+
+// How ranks and types are called in messages.
+struct Wording {
+  std::vector<std::size_t> ranks;                    // empty: by their numbers in this group
+  std::string (*type_name)(std::uint8_t) = nullptr;  // null: by number
+
+  std::string rank(std::size_t rank) const;
+  std::string rank_list(const std::vector<std::size_t>& list) const;  // "ranks 1 and 3"
+};
+
+// "broadcast #17 from rank 0 (4,000 bytes of float32)": what a rank has called.
+std::string describe(const Frame& frame, const Wording& wording);
+
+// Whether both ranks have called the same.
+bool match(const Frame& one, const Frame& other);
+
+}  // namespace atp

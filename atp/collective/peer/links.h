@@ -1,0 +1,126 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atp/collective/host/closed_in_child.h"
+#include "atp/collective/peer/frame.h"
+#include "atp/driver/tcp/hello.h"
+#include "atp/driver/tcp/tcp_listener.h"
+
+// How two ranks come to have a connection: one calls the other's listener when it first needs it.
+// Where both call at once the lower rank's call is the one that holds. Nothing here waits.
+
+namespace atp {
+
+struct PeerOptions {
+  std::size_t rank = 0;
+  std::size_t world_size = 1;
+  // Of the group: connections of anything else are refused. The same on all its ranks.
+  std::uint64_t token = 0;
+  Wording wording;
+  // In all; the default of operations that do not say otherwise.
+  std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
+};
+
+// The descriptors that a mesh's thread waits for, each with a number.
+class Poller {
+ public:
+  struct Ready {
+    std::uint64_t id = 0;
+    std::uint32_t events = 0;
+  };
+
+  static Result<Poller> create();
+  Poller(Poller&& other) noexcept;
+  Poller(const Poller&) = delete;
+  ~Poller();
+
+  void add(int fd, std::uint64_t id, std::uint32_t events);
+  void change(int fd, std::uint64_t id, std::uint32_t events);
+  void remove(int fd);
+  std::vector<Ready> wait(int timeout_ms);  // -1: for ever
+
+ private:
+  explicit Poller(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+class PeerLinks {
+ public:
+  // What the poller says of a call or a guest has one of these numbers.
+  static constexpr std::uint64_t kListener = 1;
+  static constexpr std::uint64_t kCalls = std::uint64_t{1} << 32;   // and the rank
+  static constexpr std::uint64_t kGuests = std::uint64_t{2} << 32;  // and a number
+
+  struct Opened {
+    std::size_t rank;
+    TcpSocket socket;
+  };
+
+  PeerLinks(const PeerOptions& options, std::shared_ptr<const TcpListener> listener,
+            std::vector<Endpoint> addresses, Poller& poller);
+
+  // Sees to it that there will be a connection with this rank: calls it, unless that is under way.
+  void want(std::size_t rank, SteadyTime now);
+  void handle(const Poller::Ready& ready, SteadyTime now);
+  void check_time(SteadyTime now);
+  std::optional<SteadyTime> next_timeout() const;
+
+  // The connections that have come about since.
+  std::vector<Opened> take_opened() { return std::exchange(opened_, {}); }
+  // A rank that refuses calls, as nobody listens there any more: it is called no more.
+  std::optional<std::size_t> take_gone() { return std::exchange(gone_, std::nullopt); }
+  // Why there is no connection with this rank so far.
+  std::string why_not(std::size_t rank) const { return calls_[rank].why; }
+
+  std::string name(std::size_t rank) const;  // "rank 3 (10.0.0.3:4000)"
+
+ private:
+  enum class State : std::uint8_t { kNone, kWaiting, kConnecting, kGreeting, kOpen };
+  struct Call {
+    State state = State::kNone;
+    TcpSocket socket;
+    SteadyTime again_at{};  // kWaiting
+    Hello answer;
+    std::size_t answer_bytes = 0;
+    std::string why = "no answer";
+  };
+  struct Guest {
+    std::uint64_t id;
+    TcpSocket socket;
+    SteadyTime until;
+    Hello said;
+    std::size_t said_bytes = 0;
+  };
+
+  Hello hello(std::size_t from, std::size_t to) const;
+  void call(std::size_t rank, SteadyTime now);
+  void call_again(std::size_t rank, const std::string& why, SteadyTime now);
+  void greet(std::size_t rank, SteadyTime now);
+  void hear_answer(std::size_t rank, SteadyTime now);
+  void open(std::size_t rank, TcpSocket socket);
+  void drop_call(Call& call);
+  void accept_guests(SteadyTime now);
+  void hear_guest(std::size_t index);
+  void welcome(Guest guest);
+
+  const PeerOptions& options_;
+  const std::shared_ptr<const TcpListener> listener_;
+  const ClosedInChild closed_in_child_;
+  const std::vector<Endpoint> addresses_;
+  Poller& poller_;
+  std::vector<Call> calls_;  // by rank
+  std::vector<Guest> guests_;
+  std::uint64_t next_guest_ = 0;
+  std::vector<Opened> opened_;
+  std::optional<std::size_t> gone_;
+};
+
+}  // namespace atp

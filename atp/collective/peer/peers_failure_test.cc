@@ -1,0 +1,260 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "atp/collective/peer/testing_peers.h"
+
+// What the others are told when something goes wrong with a rank: all the same culprit.
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::readable;
+using testing::TestingPeers;
+using testing::text_of;
+using testing::writable;
+using Values = std::vector<std::int64_t>;
+
+// A call of any kind, of so many values for each block.
+Status carry_out(Peers& peers, PeerCall call, std::size_t values) {
+  const std::size_t ranks = peers.world_size();
+  Values tensor(values, 1);
+  std::vector<Values> blocks(ranks, Values(values, 2));
+  std::vector<ConstBytes> in;
+  std::vector<Bytes> out;
+  for (Values& block : blocks) in.push_back(readable(block));
+  std::vector<Values> results(ranks, Values(values));
+  for (Values& result : results) out.push_back(writable(result));
+  const bool is_root = peers.rank() == 0;
+  PeerRequest request{.call = call, .kind = ElementKind::kInt64};
+  switch (call) {
+    case PeerCall::kBroadcast: request.outputs = {writable(tensor)}; break;
+    case PeerCall::kReduce:
+      request.inputs = {readable(tensor)};
+      if (is_root) request.outputs = {writable(tensor)};
+      break;
+    case PeerCall::kGather:
+      request.inputs = {readable(tensor)};
+      if (is_root) request.outputs = out;
+      break;
+    case PeerCall::kScatter:
+      request.outputs = {writable(tensor)};
+      if (is_root) request.inputs = in;
+      break;
+    case PeerCall::kAllGather:
+      request.inputs = {readable(tensor)};
+      request.outputs = out;
+      break;
+    case PeerCall::kReduceScatter:
+      request.inputs = in;
+      request.outputs = {writable(tensor)};
+      break;
+    case PeerCall::kAllToAll:
+      request.inputs = in;
+      request.outputs = out;
+      break;
+    case PeerCall::kAllReduce: request.outputs = {writable(tensor)}; break;
+    default: break;
+  }
+  const bool adds =
+      call == PeerCall::kReduce || call == PeerCall::kReduceScatter || call == PeerCall::kAllReduce;
+  if (adds) request.reduction = ElementReduction::kSum;
+  return peers.submit(std::move(request)).wait();
+}
+
+// Some calls end before anybody is missed, so a few are tried.
+std::string first_error(Peers& peers, PeerCall call, std::size_t values) {
+  for (int i = 0; i < 3; ++i) {
+    const Status status = carry_out(peers, call, values);
+    if (!status) return status.error().message;
+  }
+  return "no error";
+}
+
+enum class Fate { kKilled, kStopped, kAbsent, kElsewhere };
+
+struct Case {
+  const char* name;
+  PeerCall call;
+};
+
+const std::vector<Case> kCases{
+    {"broadcast", PeerCall::kBroadcast},  {"reduce", PeerCall::kReduce},
+    {"gather", PeerCall::kGather},        {"scatter", PeerCall::kScatter},
+    {"all_gather", PeerCall::kAllGather}, {"reduce_scatter", PeerCall::kReduceScatter},
+    {"all_to_all", PeerCall::kAllToAll},  {"all_reduce", PeerCall::kAllReduce},
+    {"barrier", PeerCall::kBarrier}};
+
+class PeersLose : public ::testing::TestWithParam<Case> {
+ protected:
+  static constexpr std::size_t kRanks = 4;
+  static constexpr std::size_t kVictim = 2;
+  static constexpr std::size_t kValues = 20'000;
+
+  // What the others are told when the victim meets its fate after a first barrier. The victim is a
+  // process where it dies of a signal, and else a thread.
+  std::vector<std::string> errors(Fate fate) const {
+    TestingPeers group(kRanks);
+    group.options().operation_timeout = fate == Fate::kKilled ? seconds(20) : milliseconds(600);
+    pid_t child = -1;
+    if (fate == Fate::kKilled || fate == Fate::kStopped) {
+      child = fork();
+      if (child == 0) be_killed(group, fate == Fate::kKilled ? SIGKILL : SIGSTOP);
+    }
+    std::vector<std::string> errors(kRanks);
+    const auto body = [&](std::size_t rank, Peers& peers) {
+      const Status met = carry_out(peers, PeerCall::kBarrier, 0);
+      if (rank == kVictim) return be_victim(peers, fate);
+      // A failure may be heard of before the barrier's last word.
+      errors[rank] = met.ok() ? first_error(peers, GetParam().call, kValues) : text_of(met);
+    };
+    group.run_all_but(child >= 0 ? kVictim : kRanks, body);
+    if (child >= 0) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+    return errors;
+  }
+
+ private:
+  [[noreturn]] static void be_killed(const TestingPeers& group, int signal) {
+    const std::unique_ptr<Peers> peers = group.start(kVictim);
+    static_cast<void>(carry_out(*peers, PeerCall::kBarrier, 0));
+    std::this_thread::sleep_for(milliseconds(100));
+    kill(getpid(), signal);
+    _exit(1);
+  }
+  void be_victim(Peers& peers, Fate fate) const {
+    if (fate == Fate::kElsewhere) {
+      const bool is_sum = GetParam().call == PeerCall::kAllReduce;
+      static_cast<void>(
+          first_error(peers, is_sum ? PeerCall::kAllToAll : PeerCall::kAllReduce, kValues));
+      return;
+    }
+    while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
+  }
+};
+
+TEST_P(PeersLose, a_rank_that_is_killed_and_all_others_name_it_at_once) {
+  const std::vector<std::string> found = errors(Fate::kKilled);
+  for (const std::size_t rank : {0, 1, 3}) {
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("rank 2 (127.0.0.1:"), HasSubstr("has ended")));
+  }
+}
+
+TEST_P(PeersLose, a_rank_that_stands_still_and_all_others_name_it_when_time_is_up) {
+  const std::vector<std::string> found = errors(Fate::kStopped);
+  for (const std::size_t rank : {0, 1, 3}) {
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within 0.6 s"), HasSubstr("rank 2"),
+                                   HasSubstr("does not answer")));
+  }
+}
+
+TEST_P(PeersLose, a_rank_that_has_not_called_it_and_all_others_name_it_when_time_is_up) {
+  const std::vector<std::string> found = errors(Fate::kAbsent);
+  for (const std::size_t rank : {0, 1, 3}) {
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within 0.6 s"), HasSubstr("rank 2"),
+                                   HasSubstr("has not called it")));
+  }
+}
+
+TEST_P(PeersLose, a_rank_that_has_called_something_else_and_all_others_are_told_what) {
+  const std::vector<std::string> found = errors(Fate::kElsewhere);
+  for (const std::size_t rank : {0, 1, 3}) {
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("rank 2"), HasSubstr(GetParam().name),
+                                   HasSubstr("all ranks must call the same")));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(in, PeersLose, ::testing::ValuesIn(kCases),
+                         [](const ::testing::TestParamInfo<Case>& test) {
+                           return std::string(test.param.name);
+                         });
+
+TEST(PeersFailure, ranks_that_call_it_with_other_sizes_types_or_roots_are_told_so) {
+  const std::vector<std::function<void(PeerRequest&, Values&)>> mistakes{
+      [](PeerRequest& request, Values& tensor) {
+        tensor.resize(7);
+        request.outputs = {writable(tensor)};
+      },
+      [](PeerRequest& request, Values&) { request.type = 6; },
+      [](PeerRequest& request, Values&) { request.root = 1; }};
+  for (const auto& mistake : mistakes) {
+    TestingPeers(2).run([&](std::size_t rank, Peers& peers) {
+      Values tensor(5);
+      PeerRequest request{.call = PeerCall::kBroadcast, .outputs = {writable(tensor)}};
+      if (rank == 1) mistake(request, tensor);
+      Status status = peers.submit(std::move(request)).wait();
+      if (status.ok()) status = carry_out(peers, PeerCall::kBarrier, 0);
+      EXPECT_THAT(text_of(status), HasSubstr("all ranks must call the same"));
+    });
+  }
+}
+
+TEST(PeersFailure, a_receive_that_nobody_sends_to_says_which_tag_it_waits_for) {
+  TestingPeers group(2);
+  group.options().operation_timeout = milliseconds(600);
+  group.run([&](std::size_t rank, Peers& peers) {
+    Values word(1);
+    if (rank == 1) {
+      while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
+      return;
+    }
+    const Status status =
+        peers.submit({.call = PeerCall::kReceive, .root = 1, .tag = 9, .outputs = {writable(word)}})
+            .wait();
+    EXPECT_THAT(text_of(status), AllOf(HasSubstr("rank 1"), HasSubstr("sent nothing with tag 9")));
+  });
+}
+
+TEST(PeersFailure, a_rank_that_has_left_is_named_by_who_needs_it) {
+  TestingPeers group(3);
+  group.run([&](std::size_t rank, Peers& peers) {
+    EXPECT_EQ(text_of(carry_out(peers, PeerCall::kBarrier, 0)), "ok");
+    if (rank == 1) return;
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_THAT(text_of(carry_out(peers, PeerCall::kAllGather, 10)),
+                AllOf(HasSubstr("rank 1"), HasSubstr("left the group")));
+  });
+}
+
+TEST(PeersFailure, an_abort_fails_what_is_under_way_everywhere) {
+  TestingPeers group(3);
+  group.run([&](std::size_t rank, Peers& peers) {
+    // The abort may be heard of before the barrier's last word.
+    const Status met = carry_out(peers, PeerCall::kBarrier, 0);
+    if (rank == 1) {
+      Values word(1);
+      const PeerHandle handle =
+          peers.submit({.call = PeerCall::kReceive, .root = 0, .outputs = {writable(word)}});
+      peers.abort("enough");
+      EXPECT_THAT(text_of(handle.wait()), HasSubstr("enough"));
+      return;
+    }
+    const std::string error =
+        met.ok() ? first_error(peers, PeerCall::kAllGather, 10) : text_of(met);
+    EXPECT_THAT(error, HasSubstr("rank 1"));
+  });
+}
+
+TEST(PeersFailure, a_stranger_is_sent_away_and_does_no_harm) {
+  TestingPeers group(2);
+  group.run([&](std::size_t, Peers& peers) {
+    const auto soon = std::chrono::steady_clock::now() + seconds(2);
+    const TcpSocket silent = TcpSocket::connect(group.addresses()[1], soon).value();
+    const TcpSocket noisy = TcpSocket::connect(group.addresses()[1], soon).value();
+    const std::string noise(100, 'x');
+    EXPECT_TRUE(noisy.send_all(std::as_bytes(std::span(noise)), soon).ok());
+    EXPECT_EQ(text_of(carry_out(peers, PeerCall::kAllGather, 10)), "ok");
+  });
+}
+
+}  // namespace
+}  // namespace atp

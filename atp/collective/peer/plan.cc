@@ -1,0 +1,267 @@
+#include "atp/collective/peer/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "atp/base/check.h"
+
+namespace atp {
+namespace {
+
+// A tree's root sends its tensor log N times, a chain's once; but a chain's last rank waits for all
+// the others.
+constexpr std::size_t kChainFrom = 1 << 20;
+constexpr std::size_t kChainPerRank = 128 << 10;
+// From each to each takes a connection with every rank.
+constexpr std::size_t kDirectRanks = 16;
+constexpr std::size_t kGatheredSum = 8 << 10;
+
+using Ref = std::uint32_t;
+
+class Planner {
+ public:
+  Planner(const PeerRequest& request, std::size_t rank, std::size_t ranks)
+      : request_(request), rank_(rank), ranks_(ranks) {}
+
+  PeerPlan plan() {
+    switch (request_.call) {
+      case PeerCall::kBroadcast: broadcast(); break;
+      case PeerCall::kReduce: reduce(); break;
+      case PeerCall::kGather: gather(); break;
+      case PeerCall::kScatter: scatter(); break;
+      case PeerCall::kAllGather: all_gather(); break;
+      case PeerCall::kReduceScatter: reduce_scatter(); break;
+      case PeerCall::kAllToAll: all_to_all(); break;
+      case PeerCall::kAllReduce: all_reduce(); break;
+      case PeerCall::kBarrier: barrier(); break;
+      case PeerCall::kMonitoredBarrier: monitored_barrier(); break;
+      case PeerCall::kSend: send(request_.root, 0, given(request_.inputs.front())); break;
+      case PeerCall::kReceive: receive(request_.root, 0, request_.outputs.front()); break;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  // The parts of a graph.
+  Ref add(PlannedValue value) {
+    plan_.values.push_back(std::move(value));
+    return static_cast<Ref>(plan_.values.size() - 1);
+  }
+  Ref given(ConstBytes bytes) {
+    return add({.origin = PlannedValue::Origin::kGiven,
+                .memory = const_cast<std::byte*>(bytes.data()),
+                .bytes = bytes.size()});
+  }
+  Ref receive(std::size_t from, std::uint32_t part, Bytes to) {
+    return add({.origin = PlannedValue::Origin::kReceived,
+                .memory = to.data(),
+                .bytes = to.size(),
+                .from = from,
+                .part = part});
+  }
+  Ref combine(std::vector<Ref> operands, Bytes to) {
+    return add({.origin = PlannedValue::Origin::kCombined,
+                .memory = to.data(),
+                .bytes = to.size(),
+                .operands = std::move(operands),
+                .reduction = request_.reduction});
+  }
+  void send(std::size_t to, std::uint32_t part, Ref value) {
+    plan_.sends.push_back({to, part, value});
+  }
+  Bytes scratch(std::size_t bytes) {
+    plan_.scratch.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    return {plan_.scratch.back().get(), bytes};
+  }
+  // This rank's own block, where it needs no message.
+  void keep(ConstBytes from, Bytes to) {
+    if (!from.empty() && from.data() != to.data())
+      std::memmove(to.data(), from.data(), from.size());
+  }
+
+  // The others, so that no rank is the first of all.
+  template <class Act>
+  void for_others(Act&& act) {
+    for (std::size_t i = 1; i < ranks_; ++i) act((rank_ + i) % ranks_);
+  }
+
+  // Trees: ranks are counted from the root on.
+  std::size_t from_root() const { return (rank_ + ranks_ - request_.root) % ranks_; }
+  std::size_t real(std::size_t virtual_rank) const {
+    return (virtual_rank + request_.root) % ranks_;
+  }
+  bool is_chain(std::size_t bytes) const {
+    return bytes >= std::max(kChainFrom, kChainPerRank * ranks_);
+  }
+  std::size_t parent(std::size_t bytes) const {
+    const std::size_t own = from_root();
+    return real(is_chain(bytes) ? own - 1 : own & (own - 1));
+  }
+  // Those with the fewest descendants first.
+  std::vector<std::size_t> children(std::size_t bytes) const {
+    const std::size_t own = from_root();
+    std::vector<std::size_t> found;
+    if (is_chain(bytes)) {
+      if (own + 1 < ranks_) found.push_back(real(own + 1));
+      return found;
+    }
+    for (std::size_t step = 1; (own & step) == 0 && own + step < ranks_; step <<= 1) {
+      found.push_back(real(own + step));
+    }
+    return found;
+  }
+
+  void broadcast() {
+    const Bytes tensor = request_.outputs.front();
+    const Ref value = from_root() == 0 ? given(tensor) : receive(parent(tensor.size()), 0, tensor);
+    std::vector<std::size_t> to = children(tensor.size());
+    std::reverse(to.begin(), to.end());
+    for (const std::size_t child : to) send(child, 0, value);
+  }
+
+  void reduce() {
+    const ConstBytes own = request_.inputs.front();
+    const bool is_root = from_root() == 0;
+    std::vector<Ref> operands{given(own)};
+    for (const std::size_t child : children(own.size())) {
+      operands.push_back(receive(child, 0, scratch(own.size())));
+    }
+    Ref sum = operands.front();
+    if (is_root) {
+      sum = combine(std::move(operands), request_.outputs.front());
+    } else if (operands.size() > 1) {
+      sum = combine(std::move(operands), scratch(own.size()));
+      // The root divides.
+      ElementReduction& how = plan_.values[sum].reduction;
+      if (how == ElementReduction::kAverage) how = ElementReduction::kSum;
+    }
+    if (!is_root) send(parent(own.size()), 0, sum);
+  }
+
+  void gather() {
+    const ConstBytes own = request_.inputs.front();
+    if (rank_ != request_.root) return send(request_.root, 0, given(own));
+    keep(own, request_.outputs[rank_]);
+    for_others([&](std::size_t other) { receive(other, 0, request_.outputs[other]); });
+  }
+
+  void scatter() {
+    const Bytes own = request_.outputs.front();
+    if (rank_ != request_.root) {
+      receive(request_.root, 0, own);
+      return;
+    }
+    keep(request_.inputs[rank_], own);
+    for_others([&](std::size_t other) { send(other, 0, given(request_.inputs[other])); });
+  }
+
+  void all_gather() {
+    const ConstBytes own = request_.inputs.front();
+    keep(own, request_.outputs[rank_]);
+    if (ranks_ > kDirectRanks) return pass_around(own);
+    const Ref value = given(own);
+    for_others([&](std::size_t other) {
+      send(other, 0, value);
+      receive(other, 0, request_.outputs[other]);
+    });
+  }
+
+  void pass_around(ConstBytes own) {
+    const std::size_t next = (rank_ + 1) % ranks_;
+    const std::size_t before = (rank_ + ranks_ - 1) % ranks_;
+    Ref value = given(own);
+    for (std::uint32_t step = 0; step + 1 < ranks_; ++step) {
+      send(next, step, value);
+      const std::size_t block = (before + ranks_ - step) % ranks_;
+      value = receive(before, step, request_.outputs[block]);
+    }
+  }
+
+  void all_to_all() {
+    keep(request_.inputs[rank_], request_.outputs[rank_]);
+    for_others([&](std::size_t other) {
+      send(other, 0, given(request_.inputs[other]));
+      receive(other, 0, request_.outputs[other]);
+    });
+  }
+
+  // All ranks' values of this rank's block, in the order of ranks.
+  Ref combine_block(ConstBytes own, Bytes result) {
+    std::vector<Ref> operands;
+    operands.reserve(ranks_);
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      operands.push_back(r == rank_ ? given(own) : receive(r, 0, scratch(own.size())));
+    }
+    return combine(std::move(operands), result);
+  }
+
+  void reduce_scatter() {
+    for_others([&](std::size_t other) { send(other, 0, given(request_.inputs[other])); });
+    combine_block(request_.inputs[rank_], request_.outputs.front());
+  }
+
+  Bytes block(Bytes tensor, std::size_t b) const {
+    const std::size_t element = bytes_of(request_.kind);
+    const std::size_t count = tensor.size() / element;
+    const auto begin = [&](std::size_t of) {
+      return (count / ranks_ * of + std::min(of, count % ranks_)) * element;
+    };
+    return tensor.subspan(begin(b), begin(b + 1) - begin(b));
+  }
+
+  void all_reduce() {
+    const Bytes tensor = request_.outputs.front();
+    if (tensor.size() <= kGatheredSum && ranks_ <= kDirectRanks) {
+      // The result may be there before the last rank has taken what this one sends.
+      const Bytes copy = scratch(tensor.size());
+      keep(tensor, copy);
+      combine_block(copy, tensor);
+      const Ref own = given(copy);
+      for_others([&](std::size_t other) { send(other, 0, own); });
+      return;
+    }
+    // In place: a rank sends what its sum has become only after it has got what went into it.
+    for_others([&](std::size_t other) { send(other, 0, given(block(tensor, other))); });
+    const Bytes own = block(tensor, rank_);
+    const Ref sum = combine_block(own, own);
+    for_others([&](std::size_t other) {
+      send(other, 1, sum);
+      receive(other, 1, block(tensor, other));
+    });
+  }
+
+  void barrier() {
+    Ref heard = given({});
+    std::uint32_t part = 0;
+    for (std::size_t step = 1; step < ranks_; step <<= 1, ++part) {
+      send((rank_ + step) % ranks_, part, heard);
+      heard = combine({heard, receive((rank_ + ranks_ - step) % ranks_, part, {})}, {});
+    }
+  }
+
+  // Rank 0 hears of all, and then lets them go.
+  void monitored_barrier() {
+    if (rank_ != 0) {
+      send(0, 0, given({}));
+      receive(0, 1, {});
+      return;
+    }
+    std::vector<Ref> heard{given({})};
+    for_others([&](std::size_t other) { heard.push_back(receive(other, 0, {})); });
+    const Ref all = combine(std::move(heard), {});
+    for_others([&](std::size_t other) { send(other, 1, all); });
+  }
+
+  const PeerRequest& request_;
+  const std::size_t rank_;
+  const std::size_t ranks_;
+  PeerPlan plan_;
+};
+
+}  // namespace
+
+PeerPlan make_plan(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
+  return Planner(request, rank, ranks).plan();
+}
+
+}  // namespace atp

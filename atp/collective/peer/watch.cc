@@ -1,0 +1,256 @@
+// Whom to believe dead, and when: what ranks say of themselves, and what they do not say.
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "atp/base/text.h"
+#include "atp/base/time.h"
+#include "atp/collective/peer/engine.h"
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long the break of a connection waits for an explanation.
+constexpr milliseconds kExplanation{300};
+// Who is asked and does not answer for so long stands still.
+constexpr milliseconds kSilence{500};
+// After an operation's time is up, so that a rank further away can say who is to blame.
+constexpr milliseconds kGrace{500};
+
+}  // namespace
+
+milliseconds PeerEngine::patience(const PeerOperation& operation) const {
+  const milliseconds own = operation.request().timeout;
+  return bounded_timeout(own.count() > 0 ? own : options_.operation_timeout);
+}
+
+std::vector<std::size_t> PeerEngine::awaited(const Task& task) const {
+  std::set<std::size_t> ranks;
+  for (std::size_t v = 0; v < task.values.size(); ++v) {
+    const PlannedValue& planned = task.plan.values[v];
+    const bool comes_in = planned.origin == PlannedValue::Origin::kReceived;
+    if (!comes_in || task.values[v].complete) continue;
+    if (planned.from != kAnyRank) ranks.insert(planned.from);
+    // Of whoever sends: the one that does, or all.
+    if (planned.from == kAnyRank && task.operation->source() != kAnyRank) {
+      ranks.insert(task.operation->source());
+    }
+  }
+  for (std::size_t s = 0; s < task.sends.size(); ++s) {
+    const PlannedSend& planned = task.plan.sends[s];
+    const Value& value = task.values[planned.value];
+    const bool waits_for_itself = value.filled == task.sends[s].sent && !value.complete;
+    if (!task.sends[s].done && !waits_for_itself) ranks.insert(planned.to);
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+bool PeerEngine::needs(std::size_t rank) const {
+  bool others = false;  // that could send to who takes it from anybody
+  for (std::size_t other = 0; other < peers_.size(); ++other) {
+    others = others || (other != options_.rank && other != rank && is_there(other));
+  }
+  return std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& entry) {
+    const Task& task = *entry.second;
+    const auto& values = task.plan.values;
+    for (std::size_t v = 0; v < values.size(); ++v) {
+      if (values[v].origin != PlannedValue::Origin::kReceived || task.values[v].complete) continue;
+      const bool from_any = values[v].from == kAnyRank;
+      if (from_any ? (!others || task.operation->source() == rank) : values[v].from == rank) {
+        return true;
+      }
+    }
+    for (std::size_t s = 0; s < task.sends.size(); ++s) {
+      if (task.plan.sends[s].to == rank && !task.sends[s].done) return true;
+    }
+    return false;
+  });
+}
+
+void PeerEngine::note_gone(std::size_t rank) {
+  if (peers_[rank].connection != nullptr) return;
+  peers_[rank].ended = true;
+  if (!failure_ && needs(rank)) miss(rank);
+}
+
+void PeerEngine::miss(std::size_t rank) {
+  fail(name(rank) + (peers_[rank].left
+                         ? " has left the group"
+                         : " is gone: it has left the group, or its process has ended"));
+}
+
+void PeerEngine::suspect(const std::string& text) {
+  if (!suspicion_ && !failure_) suspicion_ = {text, now_ + kExplanation};
+}
+
+void PeerEngine::check_time() {
+  if (failure_) return;
+  if (suspicion_ && now_ >= suspicion_->until) return fail(suspicion_->text);
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (!peer.call_at || now_ < *peer.call_at) continue;
+    peer.call_at.reset();
+    if (peer.connection == nullptr && is_there(rank)) links_.want(rank, now_);
+  }
+  for (const auto& [key, task] : tasks_) {
+    if (!task->asked_at && now_ >= task->ask_at) ask(*task);
+    if (now_ >= task->deadline) judge(*task);
+    if (failure_) return;
+  }
+  for (const auto& [number, operation] : waiting_) {
+    if (now_ < operation->begun() + patience(*operation) + kGrace) continue;
+    return fail(operation->text() + " could not begin within " +
+                seconds_text(patience(*operation)) + ", as earlier operations have not ended");
+  }
+}
+
+std::string PeerEngine::describe_task(const Task& task) const { return task.operation->text(); }
+
+// The question reaches all that the task depends on, before its time is up.
+void PeerEngine::ask(Task& task) {
+  task.asked_at = now_;
+  const auto left = std::chrono::ceil<milliseconds>(std::max(task.deadline - now_, {}));
+  for (const std::size_t rank : awaited(task)) {
+    Frame question = task.frame;
+    question.kind = Frame::Kind::kAsk;
+    question.bytes = static_cast<std::uint64_t>(left.count());
+    if (peers_[rank].connection != nullptr) peers_[rank].connection->post(question);
+  }
+}
+
+void PeerEngine::hear_question(std::size_t rank, const Frame& frame) {
+  Frame answer = frame;
+  answer.kind = Frame::Kind::kAnswer;
+  auto progress = Frame::Progress::kEnded;
+  if (!is_transfer(frame.call)) {
+    // Who waits in an earlier operation cannot call this one.
+    const auto found = tasks_.upper_bound({false, frame.number});
+    if (found != tasks_.begin()) {
+      // Who asks has less time left, or knows that time runs out.
+      Task& task = *std::prev(found)->second;
+      task.deadline = std::min(task.deadline, now_ + milliseconds(frame.bytes));
+      task.ask_at = std::min(task.ask_at, now_);
+      progress = Frame::Progress::kUnderWay;
+    } else if (!is_called(frame.number)) {
+      progress = Frame::Progress::kNotCalled;
+    }
+  }
+  answer.offset = static_cast<std::uint64_t>(progress);
+  answer.bytes = answer.offset;
+  peers_[rank].connection->post(answer);
+}
+
+void PeerEngine::hear_answer(std::size_t rank, const Frame& frame) {
+  if (is_transfer(frame.call)) return;
+  const auto found = tasks_.find({false, frame.number});
+  if (found == tasks_.end()) return;
+  const auto progress = static_cast<Frame::Progress>(frame.offset);
+  if (progress == Frame::Progress::kNotCalled) found->second->not_called.insert(rank);
+}
+
+// Its time is up: whose fault is it?
+void PeerEngine::judge(Task& task) {
+  const PeerRequest& request = task.operation->request();
+  const std::string late = "not ended within " + seconds_text(patience(*task.operation)) + ": ";
+  std::vector<std::size_t> silent;
+  std::vector<std::size_t> not_called;
+  std::vector<std::size_t> unreachable;
+  const std::vector<std::size_t> ranks = awaited(task);
+  for (const std::size_t rank : ranks) {
+    const Peer& peer = peers_[rank];
+    if (peer.connection == nullptr) {
+      unreachable.push_back(rank);
+    } else if (task.not_called.contains(rank)) {
+      not_called.push_back(rank);
+    } else if (peer.heard_at < task.asked_at.value_or(now_)) {
+      silent.push_back(rank);
+    }
+  }
+  const auto list = [&](const std::vector<std::size_t>& names) {
+    return names.size() == 1 ? name(names.front()) : options_.wording.rank_list(names);
+  };
+  if (request.call == PeerCall::kMonitoredBarrier && options_.rank == 0 && !ranks.empty()) {
+    std::vector<std::size_t> named = ranks;
+    if (!request.names_all) named.resize(1);
+    return fail(own_name() + ": " + options_.wording.rank_list(named) +
+                " failed to pass monitored_barrier within " +
+                seconds_text(patience(*task.operation)));
+  }
+  if (!not_called.empty()) {
+    return fail(late + list(not_called) + (not_called.size() == 1 ? " has" : " have") +
+                " not called it");
+  }
+  // It is given the time to answer, however late it was asked.
+  const bool may_answer = now_ < task.asked_at.value_or(now_) + kSilence;
+  if (!silent.empty() && !may_answer) {
+    return fail(late + list(silent) + (silent.size() == 1 ? " does" : " do") + " not answer");
+  }
+  if (!unreachable.empty() && !may_answer) {
+    return fail(late + "no connection with " + list(unreachable) + " (" +
+                links_.why_not(unreachable.front()) + ")");
+  }
+  if (request.call == PeerCall::kReceive && silent.empty()) {
+    const std::string whom = request.root == kAnyRank ? "nobody" : name(request.root);
+    return fail(late + whom + " has sent nothing with tag " + std::to_string(request.tag));
+  }
+  if (request.call == PeerCall::kSend && silent.empty()) {
+    return fail(late + name(request.root) + " has not called recv with tag " +
+                std::to_string(request.tag));
+  }
+  if (now_ < task.deadline + kGrace || may_answer) return;
+  fail(late + own_name() + " waits for " + list(ranks));
+}
+
+void PeerEngine::fail(const std::string& why) {
+  if (failure_) return;
+  failure_ = why;
+  receives_.clear();
+  unclaimed_.clear();
+  for (Peer& peer : peers_) {
+    peer.outgoing.clear();
+    peer.transfers.clear();
+    peer.arrivals.clear();
+    peer.early_ready.clear();
+    peer.early.clear();
+    if (peer.connection == nullptr || peer.ended) continue;
+    peer.connection->let_go_of_memory();
+    peer.connection->post({.kind = Frame::Kind::kFailure}, why);
+  }
+  for (auto& [key, task] : tasks_) {
+    refuse(task->operation);
+    failed_.push_back(std::move(task));
+  }
+  tasks_.clear();
+  for (auto& [number, operation] : waiting_) refuse(std::move(operation));
+  waiting_.clear();
+  collectives_ = 0;
+}
+
+void PeerEngine::refuse(std::shared_ptr<PeerOperation> operation) {
+  counters_.add(PeerCounter::kOperationsFailed);
+  const std::string text = operation->text() + ": " + *failure_;
+  ended_.push_back({std::move(operation), Error{text}});
+}
+
+std::optional<SteadyTime> PeerEngine::next_timeout() const {
+  std::optional<SteadyTime> next = links_.next_timeout();
+  const auto consider = [&](SteadyTime time) { next = next ? std::min(*next, time) : time; };
+  if (failure_) return next;
+  if (suspicion_) consider(suspicion_->until);
+  for (const Peer& peer : peers_) {
+    if (peer.call_at) consider(*peer.call_at);
+  }
+  // A task that is late is looked at again and again, which costs little and is over soon.
+  const auto again = now_ + milliseconds(20);
+  for (const auto& [key, task] : tasks_) {
+    consider(task->asked_at ? std::max(task->deadline, again) : task->ask_at);
+  }
+  for (const auto& [number, operation] : waiting_) {
+    consider(std::max(operation->begun() + patience(*operation) + kGrace, again));
+  }
+  return next;
+}
+
+}  // namespace atp

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "atp/driver/tcp/tcp_socket.h"
+
+// Where a rank waits for others. Made first, so that its address can be told.
+
+namespace atp {
+
+// The first and the last; 0 and 0: any that is free.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+};
+
+class TcpListener {
+ public:
+  // "HOST:PORT"; port 0 takes a free one, of the range if there is one.
+  static Result<TcpListener> open(const std::string& at, PortRange range = {});
+
+  const Endpoint& address() const { return address_; }
+  const TcpSocket& socket() const { return socket_; }
+
+ private:
+  TcpListener(TcpSocket socket, const Endpoint& address)
+      : socket_(std::move(socket)), address_(address) {}
+
+  TcpSocket socket_;
+  Endpoint address_;
+};
+
+}  // namespace atp
