@@ -102,8 +102,11 @@ class Judge {
     // A rank whose JOIN_ACK was lost begins when its JOIN is repeated, and is asked for all
     // windows, which are then flushed out of the switches.
     const std::uint64_t late = losses_ > kTakenForLosses ? 2 * window_of_all_streams() : 0;
+    // A loss that only a timer sees holds up a narrow window, each fragment of which is asked for.
+    const std::uint64_t held_up =
+        is_narrow() ? std::max<std::uint64_t>(most_ranks_, plan_.server_config.wmax) : most_ranks_;
     at_most("FLUSHes and NACKs", servers_[P::kFlushes] + servers_[P::kNacks],
-            late + kAsksPerLoss * most_ranks_ * losses_ + switches_[S::kCollisions]);
+            late + kAsksPerLoss * held_up * losses_ + switches_[S::kCollisions]);
     at_most("PARAMETERs repeated", servers_[P::kParametersRepeated],
             kRepeatsPerLoss * most_ranks_ * losses_);
   }
