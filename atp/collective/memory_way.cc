@@ -7,11 +7,16 @@
 #include "atp/collective/host_lane.h"
 #include "atp/collective/hosts.h"
 #include "atp/collective/leader_uplink.h"
+#include "atp/collective/number_text.h"
 
 namespace atp {
 namespace {
 
 constexpr const char* kTakeTheNetwork = ", so they take the network";
+
+std::string numbers_text(const CommunicatorOptions& options) {
+  return format_text(static_cast<std::uint32_t>(options.number_format));
+}
 
 Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
   std::string why_not = "the fixed scale is the network's";
@@ -19,7 +24,8 @@ Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
     Result<HostMeetingOutcome> outcome = meet_on_host({.job = options.job,
                                                        .rank = options.rank,
                                                        .world_size = options.world_size,
-                                                       .timeout = options.join_timeout});
+                                                       .timeout = options.join_timeout,
+                                                       .numbers = numbers_text(options)});
     if (!outcome) return outcome.error();
     if (outcome.value().place) {
       auto lane = HostLane::open(options, *std::move(outcome.value().place));
@@ -79,7 +85,8 @@ Status OneOfSeveral::meet_here() {
                                                      .rank = rank_,
                                                      .world_size = ranks_.size(),
                                                      .of_several = of_several,
-                                                     .timeout = options_.join_timeout});
+                                                     .timeout = options_.join_timeout,
+                                                     .numbers = numbers_text(options_)});
   if (!outcome) return outcome.error();
   why_not_ = outcome.value().why_not;
   if (!outcome.value().place) return ok_status();

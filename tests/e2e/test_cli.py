@@ -184,6 +184,19 @@ def test_version(words):
         pytest.param(["server", "--listen", "5500"], "expected HOST:PORT", id="no address"),
         pytest.param(["server", "--window", "1000"], "use 512 or 1024", id="window no power of 2"),
         pytest.param(["switch", "--upstream", "10/8"], "expected ADDRESS/BITS", id="no network"),
+        pytest.param(
+            ["run", "-n", "2", "--switch", "--no-switch", "true"], "excludes", id="with and without"
+        ),
+        pytest.param(
+            ["run", "-n", "2", "--aggregators", "8", "--no-switch", "true"],
+            "excludes",
+            id="aggregators of no switch",
+        ),
+        pytest.param(
+            ["bench", "allreduce", "-e", "900G", "-b", "4K"],
+            "-e 966367641600 is more than the memory that a process gets here",
+            id="more than the memory",
+        ),
         pytest.param(["sim", "--count", "0"], "not in range 1 to 10000", id="no seeds"),
         *(
             pytest.param(
@@ -337,6 +350,23 @@ def test_ranks_of_one_machine_sum_in_memory():
     assert "3 ranks, route 127" in results[1].stdout
     digests = [re.search(r"# Digest of .* ([0-9a-f]{32})", result.stdout)[1] for result in results]
     assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize(("option", "wants"), [("int16", "int16"), ("int32", "int32")])
+def test_ranks_in_memory_that_want_another_wire_are_all_told_who_wants_what(option, wants):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    other = "int32" if option == "int16" else "int16"
+    bench = f"exec {PROGRAM} bench allreduce -b 1K -e 1K --wire"
+    script = f"[ $RANK = 1 ] && {bench} {option}; {bench} {other}"
+    result = atp("run", "-n", "3", "--tag-output", "--", "sh", "-c", script, env=environment)
+    assert result.returncode not in (0, None)
+    said = re.findall(
+        rf"^\[(\d)\] .*rank 1 wants blocks of {wants} .*, rank 0 wants blocks of {other} .*; start "
+        "all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT",
+        result.stderr,
+        re.MULTILINE,
+    )
+    assert sorted(said) == ["0", "1", "2"], result.stderr
 
 
 def test_ranks_of_one_machine_that_cannot_have_memory_get_a_switch_and_a_server():

@@ -9,6 +9,7 @@
 
 #include "atp/cli/bench/bench.h"
 #include "atp/cli/command/command.h"
+#include "atp/cli/command/machine.h"
 #include "atp/collective/communicator.h"
 #include "atp/collective/number_text.h"
 
@@ -57,6 +58,12 @@ bool run_bench(const Words& words) {
   if (options.min_bytes < sizeof(float) || options.min_bytes > options.max_bytes) {
     throw CommandError(fmt::format("-b {} -e {} is no range of sizes from 4 bytes upward",
                                    options.min_bytes, options.max_bytes),
+                       kWrongUsage);
+  }
+  if (const std::uint64_t obtainable = obtainable_memory(); options.max_bytes >= obtainable) {
+    throw CommandError(fmt::format("-e {} is more than the memory that a process gets here, {} "
+                                   "bytes; each rank needs it once",
+                                   options.max_bytes, obtainable),
                        kWrongUsage);
   }
   const CommunicatorOptions job = job_of(words);

@@ -15,6 +15,7 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/node/prefix.h"
+#include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
 #include "atp/wire/packet.h"
@@ -93,10 +94,17 @@ Endpoint listen_endpoint(const ServeOptions& options) {
   return listen.value();
 }
 
+// A port that the kernel may choose is one that `atp status` can have too, by TCP.
 UdpSocket open_socket(const Endpoint& local) {
-  Result<UdpSocket> socket = UdpSocket::listen(local);
-  if (!socket) throw CommandError(socket.error().message);
-  return std::move(socket).value();
+  constexpr std::size_t kTries = 16;
+  std::vector<UdpSocket> tried;  // held, so that the kernel chooses another one
+  for (;;) {
+    Result<UdpSocket> socket = UdpSocket::listen(local);
+    if (!socket) throw CommandError(socket.error().message);
+    const bool chosen = local.port == 0 && tried.size() < kTries;
+    if (!chosen || TcpSocket::listen(socket.value().local())) return std::move(socket).value();
+    tried.push_back(std::move(socket).value());
+  }
 }
 
 std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen) {

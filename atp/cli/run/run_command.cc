@@ -97,18 +97,21 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
       .excludes(servers)
       .excludes(lanes)
       .excludes(cluster);
-  command
-      .add_flag(
-          "--switch", options.with_network,
-          "A switch and a server, through which the ranks sum; without it, and without another "
-          "option of the network's, they share memory")
-      .excludes(cluster);
+  Option with_switch =
+      command
+          .add_flag("--switch", options.with_network,
+                    "A switch and a server, through which the ranks sum; without it, and without "
+                    "another option of the network's, they share memory")
+          .excludes(cluster);
+  Option aggregators =
+      command.add_option("--aggregators", options.aggregators, "Of the switch (default: its own)")
+          .type_name("N")
+          .in_range(1u, 1u << 24)
+          .excludes(cluster);
   command
       .add_flag("--no-switch", options.without_switch, "Only a server: ranks send straight to it")
-      .excludes(cluster);
-  command.add_option("--aggregators", options.aggregators, "Of the switch (default: its own)")
-      .type_name("N")
-      .in_range(1u, 1u << 24)
+      .excludes(with_switch)
+      .excludes(aggregators)
       .excludes(cluster);
 }
 

@@ -3,9 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,12 +25,21 @@ using Clock = std::chrono::steady_clock;
 
 // What who calls says first. In the machine's order of bytes, as it is one machine.
 struct Hello {
-  static constexpr std::uint32_t kMagic = 0x41545034;  // of this version of the segment
+  static constexpr std::uint32_t kMagic = 0x41545035;  // of this version of the segment
   std::uint32_t magic = kMagic;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
   std::uint32_t patience_ms = 0;  // so long it will wait from now on
+  std::array<char, 64> numbers{};
+
+  std::string_view numbers_text() const {
+    return {numbers.data(), strnlen(numbers.data(), numbers.size())};
+  }
 };
+
+void set_text(std::array<char, 64>& to, std::string_view text) {
+  std::copy_n(text.begin(), std::min(text.size(), to.size()), to.begin());
+}
 
 // What is said after that: a text, empty if all is well.
 constexpr std::size_t kLongestText = 1000;
@@ -66,6 +79,7 @@ class Meeting {
 
  private:
   Status gather();
+  void check_numbers(const Hello& hello);
   void take(UnixLine line);
   std::string missing() const;
   Result<HostPlace> make() const;
@@ -84,6 +98,7 @@ class Meeting {
   const Clock::time_point begun_;
   Clock::time_point until_;
   std::vector<UnixLine> lines_;  // of rank 0, to each of the others
+  std::optional<Error> other_numbers_;
 };
 
 Error Meeting::lost(std::size_t rank, const std::string& why) const {
@@ -120,6 +135,7 @@ void Meeting::take(UnixLine line) {
     static_cast<void>(line.say(rank_text(hello.rank) + " of this job is taken by another process"));
   } else {
     lines_[hello.rank] = std::move(line);
+    check_numbers(hello);
     // Rank 0 alone knows who is missing, so it says that before the first to give up would have to
     // guess.
     until_ = std::min(until_, Clock::now() + std::chrono::milliseconds(hello.patience_ms));
@@ -132,6 +148,7 @@ Status Meeting::gather() {
   while (!missing().empty()) {
     Result<UnixLine> line = listener.value().accept(until_);
     if (!line && Clock::now() < until_) return line.error();
+    if (!line && other_numbers_) return *other_numbers_;
     if (!line) {
       return Error{"ranks " + missing() + " did not meet " + rank_text(0) +
                    " on this host within " + seconds_text(patience()) +
@@ -139,7 +156,18 @@ Status Meeting::gather() {
     }
     take(std::move(line).value());
   }
+  if (other_numbers_) return *other_numbers_;
   return ok_status();
+}
+
+void Meeting::check_numbers(const Hello& hello) {
+  Hello own;
+  set_text(own.numbers, options_.numbers);
+  if (hello.numbers == own.numbers) return;
+  other_numbers_ = Error{rank_text(hello.rank) + " wants " + std::string(hello.numbers_text()) +
+                         ", " + rank_text(0) + " wants " + options_.numbers +
+                         "; start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or "
+                         "options scale, wire and exact"};
 }
 
 Result<HostPlace> Meeting::make() const {
@@ -227,9 +255,10 @@ Result<HostMeetingOutcome> Meeting::follow() {
                  " (abstract socket " + name_of(options_) +
                  "): end it, or start the job with another number"};
   }
-  const Hello hello{.rank = static_cast<std::uint32_t>(options_.rank),
-                    .world_size = static_cast<std::uint32_t>(options_.world_size),
-                    .patience_ms = milliseconds_left()};
+  Hello hello{.rank = static_cast<std::uint32_t>(options_.rank),
+              .world_size = static_cast<std::uint32_t>(options_.world_size),
+              .patience_ms = milliseconds_left()};
+  set_text(hello.numbers, options_.numbers);
   static_cast<void>(leader.send(std::as_bytes(std::span(&hello, 1))));
   const Result<UnixLine::Passed> passed = leader.take(kLongestText, until_ + kPatience);
   if (!passed) return lost(0, passed.error().message);

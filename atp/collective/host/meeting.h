@@ -41,6 +41,8 @@ struct HostMeetingOptions {
   std::size_t world_size = 1;  // likewise
   std::optional<HostOfSeveral> of_several = std::nullopt;
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
+  // What sums travel as, in words: the same at all ranks, or none begins.
+  std::string numbers = "";
 };
 
 struct HostMeetingOutcome {

@@ -53,12 +53,12 @@ std::string name_of(const JobKey& job) {
 
 // The line of somebody who has said that it is this rank, and nothing more.
 UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size,
-                 std::uint32_t version = 0x41545034) {
+                 std::uint32_t version = 0x41545035) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (;;) {
     Result<UnixLine> line = UnixLine::call(name_of(job), until);
     if (!line && std::chrono::steady_clock::now() < until) continue;
-    const std::uint32_t hello[4] = {version, rank, world_size, 20'000};
+    const std::uint32_t hello[20] = {version, rank, world_size, 20'000};
     static_cast<void>(line.value().send(std::as_bytes(std::span(hello))));
     return std::move(line).value();
   }
@@ -104,6 +104,27 @@ TEST(HostMeeting, OfTheOneWithTheLeastPatienceNamesTheRanksThatDoNotCome) {
   ASSERT_FALSE(outcome.ok());
   EXPECT_THAT(outcome.error().message, HasSubstr("ranks 2 did not meet rank 0"));
   hasty.join();
+}
+
+// All are there to be told, also those who have called after the one who wants something else.
+TEST(HostMeeting, OfRanksThatWantOtherNumbersTellsAllWhoWantsWhat) {
+  const JobKey job = new_job();
+  std::vector<std::thread> ranks;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&job, rank] {
+      if (rank == 2) std::this_thread::sleep_for(milliseconds(100));
+      const auto outcome = meet_on_host({.job = job,
+                                         .rank = rank,
+                                         .world_size = 3,
+                                         .timeout = milliseconds(10'000),
+                                         .numbers = rank == 1 ? "halves" : "wholes"});
+      ASSERT_FALSE(outcome.ok());
+      EXPECT_THAT(outcome.error().message,
+                  AllOf(HasSubstr("rank 1 wants halves, rank 0 wants wholes; "),
+                        HasSubstr("the same ATP_SCALE, ATP_WIRE and ATP_EXACT")));
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
 }
 
 TEST(HostMeeting, WithoutRank0SaysSo) {
