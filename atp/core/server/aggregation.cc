@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::uint32_t kLargestExact = 0x7fffffffU;
 
+// So long all ranks' floats wait for a slot before another stream gives one up: many times what a
+// fragment takes whose ranks all can send it.
+constexpr Duration kSlotPatience = std::chrono::milliseconds(100);
+
 // The ranks that have not been answered within the pause; they count as answered now.
 RankSet take_due(AnswerState& answered, const RankSet& ranks, Instant now, Duration pause) {
   if (answered.since + pause <= now) answered = {RankSet{}, now};
@@ -219,6 +223,7 @@ void Aggregation::start_floats(Downlink& down, std::size_t stream, Fragment& fra
   if (!slot) slot = take_from_a_later_one(down, stream, fragment);
   if (!slot) {
     down.turn().count(ServerCounter::kDropFloatWaits);
+    fragment.ready = packet.ranks;
     return await_slot(down, stream, fragment);
   }
   fragment.mode = FragmentMode::kFloat;
@@ -228,7 +233,9 @@ void Aggregation::start_floats(Downlink& down, std::size_t stream, Fragment& fra
 
 void Aggregation::take_waiting_floats(Downlink& down, std::size_t stream, Fragment& fragment,
                                       const PacketView& packet) {
-  const auto slot = take_from_a_later_one(down, stream, fragment);
+  fragment.ready |= packet.ranks;
+  auto slot = take_from_a_later_one(down, stream, fragment);
+  if (!slot) slot = take_from_another_stream(down, stream, fragment);
   if (!slot) return down.turn().count(ServerCounter::kDropFloatWaits);
   floats_.cancel({static_cast<std::uint32_t>(stream), fragment.sequence});
   ask_for_floats(down, stream, fragment, *slot);
@@ -245,13 +252,44 @@ std::optional<std::uint32_t> Aggregation::take_from_a_later_one(Downlink& down, 
     const Fragment* found = ring.find(s);
     if (found == nullptr || found->mode != FragmentMode::kFloat) continue;
     if (!floats_.fits(found->float_slot, fragment.value_count)) continue;
-    Fragment& later = ring.at(s);
-    floats_.give_back(later.float_slot);
-    later.bitmap = later.kind == ATP_KIND_SUM_EXACT ? RankSet{} : all_;
-    await_slot(down, stream, later);
+    give_up_slot(down, stream, ring.at(s));
     return floats_.take(fragment.value_count);
   }
   return std::nullopt;
+}
+
+// The slot of a fragment of another stream which some rank cannot send: it may be of a later
+// operation, which a rank that waits for this one has not begun. Of the two only this one, which
+// all ranks have sent, is sure to end. One that was asked for because of that is left alone.
+std::optional<std::uint32_t> Aggregation::take_from_another_stream(Downlink& down,
+                                                                   std::size_t stream,
+                                                                   const Fragment& fragment) {
+  const bool waits_for_a_slot_alone = fragment.ready == all_ &&
+                                      fragment.sequence == streams_[stream].ring.head() &&
+                                      fragment.since + kSlotPatience <= down.turn().now;
+  if (!waits_for_a_slot_alone) return std::nullopt;
+  for (std::size_t other = 0; other < streams_.size(); ++other) {
+    if (other == stream) continue;
+    FragmentRing& ring = streams_[other].ring;
+    for (std::uint64_t s = ring.seen_end(); s-- > ring.head();) {
+      const Fragment* found = ring.find(s);
+      if (found == nullptr || found->mode != FragmentMode::kFloat || found->ready == all_) continue;
+      if (found->kind != ATP_KIND_SUM_EXACT) continue;
+      if (!floats_.fits(found->float_slot, fragment.value_count)) continue;
+      give_up_slot(down, other, ring.at(s));
+      return floats_.take(fragment.value_count);
+    }
+  }
+  return std::nullopt;
+}
+
+// Begins anew in its turn.
+void Aggregation::give_up_slot(Downlink& down, std::size_t stream, Fragment& fragment) {
+  floats_.give_back(fragment.float_slot);
+  const bool is_exact = fragment.kind == ATP_KIND_SUM_EXACT;
+  fragment.bitmap = is_exact ? RankSet{} : all_;
+  fragment.ready.clear();
+  await_slot(down, stream, fragment);
 }
 
 void Aggregation::finish(Downlink& down, std::size_t stream, Fragment& fragment) {

@@ -82,6 +82,9 @@ class Aggregation {
                            const PacketView& packet);
   std::optional<std::uint32_t> take_from_a_later_one(Downlink& down, std::size_t stream,
                                                      const Fragment& fragment);
+  std::optional<std::uint32_t> take_from_another_stream(Downlink& down, std::size_t stream,
+                                                        const Fragment& fragment);
+  void give_up_slot(Downlink& down, std::size_t stream, Fragment& fragment);
   void enter_float_mode(Downlink& down, std::size_t stream, Fragment& fragment);
   void await_slot(Downlink& down, std::size_t stream, Fragment& fragment);
   void ask_for_floats(Downlink& down, std::size_t stream, Fragment& fragment, std::uint32_t slot);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "atp/core/server/server_harness.h"
 
@@ -230,6 +232,93 @@ TEST_F(ExactFragments, OneThatWaitsTakesTheSlotThatALaterOneWasGivenBeforeIt) {
   EXPECT_EQ(asked[0].header.sequence, 4u);
   send(4, 0, 1);
   EXPECT_EQ(sums(), (std::map<std::uint64_t, float>{{4, 9}}));
+}
+
+// Two slots, two streams and two ranks. Rank 1 has not begun what holds both slots: an operation on
+// the stream 1 that is later than one on the stream 0 for which it waits.
+class FloatsOfTwoStreams : public testing::Test {
+ protected:
+  FloatsOfTwoStreams() {
+    h_.stream_count = 2;
+    h_.join_all(2, true);
+    for (const std::uint64_t sequence : {0, 1}) send(1, sequence, 0);
+    h_.out.clear();
+  }
+  void send(std::uint16_t stream, std::uint64_t sequence, Rank rank) {
+    h_.gradient(worker_endpoint(rank), {.sequence = sequence,
+                                        .ranks = RankSet::of(rank),
+                                        .values = float_values({1, 1}),
+                                        .flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT,
+                                        .stream = stream,
+                                        .kind = ATP_KIND_SUM_EXACT});
+  }
+  // Which fragments, as stream and sequence, all ranks have been asked for.
+  std::vector<std::pair<int, int>> asked() {
+    std::vector<std::pair<int, int>> result;
+    for (const Sent& s : h_.take(PacketType::kNack)) {
+      if (s.ranks == RankSet::first(2)) result.emplace_back(s.header.stream, s.header.sequence);
+    }
+    return result;
+  }
+  using Asked = std::vector<std::pair<int, int>>;
+
+  ServerHarness h_;
+};
+
+TEST_F(FloatsOfTwoStreams, OneThatAllHaveSentTakesTheSlotOfOneThatSomeRankHasNot) {
+  for (const Rank rank : {0, 1}) send(0, 0, rank);
+  h_.now += milliseconds(100);
+  EXPECT_EQ(asked(), Asked());
+  send(0, 0, 1);
+  EXPECT_EQ(asked(), (Asked{{0, 0}}));
+  send(0, 0, 0);
+  const auto sent = h_.take();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].type(), PacketType::kParameter);
+  EXPECT_EQ(sent[0].floats()[0], 2);
+  EXPECT_EQ(sent[1].type(), PacketType::kNack) << "the slot goes back to the one that gave it up";
+  EXPECT_EQ(sent[1].header.stream, 1u);
+  EXPECT_EQ(sent[1].header.sequence, 1u);
+}
+
+TEST_F(FloatsOfTwoStreams, OneThatSomeRankHasNotSentTakesNone) {
+  send(0, 0, 0);
+  h_.now += milliseconds(1000);
+  send(0, 0, 0);
+  EXPECT_EQ(asked(), Asked());
+}
+
+TEST_F(FloatsOfTwoStreams, OneThatWaitsForAShortTimeTakesNone) {
+  for (const Rank rank : {0, 1}) send(0, 0, rank);
+  h_.now += milliseconds(99);
+  send(0, 0, 1);
+  EXPECT_EQ(asked(), Asked());
+}
+
+TEST_F(FloatsOfTwoStreams, OneBehindTheOldestOfItsStreamTakesNone) {
+  for (const Rank rank : {0, 1}) send(0, 1, rank);
+  h_.now += milliseconds(1000);
+  for (const Rank rank : {0, 1}) send(0, 1, rank);
+  EXPECT_EQ(asked(), Asked());
+}
+
+// Else two that all can send could take the last slots from each other for ever.
+TEST_F(FloatsOfTwoStreams, TheSlotOfOneThatAllHaveSentIsNotTaken) {
+  for (const Rank rank : {0, 1}) send(0, 0, rank);
+  h_.now += milliseconds(100);
+  send(0, 0, 1);
+  EXPECT_EQ(asked(), (Asked{{0, 0}})) << "in the place of sequence 1 of stream 1";
+  send(1, 0, 1);  // ends; its slot goes to sequence 1, which takes it from none
+  EXPECT_EQ(asked(), (Asked{{1, 1}}));
+  for (const Rank rank : {0, 1}) send(0, 1, rank);
+  for (const Rank rank : {0, 1}) send(1, 2, rank);
+  h_.now += milliseconds(100);
+  for (const Rank rank : {0, 1}) send(1, 2, rank);
+  EXPECT_EQ(asked(), Asked()) << "behind sequence 1, the oldest of its stream";
+  for (const Rank rank : {0, 1}) send(1, 1, rank);
+  EXPECT_EQ(asked(), (Asked{{0, 1}})) << "first come";
+  send(1, 2, 0);
+  EXPECT_EQ(asked(), Asked()) << "sequences 0 and 1 of stream 0 have what all can send";
 }
 
 TEST_F(FloatPath, ALeaverIsMissedByFragmentsThatWaitForASlot) {

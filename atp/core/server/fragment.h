@@ -81,6 +81,7 @@ struct Fragment {
   Instant since{};      // its first packet, or when it was found to be overtaken
   RankSet bitmap;
   RankSet disagreeing;  // ranks that came with another operation (H31)
+  RankSet ready;        // ranks that have sent their floats while there was no slot for them
   StallState stall;
   AnswerState answered;
 

@@ -140,6 +140,7 @@ class ServerHarness {
   Outbox out{4096};
   Outbox scratch{64};
   Instant now = Instant{std::chrono::seconds(100)};
+  std::uint16_t stream_count = 1;  // of who joins from now on
 
   // Of the first streams of the test's job.
   JobSummary summary() const {
@@ -194,7 +195,7 @@ class ServerHarness {
     join.body.nonce = nonce_of(rank);
     join.body.world_size = world_size;
     join.body.first_stream = 0;
-    join.body.stream_count = 1;
+    join.body.stream_count = stream_count;
     join.body.max_value_count = 2;
     if (behind_switch) join.body.recorded.push_back(kTestSwitch);
     return join;

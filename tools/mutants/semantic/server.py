@@ -94,6 +94,24 @@ SUMS = [
         "while (const auto next = std::optional<FloatRequest>()) {",
     ),
     Rule(
+        "no stream gives up a float slot for another one",
+        AGGREGATION,
+        "if (!waits_for_a_slot_alone) return std::nullopt;",
+        "return std::nullopt;",
+    ),
+    Rule(
+        "a stream gives up a float slot for what some rank has not sent",
+        AGGREGATION,
+        "const bool waits_for_a_slot_alone = fragment.ready == all_ &&",
+        "const bool waits_for_a_slot_alone = !fragment.ready.empty() &&",
+    ),
+    Rule(
+        "two streams take a float slot from each other for ever",
+        AGGREGATION,
+        " || found->ready == all_) continue;",
+        ") continue;",
+    ),
+    Rule(
         "a float slot begins with the sum that it held before",
         "atp/core/server/float_pool.cc",
         "  std::fill_n(sums_.data() + begin_of(slot), values, ExactSum{});\n",
