@@ -19,6 +19,9 @@ constexpr std::uint64_t kCollisionsPerLoss =
 constexpr std::uint64_t kTakenForLosses = 1;
 constexpr Duration kTimePerLoss = std::chrono::milliseconds(60);
 constexpr Duration kTimePerLossSeenByTimers = std::chrono::milliseconds(120);
+// Where all that is in flight is one packet or two, losses hit the same one again, whose timer
+// doubles.
+constexpr Duration kTimePerLossOfTheOnlyPacket = std::chrono::milliseconds(240);
 constexpr Duration kTimeOnce =
     std::chrono::milliseconds(250);  // a JOIN waits so long for its repeat
 
@@ -112,7 +115,9 @@ class Judge {
   }
 
   void judge_time(Duration took, Duration without_loss) {
-    const Duration per_loss = is_narrow() ? kTimePerLossSeenByTimers : kTimePerLoss;
+    const Duration per_loss = plan_.server_config.wmax <= 2 ? kTimePerLossOfTheOnlyPacket
+                              : is_narrow()                 ? kTimePerLossSeenByTimers
+                                                            : kTimePerLoss;
     const Duration allowed =
         without_loss + kTimeOnce + static_cast<std::int64_t>(losses_) * per_loss;
     if (took <= allowed) return;
