@@ -14,7 +14,8 @@
 //     w o [(1 - phi) g + phi 2(s-1)/s],   g = 1, or (s+1)/s when the workers serve:
 // the sum then passes through a shard of 1/s of the tensor on its way back. A link of one of n
 // server hosts carries what ALL groups of the tree send, ((1 - phi) + phi units) / n each: this,
-// and not the workers' links, is why one server undoes the gain of many small groups.
+// and not the workers' links, is why one server undoes the gain of many small groups. Servers that
+// stand in another unit are reached through the units' uplinks, which the sums then load too.
 
 namespace atp::planner {
 namespace {
@@ -63,10 +64,18 @@ void load_servers(const Interconnect& interconnect, const GroupGeometry& geometr
   const Level& level = interconnect.levels[tree.top];
   const GroupLevel& group = geometry.levels[tree.top];
   const Aggregation& aggregation = *level.aggregation;
-  if (aggregation.server_hosts == 0) return;
   const double phi = fallback_share(aggregation, group);
-  const double groups = groups_in_switch(group);
   const double of_group = tree.wire * (1 - phi + phi * group.own) + tree.passing;
+  if (tree.top > 0 && aggregation.uplink_sums > 0) {
+    // Servers of other units: the sums leave this one, and come back.
+    const double groups = groups_in_switch(group);
+    const double load = groups * of_group * aggregation.uplink_sums;
+    cost.links.push_back({LinkRole::kUplink, tree.top - 1, groups, load,
+                          load / interconnect.levels[tree.top - 1].bandwidth.value});
+    cost.latency_s += 2 * interconnect.levels[tree.top - 1].latency_s;
+  }
+  if (aggregation.server_hosts == 0) return;
+  const double groups = groups_in_switch(group) * aggregation.shared_by;
   const double load = groups * of_group / aggregation.server_hosts;
   if (aggregation.placement == ServerPlacement::kCoLocated) {
     serving.push_back({tree.top, 1.0 * aggregation.server_hosts, load});

@@ -21,6 +21,13 @@ Status check_aggregation(const Level& level, const std::string& where) {
   if (aggregation.payload_bytes == 0) {
     return Error{where + ": aggregation needs a payload of at least 1 byte per packet, found 0"};
   }
+  if (aggregation.shared_by == 0) {
+    return Error{where + ": servers serve at least 1 unit, found 0"};
+  }
+  if (!(aggregation.uplink_sums >= 0) || !std::isfinite(aggregation.uplink_sums)) {
+    return Error{where + ": sums over an uplink must not be negative, found " +
+                 number_text(aggregation.uplink_sums)};
+  }
   if (aggregation.slots > 0 && aggregation.window == 0) {
     return Error{where +
                  ": slots are given, so window (fragments in flight per group) must be too"};
@@ -63,6 +70,10 @@ Status check_level(const Level& level, std::size_t index, bool below_torus) {
                  ": below a torus level only torus levels (the other axes) can stand, "
                  "found " +
                  to_string(level.kind) + "; if one link joins whole units, their level is a ring"};
+  }
+  if (index == 0 && level.aggregation && level.aggregation->uplink_sums > 0) {
+    return Error{where + ": no unit stands above the top level, so sums cross no uplink; found " +
+                 number_text(level.aggregation->uplink_sums)};
   }
   return check_aggregation(level, where);
 }

@@ -72,6 +72,13 @@ struct Aggregation {
   // 0: as many as the tensor's element.
   double wire_bytes_per_value = 0;
   ServerPlacement placement = ServerPlacement::kDedicated;
+  // Of how many units of this level the servers sum the groups: the hosts of a rack, say, when all
+  // racks have the servers in common.
+  std::uint32_t shared_by = 1;
+  // Sums that cross the fullest uplink of a unit in one direction, per group inside each unit: a
+  // server that stands in another unit gets them, and gives them back, through it. 0: the servers
+  // stand inside.
+  double uplink_sums = 0;
   // How many machines serve under one switch. 0 means: dedicated, so many that no server's link
   // binds (or a switch that multicasts the sum itself); co-located, shards on every worker of a
   // group. Every group that runs at once loads the servers' links.

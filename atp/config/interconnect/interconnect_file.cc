@@ -83,6 +83,8 @@ std::string aggregation_lines(const Aggregation& aggregation) {
   if (aggregation.window > 0) line("window", std::to_string(aggregation.window));
   line("servers",
        aggregation.placement == ServerPlacement::kDedicated ? "dedicated" : "co-located");
+  if (aggregation.shared_by > 1) line("shared_by", std::to_string(aggregation.shared_by));
+  if (aggregation.uplink_sums > 0) line("uplink_sums", decimal(aggregation.uplink_sums));
   if (aggregation.server_hosts > 0) line("server_hosts", std::to_string(aggregation.server_hosts));
   if (aggregation.server_bandwidth.is_positive()) {
     line("server_bandwidth", bandwidth_text(aggregation.server_bandwidth.value));

@@ -88,6 +88,31 @@ TEST(ClusterFile, ItsTextReadsBackAsTheSame) {
   EXPECT_EQ(second.value().interconnect, first.value().interconnect);
 }
 
+// Servers that all racks have in common, and that stand outside of some.
+TEST(ClusterFile, SaysWhichUnitsTheServersServe) {
+  const std::string text =
+      "levels:\n"
+      "  - {name: rack, count: 2, kind: switch, bandwidth: 1 GB/s per direction}\n"
+      "  - {name: host, count: 4, kind: switch, bandwidth: 1 GB/s per direction,\n"
+      "     aggregation: {server_hosts: 1, shared_by: 2, uplink_sums: 1.5}}\n";
+  const Result<Cluster> first = parse_cluster(text, "f");
+  ASSERT_TRUE(first) << first.error().message;
+  const planner::Level& host = first.value().interconnect.levels.at(1);
+  EXPECT_EQ(*host.aggregation,
+            (Aggregation{.shared_by = 2, .uplink_sums = 1.5, .server_hosts = 1}));
+  const Result<Cluster> again = parse_cluster(cluster_text(first.value().interconnect, {}), "g");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again.value().interconnect, first.value().interconnect);
+
+  std::string top = text;
+  top.replace(top.find("count: 2"), 8, "count: 2, aggregation: {uplink_sums: 1}");
+  EXPECT_THAT(parse_cluster(top, "f").error().message, HasSubstr("sums cross no uplink; found 1"));
+  std::string none = text;
+  none.replace(none.find("shared_by: 2"), 12, "shared_by: 0");
+  EXPECT_THAT(parse_cluster(none, "f").error().message,
+              HasSubstr("f:4: levels[1].aggregation.shared_by:"));
+}
+
 TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
   const Mistake mistakes[] = {
       {"unknown key", "latency: 5 us", "latancy: 5 us",

@@ -39,6 +39,13 @@ void read_servers(const YamlMap& map, Aggregation& aggregation) {
                                 ? ServerPlacement::kDedicated
                                 : ServerPlacement::kCoLocated;
   }
+  aggregation.shared_by = read_count(map, "shared_by", 1, 1);
+  if (const auto sums = map.find("uplink_sums")) {
+    aggregation.uplink_sums = sums->number("sums per group, 0 or more");
+    if (!(aggregation.uplink_sums >= 0 && aggregation.uplink_sums <= planner::kMaxDevices)) {
+      sums->refuse("sums per group, 0 or more");
+    }
+  }
   aggregation.server_hosts = read_count(map, "server_hosts", 1, 0);
   if (const auto bandwidth = map.find("server_bandwidth")) {
     if (aggregation.placement == ServerPlacement::kCoLocated) {
@@ -51,9 +58,10 @@ void read_servers(const YamlMap& map, Aggregation& aggregation) {
 }
 
 YamlMap map_of(const YamlValue& value) {
-  return value.map({"payload_bytes", "header_bytes", "wire_bytes_per_value", "slots", "window",
-                    "servers", "server_hosts", "server_bandwidth", "fallback_share"},
-                   "a map, {} if everything is as usual");
+  return value.map(
+      {"payload_bytes", "header_bytes", "wire_bytes_per_value", "slots", "window", "servers",
+       "shared_by", "uplink_sums", "server_hosts", "server_bandwidth", "fallback_share"},
+      "a map, {} if everything is as usual");
 }
 
 Aggregation read_aggregation(const YamlValue& value) {

@@ -16,6 +16,8 @@
 //   slots: 65536                aggregators of the switch; absent: never too few
 //   window: 256                 fragments that one group has in flight; needed with slots
 //   servers: dedicated          hosts of their own; or co-located: on the workers' machines
+//   shared_by: 2                units of this level that the servers serve; absent: 1
+//   uplink_sums: 1              sums over a unit's fullest uplink to servers elsewhere; absent: 0
 //   server_hosts: 2             absent: so many that they never limit, or every worker
 //   server_bandwidth: 100 Gbit/s per direction   of one dedicated host; absent: as a child's
 //   fallback_share: 0.01        of the fragments; absent: computed from slots and window

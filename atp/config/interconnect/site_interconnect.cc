@@ -113,6 +113,33 @@ std::optional<Aggregation> aggregation_of(const Site& site, const std::vector<Me
   return aggregation;
 }
 
+// Sums over the fullest uplink of a rack, per group inside each rack. Every tensor is spread over
+// all servers: what other racks' servers sum leaves the rack, and what its own sum of other racks
+// enters it.
+double uplink_sums(const Site& site, const std::vector<Members>& racks) {
+  std::vector<double> share(site.racks.size());
+  for (const SiteServer& server : site.servers) {
+    share[site.hosts[server.host].rack] += 1.0 / static_cast<double>(site.servers.size());
+  }
+  double fullest = 0;
+  std::vector<bool> works(site.racks.size());
+  for (const Members& members : racks) works[members.front()->rack] = true;
+  for (std::size_t rack = 0; rack < site.racks.size(); ++rack) {
+    const double own = works[rack] ? 1 : 0;
+    const double others = static_cast<double>(racks.size()) - own;
+    fullest = std::max(fullest, own * (1 - share[rack]) + others * share[rack]);
+  }
+  return fullest;
+}
+
+// Of the level of hosts: the switch of a rack sums, the servers are all racks'.
+Aggregation aggregation_inside(const Site& site, const std::vector<Members>& racks,
+                               Aggregation aggregation) {
+  aggregation.shared_by = static_cast<std::uint32_t>(racks.size());
+  aggregation.uplink_sums = uplink_sums(site, racks);
+  return aggregation;
+}
+
 // Of the level above the racks, whose sums come from the racks' switches. Where they meet in no
 // further switch, the servers add them up.
 Aggregation aggregation_above(const Site& site, const std::vector<Members>& racks,
@@ -152,6 +179,9 @@ Interconnect interconnect_of(const Site& site) {
   }
   interconnect.levels.push_back(level_of("host", racks[0].size(), host, 2 * host.latency_s));
   interconnect.levels.back().aggregation = aggregation;
+  if (aggregation && racks.size() > 1) {
+    interconnect.levels.back().aggregation = aggregation_inside(site, racks, *aggregation);
+  }
   if (const std::uint32_t ranks = racks[0][0]->ranks; ranks > 1) {
     if (site.rank_link.bandwidth == 0) {
       throw FileError(site.place,

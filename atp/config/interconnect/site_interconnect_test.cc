@@ -7,6 +7,7 @@
 
 #include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/text/testing_mistakes.h"
+#include "atp/planner/planner.h"
 
 namespace atp {
 namespace {
@@ -30,7 +31,8 @@ std::string even_text(bool with_switches, bool above) {
   text += "  - name: s\n    uplink: core\n";
   if (above) text += "    switch: s0\n";
   return text +
-         "    hosts: [{name: s0, address: 10.0.9.9, ranks: 0}, {name: s1, address: 10.0.9.8}]\n"
+         "    hosts: [{name: s0, address: 10.0.9.9, ranks: 0}, {name: s1, address: 10.0.9.8, "
+         "ranks: 0}]\n"
          "servers: [s1]\n";
 }
 
@@ -70,6 +72,37 @@ TEST(SiteInterconnect, WithoutSwitchesInTheRacksNothingAggregates) {
   for (const planner::Level& level : interconnect_of_text(even_text(false, true)).levels) {
     EXPECT_FALSE(level.aggregation) << level.name;
   }
+}
+
+// Sums inside a rack whose server is elsewhere go there and back over the rack's uplink, and each
+// server sums for all racks.
+TEST(SiteInterconnect, SumsInsideARackLeaveItForTheServers) {
+  struct Row {
+    const char* servers;
+    double uplink_sums;
+  };
+  // Of the rack with servers only, s, the uplink carries both racks' sums.
+  for (const Row& row : {Row{"[s1]", 2}, Row{"[a1]", 1}, Row{"[a1, b1]", 1}, Row{"[a1, a2, b1]", 1},
+                         Row{"[a1, s1]", 1}}) {
+    std::string text = even_text(true, true);
+    text.replace(text.find("servers: [s1]"), 13, std::string("servers: ") + row.servers);
+    const planner::Aggregation found = *interconnect_of_text(text).levels.at(1).aggregation;
+    EXPECT_DOUBLE_EQ(found.uplink_sums, row.uplink_sums) << row.servers;
+    EXPECT_EQ(found.shared_by, 2u);
+  }
+}
+
+// The review's two racks: dimension 2 runs inside the racks, and still fills the link between them.
+TEST(SiteInterconnect, TheLinkBetweenRacksDecidesForGroupsInsideThem) {
+  std::string text = even_text(true, false);
+  text.replace(text.find("40 Gbit/s"), 9, "0.05 Gbit/s");
+  const planner::Interconnect interconnect = interconnect_of_text(text);
+  const auto seconds = planner::all_reduce_seconds(
+      interconnect, {{2, 1}, {1, 2}}, planner::Dimension::k2, 1e6,
+      planner::CollectiveSet::only(planner::Collective::kAggregation), 4);
+  ASSERT_TRUE(seconds) << seconds.error().message;
+  // One group a rack; the rack of the server carries both sums.
+  EXPECT_NEAR(seconds.value(), 2 * 1e6 * 1514 / 1400 / (0.05e9 / 8), 1e-3);
 }
 
 TEST(SiteInterconnect, LevelsOfTheFileGoFirst) {
