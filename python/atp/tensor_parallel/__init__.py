@@ -16,6 +16,7 @@ from atp.tensor_parallel.conjugates import f1, f2, f3, f4, gather
 from atp.tensor_parallel.embedding import ATPEmbedding, ATPPositions
 from atp.tensor_parallel.feed_forward import ATPFeedForward
 from atp.tensor_parallel.gradients import clip_grad_norm_, grad_norm
+from atp.tensor_parallel.head import ATPHead
 from atp.tensor_parallel.linear import ATPLinear
 from atp.tensor_parallel.loss import vocabulary_parallel_cross_entropy
 from atp.tensor_parallel.mesh import Mesh, current_mesh, init_mesh
@@ -23,15 +24,17 @@ from atp.tensor_parallel.moves import Heads, Sequences
 from atp.tensor_parallel.norm import ATPLayerNorm, ATPRMSNorm
 from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.parallelize import parallelize
+from atp.tensor_parallel.plans import plan_of
 from atp.tensor_parallel.roles import (
     AttentionRole,
     Column,
     EmbeddingRole,
     FeedForwardRole,
+    Head,
+    KeptAttentionRole,
     Norm,
     PositionsRole,
     Row,
-    plan_of,
 )
 from atp.tensor_parallel.transformer import Transformer, TransformerConfig
 
@@ -39,6 +42,7 @@ __all__ = [
     "ATPAttention",
     "ATPEmbedding",
     "ATPFeedForward",
+    "ATPHead",
     "ATPLayerNorm",
     "ATPLinear",
     "ATPPositions",
@@ -47,7 +51,9 @@ __all__ = [
     "Column",
     "EmbeddingRole",
     "FeedForwardRole",
+    "Head",
     "Heads",
+    "KeptAttentionRole",
     "Mesh",
     "Norm",
     "PositionsRole",

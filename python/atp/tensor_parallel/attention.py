@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from atp.tensor_parallel.conjugates import Hop, arrive, depart
+from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.linear import ATPLinear, column_steps, require_divides
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.moves import (
@@ -20,7 +21,15 @@ from atp.tensor_parallel.moves import (
 from atp.tensor_parallel.overlap import Steps, run
 from atp.tensor_parallel.sharding import Part
 
-__all__ = ["ATPAttention", "Core", "HeadCounts", "causal_attention"]
+__all__ = [
+    "ATPAttention",
+    "Core",
+    "HeadCounts",
+    "causal_attention",
+    "gather_hop",
+    "heads_of_columns",
+    "scatter_hop",
+]
 
 Core = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Queries [b, s, heads, width], keys and values [b, s, kv heads, width] -> [b, s, heads, width].
@@ -62,6 +71,36 @@ class HeadCounts:
 
     def on_row(self, rows: int) -> "HeadCounts":
         return HeadCounts(self.heads // rows, max(1, self.kv // rows), self.width)
+
+
+def heads_of_columns(counts: HeadCounts, columns: int) -> Heads | None:
+    """How the ranks of a row share its heads, if they can; key-value heads may be shared by some.
+
+    counts: those of a row.
+    """
+    widths = tuple(n * counts.width for n in (counts.heads, counts.kv, counts.kv))
+    if counts.heads % columns == 0 and counts.kv % columns == 0:
+        return Heads(columns, widths, (1, 1, 1))
+    if counts.heads % columns == 0 and columns % counts.kv == 0:
+        copies = columns // counts.kv
+        return Heads(columns, widths, (1, copies, copies))
+    return None
+
+
+def scatter_hop(second: Dimension, slicing: Slicing) -> Hop:
+    """f1: partial queries, keys and values -> this rank's slice of their sum."""
+    if second.size == 1:
+        return Hop(Keep(), Keep())
+    return Hop(ReduceSlice(second, slicing), Gather(second, slicing), (slicing, second.index))
+
+
+def gather_hop(second: Dimension, slicing: Slicing) -> Hop:
+    """What the core made of a slice -> that of all slices."""
+    if second.size == 1:
+        return Hop(Keep(), Keep())
+    if isinstance(slicing, Heads):
+        slicing = Heads(slicing.count, slicing.widths[:1], (1,))
+    return Hop(Gather(second, slicing), ReduceSlice(second, slicing))
 
 
 class ATPAttention(nn.Module):
@@ -108,9 +147,9 @@ class ATPAttention(nn.Module):
     def steps(self, x: torch.Tensor) -> Steps:
         slicing = self._slicing(x.shape[0])
         layers = [self.get_submodule(name) for name in self._inputs]
-        qkv = yield from column_steps(layers, x, self._scatter(slicing))
+        qkv = yield from column_steps(layers, x, scatter_hop(self.mesh.second, slicing))
         mine = self._core(qkv, slicing)
-        gather = self._gather(slicing)
+        gather = gather_hop(self.mesh.second, slicing)
         token = depart(mine, gather)
         yield
         whole = arrive(token, gather)
@@ -123,33 +162,18 @@ class ATPAttention(nn.Module):
 
     def _slicing(self, batch: int) -> Slicing:
         count, heads, kv = self.mesh.second.size, self.counts.heads, self.counts.kv
-        widths = tuple(n * self.counts.width for n in (heads, kv, kv))
-        if heads % count == 0 and kv % count == 0:
-            return Heads(count, widths, (1, 1, 1))
+        by_heads = heads_of_columns(self.counts, count)
+        shares_kv = by_heads is not None and kv % count != 0
+        if by_heads is not None and not shares_kv:
+            return by_heads
         if batch % count == 0:
             return Sequences(count)
-        if heads % count == 0 and count % kv == 0:
-            return Heads(count, widths, (1, count // kv, count // kv))
+        if by_heads is not None:
+            return by_heads
         raise ValueError(
             f"{self.site}: d2 = {count} divides neither the {heads} heads of a row (with {kv} for "
             f"keys and values) nor the {batch} sequences of the batch"
         )
-
-    def _scatter(self, slicing: Slicing) -> Hop:
-        second = self.mesh.second
-        forward, backward = ReduceSlice(second, slicing), Gather(second, slicing)
-        if second.size == 1:
-            return Hop(Keep(), Keep())
-        return Hop(forward, backward, (slicing, second.index))
-
-    def _gather(self, slicing: Slicing) -> Hop:
-        second = self.mesh.second
-        if second.size == 1:
-            return Hop(Keep(), Keep())
-        if isinstance(slicing, Heads):
-            slicing = Heads(slicing.count, slicing.widths[:1], (1,))
-        forward, backward = Gather(second, slicing), ReduceSlice(second, slicing)
-        return Hop(forward, backward)
 
     def _core(self, qkv: torch.Tensor, slicing: Slicing) -> torch.Tensor:
         parts = qkv.split(self._shares(slicing), -1)

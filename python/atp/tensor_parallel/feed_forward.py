@@ -44,7 +44,7 @@ class ATPFeedForward(nn.Module):
     def steps(self, x: torch.Tensor) -> Steps:
         layers = [self.get_submodule(name) for name in self._inputs]
         outputs = yield from column_steps(layers, x)
-        widths = [layer.weight.shape[0] for layer in layers]
+        widths = [layer.outputs_here for layer in layers]
         active = self._activate(*outputs.split(widths, -1))
         result = yield from self.get_submodule(self._output).steps(active)
         return result if self.dropout is None else self.dropout(result)

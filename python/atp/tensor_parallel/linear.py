@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import nn
@@ -10,13 +11,21 @@ from torch import nn
 from atp.tensor_parallel.conjugates import Hop, arrive, depart, enter, product, reduce_hop
 from atp.tensor_parallel.copies import sum_copies
 from atp.tensor_parallel.dimension import Dimension
+from atp.tensor_parallel.likeness import features_of, is_conv1d
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.moves import AllReduce, Keep
 from atp.tensor_parallel.overlap import Steps, run
 from atp.tensor_parallel.precision import as_autocast_does
 from atp.tensor_parallel.sharding import Cut, Part, adopt
 
-__all__ = ["ATPLinear", "column_steps", "cut_parameter", "piece_of", "require_divides"]
+__all__ = [
+    "ATPLinear",
+    "column_steps",
+    "cut_parameter",
+    "piece_of",
+    "require_divides",
+    "require_piece",
+]
 
 _numbers = itertools.count()
 
@@ -28,6 +37,8 @@ class ATPLinear(nn.Module):
         [out, in]. Forward a sum over dimension 2 (f1 or f3), backward one over dimension 1.
     style="row": [..., in/d1] -> [..., out/d2]; the weight is [Shard(1), Shard(0)]. Forward a sum
         over dimension 1 (f2 or f4), backward one over dimension 2.
+
+    transposed: the weight is [in, out], as that of transformers' Conv1D, and stays so.
 
     What comes out of one goes into the other, with what acts on each value alone in between. The
     weights begin like nn.Linear's, with the seed of the mesh's rank 0; on every mesh the same.
@@ -57,6 +68,7 @@ class ATPLinear(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
+        self.transposed = False
         self._configure(in_features, out_features, style, mesh or current_mesh(), parts, site)
         full = torch.empty(out_features, in_features, dtype=dtype)
         generator = self.mesh.generator(self.site)
@@ -69,12 +81,14 @@ class ATPLinear(nn.Module):
 
     @classmethod
     def from_linear(
-        cls, linear: nn.Linear, style: str, mesh: Mesh, parts: Sequence[Part] = (), site: str = ""
-    ) -> "ATPLinear":
-        """The rank's pieces of a layer that it holds whole."""
+        cls, linear: nn.Module, style: str, mesh: Mesh, parts: Sequence[Part] = (), site: str = ""
+    ) -> Self:
+        """The rank's pieces of a layer that it holds whole: an nn.Linear, or a Conv1D."""
         self = cls.__new__(cls)
         nn.Module.__init__(self)
-        self._configure(linear.in_features, linear.out_features, style, mesh, parts, site)
+        self.transposed = is_conv1d(linear)
+        outputs, inputs = features_of(linear)
+        self._configure(inputs, outputs, style, mesh, parts, site)
         self._adopt(linear.weight, linear.bias)
         return self
 
@@ -90,10 +104,21 @@ class ATPLinear(nn.Module):
 
     def _adopt(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         column = self.style == "column"
-        cut = Cut(0, 1, self.parts) if column else Cut(1, 0)
+        out, inwards = (1, 0) if self.transposed else (0, 1)
+        cut = Cut(out, inwards, self.parts) if column else Cut(inwards, out)
         adopt(self, "weight", cut_parameter(weight, cut, self.mesh), cut)
         of_bias = Cut(0, None, self.parts) if column else Cut(None, 0)
         adopt(self, "bias", cut_parameter(bias, of_bias, self.mesh), of_bias)
+
+    def operand(self, name: str) -> torch.Tensor | None:
+        """The weight, [outputs, inputs], or the bias, as a product is given it."""
+        parameter = sum_copies(self, name)
+        return parameter.mT if name == "weight" and self.transposed else parameter
+
+    @property
+    def outputs_here(self) -> int:
+        """How many outputs this rank has a part of."""
+        return self.weight.shape[1 if self.transposed else 0]
 
     @property
     def output_dimension(self) -> Dimension:
@@ -109,7 +134,7 @@ class ATPLinear(nn.Module):
         """As forward. Without input_is_whole, whoever made x sums its gradients."""
         inwards = self._inward_hop() if input_is_whole else Hop(Keep(), Keep())
         outwards = reduce_hop(self.input_dimension)
-        weight, bias = (sum_copies(self, name) for name in ("weight", "bias"))
+        weight, bias = self.operand("weight"), self.operand("bias")
         x, weight, bias = as_autocast_does(x, weight, bias)
         x = enter(x, inwards)
         yield
@@ -138,8 +163,8 @@ def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None 
     first = linears[0]
     hop = hop or reduce_hop(first.input_dimension)
     inwards = first._inward_hop()
-    weight = _side_by_side([sum_copies(linear, "weight") for linear in linears])
-    bias = _side_by_side([sum_copies(linear, "bias") for linear in linears])
+    weight = _side_by_side([linear.operand("weight") for linear in linears])
+    bias = _side_by_side(_biases(linears))
     x, weight, bias = as_autocast_does(x, weight, bias)
     x = enter(x, inwards)
     yield
@@ -148,11 +173,22 @@ def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None 
     return arrive(token, hop)
 
 
-def _side_by_side(tensors: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
-    there = [tensor for tensor in tensors if tensor is not None]
-    if len(there) <= 1:
-        return there[0] if there else None
-    return torch.cat(there)
+def _biases(linears: Sequence[ATPLinear]) -> list[torch.Tensor]:
+    """Of all, or none: where some layers have one, it is zero for the others."""
+    if all(linear.bias is None for linear in linears):
+        return []
+    return [
+        linear.weight.new_zeros(linear.outputs_here)
+        if linear.bias is None
+        else linear.operand("bias")
+        for linear in linears
+    ]
+
+
+def _side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    if len(tensors) <= 1:
+        return tensors[0] if tensors else None
+    return torch.cat(list(tensors))
 
 
 def piece_of(full: torch.Tensor, cut: Cut, mesh: Mesh) -> torch.Tensor:
@@ -176,4 +212,13 @@ def require_divides(dimension: Dimension, site: str, what: str, number: int) -> 
         raise ValueError(
             f"{site}: d{dimension.number} = {dimension.size} does not divide its {number} {what}; "
             "choose another mesh"
+        )
+
+
+def require_piece(site: str, x: torch.Tensor, width: int, mesh: Mesh) -> None:
+    """Raises ValueError if x is no rank's piece of [..., width]: a whole tensor, say."""
+    if x.shape[-1] * mesh.second.size != width:
+        raise ValueError(
+            f"{site}: found {x.shape[-1]} features, expected {width // mesh.second.size}, this "
+            f"rank's piece of {width} on {mesh}"
         )

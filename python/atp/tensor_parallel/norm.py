@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from torch.autograd.function import Function, once_differentiable
 
-from atp.tensor_parallel.linear import cut_parameter, require_divides
+from atp.tensor_parallel.likeness import is_rms_norm
+from atp.tensor_parallel.linear import cut_parameter, require_divides, require_piece
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.precision import widened
 from atp.tensor_parallel.sharding import Cut, adopt
@@ -80,6 +81,7 @@ class _ShardedNorm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., h/d2] -> [..., h/d2]."""
+        require_piece(self.site, x, self.width, self.mesh)
         sums = _Sums(self.mesh, self.width)
         epsilon = torch.finfo(x.dtype).eps if self.eps is None else self.eps  # as torch's RMSNorm
         normal = _Normalize.apply(x, sums, epsilon, self.centered)
@@ -117,7 +119,10 @@ class ATPRMSNorm(_ShardedNorm):
     centered = False
 
     @classmethod
-    def from_norm(cls, norm: nn.RMSNorm, mesh: Mesh, site: str = "norm") -> "ATPRMSNorm":
+    def from_norm(cls, norm: nn.Module, mesh: Mesh, site: str = "norm") -> "ATPRMSNorm":
+        """Of an nn.RMSNorm, or of one of transformers'."""
+        if is_rms_norm(norm):
+            return cls(norm.weight.numel(), norm.variance_epsilon, norm.weight, None, mesh, site)
         if len(norm.normalized_shape) != 1:
             raise ValueError(f"{site}: an RMSNorm of several axes cannot be cut")
         return cls(norm.normalized_shape[0], norm.eps, norm.weight, None, mesh, site)

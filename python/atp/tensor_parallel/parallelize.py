@@ -15,15 +15,17 @@ from torch import nn
 from atp.tensor_parallel.agreement import PATIENCE, agree
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
+from atp.tensor_parallel.plans import plan_of
 from atp.tensor_parallel.randomness import ATPDropout
-from atp.tensor_parallel.roles import Plan, Role, plan_of
+from atp.tensor_parallel.roles import Plan, Role
+from atp.tensor_parallel.whole_offers import offer_what_is_whole
 
 __all__ = ["mesh_of", "parallelize"]
 
 
 def parallelize(
     model: nn.Module,
-    plan: Plan | None = None,
+    plan: Plan | Mesh | None = None,
     mesh: Mesh | None = None,
     *,
     chunks: int = 1,
@@ -33,13 +35,15 @@ def parallelize(
 
     Every rank must hold the same whole model, with the same values, of which it keeps its pieces;
     parameters keep their names, and a parameter that two modules share stays shared. Between the
-    blocks, activations are [b, s, h/d2]; a column-first head returns [b, s, V/d1]
-    (`vocabulary_parallel_cross_entropy`). Each nn.Dropout between the blocks becomes one that drops
-    the same at all ranks of a column, whatever their seeds are.
+    blocks, activations are [b, s, h/d2]. The head of a model of transformers returns all logits; a
+    column-first one returns [b, s, V/d1] (`vocabulary_parallel_cross_entropy`). Each nn.Dropout
+    between the blocks becomes one that drops the same at all ranks of a column, whatever their
+    seeds are.
 
     Args:
-        plan: roles by name; default: that of `atp.tensor_parallel.Transformer`. Every parameter
-            must belong to a module with a role.
+        plan: roles by name; default: what `plan_of` finds in an `atp.tensor_parallel.Transformer`
+            or a model of transformers. Every parameter must belong to a module with a role. Where
+            there is none to give, the mesh may stand in its place.
         mesh: default: the one that init_mesh() made last.
         chunks: into so many parts a batch is cut, of which one computes while others communicate
             (paper §4.1; 2 or 4 are usual). The model's modules need `steps` then.
@@ -53,6 +57,8 @@ def parallelize(
             has been changed.
         TimeoutError: a rank did not come.
     """
+    if isinstance(plan, Mesh):
+        plan, mesh = None, plan
     mesh = mesh or current_mesh()
     error, replacements, modules, said = None, {}, {}, ""
     try:
@@ -69,6 +75,7 @@ def parallelize(
     agree(f"parallelize: {said}", modules=modules, error=error, patience=patience)
     _install(model, replacements)
     model.atp_mesh = mesh
+    offer_what_is_whole(model, mesh)
     _run_with_its_randomness(model, mesh)
     if chunks > 1:
         model.forward = functools.partial(_chunked_forward, model, chunks)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["ATPDropout", "Randomness"]
+__all__ = ["ATPDropout", "Randomness", "generators_of"]
 
 
 class Randomness:
@@ -66,7 +66,7 @@ class Randomness:
         if not self._shared:
             shared.set_state(torchs.get_state())
         number = int(torch.randint(2**62, (), generator=shared))
-        generators = {torchs, _generator_of(device)}
+        generators = generators_of(device)
         before = [(generator, generator.get_state()) for generator in generators]
         for generator in generators:
             generator.manual_seed(_mixed(number, *place))
@@ -79,6 +79,11 @@ class Randomness:
                 generator.set_state(state)
             if not self._shared:
                 torchs.set_state(shared.get_state())
+
+
+def generators_of(device: torch.device) -> set[torch.Generator]:
+    """What torch draws from on its CPU and on a device."""
+    return {torch.default_generator, _generator_of(device)}
 
 
 def _generator_of(device: torch.device) -> torch.Generator:

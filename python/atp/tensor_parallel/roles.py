@@ -10,23 +10,26 @@ from torch import nn
 from atp.tensor_parallel.attention import ATPAttention, Core, HeadCounts, causal_attention
 from atp.tensor_parallel.embedding import ATPEmbedding, ATPPositions, vocabulary_part
 from atp.tensor_parallel.feed_forward import ATPFeedForward
+from atp.tensor_parallel.head import ATPHead
+from atp.tensor_parallel.kept_attention import keep_attention
+from atp.tensor_parallel.likeness import features_of, is_conv1d, is_rms_norm
 from atp.tensor_parallel.linear import ATPLinear
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.norm import ATPLayerNorm, ATPRMSNorm
 from atp.tensor_parallel.randomness import ATPDropout
-from atp.tensor_parallel.transformer import Transformer, gelu, swiglu
 
 __all__ = [
     "AttentionRole",
     "Column",
     "EmbeddingRole",
     "FeedForwardRole",
+    "Head",
+    "KeptAttentionRole",
     "Norm",
     "Plan",
     "PositionsRole",
     "Role",
     "Row",
-    "plan_of",
 ]
 
 
@@ -48,6 +51,11 @@ def _expect(module: nn.Module, kind: Any, site: str) -> None:
         raise ValueError(f"{site}: found a {type(module).__name__}, expected a {names}")
 
 
+def _expect_linear(module: nn.Module, site: str) -> None:
+    if not is_conv1d(module):
+        _expect(module, nn.Linear, site)
+
+
 @dataclasses.dataclass(frozen=True)
 class Column(Role):
     """A column-first nn.Linear, [..., in/d2] -> [..., out/d1]: the head, say. Where d1 does not
@@ -60,20 +68,33 @@ class Column(Role):
 
 
 @dataclasses.dataclass(frozen=True)
+class Head(Role):
+    """The nn.Linear that makes the logits, of which every rank gets all: [..., h/d2] -> [..., V].
+
+    A model's own loss and `generate` take them as they are. `Column` leaves each row its part.
+    """
+
+    def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
+        _expect(module, nn.Linear, site)
+        return ATPHead.of(module, mesh, site)
+
+
+@dataclasses.dataclass(frozen=True)
 class Row(Role):
     """A row-first nn.Linear, [..., in/d1] -> [..., out/d2]."""
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
-        _expect(module, nn.Linear, site)
+        _expect_linear(module, site)
         return ATPLinear.from_linear(module, "row", mesh, site=site)
 
 
 @dataclasses.dataclass(frozen=True)
 class Norm(Role):
-    """An nn.LayerNorm or nn.RMSNorm of the hidden size."""
+    """An nn.LayerNorm, nn.RMSNorm or RMSNorm of transformers of the hidden size."""
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
-        _expect(module, (nn.LayerNorm, nn.RMSNorm), site)
+        if not is_rms_norm(module):
+            _expect(module, (nn.LayerNorm, nn.RMSNorm), site)
         kind = ATPLayerNorm if isinstance(module, nn.LayerNorm) else ATPRMSNorm
         return kind.from_norm(module, mesh, site)
 
@@ -97,13 +118,13 @@ class PositionsRole(Role):
 
 
 def _children(
-    module: nn.Module, names: tuple[str, ...], site: str, dropout: str | None
+    module: nn.Module, names: tuple[str, ...], site: str, *dropouts: str | None
 ) -> dict[str, nn.Linear]:
     children = {}
-    _refuse_forgotten_dropouts(module, site, dropout)
+    _refuse_forgotten_dropouts(module, site, dropouts)
     for name in names:
         child = getattr(module, name, None)
-        _expect(child, nn.Linear, f"{site}.{name}")
+        _expect_linear(child, f"{site}.{name}")
         children[name] = child
     others = {name for name, _ in module.named_parameters()}
     others -= {f"{name}.{kind}" for name in names for kind in ("weight", "bias")}
@@ -115,10 +136,12 @@ def _children(
 _DROPOUTS = nn.modules.dropout._DropoutNd
 
 
-def _refuse_forgotten_dropouts(module: nn.Module, site: str, dropout: str | None) -> None:
+def _refuse_forgotten_dropouts(
+    module: nn.Module, site: str, dropouts: tuple[str | None, ...]
+) -> None:
     """What takes the module's place would go without them, and nobody would see that."""
     for name, child in module.named_modules():
-        if isinstance(child, _DROPOUTS) and child.p > 0 and name != dropout:
+        if isinstance(child, _DROPOUTS) and child.p > 0 and name not in dropouts:
             raise ValueError(
                 f"{site}: its role says nothing of its {type(child).__name__} {name}; that of what "
                 f"leaves the block is dropout={name!r}, others belong into the core or activation"
@@ -131,6 +154,24 @@ def _dropout(module: nn.Module, name: str | None, mesh: Mesh, site: str) -> ATPD
     child = getattr(module, name, None)
     _expect(child, nn.Dropout, f"{site}.{name}")
     return ATPDropout(child.p, mesh.randomness)
+
+
+def _counts(
+    layers: Mapping[str, nn.Module], output: nn.Module, heads: int, kv_heads: int, site: str
+) -> HeadCounts:
+    """Raises ValueError if the layers have other widths than such heads."""
+    _, inputs = features_of(output)
+    if inputs % heads:
+        raise ValueError(f"{site}: {heads} heads do not divide {inputs}")
+    counts = HeadCounts(heads, kv_heads, inputs // heads)
+    found = sum(features_of(layer)[0] for layer in layers.values())
+    expected = (heads + 2 * kv_heads) * counts.width
+    if found != expected:
+        raise ValueError(
+            f"{site}: {', '.join(layers)} make {found} values, but {heads} heads of queries and "
+            f"2 * {kv_heads} of keys and values, {counts.width} each, are {expected}"
+        )
+    return counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,20 +193,39 @@ class AttentionRole(Role):
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
         layers = _children(module, (*self.inputs, self.output), site, self.dropout)
         output = layers.pop(self.output)
-        if output.in_features % self.heads:
-            raise ValueError(f"{site}: {self.heads} heads do not divide {output.in_features}")
-        width = output.in_features // self.heads
-        counts = HeadCounts(self.heads, self.kv_heads or self.heads, width)
-        found = sum(layer.out_features for layer in layers.values())
-        expected = (counts.heads + 2 * counts.kv) * width
-        if found != expected:
-            raise ValueError(
-                f"{site}: {', '.join(self.inputs)} make {found} values, but {counts.heads} heads "
-                f"of queries and 2 * {counts.kv} of keys and values, {width} each, are {expected}"
-            )
+        counts = _counts(layers, output, self.heads, self.kv_heads or self.heads, site)
         attention = ATPAttention(layers, (self.output, output), counts, mesh, self.core, site)
         attention.dropout = _dropout(module, self.dropout, mesh, site)
         return attention
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptAttentionRole(Role):
+    """An attention block that runs its own forward pass on the heads of a rank.
+
+    For blocks of other libraries, whose core treats all heads alike and counts them by the shapes
+    of queries, keys and values (or by what `keep_attention` sets).
+
+    inputs, output, heads, kv_heads, dropout: as of AttentionRole.
+    core_dropouts: names of the nn.Dropouts of the core, whose numbers are every rank's own.
+    """
+
+    inputs: tuple[str, ...]
+    output: str
+    heads: int
+    kv_heads: int | None = None
+    dropout: str | None = None
+    core_dropouts: tuple[str, ...] = ()
+
+    def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
+        known = (self.dropout, *self.core_dropouts)
+        layers = _children(module, (*self.inputs, self.output), site, *known)
+        output = layers.pop(self.output)
+        counts = _counts(layers, output, self.heads, self.kv_heads or self.heads, site)
+        _dropout(module, self.dropout, mesh, site)
+        return keep_attention(
+            module, layers, (self.output, output), counts, self.dropout, mesh, site
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,35 +247,3 @@ class FeedForwardRole(Role):
         block = ATPFeedForward(layers, (self.output, output), self.activation, mesh, site)
         block.dropout = _dropout(module, self.dropout, mesh, site)
         return block
-
-
-def plan_of(model: nn.Module) -> Plan:
-    """The plan of an `atp.tensor_parallel.Transformer`, or of one of its blocks."""
-    if isinstance(model, Transformer):
-        first = next(iter(model.blocks))
-        outside = {"tokens": EmbeddingRole(), "norm": Norm(), "head": Column()}
-        if model.positions is not None:
-            outside["positions"] = PositionsRole()
-        return outside | {f"blocks.*.{name}": role for name, role in plan_of(first).items()}
-    try:
-        return _plan_of_block(model)
-    except AttributeError:
-        raise ValueError(
-            f"there is no plan for a {type(model).__name__}: say with plan={{name: role}} what its "
-            "modules are"
-        ) from None
-
-
-def _plan_of_block(block: Any) -> Plan:
-    attention, feed_forward = block.attention, block.feed_forward
-    heads, kv_heads, _ = (width // attention.head_width for width in attention.widths)
-    qkv = ("qkv",) if hasattr(attention, "qkv") else ("q", "k", "v")
-    gated = hasattr(feed_forward, "gate")
-    return {
-        "norm1": Norm(),
-        "norm2": Norm(),
-        "attention": AttentionRole(qkv, "out", heads, kv_heads, attention.core),
-        "feed_forward": FeedForwardRole(
-            ("gate", "up") if gated else ("up",), "down", swiglu if gated else gelu
-        ),
-    }

@@ -1,0 +1,47 @@
+"""The head of a model that is to give whole logits, as the models of other libraries do."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import Function, once_differentiable
+
+from atp.tensor_parallel.embedding import first_token, vocabulary_part
+from atp.tensor_parallel.linear import ATPLinear
+from atp.tensor_parallel.mesh import Mesh
+
+__all__ = ["ATPHead"]
+
+
+class ATPHead(ATPLinear):
+    """[..., h/d2] -> [..., V]: column-first, and the rows' parts of the vocabulary put together.
+
+    Every rank must compute the same loss of it: each keeps its part of the gradient, and nothing
+    is summed.
+    """
+
+    @classmethod
+    def of(cls, linear: nn.Linear, mesh: Mesh, site: str) -> "ATPHead":
+        parts = (vocabulary_part(linear.out_features, mesh, site),)
+        return cls.from_linear(linear, "column", mesh, parts, site)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        own = super().forward(x)
+        if self.mesh.first.size == 1:
+            return own
+        return _GatherVocabulary.apply(own, self.mesh, self.out_features)
+
+
+class _GatherVocabulary(Function):
+    @staticmethod
+    def forward(ctx: Any, own: torch.Tensor, mesh: Mesh, vocabulary: int) -> torch.Tensor:
+        ctx.begin, ctx.width = first_token(vocabulary, mesh), own.shape[-1]
+        longest = -(-vocabulary // mesh.first.size)  # all rows send as much as the first
+        padded = nn.functional.pad(own, (0, longest - ctx.width))
+        every = mesh.first.all_gather(padded).land()
+        return every.movedim(0, -2).flatten(-2)[..., :vocabulary].contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor):
+        return gradient.narrow(-1, ctx.begin, ctx.width).contiguous(), None, None

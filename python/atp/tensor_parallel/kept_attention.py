@@ -1,0 +1,215 @@
+"""An attention block that keeps its own forward pass, of which only the layers are replaced.
+
+A model of another library brings its own masks, rotations, kernels and cache. All of them treat
+heads alike, so the block runs as it is on the heads of one rank: its first layers give it the
+queries, keys and values of these heads alone, its last one gathers what it made of them.
+"""
+
+import contextlib
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from atp.tensor_parallel.attention import (
+    HeadCounts,
+    gather_hop,
+    heads_of_columns,
+    scatter_hop,
+)
+from atp.tensor_parallel.conjugates import arrive, depart
+from atp.tensor_parallel.linear import ATPLinear, column_steps, require_piece
+from atp.tensor_parallel.mesh import Mesh
+from atp.tensor_parallel.moves import Heads
+from atp.tensor_parallel.overlap import run
+from atp.tensor_parallel.randomness import ATPDropout
+
+__all__ = ["keep_attention"]
+
+
+def keep_attention(
+    module: nn.Module,
+    inputs: Mapping[str, nn.Module],
+    output: tuple[str, nn.Module],
+    counts: HeadCounts,
+    dropout: str | None,
+    mesh: Mesh,
+    site: str,
+) -> nn.Module:
+    """The block as it runs at this rank; the one that is given is left as it was.
+
+    Args:
+        inputs, output: its layers, as those of `ATPAttention`.
+        dropout: the name of the nn.Dropout of what leaves the block.
+
+    Raises:
+        ValueError: the mesh cannot share its heads equally.
+    """
+    counts.check(mesh, site)
+    of_row = counts.on_row(mesh.first.size)
+    slicing = heads_of_columns(of_row, mesh.second.size)
+    if slicing is None:
+        raise ValueError(
+            f"{site}: d2 = {mesh.second.size} does not divide the {of_row.heads} heads of a row "
+            f"(with {of_row.kv} for keys and values); choose another mesh"
+        )
+    kept = _copy_of(module)
+    parts = counts.parts(mesh.first.size)
+    each = [parts] if len(inputs) == 1 else [(part,) for part in parts]
+    layers = [
+        _Input.from_linear(linear, "column", mesh, own, f"{site}.{name}")
+        for (name, linear), own in zip(inputs.items(), each, strict=True)
+    ]
+    heads = _HeadsOfRank(layers, slicing, site)
+    for name, layer in zip(inputs, layers, strict=True):
+        layer.heads = heads
+        kept._modules[name] = layer
+    last = _Output.from_linear(output[1], "row", mesh, site=f"{site}.{output[0]}")
+    last.slicing, last.heads = slicing, heads
+    kept._modules[output[0]] = last
+    if dropout is not None:
+        leaving = _OutputDropout(module._modules[dropout].p, mesh.randomness)
+        leaving.heads = heads
+        kept._modules[dropout] = leaving
+    _count_its_heads(kept, slicing, counts.width)
+    kept.atp_heads = heads
+    _run_on_the_heads_of_a_rank(kept, mesh)
+    return kept
+
+
+def _copy_of(module: nn.Module) -> Any:
+    """With the same parameters and children, which can be replaced without changing the other."""
+    copied = copy.copy(module)
+    for name, value in vars(module).items():
+        if isinstance(value, dict):
+            vars(copied)[name] = value.copy()
+    return copied
+
+
+def _count_its_heads(kept: Any, slicing: Heads, width: int) -> None:
+    """What a forward pass reads of its heads, if it does."""
+    queries, keys, _ = slicing.shares()
+    here = {
+        "num_heads": queries // width,
+        "num_attention_heads": queries // width,
+        "num_key_value_heads": keys // width,
+        "num_key_value_groups": queries // keys,
+        "split_size": queries,
+    }
+    for name, number in here.items():
+        if name in vars(kept):
+            setattr(kept, name, number)
+
+
+def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:
+    """The probabilities of its heads are nobody else's, so what it drops of them is not either."""
+    drawing = contextlib.ExitStack()
+
+    def begin(module: Any, inputs: Any, named: Any) -> None:
+        given = [x for x in (*inputs, *named.values()) if isinstance(x, torch.Tensor)]
+        module.atp_heads.begin(given)
+        if module.training and given:
+            drawing.enter_context(mesh.randomness.of_rank(given[0].device))
+
+    def end(module: Any, _inputs: Any, outputs: Any) -> None:
+        drawing.close()
+        module.atp_heads.end(outputs)
+
+    kept.register_forward_pre_hook(begin, with_kwargs=True)
+    kept.register_forward_hook(end, always_call=True)
+
+
+class _HeadsOfRank:
+    """What a block runs on, from its first layers to its last.
+
+    The block asks one layer after the other. The first answer computes all, in one product and one
+    sum, and each is given once.
+
+    Raises:
+        ValueError: the block does something of its own before its first layers or after the last,
+            where a rank has a piece of the hidden size: a norm, say, or a dropout.
+    """
+
+    def __init__(self, layers: Sequence["_Input"], slicing: Heads, site: str):
+        self._layers, self._slicing, self._site = layers, slicing, site
+        self.begin([])
+
+    def begin(self, given: Sequence[torch.Tensor]) -> None:
+        """given: what the block is given."""
+        self._given = given
+        self._x: torch.Tensor | None = None
+        self._ready: dict[int, torch.Tensor] = {}
+        self._made: torch.Tensor | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_given": [], "_x": None, "_ready": {}, "_made": None}
+
+    def queries_keys_or_values(self, layer: "_Input", x: torch.Tensor) -> torch.Tensor:
+        number = next(i for i, each in enumerate(self._layers) if each is layer)
+        require_piece(layer.site, x, layer.in_features, layer.mesh)
+        if not any(x is given for given in self._given):
+            raise ValueError(
+                f"{self._site}: it gives {layer.site} something else than it is given itself, of "
+                "which a rank has a piece only; say with plan={name: role} what the block is"
+            )
+        if x is not self._x or number not in self._ready:
+            self._compute(x)
+        return self._ready.pop(number)
+
+    def _compute(self, x: torch.Tensor) -> None:
+        hop = scatter_hop(self._layers[0].mesh.second, self._slicing)
+        outputs = run(column_steps(self._layers, x, hop))
+        alone = len(self._layers) == 1
+        each = [outputs] if alone else outputs.split(self._slicing.shares(), -1)
+        self._x, self._ready = x, dict(enumerate(each))
+
+    def leave(self, made: torch.Tensor) -> torch.Tensor:
+        self._made = made
+        return made
+
+    def end(self, outputs: Any) -> None:
+        """outputs: of the block; None if it has failed, or stopped, as checkpointing does."""
+        made = self._made
+        self.begin([])
+        result = outputs[0] if isinstance(outputs, tuple) and outputs else outputs
+        if result is not None and result is not made:
+            raise ValueError(
+                f"{self._site}: what it returns first is not what its last layer has made, of which"
+                " a rank has a piece only; say with plan={name: role} what the block is"
+            )
+
+
+class _Input(ATPLinear):
+    """A layer that makes queries, keys or values, or all three: those of this rank's heads."""
+
+    heads: _HeadsOfRank
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.heads.queries_keys_or_values(self, x)
+
+
+class _Output(ATPLinear):
+    """W_O, given what the core made of this rank's heads."""
+
+    heads: _HeadsOfRank
+    slicing: Heads
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        second = self.mesh.second
+        expected = self.slicing.shares()[0]
+        if x.shape[-1] != expected:
+            raise ValueError(
+                f"{self.site}: found {x.shape[-1]} values, expected {expected} of this rank's heads"
+            )
+        hop = gather_hop(second, self.slicing)
+        whole = arrive(depart(x, hop), hop)
+        return self.heads.leave(run(self.steps(whole, input_is_whole=second.size == 1)))
+
+
+class _OutputDropout(ATPDropout):
+    heads: _HeadsOfRank
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.heads.leave(super().forward(x))
