@@ -64,7 +64,10 @@ class Judge {
             sum_of(workers_,
                    {W::kRepeatsPlain, W::kRepeatsResend, W::kRepeatsDirect, W::kRepeatsFloat}),
             kRepeatsPerLoss * most_ranks_ * losses_ + 2 * met);
-    at_most("time-outs of workers", workers_[W::kTimeouts], 2 * most_ranks_ * losses_);
+    // The JOIN that tells the server who a rank's direct packets come from goes straight to it; if
+    // it is lost, the floats of every stream wait for its repeat, each behind a timer of its own.
+    const std::uint64_t timers = std::max<std::uint64_t>(2, most_streams_);
+    at_most("time-outs of workers", workers_[W::kTimeouts], timers * most_ranks_ * losses_);
     at_most("losses that workers inferred", workers_[W::kLossesInferred],
             most_ranks_ * losses_ + met);
     // A rank whose window was cut is behind its peers, whose probes then bring back what was late.
