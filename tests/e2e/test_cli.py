@@ -170,7 +170,16 @@ def test_version(words):
             "--listen 'fe80::1' is a link-local address",
             id="link-local address",
         ),
-        pytest.param(["switch", "--frob"], "--frob", id="unknown option"),
+        pytest.param(
+            ["server", "--frob", "8"],
+            "atp server: unknown argument: --frob 8 (see",
+            id="unknown option",
+        ),
+        pytest.param(
+            ["run", "--frob", "3", "true"],
+            "atp run: unknown argument: --frob (see",
+            id="unknown option before a command",
+        ),
         pytest.param(
             ["server", "--lease", "2"],
             "--lease: found 2, expected a number from 3 to 3600",

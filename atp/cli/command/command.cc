@@ -183,9 +183,21 @@ void CommandLine::parse(std::vector<std::string> arguments) {
     app_->parse(arguments);
   } catch (const CLI::Success& asked) {
     app_->exit(asked);
+  } catch (const CLI::ExtrasError&) {
+    throw UsageError("unknown argument: " + unknown_arguments());
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
+}
+
+// In the order that they were typed in; CLI11's own message turns them around.
+std::string CommandLine::unknown_arguments() const {
+  std::string text;
+  for (const std::string& argument : app_->remaining(true)) {
+    if (argument == "--") break;
+    text += (text.empty() ? "" : " ") + argument;
+  }
+  return text;
 }
 
 std::string CommandLine::named_command() const {

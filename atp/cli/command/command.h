@@ -139,6 +139,8 @@ class CommandLine : public Command {
   std::string named_command() const;
 
  private:
+  std::string unknown_arguments() const;
+
   std::unique_ptr<CLI::App> owned_;
 };
 

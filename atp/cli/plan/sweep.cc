@@ -56,14 +56,14 @@ void add_raw(const std::optional<SweepAnswer>& answer, std::vector<std::string>&
 
 }  // namespace
 
-Sweep run_sweep(const Request& asked, const SweepAxis& count, const SweepAxis& factor) {
+PlanSweep run_sweep(const Request& asked, const SweepAxis& count, const SweepAxis& factor) {
   Request request = asked;
   request.world_size = 0;
   request.options.sensitivities = false;
   request.options.runners_up = 0;
   const std::vector<planner::Level>& levels = asked.interconnect.levels;
 
-  Sweep sweep;
+  PlanSweep sweep;
   sweep.title = asked.model.name + " on " + asked.interconnect.name;
   sweep.aggregates = can_aggregate(asked.interconnect) &&
                      asked.options.mode == planner::CostMode::kLinkLoad &&
@@ -99,7 +99,7 @@ double gain(const SweepPoint& point) {
   return point.without_aggregation->seconds / point.with_aggregation->seconds;
 }
 
-TextTable sweep_table(const Sweep& sweep) {
+TextTable sweep_table(const PlanSweep& sweep) {
   std::vector<std::string> header{"devices"};
   if (!sweep.factor_label.empty()) header.push_back(sweep.factor_label);
   header.insert(header.end(), {"best mesh", "by", "per layer"});
@@ -121,7 +121,7 @@ TextTable sweep_table(const Sweep& sweep) {
   return table;
 }
 
-std::string sweep_reasons(const Sweep& sweep) {
+std::string sweep_reasons(const PlanSweep& sweep) {
   std::string text;
   std::uint64_t said = 0;
   for (const SweepPoint& point : sweep.points) {
@@ -132,7 +132,7 @@ std::string sweep_reasons(const Sweep& sweep) {
   return text;
 }
 
-TextTable sweep_csv(const Sweep& sweep) {
+TextTable sweep_csv(const PlanSweep& sweep) {
   TextTable table({"count", "bandwidth_factor", "devices", "d1", "d2", "collective1", "collective2",
                    "seconds", "aggregation_d1", "aggregation_d2", "aggregation_collective1",
                    "aggregation_collective2", "aggregation_seconds"});

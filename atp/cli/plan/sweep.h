@@ -35,7 +35,7 @@ struct SweepPoint {
   std::string reasons;
 };
 
-struct Sweep {
+struct PlanSweep {
   std::string title;
   std::string count_label;   // "count of host"; empty: not varied
   std::string factor_label;  // "bandwidth of host"
@@ -45,14 +45,15 @@ struct Sweep {
   std::vector<SweepPoint> points;  // counts within factors
 };
 
-Sweep run_sweep(const planner::Request& request, const SweepAxis& count, const SweepAxis& factor);
+PlanSweep run_sweep(const planner::Request& request, const SweepAxis& count,
+                    const SweepAxis& factor);
 
 // How many times as fast aggregation is; 1 where it cannot be.
 double gain(const SweepPoint& point);
 
-TextTable sweep_table(const Sweep& sweep);
+TextTable sweep_table(const PlanSweep& sweep);
 // Why points of the table have no answer; empty if all have.
-std::string sweep_reasons(const Sweep& sweep);
-TextTable sweep_csv(const Sweep& sweep);
+std::string sweep_reasons(const PlanSweep& sweep);
+TextTable sweep_csv(const PlanSweep& sweep);
 
 }  // namespace atp

@@ -103,7 +103,7 @@ void run_sweep_command(const SweepOptions& options) {
         kWrongUsage);
   }
   check_counts(interconnect, count);
-  const Sweep sweep = run_sweep(request, count, factor);
+  const PlanSweep sweep = run_sweep(request, count, factor);
   if (options.csv) {
     fmt::print("{}", sweep_csv(sweep).csv());
   } else {

@@ -92,7 +92,7 @@ std::size_t cell_hue(const SweepPoint& point) {
   return point.with_aggregation->mesh == point.without_aggregation->mesh ? 1 : 2;
 }
 
-GridChart grid_of(const Sweep& sweep) {
+GridChart grid_of(const PlanSweep& sweep) {
   GridChart chart{.title = sweep.title,
                   .subtitle = "best mesh without → with in-network aggregation; darker gains more",
                   .x_label = sweep.count_label,
@@ -117,7 +117,7 @@ GridChart grid_of(const Sweep& sweep) {
 
 // Where the best meshes part: by how many hosts there are, and how much faster a host is inside.
 std::string map_of_meshes() {
-  const Sweep sweep = run_sweep(exact(request(hosts_of_four(), CostMode::kLinkLoad)),
+  const PlanSweep sweep = run_sweep(exact(request(hosts_of_four(), CostMode::kLinkLoad)),
                                 {.level = 0, .values = {2, 4, 8, 16, 32, 64}},
                                 {.level = 1, .values = {1, 2, 4, 8, 16, 32}});
   return draw(grid_of(sweep));
