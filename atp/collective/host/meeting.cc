@@ -87,6 +87,7 @@ class Meeting {
   Result<std::string> hand_out(const Result<HostPlace>& place);
   void tell_all(const std::string& text);
   Error lost(std::size_t rank, const std::string& why) const;
+  Error has_no_socket(const Error& why) const;
   std::string rank_text(std::size_t rank) const { return "rank " + rank_number(options_, rank); }
   Result<UnixLine> call() const;
   std::uint32_t milliseconds_left() const;
@@ -104,6 +105,12 @@ class Meeting {
 Error Meeting::lost(std::size_t rank, const std::string& why) const {
   return {rank_text(options_.rank) + " has lost " + rank_text(rank) +
           " while the ranks of this host were meeting: " + why};
+}
+
+// Such a rank cannot tell the others that it would rather take the route.
+Error Meeting::has_no_socket(const Error& why) const {
+  return {rank_text(options_.rank) + " cannot meet the other ranks of this host: " + why.message +
+          "; mend that, or start all ranks with ATP_HOST_MEMORY=0 and a route"};
 }
 
 std::string Meeting::missing() const {
@@ -144,7 +151,7 @@ void Meeting::take(UnixLine line) {
 
 Status Meeting::gather() {
   Result<UnixLine> listener = UnixLine::listen(name_of(options_));
-  if (!listener) return listener.error();
+  if (!listener) return has_no_socket(listener.error());
   while (!missing().empty()) {
     Result<UnixLine> line = listener.value().accept(until_);
     if (!line && Clock::now() < until_) return line.error();
@@ -227,11 +234,20 @@ Result<HostMeetingOutcome> Meeting::lead() {
   return outcome;
 }
 
+// Calls rank 0 until it is there.
 Result<UnixLine> Meeting::call() const {
+  Result<UnixLine> line = UnixLine::make();
+  if (!line) return has_no_socket(line.error());
   for (;;) {
-    Result<UnixLine> line = UnixLine::call(name_of(options_), until_);
-    if (line || Clock::now() >= until_) return line;
-    std::this_thread::sleep_for(kBetweenCalls);  // rank 0 is not there yet
+    const Status called = line.value().call(name_of(options_), until_);
+    if (called) return line;
+    if (Clock::now() >= until_) {
+      return Error{rank_text(options_.rank) + " did not meet " + rank_text(0) +
+                   " on this host within " + seconds_text(options_.timeout) + " (" +
+                   called.error().message +
+                   "): is it started, on this host and in its network namespace?"};
+    }
+    std::this_thread::sleep_for(kBetweenCalls);
   }
 }
 
@@ -243,12 +259,7 @@ std::uint32_t Meeting::milliseconds_left() const {
 
 Result<HostMeetingOutcome> Meeting::follow() {
   Result<UnixLine> line = call();
-  if (!line) {
-    return Error{rank_text(options_.rank) + " did not meet " + rank_text(0) +
-                 " on this host within " + seconds_text(options_.timeout) + " (" +
-                 line.error().message +
-                 "): is it started, on this host and in its network namespace?"};
-  }
+  if (!line) return line.error();
   UnixLine& leader = line.value();
   if (!leader.is_of_this_user()) {
     return Error{"a process of another user waits in the place of " + rank_text(0) +

@@ -55,9 +55,10 @@ std::string name_of(const JobKey& job) {
 UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size,
                  std::uint32_t version = 0x41545035) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Result<UnixLine> line = UnixLine::make();
   for (;;) {
-    Result<UnixLine> line = UnixLine::call(name_of(job), until);
-    if (!line && std::chrono::steady_clock::now() < until) continue;
+    const Status called = line.value().call(name_of(job), until);
+    if (!called && std::chrono::steady_clock::now() < until) continue;
     const std::uint32_t hello[20] = {version, rank, world_size, 20'000};
     static_cast<void>(line.value().send(std::as_bytes(std::span(hello))));
     return std::move(line).value();
@@ -140,9 +141,10 @@ TEST(HostMeeting, SendsStrangersAwayAndGoesOn) {
   std::thread others([&] {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (int i = 0; i < 3;) {
-      const auto called = UnixLine::call(name_of(job), until);
+      const Result<UnixLine> line = UnixLine::make();
+      const Status called = line.value().call(name_of(job), until);
       if (!called && std::chrono::steady_clock::now() < until) continue;
-      if (i == 1) static_cast<void>(called.value().say("hello?"));
+      if (i == 1) static_cast<void>(line.value().say("hello?"));
       ++i;
     }
     EXPECT_TRUE(meet_on_host({.job = job, .rank = 1, .world_size = 2}).ok());
@@ -193,6 +195,31 @@ TEST(HostMeeting, WithoutMemoryTellsAllRanksWhere) {
   int status = -1;
   waitpid(leader, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+// Where a sandbox refuses them, or a process has no room for another, waiting would change nothing.
+TEST(HostMeeting, WithoutUnixSocketsSaysAtOnceWhatToSet) {
+  for (const std::size_t rank : {0, 1}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const rlimit none{0, 0};
+      const JobKey job = new_job();  // which opens the system's randomness
+      setrlimit(RLIMIT_NOFILE, &none);
+      const auto begun = std::chrono::steady_clock::now();
+      const auto outcome = meet_on_host(
+          {.job = job, .rank = rank, .world_size = 2, .timeout = std::chrono::minutes(5)});
+      const bool is_right =
+          !outcome && outcome.error().message.starts_with(
+                          "rank " + std::to_string(rank) +
+                          " cannot meet the other ranks of this host: cannot make a Unix socket: "
+                          "Too many open files; mend that, or start all ranks with "
+                          "ATP_HOST_MEMORY=0");
+      _exit(is_right && std::chrono::steady_clock::now() - begun < std::chrono::minutes(1) ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "rank " << rank;
+  }
 }
 
 // The kernel drops a descriptor for which a process has no room, and says nothing.

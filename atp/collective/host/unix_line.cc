@@ -54,11 +54,18 @@ UnixLine& UnixLine::operator=(UnixLine&& other) noexcept {
   return *this;
 }
 
-Result<UnixLine> UnixLine::listen(const std::string& name) {
+Result<UnixLine> UnixLine::make() {
   UnixLine line(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!line.is_open()) return failed("cannot make a Unix socket");
+  return line;
+}
+
+Result<UnixLine> UnixLine::listen(const std::string& name) {
+  Result<UnixLine> line = make();
+  if (!line) return line;
   const Name at(name);
-  if (bind(line.descriptor_, at.get(), at.size) != 0 || ::listen(line.descriptor_, kBacklog) != 0) {
+  const int descriptor = line.value().descriptor_;
+  if (bind(descriptor, at.get(), at.size) != 0 || ::listen(descriptor, kBacklog) != 0) {
     return failed(("cannot wait at the abstract Unix socket " + name).c_str());
   }
   return line;
@@ -82,15 +89,13 @@ Result<UnixLine> UnixLine::accept(Time until) const {
   return line;
 }
 
-Result<UnixLine> UnixLine::call(const std::string& name, Time until) {
-  UnixLine line(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!line.is_open()) return failed("cannot make a Unix socket");
+Status UnixLine::call(const std::string& name, Time until) const {
   const int left = std::max(milliseconds_until(until), 1);
   const timeval timeout{.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
-  setsockopt(line.descriptor_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+  setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   const Name at(name);
-  if (connect(line.descriptor_, at.get(), at.size) != 0) return failed("nobody waits there");
-  return line;
+  if (connect(descriptor_, at.get(), at.size) != 0) return failed("nobody waits there");
+  return ok_status();
 }
 
 bool UnixLine::is_of_this_user() const {

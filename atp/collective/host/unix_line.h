@@ -21,10 +21,12 @@ class UnixLine {
   UnixLine(UnixLine&& other) noexcept;
   UnixLine& operator=(UnixLine&& other) noexcept;
 
+  // Not connected yet. An error where the system refuses such sockets, or has no room for another.
+  static Result<UnixLine> make();
   static Result<UnixLine> listen(const std::string& name);
   Result<UnixLine> accept(Time until) const;
-  // An error at once if nobody waits there.
-  static Result<UnixLine> call(const std::string& name, Time until);
+  // An error at once if nobody waits there; may be called again.
+  Status call(const std::string& name, Time until) const;
 
   bool is_open() const { return descriptor_ >= 0; }
   // Whether the other side's process has this one's user.
