@@ -35,7 +35,7 @@ def test_the_readme_recipe_for_two_machines_works(make_network):
     output = ""
     for label, process in started.items():
         if ":ranks@" in label:
-            code, said = network.wait(process, 120)
+            code, said = network.wait(process, 300)
             assert code == 0, said
             output += said
     for rank in range(4):
