@@ -33,6 +33,10 @@ struct ServerCongested { friend constexpr auto member_of(ServerCongested); };
 struct JobSums { friend constexpr auto member_of(JobSums); };
 struct SumsStreams { friend constexpr auto member_of(SumsStreams); };
 struct SumsProgress { friend constexpr auto member_of(SumsProgress); };
+struct SumsLateness { friend constexpr auto member_of(SumsLateness); };
+struct TreesOfTable { friend constexpr auto member_of(TreesOfTable); };
+struct TreeLateness { friend constexpr auto member_of(TreeLateness); };
+struct TreeWaiting { friend constexpr auto member_of(TreeWaiting); };
 // clang-format on
 
 template struct Opened<WorkerCounters, &Worker::counters_>;
@@ -52,6 +56,10 @@ template struct Opened<ServerCongested, &Server::congested_>;
 template struct Opened<JobSums, &Job::aggregation_>;
 template struct Opened<SumsStreams, &Aggregation::streams_>;
 template struct Opened<SumsProgress, &Aggregation::progress_>;
+template struct Opened<SumsLateness, &Aggregation::lateness_>;
+template struct Opened<TreesOfTable, &TreeTable::trees_>;
+template struct Opened<TreeLateness, &Tree::lateness_>;
+template struct Opened<TreeWaiting, &Tree::waiting_>;
 
 template <class Name, class Object>
 auto& open(Object& object) {

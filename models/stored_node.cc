@@ -14,13 +14,22 @@ namespace {
 
 void forget_statistics(Member& member) { open<WorkerCounters>(member.worker) = {}; }
 
-void forget_statistics(SwitchNode& node) { open<SwitchInside>(node).counters = {}; }
+void forget_statistics(SwitchNode& node) {
+  SwitchState& state = open<SwitchInside>(node);
+  state.counters = {};
+  for (Tree& tree : open<TreesOfTable>(state.trees)) {
+    open<TreeLateness>(tree) = {};
+    open<TreeWaiting>(tree) = {};
+  }
+}
 
 void forget_statistics(Server& server) {
   open<ServerCounters>(server) = {};
   for (auto& [range, entry] : open<ServerJobs>(server)) {
     auto& sums = open<JobSums>(entry.job);
-    if (sums) open<SumsProgress>(*sums) = {};
+    if (!sums) continue;
+    open<SumsProgress>(*sums) = {};
+    open<SumsLateness>(*sums) = {};
   }
   for_each_stream(server, [](const JobKey&, std::uint16_t, auto& stream) {
     for_each_fragment(stream.ring, [](Fragment& fragment) { fragment.packets = 0; });

@@ -86,6 +86,7 @@ void handle_status(SwitchTurn& turn, const Arrival& in, Tree& tree) {
   // It goes on first: who is forgotten here is still to be told why.
   send_down(turn, in, tree);
   switch (status->code) {
+    case StatusCode::kWaitingFor: tree.note_waiting(turn.now, in.packet.header, *status); break;
     case StatusCode::kDetached: note_detached(tree, *status); break;
     case StatusCode::kLeft:  // its LEAVE may have gone straight to the server
       for_each_meant(tree, *status, [&](Rank rank) { tree.leave(rank); });

@@ -113,6 +113,55 @@ TEST(SwitchNode, NacksAndStatusesPassUntouched) {
   EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
 }
 
+TEST(SwitchNode, KnowsWhomTheServerWaitsForUntilItSaysSoNoMore) {
+  const auto waiting = [](const Rig& rig) {
+    std::optional<HeardWaiting> heard;
+    rig.node.for_each_tree(
+        [&](const Tree& tree, const atp_share&) { heard = tree.waiting(rig.now); });
+    return heard;
+  };
+  StatusMessage message{.code = StatusCode::kWaitingFor};
+  message.about = ranks({2});
+  message.add_endpoint(child(2));
+  Rig joining;
+  joining.in(child(0), join(0));
+  joining.in(kServer, status(ranks({0}), message));
+  EXPECT_FALSE(waiting(joining)) << "of a job that is not complete nothing is summed";
+
+  Rig rig;
+  rig.join_all();
+  EXPECT_FALSE(waiting(rig));
+  const Instant begin = rig.now;
+  for (int i = 0; i < 3; ++i, rig.wait(1s)) {
+    rig.in(kServer, status(RankSet::first(4), message));
+    ASSERT_TRUE(waiting(rig));
+    EXPECT_EQ(waiting(rig)->ranks, ranks({2}));
+    EXPECT_EQ(waiting(rig)->homes[0], child(2));
+    EXPECT_EQ(waiting(rig)->since, begin - 1s) << "the server has waited for a second before";
+  }
+  rig.wait(600ms);
+  EXPECT_FALSE(waiting(rig));
+}
+
+TEST(SwitchNode, KnowsHowLateEachOfItsRanksIs) {
+  Rig rig;
+  rig.join_all();
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    for (unsigned rank = 0; rank < 4; ++rank) {
+      if (rank == 3) rig.wait(40ms);
+      Bytes bytes = gradient(ranks({static_cast<int>(rank)}), step, 1);
+      atp_store32(bytes.data() + ATP_AT_OPERATION, static_cast<std::uint32_t>(100 + step));
+      rig.in(child(rank), bytes);
+    }
+  }
+  rig.node.for_each_tree([&](const Tree& tree, const atp_share&) {
+    const auto lateness = tree.lateness().of_ranks();
+    ASSERT_EQ(lateness.size(), 4U);
+    EXPECT_GT(lateness[3].first.quantile(0.5), 32ms);
+    EXPECT_LE(lateness[1].first.quantile(0.99), 1us);
+  });
+}
+
 TEST(SwitchNode, AFlushFetchesThePartialSumAndPassesWhereThereIsNone) {
   Rig rig;
   rig.join_all();

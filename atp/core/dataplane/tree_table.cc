@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "atp/core/dataplane/pipeline.h"
+#include "atp/core/timing.h"
 
 bool operator==(const atp_tree_entry& a, const atp_tree_entry& b) {
   static_assert(std::has_unique_object_representations_v<atp_tree_entry>);
@@ -61,6 +62,7 @@ void Tree::learn(const JoinAck& ack) {
   entry_.value_count = ack.value_count;
   wmax_ = ack.wmax;
   lease_ = std::chrono::milliseconds(ack.lease_ms);
+  if (sequence_limits_.empty()) lateness_ = Lateness(world_size(), streams_.count);
   sequence_limits_.resize(streams_.count);
 }
 
@@ -68,6 +70,33 @@ void Tree::note_parameter(std::uint16_t stream, std::uint64_t sequence) {
   if (sequence_limits_.empty()) return;
   std::uint64_t& limit = sequence_limits_[stream - streams_.first];
   limit = std::max<std::uint64_t>(limit, atp_sequence_limit(sequence, wmax_));
+}
+
+// Out of the way of the packets that begin none.
+void Tree::note_operation(Instant now, const atp_header& header, const RankSet& ranks) {
+  const auto stream = static_cast<std::size_t>(header.stream - streams_.first);
+  lateness_.begin(stream, ranks, header.sequence, header.operation, now,
+                  membership_.attached() - left_);
+}
+
+void Tree::note_waiting(Instant now, const atp_header& header, const StatusMessage& status) {
+  // While the job joins, nothing is summed yet.
+  if (sequence_limits_.empty() || status.about.empty()) return;
+  const bool goes_on = waiting(now).has_value();
+  waiting_ = {.ranks = status.about,
+              .since = goes_on ? waiting_.since : now - Timing{}.waiting_for,
+              .heard = now,
+              .stream = header.stream,
+              .sequence = header.sequence,
+              .operation = header.operation,
+              .homes = status.endpoints,
+              .home_count = status.endpoint_count};
+}
+
+std::optional<HeardWaiting> Tree::waiting(Instant now) const {
+  constexpr Duration kBetween = Timing{}.waiting_for + std::chrono::milliseconds(500);
+  if (waiting_.ranks.empty() || now > waiting_.heard + kBetween) return std::nullopt;
+  return waiting_;
 }
 
 void Tree::detach(Rank rank, std::uint32_t detachments) {

@@ -1,16 +1,20 @@
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "atp/core/dataplane/aggregator.h"
 #include "atp/core/dataplane/shares.h"
+#include "atp/core/lateness.h"
 #include "atp/core/topology/membership.h"
 #include "atp/wire/join.h"
 #include "atp/wire/packet_view.h"
+#include "atp/wire/status.h"
 
 // The trees that pass through a switch: one for each job, incarnation and stream range, made by
 // the first JOIN and gone when the last lease in it has ended (docs/protocol.md §2). Soft state:
@@ -32,6 +36,19 @@ struct StreamRange {
     return contains(other.first) || other.contains(first);
   }
   auto operator<=>(const StreamRange&) const = default;
+};
+
+// What the server has said last of ranks that an operation waits for.
+struct HeardWaiting {
+  RankSet ranks;
+  Instant since{};  // the first time of the episode, less the second that the server takes
+  Instant heard{};
+  std::uint16_t stream = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t operation = 0;
+  std::array<Endpoint, StatusMessage::kMaxEndpoints> homes{};  // of the first ranks
+  std::size_t home_count = 0;
+  bool operator==(const HeardWaiting&) const = default;
 };
 
 class Tree {
@@ -64,6 +81,18 @@ class Tree {
   // What all workers of the job agreed on; ignored unless it is about this very tree.
   void learn(const JoinAck& ack);
   void note_parameter(std::uint16_t stream, std::uint64_t sequence);
+  // A STATUS *waiting for* of the fragment that the header names.
+  void note_waiting(Instant now, const atp_header& header, const StatusMessage& status);
+  // Whom the server waits for now; it says so once a second.
+  std::optional<HeardWaiting> waiting(Instant now) const;
+  // A GRADIENT that came from its child.
+  void note_gradient(Instant now, const atp_header& header, const RankSet& ranks) {
+    const auto stream = static_cast<std::size_t>(header.stream - streams_.first);
+    if (!lateness_.goes_on(stream, ranks, header.sequence, header.operation, now)) {
+      note_operation(now, header, ranks);
+    }
+  }
+  const Lateness& lateness() const { return lateness_; }
   void detach(Rank rank, std::uint32_t detachments);
   // The rank contributes no more. It stays known until its lease ends, so that its LEAVE, repeated
   // until acknowledged, still finds the way up.
@@ -75,6 +104,7 @@ class Tree {
   bool operator==(const Tree&) const = default;
 
  private:
+  void note_operation(Instant now, const atp_header& header, const RankSet& ranks);
   void update_entry();
 
   JobKey job_;
@@ -84,13 +114,15 @@ class Tree {
   RankSet left_;
   Duration lease_;
   std::uint32_t wmax_ = 0;                      // 0 until a JOIN_ACK has passed
+  HeardWaiting waiting_{};                      // nothing: no ranks
+  Lateness lateness_;                           // likewise, of the ranks here
   std::vector<std::uint64_t> sequence_limits_;  // by stream, once wmax_ is known
   atp_tree_entry entry_{};
 };
 
 constexpr std::size_t Tree::bytes_needed(std::size_t world_size, const StreamRange& streams) {
   return 2 * sizeof(Tree) + 2 * Shares::kBytes + Membership::bytes_needed(world_size) +
-         sizeof(std::uint64_t) * streams.count;
+         sizeof(std::uint64_t) * streams.count + Lateness::bytes_needed(world_size, streams.count);
 }
 
 class TreeTable {

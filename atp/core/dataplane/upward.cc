@@ -70,7 +70,7 @@ bool emit_released(SwitchTurn& turn, const atp_fragment& sum, std::uint32_t slot
 
 void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   const atp_header& header = in.packet.header;
-  const Tree* tree = turn.state.trees.find(in.packet.job(), header.stream);
+  Tree* tree = turn.state.trees.find(in.packet.job(), header.stream);
   if (tree == nullptr) {
     turn.count(SwitchCounter::kDropUnknownJob);
     answer_unknown(turn, in, in.packet.ranks);
@@ -93,6 +93,10 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   const auto reason = static_cast<atp_reason>(verdict.reason);
   const auto operation = static_cast<atp_data_op>(verdict.data);
   turn.count(switch_counter_of(reason));
+  // Not what is dropped unseen, nor a forged sequence far ahead: the honest ones would be repeats.
+  if (reason > ATP_DROP_FOREIGN_RANKS && reason != ATP_PASS_BEYOND_LIMIT) {
+    tree->note_gradient(turn.now, header, in.packet.ranks);
+  }
   if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(turn, in, in.packet.ranks - child);
   if (verdict.forward == ATP_FORWARD_PARENT) {
     send_up(turn, tree->parent(), fragment, {operation, slot, in.packet.body});

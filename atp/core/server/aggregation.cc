@@ -52,7 +52,8 @@ std::uint32_t small_slots(const JobTerms& terms) {
 Aggregation::Aggregation(const JobTerms& terms, const ServerConfig& config)
     : terms_(terms),
       all_(RankSet::first(terms.world_size)),
-      floats_(config.float_slots, small_slots(terms), terms.value_count, queue_capacity(terms)) {
+      floats_(config.float_slots, small_slots(terms), terms.value_count, queue_capacity(terms)),
+      lateness_(terms.world_size, terms.stream_count) {
   streams_.reserve(terms.stream_count);
   for (std::size_t i = 0; i < terms.stream_count; ++i) {
     streams_.push_back({FragmentRing(config.placement, terms.key, wire_stream(i), terms.wmax,
@@ -63,7 +64,8 @@ Aggregation::Aggregation(const JobTerms& terms, const ServerConfig& config)
 std::size_t Aggregation::bytes_needed(const JobTerms& terms, const ServerConfig& config) {
   return terms.stream_count * FragmentRing::bytes_needed(terms.wmax, terms.value_count) +
          FloatPool::bytes_needed(config.float_slots, small_slots(terms), terms.value_count,
-                                 queue_capacity(terms));
+                                 queue_capacity(terms)) +
+         Lateness::bytes_needed(terms.world_size, terms.stream_count);
 }
 
 FragmentName Aggregation::name_of(std::size_t stream, const Fragment& fragment) const {
@@ -111,6 +113,10 @@ bool Aggregation::handle_gradient(Downlink& down, const Arrival& in, Source sour
     case RingPlace::kFuture: turn.count(ServerCounter::kDropFutureSequence); return false;
     case RingPlace::kInside: break;
   }
+  const atp_header& h = in.packet.header;
+  if (!lateness_.goes_on(index, in.packet.ranks, h.sequence, h.operation, turn.now)) {
+    note_operation(down, index, in.packet);
+  }
   Fragment& fragment = stream.ring.at(in.packet.header.sequence);
   stream.ring.saw(in.packet.header.sequence);
   if (fragment.stall.act_at == kNever && !fragment.complete()) {
@@ -127,6 +133,12 @@ bool Aggregation::handle_gradient(Downlink& down, const Arrival& in, Source sour
     announce_mismatch(down, index, fragment);
   watch(stream, turn.now, turn.config.timing);
   return needs(fragment, down.members().gone());
+}
+
+// Out of the way of the packets that begin none.
+void Aggregation::note_operation(Downlink& down, std::size_t stream, const PacketView& packet) {
+  const atp_header& h = packet.header;
+  lateness_.begin(stream, packet.ranks, h.sequence, h.operation, down.turn().now, down.present());
 }
 
 void Aggregation::apply(Downlink& down, const Arrival& in, std::size_t stream, Fragment& fragment,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "atp/core/lateness.h"
 #include "atp/core/server/contribution.h"
 #include "atp/core/server/downlink.h"
 #include "atp/core/server/float_pool.h"
@@ -21,6 +22,16 @@
 // a time, so a timeout's work is bounded.
 
 namespace atp {
+
+// Whom the oldest sums wait for, to which others have contributed.
+struct WaitedFor {
+  RankSet ranks;
+  Instant since{};
+  std::uint16_t stream = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t operation = 0;  // the fingerprint
+  bool operator==(const WaitedFor&) const = default;
+};
 
 // How far a job is, for displays.
 struct AggregationProgress {
@@ -47,8 +58,10 @@ class Aggregation {
   bool lacks(const RankSet& ranks) const;
 
   const AggregationProgress& progress() const { return progress_; }
-  // The ranks that the oldest fragments lack to which others have contributed a while ago.
-  RankSet waited_for(Instant now) const;
+  const Lateness& lateness() const { return lateness_; }
+  // Of the fragments that have waited for at least so long. Ranks that wait for others themselves
+  // may be behind in one stream; who holds up all of them is behind in each.
+  std::optional<WaitedFor> waited_for(Instant now, Duration at_least) const;
 
   bool operator==(const Aggregation&) const = default;
 
@@ -105,12 +118,15 @@ class Aggregation {
   Instant pull_along(Downlink& down, std::size_t stream, Fragment& fragment);
   // Likewise for the oldest of a stream.
   Instant announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
+  void note_operation(Downlink& down, std::size_t stream, const PacketView& packet);
+  RankSet named_of(Instant now, const Fragment& fragment) const;
 
   JobTerms terms_;
   AggregationProgress progress_;
   RankSet all_;
   std::vector<Stream> streams_;
   FloatPool floats_;
+  Lateness lateness_;
   Instant next_timeout_ = kNever;
   Instant mismatch_announced_ = kLongAgo;
 };

@@ -79,16 +79,35 @@ Instant Aggregation::pull_along(Downlink& down, std::size_t stream, Fragment& fr
   return fragment.stall.act_at;
 }
 
-RankSet Aggregation::waited_for(Instant now) const {
-  constexpr Duration kLate = std::chrono::milliseconds(250);
-  RankSet late;
-  for (const Stream& stream : streams_) {
-    if (!stream.ring.pending()) continue;
-    const Fragment* oldest = stream.ring.find(stream.ring.head());
-    const bool waits = oldest != nullptr && oldest->named && !oldest->complete();
-    if (waits && oldest->since + kLate <= now) late |= missing(*oldest);
+std::optional<WaitedFor> Aggregation::waited_for(Instant now, Duration at_least) const {
+  std::optional<WaitedFor> oldest;
+  RankSet everywhere = all_;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const FragmentRing& ring = streams_[i].ring;
+    const Fragment* head = ring.pending() ? ring.find(ring.head()) : nullptr;
+    // While it waits for a slot its bitmap says nothing.
+    const bool waits = head != nullptr && head->named && !head->complete() &&
+                       head->mode != FragmentMode::kAwaitingFloatSlot;
+    if (!waits || now < head->since + at_least) continue;
+    everywhere &= missing(*head);
+    if (oldest && oldest->since <= head->since) continue;
+    oldest =
+        WaitedFor{missing(*head), head->since, wire_stream(i), head->sequence, head->operation};
   }
-  return late;
+  if (oldest && !everywhere.empty()) oldest->ranks = everywhere;
+  return oldest;
+}
+
+RankSet Aggregation::named_of(Instant now, const Fragment& fragment) const {
+  // The other streams have stood still for nearly as long.
+  constexpr Duration kNearly = std::chrono::milliseconds(250);
+  const auto waited = waited_for(now, kNearly);
+  if (fragment.mode == FragmentMode::kAwaitingFloatSlot) {
+    // Those hold the slots up, if anybody does.
+    return waited ? waited->ranks : RankSet{};
+  }
+  const RankSet lacking = missing(fragment);
+  return waited && lacking.intersects(waited->ranks) ? waited->ranks & lacking : lacking;
 }
 
 Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment) {
@@ -102,7 +121,8 @@ Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fr
   }
   announced = turn.now;
   if (fragment.disagreeing.empty()) {
-    down.status(name_of(stream, fragment), down.waiting_for(missing(fragment)), down.present());
+    down.status(name_of(stream, fragment), down.waiting_for(named_of(turn.now, fragment)),
+                down.present());
   } else {
     announce_mismatch(down, stream, fragment);
   }

@@ -265,6 +265,18 @@ class FloatsOfTwoStreams : public testing::Test {
   ServerHarness h_;
 };
 
+// Its own bitmap says nothing: of rank 0 it keeps no more than that it is ready.
+TEST_F(FloatsOfTwoStreams, OneThatWaitsForASlotNamesWhoHoldsUpThoseThatHaveThem) {
+  send(0, 0, 0);
+  h_.advance(milliseconds(1100));
+  std::set<int> streams;
+  for (const Sent& s : h_.take(StatusCode::kWaitingFor)) {
+    streams.insert(s.header.stream);
+    EXPECT_EQ(s.status().about, RankSet::of(1)) << "stream " << s.header.stream;
+  }
+  EXPECT_EQ(streams, (std::set<int>{0, 1}));
+}
+
 TEST_F(FloatsOfTwoStreams, OneThatAllHaveSentTakesTheSlotOfOneThatSomeRankHasNot) {
   for (const Rank rank : {0, 1}) send(0, 0, rank);
   h_.now += milliseconds(100);

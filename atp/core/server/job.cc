@@ -99,7 +99,14 @@ JobSummary Job::summary(Instant now) const {
   summary.has_switches = members_.height() > 0;
   if (!aggregation_) return summary;
   summary.progress = aggregation_->progress();
-  summary.waited_for = aggregation_->waited_for(now);
+  summary.lateness = aggregation_->lateness().of_ranks();
+  constexpr Duration kLate = std::chrono::milliseconds(250);
+  constexpr Duration kStuck = std::chrono::seconds(1);
+  if (const auto late = aggregation_->waited_for(now, kLate)) summary.waited_for = late->ranks;
+  summary.stuck = aggregation_->waited_for(now, kStuck);
+  if (!summary.stuck) return summary;
+  summary.stuck->ranks.for_each(
+      [&](Rank rank) { summary.stuck_homes.emplace_back(rank, members_.record(rank).own); });
   return summary;
 }
 

@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "atp/core/server/aggregation.h"
 #include "atp/core/server/downlink.h"
@@ -28,7 +31,12 @@ struct JobSummary {
   RankSet detached;  // reached straight, not through the tree
   RankSet lost;
   RankSet left;
-  RankSet waited_for;         // by fragments to which others have contributed a while ago
+  RankSet waited_for;  // by fragments to which others have contributed a while ago
+  // Likewise for a second and more, which nobody who computes between sums should take.
+  std::optional<WaitedFor> stuck;
+  std::vector<std::pair<Rank, Endpoint>> stuck_homes;  // where its ranks are, if that is known
+  // By rank, once all are in; the job's own, so not for longer than the job stays as it is.
+  std::span<const RankLateness> lateness;
   bool has_switches = false;  // some rank's way goes through one
   AggregationProgress progress;
 };

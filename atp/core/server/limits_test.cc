@@ -58,7 +58,7 @@ TEST(Limits, AJobOfMoreStreamsThanConfiguredIsRefused) {
 TEST(Limits, SmallFragmentsHaveTwoWmaxSlotsOfTheirOwnAndAtMost1024) {
   const auto bytes_with = [](std::uint32_t wmax, std::uint32_t small_slots) {
     return FragmentRing::bytes_needed(wmax, 100) +
-           FloatPool::bytes_needed(2, small_slots, 100, 2 * wmax);
+           FloatPool::bytes_needed(2, small_slots, 100, 2 * wmax) + Lateness::bytes_needed(2, 1);
   };
   const ServerConfig config = ServerHarness::small_config();
   JobTerms terms{.stream_count = 1, .world_size = 2, .value_count = 100};

@@ -314,8 +314,57 @@ TEST(Server, TheSummarySaysWhoIsWaitedFor) {
   EXPECT_TRUE(h.summary().waited_for.empty());
   h.advance(std::chrono::milliseconds(300));
   EXPECT_EQ(h.summary().waited_for, ranks({1}));
+  EXPECT_FALSE(h.summary().stuck);
+  h.advance(std::chrono::milliseconds(700));
+  ASSERT_TRUE(h.summary().stuck);
+  EXPECT_EQ(h.summary().stuck->ranks, ranks({1}));
+  EXPECT_EQ(h.now - h.summary().stuck->since, std::chrono::seconds(1));
+  EXPECT_EQ(h.summary().stuck_homes, (std::vector{std::pair{Rank{1}, worker_endpoint(1)}}));
   h.gradient(kTestSwitch, {.ranks = ranks({1})});
   EXPECT_TRUE(h.summary().waited_for.empty());
+  EXPECT_FALSE(h.summary().stuck);
+}
+
+// Ranks whose windows differ are at different places of a stream when all stand still.
+TEST(Server, OfRanksThatWaitThemselvesThoseThatHoldUpAllStreamsAreNamed) {
+  ServerHarness h;
+  for (const Rank rank : {0, 1, 2}) {
+    TestJoin one = h.join_of(rank, 3, false);
+    one.body.stream_count = 2;
+    h.join(worker_endpoint(rank), one);
+    one.flags = ATP_FLAG_DIRECT;
+    h.join(worker_endpoint(rank), one);
+  }
+  h.out.clear();
+  for (const int rank : {0, 1}) {
+    h.gradient(worker_endpoint(static_cast<Rank>(rank)), {.ranks = ranks({rank})});
+  }
+  h.gradient(worker_endpoint(0), {.ranks = ranks({0}), .stream = 1});
+  h.advance(std::chrono::milliseconds(1100));
+  ASSERT_TRUE(h.summary().stuck);
+  EXPECT_EQ(h.summary().stuck->ranks, ranks({2}));
+  const auto told = h.take(StatusCode::kWaitingFor);
+  EXPECT_EQ(told.size(), 6U) << "of each stream to each rank";
+  for (const Sent& one : told) EXPECT_EQ(one.status().about, ranks({2}));
+
+  h.gradient(worker_endpoint(2), {.ranks = ranks({2})});
+  ASSERT_TRUE(h.summary().stuck);
+  EXPECT_EQ(h.summary().stuck->ranks, ranks({1, 2})) << "of what still waits";
+}
+
+TEST(Server, TheSummarySaysHowLateEachRankIs) {
+  ServerHarness h = ServerHarness::flat(2);
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    TestGradient gradient{.sequence = step, .ranks = ranks({0}), .operation = 100 + step};
+    h.gradient(worker_endpoint(0), gradient);
+    h.advance(std::chrono::milliseconds(20));
+    gradient.ranks = ranks({1});
+    h.gradient(worker_endpoint(1), gradient);
+  }
+  const auto lateness = h.summary().lateness;
+  ASSERT_EQ(lateness.size(), 2U);
+  EXPECT_GT(lateness[1].first.quantile(0.5), std::chrono::milliseconds(16));
+  EXPECT_LE(lateness[0].first.quantile(0.99), std::chrono::microseconds(1));
 }
 
 }  // namespace

@@ -148,8 +148,15 @@ STALLS = [
     Rule(
         "nobody hears whom the oldest fragment waits for",
         STALL,
-        "    down.status(name_of(stream, fragment), down.waiting_for(missing(fragment)), "
-        "down.present());\n",
+        "    down.status(name_of(stream, fragment), "
+        "down.waiting_for(named_of(turn.now, fragment)),\n"
+        "                down.present());\n",
+        "",
+    ),
+    Rule(
+        "who waits itself is named with whom it waits for",
+        STALL,
+        "if (oldest && !everywhere.empty()) oldest->ranks = everywhere;",
         "",
     ),
     Rule(
