@@ -343,6 +343,16 @@ std::optional<WayCounts> Communicator::way_counts() const {
   return impl_->forked() ? std::nullopt : impl_->dispatcher()->way_counts();
 }
 
+std::optional<WaitedForRanks> Communicator::waited_for() const {
+  std::optional<WaitedForRanks> longest;
+  if (impl_->forked()) return longest;
+  for (const auto& lane : impl_->lanes()) {
+    auto waited = lane->waited_for();
+    if (waited && (!longest || longest->waited < waited->waited)) longest = std::move(waited);
+  }
+  return longest;
+}
+
 CounterList Communicator::counters() const {
   if (impl_->forked()) return {};
   CounterList sums = impl_->lanes().front()->counters();

@@ -104,6 +104,13 @@ using CounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 class PendingOperation;
 class Way;
 
+// Ranks without which an operation does not go on, though others have contributed to it.
+struct WaitedForRanks {
+  std::vector<Rank> ranks;
+  Duration waited{};
+  std::string operation;  // "all_reduce #17 (1,000 values)"; empty: none of this program's
+};
+
 // A tensor, in place: `count` values of the type, in host byte order, aligned as such.
 struct Values {
   std::byte* data = nullptr;
@@ -197,6 +204,9 @@ class Communicator {
   void give_up(const std::string& why);
 
   CounterList counters() const;
+  // Whom this rank's oldest operation waits for, if it has waited for a second; of several ways
+  // what has waited for longest.
+  std::optional<WaitedForRanks> waited_for() const;
   // Why nothing more can be summed.
   std::optional<std::string> failure() const;
 

@@ -179,9 +179,16 @@ Failure renamed(Failure failure, const std::vector<Rank>& names) {
 
 std::string waiting_text(const Failure& failure, const FailureContext& context) {
   return "waiting for " + ranks_at_text(failure.ranks, context.detail) +
-         (failure.ranks.size() == 1 ? ", which has" : ", which have") +
-         " not contributed to the oldest operation for " +
+         (failure.ranks.size() == 1 ? ", which has" : ", which have") + " not contributed to " +
+         (context.operation.empty() ? "the oldest operation" : context.operation) + " for " +
          seconds_text(WorkerConfig{}.tell_waiting);
+}
+
+std::string waiting_over_text(const Failure& failure, const FailureContext& context,
+                              Duration waited) {
+  return ranks_at_text(failure.ranks, context.detail) +
+         (failure.ranks.size() == 1 ? " goes" : " go") + " on: the others have waited for " +
+         seconds_text(waited - waited % std::chrono::milliseconds(100));
 }
 
 std::string silence_text(const Failure& failure, const FailureContext& context) {

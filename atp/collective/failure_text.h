@@ -26,6 +26,7 @@ struct FailureContext {
   Duration lease = std::chrono::seconds(5);
   Duration join_timeout = std::chrono::seconds(30);
   Duration operation_timeout = std::chrono::seconds(30);  // of the operation that failed
+  std::string operation;          // the oldest that is open; empty: not known
   std::string operation_kind;     // its values, type, reduction and format; empty: not known
   std::uint16_t value_count = 0;  // K; 0: not agreed
   FailureDetail detail = {};      // where the ranks are, and what one that left had to say
@@ -50,8 +51,10 @@ std::string failure_text(const Failure& failure, const FailureContext& context);
 // can tell, and how long it waits.
 std::string silence_text(const Failure& failure, const FailureContext& context);
 
-// Of ranks that the others have waited for a while, though nothing has failed.
+// Of ranks that the others have waited for a while, though nothing has failed; and once they go on.
 std::string waiting_text(const Failure& failure, const FailureContext& context);
+std::string waiting_over_text(const Failure& failure, const FailureContext& context,
+                              Duration waited);
 
 // Of another rank that was refused, or that waits elsewhere (refusal_text.cc).
 std::string peer_refused_text(const Failure& failure);

@@ -154,7 +154,13 @@ TEST(FailureText, NamesTheHostsOfRanksAndWhatOneThatLeftHadToSay) {
       "of 7 int32 values; rank 0 waits for the sum of 7 int32 values");
   EXPECT_EQ(waiting_text({.ranks = set_of({2})}, context),
             "waiting for rank 2 (10.77.2.11), which has not contributed to the oldest operation "
-            "for 3 s");
+            "for 1 s");
+  context.operation = "all_reduce #17 (1,000 values)";
+  EXPECT_EQ(waiting_text({.ranks = set_of({2})}, context),
+            "waiting for rank 2 (10.77.2.11), which has not contributed to all_reduce #17 (1,000 "
+            "values) for 1 s");
+  EXPECT_EQ(waiting_over_text({.ranks = set_of({2})}, context, std::chrono::milliseconds(4170)),
+            "rank 2 (10.77.2.11) goes on: the others have waited for 4.1 s");
 }
 
 TEST(FailureText, OfAServersSilenceBlamesNoNodeThatMayLive) {

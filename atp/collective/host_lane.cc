@@ -180,7 +180,7 @@ void HostLane::round() {
     more = thread_.publish({.pending = pending_.size(),
                             .left = left_,
                             .failure = engine_.failure(),
-                            .report = engine_.counters()},
+                            .report = {engine_.counters(), engine_waits(now)}},
                            std::move(ended));
   }
 }
@@ -214,9 +214,23 @@ void HostLane::abort(const std::string& why) {
   if (uplink_ != nullptr) uplink_->abort(why);
 }
 
+std::optional<WaitedForRanks> HostLane::engine_waits(SteadyClock::time_point now) const {
+  const auto waiting = engine_.waiting();
+  if (!waiting || pending_.empty()) return std::nullopt;
+  WaitedForRanks waited{
+      .ranks = {}, .waited = now - waiting->since, .operation = pending_.front()->text()};
+  waiting->ranks.for_each([&](Rank rank) { waited.ranks.push_back(rank); });
+  return waited;
+}
+
+std::optional<WaitedForRanks> HostLane::waited_for() const {
+  const auto here = thread_.report().waited_for;
+  return here || uplink_ == nullptr ? here : uplink_->waited_for();
+}
+
 CounterList HostLane::counters() const {
   CounterList list;
-  thread_.report().for_each([&](std::string_view name, std::uint64_t value) {
+  thread_.report().counters.for_each([&](std::string_view name, std::uint64_t value) {
     list.emplace_back(std::string(name), value);
   });
   if (uplink_ == nullptr) return list;

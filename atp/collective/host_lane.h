@@ -13,6 +13,12 @@
 
 namespace atp {
 
+// What callers may know of the engine.
+struct HostLaneReport {
+  HostCounters counters;
+  std::optional<WaitedForRanks> waited_for;
+};
+
 // A communicator's way through the memory of its host.
 //
 // Its thread drives the engine, or the caller of an operation who waits for it anyway: then no
@@ -21,7 +27,7 @@ namespace atp {
 //
 // Where the job has several hosts, the leader of this one brings what leaves it to the others: the
 // ranks hear of that before there are operations.
-class HostLane final : public WayWithThread<HostCounters>,
+class HostLane final : public WayWithThread<HostLaneReport>,
                        public std::enable_shared_from_this<HostLane> {
  public:
   static Result<std::shared_ptr<HostLane>> open(const CommunicatorOptions& options,
@@ -43,12 +49,14 @@ class HostLane final : public WayWithThread<HostCounters>,
   void abort(const std::string& why) override;
   std::size_t value_count() const override { return 0; }
   CounterList counters() const override;
+  std::optional<WaitedForRanks> waited_for() const override;
 
  private:
   void run();
   // Everything below with driving_ held.
   void round();
   std::vector<EndedOperation<PendingOperation>> take_ended();
+  std::optional<WaitedForRanks> engine_waits(std::chrono::steady_clock::time_point now) const;
   bool is_busy() const { return !pending_.empty(); }
 
   const CommunicatorOptions options_;

@@ -127,7 +127,8 @@ bool Lane::carry_out_commands(Instant now, const UdpCounters& udp_counters) {
                           .report = {.phase = participant_.phase(),
                                      .value_count = worker.value_count(),
                                      .worker_counters = worker.counters(),
-                                     .udp_counters = udp_counters}},
+                                     .udp_counters = udp_counters,
+                                     .waited_for = participant_.waited_for(now)}},
                          participant_.take_ended());
 }
 

@@ -32,6 +32,7 @@ struct LaneReport {
   std::uint16_t value_count = 0;
   Counters<WorkerCounter> worker_counters;
   UdpCounters udp_counters;
+  std::optional<WaitedForRanks> waited_for;
 };
 
 // A communicator's way to one server: a socket of the worker, and the thread that drives it.
@@ -53,6 +54,7 @@ class Lane final : public WayWithThread<LaneReport>, public std::enable_shared_f
   void abort(const std::string& why) override;
   std::size_t value_count() const override { return thread_.report().value_count; }
   CounterList counters() const override;
+  std::optional<WaitedForRanks> waited_for() const override { return thread_.report().waited_for; }
 
  private:
   void run();

@@ -28,6 +28,7 @@ class LeaderUplink final : public HostUplink {
   Status shutdown(std::chrono::milliseconds timeout) { return communicator_->shutdown(timeout); }
   void abort(const std::string& why) { communicator_->abort(why); }
   CounterList counters() const { return communicator_->counters(); }
+  std::optional<WaitedForRanks> waited_for() const { return communicator_->waited_for(); }
 
  private:
   explicit LeaderUplink(std::unique_ptr<Communicator> communicator)

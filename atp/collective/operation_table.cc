@@ -29,6 +29,10 @@ std::shared_ptr<PendingOperation> OperationTable::take_oldest() {
   return slots_.empty() ? nullptr : take(first_id_);
 }
 
+const PendingOperation* OperationTable::oldest() const {
+  return slots_.empty() ? nullptr : slots_.front().operation.get();
+}
+
 std::span<std::int16_t> OperationTable::exponents(OperationId id) {
   Slot& of = slot(id);
   if (of.exponents.empty()) of.exponents.resize(of.operation->layout().blocks());

@@ -24,6 +24,8 @@ class OperationTable final : public Tensors {
   // The oldest one in flight, taken out; null if there is none.
   std::shared_ptr<PendingOperation> take_oldest();
 
+  const PendingOperation* oldest() const;  // null if there is none
+
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 

@@ -81,6 +81,9 @@ void Participant::handle_event(Instant now, const Event& event) {
       warn_(hop_text(event.endpoint, context_.route) + " answers again: the job goes on");
       break;
     case EventKind::kWaiting: warn_(waiting_text(event.failure, context_now())); break;
+    case EventKind::kWaitingOver:
+      warn_(waiting_over_text(event.failure, context_now(), event.waited));
+      break;
     case EventKind::kPeerRefused:
       context_.peer_refused = event.failure;
       warn_(peer_refused_text(event.failure) + "; this rank waits for it");
@@ -107,7 +110,23 @@ FailureContext Participant::context_now() const {
   context.lease = worker_.lease();
   context.value_count = worker_.value_count();
   context.detail = worker_.detail();
+  context.operation = oldest_text();
   return context;
+}
+
+// What hosts combine is none of the user's operations.
+std::string Participant::oldest_text() const {
+  const PendingOperation* oldest = table_.oldest();
+  return oldest == nullptr || !context_.names.empty() ? std::string() : oldest->text();
+}
+
+std::optional<WaitedForRanks> Participant::waited_for(Instant now) const {
+  if (failure_ || worker_.waiting_since() == kNever) return std::nullopt;
+  const Failure named = renamed({.ranks = worker_.waited_for()}, context_.names);
+  WaitedForRanks waited{
+      .ranks = {}, .waited = now - worker_.waiting_since(), .operation = oldest_text()};
+  named.ranks.for_each([&](Rank rank) { waited.ranks.push_back(rank); });
+  return waited;
 }
 
 // The first failure gives the cause; the worker reports it for each operation that it had. What

@@ -55,6 +55,8 @@ class Participant {
   bool has_left() const { return phase_ == ParticipantPhase::kLeft || unheard_; }
   // Why nothing more can be summed, once phase() is kFailed or this rank has left.
   const std::optional<std::string>& failure() const { return failure_; }
+  // Whom the oldest operation waits for, if it has for a second.
+  std::optional<WaitedForRanks> waited_for(Instant now) const;
   std::size_t pending() const { return table_.size() + waiting_.size(); }
 
  private:
@@ -63,6 +65,7 @@ class Participant {
   void tell_of_detaching(const Event& event);
   void tell_of_return(const Endpoint& parent);
   FailureContext context_now() const;
+  std::string oldest_text() const;
   void fail(Instant now, const Event& event);
   void end(std::shared_ptr<PendingOperation> operation, const std::string& why);
   void end_all(const std::string& why);

@@ -38,6 +38,7 @@ class Way {
   virtual std::optional<std::string> failure() const = 0;
   virtual std::size_t value_count() const = 0;  // K; 0: nothing travels in fragments
   virtual CounterList counters() const = 0;
+  virtual std::optional<WaitedForRanks> waited_for() const { return std::nullopt; }
   virtual bool on_own_thread() const = 0;
 };
 

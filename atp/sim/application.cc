@@ -100,6 +100,7 @@ void Application::handle_event(Instant now, const Event& event, const Worker& wo
     case EventKind::kSilent:
     case EventKind::kHeard:
     case EventKind::kWaiting:
+    case EventKind::kWaitingOver:
     case EventKind::kPeerRefused: break;
     case EventKind::kLeft: left_ = true; break;
   }

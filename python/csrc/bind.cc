@@ -234,6 +234,22 @@ py::list traffic_of(const DelegatingBackend& group) {
   return rows;
 }
 
+// {"ranks": [2], "seconds": 3.2, "operation": "all_reduce #17 (1,000 values)"}, or None.
+template <class Group>
+py::object waited_for_of(const Group& self) {
+  std::optional<WaitedForRanks> waited;
+  {
+    const py::gil_scoped_release released;
+    waited = self.waited_for();
+  }
+  if (!waited) return py::none();
+  py::dict dict;
+  dict["ranks"] = waited->ranks;
+  dict["seconds"] = std::chrono::duration<double>(waited->waited).count();
+  dict["operation"] = waited->operation;
+  return dict;
+}
+
 // What both classes have.
 template <class Group, class Class>
 Class& define_common(Class& group) {
@@ -243,6 +259,7 @@ Class& define_common(Class& group) {
            py::arg("numbers"))
       .def("values_per_fragment", &Group::values_per_fragment,
            py::call_guard<py::gil_scoped_release>())
+      .def("waited_for", [](const Group& self) { return waited_for_of(self); })
       .def("traffic", [](const Group& self) { return traffic_of(self); })
       .def("counters", &Group::counters, py::call_guard<py::gil_scoped_release>());
   return group;

@@ -198,6 +198,10 @@ ProcessGroupATP::Counts InNetworkGroup::counters() const {
   return communicator_ == nullptr ? Counts() : communicator_->counters();
 }
 
+std::optional<WaitedForRanks> InNetworkGroup::waited_for() const {
+  return communicator_ == nullptr ? std::nullopt : communicator_->waited_for();
+}
+
 std::size_t InNetworkGroup::values_per_fragment() const {
   return communicator_ == nullptr ? 0 : communicator_->values_per_fragment();
 }

@@ -63,6 +63,7 @@ class InNetworkGroup : public ProcessGroupATP {
 
   Counts counters() const override;
   std::size_t values_per_fragment() const override;
+  std::optional<WaitedForRanks> waited_for() const override;
 
  protected:
   void leave_transport() override;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,8 @@ class ProcessGroupATP : public DelegatingBackend {
   // What the transport of this rank has counted; empty in a group of one.
   virtual Counts counters() const = 0;
   virtual std::size_t values_per_fragment() const { return 0; }
+  // Whom the oldest operation waits for, if it has for a second.
+  virtual std::optional<WaitedForRanks> waited_for() const { return std::nullopt; }
 
   // Why a group that was to choose for itself sums as it does; empty where it was told. Set before
   // anybody else knows the group.

@@ -65,6 +65,28 @@ def test_a_frozen_rank_is_named_to_the_others(ranks):
         assert "rank 2" in error
 
 
+def test_a_late_rank_is_in_the_statistics_of_those_that_wait(ranks):
+    def body(rank):
+        dist.all_reduce(torch.ones(100))
+        assert atp.torch.stats()["waiting_for"] is None
+        if rank == 1:
+            time.sleep(2.5)
+        work = dist.all_reduce(torch.ones(1000), async_op=True)
+        waited = None
+        while rank != 1 and not work.is_completed() and waited is None:
+            time.sleep(0.05)
+            waited = atp.torch.stats()["waiting_for"]
+        work.wait()
+        assert atp.torch.stats()["waiting_for"] is None
+        return waited
+
+    first, late, last = ranks.run(3, body)
+    assert late is None
+    for waited in (first, last):
+        assert waited["ranks"] == [1] and 1 <= waited["seconds"] < 2.5
+        assert waited["operation"].startswith("all_reduce #1 (1,000 values)")
+
+
 def test_a_rank_that_does_not_take_part_is_named_at_the_deadline(ranks):
     def body(rank):
         if rank == 1:

@@ -123,8 +123,15 @@ class HostEngine {
   std::size_t take_completed() { return std::exchange(completed_, 0); }
   // Why none ends well any more.
   const std::optional<std::string>& failure() const { return failure_; }
-  // Whom an operation has waited for a while, though nothing has failed; each such line once.
+  // Whom an operation has waited for a while, though nothing has failed, and that it goes on; each
+  // such line once.
   std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
+  struct Waiting {
+    RankSet ranks;  // of the job
+    Time since;
+    bool is_told = false;  // there was a warning
+  };
+  const std::optional<Waiting>& waiting() const { return waiting_; }
   // Tells the others that this rank goes. What is pending fails.
   void leave(const std::string& why);
 
@@ -225,6 +232,8 @@ class HostEngine {
   // engine_watch.cc
   bool has_failed_elsewhere() const;
   void watch(Time now);
+  void note_waiting(Time now, const RankSet& ranks, const Awaited& awaited);
+  void end_waiting(Time now);
   void look_around(Time now);
   void watch_leader(Time now, const Awaited& awaited);
   bool others_moved();
@@ -269,7 +278,9 @@ class HostEngine {
 
   Time progress_at_{};
   Time look_at_{};
-  Time warn_at_{};  // not before
+  Time warn_at_{};  // not before, of the same ranks
+  RankSet warned_of_;
+  std::optional<Waiting> waiting_;
   std::optional<std::string> warning_;
   std::uint64_t others_progress_ = 0;
 };

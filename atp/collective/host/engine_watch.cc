@@ -19,8 +19,8 @@ constexpr milliseconds kForTheLeader{10'000};
 // Between two looks whether the others live.
 constexpr milliseconds kBetweenLooks{100};
 // As in the network (WorkerConfig::tell_waiting).
-constexpr std::chrono::seconds kToWarn{3};
-constexpr std::chrono::seconds kBetweenWarnings{60};
+constexpr std::chrono::seconds kToWarn{1};
+constexpr std::chrono::seconds kBetweenWarnings{10};
 // So long may the first who found a failure take to write it down, unless it dies over that.
 constexpr std::chrono::seconds kToWrite{2};
 
@@ -38,6 +38,7 @@ bool is_stopped(std::uint32_t process) {
 }  // namespace
 
 void HostEngine::note_progress(Time now) {
+  if (waiting_) end_waiting(now);
   progress_at_ = now;
   look_at_ = now + kBetweenLooks;
 }
@@ -61,7 +62,10 @@ void HostEngine::watch(Time now) {
 
 void HostEngine::look_around(Time now) {
   look_at_ = now + kBetweenLooks;
-  if (others_moved()) progress_at_ = now;
+  if (others_moved()) {
+    if (waiting_) end_waiting(now);
+    progress_at_ = now;
+  }
   const std::optional<Awaited> waits_for = awaited();
   if (!waits_for) return;
   const RankSet ranks = missing(*waits_for);
@@ -72,12 +76,28 @@ void HostEngine::look_around(Time now) {
   });
   if (gone) return fail(*gone);
   if (waits_for->phase == Phase::kReduced) return watch_leader(now, *waits_for);
-  if (now >= progress_at_ + kToWarn && now >= warn_at_) {
-    warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, *waits_for);
-    warn_at_ = now + kBetweenWarnings;
-  }
+  if (now >= progress_at_ + kToWarn && !waiting_) note_waiting(now, ranks, *waits_for);
   if (now < progress_at_ + patience()) return;
   fail("no progress for " + seconds_text(patience()) + ": " + blame(ranks, *waits_for));
+}
+
+void HostEngine::note_waiting(Time now, const RankSet& ranks, const Awaited& awaited) {
+  waiting_ = Waiting{.ranks = {}, .since = progress_at_};
+  ranks.for_each([&](Rank rank) { waiting_->ranks.insert(static_cast<Rank>(in_job(rank))); });
+  if (now < warn_at_ && warned_of_ == ranks) return;
+  warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, awaited);
+  warn_at_ = now + kBetweenWarnings;
+  warned_of_ = ranks;
+  waiting_->is_told = true;
+}
+
+void HostEngine::end_waiting(Time now) {
+  if (waiting_->is_told) {
+    const auto waited = now - waiting_->since;
+    warning_ = ranks_text(waiting_->ranks) + (waiting_->ranks.size() == 1 ? " goes" : " go") +
+               " on: this rank has waited for " + seconds_text(waited - waited % kBetweenLooks);
+  }
+  waiting_.reset();
 }
 
 // It hears from the network why nothing comes back, and says so before the others give up; unless

@@ -105,6 +105,10 @@ class Worker {
   std::uint16_t value_count() const { return agreed().value_count; }
   bool joined() const { return membership_.joined(); }
   bool attached() const { return membership_.attached(); }
+  // The ranks without which the oldest operation has not gone on for a second, as the server says,
+  // and since when; nobody: kNever.
+  const RankSet& waited_for() const { return membership_.missing(); }
+  Instant waiting_since() const { return membership_.waiting_since(); }
   // Of the failure, or of the last kWaiting.
   const FailureDetail& detail() const { return membership_.detail(); }
   // The server's, once all have agreed on it; until then the configuration's.

@@ -65,9 +65,10 @@ struct WorkerConfig {
   Route route;                          // switches upward, the server last
   std::uint32_t max_operations = 4096;  // submitted, and their ends not yet polled
   Duration join_timeout = std::chrono::seconds(30);
-  // After so long the application hears whom its operations wait for; and not again for the pause.
-  Duration tell_waiting = std::chrono::seconds(3);
-  Duration tell_waiting_pause = std::chrono::seconds(60);
+  // After so long the application hears whom its operations wait for, and when that is over; of the
+  // same ranks not again for the pause.
+  Duration tell_waiting = std::chrono::seconds(1);
+  Duration tell_waiting_pause = std::chrono::seconds(10);
   std::uint64_t seed = 1;
   // Where the job stands when it begins: 0, but in tests of a job that has run for very long. The
   // same at all ranks, and the sequence at their server.
@@ -144,6 +145,7 @@ enum class EventKind : std::uint8_t {
   kSilent,     // nothing comes from the server by either way; failure: what it comes to in the end
   kHeard,      // endpoint: the server, which was silent
   kWaiting,    // failure: kNoProgress, with the ranks that have been waited for a while
+  kWaitingOver,  // failure: likewise, of all that were named since; waited: for how long
   kPeerRefused,  // failure: kRefused, of another rank, which this one waits for
   kLeft,         // LEAVE acknowledged
 };
@@ -154,6 +156,7 @@ struct Event {
   Failure failure;
   Endpoint endpoint;
   bool answered_before = false;  // kDetached: the parent has ever answered
+  Duration waited{};             // kWaitingOver
   bool operator==(const Event&) const = default;
 };
 

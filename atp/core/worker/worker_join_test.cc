@@ -292,7 +292,7 @@ TEST(WorkerJoin, ANodeOfALaterVersionSaysSoInOurWords) {
   EXPECT_EQ(event->failure.endpoint, kTestServer);
 }
 
-TEST(WorkerJoin, WhomItWaitsForIsNewsAfterAWhileAndNotAgainForAMinute) {
+TEST(WorkerJoin, WhomItWaitsForIsNewsAtOnceAndNotAgainWhileItLasts) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -313,7 +313,69 @@ TEST(WorkerJoin, WhomItWaitsForIsNewsAfterAWhileAndNotAgainForAMinute) {
       told.push_back(s.now - begin);
     }
   }
-  EXPECT_EQ(told, std::vector<Duration>{seconds(3)});
+  EXPECT_EQ(told, std::vector<Duration>{seconds(1)});
+}
+
+TEST(WorkerJoin, ThatTheWaitingIsOverIsNewsOnceToo) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  const std::vector<Sent> sent = s.run();
+  StatusMessage waiting{.code = StatusCode::kWaitingFor};
+  waiting.about = RankSet::of(2);
+  s.advance(seconds(2));
+  s.receive_status(waiting, kTestSwitch);
+  ASSERT_EQ(s.worker.poll_event()->kind, EventKind::kWaiting);
+  s.advance(seconds(1));
+  waiting.about.insert(0);
+  s.receive_status(waiting, kTestSwitch);
+  const auto more = s.worker.poll_event();
+  ASSERT_TRUE(more) << "another rank as well";
+  EXPECT_EQ(more->kind, EventKind::kWaiting);
+  s.advance(seconds(1));
+  for (const Sent& gradient : sent) s.echo(gradient);
+  auto event = s.worker.poll_event();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, EventKind::kWaitingOver);
+  EXPECT_EQ(event->failure.ranks, waiting.about);
+  EXPECT_EQ(event->waited, seconds(3)) << "from a second before the first news";
+  event = s.worker.poll_event();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, EventKind::kCompleted);
+}
+
+// As soon as it repeats what the server has, it's told why that isn't complete.
+TEST(WorkerJoin, AnAnswerThatAPeerIsMissingIsNoNews) {
+  WorkerScript s;
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  StatusMessage waiting{.code = StatusCode::kWaitingFor};
+  waiting.about = RankSet::of(2);
+  s.receive_status(waiting, kTestServer);
+  EXPECT_FALSE(s.worker.poll_event());
+  EXPECT_EQ(s.worker.waiting_since(), kNever);
+}
+
+TEST(WorkerJoin, WhoIsLateInEachStepIsNotNewsInEachOfThem) {
+  WorkerScript s;
+  s.join();
+  StatusMessage waiting{.code = StatusCode::kWaitingFor};
+  waiting.about = RankSet::of(2);
+  std::vector<Duration> told;
+  const Instant begin = s.now;
+  for (int step = 0; step < 15; ++step) {
+    s.submit({1, 2, 3, 4});
+    const std::vector<Sent> sent = s.run();
+    s.advance(seconds(1));
+    s.receive_ack(s.ack(), kTestSwitch);
+    s.receive_status(waiting, kTestSwitch);
+    for (const Sent& gradient : sent) s.echo(gradient);
+    while (const auto event = s.worker.poll_event()) {
+      if (event->kind == EventKind::kWaiting) told.push_back(s.now - begin);
+    }
+  }
+  EXPECT_EQ(told, (std::vector<Duration>{seconds(1), seconds(11)}));
 }
 
 TEST(WorkerJoin, OnceAnsweredEachIsRepeatedARefreshLater) {

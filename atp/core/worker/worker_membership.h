@@ -43,6 +43,8 @@ class WorkerMembership {
     return is_member() ? std::chrono::milliseconds(agreed_.lease_ms) : config.timing.lease;
   }
   const RankSet& missing() const { return missing_; }  // as the server last said
+  // Since when they have been waited for; kNever: for nobody else.
+  Instant waiting_since() const { return waiting_since_; }
   const FailureDetail& detail() const { return detail_; }
 
   Instant next_timeout(const WorkerConfig& config) const;
@@ -50,7 +52,7 @@ class WorkerMembership {
   MembershipChange handle_join_ack(WorkerTurn& turn, Path path, const PacketView& packet);
   // `pending`: are operations on their way?
   MembershipChange handle_status(WorkerTurn& turn, Path path, const StatusMessage& status,
-                                 bool pending);
+                                 bool pending, bool is_answer = false);
   MembershipChange handle_unreachable(WorkerTurn& turn, const Endpoint& whom);
   // A packet of another protocol version came.
   MembershipChange handle_other_version(WorkerTurn& turn, const Endpoint& from,
@@ -61,10 +63,9 @@ class WorkerMembership {
   // A timer repeated a fragment as what no switch may merge.
   void on_direct_repeat(WorkerTurn& turn);
   // A fragment has its sum: whoever was missing has come. `direct_by_timer`: so was it repeated.
-  void on_answer(bool direct_by_timer) {
+  void on_answer(WorkerTurn& turn, bool direct_by_timer) {
     if (!direct_by_timer) attachment_.on_answer();
-    missing_.clear();
-    waiting_since_ = kNever;
+    if (waiting_since_ != kNever || !missing_.empty()) end_waiting(turn);
   }
 
   bool operator==(const WorkerMembership&) const = default;
@@ -94,7 +95,9 @@ class WorkerMembership {
   MembershipChange judge_tree(WorkerTurn& turn);
   void acquit_tree();
   Failure server_lost(const WorkerConfig& config) const;
-  void on_waiting_for(WorkerTurn& turn, const StatusMessage& status);
+  void on_waiting_for(WorkerTurn& turn, const StatusMessage& status, bool is_answer);
+  void tell_of_waiting(WorkerTurn& turn, const RankSet& ranks);
+  void end_waiting(WorkerTurn& turn);
   MembershipChange on_left(WorkerTurn& turn, const StatusMessage& status, bool pending);
   MembershipChange on_peer_refused(WorkerTurn& turn, const StatusMessage& status);
   MembershipChange on_versions(WorkerTurn& turn, Path path, const StatusMessage& status) const;
@@ -131,7 +134,9 @@ class WorkerMembership {
   std::optional<Failure> no_room_;  // while joining: the server has none for this job now
   Instant no_room_since_{};
   Instant waiting_since_ = kNever;  // no answer since, and the server names whom it waits for
-  Instant waiting_told_ = Instant::min();
+  RankSet waiting_named_;           // of whom the application has heard in that time
+  RankSet named_last_;              // and when it last did, of whom
+  Instant named_at_ = Instant::min();
   Failure peer_refused_;  // what was told last
   FailureDetail detail_;
   CauseText cause_;  // of leaving

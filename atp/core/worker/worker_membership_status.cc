@@ -35,7 +35,8 @@ bool is_in_straight(const StatusMessage& status) {
 }  // namespace
 
 MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
-                                                 const StatusMessage& status, bool pending) {
+                                                 const StatusMessage& status, bool pending,
+                                                 bool is_answer) {
   const Endpoint& from = server(turn.config);
   if (path == Path::kStraight) hear_straight(turn);  // whatever it says
   switch (status.code) {
@@ -43,7 +44,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       turn.count(WorkerCounter::kWaitingForReceived);
       hear_server(turn, path);
       if (path == Path::kTree) hear_tree(turn.now);
-      on_waiting_for(turn, status);
+      on_waiting_for(turn, status, is_answer);
       return {};
     case StatusCode::kUnknownJob:
       turn.count(WorkerCounter::kUnknownJobReceived);
@@ -93,7 +94,8 @@ MembershipChange WorkerMembership::on_left(WorkerTurn& turn, const StatusMessage
   return {};
 }
 
-void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status) {
+void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status,
+                                      bool is_answer) {
   attachment_.on_waiting_for();
   no_room_.reset();  // there was some: whoever joins hears this of a job that it is in
   // Of ranks that disagree each hears of what it has not sent, too: that others have not sent what
@@ -102,16 +104,34 @@ void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& sta
   missing_ = status.about;
   if (!joined()) return;
   note_detail(status);
-  if (status.about.contains(turn.config.rank)) return;
-  if (waiting_since_ == kNever) waiting_since_ = turn.now;
-  const WorkerConfig& config = turn.config;
-  // The server says so when it has waited for a second.
-  const bool long_enough =
-      turn.now >= waiting_since_ + config.tell_waiting - config.timing.waiting_for;
-  if (!long_enough || turn.now < waiting_told_ + config.tell_waiting_pause) return;
-  waiting_told_ = turn.now;
-  turn.events.push_news({.kind = EventKind::kWaiting,
-                         .failure = {.code = FailureCode::kNoProgress, .ranks = status.about}});
+  if (status.about.empty() || status.about.contains(turn.config.rank)) return;
+  // It answers whenever it is asked, but tells all when it has waited for a second.
+  if (is_answer) return;
+  if (waiting_since_ == kNever) waiting_since_ = turn.now - turn.config.timing.waiting_for;
+  if (turn.now >= waiting_since_ + turn.config.tell_waiting) tell_of_waiting(turn, status.about);
+}
+
+// Each once, until something has come on; and those of a moment ago not again.
+void WorkerMembership::tell_of_waiting(WorkerTurn& turn, const RankSet& ranks) {
+  if (waiting_named_.contains(ranks)) return;
+  const bool lately = turn.now < named_at_ + turn.config.tell_waiting_pause;
+  if (lately && named_last_.contains(ranks)) return;
+  waiting_named_ |= ranks;
+  named_last_ = waiting_named_;
+  named_at_ = turn.now;
+  turn.events.push_news(
+      {.kind = EventKind::kWaiting, .failure = {.code = FailureCode::kNoProgress, .ranks = ranks}});
+}
+
+void WorkerMembership::end_waiting(WorkerTurn& turn) {
+  if (!waiting_named_.empty()) {
+    turn.events.push_news({.kind = EventKind::kWaitingOver,
+                           .failure = {.code = FailureCode::kNoProgress, .ranks = waiting_named_},
+                           .waited = turn.now - waiting_since_});
+  }
+  missing_.clear();
+  waiting_named_.clear();
+  waiting_since_ = kNever;
 }
 
 // The first to end the job is the one whose ranks and words count.

@@ -21,6 +21,10 @@ class Member {
     membership.start(now, config);
   }
 
+  void answer(bool direct_by_timer) {
+    WorkerTurn t = turn();
+    membership.on_answer(t, direct_by_timer);
+  }
   WorkerTurn turn() { return {{now, config, counters, out}, tensors, events}; }
   void advance(Duration by) { now += by; }
 
@@ -183,7 +187,7 @@ TEST(WorkerMembership, ThreeDirectRepeatsDetachUnlessSomethingShowsThatTheTreeLi
   EXPECT_FALSE(member.repeat_direct().new_path);
   member.hear(Path::kStraight, StatusMessage{.code = StatusCode::kWaitingFor});
   EXPECT_FALSE(member.repeat_direct().new_path) << "the server only waits: one less";
-  member.membership.on_answer(true);
+  member.answer(true);
   EXPECT_TRUE(member.repeat_direct().new_path) << "an answer to a direct repeat shows nothing";
   EXPECT_EQ(member.news(), (std::vector{EventKind::kDetached}));
   EXPECT_FALSE(member.repeat_direct().new_path) << "there is nothing more to detach from";
@@ -192,7 +196,7 @@ TEST(WorkerMembership, ThreeDirectRepeatsDetachUnlessSomethingShowsThatTheTreeLi
   answered.join();
   answered.repeat_direct();
   answered.repeat_direct();
-  answered.membership.on_answer(false);
+  answered.answer(false);
   EXPECT_FALSE(answered.repeat_direct().new_path) << "the tree carried it: from zero";
 }
 

@@ -115,7 +115,7 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   if (congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN), held_back_)) {
     turn.count(WorkerCounter::kWindowCutsEcn);
   }
-  membership_.on_answer(fragment.direct_by_timer);
+  membership_.on_answer(turn, fragment.direct_by_timer);
   stream.indices.set_next(sequence, packet.header.next_index);
   stream.window.answer(sequence);
   stream.last_progress = turn.now;
@@ -168,7 +168,8 @@ void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet
   const std::optional<StatusMessage> status = StatusMessage::read(packet);
   if (!status) return turn.count(WorkerCounter::kDropBadBody);
   if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(turn, packet, *status);
-  apply(membership_.handle_status(turn, path, *status, has_pending()));
+  // What answers a packet of this rank has its flag; what all are told has not.
+  apply(membership_.handle_status(turn, path, *status, has_pending(), packet.has(ATP_FLAG_DIRECT)));
 }
 
 void Worker::handle_mismatch(WorkerTurn& turn, const PacketView& packet,

@@ -21,6 +21,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
      "bytes_sent_again": 0,
      "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
      "values_per_fragment": 350,
+     "waiting_for": None,                 # or whom the oldest sum waits for, see below
      "digest": {"operations": 12, "value": "1f0c…"}}  # None, where none is kept; see digest()
 
     choice: {"reason": "…", "innetwork": 40, "ring": 12, "trials": 1, "judgements": 0, "changes": 0,
@@ -28,6 +29,10 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     float32 took each, how many of these to try the slower one, how often all ranks have compared
     their times and how many choices that has changed, and from how many bytes on sums now take the
     ring (None: not the largest).
+
+    waiting_for: {"ranks": [2], "seconds": 3.2, "operation": "all_reduce #17 (1,000 values)"}: the
+    ranks without which this rank's oldest sum in the network, or in its host's memory, has not gone
+    on for a second or more, though others have contributed to it. None while it is short of nobody.
 
     The bytes of an operation are those of this rank's input. In a group of one rank everything is
     under "gloo".
@@ -53,6 +58,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
         "bytes_sent_again": again,
         "counters": counters,
         "values_per_fragment": backend.values_per_fragment(),
+        "waiting_for": backend.waited_for(),
         "digest": _digest_of(backend),
     }
 
