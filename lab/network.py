@@ -111,6 +111,11 @@ class Network:
             for device in (link["ifname"] for link in links if link["ifname"] != "lo"):
                 run(*privileged("ip", "-n", namespace, "link", "set", device, "mtu", mtu))
 
+    def set_link(self, name, state):
+        """The cable of a host "down", which keeps its addresses and routes, or "up" again."""
+        bridge = f"{self._rack_of[name]}.br"
+        run(*self._ip(bridge), "link", "set", "dev", name, state)
+
     def link(self, one, other, mtu, *subnets):
         """A cable between two hosts; one gets .1 and ::1, the other .2 and ::2 of the subnets."""
         device = f"to-{other}", f"to-{one}"

@@ -2,10 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 
 #include "atp/cli/command/command.h"
 #include "atp/driver/udp/address.h"
@@ -28,6 +32,80 @@ Json json_of(const RankSet& ranks) {
   return list;
 }
 
+std::string host_text(const Endpoint& endpoint) {
+  const std::string text = to_string(endpoint);
+  return text.substr(0, text.rfind(':'));
+}
+
+double seconds_of(Duration duration) {
+  return std::round(std::chrono::duration<double>(duration).count() * 1000) / 1000;
+}
+
+std::uint64_t microseconds_of(Duration duration) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
+
+// null where nobody is stuck.
+Json json_of(const std::optional<StuckRanks>& stuck) {
+  if (!stuck) return nullptr;
+  Json ranks = Json::array();
+  for (const auto& [rank, home] : stuck->ranks) {
+    ranks.push_back({{"rank", rank}, {"host", home.unset() ? Json() : Json(host_text(home))}});
+  }
+  return {{"ranks", std::move(ranks)},
+          {"waited_s", seconds_of(stuck->waited)},
+          {"since_s", seconds_since_1970() - seconds_of(stuck->waited)},
+          {"stream", stuck->stream},
+          {"sequence", stuck->sequence},
+          {"fingerprint", stuck->operation}};
+}
+
+// Of one job of a server.
+std::optional<StuckRanks> stuck_ranks_of(const JobSummary& job, Instant now) {
+  if (!job.stuck) return std::nullopt;
+  return StuckRanks{.job = job.terms.key,
+                    .first_stream = job.terms.first_stream,
+                    .ranks = job.stuck_homes,
+                    .waited = now - job.stuck->since,
+                    .stream = job.stuck->stream,
+                    .sequence = job.stuck->sequence,
+                    .operation = job.stuck->operation};
+}
+
+std::optional<StuckRanks> stuck_ranks_of(const Tree& tree, Instant now) {
+  const auto waiting = tree.waiting(now);
+  if (!waiting) return std::nullopt;
+  StuckRanks stuck{.job = tree.job(),
+                   .first_stream = tree.streams().first,
+                   .ranks = {},
+                   .waited = now - waiting->since,
+                   .stream = waiting->stream,
+                   .sequence = waiting->sequence,
+                   .operation = waiting->operation};
+  waiting->ranks.for_each([&](Rank rank) {
+    const std::size_t i = stuck.ranks.size();
+    stuck.ranks.emplace_back(rank, i < waiting->home_count ? waiting->homes[i] : Endpoint{});
+  });
+  return stuck;
+}
+
+// Of the ranks of which something is known.
+Json json_of(std::span<const RankLateness> lateness) {
+  Json list = Json::array();
+  for (std::size_t rank = 0; rank < lateness.size(); ++rank) {
+    const RankLateness& of = lateness[rank];
+    if (of.first.count() == 0) continue;
+    list.push_back({{"rank", rank},
+                    {"operations", of.first.count()},
+                    {"first_p50_us", microseconds_of(of.first.quantile(0.5))},
+                    {"first_p99_us", microseconds_of(of.first.quantile(0.99))},
+                    {"last_p50_us", microseconds_of(of.last.quantile(0.5))},
+                    {"last_p99_us", microseconds_of(of.last.quantile(0.99))}});
+  }
+  return list;
+}
+
 // What both kinds of job have first.
 Json job_head(const JobKey& key, std::uint16_t first_stream, std::uint16_t streams,
               std::size_t world_size) {
@@ -38,7 +116,7 @@ Json job_head(const JobKey& key, std::uint16_t first_stream, std::uint16_t strea
           {"world_size", world_size}};
 }
 
-Json json_of(const JobSummary& job) {
+Json json_of(const JobSummary& job, Instant now) {
   Json json =
       job_head(job.terms.key, job.terms.first_stream, job.terms.stream_count, job.terms.world_size);
   json["state"] = job.joining ? "joining" : "running";
@@ -49,6 +127,8 @@ Json json_of(const JobSummary& job) {
   json["lost"] = json_of(job.lost);
   json["left"] = json_of(job.left);
   json["waited_for"] = json_of(job.waited_for);
+  json["stuck"] = json_of(stuck_ranks_of(job, now));
+  json["lateness"] = json_of(job.lateness);
   json["fragments"] = job.progress.fragments;
   json["fragments_as_floats"] = job.progress.as_floats;
   json["fragments_summed_in_switches"] = job.progress.in_least_packets;
@@ -56,13 +136,15 @@ Json json_of(const JobSummary& job) {
   return json;
 }
 
-Json json_of(const Tree& tree, const atp_share& share) {
+Json json_of(const Tree& tree, const atp_share& share, Instant now) {
   Json json = job_head(tree.job(), tree.streams().first, tree.streams().count, tree.world_size());
   json["parent"] = to_string(tree.parent());
   json["values_per_fragment"] = tree.value_count();
   json["joined"] = json_of(tree.membership().attached() - tree.left());
   json["detached"] = json_of(tree.membership().detached());
   json["left"] = json_of(tree.left());
+  json["stuck"] = json_of(stuck_ranks_of(tree, now));
+  json["lateness"] = json_of(tree.lateness().of_ranks());
   json["aggregators"] = {
       {"first", share.first}, {"size", share.size}, {"quota", share.quota}, {"held", share.held}};
   return json;
@@ -123,6 +205,34 @@ std::vector<std::string> CounterWatch::lines(const CounterSnapshot& counters) {
   return result;
 }
 
+std::vector<StuckRanks> stuck_ranks_of(const Server& server, Instant now) {
+  std::vector<StuckRanks> all;
+  server.for_each_job(now, [&](const JobSummary& job) {
+    if (auto stuck = stuck_ranks_of(job, now)) all.push_back(std::move(*stuck));
+  });
+  return all;
+}
+
+std::vector<StuckRanks> stuck_ranks_of(const SwitchNode& node, Instant now) {
+  std::vector<StuckRanks> all;
+  node.for_each_tree([&](const Tree& tree, const atp_share&) {
+    if (auto stuck = stuck_ranks_of(tree, now)) all.push_back(std::move(*stuck));
+  });
+  return all;
+}
+
+std::string stuck_text(const StuckRanks& stuck) {
+  constexpr std::size_t kMost = 8;
+  std::string text = stuck.ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(stuck.ranks.size(), kMost); ++i) {
+    const auto& [rank, home] = stuck.ranks[i];
+    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", rank,
+                        home.unset() ? "" : " (" + host_text(home) + ")");
+  }
+  if (stuck.ranks.size() > kMost) text += fmt::format(" and {} others", stuck.ranks.size() - kMost);
+  return text;
+}
+
 std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
                            Instant now, const CounterSnapshot& counters) {
   const Counters<ServerCounter>& own = server.counters();
@@ -133,7 +243,7 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
   Json jobs = Json::array();
   bool has_switches = own[ServerCounter::kFragmentsCompletedInLeastPackets] > 0;
   server.for_each_job(now, [&](const JobSummary& job) {
-    jobs.push_back(json_of(job));
+    jobs.push_back(json_of(job, now));
     has_switches |= job.has_switches;
   });
   json["has_switches"] = has_switches;
@@ -141,7 +251,7 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
 }
 
 std::string status_text_of(std::string_view role, std::string_view listen, const SwitchNode& node,
-                           Instant, const CounterSnapshot& counters) {
+                           Instant now, const CounterSnapshot& counters) {
   const Counters<SwitchCounter>& own = node.counters();
   Json json = head(role, listen);
   json["aggregators"] = {{"total", node.config().aggregators},
@@ -153,7 +263,7 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
   json["collisions"] = own[SwitchCounter::kCollisions];
   Json jobs = Json::array();
   node.for_each_tree(
-      [&](const Tree& tree, const atp_share& share) { jobs.push_back(json_of(tree, share)); });
+      [&](const Tree& tree, const atp_share& share) { jobs.push_back(json_of(tree, share, now)); });
   return finish(std::move(json), std::move(jobs), counters);
 }
 

@@ -40,6 +40,23 @@ class CounterWatch {
   std::vector<std::uint64_t> last_ = std::vector<std::uint64_t>(watched_.size());
 };
 
+// Ranks of a job without which an operation has not gone on for a second, though others have
+// contributed to it: stopped, silent, cut off, or busy with something else.
+struct StuckRanks {
+  JobKey job;
+  std::uint16_t first_stream = 0;
+  std::vector<std::pair<Rank, Endpoint>> ranks;  // the endpoint may be unknown
+  Duration waited{};
+  std::uint16_t stream = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t operation = 0;  // the fingerprint
+};
+std::vector<StuckRanks> stuck_ranks_of(const Server& server, Instant now);
+// As the server has told its tree.
+std::vector<StuckRanks> stuck_ranks_of(const SwitchNode& node, Instant now);
+// "rank 2 (10.0.1.2), ranks 3 …".
+std::string stuck_text(const StuckRanks& stuck);
+
 // What `atp status` says of a node, as JSON; docs/status.md lists the keys, which later versions
 // only add to.
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "atp/cli/node/report.h"
 #include "atp/cli/node/stats_file.h"
 #include "atp/cli/node/status_service.h"
+#include "atp/cli/node/stuck_log.h"
 #include "atp/driver/udp/event_loop.h"
 
 // What `atp switch` and `atp server` have in common: open a socket, say where, drive the node until
@@ -118,6 +120,8 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
     return counters;
   };
   NarrowPathLog narrow_paths(role);
+  StuckLog stuck;
+  Instant look_at = clock_now();
   Driven<Node> driven(
       node,
       [&](Instant now) {
@@ -125,7 +129,13 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
         if (status && status->is_asked()) {
           status->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot()));
         }
-        return reporter.next();
+        if (now >= look_at) {
+          look_at = now + StuckLog::kBetweenLooks;
+          for (const std::string& line : stuck.lines(stuck_ranks_of(node, now))) {
+            log_warning("{}", line);
+          }
+        }
+        return std::min(reporter.next(), look_at);
       },
       [&](Instant, const Endpoint& peer, std::size_t mtu) { narrow_paths.add(peer, mtu); });
   EventLoop loop(socket, driven, *waker.value());

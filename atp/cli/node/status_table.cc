@@ -74,6 +74,56 @@ std::string workers(const json& job) {
   return fmt::format("{} of {}", job.at("joined").size(), number(job, "world_size"));
 }
 
+// "  job 7 waits for rank 2 (10.0.1.2) since 3.2 s", a line for each job that does.
+std::string stuck_lines(const json& status) {
+  std::string text;
+  for (const json& job : status.at("jobs")) {
+    if (!job.contains("stuck") || job.at("stuck").is_null()) continue;
+    const json& stuck = job.at("stuck");
+    std::string names;
+    for (const json& rank : stuck.at("ranks")) {
+      const json& host = rank.at("host");
+      names += fmt::format("{}{}{}", names.empty() ? "" : ", ", number(rank, "rank"),
+                           host.is_null() ? "" : " (" + word(rank, "host") + ")");
+    }
+    text += fmt::format("  job {} waits for {} {} since {:.1f} s\n", number(job, "job"),
+                        stuck.at("ranks").size() == 1 ? "rank" : "ranks", names,
+                        stuck.at("waited_s").get<double>());
+  }
+  return text;
+}
+
+std::string milliseconds(const json& of, const char* key) {
+  return fmt::format("{:.1f} ms", static_cast<double>(number(of, key)) / 1000);
+}
+
+// "  job 7: rank 2 is the latest: first packets 40.1 ms (p99 81.0 ms), last …", a line for each job
+// of which one is late at all.
+std::string lateness_lines(const json& status) {
+  constexpr std::uint64_t kWorthALineUs = 1000;
+  std::string text;
+  for (const json& job : status.at("jobs")) {
+    const json* latest = nullptr;
+    std::uint64_t by = kWorthALineUs - 1;
+    const json all = job.value("lateness", json::array());
+    for (const json& rank : all) {
+      const std::uint64_t late =
+          std::max(number(rank, "first_p50_us"), number(rank, "last_p50_us"));
+      if (late <= by) continue;
+      by = late;
+      latest = &rank;
+    }
+    if (latest == nullptr) continue;
+    text += fmt::format(
+        "  job {}: the latest is rank {}: its first packets by {} (p99 {}), its last by {} (p99 "
+        "{})\n",
+        number(job, "job"), number(*latest, "rank"), milliseconds(*latest, "first_p50_us"),
+        milliseconds(*latest, "first_p99_us"), milliseconds(*latest, "last_p50_us"),
+        milliseconds(*latest, "last_p99_us"));
+  }
+  return text;
+}
+
 std::string server_text(const json& status) {
   TextTable table({"job", "incarnation", "streams", "state", "workers", "fragments", "in switches",
                    "who is not there"});
@@ -85,7 +135,8 @@ std::string server_text(const json& status) {
   return fmt::format("  {} fragments complete, {} of them summed in switches, {} as floats\n",
                      counted(status, "fragments"), share(status),
                      counted(status, "fragments_as_floats")) +
-         (table.empty() ? "  no jobs\n" : table.text());
+         (table.empty() ? "  no jobs\n" : table.text()) + stuck_lines(status) +
+         lateness_lines(status);
 }
 
 std::string switch_text(const json& status) {
@@ -100,7 +151,8 @@ std::string switch_text(const json& status) {
   return fmt::format("  {} of {} aggregators held; {} sums completed, {} gradients collided\n",
                      counted(aggregators, "held"), counted(aggregators, "total"),
                      counted(status, "sums_completed"), counted(status, "collisions")) +
-         (table.empty() ? "  no jobs\n" : table.text());
+         (table.empty() ? "  no jobs\n" : table.text()) + stuck_lines(status) +
+         lateness_lines(status);
 }
 
 std::string drops_text(const json& status) {

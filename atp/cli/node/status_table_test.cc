@@ -33,6 +33,26 @@ TEST(StatusText, OfASwitchIsATable) {
       "  dropped: unknown_job 5\n");
 }
 
+TEST(StatusText, NamesWhoHoldsUpAJobAndWhoIsTheLatest) {
+  json status = switch_status();
+  json& job = status["jobs"][0];
+  job["stuck"] = json::parse(R"({"ranks": [{"rank": 2, "host": "10.0.1.2"},
+                                           {"rank": 3, "host": null}], "waited_s": 3.21})");
+  job["lateness"] = json::parse(R"([
+    {"rank": 0, "first_p50_us": 10, "first_p99_us": 20, "last_p50_us": 0, "last_p99_us": 0},
+    {"rank": 1, "first_p50_us": 900, "first_p99_us": 7000, "last_p50_us": 40200,
+     "last_p99_us": 81000}])");
+  const std::string table = status_table(status);
+  EXPECT_NE(table.find("  job 7 waits for ranks 2 (10.0.1.2), 3 since 3.2 s\n"
+                       "  job 7: the latest is rank 1: its first packets by 0.9 ms (p99 7.0 ms), "
+                       "its last by 40.2 ms (p99 81.0 ms)\n"),
+            std::string::npos)
+      << table;
+  job["stuck"] = nullptr;
+  job["lateness"].erase(1);
+  EXPECT_EQ(status_table(status), status_table(switch_status())) << "10 us are not worth a line";
+}
+
 TEST(StatusText, CommandsNoTerminal) {
   const std::string evil = "\x1b[31m\n";
   json status = switch_status();
