@@ -255,7 +255,7 @@ def vectors():
     """The rows of the page's table of fingerprints."""
     page = (REPOSITORY / "docs" / "protocol.md").read_text()
     cells = 6 * r"([^|\n]*)\|"
-    rows = re.findall(rf"^  \| (\d+) \|{cells}$", page, re.M)
+    rows = re.findall(rf"^ *\| (\d+) \|{cells}$", page, re.M)
     assert len(rows) >= 6, f"docs/protocol.md has no table of fingerprints, but {rows}"
     return [[cell.strip() for cell in row] for row in rows]
 
