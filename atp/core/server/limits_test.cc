@@ -54,7 +54,7 @@ TEST(Limits, AJobOfMoreStreamsThanConfiguredIsRefused) {
   EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kStreams, 8, 9}));
 }
 
-// docs/protocol.md §6, *Float mode*.
+// docs/protocol.md §6, *Overflow*.
 TEST(Limits, SmallFragmentsHaveTwoWmaxSlotsOfTheirOwnAndAtMost1024) {
   const auto bytes_with = [](std::uint32_t wmax, std::uint32_t small_slots) {
     return FragmentRing::bytes_needed(wmax, 100) +
