@@ -34,3 +34,15 @@ def free_ports(count):
 def first_of_connections():
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     return first if first > 2 * LEAST else 32_768  # the kernel's own default
+
+
+def consecutive_ports(count):
+    """The first of so many that are free."""
+    for _ in range(100):
+        first = drawn.randrange(LEAST, first_of_connections() - count)
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+                    held.enter_context(socket.socket(socket.AF_INET, kind)).bind(("", port))
+            return first
+    raise AssertionError(f"no {count} consecutive free ports")

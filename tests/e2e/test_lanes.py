@@ -1,29 +1,15 @@
 """A switch and a server of several lanes: nodes on consecutive ports, a part of a tensor each."""
 
-import contextlib
 import json
-import random
 import signal
 import socket
 import subprocess
 
 import pytest
 
-from lab.ports import LEAST, first_of_connections
+from lab.ports import consecutive_ports
 
 LANES = 3
-
-
-def consecutive_ports(count):
-    """The first of so many that are free."""
-    for _ in range(100):
-        first = random.SystemRandom().randrange(LEAST, first_of_connections() - count)
-        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
-            for port in range(first, first + count):
-                for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
-                    held.enter_context(socket.socket(socket.AF_INET, kind)).bind(("", port))
-            return first
-    raise AssertionError(f"no {count} consecutive free ports")
 
 
 class Lanes:

@@ -13,6 +13,7 @@ except ImportError as error:
         "build`; else install atp again, with the same torch: pip install --no-build-isolation ."
     ) from error
 
+from atp.torch import _metrics
 from atp.torch._address import own_host, this_host
 from atp.torch._choice import FIGURES_VARIABLE, choose_ways, given_figures
 from atp.torch._meeting import Choice, Meeting
@@ -34,6 +35,7 @@ def _create(group, pg_options):
         raise TypeError(
             f"pg_options of the backend atp must be atp.torch.Options, not {type(pg_options)}"
         )
+    _metrics.start()
     global_ranks = list(group.global_ranks_in_group)
     meeting = Meeting(group.store, group.group_rank, group.group_size, group.group_id, global_ranks)
     asked = pg_options or Options()

@@ -1,0 +1,215 @@
+"""ATP_METRICS=ADDR:PORT: what this rank counts, for Prometheus, by HTTP (docs/metrics.md)."""
+
+import http.server
+import os
+import resource
+import socket
+import sys
+import threading
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from atp.torch._stats import stats
+
+VARIABLE = "ATP_METRICS"
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_MOST_GROUPS = 32
+
+# Name: type, labels, what it is. Those of the counters that a rank's transport has follow in
+# COUNTERS, and have the group's name and nothing else for a label.
+METRICS = {
+    "atp_worker_info": ("gauge", "rank, world_size, host", "1; the labels say who this is."),
+    "atp_worker_operations_total": (
+        "counter",
+        "group, way, operation, type",
+        "Operations of a group, by the way they took: atp (the network, or the host's memory), "
+        "ring, gloo.",
+    ),
+    "atp_worker_operation_bytes_total": (
+        "counter",
+        "group, way, operation, type",
+        "This rank's input to them.",
+    ),
+    "atp_worker_waiting_seconds": (
+        "gauge",
+        "group, for_rank",
+        "For how long the group's oldest operation has waited for that rank, while it has for a "
+        "second or more.",
+    ),
+    "atp_worker_drops_total": ("counter", "group, reason", "Packets dropped, by reason."),
+    "process_cpu_seconds_total": ("counter", "", "Processor time, user and system."),
+    "process_resident_memory_bytes": ("gauge", "", "Memory in use."),
+}
+
+COUNTERS = {
+    "gradients_sent": "Fragments sent for the first time.",
+    "gradients_direct": "Of these, those that went straight to the server.",
+    "repeats_plain": "Fragments sent again as they were: loss, or slow ranks.",
+    "repeats_resend": "Fragments sent again past the sums of the switches: loss.",
+    "repeats_direct": "Fragments sent again straight to the server.",
+    "repeats_float": "Fragments sent again as floats.",
+    "timeouts": "Time-outs of streams: loss, or slow ranks.",
+    "losses_inferred": "Losses shown by three later answers.",
+    "window_cuts_ecn": "Times the window was halved for a mark: congestion.",
+    "window_cuts_loss": "Times the window was cut for a loss.",
+    "parameters_received": "Sums received.",
+    "parameters_duplicate": "Sums received again.",
+    "parameters_collided": "Sums that had no aggregator in some switch: scarcity.",
+    "parameters_ecn": "Sums with a mark for congestion.",
+    "waiting_for_received": "Times the server said whom it waits for.",
+    "detachments": "Times this rank left the switches for the server.",
+    "returns": "Times it came back.",
+    "operations_completed": "Parts of operations that have ended well in the network.",
+    "operations_failed": "Parts of operations that have failed.",
+    "gradient_bytes_sent": "UDP payload of the fragments sent.",
+    "parameter_bytes_received": "UDP payload of the sums received.",
+    "udp_ip_bytes_in": "What came, with IP and UDP headers.",
+    "udp_ip_bytes_out": "What was sent, with IP and UDP headers.",
+    "udp_lost_queue_full": "Datagrams not sent: the send buffer stayed full.",
+    "memory_pieces": "Pieces of tensors summed in the host's memory.",
+    "memory_bytes_written": "Bytes written to the host's shared memory.",
+    "ring_bytes_sent": "Bytes of tensors sent around a ring.",
+    "ring_bytes_received": "Bytes of tensors received around a ring.",
+}
+
+
+def name_of(counter: str) -> str:
+    """The unit goes last: udp_ip_bytes_in is atp_worker_udp_ip_in_bytes_total."""
+    words = counter.split("_")
+    if "bytes" in words:
+        words.remove("bytes")
+        words.append("bytes")
+    return "_".join(["atp_worker", *words, "total"])
+
+
+def table() -> str:
+    """docs/metrics.md, of ranks."""
+    rows = [(name, *about) for name, about in METRICS.items()]
+    rows += [(name_of(counter), "counter", "group", what) for counter, what in COUNTERS.items()]
+    lines = ["| metric | type | labels | what |", "|---|---|---|---|"]
+    for name, kind, labels, what in rows:
+        lines.append(f"| `{name}` | {kind} | {f'`{labels}`' if labels else ''} | {what} |")
+    return "\n".join(lines) + "\n"
+
+
+def text() -> str:
+    """All that this process has to tell."""
+    families: dict[str, list[str]] = {}
+
+    def add(name, value, **labels):
+        inside = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+        families.setdefault(name, []).append(
+            f"{name}{{{inside}}} {value}" if inside else f"{name} {value}"
+        )
+
+    if dist.is_initialized():
+        host = socket.gethostname()
+        add("atp_worker_info", 1, rank=dist.get_rank(), world_size=dist.get_world_size(), host=host)
+    for name, group_stats in _all_stats():
+        _add_group(add, name, group_stats)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    add("process_cpu_seconds_total", usage.ru_utime + usage.ru_stime)
+    with open("/proc/self/statm") as file:
+        add("process_resident_memory_bytes", int(file.read().split()[1]) * resource.getpagesize())
+    about = {name: (kind, what) for name, (kind, _, what) in METRICS.items()}
+    about |= {name_of(counter): ("counter", what) for counter, what in COUNTERS.items()}
+    lines = []
+    for name, samples in families.items():
+        kind, what = about[name]
+        lines += [f"# HELP {name} {what}", f"# TYPE {name} {kind}", *samples]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(value) -> str:
+    return str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _all_stats():
+    """Of the groups of this process that are atp's: (name, stats)."""
+    found = []
+    for group, name in list(distributed_c10d._world.pg_names.items()):
+        if len(found) == _MOST_GROUPS:
+            break
+        try:
+            found.append((name, stats(group)))
+        except (ValueError, RuntimeError):
+            continue  # another backend's, or one that is ending
+    return found
+
+
+def _add_group(add, group, of):
+    for way in ("atp", "ring", "gloo"):
+        for operation, types in of[way].items():
+            for dtype, figures in types.items():
+                labels = {"group": group, "way": way, "operation": operation, "type": dtype}
+                add("atp_worker_operations_total", figures["calls"], **labels)
+                add("atp_worker_operation_bytes_total", figures["bytes"], **labels)
+    if of["waiting_for"]:
+        for rank in of["waiting_for"]["ranks"]:
+            seconds = of["waiting_for"]["seconds"]
+            add("atp_worker_waiting_seconds", seconds, group=group, for_rank=rank)
+    for counter, value in of["counters"].items():
+        if counter.startswith("drop_"):
+            add("atp_worker_drops_total", value, group=group, reason=counter.removeprefix("drop_"))
+        elif counter in COUNTERS:
+            add(name_of(counter), value, group=group)
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    timeout = 5
+
+    def do_GET(self):  # noqa: N802 (the library's name)
+        if self.path.split("?")[0] != "/metrics":
+            self.send_error(404)
+            return
+        body = text().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", _CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        pass  # who has hung up
+
+
+_server: _Server | None = None
+_owner = None  # a forked child has no thread of ours
+
+
+def start() -> None:
+    """Once per process, where ATP_METRICS is set. A page that cannot be is a warning."""
+    global _server, _owner
+    where = os.environ.get(VARIABLE)
+    if not where or _owner == os.getpid():
+        return
+    address, port = _address_of(where)
+    _owner = os.getpid()
+    try:
+        _server = _Server((address, port), _Handler)
+    except OSError as error:
+        print(f"atp: {VARIABLE}: no metrics at {address}:{port}: {error}", file=sys.stderr)
+        return
+    threading.Thread(target=_server.serve_forever, name="atp-metrics", daemon=True).start()
+
+
+def _address_of(where: str) -> tuple[str, int]:
+    """Ranks of one host have a port each: that of the variable plus LOCAL_RANK."""
+    address, colon, text_of_port = where.rpartition(":")
+    local = os.environ.get("LOCAL_RANK", "0")
+    if colon and address and text_of_port.isdecimal() and local.isdecimal():
+        port = int(text_of_port) + int(local)
+        if int(text_of_port) > 0 and port < 65536:
+            return address, port
+    raise ValueError(
+        f'{VARIABLE}="{where}" is not ADDR:PORT, e.g. 127.0.0.1:9600 (a rank takes the port plus '
+        f"LOCAL_RANK, here {local})"
+    )

@@ -1,0 +1,121 @@
+"""ATP_METRICS: a rank's page for Prometheus, read by Prometheus's own parser."""
+
+import os
+import pathlib
+import re
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+import torch
+import torch.distributed as dist
+from prometheus_client.parser import text_string_to_metric_families
+
+import atp.torch
+from atp.torch import _metrics
+from lab.ports import consecutive_ports
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+BEGIN, END = "<!-- of ranks: written by python/tests/test_metrics.py -->\n", "<!-- end of ranks -->"
+
+
+def read(port, path="/metrics"):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+        assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        page = reply.read().decode()
+    samples = {}
+    for family in text_string_to_metric_families(page):
+        assert family.documentation and family.type != "unknown", family.name
+        for sample in family.samples:
+            samples[sample.name, tuple(sorted(sample.labels.items()))] = sample.value
+    return samples
+
+
+def value(samples, name, **labels):
+    return sum(
+        v for (n, own), v in samples.items() if n == name and labels.items() <= dict(own).items()
+    )
+
+
+def test_a_rank_tells_prometheus_what_it_has_done_and_whom_it_waits_for(ranks):
+    port = consecutive_ports(3)
+
+    def body(rank):
+        os.environ.update(ATP_METRICS=f"127.0.0.1:{port}", LOCAL_RANK=str(rank))
+        dist.new_group()  # what makes a group opens the page
+        dist.all_reduce(torch.ones(1000))
+        if rank == 1:
+            time.sleep(2.5)
+            dist.all_reduce(torch.ones(10))
+            return read(port + 1)
+        work = dist.all_reduce(torch.ones(10), async_op=True)
+        waited = {}
+        while not work.is_completed() and not waited:
+            time.sleep(0.1)
+            samples = read(port + rank)
+            waited = {k[1]: v for k, v in samples.items() if k[0] == "atp_worker_waiting_seconds"}
+        work.wait()
+        return waited, read(port + rank)
+
+    (waited, first), late, _ = ranks.run(3, body)
+    assert [dict(labels)["for_rank"] for labels in waited] == ["1"]
+    assert all(1 <= seconds < 2.5 for seconds in waited.values())
+    for samples in (first, late):
+        assert value(samples, "atp_worker_operations_total", way="atp", operation="all_reduce") == 2
+        assert value(samples, "atp_worker_operation_bytes_total", way="atp") == 4040
+        assert value(samples, "atp_worker_gradients_sent_total") > 0
+        assert value(samples, "process_cpu_seconds_total") > 0
+        assert not any(name == "atp_worker_waiting_seconds" for name, _ in samples)
+    assert value(late, "atp_worker_info", rank="1", world_size="3") == 1
+
+
+def test_only_the_page_is_there(ranks):
+    port = consecutive_ports(1)
+
+    def body(rank):
+        os.environ.update(ATP_METRICS=f"127.0.0.1:{port}", LOCAL_RANK="0")
+        _metrics.start()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            read(port, "/other")
+        return True
+
+    assert ranks.run(1, body) == [True]
+
+
+@pytest.mark.parametrize("where", ["9600", ":9600", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536"])
+def test_what_is_no_address_is_an_error_that_names_the_variable(where, monkeypatch):
+    monkeypatch.setenv("ATP_METRICS", where)
+    with pytest.raises(ValueError, match="ATP_METRICS.*is not ADDR:PORT"):
+        _metrics.start()
+
+
+def test_the_names_are_conventional():
+    names = [*_metrics.METRICS, *map(_metrics.name_of, _metrics.COUNTERS)]
+    assert len(names) == len(set(names))
+    for name in names:
+        assert re.fullmatch(r"(atp_worker|process)(_[a-z]+)+", name), name
+    for name, (kind, _, _) in _metrics.METRICS.items():
+        assert (kind == "counter") == name.endswith("_total"), name
+
+
+def test_the_page_in_docs_is_what_the_code_says():
+    """ATP_WRITE_DOCS=1 writes it."""
+    page = PAGE.read_text()
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    assert rest and after, f"{PAGE} lacks its marks"
+    wanted = f"{before}{BEGIN}\n{_metrics.table()}\n{END}{after}"
+    if os.environ.get("ATP_WRITE_DOCS"):
+        PAGE.write_text(wanted)
+    assert PAGE.read_text() == wanted, "run this with ATP_WRITE_DOCS=1 to write the page anew"
+
+
+def test_every_counter_named_here_exists(ranks):
+    def body(rank):
+        dist.all_reduce(torch.ones(10))
+        return set(atp.torch.stats()["counters"])
+
+    in_network = ranks.run(2, body)[0]
+    missing = {c for c in _metrics.COUNTERS if not c.startswith(("memory_", "ring_"))} - in_network
+    assert not missing
