@@ -37,6 +37,19 @@ ordered_json memory_json(const planner::MemoryPerRank& memory) {
           {"total", memory.total()}};
 }
 
+ordered_json ends_json(const planner::EndsCost& ends) {
+  return {{"seconds", ends.seconds},
+          {"norm_seconds", ends.norm_seconds},
+          {"bytes", {ends.bytes1, ends.bytes2}}};
+}
+
+ordered_json step_json(const planner::LayerCost& cost) {
+  const planner::StepTime& step = cost.step;
+  return {{"seconds", cost.step_seconds}, {"products", step.products},
+          {"others", step.others},        {"sent", step.sent},
+          {"waited", step.waited},        {"is_timed", step.seconds > 0}};
+}
+
 ordered_json sensitivity_json(const planner::Sensitivity& change) {
   return {{"change", change.text},
           {"factor", change.factor},
@@ -52,6 +65,8 @@ ordered_json json_of(const Candidate& candidate) {
           {"collectives", collectives_json(cost.dimension1.collective, cost.dimension2.collective)},
           {"seconds", cost.seconds},
           {"norm_seconds", cost.norm_seconds},
+          {"ends", ends_json(cost.ends)},
+          {"step", step_json(cost)},
           {"layout", layout},
           {"dimensions", {dimension_json(cost.dimension1), dimension_json(cost.dimension2)}},
           {"memory_bytes", memory_json(candidate.memory)},
@@ -89,6 +104,7 @@ std::string plan_json(const planner::Request& request, const planner::Plan& plan
   json["workers"] = plan.best.mesh.size();
   json["layers"] = request.model.layers;
   json["mode"] = planner::to_string(request.options.mode);
+  json["job_ranks"] = request.interconnect.job_ranks;
   json["volume"] = planner::to_string(planner::volume_of(request.options));
   return json.dump(indent);
 }

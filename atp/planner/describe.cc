@@ -50,40 +50,36 @@ std::string halves_text(const DimensionCost& chosen) {
   return text;
 }
 
-std::string choice_text(const std::vector<DimensionCost>& costs) {
-  const DimensionCost& chosen = costs.front();
+std::string choice_text(const std::vector<DimensionOption>& options, std::uint32_t layers) {
+  const DimensionCost& chosen = options.front().layer;
   std::string text = to_string(chosen.collective);
-  if (costs.size() == 1) {
+  if (options.size() == 1) {
     return text + ", the only collective that can run here" + halves_text(chosen);
   }
-  for (std::size_t index = 1; index < costs.size(); ++index) {
-    const double ratio = costs[index].seconds() / chosen.seconds();
+  for (std::size_t index = 1; index < options.size(); ++index) {
+    const double ratio = options[index].step_seconds(layers) / options[0].step_seconds(layers);
     text += index == 1 ? ": " : ", ";
-    text += to_string(costs[index].collective);
+    text += to_string(options[index].layer.collective);
     text += ratio < 1 + 1e-9 ? std::string(" takes as long")
                              : " takes " + number_text(ratio) + " times as long";
   }
   return text + halves_text(chosen);
 }
 
-std::string why(const CostInputs& inputs, const MeshLayout& layout, Dimension dimension,
+std::string why(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout, Dimension dimension,
                 const DimensionCost& cost) {
   if (cost.collective == Collective::kNone) return "the dimension has one rank";
-  if (cost.collective == Collective::kMeasured) return "measured on this mesh";
+  if (is_measured(inputs, mesh)) return "measured on this mesh";
   if (inputs.options.mode != CostMode::kLinkLoad) return "ring, which equation 4 assumes";
-  const Demand demand = layer_demand(inputs, mesh_of(layout), dimension);
-  const CollectiveSet allowed =
-      dimension == Dimension::k1 ? inputs.options.dimension1 : inputs.options.dimension2;
-  return choice_text(dimension_costs(inputs.interconnect, geometry_of(layout, dimension), demand,
-                                     allowed, inputs.model.bytes_per_element));
+  return choice_text(dimension_options(inputs, mesh, layout, dimension), inputs.model.layers);
 }
 
 }  // namespace
 
-void describe(const CostInputs& inputs, const MeshLayout& layout, LayerCost& cost) {
+void describe(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout, LayerCost& cost) {
   const auto fill = [&](Dimension dimension, DimensionCost& part) {
-    part.why = why(inputs, layout, dimension, part);
-    part.bottleneck.text = part.collective == Collective::kMeasured
+    part.why = why(inputs, mesh, layout, dimension, part);
+    part.bottleneck.text = part.bottleneck.role == LinkRole::kGroup && is_measured(inputs, mesh)
                                ? "measured: " + rate_text(1 / part.bottleneck.seconds_per_byte)
                                : bottleneck_text(inputs.interconnect, part.bottleneck);
   };

@@ -1,5 +1,7 @@
 #include "atp/planner/feasibility.h"
 
+#include <algorithm>
+
 #include "atp/planner/layer_volume.h"
 #include "atp/planner/memory.h"
 #include "atp/planner/text.h"
@@ -32,28 +34,47 @@ void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
   }
 }
 
+std::string counted(std::uint64_t number, const char* noun) {
+  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
 // The scatter before the attention core (paper §3.2.1): over the heads of a row, or over the
-// sequences of the batch.
-void check_scatter(const Transformer& model, const Workload& workload, Mesh mesh,
-                   const Options& options, Feasibility& result) {
-  if (mesh.d2 == 1) return;
-  // A reduce-scatter cuts k and v as well, of which there may be fewer heads.
-  const bool cuts_kv = options.fused && model.kv_heads != 0;
-  const std::uint32_t heads = cuts_kv ? model.kv_heads : model.heads;
-  const std::string which = cuts_kv ? "key-value heads" : "heads";
-  if (heads % mesh.size() == 0) return;
-  if (workload.batch % mesh.d2 == 0) {
-    result.notes.push_back("the attention core is spread over dimension 2 by sequences, because " +
-                           std::to_string(mesh.size()) + " ranks do not divide the " + which);
-    return;
+// sequences of a chunk.
+void check_scatter(const Transformer& model, std::uint64_t batch, Mesh mesh, Feasibility& result) {
+  const auto spread = core_spread(model, batch, mesh);
+  const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
+  const std::uint32_t heads_of_row = model.heads / mesh.d1;
+  const std::uint32_t kv_of_row = std::max(1u, kv_heads / mesh.d1);
+  if (!spread) {
+    result.reasons.push_back(
+        "the attention core cannot be spread over d2 = " + std::to_string(mesh.d2) +
+        ": it divides neither the " + counted(heads_of_row, "head") + " of a row with its " +
+        counted(kv_of_row, "key-value head") + " nor the " + counted(batch, "sequence") +
+        " that go through at once");
+  } else if (*spread == CoreSpread::kSequences) {
+    result.notes.push_back(
+        "the attention core is spread over dimension 2 by sequences, because d2 does not divide "
+        "the " +
+        counted(heads_of_row, "head") + " of a row with its " +
+        counted(kv_of_row, "key-value head"));
+  } else if (*spread == CoreSpread::kHeadsWithSharedKv) {
+    result.notes.push_back("ranks of a row share key-value heads in the attention core");
   }
-  result.reasons.push_back(
-      "the attention core cannot be spread over d2 = " + std::to_string(mesh.d2) + ": neither do " +
-      std::to_string(mesh.size()) + " ranks divide the " + which + " (" + std::to_string(heads) +
-      ") nor d2 the batch (" + std::to_string(workload.batch) + ")");
 }
 
 }  // namespace
+
+std::optional<CoreSpread> core_spread(const Transformer& model, std::uint64_t batch, Mesh mesh) {
+  if (mesh.d2 == 1) return CoreSpread::kWhole;
+  const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
+  const std::uint32_t heads_of_row = model.heads / mesh.d1;
+  const std::uint32_t kv_of_row = std::max(1u, kv_heads / mesh.d1);
+  const bool cuts_heads = heads_of_row > 0 && heads_of_row % mesh.d2 == 0;
+  if (cuts_heads && kv_of_row % mesh.d2 == 0) return CoreSpread::kHeads;
+  if (batch > 0 && batch % mesh.d2 == 0) return CoreSpread::kSequences;
+  if (cuts_heads && mesh.d2 % kv_of_row == 0) return CoreSpread::kHeadsWithSharedKv;
+  return std::nullopt;
+}
 
 Feasibility feasibility_of(const Transformer& model, const Workload& workload, Mesh mesh,
                            const Options& options) {
@@ -68,7 +89,20 @@ Feasibility feasibility_of(const Transformer& model, const Workload& workload, M
   check_kv_heads(model, mesh, options, result);
   require("d1", mesh.d1, "feed-forward width", model.ffn_width());
   require("d2", mesh.d2, "hidden size", model.hidden);
-  check_scatter(model, workload, mesh, options, result);
+  if (workload.batch % options.chunks != 0) {
+    result.reasons.push_back(std::to_string(options.chunks) +
+                             " chunks do not divide the batch of " +
+                             counted(workload.batch, "sequence"));
+  }
+  if (model.heads % mesh.d1 == 0) {
+    check_scatter(model, workload.batch / options.chunks, mesh, result);
+  }
+  const std::uint64_t of_row = vocabulary_of_row(model.vocabulary, mesh.d1);
+  if (model.vocabulary > 0 && (mesh.d1 - 1) * of_row >= model.vocabulary) {
+    result.reasons.push_back("a vocabulary of " + std::to_string(model.vocabulary) +
+                             " tokens leaves a row of d1 = " + std::to_string(mesh.d1) +
+                             " without any");
+  }
   const double needed = memory_per_rank(model, workload, mesh, options).total();
   if (options.device_memory_bytes > 0 && needed > options.device_memory_bytes) {
     result.reasons.push_back("a rank needs " + number_text(needed / 1e9) +

@@ -1,6 +1,7 @@
 #include "atp/planner/interconnect.h"
 
 #include <cmath>
+#include <tuple>
 
 #include "atp/planner/text.h"
 
@@ -100,6 +101,22 @@ Status check_matrix(const Interconnect& interconnect) {
   return ok_status();
 }
 
+// Of one dimension that has several ranks.
+Status check_dimension(const MeasuredDimension& dimension, const std::string& where) {
+  for (const MeasuredCollective& one :
+       {dimension.all_reduce, dimension.reduce_scatter.value_or(dimension.all_reduce),
+        dimension.all_gather.value_or(dimension.all_reduce)}) {
+    if (!is_rate(one.bandwidth)) {
+      return Error{"a positive bandwidth on " + where + ", found " + rate_text(one.bandwidth)};
+    }
+    if (!(one.latency_s >= 0) || !std::isfinite(one.latency_s)) {
+      return Error{"a latency that is not negative on " + where + ", found " +
+                   number_text(one.latency_s) + " s"};
+    }
+  }
+  return ok_status();
+}
+
 Status check_measured(const Interconnect& interconnect) {
   for (const MeasuredMesh& measured : interconnect.measured) {
     const Mesh& mesh = measured.mesh;
@@ -108,11 +125,12 @@ Status check_measured(const Interconnect& interconnect) {
       return Error{where + " must be of " + std::to_string(device_count(interconnect)) +
                    " devices, found " + std::to_string(mesh.size())};
     }
-    const bool lacks1 = mesh.d1 > 1 && !is_rate(measured.dimension1);
-    const bool lacks2 = mesh.d2 > 1 && !is_rate(measured.dimension2);
-    if (lacks1 || lacks2) {
-      return Error{where + " needs a positive bandwidth on dimension " + (lacks1 ? "1" : "2") +
-                   ", found " + rate_text(lacks1 ? measured.dimension1 : measured.dimension2)};
+    for (const auto& [size, dimension_text, dimension] :
+         {std::tuple{mesh.d1, "dimension 1", &measured.dimension1},
+          {mesh.d2, "dimension 2", &measured.dimension2}}) {
+      if (size == 1) continue;
+      const Status status = check_dimension(*dimension, dimension_text);
+      if (!status) return Error{where + " needs " + status.error().message};
     }
   }
   return ok_status();

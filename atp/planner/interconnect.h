@@ -9,6 +9,7 @@
 
 #include "atp/base/result.h"
 #include "atp/planner/mesh.h"
+#include "atp/planner/options.h"
 
 // A rate of bytes in ONE direction. Vendors quote NVLink as the sum of both directions and networks
 // as one direction in bits; a type that cannot be made from a bare number by accident keeps the two
@@ -118,11 +119,33 @@ struct PointToPointMatrix {
 // What was measured on one mesh with all groups of a dimension running at once: the *algorithm*
 // bandwidth, that is, the bytes of a rank's tensor over the seconds of one all-reduce (B1 and B2 of
 // equation 2, not B1' and B2' of equation 3). A dimension of size 1 needs none.
+struct MeasuredCollective {
+  BytesPerSecond bandwidth{};
+  double latency_s = 0;  // of one operation, whatever its size
+  bool operator==(const MeasuredCollective&) const = default;
+};
+
+struct MeasuredDimension {
+  MeasuredCollective all_reduce;
+  // Absent: half of an all-reduce, or a whole one where switches sum.
+  std::optional<MeasuredCollective> reduce_scatter;
+  std::optional<MeasuredCollective> all_gather;
+  bool operator==(const MeasuredDimension&) const = default;
+};
+
 struct MeasuredMesh {
   Mesh mesh;
-  BytesPerSecond dimension1{};
-  BytesPerSecond dimension2{};
+  MeasuredDimension dimension1;
+  MeasuredDimension dimension2;
+  Collective algorithm = Collective::kMeasured;  // kMeasured: the file does not say
   bool operator==(const MeasuredMesh&) const = default;
+};
+
+// What one device computes. 0: unknown.
+struct Device {
+  double flops_per_second = 0;         // of matrix products
+  double memory_bytes_per_second = 0;  // read or written by everything else
+  bool operator==(const Device&) const = default;
 };
 
 struct Interconnect {
@@ -130,6 +153,10 @@ struct Interconnect {
   std::vector<Level> levels;                         // top to bottom
   std::optional<PointToPointMatrix> point_to_point;  // between devices, by position
   std::vector<MeasuredMesh> measured;                // used in place of the model, both modes
+  Device device;
+  // Of each device, counted through the levels, its rank in the job that is planned for; empty: the
+  // same number. Costs do not depend on it.
+  std::vector<std::uint32_t> job_ranks;
 
   bool operator==(const Interconnect&) const = default;
 };

@@ -5,6 +5,7 @@
 
 #include "atp/planner/layer_volume.h"
 #include "atp/planner/paper_model.h"
+#include "atp/planner/step_time.h"
 
 namespace atp::planner {
 namespace {
@@ -13,7 +14,8 @@ std::vector<AllReduceCost> allowed_all_reduces(const Interconnect& interconnect,
                                                const GroupGeometry& geometry, CollectiveSet allowed,
                                                double bytes_per_element) {
   std::vector<AllReduceCost> costs;
-  if (allowed.ring) costs.push_back(ring_all_reduce(interconnect, geometry));
+  if (allowed.ring || allowed.gloo) costs.push_back(ring_all_reduce(interconnect, geometry));
+  if (!allowed.ring && allowed.gloo) costs.back().collective = Collective::kGloo;
   if (allowed.hierarchical) costs.push_back(hierarchical_all_reduce(interconnect, geometry));
   if (allowed.aggregation && can_aggregate(interconnect, geometry)) {
     costs.push_back(aggregating_all_reduce(interconnect, geometry, bytes_per_element));
@@ -41,22 +43,64 @@ Bottleneck bottleneck_of(const LinkLoad& link) {
 struct Half {
   Collective collective = Collective::kNone;
   Seconds seconds;
+  Rate rate;
 };
 
-// The cheapest way; the simplest of equal ones.
-Half best_half(const std::vector<AllReduceCost>& costs, double bytes, double operations) {
+// What a reduce-scatter or an all-gather takes of an all-reduce. Switches know no halves.
+double scatter_part(Collective collective) {
+  return collective == Collective::kAggregation || collective == Collective::kGloo ? 1 : 0.5;
+}
+double gather_part(Collective collective) {
+  return collective == Collective::kAggregation ? 1 : 0.5;
+}
+
+// The cheapest way of those that `may_run`; the simplest of equal ones.
+template <class MayRun>
+Half best_half(const std::vector<AllReduceCost>& costs, double bytes, double operations,
+               double (*part_of)(Collective), MayRun may_run) {
   Half best;
   if (operations == 0) return best;
   for (const AllReduceCost& cost : costs) {
-    const double part = cost.collective == Collective::kAggregation ? 1 : 0.5;
+    if (!may_run(cost.collective)) continue;
+    const double part = part_of(cost.collective);
     const Seconds seconds{part * bytes * cost.fullest().seconds_per_byte,
                           part * operations * cost.latency_s};
     if (best.collective == Collective::kNone ||
         comparable(seconds.sum()) < comparable(best.seconds.sum())) {
-      best = {cost.collective, seconds};
+      best = {cost.collective,
+              seconds,
+              {part * cost.fullest().seconds_per_byte, part * cost.latency_s}};
     }
   }
   return best;
+}
+
+// `demand` with one collective for its sums. Its reduce-scatters and all-gathers run on whatever of
+// `all` is cheapest for them, or as the runtime has them.
+DimensionCost cost_with(const AllReduceCost& cost, const std::vector<AllReduceCost>& all,
+                        const Demand& demand, bool runtime) {
+  const Seconds seconds = all_reduce_seconds(cost, demand);
+  const Half scatter =
+      best_half(all, demand.scattered_bytes, demand.reduce_scatters, scatter_part,
+                [&](Collective half) { return !runtime || half == cost.collective; });
+  const Half gather =
+      best_half(all, demand.gathered_bytes, demand.all_gathers, gather_part,
+                [&](Collective half) { return !runtime || half != Collective::kAggregation; });
+  DimensionCost dimension;
+  dimension.collective = cost.collective;
+  dimension.reduce_scatter = scatter.collective;
+  dimension.all_gather = gather.collective;
+  dimension.bytes = demand.bytes();
+  dimension.bandwidth_seconds =
+      seconds.bandwidth + scatter.seconds.bandwidth + gather.seconds.bandwidth;
+  dimension.latency_seconds = seconds.latency + scatter.seconds.latency + gather.seconds.latency;
+  dimension.collectives = demand.operations();
+  dimension.fallback_share = cost.fallback_share;
+  dimension.all_reduce_rate = {cost.fullest().seconds_per_byte, cost.latency_s};
+  dimension.reduce_scatter_rate = scatter.rate;
+  dimension.all_gather_rate = gather.rate;
+  dimension.bottleneck = bottleneck_of(cost.fullest());
+  return dimension;
 }
 
 bool is_paper(const Options& options) { return options.mode != CostMode::kLinkLoad; }
@@ -73,13 +117,44 @@ DimensionCost cost_of_bandwidth(Collective collective, const Demand& demand,
       (demand.all_reduced_bytes + (demand.scattered_bytes + demand.gathered_bytes) / 2) *
       bottleneck.seconds_per_byte;
   cost.collectives = demand.operations();
+  cost.all_reduce_rate = {bottleneck.seconds_per_byte, 0};
+  cost.reduce_scatter_rate = cost.all_gather_rate = {bottleneck.seconds_per_byte / 2, 0};
   cost.bottleneck = bottleneck;
   return cost;
 }
 
-DimensionCost measured_cost(const Demand& demand, BytesPerSecond bandwidth) {
-  return cost_of_bandwidth(Collective::kMeasured, demand,
-                           {LinkRole::kGroup, 0, 1, 1, 1 / bandwidth.value, {}});
+Rate rate_of(const MeasuredCollective& measured) {
+  return {1 / measured.bandwidth.value, measured.latency_s};
+}
+
+Rate half_rate(const std::optional<MeasuredCollective>& measured, const Rate& all_reduce,
+               double part) {
+  if (measured) return rate_of(*measured);
+  return {part * all_reduce.seconds_per_byte, part * all_reduce.seconds};
+}
+
+DimensionCost measured_cost(const Demand& demand, const MeasuredDimension& measured,
+                            Collective algorithm) {
+  DimensionCost cost;
+  cost.collective = algorithm;
+  if (demand.reduce_scatters > 0) cost.reduce_scatter = algorithm;
+  if (demand.all_gathers > 0) cost.all_gather = algorithm;
+  cost.bytes = demand.bytes();
+  cost.collectives = demand.operations();
+  cost.all_reduce_rate = rate_of(measured.all_reduce);
+  cost.reduce_scatter_rate =
+      half_rate(measured.reduce_scatter, cost.all_reduce_rate, scatter_part(algorithm));
+  cost.all_gather_rate =
+      half_rate(measured.all_gather, cost.all_reduce_rate, gather_part(algorithm));
+  const auto add = [&cost](const Rate& rate, double bytes, double operations) {
+    cost.bandwidth_seconds += bytes * rate.seconds_per_byte;
+    cost.latency_seconds += operations * rate.seconds;
+  };
+  add(cost.all_reduce_rate, demand.all_reduced_bytes, demand.all_reduces);
+  add(cost.reduce_scatter_rate, demand.scattered_bytes, demand.reduce_scatters);
+  add(cost.all_gather_rate, demand.gathered_bytes, demand.all_gathers);
+  cost.bottleneck = {LinkRole::kGroup, 0, 1, 1, cost.all_reduce_rate.seconds_per_byte, {}};
+  return cost;
 }
 
 DimensionCost paper_cost(const Demand& demand, std::uint32_t members, const PaperBandwidth& paper) {
@@ -93,68 +168,148 @@ DimensionCost paper_cost(const Demand& demand, std::uint32_t members, const Pape
                             {}});
 }
 
-DimensionCost best_cost(const CostInputs& inputs, const MeshLayout& layout, Dimension dimension,
-                        const Demand& demand) {
-  const Options& options = inputs.options;
-  const auto costs =
-      dimension_costs(inputs.interconnect, geometry_of(layout, dimension), demand,
-                      dimension == Dimension::k1 ? options.dimension1 : options.dimension2,
-                      inputs.model.bytes_per_element);
-  if (!costs.empty()) return costs.front();
-  DimensionCost impossible;
-  impossible.bandwidth_seconds = std::numeric_limits<double>::infinity();
-  return impossible;
+Accounting accounting_of(const Options& options, Collective collective) {
+  if (volume_of(options) == Volume::kEquation2) return Accounting::kEquation2;
+  const bool scatters =
+      options.runtime && collective != Collective::kAggregation && collective != Collective::kGloo;
+  return options.fused.value_or(scatters) ? Accounting::kFused : Accounting::kPlain;
 }
 
-DimensionCost cost_of(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout,
-                      Dimension dimension, const Demand& demand) {
+CollectiveSet allowed_on(const Options& options, Dimension dimension) {
+  CollectiveSet allowed = dimension == Dimension::k1 ? options.dimension1 : options.dimension2;
+  if (options.runtime) allowed.hierarchical = false;
+  return allowed;
+}
+
+// Norms and losses are reduced in float32, or wider.
+double statistics_bytes(const CostInputs& inputs) {
+  return std::max(4u, inputs.model.bytes_per_element);
+}
+
+EndsVolume ends_of(const CostInputs& inputs, Mesh mesh) {
+  if (volume_of(inputs.options) == Volume::kEquation2) return {};
+  return ends_volume(inputs.model, inputs.tokens, mesh);
+}
+
+Demand ends_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
+                   Collective collective) {
+  const EndsVolume volume = ends_of(inputs, mesh);
+  const double bytes = summed_bytes(inputs, collective);
+  const double chunks = inputs.options.chunks;
+  if (dimension == Dimension::k2) {
+    return {.all_reduced_bytes = volume.all_reduced2 * bytes,
+            .all_reduces = volume.all_reduces2 * chunks};
+  }
+  return {.all_reduced_bytes = volume.all_reduced1 * bytes + volume.loss * statistics_bytes(inputs),
+          .all_reduces = volume.all_reduces1 * chunks + volume.loss_all_reduces};
+}
+
+DimensionOption impossible() {
+  DimensionOption option;
+  option.layer.bandwidth_seconds = std::numeric_limits<double>::infinity();
+  return option;
+}
+
+bool may_run(Collective algorithm, CollectiveSet allowed) {
+  switch (algorithm) {
+    case Collective::kRing: return allowed.ring;
+    case Collective::kHierarchical: return allowed.hierarchical;
+    case Collective::kAggregation: return allowed.aggregation;
+    case Collective::kGloo: return allowed.gloo;
+    case Collective::kNone:
+    case Collective::kMeasured: break;
+  }
+  return true;
+}
+
+// The cheapest of what was measured on this mesh and may run.
+DimensionOption measured_option(const CostInputs& inputs, Mesh mesh, Dimension dimension) {
+  DimensionOption best = impossible();
+  for (const MeasuredMesh& measured : inputs.interconnect.measured) {
+    if (measured.mesh != mesh ||
+        !may_run(measured.algorithm, allowed_on(inputs.options, dimension))) {
+      continue;
+    }
+    const MeasuredDimension& one =
+        dimension == Dimension::k1 ? measured.dimension1 : measured.dimension2;
+    const Collective algorithm = measured.algorithm;
+    const DimensionOption option{
+        measured_cost(layer_demand(inputs, mesh, dimension, algorithm), one, algorithm),
+        measured_cost(ends_demand(inputs, mesh, dimension, algorithm), one, algorithm)};
+    const auto layers = inputs.model.layers;
+    if (option.step_seconds(layers) < best.step_seconds(layers)) best = option;
+  }
+  return best;
+}
+
+DimensionOption option_of(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout,
+                          Dimension dimension) {
   const bool is_first = dimension == Dimension::k1;
   const std::uint32_t members = is_first ? mesh.d1 : mesh.d2;
   if (members == 1) return {};
-  if (const MeasuredMesh* measured = measurement_of(inputs.interconnect, mesh)) {
-    return measured_cost(demand, is_first ? measured->dimension1 : measured->dimension2);
-  }
+  if (is_measured(inputs, mesh)) return measured_option(inputs, mesh, dimension);
   if (is_paper(inputs.options)) {
+    const Demand layer = layer_demand(inputs, mesh, dimension, Collective::kRing);
+    const Demand ends = ends_demand(inputs, mesh, dimension, Collective::kRing);
     const PaperBandwidths paper = paper_bandwidths(inputs.interconnect, mesh, inputs.options.mode,
                                                    inputs.options.point_to_point_correction);
-    return paper_cost(demand, members, is_first ? paper.dimension1 : paper.dimension2);
+    const PaperBandwidth& rate = is_first ? paper.dimension1 : paper.dimension2;
+    return {paper_cost(layer, members, rate), paper_cost(ends, members, rate)};
   }
-  return best_cost(inputs, layout, dimension, demand);
+  const std::vector<DimensionOption> options = dimension_options(inputs, mesh, layout, dimension);
+  return options.empty() ? impossible() : options.front();
 }
 
-Accounting accounting_of(const Options& options) {
-  if (volume_of(options) == Volume::kEquation2) return Accounting::kEquation2;
-  return options.fused ? Accounting::kFused : Accounting::kPlain;
-}
-
-LayerVolume volume_of(const CostInputs& inputs, Mesh mesh) {
-  return layer_volume(inputs.model, inputs.tokens, mesh, accounting_of(inputs.options));
+// Of the norms' statistics, on what sums on dimension 2.
+double norm_seconds(const CostInputs& inputs, const DimensionCost& second, double values,
+                    double operations) {
+  const Rate& rate = second.all_reduce_rate;
+  return values * statistics_bytes(inputs) * rate.seconds_per_byte +
+         operations * inputs.options.chunks * rate.seconds;
 }
 
 }  // namespace
+
+double summed_bytes(const CostInputs& inputs, Collective collective) {
+  const std::uint32_t bytes = inputs.model.bytes_per_element;
+  const bool widens = inputs.options.runtime && collective != Collective::kAggregation;
+  return widens ? std::max(4u, bytes) : bytes;
+}
+
+std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh mesh,
+                                               const MeshLayout& layout, Dimension dimension) {
+  const GroupGeometry geometry = geometry_of(layout, dimension);
+  const CollectiveSet allowed = allowed_on(inputs.options, dimension);
+  CollectiveSet halves = allowed;
+  // The runtime's all-gathers go around a ring, whatever sums.
+  halves.ring |= inputs.options.runtime && !allowed.gloo;
+  const auto all =
+      allowed_all_reduces(inputs.interconnect, geometry, halves, inputs.model.bytes_per_element);
+  std::vector<DimensionOption> result;
+  for (const AllReduceCost& cost : all) {
+    if (cost.collective == Collective::kRing && !allowed.ring) continue;
+    result.push_back({cost_with(cost, all, layer_demand(inputs, mesh, dimension, cost.collective),
+                                inputs.options.runtime),
+                      cost_with(cost, all, ends_demand(inputs, mesh, dimension, cost.collective),
+                                inputs.options.runtime)});
+  }
+  // Rounding noise must not decide against the simpler collective.
+  const auto layers = inputs.model.layers;
+  std::sort(result.begin(), result.end(), [layers](const auto& a, const auto& b) {
+    const double seconds_a = comparable(a.step_seconds(layers)),
+                 seconds_b = comparable(b.step_seconds(layers));
+    return seconds_a != seconds_b ? seconds_a < seconds_b : a.layer.collective < b.layer.collective;
+  });
+  return result;
+}
 
 std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
                                            const GroupGeometry& geometry, const Demand& demand,
                                            CollectiveSet allowed, double bytes_per_element) {
   const auto all = allowed_all_reduces(interconnect, geometry, allowed, bytes_per_element);
-  const Half scatter = best_half(all, demand.scattered_bytes, demand.reduce_scatters);
-  const Half gather = best_half(all, demand.gathered_bytes, demand.all_gathers);
   std::vector<DimensionCost> result;
-  for (const AllReduceCost& cost : all) {
-    const Seconds seconds = all_reduce_seconds(cost, demand);
-    DimensionCost dimension;
-    dimension.collective = cost.collective;
-    dimension.reduce_scatter = scatter.collective;
-    dimension.all_gather = gather.collective;
-    dimension.bytes = demand.bytes();
-    dimension.bandwidth_seconds =
-        seconds.bandwidth + scatter.seconds.bandwidth + gather.seconds.bandwidth;
-    dimension.latency_seconds = seconds.latency + scatter.seconds.latency + gather.seconds.latency;
-    dimension.collectives = demand.operations();
-    dimension.fallback_share = cost.fallback_share;
-    dimension.bottleneck = bottleneck_of(cost.fullest());
-    result.push_back(std::move(dimension));
-  }
+  result.reserve(all.size());
+  for (const AllReduceCost& cost : all) result.push_back(cost_with(cost, all, demand, false));
   // Rounding noise must not decide against the simpler collective.
   std::sort(result.begin(), result.end(), [](const DimensionCost& a, const DimensionCost& b) {
     const double seconds_a = comparable(a.seconds()), seconds_b = comparable(b.seconds());
@@ -163,42 +318,68 @@ std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
   return result;
 }
 
-Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension) {
-  const LayerVolume volume = volume_of(inputs, mesh);
-  const double bytes = inputs.model.bytes_per_element;
+Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
+                    Collective collective) {
+  const LayerVolume volume =
+      layer_volume(inputs.model, inputs.tokens, mesh, accounting_of(inputs.options, collective));
+  const double summed = summed_bytes(inputs, collective);
   // A chunk moves its part of the bytes and is an operation of its own.
   const double chunks = inputs.options.chunks;
   if (dimension == Dimension::k1) {
-    return {.all_reduced_bytes = volume.all_reduced1 * bytes,
-            .all_reduces = volume.all_reduces1 * chunks};
+    return {.all_reduced_bytes = volume.all_reduced1 * summed,
+            .all_reduces = volume.all_reduces1 * chunks + volume.copies_all_reduces1};
   }
-  return {.all_reduced_bytes = volume.all_reduced2 * bytes,
+  return {.all_reduced_bytes = volume.all_reduced2 * summed,
           .all_reduces = volume.all_reduces2 * chunks,
-          .scattered_bytes = volume.reduce_scattered2 * bytes,
+          .scattered_bytes = volume.reduce_scattered2 * summed,
           .reduce_scatters = volume.reduce_scatters2 * chunks,
-          .gathered_bytes = volume.all_gathered2 * bytes,
+          .gathered_bytes = volume.all_gathered2 * inputs.model.bytes_per_element,
           .all_gathers = volume.all_gathers2 * chunks};
 }
 
-const MeasuredMesh* measurement_of(const Interconnect& interconnect, Mesh mesh) {
-  for (const MeasuredMesh& measured : interconnect.measured) {
-    if (measured.mesh == mesh) return &measured;
+bool is_measured(const CostInputs& inputs, Mesh mesh) {
+  const CollectiveSet first = allowed_on(inputs.options, Dimension::k1);
+  const CollectiveSet second = allowed_on(inputs.options, Dimension::k2);
+  bool has_first = mesh.d1 == 1, has_second = mesh.d2 == 1;
+  for (const MeasuredMesh& measured : inputs.interconnect.measured) {
+    if (measured.mesh != mesh) continue;
+    has_first |= may_run(measured.algorithm, first);
+    has_second |= may_run(measured.algorithm, second);
   }
-  return nullptr;
+  return has_first && has_second && mesh.size() > 1;
 }
 
 LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout) {
-  const LayerVolume volume = volume_of(inputs, mesh);
+  const DimensionOption first = option_of(inputs, mesh, layout, Dimension::k1);
+  const DimensionOption second = option_of(inputs, mesh, layout, Dimension::k2);
+  const LayerVolume layer = layer_volume(inputs.model, inputs.tokens, mesh,
+                                         accounting_of(inputs.options, second.layer.collective));
+  const EndsVolume volume = ends_of(inputs, mesh);
+  const auto norms = [&](double values, double operations) {
+    return norm_seconds(inputs, second.layer, values, operations);
+  };
   LayerCost cost;
-  cost.dimension1 =
-      cost_of(inputs, mesh, layout, Dimension::k1, layer_demand(inputs, mesh, Dimension::k1));
-  cost.dimension2 =
-      cost_of(inputs, mesh, layout, Dimension::k2, layer_demand(inputs, mesh, Dimension::k2));
-  const Demand norms{.all_reduced_bytes = volume.norm * inputs.model.bytes_per_element,
-                     .all_reduces = volume.norm_all_reduces * inputs.options.chunks};
-  cost.norm_seconds = cost_of(inputs, mesh, layout, Dimension::k2, norms).seconds();
+  cost.dimension1 = first.layer;
+  cost.dimension2 = second.layer;
+  cost.norm_seconds = norms(layer.norm, layer.norm_all_reduces);
   cost.seconds = cost.dimension1.seconds() + cost.dimension2.seconds();
-  if (inputs.options.count_norm_statistics) cost.seconds += cost.norm_seconds;
+  EndsCost& ends = cost.ends;
+  ends = {.bytes1 = first.ends.bytes,
+          .bytes2 = second.ends.bytes,
+          .seconds1 = first.ends.seconds(),
+          .seconds2 = second.ends.seconds(),
+          .norm_seconds = norms(volume.norm, volume.norm_all_reduces),
+          .seconds = first.ends.seconds() + second.ends.seconds()};
+  if (inputs.options.count_norm_statistics) {
+    cost.seconds += cost.norm_seconds;
+    ends.seconds += ends.norm_seconds;
+  }
+  cost.step_seconds = inputs.model.layers * cost.seconds + ends.seconds;
+  if (!is_paper(inputs.options) && inputs.interconnect.device.flops_per_second > 0 &&
+      std::isfinite(cost.step_seconds)) {
+    cost.step = step_time(inputs, mesh, cost);
+    cost.step_seconds = cost.step.seconds;
+  }
   return cost;
 }
 

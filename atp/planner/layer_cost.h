@@ -46,6 +46,17 @@ std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
                                            const GroupGeometry& geometry, const Demand& demand,
                                            CollectiveSet allowed, double bytes_per_element);
 
+// What a dimension costs in one layer and in embedding, head and loss, one collective summing in
+// all of them.
+struct DimensionOption {
+  DimensionCost layer;
+  DimensionCost ends;
+
+  double step_seconds(std::uint32_t layers) const {
+    return layers * layer.seconds() + ends.seconds();
+  }
+};
+
 // What costing needs of a request; the parts are validated and outlive it. tokens is a number of
 // its own so that its influence can be explored.
 struct CostInputs {
@@ -53,7 +64,13 @@ struct CostInputs {
   const Transformer& model;
   const Options& options;
   double tokens = 0;
+  double sequence = 0;  // tokens of one sequence; for the time of the attention core
 };
+
+// The allowed collectives of one dimension, cheapest for the whole model first, equal ones simplest
+// first. Link-load mode.
+std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh mesh,
+                                               const MeshLayout& layout, Dimension dimension);
 
 // mesh is that of the layout; in the paper's modes the layout is not read and may be empty. The
 // cost is infinite when no allowed collective can run on a dimension. No texts are made, see
@@ -61,12 +78,17 @@ struct CostInputs {
 LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout);
 
 // Fills the texts for people: bottlenecks and why each collective was chosen.
-void describe(const CostInputs& inputs, const MeshLayout& layout, LayerCost& cost);
+void describe(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout, LayerCost& cost);
 
-// What the layer asks of one dimension.
-Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension);
+// What the layer asks of one dimension. In the runtime it depends on what sums there.
+Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
+                    Collective collective);
 
-// The measurement of this mesh, or null.
-const MeasuredMesh* measurement_of(const Interconnect& interconnect, Mesh mesh);
+// Of one value that `collective` sums.
+double summed_bytes(const CostInputs& inputs, Collective collective);
+
+// Whether the mesh is priced by Interconnect::measured: by what was measured with an algorithm that
+// may run.
+bool is_measured(const CostInputs& inputs, Mesh mesh);
 
 }  // namespace atp::planner

@@ -9,6 +9,29 @@ double kv_copies(const Transformer& model, Mesh mesh) {
   return std::max(1.0, mesh.d1 / kv_heads);
 }
 
+std::uint64_t vocabulary_of_row(std::uint64_t vocabulary, std::uint32_t d1) {
+  return (vocabulary + d1 - 1) / d1;
+}
+
+EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh) {
+  EndsVolume volume;
+  if (model.vocabulary == 0) return volume;
+  if (mesh.d1 > 1) {
+    volume.all_reduced1 = 2 * tokens * model.hidden / mesh.d2;
+    volume.all_reduces1 = 2;
+    volume.loss = 3 * tokens;
+    volume.loss_all_reduces = 2;
+  }
+  if (mesh.d2 > 1) {
+    volume.all_reduced2 =
+        tokens * static_cast<double>(vocabulary_of_row(model.vocabulary, mesh.d1));
+    volume.all_reduces2 = 1;
+    volume.norm = 2 * model.norm_statistics * tokens;
+    volume.norm_all_reduces = model.norm_statistics + 1;
+  }
+  return volume;
+}
+
 LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh,
                          Accounting accounting) {
   LayerVolume volume;
@@ -17,8 +40,10 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh,
     volume.all_reduces1 = 4;
     // Keys and values, and of rows that store the same heads.
     if (kv_copies(model, mesh) > 1 && accounting != Accounting::kEquation2) {
-      volume.all_reduced1 += 2 * static_cast<double>(model.kv_width()) * model.hidden / mesh.d2;
-      volume.all_reduces1 += 2;
+      volume.copies_all_reduced1 =
+          2 * static_cast<double>(model.kv_width()) * model.hidden / mesh.d2;
+      volume.copies_all_reduces1 = 2;
+      volume.all_reduced1 += volume.copies_all_reduced1;
     }
   }
   if (mesh.d2 == 1) return volume;
@@ -45,8 +70,9 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh,
       volume.all_reduces2 = 4;
       break;
   }
-  // Two norms, forward and backward.
-  volume.norm_all_reduces = 4;
+  // Of two norms: forward one after the other (the mean, then the squares of what differs from it),
+  // backward all at once.
+  volume.norm_all_reduces = 2 * (model.norm_statistics + 1);
   volume.norm = 4 * model.norm_statistics * tokens;
   return volume;
 }

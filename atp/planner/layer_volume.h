@@ -22,6 +22,7 @@ namespace atp::planner {
 struct LayerVolume {
   // Elements per rank, of the whole tensor also where a rank has or gets a slice only.
   double all_reduced1 = 0;
+  double copies_all_reduced1 = 0;  // of all_reduced1
   double all_reduced2 = 0;
   double reduce_scattered2 = 0;
   double all_gathered2 = 0;
@@ -29,6 +30,7 @@ struct LayerVolume {
 
   // Operations.
   double all_reduces1 = 0;
+  double copies_all_reduces1 = 0;  // of copied kv heads' gradients: once for all chunks
   double all_reduces2 = 0;
   double reduce_scatters2 = 0;
   double all_gathers2 = 0;
@@ -38,6 +40,28 @@ struct LayerVolume {
 enum class Accounting { kPlain, kFused, kEquation2 };
 
 LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Accounting accounting);
+
+// What stands before and behind the layers, forward and backward: embedding, last norm, head, loss.
+// The embedding sums T h / d2 on dimension 1, and so does the head's backward pass; the head sums
+// T V / d1 on dimension 2; the loss finds the largest logit of each token on dimension 1 and sums
+// two values of it. All 0 for a model without a vocabulary.
+struct EndsVolume {
+  double all_reduced1 = 0;  // elements per rank
+  double all_reduced2 = 0;
+  double loss = 0;  // values per rank on dimension 1
+  double norm = 0;  // values per rank on dimension 2
+
+  double all_reduces1 = 0;  // operations, of the tensors and of the loss
+  double all_reduces2 = 0;
+  double loss_all_reduces = 0;
+  double norm_all_reduces = 0;
+};
+
+EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh);
+
+// How much of the vocabulary a row of the mesh has. Where d1 does not divide it the last row has
+// less, so the others decide.
+std::uint64_t vocabulary_of_row(std::uint64_t vocabulary, std::uint32_t d1);
 
 // How often each kv head is stored on different rows of the mesh: d1 / kv heads when there are
 // fewer heads than rows.

@@ -460,9 +460,9 @@ TEST(Norms, AreShownAndOnlyCountedWhenAsked) {
   Request request = request_for(flat(8, {1}));
   const Candidate shown = evaluate(request, Mesh{4, 2}).value();
   EXPECT_DOUBLE_EQ(testing::units(request, shown), 3.25);
-  // Four all-reduces of two numbers per token on a group of two.
+  // Four all-reduces of two float32 per token on a group of two.
   const double tokens = static_cast<double>(request.workload.tokens());
-  EXPECT_DOUBLE_EQ(shown.cost.norm_seconds, 4 * 2 * tokens);
+  EXPECT_DOUBLE_EQ(shown.cost.norm_seconds, 4 * 2 * 4 * tokens);
   request.options.count_norm_statistics = true;
   EXPECT_DOUBLE_EQ(evaluate(request, Mesh{4, 2}).value().cost.seconds,
                    shown.cost.seconds + shown.cost.norm_seconds);

@@ -7,15 +7,6 @@ namespace {
 
 double ranks(Mesh mesh) { return static_cast<double>(mesh.size()); }
 
-double parameters_per_rank(const Transformer& model, Mesh mesh) {
-  const double h = model.hidden;
-  const auto kv = static_cast<double>(model.kv_width());
-  const double copied = 2 * h * kv * (kv_copies(model, mesh) - 1);
-  const double layers = model.layers * (layer_parameters(model) + copied);
-  const double embeddings = (model.tied_head ? 1 : 2) * h * model.vocabulary;
-  return (layers + embeddings) / ranks(mesh);
-}
-
 // Softmax, its dropout mask and the dropped result, for every head and pair of tokens.
 double attention_scores(const Transformer& model, const Workload& workload, Mesh mesh) {
   const double pairs = static_cast<double>(workload.tokens()) * workload.sequence;
@@ -23,6 +14,16 @@ double attention_scores(const Transformer& model, const Workload& workload, Mesh
 }
 
 }  // namespace
+
+double parameters_per_rank(const Transformer& model, Mesh mesh) {
+  const double h = model.hidden;
+  const auto kv = static_cast<double>(model.kv_width());
+  const double copied = 2 * h * kv * (kv_copies(model, mesh) - 1);
+  const double layers = model.layers * (layer_parameters(model) + copied);
+  const auto rows = static_cast<double>(vocabulary_of_row(model.vocabulary, mesh.d1));
+  const double embeddings = (model.tied_head ? 1 : 2) * h * rows / mesh.d2;
+  return layers / ranks(mesh) + embeddings;
+}
 
 double activation_factor(const Transformer& model, Mesh mesh) {
   const double h = model.hidden;

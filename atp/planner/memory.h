@@ -17,6 +17,9 @@ namespace atp::planner {
 MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload, Mesh mesh,
                               const Options& options);
 
+// Weights without biases, norms and positions, of which there are few.
+double parameters_per_rank(const Transformer& model, Mesh mesh);
+
 // The bracket above, without the attention scores: activation bytes of one layer over s b h.
 double activation_factor(const Transformer& model, Mesh mesh);
 

@@ -34,12 +34,12 @@ TEST(Memory, WeightsAreCutByBothDimensions) {
   }
 }
 
-TEST(Memory, AttentionScoresAreFiveBytesPerHeadAndPair) {
+TEST(Memory, AttentionScoresAreFiveBytesPerHeadAndPairWhereTheyAreStored) {
   const Workload workload{.batch = 2, .sequence = 512};
   Options options;
-  const double stored = memory_per_rank(kGpt, workload, {4, 2}, options).activations;
-  options.stores_attention_scores = false;
   const double without = memory_per_rank(kGpt, workload, {4, 2}, options).activations;
+  options.stores_attention_scores = true;
+  const double stored = memory_per_rank(kGpt, workload, {4, 2}, options).activations;
   EXPECT_DOUBLE_EQ(stored - without, 24.0 * 5 * 16 * 2 * 512 * 512 / 8);
   EXPECT_DOUBLE_EQ(without, 24.0 * 2 * 512 * 1024 * 10.25);
 }
@@ -128,8 +128,29 @@ TEST(Volume, CountsTheGradientsOfCopiedKeyValueHeads) {
   const LayerVolume volume = layer_volume(kLlama, 10, {16, 2}, Accounting::kPlain);
   const double gradients = 2 * 1024 * 8192 / 2.0;
   EXPECT_DOUBLE_EQ(volume.all_reduced1, 4 * 10 * 8192 / 2.0 + gradients);
-  EXPECT_EQ(volume.all_reduces1, 6);
-  EXPECT_EQ(layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain).all_reduces1, 4);
+  EXPECT_EQ(volume.copies_all_reduces1, 2);
+  EXPECT_EQ(layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain).copies_all_reduces1, 0);
+}
+
+TEST(Volume, OfTheEndsIsEmbeddingHeadLossAndNorm) {
+  Transformer model = kGpt;
+  model.vocabulary = 50000;
+  const EndsVolume ends = ends_volume(model, 100, {4, 2});
+  EXPECT_DOUBLE_EQ(ends.all_reduced1, 2 * 100 * 1024 / 2.0);
+  EXPECT_EQ(ends.all_reduces1, 2);
+  EXPECT_DOUBLE_EQ(ends.all_reduced2, 100 * 12500);
+  EXPECT_EQ(ends.all_reduces2, 1);
+  EXPECT_DOUBLE_EQ(ends.loss, 3 * 100);
+  EXPECT_DOUBLE_EQ(ends.norm, 2 * 2 * 100);
+  EXPECT_EQ(ends_volume(kGpt, 100, {4, 2}).all_reduces1, 0) << "without a vocabulary";
+  EXPECT_EQ(ends_volume(model, 100, {8, 1}).all_reduces2, 0);
+  EXPECT_EQ(ends_volume(model, 100, {1, 8}).all_reduces1, 0);
+}
+
+TEST(Volume, OfAVocabularyThatCannotBeCutEvenlyIsTheLongerRows) {
+  Transformer model = kGpt;
+  model.vocabulary = 50257;
+  EXPECT_DOUBLE_EQ(ends_volume(model, 100, {4, 2}).all_reduced2, 100 * 12565);
 }
 
 TEST(Volume, FusedReduceScattersWhatIsSliced) {

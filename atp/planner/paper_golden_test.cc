@@ -151,8 +151,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Ic1, CalibratedBandwidthsMakeMesh24Save45Percent) {
   Interconnect machine = flat(8, gigabytes_per_second(16));
-  machine.measured = {{{2, 4}, gigabytes_per_second(1.20), gigabytes_per_second(4.95)},
-                      {{8, 1}, gigabytes_per_second(0.97), {}}};
+  machine.measured = {{{2, 4}, {{gigabytes_per_second(1.20)}}, {{gigabytes_per_second(4.95)}}},
+                      {{8, 1}, {{gigabytes_per_second(0.97)}}, {}}};
   for (const CostMode mode : {CostMode::kPaper, CostMode::kLinkLoad}) {
     const Request request = request_for(machine, mode);
     const Candidate two_four = evaluate(request, Mesh{2, 4}).value();

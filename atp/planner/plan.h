@@ -31,6 +31,13 @@ struct Bottleneck {
   std::string text;             // for people: "uplink of a host (level 1 of 2), shared by 4 groups"
 };
 
+// What one operation takes, by the bytes of a rank's tensor.
+struct Rate {
+  double seconds_per_byte = 0;
+  double seconds = 0;
+  double of(double bytes) const { return bytes * seconds_per_byte + seconds; }
+};
+
 // One dimension of one mesh on one layout.
 struct DimensionCost {
   Collective collective = Collective::kNone;      // of the all-reduces
@@ -41,10 +48,34 @@ struct DimensionCost {
   double latency_seconds = 0;    // per layer
   double collectives = 0;        // operations per layer
   double fallback_share = 0;     // of the fragments, with aggregation
+  Rate all_reduce_rate;
+  Rate reduce_scatter_rate;  // per byte of the whole tensor
+  Rate all_gather_rate;
   Bottleneck bottleneck;
   std::string why;  // "aggregation: 1.9 times as fast as ring, ..."
 
   double seconds() const { return bandwidth_seconds + latency_seconds; }
+};
+
+// Embedding, last norm, head and loss together, forward and backward. All 0 for a model without a
+// vocabulary, and by equation 2, which does not know them.
+struct EndsCost {
+  double bytes1 = 0;  // tensor bytes per rank summed on dimension 1, the loss's among them
+  double bytes2 = 0;  // on dimension 2
+  double seconds1 = 0;
+  double seconds2 = 0;
+  double norm_seconds = 0;  // counted in seconds only with Options::count_norm_statistics
+  double seconds = 0;
+};
+
+// One training step of one rank: forward, backward, optimizer. All 0 where no speed of the devices
+// is known, and in the paper's modes.
+struct StepTime {
+  double products = 0;  // seconds of matrix products
+  double others = 0;    // of norms, activations, losses and the optimizer
+  double sent = 0;      // of collectives, as if nothing overlapped
+  double waited = 0;    // of these, what computing does not hide
+  double seconds = 0;   // products + others + waited
 };
 
 struct LayerCost {
@@ -52,6 +83,11 @@ struct LayerCost {
   DimensionCost dimension2;
   double norm_seconds = 0;  // counted in seconds only with Options::count_norm_statistics
   double seconds = 0;       // of one layer, forward and backward
+  EndsCost ends;            // of the whole model, on the collectives of the layers
+  StepTime step;            // step_time.h
+  // What the search minimizes: the time of a step, or where no speed of the devices is known that
+  // of all collectives of layers and ends.
+  double step_seconds = 0;
 };
 
 // Bytes on one rank, all layers.
@@ -95,7 +131,7 @@ struct Plan {
   Candidate best;
   std::vector<Candidate> runners_up;   // best first, one per mesh
   std::vector<RejectedMesh> rejected;  // larger d1 first
-  double seconds_per_step = 0;         // best.cost.seconds * layers
+  double seconds_per_step = 0;         // best.cost.step_seconds
 
   // The best of (N, 1), Megatron's tensor parallelism, if it is feasible, and how many times as
   // long it takes as best (1 when best is it).

@@ -22,10 +22,17 @@ constexpr const char* kNoCollective =
     "aggregate";
 
 Status check_options(const Options& options) {
-  if (options.fused && (options.mode != CostMode::kLinkLoad || options.volume != Volume::kExact)) {
+  if (options.fused.value_or(false) &&
+      (options.mode != CostMode::kLinkLoad || options.volume != Volume::kExact)) {
     return Error{
         "fused reduce-scatters are not in equation 2; ask for them in link-load mode with "
         "exact volumes"};
+  }
+  if (options.runtime &&
+      (options.mode != CostMode::kLinkLoad || options.volume != Volume::kExact)) {
+    return Error{
+        "what the runtime runs is costed in link-load mode with exact volumes only; ask for these, "
+        "or without the runtime"};
   }
   if (options.chunks == 0) return Error{"the number of chunks must be at least 1, found 0"};
   if (!(options.optimizer_bytes_per_parameter >= 0)) {
@@ -58,7 +65,14 @@ Status check_layout(const Interconnect& interconnect, const MeshLayout& layout) 
 
 CostInputs cost_inputs(const Request& request) {
   return {request.interconnect, request.model, request.options,
-          static_cast<double>(request.workload.tokens())};
+          static_cast<double>(request.workload.tokens()),
+          static_cast<double>(request.workload.sequence)};
+}
+
+// Whether the runtime must guess what was measured.
+bool assumes_ring(const Request& request, const LayerCost& cost) {
+  return request.options.runtime && (cost.dimension1.collective == Collective::kMeasured ||
+                                     cost.dimension2.collective == Collective::kMeasured);
 }
 
 // With memory, texts and notes.
@@ -67,13 +81,17 @@ Candidate candidate_of(const Request& request, const CostInputs& inputs, const C
   candidate.mesh = found.mesh;
   candidate.layout = found.layout;
   candidate.cost = found.cost;
-  describe(inputs, found.layout, candidate.cost);
+  describe(inputs, found.mesh, found.layout, candidate.cost);
   candidate.memory = memory_per_rank(request.model, request.workload, found.mesh, request.options);
-  candidate.measured = measurement_of(request.interconnect, found.mesh) != nullptr;
+  candidate.measured = is_measured(inputs, found.mesh);
   Feasibility feasibility =
       feasibility_of(request.model, request.workload, found.mesh, request.options);
   candidate.infeasible = std::move(feasibility.reasons);
   candidate.notes = std::move(feasibility.notes);
+  if (candidate.measured && assumes_ring(request, candidate.cost)) {
+    candidate.notes.push_back(
+        "the measurement does not say which algorithm ran; the runtime takes a ring");
+  }
   if (found.layout.empty()) {
     candidate.notes.push_back(
         "the mesh has no layout that is contiguous and splits level by level");
@@ -100,8 +118,8 @@ void compare_with_one_dimension(Plan& plan, const std::vector<CostedMesh>& found
                                 [](const CostedMesh& each) { return each.mesh.d2 == 1; });
   if (one == found.end()) return;
   plan.one_dimensional = candidate_of(request, inputs, *one);
-  if (plan.best.cost.seconds > 0) {
-    plan.gain_over_one_dimensional = one->cost.seconds / plan.best.cost.seconds;
+  if (plan.best.cost.step_seconds > 0) {
+    plan.gain_over_one_dimensional = one->cost.step_seconds / plan.best.cost.step_seconds;
   }
 }
 
@@ -165,7 +183,7 @@ Result<Plan> plan(const Request& request) {
   for (std::size_t index = 1; index < kept; ++index) {
     plan.runners_up.push_back(candidate_of(request, inputs, found[index]));
   }
-  plan.seconds_per_step = plan.best.cost.seconds * request.model.layers;
+  plan.seconds_per_step = plan.best.cost.step_seconds;
   plan.layouts_searched = layout_count(request.interconnect);
   compare_with_one_dimension(plan, found, request, inputs);
   if (request.options.sensitivities) {

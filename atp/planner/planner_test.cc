@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "atp/planner/communication_matrix.h"
+#include "atp/planner/feasibility.h"
 #include "atp/planner/testing_interconnects.h"
 
 namespace atp::planner {
@@ -87,16 +88,53 @@ TEST(Feasibility, TheScatterFallsBackToSequences) {
   EXPECT_THAT(candidate.notes, ElementsAre(HasSubstr("by sequences")));
 }
 
-TEST(Feasibility, AFusedScatterMustCutTheKvHeadsToo) {
+struct Spread {
+  const char* name;
+  std::uint32_t heads, kv_heads;
+  Mesh mesh;
+  std::uint64_t batch;
+  std::optional<CoreSpread> found;
+};
+
+class SpreadOfTheCore : public ::testing::TestWithParam<Spread> {};
+
+TEST_P(SpreadOfTheCore, IsTheFirstThatIsPossible) {
+  const Spread& row = GetParam();
+  const Transformer model{.hidden = 64, .layers = 1, .heads = row.heads, .kv_heads = row.kv_heads};
+  EXPECT_EQ(core_spread(model, row.batch, row.mesh), row.found);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, SpreadOfTheCore,
+    ::testing::Values(
+        Spread{"OneColumnHasItWhole", 8, 8, {8, 1}, 1, CoreSpread::kWhole},
+        Spread{"HeadsThatDivide", 8, 8, {4, 2}, 1, CoreSpread::kHeads},
+        Spread{"SequencesWhereHeadsDoNot", 12, 12, {2, 4}, 4, CoreSpread::kSequences},
+        Spread{"SequencesBeforeSharedKeyValueHeads", 8, 2, {2, 2}, 4, CoreSpread::kSequences},
+        Spread{
+            "SharedKeyValueHeadsForOneSequence", 8, 2, {2, 2}, 3, CoreSpread::kHeadsWithSharedKv},
+        Spread{"ThreeKeyValueHeadsOfARowForTwoColumns", 12, 6, {2, 2}, 1, std::nullopt},
+        Spread{"NoneForAnOddBatch", 12, 12, {2, 4}, 3, std::nullopt}),
+    [](const auto& each) { return each.param.name; });
+
+TEST(Feasibility, ChunksDecideHowManySequencesGoThroughAtOnce) {
+  Request request = small_gpt(8);
+  request.options.chunks = 4;  // of a batch of 4: one sequence cannot be shared by four columns
+  EXPECT_THAT(evaluate(request, Mesh{2, 4}).value().infeasible,
+              ElementsAre(HasSubstr("nor the 1 sequence that go through at once")));
+  request.options.chunks = 3;
+  EXPECT_THAT(evaluate(request, Mesh{4, 2}).value().infeasible,
+              Contains("3 chunks do not divide the batch of 4 sequences"));
+}
+
+TEST(Feasibility, EveryRowNeedsSomeOfTheVocabulary) {
   Request request = small_gpt(4);
-  request.model = {.hidden = 512, .layers = 1, .heads = 8, .kv_heads = 2};
-  EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().notes.empty());
-  request.options.volume = Volume::kExact;
-  request.options.fused = true;
-  EXPECT_THAT(evaluate(request, Mesh{2, 2}).value().notes, ElementsAre(HasSubstr("by sequences")));
-  request.workload.batch = 3;
-  EXPECT_THAT(evaluate(request, Mesh{2, 2}).value().infeasible,
-              ElementsAre(HasSubstr("cannot be spread")));
+  request.model.vocabulary = 50257;
+  EXPECT_TRUE(evaluate(request, Mesh{4, 1}).value().infeasible.empty());
+  request.model.vocabulary = 9;
+  EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().infeasible.empty());
+  EXPECT_THAT(evaluate(request, Mesh{4, 1}).value().infeasible,
+              ElementsAre("a vocabulary of 9 tokens leaves a row of d1 = 4 without any"));
 }
 
 TEST(Feasibility, WidthsAndKvHeads) {
@@ -152,6 +190,155 @@ TEST(Plan, SaysWhenOneDimensionIsBest) {
   EXPECT_EQ(twelve.one_dimensional->mesh, (Mesh{12, 1}));
 }
 
+// The layers alone want (4,2), the wide sum of the logits turns it.
+TEST(Plan, TheHeadDecidesForASmallModelOfManyTokens) {
+  Request request = request_for(flat(8, gigabytes_per_second(1)));
+  request.model = {.hidden = 2048,  // Llama-3.2-1B
+                   .layers = 16,
+                   .heads = 32,
+                   .kv_heads = 8,
+                   .ffn = 8192,
+                   .gated = true,
+                   .bytes_per_element = 4,
+                   .norm_statistics = 1};
+  request.options.volume = Volume::kExact;
+  request.options =
+      testing::with_collectives(request, CollectiveSet::only(Collective::kRing)).options;
+  EXPECT_EQ(plan(request).value().best.mesh, (Mesh{4, 2}));
+  request.model.vocabulary = 128256;
+  const Plan found = plan(request).value();
+  EXPECT_EQ(found.best.mesh, (Mesh{8, 1}));
+  const double tokens = static_cast<double>(request.workload.tokens());
+  // Embedding and head's gradient, and the loss's three values per token.
+  EXPECT_DOUBLE_EQ(found.best.cost.ends.bytes1, (2 * tokens * 2048 + 3 * tokens) * 4);
+  EXPECT_DOUBLE_EQ(found.seconds_per_step,
+                   16 * found.best.cost.seconds + found.best.cost.ends.seconds);
+}
+
+// Two racks of four with 1000 and 200 Mbit/s: hierarchical all-reduces want (8,1), the rings that
+// the runtime has (2,4), which was measured as the fastest (docs/tensor-parallel.md).
+TEST(Runtime, IsPlannedWithWhatItRuns) {
+  Request request = request_for(testing::two_levels(testing::switched("rack", 2, 0.2 / 8),
+                                                    testing::switched("host", 4, 1.0 / 8)));
+  request.model = {.hidden = 512, .layers = 1, .heads = 8, .bytes_per_element = 4};
+  request.workload = {.batch = 4, .sequence = 256};
+  request.options.volume = Volume::kExact;
+  EXPECT_EQ(plan(request).value().best.cost.dimension1.collective, Collective::kHierarchical);
+  request.options.runtime = true;
+  const Candidate best = plan(request).value().best;
+  EXPECT_EQ(best.mesh, (Mesh{2, 4}));
+  EXPECT_EQ(best.cost.dimension1.collective, Collective::kRing);
+  EXPECT_EQ(best.cost.dimension2.reduce_scatter, Collective::kRing);
+}
+
+// Switches know no halves: slices of whole sums, and gathers around a ring.
+TEST(Runtime, HasNoReduceScattersWhereSwitchesSum) {
+  Request request =
+      request_for(flat(8, gigabytes_per_second(1), Aggregation{.wire_bytes_per_value = 4}));
+  request.model.bytes_per_element = 4;
+  request.options.volume = Volume::kExact;
+  request.options.runtime = true;
+  const DimensionCost sums = evaluate(request, Mesh{4, 2}).value().cost.dimension2;
+  EXPECT_EQ(sums.collective, Collective::kRing) << "two ranks gain nothing from a switch";
+  request.options.dimension2 = CollectiveSet::only(Collective::kAggregation);
+  const DimensionCost forced = evaluate(request, Mesh{2, 4}).value().cost.dimension2;
+  EXPECT_EQ(forced.collective, Collective::kAggregation);
+  EXPECT_EQ(forced.reduce_scatter, Collective::kNone);
+  EXPECT_EQ(forced.all_gather, Collective::kRing);
+}
+
+// Rings get float32, which is twice the bytes of half precision; gathers keep their own.
+TEST(Runtime, SumsHalfPrecisionAsFloat32OnRings) {
+  Request request = request_for(flat(8, gigabytes_per_second(1)));
+  request.options.volume = Volume::kExact;
+  request.options.runtime = true;
+  request.model.vocabulary = 1024;
+  request.model.bytes_per_element = 4;
+  const LayerCost wide = evaluate(request, Mesh{4, 2}).value().cost;
+  request.model.bytes_per_element = 2;
+  const LayerCost half = evaluate(request, Mesh{4, 2}).value().cost;
+  EXPECT_DOUBLE_EQ(half.dimension1.bytes, wide.dimension1.bytes);
+  EXPECT_DOUBLE_EQ(half.ends.bytes2, wide.ends.bytes2);
+  // 8 h of 16 h are all-reduced, 4 h reduce-scattered and 4 h gathered.
+  EXPECT_DOUBLE_EQ(half.dimension2.bytes, wide.dimension2.bytes * (8 + 4 + 2) / 16);
+  request.options.runtime = false;
+  EXPECT_DOUBLE_EQ(evaluate(request, Mesh{4, 2}).value().cost.dimension1.bytes,
+                   wide.dimension1.bytes / 2);
+}
+
+// Its gradients are summed once for all chunks, everything else once for each.
+TEST(Runtime, SumsCopiedKeyValueHeadsOncePerBatch) {
+  Request request = request_for(flat(4, gigabytes_per_second(1)));
+  request.model = {.hidden = 64, .layers = 1, .heads = 8, .kv_heads = 2};
+  request.options.volume = Volume::kExact;
+  EXPECT_EQ(evaluate(request, Mesh{4, 1}).value().cost.dimension1.collectives, 4 + 2);
+  request.options.chunks = 2;
+  EXPECT_EQ(evaluate(request, Mesh{4, 1}).value().cost.dimension1.collectives, 2 * 4 + 2);
+}
+
+TEST(Runtime, OfGloosRingsHasNoReduceScatter) {
+  Request request = testing::with_collectives(request_for(flat(8, gigabytes_per_second(1))),
+                                              CollectiveSet::only(Collective::kGloo));
+  request.options.volume = Volume::kExact;
+  request.options.runtime = true;
+  const DimensionCost sums = evaluate(request, Mesh{2, 4}).value().cost.dimension2;
+  EXPECT_EQ(sums.collective, Collective::kGloo);
+  EXPECT_EQ(sums.reduce_scatter, Collective::kNone);
+}
+
+TEST(Runtime, IsNotCostedByTheEquations) {
+  Request request = small_gpt(4);
+  request.options.runtime = true;
+  request.options.mode = CostMode::kPaper;
+  EXPECT_THAT(plan(request).error().message, HasSubstr("in link-load mode with exact volumes"));
+}
+
+// What ran is known, and each collective has a latency and a bandwidth of its own.
+TEST(Measured, IsPricedByCollectiveAndAlgorithm) {
+  Request request = request_for(flat(4, gigabytes_per_second(1)));
+  request.options.volume = Volume::kExact;
+  request.options.fused = true;
+  request.interconnect.measured = {
+      {.mesh = {1, 4},
+       .dimension2 = {.all_reduce = {{1e9}, 1e-3},
+                      .reduce_scatter = MeasuredCollective{{3e9}, 2e-3},
+                      .all_gather = MeasuredCollective{{4e9}, 3e-3}},
+       .algorithm = Collective::kRing}};
+  const DimensionCost cost = evaluate(request, Mesh{1, 4}).value().cost.dimension2;
+  EXPECT_EQ(cost.collective, Collective::kRing);
+  const double th = static_cast<double>(request.workload.tokens()) * request.model.hidden;
+  EXPECT_DOUBLE_EQ(cost.bandwidth_seconds, 8 * th / 1e9 + 4 * th / 3e9 + 4 * th / 4e9);
+  EXPECT_DOUBLE_EQ(cost.latency_seconds, 2 * 1e-3 + 2 * 2e-3 + 2 * 3e-3);
+}
+
+TEST(Measured, OnlyWhatMayRunCounts) {
+  Request request = request_for(flat(4, gigabytes_per_second(1)));
+  request.interconnect.measured = {
+      {{4, 1}, {{gigabytes_per_second(100)}}, {}, Collective::kAggregation},
+      {{4, 1}, {{gigabytes_per_second(2)}}, {}, Collective::kRing}};
+  const auto found = [&](CollectiveSet allowed) {
+    const Request limited = testing::with_collectives(request, allowed);
+    return evaluate(limited, Mesh{4, 1}).value();
+  };
+  EXPECT_EQ(found({}).cost.dimension1.collective, Collective::kAggregation);
+  const Candidate ring = found(CollectiveSet::only(Collective::kRing));
+  EXPECT_EQ(ring.cost.dimension1.collective, Collective::kRing);
+  EXPECT_DOUBLE_EQ(ring.cost.dimension1.bottleneck.seconds_per_byte, 1 / 2e9);
+  EXPECT_TRUE(ring.measured);
+  EXPECT_FALSE(found(CollectiveSet::only(Collective::kHierarchical)).measured)
+      << "hierarchical was not measured, so it is modelled";
+}
+
+TEST(Measured, WithoutItsAlgorithmTheRuntimeIsToldSo) {
+  Request request = request_for(flat(4, gigabytes_per_second(1)));
+  request.interconnect.measured = {{{4, 1}, {{gigabytes_per_second(100)}}, {}}};
+  request.options.volume = Volume::kExact;
+  EXPECT_TRUE(evaluate(request, Mesh{4, 1}).value().notes.empty());
+  request.options.runtime = true;
+  EXPECT_THAT(evaluate(request, Mesh{4, 1}).value().notes,
+              Contains(HasSubstr("does not say which algorithm ran")));
+}
+
 TEST(Plan, OneDeviceCostsNothing) {
   const Plan found = plan(small_gpt(1)).value();
   EXPECT_EQ(found.best.mesh, (Mesh{1, 1}));
@@ -177,8 +364,8 @@ TEST(Plan, NamesTheBottleneckAndTheReason) {
 TEST(PointToPoint, LimitsWhatTheLevelsPromise) {
   Request request = request_for(flat(4, gigabytes_per_second(50)));
   PointToPointMatrix matrix{4, std::vector<BytesPerSecond>(16, gigabytes_per_second(5))};
-  for (const auto& [a, b] : {std::pair{0, 2}, {2, 0}, {1, 3}, {3, 1}}) {
-    matrix.bandwidth[static_cast<std::size_t>(a * 4 + b)] = gigabytes_per_second(50);
+  for (const auto& [a, b] : {std::pair{0u, 2u}, {2u, 0u}, {1u, 3u}, {3u, 1u}}) {
+    matrix.bandwidth[a * 4 + b] = gigabytes_per_second(50);
   }
   const double unlimited = evaluate(request, Mesh{2, 2}).value().cost.dimension1.seconds();
   request.interconnect.point_to_point = matrix;
@@ -243,8 +430,8 @@ TEST(PointToPoint, LimitsEachDevicesShareOfAHierarchicalAllReduce) {
   Interconnect nodes =
       testing::two_levels(testing::switched("node", 2, 100), testing::switched("gpu", 2, 100));
   PointToPointMatrix matrix{4, std::vector<BytesPerSecond>(16, {1})};
-  for (const auto& [a, b] : {std::pair{0, 2}, {2, 0}, {1, 3}, {3, 1}}) {
-    matrix.bandwidth[static_cast<std::size_t>(a * 4 + b)] = {0.25};
+  for (const auto& [a, b] : {std::pair{0u, 2u}, {2u, 0u}, {1u, 3u}, {3u, 1u}}) {
+    matrix.bandwidth[a * 4 + b] = {0.25};
   }
   nodes.point_to_point = matrix;
   const auto seconds = all_reduce_seconds(nodes, {{2, 1}, {2, 1}}, Dimension::k1, 1,

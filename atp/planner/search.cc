@@ -34,8 +34,7 @@ bool comes_first(const MeshLayout& a, const MeshLayout& b) {
 
 // In the paper's modes, and where a mesh was measured, the layout has no influence.
 bool needs_no_layout(const CostInputs& inputs, Mesh mesh) {
-  return inputs.options.mode != CostMode::kLinkLoad ||
-         measurement_of(inputs.interconnect, mesh) != nullptr;
+  return inputs.options.mode != CostMode::kLinkLoad || is_measured(inputs, mesh);
 }
 
 }  // namespace
@@ -78,7 +77,8 @@ std::vector<Mesh> meshes_of(std::uint64_t devices) {
 }
 
 bool is_better(const CostedMesh& a, const CostedMesh& b) {
-  const double seconds_a = comparable(a.cost.seconds), seconds_b = comparable(b.cost.seconds);
+  const double seconds_a = comparable(a.cost.step_seconds),
+               seconds_b = comparable(b.cost.step_seconds);
   if (seconds_a != seconds_b) return seconds_a < seconds_b;
   if (a.mesh.d1 != b.mesh.d1) return a.mesh.d1 > b.mesh.d1;
   if (a.cost.dimension1.collective != b.cost.dimension1.collective) {
@@ -113,7 +113,8 @@ std::vector<CostedMesh> search(const CostInputs& inputs, const std::function<boo
       if (best.layout.empty() || is_better(candidate, best)) best = std::move(candidate);
     });
   }
-  std::erase_if(found, [](const CostedMesh& mesh) { return !std::isfinite(mesh.cost.seconds); });
+  std::erase_if(found,
+                [](const CostedMesh& mesh) { return !std::isfinite(mesh.cost.step_seconds); });
   std::sort(found.begin(), found.end(), is_better);
   return found;
 }

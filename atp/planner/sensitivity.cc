@@ -38,7 +38,7 @@ class Prober {
   // The best with one quantity times `factor`.
   std::optional<CostedMesh> best_with(Quantity quantity, std::size_t level, double factor) const {
     Interconnect changed = inputs_.interconnect;
-    CostInputs inputs{changed, inputs_.model, inputs_.options, inputs_.tokens};
+    CostInputs inputs{changed, inputs_.model, inputs_.options, inputs_.tokens, inputs_.sequence};
     switch (quantity) {
       case Quantity::kBandwidth: changed.levels[level].bandwidth.value *= factor; break;
       case Quantity::kLatency:
@@ -70,7 +70,7 @@ class Prober {
     const auto found = best_with(Quantity::kAggregation, level, 1);
     if (!found || is_same_answer(*found)) return std::nullopt;
     // Nobody changes switches for a few latencies.
-    const bool is_gain = found->cost.seconds < (1 - kMinGain) * best_.cost.seconds;
+    const bool is_gain = found->cost.step_seconds < (1 - kMinGain) * best_.cost.step_seconds;
     const bool has_it = inputs_.interconnect.levels[level].aggregation.has_value();
     if (!has_it && found->mesh == best_.mesh && !is_gain) return std::nullopt;
     return statement(Quantity::kAggregation, level, 1, *found);

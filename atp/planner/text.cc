@@ -51,6 +51,7 @@ const char* to_string(Collective collective) {
     case Collective::kRing: return "ring";
     case Collective::kHierarchical: return "hierarchical";
     case Collective::kAggregation: return "aggregation";
+    case Collective::kGloo: return "gloo";
     case Collective::kMeasured: return "measured";
   }
   return "?";

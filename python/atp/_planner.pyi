@@ -9,18 +9,27 @@ class Choices:
         *,
         mode: str,
         collectives: Sequence[str],
+        collectives2: Sequence[str],
         batch: int,
         sequence: int,
         element_bytes: int,
         point_to_point_correction: bool,
         volume: str,
-        fused: bool,
+        fused: bool | None,
         count_norms: bool,
         chunks: int,
         device_memory_bytes: float,
+        runtime: bool,
+        stores_attention_scores: bool,
+        hosts: Sequence[str],
+        ranks_per_host: int,
     ) -> None: ...
 
 def plan_json(
     topology: Description, model: Description, world_size: int, choices: Choices
 ) -> str: ...
 def ranks_by_position(layout: Sequence[tuple[int, int]]) -> list[int]: ...
+def core_spread(heads: int, kv_heads: int, d1: int, d2: int, batch: int) -> str: ...
+def feasibility(
+    model: Description, mesh: tuple[int, int], batch: int, chunks: int
+) -> tuple[list[str], list[str]]: ...

@@ -21,12 +21,25 @@ from typing import Any, Literal
 
 from atp import _planner
 
-__all__ = ["Candidate", "Change", "Dimension", "Memory", "Plan", "Rejected", "plan"]
+__all__ = [
+    "Candidate",
+    "Change",
+    "Dimension",
+    "Ends",
+    "Feasibility",
+    "Memory",
+    "Plan",
+    "Rejected",
+    "Step",
+    "core_spread",
+    "feasibility",
+    "plan",
+]
 
 Mode = Literal["linkload", "paper", "paper-literal"]
 Volume = Literal["exact", "equation2"]
-Collective = Literal["ring", "hierarchical", "aggregation"]
-ALL_COLLECTIVES: tuple[Collective, ...] = ("ring", "hierarchical", "aggregation")
+Collective = Literal["ring", "hierarchical", "aggregation", "gloo"]
+ALL_COLLECTIVES: tuple[Collective, ...] = ("ring", "hierarchical", "aggregation", "gloo")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +47,8 @@ class Dimension:
     """What one dimension of a mesh costs in one layer, forward and backward."""
 
     collective: str
-    """Of all-reduces: "none" (one rank), "ring", "hierarchical", "aggregation" or "measured"."""
+    """Of all-reduces: "none" (one rank), "ring", "hierarchical", "aggregation", "gloo", or
+    "measured" where a measurement does not say what ran."""
     reduce_scatter: str
     """Likewise of the layer's reduce-scatters; "none" where it has none."""
     all_gather: str
@@ -62,6 +76,34 @@ class Memory:
 
 
 @dataclasses.dataclass(frozen=True)
+class Ends:
+    """Embedding, last norm, head and loss together, forward and backward."""
+
+    seconds: float
+    norm_seconds: float
+    bytes: tuple[float, float]
+    """By dimension: of a rank's tensors that are summed, the norm's statistics apart."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One training step."""
+
+    seconds: float
+    """Its time; without a speed of the devices that of all collectives."""
+    is_timed: bool
+    """A speed of the devices is known, so that the rest is more than 0."""
+    products: float
+    """Seconds of matrix products."""
+    others: float
+    """Of all else that is computed."""
+    sent: float
+    """Of collectives, as if nothing overlapped."""
+    waited: float
+    """Of these, what computing does not hide."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Candidate:
     """A mesh, laid on the levels of the cluster."""
 
@@ -72,6 +114,8 @@ class Candidate:
     seconds: float
     """Communication of one layer, forward and backward."""
     norm_seconds: float
+    ends: Ends
+    step: Step
     layout: tuple[tuple[int, int], ...]
     """By level, top to bottom: how its count is split into dimension 1 and dimension 2."""
     dimensions: tuple[Dimension, Dimension]
@@ -82,6 +126,8 @@ class Candidate:
 
     def ranks_by_position(self) -> list[int]:
         """The mesh rank of each device, devices being counted through the levels."""
+        if not self.layout:  # measured, and no split of every level: as the devices are numbered
+            return list(range(math.prod(self.mesh)))
         return _planner.ranks_by_position(self.layout)
 
 
@@ -124,6 +170,54 @@ class Plan(Candidate):
     layers: int
     mode: str
     volume: str
+    job_ranks: tuple[int, ...]
+    """Of each device its rank in the job: the devices are counted rack by rack, the job's ranks
+    in the order of `hosts`. Empty: the same number."""
+
+    def order(self) -> list[int]:
+        """The mesh rank of each rank of the job, which init_mesh(order=...) takes."""
+        ranks = self.ranks_by_position()
+        order = [0] * len(ranks)
+        for job_rank, rank in zip(self.job_ranks or range(len(ranks)), ranks, strict=True):
+            order[job_rank] = rank
+        return order
+
+
+@dataclasses.dataclass(frozen=True)
+class Feasibility:
+    """Whether a mesh can run a model."""
+
+    reasons: tuple[str, ...]
+    """Against it; none: it can."""
+    notes: tuple[str, ...]
+
+
+def feasibility(
+    model: str | os.PathLike[str] | Mapping[str, Any],
+    mesh: tuple[int, int],
+    *,
+    batch: int = 4,
+    chunks: int = 1,
+) -> Feasibility:
+    """Whether the runtime can run `model` on `mesh`, by the rules that `plan` goes by.
+
+    Raises:
+        ValueError: a file or an argument is wrong.
+    """
+    sides = _whole("d1", mesh[0]), _whole("d2", mesh[1])
+    reasons, notes = _planner.feasibility(
+        _description("model", model), sides, _whole("batch", batch), _whole("chunks", chunks)
+    )
+    return Feasibility(tuple(reasons), tuple(notes))
+
+
+def core_spread(heads: int, kv_heads: int, mesh: tuple[int, int], batch: int) -> str | None:
+    """How the ranks of a row share the attention core for `batch` sequences at once.
+
+    "whole" (the row has one rank), "heads", "sequences", "heads with shared kv"; None: they cannot.
+    `mesh[0]` divides the heads.
+    """
+    return _planner.core_spread(heads, kv_heads, *mesh, batch) or None
 
 
 def plan(
@@ -135,13 +229,17 @@ def plan(
     sequence: int = 2048,
     element_bytes: int | None = None,
     mode: Mode = "linkload",
-    collectives: Sequence[Collective] = ALL_COLLECTIVES,
+    collectives: Sequence[Collective] | Sequence[Sequence[Collective]] = ALL_COLLECTIVES,
     point_to_point_correction: bool = True,
     volume: Volume = "exact",
-    fused: bool = False,
+    fused: bool | None = None,
     count_norms: bool = False,
     chunks: int = 1,
     device_memory_gb: float | None = None,
+    runtime: bool = False,
+    attention_scores: bool = False,
+    hosts: Sequence[str] = (),
+    ranks_per_host: int | None = None,
 ) -> Plan:
     """Plans tensor parallelism of `model` on `topology`.
 
@@ -154,24 +252,32 @@ def plan(
         element_bytes: bytes of one activation; None: what the model file says, else 2.
         mode: "linkload", the load of every link by all groups at once, or the equations of the
             paper: "paper" put right, "paper-literal" as printed.
-        collectives: what may run on each dimension.
+        collectives: what may run on each dimension, or a pair, for each dimension its own.
         point_to_point_correction: in the paper's modes, what two devices can exchange limits a
             group's bandwidth.
         volume: "exact", the all-reduces and all-gathers of a layer, or the paper's "equation2",
             which counts them all as all-reduces (and so do the paper's modes).
         fused: reduce-scatter where only a slice of an all-reduce is used; with exact volumes.
+            None: where the runtime does so by itself.
         count_norms: count the norms' small all-reduces too.
         chunks: parts of the batch that overlap.
         device_memory_gb: refuse meshes that need more than this on a device.
+        runtime: only what atp.tensor_parallel runs: on each dimension a ring or aggregation, with
+            reduce-scatters where a ring of ours runs.
+        attention_scores: memory of attention that stores its scores.
+        hosts, ranks_per_host: plan for these hosts that the topology lists, and so many ranks on
+            each, as `atp run` has them; default: all, and the file's.
 
     Raises:
         ValueError: a file or an argument is wrong; the text has file, line and key.
         TypeError: an argument is no number where it must be one.
         RuntimeError: no mesh can run the model; the text has the reasons, mesh by mesh.
     """
+    first, second = _by_dimension(collectives)
     choices = _planner.Choices(
         mode=mode,
-        collectives=list(collectives),
+        collectives=first,
+        collectives2=second,
         batch=_whole("batch", batch),
         sequence=_whole("sequence", sequence),
         element_bytes=0 if element_bytes is None else _element_bytes(element_bytes),
@@ -181,12 +287,26 @@ def plan(
         count_norms=count_norms,
         chunks=_whole("chunks", chunks, 1024),
         device_memory_bytes=0.0 if device_memory_gb is None else _gigabytes(device_memory_gb),
+        runtime=runtime,
+        stores_attention_scores=attention_scores,
+        hosts=list(hosts),
+        ranks_per_host=0 if ranks_per_host is None else _whole("ranks_per_host", ranks_per_host),
     )
     size = 0 if world_size is None else _whole("world_size", world_size)
     text = _planner.plan_json(
         _description("topology", topology), _description("model", model), size, choices
     )
     return _plan(json.loads(text))
+
+
+def _by_dimension(collectives: Sequence[Any]) -> tuple[list[str], list[str]]:
+    if any(isinstance(one, str) for one in collectives) or not collectives:
+        return list(collectives), list(collectives)
+    if len(collectives) != 2:
+        raise ValueError(
+            f"collectives: found {collectives!r}, expected names, or names for each of 2 dimensions"
+        )
+    return list(collectives[0]), list(collectives[1])
 
 
 def _whole(name: str, value: int, most: int = 2**30) -> int:
@@ -232,6 +352,8 @@ def _candidate_fields(data: dict[str, Any]) -> dict[str, Any]:
         "collectives": tuple(data["collectives"]),
         "seconds": data["seconds"],
         "norm_seconds": data["norm_seconds"],
+        "ends": Ends(**{**data["ends"], "bytes": tuple(data["ends"]["bytes"])}),
+        "step": Step(**data["step"]),
         "layout": tuple(tuple(split) for split in data["layout"]),
         "dimensions": (first, second),
         "memory": Memory(**data["memory_bytes"]),
@@ -267,4 +389,5 @@ def _plan(data: dict[str, Any]) -> Plan:
         layers=data["layers"],
         mode=data["mode"],
         volume=data["volume"],
+        job_ranks=tuple(data["job_ranks"]),
     )

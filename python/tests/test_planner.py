@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.resources
 import json
+import math
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from atp.planner import Plan, plan
+from atp.planner import Plan, core_spread, feasibility, plan
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
@@ -70,6 +71,7 @@ def test_every_option_arrives():
         *("--topology", topology, "--model", model, "--workers", 16, "--batch", 8),
         *("--sequence", 512, "--element-bytes", 4, "--collectives", "ring,hierarchical"),
         *("--fused", "--count-norms", "--chunks", 2, "--device-memory", 1000),
+        "--attention-scores",
     )
     answer = plan(
         topology,
@@ -83,9 +85,82 @@ def test_every_option_arrives():
         count_norms=True,
         chunks=2,
         device_memory_gb=1000,
+        attention_scores=True,
     )
     assert program.returncode == 0, program.stderr
     assert json.loads(program.stdout) == as_json(answer)
+
+
+def test_hosts_and_what_the_runtime_runs_arrive():
+    topology = REPOSITORY / "examples/topologies/four-equal-hosts.yaml"
+    names = ["a3", "a1"]
+    program = run_cli(
+        *("--topology", topology, "--model", MODELS[0], "--hosts", ",".join(names)),
+        *("--ranks-per-host", 1, "--runtime", "--collectives", "gloo"),
+    )
+    answer = plan(topology, MODELS[0], hosts=names, ranks_per_host=1, runtime=True,
+                  collectives=["gloo"])  # fmt: skip
+    assert program.returncode == 0, program.stderr
+    assert json.loads(program.stdout) == as_json(answer)
+    assert math.prod(answer.mesh) == 2
+
+
+def test_the_order_is_of_the_jobs_ranks():
+    """Hosts in another order than the file's: the layout counts the file's, the job its own."""
+    answer = plan(two_racks(), GPT, hosts=["b1", "a1", "b2", "a2"], collectives=["ring"], batch=4)
+    assert answer.job_ranks == (1, 3, 0, 2)  # of a1, a2, b1, b2
+    devices = answer.ranks_by_position()
+    assert [answer.order()[rank] for rank in answer.job_ranks] == devices
+
+
+def two_racks() -> dict:
+    racks = [
+        {
+            "name": name,
+            "uplink": "core",
+            "hosts": [
+                {"name": f"{name}{i}", "address": f"10.0.{rack}.{i}", "ranks": 1} for i in (1, 2)
+            ],
+        }
+        for rack, name in enumerate("ab")
+    ]
+    racks[0]["hosts"].append({"name": "s", "address": "10.0.9.1", "ranks": 0})
+    link = {"bandwidth": "1 Gbit/s per direction", "latency": "5 us"}
+    return {"links": {"host": link, "rack": link}, "racks": racks, "servers": ["s"]}
+
+
+def test_collectives_may_differ_by_dimension():
+    topology = REPOSITORY / "examples/topologies/flat-8.yaml"
+    answer = plan(topology, GPT, collectives=[["gloo"], ["ring"]])
+    found = {one.mesh: one.collectives for one in (answer, *answer.runners_up)}
+    assert found[4, 2] == ("gloo", "ring")
+    with pytest.raises(ValueError, match="or names for each of 2 dimensions"):
+        plan(topology, GPT, collectives=[["gloo"], ["ring"], ["ring"]])
+
+
+def test_a_mesh_that_cannot_run_a_model_has_reasons():
+    assert feasibility(GPT, (4, 2)).reasons == ()
+    assert "16" in feasibility(GPT, (32, 1)).reasons[0]
+    assert "3 chunks" in " ".join(feasibility(GPT, (4, 2), batch=4, chunks=3).reasons)
+
+
+def test_the_core_is_shared_as_the_runtime_shares_it():
+    assert core_spread(16, 16, (4, 2), 1) == "heads"
+    assert core_spread(12, 12, (2, 4), 4) == "sequences"
+    assert core_spread(8, 2, (2, 2), 3) == "heads with shared kv"
+    assert core_spread(12, 6, (2, 2), 1) is None
+
+
+def test_a_step_is_timed_where_the_devices_speed_is_known():
+    level = {"name": "host", "count": 4, "kind": "switch", "bandwidth": "1 GB/s per direction"}
+    without = plan({"levels": [level]}, GPT)
+    assert not without.step.is_timed
+    assert without.seconds_per_step == without.step.seconds
+    timed = plan({"levels": [level], "device": {"products": "1 TFLOP/s"}}, GPT)
+    assert timed.step.is_timed
+    assert timed.step.seconds == pytest.approx(
+        timed.step.products + timed.step.others + timed.step.waited
+    )
 
 
 def test_the_papers_own_number_for_the_torus_can_be_had():

@@ -63,7 +63,9 @@ def test_the_json_has_mesh_collectives_seconds_and_runners_up(program):
     # 4 x 4 latencies of 10 us.
     bandwidth = 4 * 4 * 2048 * 1024 * 4 * 1514 / 1400 / 12.5e9
     assert answer["seconds"] == pytest.approx(bandwidth + 160e-6)
-    assert answer["seconds_per_step"] == pytest.approx(24 * answer["seconds"])
+    ends = answer["ends"]["seconds"]  # embedding, head and loss
+    assert answer["seconds_per_step"] == pytest.approx(24 * answer["seconds"] + ends)
+    assert ends > 0
     assert answer["use_one_dimensional"] is True
     meshes = [runner["mesh"] for runner in answer["runners_up"]]
     assert meshes[0] == [4, 2]

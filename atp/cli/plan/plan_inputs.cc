@@ -7,6 +7,7 @@
 #include "atp/cli/command/command.h"
 #include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/model_file.h"
+#include "atp/config/site/job_placement.h"
 #include "atp/config/text/words.h"
 
 namespace atp {
@@ -61,9 +62,9 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
                    "With --mode paper: group bandwidths, though two devices may have less (IC6)");
   command
       .add_option("--collectives", inputs.collectives,
-                  "What may run: ring, hierarchical, aggregation (default: all)")
+                  "What may run: ring, hierarchical, aggregation, gloo (default: all)")
       .split_at(',')
-      .one_of({"ring", "hierarchical", "aggregation"})
+      .one_of({"ring", "hierarchical", "aggregation", "gloo"})
       .type_name("LIST");
   command
       .add_option("--volume", inputs.volume,
@@ -73,6 +74,9 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
       .type_name("VOLUME");
   command.add_flag("--fused", inputs.fused,
                    "Reduce-scatter where only a slice of an all-reduce is used (7h becomes 6h)");
+  command.add_flag(
+      "--runtime", inputs.runtime,
+      "Only what atp.tensor_parallel runs: rings with reduce-scatters, or aggregation");
   command.add_flag("--count-norms", inputs.count_norms, "Count the norms' small all-reduces too");
   command.add_option("--chunks", inputs.chunks, "Parts of the batch that overlap")
       .in_range(1u, 1024u)
@@ -83,6 +87,15 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
                   "Refuse meshes that need more than this on a device")
       .positive_number()
       .type_name("GB");
+  command.add_flag("--attention-scores", inputs.attention_scores,
+                   "Memory of attention that stores its scores, as the runtime's does not");
+  command
+      .add_option(
+          "--device-tflops", inputs.device_tflops,
+          "Speed of a device's matrix products in TFLOP/s, for the time of a step (default: "
+          "the cluster file's)")
+      .positive_number()
+      .type_name("N");
 }
 
 Transformer model_from_flags(const PlanInputs& inputs) {
@@ -122,7 +135,8 @@ Transformer read_transformer(const PlanInputs& inputs) {
 }
 
 planner::Interconnect read_interconnect(const PlanInputs& inputs) {
-  const Result<Cluster> cluster = read_cluster(inputs.topology_file);
+  const Result<Cluster> cluster =
+      read_cluster(inputs.topology_file, {names_in(inputs.hosts), inputs.ranks_per_host});
   if (!cluster) throw CommandError(cluster.error().message, kWrongUsage);
   const Status fits = check_world_size(cluster.value(), inputs.workers);
   if (!fits) throw CommandError(fits.error().message, kWrongUsage);
@@ -143,6 +157,7 @@ CostMode read_mode(const PlanInputs& inputs) {
         kWrongUsage);
   };
   if (inputs.fused) refuse("--fused", "is not in equation 2");
+  if (inputs.runtime) refuse("--runtime", "is not what the paper costs");
   if (inputs.volume == "exact") refuse("--volume exact", "is not equation 2's");
   if (!inputs.collectives.empty())
     refuse("--collectives", "cannot be chosen, equation 4 is a ring's");
@@ -154,7 +169,7 @@ CollectiveSet read_collectives(const std::vector<std::string>& names) {
   const auto has = [&](const char* name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  return {has("ring"), has("hierarchical"), has("aggregation")};
+  return {has("ring"), has("hierarchical"), has("aggregation"), has("gloo")};
 }
 
 }  // namespace
@@ -170,6 +185,12 @@ void add_plan_inputs(const Command& command, PlanInputs& inputs) {
                   "Tensor-parallel ranks: the devices of the topology (default: all)")
       .in_range(1u, kMax)
       .type_name("N");
+  command
+      .add_option("--hosts", inputs.hosts,
+                  "Plan for these hosts of the cluster, as `atp run --hosts` (default: all)")
+      .type_name("NAMES");
+  add_count(command, "--ranks-per-host", inputs.ranks_per_host,
+            "Ranks on each host (default: the cluster file's)");
   add_model_options(command, inputs);
   add_cost_options(command, inputs);
 }
@@ -183,7 +204,7 @@ planner::Request read_request(const PlanInputs& inputs) {
   request.world_size = inputs.workers;
   request.options.dimension1 = request.options.dimension2 = read_collectives(inputs.collectives);
   request.options.point_to_point_correction = !inputs.uncorrected;
-  request.options.fused = inputs.fused;
+  if (inputs.fused) request.options.fused = true;
   if (inputs.volume == "equation2") {
     if (inputs.fused) {
       throw CommandError("--fused is not in equation 2; use --volume exact", kWrongUsage);
@@ -192,6 +213,11 @@ planner::Request read_request(const PlanInputs& inputs) {
   }
   request.options.count_norm_statistics = inputs.count_norms;
   request.options.chunks = inputs.chunks;
+  request.options.runtime = inputs.runtime;
+  request.options.stores_attention_scores = inputs.attention_scores;
+  if (inputs.device_tflops > 0) {
+    request.interconnect.device.flops_per_second = inputs.device_tflops * 1e12;
+  }
   request.options.device_memory_bytes = inputs.device_memory_gb * 1e9;
   return request;
 }

@@ -15,6 +15,8 @@ struct PlanInputs {
   std::string topology_file;
   std::string model_file;
   std::uint32_t workers = 0;  // 0: all of the topology
+  std::string hosts;          // empty: all
+  std::uint32_t ranks_per_host = 0;
   std::uint32_t batch = 4;
   std::uint32_t sequence = 2048;
   // The model without a file; hidden 0 means that there is a file.
@@ -35,6 +37,9 @@ struct PlanInputs {
   bool count_norms = false;
   std::uint32_t chunks = 1;
   double device_memory_gb = 0;
+  double device_tflops = 0;
+  bool runtime = false;
+  bool attention_scores = false;
 };
 
 void add_plan_inputs(const Command& command, PlanInputs& inputs);

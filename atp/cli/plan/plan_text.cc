@@ -94,7 +94,7 @@ std::string measured_text(const Plan& plan) {
   for (const Candidate& candidate : plan.runners_up) {
     if (!candidate.measured) continue;
     return fmt::format("Note: this mesh was not measured; the best that was is {} with {}.\n",
-                       mesh_text(candidate.mesh), duration_for_people(candidate.cost.seconds));
+                       mesh_text(candidate.mesh), duration_for_people(candidate.cost.step_seconds));
   }
   return "Note: this mesh was not measured.\n";
 }
@@ -117,6 +117,27 @@ std::string order_text(const Request& request, const Candidate& best) {
   return text + ".\n";
 }
 
+// Layers and ends.
+double communication_of(const Request& request, const planner::LayerCost& cost) {
+  return cost.seconds * request.model.layers + cost.ends.seconds;
+}
+
+std::string ends_text(const planner::LayerCost& cost) {
+  if (cost.ends.seconds == 0) return "";
+  return fmt::format(" with embedding, head and loss ({})", duration_for_people(cost.ends.seconds));
+}
+
+std::string step_text(const planner::LayerCost& cost) {
+  const planner::StepTime& step = cost.step;
+  if (step.seconds == 0) return "";
+  return fmt::format(
+      "A training step takes {}: {} of matrix products, {} of other computing, and {} of waiting "
+      "for {} of communication.\n",
+      duration_for_people(step.seconds), duration_for_people(step.products),
+      duration_for_people(step.others), duration_for_people(step.waited),
+      duration_for_people(step.sent));
+}
+
 std::vector<std::string> csv_row(const Candidate& candidate) {
   const planner::LayerCost& cost = candidate.cost;
   return {std::to_string(candidate.mesh.d1),
@@ -128,6 +149,7 @@ std::vector<std::string> csv_row(const Candidate& candidate) {
           fmt::format("{}", cost.dimension1.latency_seconds),
           fmt::format("{}", cost.dimension2.bandwidth_seconds),
           fmt::format("{}", cost.dimension2.latency_seconds),
+          fmt::format("{}", cost.step_seconds),
           fmt::format("{}", candidate.memory.total()),
           layout_text(candidate.layout),
           ""};
@@ -182,10 +204,11 @@ std::string verdict_text(const Request& request, const Plan& plan) {
     text = fmt::format("Use mesh {}: {}.\n", mesh_text(best.mesh), collectives_text(best));
   }
   text += order_text(request, best);
-  text += fmt::format("Communication takes {} per layer, forward and backward; {} for {}.\n",
+  text += fmt::format("Communication takes {} per layer, forward and backward; {} for {}{}.\n",
                       duration_for_people(best.cost.seconds),
-                      duration_for_people(plan.seconds_per_step),
-                      counted(request.model.layers, "layer"));
+                      duration_for_people(communication_of(request, best.cost)),
+                      counted(request.model.layers, "layer"), ends_text(best.cost));
+  text += step_text(best.cost);
   if (!plan.use_one_dimensional && plan.one_dimensional) {
     text += fmt::format("Plain 1-D, mesh {}, would take {:.2f} times as long.\n",
                         mesh_text(plan.one_dimensional->mesh), plan.gain_over_one_dimensional);
@@ -210,10 +233,12 @@ std::string reasons_text(const Request& request, const Plan& plan) {
 
 std::string candidate_text(const Request& request, const Candidate& candidate) {
   const planner::LayerCost& cost = candidate.cost;
-  std::string text = fmt::format(
-      "Mesh {}: {} per layer, {} for {}{}\n", mesh_text(candidate.mesh),
-      duration_for_people(cost.seconds), duration_for_people(cost.seconds * request.model.layers),
-      counted(request.model.layers, "layer"), candidate.measured ? ", by measured bandwidths" : "");
+  std::string text = fmt::format("Mesh {}: {} per layer, {} for {}{}{}\n",
+                                 mesh_text(candidate.mesh), duration_for_people(cost.seconds),
+                                 duration_for_people(communication_of(request, cost)),
+                                 counted(request.model.layers, "layer"), ends_text(cost),
+                                 candidate.measured ? ", by measured bandwidths" : "");
+  text += step_text(cost);
   for (std::size_t level = 0; level < candidate.layout.size(); ++level) {
     const planner::Level& described = request.interconnect.levels[level];
     text += fmt::format("  level {} '{}': {} = {} of dimension 1 x {} of dimension 2\n", level + 1,
@@ -237,13 +262,17 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
 }
 
 TextTable mesh_table(const Plan& plan) {
-  TextTable table({"mesh", "dimension 1", "dimension 2", "per layer", "against best", "memory"});
+  // Of the whole step, or where no speed of the devices is known, of all that it sends.
+  const char* whole = plan.best.cost.step.seconds > 0 ? "step" : "in all";
+  TextTable table(
+      {"mesh", "dimension 1", "dimension 2", "per layer", whole, "against best", "memory"});
   const auto add = [&](const Candidate& candidate) {
     const planner::LayerCost& cost = candidate.cost;
     table.add({mesh_text(candidate.mesh), dimension_cell(cost.dimension1),
                dimension_cell(cost.dimension2), duration_for_people(cost.seconds),
-               plan.best.cost.seconds > 0
-                   ? fmt::format("{:.2f}", cost.seconds / plan.best.cost.seconds)
+               duration_for_people(cost.step_seconds),
+               plan.best.cost.step_seconds > 0
+                   ? fmt::format("{:.2f}", cost.step_seconds / plan.best.cost.step_seconds)
                    : "1.00",
                bytes_for_people(candidate.memory.total())});
   };
@@ -263,15 +292,15 @@ std::string rejected_text(const Plan& plan) {
 
 TextTable mesh_csv(const Plan& plan) {
   TextTable table({"d1", "d2", "collective1", "collective2", "seconds", "bandwidth_seconds1",
-                   "latency_seconds1", "bandwidth_seconds2", "latency_seconds2", "memory_bytes",
-                   "layout", "impossible"});
+                   "latency_seconds1", "bandwidth_seconds2", "latency_seconds2", "step_seconds",
+                   "memory_bytes", "layout", "impossible"});
   table.add(csv_row(plan.best));
   for (const Candidate& candidate : plan.runners_up) table.add(csv_row(candidate));
   for (const planner::RejectedMesh& rejected : plan.rejected) {
-    std::vector<std::string> row(12);
+    std::vector<std::string> row(13);
     row[0] = std::to_string(rejected.mesh.d1);
     row[1] = std::to_string(rejected.mesh.d2);
-    row[11] = fmt::format("{}", fmt::join(rejected.reasons, "; "));
+    row[12] = fmt::format("{}", fmt::join(rejected.reasons, "; "));
     table.add(std::move(row));
   }
   return table;

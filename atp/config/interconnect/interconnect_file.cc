@@ -4,6 +4,7 @@
 
 #include "atp/config/interconnect/interconnect_reader.h"
 #include "atp/config/interconnect/site_interconnect.h"
+#include "atp/config/site/job_placement.h"
 #include "atp/config/site/site_reader.h"
 #include "atp/config/text/file.h"
 #include "atp/config/text/plain_text.h"
@@ -19,12 +20,49 @@ using planner::Level;
 using planner::PointToPointMatrix;
 using planner::ServerPlacement;
 
-// From `levels`, or where the file has only racks, from these.
-void read_tree(const YamlMap& map, Cluster& cluster) {
+// The hosts with ranks, rack by rack: the order in which the levels count them.
+std::vector<std::uint32_t> hosts_by_rack(const Site& site) {
+  std::vector<std::uint32_t> hosts;
+  for (std::uint32_t rack = 0; rack < site.racks.size(); ++rack) {
+    for (std::uint32_t host = 0; host < site.hosts.size(); ++host) {
+      if (site.hosts[host].rack == rack && site.hosts[host].ranks > 0) hosts.push_back(host);
+    }
+  }
+  return hosts;
+}
+
+// Leaves ranks on the hosts of the part only. Returns the job's rank of each device.
+std::vector<std::uint32_t> take_part(Site& site, const ClusterPart& part) {
+  const Result<JobPlacement> placed = place_job(site, part.hosts, part.ranks_per_host);
+  if (!placed) throw FileError(site.place, placed.error().message);
+  for (SiteHost& host : site.hosts) host.ranks = 0;
+  for (const PlacedRanks& each : placed.value().hosts) site.hosts[each.host].ranks = each.ranks;
+  std::vector<std::uint32_t> ranks;
+  for (const std::uint32_t host : hosts_by_rack(site)) {
+    const PlacedRanks& own = *placed.value().on_host(host);
+    for (std::uint32_t rank = 0; rank < own.ranks; ++rank) {
+      ranks.push_back(own.first_rank + rank);
+    }
+  }
+  return ranks;
+}
+
+// From `levels`, or where the file has only racks or a part is asked for, from these.
+void read_tree(const YamlMap& map, const ClusterPart& part, Cluster& cluster) {
   const auto racks = map.find("racks");
-  const Site site = racks ? read_site(map) : Site();
-  if (racks && !map.find("levels")) {
+  Site site = racks ? read_site(map) : Site();
+  std::vector<std::uint32_t> job_ranks;
+  if (!part.is_whole()) {
+    if (!racks) {
+      throw FileError(map.place(),
+                      "has no racks, and only of hosts that a file lists can a part be planned; "
+                      "list them (docs/cluster.md), or write the part's own levels");
+    }
+    job_ranks = take_part(site, part);
+  }
+  if (racks && (!map.find("levels") || !part.is_whole())) {
     cluster.interconnect = interconnect_of(site);
+    cluster.interconnect.job_ranks = std::move(job_ranks);
     cluster.levels = racks->place();
     return;
   }
@@ -34,18 +72,19 @@ void read_tree(const YamlMap& map, Cluster& cluster) {
   cluster.levels = levels.place();
 }
 
-Cluster read(const YamlNode& root, const std::string& file) {
+Cluster read(const YamlNode& root, const std::string& file, const ClusterPart& part) {
   const YamlMap map = cluster_map(root, file);
   Cluster cluster;
   Interconnect& interconnect = cluster.interconnect;
-  read_tree(map, cluster);
+  read_tree(map, part, cluster);
   const auto devices = static_cast<std::uint32_t>(planner::device_count(interconnect));
-  if (const auto matrix = map.find("point_to_point")) {
+  if (const auto matrix = map.find("point_to_point"); matrix && part.is_whole()) {
     interconnect.point_to_point = read_matrix(*matrix, devices);
   }
-  if (const auto measured = map.find("measured")) {
+  if (const auto measured = map.find("measured"); measured && part.is_whole()) {
     interconnect.measured = read_measured(*measured, devices);
   }
+  if (const auto device = map.find("device")) interconnect.device = read_device(*device);
   // What the planner requires beyond what the keys above were checked for.
   const Status valid = planner::validate(interconnect);
   if (!valid) throw FileError({file, 0, ""}, valid.error().message);
@@ -115,15 +154,55 @@ std::string matrix_lines(const PointToPointMatrix& matrix) {
   return text;
 }
 
-}  // namespace
-
-Result<Cluster> parse_cluster(std::string_view text, const std::string& file) {
-  return read_or_error([&] { return read(parse_yaml(text, file), file); });
+std::string device_lines(const planner::Device& device) {
+  std::string text = "device:\n  products: " + speed_text(device.flops_per_second) + "\n";
+  if (device.memory_bytes_per_second > 0) {
+    text += "  memory: " + rate_text(device.memory_bytes_per_second) + "\n";
+  }
+  return text;
 }
 
-Result<Cluster> read_cluster(const std::string& path) {
+std::string dimension_text(const planner::MeasuredDimension& dimension) {
+  const auto collective = [](const char* name, const planner::MeasuredCollective& one) {
+    return std::string(name) + ": {bandwidth: " + rate_text(one.bandwidth.value) +
+           ", latency: " + duration_text(one.latency_s) + "}";
+  };
+  const bool is_rate =
+      dimension.all_reduce.latency_s == 0 && !dimension.reduce_scatter && !dimension.all_gather;
+  if (is_rate) return rate_text(dimension.all_reduce.bandwidth.value);
+  std::string text = "{" + collective("all_reduce", dimension.all_reduce);
+  if (dimension.reduce_scatter) {
+    text += ", " + collective("reduce_scatter", *dimension.reduce_scatter);
+  }
+  if (dimension.all_gather) text += ", " + collective("all_gather", *dimension.all_gather);
+  return text + "}";
+}
+
+std::string measured_lines(const planner::MeasuredMesh& measured) {
+  std::string text = "  - mesh: [" + std::to_string(measured.mesh.d1) + ", " +
+                     std::to_string(measured.mesh.d2) + "]\n";
+  if (measured.algorithm != planner::Collective::kMeasured) {
+    text += "    algorithm: " + std::string(planner::to_string(measured.algorithm)) + "\n";
+  }
+  if (measured.mesh.d1 > 1) {
+    text += "    dimension1: " + dimension_text(measured.dimension1) + "\n";
+  }
+  if (measured.mesh.d2 > 1) {
+    text += "    dimension2: " + dimension_text(measured.dimension2) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<Cluster> parse_cluster(std::string_view text, const std::string& file,
+                              const ClusterPart& part) {
+  return read_or_error([&] { return read(parse_yaml(text, file), file, part); });
+}
+
+Result<Cluster> read_cluster(const std::string& path, const ClusterPart& part) {
   const std::string name = input_name(path);
-  return read_or_error([&] { return read(parse_yaml(read_text_file(path), name), name); });
+  return read_or_error([&] { return read(parse_yaml(read_text_file(path), name), name, part); });
 }
 
 Status check_world_size(const Cluster& cluster, std::uint32_t world_size) {
@@ -142,17 +221,11 @@ std::string cluster_text(const planner::Interconnect& interconnect,
   text += "levels:\n";
   for (const Level& level : interconnect.levels) text += level_lines(level);
   if (interconnect.point_to_point) text += matrix_lines(*interconnect.point_to_point);
+  if (interconnect.device.flops_per_second > 0) text += device_lines(interconnect.device);
   if (interconnect.measured.empty()) return text;
   text += "measured:\n";
   for (const planner::MeasuredMesh& measured : interconnect.measured) {
-    text += "  - mesh: [" + std::to_string(measured.mesh.d1) + ", " +
-            std::to_string(measured.mesh.d2) + "]\n";
-    if (measured.dimension1.is_positive()) {
-      text += "    dimension1: " + rate_text(measured.dimension1.value) + "\n";
-    }
-    if (measured.dimension2.is_positive()) {
-      text += "    dimension2: " + rate_text(measured.dimension2.value) + "\n";
-    }
+    text += measured_lines(measured);
   }
   return text;
 }

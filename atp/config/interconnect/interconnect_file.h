@@ -38,9 +38,19 @@ struct Cluster {
   Place levels;  // where the file says how many devices there are
 };
 
+// The part of a cluster that a job runs on, as `atp run` has it: hosts in the order of their ranks,
+// and ranks on each in place of the file's (0: the file's). Without hosts all that have ranks.
+struct ClusterPart {
+  std::vector<std::string> hosts;
+  std::uint32_t ranks_per_host = 0;
+  bool is_whole() const { return hosts.empty() && ranks_per_host == 0; }
+};
+
 // `file` is only named in messages. Without `levels` the interconnect follows from the racks.
-Result<Cluster> parse_cluster(std::string_view text, const std::string& file);
-Result<Cluster> read_cluster(const std::string& path);
+// Measurements are of the whole cluster, and left out of a part of it.
+Result<Cluster> parse_cluster(std::string_view text, const std::string& file,
+                              const ClusterPart& part = {});
+Result<Cluster> read_cluster(const std::string& path, const ClusterPart& part = {});
 
 // The cluster's devices are the ranks of one tensor-parallel group: refuses another `world_size`,
 // unless it is 0 (all devices).

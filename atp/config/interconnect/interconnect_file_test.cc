@@ -44,6 +44,14 @@ point_to_point:
 measured:
   - {mesh: [4, 1], dimension1: 1.5 GB/s}
   - {mesh: [2, 2], dimension1: 2 GB/s, dimension2: 3 GB/s}
+  - mesh: [2, 2]
+    algorithm: aggregation
+    dimension1: {all_reduce: {bandwidth: 4 GB/s, latency: 20 us}}
+    dimension2:
+      all_reduce: {bandwidth: 5 GB/s}
+      reduce_scatter: {bandwidth: 6 GB/s, latency: 7 us}
+      all_gather: {bandwidth: 8 GB/s, latency: 9 us}
+device: {products: 300 TFLOP/s, memory: 2 TB/s}
 )";
 
 TEST(ClusterFile, EveryKeyArrivesInTheInterconnect) {
@@ -73,8 +81,17 @@ TEST(ClusterFile, EveryKeyArrivesInTheInterconnect) {
   ASSERT_TRUE(interconnect.point_to_point);
   EXPECT_DOUBLE_EQ(interconnect.point_to_point->at(0, 1).value, 10e9);
   EXPECT_DOUBLE_EQ(interconnect.point_to_point->at(3, 0).value, 1e9);
-  ASSERT_EQ(interconnect.measured.size(), 2u);
-  EXPECT_DOUBLE_EQ(interconnect.measured[1].dimension2.value, 3e9);
+  ASSERT_EQ(interconnect.measured.size(), 3u);
+  const planner::MeasuredMesh& sums = interconnect.measured[2];
+  EXPECT_EQ(sums.algorithm, planner::Collective::kAggregation);
+  EXPECT_EQ(sums.dimension1.all_reduce.bandwidth.value, 4e9);
+  EXPECT_DOUBLE_EQ(sums.dimension1.all_reduce.latency_s, 20e-6);
+  EXPECT_FALSE(sums.dimension1.all_gather);
+  EXPECT_EQ(sums.dimension2.reduce_scatter.value().bandwidth.value, 6e9);
+  EXPECT_EQ(sums.dimension2.all_gather.value().bandwidth.value, 8e9);
+  EXPECT_EQ(interconnect.measured[1].algorithm, planner::Collective::kMeasured);
+  EXPECT_EQ(interconnect.device, (planner::Device{300e12, 2e12}));
+  EXPECT_DOUBLE_EQ(interconnect.measured[1].dimension2.all_reduce.bandwidth.value, 3e9);
   EXPECT_EQ(cluster.value().levels.line, 3);
 }
 
@@ -118,7 +135,7 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
       {"unknown key", "latency: 5 us", "latancy: 5 us",
        "f:8: levels[0].\"latancy\":", "did you mean latency?"},
       {"unknown key at the top", "name: two racks", "hosts: []", "f:2: \"hosts\":",
-       "is no key known here; write name, levels, point_to_point, measured, links, racks, "
+       "is no key known here; write name, levels, point_to_point, measured, device, links, racks, "
        "servers or lanes"},
       {"key twice", "latency: 5 us", "count: 2", "f:8: levels[0].count:", "stands here twice"},
       {"missing key", "    kind: switch\n", "", "f:4: levels[0].kind:", "is missing"},
@@ -185,6 +202,16 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
        "f:28: measured[0].dimension1:", "no direction"},
       {"measured dimension missing", ", dimension2: 3 GB/s", "",
        "f:29: measured[1].dimension2:", "is missing"},
+      {"mesh twice with one algorithm", "algorithm: aggregation\n", "\n",
+       "f:30: measured[2].mesh:", "stands here twice, with the same algorithm"},
+      {"unknown algorithm", "algorithm: aggregation", "algorithm: tree",
+       "f:31: measured[2].algorithm:", "found \"tree\""},
+      {"a collective without bandwidth", "{bandwidth: 6 GB/s, latency: 7 us}", "{latency: 7 us}",
+       "f:35: measured[2].dimension2.reduce_scatter.bandwidth:", "is missing"},
+      {"a device without products", "{products: 300 TFLOP/s, memory: 2 TB/s}", "{memory: 2 TB/s}",
+       "f:37: device.products:", "is missing"},
+      {"a speed in another unit", "300 TFLOP/s", "300 TFLOPS",
+       "f:37: device.products:", "the units are MFLOP/s, GFLOP/s, TFLOP/s or PFLOP/s"},
       {"anchor", "name: rack", "name: &r rack", "f:4:", "an anchor"},
       {"not YAML", "levels:", "levels: [", "f:", "not YAML"},
   };

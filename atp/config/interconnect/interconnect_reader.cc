@@ -178,6 +178,38 @@ std::string square(std::uint32_t devices) {
   return std::to_string(devices) + " x " + std::to_string(devices);
 }
 
+// {bandwidth, latency} of one collective.
+planner::MeasuredCollective read_collective(const YamlMap& map) {
+  planner::MeasuredCollective measured;
+  measured.bandwidth = {read_rate(map.need("bandwidth", kRateExpected))};
+  if (const auto latency = map.find("latency")) measured.latency_s = read_duration(*latency);
+  return measured;
+}
+
+// A rate, or what all-reduces, reduce-scatters and all-gathers take.
+planner::MeasuredDimension read_dimension(const YamlValue& value) {
+  planner::MeasuredDimension dimension;
+  if (!value.is_map()) {
+    dimension.all_reduce.bandwidth = {read_rate(value)};
+    return dimension;
+  }
+  const auto collective = [](const YamlValue& one) {
+    return read_collective(one.map({"bandwidth", "latency"}, "{bandwidth, latency}"));
+  };
+  const YamlMap map = value.map({"all_reduce", "reduce_scatter", "all_gather"},
+                                "a rate, or {all_reduce, reduce_scatter, all_gather}");
+  dimension.all_reduce = collective(map.need("all_reduce", "{bandwidth, latency}"));
+  if (const auto one = map.find("reduce_scatter")) dimension.reduce_scatter = collective(*one);
+  if (const auto one = map.find("all_gather")) dimension.all_gather = collective(*one);
+  return dimension;
+}
+
+planner::Collective read_algorithm(const YamlValue& value) {
+  const std::string name = value.one_of({"ring", "gloo", "aggregation"});
+  if (name == "ring") return planner::Collective::kRing;
+  return name == "gloo" ? planner::Collective::kGloo : planner::Collective::kAggregation;
+}
+
 std::uint32_t read_side(const YamlValue& value) {
   return static_cast<std::uint32_t>(value.count(1, planner::kMaxDevices));
 }
@@ -236,10 +268,20 @@ PointToPointMatrix read_matrix(const YamlValue& value, std::uint32_t devices) {
   return matrix;
 }
 
+planner::Device read_device(const YamlValue& value) {
+  const YamlMap map = value.map({"products", "memory"}, "{products, memory}");
+  planner::Device device;
+  const YamlValue products = map.need("products", kSpeedExpected);
+  device.flops_per_second = read_speed(products);
+  if (const auto memory = map.find("memory")) device.memory_bytes_per_second = read_rate(*memory);
+  return device;
+}
+
 std::vector<MeasuredMesh> read_measured(const YamlValue& value, std::uint32_t devices) {
   std::vector<MeasuredMesh> meshes;
   for (const YamlValue& item : value.list("a list of {mesh, dimension1, dimension2}")) {
-    const YamlMap map = item.map({"mesh", "dimension1", "dimension2"}, "{mesh, dimension1, ...}");
+    const YamlMap map = item.map({"mesh", "algorithm", "dimension1", "dimension2"},
+                                 "{mesh, algorithm, dimension1, ...}");
     const YamlValue sides_value = map.need("mesh", "[d1, d2]");
     const std::vector<YamlValue> sides = sides_value.list("[d1, d2]");
     if (sides.size() != 2) sides_value.refuse("[d1, d2]");
@@ -250,22 +292,25 @@ std::vector<MeasuredMesh> read_measured(const YamlValue& value, std::uint32_t de
       refuse(sides_value.place(), mesh_text + " = " + std::to_string(measured.mesh.size()),
              "d1 x d2 = " + std::to_string(devices) + ", the devices of the levels");
     }
+    if (const auto name = map.find("algorithm")) measured.algorithm = read_algorithm(*name);
     for (const MeasuredMesh& earlier : meshes) {
-      if (earlier.mesh == measured.mesh) {
-        throw FileError(sides_value.place(), "the mesh " + mesh_text + " stands here twice");
+      if (earlier.mesh == measured.mesh && earlier.algorithm == measured.algorithm) {
+        throw FileError(sides_value.place(),
+                        "the mesh " + mesh_text + " stands here twice, with the same algorithm");
       }
     }
-    const auto rate = [&](std::string_view key, std::uint32_t side) -> BytesPerSecond {
+    const auto dimension = [&](std::string_view key,
+                               std::uint32_t side) -> planner::MeasuredDimension {
       const auto given = map.find(key);
       if (!given && side == 1) return {};
       if (side == 1) {
         throw FileError(given->place(),
                         "a dimension of one rank has nothing to measure; remove it");
       }
-      return {read_rate(map.need(key, kRateExpected))};
+      return read_dimension(map.need(key, kRateExpected));
     };
-    measured.dimension1 = rate("dimension1", measured.mesh.d1);
-    measured.dimension2 = rate("dimension2", measured.mesh.d2);
+    measured.dimension1 = dimension("dimension1", measured.mesh.d1);
+    measured.dimension2 = dimension("dimension2", measured.mesh.d2);
     meshes.push_back(measured);
   }
   return meshes;

@@ -32,4 +32,7 @@ std::vector<planner::Level> read_levels(const YamlValue& value);
 planner::PointToPointMatrix read_matrix(const YamlValue& value, std::uint32_t devices);
 std::vector<planner::MeasuredMesh> read_measured(const YamlValue& value, std::uint32_t devices);
 
+// `device`, what one of the devices computes.
+planner::Device read_device(const YamlValue& value);
+
 }  // namespace atp

@@ -105,6 +105,30 @@ TEST(SiteInterconnect, TheLinkBetweenRacksDecidesForGroupsInsideThem) {
   EXPECT_NEAR(seconds.value(), 2 * 1e6 * 1514 / 1400 / (0.05e9 / 8), 1e-3);
 }
 
+TEST(SiteInterconnect, APartIsTheHostsOfAJob) {
+  const auto part = [](std::vector<std::string> hosts, std::uint32_t ranks = 0) {
+    return parse_cluster(even_text(true, true), "f", {std::move(hosts), ranks});
+  };
+  const Result<Cluster> one_rack = part({"b2", "b1"});
+  ASSERT_TRUE(one_rack) << one_rack.error().message;
+  EXPECT_EQ(one_rack.value().interconnect.levels.at(0).name, "host");
+  EXPECT_EQ(planner::device_count(one_rack.value().interconnect), 2u);
+  EXPECT_THAT(one_rack.value().interconnect.job_ranks, testing::ElementsAre(1, 0))
+      << "b1 comes first in the file, b2 in the job";
+  const Result<Cluster> across = part({"a1", "b1"});
+  ASSERT_TRUE(across) << across.error().message;
+  EXPECT_EQ(across.value().interconnect.levels.at(0).name, "rack");
+  EXPECT_THAT(part({"x"}).error().message, testing::HasSubstr("x"));
+  EXPECT_THAT(part({"a1", "a2", "b1"}).error().message,
+              testing::HasSubstr("takes racks of equal size"));
+  EXPECT_THAT(parse_cluster("levels: [{name: a, count: 2, kind: switch, bandwidth: 1 GB/s per "
+                            "direction}]",
+                            "f", {{"a1"}, 0})
+                  .error()
+                  .message,
+              testing::HasSubstr("has no racks"));
+}
+
 TEST(SiteInterconnect, LevelsOfTheFileGoFirst) {
   const std::string text = even_text(true, true) +
                            "levels:\n  - {name: gpu, count: 7, kind: full, "

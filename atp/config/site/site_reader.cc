@@ -308,7 +308,8 @@ class SiteReader {
 
 YamlMap cluster_map(const YamlNode& root, const std::string& file) {
   return YamlValue(root, {file, root.line, ""})
-      .map({"name", "levels", "point_to_point", "measured", "links", "racks", "servers", "lanes"},
+      .map({"name", "levels", "point_to_point", "measured", "device", "links", "racks", "servers",
+            "lanes"},
            "a map with the key levels or racks");
 }
 

@@ -31,6 +31,8 @@ constexpr std::array<Unit, 11> kBandwidthUnits{{{"kB/s", 1e3},
 constexpr double kMinBandwidth = 1;
 constexpr double kMaxBandwidth = 1e18;
 constexpr double kLongestDuration = 1000;
+constexpr std::array<Unit, 4> kSpeedUnits{
+    {{"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}}};
 constexpr std::array<Unit, 4> kTimeUnits{{{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}};
 
 std::vector<std::string_view> words_of(std::string_view text) {
@@ -195,6 +197,22 @@ Parsed parse_rate(std::string_view text) {
   return in_range(amount.parsed.value, text);
 }
 
+Parsed parse_speed(std::string_view text) {
+  std::vector<std::string_view> words = words_of(text);
+  split_number_from_unit(words);
+  const std::optional<double> number = words.empty() ? std::nullopt : parse_number(words[0]);
+  if (!number) return problem(shown(text), "begin with the number");
+  if (*number <= 0) return problem("the speed " + shown(text), "write one above 0");
+  const Unit* unit = words.size() == 2 ? find_unit(kSpeedUnits, words[1]) : nullptr;
+  if (unit == nullptr) {
+    return problem(shown(text) + " with an unknown unit",
+                   "the units are " + units_text(kSpeedUnits));
+  }
+  const double value = *number * unit->factor;
+  if (value <= kMaxBandwidth) return {.value = value};
+  return problem("the speed " + shown(text), "write one of at most 1000 PFLOP/s");
+}
+
 Parsed parse_duration(std::string_view text) {
   std::vector<std::string_view> words = words_of(text);
   split_number_from_unit(words);
@@ -220,6 +238,8 @@ double read_bandwidth(const YamlValue& value) {
 
 double read_rate(const YamlValue& value) { return read(value, parse_rate, kRateExpected); }
 
+double read_speed(const YamlValue& value) { return read(value, parse_speed, kSpeedExpected); }
+
 double read_duration(const YamlValue& value) {
   return read(value, parse_duration, kDurationExpected);
 }
@@ -227,6 +247,8 @@ double read_duration(const YamlValue& value) {
 std::string rate_text(double bytes_per_second) {
   return with_unit(bytes_per_second, std::span(kBandwidthUnits).first(4));
 }
+
+std::string speed_text(double flops_per_second) { return with_unit(flops_per_second, kSpeedUnits); }
 
 std::string bandwidth_text(double bytes_per_second) {
   return rate_text(bytes_per_second) + " per direction";

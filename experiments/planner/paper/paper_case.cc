@@ -72,8 +72,8 @@ Interconnect ic2(double nvlink, double pcie) {
 
 Interconnect ic1_measured() {
   Interconnect interconnect = flat_switch(8, 16);
-  interconnect.measured = {{{2, 4}, gigabytes_per_second(1.20), gigabytes_per_second(4.95)},
-                           {{8, 1}, gigabytes_per_second(0.97), {}}};
+  interconnect.measured = {{{2, 4}, {{gigabytes_per_second(1.20)}}, {{gigabytes_per_second(4.95)}}},
+                           {{8, 1}, {{gigabytes_per_second(0.97)}}, {}}};
   return interconnect;
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
+from atp.planner import core_spread
 from atp.tensor_parallel.conjugates import Hop, arrive, depart
 from atp.tensor_parallel.dimension import Dimension
 from atp.tensor_parallel.linear import ATPLinear, column_steps, require_divides
@@ -162,14 +163,11 @@ class ATPAttention(nn.Module):
 
     def _slicing(self, batch: int) -> Slicing:
         count, heads, kv = self.mesh.second.size, self.counts.heads, self.counts.kv
-        by_heads = heads_of_columns(self.counts, count)
-        shares_kv = by_heads is not None and kv % count != 0
-        if by_heads is not None and not shares_kv:
-            return by_heads
-        if batch % count == 0:
+        spread = core_spread(heads, kv, (1, count), batch)
+        if spread == "sequences":
             return Sequences(count)
-        if by_heads is not None:
-            return by_heads
+        if spread is not None:
+            return heads_of_columns(self.counts, count)
         raise ValueError(
             f"{self.site}: d2 = {count} divides neither the {heads} heads of a row (with {kv} for "
             f"keys and values) nor the {batch} sequences of the batch"

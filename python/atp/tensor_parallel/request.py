@@ -70,9 +70,9 @@ def request_of(
     return Request(shape, replicas, algorithms, _positions(order, math.prod(shape)), fused=fused)
 
 
-# What the planner calls what runs. It knows hierarchical all-reduces, too, which we do not have.
-_COLLECTIVES = {"gloo": ("ring",), "ring": ("ring",), "innetwork": ("aggregation",)}
-_RUNNING = {"aggregation": "innetwork", "ring": "ring", "none": "gloo"}
+# What the planner calls what runs.
+_COLLECTIVES = {"gloo": "gloo", "ring": "ring", "innetwork": "aggregation"}
+_RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": "gloo"}
 
 
 def _planned(
@@ -82,49 +82,31 @@ def _planned(
     if dtype is not None:
         planning = {"element_bytes": dtype.itemsize} | planning
     answer = _best(topology, model, size, given, fused, planning)
-    positions = _positions(answer.ranks_by_position() if order is None else order, size)
+    positions = _positions(answer.order() if order is None else order, size)
     algorithms = (_known(data_algorithm), *(given or _running(answer)))
     return Request(answer.mesh, replicas, algorithms, positions, answer, fused)
 
 
 def _running(answer: Any) -> tuple[str, str]:
-    """How the planner's collectives are run."""
+    """How the planner's collectives are run; what was measured without its name, as a ring."""
     return tuple(_RUNNING.get(name, "ring") for name in answer.collectives)
 
 
 def _best(topology, model, size, given, fused, planning) -> Any:
-    """The planner's answer among what can be executed.
-
-    Rings scatter their sums unless told otherwise, switches cannot: both are asked for, each as it
-    would run.
-    """
+    """The planner's answer among what can be executed."""
     from atp.planner import plan
 
-    runnable = ("aggregation", "ring")
-    if given is not None:
-        runnable = tuple(dict.fromkeys(name for one in given for name in _COLLECTIVES[one]))
     planning = dict(planning)
-    wanted = planning.pop("collectives", runnable)
-    collectives = [name for name in wanted if name in runnable]
-    if not collectives:
-        raise ValueError(f"collectives: found {list(wanted)}, expected some of {list(runnable)}")
     if "fused" in planning:
         raise ValueError("fused: say it once, to init_mesh()")
-    ways = [(collectives, bool(fused))]
-    scatters = given is None or "ring" in given  # Gloo does only if it is told to
-    if fused is None and "ring" in collectives and scatters:
-        ways.append((["ring"], True))
-    answers, errors = [], []
-    for allowed, scattered in ways:
-        try:
-            answers.append(
-                plan(topology, model, size, collectives=allowed, fused=scattered, **planning)
-            )
-        except RuntimeError as error:  # no mesh can run the model so
-            errors.append(error)
-    if not answers:
-        raise errors[0]
-    return min(answers, key=lambda answer: answer.seconds)
+    wanted = planning.pop("collectives", None)
+    if given is not None:
+        if wanted is not None:
+            raise ValueError("collectives: algorithm= says already what runs")
+        wanted = [[_COLLECTIVES[one]] for one in given]
+    elif wanted is None:
+        wanted = ["ring", "aggregation"]
+    return plan(topology, model, size, collectives=wanted, fused=fused, runtime=True, **planning)
 
 
 def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:

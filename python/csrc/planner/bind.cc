@@ -8,6 +8,7 @@
 #include "atp/config/interconnect/interconnect_file.h"
 #include "atp/config/model_file.h"
 #include "atp/config/plan_json.h"
+#include "atp/planner/feasibility.h"
 #include "atp/planner/planner.h"
 
 // The module atp._planner: the planner as two functions of plain values. Types and documentation
@@ -26,7 +27,7 @@ T valid(Result<T> result) {
 }
 
 planner::CollectiveSet collective_set(const std::vector<std::string>& names) {
-  planner::CollectiveSet set{false, false, false};
+  planner::CollectiveSet set{false, false, false, false};
   for (const std::string& name : names) {
     if (name == "ring") {
       set.ring = true;
@@ -34,9 +35,11 @@ planner::CollectiveSet collective_set(const std::vector<std::string>& names) {
       set.hierarchical = true;
     } else if (name == "aggregation") {
       set.aggregation = true;
+    } else if (name == "gloo") {
+      set.gloo = true;
     } else {
       throw py::value_error("collectives: found \"" + name +
-                            "\", expected ring, hierarchical or aggregation");
+                            "\", expected ring, hierarchical, aggregation or gloo");
     }
   }
   return set;
@@ -65,32 +68,47 @@ struct Description {
 struct Choices {
   std::string mode;
   std::vector<std::string> collectives;
+  std::vector<std::string> collectives2;
   std::uint32_t batch;
   std::uint32_t sequence;
   std::uint32_t element_bytes;
   bool point_to_point_correction;
   std::string volume;
-  bool fused;
+  std::optional<bool> fused;
   bool count_norms;
   std::uint32_t chunks;
   double device_memory_bytes;
+  bool runtime;
+  bool stores_attention_scores;
+  std::vector<std::string> hosts;
+  std::uint32_t ranks_per_host;
 };
 
-planner::Request request_of(const Description& topology, const Description& model,
+planner::Transformer transformer_of(const Description& model) {
+  return valid(model.is_text ? parse_model(model.text, model.path) : read_model(model.path))
+      .transformer;
+}
+
+Cluster cluster_of(const Description& topology, const Choices& choices) {
+  const ClusterPart part{choices.hosts, choices.ranks_per_host};
+  return valid(topology.is_text ? parse_cluster(topology.text, topology.path, part)
+                                : read_cluster(topology.path, part));
+}
+
+planner::Request request_of(const Cluster& cluster, const Description& model,
                             std::uint32_t world_size, const Choices& choices) {
-  const Cluster cluster = valid(topology.is_text ? parse_cluster(topology.text, topology.path)
-                                                 : read_cluster(topology.path));
   valid(check_world_size(cluster, world_size));
   planner::Request request;
   request.interconnect = cluster.interconnect;
-  request.model =
-      valid(model.is_text ? parse_model(model.text, model.path) : read_model(model.path))
-          .transformer;
+  request.model = transformer_of(model);
   if (choices.element_bytes != 0) request.model.bytes_per_element = choices.element_bytes;
   request.workload = {choices.batch, choices.sequence};
   request.world_size = world_size;
   request.options.mode = cost_mode(choices.mode);
-  request.options.dimension1 = request.options.dimension2 = collective_set(choices.collectives);
+  request.options.dimension1 = collective_set(choices.collectives);
+  request.options.dimension2 = collective_set(choices.collectives2);
+  request.options.runtime = choices.runtime;
+  request.options.stores_attention_scores = choices.stores_attention_scores;
   request.options.point_to_point_correction = choices.point_to_point_correction;
   request.options.volume = volume(choices.volume);
   request.options.fused = choices.fused;
@@ -103,10 +121,44 @@ planner::Request request_of(const Description& topology, const Description& mode
 
 std::string plan_json_text(const Description& topology, const Description& model,
                            std::uint32_t world_size, const Choices& choices) {
-  const planner::Request request = request_of(topology, model, world_size, choices);
+  const planner::Request request =
+      request_of(cluster_of(topology, choices), model, world_size, choices);
   const Result<planner::Plan> plan = planner::plan(request);
   if (!plan) throw std::runtime_error(plan.error().message);
   return plan_json(request, plan.value());
+}
+
+struct Shape {
+  std::uint32_t heads;
+  std::uint32_t kv_heads;
+  std::uint32_t d1;
+  std::uint32_t d2;
+  std::uint32_t batch;
+};
+
+// How the ranks of a row share the attention core, or "" where they cannot.
+std::string core_spread_text(const Shape& shape) {
+  const planner::Transformer model{.heads = shape.heads, .kv_heads = shape.kv_heads};
+  const auto spread = planner::core_spread(model, shape.batch, {shape.d1, shape.d2});
+  if (!spread) return "";
+  switch (*spread) {
+    case planner::CoreSpread::kWhole: return "whole";
+    case planner::CoreSpread::kHeads: return "heads";
+    case planner::CoreSpread::kSequences: return "sequences";
+    case planner::CoreSpread::kHeadsWithSharedKv: return "heads with shared kv";
+  }
+  return "";
+}
+
+// Reasons against, and notes.
+std::pair<std::vector<std::string>, std::vector<std::string>> feasibility(
+    const Description& description, std::pair<std::uint32_t, std::uint32_t> mesh,
+    std::uint32_t batch, std::uint32_t chunks) {
+  planner::Options options;
+  options.chunks = chunks;
+  auto found = planner::feasibility_of(transformer_of(description), {batch, 1},
+                                       {mesh.first, mesh.second}, options);
+  return {std::move(found.reasons), std::move(found.notes)};
 }
 
 std::vector<std::uint32_t> ranks_of(
@@ -128,12 +180,16 @@ PYBIND11_MODULE(_planner, module) {
            }),
            py::arg("path"), py::arg("text") = "", py::arg("is_text") = false);
   py::class_<Choices>(module, "Choices")
-      .def(py::init([](std::string mode, std::vector<std::string> collectives, std::uint32_t batch,
+      .def(py::init([](std::string mode, std::vector<std::string> collectives,
+                       std::vector<std::string> collectives2, std::uint32_t batch,
                        std::uint32_t sequence, std::uint32_t element_bytes,
-                       bool point_to_point_correction, std::string volume, bool fused,
-                       bool count_norms, std::uint32_t chunks, double device_memory_bytes) {
+                       bool point_to_point_correction, std::string volume,
+                       std::optional<bool> fused, bool count_norms, std::uint32_t chunks,
+                       double device_memory_bytes, bool runtime, bool stores_attention_scores,
+                       std::vector<std::string> hosts, std::uint32_t ranks_per_host) {
              return Choices{std::move(mode),
                             std::move(collectives),
+                            std::move(collectives2),
                             batch,
                             sequence,
                             element_bytes,
@@ -142,14 +198,27 @@ PYBIND11_MODULE(_planner, module) {
                             fused,
                             count_norms,
                             chunks,
-                            device_memory_bytes};
+                            device_memory_bytes,
+                            runtime,
+                            stores_attention_scores,
+                            std::move(hosts),
+                            ranks_per_host};
            }),
-           py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("batch"),
-           py::arg("sequence"), py::arg("element_bytes"), py::arg("point_to_point_correction"),
-           py::arg("volume"), py::arg("fused"), py::arg("count_norms"), py::arg("chunks"),
-           py::arg("device_memory_bytes"));
+           py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("collectives2"),
+           py::arg("batch"), py::arg("sequence"), py::arg("element_bytes"),
+           py::arg("point_to_point_correction"), py::arg("volume"), py::arg("fused"),
+           py::arg("count_norms"), py::arg("chunks"), py::arg("device_memory_bytes"),
+           py::arg("runtime"), py::arg("stores_attention_scores"), py::arg("hosts"),
+           py::arg("ranks_per_host"));
   // Searching touches no Python object, so other threads may run.
   module.def("plan_json", &atp::plan_json_text, py::arg("topology"), py::arg("model"),
              py::arg("world_size"), py::arg("choices"), py::call_guard<py::gil_scoped_release>());
   module.def("ranks_by_position", &atp::ranks_of, py::arg("layout"));
+  module.def(
+      "core_spread",
+      [](std::uint32_t heads, std::uint32_t kv_heads, std::uint32_t d1, std::uint32_t d2,
+         std::uint32_t batch) { return atp::core_spread_text({heads, kv_heads, d1, d2, batch}); },
+      py::arg("heads"), py::arg("kv_heads"), py::arg("d1"), py::arg("d2"), py::arg("batch"));
+  module.def("feasibility", &atp::feasibility, py::arg("model"), py::arg("mesh"), py::arg("batch"),
+             py::arg("chunks"));
 }

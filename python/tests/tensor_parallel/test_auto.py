@@ -47,8 +47,10 @@ PLANNED = {
         (SWITCH, FLOAT32 | {"algorithm": "ring"}), (4, 2), ("ring", "ring")),
     "Gloo beside switches": ((SWITCH, FLOAT32 | {"algorithm": "gloo"}), (4, 2), ("gloo", "gloo")),
     "two racks": ((TWO_RACKS, FLOAT32), (2, 2), ("ring", "ring")),
-    "half the bytes, which switches do not send": (
-        (SWITCH, {"dtype": torch.bfloat16}), (4, 2), ("ring", "ring")),
+    "half precision, which rings send as float32": (
+        (SWITCH, {"dtype": torch.bfloat16}), (8, 1), ("innetwork", "gloo")),
+    "a ring where switches may not be used on dimension 1": (
+        (SWITCH, FLOAT32 | {"algorithm": ("ring", "innetwork")}), (4, 2), ("ring", "innetwork")),
 }  # fmt: skip
 
 
@@ -66,9 +68,31 @@ def test_it_plans_what_can_run(gloo_ranks, case):
         scatters = {dimension.reduce_scatter for dimension in found.plan.dimensions} - {"none"}
         return found.shape, found.algorithms[1:], found.plan.mesh, scatters
 
-    # Rings scatter their sums, as they will be run; Gloo and switches do not.
-    expected = shape, algorithms, shape, {"ring"} if "ring" in algorithms else set()
+    # Rings scatter the sums of dimension 2, as they will be run; Gloo and switches do not.
+    expected = shape, algorithms, shape, {"ring"} if algorithms[1] == "ring" else set()
     assert gloo_ranks.run(size, body, backend="gloo") == [expected] * size
+
+
+def test_it_runs_what_was_measured(gloo_ranks):
+    """The best of the measured algorithms; a ring where the file does not say which it was."""
+    line = {"mesh": [8, 1], "dimension1": "9 GB/s"}
+    gloo = flat(bandwidth="1 Gbit/s per direction") | {"measured": [line | {"algorithm": "gloo"}]}
+    unnamed = gloo | {"measured": [line]}
+
+    def body(_rank):
+        found = []
+        for topology, algorithm in ((gloo, "gloo"), (gloo, None), (unnamed, None)):
+            asked = "auto", None, topology, MODEL, 1, None, algorithm, "gloo", None, None, {}
+            request = request_of(*asked)
+            found.append((request.shape, request.algorithms[1:], request.plan.measured))
+        return found
+
+    expected = [
+        ((8, 1), ("gloo", "gloo"), True),
+        ((4, 2), ("ring", "ring"), False),
+        ((8, 1), ("ring", "gloo"), True),
+    ]
+    assert gloo_ranks.run(8, body, backend="gloo") == [expected] * 8
 
 
 def test_it_takes_the_planners_algorithms(gloo_ranks, tmp_path):

@@ -9,7 +9,13 @@ import torch
 import torch.distributed as dist
 
 from atp.planner import plan
-from atp.tensor_parallel import TransformerConfig, init_mesh, parallelize
+from atp.tensor_parallel import (
+    Transformer,
+    TransformerConfig,
+    init_mesh,
+    parallelize,
+    vocabulary_parallel_cross_entropy,
+)
 from atp.tensor_parallel.transformer import Block
 
 from .comparing import BATCH, COLUMNS, GPT, HIDDEN, SEQUENCE, inputs
@@ -84,6 +90,46 @@ def test_a_layer_sends_what_the_planner_says(gloo_ranks, fused):
             assert (first, second) == predicted(name, shape, fused), (name, shape)
             statistics = 1 if name == "Llama" else 2
             assert norm == (4 * statistics * TOKENS * 8 if shape[1] > 1 else 0)
+
+
+@pytest.mark.parametrize("vocabulary", [256, 29])  # the last of four rows has 5 of these
+def test_a_step_sends_what_the_planner_says(gloo_ranks, vocabulary):
+    """Embedding, two layers, last norm, head and loss, forward and backward."""
+    config = dataclasses.replace(GPT, layers=2, vocabulary=vocabulary)
+    model = MODEL_FILES["GPT"] | {"n_layer": 2, "vocab_size": vocabulary}
+    host = {"name": "host", "count": 8, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
+    answer = plan({"levels": [host]}, model, 8, batch=BATCH, sequence=SEQUENCE, element_bytes=8,
+                  collectives=["ring"])  # fmt: skip
+    planned = {
+        one.mesh: tuple(
+            2 * dimension.bytes + ends
+            for dimension, ends in zip(one.dimensions, one.ends.bytes, strict=True)
+        )
+        for one in (answer, *answer.runners_up)
+    }
+    assert set(planned) == set(MESHES)
+
+    def body(_rank):
+        counts = {}
+        for shape in MESHES:
+            mesh = init_mesh(*shape, fused=False)
+            torch.manual_seed(0)
+            whole = parallelize(Transformer(config).double())
+            tokens = torch.arange(TOKENS).view(BATCH, SEQUENCE) % vocabulary
+            logits = whole(tokens)
+            vocabulary_parallel_cross_entropy(logits, tokens, vocabulary=vocabulary).backward()
+            # Four norms and the last; each has twice two values of a token.
+            norms = 5 * 4 * TOKENS * 8 if shape[1] > 1 else 0
+            counts[shape] = (
+                mesh.first.traffic.total(),
+                mesh.second.traffic.total() - norms,
+            )
+            mesh.close()
+        return counts
+
+    found = gloo_ranks.run(8, body, backend="gloo")
+    for shape in MESHES:  # the first rows have the longest share of the vocabulary
+        assert max(counts[shape] for counts in found) == planned[shape], shape
 
 
 def test_chunks_send_the_same_bytes(gloo_ranks):

@@ -1,0 +1,286 @@
+#include "atp/planner/step_time.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "atp/planner/layer_volume.h"
+#include "atp/planner/memory.h"
+
+namespace atp::planner {
+namespace {
+
+// What one chunk does between two collectives that it waits for.
+struct Stage {
+  double statistics = 0;  // seconds of a norm's sums, which are waited for at once
+  double computed = 0;    // then
+  int link = 0;           // on which `sent` starts
+  double sent = 0;        // seconds of the collective that the next stage waits for
+  double behind = 0;      // computed while that is under way
+};
+using Pass = std::vector<Stage>;
+
+// One processor and the links of two dimensions.
+class Timeline {
+ public:
+  double now() const { return now_; }
+  double sent() const { return sent_; }
+
+  void compute(double seconds) { now_ += seconds; }
+
+  // When it will be done.
+  double send(int link, double seconds) {
+    double& free = free_[static_cast<std::size_t>(link)];
+    free = std::max(now_, free) + seconds;
+    sent_ += seconds;
+    return free;
+  }
+
+  void wait(double done) { now_ = std::max(now_, done); }
+
+ private:
+  double now_ = 0;
+  double sent_ = 0;
+  std::array<double, 2> free_{};
+};
+
+// Chunks take turns, stage by stage.
+void play(const Pass& pass, std::vector<double>& arrives, int statistics_link, Timeline& timeline) {
+  for (const Stage& stage : pass) {
+    for (double& arrival : arrives) {
+      timeline.wait(arrival);
+      if (stage.statistics > 0) timeline.wait(timeline.send(statistics_link, stage.statistics));
+      timeline.compute(stage.computed);
+      arrival = stage.sent > 0 ? timeline.send(stage.link, stage.sent) : timeline.now();
+      timeline.compute(stage.behind);
+    }
+  }
+}
+
+// One chunk's passes through a layer, and through what stands before and behind the layers.
+class Passes {
+ public:
+  Passes(const CostInputs& inputs, Mesh mesh, const LayerCost& cost)
+      : inputs_(inputs), mesh_(mesh), first_(cost.dimension1), second_(cost.dimension2) {
+    const Transformer& model = inputs.model;
+    tokens_ = inputs.tokens / inputs.options.chunks;
+    ranks_ = static_cast<double>(mesh.size());
+    q_ = static_cast<double>(model.q_width());
+    kv_ = static_cast<double>(model.kv_width()) * kv_copies(model, mesh);
+    wide_ = static_cast<double>(model.ffn_width());
+    first_matrices_ = model.first_matrices();
+    scatters_ = second_.reduce_scatter != Collective::kNone;
+  }
+
+  // Of a product of [tokens, from] with [from, to], cut over all ranks.
+  double product(double from, double to) const {
+    return 2 * tokens_ * from * to / ranks_ / inputs_.interconnect.device.flops_per_second;
+  }
+  double core() const {
+    return 4 * tokens_ * inputs_.sequence * q_ / ranks_ /
+           inputs_.interconnect.device.flops_per_second;
+  }
+
+  double layer_products() const {
+    return 3 * (product(h(), qkv()) + product(q_, h()) + core() +
+                product(h(), (first_matrices_ + 1) * wide_));
+  }
+  double layer_others() const { return 3 * (2 * norm() + activation()); }
+
+  Pass forward() const {
+    return {{.statistics = norm_sum(inputs_.model.norm_statistics),
+             .computed = norm() + product(h(), qkv()),
+             .link = 1,
+             .sent = sliced(qkv())},
+            {.computed = core(), .link = 1, .sent = gathered(q_)},
+            {.computed = product(q_, h()), .link = 0, .sent = summed1()},
+            {.statistics = norm_sum(inputs_.model.norm_statistics),
+             .computed = norm() + product(h(), first_matrices_ * wide_),
+             .link = 1,
+             .sent = summed2(first_matrices_ * wide_)},
+            {.computed = activation() + product(wide_, h()), .link = 0, .sent = summed1()}};
+  }
+
+  Pass backward() const {
+    const double first = product(h(), first_matrices_ * wide_);
+    return {
+        {.computed = product(wide_, h()),
+         .link = 1,
+         .sent = summed2(wide_),
+         .behind = product(wide_, h())},
+        {.computed = 2 * activation() + first, .link = 0, .sent = summed1(), .behind = first},
+        {.statistics = norm_sum(1), .computed = 2 * norm()},
+        {.computed = product(q_, h()), .link = 1, .sent = sliced(q_), .behind = product(q_, h())},
+        {.computed = 2 * core(), .link = 1, .sent = gathered(qkv())},
+        {.computed = product(h(), qkv()),
+         .link = 0,
+         .sent = summed1(),
+         .behind = product(h(), qkv())},
+        {.statistics = norm_sum(1), .computed = 2 * norm()}};
+  }
+
+  double vocabulary() const {
+    return mesh_.d1 * static_cast<double>(vocabulary_of_row(inputs_.model.vocabulary, mesh_.d1));
+  }
+  // Two statistics, the normal values, and those scaled; and the residual's sum.
+  double norm() const { return 11 * moved(h() / mesh_.d2); }
+  double loss() const { return 8 * moved(vocabulary() / mesh_.d1); }
+
+  Pass embedding() const { return {{.link = 0, .sent = summed1()}}; }
+  Pass head() const {
+    return {{.statistics = norm_sum(inputs_.model.norm_statistics),
+             .computed = norm() + product(h(), vocabulary()),
+             .link = 1,
+             .sent = summed2(vocabulary())}};
+  }
+  Pass head_backward() const {
+    return {{.computed = product(h(), vocabulary()),
+             .link = 0,
+             .sent = summed1(),
+             .behind = product(h(), vocabulary())},
+            {.statistics = norm_sum(1), .computed = 2 * norm()}};
+  }
+  // Of the gradients of key-value heads that several rows hold, once for all chunks.
+  double copies_sum() const {
+    if (mesh_.d1 == 1) return 0;
+    const LayerVolume volume =
+        layer_volume(inputs_.model, inputs_.tokens, mesh_, Accounting::kPlain);
+    const Rate& rate = first_.all_reduce_rate;
+    return volume.copies_all_reduced1 * summed_bytes(inputs_, first_.collective) *
+               rate.seconds_per_byte +
+           volume.copies_all_reduces1 * rate.seconds;
+  }
+  // Maximum and sums of all chunks at once.
+  double loss_sums() const {
+    if (mesh_.d1 == 1) return 0;
+    const double bytes = statistics_bytes() * inputs_.tokens;
+    return first_.all_reduce_rate.of(bytes) + first_.all_reduce_rate.of(2 * bytes);
+  }
+
+ private:
+  double h() const { return inputs_.model.hidden; }
+  double qkv() const { return q_ + 2 * kv_; }
+  double element() const { return inputs_.model.bytes_per_element; }
+  double statistics_bytes() const { return std::max(4.0, element()); }
+
+  // Reading or writing `width` values per token.
+  double moved(double width) const {
+    const double speed = inputs_.interconnect.device.memory_bytes_per_second;
+    return speed > 0 ? tokens_ * width * element() / speed : 0;
+  }
+  double activation() const { return (1 + 2.0 * first_matrices_) * moved(wide_ / mesh_.d1); }
+
+  double summed1() const {
+    if (mesh_.d1 == 1) return 0;
+    return first_.all_reduce_rate.of(tokens_ * h() / mesh_.d2 *
+                                     summed_bytes(inputs_, first_.collective));
+  }
+  double of_row(double width) const { return tokens_ * width / mesh_.d1; }
+  double summed_of_row(double width) const {
+    return of_row(width) * summed_bytes(inputs_, second_.collective);
+  }
+  double summed2(double width) const {
+    return mesh_.d2 == 1 ? 0 : second_.all_reduce_rate.of(summed_of_row(width));
+  }
+  double sliced(double width) const {
+    if (mesh_.d2 == 1) return 0;
+    return (scatters_ ? second_.reduce_scatter_rate : second_.all_reduce_rate)
+        .of(summed_of_row(width));
+  }
+  double gathered(double width) const {
+    return mesh_.d2 == 1 ? 0 : second_.all_gather_rate.of(of_row(width) * element());
+  }
+  // In so many operations one after the other: forward the mean comes before the squares.
+  double norm_sum(std::uint32_t operations) const {
+    if (mesh_.d2 == 1) return 0;
+    const Rate& rate = second_.all_reduce_rate;
+    const double bytes = tokens_ * inputs_.model.norm_statistics * statistics_bytes();
+    return bytes * rate.seconds_per_byte + operations * rate.seconds;
+  }
+
+  const CostInputs& inputs_;
+  Mesh mesh_;
+  const DimensionCost& first_;
+  const DimensionCost& second_;
+  double tokens_ = 0, ranks_ = 1, q_ = 0, kv_ = 0, wide_ = 0;
+  double first_matrices_ = 1;
+  bool scatters_ = false;
+};
+
+// Both dimensions' sums cross the links of one level, and wait for one another.
+bool share_links(const LayerCost& cost) {
+  const Bottleneck& first = cost.dimension1.bottleneck;
+  const Bottleneck& second = cost.dimension2.bottleneck;
+  return first.role != LinkRole::kNone && second.role != LinkRole::kNone &&
+         first.level == second.level;
+}
+
+Pass on_one_link(Pass pass) {
+  for (Stage& stage : pass) stage.link = 0;
+  return pass;
+}
+
+struct Played {
+  double seconds = 0;
+  double sent = 0;
+};
+
+// A step of so many layers, without the optimizer.
+Played play_step(const CostInputs& inputs, const Passes& passes, const LayerCost& cost,
+                 std::uint32_t layers) {
+  const bool shared = share_links(cost);
+  const bool has_ends = inputs.model.vocabulary > 0;
+  Timeline timeline;
+  std::vector<double> arrives(inputs.options.chunks, 0);
+  const auto run = [&](const Pass& pass) {
+    play(shared ? on_one_link(pass) : pass, arrives, shared ? 0 : 1, timeline);
+  };
+  if (has_ends) run(passes.embedding());
+  for (std::uint32_t layer = 0; layer < layers; ++layer) run(passes.forward());
+  if (has_ends) {
+    run(passes.head());
+    for (const double arrival : arrives) timeline.wait(arrival);
+    timeline.compute(inputs.options.chunks * passes.loss());
+    if (passes.loss_sums() > 0) timeline.wait(timeline.send(0, passes.loss_sums()));
+    arrives.assign(arrives.size(), timeline.now());
+    run(passes.head_backward());
+  }
+  for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    run(passes.backward());
+    if (passes.copies_sum() > 0) timeline.wait(timeline.send(0, passes.copies_sum()));
+  }
+  for (const double arrival : arrives) timeline.wait(arrival);
+  return {timeline.now(), timeline.sent()};
+}
+
+// Adam reads and writes weights and two moments of float32, and reads gradients.
+double optimizer_seconds(const CostInputs& inputs, Mesh mesh) {
+  const double speed = inputs.interconnect.device.memory_bytes_per_second;
+  if (speed == 0) return 0;
+  return parameters_per_rank(inputs.model, mesh) * (3.0 * inputs.model.bytes_per_element + 16) /
+         speed;
+}
+
+}  // namespace
+
+StepTime step_time(const CostInputs& inputs, Mesh mesh, const LayerCost& cost) {
+  const Passes passes(inputs, mesh, cost);
+  // Every further layer takes as long as the second.
+  const Played one = play_step(inputs, passes, cost, 1);
+  const Played two = play_step(inputs, passes, cost, 2);
+  const double chunks = inputs.options.chunks, layers = inputs.model.layers;
+  const double optimizer = optimizer_seconds(inputs, mesh);
+  StepTime time;
+  time.products = layers * chunks * passes.layer_products();
+  time.others = layers * chunks * passes.layer_others() + optimizer;
+  if (inputs.model.vocabulary > 0) {
+    time.products += 3 * chunks * passes.product(inputs.model.hidden, passes.vocabulary());
+    time.others += chunks * (passes.loss() + 3 * passes.norm());
+  }
+  time.sent = one.sent + (layers - 1) * (two.sent - one.sent);
+  time.seconds = one.seconds + (layers - 1) * (two.seconds - one.seconds) + optimizer;
+  time.waited = std::max(0.0, time.seconds - time.products - time.others);
+  return time;
+}
+
+}  // namespace atp::planner

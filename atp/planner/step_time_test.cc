@@ -1,0 +1,114 @@
+#include "atp/planner/step_time.h"
+
+#include <gtest/gtest.h>
+
+#include "atp/planner/testing_interconnects.h"
+
+namespace atp::planner {
+namespace {
+
+using testing::flat;
+using testing::request_for;
+
+// A GPT without a vocabulary whose layer has 72 T h^2 operations in products and, with one token
+// per sequence, hardly any in attention.
+Request timed(std::uint32_t devices, double flops_per_second) {
+  Request request = request_for(flat(devices, {1e9}));
+  request.model = {.hidden = 1024, .layers = 5, .heads = 16, .bytes_per_element = 4};
+  request.workload = {.batch = 1024, .sequence = 1};
+  request.options.volume = Volume::kExact;
+  request.interconnect.device.flops_per_second = flops_per_second;
+  return request;
+}
+
+StepTime step_of(const Request& request, Mesh mesh) {
+  return evaluate(request, mesh).value().cost.step;
+}
+
+TEST(StepTime, IsZeroWhereNoSpeedIsKnown) {
+  const Candidate found = evaluate(timed(4, 0), Mesh{2, 2}).value();
+  EXPECT_EQ(found.cost.step.seconds, 0);
+  EXPECT_DOUBLE_EQ(found.cost.step_seconds, 5 * found.cost.seconds);
+}
+
+TEST(StepTime, OfOneDeviceIsThatOfItsProducts) {
+  const Request request = timed(1, 1e12);
+  const StepTime step = step_of(request, {1, 1});
+  EXPECT_DOUBLE_EQ(step.products, 5 * layer_flops(request.model, request.workload) / 1e12);
+  EXPECT_NEAR(step.seconds, step.products, 1e-12);
+  EXPECT_NEAR(step.waited, 0, 1e-12);
+}
+
+TEST(StepTime, OfTheHeadIsSixOperationsPerWeightAndToken) {
+  Request request = timed(1, 1e12);
+  const double without = step_of(request, {1, 1}).products;
+  request.model.vocabulary = 50000;
+  EXPECT_NEAR(step_of(request, {1, 1}).products - without, 6.0 * 1024 * 1024 * 50000 / 1e12, 1e-9);
+}
+
+// Products that take no time hide nothing.
+TEST(StepTime, OfInfinitelyFastDevicesIsThatOfAllCollectives) {
+  const Request request = timed(4, 1e30);
+  for (const Mesh mesh : {Mesh{4, 1}, Mesh{2, 2}, Mesh{1, 4}}) {
+    const Candidate found = evaluate(request, mesh).value();
+    EXPECT_NEAR(found.cost.step.seconds, 5 * (found.cost.seconds + found.cost.norm_seconds), 1e-9);
+    EXPECT_NEAR(found.cost.step.waited, found.cost.step.sent, 1e-9);
+  }
+}
+
+// (4,1) has four sums a layer; the two of the backward pass are under way while dW is computed,
+// which of the feed-forward block takes 8 T h^2 / N and of the queries, keys and values 6 T h^2 /
+// N.
+TEST(StepTime, SumsOfTheBackwardPassHideBehindTheWeightsGradients) {
+  const Request slow = timed(4, 1e9);
+  const StepTime step = step_of(slow, {4, 1});
+  const double one_sum = step.sent / (5 * 4);
+  EXPECT_NEAR(step.waited, 5 * 2 * one_sum, 1e-6 * step.waited)
+      << "dW takes longer than a sum, so only the sums of the forward pass are waited for";
+}
+
+TEST(StepTime, ChunksHideSumsBehindTheOtherChunks) {
+  Request request = timed(4, 1e12);
+  const double whole = step_of(request, {4, 1}).waited;
+  request.options.chunks = 2;
+  const StepTime two = step_of(request, {4, 1});
+  EXPECT_LT(two.waited, 0.8 * whole);
+  request.options.chunks = 4;
+  EXPECT_LT(step_of(request, {4, 1}).waited, two.waited);
+}
+
+// Sums of both dimensions at once where chunks take turns: on one link they wait for each other.
+TEST(StepTime, DimensionsOnLinksOfTheirOwnHideMore) {
+  Request request = timed(4, 1e13);
+  request.options.chunks = 4;
+  LayerCost cost = evaluate(request, Mesh{2, 2}).value().cost;
+  const CostInputs inputs{request.interconnect, request.model, request.options,
+                          static_cast<double>(request.workload.tokens()), 1};
+  ASSERT_EQ(cost.dimension1.bottleneck.level, cost.dimension2.bottleneck.level);
+  const StepTime shared = step_time(inputs, {2, 2}, cost);
+  cost.dimension2.bottleneck.level = 1;
+  const StepTime apart = step_time(inputs, {2, 2}, cost);
+  EXPECT_DOUBLE_EQ(apart.sent, shared.sent);
+  EXPECT_LT(apart.waited, 0.9 * shared.waited);
+}
+
+TEST(StepTime, MemoryIsReadAndWrittenAtItsSpeed) {
+  Request request = timed(1, 1e12);
+  request.interconnect.device.memory_bytes_per_second = 1e9;
+  const double others = step_of(request, {1, 1}).others;
+  EXPECT_GT(others, 0);
+  request.interconnect.device.memory_bytes_per_second = 2e9;
+  EXPECT_NEAR(step_of(request, {1, 1}).others, others / 2, 1e-9);
+}
+
+TEST(StepTime, DecidesWhichMeshIsBest) {
+  Request request = timed(8, 1e9);
+  const Plan found = plan(request).value();
+  EXPECT_DOUBLE_EQ(found.seconds_per_step, found.best.cost.step.seconds);
+  for (const Candidate& other : found.runners_up) {
+    EXPECT_GE(other.cost.step.seconds, found.best.cost.step.seconds * (1 - 1e-9));
+  }
+}
+
+}  // namespace
+}  // namespace atp::planner
