@@ -56,9 +56,11 @@ float exact_sum(const Inputs& inputs, std::size_t i) {
   return reference_sum(column);
 }
 
-bool any_nan(const Inputs& inputs, std::size_t i) {
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [i](const std::vector<double>& input) { return std::isnan(input[i]); });
+// Finite values are lost: also those whose sum would be infinite.
+double sum_of_classes(const Inputs& inputs, std::size_t i) {
+  double sum = 0;
+  for (const std::vector<double>& input : inputs) sum += std::isfinite(input[i]) ? 0 : input[i];
+  return std::isfinite(sum) ? kNan : sum;
 }
 
 int ceil_log2(std::size_t ranks) {
@@ -84,8 +86,7 @@ void sum_block(const OperationSpec& spec, const Inputs& inputs, std::size_t begi
   const double limit = narrow ? std::ldexp(1.0, 15 - c) - 1 : HUGE_VAL;
   for (std::size_t i = begin; i < end; ++i) {
     if (special && narrow) {
-      const double sum = static_cast<double>(exact_sum(inputs, i));
-      result.push_back(std::isfinite(sum) || any_nan(inputs, i) ? kNan : sum);
+      result.push_back(sum_of_classes(inputs, i));
       continue;
     }
     if (special) {
