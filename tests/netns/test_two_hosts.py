@@ -1,4 +1,4 @@
-"""The README's recipe for two machines, line by line, on two hosts of a network."""
+"""The two-machine recipe of docs/getting-started.md, line by line, on two hosts of a network."""
 
 import os
 import re
@@ -8,19 +8,19 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def readme_blocks():
-    """The commands of the README's blocks, by the label after ```sh."""
-    text = (REPOSITORY / "README.md").read_text()
+def recipe():
+    """The commands of the page's blocks, by the label after ```sh."""
+    text = (REPOSITORY / "docs" / "getting-started.md").read_text()
     return dict(re.findall(r"```sh (two-hosts:\S+)\n(.*?)```", text, re.DOTALL))
 
 
-def test_the_readme_recipe_for_two_machines_works(make_network):
+def test_the_recipe_for_two_machines_works(make_network):
     network = make_network("one", "two", subnet="10.0.0")
     hosts = {host.address: host for host in network.hosts.values()}
     path = f"{network.atp.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {"PATH": path, "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": 1}
     started = {}
-    blocks = readme_blocks()
+    blocks = recipe()
     assert len(blocks) == 3, blocks.keys()
     for label, commands in blocks.items():
         role, address = label.removeprefix("two-hosts:").split("@")

@@ -87,6 +87,7 @@ def test_the_document_shows_the_programs_answer():
     assert f"```\n{golden.read_text().strip()}\n```" in DOCUMENT
 
 
-def test_the_readme_shows_the_programs_answer():
+def test_getting_started_shows_the_programs_answer():
     golden = REPOSITORY / "tests" / "plan" / "golden" / "best-flat-8.txt"
-    assert f"```\n{golden.read_text().strip()}\n```" in (REPOSITORY / "README.md").read_text()
+    page = (REPOSITORY / "docs" / "getting-started.md").read_text()
+    assert f"```\n{golden.read_text().strip()}\n```" in page

@@ -1,4 +1,4 @@
-"""`pip install` of the README, in a new environment that holds only what the README asks for.
+"""`pip install` of docs/getting-started.md, in an environment with only what the page asks for.
 
 The packages are lent by the environment that runs the tests, so nothing is downloaded; ccache, if
 it is there, lends the object files of the build before, and the whole takes half a minute.
@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 pytestmark = pytest.mark.timeout(1800)  # without ccache it compiles everything
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-README = (REPOSITORY / "README.md").read_text()
+GUIDE = (REPOSITORY / "docs" / "getting-started.md").read_text()
 INSTALL = "pip install --no-build-isolation ."
 ASKED_FOR = ("torch", "scikit-build-core")
 FETCHED_BY_PIP = ("numpy",)  # pyproject.toml asks for it, so the user need not
@@ -93,7 +93,7 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """An environment after the README's command."""
+    """An environment after the page's command."""
     environment = Environment(tmp_path_factory.mktemp("installation") / "venv")
     offline = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     # By the names under which CMake finds the compilers; ccache tells g++ from c++.
@@ -102,9 +102,9 @@ def installed(tmp_path_factory):
     return environment
 
 
-def test_the_readme_says_what_is_done_here():
-    assert f"`{INSTALL}`" in README
-    assert f"`{BACKEND}`" in README
+def test_the_page_says_what_is_done_here():
+    assert f"`{INSTALL}`" in GUIDE
+    assert f"`{BACKEND}`" in GUIDE
     assert metadata.version("scikit-build-core") == BACKEND.split("==")[1]
 
 

@@ -1,4 +1,4 @@
-"""What the README tells people to type, typed.
+"""What the README and docs/getting-started.md, where it goes on, tell people to type, typed.
 
 Every `sh` block must be known here, so that a new one cannot go untested. tools/fresh types all of
 them on a bare machine; here are those that a built checkout can answer at once. The two-machine
@@ -15,7 +15,8 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
-README = (REPOSITORY / "README.md").read_text()
+PAGES = ("README.md", "docs/getting-started.md")
+README = "\n".join((REPOSITORY / page).read_text() for page in PAGES)
 ELSEWHERE = {"apt-get install git make", "make demo", "source .venv/bin/activate", "make test"}
 
 

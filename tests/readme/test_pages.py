@@ -1,0 +1,114 @@
+"""Every page's links lead somewhere, and the tour's lines are where it says.
+
+A link to a line, `[Worker::submit](../atp/core/worker/worker.cc#L40)`, promises that its text is in
+that file, and near that line. After a change that moved it further:
+
+    .venv/bin/python tests/readme/test_pages.py
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"\[`?([^\]`]*)`?\]\(([^)\s]+)\)")
+NEAR = 100  # lines: near enough to find it by its name
+
+
+def pages():
+    listed = subprocess.run(
+        ["git", "-c", f"safe.directory={REPOSITORY}", "ls-files", "*.md"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [REPOSITORY / name for name in listed.stdout.split()]
+
+
+def without_code(text):
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def links(page):
+    """(text, target) of each that stays in the repository."""
+    found = LINK.findall(without_code(page.read_text()))
+    return [(text, target) for text, target in found if "://" not in target]
+
+
+def anchors(page):
+    """What GitHub calls a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", without_code(page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def lines_with(words, path):
+    return [n for n, line in enumerate(path.read_text().splitlines(), 1) if words in line]
+
+
+def complaint_about(page, text, target):
+    """None of a link that leads where it says."""
+    name, _, anchor = target.partition("#")
+    path = Path(os.path.normpath(page.parent / name)) if name else page
+    if not path.exists():
+        return f"{target}: there is no {path.relative_to(REPOSITORY)}"
+    line = re.fullmatch(r"L(\d+)", anchor)
+    if line:
+        at = lines_with(text, path)
+        if not at:
+            return f"{target}: '{text}' is not in the file"
+        if min(abs(n - int(line[1])) for n in at) > NEAR:
+            return f"{target}: '{text}' is on line {at[0]}; run {Path(__file__).name} as a program"
+    elif anchor and path.suffix == ".md" and anchor not in anchors(path):
+        return f"{target}: the page has no such heading"
+    return None
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_the_links_of_a_page_lead_where_they_say(page):
+    complaints = [complaint_about(page, *link) for link in links(page)]
+    assert [text for text in complaints if text] == []
+
+
+def test_the_tour_goes_through_the_lines():
+    tour = REPOSITORY / "docs" / "tour.md"
+    assert sum("#L" in target for _, target in links(tour)) >= 20
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "complaint"),
+    [
+        ("make", "Makefile", None),
+        ("make", "Makefil", "Makefil: there is no Makefil"),
+        ("demo:", "Makefile#L30", None),
+        ("no such text", "Makefile#L30", "Makefile#L30: 'no such text' is not in the file"),
+        ("atp", "README.md#try-it", None),
+        ("atp", "README.md#try-that", "README.md#try-that: the page has no such heading"),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_found(text, target, complaint):
+    assert complaint_about(REPOSITORY / "README.md", text, target) == complaint
+
+
+def mend(page):
+    """Sets the number of every line that has moved to where its text is now."""
+
+    def mended(link):
+        text, target = link[1], link[2]
+        name, _, anchor = target.partition("#L")
+        at = lines_with(text, page.parent / name) if anchor else []
+        if not at:
+            return link[0]
+        nearest = min(at, key=lambda n: abs(n - int(anchor)))
+        return link[0].replace(f"#L{anchor}", f"#L{nearest}")
+
+    page.write_text(LINK.sub(mended, page.read_text()))
+
+
+if __name__ == "__main__":
+    for each in pages():
+        if "#L" in each.read_text():
+            mend(each)
