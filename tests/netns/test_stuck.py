@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -95,13 +96,13 @@ def test_a_rank_that_holds_up_the_job_is_named_everywhere_until_it_goes_on(job, 
         text = job.network[host].exec(
             job.network.atp, "status", f"{job.network[host].address}:5500"
         )
-        assert f"job 7 waits for {name} since " in text
+        assert re.search(rf"job 7 has waited [0-9.]+ s for {re.escape(name)}", text)
 
     mend()
     for who in ("rank 0", "rank 2"):
         job.wait(lambda p=others[who]: f"{name} goes on" in job.said(p), f"{who} says it is over")
     for who in ("server", "switch"):
-        job.wait(lambda p=others[who]: f"waits for {name} no more" in job.said(p), f"{who} too")
+        job.wait(lambda p=others[who]: f"no longer waits for {name}," in job.said(p), f"{who} too")
         assert job.stuck(who) is None
     for who, process in job.everybody().items():
         said = job.said(process)

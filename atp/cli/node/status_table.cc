@@ -74,7 +74,7 @@ std::string workers(const json& job) {
   return fmt::format("{} of {}", job.at("joined").size(), number(job, "world_size"));
 }
 
-// "  job 7 waits for rank 2 (10.0.1.2) since 3.2 s", a line for each job that does.
+// "  job 7 has waited 3.2 s for rank 2 (10.0.1.2)", a line for each job that does.
 std::string stuck_lines(const json& status) {
   std::string text;
   for (const json& job : status.at("jobs")) {
@@ -86,9 +86,9 @@ std::string stuck_lines(const json& status) {
       names += fmt::format("{}{}{}", names.empty() ? "" : ", ", number(rank, "rank"),
                            host.is_null() ? "" : " (" + word(rank, "host") + ")");
     }
-    text += fmt::format("  job {} waits for {} {} since {:.1f} s\n", number(job, "job"),
-                        stuck.at("ranks").size() == 1 ? "rank" : "ranks", names,
-                        stuck.at("waited_s").get<double>());
+    text += fmt::format("  job {} has waited {:.1f} s for {} {}\n", number(job, "job"),
+                        stuck.at("waited_s").get<double>(),
+                        stuck.at("ranks").size() == 1 ? "rank" : "ranks", names);
   }
   return text;
 }

@@ -25,15 +25,15 @@ std::vector<std::string> StuckLog::lines(const std::vector<StuckRanks>& now_stuc
     if (episode.named.contains(ranks)) continue;
     episode.named |= ranks;
     episode.text = stuck_text(stuck);
-    lines.push_back(fmt::format("job {} waits for {} since {}", stuck.job.job, episode.text,
-                                tenths_text(stuck.waited)));
+    lines.push_back(fmt::format("job {} has waited {} for {}", stuck.job.job,
+                                tenths_text(stuck.waited), episode.text));
   }
   for (auto it = episodes_.begin(); it != episodes_.end();) {
     if (it->second.is_there) {
       ++it;
       continue;
     }
-    lines.push_back(fmt::format("job {} waits for {} no more, after {}", it->first.job.job,
+    lines.push_back(fmt::format("job {} no longer waits for {}, after {}", it->first.job.job,
                                 it->second.text, tenths_text(it->second.waited)));
     it = episodes_.erase(it);
   }

@@ -23,9 +23,10 @@ TEST(StuckLog, SaysOnceThatAnEpisodeBeginsAndOnceThatItEnds) {
   StuckLog log;
   EXPECT_THAT(log.lines({}), IsEmpty());
   EXPECT_THAT(log.lines({stuck({2}, milliseconds(1040))}),
-              ElementsAre("job 7 waits for rank 2 (10.0.1.2) since 1 s"));
+              ElementsAre("job 7 has waited 1 s for rank 2 (10.0.1.2)"));
   EXPECT_THAT(log.lines({stuck({2}, milliseconds(4170))}), IsEmpty());
-  EXPECT_THAT(log.lines({}), ElementsAre("job 7 waits for rank 2 (10.0.1.2) no more, after 4.1 s"));
+  EXPECT_THAT(log.lines({}),
+              ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 4.1 s"));
   EXPECT_THAT(log.lines({}), IsEmpty());
 }
 
@@ -33,7 +34,7 @@ TEST(StuckLog, NamesThoseThatJoinThem) {
   StuckLog log;
   log.lines({stuck({2}, milliseconds(1000))});
   EXPECT_THAT(log.lines({stuck({2, 5}, milliseconds(2000))}),
-              ElementsAre("job 7 waits for ranks 2 (10.0.1.2), 5 since 2 s"));
+              ElementsAre("job 7 has waited 2 s for ranks 2 (10.0.1.2), 5"));
   EXPECT_THAT(log.lines({stuck({5}, milliseconds(2500))}), IsEmpty());
 }
 
@@ -42,7 +43,7 @@ TEST(StuckLog, KeepsJobsApart) {
   EXPECT_EQ(
       log.lines({stuck({2}, milliseconds(1000), 7), stuck({2}, milliseconds(1000), 8)}).size(), 2U);
   EXPECT_THAT(log.lines({stuck({2}, milliseconds(1500), 8)}),
-              ElementsAre("job 7 waits for rank 2 (10.0.1.2) no more, after 1 s"));
+              ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 1 s"));
 }
 
 }  // namespace
