@@ -58,6 +58,7 @@ ALLOWED = {
     ],
     "atp/config": ["atp/base", "atp/planner", "atp/config/text"],
     "atp/cli/command": ["atp/base", "atp/config/text"],
+    "atp/cli/metrics": ["atp/base", "atp/wire", "atp/core/**", "atp/driver/**"],
     "atp/cli/run": [
         "atp/base",
         "atp/wire",
@@ -79,6 +80,7 @@ ALLOWED = {
         "atp/collective",
         "atp/config/text",
         "atp/cli/command",
+        "atp/cli/metrics",
     ],
     "atp/cli/sim": [
         "atp/base",

@@ -132,6 +132,20 @@ std::string file_of_lane(const std::string& file, std::uint32_t lane) {
          fmt::format("{}-{}{}", path.stem().string(), lane, path.extension().string());
 }
 
+// Port 0, any that is free, is so for every lane.
+std::string metrics_of_lane(const ServeOptions& options, std::uint32_t lane) {
+  if (options.metrics.empty()) return {};
+  Endpoint at = metrics_endpoint(options);
+  if (at.port != 0 && at.port + options.lanes - 1 > 65535) {
+    throw CommandError(fmt::format("--metrics {} with --lanes {} takes the {} ports after it, too, "
+                                   "and there is none after 65535: name a lower port",
+                                   options.metrics, options.lanes, options.lanes - 1),
+                       kWrongUsage);
+  }
+  if (at.port != 0) at.port = static_cast<std::uint16_t>(at.port + lane);
+  return to_string(at);
+}
+
 }  // namespace
 
 ServeOptions options_of_lane(const ServeOptions& options, const Endpoint& listen,
@@ -151,6 +165,7 @@ ServeOptions options_of_lane(const ServeOptions& options, const Endpoint& listen
   ServeOptions result = options;
   result.listen = to_string(own);
   result.stats_file = file_of_lane(options.stats_file, lane);
+  result.metrics = metrics_of_lane(options, lane);
   return result;
 }
 

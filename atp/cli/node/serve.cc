@@ -83,6 +83,11 @@ void add_serve_options(const Command& command, ServeOptions& options) {
                   "Networks whose hosts may ask for the status, by TCP on the same port (default: "
                   "this host alone)")
       .type_name("CIDR");
+  command
+      .add_option("--metrics", options.metrics,
+                  "Serve metrics for Prometheus at this address, by HTTP (docs/metrics.md); of "
+                  "several lanes, the first is there and the others at the ports after it")
+      .type_name("ADDR:PORT");
   command.add_flag("--no-status", options.no_status, "Answer no `atp status`");
   command.add_flag("--die-with-parent", options.die_with_parent,
                    "Stop when the process that started this one ends");
@@ -92,6 +97,12 @@ Endpoint listen_endpoint(const ServeOptions& options) {
   const Result<Endpoint> listen = resolve_endpoint(options.listen);
   if (!listen) throw CommandError("--listen " + listen.error().message, kWrongUsage);
   return listen.value();
+}
+
+Endpoint metrics_endpoint(const ServeOptions& options) {
+  const Result<Endpoint> at = resolve_endpoint(options.metrics);
+  if (!at) throw CommandError("--metrics " + at.error().message, kWrongUsage);
+  return at.value();
 }
 
 // A port that the kernel may choose is one that `atp status` can have too, by TCP.
@@ -210,6 +221,16 @@ std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const Serve
   if (service) return std::move(service).value();
   log_warning("`atp status` will get no answer: {}", service.error().message);
   return nullptr;
+}
+
+std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker& waker) {
+  if (options.metrics.empty()) return nullptr;
+  auto service = MetricsService::start(metrics_endpoint(options), waker);
+  if (!service) {
+    throw CommandError(fmt::format("--metrics {}: {}", options.metrics, service.error().message));
+  }
+  log_info("metrics at http://{}/metrics", to_string(service.value()->address()));
+  return std::move(service).value();
 }
 
 void obey_parent(const ServeOptions& options) {

@@ -9,6 +9,7 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
+#include "atp/cli/node/metrics_service.h"
 #include "atp/cli/node/report.h"
 #include "atp/cli/node/stats_file.h"
 #include "atp/cli/node/status_service.h"
@@ -31,6 +32,7 @@ struct ServeOptions {
   bool die_with_parent = false;
   bool no_status = false;
   std::vector<std::string> status_from;
+  std::string metrics;  // ADDR:PORT; empty: none
 };
 
 inline constexpr std::uint32_t kMaxLanes = 64;
@@ -39,6 +41,7 @@ void add_serve_options(const Command& command, ServeOptions& options);
 
 // The endpoint of --listen, or CommandError.
 Endpoint listen_endpoint(const ServeOptions& options);
+Endpoint metrics_endpoint(const ServeOptions& options);  // likewise, of --metrics
 UdpSocket open_socket(const Endpoint& local);
 
 // K: what --values asks for, else what the MTU of the interface carries.
@@ -95,6 +98,10 @@ void obey_parent(const ServeOptions& options);
 std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,
                                             Waker& waker);
 
+// The page that --metrics asks for, and says where it is; null if none is wanted. Throws
+// CommandError, as whoever asks for it relies on it.
+std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker& waker);
+
 // Drives `node` until it is told to stop. `gauges(snapshot)` adds what the node alone knows.
 template <class Node, class Gauges>
 void serve(std::string_view role, const UdpSocket& socket, Node& node, const ServeOptions& options,
@@ -104,6 +111,7 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
   if (!waker) throw std::runtime_error(waker.error().message);
   const StopSignals stop_signals(*waker.value());
   const auto status = start_status(socket, options, *waker.value());
+  const auto metrics = start_metrics(options, *waker.value());
   Reporter reporter(role, options, std::move(watched));
 
   const EventLoop<Driven<Node>>* driver = nullptr;
@@ -126,9 +134,12 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
       node,
       [&](Instant now) {
         if (reporter.due(now)) reporter.report(now, snapshot());
-        if (status && status->is_asked()) {
-          status->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot()));
-        }
+        const auto answer = [&](auto& service) {
+          if (!service || !service->is_asked()) return;
+          service->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot()));
+        };
+        answer(status);
+        answer(metrics);
         if (now >= look_at) {
           look_at = now + StuckLog::kBetweenLooks;
           for (const std::string& line : stuck.lines(stuck_ranks_of(node, now))) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "atp/cli/command/machine.h"
@@ -43,24 +44,14 @@ StatusService::StatusService(TcpSocket listener, std::vector<Prefix> allowed, Wa
                              std::unique_ptr<Waker> stop)
     : listener_(std::move(listener)),
       allowed_(std::move(allowed)),
-      loop_(loop),
+      desk_(loop),
       stop_(std::move(stop)),
       thread_([this] { run(); }) {}
 
 StatusService::~StatusService() {
-  {
-    const std::lock_guard lock(mutex_);  // not between the thread's question and its wait
-    stop_->stop();
-  }
-  answered_.notify_all();
+  stop_->stop();
+  desk_.close();
   thread_.join();
-}
-
-void StatusService::answer(std::string document) {
-  const std::lock_guard lock(mutex_);
-  asked_ = false;
-  document_ = std::move(document);
-  answered_.notify_all();
 }
 
 void StatusService::run() {
@@ -116,7 +107,7 @@ void StatusService::listen_to(Talk& talk) {
   if (talk.over || kind == StatusRequest::Kind::kIncomplete) return;
   std::string reply(kStatusLine);
   if (kind == StatusRequest::Kind::kStatus) {
-    const std::optional<std::string> document = ask_loop();
+    const std::optional<std::string> document = desk_.ask();
     talk.over = !document;
     if (talk.over) return;
     reply += *document + "\n";
@@ -145,15 +136,6 @@ bool StatusService::may_ask(const TcpSocket& connection) const {
   return is_same_host(own.value(), peer.value()) ||
          std::any_of(allowed_.begin(), allowed_.end(),
                      [&](const Prefix& prefix) { return prefix.contains(peer.value()); });
-}
-
-std::optional<std::string> StatusService::ask_loop() {
-  std::unique_lock lock(mutex_);
-  document_.reset();
-  asked_ = true;
-  loop_.wake();
-  answered_.wait_for(lock, kPatience, [this] { return document_ || stop_->stopped(); });
-  return std::move(document_);
 }
 
 }  // namespace atp

@@ -1,16 +1,14 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "atp/base/result.h"
+#include "atp/cli/node/loop_desk.h"
 #include "atp/cli/node/status_dialogue.h"
 #include "atp/core/topology/upstream.h"
 #include "atp/driver/tcp/tcp_socket.h"
@@ -42,8 +40,8 @@ class StatusService {
   StatusService& operator=(const StatusService&) = delete;
 
   // For the loop's thread.
-  bool is_asked() const { return asked_.load(std::memory_order_relaxed); }
-  void answer(std::string document);
+  bool is_asked() const { return desk_.is_asked(); }
+  void answer(std::string document) { desk_.answer(std::move(document)); }
 
  private:
   StatusService(TcpSocket listener, std::vector<Prefix> allowed, Waker& loop,
@@ -65,16 +63,11 @@ class StatusService {
   void listen_to(Talk& talk);
   void send_reply(Talk& talk);
   bool may_ask(const TcpSocket& connection) const;
-  std::optional<std::string> ask_loop();
 
   TcpSocket listener_;
   std::vector<Prefix> allowed_;
-  Waker& loop_;
+  LoopDesk desk_;
   std::unique_ptr<Waker> stop_;
-  std::atomic<bool> asked_{false};
-  std::mutex mutex_;
-  std::condition_variable answered_;
-  std::optional<std::string> document_;
   std::vector<Talk> talks_;  // of the thread; the oldest first
   std::thread thread_;       // last, as it uses the others
 };

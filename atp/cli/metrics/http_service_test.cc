@@ -1,0 +1,73 @@
+#include "atp/cli/metrics/http_service.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "atp/driver/udp/address.h"
+
+namespace atp {
+namespace {
+
+class HttpServiceTest : public testing::Test {
+ protected:
+  // All that comes back for it, to the end.
+  std::string ask(const std::string& request) const {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    TcpSocket socket = TcpSocket::connect_once(service_->address(), until).value();
+    EXPECT_TRUE(socket.send_all(std::as_bytes(std::span(request)), until));
+    std::string reply;
+    std::byte byte{};
+    while (socket.receive_all({&byte, 1}, until)) reply += static_cast<char>(byte);
+    return reply;
+  }
+
+  std::unique_ptr<HttpService> service_ =
+      HttpService::start(resolve_endpoint("127.0.0.1:0").value(), [](const std::string& path) {
+        return path == "/page" ? std::optional<HttpPage>({"text/plain", std::string(20'000, 'x')})
+                               : std::nullopt;
+      }).value();
+};
+
+TEST_F(HttpServiceTest, SendsAPageWholeAndThenCloses) {
+  const std::string reply = ask("GET /page?a=b HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(reply.starts_with("HTTP/1.1 200 ")) << reply.substr(0, 200);
+  EXPECT_NE(reply.find("Content-Type: text/plain\r\n"), std::string::npos);
+  EXPECT_NE(reply.find("Content-Length: 20000\r\n"), std::string::npos);
+  EXPECT_TRUE(reply.ends_with("\r\n\r\n" + std::string(20'000, 'x')));
+}
+
+TEST_F(HttpServiceTest, RefusesWhatItDoesNotHave) {
+  struct Case {
+    const char* request;
+    const char* answer;
+  };
+  const Case cases[] = {
+      {"GET /other HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 "},
+      {"POST /page HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 501 "},
+      {"GET /\r\n\r\n", "HTTP/1."},
+  };
+  for (const Case& c : cases) {
+    EXPECT_TRUE(ask(c.request).starts_with(c.answer)) << c.request << ask(c.request);
+  }
+}
+
+TEST_F(HttpServiceTest, GoesOnAfterOneWhoHangsUp) {
+  for (int i = 0; i < 3; ++i) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    TcpSocket socket = TcpSocket::connect_once(service_->address(), until).value();
+    const std::string request = "GET /page HTTP/1.1\r\n\r\n";
+    EXPECT_TRUE(socket.send_all(std::as_bytes(std::span(request)), until));
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
+  EXPECT_TRUE(ask("GET /page HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(HttpServiceTest, EndsWhileSomebodyIsConnected) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  const TcpSocket silent = TcpSocket::connect_once(service_->address(), until).value();
+  service_.reset();
+}
+
+}  // namespace
+}  // namespace atp

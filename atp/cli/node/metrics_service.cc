@@ -1,0 +1,35 @@
+#include "atp/cli/node/metrics_service.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "atp/cli/metrics/node_metrics.h"
+#include "atp/cli/metrics/process_metrics.h"
+
+namespace atp {
+
+Result<std::unique_ptr<MetricsService>> MetricsService::start(const Endpoint& at, Waker& loop) {
+  std::unique_ptr<MetricsService> service(new MetricsService(loop));
+  auto http = HttpService::start(
+      at, [own = service.get()](const std::string& path) { return own->page(path); });
+  if (!http) return http.error();
+  service->http_ = std::move(http).value();
+  return service;
+}
+
+std::optional<HttpPage> MetricsService::page(const std::string& path) {
+  if (path == "/") {
+    return HttpPage{"text/html; charset=utf-8",
+                    "<!doctype html><title>atp</title><a href=\"/metrics\">metrics</a>\n"};
+  }
+  if (path != "/metrics") return std::nullopt;
+  const std::optional<std::string> status = desk_.ask();
+  if (!status) return HttpPage{"text/plain", "the node has not answered\n", 503};
+  MetricsText metrics;
+  add_node_metrics(nlohmann::ordered_json::parse(*status), metrics);
+  add_process_metrics(metrics);
+  return HttpPage{MetricsText::kContentType, metrics.text()};
+}
+
+}  // namespace atp

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "atp/cli/metrics/http_service.h"
+#include "atp/cli/node/loop_desk.h"
+
+// What --metrics asks for: the page /metrics (docs/metrics.md).
+
+namespace atp {
+
+class MetricsService {
+ public:
+  static Result<std::unique_ptr<MetricsService>> start(const Endpoint& at, Waker& loop);
+  ~MetricsService() { desk_.close(); }
+  MetricsService(const MetricsService&) = delete;
+  MetricsService& operator=(const MetricsService&) = delete;
+
+  const Endpoint& address() const { return http_->address(); }
+  // For the loop's thread: the status, as `atp status` gets it.
+  bool is_asked() const { return desk_.is_asked(); }
+  void answer(std::string status) { desk_.answer(std::move(status)); }
+
+ private:
+  explicit MetricsService(Waker& loop) : desk_(loop) {}
+  std::optional<HttpPage> page(const std::string& path);
+
+  LoopDesk desk_;
+  std::unique_ptr<HttpService> http_;  // last: its thread uses the desk
+};
+
+}  // namespace atp
