@@ -4,15 +4,17 @@ A name and a shape say too little: an RMSNorm may add one to its weight. So a mo
 one we know is run on random numbers, with random parameters, beside what it should compute.
 """
 
+import contextlib
+import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 from torch.func import functional_call
 
-__all__ = ["behaves_as", "features_of", "is_conv1d", "is_rms_norm"]
+__all__ = ["behaves_as", "features_of", "is_conv1d", "is_rms_norm", "keeps_heads_apart"]
 
 
 def is_conv1d(module: nn.Module) -> bool:
@@ -64,8 +66,12 @@ def behaves_as(
     nothing but their parameters. One that fails does not behave so.
     """
     key = _key(module, width, expected)
+    return _once(key, lambda: _ask(module, width, expected))
+
+
+def _once(key: tuple, ask: Callable[[], bool]) -> bool:
     if key not in _answers:
-        _answers[key] = _ask(module, width, expected)
+        _answers[key] = ask()
     return _answers[key]
 
 
@@ -87,17 +93,74 @@ def _ask(module: nn.Module, width: int, expected: Callable) -> bool:
     draw = functools.partial(torch.randn, generator=generator, device="cpu", dtype=torch.float32)
     parameters = {name: draw(p.shape) for name, p in module.named_parameters()}
     x = draw((2, 3, width))
-    modes = [(each, each.training) for each in module.modules()]
     try:
-        module.eval()
-        with torch.no_grad():
+        with _in_evaluation(module):
             found = functional_call(module, parameters, (x,))
             wanted = expected(x, parameters)
     except Exception:
         return False
-    finally:
-        for each, training in modes:
-            each.training = training
     if not isinstance(found, torch.Tensor) or found.shape != wanted.shape:
         return False
     return bool((found - wanted).norm() <= 1e-4 * wanted.norm())
+
+
+@contextlib.contextmanager
+def _in_evaluation(module: nn.Module) -> Iterator[None]:
+    modes = [(each, each.training) for each in module.modules()]
+    try:
+        module.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for each, training in modes:
+            each.training = training
+
+
+def keeps_heads_apart(block: Any, fused: str, output: str, heads: int, width: int) -> bool:
+    """Whether one layer makes the queries of all heads, then their keys, then their values: what
+    the block makes of its first head depends on that head's alone."""
+    key = _key(block, width, keeps_heads_apart)
+    return _once(key, lambda: _ask_heads(block, fused, output, heads, width))
+
+
+def _ask_heads(block: Any, fused: str, output: str, heads: int, width: int) -> bool:
+    generator = torch.Generator().manual_seed(0)
+    draw = functools.partial(torch.randn, generator=generator, device="cpu", dtype=torch.float32)
+    parameters = {name: 0.3 * draw(p.shape) for name, p in block.named_parameters()}
+    of_first = (torch.arange(3 * heads * width) % (heads * width)) < width
+    others = dict(parameters)
+    for name in (f"{fused}.weight", f"{fused}.bias"):
+        if name in parameters:
+            axis = -1 if is_conv1d(block.get_submodule(fused)) else 0
+            own = parameters[name].movedim(axis, -1)
+            others[name] = torch.where(of_first, own, 0.3 * draw(own.shape)).movedim(-1, axis)
+    x, seen = draw((2, 3, parameters[f"{output}.weight"].numel() // (heads * width))), []
+    handle = block.get_submodule(output).register_forward_pre_hook(
+        lambda _module, inputs: seen.append(inputs[0])
+    )
+    try:
+        with _in_evaluation(block), _on_any_device(block):
+            for each in (parameters, others):
+                functional_call(block, each, (x,))
+        one, other = (each.unflatten(-1, (heads, width)) for each in seen)
+    except Exception:
+        return False
+    finally:
+        handle.remove()
+    apart = torch.isclose(one, other, rtol=1e-4, atol=1e-5)
+    return bool(apart[..., 0, :].all()) and (heads == 1 or not apart[..., 1:, :].all())
+
+
+@contextlib.contextmanager
+def _on_any_device(block: Any) -> Iterator[None]:
+    """Kernels that are chosen in a config of transformers may want an accelerator."""
+    config = getattr(block, "config", None)
+    if getattr(config, "_attn_implementation", None) is None:
+        yield
+        return
+    block.config = copy.copy(config)
+    block.config._attn_implementation = "eager"
+    try:
+        yield
+    finally:
+        block.config = config

@@ -18,6 +18,8 @@ from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.plans import plan_of
 from atp.tensor_parallel.randomness import ATPDropout
 from atp.tensor_parallel.roles import Plan, Role
+from atp.tensor_parallel.unchanged import is_like_transformers
+from atp.tensor_parallel.watch import watch_first_runs
 from atp.tensor_parallel.whole_offers import offer_what_is_whole
 
 __all__ = ["mesh_of", "parallelize"]
@@ -60,9 +62,10 @@ def parallelize(
     if isinstance(plan, Mesh):
         plan, mesh = None, plan
     mesh = mesh or current_mesh()
-    error, replacements, modules, said = None, {}, {}, ""
+    error, roles, replacements, modules, said, watched = None, {}, {}, {}, "", False
     try:
         _check_is_whole(model)
+        watched = plan is None and is_like_transformers(model)
         plan = plan_of(model) if plan is None else plan
         _check_chunks(model, chunks)
         roles = _roles(model, plan)
@@ -76,6 +79,8 @@ def parallelize(
     _install(model, replacements)
     model.atp_mesh = mesh
     offer_what_is_whole(model, mesh)
+    if watched and mesh.second.size > 1:
+        watch_first_runs(model, roles)
     _run_with_its_randomness(model, mesh)
     if chunks > 1:
         model.forward = functools.partial(_chunked_forward, model, chunks)

@@ -11,7 +11,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from atp.tensor_parallel.likeness import behaves_as, features_of, is_conv1d, is_rms_norm
+from atp.tensor_parallel.likeness import (
+    behaves_as,
+    features_of,
+    is_conv1d,
+    is_rms_norm,
+    keeps_heads_apart,
+)
 from atp.tensor_parallel.roles import (
     EmbeddingRole,
     FeedForwardRole,
@@ -129,6 +135,12 @@ def _attention(name: str, module: Any) -> Role | None:
             raise _unknown(name, module, "it has no head_dim")
         made = features_of(children[output])[1]
         total = sum(features_of(children[each])[0] for each in inputs)
+        if len(inputs) == 1 and (
+            total != 3 * made
+            or not keeps_heads_apart(module, *inputs, output, made // width, width)
+        ):
+            why = f"{inputs[0]} does not make all queries, then all keys, then all values"
+            raise _unknown(name, module, why)
         return KeptAttentionRole(
             inputs, output, made // width, (total - made) // (2 * width), dropout, in_core
         )

@@ -215,6 +215,14 @@ def with_changed(path, replacement, kind=Llama):
     return model
 
 
+class HeadByHead(FusedAttention):
+    """As GPTBigCode's: the queries, keys and values of one head after those of another."""
+
+    def forward(self, hidden_states):
+        x = self.c_attn(hidden_states).unflatten(-1, (-1, 3 * WIDTH)).transpose(1, 2)
+        return self.resid_dropout(self.c_proj(attend(*x.split(WIDTH, -1))))
+
+
 def with_softmax_between():
     model = make(Llama)
     model.layers[1].feed_forward.act_fn = nn.Softmax(-1)
@@ -255,6 +263,10 @@ WHAT_CANNOT_BE_CUT = {
     "a layer of another kind": (
         lambda: with_changed("layers.1.attention.k_proj", lambda: nn.Bilinear(2, 2, 2)),
         "layers.1.attention.k_proj: a Bilinear cannot be cut: it is no linear layer",
+    ),
+    "one layer that makes one head after another": (
+        lambda: with_changed("h.1.attention", HeadByHead, GPT2),
+        "h.1.attention: a HeadByHead cannot be cut: c_attn does not make all queries, then",
     ),
     "queries that are normalized": (
         with_norms_of_queries,
@@ -335,6 +347,76 @@ def test_a_block_that_does_more_with_a_piece_than_we_know_is_an_error(gloo_ranks
             model(torch.zeros(1, 1, dtype=torch.long))
 
     gloo_ranks.run(2, body, backend="gloo")
+
+
+class MoreBetween(Llama):
+    """What it computes between its modules is `between`."""
+
+    def __init__(self, between):
+        super().__init__()
+        self.between = between
+
+    def forward(self, tokens):
+        x = self.embed_tokens(tokens)
+        for block in self.layers:
+            x = block(self.between(x))
+        return self.lm_head(self.norm(x))
+
+
+OF_EACH_VALUE = {
+    "a scale": lambda x: x * HIDDEN**0.5,
+    "a sum with itself, clamped": lambda x: (x + x.clone()).clamp(-9, 9).tanh_(),
+    "a dropout": lambda x: nn.functional.dropout(x, 0.5),
+    "a mask of tokens": lambda x: x * torch.ones(x.shape[:2], dtype=x.dtype).unsqueeze(-1),
+    "the mean of the tokens": lambda x: x - x.mean(1, keepdim=True),
+    "tokens in another order": lambda x: torch.cat([x[:, 1:], x[:, :1]], 1)[:, [1, 0, 2]],
+    "other shapes": lambda x: x.view(-1, x.shape[-1]).unflatten(0, x.shape[:2]).float().double(),
+    "tokens first": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+}
+OF_SEVERAL = {
+    "a norm": lambda x: nn.functional.layer_norm(x, x.shape[-1:]),
+    "a norm by hand": lambda x: x / x.square().mean(-1, keepdim=True).sqrt(),
+    "a unit vector": lambda x: nn.functional.normalize(x, dim=-1),
+    "a softmax": lambda x: x.softmax(-1),
+    "a product": lambda x: x @ torch.eye(x.shape[-1], dtype=x.dtype),
+    "a vector": lambda x: x + torch.arange(x.shape[-1]),
+    "a feature": lambda x: x + x[..., :1],
+    "other features first": lambda x: x.flip(-1),
+    "features of several tokens": lambda x: x.reshape(x.shape[0], -1, 3).mT.reshape(x.shape),
+    "all of it": lambda x: x - x.mean(),
+}
+
+
+def run_between(between):
+    """The error of the first run, and of the second, in which it must not be forgotten."""
+    mesh = init_mesh(1, 2)
+    model = parallelize(MoreBetween(between).double(), mesh)
+    texts = ["", ""]
+    for run in range(2):
+        try:
+            model(torch.zeros(2, 3, dtype=torch.long))
+        except ValueError as error:
+            texts[run] = str(error)
+    mesh.close()
+    assert texts[0] == texts[1]
+    return texts[0]
+
+
+def test_what_a_model_does_of_each_value_between_its_modules_runs(gloo_ranks):
+    def body(_rank):
+        return {name: run_between(between) for name, between in OF_EACH_VALUE.items()}
+
+    for texts in gloo_ranks.run(2, body, backend="gloo"):
+        assert texts == dict.fromkeys(OF_EACH_VALUE, "")
+
+
+def test_what_a_model_does_of_several_values_between_its_modules_is_an_error(gloo_ranks):
+    def body(_rank):
+        return {name: run_between(between) for name, between in OF_SEVERAL.items()}
+
+    for texts in gloo_ranks.run(2, body, backend="gloo"):
+        for name, text in texts.items():
+            assert text.startswith("the model: its forward() computes aten."), name
 
 
 class WithMore(Llama):
