@@ -40,9 +40,10 @@ def test_calibrate_writes_into_the_cluster_file(folder):
     words = ("--topology", "cluster.yaml", "--megabytes", "0.1", "--rounds", "1")
     result = run(folder, "calibrate", *words)
     assert result.returncode == 0, result.stderr
-    assert "wrote the bandwidths of 2 meshes into cluster.yaml" in result.stdout
+    assert "wrote what 2 meshes take into cluster.yaml" in result.stdout
     after = (folder / "cluster.yaml").read_text()
-    assert after.startswith(CLUSTER + "measured:") and "{mesh: [2, 1], dimension1: " in after
+    assert after.startswith(CLUSTER + "measured:")
+    assert "{mesh: [2, 1], algorithm: ring, dimension1: " in after
     best = subprocess.run(
         [ATP, "plan", "best", "--topology", "cluster.yaml", "--model", "config.json"],
         cwd=folder,
@@ -50,6 +51,20 @@ def test_calibrate_writes_into_the_cluster_file(folder):
         text=True,
     )
     assert "measured" in best.stdout, best.stderr
+
+
+def test_calibrate_measures_devices_if_asked_to(folder):
+    words = ("--topology", "cluster.yaml", "--megabytes", "0.1", "--rounds", "1", "--device")
+    result = run(folder, "calibrate", *words)
+    assert result.returncode == 0, result.stderr
+    assert "\ndevice: {products: " in (folder / "cluster.yaml").read_text()
+    best = subprocess.run(
+        [ATP, "plan", "best", "--topology", "cluster.yaml", "--model", "config.json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert "A training step takes" in best.stdout, best.stderr
 
 
 def test_a_python_without_atp_is_named(folder):

@@ -3,8 +3,8 @@
     torchrun ... -m atp.tensor_parallel.calibrate --topology cluster.yaml
     torchrun ... -m atp.tensor_parallel.calibrate --topology cluster.yaml --compare --model M.json
 
-The first sums a tensor over all groups of a dimension at once, on every mesh, and writes the
-bandwidths into the cluster file, where the planner takes them before its own. --compare replays one
+The first runs the collectives of all groups of a dimension at once, on every mesh, and writes what
+they take into the cluster file, where the planner takes it before its own. --compare replays one
 layer's collectives on every mesh, and prints what the planner says beside what was measured.
 """
 
@@ -17,7 +17,7 @@ import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,8 +25,14 @@ import torch.distributed as dist
 
 from atp.planner import Candidate, Plan, plan
 from atp.tensor_parallel.agreement import agree
-from atp.tensor_parallel.dimension import Dimension
-from atp.tensor_parallel.measured_file import Bandwidths, require_cluster, write_measurements
+from atp.tensor_parallel.dimension import Dimension, Flight
+from atp.tensor_parallel.measured_file import (
+    Device,
+    Measurements,
+    Rate,
+    require_cluster,
+    write_measurements,
+)
 from atp.tensor_parallel.mesh import Mesh, init_mesh
 from atp.tensor_parallel.replay import Replay, slowest
 from atp.tensor_parallel.request import ALGORITHMS
@@ -34,36 +40,85 @@ from atp.tensor_parallel.transformer import TransformerConfig
 
 __all__ = ["Comparison", "calibrate", "compare"]
 
-_COLLECTIVES = {"gloo": ("ring",), "ring": ("ring",), "innetwork": ("aggregation", "ring")}
+_COLLECTIVES = {"gloo": ("gloo",), "ring": ("ring",), "innetwork": ("aggregation", "ring")}
+_RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": "gloo"}
 
 
-def calibrate(world_size: int, algorithm: str, megabytes: float = 4, rounds: int = 5) -> Bandwidths:
-    """Bytes a second of an all-reduce, by mesh and dimension, all groups of it at once."""
-    values = torch.full((int(megabytes * 250_000),), 0.5)
+def calibrate(
+    world_size: int,
+    algorithm: str,
+    megabytes: float = 4,
+    rounds: int = 5,
+    with_device: bool = False,
+) -> Measurements:
+    """What collectives take, by mesh and dimension, all groups of it at once; the same everywhere.
+
+    Each is measured with `megabytes` and with an eighth of that, which tells latency and bandwidth
+    apart. with_device: how fast a rank computes, too, all of them at once.
+    """
+    sizes = [int(megabytes * 250_000), max(1, int(megabytes * 31_250))]
     found = {}
     for shape in _shapes(world_size):
         mesh = init_mesh(*shape, algorithm=algorithm)
-        found[shape] = tuple(_bandwidth(d, values, rounds) for d in (mesh.first, mesh.second))
+        found[shape] = tuple(_rates(d, sizes, rounds) for d in (mesh.first, mesh.second))
         mesh.close()
-    return found
+    return Measurements(algorithm, found, _device(rounds) if with_device else None)
 
 
 def _shapes(size: int) -> Iterator[tuple[int, int]]:
     return ((d1, size // d1) for d1 in range(size, 0, -1) if size % d1 == 0)
 
 
-def _bandwidth(dimension: Dimension, values: torch.Tensor, rounds: int) -> float | None:
+def _rates(dimension: Dimension, sizes: list[int], rounds: int) -> dict[str, Rate] | None:
+    """What the layers take of it: reduce-scatters only where they are none of a sum's price."""
     if dimension.size == 1:
         return None
+    ways: dict[str, Callable[[torch.Tensor], Flight]] = {"all_reduce": dimension.all_reduce}
+    if dimension.fused:
+        ways["reduce_scatter"] = lambda whole: dimension.reduce_scatter(
+            whole.view(dimension.size, -1)
+        )
+    ways["all_gather"] = lambda whole: dimension.all_gather(whole.view(dimension.size, -1)[0])
+    return {name: _rate(way, dimension.size, sizes, rounds) for name, way in ways.items()}
+
+
+def _rate(way: Callable[[torch.Tensor], Flight], group: int, sizes: list[int], rounds: int) -> Rate:
+    def point(size: int) -> tuple[int, float]:
+        values = torch.full((-(-size // group) * group,), 0.5)
+        return values.numel() * 4, _median(lambda: way(values.clone()), rounds)
+
+    (bytes1, seconds1), (bytes2, seconds2) = (point(size) for size in sizes)
+    slope = (seconds1 - seconds2) / max(1, bytes1 - bytes2)
+    latency = seconds2 - bytes2 * slope
+    if slope <= 0 or latency < 0:  # noise is larger than what a tensor's size makes
+        return Rate(bytes1 / seconds1, 0.0)
+    return Rate(1 / slope, latency)
+
+
+def _median(start: Callable[[], Flight], rounds: int) -> float:
+    """Of what the slowest rank takes. The first round makes connections, and does not count."""
     seconds = []
     for _ in range(rounds + 1):
-        own = values.clone()
         dist.barrier()
         begin = time.perf_counter()
-        dimension.all_reduce(own).land()
+        start().land()
         seconds.append(slowest(time.perf_counter() - begin))
-    # The first round makes connections and finds the scale.
-    return values.numel() * 4 / statistics.median(seconds[1:])
+    return statistics.median(seconds[1:])
+
+
+def _device(rounds: int, side: int = 1024) -> Device:
+    """A product of two square matrices; a copy, which reads and writes."""
+    a, b = torch.full((side, side), 0.5), torch.full((side, side), 0.25)
+    into = torch.empty_like(a)
+
+    def product() -> Flight:
+        return Flight(torch.matmul(a, b, out=into))
+
+    def copy() -> Flight:
+        return Flight(into.copy_(a))
+
+    products = 2 * side**3 / _median(product, rounds)
+    return Device(products, 2 * 4 * side**2 / _median(copy, rounds))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +144,7 @@ def compare(
         ValueError: a file cannot be read, or fits neither the job nor the other; at every rank.
     """
     answer = _plan(topology, model, algorithm, batch, sequence)
-    candidates = [answer, *answer.runners_up]
+    candidates = sorted([answer, *answer.runners_up], key=lambda candidate: candidate.seconds)
     meshes = [_mesh_of(candidate, algorithm) for candidate in candidates]
     replays = [Replay(_config(model), mesh, batch, sequence) for mesh in meshes]
     taken: list[list[float]] = [[] for _ in replays]
@@ -117,7 +172,7 @@ def _plan(topology: Any, model: Any, algorithm: str, batch: int, sequence: int) 
             sequence=sequence,
             element_bytes=4,
             collectives=_COLLECTIVES[algorithm],
-            fused=algorithm == "ring",
+            runtime=True,
         )
     except ValueError as wrong:
         error = wrong
@@ -130,10 +185,7 @@ def _mesh_of(candidate: Candidate | Plan, algorithm: str) -> Mesh:
     return init_mesh(
         *candidate.mesh,
         order=candidate.ranks_by_position(),
-        algorithm=[
-            "innetwork" if name == "aggregation" else ("gloo" if algorithm == "gloo" else "ring")
-            for name in candidate.collectives
-        ],
+        algorithm=[_RUNNING.get(name, algorithm) for name in candidate.collectives],
     )
 
 
@@ -146,6 +198,7 @@ def _config(model: Any) -> TransformerConfig:
         hidden=data["hidden_size" if llama else "n_embd"],
         heads=heads,
         kv_heads=data.get("num_key_value_heads"),
+        head_dim=data.get("head_dim") if llama else None,
         ffn=data.get("intermediate_size") if llama else data.get("n_inner"),
         gated=llama,
         bias=False,
@@ -163,7 +216,7 @@ def table(comparisons: list[Comparison]) -> str:
     return "\n".join(lines)
 
 
-_CALIBRATE = "Measures the all-reduces of every mesh, and writes them into the cluster file."
+_CALIBRATE = "Measures the collectives of every mesh, and writes them into the cluster file."
 _COMPARE = "Measures one layer's collectives on every mesh, and prints them beside the prediction."
 
 
@@ -191,6 +244,9 @@ def _arguments(words: list[str]) -> argparse.Namespace:
 
 def _add_calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--megabytes", type=float, default=4, help="of the tensor that is summed")
+    parser.add_argument(
+        "--device", action="store_true", help="measure how fast a rank computes, too"
+    )
 
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
@@ -223,11 +279,15 @@ def _main_calibrate(arguments: argparse.Namespace) -> None:
         error = wrong
     agree(f"calibrate over {arguments.algorithm}", error=error)
     found = calibrate(
-        dist.get_world_size(), arguments.algorithm, arguments.megabytes, arguments.rounds
+        dist.get_world_size(),
+        arguments.algorithm,
+        arguments.megabytes,
+        arguments.rounds,
+        arguments.device,
     )
     if dist.get_rank() == 0:
         write_measurements(arguments.topology, found)
-        print(f"wrote the bandwidths of {len(found)} meshes into {arguments.topology}")
+        print(f"wrote what {len(found.meshes)} meshes take into {arguments.topology}")
 
 
 def _main_compare(arguments: argparse.Namespace) -> None:

@@ -53,6 +53,11 @@ __all__ = [
 _multiply = torch.nn.functional.linear
 
 
+# The gradient of the weight of such a product; likewise.
+def _gradient_of_weight(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return gradient.flatten(0, -2).mT @ x.flatten(0, -2)
+
+
 class Hop:
     """A collective forward and its conjugate backward, of one call.
 
@@ -151,7 +156,7 @@ class _Product(Function):
             of_x = _multiply(gradient, weight.mT)
             ctx.hop.send_back(of_x)  # is under way while the weight's gradient is computed (§4.2)
         if ctx.needs_input_grad[1]:
-            of_weight = gradient.flatten(0, -2).mT @ x.flatten(0, -2)
+            of_weight = _gradient_of_weight(gradient, x)
         return of_x, of_weight, None
 
 

@@ -1,5 +1,6 @@
 """Measurements in a cluster file: the `measured` section, written anew, all else as it was."""
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -7,13 +8,55 @@ from collections.abc import Mapping
 
 from atp.planner import plan
 
-__all__ = ["Bandwidths", "require_cluster", "with_measurements", "write_measurements"]
+__all__ = [
+    "Device",
+    "Dimensions",
+    "Measurements",
+    "Rate",
+    "require_cluster",
+    "with_measurements",
+    "write_measurements",
+]
 
-Bandwidths = Mapping[tuple[int, int], tuple[float | None, float | None]]
-"""By mesh: bytes a second of dimensions 1 and 2, None of one rank."""
+
+@dataclasses.dataclass(frozen=True)
+class Rate:
+    """Of one collective: bytes of a rank's tensor a second, and seconds whatever its size."""
+
+    bandwidth: float
+    latency: float
+
+
+Dimensions = tuple[Mapping[str, Rate] | None, Mapping[str, Rate] | None]
+"""Dimensions 1 and 2: by collective (all_reduce, reduce_scatter, all_gather); None of one rank."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """What a rank computes: floating-point operations of matrix products a second, and bytes of
+    memory that everything else reads or writes."""
+
+    products: float
+    memory: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurements:
+    """Of one algorithm, by mesh."""
+
+    algorithm: str
+    meshes: Mapping[tuple[int, int], Dimensions]
+    device: Device | None = None
+
 
 # A key of the outermost level, and all lines up to the next one. Comments before that stay with it.
-_SECTION = re.compile(r"^measured:.*\n?(?:(?:[ \t].*|-.*|)(?:\n|\Z))*", re.MULTILINE)
+_SECTION = r"^{}:.*\n?(?:(?:[ \t].*|-.*|)(?:\n|\Z))*"
+_MEASURED = re.compile(_SECTION.format("measured"), re.MULTILINE)
+_DEVICE = re.compile(_SECTION.format("device"), re.MULTILINE)
+# A line as we write it.
+_LINE = re.compile(r"^  - \{mesh: \[\d+, \d+\], algorithm: (\w+), .*\}$", re.MULTILINE)
+# What the planner calls what runs.
+_ALGORITHMS = {"gloo": "gloo", "ring": "ring", "innetwork": "aggregation"}
 
 
 def require_cluster(path: str | os.PathLike[str], ranks: int) -> None:
@@ -29,26 +72,44 @@ def require_cluster(path: str | os.PathLike[str], ranks: int) -> None:
     open(path, "r+").close()
 
 
-def with_measurements(text: str, bandwidths: Bandwidths) -> str:
-    """The text of a cluster file with these measurements in place of those that it has."""
-    rest = _SECTION.sub("", text).rstrip("\n")
-    lines = [_line(mesh, both) for mesh, both in sorted(bandwidths.items(), reverse=True)]
-    return "\n".join([rest, "measured:  # by atp plan calibrate", *lines]) + "\n"
+def with_measurements(text: str, found: Measurements) -> str:
+    """The text of a cluster file with these measurements in place of those that it has. What was
+    measured with other algorithms, as we have written it, stays."""
+    name = _ALGORITHMS[found.algorithm]
+    before = _MEASURED.search(text)
+    others = _LINE.finditer(before.group()) if before else ()
+    lines = [line.group() for line in others if line.group(1) != name]
+    lines += [_line(mesh, name, both) for mesh, both in sorted(found.meshes.items(), reverse=True)]
+    sections = ["measured:  # by atp plan calibrate", *lines]
+    rest = _MEASURED.sub("", text)
+    if found.device is not None:
+        rest = _DEVICE.sub("", rest)
+        sections.append(
+            f"device: {{products: {found.device.products / 1e9:.6g} GFLOP/s, "
+            f"memory: {found.device.memory / 1e6:.6g} MB/s}}  # by atp plan calibrate"
+        )
+    return "\n".join([rest.rstrip("\n"), *sections]) + "\n"
 
 
-def write_measurements(path: str | os.PathLike[str], bandwidths: Bandwidths) -> None:
+def write_measurements(path: str | os.PathLike[str], found: Measurements) -> None:
     """Writes them into the file, which is replaced as a whole or not at all."""
     file = pathlib.Path(path)
     unfinished = file.with_suffix(file.suffix + ".part")
     # A comment may be in any encoding; what is not ours is written as it was.
     text = file.read_text("utf-8", "surrogateescape")
-    unfinished.write_text(with_measurements(text, bandwidths), "utf-8", "surrogateescape")
+    unfinished.write_text(with_measurements(text, found), "utf-8", "surrogateescape")
     os.replace(unfinished, file)
 
 
-def _line(mesh: tuple[int, int], both: tuple[float | None, float | None]) -> str:
-    parts = [f"mesh: [{mesh[0]}, {mesh[1]}]"]
-    for number, bandwidth in enumerate(both, 1):
-        if bandwidth is not None:
-            parts.append(f"dimension{number}: {bandwidth / 1e6:.6g} MB/s")
+def _line(mesh: tuple[int, int], algorithm: str, both: Dimensions) -> str:
+    parts = [f"mesh: [{mesh[0]}, {mesh[1]}]", f"algorithm: {algorithm}"]
+    for number, rates in enumerate(both, 1):
+        if rates is not None:
+            each = ", ".join(f"{name}: {_rate(rate)}" for name, rate in rates.items())
+            parts.append(f"dimension{number}: {{{each}}}")
     return f"  - {{{', '.join(parts)}}}"
+
+
+def _rate(rate: Rate) -> str:
+    bandwidth = f"{rate.bandwidth / 1e6:.6g} MB/s"
+    return f"{{bandwidth: {bandwidth}, latency: {rate.latency * 1e6:.1f} us}}"

@@ -40,16 +40,27 @@ class Replay:
             ),
         }
         self._block = parallelize(block, plan, mesh)
+        for module in self._block.modules():
+            _give_copies_gradients(module, mesh.first.size)
 
     def seconds(self) -> float:
         """How long the slowest rank needs; all ranks of the job get the same answer."""
         x = self._x.clone().requires_grad_()
+        self._block.zero_grad()
         dist.barrier()
         begin = time.perf_counter()
         with _without_products():
             output = self._block(x)
             output.backward(self._x)
         return slowest(time.perf_counter() - begin)
+
+
+def _give_copies_gradients(module: nn.Module, rows: int) -> None:
+    """Parameters of which several rows hold parts: the sums of their gradients are sent, too."""
+    for name, cut in module.__dict__.get("atp_cuts", {}).items():
+        parameter = getattr(module, name)
+        if parameter is not None and any(part.pieces != rows for part in cut.parts):
+            setattr(module, name, nn.Parameter(torch.zeros(parameter.shape)))
 
 
 def slowest(seconds: float) -> float:
@@ -61,12 +72,17 @@ def slowest(seconds: float) -> float:
 
 @contextlib.contextmanager
 def _without_products() -> Iterator[None]:
-    real, conjugates._multiply = conjugates._multiply, _allocate
+    real = conjugates._multiply, conjugates._gradient_of_weight
+    conjugates._multiply, conjugates._gradient_of_weight = _allocate, _allocate_gradient
     try:
         yield
     finally:
-        conjugates._multiply = real
+        conjugates._multiply, conjugates._gradient_of_weight = real
 
 
 def _allocate(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return x.new_full((*x.shape[:-1], weight.shape[0]), 0.5)
+
+
+def _allocate_gradient(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return gradient.new_full((gradient.shape[-1], x.shape[-1]), 0.5)

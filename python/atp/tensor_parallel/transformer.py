@@ -24,6 +24,7 @@ class TransformerConfig:
     vocabulary: int = 256
     positions: int = 128
     kv_heads: int | None = None
+    head_dim: int | None = None
     ffn: int | None = None
     gated: bool = False
     rms_norm: bool = False
@@ -38,7 +39,7 @@ class TransformerConfig:
 
     @property
     def head_width(self) -> int:
-        return self.hidden // self.heads
+        return self.head_dim or self.hidden // self.heads
 
     @property
     def ffn_width(self) -> int:

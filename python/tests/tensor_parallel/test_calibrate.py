@@ -1,10 +1,20 @@
 """Measurements get into the cluster file, and predictions beside measurements."""
 
+import dataclasses
+
 import pytest
 
 from atp.planner import plan
-from atp.tensor_parallel.calibrate import calibrate, compare, table
-from atp.tensor_parallel.measured_file import with_measurements, write_measurements
+from atp.tensor_parallel import init_mesh
+from atp.tensor_parallel.calibrate import _config, calibrate, compare, table
+from atp.tensor_parallel.measured_file import (
+    Device,
+    Measurements,
+    Rate,
+    with_measurements,
+    write_measurements,
+)
+from atp.tensor_parallel.replay import Replay
 
 LEVELS = """\
 name: two racks   # of one host
@@ -23,12 +33,22 @@ AFTER = """\
 # what follows is not ours
 point_to_point: {unit: GB/s per direction, rows: []}
 """
-FOUND = {(4, 1): (2e9, None), (2, 2): (1.5e9, 0.5e9)}
+FOUND = Measurements(
+    "ring",
+    {
+        (4, 1): ({"all_reduce": Rate(2e9, 0)}, None),
+        (2, 2): (
+            {"all_reduce": Rate(1.5e9, 5e-6)},
+            {"all_reduce": Rate(5e8, 1e-3), "all_gather": Rate(1e9, 2e-4)},
+        ),
+    },
+)
 WRITTEN = """\
 measured:  # by atp plan calibrate
-  - {mesh: [4, 1], dimension1: 2000 MB/s}
-  - {mesh: [2, 2], dimension1: 1500 MB/s, dimension2: 500 MB/s}
-"""
+  - {mesh: [4, 1], algorithm: ring, dimension1: {all_reduce: {bandwidth: 2000 MB/s, latency: 0.0 us}}}
+  - {mesh: [2, 2], algorithm: ring, dimension1: {all_reduce: {bandwidth: 1500 MB/s, latency: 5.0 us}}, \
+dimension2: {all_reduce: {bandwidth: 500 MB/s, latency: 1000.0 us}, all_gather: {bandwidth: 1000 MB/s, latency: 200.0 us}}}
+"""  # noqa: E501
 MODEL = {"model_type": "gpt2", "n_embd": 32, "n_head": 8, "n_layer": 1, "vocab_size": 256}
 
 
@@ -44,6 +64,38 @@ MODEL = {"model_type": "gpt2", "n_embd": 32, "n_head": 8, "n_layer": 1, "vocab_s
 )
 def test_measurements_are_written(before, rest):
     assert with_measurements(before, FOUND) == rest + WRITTEN
+
+
+def test_what_was_measured_with_another_algorithm_stays():
+    switches = dataclasses.replace(FOUND, algorithm="innetwork")
+    both = with_measurements(with_measurements(LEVELS, FOUND), switches)
+    assert both.count("algorithm: ring") == both.count("algorithm: aggregation") == 2
+    assert with_measurements(both, switches) == both
+    assert both.count("measured:") == 1
+
+
+def test_a_device_is_written_in_place_of_the_one_before(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(LEVELS)
+    for speed in (1e12, 2e12):
+        write_measurements(cluster, dataclasses.replace(FOUND, device=Device(speed, 1e10)))
+    assert "device: {products: 2000 GFLOP/s, memory: 10000 MB/s}" in cluster.read_text()
+    assert cluster.read_text().count("device:") == 1
+    assert plan(cluster, MODEL, 4).step.is_timed
+
+
+def test_the_planner_counts_each_collective_with_its_latency(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(LEVELS)
+    write_measurements(cluster, FOUND)
+    answer = plan(cluster, MODEL, 4, batch=4, sequence=8, element_bytes=4, runtime=True)
+    found = {one.mesh: one for one in (answer, *answer.runners_up)}
+    assert found[4, 1].collectives == ("ring", "none")
+    assert found[4, 1].seconds == pytest.approx(4 * 4 * 32 * 32 * 4 / 4 / 2e9)
+    # Two all-reduces on dimension 2, two reduce-scatters at half of their price, two all-gathers.
+    assert found[2, 2].dimensions[1].latency_seconds == pytest.approx(
+        2 * 1e-3 + 2 * 0.5e-3 + 2 * 2e-4
+    )
 
 
 def test_comments_in_any_encoding_stay(tmp_path):
@@ -63,10 +115,11 @@ def test_the_planner_takes_what_was_measured(gloo_ranks, tmp_path):
 
     found = gloo_ranks.run(4, body, backend="gloo")
     assert all(one == found[0] for one in found)
-    assert list(found[0]) == [(4, 1), (2, 2), (1, 4)]
+    assert list(found[0].meshes) == [(4, 1), (2, 2), (1, 4)]
     write_measurements(cluster, found[0])
     answer = plan(cluster, MODEL, 4)
     assert all(candidate.measured for candidate in (answer, *answer.runners_up))
+    assert set(answer.collectives) <= {"gloo", "none"}
 
 
 def test_a_layer_is_measured_beside_its_prediction(gloo_ranks, tmp_path):
@@ -82,3 +135,38 @@ def test_a_layer_is_measured_beside_its_prediction(gloo_ranks, tmp_path):
     assert all(len(one.measured) == 3 and one.median > 0 for one in found[0])
     assert [one.predicted for one in found[0]] == sorted(one.predicted for one in found[0])
     assert len(table(found[0]).splitlines()) == 4
+
+
+LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8,
+         "num_hidden_layers": 1, "intermediate_size": 96, "vocab_size": 256}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        {"num_key_value_heads": 4},
+        {"num_key_value_heads": 1},  # of which rows hold copies, whose gradients are summed
+        {"num_key_value_heads": 4, "head_dim": 16},
+    ],
+    ids=str,
+)
+def test_what_is_replayed_is_what_the_planner_counts(gloo_ranks, heads):
+    model = LLAMA | heads
+    host = {"name": "host", "count": 4, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
+    answer = plan({"levels": [host]}, model, 4, batch=4, sequence=8, element_bytes=4,
+                  collectives=["gloo"], runtime=True)  # fmt: skip
+    planned = {
+        one.mesh: tuple(dimension.bytes for dimension in one.dimensions)
+        for one in (answer, *answer.runners_up)
+    }
+
+    def body(_rank):
+        sent = {}
+        for shape in planned:
+            mesh = init_mesh(*shape, algorithm="gloo")
+            Replay(_config(model), mesh, 4, 8).seconds()
+            sent[shape] = mesh.first.traffic.total(), mesh.second.traffic.total()
+            mesh.close()
+        return sent
+
+    assert gloo_ranks.run(4, body, backend="gloo") == [planned] * 4
