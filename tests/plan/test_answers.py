@@ -133,6 +133,20 @@ def test_what_nvidia_smi_prints_becomes_a_cluster_file(program):
     assert "300" in program.output("matrix", "--topology", "mine.yaml")
 
 
+def test_slurms_topology_becomes_a_cluster_file(program):
+    program.write(
+        "topology.conf",
+        "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-7]\nSwitchName=top Switches=a,b\n",
+    )
+    links = ("--link", "NODE=10 Gbit/s per direction", "--link", "UPLINK=5 Gbit/s per direction")
+    program.write("cluster.yaml", program.output("import", "topology.conf", *links))
+    text = program.output("best", "--topology", "cluster.yaml", "--model", "gpt2-medium.json")
+    assert text.startswith("8 devices: topology.conf")
+    assert "'leaf switch'" in program.output(
+        "explain", "--topology", "cluster.yaml", "--model", "gpt2-medium.json", "--mesh", "4,2"
+    )
+
+
 def test_an_astra_sim_network_becomes_a_cluster_file(program):
     program.write(
         "astra.yml",
