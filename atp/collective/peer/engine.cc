@@ -21,11 +21,11 @@ constexpr std::chrono::milliseconds kCallsAfter{100};
 
 }  // namespace
 
-std::string PeerOperation::text() const {
+Frame PeerOperation::frame() const {
   Frame frame = frame_of(request_, number_);
   if (!request_.inputs.empty()) frame.bytes = request_.inputs.front().size();
   if (!request_.outputs.empty()) frame.bytes = request_.outputs.front().size();
-  return describe(frame, wording_);
+  return frame;
 }
 
 PeerEngine::PeerEngine(const PeerOptions& options, std::shared_ptr<const TcpListener> listener,

@@ -39,14 +39,16 @@ class PeerOperation {
       : request_(std::move(request)),
         number_(number),
         wording_(std::move(wording)),
-        completion_(request_.on_done) {}
+        completion_(std::exchange(request_.on_done, nullptr)) {}
 
   const PeerRequest& request() const { return request_; }
   std::uint64_t number() const { return number_; }
   // Of the thread that carries it out, by its own clock.
   SteadyTime begun() const { return begun_; }
   void set_begun(SteadyTime now) { begun_ = now; }
-  std::string text() const;
+  // What it says of itself to others.
+  Frame frame() const;
+  std::string text() const { return describe(frame(), wording_); }
   // Of a receive that has ended: who has sent.
   std::size_t source() const { return source_; }
   void set_source(std::size_t rank) { source_ = rank; }
@@ -56,7 +58,7 @@ class PeerOperation {
   bool done() const { return completion_.done(); }
 
  private:
-  const PeerRequest request_;
+  PeerRequest request_;  // and the callback goes with its call: it may own who has the handle
   const std::uint64_t number_;
   const Wording wording_;
   SteadyTime begun_{};
@@ -218,6 +220,8 @@ class PeerEngine {
   void say_ready(std::size_t rank, Arrival& arrival);
   void bind(std::size_t rank, const MessageKey& key, Arrival& arrival, Task& task,
             std::uint32_t value);
+  // Another rank has called something else.
+  void fail_unlike(std::size_t rank, const Frame& theirs, const std::string& own);
   // A message that no operation of this rank's is for.
   void refuse_message(std::size_t rank, const Frame& frame, const std::string& own);
   bool match_transfer(std::size_t rank, const MessageKey& key, Arrival& arrival);
@@ -255,7 +259,6 @@ class PeerEngine {
   std::chrono::milliseconds patience(const PeerOperation& operation) const;
   std::string own_name() const { return options_.wording.rank(options_.rank); }
   std::string name(std::size_t rank) const { return links_.name(rank); }
-  std::string describe_task(const Task& task) const;
 
   const PeerOptions options_;
   Poller& poller_;

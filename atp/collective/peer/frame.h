@@ -22,7 +22,7 @@ struct Frame {
     kOffer,     // a message that waits until the receiver is ready
     kReady,     // the receiver is
     kCredit,    // `bytes` of messages that were sent at once have found their takers
-    kAsk,       // how far are you with operation `number`? (`bytes`: milliseconds left)
+    kAsk,       // how far are you with operation `number`? (`part`: milliseconds left)
     kAnswer,    // `offset`: a Progress
     kFailure,   // the mesh is broken; the text says why
     kFarewell,  // this rank has all it wanted and goes

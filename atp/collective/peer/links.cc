@@ -107,7 +107,15 @@ void PeerLinks::want(std::size_t rank, SteadyTime now) {
 void PeerLinks::call(std::size_t rank, SteadyTime now) {
   Call& call = calls_[rank];
   Result<TcpSocket> begun = TcpSocket::begin_connect(addresses_[rank]);
-  if (!begun) return call_again(rank, begun.error().message, now);
+  if (!begun) {
+    const bool is_refused = begun.error().message == std::strerror(ECONNREFUSED);
+    const bool is_second = call.state == State::kWaiting;
+    if (is_refused && is_second && !gone_) return give_up_calling(call, rank);
+    call_again(rank, begun.error().message, now);
+    // The kernel of one's own host says so at once, and here nobody would ask who is gone.
+    if (is_refused && !is_second) call.again_at = now;
+    return;
+  }
   call.socket = std::move(begun).value();
   call.state = State::kConnecting;
   call.answer_bytes = 0;
@@ -118,6 +126,13 @@ void PeerLinks::drop_call(Call& call) {
   if (!call.socket.is_open()) return;
   poller_.remove(call.socket.fd());
   call.socket.close();
+}
+
+// Its listener was there before anybody knew its address.
+void PeerLinks::give_up_calling(Call& call, std::size_t rank) {
+  gone_ = rank;
+  drop_call(call);
+  call.state = State::kNone;
 }
 
 void PeerLinks::call_again(std::size_t rank, const std::string& why, SteadyTime now) {
@@ -131,13 +146,7 @@ void PeerLinks::call_again(std::size_t rank, const std::string& why, SteadyTime 
 void PeerLinks::greet(std::size_t rank, SteadyTime now) {
   Call& call = calls_[rank];
   const int error = call.socket.connect_error();
-  // Its listener was there before anybody knew its address.
-  if (error == ECONNREFUSED) {
-    gone_ = rank;
-    drop_call(call);
-    call.state = State::kNone;
-    return;
-  }
+  if (error == ECONNREFUSED && !gone_) return give_up_calling(call, rank);
   if (error != 0) return call_again(rank, std::strerror(error), now);
   if (!write_hello(call.socket, hello(options_.rank, rank))) {
     return call_again(rank, "it takes no bytes", now);

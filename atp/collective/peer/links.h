@@ -102,6 +102,7 @@ class PeerLinks {
 
   Hello hello(std::size_t from, std::size_t to) const;
   void call(std::size_t rank, SteadyTime now);
+  void give_up_calling(Call& call, std::size_t rank);
   void call_again(std::size_t rank, const std::string& why, SteadyTime now);
   void greet(std::size_t rank, SteadyTime now);
   void hear_answer(std::size_t rank, SteadyTime now);

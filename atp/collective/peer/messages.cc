@@ -83,10 +83,7 @@ bool PeerEngine::check_match(std::size_t rank, const Frame& theirs, const Task& 
     fail(name(rank) + " sends " + said + ", and " + own_name() + " receives into " +
          std::to_string(mine.bytes) + " bytes: both must be of one size");
   } else {
-    fail(name(rank) + " has called " + said + ", " + own_name() + " " + own +
-         (said == own ? ", with blocks of other lengths" : "") +
-         ": all ranks must call the same collectives with the same sizes and types in the same "
-         "order");
+    fail_unlike(rank, theirs, own + (said == own ? ", with blocks of other lengths" : ""));
   }
   return false;
 }
@@ -121,10 +118,14 @@ void PeerEngine::give_credit(std::size_t rank, std::size_t bytes) {
 }
 
 void PeerEngine::refuse_message(std::size_t rank, const Frame& frame, const std::string& own) {
-  fail(name(rank) + " has called " + describe(frame, options_.wording) + ", " + own_name() + " " +
+  fail_unlike(rank, frame, own + ", for which it needs nothing of it");
+}
+
+void PeerEngine::fail_unlike(std::size_t rank, const Frame& theirs, const std::string& own) {
+  fail(name(rank) + " has called " + describe(theirs, options_.wording) + ", " + own_name() + " " +
        own +
-       ", for which it needs nothing of it: all ranks must call the same collectives with "
-       "the same sizes and types in the same order");
+       ": all ranks must call the same collectives with the same sizes and types in the same "
+       "order");
 }
 
 // A receive that has been waiting for it.

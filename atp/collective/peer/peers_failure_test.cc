@@ -78,7 +78,7 @@ std::string first_error(Peers& peers, PeerCall call, std::size_t values) {
   return "no error";
 }
 
-enum class Fate { kKilled, kStopped, kAbsent, kElsewhere };
+enum class Fate { kKilled, kStopped, kAbsent, kElsewhere, kElsewhereUnseen };
 
 struct Case {
   const char* name;
@@ -138,6 +138,13 @@ class PeersLose : public ::testing::TestWithParam<Case> {
           first_error(peers, is_sum ? PeerCall::kAllToAll : PeerCall::kAllReduce, kValues));
       return;
     }
+    if (fate == Fate::kElsewhereUnseen) {
+      // Nobody has said anything to the other that would show it.
+      const bool is_barrier = GetParam().call == PeerCall::kBarrier;
+      static_cast<void>(
+          first_error(peers, is_barrier ? PeerCall::kBroadcast : PeerCall::kBarrier, kValues));
+      return;
+    }
     while (!peers.failure()) std::this_thread::sleep_for(milliseconds(10));
   }
 };
@@ -167,6 +174,14 @@ TEST_P(PeersLose, a_rank_that_has_not_called_it_and_all_others_name_it_when_time
 
 TEST_P(PeersLose, a_rank_that_has_called_something_else_and_all_others_are_told_what) {
   const std::vector<std::string> found = errors(Fate::kElsewhere);
+  for (const std::size_t rank : {0, 1, 3}) {
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("rank 2"), HasSubstr(GetParam().name),
+                                   HasSubstr("all ranks must call the same")));
+  }
+}
+
+TEST_P(PeersLose, a_rank_that_waits_in_something_else_and_all_others_are_told_what) {
+  const std::vector<std::string> found = errors(Fate::kElsewhereUnseen);
   for (const std::size_t rank : {0, 1, 3}) {
     EXPECT_THAT(found[rank], AllOf(HasSubstr("rank 2"), HasSubstr(GetParam().name),
                                    HasSubstr("all ranks must call the same")));
@@ -222,6 +237,15 @@ TEST(PeersFailure, a_rank_that_has_left_is_named_by_who_needs_it) {
     std::this_thread::sleep_for(milliseconds(50));
     EXPECT_THAT(text_of(carry_out(peers, PeerCall::kAllGather, 10)),
                 AllOf(HasSubstr("rank 1"), HasSubstr("left the group")));
+  });
+}
+
+TEST(PeersFailure, ranks_that_nobody_has_met_and_that_are_gone_are_named_and_not_waited_for) {
+  TestingPeers group(4);
+  group.close_listener(2);
+  group.run_all_but(2, [&](std::size_t, Peers& peers) {
+    EXPECT_THAT(first_error(peers, PeerCall::kAllGather, 10),
+                AllOf(HasSubstr("rank 2"), HasSubstr("is gone")));
   });
 }
 

@@ -300,6 +300,23 @@ TEST(Peers, a_number_that_was_reserved_keeps_its_place) {
   });
 }
 
+TEST(Peers, what_a_callback_holds_is_let_go_when_its_call_has_ended) {
+  TestingPeers(2).run([&](std::size_t rank, Peers& peers) {
+    Values word(1);
+    PeerRequest request{.call = rank == 0 ? PeerCall::kSend : PeerCall::kReceive, .root = 1 - rank};
+    if (rank == 0) request.inputs = {readable(word)};
+    if (rank == 1) request.outputs = {writable(word)};
+    auto held = std::make_shared<int>(1);
+    const std::weak_ptr<int> seen = held;
+    request.on_done = [held](const Status&) {};
+    const PeerHandle handle = peers.submit(std::move(request));
+    held.reset();
+    EXPECT_EQ(text_of(handle.wait()), "ok");
+    // Though the handle is still there, which may be what the callback holds.
+    EXPECT_TRUE(seen.expired());
+  });
+}
+
 TEST(Peers, connections_are_made_when_they_are_needed) {
   TestingPeers(4).run([&](std::size_t rank, Peers& peers) {
     Values word{1};

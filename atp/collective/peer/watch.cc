@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <limits>
 
 #include "atp/base/text.h"
 #include "atp/base/time.h"
@@ -106,16 +107,15 @@ void PeerEngine::check_time() {
   }
 }
 
-std::string PeerEngine::describe_task(const Task& task) const { return task.operation->text(); }
-
 // The question reaches all that the task depends on, before its time is up.
 void PeerEngine::ask(Task& task) {
   task.asked_at = now_;
   const auto left = std::chrono::ceil<milliseconds>(std::max(task.deadline - now_, {}));
   for (const std::size_t rank : awaited(task)) {
-    Frame question = task.frame;
+    Frame question = task.operation->frame();
     question.kind = Frame::Kind::kAsk;
-    question.bytes = static_cast<std::uint64_t>(left.count());
+    question.part = static_cast<std::uint32_t>(
+        std::min<std::int64_t>(left.count(), std::numeric_limits<std::uint32_t>::max()));
     if (peers_[rank].connection != nullptr) peers_[rank].connection->post(question);
   }
 }
@@ -130,7 +130,13 @@ void PeerEngine::hear_question(std::size_t rank, const Frame& frame) {
     if (found != tasks_.begin()) {
       // Who asks has less time left, or knows that time runs out.
       Task& task = *std::prev(found)->second;
-      task.deadline = std::min(task.deadline, now_ + milliseconds(frame.bytes));
+      Frame own = task.frame;
+      own.bytes = frame.bytes;
+      // Neither may have sent the other anything that would have shown it.
+      if (task.key.number == frame.number && !match(frame, own)) {
+        return fail_unlike(rank, frame, task.operation->text());
+      }
+      task.deadline = std::min(task.deadline, now_ + milliseconds(frame.part));
       task.ask_at = std::min(task.ask_at, now_);
       progress = Frame::Progress::kUnderWay;
     } else if (!is_called(frame.number)) {
