@@ -16,7 +16,7 @@ help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
 	@echo "make demo-tp  set up, build, and watch a GPT on every mesh of a network, beside the planner"
 	@echo "make test     set up, build, and run every test"
-	@echo "make test-real-programs  train with Lightning and accelerate from PyPI, in a venv of their own"
+	@echo "make test-real-programs  Lightning, accelerate and transformers from PyPI, in a venv of their own"
 	@echo "make bench    measure all-reduces beside Gloo and Open MPI (ARGS=--short: a short form)"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
@@ -53,7 +53,7 @@ test:
 	$(venv_python) -m pytest --durations=12 -n $$(($$(nproc) + 1)) --dist loadfile || status=1; \
 	exit $$status
 
-# Lightning and accelerate beside .venv's torch, which pip is told to keep as it is.
+# Lightning, accelerate and transformers beside .venv's torch, which pip is told to keep as it is.
 real_programs := build/real-programs
 $(real_programs)/installed: requirements-real-programs.txt
 	@$(venv_python) -m venv --clear --without-pip --system-site-packages $(real_programs)

@@ -15,17 +15,22 @@ RANKS = 2
 
 
 @pytest.fixture
-def run_program(tmp_path):
-    """What a program of this folder, run by two ranks over a backend, says at each rank."""
+def atp_program() -> Path:
     assert ATP.exists(), f"{ATP} does not exist: run `make build` first"
+    return ATP
 
-    def run(program, backend, algorithm="innetwork"):
-        folder = tmp_path / f"{backend}-{algorithm}"
+
+@pytest.fixture
+def run_program(tmp_path, atp_program):
+    """What a program of this folder, run by so many ranks over a backend, says at each rank."""
+
+    def run(program, *arguments, algorithm="innetwork", ranks=RANKS):
+        folder = tmp_path / "-".join([*arguments, algorithm])
         folder.mkdir()
         network = ["--switch"] if algorithm == "innetwork" else []
-        words = [sys.executable, FOLDER / program, backend, folder]
+        words = [sys.executable, FOLDER / program, *arguments, folder]
         done = subprocess.run(
-            [ATP, "run", "-n", str(RANKS), *network, "--", *words],
+            [atp_program, "run", "-n", str(ranks), *network, "--", *words],
             env={
                 **os.environ,
                 "PYTHONPATH": str(REPOSITORY / "python"),
@@ -35,9 +40,9 @@ def run_program(tmp_path):
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(RANKS)]
+        return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
 
     return run

@@ -19,7 +19,7 @@ def alike(ours, theirs) -> bool:
 def test_a_training_is_the_same_as_over_gloo(run_program, program):
     over_gloo = run_program(program, "gloo")
     for algorithm in ("innetwork", "memory", "ring"):
-        over_atp = run_program(program, "atp", algorithm)
+        over_atp = run_program(program, "atp", algorithm=algorithm)
         for ours, theirs in zip(over_atp, over_gloo, strict=True):
             assert "all_reduce" in ours["summed by us"]
             for name in theirs.keys() - {"summed by us"}:

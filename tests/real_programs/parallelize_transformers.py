@@ -1,0 +1,341 @@
+"""GPT-2 and Llama of transformers, with random weights, on every mesh beside the whole model."""
+
+import contextlib
+import copy
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import transformers
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTBigCodeConfig,
+    GPTBigCodeForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from atp.tensor_parallel import full_state_dict, init_mesh, parallelize
+from atp.tensor_parallel.sharding import cuts_of
+
+VOCABULARY = 67  # which none of the meshes divides
+GPT2 = GPT2Config(
+    vocab_size=VOCABULARY,
+    n_positions=32,
+    n_embd=32,
+    n_layer=2,
+    n_head=8,
+    resid_pdrop=0.0,
+    embd_pdrop=0.0,
+    attn_pdrop=0.0,
+    bos_token_id=1,
+    eos_token_id=2,
+)
+LLAMA = LlamaConfig(
+    vocab_size=VOCABULARY,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=8,
+    num_key_value_heads=2,
+    max_position_embeddings=32,
+    bos_token_id=1,
+    eos_token_id=2,
+)
+
+
+def changed(config, **settings):
+    config = copy.deepcopy(config)
+    for name, value in settings.items():
+        setattr(config, name, value)
+    return config
+
+
+MODELS = {
+    "GPT-2": (GPT2LMHeadModel, GPT2),
+    "GPT-2 with its own kernel": (GPT2LMHeadModel, changed(GPT2, _attn_implementation="eager")),
+    "Llama": (LlamaForCausalLM, LLAMA),
+    "Llama with tied embeddings and biases": (
+        LlamaForCausalLM,
+        changed(LLAMA, tie_word_embeddings=True, attention_bias=True, mlp_bias=True),
+    ),
+    "Llama with its own kernel": (
+        LlamaForCausalLM,
+        changed(LLAMA, _attn_implementation="eager", num_key_value_heads=4),
+    ),
+}
+# Their own kernel makes NaN in float64 of a row that is all padding.
+TYPES = {
+    "float32": (torch.float32, MODELS),
+    "float64": (torch.float64, ("GPT-2", "Llama")),
+    "bfloat16": (torch.bfloat16, ("GPT-2", "Llama")),
+}
+
+# Others that parallelize() takes, with what tells them from a Llama.
+ALIKE = {
+    "cwm": {},
+    "ernie4_5": {},
+    "granite": {"embedding_multiplier": 2.0, "residual_multiplier": 0.5, "logits_scaling": 3.0},
+    "helium": {},
+    "ministral": {},
+    "mistral": {"sliding_window": 4},
+    "qwen2": {},
+    "seed_oss": {"attention_dropout": 0.0, "residual_dropout": 0.0},
+    "smollm3": {},
+    "stablelm": {},
+    "starcoder2": {"attention_dropout": 0.0, "residual_dropout": 0.0, "embedding_dropout": 0.0},
+}
+
+
+def make_alike(name):
+    settings = {"num_key_value_heads": 4, "head_dim": 4, "pad_token_id": 0} | ALIKE[name]
+    config = AutoConfig.for_model(name)
+    sizes = LLAMA.to_dict()
+    for key in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+                "num_attention_heads", "max_position_embeddings", "bos_token_id",
+                "eos_token_id"):  # fmt: skip
+        settings.setdefault(key, sizes[key])
+    settings = {key: value for key, value in settings.items() if hasattr(config, key)}
+    torch.manual_seed(1)
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(name, **settings)).float()
+
+
+def of_those_alike(mesh):
+    """{model: its largest error} of logits, loss and gradients."""
+    found = {}
+    for name in ALIKE:
+        whole, model = make_alike(name), parallelize(make_alike(name), mesh)
+        each = []
+        for one in (whole, model):
+            output = one.train()(**batch())
+            output.loss.backward()
+            each.append({"logits": output.logits.detach(), "loss": output.loss.detach()})
+            each[-1] |= {key: p.grad for key, p in one.named_parameters()}
+        of_whole, own = each
+        found[name] = max(errors(own, of_whole, cuts_of(model), mesh).values())
+    return found
+
+
+def make(name, dtype):
+    """With values that bfloat16 has, too."""
+    kind, config = MODELS[name]
+    torch.manual_seed(1)
+    model = kind(copy.deepcopy(config))
+    with torch.no_grad():
+        for parameter in model.parameters():  # norms and biases, too, want values of their own
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+            parameter.copy_(parameter.bfloat16())
+    return model.to(dtype)
+
+
+def batch():
+    """Sequences of several lengths: padding that is masked, and targets that do not count."""
+    tokens = torch.randint(3, VOCABULARY, (4, 9), generator=torch.Generator().manual_seed(2))
+    mask = torch.ones_like(tokens)
+    mask[1, :3] = mask[3, :5] = 0
+    labels = tokens.masked_fill(mask == 0, -100)
+    labels[0, 4] = -100
+    return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
+
+
+def results(model):
+    """Logits, loss, the gradient of each parameter, and what the model says in evaluation."""
+    model.train()
+    output = model(**batch())
+    output.loss.backward()
+    found = {"logits": output.logits.detach(), "loss": output.loss.detach()}
+    found |= {name: parameter.grad for name, parameter in model.named_parameters()}
+    model.eval()
+    tokens, mask = batch()["input_ids"], batch()["attention_mask"]
+    with torch.no_grad():
+        found["logits in evaluation"] = model(tokens, attention_mask=mask).logits
+        cached = model(tokens[:, :6], attention_mask=mask[:, :6], use_cache=True)
+        rest = model(tokens[:, 6:], attention_mask=mask, past_key_values=cached.past_key_values)
+        found["logits with a cache"] = torch.cat([cached.logits, rest.logits], 1)
+        found["tokens"] = model.generate(
+            tokens, attention_mask=mask, max_new_tokens=5, do_sample=False, pad_token_id=0
+        )
+    return found
+
+
+class Exact:
+    """In float64 transformers' RMSNorm goes through float32, and ours does not."""
+
+    def __enter__(self):
+        norm = transformers.models.llama.modeling_llama.LlamaRMSNorm
+        self._norm, self._before = norm, norm.forward
+        norm.forward = lambda self, x: torch.nn.functional.rms_norm(
+            x, self.weight.shape, self.weight, self.variance_epsilon
+        )
+
+    def __exit__(self, *_):
+        self._norm.forward = self._before
+
+
+def errors(found, whole, cuts, mesh):
+    """{tensor: relative L2 norm of the difference}, of this rank's piece."""
+    outcome = {}
+    for name, tensor in found.items():
+        wanted = whole[name]
+        if name in cuts:
+            wanted = cuts[name].take(wanted, mesh.shape, mesh.row, mesh.column)
+        if name == "tokens":
+            outcome[name] = float(not torch.equal(tensor, wanted))
+        else:
+            scale = whole_norm(name, whole)
+            error = float((tensor.double() - wanted.double()).norm() / scale)
+            outcome[name] = error if error == error else float("inf")
+    return outcome
+
+
+def whole_norm(name, whole):
+    """Keys' biases of a GPT-2 have no gradient but for rounding; a weight beside them has."""
+    weight = whole.get(name.removesuffix("bias") + "weight", whole[name])
+    return float(max(whole[name].double().norm(), weight.double().norm()))
+
+
+def on_meshes(mesh):
+    """{"model, type": {tensor: its error}}; in bfloat16 of the whole model, too, from float32."""
+    said = {}
+    for kind, (dtype, names) in TYPES.items():
+        if mesh.first.algorithm == "innetwork" and dtype == torch.float64:
+            continue  # which is summed beside the network
+        for name in names:
+            with Exact() if kind == "float64" else contextlib.nullcontext():
+                whole = results(make(name, dtype))
+            model = parallelize(make(name, dtype), mesh)
+            found, cuts = results(model), cuts_of(model)
+            if dtype == torch.bfloat16:
+                exact = results(make(name, torch.float32))
+                del found["tokens"]  # rounding may choose others
+                own, theirs = (squared_errors(each, exact, cuts, mesh) for each in (found, whole))
+                said[f"{name}, {kind}"] = {key: [own[key], theirs[key]] for key in own}
+            else:
+                said[f"{name}, {kind}"] = errors(found, whole, cuts, mesh)
+            state, expected = full_state_dict(model), make(name, dtype).state_dict()
+            assert state.keys() == expected.keys()
+            assert all(torch.equal(state[key], expected[key]) for key in state)
+    return said
+
+
+def squared_errors(found, exact, cuts, mesh):
+    """Of this rank's piece, whether it is found or taken from the whole."""
+    outcome = {}
+    for name, tensor in found.items():
+        if name == "tokens":
+            continue
+        wanted = exact[name]
+        if name in cuts:
+            take = cuts[name].take
+            if tensor.shape == wanted.shape:
+                tensor = take(tensor, mesh.shape, mesh.row, mesh.column)
+            wanted = take(wanted, mesh.shape, mesh.row, mesh.column)
+        outcome[name] = float((tensor.double() - wanted.double()).square().sum())
+    return outcome
+
+
+def with_dropout(mesh):
+    """Whether activation checkpoints change nothing, and what a rank holds that others do, too."""
+    config = changed(GPT2, resid_pdrop=0.2, embd_pdrop=0.2, attn_pdrop=0.2)
+    torch.manual_seed(1)
+    model = parallelize(GPT2LMHeadModel(config), mesh)
+    found = []
+    for with_checkpoints in (False, True):
+        if with_checkpoints:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        mesh.randomness.batches = 0
+        model.zero_grad()
+        model.train()
+        loss = model(**batch()).loss
+        loss.backward()
+        found.append([loss.detach(), *(p.grad.clone() for p in model.parameters())])
+    alike = all(
+        torch.allclose(one, other, rtol=1e-5, atol=1e-7) for one, other in zip(*found, strict=True)
+    )
+    norms = [model.transformer.ln_f.weight.grad.sum().item(), mesh.column]
+    model.eval()
+    without = model(**batch()).loss
+    return {
+        "checkpoints change nothing": alike,
+        "loss": found[0][0].item(),
+        "loss without dropout": without.item(),
+        "a norm's gradient, and its column": norms,
+    }
+
+
+def big_code(**settings):
+    sizes = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 1, "n_head": 8}
+    return GPTBigCodeForCausalLM(GPTBigCodeConfig(**sizes, **settings))
+
+
+def refused(mesh):
+    """What a model on a mesh says to what it has only a piece of."""
+    model = parallelize(make("Llama", torch.float32), mesh)
+    texts = {}
+    tokens = batch()["input_ids"]
+    for name, ask in {
+        "hidden states": lambda: model(tokens, output_hidden_states=True),
+        "attentions": lambda: model(tokens, output_attentions=True),
+        "embedded tokens": lambda: model(inputs_embeds=torch.zeros(1, 2, 32)),
+        "save": lambda: model.save_pretrained("model"),
+        "a model without a head": lambda: parallelize(make("Llama", torch.float32).model, mesh),
+        "a GPT-2 with two attentions": lambda: parallelize(
+            GPT2LMHeadModel(changed(GPT2, add_cross_attention=True)), mesh
+        ),
+        "one head after another": lambda: parallelize(big_code(multi_query=False), mesh),
+        "keys and values for all heads": lambda: parallelize(big_code(multi_query=True), mesh),
+    }.items():
+        try:
+            ask()
+            texts[name] = ""
+        except ValueError as error:
+            texts[name] = str(error)
+    return texts
+
+
+def saved(mesh, folder):
+    """Whether transformers loads what the ranks of a mesh have saved."""
+    model = parallelize(make("Llama with tied embeddings and biases", torch.float32), mesh)
+    state = full_state_dict(model)
+    if dist.get_rank() == 0:
+        model.save_pretrained(folder / "saved", state_dict=state)
+    dist.barrier()
+    loaded = LlamaForCausalLM.from_pretrained(folder / "saved").state_dict()
+    return all(torch.equal(loaded[name], state[name]) for name in state)
+
+
+def sampled(mesh):
+    """What ranks of other seeds draw, and what the whole model does of the first one's."""
+    tokens, mask = batch()["input_ids"], batch()["attention_mask"]
+    drawn = []
+    for model in (parallelize(make("Llama", torch.float32), mesh), make("Llama", torch.float32)):
+        torch.manual_seed(dist.get_rank() if hasattr(model, "atp_mesh") else 0)
+        drawn.append(
+            model.eval().generate(
+                tokens, attention_mask=mask, max_new_tokens=5, do_sample=True, pad_token_id=0
+            )
+        )
+    return [tokens[:, 9:].tolist() for tokens in drawn]
+
+
+def main(d1, d2, algorithm, folder):
+    dist.init_process_group("gloo")
+    mesh = init_mesh(d1, d2, algorithm=algorithm)
+    said = {"errors": on_meshes(mesh)}
+    if mesh.shape == (2, 2) and algorithm == "gloo":
+        said["dropout"] = with_dropout(mesh)
+        said["refused"] = refused(mesh)
+        said["saved"] = saved(mesh, folder)
+        said["sampled"] = sampled(mesh)
+        said["alike"] = of_those_alike(mesh)
+    (folder / f"{dist.get_rank()}.json").write_text(json.dumps(said))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))

@@ -1,0 +1,140 @@
+"""Models of transformers that `parallelize(model, mesh)` has cut are what they were."""
+
+import collections
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCUMENT = (REPOSITORY / "docs" / "tensor-parallel-transformers.md").read_text()
+PROGRAM = "parallelize_transformers.py"
+MESHES = [(2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8)]
+RUNS = [(*mesh, "gloo") for mesh in MESHES] + [(2, 2, "ring"), (4, 1, "innetwork")]
+LIMITS = {"float32": 1e-5, "float64": 1e-9}
+ON_FOUR = (2, 2, "gloo")
+
+
+@pytest.fixture(scope="module")
+def of_runs():
+    return {}
+
+
+@pytest.fixture
+def said(run_program, of_runs):
+    """What each rank says of a mesh and the algorithm of its sums."""
+
+    def of(run):
+        if run not in of_runs:
+            d1, d2, algorithm = run
+            words = (str(d1), str(d2), algorithm)
+            of_runs[run] = run_program(PROGRAM, *words, algorithm=algorithm, ranks=d1 * d2)
+        return of_runs[run]
+
+    return of
+
+
+@pytest.mark.parametrize("run", RUNS, ids="{0[0]}x{0[1]} over {0[2]}".format)
+def test_logits_loss_gradients_and_generated_tokens_are_those_of_the_whole_model(said, run):
+    for of_rank in said(run):
+        compared = {k: v for k, v in of_rank["errors"].items() if "bfloat16" not in k}
+        assert len(compared) == (5 if run[2] == "innetwork" else 7)
+        for model, errors in compared.items():
+            assert len(errors) > 20
+            for tensor, error in errors.items():
+                assert error <= LIMITS[model.rpartition(", ")[2]], f"{model}: {tensor}"
+
+
+@pytest.mark.parametrize("run", RUNS, ids="{0[0]}x{0[1]} over {0[2]}".format)
+@pytest.mark.parametrize("model", ["GPT-2", "Llama"])
+def test_in_bfloat16_it_is_no_further_from_float32_than_the_whole_model(said, model, run):
+    """1.5 times as far: each matrix, and the few values of norms, biases and the loss together."""
+    own, whole = collections.Counter(), collections.Counter()
+    for of_rank in said(run):
+        for tensor, (error, of_whole) in of_rank["errors"][f"{model}, bfloat16"].items():
+            is_small = "norm" in tensor or "ln_" in tensor or "bias" in tensor or tensor == "loss"
+            own["small ones" if is_small else tensor] += error
+            whole["small ones" if is_small else tensor] += of_whole
+    for tensor, error in own.items():
+        assert error <= 1.5**2 * whole[tensor], tensor
+
+
+def test_dropout_is_the_same_in_a_column_and_under_checkpointing(said):
+    of_columns = collections.defaultdict(set)
+    for of_rank in said(ON_FOUR):
+        dropout = of_rank["dropout"]
+        assert dropout["checkpoints change nothing"]
+        assert dropout["loss"] == said(ON_FOUR)[0]["dropout"]["loss"]
+        assert abs(dropout["loss"] - dropout["loss without dropout"]) > 1e-4
+        gradient, column = dropout["a norm's gradient, and its column"]
+        of_columns[column].add(gradient)
+    assert [len(values) for values in of_columns.values()] == [1, 1]
+
+
+REFUSED = {
+    "hidden states": "output_hidden_states: on Mesh(2, 2) over gloo/gloo a rank has a piece",
+    "attentions": "output_attentions: on Mesh(2, 2) over gloo/gloo a rank has the attention of its",
+    "embedded tokens": "inputs_embeds: on Mesh(2, 2) over gloo/gloo a rank takes a piece",
+    "save": "save_pretrained: this rank has a piece of the LlamaForCausalLM only",
+    "a model without a head": "a LlamaModel has no lm_head",
+    "a GPT-2 with two attentions": "transformer.h.0.crossattention: a GPT2Attention cannot be cut",
+    "one head after another": "transformer.h.0.attn: a GPTBigCodeAttention cannot be cut: c_attn",
+    "keys and values for all heads": "transformer.h.0.attn: a GPTBigCodeAttention cannot be cut",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_rank_has_a_piece_of_only_is_refused(said, what):
+    for of_rank in said(ON_FOUR):
+        assert REFUSED[what] in of_rank["refused"][what]
+
+
+def test_models_that_are_built_alike_are_what_they_were(said):
+    for of_rank in said(ON_FOUR):
+        assert len(of_rank["alike"]) == 11
+        for model, error in of_rank["alike"].items():
+            assert error <= LIMITS["float32"], model
+
+
+def test_transformers_loads_what_a_mesh_has_saved(said):
+    assert all(of_rank["saved"] for of_rank in said(ON_FOUR))
+
+
+def test_ranks_sample_the_tokens_that_the_whole_model_samples(said):
+    for of_rank in said(ON_FOUR):
+        on_mesh, of_whole = of_rank["sampled"]
+        assert on_mesh == of_whole
+
+
+def block(language):
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    return found
+
+
+def test_the_program_of_the_document_plans_trains_saves_and_generates(tmp_path, atp_program):
+    (tmp_path / "cluster.yaml").write_text(block("yaml"))
+    (tmp_path / "train.py").write_text(block("python"))
+    path = f"{atp_program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", block("sh")],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": path,
+            "PYTHONPATH": str(REPOSITORY / "python"),
+            "OMP_NUM_THREADS": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", done.stdout)]
+    assert len(losses) == 2 and losses[1] < losses[0] < 6
+    said = re.findall(r"rank \d of (Mesh.*): (b'In the beginning .+')", done.stdout)
+    assert len(said) == 4 and len(set(said)) == 1
+    assert (tmp_path / "checkpoint" / "checkpoint.json").exists()
+    assert (tmp_path / "model" / "model.safetensors").exists()
