@@ -399,6 +399,19 @@ ValueCounts Plan::value_counts(const JobPlan& job) const {
   return {has_switch ? least : straight, straight};
 }
 
+// A rank with room for a single value makes a fragment of each value, and a crowded tree may take a
+// round trip of some hundred microseconds for one.
+std::int64_t fragments_of(const Plan& plan) {
+  std::size_t fragments = 0;
+  for (const JobPlan& job : plan.jobs) {
+    const std::size_t each = plan.value_counts(job).through_switches;
+    for (const OperationPlan& operation : job.operations) {
+      fragments += (operation.spec.count + each - 1) / each;
+    }
+  }
+  return static_cast<std::int64_t>(fragments);
+}
+
 Plan draw_plan(std::uint64_t seed) {
   Draw draw(seed);
   Plan plan;
@@ -440,6 +453,7 @@ Plan draw_plan(std::uint64_t seed) {
   for (const JobPlan& job : plan.jobs) {
     if (job.overflow == OverflowPolicy::kProactive) plan.bound = std::chrono::seconds(90);
   }
+  plan.bound += milliseconds(fragments_of(plan));
   return plan;
 }
 

@@ -68,12 +68,12 @@ class Judge {
     // it is lost, the floats of every stream wait for its repeat, each behind a timer of its own.
     const std::uint64_t timers = std::max<std::uint64_t>(2, most_streams_);
     at_most("time-outs of workers", workers_[W::kTimeouts], timers * most_ranks_ * losses_);
-    at_most("losses that workers inferred", workers_[W::kLossesInferred],
-            most_ranks_ * losses_ + met);
     // A rank whose window was cut is behind its peers, whose probes then bring back what was late.
-    const std::uint64_t cuts = is_narrow() ? 2 : 1;
+    const std::uint64_t seen = is_narrow() ? 2 : 1;
+    at_most("losses that workers inferred", workers_[W::kLossesInferred],
+            seen * most_ranks_ * losses_ + met);
     at_most("windows cut for losses", workers_[W::kWindowCutsLoss],
-            cuts * most_ranks_ * losses_ + met);
+            seen * most_ranks_ * losses_ + met);
     at_most("windows cut for ECN", workers_[W::kWindowCutsEcn], 0);
     at_most("detachments", workers_[W::kDetachments], losses_ / 4);
   }

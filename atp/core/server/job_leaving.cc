@@ -93,6 +93,8 @@ void Job::announce_gone(ServerTurn& turn) {
     left.about = RankSet::of(culprit_->rank);
     left.cause = culprit_->cause;
   }
+  // Beside the lost, who has left with all its sums is no cause, and might be heard of first.
+  if (!members_.lost().empty() && !culprit_) return;
   down.add_homes(left);
   if (!left.about.empty()) down.status(name, left, down.present());
 }

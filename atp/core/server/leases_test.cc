@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "atp/core/server/server_harness.h"
 
 // How ranks are lost, leave, and a job ends (docs/protocol.md §2, §6).
@@ -236,6 +238,25 @@ TEST(Leases, WhereALostRankWasIsToldWithIt) {
   ASSERT_EQ(status.endpoint_count, 2);
   EXPECT_EQ(status.endpoints[0], worker_endpoint(1));
   EXPECT_EQ(status.endpoints[1], worker_endpoint(2));
+}
+
+TEST(Leases, WhoLeftWithAllItsSumsIsNotNamedBesideTheLost) {
+  ServerHarness h = ServerHarness::behind_switch(3);
+  h.gradient(kTestSwitch, {.ranks = ranks({0, 1, 2})});
+  h.leave(kTestSwitch, 1, nonce_of(1), 0, "its work is done");
+  h.take();
+  for (int i = 0; i < 6; ++i) {
+    h.advance(seconds(1));
+    h.join_rank(0, 3, true);
+  }
+  const auto sent = h.take(PacketType::kStatus);
+  const auto of = [&sent](StatusCode code) {
+    return std::count_if(sent.begin(), sent.end(), [code](const Sent& s) {
+      return s.status().code == code && s.status().nonce == 0;
+    });
+  };
+  EXPECT_GE(of(StatusCode::kLeaseEnded), 1);
+  EXPECT_EQ(of(StatusCode::kLeft), 0) << "which the network might bring first";
 }
 
 TEST(Leaving, TheFirstThatAFragmentLacksIsNamedWithItsCauseAndNotWhoLeavesBecauseOfIt) {
