@@ -67,11 +67,12 @@ class Writer {
   std::vector<const Json*> latest_ranks(const Json& job) {
     std::vector<const Json*> ranks;
     for (const Json& rank : job.at("lateness")) ranks.push_back(&rank);
-    std::stable_sort(ranks.begin(), ranks.end(), [](const Json* one, const Json* other) {
+    std::sort(ranks.begin(), ranks.end(), [](const Json* one, const Json* other) {
       const auto late = [](const Json* rank) {
         return std::max(number(*rank, "first_p99_us"), number(*rank, "last_p99_us"));
       };
-      return late(one) > late(other);
+      // Of ranks that are equally late the lower one is first, as in the array.
+      return std::pair(-late(one), one) < std::pair(-late(other), other);
     });
     if (ranks.size() > kMostMetricRanks) {
       left_out_ += static_cast<double>(ranks.size() - kMostMetricRanks);

@@ -118,8 +118,8 @@ GridChart grid_of(const PlanSweep& sweep) {
 // Where the best meshes part: by how many hosts there are, and how much faster a host is inside.
 std::string map_of_meshes() {
   const PlanSweep sweep = run_sweep(exact(request(hosts_of_four(), CostMode::kLinkLoad)),
-                                {.level = 0, .values = {2, 4, 8, 16, 32, 64}},
-                                {.level = 1, .values = {1, 2, 4, 8, 16, 32}});
+                                    {.level = 0, .values = {2, 4, 8, 16, 32, 64}},
+                                    {.level = 1, .values = {1, 2, 4, 8, 16, 32}});
   return draw(grid_of(sweep));
 }
 
