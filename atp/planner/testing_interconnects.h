@@ -93,4 +93,12 @@ inline double gigabyte_units(const Request& request, const Candidate& candidate)
   return units(request, candidate) * 1e9;
 }
 
+// GPT-2 small on a flat network.
+inline Request small_gpt(std::uint32_t devices) {
+  Request request = request_for(flat(devices, gigabytes_per_second(10)));
+  request.model = {.hidden = 768, .layers = 12, .heads = 12};
+  request.workload = {.batch = 4, .sequence = 1024};
+  return request;
+}
+
 }  // namespace atp::planner::testing
