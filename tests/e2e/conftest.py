@@ -5,8 +5,11 @@ The programs come from build/release, or from the build folder that ATP_BUILD na
 
 import os
 import random
+import re
+import signal
 import subprocess
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,8 @@ from lab.ports import free_ports
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
+PROGRAM = BUILD / "bin" / "atp"
+LIMIT_S = 60
 
 
 def udp_port_is_bound(port):
@@ -22,11 +27,13 @@ def udp_port_is_bound(port):
     return any(wanted in line for line in Path("/proc/net/udp").read_text().splitlines())
 
 
-def wait_until(condition, what, seconds=10):
+def wait_until(condition, what="what this test needs", seconds=LIMIT_S):
+    """What condition() returns, once that is true."""
     end = time.monotonic() + seconds
-    while not condition():
+    while not (result := condition()):
         assert time.monotonic() < end, f"waited {seconds} s in vain for {what}"
         time.sleep(0.02)
+    return result
 
 
 class Process:
@@ -147,3 +154,69 @@ def cluster(tmp_path):
     cluster = Cluster(tmp_path)
     yield cluster
     cluster.kill_all()
+
+
+def atp(*arguments, **options):
+    return subprocess.run(
+        [PROGRAM, *arguments], capture_output=True, text=True, timeout=LIMIT_S, **options
+    )
+
+
+class Marked:
+    """The processes that inherited a marker in their environment."""
+
+    def __init__(self):
+        self.marker = f"ATP_TEST_MARKER={uuid.uuid4()}"
+
+    def environment(self):
+        name, value = self.marker.split("=")
+        return {**os.environ, name: value}
+
+    def alive(self):
+        found = []
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    dead = re.search(r"\) [ZX] ", (folder / "stat").read_text())
+                    if not dead and self.marker.encode() in (folder / "environ").read_bytes():
+                        found.append(int(folder.name))
+                except OSError:
+                    pass  # it has just ended
+        return found
+
+
+def supervisor_of(front):
+    children = Path(f"/proc/{front.pid}/task/{front.pid}/children").read_text().split()
+    assert len(children) == 1
+    return int(children[0])
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts programs that are ended after the test."""
+    started = []
+
+    def start_one(*arguments, **options):
+        process = subprocess.Popen(
+            [PROGRAM, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        started.append(process)
+        return process
+
+    yield start_one
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def marked():
+    marked = Marked()
+    yield marked
+    for pid in marked.alive():
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,234 @@
+"""`atp run` as a user meets it: ranks, their environment, their ends, and what is left behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import LIMIT_S, PROGRAM, atp, supervisor_of, wait_until
+
+
+def test_ranks_get_their_environment_and_their_output_passes():
+    script = (
+        "echo $RANK/$LOCAL_RANK of $WORLD_SIZE/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT "
+        "$ATP_JOB $ATP_INCARNATION $ATP_ROUTE $ATP_VALUES_PER_FRAGMENT"
+    )
+    result = atp("run", "-n", "3", "--values", "350", "--", "sh", "-c", script)
+    assert result.returncode == 0
+    lines = sorted(result.stdout.splitlines())
+    assert len(lines) == 3
+    for rank, line in enumerate(lines):
+        address = r"127\.0\.0\.1:\d+"
+        assert re.fullmatch(
+            rf"{rank}/{rank} of 3/3 {address} \d+ \d+ {address},{address} 350", line
+        ), line
+    assert len({line.split(" ", 3)[3] for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "starts"),
+    [
+        pytest.param([], {}, [], id="nothing said"),
+        pytest.param(["--switch"], {}, ["server", "switch"], id="asked for"),
+        pytest.param(["--servers", "2"], {}, ["server-0", "server-1", "switch"], id="servers"),
+        pytest.param(["--no-switch"], {}, ["server"], id="a server alone"),
+        pytest.param([], {"ATP_HOST_MEMORY": "0"}, ["server", "switch"], id="no memory"),
+        pytest.param([], {"ATP_HOST_MEMORY": "1"}, [], id="memory"),
+        pytest.param([], {"ATP_SCALE": "fixed"}, ["server", "switch"], id="the fixed scale"),
+    ],
+)
+def test_ranks_of_one_machine_get_a_switch_and_a_server_if_these_are_wanted(
+    options, variables, starts
+):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    script = "echo memory=$ATP_HOST_MEMORY route=$ATP_ROUTE"
+    result = atp("run", "-n", "1", *options, "sh", "-c", script, env=environment | variables)
+    assert sorted(re.findall(r"(\S+) on 127\.0\.0\.1", result.stderr)) == starts
+    memory = "0" if starts else variables.get("ATP_HOST_MEMORY", "")
+    assert f"memory={memory} " in result.stdout
+    assert ("route=127." in result.stdout) == bool(starts)
+
+
+def test_ranks_of_one_machine_sum_in_memory():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    bench = [PROGRAM, "bench", "allreduce", "-b", "1K", "-e", "4M", "-n", "3", "--digest"]
+    results = [
+        atp("run", "-n", "3", *options, "--", *bench, env=environment)
+        for options in ([], ["--switch"])
+    ]
+    assert [result.returncode for result in results] == [0, 0], results[0].stderr
+    assert "3 ranks, in shared memory" in results[0].stdout
+    assert "3 ranks, route 127" in results[1].stdout
+    digests = [re.search(r"# Digest of .* ([0-9a-f]{32})", result.stdout)[1] for result in results]
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize(("option", "wants"), [("int16", "int16"), ("int32", "int32")])
+def test_ranks_in_memory_that_want_another_wire_are_all_told_who_wants_what(option, wants):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    other = "int32" if option == "int16" else "int16"
+    bench = f"exec {PROGRAM} bench allreduce -b 1K -e 1K --wire"
+    script = f"[ $RANK = 1 ] && {bench} {option}; {bench} {other}"
+    result = atp("run", "-n", "3", "--tag-output", "--", "sh", "-c", script, env=environment)
+    assert result.returncode not in (0, None)
+    said = re.findall(
+        rf"^\[(\d)\] .*rank 1 wants blocks of {wants} .*, rank 0 wants blocks of {other} .*; start "
+        "all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT",
+        result.stderr,
+        re.MULTILINE,
+    )
+    assert sorted(said) == ["0", "1", "2"], result.stderr
+
+
+def test_ranks_of_one_machine_that_cannot_have_memory_get_a_switch_and_a_server():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ATP_")}
+    bench = f"{PROGRAM} bench allreduce -b 1K -e 1K -n 3"
+    result = subprocess.run(
+        ["sh", "-c", f"ulimit -f 100; exec {PROGRAM} run -n 2 -- {bench}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "2 ranks, route 127" in result.stdout
+    said = r"cannot sum in shared memory \(cannot have \d+ bytes of shared memory: File too large\)"
+    assert len(re.findall(said, result.stderr)) == 1
+
+
+def test_without_a_switch_the_route_is_the_server():
+    result = atp("run", "-n", "1", "--no-switch", "sh", "-c", "echo $ATP_ROUTE")
+    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", result.stdout)
+    assert "switch" not in result.stderr
+
+
+def test_tagged_lines_do_not_mix():
+    script = 'for i in 1 2 3 4 5; do printf "a$RANK"; echo "b$i"; done; printf end >&2'
+    result = atp("run", "-n", "4", "--tag-output", "--", "sh", "-c", script)
+    assert sorted(result.stdout.splitlines()) == sorted(
+        f"[{rank}] a{rank}b{i}" for rank in range(4) for i in range(1, 6)
+    )
+    for rank in range(4):
+        assert f"[{rank}] end\n" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "message"),
+    [
+        pytest.param("exit 0", 0, "", id="success"),
+        pytest.param("exit 3", 3, "exited with code 3", id="a code"),
+        pytest.param("kill -9 $$", 137, "was killed by signal 9 (Killed)", id="a signal"),
+    ],
+)
+def test_exit_codes_pass(script, code, message):
+    result = atp("run", "-n", "2", "sh", "-c", f"test $RANK = 0 || {{ {script}; }}")
+    assert result.returncode == code
+    if message:
+        assert f"rank 1 {message}" in result.stderr
+
+
+def test_a_command_that_is_not_found_or_may_not_run_is_named(tmp_path):
+    result = atp("run", "-n", "2", "no-such-program")
+    assert result.returncode == 127
+    assert "cannot run 'no-such-program': command not found" in result.stderr
+    result = atp("run", "-n", "2", str(tmp_path))
+    assert result.returncode == 126
+
+
+def test_arguments_of_the_command_stay_its_own():
+    result = atp("run", "-n", "1", "echo", "-n", "--", "--help", "--ranks")
+    assert (result.returncode, result.stdout) == (0, "-- --help --ranks")
+
+
+def test_when_a_rank_fails_the_others_have_the_grace_and_are_stopped_then(marked):
+    script = "test $RANK = 1 || exec sleep 1000; exit 5"
+    result = atp("run", "-n", "3", "--grace", "0.3", "sh", "-c", script, env=marked.environment())
+    assert result.returncode == 5
+    assert "rank 1 exited with code 5; the other ranks have 0.3 s to end" in result.stderr
+    assert "rank 0 still runs: SIGTERM" in result.stderr
+    assert not marked.alive()
+
+
+def test_a_rank_that_ignores_sigterm_is_killed(marked, tmp_path):
+    deaf = f"trap '' TERM; touch {tmp_path}/deaf; sleep 1000 & wait; sleep 1000"
+    fails = f"while ! test -e {tmp_path}/deaf; do sleep 0.02; done; exit 5"
+    script = f"if test $RANK = 0; then {deaf}; else {fails}; fi"
+    result = atp("run", "-n", "2", "--grace", "0.1", "sh", "-c", script, env=marked.environment())
+    assert result.returncode == 5
+    assert "rank 0 still runs: SIGKILL" in result.stderr
+    assert not marked.alive()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_signals_pass_to_the_ranks_and_their_answer_comes_back(sent, start, tmp_path):
+    name = sent.name.removeprefix("SIG")
+    script = f"trap 'exit 7' {name}; touch {tmp_path}/$RANK; while :; do sleep 0.05; done"
+    front = start("run", "-n", "2", "sh", "-c", script)
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+    front.send_signal(sent)
+    front.communicate(timeout=LIMIT_S)
+    assert front.returncode == 7
+
+
+def test_a_rank_without_a_handler_ends_by_the_signal(start, tmp_path):
+    front = start("run", "-n", "2", "sh", "-c", f"touch {tmp_path}/$RANK; exec sleep 1000")
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+    front.send_signal(signal.SIGINT)
+    front.communicate(timeout=LIMIT_S)
+    assert front.returncode == 128 + signal.SIGINT
+
+
+def test_what_ranks_leave_behind_is_ended(marked):
+    # Not even a daemon of its own session survives the job.
+    script = "setsid sleep 1000 >/dev/null 2>&1 & exit 0"
+    result = atp("run", "-n", "2", "sh", "-c", script, env=marked.environment())
+    assert result.returncode == 0
+    assert not marked.alive()
+
+
+@pytest.mark.parametrize("victim", ["front", "supervisor"])
+def test_kill_9_leaves_nothing_running(victim, start, marked, tmp_path):
+    script = f"setsid sleep 1000 & sleep 1000 & touch {tmp_path}/$RANK; trap '' TERM HUP; wait"
+    front = start("run", "-n", "2", "--switch", "sh", "-c", script, env=marked.environment())
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+    # Front, supervisor, server, switch, and three for each rank.
+    wait_until(lambda: len(marked.alive()) == 10)
+    os.kill(front.pid if victim == "front" else supervisor_of(front), signal.SIGKILL)
+    wait_until(lambda: not marked.alive())
+    front.communicate(timeout=LIMIT_S)
+    assert front.returncode == (-9 if victim == "front" else 137)
+
+
+def test_a_node_that_dies_is_named(start, tmp_path):
+    script = f"touch {tmp_path}/$RANK; while ! test -e {tmp_path}/go; do sleep 0.05; done"
+    front = start("run", "-n", "1", "--switch", "sh", "-c", script)
+    wait_until(lambda: (tmp_path / "0").exists())
+    supervisor = supervisor_of(front)
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    server = next(
+        int(c) for c in children if b"\0server\0" in Path(f"/proc/{c}/cmdline").read_bytes()
+    )
+    os.kill(server, signal.SIGKILL)
+    (tmp_path / "go").touch()
+    _, err = front.communicate(timeout=LIMIT_S)
+    assert front.returncode == 0
+    assert "the server was killed by signal 9" in err
+
+
+def test_a_job_sums_in_the_switch_and_counts(tmp_path):
+    result = atp(
+        "run", "-n", "2", "--values", "350", "--stats-dir", str(tmp_path / "out"), "--",
+        PROGRAM, "bench", "allreduce", "-b", "64K", "-e", "64K", "-n", "3",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "OK" in result.stdout
+    counters = {}
+    for role in ("switch", "server"):
+        last = (tmp_path / "out" / f"{role}.jsonl").read_text().splitlines()[-1]
+        counters[role] = json.loads(last)["counters"]
+    assert counters["server"]["fragments_completed_by_one_packet"] > 100
+    assert counters["switch"]["complete_sums_sent"] > 100
