@@ -56,7 +56,7 @@ TEST(StepTime, OfInfinitelyFastDevicesIsThatOfAllCollectives) {
   }
 }
 
-// (4,1) has four sums a layer; the two of the backward pass are under way while dW is computed,
+// (4,1) has four sums per layer; the two of the backward pass are under way while dW is computed,
 // which of the feed-forward block takes 8 T h^2 / N and of the queries, keys and values 6 T h^2 /
 // N.
 TEST(StepTime, SumsOfTheBackwardPassHideBehindTheWeightsGradients) {

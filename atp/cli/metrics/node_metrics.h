@@ -35,6 +35,9 @@ inline constexpr std::size_t kMostMetricRanks = 64;  // of each job
 
 void add_node_metrics(const nlohmann::ordered_json& status, MetricsText& metrics);
 
+// Of this process, under the names that all exporters use: processor time, memory, descriptors.
+void add_process_metrics(MetricsText& metrics);
+
 // docs/metrics.md between its marks.
 std::string node_metrics_table();
 

@@ -14,7 +14,6 @@
 #include <set>
 #include <sstream>
 
-#include "atp/cli/metrics/process_metrics.h"
 #include "atp/core/dataplane/switch_counter.h"
 #include "atp/core/server/server_counter.h"
 #include "atp/driver/udp/counters.h"

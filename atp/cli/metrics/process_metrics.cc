@@ -1,5 +1,3 @@
-#include "atp/cli/metrics/process_metrics.h"
-
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "atp/cli/metrics/node_metrics.h"
-#include "atp/cli/metrics/process_metrics.h"
 
 namespace atp {
 
