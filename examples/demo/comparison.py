@@ -90,9 +90,9 @@ class Comparison:
     def _ways(self) -> list[tuple[str, str, str]]:
         server, workers = self._server, self._workers
         return [
-            ("all-reduce of float32 by atp, a rank", *_amounts(self._traffic("atp", "float32"))),
-            ("all-reduce of float32 by Gloo, a rank", *_amounts(self._traffic("gloo", "float32"))),
-            ("all-reduce of int64 by Gloo, a rank", *_amounts(self._traffic("gloo", "int64"))),
+            ("all-reduce of float32 by atp, per rank", *_amounts(self._traffic("atp", "float32"))),
+            ("all-reduce of float32 by Gloo, per rank", *_amounts(self._traffic("gloo", "float32"))),
+            ("all-reduce of int64 by Gloo, per rank", *_amounts(self._traffic("gloo", "int64"))),
             (f"fragments of {VALUES_PER_FRAGMENT} values", f"{self.fragments:,}", ""),
             ("  summed in the switch: one packet with all ranks",
              f"{server['fragments_completed_by_one_packet']:,}", f"{self.summed_in_switch:.2%}"),
