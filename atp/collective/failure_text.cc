@@ -184,10 +184,10 @@ std::string waiting_text(const Failure& failure, const FailureContext& context) 
          seconds_text(WorkerConfig{}.tell_waiting);
 }
 
-std::string waiting_over_text(const Failure& failure, const FailureContext& context,
-                              Duration waited) {
-  return ranks_at_text(failure.ranks, context.detail) +
-         (failure.ranks.size() == 1 ? " goes" : " go") + " on: the others have waited for " +
+// Without addresses: the last message had those of other ranks, perhaps.
+std::string waiting_over_text(const Failure& failure, Duration waited) {
+  return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " goes" : " go") +
+         " on: the others have waited for " +
          seconds_text(waited - waited % std::chrono::milliseconds(100));
 }
 

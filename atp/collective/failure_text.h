@@ -53,8 +53,7 @@ std::string silence_text(const Failure& failure, const FailureContext& context);
 
 // Of ranks that the others have waited for a while, though nothing has failed; and once they go on.
 std::string waiting_text(const Failure& failure, const FailureContext& context);
-std::string waiting_over_text(const Failure& failure, const FailureContext& context,
-                              Duration waited);
+std::string waiting_over_text(const Failure& failure, Duration waited);
 
 // Of another rank that was refused, or that waits elsewhere (refusal_text.cc).
 std::string peer_refused_text(const Failure& failure);

@@ -82,7 +82,7 @@ void Participant::handle_event(Instant now, const Event& event) {
       break;
     case EventKind::kWaiting: warn_(waiting_text(event.failure, context_now())); break;
     case EventKind::kWaitingOver:
-      warn_(waiting_over_text(event.failure, context_now(), event.waited));
+      warn_(waiting_over_text(event.failure, event.waited));
       break;
     case EventKind::kPeerRefused:
       context_.peer_refused = event.failure;

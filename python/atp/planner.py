@@ -217,7 +217,9 @@ def core_spread(heads: int, kv_heads: int, mesh: tuple[int, int], batch: int) ->
     "whole" (the row has one rank), "heads", "sequences", "heads with shared kv"; None: they cannot.
     `mesh[0]` divides the heads.
     """
-    return _planner.core_spread(heads, kv_heads, *mesh, batch) or None
+    counts = _whole("heads", heads), _whole("kv_heads", kv_heads)
+    sides = _whole("d1", mesh[0]), _whole("d2", mesh[1])
+    return _planner.core_spread(*counts, *sides, _whole("batch", batch)) or None
 
 
 def plan(

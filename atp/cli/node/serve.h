@@ -142,7 +142,7 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
         answer(metrics);
         if (now >= look_at) {
           look_at = now + StuckLog::kBetweenLooks;
-          for (const std::string& line : stuck.lines(stuck_ranks_of(node, now))) {
+          for (const std::string& line : stuck.lines(stuck_ranks_of(node, now), now)) {
             log_warning("{}", line);
           }
         }

@@ -13,7 +13,7 @@ std::string tenths_text(Duration duration) {
 
 }  // namespace
 
-std::vector<std::string> StuckLog::lines(const std::vector<StuckRanks>& now_stuck) {
+std::vector<std::string> StuckLog::lines(const std::vector<StuckRanks>& now_stuck, Instant now) {
   std::vector<std::string> lines;
   for (auto& [key, episode] : episodes_) episode.is_there = false;
   for (const StuckRanks& stuck : now_stuck) {
@@ -22,21 +22,27 @@ std::vector<std::string> StuckLog::lines(const std::vector<StuckRanks>& now_stuc
     episode.waited = std::max(episode.waited, stuck.waited);
     RankSet ranks;
     for (const auto& [rank, home] : stuck.ranks) ranks.insert(rank);
-    if (episode.named.contains(ranks)) continue;
+    const bool lately = now < episode.named_at + kPause && episode.named_last.contains(ranks);
+    if (episode.named.contains(ranks) || lately) continue;
     episode.named |= ranks;
+    episode.named_last = episode.named;
+    episode.named_at = now;
     episode.text = stuck_text(stuck);
     lines.push_back(fmt::format("job {} has waited {} for {}", stuck.job.job,
                                 tenths_text(stuck.waited), episode.text));
   }
-  for (auto it = episodes_.begin(); it != episodes_.end();) {
-    if (it->second.is_there) {
-      ++it;
-      continue;
+  for (auto& [key, episode] : episodes_) {
+    if (episode.is_there) continue;
+    if (!episode.named.empty()) {
+      lines.push_back(fmt::format("job {} no longer waits for {}, after {}", key.job.job,
+                                  episode.text, tenths_text(episode.waited)));
     }
-    lines.push_back(fmt::format("job {} no longer waits for {}, after {}", it->first.job.job,
-                                it->second.text, tenths_text(it->second.waited)));
-    it = episodes_.erase(it);
+    episode.named.clear();
+    episode.waited = {};
   }
+  std::erase_if(episodes_, [now](const auto& entry) {
+    return !entry.second.is_there && now >= entry.second.named_at + kPause;
+  });
   return lines;
 }
 

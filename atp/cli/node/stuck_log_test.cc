@@ -19,31 +19,58 @@ StuckRanks stuck(std::vector<Rank> ranks, Duration waited, std::uint32_t job = 7
   return result;
 }
 
+constexpr Instant kBegin{std::chrono::hours(1)};
+
 TEST(StuckLog, SaysOnceThatAnEpisodeBeginsAndOnceThatItEnds) {
   StuckLog log;
-  EXPECT_THAT(log.lines({}), IsEmpty());
-  EXPECT_THAT(log.lines({stuck({2}, milliseconds(1040))}),
+  EXPECT_THAT(log.lines({}, kBegin), IsEmpty());
+  EXPECT_THAT(log.lines({stuck({2}, milliseconds(1040))}, kBegin),
               ElementsAre("job 7 has waited 1 s for rank 2 (10.0.1.2)"));
-  EXPECT_THAT(log.lines({stuck({2}, milliseconds(4170))}), IsEmpty());
-  EXPECT_THAT(log.lines({}),
+  EXPECT_THAT(log.lines({stuck({2}, milliseconds(4170))}, kBegin), IsEmpty());
+  EXPECT_THAT(log.lines({}, kBegin),
               ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 4.1 s"));
-  EXPECT_THAT(log.lines({}), IsEmpty());
+  EXPECT_THAT(log.lines({}, kBegin), IsEmpty());
 }
 
 TEST(StuckLog, NamesThoseThatJoinThem) {
   StuckLog log;
-  log.lines({stuck({2}, milliseconds(1000))});
-  EXPECT_THAT(log.lines({stuck({2, 5}, milliseconds(2000))}),
+  log.lines({stuck({2}, milliseconds(1000))}, kBegin);
+  EXPECT_THAT(log.lines({stuck({2, 5}, milliseconds(2000))}, kBegin),
               ElementsAre("job 7 has waited 2 s for ranks 2 (10.0.1.2), 5"));
-  EXPECT_THAT(log.lines({stuck({5}, milliseconds(2500))}), IsEmpty());
+  EXPECT_THAT(log.lines({stuck({5}, milliseconds(2500))}, kBegin), IsEmpty());
 }
 
 TEST(StuckLog, KeepsJobsApart) {
   StuckLog log;
   EXPECT_EQ(
-      log.lines({stuck({2}, milliseconds(1000), 7), stuck({2}, milliseconds(1000), 8)}).size(), 2U);
-  EXPECT_THAT(log.lines({stuck({2}, milliseconds(1500), 8)}),
+      log.lines({stuck({2}, milliseconds(1000), 7), stuck({2}, milliseconds(1000), 8)}, kBegin)
+          .size(),
+      2U);
+  EXPECT_THAT(log.lines({stuck({2}, milliseconds(1500), 8)}, kBegin),
               ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 1 s"));
+}
+
+TEST(StuckLog, WhoIsLateInEachStepIsNewsOnceInTenSeconds) {
+  StuckLog log;
+  std::size_t said = 0;
+  for (Instant now = kBegin; now < kBegin + std::chrono::seconds(25);) {
+    said += log.lines({stuck({2}, milliseconds(1100))}, now).size();
+    said += log.lines({}, now + milliseconds(250)).size();
+    now += milliseconds(1300);
+  }
+  EXPECT_EQ(said, 6U) << "it holds the job up, and no longer, three times";
+  EXPECT_EQ(log.lines({stuck({3}, milliseconds(1100))}, kBegin + std::chrono::seconds(25)).size(),
+            1U)
+      << "another rank is news at once";
+}
+
+TEST(StuckLog, WhoIsLateAgainAndStaysAwayIsNewsWhenTheTenSecondsAreOver) {
+  StuckLog log;
+  log.lines({stuck({2}, milliseconds(1000))}, kBegin);
+  log.lines({}, kBegin + milliseconds(250));
+  EXPECT_THAT(log.lines({stuck({2}, milliseconds(1000))}, kBegin + milliseconds(3000)), IsEmpty());
+  EXPECT_THAT(log.lines({stuck({2}, milliseconds(8100))}, kBegin + milliseconds(10'100)),
+              ElementsAre("job 7 has waited 8.1 s for rank 2 (10.0.1.2)"));
 }
 
 }  // namespace

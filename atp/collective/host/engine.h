@@ -129,7 +129,9 @@ class HostEngine {
   struct Waiting {
     RankSet ranks;  // of the job
     Time since;
-    bool is_told = false;  // there was a warning
+    bool is_told = false;             // there was a warning
+    RankSet here;                     // by their numbers on this host
+    std::vector<std::uint64_t> done;  // by each of these, when it was noted
   };
   const std::optional<Waiting>& waiting() const { return waiting_; }
   // Tells the others that this rank goes. What is pending fails.
@@ -233,10 +235,11 @@ class HostEngine {
   bool has_failed_elsewhere() const;
   void watch(Time now);
   void note_waiting(Time now, const RankSet& ranks, const Awaited& awaited);
-  void end_waiting(Time now);
+  void note_who_goes_on(Time now);
   void look_around(Time now);
   void watch_leader(Time now, const Awaited& awaited);
   bool others_moved();
+  std::uint64_t done_by(std::size_t rank) const;
   std::optional<Awaited> awaited();
   std::optional<Phase> awaited_here(const Piece& piece, std::uint64_t number) const;
   std::optional<Awaited> awaited_of_several_hosts();

@@ -38,7 +38,7 @@ bool is_stopped(std::uint32_t process) {
 }  // namespace
 
 void HostEngine::note_progress(Time now) {
-  if (waiting_) end_waiting(now);
+  if (waiting_) note_who_goes_on(now);
   progress_at_ = now;
   look_at_ = now + kBetweenLooks;
 }
@@ -63,7 +63,7 @@ void HostEngine::watch(Time now) {
 void HostEngine::look_around(Time now) {
   look_at_ = now + kBetweenLooks;
   if (others_moved()) {
-    if (waiting_) end_waiting(now);
+    if (waiting_) note_who_goes_on(now);
     progress_at_ = now;
   }
   const std::optional<Awaited> waits_for = awaited();
@@ -76,28 +76,47 @@ void HostEngine::look_around(Time now) {
   });
   if (gone) return fail(*gone);
   if (waits_for->phase == Phase::kReduced) return watch_leader(now, *waits_for);
-  if (now >= progress_at_ + kToWarn && !waiting_) note_waiting(now, ranks, *waits_for);
+  const bool is_told = waiting_ && waiting_->is_told && waiting_->here.contains(ranks);
+  if (now >= progress_at_ + kToWarn && !is_told) note_waiting(now, ranks, *waits_for);
   if (now < progress_at_ + patience()) return;
   fail("no progress for " + seconds_text(patience()) + ": " + blame(ranks, *waits_for));
 }
 
 void HostEngine::note_waiting(Time now, const RankSet& ranks, const Awaited& awaited) {
-  waiting_ = Waiting{.ranks = {}, .since = progress_at_};
-  ranks.for_each([&](Rank rank) { waiting_->ranks.insert(static_cast<Rank>(in_job(rank))); });
-  if (now < warn_at_ && warned_of_ == ranks) return;
+  if (!waiting_) {
+    waiting_ = Waiting{.ranks = {}, .since = progress_at_, .here = {}, .done = {}};
+    waiting_->done.resize(this->ranks());
+  }
+  (ranks - waiting_->here).for_each([&](Rank rank) {
+    waiting_->here.insert(rank);
+    waiting_->ranks.insert(static_cast<Rank>(in_job(rank)));
+    waiting_->done[rank] = done_by(rank);
+  });
+  if (now < warn_at_ && warned_of_ == ranks) return;  // and again at the next look
   warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, awaited);
   warn_at_ = now + kBetweenWarnings;
   warned_of_ = ranks;
   waiting_->is_told = true;
 }
 
-void HostEngine::end_waiting(Time now) {
+// Of several that are waited for one may go on, and another still hang.
+void HostEngine::note_who_goes_on(Time now) {
+  RankSet here;
+  RankSet named;
+  waiting_->here.for_each([&](Rank rank) {
+    if (done_by(rank) == waiting_->done[rank]) return;
+    here.insert(rank);
+    named.insert(static_cast<Rank>(in_job(rank)));
+  });
+  if (here.empty()) return;
   if (waiting_->is_told) {
     const auto waited = now - waiting_->since;
-    warning_ = ranks_text(waiting_->ranks) + (waiting_->ranks.size() == 1 ? " goes" : " go") +
+    warning_ = ranks_text(named) + (named.size() == 1 ? " goes" : " go") +
                " on: this rank has waited for " + seconds_text(waited - waited % kBetweenLooks);
   }
-  waiting_.reset();
+  waiting_->here -= here;
+  waiting_->ranks -= named;
+  if (waiting_->here.empty()) waiting_.reset();
 }
 
 // It hears from the network why nothing comes back, and says so before the others give up; unless
@@ -114,11 +133,13 @@ void HostEngine::watch_leader(Time now, const Awaited& awaited) {
 // operations, of which none goes on, makes no progress.)
 bool HostEngine::others_moved() {
   std::uint64_t sum = 0;
-  for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    const HostBoard::RankBoard& board = place_.segment.board_of(rank);
-    sum += board.written.load() + board.scanned.load() + board.summed.load() + board.taken.load();
-  }
+  for (std::size_t rank = 0; rank < ranks(); ++rank) sum += done_by(rank);
   return std::exchange(others_progress_, sum) != sum;
+}
+
+std::uint64_t HostEngine::done_by(std::size_t rank) const {
+  const HostBoard::RankBoard& board = place_.segment.board_of(rank);
+  return board.written.load() + board.scanned.load() + board.summed.load() + board.taken.load();
 }
 
 std::optional<HostEngine::Awaited> HostEngine::awaited() {

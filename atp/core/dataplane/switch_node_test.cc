@@ -141,6 +141,13 @@ TEST(SwitchNode, KnowsWhomTheServerWaitsForUntilItSaysSoNoMore) {
   }
   rig.wait(600ms);
   EXPECT_FALSE(waiting(rig));
+
+  rig.in(kServer, status(RankSet::first(4), message));
+  EXPECT_TRUE(waiting(rig));
+  rig.in(kServer, parameter(RankSet::first(4), 0));
+  EXPECT_FALSE(waiting(rig)) << "it has come";
+  rig.in(kServer, status(RankSet::first(4), message));
+  EXPECT_EQ(waiting(rig)->since, rig.now - 1s) << "who is late in each step is not so all the time";
 }
 
 TEST(SwitchNode, KnowsHowLateEachOfItsRanksIs) {
@@ -153,7 +160,13 @@ TEST(SwitchNode, KnowsHowLateEachOfItsRanksIs) {
       atp_store32(bytes.data() + ATP_AT_OPERATION, static_cast<std::uint32_t>(100 + step));
       rig.in(child(rank), bytes);
     }
+    // How far a sequence may be is known by then.
+    rig.in(kServer, parameter(RankSet::first(4), step));
   }
+  // The honest ones after it would be repeats.
+  Bytes forged = gradient(ranks({3}), std::uint64_t{1} << 40, 1);
+  forged[ATP_AT_FLAGS] |= ATP_FLAG_DIRECT;
+  rig.in(child(3), forged);
   rig.node.for_each_tree([&](const Tree& tree, const atp_share&) {
     const auto lateness = tree.lateness().of_ranks();
     ASSERT_EQ(lateness.size(), 4U);

@@ -68,6 +68,8 @@ void Tree::learn(const JoinAck& ack) {
 
 void Tree::note_parameter(std::uint16_t stream, std::uint64_t sequence) {
   if (sequence_limits_.empty()) return;
+  // What was waited for has come; whom the server waits for next is another matter.
+  if (stream == waiting_.stream && sequence >= waiting_.sequence) waiting_.ranks.clear();
   std::uint64_t& limit = sequence_limits_[stream - streams_.first];
   limit = std::max<std::uint64_t>(limit, atp_sequence_limit(sequence, wmax_));
 }

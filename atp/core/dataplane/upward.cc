@@ -94,7 +94,8 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   const auto operation = static_cast<atp_data_op>(verdict.data);
   turn.count(switch_counter_of(reason));
   // Not what is dropped unseen, nor a forged sequence far ahead: the honest ones would be repeats.
-  if (reason > ATP_DROP_FOREIGN_RANKS && reason != ATP_PASS_BEYOND_LIMIT) {
+  const std::uint64_t limit = tree->sequence_limit(header.stream);
+  if (reason > ATP_DROP_FOREIGN_RANKS && header.sequence <= limit) {
     tree->note_gradient(turn.now, header, in.packet.ranks);
   }
   if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(turn, in, in.packet.ranks - child);
