@@ -302,9 +302,10 @@ def plan(
 
 
 def _by_dimension(collectives: Sequence[Any]) -> tuple[list[str], list[str]]:
-    if any(isinstance(one, str) for one in collectives) or not collectives:
+    names = [isinstance(one, str) for one in collectives]
+    if all(names) and not isinstance(collectives, str):
         return list(collectives), list(collectives)
-    if len(collectives) != 2:
+    if any(names) or len(collectives) != 2:
         raise ValueError(
             f"collectives: found {collectives!r}, expected names, or names for each of 2 dimensions"
         )

@@ -149,6 +149,8 @@ def test_the_core_is_shared_as_the_runtime_shares_it():
     assert core_spread(12, 12, (2, 4), 4) == "sequences"
     assert core_spread(8, 2, (2, 2), 3) == "heads with shared kv"
     assert core_spread(12, 6, (2, 2), 1) is None
+    with pytest.raises(ValueError, match="d1: found 0, expected a whole number"):
+        core_spread(8, 8, (0, 2), 4)
 
 
 def test_a_step_is_timed_where_the_devices_speed_is_known():
@@ -211,6 +213,9 @@ def test_options_are_checked():
         plan(topology, GPT, mode="literal")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="collectives: found"):
         plan(topology, GPT, collectives=["tree"])  # type: ignore[list-item]
+    for mixed in ("ring", [["ring"], "ring"]):
+        with pytest.raises(ValueError, match="expected names, or names for each of 2 dimensions"):
+            plan(topology, GPT, collectives=mixed)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch: found"):
         plan(topology, GPT, batch=0)
 

@@ -134,7 +134,8 @@ def test_the_program_of_the_document_plans_trains_saves_and_generates(tmp_path, 
     assert done.returncode == 0, done.stdout + done.stderr
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", done.stdout)]
     assert len(losses) == 2 and losses[1] < losses[0] < 6
-    said = re.findall(r"rank \d of (Mesh.*): (b'In the beginning .+')", done.stdout)
+    # Lines of two ranks may come as one.
+    said = re.findall(r"rank \d of (Mesh[^:]*): (b'In the beginning [^']+')", done.stdout)
     assert len(said) == 4 and len(set(said)) == 1
     assert (tmp_path / "checkpoint" / "checkpoint.json").exists()
     assert (tmp_path / "model" / "model.safetensors").exists()

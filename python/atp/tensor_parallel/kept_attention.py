@@ -26,7 +26,16 @@ from atp.tensor_parallel.moves import Heads
 from atp.tensor_parallel.overlap import run
 from atp.tensor_parallel.randomness import ATPDropout
 
-__all__ = ["keep_attention"]
+__all__ = ["COUNTS_OF_HEADS", "keep_attention"]
+
+COUNTS_OF_HEADS = {
+    "num_heads",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "num_key_value_groups",
+    "split_size",
+}
+"""Attributes of a block that a rank's copy of it has as of its own heads."""
 
 
 def keep_attention(
@@ -98,9 +107,8 @@ def _count_its_heads(kept: Any, slicing: Heads, width: int) -> None:
         "num_key_value_groups": queries // keys,
         "split_size": queries,
     }
-    for name, number in here.items():
-        if name in vars(kept):
-            setattr(kept, name, number)
+    for name in COUNTS_OF_HEADS & vars(kept).keys():
+        setattr(kept, name, here[name])
 
 
 def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:

@@ -79,13 +79,36 @@ _answers: dict[tuple, bool] = {}
 
 
 def _key(module: nn.Module, width: int, expected: Any) -> tuple:
-    """What the answer depends on."""
-    plain = (bool, int, float, str, type(None))
-    settings = {k: v for k, v in vars(module).items() if isinstance(v, plain) or callable(v)}
-    settings.pop("training", None)
+    """What the answer depends on: all that modules of a class may differ in but parameters."""
+    own = vars(module).keys() - vars(nn.Module()).keys()
+    settings = tuple((name, _setting(vars(module)[name])) for name in sorted(own))
+    buffers = tuple((name, _setting(buffer)) for name, buffer in module.named_buffers())
     shapes = tuple((name, tuple(p.shape)) for name, p in module.named_parameters())
     formula = getattr(expected, "func", expected)
-    return type(module), formula, repr(module), repr(sorted(settings.items())), width, shapes
+    return type(module), formula, repr(module), settings, buffers, width, shapes
+
+
+def _setting(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple(value.shape), repr(value.tolist())
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return type(value), repr(value)
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(_setting(each) for each in value)
+    return _Same(value)  # a configuration, which the layers of a model share
+
+
+class _Same:
+    """Equal to that of the very same object, which it keeps."""
+
+    def __init__(self, value: Any):
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
 
 
 def _ask(module: nn.Module, width: int, expected: Callable) -> bool:

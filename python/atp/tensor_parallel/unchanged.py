@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from atp.tensor_parallel.kept_attention import COUNTS_OF_HEADS
 from atp.tensor_parallel.likeness import (
     behaves_as,
     features_of,
@@ -133,6 +134,12 @@ def _attention(name: str, module: Any) -> Role | None:
         width = getattr(module, "head_dim", None)
         if not isinstance(width, int):
             raise _unknown(name, module, "it has no head_dim")
+        # A count under another name would stay that of all heads, and cut the values elsewhere.
+        for each, value in vars(module).items():
+            if type(value) is int and "head" in each and each not in {*COUNTS_OF_HEADS, "head_dim"}:
+                raise _unknown(
+                    name, module, f"what its {each} = {value} counts at a rank is not known"
+                )
         made = features_of(children[output])[1]
         total = sum(features_of(children[each])[0] for each in inputs)
         if len(inputs) == 1 and (
@@ -174,6 +181,8 @@ def _feed_forward(name: str, module: Any) -> Role | None:
         known = {*layers, activation, dropout}
         if not callable(act) or not children.keys() <= known or _has_tensors(act):
             raise _unknown(name, module, f"it consists of {', '.join(children)}")
+        if own := [*module._parameters, *module._buffers]:
+            raise _unknown(name, module, f"it has {', '.join(own)} of its own")
         for each in layers:
             if not _is_linear(children[each]):
                 raise _unknown(f"{name}.{each}", children[each], "it is no linear layer")

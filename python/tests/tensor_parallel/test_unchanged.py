@@ -208,6 +208,31 @@ class SquaredFeedForward(GatedFeedForward):
         return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x).square())
 
 
+class ScaledFeedForward(GatedFeedForward):
+    """As its neighbour's, but for a number that only its tensor says."""
+
+    def __init__(self, scale, make):
+        super().__init__()
+        self.scale = make(scale)
+
+    def forward(self, x):
+        scale = self.scale[0] if isinstance(self.scale, tuple) else self.scale
+        return super().forward(x) * scale
+
+
+class CountsItsHeads(GroupedAttention):
+    def __init__(self):
+        super().__init__()
+        self.n_heads = HEADS
+
+
+def with_scales(make_scale):
+    model = make(Llama)
+    for layer, scale in zip(model.layers, (1.0, 0.5), strict=True):
+        layer.feed_forward = ScaledFeedForward(scale, make_scale)
+    return model
+
+
 def with_changed(path, replacement, kind=Llama):
     model = make(kind)
     parent, _, last = path.rpartition(".")
@@ -255,6 +280,22 @@ WHAT_CANNOT_BE_CUT = {
     "a feed-forward block that computes something else": (
         lambda: with_changed("layers.1.feed_forward", SquaredFeedForward),
         "layers.1.feed_forward: a SquaredFeedForward cannot be cut: it computes something else",
+    ),
+    "a block that differs from an earlier one in a tensor": (
+        lambda: with_scales(torch.tensor),
+        "layers.1.feed_forward: a ScaledFeedForward cannot be cut: it computes something else",
+    ),
+    "a block that differs from an earlier one in a tuple": (
+        lambda: with_scales(lambda scale: (scale,)),
+        "layers.1.feed_forward: a ScaledFeedForward cannot be cut: it computes something else",
+    ),
+    "a feed-forward block with a parameter of its own": (
+        lambda: with_scales(lambda scale: nn.Parameter(torch.tensor(scale))),
+        "layers.0.feed_forward: a ScaledFeedForward cannot be cut: it has scale of its own",
+    ),
+    "an attention block that counts its heads in its own way": (
+        lambda: with_changed("layers.1.attention", CountsItsHeads),
+        "layers.1.attention: a CountsItsHeads cannot be cut: what its n_heads = ",
     ),
     "an activation of a token's values together": (
         with_softmax_between,
