@@ -81,9 +81,7 @@ void Participant::handle_event(Instant now, const Event& event) {
       warn_(hop_text(event.endpoint, context_.route) + " answers again: the job goes on");
       break;
     case EventKind::kWaiting: warn_(waiting_text(event.failure, context_now())); break;
-    case EventKind::kWaitingOver:
-      warn_(waiting_over_text(event.failure, event.waited));
-      break;
+    case EventKind::kWaitingOver: warn_(waiting_over_text(event.failure, event.waited)); break;
     case EventKind::kPeerRefused:
       context_.peer_refused = event.failure;
       warn_(peer_refused_text(event.failure) + "; this rank waits for it");
