@@ -22,7 +22,7 @@ from atp.tensor_parallel.agreement import agree
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.optimizer_state import Placed, fill_optimizer, groups_of, state_of
 from atp.tensor_parallel.parallelize import mesh_of
-from atp.tensor_parallel.sharding import Cut, Part, cuts_of
+from atp.tensor_parallel.sharding import Cut, Part, cuts_of, is_cut_further, local
 
 __all__ = ["full_state_dict", "load", "load_full_state_dict", "save"]
 
@@ -187,7 +187,22 @@ def load(
 
 
 def _state(model: nn.Module) -> dict[str, torch.Tensor]:
-    return model.state_dict(keep_vars=True)
+    """This rank's pieces, and what shares memory is one tensor.
+
+    Raises:
+        ValueError: FSDP has cut them further.
+    """
+    state = model.state_dict(keep_vars=True)
+    pieces: dict[torch.Tensor, torch.Tensor] = {}
+    for name, tensor in state.items():
+        if is_cut_further(tensor):
+            raise ValueError(
+                f"{name}: fully_shard() has cut it among the replicas, too; save and load it with "
+                "torch.distributed.checkpoint"
+            )
+        if tensor not in pieces:
+            pieces[tensor] = local(tensor.detach())
+    return {name: pieces[tensor] for name, tensor in state.items()}
 
 
 def _place_of(model: nn.Module) -> Placed:

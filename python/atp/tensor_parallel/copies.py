@@ -8,7 +8,7 @@ from torch.autograd.function import Function, once_differentiable
 
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import once_a_batch
-from atp.tensor_parallel.sharding import Cut, Part, cut_of
+from atp.tensor_parallel.sharding import Cut, Part, cut_of, piece
 
 __all__ = ["sum_copies"]
 
@@ -21,7 +21,7 @@ def sum_copies(module: Any, name: str) -> torch.Tensor | None:
     queries). The sum costs dimension 1 an all-reduce of the whole part, once for all chunks of a
     batch.
     """
-    parameter, mesh = getattr(module, name), module.mesh
+    parameter, mesh = piece(module, name), module.mesh
     if parameter is None:
         return None
     cut = cut_of(module, name)

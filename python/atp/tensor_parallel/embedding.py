@@ -7,7 +7,7 @@ from atp.tensor_parallel.conjugates import arrive, depart, reduce_hop
 from atp.tensor_parallel.linear import cut_parameter, require_divides
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.overlap import Steps, run
-from atp.tensor_parallel.sharding import Cut, Part, adopt
+from atp.tensor_parallel.sharding import Cut, Part, adopt, piece
 
 __all__ = ["ATPEmbedding", "ATPPositions", "first_token", "require_tokens", "vocabulary_part"]
 
@@ -37,9 +37,10 @@ class ATPEmbedding(nn.Module):
     def steps(self, tokens: torch.Tensor) -> Steps:
         first = self.mesh.first
         require_tokens(self.site, tokens, self.num_embeddings)
+        table = piece(self, "weight")
         own = tokens - first_token(self.num_embeddings, self.mesh)
-        missing = (own < 0) | (own >= self.weight.shape[0])
-        found = nn.functional.embedding(own.masked_fill(missing, 0), self.weight)
+        missing = (own < 0) | (own >= table.shape[0])
+        found = nn.functional.embedding(own.masked_fill(missing, 0), table)
         if self.padding_idx is not None:  # it is looked up, and learns nothing
             padding = (tokens == self.padding_idx).unsqueeze(-1)
             found = torch.where(padding, found.detach(), found)
@@ -106,5 +107,6 @@ class ATPPositions(nn.Module):
         adopt(self, "weight", cut_parameter(embedding.weight, cut, mesh), cut)
 
     def forward(self, positions: torch.Tensor) -> torch.Tensor:
-        require_positions(self.site, positions, self.weight.shape[0])
-        return nn.functional.embedding(positions, self.weight)
+        table = piece(self, "weight")
+        require_positions(self.site, positions, table.shape[0])
+        return nn.functional.embedding(positions, table)

@@ -7,7 +7,7 @@ from torch import nn
 
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.parallelize import mesh_of
-from atp.tensor_parallel.sharding import Cut, cuts_of
+from atp.tensor_parallel.sharding import Cut, cuts_of, is_cut_further, local
 
 __all__ = ["clip_grad_norm_", "grad_norm"]
 
@@ -23,7 +23,12 @@ def grad_norm(model: nn.Module) -> torch.Tensor:
     cuts = cuts_of(model)
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
-            for piece, copies in _pieces(cuts[name], parameter.grad, mesh):
+            if is_cut_further(parameter):
+                raise ValueError(
+                    f"{name}: fully_shard() has cut it among the replicas, too; "
+                    "torch.nn.utils.clip_grad_norm_ is right of all parameters then"
+                )
+            for piece, copies in _pieces(cuts[name], local(parameter.grad), mesh):
                 squares += piece.double().square().sum() / copies
     for dimension in (mesh.first, mesh.second):
         squares = dimension.all_reduce(squares).land()

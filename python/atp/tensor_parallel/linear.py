@@ -16,7 +16,7 @@ from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.moves import AllReduce, Keep
 from atp.tensor_parallel.overlap import Steps, run
 from atp.tensor_parallel.precision import as_autocast_does
-from atp.tensor_parallel.sharding import Cut, Part, adopt
+from atp.tensor_parallel.sharding import Cut, Part, adopt, local, piece
 
 __all__ = [
     "ATPLinear",
@@ -118,7 +118,7 @@ class ATPLinear(nn.Module):
     @property
     def outputs_here(self) -> int:
         """How many outputs this rank has a part of."""
-        return self.weight.shape[1 if self.transposed else 0]
+        return piece(self, "weight").shape[1 if self.transposed else 0]
 
     @property
     def output_dimension(self) -> Dimension:
@@ -151,7 +151,7 @@ class ATPLinear(nn.Module):
     def extra_repr(self) -> str:
         return (
             f"{self.in_features} -> {self.out_features}, {self.style}-first on {self.mesh.shape}, "
-            f"here {tuple(self.weight.shape)}"
+            f"here {tuple(local(self.weight).shape)}"
         )
 
 
@@ -178,7 +178,7 @@ def _biases(linears: Sequence[ATPLinear]) -> list[torch.Tensor]:
     if all(linear.bias is None for linear in linears):
         return []
     return [
-        linear.weight.new_zeros(linear.outputs_here)
+        piece(linear, "weight").new_zeros(linear.outputs_here)
         if linear.bias is None
         else linear.operand("bias")
         for linear in linears

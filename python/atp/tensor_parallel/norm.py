@@ -16,7 +16,7 @@ from atp.tensor_parallel.likeness import is_rms_norm
 from atp.tensor_parallel.linear import cut_parameter, require_divides, require_piece
 from atp.tensor_parallel.mesh import Mesh
 from atp.tensor_parallel.precision import widened
-from atp.tensor_parallel.sharding import Cut, adopt
+from atp.tensor_parallel.sharding import Cut, adopt, piece
 
 __all__ = ["ATPLayerNorm", "ATPRMSNorm"]
 
@@ -85,10 +85,11 @@ class _ShardedNorm(nn.Module):
         sums = _Sums(self.mesh, self.width)
         epsilon = torch.finfo(x.dtype).eps if self.eps is None else self.eps  # as torch's RMSNorm
         normal = _Normalize.apply(x, sums, epsilon, self.centered)
-        if self.weight is not None:
-            normal = normal * self.weight
-        if self.bias is not None:
-            normal = normal + self.bias
+        weight, bias = piece(self, "weight"), piece(self, "bias")
+        if weight is not None:
+            normal = normal * weight
+        if bias is not None:
+            normal = normal + bias
         return normal.to(self._result_type(x))
 
     def _result_type(self, x: torch.Tensor) -> torch.dtype:

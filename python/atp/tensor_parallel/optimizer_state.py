@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from atp.tensor_parallel.sharding import Cut, cuts_of
+from atp.tensor_parallel.dtensors import wrapped
+from atp.tensor_parallel.sharding import Cut, cuts_of, local
 
 __all__ = ["Placed", "fill_optimizer", "groups_of", "state_of"]
 
@@ -49,7 +50,10 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, di
         ValueError: it has a tensor that is neither as its parameter nor one value.
     """
     names = _names(model, optimizer)
-    found = {names[parameter]: dict(state) for parameter, state in optimizer.state.items()}
+    found = {
+        names[parameter]: {key: local(value) for key, value in state.items()}
+        for parameter, state in optimizer.state.items()
+    }
     for parameter, state in optimizer.state.items():
         for key, value in state.items():
             is_tensor = isinstance(value, torch.Tensor)
@@ -74,9 +78,9 @@ def fill_optimizer(
         state = whole_state(name)
         if state:
             cut = cuts[name]
-            whole = cut.full_shape(parameter.shape, place.shape)
+            whole = cut.full_shape(local(parameter).shape, place.shape)
             optimizer.state[parameter] = {
-                key: place.take(value, cut).to(parameter.device).clone()
+                key: wrapped(place.take(value, cut).to(parameter.device).clone(), parameter)
                 if isinstance(value, torch.Tensor) and tuple(value.shape) == whole
                 else _copy(value)  # one for the whole parameter
                 for key, value in state.items()

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from atp.tensor_parallel.agreement import PATIENCE, agree
+from atp.tensor_parallel.dtensors import check_placements, distribute
 from atp.tensor_parallel.mesh import Mesh, current_mesh
 from atp.tensor_parallel.overlap import run_chunks
 from atp.tensor_parallel.plans import plan_of
@@ -31,6 +32,7 @@ def parallelize(
     mesh: Mesh | None = None,
     *,
     chunks: int = 1,
+    dtensors: bool = False,
     patience: datetime.timedelta = PATIENCE,
 ) -> nn.Module:
     """Replaces the modules that the plan names by parallel ones, in place; a collective.
@@ -49,6 +51,8 @@ def parallelize(
         mesh: default: the one that init_mesh() made last.
         chunks: into so many parts a batch is cut, of which one computes while others communicate
             (paper §4.1; 2 or 4 are usual). The model's modules need `steps` then.
+        dtensors: the parameters become torch's DTensors on the mesh, for fully_shard,
+            torch.distributed.checkpoint and what else takes these (docs/tensor-parallel.md).
         patience: how long to wait for the other ranks.
 
     Returns:
@@ -70,13 +74,17 @@ def parallelize(
         _check_chunks(model, chunks)
         roles = _roles(model, plan)
         replacements = _build(model, roles, mesh)
+        if dtensors:
+            check_placements(replacements, mesh)
         replacements |= _dropouts(model, replacements, mesh)
         modules = _describe(model, roles)
-        said = _fingerprint(model, modules, mesh, chunks)
+        said = _fingerprint(model, modules, mesh, chunks) + ", DTensors" * dtensors
     except (ValueError, TypeError) as wrong:
         error = wrong
     agree(f"parallelize: {said}", modules=modules, error=error, patience=patience)
     _install(model, replacements)
+    if dtensors:
+        distribute(model, mesh)
     model.atp_mesh = mesh
     offer_what_is_whole(model, mesh)
     if watched and mesh.second.size > 1:

@@ -2,11 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
-__all__ = ["Cut", "Part", "adopt", "cut_of", "cuts_of"]
+__all__ = ["Cut", "Part", "adopt", "cut_of", "cuts_of", "is_cut_further", "local", "piece"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +122,32 @@ def adopt(module: nn.Module, name: str, parameter: nn.Parameter | None, cut: Cut
     """
     setattr(module, name, parameter)
     module.__dict__.setdefault("atp_cuts", {})[name] = cut
+
+
+def piece(module: nn.Module, name: str) -> torch.Tensor | None:
+    """A parameter of a module as its forward pass needs it: this rank's piece, if there is one.
+
+    Raises:
+        ValueError: FSDP has only a shard of it here, as it gathers it for another module.
+    """
+    parameter = getattr(module, name)
+    if is_cut_further(parameter):
+        raise ValueError(
+            f"{getattr(module, 'site', type(module).__name__)}.{name}: fully_shard() has cut it "
+            "and not gathered it, as it does where forward() is called; give it whole blocks of a "
+            "model of transformers, or an atp Transformer as a whole"
+        )
+    return local(parameter)
+
+
+def is_cut_further(parameter: torch.Tensor) -> bool:
+    """Whether fully_shard() has cut a DTensor over the replicas, too."""
+    return isinstance(parameter, DTensor) and parameter.device_mesh.ndim != 2
+
+
+def local(tensor: Any) -> Any:
+    """This rank's piece of a DTensor; what is none is a piece."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def cut_of(module: nn.Module, name: str) -> Cut:
