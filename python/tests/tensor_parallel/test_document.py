@@ -1,5 +1,6 @@
 """The programs of docs/tensor-parallel.md run."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -40,10 +41,11 @@ def test_the_whole_program_trains_and_saves(tmp_path):
     assert len(list((tmp_path / "checkpoint").glob("shard-1-1-*.pt"))) == 1
 
 
-def test_the_other_blocks_run(gloo_ranks):
+def test_the_other_blocks_run(gloo_ranks, tmp_path):
     def body(_rank):
         init_mesh(1, 1)
-        for block in blocks("python")[1:]:
-            exec(block, {"torch": torch})
+        with contextlib.chdir(tmp_path):
+            for block in blocks("python")[1:]:
+                exec(block, {"torch": torch})
 
     gloo_ranks.run(1, body, backend="gloo")
