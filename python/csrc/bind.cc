@@ -12,6 +12,7 @@
 #include "python/csrc/in_network_group.h"
 #include "python/csrc/live_groups.h"
 #include "python/csrc/measured.h"
+#include "python/csrc/peer_requests.h"
 #include "python/csrc/ring_group.h"
 
 // The module atp._C: the process groups as Python classes, and nothing else. The policy (where the
@@ -86,7 +87,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
     const std::string& route_name, std::size_t values_per_fragment, const std::string& numbers,
     bool fixed_window, bool digest, std::uint64_t digest_every, bool host_memory,
-    const std::vector<std::size_t>& host_of, c10::intrusive_ptr<c10d::Backend> gloo) {
+    const std::vector<std::size_t>& host_of) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   CommunicatorOptions options;
@@ -106,8 +107,8 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     options.join_timeout = join_timeout;
     communicator = connect(std::move(options));
   }
-  return c10::make_intrusive<PyInNetworkGroup>(rank, size, timeout, std::move(gloo),
-                                               std::move(communicator), number_format(numbers));
+  return c10::make_intrusive<PyInNetworkGroup>(rank, size, timeout, std::move(communicator),
+                                               number_format(numbers));
 }
 
 template <class Group>
@@ -189,11 +190,26 @@ std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds tim
 }
 
 c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds timeout,
-                                                ConnectedRing& ring, const std::string& numbers,
-                                                c10::intrusive_ptr<c10d::Backend> gloo) {
+                                                ConnectedRing& ring, const std::string& numbers) {
   const py::gil_scoped_release release;
-  return c10::make_intrusive<PyRingGroup>(rank, size, timeout, std::move(gloo), ring.take(),
-                                          number_format(numbers));
+  return c10::make_intrusive<PyRingGroup>(rank, size, timeout, ring.take(), number_format(numbers));
+}
+
+// Connects nobody: ranks call each other when they first need to. A group of one has no listener.
+template <class Group>
+void set_peers(Group& group, std::uint64_t token, std::vector<std::size_t> names,
+               std::shared_ptr<TcpListener> listener, const std::vector<std::string>& addresses) {
+  PeerOptions options;
+  options.rank = static_cast<std::size_t>(group.getRank());
+  options.world_size = static_cast<std::size_t>(group.getSize());
+  options.token = token;
+  options.wording = {.ranks = std::move(names), .type_name = type_name};
+  options.operation_timeout = group.getBackendOptions()->timeout;
+  Result<std::vector<Endpoint>> endpoints = resolve_addresses(addresses);
+  TORCH_CHECK_WITH(DistBackendError, endpoints.ok(), endpoints.error().message);
+  auto peers = Peers::start(std::move(listener), options, std::move(endpoints).value());
+  TORCH_CHECK_WITH(DistBackendError, peers.ok(), peers.error().message);
+  group.set_peers(std::move(peers).value());
 }
 
 // (latency in nanoseconds, picoseconds per byte) of the network and of the ring.
@@ -226,7 +242,7 @@ void abort_all() {
   LiveGroups::instance().abort_all();
 }
 
-py::list traffic_of(const DelegatingBackend& group) {
+py::list traffic_of(const PeersBackend& group) {
   py::list rows;
   for (const TrafficRow& row : group.traffic()) {
     rows.append(py::make_tuple(row.path, row.operation, row.dtype, row.calls, row.bytes));
@@ -257,6 +273,8 @@ Class& define_common(Class& group) {
       .def_property("choice", &Group::choice, &Group::set_choice)
       .def("average_segments", &average_segments<Group>, py::arg("tensor"), py::arg("lengths"),
            py::arg("numbers"))
+      .def("set_peers", &set_peers<Group>, py::kw_only(), py::arg("token"), py::arg("names"),
+           py::arg("listener"), py::arg("addresses"), py::call_guard<py::gil_scoped_release>())
       .def("values_per_fragment", &Group::values_per_fragment,
            py::call_guard<py::gil_scoped_release>())
       .def("waited_for", [](const Group& self) { return waited_for_of(self); })
@@ -283,7 +301,7 @@ PYBIND11_MODULE(_C, module) {
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("numbers"),
                  py::arg("fixed_window"), py::arg("digest"), py::arg("digest_every"),
-                 py::arg("host_memory"), py::arg("host_of"), py::arg("gloo"));
+                 py::arg("host_memory"), py::arg("host_of"));
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("digest",
                  [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
@@ -318,7 +336,7 @@ PYBIND11_MODULE(_C, module) {
            py::arg("timeout"), py::arg("numbers"), py::call_guard<py::gil_scoped_release>());
   Binding<PyRingGroup> ring(module, "RingGroup");
   ring.def(py::init(&make_ring_group), py::kw_only(), py::arg("rank"), py::arg("size"),
-           py::arg("timeout"), py::arg("ring"), py::arg("numbers"), py::arg("gloo"));
+           py::arg("timeout"), py::arg("ring"), py::arg("numbers"));
   define_common<PyRingGroup>(ring);
 
   module.def("abort_all", &abort_all,

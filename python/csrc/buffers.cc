@@ -113,8 +113,6 @@ bool has_sum(at::ScalarType type) {
 }  // namespace
 
 ReduceOp Buffers::reduction(const ReduceOp& asked, at::TensorList tensors, int ranks) {
-  // Gloo has no int16.
-  if (!tensors.empty() && tensors.front().scalar_type() == at::kShort) carry_as(at::kInt);
   const bool averages = asked.op_ == ReduceOp::AVG;
   const bool scales = asked.op_ == ReduceOp::PREMUL_SUM;
   if (tensors.empty() || !(averages || scales || asked.op_ == ReduceOp::SUM)) return asked;
@@ -246,12 +244,6 @@ void Buffers::output_from(const at::Tensor& joined, std::int64_t offset, const a
   outputs_.push_back({output, joined, offset});
 }
 
-bool Buffers::need_finish() const {
-  return divisor_ || std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) {
-           return !output.buffer.is_same(output.tensor);
-         });
-}
-
 void Buffers::finish() {
   const NoAutograd guard;
   for (const Output& output : outputs_) {
@@ -259,6 +251,7 @@ void Buffers::finish() {
     const at::Tensor result = result_of(output);
     if (!result.is_same(output.tensor)) write_back(output.tensor, result);
   }
+  if (last_step_) last_step_();
 }
 
 // As copied_side_by_side(), back.

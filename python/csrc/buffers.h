@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
 #include <vector>
 
 // The memory that one collective really reads and writes, and what is done to it before and after.
@@ -27,8 +29,7 @@ class Buffers {
 
   explicit Buffers(const Name& name) : name_(name) {}
 
-  // Gloo's own answer to a tensor elsewhere is a missing device or a crash, and the memory that
-  // others read and write is this one's.
+  // The memory that others read and write is this one's.
   static void check_device(const char* operation, const at::Tensor& tensor);
 
   // The values travel in this type. What comes back is narrowed to the tensors' own: integers keep
@@ -57,8 +58,8 @@ class Buffers {
   at::Tensor joined_outputs(at::TensorList tensors);
   void output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output);
 
-  // Whether finish() has something to do.
-  bool need_finish() const;
+  // Of what is no dense tensor: what finish() does at last.
+  void set_last_step(std::function<void()> step) { last_step_ = std::move(step); }
   // The outputs hold the result of the collective: completes it and writes it back.
   void finish();
 
@@ -84,6 +85,7 @@ class Buffers {
   std::optional<at::ScalarType> carrier_;
   std::vector<at::Tensor> inputs_;  // kept alive
   std::vector<Output> outputs_;
+  std::function<void()> last_step_;
 };
 
 }  // namespace atp::pytorch

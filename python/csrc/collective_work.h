@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
 #include <vector>
 
 #include "python/csrc/buffers.h"
@@ -26,6 +28,8 @@ class CollectiveWork final : public c10d::Work {
 
   Buffers& buffers() { return buffers_; }
 
+  // Of a receive: who has sent, once it has ended. Before anybody has the work.
+  void set_source(std::function<int()> source) { source_ = std::move(source); }
   // Before the first part can end: how many will. False if there is nothing to wait for.
   bool expect_parts(std::size_t count);
   // A part has ended, with an error if `error` is not empty. True for the last one: then settle()
@@ -44,6 +48,7 @@ class CollectiveWork final : public c10d::Work {
   std::exception_ptr exception() const override { return settled_ ? failure_ : nullptr; }
   // In a forked child nobody would end it. In a callback of its own Future it has ended.
   bool wait(std::chrono::milliseconds timeout) override;
+  int sourceRank() const override { return source_ ? source_() : Work::sourceRank(); }
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   std::uint64_t getSequencenumber() const override { return sequence_; }
@@ -54,6 +59,7 @@ class CollectiveWork final : public c10d::Work {
   std::vector<at::Tensor> results_;
   Buffers buffers_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::function<int()> source_;
   std::atomic<std::size_t> parts_left_{0};
   std::mutex error_mutex_;
   std::string error_;  // of the part that failed first

@@ -42,9 +42,8 @@ void check_one_type(const Buffers::Name& name, at::TensorList tensors) {
 }  // namespace
 
 InNetworkGroup::InNetworkGroup(int rank, int size, std::chrono::milliseconds timeout,
-                               c10::intrusive_ptr<c10d::Backend> gloo,
                                std::unique_ptr<Communicator> communicator, NumberFormat format)
-    : ProcessGroupATP(rank, size, timeout, std::move(gloo)),
+    : ProcessGroupATP(rank, size, timeout),
       format_(format),
       communicator_(std::move(communicator)) {}
 
@@ -126,14 +125,14 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce(Tensors& tensors,
                                                          const c10d::AllreduceOptions& options) {
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
-  if (!found) return DelegatingBackend::allreduce(tensors, options);
+  if (!found) return PeersBackend::allreduce(tensors, options);
   return carry_out(kAllReduce, *found, tensors, options, {});
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
-  if (!found) return DelegatingBackend::allreduce_coalesced(tensors, options);
+  if (!found) return PeersBackend::allreduce_coalesced(tensors, options);
   return carry_out(kAllReduceCoalesced, *found, tensors, options, {});
 }
 
@@ -149,7 +148,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::average_segments(
       ": int16 on the wire is for float32, bfloat16 and float16, and this tensor is of ", type,
       "; leave it to atp.torch.ddp_hook");
   const std::optional<Carriage> found = carriage_of(tensors, options.reduceOp);
-  if (!found) return DelegatingBackend::allreduce(tensors, options);
+  if (!found) return PeersBackend::allreduce(tensors, options);
   return carry_out(kAllReduce, *found, tensors, options, {.format = format, .segments = lengths});
 }
 

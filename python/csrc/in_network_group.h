@@ -22,8 +22,7 @@ class InNetworkGroup : public ProcessGroupATP {
  public:
   // `communicator` is null in a group of one. `format`: the job's.
   InNetworkGroup(int rank, int size, std::chrono::milliseconds timeout,
-                 c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Communicator> communicator,
-                 NumberFormat format);
+                 std::unique_ptr<Communicator> communicator, NumberFormat format);
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,

@@ -117,7 +117,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::_allgather_base(
   if (in_memory() && is_dense(input) && is_dense(output)) {
     return gather(kAllGatherSingle, {output}, {input}, options);
   }
-  return DelegatingBackend::_allgather_base(output, input, options);
+  return PeersBackend::_allgather_base(output, input, options);
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather_into_tensor_coalesced(
@@ -125,14 +125,14 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather_into_tensor_coalesced(
   if (in_memory() && all(inputs, is_dense) && all(outputs, is_dense)) {
     return gather(kAllGatherCoalesced, outputs, inputs, options);
   }
-  return DelegatingBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
+  return PeersBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather(TensorLists& outputs, Tensors& inputs,
                                                          const c10d::AllgatherOptions& options) {
   if (!in_memory() || inputs.size() != 1 || outputs.size() != 1 || !all(inputs, is_dense) ||
       !all(outputs[0], is_dense)) {
-    return DelegatingBackend::allgather(outputs, inputs, options);
+    return PeersBackend::allgather(outputs, inputs, options);
   }
   check_count(kAllGather, "rank", ranks(), outputs[0].size());
   for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
@@ -211,14 +211,14 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   const auto found = carriage_in_memory(output, input, options.reduceOp);
   if (found) return scatter(kReduceScatterSingle, *found, {output}, {input}, options);
-  return DelegatingBackend::_reduce_scatter_base(output, input, options);
+  return PeersBackend::_reduce_scatter_base(output, input, options);
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   const auto found = carriage_in_memory(outputs, inputs, options.reduceOp);
   if (found) return scatter(kReduceScatterCoalesced, *found, outputs, inputs, options);
-  return DelegatingBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  return PeersBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
@@ -227,7 +227,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
   if (inputs.size() == 1 && outputs.size() == 1) {
     found = carriage_in_memory(outputs, inputs[0], options.reduceOp);
   }
-  if (!found) return DelegatingBackend::reduce_scatter(outputs, inputs, options);
+  if (!found) return PeersBackend::reduce_scatter(outputs, inputs, options);
   check_count(kReduceScatter, "rank", ranks(), inputs[0].size());
   const at::Tensor& own = inputs[0][static_cast<std::size_t>(getRank())];
   check_values(kReduceScatter, own, outputs[0], 1);
@@ -247,7 +247,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::broadcast(Tensors& tensors,
                                                          const c10d::BroadcastOptions& options) {
   if (!in_memory() || tensors.size() != 1 || !is_dense(tensors[0])) {
-    return DelegatingBackend::broadcast(tensors, options);
+    return PeersBackend::broadcast(tensors, options);
   }
   TORCH_CHECK_VALUE(options.rootRank >= 0 && options.rootRank < getSize(), kBroadcast.operation,
                     ": expected a root among ranks 0 to ", getSize() - 1, " and found ",

@@ -2,59 +2,44 @@
 
 namespace atp::pytorch {
 
-ProcessGroupATP::ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout,
-                                 c10::intrusive_ptr<c10d::Backend> gloo)
-    : DelegatingBackend(rank, size, std::move(gloo)),
-      options_(c10::make_intrusive<Options>("atp", timeout)),
-      timeout_(timeout) {
+ProcessGroupATP::ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout)
+    : PeersBackend(rank, size, timeout), options_(c10::make_intrusive<Options>("atp", timeout)) {
   init();
 }
 
 void ProcessGroupATP::stop() {
-  closed_ = true;
+  static_cast<void>(close());
   // In this order: the transport ends its operations, the threads finish them.
   destroy_transport();
   end_threads();
 }
 
-c10::intrusive_ptr<CollectiveWork> ProcessGroupATP::begin_work(
-    const char* path, const Buffers::Name& name, at::TensorList inputs,
-    const std::vector<at::Tensor>& results) {
-  TORCH_CHECK_WITH(DistBackendError, !closed_, name.operation,
-                   ": this rank has left the group (it was destroyed or aborted)");
-  const std::uint64_t sequence = begin(path, name.operation, inputs);
-  return c10::make_intrusive<CollectiveWork>(getRank(), sequence, results, Buffers(name));
-}
-
-std::chrono::milliseconds ProcessGroupATP::timeout_of(std::chrono::milliseconds asked_for) const {
-  return asked_for == c10d::kUnsetTimeout ? timeout_.load() : asked_for;
-}
-
 void ProcessGroupATP::setTimeout(std::chrono::milliseconds timeout) {
-  timeout_ = timeout;
   options_->timeout = timeout;
-  DelegatingBackend::setTimeout(timeout);
+  PeersBackend::setTimeout(timeout);
 }
 
 void ProcessGroupATP::shutdown() {
-  if (is_forked() || closed_.exchange(true)) return;
+  if (is_forked() || close()) return;
   // A callback may destroy its own group; it cannot wait for itself.
   if (!completion().on_own_thread()) completion().wait_until_idle();
   leave_transport();
-  DelegatingBackend::shutdown();
+  PeersBackend::shutdown();
 }
 
 void ProcessGroupATP::give_up() {
   if (is_forked()) return;
-  closed_ = true;
+  static_cast<void>(close());
   give_up_transport();
+  give_up_peers();
 }
 
 void ProcessGroupATP::abort() {
   if (is_forked()) return;
-  closed_ = true;
+  static_cast<void>(close());
+  give_up_peers();
   abort_transport();
-  DelegatingBackend::abort();
+  PeersBackend::abort();
 }
 
 bool is_linear(const c10d::ReduceOp& op) {

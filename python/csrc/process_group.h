@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "atp/collective/communicator.h"
-#include "python/csrc/delegating_backend.h"
+#include "python/csrc/peers_backend.h"
 
 // What the process groups of the backend "atp" have in common: some collectives they carry out
-// themselves, over a transport of their own, and everything else goes to Gloo.
+// themselves, over a transport of their own, and everything else goes over the connections between
+// any two ranks (peers_backend.h).
 //
 // The choice depends on data type, layout class, operation and the group's size and options alone,
 // which are the same at every rank, never on anything local: ranks that chose differently would
@@ -21,13 +22,12 @@
 
 namespace atp::pytorch {
 
-class ProcessGroupATP : public DelegatingBackend {
+class ProcessGroupATP : public PeersBackend {
  public:
   using Counts = std::vector<std::pair<std::string, std::uint64_t>>;
 
   // `timeout` bounds an operation's time without progress.
-  ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout,
-                  c10::intrusive_ptr<c10d::Backend> gloo);
+  ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout);
 
   const std::string getBackendName() const override { return "atp"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
@@ -62,16 +62,8 @@ class ProcessGroupATP : public DelegatingBackend {
   // No operation is under way afterwards.
   virtual void destroy_transport() = 0;
 
-  // A work for a call that this group carries out over `path`, unless it has been left.
-  c10::intrusive_ptr<CollectiveWork> begin_work(const char* path, const Buffers::Name& name,
-                                                at::TensorList inputs,
-                                                const std::vector<at::Tensor>& results);
-  std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked_for) const;
-
  private:
   const c10::intrusive_ptr<Options> options_;
-  std::atomic<std::chrono::milliseconds> timeout_;
-  std::atomic<bool> closed_{false};
   std::string choice_;
 };
 

@@ -48,11 +48,8 @@ Bytes bytes_of(const at::Tensor& buffer) {
 }  // namespace
 
 RingGroup::RingGroup(int rank, int size, std::chrono::milliseconds timeout,
-                     c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Ring> ring,
-                     NumberFormat format)
-    : ProcessGroupATP(rank, size, timeout, std::move(gloo)),
-      format_(format),
-      ring_(std::move(ring)) {}
+                     std::unique_ptr<Ring> ring, NumberFormat format)
+    : ProcessGroupATP(rank, size, timeout), format_(format), ring_(std::move(ring)) {}
 
 c10::intrusive_ptr<c10d::Work> RingGroup::submit(const c10::intrusive_ptr<CollectiveWork>& work,
                                                  std::vector<RingRequest> requests,
@@ -157,7 +154,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allreduce(Tensors& tensors,
   if (all(tensors, is_addable) && is_linear(options.reduceOp)) {
     return sum(kAllReduce, tensors, options);
   }
-  return DelegatingBackend::allreduce(tensors, options);
+  return PeersBackend::allreduce(tensors, options);
 }
 
 c10::intrusive_ptr<c10d::Work> RingGroup::allreduce_coalesced(
@@ -165,7 +162,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allreduce_coalesced(
   if (all(tensors, is_addable) && is_linear(options.reduceOp)) {
     return sum(kAllReduceCoalesced, tensors, options);
   }
-  return DelegatingBackend::allreduce_coalesced(tensors, options);
+  return PeersBackend::allreduce_coalesced(tensors, options);
 }
 
 c10::intrusive_ptr<c10d::Work> RingGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -173,7 +170,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::_allgather_base(at::Tensor& output, at
   if (is_dense(input) && is_dense(output)) {
     return gather(kAllGatherSingle, {output}, {input}, options);
   }
-  return DelegatingBackend::_allgather_base(output, input, options);
+  return PeersBackend::_allgather_base(output, input, options);
 }
 
 c10::intrusive_ptr<c10d::Work> RingGroup::allgather_into_tensor_coalesced(
@@ -181,14 +178,14 @@ c10::intrusive_ptr<c10d::Work> RingGroup::allgather_into_tensor_coalesced(
   if (all(inputs, is_dense) && all(outputs, is_dense)) {
     return gather(kAllGatherCoalesced, outputs, inputs, options);
   }
-  return DelegatingBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
+  return PeersBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
 }
 
 c10::intrusive_ptr<c10d::Work> RingGroup::allgather(TensorLists& outputs, Tensors& inputs,
                                                     const c10d::AllgatherOptions& options) {
   if (inputs.size() != 1 || outputs.size() != 1 || !all(inputs, is_dense) ||
       !all(outputs[0], is_dense)) {
-    return DelegatingBackend::allgather(outputs, inputs, options);
+    return PeersBackend::allgather(outputs, inputs, options);
   }
   check_count(kAllGather, "rank", ranks(), outputs[0].size());
   for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
@@ -206,7 +203,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::_reduce_scatter_base(
   if (is_addable(input) && is_addable(output) && is_linear(options.reduceOp)) {
     return scatter(kReduceScatterSingle, {output}, {input}, options);
   }
-  return DelegatingBackend::_reduce_scatter_base(output, input, options);
+  return PeersBackend::_reduce_scatter_base(output, input, options);
 }
 
 c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter_tensor_coalesced(
@@ -214,14 +211,14 @@ c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter_tensor_coalesced(
   if (all(inputs, is_addable) && all(outputs, is_addable) && is_linear(options.reduceOp)) {
     return scatter(kReduceScatterCoalesced, outputs, inputs, options);
   }
-  return DelegatingBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  return PeersBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
 c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter(
     Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
   if (inputs.size() != 1 || outputs.size() != 1 || !all(inputs[0], is_addable) ||
       !all(outputs, is_addable) || !is_linear(options.reduceOp)) {
-    return DelegatingBackend::reduce_scatter(outputs, inputs, options);
+    return PeersBackend::reduce_scatter(outputs, inputs, options);
   }
   check_count(kReduceScatter, "rank", ranks(), inputs[0].size());
   for (const at::Tensor& input : inputs[0]) check_type(kReduceScatter, input, outputs[0]);

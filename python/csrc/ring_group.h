@@ -15,8 +15,7 @@ namespace atp::pytorch {
 class RingGroup : public ProcessGroupATP {
  public:
   // `format`: what sums of float32 all-reduces travel as.
-  RingGroup(int rank, int size, std::chrono::milliseconds timeout,
-            c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<Ring> ring,
+  RingGroup(int rank, int size, std::chrono::milliseconds timeout, std::unique_ptr<Ring> ring,
             NumberFormat format);
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;

@@ -166,12 +166,12 @@ def test_a_tensor_with_strides_is_summed_in_place_whatever_the_strides_of_the_ot
         every_second = torch.arange(20.0)[::2]
         dist.all_reduce(tensor)
         dist.all_reduce(every_second)
-        return tensor.tolist(), every_second.tolist(), atp.torch.stats()["gloo"]
+        return tensor.tolist(), every_second.tolist(), atp.torch.stats()["peers"]
 
-    for tensor, every_second, gloo in ranks.run(2, body):
+    for tensor, every_second, peers in ranks.run(2, body):
         assert tensor == (2 * torch.arange(12.0).reshape(3, 4)).tolist()
         assert every_second == (2 * torch.arange(20.0)[::2]).tolist()
-        assert "all_reduce" not in gloo
+        assert "all_reduce" not in peers
 
 
 def test_several_tensors_in_one_call_are_one_operation(ranks):
@@ -238,8 +238,8 @@ def test_stats_count_calls_and_bytes_by_path(ranks):
             "float32": {"calls": 2, "bytes": 600},
             "int32": {"calls": 1, "bytes": 400},
         }
-        assert stats["gloo"]["all_reduce"] == {"int64": {"calls": 1, "bytes": 800}}
-        assert stats["gloo"]["broadcast"] == {"float32": {"calls": 1, "bytes": 40}}
+        assert stats["peers"]["all_reduce"] == {"int64": {"calls": 1, "bytes": 800}}
+        assert stats["peers"]["broadcast"] == {"float32": {"calls": 1, "bytes": 40}}
         assert stats["values_per_fragment"] > 0
         assert stats["counters"]
 

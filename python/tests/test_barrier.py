@@ -15,16 +15,16 @@ def by_transport():
     return torch.ones(400_000), dist.ReduceOp.SUM
 
 
-def by_gloo():
+def by_peers():
     return torch.ones(5000, dtype=torch.int64), dist.ReduceOp.SUM
 
 
-def by_gloo_and_then_by_us():
+def by_peers_and_then_by_us():
     return torch.ones(5000, dtype=torch.int64)[::2], dist.ReduceOp.AVG
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-@pytest.mark.parametrize("ask", [by_transport, by_gloo, by_gloo_and_then_by_us])
+@pytest.mark.parametrize("ask", [by_transport, by_peers, by_peers_and_then_by_us])
 @pytest.mark.parametrize("waits", [True, False], ids=["waited for", "asynchronous"])
 def test_earlier_operations_have_ended_after_a_barrier(ranks, algorithm, ask, waits):
     def body(rank):
@@ -36,7 +36,7 @@ def test_earlier_operations_have_ended_after_a_barrier(ranks, algorithm, ask, wa
             dist.barrier()
         else:
             dist.barrier(async_op=True).wait()
-        expected = 1 if ask is by_gloo_and_then_by_us else 2
+        expected = 1 if ask is by_peers_and_then_by_us else 2
         ended = all(work.is_completed() for work in works)
         return ended, all(bool((t == expected).all()) for t, _ in tensors_and_ops)
 

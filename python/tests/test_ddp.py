@@ -62,12 +62,12 @@ def test_the_weights_stay_equal_across_ranks_and_near_those_of_gloo(ranks, optio
         theirs = DistributedDataParallel(make_model(), process_group=gloo, **options)
         losses = train(ours, rank)
         torch.testing.assert_close(losses, train(theirs, rank), rtol=1e-4, atol=1e-5)
-        gloo_sums = atp.torch.stats()["gloo"].get("all_reduce", {})
-        return digest(ours), "float32" in gloo_sums
+        peers = atp.torch.stats()["peers"].get("all_reduce", {})
+        return digest(ours), "float32" in peers
 
     results = ranks.run(3, body)
     assert len({weights for weights, _ in results}) == 1
-    assert not any(by_gloo for _, by_gloo in results)
+    assert not any(by_peers for _, by_peers in results)
 
 
 def test_no_sync_accumulates_locally(ranks):

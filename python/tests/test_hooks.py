@@ -66,13 +66,13 @@ def test_a_model_trains_as_without_it(ranks, hook):
         hooked, plain = (DistributedDataParallel(make_model()) for _ in range(2))
         hooked.register_comm_hook(None, hook)
         losses, expected = train(hooked, rank), train(plain, rank)
-        return losses, expected, digest(hooked), atp.torch.stats()["gloo"].get("all_reduce", {})
+        return losses, expected, digest(hooked), atp.torch.stats()["peers"].get("all_reduce", {})
 
     results = ranks.run(3, body)
     assert len({weights for _, _, weights, _ in results}) == 1
-    for losses, expected, _, gloo in results:
+    for losses, expected, _, peers in results:
         assert losses == pytest.approx(expected, rel=1e-5 if hook is HOOKS["ddp_hook"] else 1e-2)
-        assert "float32" not in gloo
+        assert "float32" not in peers
 
 
 def test_int16_takes_half_the_bytes(ranks):

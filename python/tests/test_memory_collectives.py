@@ -91,10 +91,10 @@ def test_every_all_gather_gives_all_blocks_to_all_ranks_whatever_the_type(ranks)
             if bits(gather(values(rank, length, dtype)))
             != bits(torch.cat([values(r, length, dtype) for r in range(RANKS)]))
         ]
-        return wrong, operations(atp.torch.stats(), "gloo"), operations(atp.torch.stats(), "atp")
+        return wrong, operations(atp.torch.stats(), "peers"), operations(atp.torch.stats(), "atp")
 
-    for wrong, gloo, atp_ in ranks.run(RANKS, body, **IN_MEMORY):
-        assert not wrong and not gloo
+    for wrong, peers, atp_ in ranks.run(RANKS, body, **IN_MEMORY):
+        assert not wrong and not peers
         assert atp_ == {"all_gather", "all_gather_single"} or "all_gather" in atp_
 
 
@@ -190,13 +190,13 @@ def test_every_reduce_scatter_has_the_bits_of_the_all_reduce(ranks, options):
                         before = whole.clone()
                         if bits(scatter(whole, op)) != own or bits(before) != bits(whole):
                             wrong.append((scatter.__name__, str(dtype), name, length))
-        return wrong, operations(atp.torch.stats(), "gloo")
+        return wrong, operations(atp.torch.stats(), "peers")
 
     group = atp.torch.Options(**options)
     assert ranks.run(RANKS, body, pg_options=group, **IN_MEMORY) == [([], set())] * RANKS
 
 
-def test_what_memory_does_not_add_goes_to_gloo(ranks):
+def test_what_memory_does_not_add_goes_from_rank_to_rank(ranks):
     def body(rank):
         share = torch.empty(2, dtype=torch.float64)
         dist.reduce_scatter_tensor(share, torch.ones(2 * RANKS, dtype=torch.float64))
@@ -220,7 +220,7 @@ def test_a_broadcast_gives_all_what_the_root_has(ranks):
                     for result in (tensor, strided):
                         if bits(result) != bits(values(root, length, dtype)):
                             wrong.append((root, str(dtype), length))
-        return wrong, atp.torch.stats()["gloo"]
+        return wrong, atp.torch.stats()["peers"]
 
     assert ranks.run(RANKS, body, **IN_MEMORY) == [([], {})] * RANKS
 

@@ -94,7 +94,7 @@ def test_every_reduce_scatter_gives_a_rank_its_block_and_leaves_the_input(ranks,
     total = sum(as_whole(rank, 3) for rank in range(3))
     for rank, (block, stats) in enumerate(ranks.run(3, body, route="", pg_options=RING)):
         torch.testing.assert_close(torch.from_numpy(block), total[2 * rank : 2 * rank + 2])
-        assert not stats["gloo"] and len(stats["ring"]) == 1
+        assert not stats["peers"] and len(stats["ring"]) == 1
 
 
 def all_gather_single(rank, block):
@@ -129,15 +129,15 @@ def test_every_all_gather_gives_all_blocks_to_all_ranks_whatever_the_type(ranks,
         return (values(rank, 10).reshape(2, 5) * 3).to(dtype)
 
     def body(rank):
-        return gather(rank, block(rank)).to(torch.float64).numpy(), atp.torch.stats()["gloo"]
+        return gather(rank, block(rank)).to(torch.float64).numpy(), atp.torch.stats()["peers"]
 
     expected = torch.cat([block(rank) for rank in range(3)]).to(torch.float64)
-    for whole, gloo in ranks.run(3, body, route="", pg_options=RING):
+    for whole, peers in ranks.run(3, body, route="", pg_options=RING):
         assert torch.equal(torch.from_numpy(whole), expected)
-        assert not gloo
+        assert not peers
 
 
-def test_what_a_ring_does_not_add_goes_to_gloo(ranks):
+def test_what_a_ring_does_not_add_goes_from_rank_to_rank(ranks):
     def body(rank):
         largest = torch.tensor([float(rank)])
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
@@ -148,11 +148,11 @@ def test_what_a_ring_does_not_add_goes_to_gloo(ranks):
         root = torch.tensor([float(rank)])
         dist.broadcast(root, src=1)
         sums = largest.item(), whole.item(), half[0].item(), root.item()
-        return sums, set(atp.torch.stats()["gloo"]), atp.torch.stats()["ring"]
+        return sums, set(atp.torch.stats()["peers"]), atp.torch.stats()["ring"]
 
-    for sums, gloo, ring in ranks.run(2, body, route="", pg_options=RING):
+    for sums, peers, ring in ranks.run(2, body, route="", pg_options=RING):
         assert sums == (1, 1, 2, 1)
-        assert gloo == {"all_reduce", "broadcast"} and not ring
+        assert peers == {"all_reduce", "broadcast"} and not ring
 
 
 @pytest.mark.parametrize("world_size", [2, 4])
@@ -219,7 +219,7 @@ def test_ddp_trains_the_same_replicas(ranks):
             optimizer.zero_grad()
             model(values(10 * step + rank, 80).reshape(4, 20)).square().mean().backward()
             optimizer.step()
-        assert "all_reduce" not in atp.torch.stats()["gloo"]
+        assert "all_reduce" not in atp.torch.stats()["peers"]
         return torch.cat([p.detach().flatten() for p in model.parameters()]).numpy().tobytes()
 
     weights = ranks.run(3, body, route="", pg_options=RING)

@@ -62,7 +62,7 @@ def test_floats(ranks, options):
             }[op]
             assert result.dtype == dtype
             assert torch.equal(result, expected.to(dtype)), f"{op} of {length} {dtype}"
-        assert stats["gloo"] == {}
+        assert stats["peers"] == {}
 
 
 def test_integers_wrap_around_in_their_own_type(ranks):
@@ -80,9 +80,9 @@ def test_integers_wrap_around_in_their_own_type(ranks):
                 for op in ops:
                     tensor = numbers(rank, dtype, length)
                     results[op, dtype, length] = reduced(tensor, getattr(dist.ReduceOp, op))
-        return results, atp.torch.stats()["gloo"]
+        return results, atp.torch.stats()["peers"]
 
-    for results, gloo in ranks.run(SIZE, body):
+    for results, peers in ranks.run(SIZE, body):
         for (op, dtype, length), result in results.items():
             stack = torch.stack([numbers(r, dtype, length).long() for r in range(SIZE)])
             whole = {"SUM": stack.sum(0), "MAX": stack.amax(0), "MIN": stack.amin(0)}[op]
@@ -90,13 +90,13 @@ def test_integers_wrap_around_in_their_own_type(ranks):
             expected = (whole - info.min) % (info.max - info.min + 1) + info.min
             assert result.dtype == dtype
             assert result.tolist() == expected.tolist(), f"{op} of {length} {dtype}"
-        assert gloo == {}
+        assert peers == {}
 
 
 def test_the_average_of_integers_is_that_of_the_wrapped_sum_cut_toward_zero(ranks):
     def body(rank):
         results = [reduced(torch.tensor([100, -7]).to(d), dist.ReduceOp.AVG) for d in INTEGERS[:3]]
-        return [result.tolist() for result in results], atp.torch.stats()["gloo"]
+        return [result.tolist() for result in results], atp.torch.stats()["peers"]
 
     # int8: 300 is 44.
     expected = [[100, -7], [100, -7], [14, -7]]
@@ -107,7 +107,7 @@ def test_bools(ranks):
     def body(rank):
         tensor = torch.tensor([rank == 0, True, False])
         results = {op: reduced(tensor, getattr(dist.ReduceOp, op)) for op in ("SUM", "MAX", "MIN")}
-        return {op: result.tolist() for op, result in results.items()}, atp.torch.stats()["gloo"]
+        return {op: result.tolist() for op, result in results.items()}, atp.torch.stats()["peers"]
 
     expected = {"SUM": [True, True, False], "MAX": [True, True, False], "MIN": [False, True, False]}
     assert ranks.run(SIZE, body) == [(expected, {})] * SIZE
@@ -155,7 +155,7 @@ def test_a_scaled_sum_of_a_narrow_type_is_rounded_once(ranks):
         assert torch.equal(result, expected)
 
 
-def test_what_the_network_has_no_sum_of_goes_to_gloo(ranks):
+def test_what_the_network_has_no_sum_of_goes_from_rank_to_rank(ranks):
     cases = [
         (torch.float64, "SUM"),
         (torch.int64, "SUM"),
@@ -171,7 +171,7 @@ def test_what_the_network_has_no_sum_of_goes_to_gloo(ranks):
 
     for stats in ranks.run(2, body):
         assert stats["atp"] == {}
-        assert sum(row["calls"] for row in stats["gloo"]["all_reduce"].values()) == len(cases)
+        assert sum(row["calls"] for row in stats["peers"]["all_reduce"].values()) == len(cases)
 
 
 def test_a_fixed_scale_is_for_float32_and_says_so(ranks):

@@ -24,7 +24,7 @@ def comparison(monkeypatch):
 def run_of(backend):
     stats = {
         "atp": {"all_reduce": {"float32": {"calls": 60, "bytes": 4000}}},
-        "gloo": {"all_reduce": {"int64": {"calls": 1, "bytes": 8}}},
+        "peers": {"all_reduce": {"int64": {"calls": 1, "bytes": 8}}},
         "counters": {
             "gradients_sent": 1000,
             "repeats_plain": 3,
@@ -65,7 +65,7 @@ def change_loss(atp, gloo):
 
 
 def change_path(atp, gloo):
-    atp.result["stats"][2]["gloo"]["all_reduce"]["float32"] = {"calls": 1, "bytes": 4}
+    atp.result["stats"][2]["peers"]["all_reduce"]["float32"] = {"calls": 1, "bytes": 4}
 
 
 def change_share(atp, gloo):
@@ -100,7 +100,7 @@ def test_all_checks_pass_when_all_is_well(comparison):
         (change_accuracy, "test accuracy 83.00%, expected 84% or more"),
         (change_distance, "1.60 points apart, expected 1.5 at most"),
         (change_loss, "the first 50 losses differ by 1.1e-04, expected 1e-04 at most"),
-        (change_path, "Gloo did 1 all-reduces of float32"),
+        (change_path, "1 all-reduces of float32"),
         (change_share, "94.90% of the fragments reached the server as one packet"),
         (change_weights, "weights differ in the atp run"),
         (change_weights_of_gloo, "weights differ in the Gloo run"),

@@ -18,7 +18,7 @@ def test_the_recipe_for_two_machines_works(make_network):
     network = make_network("one", "two", subnet="10.0.0")
     hosts = {host.address: host for host in network.hosts.values()}
     path = f"{network.atp.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = {"PATH": path, "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": 1}
+    env = {"PATH": path, "OMP_NUM_THREADS": 1}
     started = {}
     blocks = recipe()
     assert len(blocks) == 3, blocks.keys()

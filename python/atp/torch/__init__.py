@@ -6,9 +6,10 @@
     dist.init_process_group("atp")      # under `atp run -n 4 -- python train.py`
 
 All-reduces of dense tensors on the CPU go through the switches and the server that the route names:
-sums and averages of float32, bfloat16 and float16, sums of integers, maxima and minima. Everything
-else goes to a Gloo group inside. What travels is added as integers or exactly, so all ranks hold
-the same bits, in every run, and a result depends on its inputs alone (docs/torch.md).
+sums and averages of float32, bfloat16 and float16, sums of integers, maxima and minima. They are
+added as integers or exactly; everything else goes over TCP connections between ranks, and is added
+in one order. All ranks hold the same bits, in every run, and a result depends on its inputs alone
+(docs/torch.md).
 
 With DistributedDataParallel, register atp.torch.ddp_hook: it tells where one parameter's gradient
 ends and the next one's begins.

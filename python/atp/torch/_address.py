@@ -1,24 +1,45 @@
-"""Under which address the other ranks can reach this one."""
+"""Under which address the other ranks can reach this one, and on which port."""
 
 import fcntl
+import ipaddress
 import os
+import re
 import socket
 import struct
 import uuid
 
 _SIOCGIFADDR = 0x8915  # linux/sockios.h
 
+PORT_RANGE_VARIABLE = "ATP_PORT_RANGE"
 
-def own_host() -> str:
-    """That of the interface GLOO_SOCKET_IFNAME, as for Gloo; else the one from which MASTER_ADDR is
-    reached; else what this host's name stands for, or else loopback."""
-    interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
-    if interface:
-        return _address_of(interface)
-    for host in (os.environ.get("MASTER_ADDR"), socket.gethostname()):
-        if host and (address := _towards(host)):
-            return address
-    return "127.0.0.1"
+
+def own_host(route: str = "") -> str:
+    """That of the interface ATP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME, which jobs may still set);
+    else the one from which MASTER_ADDR is reached, or the first place of the route; else what this
+    host's name stands for. Loopback only if there is no other: on its own host the name in
+    MASTER_ADDR may stand for that."""
+    for variable in ("ATP_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+        interface = os.environ.get(variable, "").split(",")[0]
+        if interface:
+            return _address_of(interface, variable)
+    given = [host for host in (os.environ.get("MASTER_ADDR"), _first_host(route)) if host]
+    found = [address for host in given or [socket.gethostname()] if (address := _towards(host))]
+    return next((a for a in found if not _is_loopback(a)), found[0] if found else "127.0.0.1")
+
+
+def port_range() -> tuple[int, int]:
+    """The first and the last port where a rank may listen; (0, 0): any."""
+    text = os.environ.get(PORT_RANGE_VARIABLE)
+    if not text:
+        return 0, 0
+    found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text.strip())
+    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= first <= last <= 65535:
+        raise ValueError(
+            f"{PORT_RANGE_VARIABLE}={text!r}: expected FIRST-LAST, two ports from 1 to 65535, "
+            "e.g. 40000-40999"
+        )
+    return first, last
 
 
 def this_host() -> str:
@@ -33,17 +54,43 @@ def this_host() -> str:
         return f"unknown-{uuid.uuid4()}"
 
 
-def _address_of(interface: str) -> str:
+def _address_of(interface: str, variable: str) -> str:
     request = struct.pack("256s", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
         except OSError as error:
+            if address := _ipv6_address_of(interface):
+                return f"[{address}]"
             raise ValueError(
-                f"GLOO_SOCKET_IFNAME={interface!r}: this host has no such interface with an IPv4 "
-                f"address ({error.strerror})"
+                f"{variable}={interface!r}: this host has no such interface with an address "
+                f"({error.strerror})"
             ) from error
     return socket.inet_ntoa(answer[20:24])
+
+
+def _ipv6_address_of(interface: str) -> str | None:
+    """One that is no link's own, as those mean nothing without the name of an interface."""
+    try:
+        with open("/proc/net/if_inet6") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return None
+    for digits, _, _, _, _, name in rows:
+        address = ipaddress.IPv6Address(int(digits, 16))
+        if name == interface and not address.is_link_local:
+            return str(address)
+    return None
+
+
+def _first_host(route: str) -> str | None:
+    """Of "HOST:PORT,…": where packets go first."""
+    found = re.match(r"\s*(?:\[([^\]]+)\]|([^:,;\s]+)):", route)
+    return (found[1] or found[2]) if found else None
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.strip("[]")).is_loopback
 
 
 def _towards(host: str) -> str | None:

@@ -14,7 +14,7 @@ except ImportError as error:
     ) from error
 
 from atp.torch import _metrics
-from atp.torch._address import own_host, this_host
+from atp.torch._address import own_host, port_range, this_host
 from atp.torch._choice import FIGURES_VARIABLE, choose_ways, given_figures
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
@@ -45,41 +45,49 @@ def _create(group, pg_options):
     # Before anybody connects: who is about to fail should not be gone while the others do.
     if options.route:
         _C.check_route(options.route, asked.route_name)
-    if group.group_size == 1:
-        meeting.agree_on_job(group.timeout, choices)
-        gloo = _create_gloo(group, meeting.store, global_ranks)
-        return _in_network(group, options, (0, 0), asked.route_name, False, [], gloo)
-    if options.algorithm == "ring":
-        listener = _C.Listener(own_host())
-        job = meeting.agree_on_job(group.timeout, choices, listener.address)
-        gloo = _create_gloo(group, meeting.store, global_ranks)
-        ring = _connect_ring(group, options, job, listener, meeting)
-        return _ring_group(group, options, ring, gloo)
-    chooses = options.algorithm == "auto"
-    figures, listener, address = None, None, ""
-    if chooses:
+    listener = None
+    if group.group_size > 1:
+        listener = _C.Listener(own_host(options.route), port_range())
+    figures = None
+    if options.algorithm == "auto" and listener is not None:
         figures = given_figures(meeting)
         choices.append(Choice("way_figures", figures.text if figures else "-", FIGURES_VARIABLE))
-        listener = _C.Listener(own_host())
-        address = listener.address
+    address = listener.address if listener is not None else ""
     job = meeting.agree_on_job(group.timeout, choices, address, host=this_host())
+    backend = _make(group, meeting, options, asked.route_name, job, listener, figures)
+    # Not before the ring has its connections, which come in at the same port.
+    backend.set_peers(
+        token=_token(job),
+        names=meeting.global_ranks,
+        listener=listener,
+        addresses=meeting.addresses(),
+    )
+    return backend
+
+
+def _make(group, meeting, options, route_name, job, listener, figures):
+    """The group, with the way that its sums take."""
+    if listener is None:
+        return _in_network(group, options, (0, 0), route_name, False, [])
+    if options.algorithm == "ring":
+        return _ring_group(group, options, _connect_ring(group, options, job, listener, meeting))
     in_memory = options.host_memory and meeting.on_one_host
     if not in_memory:
         options.check_route()
     sums_on_hosts = options.hierarchy and not in_memory and options.route
     host_of = meeting.host_of() if sums_on_hosts else []
-    gloo = _create_gloo(group, meeting.store, global_ranks)
+    chooses = options.algorithm == "auto"
     if chooses and not in_memory and not host_of:
         return choose_ways(
             meeting,
             options,
             group.timeout,
             figures,
-            network=lambda: _in_network(group, options, job, asked.route_name, False, [], gloo),
+            network=lambda: _in_network(group, options, job, route_name, False, []),
             connect_ring=lambda: _connect_ring(group, options, job, listener, meeting),
-            ring_group=lambda ring: _ring_group(group, options, ring, gloo),
+            ring_group=lambda ring: _ring_group(group, options, ring),
         )
-    backend = _in_network(group, options, job, asked.route_name, in_memory, host_of, gloo)
+    backend = _in_network(group, options, job, route_name, in_memory, host_of)
     if chooses:
         backend.choice = (
             "the host's memory: all ranks are on one host"
@@ -106,7 +114,7 @@ def _choices_of(options: Options) -> list[Choice]:
     return choices
 
 
-def _in_network(group, options, job, route_name, in_memory, host_of, gloo):
+def _in_network(group, options, job, route_name, in_memory, host_of):
     return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
@@ -122,7 +130,6 @@ def _in_network(group, options, job, route_name, in_memory, host_of, gloo):
         digest_every=options.digest_every,
         host_memory=in_memory,
         host_of=host_of,
-        gloo=gloo,
     )
 
 
@@ -132,30 +139,26 @@ def _connect_ring(group, options, job, listener, meeting):
         size=group.group_size,
         timeout=options.timeout,
         join_timeout=options.join_timeout,
-        token=job[0] << 32 | job[1],
+        token=_token(job),
         names=meeting.global_ranks,
         listener=listener,
-        addresses=meeting.addresses_of_neighbours(),
+        addresses=meeting.addresses(),
     )
 
 
-def _ring_group(group, options, ring, gloo):
+def _ring_group(group, options, ring):
     return _C.RingGroup(
         rank=group.group_rank,
         size=group.group_size,
         timeout=options.timeout,
         ring=ring,
         numbers=options.numbers,
-        gloo=gloo,
     )
 
 
-def _create_gloo(group, store, global_ranks):
-    store = dist.PrefixStore("gloo/", store)
-    gloo = dist.ProcessGroupGloo(store, group.group_rank, group.group_size, group.timeout)
-    gloo.options.global_ranks_in_group = global_ranks
-    gloo.options.group_name = group.group_id
-    return gloo
+def _token(job) -> int:
+    """What connections of this group say, and no others."""
+    return job[0] << 32 | job[1]
 
 
 def _leave_at_exit() -> None:

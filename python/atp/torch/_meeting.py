@@ -66,7 +66,7 @@ class Meeting:
 
         choices: compared with those of all others; each rank compares the same ones, up to one that
             differs.
-        address: where this rank can be reached, told to its neighbours.
+        address: where this rank can be reached, told to all.
         host: on which it runs, told to all: then self.on_one_host says whether they all said this.
         """
         self._join()
@@ -108,13 +108,10 @@ class Meeting:
     def name_of(self, rank: int) -> str:
         return self._name([rank])
 
-    def addresses_of_neighbours(self) -> list[str]:
-        """By rank: those of this one and of the two beside it, nothing for the others."""
-        addresses = [""] * self._size
-        for rank in (self._rank - 1, self._rank, self._rank + 1):
-            neighbour = rank % self._size
-            addresses[neighbour] = self.store.get(f"address/{neighbour}").decode()
-        return addresses
+    def addresses(self) -> list[str]:
+        """Where each rank can be reached, by rank; after agree_on_job()."""
+        keys = [f"address/{rank}" for rank in range(self._size)]
+        return [address.decode() for address in self.store.multi_get(keys)]
 
     def host_of(self) -> list[int]:
         """By rank: its host, numbered from 0 in the order of their lowest ranks."""

@@ -24,7 +24,7 @@ METRICS = {
         "counter",
         "group, way, operation, type",
         "Operations of a group, by the way they took: atp (the network, or the host's memory), "
-        "ring, gloo.",
+        "ring, peers (between ranks).",
     ),
     "atp_worker_operation_bytes_total": (
         "counter",
@@ -139,7 +139,7 @@ def _all_stats():
 
 
 def _add_group(add, group, of):
-    for way in ("atp", "ring", "gloo"):
+    for way in ("atp", "ring", "peers"):
         for operation, types in of[way].items():
             for dtype, figures in types.items():
                 labels = {"group": group, "way": way, "operation": operation, "type": dtype}

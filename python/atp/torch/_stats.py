@@ -13,7 +13,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
 
     {"atp":  {"all_reduce": {"float32": {"calls": 12, "bytes": 3145728}}},
      "ring": {},                          # likewise, of a group whose algorithm is the ring
-     "gloo": {"broadcast": {"uint8": {...}}, ...},
+     "peers": {"broadcast": {"uint8": {...}}, ...},
      "algorithm": "innetwork",            # or "ring", or "auto"
      "choice": None,                      # of "auto", see below
      "host_memory": False,                # whether the ranks sum in memory that they share
@@ -35,7 +35,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     on for a second or more, though others have contributed to it. None while it is short of nobody.
 
     The bytes of an operation are those of this rank's input. In a group of one rank everything is
-    under "gloo".
+    under "peers".
 
     bytes_sent counts at the system calls. Of a ring, the tensors' bytes: 2(N-1)/N of an
     all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP repeats by itself, so
@@ -44,7 +44,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     else. In the network, whole packets without IP and UDP headers.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
-    paths: dict = {"atp": {}, "ring": {}, "gloo": {}}
+    paths: dict = {"atp": {}, "ring": {}, "peers": {}}
     for path, operation, dtype, calls, size in backend.traffic():
         paths[path].setdefault(operation, {})[dtype] = {"calls": calls, "bytes": size}
     counters = dict(backend.counters())

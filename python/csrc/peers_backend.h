@@ -7,38 +7,43 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "atp/collective/peer/peers.h"
 #include "python/csrc/collective_work.h"
 #include "python/csrc/completion/completion_pool.h"
 #include "python/csrc/traffic.h"
 
-// A c10d backend that hands every collective to an inner one (Gloo), after checking that its
-// tensors are on the CPU and counting what was asked for. A backend that does some collectives
-// itself derives from it and overrides those.
+// A c10d backend that carries out every collective over connections between any two ranks
+// (atp/collective/peer), after checking that its tensors are on the CPU and counting what was asked
+// for. A backend that does some collectives over a way of its own derives from it and overrides
+// those.
 //
-// Calls go to the inner group on the caller's own thread, in the caller's order: Gloo matches
-// collectives by the order of calls alone. It gets contiguous memory (buffers.h), as it takes any
-// tensor for that, and only the reductions that it knows.
+// A collective gets its number on the caller's own thread, in the caller's order, which is the same
+// at all ranks.
 //
 // After fork() the child has none of the threads: there every collective raises an error, and what
 // would end a thread does nothing.
 
 namespace atp::pytorch {
 
-class DelegatingBackend : public c10d::Backend {
+class PeersBackend : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<std::vector<at::Tensor>>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-  DelegatingBackend(int rank, int size, c10::intrusive_ptr<c10d::Backend> inner);
-  ~DelegatingBackend() override;
+  PeersBackend(int rank, int size, std::chrono::milliseconds timeout);
+  ~PeersBackend() override;
+
+  // Before anybody else knows the group.
+  void set_peers(std::unique_ptr<Peers> peers) { peers_ = std::move(peers); }
 
   std::vector<TrafficRow> traffic() const { return traffic_.rows(); }
-  // To wait for the callbacks of operations that have ended.
+  // To wait for the callbacks of collectives that have ended.
   std::shared_ptr<CompletionPool> completion_pool() const { return completion_; }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
@@ -83,52 +88,68 @@ class DelegatingBackend : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
-  void setGroupUid(const std::string& uid) override;
-  void setTimeout(std::chrono::milliseconds timeout) override;
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   void shutdown() override;
   void abort() override;
 
  protected:
   using EndPart = std::function<void(const std::string& error)>;
+  using OwnWork = c10::intrusive_ptr<CollectiveWork>;
 
   bool is_forked() const { return getpid() != owner_; }
 
-  // Checks the tensors of a collective, counts it, and returns its sequence number.
-  std::uint64_t begin(const char* path, const char* operation, at::TensorList tensors);
+  // Checks and counts a collective, and makes its work; `inputs` are what is checked and counted.
+  // `path`: what carries it out.
+  OwnWork begin_work(const char* path, const Buffers::Name& name, at::TensorList inputs,
+                     const Tensors& results);
+  std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked_for) const;
 
   // To be called when parts of the work end: finishes it when all have.
-  EndPart expect_parts(const c10::intrusive_ptr<CollectiveWork>& work, std::size_t count);
+  EndPart expect_parts(const OwnWork& work, std::size_t count) const;
   // Of a work of one part, which its caller waits for: if that part ends on this very thread, so
   // does the work, without another thread.
-  EndPart expect_here(const c10::intrusive_ptr<CollectiveWork>& work);
+  EndPart expect_here(const OwnWork& work) const;
   CompletionPool& completion() const { return *completion_; }
 
-  // Ends the inner group and then the threads, which finish what was under way; the last thing that
+  // From now on nothing is begun. True if this was so before.
+  bool close() { return closed_.exchange(true); }
+  void give_up_peers();
+  // Ends the connections and then the threads, which finish what was under way; the last thing that
   // a final class does. In a forked child it leaves both alone.
   void end_threads();
 
  private:
-  // A collective that the inner group is to carry out.
-  struct Delegated {
-    std::uint64_t sequence;
-    Buffers buffers;
-  };
-  // `inputs` are what is checked and counted.
-  Delegated delegate(const Buffers::Name& name, at::TensorList inputs);
-  // The work for the caller: the inner group's own, or one that finishes the buffers after it.
-  WorkPtr follow(Delegated call, const Tensors& results, WorkPtr inner);
-  // Sums each list of inputs, taken as one tensor, and brings what begins at the offset to the
-  // output.
-  WorkPtr sum_blocks(const Buffers::Name& name, const TensorLists& inputs, const Tensors& outputs,
-                     const std::vector<std::int64_t>& offsets,
-                     const c10d::ReduceScatterOptions& options);
-  // The same for a transfer between two ranks, which is no collective.
-  void begin_transfer(const char* operation, at::TensorList tensors);
-  void check_owner(const char* operation) const;
+  OwnWork begin(const Buffers::Name& name, at::TensorList inputs, const Tensors& results) {
+    return begin_work("peers", name, inputs, results);
+  }
+  // Submits the requests as the parts of the work. `waits`: so does the caller, for nothing else.
+  WorkPtr submit(const OwnWork& work, std::vector<PeerRequest> requests,
+                 std::chrono::milliseconds timeout, bool waits);
+  WorkPtr carry_out_here(const OwnWork& work, std::vector<PeerRequest> requests);
+  WorkPtr transfer(const Buffers::Name& name, PeerCall call, std::size_t peer,
+                   const Tensors& tensors, int tag);
+  WorkPtr gather_all(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,
+                     const c10d::AllgatherOptions& options);
+  WorkPtr reduce_all(const Buffers::Name& name, const Tensors& tensors,
+                     const c10d::AllreduceOptions& options);
+  WorkPtr scatter_sums(const Buffers::Name& name, const Tensors& outputs, const TensorLists& inputs,
+                       const c10d::ReduceScatterOptions& options);
+  void check_open(const char* operation) const;
+  void check_root(const Buffers::Name& name, std::int64_t root) const;
+  EndPart expect_parts_of(CompletionPool& pool, const OwnWork& work, std::size_t count) const;
+  CompletionPool& transfer_completion();
+  std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
+  std::size_t own_rank() const { return static_cast<std::size_t>(getRank()); }
 
   const pid_t owner_ = getpid();
-  c10::intrusive_ptr<c10d::Backend> inner_;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic<bool> closed_{false};
+  std::unique_ptr<Peers> peers_;
   std::shared_ptr<CompletionPool> completion_;
+  // No barrier waits for a transfer, as its other side may come after the barrier. Made when first
+  // needed.
+  std::mutex transfers_mutex_;
+  std::shared_ptr<CompletionPool> transfers_;
   Traffic traffic_;
   std::atomic<std::uint64_t> sequence_{0};
 };

@@ -1,0 +1,133 @@
+#include "python/csrc/peer_requests.h"
+
+#include <cstring>
+
+#include "python/csrc/argument_checks.h"
+
+namespace atp::pytorch {
+namespace {
+
+using c10d::ReduceOp;
+
+ElementReduction named(ReduceOp::RedOpType op) {
+  switch (op) {
+    case ReduceOp::SUM: return ElementReduction::kSum;
+    case ReduceOp::AVG: return ElementReduction::kAverage;
+    case ReduceOp::PRODUCT: return ElementReduction::kProduct;
+    case ReduceOp::MIN: return ElementReduction::kMin;
+    case ReduceOp::MAX: return ElementReduction::kMax;
+    case ReduceOp::BAND: return ElementReduction::kAnd;
+    case ReduceOp::BOR: return ElementReduction::kOr;
+    case ReduceOp::BXOR: return ElementReduction::kXor;
+    default: return ElementReduction::kNone;
+  }
+}
+
+bool overlap(ConstBytes one, ConstBytes other) {
+  return !one.empty() && !other.empty() && one.data() < other.data() + other.size() &&
+         other.data() < one.data() + one.size();
+}
+
+// Whether some output other than this rank's own block in its very place overlaps with the input.
+bool is_overwritten(const PeerRequest& request, std::size_t input, std::size_t rank,
+                    std::size_t ranks) {
+  const ConstBytes sent = request.inputs[input];
+  const bool is_own_input = request.inputs.size() < ranks || input == rank;
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    const Bytes written = request.outputs[i];
+    const bool is_own_output = request.outputs.size() < ranks || i == rank;
+    if (is_own_input && is_own_output && written.data() == sent.data()) continue;
+    if (overlap(sent, written)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string type_name(std::uint8_t type) {
+  switch (static_cast<at::ScalarType>(type)) {
+    case at::kByte: return "uint8";
+    case at::kChar: return "int8";
+    case at::kShort: return "int16";
+    case at::kInt: return "int32";
+    case at::kLong: return "int64";
+    case at::kHalf: return "float16";
+    case at::kBFloat16: return "bfloat16";
+    case at::kFloat: return "float32";
+    case at::kDouble: return "float64";
+    case at::kBool: return "bool";
+    case at::kComplexFloat: return "complex64";
+    case at::kComplexDouble: return "complex128";
+    default: return c10::toString(static_cast<at::ScalarType>(type));
+  }
+}
+
+ElementKind kind_of(at::ScalarType type) {
+  switch (type) {
+    case at::kBool: return ElementKind::kBool;
+    case at::kByte: return ElementKind::kUint8;
+    case at::kChar: return ElementKind::kInt8;
+    case at::kShort: return ElementKind::kInt16;
+    case at::kInt: return ElementKind::kInt32;
+    case at::kLong: return ElementKind::kInt64;
+    case at::kHalf: return ElementKind::kFloat16;
+    case at::kBFloat16: return ElementKind::kBFloat16;
+    case at::kFloat: return ElementKind::kFloat32;
+    case at::kDouble: return ElementKind::kFloat64;
+    case at::kComplexFloat: return ElementKind::kComplex64;
+    case at::kComplexDouble: return ElementKind::kComplex128;
+    default: return ElementKind::kByte;
+  }
+}
+
+ElementReduction reduction_of(const Buffers::Name& name, const ReduceOp& op, at::ScalarType type) {
+  const ElementReduction reduction = named(op.op_);
+  const bool possible =
+      reduction != ElementReduction::kNone && can_reduce(kind_of(type), reduction);
+  TORCH_CHECK_TYPE(possible, name.operation, ": there is no ", to_string(reduction),
+                   " of tensors of ", type_name(static_cast<std::uint8_t>(type)),
+                   "; convert the tensor, with .to(torch.int32) or .float() for example");
+  return reduction;
+}
+
+PeerRequest request_of(PeerCall call, at::ScalarType type) {
+  PeerRequest request;
+  request.call = call;
+  request.kind = kind_of(type);
+  request.type = static_cast<std::uint8_t>(type);
+  return request;
+}
+
+Bytes memory_of(const Buffers::Name& name, const at::Tensor& buffer) {
+  TORCH_CHECK_TYPE(is_dense(buffer), name.operation,
+                   ": expected dense tensors, and this one's layout is ", buffer.layout(),
+                   "; convert it with .to_dense()");
+  return {static_cast<std::byte*>(buffer.data_ptr()), static_cast<std::size_t>(buffer.nbytes())};
+}
+
+std::vector<Bytes> blocks_of(const Buffers::Name& name, const at::Tensor& buffer, std::size_t ranks,
+                             const std::vector<std::int64_t>& lengths) {
+  Bytes left = memory_of(name, buffer);
+  const std::size_t alike = left.size() / ranks;
+  std::vector<Bytes> blocks;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t bytes =
+        lengths.empty() ? alike : static_cast<std::size_t>(lengths[rank]) * buffer.element_size();
+    blocks.push_back(left.first(bytes));
+    left = left.subspan(bytes);
+  }
+  return blocks;
+}
+
+void keep_apart(PeerRequest& request, Buffers& buffers, std::size_t rank, std::size_t ranks) {
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    if (!is_overwritten(request, i, rank, ranks)) continue;
+    ConstBytes& input = request.inputs[i];
+    const at::Tensor copy = at::empty({static_cast<std::int64_t>(input.size())}, at::kByte);
+    std::memcpy(copy.mutable_data_ptr(), input.data(), input.size());
+    buffers.keep(copy);
+    input = {static_cast<const std::byte*>(copy.const_data_ptr()), input.size()};
+  }
+}
+
+}  // namespace atp::pytorch

@@ -1,0 +1,223 @@
+#include "python/csrc/peers_backend.h"
+
+#include <thread>
+#include <utility>
+
+#include "atp/base/check.h"
+#include "python/csrc/argument_checks.h"
+#include "python/csrc/peer_requests.h"
+
+namespace atp::pytorch {
+namespace {
+
+using c10d::OpType;
+using Name = Buffers::Name;
+
+constexpr Name kBarrier{OpType::BARRIER, "barrier", "atp:barrier"};
+constexpr Name kMonitoredBarrier{OpType::BARRIER, "monitored_barrier", "atp:monitored_barrier"};
+constexpr Name kSend{OpType::SEND, "send", "atp:send"};
+constexpr Name kReceive{OpType::RECV, "recv", "atp:recv"};
+constexpr Name kReceiveAny{OpType::RECVANYSOURCE, "recv", "atp:recvAnySource"};
+
+constexpr const char* kAborted = "the process group was aborted";
+
+std::string text_of(const Status& status) { return status.ok() ? "" : status.error().message; }
+
+CompletionPool::Ended ended(const c10::intrusive_ptr<CollectiveWork>& work) {
+  return {.settle = [work] { work->settle(); }, .tell = [work] { work->tell(); }};
+}
+
+}  // namespace
+
+PeersBackend::PeersBackend(int rank, int size, std::chrono::milliseconds timeout)
+    : Backend(rank, size), timeout_(timeout), completion_(CompletionPool::start()) {}
+
+PeersBackend::~PeersBackend() { end_threads(); }
+
+void PeersBackend::end_threads() {
+  closed_ = true;
+  peers_.reset();
+  for (auto* pool : {&completion_, &transfers_}) {
+    if (*pool == nullptr) continue;
+    if (!is_forked()) {
+      (*pool)->close();
+    } else {
+      // It would wait for threads that only the parent has.
+      [[maybe_unused]] const auto* left_alone = new std::shared_ptr(std::move(*pool));
+    }
+  }
+}
+
+void PeersBackend::check_open(const char* operation) const {
+  TORCH_CHECK_WITH(DistBackendError, !is_forked(), operation,
+                   ": this process was forked after the process group was made, and has no part in "
+                   "it; leave collectives to the parent, or call destroy_process_group() and "
+                   "init_process_group() here (or start the process with the method \"spawn\")");
+  TORCH_CHECK_WITH(DistBackendError, !closed_, operation,
+                   ": this rank has left the group (it was destroyed or aborted)");
+}
+
+void PeersBackend::check_root(const Name& name, std::int64_t root) const {
+  TORCH_CHECK_VALUE(root >= 0 && root < getSize(), name.operation,
+                    ": expected a root among ranks 0 to ", getSize() - 1, " and found ", root);
+}
+
+PeersBackend::OwnWork PeersBackend::begin_work(const char* path, const Name& name,
+                                               at::TensorList inputs, const Tensors& results) {
+  check_open(name.operation);
+  for (const at::Tensor& tensor : inputs) Buffers::check_device(name.operation, tensor);
+  for (const at::Tensor& tensor : results) Buffers::check_device(name.operation, tensor);
+  traffic_.add(path, name.operation, inputs);
+  return c10::make_intrusive<CollectiveWork>(getRank(), ++sequence_, results, Buffers(name));
+}
+
+std::chrono::milliseconds PeersBackend::timeout_of(std::chrono::milliseconds asked_for) const {
+  return asked_for == c10d::kUnsetTimeout ? timeout_.load() : asked_for;
+}
+
+PeersBackend::EndPart PeersBackend::expect_parts_of(CompletionPool& pool, const OwnWork& work,
+                                                    std::size_t count) const {
+  // What goes on its way below never ends if an exception comes in between; the group does not wait
+  // for it then, as the parts that were not begun give it up.
+  const auto expected = std::make_shared<CompletionPool::Expected>(pool.expect());
+  if (!work->expect_parts(count)) expected->end(ended(work));
+  return [work, expected](const std::string& error) {
+    if (work->end_part(error)) expected->end(ended(work));
+  };
+}
+
+PeersBackend::EndPart PeersBackend::expect_parts(const OwnWork& work, std::size_t count) const {
+  return expect_parts_of(*completion_, work, count);
+}
+
+PeersBackend::EndPart PeersBackend::expect_here(const OwnWork& work) const {
+  const auto expected = std::make_shared<CompletionPool::Expected>(completion_->expect());
+  work->expect_parts(1);
+  return [work, expected, caller = std::this_thread::get_id()](const std::string& error) {
+    work->end_part(error);
+    if (std::this_thread::get_id() == caller) {
+      expected->end_here(ended(work));
+    } else {
+      expected->end(ended(work));
+    }
+  };
+}
+
+PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work, std::vector<PeerRequest> requests,
+                                           std::chrono::milliseconds timeout, bool waits) {
+  ATP_CHECK(peers_ != nullptr);
+  std::uint64_t number = peers_->reserve(requests.size());
+  for (PeerRequest& request : requests) {
+    request.number = number++;
+    request.timeout = timeout_of(timeout);
+    keep_apart(request, work->buffers(), own_rank(), ranks());
+  }
+  if (waits) return carry_out_here(work, std::move(requests));
+  const EndPart end_part = expect_parts(work, requests.size());
+  for (PeerRequest& request : requests) {
+    request.on_done = [end_part](const Status& status) { end_part(text_of(status)); };
+    peers_->submit(std::move(request));
+  }
+  return work;
+}
+
+// Nobody has the work yet, so nothing is to be told on another thread, and this one would wait
+// next.
+PeersBackend::WorkPtr PeersBackend::carry_out_here(const OwnWork& work,
+                                                   std::vector<PeerRequest> requests) {
+  CompletionPool::Expected expected = completion_->expect();
+  work->expect_parts(requests.size());
+  std::vector<PeerHandle> handles;
+  for (PeerRequest& request : requests) handles.push_back(peers_->submit(std::move(request)));
+  for (const PeerHandle& handle : handles) work->end_part(text_of(handle.wait()));
+  expected.end_here(ended(work));
+  return work;
+}
+
+CompletionPool& PeersBackend::transfer_completion() {
+  const std::lock_guard lock(transfers_mutex_);
+  if (transfers_ == nullptr) transfers_ = CompletionPool::start();
+  return *transfers_;
+}
+
+PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, PeerCall call, std::size_t peer,
+                                             const Tensors& tensors, int tag) {
+  check_open(name.operation);
+  check_count(name, "call", 1, tensors.size());
+  Buffers::check_device(name.operation, tensors.front());
+  traffic_.add("peers", name.operation, tensors);
+  const auto work =
+      c10::make_intrusive<CollectiveWork>(getRank(), sequence_, tensors, Buffers(name));
+  PeerRequest request = request_of(call, tensors.front().scalar_type());
+  request.root = peer;
+  request.tag = static_cast<std::uint32_t>(tag);
+  request.timeout = timeout_of(c10d::kUnsetTimeout);
+  if (call == PeerCall::kSend) {
+    request.inputs = {memory_of(name, work->buffers().input(tensors.front()))};
+  } else {
+    request.outputs = {memory_of(name, work->buffers().output(tensors.front()))};
+  }
+  const EndPart end_part = expect_parts_of(transfer_completion(), work, 1);
+  request.on_done = [end_part](const Status& status) { end_part(text_of(status)); };
+  const PeerHandle handle = peers_->submit(std::move(request));
+  work->set_source([handle] { return static_cast<int>(handle.source()); });
+  return work;
+}
+
+PeersBackend::WorkPtr PeersBackend::send(Tensors& tensors, int to_rank, int tag) {
+  check_root(kSend, to_rank);
+  return transfer(kSend, PeerCall::kSend, static_cast<std::size_t>(to_rank), tensors, tag);
+}
+
+PeersBackend::WorkPtr PeersBackend::recv(Tensors& tensors, int from_rank, int tag) {
+  check_root(kReceive, from_rank);
+  return transfer(kReceive, PeerCall::kReceive, static_cast<std::size_t>(from_rank), tensors, tag);
+}
+
+PeersBackend::WorkPtr PeersBackend::recvAnysource(Tensors& tensors, int tag) {
+  return transfer(kReceiveAny, PeerCall::kReceive, kAnyRank, tensors, tag);
+}
+
+PeersBackend::WorkPtr PeersBackend::barrier(const c10d::BarrierOptions& options) {
+  const OwnWork work = begin(kBarrier, {}, {});
+  const CompletionPool::Mark earlier = completion_->mark();
+  PeerRequest request;
+  request.call = PeerCall::kBarrier;
+  request.timeout = timeout_of(options.timeout);
+  request.number = peers_->reserve(1);
+  if (!options.asyncOp) {
+    completion_->wait_until_settled(earlier);
+    return carry_out_here(work, {std::move(request)});
+  }
+  const EndPart end_part = expect_parts(work, 2);
+  request.on_done = [end_part](const Status& status) { end_part(text_of(status)); };
+  peers_->submit(std::move(request));
+  completion_->when_settled(earlier, [end_part] { end_part(""); });
+  return work;
+}
+
+void PeersBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  const OwnWork work = begin(kMonitoredBarrier, {}, {});
+  PeerRequest request;
+  request.call = PeerCall::kMonitoredBarrier;
+  request.names_all = wait_all_ranks;
+  request.timeout = timeout_of(options.timeout);
+  request.number = peers_->reserve(1);
+  completion_->wait_until_settled(completion_->mark());
+  carry_out_here(work, {std::move(request)})->wait();
+}
+
+void PeersBackend::shutdown() {
+  // What is under way has ended; a failure has been told to whom it concerned.
+  if (!is_forked() && peers_ != nullptr) static_cast<void>(peers_->shutdown());
+}
+
+void PeersBackend::give_up_peers() {
+  if (!is_forked() && peers_ != nullptr) peers_->give_up(kAborted);
+}
+
+void PeersBackend::abort() {
+  if (!is_forked() && peers_ != nullptr) peers_->abort(kAborted);
+}
+
+}  // namespace atp::pytorch

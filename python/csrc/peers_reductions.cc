@@ -1,0 +1,154 @@
+// What adds tensors, or combines them otherwise.
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <utility>
+
+#include "python/csrc/argument_checks.h"
+#include "python/csrc/peer_requests.h"
+#include "python/csrc/peers_backend.h"
+#include "python/csrc/sparse_sum.h"
+
+namespace atp::pytorch {
+namespace {
+
+using c10d::OpType;
+using Name = Buffers::Name;
+using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
+
+constexpr Name kAllReduce{OpType::ALLREDUCE, "all_reduce", "atp:peers_all_reduce"};
+constexpr Name kAllReduceSparse{OpType::ALLREDUCE, "all_reduce", "atp:peers_all_reduce_sparse"};
+constexpr Name kAllReduceCoalesced{OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
+                                   "atp:peers_all_reduce_coalesced"};
+constexpr Name kReduce{OpType::REDUCE, "reduce", "atp:peers_reduce"};
+constexpr Name kReduceScatter{OpType::REDUCE_SCATTER, "reduce_scatter", "atp:peers_reduce_scatter"};
+constexpr Name kReduceScatterSingle{OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single",
+                                    "atp:peers_reduce_scatter_single"};
+constexpr Name kReduceScatterCoalesced{OpType::REDUCE_SCATTER, "reduce_scatter_single_coalesced",
+                                       "atp:peers_reduce_scatter_single_coalesced"};
+
+}  // namespace
+
+PeersBackend::WorkPtr PeersBackend::reduce_all(const Name& name, const Tensors& tensors,
+                                               const c10d::AllreduceOptions& options) {
+  const OwnWork work = begin_work("peers", name, tensors, tensors);
+  std::vector<PeerRequest> requests;
+  const c10d::ReduceOp op = work->buffers().reduction(options.reduceOp, tensors, getSize());
+  for (const at::Tensor& tensor : tensors) {
+    static_cast<void>(reduction_of(name, op, tensor.scalar_type()));
+  }
+  for (const at::Tensor& buffer : work->buffers().outputs(tensors)) {
+    requests.push_back(request_of(PeerCall::kAllReduce, buffer.scalar_type()));
+    requests.back().reduction = reduction_of(name, op, buffer.scalar_type());
+    requests.back().outputs = {memory_of(name, buffer)};
+  }
+  return submit(work, std::move(requests), options.timeout, !options.asyncOp);
+}
+
+PeersBackend::WorkPtr PeersBackend::allreduce(Tensors& tensors,
+                                              const c10d::AllreduceOptions& options) {
+  if (tensors.size() == 1 && !is_dense(tensors.front())) return allreduce_sparse(tensors, options);
+  return reduce_all(kAllReduce, tensors, options);
+}
+
+PeersBackend::WorkPtr PeersBackend::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  return reduce_all(kAllReduceCoalesced, tensors, options);
+}
+
+PeersBackend::WorkPtr PeersBackend::allreduce_sparse(Tensors& tensors,
+                                                     const c10d::AllreduceOptions& options) {
+  check_count(kAllReduceSparse, "call", 1, tensors.size());
+  TORCH_CHECK_VALUE(options.reduceOp.op_ == c10d::ReduceOp::SUM, kAllReduceSparse.operation,
+                    ": of sparse tensors there is only a sum; use ReduceOp.SUM, and divide the "
+                    "result for an average");
+  const at::Tensor tensor = tensors.front();
+  const OwnWork work = begin(kAllReduceSparse, tensors, tensors);
+  const auto sum = SparseSum::of(*peers_, tensor, timeout_of(options.timeout));
+  work->buffers().set_last_step([sum, tensor] {
+    const NoAutograd guard;
+    tensor.copy_(sum->result());
+  });
+  sum->begin(expect_parts(work, 1));
+  return work;
+}
+
+PeersBackend::WorkPtr PeersBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  check_root(kReduce, options.rootRank);
+  check_count(kReduce, "call", 1, tensors.size());
+  const OwnWork work = begin(kReduce, tensors, tensors);
+  Buffers& buffers = work->buffers();
+  const c10d::ReduceOp op = buffers.reduction(options.reduceOp, tensors, getSize());
+  const at::ScalarType type = tensors.front().scalar_type();
+  PeerRequest request = request_of(PeerCall::kReduce, type);
+  request.reduction = reduction_of(kReduce, op, type);
+  request.root = static_cast<std::size_t>(options.rootRank);
+  // Elsewhere the tensor is undefined afterwards, and nothing needs to be brought back.
+  const bool is_root = options.rootRank == getRank();
+  const at::Tensor buffer =
+      is_root ? buffers.output(tensors.front()) : buffers.input(tensors.front());
+  const Bytes memory = memory_of(kReduce, buffer);
+  request.inputs = {memory};
+  if (is_root) request.outputs = {memory};
+  return submit(work, {std::move(request)}, options.timeout, !options.asyncOp);
+}
+
+// Of each output the inputs are one for each rank, or one that holds them all.
+PeersBackend::WorkPtr PeersBackend::scatter_sums(const Name& name, const Tensors& outputs,
+                                                 const TensorLists& inputs,
+                                                 const c10d::ReduceScatterOptions& options) {
+  Tensors all;
+  for (const auto& list : inputs) all.insert(all.end(), list.begin(), list.end());
+  const OwnWork work = begin(name, all, outputs);
+  Buffers& buffers = work->buffers();
+  const c10d::ReduceOp op = buffers.reduction(options.reduceOp, outputs, getSize());
+  std::vector<PeerRequest> requests;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const at::ScalarType type = outputs[i].scalar_type();
+    PeerRequest request = request_of(PeerCall::kReduceScatter, type);
+    request.reduction = reduction_of(name, op, type);
+    if (inputs[i].size() == ranks()) {
+      for (const at::Tensor& input : inputs[i]) {
+        request.inputs.push_back(memory_of(name, buffers.input(input)));
+      }
+    } else {
+      for (const Bytes block : blocks_of(name, buffers.input(inputs[i].front()), ranks())) {
+        request.inputs.push_back(block);
+      }
+    }
+    request.outputs = {memory_of(name, buffers.output(outputs[i]))};
+    requests.push_back(std::move(request));
+  }
+  return submit(work, std::move(requests), options.timeout, !options.asyncOp);
+}
+
+PeersBackend::WorkPtr PeersBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                                                   const c10d::ReduceScatterOptions& options) {
+  TORCH_CHECK_VALUE(inputs.size() == outputs.size(), kReduceScatter.operation,
+                    ": expected a list of inputs for each output, and found ", inputs.size(),
+                    " for ", outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    check_count(kReduceScatter, "rank", ranks(), inputs[i].size());
+    for (const at::Tensor& input : inputs[i]) check_type(kReduceScatter, input, outputs[i]);
+    check_values(kReduceScatter, inputs[i][own_rank()], outputs[i], 1);
+  }
+  return scatter_sums(kReduceScatter, outputs, inputs, options);
+}
+
+PeersBackend::WorkPtr PeersBackend::_reduce_scatter_base(
+    at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
+  check_values(kReduceScatterSingle, input, output, getSize());
+  return scatter_sums(kReduceScatterSingle, {output}, {{input}}, options);
+}
+
+PeersBackend::WorkPtr PeersBackend::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  check_count(kReduceScatterCoalesced, "input", inputs.size(), outputs.size());
+  TensorLists lists;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_values(kReduceScatterCoalesced, inputs[i], outputs[i], getSize());
+    lists.push_back({inputs[i]});
+  }
+  return scatter_sums(kReduceScatterCoalesced, outputs, lists, options);
+}
+
+}  // namespace atp::pytorch

@@ -1,0 +1,121 @@
+"""A rank that is killed, stands still, stays away or is elsewhere: every call's error names it.
+
+With `-s` the test prints what each rank was told, and after how long.
+"""
+
+import datetime
+import os
+import signal
+import threading
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import atp.torch
+
+# Without a server, which would keep the jobs of the dead for a while. all_gather is the ring's.
+RING = atp.torch.Options(algorithm="ring")
+RANKS = 3
+VICTIM = 1
+LIMIT_S = 1.5
+
+
+def blocks():
+    """More than is sent before anybody asks for it; of a type that the ring does not sum."""
+    return [torch.ones(20_000, dtype=torch.int64) for _ in range(RANKS)]
+
+
+def with_root(call):
+    """At the root, rank 0 of the group, there is a list of blocks."""
+    return lambda group: call(group, blocks() if dist.get_rank() == 0 else None)
+
+
+CALLS = {
+    "broadcast": lambda group: dist.broadcast(blocks()[0], 0, group=group),
+    "reduce": lambda group: dist.reduce(blocks()[0], 0, group=group),
+    "gather": with_root(lambda group, own: dist.gather(blocks()[0], own, 0, group=group)),
+    "scatter": with_root(lambda group, own: dist.scatter(blocks()[0], own, 0, group=group)),
+    "all_gather": lambda group: dist.all_gather(blocks(), blocks()[0], group=group),
+    "reduce_scatter": lambda group: dist.reduce_scatter(blocks()[0], blocks(), group=group),
+    "all_to_all": lambda group: dist.all_to_all(blocks(), blocks(), group=group),
+    "all_reduce": lambda group: dist.all_reduce(blocks()[0], group=group),
+    "barrier": lambda group: dist.barrier(group=group),
+    "monitored_barrier": lambda group: group._get_backend(torch.device("cpu")).monitored_barrier(),
+    "send": lambda group: dist.send(blocks()[0], VICTIM, group=group),
+    "recv": lambda group: dist.recv(blocks()[0], VICTIM, group=group),
+}
+COLLECTIVES = [name for name in CALLS if name not in ("send", "recv")]
+
+
+def told(call, group):
+    """What it raises, and after how many seconds; some calls end before anybody is missed."""
+    begin = time.monotonic()
+    for _ in range(3):
+        try:
+            call(group)
+        except dist.DistBackendError as error:
+            return str(error), time.monotonic() - begin
+    return "no error", 0.0
+
+
+def be_killed(groups):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stand_still(groups):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def stay_away(groups):
+    signal.pause()
+
+
+def be_elsewhere(groups):
+    """In each group in the collective that comes next in the table."""
+    others = [*COLLECTIVES[1:], COLLECTIVES[0]]
+    pairs = zip(others, COLLECTIVES, strict=True)
+    in_threads([lambda c=CALLS[other], g=groups[own]: told(c, g) for other, own in pairs])
+    signal.pause()
+
+
+def in_threads(functions):
+    results = [None] * len(functions)
+
+    def run(i):
+        results[i] = functions[i]()
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+@pytest.mark.parametrize("connected", [False, True], ids=["before they met", "after they met"])
+@pytest.mark.parametrize("fate", [be_killed, stand_still, stay_away, be_elsewhere])
+def test_every_other_rank_is_told_who_it_was(ranks, fate, connected):
+    def body(rank):
+        limit = datetime.timedelta(seconds=LIMIT_S)
+        groups = {name: dist.new_group(timeout=limit, pg_options=RING) for name in CALLS}
+        if connected:
+            for group in groups.values():
+                dist.all_to_all(blocks(), blocks(), group=group)
+        dist.barrier()
+        if rank == VICTIM:
+            fate(groups)
+        # Of a collective and a transfer that wait for each other, either may be the wrong one.
+        calls = COLLECTIVES if fate is be_elsewhere else list(CALLS)
+        found = in_threads([lambda n=name: told(CALLS[n], groups[n]) for name in calls])
+        return dict(zip(calls, found, strict=True))
+
+    others = [rank for rank in range(RANKS) if rank != VICTIM]
+    for outcome in ranks.outcomes(RANKS, body, waited_for=others, route="", pg_options=RING):
+        assert outcome.error is None, outcome.trace
+        for name, (text, seconds) in outcome.value.items():
+            print(f"{fate.__name__:12} {name:17} rank {outcome.rank} {seconds:4.1f} s  {text}")
+            assert f"rank {VICTIM}" in text, (name, text)
+            innocent = others[1 - others.index(outcome.rank)]
+            assert f"rank {innocent} (127" not in text or "has called" in text, (name, text)
