@@ -12,6 +12,7 @@
 #include "atp/cli/arguments.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
+#include "atp/cli/doctor/doctor_command.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -57,6 +58,7 @@ void add_commands(CommandLine& program) {
   add_switch_command(program);
   add_server_command(program);
   add_status_command(program);
+  add_doctor_command(program);
   add_bench_command(program);
   add_plan_command(program);
   add_sim_command(program);

@@ -3,6 +3,7 @@
 #include "atp/base/text.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
+#include "atp/wire/host_text.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -36,11 +37,6 @@ std::string silent_path_hint(const FailureContext& context) {
          " bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=" + std::to_string(safe);
 }
 
-std::string address_text(const Endpoint& endpoint) {
-  const std::string text = to_string(endpoint);
-  return text.substr(0, text.rfind(':'));
-}
-
 // "rank 2 (10.0.0.3)", "ranks 2 (10.0.0.3) and 3": with their hosts, as far as they are known.
 std::string ranks_at_text(const RankSet& ranks, const FailureDetail& detail) {
   constexpr std::size_t kMost = StatusMessage::kMaxEndpoints;
@@ -49,7 +45,7 @@ std::string ranks_at_text(const RankSet& ranks, const FailureDetail& detail) {
   ranks.for_each([&](Rank rank) {
     const std::size_t i = names.size();
     names.push_back(std::to_string(rank) +
-                    (i < detail.home_count ? " (" + address_text(detail.homes[i]) + ")" : ""));
+                    (i < detail.home_count ? " (" + host_text(detail.homes[i]) + ")" : ""));
   });
   std::string text = names.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < names.size(); ++i) {

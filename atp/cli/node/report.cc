@@ -13,6 +13,7 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/driver/udp/address.h"
+#include "atp/wire/host_text.h"
 
 namespace atp {
 namespace {
@@ -30,11 +31,6 @@ Json json_of(const RankSet& ranks) {
   Json list = Json::array();
   ranks.for_each([&](Rank rank) { list.push_back(rank); });
   return list;
-}
-
-std::string host_text(const Endpoint& endpoint) {
-  const std::string text = to_string(endpoint);
-  return text.substr(0, text.rfind(':'));
 }
 
 double seconds_of(Duration duration) {

@@ -18,6 +18,7 @@
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/address.h"
 #include "atp/driver/udp/path_mtu.h"
+#include "atp/wire/host_text.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -180,11 +181,10 @@ void NarrowPathLog::add(const Endpoint& peer, std::size_t mtu) {
   if (reported_.size() == kMaxHosts) return;
   if (std::find(reported_.begin(), reported_.end(), peer.address) != reported_.end()) return;
   reported_.push_back(peer.address);
-  const std::string address = to_string(peer);
   log_warning(
       "the path to {} carries packets of at most {} bytes (MTU), so fragments do not arrive there: "
       "start the {} with --values {} or less, or raise the MTU on the way",
-      address.substr(0, address.rfind(':')), mtu, role_, values_for_mtu(mtu));
+      host_text(peer), mtu, role_, values_for_mtu(mtu));
 }
 
 void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options) {

@@ -11,6 +11,7 @@
 
 #include "atp/cli/command/machine.h"
 #include "atp/driver/udp/address.h"
+#include "atp/wire/host_text.h"
 
 namespace atp {
 namespace {
@@ -23,10 +24,7 @@ constexpr int kPauseMs = 100;                 // after a connection that could n
 
 bool is_same_host(const Endpoint& own, const Endpoint& peer) {
   if (own.address == peer.address || is_loopback(peer)) return true;
-  std::string address = to_string(peer);
-  address.resize(address.rfind(':'));
-  if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
-  return !interface_with(address).empty();
+  return !interface_with(host_text(peer)).empty();
 }
 
 Result<std::unique_ptr<StatusService>> StatusService::start(const Endpoint& at,

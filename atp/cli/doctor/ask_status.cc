@@ -1,0 +1,60 @@
+#include "atp/cli/doctor/ask_status.h"
+
+#include <poll.h>
+
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "atp/cli/node/status_dialogue.h"
+#include "atp/cli/node/timed_stream.h"
+#include "atp/driver/tcp/tcp_socket.h"
+
+namespace atp {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{1500};
+constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
+
+void take_document(const std::string& address, const std::string& reply, NodeFacts& facts) {
+  const Result<std::string> document = status_answer(address, reply, true);
+  if (!document) return;
+  const auto status = nlohmann::json::parse(document.value(), nullptr, false);
+  if (!status.is_object()) return;
+  const auto role = status.find("role");
+  const auto version = status.find("version");
+  const auto wire_version = status.find("wire_version");
+  for (const auto& word : {role, version, wire_version}) {
+    if (word == status.end()) return;
+  }
+  if (!role->is_string() || !version->is_string() || !wire_version->is_number_integer()) return;
+  facts.role = role->get<std::string>();
+  facts.version = version->get<std::string>();
+  facts.wire_version = wire_version->get<int>();
+  facts.tcp = TcpWord::kStatus;
+}
+
+}  // namespace
+
+void ask_status(const Endpoint& node, NodeFacts& facts) {
+  facts.tcp = TcpWord::kNothing;
+  const Result<TcpSocket> socket = TcpSocket::begin_connect(node);
+  if (!socket) {  // at once: this host itself has said so
+    facts.tcp = TcpWord::kRefused;
+    return;
+  }
+  pollfd waits{socket.value().fd(), POLLOUT, 0};
+  if (poll(&waits, 1, static_cast<int>(kPatience.count())) <= 0) return;
+  const int error = socket.value().connect_error();
+  if (error == ECONNREFUSED) facts.tcp = TcpWord::kRefused;
+  if (error != 0) return;
+  TimedStream stream(socket.value().fd(), kPatience);
+  stream.write(kStatusLine);
+  const std::optional<std::string> reply = stream.read_all(kMaxDocumentBytes);
+  facts.tcp = stream.timed_out() ? TcpWord::kSilence : TcpWord::kClosed;
+  if (reply && !reply->empty()) take_document(facts.address, *reply, facts);
+}
+
+}  // namespace atp

@@ -1,0 +1,102 @@
+#include "atp/cli/doctor/doctor_command.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "atp/cli/command/command.h"
+#include "atp/cli/doctor/findings.h"
+#include "atp/cli/doctor/probe.h"
+#include "atp/collective/communicator.h"
+#include "atp/collective/shards.h"
+#include "atp/driver/udp/address.h"
+
+namespace atp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  atp doctor 10.0.0.1:5501,10.0.0.9:5500
+      from this host: are the switch and the server of this route there, and can they be used?
+  atp doctor
+      the same of the route in ATP_ROUTE
+  atp doctor 10.0.0.9:5500 --json
+      for programs
+Exit codes: 0 nothing is wrong (there may be warnings), 1 something is, 2 wrong usage.)";
+
+struct DoctorOptions {
+  std::string route;
+  bool json = false;
+};
+
+std::vector<Endpoint> nodes_of(const DoctorOptions& options) {
+  const char* variable = std::getenv("ATP_ROUTE");
+  const std::string route =
+      options.route.empty() && variable != nullptr ? std::string(variable) : options.route;
+  if (route.empty()) {
+    throw CommandError("no route: name the switches and servers, HOST:PORT,…, or set ATP_ROUTE",
+                       kWrongUsage);
+  }
+  CommunicatorOptions parsed;
+  if (const Status read = parsed.set_routes(route); !read) {
+    throw CommandError(read.error().message, kWrongUsage);
+  }
+  std::vector<Endpoint> nodes;
+  for (const std::vector<Endpoint>& way : all_routes(parsed)) {
+    for (const Endpoint& node : way) {
+      if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+    }
+  }
+  return nodes;
+}
+
+void print(const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) {
+    fmt::print("{:<8} {:<15} {:<22} {}\n", to_string(finding.verdict), finding.check,
+               finding.node.empty() ? "this host" : finding.node, finding.found);
+    if (!finding.expected.empty()) fmt::print("{:<8} expected: {}\n", "", finding.expected);
+    if (!finding.mend.empty()) fmt::print("{:<8} to do: {}\n", "", finding.mend);
+  }
+}
+
+void print_json(const std::vector<Finding>& findings) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"verdict", to_string(finding.verdict)},
+                    {"check", finding.check},
+                    {"node", finding.node.empty() ? Json() : Json(finding.node)},
+                    {"found", finding.found},
+                    {"expected", finding.expected},
+                    {"to_do", finding.mend}});
+  }
+  const Json document{{"verdict", to_string(worst_of(findings))}, {"findings", std::move(list)}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+void run_doctor(const DoctorOptions& options) {
+  const std::vector<Finding> findings = findings_of(look_around(nodes_of(options)));
+  options.json ? print_json(findings) : print(findings);
+  if (worst_of(findings) == Verdict::kWrong) throw CommandEnd(kOperationFailed);
+}
+
+}  // namespace
+
+void add_doctor_command(const Command& program) {
+  const Command command = program.add_command(
+      "doctor", "Look from this host whether switches and servers can be used, and what mends it");
+  command.footer(kExamples);
+  const auto options = std::make_shared<DoctorOptions>();
+  command
+      .add_option("route", options->route,
+                  "Switches and servers, as in ATP_ROUTE (default: ATP_ROUTE)")
+      .type_name("HOST:PORT,...");
+  command.add_flag("--json", options->json, "As JSON (docs/operations.md)");
+  command.callback([options] { run_doctor(*options); });
+}
+
+}  // namespace atp

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "atp/cli/doctor/facts.h"
+
+// What the facts come to: what is fine, what is not, and what mends it.
+
+namespace atp {
+
+enum class Verdict : std::uint8_t { kFine, kWarning, kWrong };
+std::string_view to_string(Verdict verdict);
+
+struct Finding {
+  Verdict verdict = Verdict::kFine;
+  std::string check;  // "mtu"
+  std::string node;   // HOST:PORT; empty: this host itself
+  std::string found;
+  std::string expected;  // empty where it is fine
+  std::string mend;      // what to do
+};
+
+std::vector<Finding> findings_of(const HostFacts& facts);
+Verdict worst_of(const std::vector<Finding>& findings);
+
+}  // namespace atp

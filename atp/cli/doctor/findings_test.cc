@@ -1,0 +1,141 @@
+#include "atp/cli/doctor/findings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "atp/cli/command/command.h"
+#include "atp/wire/packet.h"
+
+namespace atp {
+namespace {
+
+using std::chrono::microseconds;
+using testing::HasSubstr;
+
+HostFacts sound() {
+  return {.wanted_buffer = 1000,
+          .receive_buffer = 1000,
+          .send_buffer = 2000,
+          .nodes = {{.address = "10.0.0.9:5500",
+                     .no_way = {},
+                     .from = "10.0.1.2",
+                     .interface = "eth0",
+                     .device_mtu = 9000,
+                     .path_mtu = 9000,
+                     .questions = 3,
+                     .answers = 3,
+                     .refused_by = {},
+                     .round_trips = {microseconds(100), microseconds(200), microseconds(900)},
+                     .train_packets = 40,
+                     .train_answers = 40,
+                     .mbit_per_s = 940,
+                     .tcp = TcpWord::kStatus,
+                     .role = "server",
+                     .version = kProgramVersion,
+                     .wire_version = ATP_VERSION}}};
+}
+
+TEST(Findings, OfASoundHostAreAllFine) {
+  const auto findings = findings_of(sound());
+  EXPECT_EQ(findings.size(), 7U);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.verdict, Verdict::kFine) << finding.check << ": " << finding.found;
+    EXPECT_EQ(finding.mend, "");
+  }
+  EXPECT_EQ(worst_of(findings), Verdict::kFine);
+}
+
+struct Case {
+  const char* name;
+  std::function<void(HostFacts&)> spoil;
+  Verdict verdict;
+  const char* check;
+  const char* found;
+  const char* mend;
+};
+
+// As a node of which nothing came by UDP.
+std::function<void(HostFacts&)> refused(Refused refused, TcpWord tcp) {
+  return [=](HostFacts& facts) {
+    NodeFacts& node = facts.nodes[0];
+    node.answers = 0;
+    node.round_trips.clear();
+    node.refused = refused;
+    node.refused_by = "10.0.0.7";
+    node.tcp = tcp;
+  };
+}
+
+class FindingsOf : public testing::TestWithParam<Case> {};
+
+// One thing is wrong, and it is the one thing that is found.
+TEST_P(FindingsOf, SayWhatIsWrongAndWhatMendsIt) {
+  HostFacts facts = sound();
+  GetParam().spoil(facts);
+  const auto findings = findings_of(facts);
+  EXPECT_EQ(worst_of(findings), GetParam().verdict);
+  std::size_t bad = 0;
+  for (const Finding& finding : findings) {
+    if (finding.verdict == Verdict::kFine) continue;
+    ++bad;
+    EXPECT_EQ(finding.check, GetParam().check);
+    EXPECT_THAT(finding.found, HasSubstr(GetParam().found));
+    EXPECT_NE(finding.expected, "");
+    EXPECT_THAT(finding.mend, HasSubstr(GetParam().mend));
+  }
+  EXPECT_EQ(bad, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, FindingsOf,
+    testing::Values(
+        Case{"ReceiveBuffer", [](HostFacts& f) { f.receive_buffer = 999; }, Verdict::kWarning,
+             "receive buffer", "999 bytes", "sysctl -w net.core.rmem_max=1000"},
+        Case{"SendBuffer", [](HostFacts& f) { f.send_buffer = 999; }, Verdict::kWarning,
+             "send buffer", "999 bytes", "sysctl -w net.core.wmem_max=1000"},
+        Case{"NoRoute", [](HostFacts& f) { f.nodes[0].no_way = "no route to host"; },
+             Verdict::kWrong, "route", "no route to host", "ip route get 10.0.0.9"},
+        Case{"NobodyListens", refused(Refused::kNobodyListens, TcpWord::kRefused), Verdict::kWrong,
+             "answer", "nobody listens", "ss -lun 'sport = :5500'"},
+        Case{"AFirewallThatAnswersAsNobody", refused(Refused::kNobodyListens, TcpWord::kClosed),
+             Verdict::kWrong, "answer", "UDP is refused: by a firewall", "let UDP port 5500 in"},
+        Case{"AFirewallThatSaysSo", refused(Refused::kProhibited, TcpWord::kNothing),
+             Verdict::kWrong, "answer", "a firewall at 10.0.0.7 refuses it", "on 10.0.0.7: nft"},
+        Case{"ThisHostsFirewall", refused(Refused::kByThisHost, TcpWord::kNothing), Verdict::kWrong,
+             "answer", "this host's own firewall", "accept UDP to port 5500"},
+        Case{"AnAddressThatNobodyHas", refused(Refused::kUnreachable, TcpWord::kNothing),
+             Verdict::kWrong, "answer", "10.0.0.7 says that there is no way to 10.0.0.9",
+             "ping 10.0.0.9"},
+        Case{"AFirewallThatDropsUdp", refused(Refused::kNo, TcpWord::kClosed), Verdict::kWrong,
+             "answer", "a firewall drops it", "let UDP port 5500 in"},
+        Case{"AStoppedNode", refused(Refused::kNo, TcpWord::kSilence), Verdict::kWrong, "answer",
+             "it is stopped", "kill -CONT PID"},
+        Case{"NoNodeAndNoWord", refused(Refused::kNo, TcpWord::kRefused), Verdict::kWrong, "answer",
+             "nobody listens at that port by TCP", "ss -lunp 'sport = :5500'"},
+        Case{"ADeadHost", refused(Refused::kNo, TcpWord::kNothing), Verdict::kWrong, "answer",
+             "no word from its host", "ping 10.0.0.9"},
+        Case{"Loss", [](HostFacts& f) { f.nodes[0].answers = 2; }, Verdict::kWarning, "answer",
+             "2 of 3", "ethtool -S eth0"},
+        Case{"NarrowPath", [](HostFacts& f) { f.nodes[0].path_mtu = 1500; }, Verdict::kWrong, "mtu",
+             "packets of 1500 bytes arrive, larger ones vanish", "ip link set dev eth0 mtu 1500"},
+        Case{"BurstsAreLost", [](HostFacts& f) { f.nodes[0].train_answers = 31; },
+             Verdict::kWarning, "bandwidth", "of 40 full packets in short trains 31",
+             "on 10.0.0.9: nstat"},
+        Case{"SmallMtu", [](HostFacts& f) { f.nodes[0].path_mtu = f.nodes[0].device_mtu = 1400; },
+             Verdict::kWarning, "mtu", "1400 bytes", "mtu 1500"},
+        Case{"OtherWireVersion", [](HostFacts& f) { f.nodes[0].wire_version = ATP_VERSION + 1; },
+             Verdict::kWrong, "version", "wire version", "the same atp on all hosts"},
+        Case{"OtherVersion", [](HostFacts& f) { f.nodes[0].version = "0.0.1"; }, Verdict::kWarning,
+             "version", "atp 0.0.1", "the same atp on all hosts"}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(Findings, ThatANodeTellsNothingIsNoFault) {
+  HostFacts facts = sound();
+  facts.nodes[0].tcp = TcpWord::kClosed;
+  EXPECT_EQ(worst_of(findings_of(facts)), Verdict::kFine);
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,165 @@
+"""`atp doctor`: between hosts on which one thing is wrong it finds that thing, and nothing else."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+BUFFERS = {"receive buffer", "send buffer"}
+
+
+def start(network, host, role, port, *options):
+    node = network[host].start(
+        network.atp,
+        *(role, "--listen", f"{network[host].address}:{port}", "--values", 350, *options),
+        *("--status-from", "10.77.0.0/16"),
+    )
+    network.wait_for_line(node, "listening on")
+    return node
+
+
+@pytest.fixture
+def network(make_network):
+    network = make_network("server", "worker")
+    network.server = start(network, "server", "server", 5500)
+    return network
+
+
+def doctor(network, port=5500):
+    """(exit code, [findings that are not ok])"""
+    address = f"{network['server'].address}:{port}"
+    command = network["worker"].command(network.atp, "doctor", address, "--json")
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.stdout, result.stderr
+    findings = json.loads(result.stdout)["findings"]
+    assert {one["check"] for one in findings} >= BUFFERS | {"route"}
+    wrong = [one for one in findings if one["verdict"] != "ok"]
+    for one in wrong:
+        assert one["expected"] and one["to_do"], one
+    # A machine's limit of buffers is its own; this test's networks share it.
+    return result.returncode, [one for one in wrong if one["check"] not in BUFFERS]
+
+
+def the_one_error(network, check, port=5500):
+    code, findings = doctor(network, port)
+    assert code == 1
+    assert [(one["check"], one["verdict"]) for one in findings] == [(check, "error")]
+    assert findings[0]["node"] == f"{network['server'].address}:{port}"
+    return findings[0]
+
+
+def firewall(host, hook, rule):
+    host.exec("nft", "add table inet wall")
+    host.exec("nft", f"add chain inet wall {hook} {{ type filter hook {hook} priority 0 ; }}")
+    host.exec("nft", f"add rule inet wall {hook} {rule}")
+
+
+def test_nothing_is_wrong_with_a_switch_and_its_server(network):
+    upstream = network["server"].address
+    start(network, "server", "switch", 5501, "--upstream", upstream)
+    assert doctor(network) == (0, [])
+    assert doctor(network, 5501) == (0, [])
+
+
+def test_nobody_listens(network):
+    assert "nobody listens" in the_one_error(network, "answer", 5509)["found"]
+
+
+def test_a_firewall_drops_udp(network):
+    firewall(network["server"], "input", "udp dport 5500 drop")
+    finding = the_one_error(network, "answer")
+    assert "a firewall drops it" in finding["found"] and "UDP port 5500" in finding["to_do"]
+
+
+def test_a_firewall_refuses_udp_as_if_nobody_listened(network):
+    firewall(network["server"], "input", "udp dport 5500 reject")
+    assert "refused: by a firewall" in the_one_error(network, "answer")["found"]
+
+
+def test_a_firewall_refuses_udp_and_says_so(network):
+    firewall(network["server"], "input", "udp dport 5500 reject with icmpx type admin-prohibited")
+    found = the_one_error(network, "answer")["found"]
+    assert f"a firewall at {network['server'].address} refuses it" in found
+
+
+def test_the_firewall_is_this_hosts(network):
+    firewall(network["worker"], "output", "udp dport 5500 drop")
+    assert "this host's own firewall" in the_one_error(network, "answer")["found"]
+
+
+def test_the_node_is_stopped(network):
+    for pid in network["server"].pids():
+        os.kill(pid, signal.SIGSTOP)
+    finding = the_one_error(network, "answer")
+    assert "it is stopped" in finding["found"] and "kill -CONT" in finding["to_do"]
+
+
+def test_the_host_is_cut_off(network):
+    network.set_link("server", "down")
+    finding = the_one_error(network, "answer")
+    assert "no word from its host" in finding["found"] and "ping 10.77" in finding["to_do"]
+
+
+def test_there_is_no_route(network):
+    command = network["worker"].command(network.atp, "doctor", "192.0.2.1:5500", "--json")
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    (finding,) = [one for one in json.loads(result.stdout)["findings"] if one["verdict"] == "error"]
+    assert result.returncode == 1 and finding["check"] == "route"
+    assert "unreachable" in finding["found"] and "ip route get 192.0.2.1" in finding["to_do"]
+
+
+def test_packets_are_lost(network):
+    network["server"].drop(30)
+    code, findings = doctor(network)
+    assert code == 0
+    assert [(one["check"], one["verdict"]) for one in findings] == [
+        ("answer", "warning"),
+        ("bandwidth", "warning"),
+    ]
+    assert "packets are lost" in findings[0]["to_do"]
+
+
+def test_large_packets_vanish_without_a_word(network):
+    """As behind a bridge that has another MTU than the hosts."""
+    network.set_mtu(9000)
+    firewall(network["server"], "input", "udp length > 1480 drop")
+    finding = the_one_error(network, "mtu")
+    assert "packets of 1500 bytes arrive, larger ones vanish" in finding["found"]
+    assert "9000 bytes, as eth0 has" in finding["expected"]
+
+
+def test_a_router_says_that_packets_are_too_large(make_network):
+    network = make_network("worker", "router", "server")
+    network.link("worker", "router", 9000, "10.1.0.")
+    network.link("router", "server", 1500, "10.2.0.")
+    network["router"].exec("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
+    network["worker"].exec("ip", "route", "add", "10.2.0.0/24", "via", "10.1.0.2")
+    network["server"].exec("ip", "route", "add", "10.1.0.0/24", "via", "10.2.0.1")
+    network["server"].address = "10.2.0.2"
+    start(network, "server", "server", 5500)
+    finding = the_one_error(network, "mtu")
+    assert "packets of 1500 bytes arrive, larger ones do not, as a router says" in finding["found"]
+
+
+def test_the_bandwidth_is_no_more_than_that_of_the_narrowest_link(network):
+    shape = ("rate", "100mbit", "burst", 3000, "limit", 1_000_000)
+    network["worker"].exec("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *shape)
+    command = network["worker"].command(network.atp, "doctor", "10.77.0.1:5500", "--json")
+    report = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60).stdout)
+    (found,) = [one["found"] for one in report["findings"] if one["check"] == "bandwidth"]
+    assert 0 < int(found.removeprefix("at least ").removesuffix(" Mbit/s")) < 120
+
+
+def test_wrong_usage_is_code_2(network):
+    for arguments, message in (
+        ((), "no route"),
+        (("nonsense",), "expected HOST:PORT"),
+        (("127.0.0.1:0",), "port"),
+        (("127.0.0.1:5500", "--bogus"), "--bogus"),
+    ):
+        result = subprocess.run(
+            [network.atp, "doctor", *arguments], capture_output=True, text=True, timeout=20
+        )
+        assert result.returncode == 2 and message in result.stderr, (arguments, result)
