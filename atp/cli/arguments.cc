@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -19,6 +20,10 @@ std::optional<Command> find_command(const Command& group, const std::string& nam
 
 CommandError not_a_command(const Command& group, const std::string& path,
                            const std::string& found) {
+  if (group.commands().empty()) {
+    return CommandError(fmt::format("'{}' is no command of '{}', which has none", found, path),
+                        kWrongUsage);
+  }
   std::vector<std::string> names;
   for (const Command& command : group.commands()) names.push_back(command.name());
   const std::vector<std::string_view> known(names.begin(), names.end());
@@ -45,6 +50,28 @@ void check_commands(const Command& program, std::span<const std::string> argumen
     group = *command;
     path += " " + argument;
   }
+}
+
+std::vector<std::string> help_arguments(const Command& program,
+                                        std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments.front() != "help") return arguments;
+  if (arguments.size() == 1) return {"--help"};
+  const auto is_option = [](const std::string& word) { return word.starts_with('-'); };
+  if (std::any_of(arguments.begin(), arguments.end(), is_option) ||
+      !find_command(program, arguments[1])) {
+    return arguments;
+  }
+  arguments.erase(arguments.begin());
+  Command group = program;
+  std::string path = program.name();
+  for (const std::string& argument : arguments) {
+    const std::optional<Command> command = find_command(group, argument);
+    if (!command) throw not_a_command(group, path, argument);
+    group = *command;
+    path += " " + argument;
+  }
+  arguments.emplace_back("--help");
+  return arguments;
 }
 
 std::vector<std::string> mark_command(const Command& run, std::vector<std::string> arguments) {

@@ -9,6 +9,8 @@
 namespace atp {
 namespace {
 
+using Arguments = std::vector<std::string>;
+
 // "" when nothing is wrong.
 std::string complaint_about(const std::vector<std::string>& arguments) {
   const CommandLine program("atp", "");
@@ -48,7 +50,40 @@ TEST(CommandCheck, LeavesTheRestToTheParser) {
   for (const auto& arguments : cases) EXPECT_EQ(complaint_about(arguments), "");
 }
 
-using Arguments = std::vector<std::string>;
+TEST(HelpArguments, BecomeTheHelpOfTheCommandThatTheyName) {
+  const CommandLine program("atp", "");
+  program.add_command("run", "");
+  program.add_command("bench", "").add_command("allreduce", "");
+  program.add_command("help", "");
+  const std::vector<std::pair<Arguments, Arguments>> cases = {
+      {{"help"}, {"--help"}},
+      {{"help", "run"}, {"run", "--help"}},
+      {{"help", "bench"}, {"bench", "--help"}},
+      {{"help", "bench", "allreduce"}, {"bench", "allreduce", "--help"}},
+      {{"help", "routes"}, {"help", "routes"}},
+      {{"help", "--help"}, {"help", "--help"}},
+      {{"help", "--man", "run"}, {"help", "--man", "run"}},
+      {{"help", "run", "--man"}, {"help", "run", "--man"}},
+      {{"run", "help"}, {"run", "help"}},
+      {{}, {}},
+  };
+  for (const auto& [given, wanted] : cases) EXPECT_EQ(help_arguments(program, given), wanted);
+  const std::vector<std::pair<Arguments, std::string>> complaints = {
+      {{"help", "bench", "frob"},
+       "'frob' is no command of 'atp bench': write allreduce (see 'atp bench --help')"},
+      // A program after `run` must not be started by asking for help.
+      {{"help", "run", "reboot"}, "'reboot' is no command of 'atp run', which has none"},
+  };
+  for (const auto& [given, wanted] : complaints) {
+    try {
+      help_arguments(program, given);
+      ADD_FAILURE() << wanted;
+    } catch (const CommandError& error) {
+      EXPECT_EQ(error.what(), wanted);
+      EXPECT_EQ(error.exit_code(), kWrongUsage);
+    }
+  }
+}
 
 TEST(CommandMark, StandsBeforeTheFirstArgumentThatIsNoOption) {
   const CommandLine run("run", "");

@@ -7,12 +7,14 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "atp/cli/arguments.h"
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
 #include "atp/cli/doctor/doctor_command.h"
+#include "atp/cli/help/help_command.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -26,6 +28,7 @@ constexpr const char* kExamples = R"(Examples:
       the same across machines: the server, and a switch that may send to it
   atp plan best --topology cluster.yaml --model config.json
       the device mesh for tensor parallelism on that cluster
+`atp help COMMAND` explains a command, `atp help routes` and `atp help environment` what they share.
 Exit codes: 0 success, 1 the operation failed, 2 wrong usage.)";
 
 void print_error(const CommandLine& program, const std::string& message) {
@@ -65,9 +68,12 @@ void add_commands(CommandLine& program) {
   add_cluster_command(program);
   add_version_command(program);
   add_log_options(program);
+  add_help_command(program);  // these two log nothing
+  add_completion_command(program);
 }
 
 std::vector<std::string> checked(const CommandLine& program, std::vector<std::string> arguments) {
+  arguments = help_arguments(program, std::move(arguments));
   check_commands(program, arguments);
   if (arguments.empty() || arguments.front() != "run") return arguments;
   const auto commands = program.commands();

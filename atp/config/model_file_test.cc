@@ -130,7 +130,7 @@ TEST(ModelFile, EveryMistakeIsNamedByFileLineAndKey) {
       {kGpt, "1024", "[1]", "f:3: n_embd:", "found a list or an object"},
       {kGpt, "16", "15", "f:4: n_head:", "expected a divisor of n_embd = 1024"},
       {kGpt, "\"float32\"", "\"int8\"", "f:8: torch_dtype:", "float16, bfloat16 or float32"},
-      {kGpt, "\"n_head\": 16", "\"n_embd\": 16", "f:4: \"n_embd\":", "stands here twice"},
+      {kGpt, "\"n_head\": 16", "\"n_embd\": 16", "f:4: \"n_embd\":", "duplicate key"},
       {kGpt, "\"n_layer\": 24,", "\"n_layer\": 24", "f:7:", "not JSON"},
       {kLlama, "\"num_key_value_heads\": 8", "\"num_key_value_heads\": 7",
        "f:7: num_key_value_heads:", "expected a divisor of num_attention_heads = 64"},

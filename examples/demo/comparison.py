@@ -91,7 +91,8 @@ class Comparison:
         server, workers = self._server, self._workers
         return [
             ("float32 summed in network, per rank", *_amounts(self._traffic("atp", "float32"))),
-            ("float32 summed between ranks, per rank", *_amounts(self._traffic("peers", "float32"))),
+            ("float32 summed between ranks, per rank",
+             *_amounts(self._traffic("peers", "float32"))),
             ("int64 summed between ranks, per rank", *_amounts(self._traffic("peers", "int64"))),
             (f"fragments of {VALUES_PER_FRAGMENT} values", f"{self.fragments:,}", ""),
             ("  summed in the switch: one packet with all ranks",

@@ -103,7 +103,7 @@ void add_bench_command(const Command& program) {
       .byte_size()
       .type_name("SIZE")
       .show_default();
-  command.add_option("-e,--maxbytes", options->max_bytes, "Largest size")
+  command.add_option("-e,--maxbytes", options->max_bytes, "Largest size in bytes")
       .byte_size()
       .type_name("SIZE")
       .show_default();
@@ -111,11 +111,11 @@ void add_bench_command(const Command& program) {
       .in_range(1, 1 << 20)
       .type_name("N")
       .show_default();
-  command.add_option("-n,--iters", options->iterations, "Iterations that count")
+  command.add_option("-n,--iters", options->iterations, "Timed iterations")
       .in_range(1, 1000000)
       .type_name("N")
       .show_default();
-  command.add_option("-w,--warmup_iters", options->warmup_iterations, "Iterations before these")
+  command.add_option("-w,--warmup_iters", options->warmup_iterations, "Warm-up iterations")
       .in_range(0, 1000000)
       .type_name("N")
       .show_default();
@@ -124,16 +124,16 @@ void add_bench_command(const Command& program) {
       .one_of({"float32", "bfloat16", "float16", "int32"})
       .type_name("TYPE")
       .show_default();
-  command.add_option("--wire", words->wire, "What a value takes on the wire: int32 or int16")
+  command.add_option("--wire", words->wire, "Type of a value on the wire: int32 or int16")
       .one_of({"int32", "int16"})
       .type_name("TYPE");
-  command.add_flag("--exact", words->exact, "Exact sums, added by the server");
+  command.add_flag("--exact", words->exact, "Exact sums of floats, added up by the server");
   command.add_flag("--digest", options->digest,
-                   "A digest of all results, compared among the ranks");
-  command.add_flag("--counters", options->counters, "Rank 0's counters at the end");
+                   "Compare a digest of all results between the ranks");
+  command.add_flag("--counters", options->counters, "Print rank 0's counters at the end");
   command
       .add_option("--bandwidth", options->bandwidth_gbit,
-                  "Of one link, in Gbit/s: adds the bounds to each row")
+                  "Link bandwidth in Gbit/s; adds the theoretical bounds")
       .positive_number()
       .type_name("GBIT");
   command.callback([words] {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "atp/cli/command/command_text.h"
 #include "atp/config/text/words.h"
 
 namespace atp {
@@ -14,6 +15,36 @@ namespace {
 
 std::vector<CLI::App*> subcommands(CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// CLI11 keeps one text, "N:UINT in [1 - 64]" or "TYPE:{int32,int16}": a name, then its checks.
+void read_type(const std::string& type, OptionText& option) {
+  const std::size_t choices = type.find('{');
+  const std::size_t range = type.find(" in [");
+  if (choices != std::string::npos) {
+    option.choices = CLI::detail::split(type.substr(choices + 1, type.size() - choices - 2), ',');
+  } else if (range != std::string::npos) {
+    const std::string ends = type.substr(range + 5, type.size() - range - 6);
+    const std::size_t between = ends.find(" - ");
+    option.range = ends.substr(0, between) + " to " + ends.substr(between + 3);
+  }
+  const std::size_t checks = std::min(choices, range);
+  const std::size_t colon = checks == std::string::npos ? checks : type.rfind(':', checks);
+  option.value = type.substr(0, colon);
+  if (colon == std::string::npos && checks != std::string::npos) option.value = "VALUE";
+}
+
+OptionText option_text(const CLI::Option& option) {
+  OptionText text;
+  text.positional = option.get_positional();
+  for (const std::string& name : option.get_snames()) text.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) text.names.push_back("--" + name);
+  if (text.positional) text.names = {option.get_name(true)};
+  text.required = option.get_required();
+  if (option.get_items_expected_max() > 0) read_type(option.get_type_name(), text);
+  text.default_value = option.get_default_str();
+  text.help = option.get_description();
+  return text;
 }
 
 }  // namespace
@@ -155,6 +186,20 @@ std::vector<Command> Command::commands() const {
   std::vector<Command> commands;
   for (CLI::App* command : subcommands(*app_)) commands.emplace_back(command);
   return commands;
+}
+
+CommandText DescribedCommand::text(const std::string& path) const {
+  CommandText text;
+  text.path = path.empty() ? name() : path + " " + name();
+  text.description = app_->get_description();
+  text.footer = app_->get_footer();
+  text.passes_arguments_on = app_->get_prefix_command();
+  for (const CLI::Option* option : app_->get_options())
+    text.options.push_back(option_text(*option));
+  for (const Command& command : commands()) {
+    text.commands.push_back(DescribedCommand(command).text(text.path));
+  }
+  return text;
 }
 
 bool Command::has_option(const std::string& name) const {

@@ -47,31 +47,31 @@ void set_action(const struct sigaction& action) {
 void add_serve_options(const Command& command, ServeOptions& options) {
   command
       .add_option("--listen", options.listen,
-                  "UDP address to listen on; port 0 takes a free one, 0.0.0.0 or [::] all "
+                  "UDP address to listen on; port 0 takes a free port, 0.0.0.0 or [::] all "
                   "addresses of this host")
       .type_name("ADDR:PORT")
       .show_default();
   command
       .add_option("--lanes", options.lanes,
-                  "Nodes, each on a core of its own: at the port of --listen and those after it; "
-                  "ranks name them all, as HOST:FIRST-LAST")
+                  "Number of nodes, one per core, at the port of --listen and those after it; "
+                  "ranks name them as HOST:FIRST-LAST")
       .type_name("N")
       .in_range(1u, kMaxLanes)
       .show_default();
   command
       .add_option("--values", options.values,
-                  "Most values per fragment (default: what the interface's MTU carries)")
+                  "Maximum values per fragment (default: what the interface's MTU carries)")
       .type_name("K")
       .in_range(1, ATP_VALUES_MAX);
   command.add_option("--stats", options.stats_file, "Write counters to this file, as JSON lines")
       .type_name("FILE");
-  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
+  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between lines")
       .type_name("SEC")
       .number_between(0.01, 86400)
       .show_default();
   command
       .add_option("--stats-limit", options.stats_limit_mb,
-                  "MB of that file, which then becomes FILE.1 in the place of an earlier one")
+                  "Maximum size of that file in MB; it then replaces FILE.1, and a new one begins")
       .type_name("MB")
       .number_between(0.001, 1e6)
       .show_default();
@@ -80,16 +80,17 @@ void add_serve_options(const Command& command, ServeOptions& options) {
                   "Write the address to this file (or /dev/fd/N) when ready, as one line")
       .type_name("FILE");
   command
-      .add_option("--status-from", options.status_from,
-                  "Networks whose hosts may ask for the status, by TCP on the same port (default: "
-                  "this host alone)")
+      .add_option(
+          "--status-from", options.status_from,
+          "Networks whose hosts may ask for the status, over TCP on the same port (default: "
+          "this host only)")
       .type_name("CIDR");
   command
       .add_option("--metrics", options.metrics,
                   "Serve metrics for Prometheus at this address, by HTTP (docs/metrics.md); of "
                   "several lanes, the first is there and the others at the ports after it")
       .type_name("ADDR:PORT");
-  command.add_flag("--no-status", options.no_status, "Answer no `atp status`");
+  command.add_flag("--no-status", options.no_status, "Do not answer `atp status`");
   command.add_flag("--die-with-parent", options.die_with_parent,
                    "Stop when the process that started this one ends");
 }

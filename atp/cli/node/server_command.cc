@@ -95,13 +95,14 @@ void add_server_command(const Command& program) {
   const auto options = std::make_shared<ServerOptions>();
   add_serve_options(command, options->serve);
   command
-      .add_option("--window", options->window, "Most packets in flight of a stream, a power of two")
+      .add_option("--window", options->window,
+                  "Maximum packets in flight per stream, a power of two")
       .type_name("N")
       .in_range(2u, 65536u)
       .show_default();
   command
       .add_option("--lease", options->lease_s,
-                  "Seconds of silence after which a rank is lost to the job, and the server to its "
+                  "Seconds of silence after which a rank is lost to its job, and the server to its "
                   "ranks")
       .type_name("SEC")
       .number_between(3, 3600)
@@ -116,7 +117,7 @@ void add_server_command(const Command& program) {
   command
       .add_option(
           "--aggregators", options->aggregators,
-          fmt::format("Of the switches, or of a region of theirs: linear placement counts through "
+          fmt::format("Aggregators per switch, or per region: linear placement cycles through "
                       "them (default: {})",
                       SwitchConfig{}.aggregators))
       .type_name("N")

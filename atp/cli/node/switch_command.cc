@@ -124,29 +124,31 @@ void add_switch_command(const Command& program) {
   command.footer(kExamples);
   const auto options = std::make_shared<SwitchOptions>();
   add_serve_options(command, options->serve);
-  command.add_option("--aggregators", options->aggregators, "Fragments being summed at a time")
+  command
+      .add_option("--aggregators", options->aggregators, "Maximum fragments being summed at a time")
       .type_name("N")
       .in_range(1u, 1u << 24)
       .show_default();
   command
       .add_option("--partition", options->sharing.partitions,
-                  "Divide the aggregators into N equal regions, one for each job; a job that finds "
+                  "Divide the aggregators into N equal regions, one per job; a job that finds "
                   "none free has no aggregators (default: first come, first served)")
       .type_name("N")
       .in_range(1u, 1u << 24);
   command
       .add_option("--quota", options->sharing.quota,
-                  "Most aggregators that a job may hold at a time (default: all)")
+                  "Maximum aggregators that one job may hold at a time (default: all)")
       .type_name("N")
       .in_range(1u, 1u << 24);
   command
-      .add_option("--upstream", options->upstream,
-                  "Networks that it may send to: servers and switches above it (default when "
-                  "listening on loopback: loopback)")
+      .add_option(
+          "--upstream", options->upstream,
+          "Networks that the switch may send to, for servers and switches above it (default when "
+          "listening on loopback: loopback)")
       .type_name("CIDR");
   command
       .add_option("--uplink-rate", options->uplink_gbit,
-                  "Of its link upward, in Gbit/s: sums that would queue there for over 1 ms are "
+                  "Uplink bandwidth in Gbit/s; sums that would queue there for over 1 ms are "
                   "marked as congested (default: unknown)")
       .type_name("GBIT")
       .number_between(0.001, 10000);

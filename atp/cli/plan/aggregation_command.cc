@@ -126,15 +126,14 @@ void add_job_options(const Command& command, AggregationOptions& options) {
       .type_name("FILE");
   command
       .add_option("--hosts", options.hosts,
-                  "The job's hosts, with commas between (default: all that have ranks)")
+                  "Comma-separated hosts of the job (default: all that have ranks)")
       .type_name("NAME,NAME,…");
   command
       .add_option("--ranks-per-host", options.ranks_per_host,
-                  "Ranks on each of them (default: as the file says)")
+                  "Ranks per host (default: as in the file)")
       .in_range(1U, std::uint32_t{kMaxRanks})
       .type_name("N");
-  command
-      .add_option("--size", options.bytes, "Bytes of a rank's tensor: 512, 4K, 1G (default: 64M)")
+  command.add_option("--size", options.bytes, "Bytes per tensor: 512, 4K, 1G (default: 64M)")
       .byte_size()
       .type_name("SIZE");
 }
@@ -142,15 +141,15 @@ void add_job_options(const Command& command, AggregationOptions& options) {
 void add_added_options(const Command& command, AggregationOptions& options) {
   command
       .add_option("--aggregation-hosts", options.aggregation_hosts,
-                  "Numbers of added hosts to show (default: 1, 2, 4, … and one for each rank)")
+                  "Numbers of added hosts to show (default: 1, 2, 4, … and one per rank)")
       .type_name("N,N,…");
   command
       .add_option("--bandwidth", options.bandwidth,
-                  "Of an added host's link, as in the file (default: as the slowest rank's)")
+                  "Link bandwidth per added host (default: that of the slowest rank)")
       .type_name("BANDWIDTH");
   command
       .add_option("--racks", options.racks,
-                  "Where the added hosts stand, in turn (default: the racks that have ranks)")
+                  "Racks of the added hosts, in turn (default: those that have ranks)")
       .type_name("NAME,NAME,…");
 }
 

@@ -120,9 +120,12 @@ void add_sweep_command(const Command& plan) {
   command.footer(kExamples);
   const auto options = std::make_shared<SweepOptions>();
   add_plan_inputs(command, options->inputs);
-  command.add_option("--count", options->count, "Counts of a level (default: 2 to 64 of the top)")
+  command
+      .add_option("--count", options->count,
+                  "Counts to try for a level (default: 2 to 64 for the top one)")
       .type_name("LEVEL=N,N,...");
-  command.add_option("--bandwidth", options->bandwidth, "Factors of a level's bandwidth")
+  command
+      .add_option("--bandwidth", options->bandwidth, "Factors to try for the bandwidth of a level")
       .type_name("LEVEL=X,X,...");
   command.add_flag("--csv", options->csv, "Print CSV");
   command.callback([options] { run_sweep_command(*options); });

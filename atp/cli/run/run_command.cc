@@ -41,30 +41,28 @@ Exit code: that of the first rank that failed (128 + signal if killed, 127 if CM
 
 // Of every job.
 void add_common_options(const Command& command, RunOptions& options) {
-  command
-      .add_option("--values", options.values,
-                  "Values per fragment (default: as many as the path carries)")
+  command.add_option("--values", options.values, "Maximum values per fragment (default: path MTU)")
       .type_name("K")
       .in_range(1, ATP_VALUES_MAX);
   command
       .add_option("--stats-dir", options.stats_folder,
-                  "Folder for the counters of switches and servers, as JSON lines")
+                  "Write the counters of switches and servers to this folder, as JSON lines")
       .type_name("DIR");
-  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between two lines")
+  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between lines")
       .type_name("SEC")
       .number_between(0.01, 86400)
       .show_default();
   command
       .add_option("--grace", options.runner.grace_s,
-                  "Seconds that the other ranks have to end when one has failed")
+                  "Seconds that the other ranks have to end after one has failed")
       .type_name("SEC")
       .number_between(0, 86400)
       .show_default();
   command.add_flag("--tag-output", options.runner.tag_output,
-                   "Put the rank before each line of output");
+                   "Prefix each output line with its rank");
   command
       .add_option("command", options.runner.command,
-                  "Program to run as the ranks, with its arguments; with --cluster it may be left "
+                  "Program that each rank runs, with its arguments; with --cluster it may be left "
                   "out: then the host's switches and servers run until a signal ends them")
       .type_name("CMD...");
 }
@@ -77,39 +75,42 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
       .excludes(cluster);
   Option servers = command
                        .add_option("--servers", options.servers,
-                                   "Number of servers, over which the tensors are spread")
+                                   "Number of servers; tensors are spread over them")
                        .type_name("N")
                        .in_range(1u, kMaxServers)
                        .show_default()
                        .excludes(cluster);
-  Option lanes = command
-                     .add_option("--lanes", options.lanes,
-                                 "Number of switches with a server each, over which the tensors "
-                                 "are spread: each is one core's work")
-                     .type_name("N")
-                     .in_range(1u, kMaxServers)
-                     .show_default()
-                     .excludes(servers)
-                     .excludes(cluster);
+  Option lanes =
+      command
+          .add_option("--lanes", options.lanes,
+                      "Number of switches, each with a server and a core of its own; tensors "
+                      "are spread over them")
+          .type_name("N")
+          .in_range(1u, kMaxServers)
+          .show_default()
+          .excludes(servers)
+          .excludes(cluster);
   command
       .add_flag("--servers-inside", options.servers_inside,
-                "As many servers as ranks, each in the process of one (ATP_OWN_SERVER)")
+                "One server in the process of each rank (ATP_OWN_SERVER)")
       .excludes(servers)
       .excludes(lanes)
       .excludes(cluster);
   Option with_switch =
       command
           .add_flag("--switch", options.with_network,
-                    "A switch and a server, through which the ranks sum; without it, and without "
-                    "another option of the network's, they share memory")
+                    "Sum through a switch and a server; without this and the other network "
+                    "options, the ranks sum in shared memory")
           .excludes(cluster);
-  Option aggregators =
-      command.add_option("--aggregators", options.aggregators, "Of the switch (default: its own)")
-          .type_name("N")
-          .in_range(1u, 1u << 24)
-          .excludes(cluster);
+  Option aggregators = command
+                           .add_option("--aggregators", options.aggregators,
+                                       "Aggregators of the switch (default: as `atp switch`)")
+                           .type_name("N")
+                           .in_range(1u, 1u << 24)
+                           .excludes(cluster);
   command
-      .add_flag("--no-switch", options.without_switch, "Only a server: ranks send straight to it")
+      .add_flag("--no-switch", options.without_switch,
+                "Start a server only; ranks send straight to it")
       .excludes(with_switch)
       .excludes(aggregators)
       .excludes(cluster);
@@ -119,18 +120,18 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
   constexpr std::uint32_t kMaxWord = std::numeric_limits<std::uint32_t>::max();
   command
       .add_option("--host", options.host,
-                  "Which of the file's hosts this machine is (default: by its addresses)")
+                  "This machine's name in the file (default: found by its addresses)")
       .type_name("NAME")
       .needs(cluster);
   command
       .add_option("--hosts", options.hosts,
-                  "The job's hosts, in the order of their ranks, with commas between (default: all "
+                  "Comma-separated hosts of the job, in rank order (default: all "
                   "that have ranks)")
       .type_name("NAME,NAME,…")
       .needs(cluster);
   command
       .add_option("--ranks-per-host", options.ranks_per_host,
-                  "Ranks on each of them (default: as the file says)")
+                  "Ranks per host (default: as in the file)")
       .type_name("N")
       .in_range(std::size_t{1}, kMaxRanks)
       .needs(cluster);
@@ -140,16 +141,16 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
       .needs(cluster);
   command
       .add_option("--job", options.job,
-                  "The job's number, the same on its hosts; jobs at the "
-                  "same time differ in it")
+                  "Job number, the same on all its hosts; concurrent jobs "
+                  "need different ones")
       .type_name("N")
       .in_range(0U, kMaxWord)
       .needs(cluster)
       .show_default();
   command
       .add_option("--incarnation", options.incarnation,
-                  "Number of the job's start, the same on its hosts and new each time (default: of "
-                  "a job on one host a random one; torch agrees on its own)")
+                  "Number of this start of the job, the same on all its hosts and new each time "
+                  "(default: random on one host; torch agrees on one by itself)")
       .type_name("N")
       .in_range(0U, kMaxWord)
       .needs(cluster);

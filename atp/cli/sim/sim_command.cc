@@ -87,11 +87,11 @@ void run_sim(const SimOptions& options) {
 }
 
 void add_seed_options(const Command& command, SimOptions& options) {
-  command.add_option("--seed", options.seed, "The (first) seed").show_default();
-  command.add_option("--count", options.count, "How many seeds")
+  command.add_option("--seed", options.seed, "First seed").show_default();
+  command.add_option("--count", options.count, "Number of seeds")
       .in_range(std::uint64_t{1}, kMaxSeeds)
       .show_default();
-  command.add_option("--threads", options.threads, "How many at a time")
+  command.add_option("--threads", options.threads, "Seeds played in parallel")
       .in_range(1U, 256U)
       .show_default();
   command.add_flag("--trace", options.trace, "Print every packet and event");
@@ -105,10 +105,10 @@ void exclude_seeds(Option option) {
 void add_worker_options(const Command& command, SimOptions& options) {
   Option workers = command
                        .add_option("--workers", options.cluster.workers,
-                                   "One job of so many workers in place of a seed's world")
+                                   "Play one job of this many workers instead of a seed")
                        .in_range(std::size_t{1}, kMaxRanks);
   exclude_seeds(workers);
-  command.add_option("--rack-size", options.cluster.rack_size, "Its workers in a rack")
+  command.add_option("--rack-size", options.cluster.rack_size, "Workers per rack")
       .in_range(std::size_t{1}, kMaxRanks)
       .needs(workers)
       .show_default();
@@ -118,18 +118,18 @@ void add_cluster_options(const Command& command, SimOptions& options) {
   Option cluster =
       command
           .add_option("--cluster", options.site.file,
-                      "Cluster file: a job on it in place of a seed's world (docs/cluster.md)")
+                      "Play one job on this cluster file instead of a seed (docs/cluster.md)")
           .type_name("FILE")
           .excludes("--workers");
   exclude_seeds(cluster);
   command
       .add_option("--hosts", options.site.hosts,
-                  "The job's hosts, with commas between (default: all that have ranks)")
+                  "Comma-separated hosts of the job (default: all that have ranks)")
       .type_name("NAME,NAME,…")
       .needs(cluster);
   command
       .add_option("--ranks-per-host", options.site.ranks_per_host,
-                  "Ranks on each of them (default: as the file says)")
+                  "Ranks per host (default: as in the file)")
       .in_range(std::size_t{1}, kMaxRanks)
       .needs(cluster);
 }
@@ -146,7 +146,7 @@ void add_sim_command(const Command& program) {
   add_cluster_options(command, *options);
   command
       .add_option("--fragments", options->fragments,
-                  "The all-reduce's fragments (default: 100 with --workers, 1000 with --cluster)")
+                  "Fragments per all-reduce (default: 100 with --workers, 1000 with --cluster)")
       .in_range(1, 1'000'000);
   command.callback([options] { run_sim(*options); });
 }

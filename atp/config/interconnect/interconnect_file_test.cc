@@ -137,7 +137,7 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
       {"unknown key at the top", "name: two racks", "hosts: []", "f:2: \"hosts\":",
        "is no key known here; write name, levels, point_to_point, measured, device, links, racks, "
        "servers or lanes"},
-      {"key twice", "latency: 5 us", "count: 2", "f:8: levels[0].count:", "stands here twice"},
+      {"key twice", "latency: 5 us", "count: 2", "f:8: levels[0].count:", "duplicate key"},
       {"missing key", "    kind: switch\n", "", "f:4: levels[0].kind:", "is missing"},
       {"count of zero", "count: 2\n    kind: switch", "count: 0\n    kind: switch",
        "f:5: levels[0].count:", "found \"0\", expected a whole number from 1 to 1048576"},

@@ -65,7 +65,7 @@ class MemberCollector {
   bool key(std::string& name) {
     if (depth_ == 1) {
       if (members_.by_key.contains(name)) {
-        throw FileError({file_, *line_, shown(name)}, "stands here twice; remove one of the two");
+        throw FileError({file_, *line_, shown(name)}, "duplicate key; remove one of the two");
       }
       current_ = name;
       members_.by_key[name] = {.value = json(json::value_t::discarded), .line = *line_};

@@ -220,7 +220,7 @@ YamlMap::YamlMap(const YamlNode& node, Place place, std::initializer_list<std::s
                       "is no key known here; " + hint(key.scalar, as_span(known)));
     }
     if (std::find(seen.begin(), seen.end(), key.scalar) != seen.end()) {
-      throw FileError(place_of(key.scalar, key.line), "stands here twice; remove one of the two");
+      throw FileError(place_of(key.scalar, key.line), "duplicate key; remove one of the two");
     }
     seen.push_back(key.scalar);
   }

@@ -1,0 +1,93 @@
+#include "atp/cli/help/completion.h"
+
+#include <fmt/core.h>
+
+#include <string_view>
+
+// The scripts are printed by the program itself, from the same description as --help, so that they
+// never offer what this build of it does not take.
+
+namespace atp {
+namespace {
+
+// `words` and `commands` are cases made below. A word before the cursor leads into a command only
+// where one of that name is, and a command that is no group is the end of the path.
+constexpr std::string_view kBash = R"(# Completion of atp, printed by `atp completion`: do not edit.
+_atp() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
+  local path=atp choices= i
+  # bash takes --option=value for three words.
+  if [ "$word" = "=" ]; then
+    word=
+  elif [ "$before" = "=" ]; then
+    before=${{COMP_WORDS[COMP_CWORD-2]}}
+  fi
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    # What follows is another program's.
+    [ "${{COMP_WORDS[i]}}" != "--" ] || return 0
+    case "$path ${{COMP_WORDS[i]}}" in
+{commands}    esac
+  done
+  case "$path $before" in
+{values}    *)
+      case "$path" in
+{words}      esac
+      ;;
+  esac
+  COMPREPLY=($(compgen -W "$choices" -- "$word"))
+}}
+complete -o bashdefault -o default -F _atp atp
+)";
+
+struct Cases {
+  std::string commands;  // a path, one word longer
+  std::string values;    // what may follow an option
+  std::string words;     // what may follow a path
+};
+
+void add_option_cases(const CommandText& command, Cases& cases) {
+  for (const OptionText& option : command.options) {
+    if (option.positional || option.value.empty()) continue;
+    std::string patterns;
+    for (const std::string& name : option.names) {
+      patterns += fmt::format("{}\"{} {}\"", patterns.empty() ? "" : " | ", command.path, name);
+    }
+    std::string choices;
+    for (const std::string& choice : option.choices) choices += " " + choice;
+    // Without choices the answer is empty, and bash offers files.
+    cases.values += choices.empty()
+                        ? fmt::format("    {}) return 0 ;;\n", patterns)
+                        : fmt::format("    {}) choices=\"{}\" ;;\n", patterns, choices.substr(1));
+  }
+}
+
+void add_cases(const CommandText& command, Cases& cases) {
+  std::string words;
+  for (const CommandText& one : command.commands) {
+    words += one.path.substr(one.path.rfind(' '));
+    cases.commands += fmt::format("      \"{0}\") path=\"{0}\" ;;\n", one.path);
+  }
+  for (const OptionText& option : command.options) {
+    for (const std::string& choice : option.positional ? option.choices : option.names) {
+      words += " " + choice;
+    }
+  }
+  if (!words.empty()) {
+    cases.words +=
+        fmt::format("        \"{}\") choices=\"{}\" ;;\n", command.path, words.substr(1));
+  }
+  add_option_cases(command, cases);
+  for (const CommandText& one : command.commands) add_cases(one, cases);
+}
+
+}  // namespace
+
+std::string bash_completion(const CommandText& program) {
+  Cases cases;
+  add_cases(program, cases);
+  return fmt::format(kBash, fmt::arg("commands", cases.commands), fmt::arg("values", cases.values),
+                     fmt::arg("words", cases.words));
+}
+
+}  // namespace atp

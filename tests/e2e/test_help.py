@@ -1,0 +1,141 @@
+"""`atp help`, manual pages and completion: what they say is what the program takes."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(os.environ.get("ATP_BUILD", Path(__file__).parents[2] / "build" / "release"))
+ATP = BUILD / "bin" / "atp"
+VARIABLES = Path(__file__).parents[2] / "docs" / "variables.md"
+# In a shell that has read the script: what the Tab key offers at the end of a line of words.
+ASK = """
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_atp
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def atp(*words):
+    return subprocess.run([ATP, *words], capture_output=True, text=True, timeout=60)
+
+
+def commands(*path):
+    """Every command's words, groups among them."""
+    found = [path]
+    listed = atp(*path, "--help").stdout.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+    for name in re.findall(r"^  (\S+)", listed, re.MULTILINE):
+        found += commands(*path, name)
+    return found
+
+
+PASS_ON = {("plan", "calibrate"), ("plan", "compare")}  # their options are a Python program's
+ALL = [words for words in commands() if words not in PASS_ON] if ATP.exists() else [()]
+
+
+def options_in_help(words):
+    section = atp(*words, "--help").stdout.partition("\nOptions:\n")[2].partition("\n\n")[0]
+    return set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", section, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("completion") / "atp.bash"
+    path.write_text(atp("completion", "bash").stdout)
+    return path
+
+
+def offered(script, line):
+    done = subprocess.run(
+        ["bash", "-c", ASK, "bash", script, *line.split(" ")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_help_of_a_command_is_its_help_option(words):
+    assert atp("help", *words).stdout == atp(*words, "--help").stdout != ""
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_a_commands_manual_page_and_completion_have_all_of_its_options(words, script):
+    page = atp("help", "--man", *words).stdout.replace("\\-", "-")
+    in_page = set(re.findall(r"\\fB(--[\w-]+)\\fR", page))
+    assert in_page == options_in_help(words)
+    assert set(offered(script, " ".join(["atp", *words, "--"]))) == in_page
+
+
+def test_every_page_is_well_formed(tmp_path):
+    """groff names what it does not understand; so does this, of what it never writes."""
+    assert atp("help", "--install", tmp_path).returncode == 0
+    pages = sorted((tmp_path / "share/man/man1").iterdir())
+    assert len(pages) == len(ALL) + len(PASS_ON)
+    for page in pages:
+        text = page.read_text()
+        assert text.startswith(f".TH {page.stem.upper().replace('-', chr(92) + '-')} 1 ")
+        assert set(re.findall(r"^\.(\w+)", text, re.MULTILINE)) <= {
+            "TH", "SH", "B", "TP", "nf", "fi",
+        }  # fmt: skip
+        done = subprocess.run(
+            ["groff", "-man", "-Tutf8", "-Kutf8", "-ww", "-z", page],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("atp sw", ["switch"]),
+        ("atp plan be", ["best"]),
+        ("atp switch --quo", ["--quota"]),
+        ("atp switch --log-level d", ["debug"]),
+        ("atp switch --log-level = d", ["debug"]),
+        ("atp bench allreduce --wire ", ["int32", "int16"]),
+        ("atp completion ", ["-h", "--help", "bash"]),
+        ("atp switch --stats ", []),  # bash's own: names of files
+        ("atp run -n 4 -- python --he", []),  # another program's
+    ],
+)
+def test_the_tab_key_offers_what_fits(script, line, expected):
+    assert offered(script, line) == expected
+
+
+def test_a_topic_names_only_variables_that_there_are():
+    named = set(re.findall(r"\bATP_\w+", atp("help", "environment").stdout))
+    assert named and named <= set(re.findall(r"\bATP_\w+", VARIABLES.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (
+            ["enviroment"],
+            "atp help: 'enviroment' is no command or topic: did you mean environment?",
+        ),
+        (["--man", "plan", "frob"], "atp help: 'atp plan frob' is no command"),
+        (["run", "reboot"], "atp: 'reboot' is no command of 'atp run', which has none"),
+        (["--"], "atp help: expected a command or a topic, found none"),
+        (["plan", "bset"], "atp: 'bset' is no command of 'atp plan': did you mean best?"),
+    ],
+)
+def test_what_is_no_topic_is_said(words, complaint):
+    done = atp("help", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(complaint)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    done = atp("help", "--install", tmp_path / "file")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"atp help: cannot make {tmp_path}/file/share/man/man1: ")
