@@ -339,6 +339,7 @@ void Aggregation::ask_for_floats(Downlink& down, std::size_t stream, Fragment& f
   fragment.mode = FragmentMode::kFloat;
   fragment.float_slot = slot;
   fragment.bitmap.clear();
+  fragment.since = turn.now;  // nobody is late with floats that were not asked for
   restart_stall(fragment.stall, turn.now, turn.config.timing);
   watch(streams_[stream], turn.now, turn.config.timing);
   fragment.answered = {all_, turn.now};

@@ -158,6 +158,16 @@ TEST_F(FloatPath, MoreOverflowsThanSlotsWaitForTheirNack) {
   }
 }
 
+TEST_F(FloatPath, NobodyIsLateWithFloatsThatWereAskedForJustNow) {
+  for (std::uint64_t s : {1, 2, 0}) overflow(s);
+  h_.advance(std::chrono::seconds(2));
+  for (Rank r : {0, 1}) send_float(1, r, {1, 1});
+  EXPECT_TRUE(h_.summary().waited_for.empty()) << "fragment 0 has had its slot for no time yet";
+  EXPECT_FALSE(h_.summary().stuck);
+  h_.advance(milliseconds(300));
+  EXPECT_EQ(h_.summary().waited_for, ranks({0, 1}));
+}
+
 // Two hold the slots, and what asked for them was lost; so many of lower sequences wait for one.
 std::set<std::uint64_t> asked_again_behind(std::uint64_t waiting) {
   ServerConfig config = ServerHarness::small_config();
