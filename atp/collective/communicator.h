@@ -17,6 +17,7 @@
 #include "atp/collective/result_digest.h"
 #include "atp/collective/way_choice.h"
 #include "atp/core/worker/worker.h"
+#include "atp/driver/udp/port_range.h"
 #include "atp/wire/endpoint.h"
 
 // A Communicator is one rank's membership in one job: a UDP socket, a thread that drives the
@@ -46,6 +47,7 @@ struct CommunicatorOptions {
   // all ranks: a thread with a socket of its own, from connect() to the communicator's end.
   // shutdown() waits for the other ranks to leave it. Absent: it serves none.
   std::optional<Endpoint> own_server;
+  PortRange ports;  // that its UDP sockets may take, one for each lane of each shard
   std::size_t values_per_fragment = 0;  // K; 0: as much as the path's MTU carries
   // What sums of floats travel as, where an operation does not say otherwise (docs/protocol.md §5,
   // *Numbers*); the same on every rank. A fixed scale is for the whole job.
@@ -84,9 +86,9 @@ struct CommunicatorOptions {
   // From ATP_JOB, ATP_INCARNATION, ATP_ROUTE (as set_routes() reads it), ATP_HOST_MEMORY (0 or 1;
   // absent: 1 where LOCAL_WORLD_SIZE is WORLD_SIZE), ATP_HIERARCHY (0 or 1; with it ATP_HOST_RANKS,
   // "4,1,3", how many ranks each host has, in their order), RANK, WORLD_SIZE, ATP_OWN_SERVER,
-  // ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or "fixed"), ATP_WIRE ("int32" or "int16"),
-  // ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or "proactive"), ATP_CONGESTION ("aimd" or
-  // "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY, as
+  // ATP_PORT_RANGE, ATP_VALUES_PER_FRAGMENT, ATP_SCALE ("blocks" or "fixed"), ATP_WIRE ("int32" or
+  // "int16"), ATP_EXACT (0 or 1), ATP_OVERFLOW ("reactive" or "proactive"), ATP_CONGESTION ("aimd"
+  // or "none"), ATP_JOIN_TIMEOUT, ATP_TIMEOUT (seconds), ATP_DIGEST (0 or 1), ATP_DIGEST_EVERY, as
   // `atp run` sets them.
   static Result<CommunicatorOptions> from_environment();
 
@@ -94,6 +96,8 @@ struct CommunicatorOptions {
   // server last; ";" before the way to the next shard, ranges of ports for several at once
   // (resolve_routes()). Names are resolved.
   Status set_routes(std::string_view text);
+  // Sets ports from ATP_PORT_RANGE, "FIRST-LAST", where that is set.
+  Status read_ports();
   // Sets own_server from ATP_OWN_SERVER, "host:port", where that is set.
   Status read_own_server();
 };

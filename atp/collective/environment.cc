@@ -199,6 +199,21 @@ Status read_routes(CommunicatorOptions& options) {
 
 }  // namespace
 
+Status CommunicatorOptions::read_ports() {
+  const std::string_view text = lookup("ATP_PORT_RANGE");
+  if (text.empty()) return ok_status();
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  const Whole port{"ATP_PORT_RANGE", 1, 65535};
+  const auto first = read_whole(port, text.substr(0, dash));
+  const auto last = read_whole(port, text.substr(std::min(dash + 1, text.size())));
+  if (!first || !last || last.value() < first.value()) {
+    return malformed("ATP_PORT_RANGE", text,
+                     "FIRST-LAST, two ports from 1 to 65535, e.g. 40000-40999");
+  }
+  ports = {static_cast<std::uint16_t>(first.value()), static_cast<std::uint16_t>(last.value())};
+  return ok_status();
+}
+
 Status CommunicatorOptions::read_own_server() {
   const std::string_view text = lookup("ATP_OWN_SERVER");
   if (text.empty()) return ok_status();
@@ -244,6 +259,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   options.host_of = std::move(host_of).value();
   const Status routes = read_routes(options);
   if (!routes) return routes.error();
+  const Status ports = options.read_ports();
+  if (!ports) return ports.error();
   const Status own_server = options.read_own_server();
   if (!own_server) return own_server.error();
 

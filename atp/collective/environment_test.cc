@@ -24,8 +24,8 @@ Result<CommunicatorOptions> read_with(const Variables& changes) {
   Variables variables = kComplete;
   for (const char* optional :
        {"ATP_OWN_SERVER", "ATP_VALUES_PER_FRAGMENT", "ATP_SCALE", "ATP_WIRE", "ATP_EXACT",
-        "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT", "ATP_DIGEST",
-        "ATP_DIGEST_EVERY", "ATP_HIERARCHY", "ATP_HOST_RANKS", "ATP_HOST_MEMORY"}) {
+        "ATP_PORT_RANGE", "ATP_OVERFLOW", "ATP_CONGESTION", "ATP_JOIN_TIMEOUT", "ATP_TIMEOUT",
+        "ATP_DIGEST", "ATP_DIGEST_EVERY", "ATP_HIERARCHY", "ATP_HOST_RANKS", "ATP_HOST_MEMORY"}) {
     variables[optional] = "";
   }
   for (const auto& [name, value] : changes) variables[name] = value;
@@ -63,6 +63,7 @@ TEST(Environment, ReadsWhatAtpRunSets) {
   EXPECT_EQ(options.value().route,
             (std::vector{Endpoint::ipv4(127, 0, 0, 1, 5501), Endpoint::ipv4(127, 0, 0, 1, 5500)}));
   EXPECT_FALSE(options.value().own_server);
+  EXPECT_TRUE(options.value().ports.is_any());
   EXPECT_EQ(options.value().values_per_fragment, 0U);
   EXPECT_EQ(options.value().number_format, NumberFormat::kBlocks);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kReactive);
@@ -74,6 +75,7 @@ TEST(Environment, ReadsWhatAtpRunSets) {
 
 TEST(Environment, ReadsTheOptionalVariables) {
   const Result<CommunicatorOptions> options = read_with({{"ATP_OWN_SERVER", "127.0.0.1:5507"},
+                                                         {"ATP_PORT_RANGE", "40000-40999"},
                                                          {"ATP_VALUES_PER_FRAGMENT", "350"},
                                                          {"ATP_SCALE", "fixed"},
                                                          {"ATP_OVERFLOW", "proactive"},
@@ -84,6 +86,8 @@ TEST(Environment, ReadsTheOptionalVariables) {
                                                          {"ATP_DIGEST_EVERY", "100"}});
   ASSERT_TRUE(options.ok()) << options.error().message;
   EXPECT_EQ(options.value().own_server, Endpoint::ipv4(127, 0, 0, 1, 5507));
+  EXPECT_EQ(options.value().ports.first, 40000);
+  EXPECT_EQ(options.value().ports.last, 40999);
   EXPECT_EQ(options.value().values_per_fragment, 350U);
   EXPECT_EQ(options.value().number_format, NumberFormat::kFixed);
   EXPECT_EQ(options.value().overflow, OverflowPolicy::kProactive);
@@ -165,6 +169,13 @@ TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
       {"ATP_OWN_SERVER", "127.0.0.1:0",
        "ATP_OWN_SERVER=\"127.0.0.1:0\": the port is missing (expected the address at which this "
        "rank serves, as it stands in ATP_ROUTE"},
+      {"ATP_PORT_RANGE", "40000",
+       "ATP_PORT_RANGE=\"40000\" is not FIRST-LAST, two ports from 1 to 65535, e.g. 40000-40999"},
+      {"ATP_PORT_RANGE", "2-1", "ATP_PORT_RANGE=\"2-1\" is not FIRST-LAST"},
+      {"ATP_PORT_RANGE", "0-9", "ATP_PORT_RANGE=\"0-9\" is not FIRST-LAST"},
+      {"ATP_PORT_RANGE", "1-65536", "ATP_PORT_RANGE=\"1-65536\" is not FIRST-LAST"},
+      {"ATP_PORT_RANGE", "1-2-3", "ATP_PORT_RANGE=\"1-2-3\" is not FIRST-LAST"},
+      {"ATP_PORT_RANGE", "a-b", "ATP_PORT_RANGE=\"a-b\" is not FIRST-LAST"},
       {"ATP_VALUES_PER_FRAGMENT", "9999",
        "ATP_VALUES_PER_FRAGMENT=\"9999\" is not a whole number from 1 to 2226"},
       {"ATP_SCALE", "1e8", "ATP_SCALE=\"1e8\" is not \"blocks\" or \"fixed\""},

@@ -158,7 +158,8 @@ std::string join_timeout(const Failure& failure, const FailureContext& context) 
            (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "");
   }
   return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
-         (failure.unreachable ? kUnreachable : "") + server_question(context);
+         (failure.unreachable ? kUnreachable : "") + server_question(context) +
+         (failure.unreachable ? "" : " Do firewalls let its UDP packets and the answers through?");
 }
 
 }  // namespace

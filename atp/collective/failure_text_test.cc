@@ -64,7 +64,7 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
        "ranks 0 and 3 have not joined within 30 s (of 4 ranks)"},
       {{.code = FailureCode::kJoinTimeout},
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501: is `atp "
-       "server` running there?"},
+       "server` running there? Do firewalls let its UDP packets and the answers through?"},
       {{.code = FailureCode::kJoinTimeout, .unreachable = true},
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501 (connection "
        "refused or host unreachable): is `atp server` running there?"},

@@ -19,7 +19,7 @@ struct Narrowest {
 Result<Narrowest> narrowest_hop(const CommunicatorOptions& options, std::uint8_t bitmap_words) {
   Narrowest narrowest;
   for (const Endpoint& hop : options.route) {
-    const Result<std::size_t> mtu = path_mtu(hop);
+    const Result<std::size_t> mtu = path_mtu(hop, options.ports);
     if (!mtu) return mtu.error();
     const std::uint16_t values = values_for_mtu(mtu.value(), bitmap_words);
     if (values <= narrowest.values) narrowest = {hop, mtu.value(), values};

@@ -78,7 +78,8 @@ Result<std::shared_ptr<Lane>> Lane::open(const LaneOptions& options) {
   const CommunicatorOptions& communicator = options.communicator;
   const Result<std::uint16_t> value_count = choose_value_count(communicator);
   if (!value_count) return value_count.error();
-  Result<UdpSocket> socket = UdpSocket::open(any_address_for(communicator.route));
+  Result<UdpSocket> socket =
+      UdpSocket::open(any_address_for(communicator.route), communicator.ports);
   if (!socket) return socket.error();
   Result<std::unique_ptr<Waker>> waker = Waker::create();
   if (!waker) return waker.error();

@@ -64,6 +64,8 @@ void check_route(const std::string& route, const std::string& route_name) {
 }
 
 std::unique_ptr<Communicator> connect(CommunicatorOptions options) {
+  const Status ports = options.read_ports();
+  TORCH_CHECK_VALUE(ports.ok(), ports.error().message);
   const Status own_server = options.read_own_server();
   TORCH_CHECK_VALUE(own_server.ok(), own_server.error().message);
   auto communicator = Communicator::connect(options);
@@ -132,10 +134,12 @@ std::optional<DigestReading> final_digest(PyInNetworkGroup& group, bool restart)
   return group.final_digest(restart);
 }
 
-// `ports`: the first and the last that it may take; (0, 0): any.
-std::shared_ptr<TcpListener> make_listener(const std::string& host,
-                                           std::pair<std::uint16_t, std::uint16_t> ports) {
-  Result<TcpListener> listener = TcpListener::open(host + ":0", {ports.first, ports.second});
+// At a port that ATP_PORT_RANGE leaves it.
+std::shared_ptr<TcpListener> make_listener(const std::string& host) {
+  CommunicatorOptions options;
+  const Status ports = options.read_ports();
+  TORCH_CHECK_VALUE(ports.ok(), ports.error().message);
+  Result<TcpListener> listener = TcpListener::open(host + ":0", options.ports);
   TORCH_CHECK_WITH(DistBackendError, listener.ok(), listener.error().message);
   return std::make_shared<TcpListener>(std::move(listener).value());
 }
@@ -325,7 +329,7 @@ PYBIND11_MODULE(_C, module) {
   in_network.def("way_counts", &way_counts);
 
   py::class_<atp::TcpListener, std::shared_ptr<atp::TcpListener>>(module, "Listener")
-      .def(py::init(&make_listener), py::arg("host"), py::arg("ports") = std::pair(0, 0))
+      .def(py::init(&make_listener), py::arg("host"))
       .def_property_readonly(
           "address", [](const atp::TcpListener& self) { return to_string(self.address()); });
   py::class_<ConnectedRing>(module, "Ring")

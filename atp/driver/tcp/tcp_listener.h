@@ -1,19 +1,13 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "atp/driver/tcp/tcp_socket.h"
+#include "atp/driver/udp/port_range.h"
 
 // Where a rank waits for others. Made first, so that its address can be told.
 
 namespace atp {
-
-// The first and the last; 0 and 0: any that is free.
-struct PortRange {
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-};
 
 class TcpListener {
  public:

@@ -78,7 +78,7 @@ Result<Endpoint> look_up(const HostAndPort& wanted) {
 }
 
 // A hop as a route names it: one address and port, or the same address at several ports.
-struct PortRange {
+struct HopPorts {
   std::string text_without_port;  // "10.0.0.1:"
   unsigned first = 0;
   unsigned count = 0;  // 0: no range, `text_without_port` is all of the text
@@ -89,10 +89,10 @@ struct PortRange {
   }
 };
 
-Result<PortRange> read_port_range(std::string_view hop) {
+Result<HopPorts> read_hop(std::string_view hop) {
   const std::size_t digits = hop.rfind(':') + 1;  // 0 if there is none
   const std::size_t dash = digits == 0 ? hop.npos : hop.find('-', digits);
-  if (dash == hop.npos) return PortRange{.text_without_port = std::string(hop)};
+  if (dash == hop.npos) return HopPorts{.text_without_port = std::string(hop)};
   const auto port = [](std::string_view text) -> unsigned {
     unsigned number = 0;
     const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -106,23 +106,23 @@ Result<PortRange> read_port_range(std::string_view hop) {
                  "' has no range of ports: expected HOST:FIRST-LAST, for example "
                  "10.0.0.1:5500-5503"};
   }
-  return PortRange{std::string(hop.substr(0, digits)), first, last - first + 1};
+  return HopPorts{std::string(hop.substr(0, digits)), first, last - first + 1};
 }
 
 // The ways for which one with ranges of ports stands.
 Result<std::vector<std::string>> lanes_of(std::string_view way) {
-  std::vector<PortRange> hops;
+  std::vector<HopPorts> hops;
   unsigned lanes = 1;
   for (std::size_t begin = 0; begin <= way.size();) {
     const std::size_t comma = std::min(way.find(',', begin), way.size());
-    const Result<PortRange> hop = read_port_range(way.substr(begin, comma - begin));
+    const Result<HopPorts> hop = read_hop(way.substr(begin, comma - begin));
     if (!hop) return hop.error();
     hops.push_back(hop.value());
     lanes = std::max(lanes, hop.value().count);
     begin = comma + 1;
   }
   std::vector<std::string> ways(lanes);
-  for (const PortRange& hop : hops) {
+  for (const HopPorts& hop : hops) {
     if (hop.count > 1 && hop.count != lanes) {
       return Error{"'" + std::string(way) + "' has hops of " + std::to_string(hop.count) +
                    " and of " + std::to_string(lanes) +

@@ -34,13 +34,13 @@ bool receives_on(const Endpoint& local, const ifaddrs& interface) {
 
 }  // namespace
 
-Result<std::size_t> path_mtu(const Endpoint& to) {
+Result<std::size_t> path_mtu(const Endpoint& to, PortRange ports) {
   Result<std::size_t> route = route_mtu(to);
   if (!route) return route;
   const Result<std::size_t> rumour = kernels_mtu(to);
   if (!rumour) return rumour.error();
   if (values_for_mtu(rumour.value()) >= values_for_mtu(route.value())) return route;
-  return probe_path(to, route.value());
+  return probe_path(to, route.value(), ports);
 }
 
 Result<std::size_t> interface_mtu(const Endpoint& local) {

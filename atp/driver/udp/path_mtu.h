@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "atp/base/result.h"
+#include "atp/driver/udp/port_range.h"
 #include "atp/wire/endpoint.h"
 
 // How many values a packet may carry, so that nothing is ever fragmented by IP.
@@ -14,8 +15,8 @@ namespace atp {
 //
 // The kernel remembers for ten minutes what ICMP tells it of a path, and anybody can tell it
 // anything. So its word is taken for a rumour, and where that is less than the route's, the path
-// itself is asked (path_probe.h).
-Result<std::size_t> path_mtu(const Endpoint& to);
+// itself is asked (path_probe.h), from one of the ports.
+Result<std::size_t> path_mtu(const Endpoint& to, PortRange ports = {});
 
 // The smallest MTU in bytes of the interfaces that a socket bound to `local` receives on. (The
 // route towards an own address would be the loopback's.)

@@ -113,8 +113,8 @@ class PathProbe {
 
 }  // namespace
 
-Result<std::size_t> probe_path(const Endpoint& to, std::size_t most) {
-  Result<UdpSocket> socket = UdpSocket::open(any_address_for(std::span(&to, 1)));
+Result<std::size_t> probe_path(const Endpoint& to, std::size_t most, PortRange ports) {
+  Result<UdpSocket> socket = UdpSocket::open(any_address_for(std::span(&to, 1)), ports);
   if (!socket) return socket.error();
   return PathProbe(to, std::move(socket).value()).mtu(most);
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "atp/base/result.h"
+#include "atp/driver/udp/port_range.h"
 #include "atp/wire/endpoint.h"
 
 namespace atp {
@@ -13,6 +14,6 @@ namespace atp {
 // They belong to a job that does not exist. A node of ours answers that, and a host where none runs
 // says so, which takes a round trip; a path on which neither comes is tried three times, and then
 // taken for one that carries them.
-Result<std::size_t> probe_path(const Endpoint& to, std::size_t most);
+Result<std::size_t> probe_path(const Endpoint& to, std::size_t most, PortRange ports = {});
 
 }  // namespace atp

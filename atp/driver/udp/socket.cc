@@ -59,7 +59,10 @@ Error cannot_listen(const Endpoint& local, int problem) {
 
 }  // namespace
 
-Result<UdpSocket> UdpSocket::open(const Endpoint& local) {
+Result<UdpSocket> UdpSocket::open(const Endpoint& local, PortRange range) {
+  if (local.port == 0 && !range.is_any()) {
+    return open_within(range, local, [](const Endpoint& at) { return open(at); });
+  }
   const int family = local.is_ipv4() ? AF_INET : AF_INET6;
   const int fd = ::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return Error{std::string("cannot open a UDP socket: ") + std::strerror(errno)};

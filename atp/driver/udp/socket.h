@@ -5,6 +5,7 @@
 
 #include "atp/base/result.h"
 #include "atp/driver/udp/own_addresses.h"
+#include "atp/driver/udp/port_range.h"
 #include "atp/wire/endpoint.h"
 
 // One UDP socket, set up as the protocol needs it: non-blocking, never fragmenting (a packet that
@@ -18,8 +19,9 @@ namespace atp {
 
 class UdpSocket {
  public:
-  // Binds to `local`; port 0 takes a free one. An IPv6 socket on [::] also talks IPv4.
-  static Result<UdpSocket> open(const Endpoint& local);
+  // Binds to `local`; port 0 takes a free one, of the range if there is one. An IPv6 socket on [::]
+  // also talks IPv4.
+  static Result<UdpSocket> open(const Endpoint& local, PortRange range = {});
   // For who answers: on all addresses of this host (0.0.0.0, [::]) each answer leaves from the one
   // that the peer sends to.
   static Result<UdpSocket> listen(const Endpoint& local);

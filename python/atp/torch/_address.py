@@ -1,4 +1,4 @@
-"""Under which address the other ranks can reach this one, and on which port."""
+"""Under which address the other ranks can reach this one."""
 
 import fcntl
 import ipaddress
@@ -9,8 +9,6 @@ import struct
 import uuid
 
 _SIOCGIFADDR = 0x8915  # linux/sockios.h
-
-PORT_RANGE_VARIABLE = "ATP_PORT_RANGE"
 
 
 def own_host(route: str = "") -> str:
@@ -25,21 +23,6 @@ def own_host(route: str = "") -> str:
     given = [host for host in (os.environ.get("MASTER_ADDR"), _first_host(route)) if host]
     found = [address for host in given or [socket.gethostname()] if (address := _towards(host))]
     return next((a for a in found if not _is_loopback(a)), found[0] if found else "127.0.0.1")
-
-
-def port_range() -> tuple[int, int]:
-    """The first and the last port where a rank may listen; (0, 0): any."""
-    text = os.environ.get(PORT_RANGE_VARIABLE)
-    if not text:
-        return 0, 0
-    found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text.strip())
-    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not 1 <= first <= last <= 65535:
-        raise ValueError(
-            f"{PORT_RANGE_VARIABLE}={text!r}: expected FIRST-LAST, two ports from 1 to 65535, "
-            "e.g. 40000-40999"
-        )
-    return first, last
 
 
 def this_host() -> str:

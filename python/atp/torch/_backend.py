@@ -14,7 +14,7 @@ except ImportError as error:
     ) from error
 
 from atp.torch import _metrics
-from atp.torch._address import own_host, port_range, this_host
+from atp.torch._address import own_host, this_host
 from atp.torch._choice import FIGURES_VARIABLE, choose_ways, given_figures
 from atp.torch._meeting import Choice, Meeting
 from atp.torch._options import Options
@@ -47,7 +47,7 @@ def _create(group, pg_options):
         _C.check_route(options.route, asked.route_name)
     listener = None
     if group.group_size > 1:
-        listener = _C.Listener(own_host(options.route), port_range())
+        listener = _C.Listener(own_host(options.route))
     figures = None
     if options.algorithm == "auto" and listener is not None:
         figures = given_figures(meeting)
