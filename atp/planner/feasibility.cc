@@ -76,6 +76,11 @@ std::optional<CoreSpread> core_spread(const Transformer& model, std::uint64_t ba
   return std::nullopt;
 }
 
+double kv_copies_of_core(const Transformer& model, std::uint64_t batch, Mesh mesh) {
+  if (core_spread(model, batch, mesh) != CoreSpread::kHeadsWithSharedKv) return 1;
+  return mesh.d2 / std::max(1u, model.kv_heads / mesh.d1);
+}
+
 Feasibility feasibility_of(const Transformer& model, const Workload& workload, Mesh mesh,
                            const Options& options) {
   Feasibility result;

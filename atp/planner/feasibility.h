@@ -29,6 +29,10 @@ enum class CoreSpread {
 // that go through at once, of a chunk that is; nothing if none is.
 std::optional<CoreSpread> core_spread(const Transformer& model, std::uint64_t batch, Mesh mesh);
 
+// How many ranks of a row have the same key-value head then: each is given keys and values of its
+// own, so they are scattered, gathered and stored so many times. 1 but for kHeadsWithSharedKv.
+double kv_copies_of_core(const Transformer& model, std::uint64_t batch, Mesh mesh);
+
 struct Feasibility {
   std::vector<std::string> reasons;  // against; empty when the mesh can run the model
   std::vector<std::string> notes;

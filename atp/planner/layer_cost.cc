@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "atp/planner/layer_volume.h"
+#include "atp/planner/feasibility.h"
 #include "atp/planner/paper_model.h"
 #include "atp/planner/step_time.h"
 
@@ -222,8 +222,22 @@ bool may_run(Collective algorithm, CollectiveSet allowed) {
   return true;
 }
 
+// Which links are full was not measured: it is what the model says of them on this layout.
+std::size_t level_by_model(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout,
+                           Dimension dimension, Collective algorithm) {
+  if (layout.empty() || is_paper(inputs.options)) return 0;
+  const std::vector<DimensionOption> options = dimension_options(inputs, mesh, layout, dimension);
+  if (options.empty()) return 0;
+  const auto same =
+      std::find_if(options.begin(), options.end(), [algorithm](const DimensionOption& option) {
+        return option.layer.collective == algorithm;
+      });
+  return (same != options.end() ? *same : options.front()).layer.bottleneck.level;
+}
+
 // The cheapest of what was measured on this mesh and may run.
-DimensionOption measured_option(const CostInputs& inputs, Mesh mesh, Dimension dimension) {
+DimensionOption measured_option(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout,
+                                Dimension dimension) {
   DimensionOption best = impossible();
   for (const MeasuredMesh& measured : inputs.interconnect.measured) {
     if (measured.mesh != mesh ||
@@ -239,6 +253,8 @@ DimensionOption measured_option(const CostInputs& inputs, Mesh mesh, Dimension d
     const auto layers = inputs.model.layers;
     if (option.step_seconds(layers) < best.step_seconds(layers)) best = option;
   }
+  best.layer.bottleneck.level =
+      level_by_model(inputs, mesh, layout, dimension, best.layer.collective);
   return best;
 }
 
@@ -247,7 +263,7 @@ DimensionOption option_of(const CostInputs& inputs, Mesh mesh, const MeshLayout&
   const bool is_first = dimension == Dimension::k1;
   const std::uint32_t members = is_first ? mesh.d1 : mesh.d2;
   if (members == 1) return {};
-  if (is_measured(inputs, mesh)) return measured_option(inputs, mesh, dimension);
+  if (is_measured(inputs, mesh)) return measured_option(inputs, mesh, layout, dimension);
   if (is_paper(inputs.options)) {
     const Demand layer = layer_demand(inputs, mesh, dimension, Collective::kRing);
     const Demand ends = ends_demand(inputs, mesh, dimension, Collective::kRing);
@@ -318,10 +334,15 @@ std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
   return result;
 }
 
+LayerVolume volume_of_layer(const CostInputs& inputs, Mesh mesh, Accounting accounting) {
+  return layer_volume(inputs.model, inputs.tokens, mesh, accounting,
+                      kv_copies_of_core(inputs.model, inputs.at_once, mesh));
+}
+
 Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
                     Collective collective) {
   const LayerVolume volume =
-      layer_volume(inputs.model, inputs.tokens, mesh, accounting_of(inputs.options, collective));
+      volume_of_layer(inputs, mesh, accounting_of(inputs.options, collective));
   const double summed = summed_bytes(inputs, collective);
   // A chunk moves its part of the bytes and is an operation of its own.
   const double chunks = inputs.options.chunks;
@@ -352,8 +373,8 @@ bool is_measured(const CostInputs& inputs, Mesh mesh) {
 LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout) {
   const DimensionOption first = option_of(inputs, mesh, layout, Dimension::k1);
   const DimensionOption second = option_of(inputs, mesh, layout, Dimension::k2);
-  const LayerVolume layer = layer_volume(inputs.model, inputs.tokens, mesh,
-                                         accounting_of(inputs.options, second.layer.collective));
+  const LayerVolume layer =
+      volume_of_layer(inputs, mesh, accounting_of(inputs.options, second.layer.collective));
   const EndsVolume volume = ends_of(inputs, mesh);
   const auto norms = [&](double values, double operations) {
     return norm_seconds(inputs, second.layer, values, operations);

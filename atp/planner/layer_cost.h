@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "atp/planner/interconnect.h"
+#include "atp/planner/layer_volume.h"
 #include "atp/planner/link_load.h"
 #include "atp/planner/mesh.h"
 #include "atp/planner/model.h"
@@ -65,6 +66,7 @@ struct CostInputs {
   const Options& options;
   double tokens = 0;
   double sequence = 0;  // tokens of one sequence; for the time of the attention core
+  std::uint64_t at_once = 0;  // sequences of a chunk; for how the attention core is spread
 };
 
 // The allowed collectives of one dimension, cheapest for the whole model first, equal ones simplest
@@ -72,8 +74,8 @@ struct CostInputs {
 std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh mesh,
                                                const MeshLayout& layout, Dimension dimension);
 
-// mesh is that of the layout; in the paper's modes the layout is not read and may be empty. The
-// cost is infinite when no allowed collective can run on a dimension. No texts are made, see
+// mesh is that of the layout; in the paper's modes the layout is not read and may be empty. Where the
+// mesh was measured the layout only says which links the sums fill. The cost is infinite when no allowed collective can run on a dimension. No texts are made, see
 // describe().
 LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout);
 
@@ -86,6 +88,9 @@ Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
 
 // Of one value that `collective` sums.
 double summed_bytes(const CostInputs& inputs, Collective collective);
+
+// What the layer moves in any of the ways to count it.
+LayerVolume volume_of_layer(const CostInputs& inputs, Mesh mesh, Accounting accounting);
 
 // Whether the mesh is priced by Interconnect::measured: by what was measured with an algorithm that
 // may run.

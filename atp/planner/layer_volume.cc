@@ -32,8 +32,8 @@ EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh) {
   return volume;
 }
 
-LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh,
-                         Accounting accounting) {
+LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Accounting accounting,
+                         double core_copies) {
   LayerVolume volume;
   if (mesh.d1 > 1) {
     volume.all_reduced1 = 4 * tokens * model.hidden / mesh.d2;
@@ -53,16 +53,17 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh,
   const auto one = static_cast<double>(model.ffn_width());
   const double first = model.first_matrices() * one;
   const double sliced = (q + 2 * kv + q) * per_row;
+  const double of_core = (q + 2 * kv * core_copies + q) * per_row;
   volume.all_gathers2 = 2;
   switch (accounting) {
     case Accounting::kPlain:
       volume.all_reduced2 = (first + one) * per_row + sliced;
-      volume.all_gathered2 = sliced;
+      volume.all_gathered2 = of_core;
       volume.all_reduces2 = 4;
       break;
     case Accounting::kFused:
       volume.all_reduced2 = (first + one) * per_row;
-      volume.reduce_scattered2 = volume.all_gathered2 = sliced;
+      volume.reduce_scattered2 = volume.all_gathered2 = of_core;
       volume.all_reduces2 = volume.reduce_scatters2 = 2;
       break;
     case Accounting::kEquation2:

@@ -1,5 +1,6 @@
 #include "atp/planner/memory.h"
 
+#include "atp/planner/feasibility.h"
 #include "atp/planner/layer_volume.h"
 
 namespace atp::planner {
@@ -25,7 +26,7 @@ double parameters_per_rank(const Transformer& model, Mesh mesh) {
   return layers / ranks(mesh) + embeddings;
 }
 
-double activation_factor(const Transformer& model, Mesh mesh) {
+double activation_factor(const Transformer& model, Mesh mesh, double core_copies) {
   const double h = model.hidden;
   const double q = static_cast<double>(model.q_width()) / h;
   const double kv = static_cast<double>(model.kv_width()) * kv_copies(model, mesh) / h;
@@ -34,7 +35,7 @@ double activation_factor(const Transformer& model, Mesh mesh) {
   const double narrow = 10;
   // Inputs of the row-first products and of the activation function: [S(1), R].
   const double wide = 2 * q + 2 * (model.first_matrices() + 1) * ffn;
-  const double core = 2 * (q + 2 * kv);
+  const double core = 2 * (q + 2 * kv * core_copies);
   return narrow / mesh.d2 + wide / mesh.d1 + core / ranks(mesh);
 }
 
@@ -45,8 +46,9 @@ MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload
   memory.weights = parameters * model.bytes_per_element;
   memory.gradients = memory.weights;
   memory.optimizer = parameters * options.optimizer_bytes_per_parameter;
-  double of_layer =
-      static_cast<double>(workload.tokens()) * model.hidden * activation_factor(model, mesh);
+  const double core_copies = kv_copies_of_core(model, workload.batch / options.chunks, mesh);
+  double of_layer = static_cast<double>(workload.tokens()) * model.hidden *
+                    activation_factor(model, mesh, core_copies);
   if (options.stores_attention_scores) of_layer += attention_scores(model, workload, mesh);
   // The factors are bytes at two bytes per element.
   memory.activations = model.layers * of_layer * model.bytes_per_element / 2;

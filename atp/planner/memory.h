@@ -21,6 +21,7 @@ MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload
 double parameters_per_rank(const Transformer& model, Mesh mesh);
 
 // The bracket above, without the attention scores: activation bytes of one layer over s b h.
-double activation_factor(const Transformer& model, Mesh mesh);
+// core_copies: kv_copies_of_core().
+double activation_factor(const Transformer& model, Mesh mesh, double core_copies = 1);
 
 }  // namespace atp::planner

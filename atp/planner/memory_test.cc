@@ -132,6 +132,20 @@ TEST(Volume, CountsTheGradientsOfCopiedKeyValueHeads) {
   EXPECT_EQ(layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain).copies_all_reduces1, 0);
 }
 
+// Four heads and two key-value heads on (2,2): a row has one of these, and both of its ranks use it.
+// What is scattered and gathered has it twice, and so has what the core keeps; a whole sum does not.
+TEST(Volume, CountsTheKeyValueHeadsThatRanksOfARowShare) {
+  const Transformer model{.hidden = 32, .layers = 1, .heads = 4, .kv_heads = 2, .vocabulary = 0};
+  const double of_row = 10 * 8 / 2;  // ten tokens of the width of a head, in two rows
+  const LayerVolume plain = layer_volume(model, 10, {2, 2}, Accounting::kPlain, 2);
+  EXPECT_DOUBLE_EQ(plain.all_reduced2, (2 * 16 + 8 + 4) * of_row);
+  EXPECT_DOUBLE_EQ(plain.all_gathered2, (4 + 2 * 2 * 2 + 4) * of_row);
+  const LayerVolume fused = layer_volume(model, 10, {2, 2}, Accounting::kFused, 2);
+  EXPECT_DOUBLE_EQ(fused.reduce_scattered2, (4 + 2 * 2 * 2 + 4) * of_row);
+  EXPECT_DOUBLE_EQ(activation_factor(model, {2, 2}, 2) - activation_factor(model, {2, 2}),
+                   2 * 2 * 0.5 / 4);
+}
+
 TEST(Volume, OfTheEndsIsEmbeddingHeadLossAndNorm) {
   Transformer model = kGpt;
   model.vocabulary = 50000;

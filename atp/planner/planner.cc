@@ -64,9 +64,12 @@ Status check_layout(const Interconnect& interconnect, const MeshLayout& layout) 
 }
 
 CostInputs cost_inputs(const Request& request) {
-  return {request.interconnect, request.model, request.options,
+  return {request.interconnect,
+          request.model,
+          request.options,
           static_cast<double>(request.workload.tokens()),
-          static_cast<double>(request.workload.sequence)};
+          static_cast<double>(request.workload.sequence),
+          request.workload.batch / request.options.chunks};
 }
 
 // Whether the runtime must guess what was measured.

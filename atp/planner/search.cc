@@ -32,7 +32,21 @@ bool comes_first(const MeshLayout& a, const MeshLayout& b) {
       [](const LevelSplit& x, const LevelSplit& y) { return x.d1 > y.d1; });
 }
 
-// In the paper's modes, and where a mesh was measured, the layout has no influence.
+// Of a mesh that was measured: ranks in their own order, as `atp plan calibrate` runs them; where no
+// layout is that, the one that would be best.
+MeshLayout layout_of_measured(const CostInputs& inputs, Mesh mesh) {
+  MeshLayout layout = contiguous_layout(inputs.interconnect, mesh);
+  if (!layout.empty() || inputs.options.mode != CostMode::kLinkLoad) return layout;
+  Interconnect unmeasured = inputs.interconnect;
+  unmeasured.measured.clear();
+  const CostInputs modelled{unmeasured,    inputs.model,    inputs.options,
+                            inputs.tokens, inputs.sequence, inputs.at_once};
+  const std::vector<CostedMesh> found =
+      search(modelled, [mesh](Mesh candidate) { return candidate == mesh; });
+  return found.empty() ? MeshLayout{} : found.front().layout;
+}
+
+// In the paper's modes, and where a mesh was measured, no layout is searched.
 bool needs_no_layout(const CostInputs& inputs, Mesh mesh) {
   return inputs.options.mode != CostMode::kLinkLoad || is_measured(inputs, mesh);
 }
@@ -96,8 +110,8 @@ std::vector<CostedMesh> search(const CostInputs& inputs, const std::function<boo
   for (const Mesh mesh : meshes_of(device_count(inputs.interconnect))) {
     if (!wanted(mesh)) continue;
     if (needs_no_layout(inputs, mesh)) {
-      found.push_back(
-          {mesh, contiguous_layout(inputs.interconnect, mesh), layer_cost(inputs, mesh, {})});
+      found.push_back({mesh, contiguous_layout(inputs.interconnect, mesh),
+                       layer_cost(inputs, mesh, layout_of_measured(inputs, mesh))});
     } else {
       place_of_d1[mesh.d1] = found.size();
       found.push_back({mesh, {}, {}});

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "atp/planner/feasibility.h"
 #include "atp/planner/layer_volume.h"
 #include "atp/planner/memory.h"
 
@@ -69,6 +70,7 @@ class Passes {
     kv_ = static_cast<double>(model.kv_width()) * kv_copies(model, mesh);
     wide_ = static_cast<double>(model.ffn_width());
     first_matrices_ = model.first_matrices();
+    core_copies_ = kv_copies_of_core(model, inputs.at_once, mesh);
     scatters_ = second_.reduce_scatter != Collective::kNone;
   }
 
@@ -91,7 +93,7 @@ class Passes {
     return {{.statistics = norm_sum(inputs_.model.norm_statistics),
              .computed = norm() + product(h(), qkv()),
              .link = 1,
-             .sent = sliced(qkv())},
+             .sent = sliced(scatters_ ? qkv_of_core() : qkv())},
             {.computed = core(), .link = 1, .sent = gathered(q_)},
             {.computed = product(q_, h()), .link = 0, .sent = summed1()},
             {.statistics = norm_sum(inputs_.model.norm_statistics),
@@ -111,7 +113,7 @@ class Passes {
         {.computed = 2 * activation() + first, .link = 0, .sent = summed1(), .behind = first},
         {.statistics = norm_sum(1), .computed = 2 * norm()},
         {.computed = product(q_, h()), .link = 1, .sent = sliced(q_), .behind = product(q_, h())},
-        {.computed = 2 * core(), .link = 1, .sent = gathered(qkv())},
+        {.computed = 2 * core(), .link = 1, .sent = gathered(qkv_of_core())},
         {.computed = product(h(), qkv()),
          .link = 0,
          .sent = summed1(),
@@ -143,8 +145,7 @@ class Passes {
   // Of the gradients of key-value heads that several rows hold, once for all chunks.
   double copies_sum() const {
     if (mesh_.d1 == 1) return 0;
-    const LayerVolume volume =
-        layer_volume(inputs_.model, inputs_.tokens, mesh_, Accounting::kPlain);
+    const LayerVolume volume = volume_of_layer(inputs_, mesh_, Accounting::kPlain);
     const Rate& rate = first_.all_reduce_rate;
     return volume.copies_all_reduced1 * summed_bytes(inputs_, first_.collective) *
                rate.seconds_per_byte +
@@ -160,6 +161,7 @@ class Passes {
  private:
   double h() const { return inputs_.model.hidden; }
   double qkv() const { return q_ + 2 * kv_; }
+  double qkv_of_core() const { return q_ + 2 * kv_ * core_copies_; }
   double element() const { return inputs_.model.bytes_per_element; }
   double statistics_bytes() const { return std::max(4.0, element()); }
 
@@ -202,7 +204,7 @@ class Passes {
   Mesh mesh_;
   const DimensionCost& first_;
   const DimensionCost& second_;
-  double tokens_ = 0, ranks_ = 1, q_ = 0, kv_ = 0, wide_ = 0;
+  double tokens_ = 0, ranks_ = 1, q_ = 0, kv_ = 0, core_copies_ = 1, wide_ = 0;
   double first_matrices_ = 1;
   bool scatters_ = false;
 };

@@ -92,6 +92,37 @@ TEST(StepTime, DimensionsOnLinksOfTheirOwnHideMore) {
   EXPECT_LT(apart.waited, 0.9 * shared.waited);
 }
 
+// Each dimension has links of its own. What is measured just as it is modelled changes nothing:
+// neither the step's time nor the best mesh.
+TEST(StepTime, IsTheSameWhereTheModelIsMeasured) {
+  Request request = timed(8, 1e13);
+  request.interconnect = testing::two_levels(testing::switched("rack", 2, 1),
+                                             testing::switched("host", 4, 4));
+  request.interconnect.device.flops_per_second = 1e13;
+  request.options.chunks = 4;
+  const Plan modelled = plan(request).value();
+  std::vector<Candidate> meshes = modelled.runners_up;
+  meshes.push_back(modelled.best);
+  for (const Candidate& one : meshes) {
+    Request measured = request;
+    const auto rate = [](const DimensionCost& cost) -> MeasuredDimension {
+      if (cost.collective == Collective::kNone) return {};
+      return {.all_reduce = {{1 / cost.all_reduce_rate.seconds_per_byte}}};
+    };
+    measured.interconnect.measured = {{one.mesh, rate(one.cost.dimension1),
+                                       rate(one.cost.dimension2), one.cost.dimension1.collective}};
+    if (one.mesh.d1 == 1) {
+      measured.interconnect.measured[0].algorithm = one.cost.dimension2.collective;
+    }
+    const Plan found = plan(measured).value();
+    EXPECT_EQ(found.best.mesh, modelled.best.mesh);
+    const Candidate same = evaluate(measured, one.mesh).value();
+    EXPECT_TRUE(same.measured);
+    EXPECT_NEAR(same.cost.step.seconds, one.cost.step.seconds, 1e-6 * one.cost.step.seconds)
+        << one.mesh.d1 << " x " << one.mesh.d2;
+  }
+}
+
 TEST(StepTime, MemoryIsReadAndWrittenAtItsSpeed) {
   Request request = timed(1, 1e12);
   request.interconnect.device.memory_bytes_per_second = 1e9;

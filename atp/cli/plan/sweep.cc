@@ -29,7 +29,7 @@ std::optional<SweepAnswer> answer(Request request, bool aggregation, std::string
   return SweepAnswer{.mesh = best.mesh,
                      .dimension1 = best.cost.dimension1.collective,
                      .dimension2 = best.cost.dimension2.collective,
-                     .seconds = best.cost.seconds};
+                     .seconds = best.cost.step_seconds};
 }
 
 using planner::Collective;
@@ -102,9 +102,9 @@ double gain(const SweepPoint& point) {
 TextTable sweep_table(const PlanSweep& sweep) {
   std::vector<std::string> header{"devices"};
   if (!sweep.factor_label.empty()) header.push_back(sweep.factor_label);
-  header.insert(header.end(), {"best mesh", "by", "per layer"});
+  header.insert(header.end(), {"best mesh", "by", "per step"});
   if (sweep.aggregates)
-    header.insert(header.end(), {"with aggregation", "by", "per layer", "gain"});
+    header.insert(header.end(), {"with aggregation", "by", "per step", "gain"});
   TextTable table(header);
   for (const SweepPoint& point : sweep.points) {
     std::vector<std::string> row{std::to_string(point.devices)};

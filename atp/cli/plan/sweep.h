@@ -22,7 +22,7 @@ struct SweepAnswer {
   planner::Mesh mesh;
   planner::Collective dimension1 = planner::Collective::kNone;
   planner::Collective dimension2 = planner::Collective::kNone;
-  double seconds = 0;
+  double seconds = 0;  // of a step, which is what the meshes are ranked by
 };
 
 struct SweepPoint {

@@ -17,6 +17,7 @@ using planner::Level;
 using planner::LevelKind;
 
 constexpr std::size_t kMaxNames = 65536;
+constexpr double kUsualNode = 12.5e9;  // bytes per second
 constexpr const char* kListExpected = "names such as tux[0-3,08-11],login1";
 
 struct Switch {
@@ -280,8 +281,23 @@ std::string order_text(const Tier& leaves) {
          (count > kShown ? ",... of " + std::to_string(count) : std::string()) + ".";
 }
 
+// Which bandwidths were given and which are ours.
+std::string bandwidths_text(const SlurmBandwidths& given, bool has_uplinks) {
+  const bool node = given.node > 0, uplink = given.uplink > 0 || !has_uplinks;
+  std::string text = "It has no bandwidths: ";
+  if (node && uplink) return text + "these were given.";
+  if (node) {
+    text += "the nodes' was given; upwards they have as much as the nodes together.";
+  } else if (given.uplink > 0 && has_uplinks) {
+    text += "what leaf switches have upwards was given; the nodes' is a usual one.";
+  } else {
+    text += "these are usual ones, upwards as much as the nodes have together.";
+  }
+  return text + " Put yours in their place.";
+}
+
 Imported import_tree(std::string_view text, const std::string& file,
-                     const SlurmBandwidths& bandwidths) {
+                     const SlurmBandwidths& given) {
   Switches switches = switches_of(text, file);
   std::vector<Tier> tiers{{&switches.at(root_of(switches, file))}};
   std::size_t reached = 1;
@@ -292,6 +308,8 @@ Imported import_tree(std::string_view text, const std::string& file,
     reached += next.size();
     tiers.push_back(std::move(next));
   }
+  SlurmBandwidths bandwidths = given;
+  if (bandwidths.node == 0) bandwidths.node = kUsualNode;
   if (reached != switches.size()) {
     refuse({file, 0, ""}, "switches in a circle", "one tree with all of them");
   }
@@ -306,10 +324,7 @@ Imported import_tree(std::string_view text, const std::string& file,
         level_of(tiers[tier], tiers.size() - 1 - tier, leaves.size(), nodes, bandwidths));
   }
   imported.remarks = {"Imported from " + made_plain(file) + ", a topology.conf of Slurm.",
-                      "It has no bandwidths: these are usual ones, upwards as much as the nodes "
-                      "have together. Put yours in their place.",
-                      order_text(leaves)};
-  if (bandwidths.uplink > 0) imported.remarks[1] = "It has no bandwidths: these were given.";
+                      bandwidths_text(given, tiers.size() > 1), order_text(leaves)};
   const Status valid = planner::validate(imported.interconnect);
   if (!valid) throw FileError({file, 0, ""}, valid.error().message);
   return imported;

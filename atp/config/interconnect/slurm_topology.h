@@ -20,7 +20,7 @@ namespace atp {
 
 // Per direction, in bytes per second.
 struct SlurmBandwidths {
-  double node = 12.5e9;  // 100 Gbit/s
+  double node = 0;  // 0: a usual one, 100 Gbit/s
   // Of all cables from a leaf switch upwards; those above it have as much for each leaf switch
   // below them. 0: as much as the nodes below together.
   double uplink = 0;

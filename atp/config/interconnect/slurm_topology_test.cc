@@ -54,6 +54,18 @@ TEST(SlurmTopology, GivenBandwidthsCountForEveryLeafBelow) {
   EXPECT_DOUBLE_EQ(levels[2].bandwidth.value, 1e9);
 }
 
+TEST(SlurmTopology, SaysWhichBandwidthsWereGiven) {
+  const auto remark = [](const SlurmBandwidths& given) {
+    return imported(kTwoTiers, given).remarks[1];
+  };
+  EXPECT_THAT(remark({}), HasSubstr("these are usual ones"));
+  EXPECT_THAT(remark({.node = 1e9}), HasSubstr("the nodes' was given; upwards"));
+  EXPECT_THAT(remark({.uplink = 1e9}), HasSubstr("was given; the nodes' is a usual one"));
+  EXPECT_THAT(remark({.node = 1e9, .uplink = 1e9}), HasSubstr("these were given."));
+  EXPECT_THAT(imported("SwitchName=a Nodes=n[0-3]\n", {.node = 1e9}).remarks[1],
+              HasSubstr("these were given."));
+}
+
 TEST(SlurmTopology, ASwitchAboveOneSwitchIsNoLevel) {
   const Imported found = imported("SwitchName=a Nodes=n[0-3]\nSwitchName=top Switches=a\n");
   ASSERT_EQ(found.interconnect.levels.size(), 1u);

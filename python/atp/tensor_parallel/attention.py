@@ -135,6 +135,7 @@ class ATPAttention(nn.Module):
         counts.check(mesh, site)
         self.mesh, self.core, self.site = mesh, core, site
         self.dropout: nn.Module | None = None
+        self._slicings: dict[int, Slicing] = {}
         self.counts = counts.on_row(mesh.first.size)
         self._inputs, self._output = tuple(inputs), output[0]
         parts = counts.parts(mesh.first.size)
@@ -162,6 +163,12 @@ class ATPAttention(nn.Module):
         return run(self.steps(x))
 
     def _slicing(self, batch: int) -> Slicing:
+        """Of a batch; asked of the planner once for each size of it."""
+        if batch not in self._slicings:
+            self._slicings[batch] = self._planned_slicing(batch)
+        return self._slicings[batch]
+
+    def _planned_slicing(self, batch: int) -> Slicing:
         count, heads, kv = self.mesh.second.size, self.counts.heads, self.counts.kv
         spread = core_spread(heads, kv, (1, count), batch)
         if spread == "sequences":

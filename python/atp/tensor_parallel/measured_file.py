@@ -53,8 +53,9 @@ class Measurements:
 _SECTION = r"^{}:.*\n?(?:(?:[ \t].*|-.*|)(?:\n|\Z))*"
 _MEASURED = re.compile(_SECTION.format("measured"), re.MULTILINE)
 _DEVICE = re.compile(_SECTION.format("device"), re.MULTILINE)
-# A line as we write it.
-_LINE = re.compile(r"^  - \{mesh: \[\d+, \d+\], algorithm: (\w+), .*\}$", re.MULTILINE)
+# How a measurement begins, and what it says ran.
+_ENTRY = re.compile(r"^( *)- ", re.MULTILINE)
+_ALGORITHM = re.compile(r"""\balgorithm: *["']?(\w+)""")
 # What the planner calls what runs.
 _ALGORITHMS = {"gloo": "gloo", "ring": "ring", "innetwork": "aggregation"}
 
@@ -63,22 +64,22 @@ def require_cluster(path: str | os.PathLike[str], ranks: int) -> None:
     """Refuses a file that measurements of so many ranks cannot be written into.
 
     Raises:
-        ValueError: the planner cannot read it, or it describes another number of devices.
+        ValueError: the planner cannot read it, or it describes another number of devices, or its
+            measurements do not begin a line each.
         OSError: it cannot be written.
     """
     # The file is what is asked about, so the model is one that every mesh can run.
     model = {"model_type": "gpt2", "n_embd": 8 * ranks, "n_head": ranks, "n_layer": 1}
     plan(path, model | {"vocab_size": ranks}, ranks)
-    open(path, "r+").close()
+    with open(path, "r+", encoding="utf-8", errors="surrogateescape") as file:
+        _entries(file.read())
 
 
 def with_measurements(text: str, found: Measurements) -> str:
-    """The text of a cluster file with these measurements in place of those that it has. What was
-    measured with other algorithms, as we have written it, stays."""
+    """The text of a cluster file with these measurements in place of those that it has of the same
+    algorithm, or that name none. What was measured with other algorithms stays as it is written."""
     name = _ALGORITHMS[found.algorithm]
-    before = _MEASURED.search(text)
-    others = _LINE.finditer(before.group()) if before else ()
-    lines = [line.group() for line in others if line.group(1) != name]
+    lines = [entry for entry in _entries(text) if _algorithm_of(entry) not in (name, None)]
     lines += [_line(mesh, name, both) for mesh, both in sorted(found.meshes.items(), reverse=True)]
     sections = ["measured:  # by atp plan calibrate", *lines]
     rest = _MEASURED.sub("", text)
@@ -99,6 +100,38 @@ def write_measurements(path: str | os.PathLike[str], found: Measurements) -> Non
     text = file.read_text("utf-8", "surrogateescape")
     unfinished.write_text(with_measurements(text, found), "utf-8", "surrogateescape")
     os.replace(unfinished, file)
+
+
+def _entries(text: str) -> list[str]:
+    """The measurements that a cluster file has, each as it is written, at our indentation.
+
+    Raises:
+        ValueError: they do not begin a line each, so one cannot be told from the next.
+    """
+    section = _MEASURED.search(text)
+    if section is None:
+        return []
+    first = _ENTRY.search(section.group())
+    if first is None:
+        if re.fullmatch(r"measured: *(\[ *\])? *(#.*)?", section.group().strip()):
+            return []
+        raise ValueError(
+            "measured: found measurements in one line, expected each on lines of its own that begin "
+            "with '- '; else those of other algorithms would be lost"
+        )
+    margin = len(first.group(1))
+    entries: list[list[str]] = []
+    for line in section.group()[first.start() :].splitlines():
+        if line.startswith(" " * margin + "- "):
+            entries.append([])
+        if line.strip():
+            entries[-1].append("  " + line[min(margin, len(line) - len(line.lstrip())) :])
+    return ["\n".join(lines) for lines in entries]
+
+
+def _algorithm_of(entry: str) -> str | None:
+    said = (_ALGORITHM.search(line.split(" #")[0]) for line in entry.splitlines())
+    return next((match.group(1) for match in said if match), None)
 
 
 def _line(mesh: tuple[int, int], algorithm: str, both: Dimensions) -> str:

@@ -6,12 +6,16 @@ import pytest
 import torch
 
 import atp.torch  # noqa: F401 (the ring)
-from atp.tensor_parallel import init_mesh
+from atp.planner import core_spread
+from atp.tensor_parallel import attention, init_mesh, parallelize
 
 from .comparing import (
     CONFIGS,
+    GPT,
+    HIDDEN,
     MESHES,
     assert_copies_are_equal,
+    make_block,
     outcome_of,
     results_on,
     whole_results,
@@ -94,3 +98,21 @@ def test_a_ring_sends_what_the_model_says(results, case):
             assert sent == round(asked)
         else:
             assert asked <= sent + 1e-6 <= 1.01 * max(1, size / 2) * asked + 1
+
+
+def test_the_planner_is_asked_once_for_each_size_of_a_batch(gloo_ranks):
+    def body(_rank):
+        asked = []
+
+        def counting(*arguments):
+            asked.append(arguments)
+            return core_spread(*arguments)
+
+        block = parallelize(make_block(GPT, torch.float64), mesh=init_mesh(1, 2))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(attention, "core_spread", counting)
+            for batch in (4, 4, 2, 4):
+                block(torch.zeros(batch, 3, HIDDEN // 2, dtype=torch.float64))
+        return asked
+
+    assert gloo_ranks.run(2, body, backend="gloo") == [[(8, 8, (1, 2), n) for n in (4, 2)]] * 2

@@ -11,6 +11,7 @@ from atp.tensor_parallel.measured_file import (
     Device,
     Measurements,
     Rate,
+    require_cluster,
     with_measurements,
     write_measurements,
 )
@@ -72,6 +73,52 @@ def test_what_was_measured_with_another_algorithm_stays():
     assert both.count("algorithm: ring") == both.count("algorithm: aggregation") == 2
     assert with_measurements(both, switches) == both
     assert both.count("measured:") == 1
+
+
+BLOCKS = """\
+measured:
+- mesh: [4, 1]  # by hand
+  # algorithm: ring
+  algorithm: "gloo"
+
+  dimension1: 1 GB/s
+- mesh: [4, 1]
+  algorithm: ring
+  dimension1: 1 GB/s
+- {mesh: [2, 2], dimension1: 1 GB/s,
+   algorithm: aggregation, dimension2: 1 GB/s}
+"""
+KEPT = """\
+measured:  # by atp plan calibrate
+  - mesh: [4, 1]  # by hand
+    # algorithm: ring
+    algorithm: "gloo"
+    dimension1: 1 GB/s
+  - {mesh: [2, 2], dimension1: 1 GB/s,
+     algorithm: aggregation, dimension2: 1 GB/s}
+"""
+
+
+@pytest.mark.parametrize("indentation", ["", "      "])
+def test_measurements_of_other_algorithms_stay_however_they_are_written(tmp_path, indentation):
+    head, *lines = BLOCKS.splitlines(keepends=True)
+    blocks = head + "".join(indentation + line if line.strip() else line for line in lines)
+    written = with_measurements(LEVELS + blocks + AFTER, FOUND)
+    assert written == LEVELS + AFTER + KEPT + WRITTEN.split("\n", 1)[1]
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(LEVELS + blocks)
+    require_cluster(cluster, 4)
+    write_measurements(cluster, FOUND)
+    assert plan(cluster, MODEL, 4, collectives=["gloo"]).collectives == ("gloo", "none")
+
+
+def test_measurements_in_one_line_are_refused_before_anything_is_measured(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    line = "measured: [{mesh: [4, 1], algorithm: gloo, dimension1: 1 GB/s}]\n"
+    cluster.write_text(LEVELS + line)
+    with pytest.raises(ValueError, match="expected each on lines of its own"):
+        require_cluster(cluster, 4)
+    assert cluster.read_text() == LEVELS + line
 
 
 def test_a_device_is_written_in_place_of_the_one_before(tmp_path):

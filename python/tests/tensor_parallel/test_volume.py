@@ -92,6 +92,30 @@ def test_a_layer_sends_what_the_planner_says(gloo_ranks, fused):
             assert norm == (4 * statistics * TOKENS * 8 if shape[1] > 1 else 0)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_key_value_heads_that_ranks_of_a_row_share_are_sent_as_planned(gloo_ranks, fused):
+    """A row of (2,2) has two heads, one key-value head, and three sequences, which d2 divides
+    not."""
+    config = dataclasses.replace(LLAMA, heads=4, kv_heads=2)
+    model = MODEL_FILES["Llama"] | {"num_attention_heads": 4, "num_key_value_heads": 2}
+    host = {"name": "host", "count": 4, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
+    answer = plan({"levels": [host]}, model, 4, batch=3, sequence=SEQUENCE, element_bytes=8,
+                  collectives=["ring"], fused=fused)  # fmt: skip
+    found = {candidate.mesh: candidate for candidate in (answer, *answer.runners_up)}
+    planned = [dimension.bytes for dimension in found[2, 2].dimensions]
+    norms = 4 * 3 * SEQUENCE * 8
+
+    def body(_rank):
+        mesh = init_mesh(2, 2, fused=fused)
+        torch.manual_seed(0)
+        block = parallelize(Block(config).double())
+        x = COLUMNS.take(inputs(torch.float64)[0][:3], (2, 2), 0, mesh.column)
+        block(x.requires_grad_()).sum().backward()
+        return [mesh.first.traffic.total(), mesh.second.traffic.total() - norms]
+
+    assert gloo_ranks.run(4, body, backend="gloo") == [planned] * 4
+
+
 @pytest.mark.parametrize("vocabulary", [256, 29])  # the last of four rows has 5 of these
 def test_a_step_sends_what_the_planner_says(gloo_ranks, vocabulary):
     """Embedding, two layers, last norm, head and loss, forward and backward."""
