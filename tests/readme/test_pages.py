@@ -1,4 +1,4 @@
-"""Every page's links lead somewhere, and the tour's lines are where it says.
+"""Every page's links lead somewhere, its lines are short, and the tour's lines are where it says.
 
 A link to a line, `[Worker::submit](../atp/core/worker/worker.cc#L40)`, promises that its text is in
 that file, and near that line. After a change that moved it further:
@@ -76,6 +76,24 @@ def test_the_links_of_a_page_lead_where_they_say(page):
 def test_the_tour_goes_through_the_lines():
     tour = REPOSITORY / "docs" / "tour.md"
     assert sum("#L" in target for _, target in links(tour)) >= 20
+
+
+def too_long(text):
+    """Lines over 120 columns; a table's row cannot be broken, and code is what a program prints."""
+    lines = without_code(text).splitlines()
+    return [line for line in lines if len(line) > 120 and not line.lstrip().startswith("|")]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_a_pages_lines_have_at_most_120_columns(page):
+    if page.name != "CHANGELOG.md":
+        assert too_long(page.read_text()) == []
+
+
+def test_a_line_that_is_too_long_is_found():
+    long = "word " * 25
+    page = f"{long}\n| {long} |\n```sh\n{long}\n```\nshort\n* {long}\n"
+    assert too_long(page) == [long, f"* {long}"]
 
 
 @pytest.mark.parametrize(
