@@ -188,6 +188,15 @@ std::string waiting_over_text(const Failure& failure, Duration waited) {
          seconds_text(waited - waited % std::chrono::milliseconds(100));
 }
 
+std::string slow_rank_text(const Failure& failure, Duration waited, Duration window,
+                           const FailureContext& context) {
+  const Duration tenth = std::chrono::milliseconds(100);
+  return "the others have waited for " + ranks_at_text(failure.ranks, context.detail) + " for " +
+         seconds_text(waited - waited % tenth) + " of the last " +
+         seconds_text(window - window % tenth) +
+         ", never for a second: it is slow (`atp status` of the server tells how late)";
+}
+
 std::string silence_text(const Failure& failure, const FailureContext& context) {
   const std::string patience = ": giving up after " + seconds_text(context.lease) + " of silence";
   if (is_cut_off(failure, context)) {

@@ -54,6 +54,9 @@ std::string silence_text(const Failure& failure, const FailureContext& context);
 // Of ranks that the others have waited for a while, though nothing has failed; and once they go on.
 std::string waiting_text(const Failure& failure, const FailureContext& context);
 std::string waiting_over_text(const Failure& failure, Duration waited);
+// Of a rank for which the others have waited so much of a time, though never for long.
+std::string slow_rank_text(const Failure& failure, Duration waited, Duration window,
+                           const FailureContext& context);
 
 // Of another rank that was refused, or that waits elsewhere (refusal_text.cc).
 std::string peer_refused_text(const Failure& failure);

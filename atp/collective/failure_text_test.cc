@@ -161,6 +161,10 @@ TEST(FailureText, NamesTheHostsOfRanksAndWhatOneThatLeftHadToSay) {
             "values) for 1 s");
   EXPECT_EQ(waiting_over_text({.ranks = set_of({2})}, std::chrono::milliseconds(4170)),
             "rank 2 goes on: the others have waited for 4.1 s");
+  EXPECT_EQ(slow_rank_text({.ranks = set_of({2})}, std::chrono::milliseconds(6380),
+                           std::chrono::milliseconds(10040), context),
+            "the others have waited for rank 2 (10.77.2.11) for 6.3 s of the last 10 s, never for "
+            "a second: it is slow (`atp status` of the server tells how late)");
 }
 
 TEST(FailureText, OfAServersSilenceBlamesNoNodeThatMayLive) {

@@ -5,7 +5,7 @@
 namespace atp {
 
 Participant::Participant(const WorkerConfig& config, const FailureContext& context, Tell warn)
-    : worker_(config), context_(context), warn_(std::move(warn)) {}
+    : worker_(config), context_(context), warn_(std::move(warn)), slow_(config.rank) {}
 
 void Participant::submit(std::shared_ptr<PendingOperation> operation) {
   waiting_.push_back(std::move(operation));
@@ -39,6 +39,7 @@ void Participant::handle_too_big(Instant now, const Endpoint& whom, std::size_t 
 }
 
 void Participant::on_round(Instant now) {
+  tell_of_slow_rank(now);
   start_waiting(now);
   while (std::optional<Event> event = worker_.poll_event()) {
     event->failure = renamed(event->failure, context_.names);
@@ -88,6 +89,14 @@ void Participant::handle_event(Instant now, const Event& event) {
       break;
     case EventKind::kLeft: phase_ = ParticipantPhase::kLeft; break;
   }
+}
+
+void Participant::tell_of_slow_rank(Instant now) {
+  if (failure_ || phase_ != ParticipantPhase::kJoined) return;
+  const auto found = slow_.observe(now, worker_.waited_for());
+  if (!found) return;
+  const Failure named = renamed({.ranks = RankSet::of(found->rank)}, context_.names);
+  warn_(slow_rank_text(named, found->waited, found->window, context_now()));
 }
 
 // A switch that never answered is another thing to look into than one that has stopped.

@@ -11,6 +11,7 @@
 
 #include "atp/collective/failure_text.h"
 #include "atp/collective/operation_table.h"
+#include "atp/collective/slow_rank.h"
 #include "atp/core/worker/worker.h"
 
 // The worker of the core together with the operations that callers have given it: everything that
@@ -62,6 +63,7 @@ class Participant {
  private:
   void start_waiting(Instant now);
   void handle_event(Instant now, const Event& event);
+  void tell_of_slow_rank(Instant now);
   void tell_of_detaching(const Event& event);
   void tell_of_return(const Endpoint& parent);
   FailureContext context_now() const;
@@ -75,6 +77,7 @@ class Participant {
   std::deque<std::shared_ptr<PendingOperation>> waiting_;  // the worker had no room yet
   FailureContext context_;
   Tell warn_;
+  SlowRank slow_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
   bool unheard_ = false;
   bool detached_at_once_ = false;  // before anything came from the first hop

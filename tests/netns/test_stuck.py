@@ -109,6 +109,21 @@ def test_a_rank_that_holds_up_the_job_is_named_everywhere_until_it_goes_on(job, 
         assert "rank 0 (" not in said and "rank 2 (" not in said, f"{who}: {said}"
 
 
+def test_a_rank_that_the_others_wait_for_most_of_the_time_is_named_once(job):
+    name = f"rank 1 ({job.network['w1'].address})"
+    end = time.monotonic() + 30
+    told = f"have waited for {name} for"
+    while not all(told in job.said(job.ranks[rank]) for rank in (0, 2)):
+        assert time.monotonic() < end, "not told"
+        job.signal(1, signal.SIGSTOP)
+        time.sleep(0.6)
+        job.signal(1, signal.SIGCONT)
+        time.sleep(0.1)
+    for rank in (0, 2):
+        assert job.said(job.ranks[rank]).count("have waited for rank") == 1
+    assert "have waited" not in job.said(job.ranks[1])
+
+
 def test_a_job_that_nobody_disturbs_names_nobody(job):
     time.sleep(3)
     for who, process in job.everybody().items():

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+
+#include "atp/base/rank_set.h"
+#include "atp/base/time.h"
+
+namespace atp {
+
+// Finds the rank that the others wait for most of the time, though never for long: it computes
+// longer, or its host is busy, and nothing fails. Longer waits are told one by one
+// (EventKind::kWaiting), and are not counted here.
+class SlowRank {
+ public:
+  // What is said of is over at least so long a time.
+  static constexpr Duration kWindow = std::chrono::seconds(10);
+  static constexpr Duration kLongWait = std::chrono::seconds(1);
+
+  struct Found {
+    Rank rank = 0;
+    Duration waited{};  // of
+    Duration window{};
+  };
+
+  explicit SlowRank(Rank self) : self_(self) {}
+
+  // Whom the worker knows to be waited for now. Each rank is found once.
+  std::optional<Found> observe(Instant now, const RankSet& missing);
+
+ private:
+  std::optional<Found> end_wait(Instant now);
+
+  Rank self_;
+  std::optional<Rank> rank_;  // waited for since
+  Instant since_{};
+  std::optional<Instant> window_begin_;
+  std::map<Rank, Duration> waited_;  // in the window
+  RankSet found_;
+};
+
+}  // namespace atp

@@ -1,0 +1,70 @@
+#include "atp/collective/slow_rank.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace atp {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Steps of so long, at whose end so much is waited for `missing`; what is found in them.
+std::vector<SlowRank::Found> play(SlowRank& slow, Duration step, Duration wait,
+                                  const RankSet& missing, Duration length,
+                                  Instant begin = Instant{1h}) {
+  std::vector<SlowRank::Found> all;
+  for (Instant now = begin; now < begin + length; now += step) {
+    slow.observe(now + step - wait, missing);
+    if (const auto found = slow.observe(now + step, {})) all.push_back(*found);
+  }
+  return all;
+}
+
+TEST(SlowRank, ThatIsWaitedForMostOfTheTimeIsFoundOnce) {
+  SlowRank slow(0);
+  const auto found = play(slow, 100ms, 60ms, RankSet::of(2), 1min);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 2);
+  EXPECT_GE(found[0].window, 10s);
+  EXPECT_GT(2 * found[0].waited, found[0].window);
+  EXPECT_LE(found[0].waited, found[0].window);
+}
+
+TEST(SlowRank, IsNotOneThatIsWaitedForLessThanHalfOfTheTime) {
+  SlowRank slow(0);
+  EXPECT_TRUE(play(slow, 100ms, 45ms, RankSet::of(2), 1min).empty());
+}
+
+TEST(SlowRank, IsNotOneOfSeveral) {
+  SlowRank slow(0);
+  RankSet two = RankSet::of(1);
+  two.insert(2);
+  EXPECT_TRUE(play(slow, 100ms, 90ms, two, 1min).empty());
+}
+
+TEST(SlowRank, IsNotThisRankItself) {
+  SlowRank slow(2);
+  EXPECT_TRUE(play(slow, 100ms, 90ms, RankSet::of(2), 1min).empty());
+}
+
+TEST(SlowRank, IsNotOneThatIsStuck) {
+  SlowRank slow(0);
+  EXPECT_TRUE(play(slow, 5s, 4s, RankSet::of(2), 1min).empty()) << "such waits are told as such";
+}
+
+TEST(SlowRank, IsFoundAfterAJobThatDidNothingForLong) {
+  SlowRank slow(0);
+  slow.observe(Instant{1s}, RankSet::of(1));
+  slow.observe(Instant{1s} + 10ms, {});
+  EXPECT_EQ(play(slow, 100ms, 60ms, RankSet::of(2), 1min).size(), 1U);
+}
+
+TEST(SlowRank, IsEachThatBecomesSlow) {
+  SlowRank slow(0);
+  EXPECT_EQ(play(slow, 100ms, 60ms, RankSet::of(2), 30s).size(), 1U);
+  EXPECT_EQ(play(slow, 100ms, 60ms, RankSet::of(1), 30s, Instant{1h} + 30s).size(), 1U);
+}
+
+}  // namespace
+}  // namespace atp
