@@ -228,10 +228,9 @@ std::size_t level_by_model(const CostInputs& inputs, Mesh mesh, const MeshLayout
   if (layout.empty() || is_paper(inputs.options)) return 0;
   const std::vector<DimensionOption> options = dimension_options(inputs, mesh, layout, dimension);
   if (options.empty()) return 0;
-  const auto same =
-      std::find_if(options.begin(), options.end(), [algorithm](const DimensionOption& option) {
-        return option.layer.collective == algorithm;
-      });
+  const auto same = std::find_if(
+      options.begin(), options.end(),
+      [algorithm](const DimensionOption& option) { return option.layer.collective == algorithm; });
   return (same != options.end() ? *same : options.front()).layer.bottleneck.level;
 }
 

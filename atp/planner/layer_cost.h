@@ -65,7 +65,7 @@ struct CostInputs {
   const Transformer& model;
   const Options& options;
   double tokens = 0;
-  double sequence = 0;  // tokens of one sequence; for the time of the attention core
+  double sequence = 0;        // tokens of one sequence; for the time of the attention core
   std::uint64_t at_once = 0;  // sequences of a chunk; for how the attention core is spread
 };
 
@@ -74,9 +74,9 @@ struct CostInputs {
 std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh mesh,
                                                const MeshLayout& layout, Dimension dimension);
 
-// mesh is that of the layout; in the paper's modes the layout is not read and may be empty. Where the
-// mesh was measured the layout only says which links the sums fill. The cost is infinite when no allowed collective can run on a dimension. No texts are made, see
-// describe().
+// mesh is that of the layout; in the paper's modes the layout is not read and may be empty. Where
+// the mesh was measured the layout only says which links the sums fill. The cost is infinite when
+// no allowed collective can run on a dimension. No texts are made, see describe().
 LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout);
 
 // Fills the texts for people: bottlenecks and why each collective was chosen.

@@ -12,9 +12,9 @@
 //     attention output all-gather q, backward all-reduce q
 //     first matrices   all-reduce n f, backward f: of what the second matrix has as its input
 // which for the GPT is 12 h all-reduced and 4 h gathered. Where ranks of a row share key-value
-// heads in the core, what is scattered or gathered for it has 2kv once per rank that shares them; an
-// all-reduce of which each takes its slice has them once.
-// Where only a slice of an all-reduce is used, a reduce-scatter does (fused): 8 h all-reduced, 4 h reduce-scattered, 4 h gathered.
+// heads in the core, what is scattered or gathered for it has 2kv once per rank that shares them;
+// an all-reduce of which each takes its slice has them once. Where only a slice of an all-reduce is
+// used, a reduce-scatter does (fused): 8 h all-reduced, 4 h reduce-scattered, 4 h gathered.
 // Equation 2 costs all this as an all-reduce of 2C, C = q + 2kv + n f: it forgets the attention
 // output's and counts the QKV's all-gather as an all-reduce. For q = kv the errors cancel, 14 h, as
 // long as an all-reduce costs two all-gathers; aggregation's does not, for it costs about one.

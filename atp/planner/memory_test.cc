@@ -132,8 +132,9 @@ TEST(Volume, CountsTheGradientsOfCopiedKeyValueHeads) {
   EXPECT_EQ(layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain).copies_all_reduces1, 0);
 }
 
-// Four heads and two key-value heads on (2,2): a row has one of these, and both of its ranks use it.
-// What is scattered and gathered has it twice, and so has what the core keeps; a whole sum does not.
+// Four heads and two key-value heads on (2,2): a row has one of these, and both of its ranks use
+// it. What is scattered and gathered has it twice, and so has what the core keeps; a whole sum does
+// not.
 TEST(Volume, CountsTheKeyValueHeadsThatRanksOfARowShare) {
   const Transformer model{.hidden = 32, .layers = 1, .heads = 4, .kv_heads = 2, .vocabulary = 0};
   const double of_row = 10 * 8 / 2;  // ten tokens of the width of a head, in two rows

@@ -32,8 +32,8 @@ bool comes_first(const MeshLayout& a, const MeshLayout& b) {
       [](const LevelSplit& x, const LevelSplit& y) { return x.d1 > y.d1; });
 }
 
-// Of a mesh that was measured: ranks in their own order, as `atp plan calibrate` runs them; where no
-// layout is that, the one that would be best.
+// Of a mesh that was measured: ranks in their own order, as `atp plan calibrate` runs them; where
+// no layout is that, the one that would be best.
 MeshLayout layout_of_measured(const CostInputs& inputs, Mesh mesh) {
   MeshLayout layout = contiguous_layout(inputs.interconnect, mesh);
   if (!layout.empty() || inputs.options.mode != CostMode::kLinkLoad) return layout;

@@ -96,8 +96,8 @@ TEST(StepTime, DimensionsOnLinksOfTheirOwnHideMore) {
 // neither the step's time nor the best mesh.
 TEST(StepTime, IsTheSameWhereTheModelIsMeasured) {
   Request request = timed(8, 1e13);
-  request.interconnect = testing::two_levels(testing::switched("rack", 2, 1),
-                                             testing::switched("host", 4, 4));
+  request.interconnect =
+      testing::two_levels(testing::switched("rack", 2, 1), testing::switched("host", 4, 4));
   request.interconnect.device.flops_per_second = 1e13;
   request.options.chunks = 4;
   const Plan modelled = plan(request).value();

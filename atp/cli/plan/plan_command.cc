@@ -25,7 +25,7 @@ constexpr const char* kExamples =
   atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml
       data parallelism: which link bounds sums in the network, and whether a ring is faster
   nvidia-smi topo -m | atp plan import - > mine.yaml
-      a description of the machine that you are on
+      describe the machine you are on
 Exit codes: 0 success; 1 no mesh can run the model, or writing failed; 2 a flag or a file is wrong.)";
 
 constexpr const char* kBestExamples = R"(Examples:

@@ -103,8 +103,7 @@ TextTable sweep_table(const PlanSweep& sweep) {
   std::vector<std::string> header{"devices"};
   if (!sweep.factor_label.empty()) header.push_back(sweep.factor_label);
   header.insert(header.end(), {"best mesh", "by", "per step"});
-  if (sweep.aggregates)
-    header.insert(header.end(), {"with aggregation", "by", "per step", "gain"});
+  if (sweep.aggregates) header.insert(header.end(), {"with aggregation", "by", "per step", "gain"});
   TextTable table(header);
   for (const SweepPoint& point : sweep.points) {
     std::vector<std::string> row{std::to_string(point.devices)};

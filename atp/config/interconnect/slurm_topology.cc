@@ -296,8 +296,7 @@ std::string bandwidths_text(const SlurmBandwidths& given, bool has_uplinks) {
   return text + " Put yours in their place.";
 }
 
-Imported import_tree(std::string_view text, const std::string& file,
-                     const SlurmBandwidths& given) {
+Imported import_tree(std::string_view text, const std::string& file, const SlurmBandwidths& given) {
   Switches switches = switches_of(text, file);
   std::vector<Tier> tiers{{&switches.at(root_of(switches, file))}};
   std::size_t reached = 1;

@@ -229,8 +229,10 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--compare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--topology", required=True, help="the cluster file")
-    parser.add_argument("--algorithm", choices=ALGORITHMS, default="ring", help="how sums travel")
-    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
+    parser.add_argument(
+        "--algorithm", choices=ALGORITHMS, default="ring", help="how tensors are summed"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds; the median counts")
     (_add_compare if compares else _add_calibrate)(parser)
     arguments = parser.parse_args(words)
     if arguments.rounds < 1:
@@ -243,7 +245,9 @@ def _arguments(words: list[str]) -> argparse.Namespace:
 
 
 def _add_calibrate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--megabytes", type=float, default=4, help="of the tensor that is summed")
+    parser.add_argument(
+        "--megabytes", type=float, default=4, help="size of the summed tensor in MB"
+    )
     parser.add_argument(
         "--device", action="store_true", help="measure how fast a rank computes, too"
     )

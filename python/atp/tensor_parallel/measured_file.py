@@ -116,8 +116,8 @@ def _entries(text: str) -> list[str]:
         if re.fullmatch(r"measured: *(\[ *\])? *(#.*)?", section.group().strip()):
             return []
         raise ValueError(
-            "measured: found measurements in one line, expected each on lines of its own that begin "
-            "with '- '; else those of other algorithms would be lost"
+            "measured: found measurements in one line, expected each on lines of its own that "
+            "begin with '- '; else those of other algorithms would be lost"
         )
     margin = len(first.group(1))
     entries: list[list[str]] = []
