@@ -78,7 +78,9 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
       "--runtime", inputs.runtime,
       "Only what atp.tensor_parallel runs: rings with reduce-scatters, or aggregation");
   command.add_flag("--count-norms", inputs.count_norms, "Count the norms' small all-reduces too");
-  command.add_option("--chunks", inputs.chunks, "Chunks per batch: one computes while another communicates")
+  command
+      .add_option("--chunks", inputs.chunks,
+                  "Chunks per batch: one computes while another communicates")
       .in_range(1u, 1024u)
       .type_name("N")
       .show_default();
