@@ -112,6 +112,7 @@ class RingEngine {
   std::optional<std::string> silent_for(std::chrono::milliseconds limit) const;
   void suspect(const std::string& text);
   void miss(const Peer& peer);  // which has left before all was done
+  void fail_after_what_has_come(const std::string& why);
   void fail(const std::string& why);
   void refuse(std::shared_ptr<RingOperation> operation);
   void note_progress();

@@ -61,7 +61,8 @@ void RingEngine::read_messages(Peer& peer) {
   for (const Message& message : peer.line.receive()) handle(peer, message);
   // A process that ends in peace says farewell.
   if (!peer.line.closed() || peer.left) return;
-  fail("the connection with " + peer.links.name + " was closed: its process has ended");
+  fail_after_what_has_come("the connection with " + peer.links.name +
+                           " was closed: its process has ended");
 }
 
 void RingEngine::handle(Peer& peer, const Message& message) {
@@ -69,7 +70,7 @@ void RingEngine::handle(Peer& peer, const Message& message) {
   switch (message.kind) {
     case Message::Kind::kAreYouThere: peer.line.send({Message::Kind::kHere, ""}); break;
     case Message::Kind::kHere: break;
-    case Message::Kind::kFailure: fail(message.text); break;
+    case Message::Kind::kFailure: fail_after_what_has_come(message.text); break;
     case Message::Kind::kFarewell:
       peer.left = true;
       if (peer.data_ended) miss(peer);  // which was seen first, and is explained now
@@ -123,6 +124,16 @@ std::optional<std::string> RingEngine::overdue() {
 }
 
 milliseconds RingEngine::grace() const { return std::min(patience() / 2, kMaxGrace); }
+
+// The news has a connection of its own, and may be read before data that were sent before it: what
+// those complete has not failed.
+void RingEngine::fail_after_what_has_come(const std::string& why) {
+  constexpr int kMoves = 4096;  // other ranks may still be sending
+  can_send_ = !next_->data_ended;
+  can_receive_ = !before_->data_ended;
+  for (int i = 0; i < kMoves && move_some(); ++i) continue;
+  fail(why);
+}
 
 void RingEngine::fail(const std::string& why) {
   if (failure_) return;

@@ -195,6 +195,33 @@ TEST(RingFailure, an_aborted_rank_is_named_to_the_others_with_the_reason) {
   });
 }
 
+// Rank 1's thread sleeps while the last data of an operation and the news of a failure come in.
+TEST(RingFailure, what_had_been_sent_before_a_rank_was_aborted_is_complete) {
+  TestingRing ring(2);
+  ring.run([&](std::size_t rank, Ring& own) {
+    std::vector<std::vector<float>> outputs(3, std::vector<float>(20));
+    std::vector<float> input(10, static_cast<float>(rank));
+    const auto gather = [&](std::size_t number) {
+      return all_gather_request(ElementType::kFloat32, bytes_of_vector(input),
+                                bytes_of_vector(outputs[number]), 2);
+    };
+    if (rank == 0) {
+      std::this_thread::sleep_for(milliseconds(100));  // rank 1 has sent its part of both
+      EXPECT_TRUE(own.submit(gather(0)).wait().ok());
+      EXPECT_TRUE(own.submit(gather(1)).wait().ok());
+      const RingHandle pending = own.submit(gather(2));
+      own.abort("no more of this");
+      EXPECT_THAT(error_of(pending.wait()), HasSubstr("no more of this"));
+      return;
+    }
+    RingRequest first = gather(0);
+    first.on_done = [](const Status&) { std::this_thread::sleep_for(milliseconds(300)); };
+    own.submit(std::move(first));
+    const Status second = own.submit(gather(1)).wait();
+    EXPECT_TRUE(second.ok()) << second.error().message;
+  });
+}
+
 TEST(RingFailure, a_rank_that_left_in_peace_is_missed_by_who_goes_on) {
   TestingRing ring(3);
   ring.run([&](std::size_t rank, Ring& own) {
