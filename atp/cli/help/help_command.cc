@@ -49,11 +49,20 @@ docs/variables.md has all of them, with their values and defaults.
   ATP_HOST_MEMORY            0: ranks of one host do not sum in shared memory
   ATP_HIERARCHY              1: sum per host first, then between hosts
   ATP_ALGORITHM              innetwork, ring or auto (torch)
+  ATP_WAY_FIGURES            expected times of both, which auto compares (torch)
+  ATP_SCALE                  blocks, or fixed: the paper's scale
   ATP_WIRE                   int32 or int16 per value on the wire
   ATP_EXACT                  1: exact sums of floats, added up by the server
+  ATP_DIGEST                 1: keep a digest of all results
+  ATP_DIGEST_EVERY           compare the digests of all ranks after so many operations
   ATP_VALUES_PER_FRAGMENT    maximum values per fragment
+  ATP_OVERFLOW               reactive or proactive
+  ATP_CONGESTION             aimd, or none: a fixed window
+  ATP_SOCKET_IFNAME          the interface that other ranks connect to (torch)
+  ATP_PORT_RANGE             FIRST-LAST: the ports that a rank receives at
   ATP_TIMEOUT                seconds that an all-reduce may make no progress
   ATP_JOIN_TIMEOUT           seconds to wait until all ranks have joined
+  ATP_METRICS                ADDR:PORT at which ranks serve metrics (torch)
 )"},
     {"exit-codes", R"(Exit codes of every command:
 
