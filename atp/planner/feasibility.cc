@@ -40,7 +40,9 @@ std::string counted(std::uint64_t number, const char* noun) {
 
 // The scatter before the attention core (paper §3.2.1): over the heads of a row, or over the
 // sequences of a chunk.
-void check_scatter(const Transformer& model, std::uint64_t batch, Mesh mesh, Feasibility& result) {
+void check_scatter(const Transformer& model, const Workload& workload, const Options& options,
+                   Mesh mesh, Feasibility& result) {
+  const std::uint64_t batch = sequences_at_once(workload, options);
   const auto spread = core_spread(model, batch, mesh);
   const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
   const std::uint32_t heads_of_row = model.heads / mesh.d1;
@@ -49,8 +51,9 @@ void check_scatter(const Transformer& model, std::uint64_t batch, Mesh mesh, Fea
     result.reasons.push_back(
         "the attention core cannot be spread over d2 = " + std::to_string(mesh.d2) +
         ": it divides neither the " + counted(heads_of_row, "head") + " of a row with its " +
-        counted(kv_of_row, "key-value head") + " nor the " + counted(batch, "sequence") +
-        " that go through at once");
+        counted(kv_of_row, "key-value head") +
+        (options.by_heads ? ", and this model's attention spreads heads only (by_heads)"
+                          : " nor the " + counted(batch, "sequence") + " that go through at once"));
   } else if (*spread == CoreSpread::kSequences) {
     result.notes.push_back(
         "the attention core is spread over dimension 2 by sequences, because d2 does not divide "
@@ -76,9 +79,14 @@ std::optional<CoreSpread> core_spread(const Transformer& model, std::uint64_t ba
   return std::nullopt;
 }
 
+std::uint64_t sequences_at_once(const Workload& workload, const Options& options) {
+  return options.by_heads ? 0 : workload.batch / options.chunks;
+}
+
 double kv_copies_of_core(const Transformer& model, std::uint64_t batch, Mesh mesh) {
   if (core_spread(model, batch, mesh) != CoreSpread::kHeadsWithSharedKv) return 1;
-  return mesh.d2 / std::max(1u, model.kv_heads / mesh.d1);
+  const std::uint32_t copies = mesh.d2 / std::max(1u, model.kv_heads / mesh.d1);
+  return copies;
 }
 
 Feasibility feasibility_of(const Transformer& model, const Workload& workload, Mesh mesh,
@@ -100,7 +108,7 @@ Feasibility feasibility_of(const Transformer& model, const Workload& workload, M
                              counted(workload.batch, "sequence"));
   }
   if (model.heads % mesh.d1 == 0) {
-    check_scatter(model, workload.batch / options.chunks, mesh, result);
+    check_scatter(model, workload, options, mesh, result);
   }
   const std::uint64_t of_row = vocabulary_of_row(model.vocabulary, mesh.d1);
   if (model.vocabulary > 0 && (mesh.d1 - 1) * of_row >= model.vocabulary) {

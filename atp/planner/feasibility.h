@@ -29,6 +29,9 @@ enum class CoreSpread {
 // that go through at once, of a chunk that is; nothing if none is.
 std::optional<CoreSpread> core_spread(const Transformer& model, std::uint64_t batch, Mesh mesh);
 
+// The `batch` of these functions: sequences of a chunk, none where sequences are not spread.
+std::uint64_t sequences_at_once(const Workload& workload, const Options& options);
+
 // How many ranks of a row have the same key-value head then: each is given keys and values of its
 // own, so they are scattered, gathered and stored so many times. 1 but for kHeadsWithSharedKv.
 double kv_copies_of_core(const Transformer& model, std::uint64_t batch, Mesh mesh);

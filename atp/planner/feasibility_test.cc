@@ -40,6 +40,17 @@ TEST(Feasibility, TheScatterFallsBackToSequences) {
   EXPECT_THAT(candidate.notes, ElementsAre(HasSubstr("by sequences")));
 }
 
+TEST(Feasibility, AModelThatSpreadsHeadsOnlyGetsNoMeshThatNeedsSequences) {
+  Request request = small_gpt(8);
+  request.options.by_heads = true;
+  const Candidate candidate = evaluate(request, Mesh{2, 4}).value();
+  EXPECT_THAT(candidate.infeasible,
+              ElementsAre(HasSubstr("this model's attention spreads heads only (by_heads)")));
+  request = small_gpt(4);
+  request.options.by_heads = true;
+  EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().infeasible.empty());
+}
+
 struct Spread {
   const char* name;
   std::uint32_t heads, kv_heads;
@@ -82,7 +93,9 @@ TEST(Feasibility, ChunksDecideHowManySequencesGoThroughAtOnce) {
 TEST(Feasibility, EveryRowNeedsSomeOfTheVocabulary) {
   Request request = small_gpt(4);
   request.model.vocabulary = 50257;
-  EXPECT_TRUE(evaluate(request, Mesh{4, 1}).value().infeasible.empty());
+  request = small_gpt(4);
+  request.options.by_heads = true;
+  EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().infeasible.empty());
   request.model.vocabulary = 9;
   EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().infeasible.empty());
   EXPECT_THAT(evaluate(request, Mesh{4, 1}).value().infeasible,

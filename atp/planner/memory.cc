@@ -46,7 +46,7 @@ MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload
   memory.weights = parameters * model.bytes_per_element;
   memory.gradients = memory.weights;
   memory.optimizer = parameters * options.optimizer_bytes_per_parameter;
-  const double core_copies = kv_copies_of_core(model, workload.batch / options.chunks, mesh);
+  const double core_copies = kv_copies_of_core(model, sequences_at_once(workload, options), mesh);
   double of_layer = static_cast<double>(workload.tokens()) * model.hidden *
                     activation_factor(model, mesh, core_copies);
   if (options.stores_attention_scores) of_layer += attention_scores(model, workload, mesh);

@@ -137,7 +137,7 @@ TEST(Volume, CountsTheGradientsOfCopiedKeyValueHeads) {
 // not.
 TEST(Volume, CountsTheKeyValueHeadsThatRanksOfARowShare) {
   const Transformer model{.hidden = 32, .layers = 1, .heads = 4, .kv_heads = 2, .vocabulary = 0};
-  const double of_row = 10 * 8 / 2;  // ten tokens of the width of a head, in two rows
+  const double of_row = 10 * 8 / 2.0;  // ten tokens of the width of a head, in two rows
   const LayerVolume plain = layer_volume(model, 10, {2, 2}, Accounting::kPlain, 2);
   EXPECT_DOUBLE_EQ(plain.all_reduced2, (2 * 16 + 8 + 4) * of_row);
   EXPECT_DOUBLE_EQ(plain.all_gathered2, (4 + 2 * 2 * 2 + 4) * of_row);

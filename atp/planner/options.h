@@ -81,6 +81,10 @@ struct Options {
   // A d1 that is a multiple of the kv heads copies them instead of being refused.
   bool replicate_kv = true;
 
+  // The attention core is spread over dimension 2 by heads only, never by sequences: models that
+  // keep a forward pass of their own (masks, caches) run on heads of a rank.
+  bool by_heads = false;
+
   // Memory: states per weight beside weight and gradient (float32 master copy and two moments), and
   // whether attention scores are stored; the runtime's scaled_dot_product_attention does not.
   double optimizer_bytes_per_parameter = 12;

@@ -69,7 +69,7 @@ CostInputs cost_inputs(const Request& request) {
           request.options,
           static_cast<double>(request.workload.tokens()),
           static_cast<double>(request.workload.sequence),
-          request.workload.batch / request.options.chunks};
+          sequences_at_once(request.workload, request.options)};
 }
 
 // Whether the runtime must guess what was measured.

@@ -21,6 +21,7 @@ class Choices:
         device_memory_bytes: float,
         runtime: bool,
         stores_attention_scores: bool,
+        by_heads: bool,
         hosts: Sequence[str],
         ranks_per_host: int,
     ) -> None: ...

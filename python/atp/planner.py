@@ -240,6 +240,7 @@ def plan(
     device_memory_gb: float | None = None,
     runtime: bool = False,
     attention_scores: bool = False,
+    by_heads: bool = False,
     hosts: Sequence[str] = (),
     ranks_per_host: int | None = None,
 ) -> Plan:
@@ -267,6 +268,7 @@ def plan(
         runtime: only what atp.tensor_parallel runs: on each dimension a ring or aggregation, with
             reduce-scatters where a ring of ours runs.
         attention_scores: memory of attention that stores its scores.
+        by_heads: the attention core is spread by heads only, as models of transformers need it.
         hosts, ranks_per_host: plan for these hosts that the topology lists, and so many ranks on
             each, as `atp run` has them; default: all, and the file's.
 
@@ -291,6 +293,7 @@ def plan(
         device_memory_bytes=0.0 if device_memory_gb is None else _gigabytes(device_memory_gb),
         runtime=runtime,
         stores_attention_scores=attention_scores,
+        by_heads=by_heads,
         hosts=list(hosts),
         ranks_per_host=0 if ranks_per_host is None else _whole("ranks_per_host", ranks_per_host),
     )

@@ -77,6 +77,8 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
   command.add_flag(
       "--runtime", inputs.runtime,
       "Only what atp.tensor_parallel runs: rings with reduce-scatters, or aggregation");
+  command.add_flag("--by-heads", inputs.by_heads,
+                   "Spread attention by heads only, as models of transformers need it");
   command.add_flag("--count-norms", inputs.count_norms, "Count the norms' small all-reduces too");
   command
       .add_option("--chunks", inputs.chunks,
@@ -213,6 +215,7 @@ planner::Request read_request(const PlanInputs& inputs) {
     }
     request.options.volume = planner::Volume::kEquation2;
   }
+  request.options.by_heads = inputs.by_heads;
   request.options.count_norm_statistics = inputs.count_norms;
   request.options.chunks = inputs.chunks;
   request.options.runtime = inputs.runtime;

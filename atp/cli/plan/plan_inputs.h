@@ -34,6 +34,7 @@ struct PlanInputs {
   std::vector<std::string> collectives;  // empty: all
   std::string volume;                    // empty: as the mode counts
   bool fused = false;
+  bool by_heads = false;
   bool count_norms = false;
   std::uint32_t chunks = 1;
   double device_memory_gb = 0;

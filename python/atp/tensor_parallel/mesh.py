@@ -100,7 +100,8 @@ def init_mesh(
         d1, d2: rows and columns; d1 * d2 * data_parallel must be the job's ranks. (N, 1) is plain
             tensor parallelism as in Megatron-LM. "auto" asks `atp.planner.plan`.
         topology, model: what the planner is to read; with "auto" only, as are `planning`, its
-            further arguments (batch, sequence, ...).
+            further arguments (batch, sequence, ...). by_heads is true by itself for a
+            configuration that transformers has written.
         data_parallel: replicas of the mesh, each a run of consecutive ranks.
         order: which rank of the mesh each rank of a replica is, as `Candidate.ranks_by_position()`
             says; default: what the planner chose, else their own order.

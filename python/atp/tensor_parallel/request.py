@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -99,6 +99,7 @@ def _best(topology, model, size, given, fused, planning) -> Any:
     planning = dict(planning)
     if "fused" in planning:
         raise ValueError("fused: say it once, to init_mesh()")
+    planning.setdefault("by_heads", _is_of_transformers(model))
     wanted = planning.pop("collectives", None)
     if given is not None:
         if wanted is not None:
@@ -107,6 +108,19 @@ def _best(topology, model, size, given, fused, planning) -> Any:
     elif wanted is None:
         wanted = ["ring", "aggregation"]
     return plan(topology, model, size, collectives=wanted, fused=fused, runtime=True, **planning)
+
+
+def _is_of_transformers(model: Any) -> bool:
+    """Whether its configuration was written by transformers, whose attention blocks keep their own
+    forward pass and share heads only."""
+    key = "transformers_version"
+    if isinstance(model, Mapping):
+        return key in model
+    try:
+        with open(model, encoding="utf-8", errors="replace") as file:
+            return f'"{key}"' in file.read()
+    except OSError:
+        return False  # the planner says so
 
 
 def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:

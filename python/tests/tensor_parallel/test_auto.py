@@ -95,6 +95,32 @@ def test_it_runs_what_was_measured(gloo_ranks):
     assert gloo_ranks.run(8, body, backend="gloo") == [expected] * 8
 
 
+def test_a_model_of_transformers_gets_no_mesh_that_spreads_sequences(gloo_ranks, tmp_path):
+    """Two heads on four ranks: some sequences would have to go to others, which its attention
+    cannot do."""
+    model = {"model_type": "gpt2", "n_embd": 64, "n_head": 2, "n_layer": 2, "vocab_size": 256}
+    theirs = model | {"transformers_version": "5.23.0"}
+    (tmp_path / "config.json").write_text(json.dumps(theirs))
+    rings = {"levels": [flat()["levels"][0] | {"count": 4}]}
+
+    def body(_rank):
+        found = []
+        for one in (model, theirs | {"n_head": 4}, theirs, tmp_path / "config.json"):
+            asked = "auto", None, rings, one, 1, None, "ring", "gloo", None, None, {"batch": 4}
+            try:
+                plan = request_of(*asked).plan
+                found.append({each.mesh for each in (plan, *plan.runners_up)})
+            except RuntimeError as error:
+                found.append(str(error))
+        return found
+
+    for ours, by_heads, refused, refused_file in gloo_ranks.run(4, body, backend="gloo"):
+        assert ours == {(2, 2), (1, 4)}
+        assert by_heads == {(4, 1), (2, 2), (1, 4)}
+        assert "attention spreads heads only (by_heads)" in refused
+        assert refused_file == refused
+
+
 def test_it_takes_the_planners_algorithms(gloo_ranks, tmp_path):
     (tmp_path / "rings.yaml").write_text(json.dumps(flat()))
 
