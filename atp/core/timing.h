@@ -33,6 +33,8 @@ struct Timing {
   Duration flush_max = std::chrono::seconds(1);
   Duration nack_after = std::chrono::milliseconds(10);
   Duration waiting_for = std::chrono::seconds(1);
+  // How long operations of ranks that wait for one another are watched before that is an error.
+  Duration crossed = std::chrono::seconds(5);
 
   // Unsolicited answers (unknown job, versions, refusals): at most one to a sender and reason.
   Duration answer_pause = std::chrono::milliseconds(10);

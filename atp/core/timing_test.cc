@@ -31,6 +31,7 @@ TEST(Timing, IsThatOfThePage) {
       {"server: NACK after that", &Timing::nack_after, milliseconds(10)},
       {"server: longest pause", &Timing::flush_max, seconds(1)},
       {"*waiting for* repeated", &Timing::waiting_for, seconds(1)},
+      {"crossed operations", &Timing::crossed, seconds(5)},
       {"the same answer", &Timing::answer_pause, milliseconds(10)},
       {"return after detaching: second wait", &Timing::return_first, milliseconds(250)},
       {"return after detaching: longest wait", &Timing::return_max, seconds(60)},

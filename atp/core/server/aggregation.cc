@@ -130,7 +130,7 @@ bool Aggregation::handle_gradient(Downlink& down, const Arrival& in, Source sour
 
   apply(down, in, index, fragment, source);
   if (!fragment.disagreeing.empty() && !fragment.complete())
-    announce_mismatch(down, index, fragment);
+    announce_mismatch(down, index, fragment, fragment.disagreeing);
   watch(stream, turn.now, turn.config.timing);
   return needs(fragment, down.members().gone());
 }
@@ -417,14 +417,15 @@ void Aggregation::ask_again(Downlink& down, std::size_t stream, Fragment& fragme
   down.nack(name_of(stream, fragment), flags, due, straight_too & due);
 }
 
-void Aggregation::announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment) {
+void Aggregation::announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment,
+                                    const RankSet& others) {
   ServerTurn& turn = down.turn();
   if (turn.now < mismatch_announced_ + turn.config.timing.answer_pause) return;
   mismatch_announced_ = turn.now;
   StatusMessage message;
   message.code = StatusCode::kOperationMismatch;
   message.about = fragment.bitmap;
-  message.other = fragment.disagreeing;
+  message.other = others;
   down.status(name_of(stream, fragment), message, down.present());
 }
 

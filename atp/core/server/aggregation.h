@@ -66,10 +66,20 @@ class Aggregation {
   bool operator==(const Aggregation&) const = default;
 
  private:
+  // The oldest fragment of a stream and that of another one wait for one another's ranks.
+  struct Crossing {
+    std::uint64_t sequence = 0;
+    RankSet ranks;             // that have contributed here
+    RankSet others;            // and there
+    Instant since = kLongAgo;  // seen like this each time
+    bool operator==(const Crossing&) const = default;
+  };
+
   struct Stream {
     FragmentRing ring;
     Instant check_at = kNever;             // of the stalled fragments
     Instant waiting_announced = kLongAgo;  // when all were told whom the oldest fragment waits for
+    std::optional<Crossing> crossing;      // as it was then
     bool operator==(const Stream&) const = default;
   };
 
@@ -111,7 +121,8 @@ class Aggregation {
                         const RankSet& ranks, Source source);
   void ask_again(Downlink& down, std::size_t stream, Fragment& fragment, std::uint8_t flags,
                  const RankSet& ranks, const RankSet& straight_too);
-  void announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment);
+  void announce_mismatch(Downlink& down, std::size_t stream, const Fragment& fragment,
+                         const RankSet& others);
 
   void check_stream(Downlink& down, std::size_t stream);
   // Does what is due for a stalled fragment. Returns when something is next.
@@ -120,6 +131,9 @@ class Aggregation {
   Instant announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
   void note_operation(Downlink& down, std::size_t stream, const PacketView& packet);
   RankSet named_of(Instant now, const Fragment& fragment) const;
+  // The ranks of an operation that waits for ranks of this one, and this one for ranks of that.
+  RankSet crossed_with(const Downlink& down, std::size_t stream, const Fragment& fragment) const;
+  bool is_crossed_for_good(Downlink& down, std::size_t stream, const Fragment& fragment);
 
   JobTerms terms_;
   AggregationProgress progress_;

@@ -120,13 +120,52 @@ Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fr
     return turn.now + turn.config.timing.nack_after;
   }
   announced = turn.now;
-  if (fragment.disagreeing.empty()) {
+  if (!fragment.disagreeing.empty()) {
+    announce_mismatch(down, stream, fragment, fragment.disagreeing);
+  } else if (is_crossed_for_good(down, stream, fragment)) {
+    announce_mismatch(down, stream, fragment, streams_[stream].crossing->others);
+  } else {
     down.status(name_of(stream, fragment), down.waiting_for(named_of(turn.now, fragment)),
                 down.present());
-  } else {
-    announce_mismatch(down, stream, fragment);
   }
   return turn.now + period;
+}
+
+// docs/protocol.md §6, *Waiting for*, rule 3.
+RankSet Aggregation::crossed_with(const Downlink& down, std::size_t stream,
+                                  const Fragment& fragment) const {
+  const ServerTurn& turn = down.turn();
+  const Timing& timing = turn.config.timing;
+  if (!fragment.named || fragment.mode == FragmentMode::kAwaitingFloatSlot) return {};
+  const RankSet heard = down.members().heard_since(turn.now, 2 * timing.join_refresh, timing.lease);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const FragmentRing& ring = streams_[i].ring;
+    const Fragment* head = i != stream && ring.pending() ? ring.find(ring.head()) : nullptr;
+    if (head == nullptr || !head->named || head->complete()) continue;
+    if (head->mode == FragmentMode::kAwaitingFloatSlot) continue;
+    if (head->operation == fragment.operation || turn.now < head->since + timing.waiting_for)
+      continue;
+    const RankSet lacking = missing(fragment) | missing(*head);
+    if (!missing(fragment).intersects(missing(*head)) && heard.contains(lacking))
+      return head->bitmap;
+  }
+  return {};
+}
+
+bool Aggregation::is_crossed_for_good(Downlink& down, std::size_t stream,
+                                      const Fragment& fragment) {
+  std::optional<Crossing>& crossing = streams_[stream].crossing;
+  const RankSet others = crossed_with(down, stream, fragment);
+  if (others.empty()) {
+    crossing.reset();
+    return false;
+  }
+  const Instant now = down.turn().now;
+  if (!crossing || crossing->sequence != fragment.sequence || crossing->ranks != fragment.bitmap ||
+      crossing->others != others) {
+    crossing = Crossing{fragment.sequence, fragment.bitmap, others, now};
+  }
+  return now >= crossing->since + down.turn().config.timing.crossed;
 }
 
 }  // namespace atp

@@ -132,6 +132,75 @@ TEST(StalledFragments, TheTimerWaitsForTheEarliestThatIsDue) {
   EXPECT_LE(timers, 45u) << "a NACK and a word to all in a second, and the leases";
 }
 
+// Operations of other kinds go on other streams, and have no fragment in common.
+struct Crossed : ::testing::Test {
+  ServerHarness h;
+
+  Crossed() {
+    h.stream_count = 2;
+    h.join_all(3, false);
+    h.take();
+  }
+
+  void contribute(Rank rank, std::uint16_t stream, std::uint64_t sequence = 0) {
+    h.gradient(worker_endpoint(rank), {.sequence = sequence,
+                                       .ranks = RankSet::of(rank),
+                                       .operation = 100u + stream,
+                                       .stream = stream});
+  }
+  // What was said of mismatches in this time, while these ranks live.
+  std::vector<Sent> mismatches_in(std::chrono::seconds time, std::initializer_list<int> living) {
+    std::vector<Sent> said;
+    for (const Instant end = h.now + time; h.now < end;) {
+      for (const int rank : living) h.join_rank(static_cast<Rank>(rank), 3, false);
+      h.advance(milliseconds(500));
+      for (const Sent& s : h.take(StatusCode::kOperationMismatch)) said.push_back(s);
+    }
+    return said;
+  }
+};
+
+TEST_F(Crossed, OperationsThatWaitForOneAnothersRanksAreAMismatch) {
+  contribute(0, 0);
+  contribute(1, 0);
+  contribute(2, 1);
+  EXPECT_TRUE(mismatches_in(seconds(5), {0, 1, 2}).empty()) << "it may be loss";
+  const std::vector<Sent> said = mismatches_in(seconds(3), {0, 1, 2});
+  ASSERT_FALSE(said.empty());
+  for (const Sent& s : said) {
+    const bool first = s.header.stream == 0;
+    EXPECT_EQ(s.header.operation, first ? 100u : 101u);
+    EXPECT_EQ(s.status().about, first ? ranks({0, 1}) : ranks({2}));
+    EXPECT_EQ(s.status().other, first ? ranks({2}) : ranks({0, 1}));
+  }
+}
+
+TEST_F(Crossed, ARankThatIsLateInBothIsWaitedFor) {
+  contribute(0, 0);
+  contribute(1, 0);
+  contribute(1, 1);
+  EXPECT_TRUE(mismatches_in(seconds(20), {0, 1, 2}).empty());
+}
+
+TEST_F(Crossed, ARankThatIsSilentMayHaveSubmittedBoth) {
+  contribute(0, 0);
+  contribute(1, 0);
+  contribute(2, 1);
+  EXPECT_TRUE(mismatches_in(seconds(4), {0, 1}).empty());
+}
+
+TEST_F(Crossed, WhatGoesOnIsNone) {
+  for (std::uint64_t sequence = 0; sequence < 8; ++sequence) {
+    contribute(0, 0, sequence);
+    contribute(1, 0, sequence);
+    contribute(2, 1, sequence);
+    EXPECT_TRUE(mismatches_in(seconds(4), {0, 1, 2}).empty());
+    contribute(2, 0, sequence);
+    contribute(0, 1, sequence);
+    contribute(1, 1, sequence);
+  }
+}
+
 TEST(StalledFragments, ASlowPeerCostsABoundedNumberOfPackets) {
   ServerConfig config = ServerHarness::small_config();
   config.wmax = 1024;

@@ -22,6 +22,7 @@ class Downlink {
       : turn_(turn), terms_(terms), members_(members) {}
 
   ServerTurn& turn() { return turn_; }
+  const ServerTurn& turn() const { return turn_; }
   const JobMembers& members() const { return members_; }
   // Whom announcements go to.
   RankSet present() const { return members_.all() - members_.gone(); }

@@ -154,6 +154,38 @@ STALLS = [
         "",
     ),
     Rule(
+        "operations that wait for one another's ranks are no mismatch",
+        STALL,
+        "if (others.empty()) {\n    crossing.reset();",
+        "{\n    crossing.reset();",
+    ),
+    Rule(
+        "crossed operations are a mismatch at once",
+        STALL,
+        "return now >= crossing->since + down.turn().config.timing.crossed;",
+        "return true;",
+    ),
+    Rule(
+        "a rank that is late in two operations crosses them",
+        STALL,
+        "if (!missing(fragment).intersects(missing(*head)) && heard.contains(lacking))",
+        "if (heard.contains(lacking))",
+    ),
+    Rule(
+        "silent ranks cross operations",
+        STALL,
+        "if (!missing(fragment).intersects(missing(*head)) && heard.contains(lacking))",
+        "if (!missing(fragment).intersects(missing(*head)))",
+    ),
+    Rule(
+        "operations that go on are watched as if they stood",
+        STALL,
+        "if (!crossing || crossing->sequence != fragment.sequence ||"
+        " crossing->ranks != fragment.bitmap ||\n"
+        "      crossing->others != others) {",
+        "if (!crossing) {",
+    ),
+    Rule(
         "who waits itself is named with whom it waits for",
         STALL,
         "if (oldest && !everywhere.empty()) oldest->ranks = everywhere;",
