@@ -65,6 +65,7 @@ NodePlan server_plan(const Site& site, const SiteServer& server) {
                 .name = "server-" + host.name + (is_alone ? "" : fmt::format("-{}", server.port)),
                 .listen = endpoint_text(host.address, server.port)};
   add_count(plan, "--window", server.window);
+  add_count(plan, "--lease", server.lease);
   add_lanes(plan, site);
   return plan;
 }

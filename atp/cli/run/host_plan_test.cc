@@ -38,7 +38,7 @@ racks:
     hosts:
       - {name: s1, address: "fd00::1"}
       - {name: s2, address: 10.0.3.2, ranks: 1}
-servers: [s1, {host: s1, port: 7000, window: 64}]
+servers: [s1, {host: s1, port: 7000, window: 64, lease: 60}]
 )";
 
 Site site() { return site_of(kText); }
@@ -75,7 +75,7 @@ TEST(SitePart, AHostMayHaveSeveralNodesEachWithANameOfItsOwn) {
   EXPECT_EQ(plans[0].listen, "[fd00::1]:5500");
   EXPECT_THAT(plans[0].arguments, IsEmpty());
   EXPECT_EQ(plans[1].name, "server-s1-7000");
-  EXPECT_THAT(plans[1].arguments, ElementsAre("--window", "64"));
+  EXPECT_THAT(plans[1].arguments, ElementsAre("--window", "64", "--lease", "60"));
   // Its server is in its own rack, so that the uplink does not matter.
   EXPECT_THAT(plans[2].arguments, ElementsAre("--upstream", "fd00::1", "--uplink-rate", "10"));
 }

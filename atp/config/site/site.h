@@ -54,6 +54,7 @@ struct SiteServer {
   std::uint32_t host = 0;
   std::uint16_t port = 0;
   std::uint32_t window = 0;  // 0: the program's default
+  std::uint32_t lease = 0;   // in seconds; 0: likewise
   Place place;
 };
 

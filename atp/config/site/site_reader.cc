@@ -21,6 +21,8 @@ namespace {
 constexpr std::uint16_t kServerPort = 5500;  // a switch's is the one after the server's lanes
 constexpr int kMaxAggregators = 1 << 24;
 constexpr int kMaxWindow = 65536;
+constexpr int kMinLease = 3;  // seconds
+constexpr int kMaxLease = 3600;
 constexpr std::size_t kMaxRacks = 1024;
 constexpr std::size_t kMaxHosts = 8192;
 constexpr std::string_view kCore = "core";
@@ -271,11 +273,12 @@ class SiteReader {
   void read_servers() {
     const YamlValue servers = cluster_.need("servers", "a list of the hosts that run a server");
     for (const YamlValue& item : servers.list("a list of the hosts that run a server")) {
-      const auto [host, rest] = read_abbreviated(item, "host", {"host", "port", "window"},
-                                                 "a host, or {host, port, window}");
+      const auto [host, rest] = read_abbreviated(item, "host", {"host", "port", "window", "lease"},
+                                                 "a host, or {host, port, window, lease}");
       SiteServer server{.host = find_host(host), .place = item.place()};
       server.port = static_cast<std::uint16_t>(count_of(rest, "port", 1, 65535, kServerPort));
       server.window = count_of(rest, "window", 2, kMaxWindow, 0);
+      server.lease = count_of(rest, "lease", kMinLease, kMaxLease, 0);
       if ((server.window & (server.window - 1)) != 0) {
         rest->find("window")->refuse("a power of two", "write 256, or leave it out");
       }

@@ -37,6 +37,8 @@ TEST(Site, EveryKeyArrives) {
   EXPECT_EQ(site.servers[0].port, 5500);
   EXPECT_EQ(site.servers[1].port, 7000);
   EXPECT_EQ(site.servers[1].window, 64u);
+  EXPECT_EQ(site.servers[0].lease, 0u);
+  EXPECT_EQ(site.servers[1].lease, 60u);
 }
 
 TEST(Site, AHostThatServesHasNoRanksUnlessTheFileSaysSo) {
@@ -106,7 +108,9 @@ TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
        "f:11: racks[0].hosts[1].ranks:", "a whole number from 0 to 1024"},
       {"unknown key of a host", "ranks: 2", "rank: 2",
        "f:11: racks[0].hosts[1].\"rank\":", "did you mean ranks?"},
-      {"two servers on a port", "{host: s2, port: 7000, window: 64}", "s1",
+      {"lease that no refresh can keep", "lease: 60", "lease: 2",
+       "f:22: servers[1].lease:", "from 3 to 3600"},
+      {"two servers on a port", "{host: s2, port: 7000, window: 64, lease: 60}", "s1",
        "f:22: servers[1]:", "listens on 10.0.3.1:5500 as servers[0] (line 22) does"},
       {"switch and server on a port", "servers: [s1,", "servers: [{host: s1, port: 5501},",
        "f:22: servers[0]:", "listens on 10.0.3.1:5501 as racks[2].switch (line 18) does"},
@@ -117,7 +121,7 @@ TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
        "f:23: servers[0]:", "has no 3 ports from 65534 on"},
       {"more lanes than a job has servers", "servers: [s1,", "lanes: 33\nservers: [s1,",
        "f:23: servers[1]:", "at most 64"},
-      {"no servers", "servers: [s1, {host: s2, port: 7000, window: 64}]", "servers: []",
+      {"no servers", "servers: [s1, {host: s2, port: 7000, window: 64, lease: 60}]", "servers: []",
        "f:22: servers:", "expected at least one host"},
       {"unknown link", "  rack: {bandwidth", "  rak: {bandwidth",
        "f:4: links.\"rak\":", "did you mean rack?"},

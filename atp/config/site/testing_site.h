@@ -32,7 +32,7 @@ racks:
     hosts:
       - {name: s1, address: 10.0.3.1}
       - {name: s2, address: 10.0.3.2, ranks: 1}
-servers: [s1, {host: s2, port: 7000, window: 64}]
+servers: [s1, {host: s2, port: 7000, window: 64, lease: 60}]
 )";
 
 inline Site site_of(const std::string& text) {
