@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from tests.pages import shown
+
 SECONDS = 20
 
 
@@ -131,6 +133,39 @@ def answering(reply):
 
     threading.Thread(target=serve, daemon=True).start()
     return f"127.0.0.1:{listener.getsockname()[1]}", listener
+
+
+def test_docs_status_md_shows_what_is_printed(cluster):
+    job = {
+        **{"job": 7, "incarnation": 1, "first_stream": 0, "streams": 4, "world_size": 4},
+        **{"parent": "127.0.0.1:5500", "joined": [0, 1, 2, 3], "detached": [], "left": []},
+        "aggregators": {"held": 12},
+        "stuck": {"ranks": [{"rank": 2, "host": "10.0.1.2"}], "waited_s": 3.2},
+        "lateness": [
+            {"rank": 0, "first_p50_us": 0, "first_p99_us": 0, "last_p50_us": 0, "last_p99_us": 0},
+            {
+                **{"rank": 2, "first_p50_us": 40_200, "first_p99_us": 78_900},
+                **{"last_p50_us": 40_400, "last_p99_us": 79_000},
+            },
+        ],
+    }
+    switch = {
+        **{"role": "switch", "listen": "127.0.0.1:5501", "version": "0.1.0", "jobs": [job]},
+        **{"sums_completed": 48_213, "collisions": 17, "drops": {}},
+        "aggregators": {"total": 16_384, "held": 12},
+    }
+
+    def printed():
+        address, _ = answering(f"atp-status 1\n{json.dumps(switch)}".encode())
+        return status(cluster, address).stdout
+
+    page = "docs/status.md"
+    stuck, late = shown(page, "job 7 has waited"), shown(page, "job 7: the latest is")
+    table = shown(page, "$ atp status").partition("\n")[2]
+    before, dropped = table.rstrip("\n").rsplit("\n", 1)
+    assert printed() == f"{before}\n{stuck}{late}{dropped}\n"
+    job["stuck"], job["lateness"] = None, []
+    assert printed() == table
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import shown
+
 DEMO = Path(__file__).resolve().parents[2] / "examples/demo"
 
 
@@ -92,6 +94,16 @@ def test_all_checks_pass_when_all_is_well(comparison):
     assert all(check.passed for check in result.checks())
     assert "99.00%" in result.table()
     assert re.search(r"sent again +24 ", result.table())  # of four workers
+
+
+def test_docs_getting_started_md_shows_this_table(comparison):
+    def labels(text):
+        rows = [re.split(r"  +", line.strip())[0] for line in text.strip().splitlines()]
+        return [re.sub(r"[\d,.]+", "N", row) for row in rows if row]
+
+    page = shown("docs/getting-started.md", "atp          Gloo")
+    table = outcome(comparison, lambda atp, gloo: None).table()
+    assert labels(page.partition("\nLoss and share")[0]) == labels(table)
 
 
 @pytest.mark.parametrize(

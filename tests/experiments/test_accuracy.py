@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from experiments.accuracy import training
+from tests.pages import shown
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -19,6 +20,10 @@ def test_a_tiny_run_draws_the_errors_and_compares_four_ways_to_train(tmp_path):
     words = [sys.executable, "-m", "experiments.accuracy", tmp_path, "--short"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=REPOSITORY)
     assert done.returncode == 0, done.stdout + done.stderr
+    table = shown("docs/accuracy.md", "ranks way").splitlines()
+    assert table[0] in done.stdout
+    for row in table[1:]:
+        assert row[:22].strip() in done.stdout  # the ranks and the way
 
     errors = rows_of(tmp_path / "magnitudes.csv")
     assert {row["way"] for row in errors} == {"int32", "int16", "gloo_float32", "gloo_bfloat16"}

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.pages import shown
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -18,6 +20,8 @@ def test_every_way_is_measured_and_blocks_cost_next_to_no_bytes(tmp_path):
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    head = shown("docs/accuracy.md", "way     ").splitlines()[0]
+    assert f"{head}\n" in done.stdout
     rows = {row["way"]: row for row in csv.DictReader(open(tmp_path / "formats.csv"))}
     assert set(rows) == {"fixed", "blocks", "int16", "gloo float32", "gloo float16"}
     beside_fixed = {way: float(row["bytes_beside_fixed"]) for way, row in rows.items()}

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from experiments import report
+from tests.pages import shown
 
 MODULE = "experiments.host.memory_beside_gloo"
 
@@ -19,6 +20,8 @@ def test_it_measures_all_three_and_writes_a_table_and_a_figure(tmp_path):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+    head = shown("docs/performance.md", "ranks      bytes").splitlines()[0]
+    assert f"{head}\n" in done.stdout
     with open(tmp_path / "memory-beside-gloo.csv") as file:
         rows = list(csv.DictReader(file))
     assert [(row["ranks"], row["bytes"]) for row in rows] == [("2", "4096"), ("2", "65536")]

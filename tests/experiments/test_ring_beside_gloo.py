@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.pages import shown
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODULE = "experiments.ring.ring_beside_gloo"
 
@@ -21,6 +23,8 @@ def test_a_tiny_run_measures_every_collective_on_both_paths(tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
+    head = "\n".join(shown("docs/torch.md", "bound: ").splitlines()[:2])
+    assert f"{head}\n" in done.stdout
     with open(tmp_path / "ring-beside-gloo.csv") as file:
         rows = list(csv.DictReader(file))
     assert [row["collective"] for row in rows[::2]] == [

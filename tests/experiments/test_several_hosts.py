@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from experiments import report
+from tests.pages import shown
 
 MODULE = "experiments.host.several_hosts"
 
@@ -19,6 +20,8 @@ def test_a_host_sends_as_much_as_with_one_rank_where_memory_is_first(tmp_path):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+    head = shown("docs/performance.md", "ranks per host").splitlines()[0]
+    assert f"{head}\n" in done.stdout
     with open(tmp_path / "several-hosts.csv") as file:
         one, each, memory = csv.DictReader(file)
     assert [one["ranks_per_host"], each["ranks_per_host"]] == ["1", "2"]

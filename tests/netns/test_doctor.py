@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from tests.pages import shown
+
 BUFFERS = {"receive buffer", "send buffer"}
 
 
@@ -71,6 +73,20 @@ def test_a_firewall_drops_udp(network):
     firewall(network["server"], "input", "udp dport 5500 drop")
     finding = the_one_error(network, "answer")
     assert "a firewall drops it" in finding["found"] and "UDP port 5500" in finding["to_do"]
+
+
+def test_docs_operations_md_shows_what_is_printed_then(network):
+    firewall(network["server"], "input", "udp dport 5500 drop")
+    address = network["server"].address
+    command = network["worker"].command(network.atp, "doctor", f"{address}:5500")
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    page = shown("docs/operations.md", "error    answer").splitlines()
+    at = next(n for n, line in enumerate(said.splitlines()) if line.startswith("error    answer"))
+    printed = said.splitlines()[at : at + len(page)]
+    # The address in the column before the answer is padded to the column's width.
+    assert [line.split() for line in printed] == [
+        line.replace("10.0.0.9", address).split() for line in page
+    ]
 
 
 def test_a_firewall_refuses_udp_as_if_nobody_listened(network):

@@ -3,45 +3,34 @@
 A link to a line, `[Worker::submit](../atp/core/worker/worker.cc#L40)`, promises that its text is in
 that file, and near that line. After a change that moved it further:
 
-    .venv/bin/python tests/readme/test_pages.py
+    .venv/bin/python -m tests.readme.test_pages
 """
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.pages import REPOSITORY, all_pages, without_blocks
+
 LINK = re.compile(r"\[`?([^\]`]*)`?\]\(([^)\s]+)\)")
 NEAR = 100  # lines: near enough to find it by its name
 
 
 def pages():
-    listed = subprocess.run(
-        ["git", "-c", f"safe.directory={REPOSITORY}", "ls-files", "*.md"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [REPOSITORY / name for name in listed.stdout.split()]
-
-
-def without_code(text):
-    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return [REPOSITORY / name for name in all_pages()]
 
 
 def links(page):
     """(text, target) of each that stays in the repository."""
-    found = LINK.findall(without_code(page.read_text()))
+    found = LINK.findall(without_blocks(page.read_text()))
     return [(text, target) for text, target in found if "://" not in target]
 
 
 def anchors(page):
     """What GitHub calls a page's headings."""
-    headings = re.findall(r"^#+ (.*)$", without_code(page.read_text()), re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", without_blocks(page.read_text()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -61,7 +50,7 @@ def complaint_about(page, text, target):
         if not at:
             return f"{target}: '{text}' is not in the file"
         if min(abs(n - int(line[1])) for n in at) > NEAR:
-            return f"{target}: '{text}' is on line {at[0]}; run {Path(__file__).name} as a program"
+            return f"{target}: '{text}' is on line {at[0]}; run python -m tests.readme.test_pages"
     elif anchor and path.suffix == ".md" and anchor not in anchors(path):
         return f"{target}: the page has no such heading"
     return None
@@ -80,7 +69,7 @@ def test_the_tour_goes_through_the_lines():
 
 def too_long(text):
     """Lines over 120 columns; a table's row cannot be broken, and code is what a program prints."""
-    lines = without_code(text).splitlines()
+    lines = without_blocks(text).splitlines()
     return [line for line in lines if len(line) > 120 and not line.lstrip().startswith("|")]
 
 

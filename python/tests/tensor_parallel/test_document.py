@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_whole_program_trains_and_saves(tmp_path):
     (tmp_path / "train.py").write_text(blocks("python")[0])
-    (command,) = blocks("sh")
+    command = blocks("sh")[0]
     path = f"{PROGRAM.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     python_path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
     result = subprocess.run(

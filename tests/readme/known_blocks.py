@@ -1,0 +1,177 @@
+"""Who runs each fenced block of the pages, by its first line; a block that is not here fails.
+
+Here: test_blocks.py types it. By: another test takes it from the page. Never: it is not run, for
+the reason given; that its programs and options exist is checked all the same.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Here:
+    """Typed in a sandbox: as it stands, but for what `smaller` replaces."""
+
+    smaller: tuple[tuple[str, str], ...] = ()
+    addresses: tuple[str, ...] = ()  # on a network namespace of its own, which has these
+    serving: tuple[str, ...] = ()  # commands that begin so serve while the others are typed
+    then: str = ""  # typed after it, and must succeed
+    shows: str = ""  # the first line of the block with its output
+    exactly: bool = False  # it prints the same numbers in every run
+
+
+@dataclasses.dataclass(frozen=True)
+class By:
+    test: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Never:
+    why: str
+
+
+DRAWING = Never("a drawing")
+BARE_MACHINE = By("tools/fresh")
+SOME_HOSTS = Never("it needs hosts that the page names; tests/netns/test_cluster.py has some")
+
+README = {
+    "rank 0   rank 1   rank 2   rank 3": DRAWING,
+    "apt-get install git make": BARE_MACHINE,
+    "make demo": BARE_MACHINE,
+    "source .venv/bin/activate": BARE_MACHINE,
+    "make test": BARE_MACHINE,
+    "import torch.distributed as dist": By("python/tests/test_page.py"),
+    "atp run -n 4 -- python examples/02_torch_ddp.py": Here(),
+}
+
+CONTRIBUTING = {
+    "make build": Never("it builds and tests everything, this test among it"),
+}
+
+GETTING_STARTED = {
+    "atp          Gloo": By("tests/examples/test_demo_checks.py"),
+    "atp server --listen 10.0.0.1:5500 &": By("tests/netns/test_two_hosts.py"),
+    "export ATP_ROUTE=10.0.0.1:5501,10.0.0.1:5500": By("tests/netns/test_two_hosts.py"),
+    "atp run -n 4 --switch -- atp bench allreduce": Here(shows="# atp bench allreduce: 4 ranks"),
+    "atp plan best --topology examples/topologies/flat-8.yaml": Here(
+        shows="8 devices: flat", exactly=True
+    ),
+}
+
+CLUSTER = {
+    "name: two racks of 4 and a rack of servers": By("tests/readme/test_blocks.py"),
+    "atp run --cluster cluster.yaml --host a1": SOME_HOSTS,
+    "$ atp sim --cluster examples/topologies/two-racks-and-servers.yaml": Here(exactly=True),
+}
+
+OPERATIONS = {
+    "# Where there is no such table and chain yet:": Here(
+        addresses=("10.0.0.1",), then="nft list table inet filter | grep -c 'dport { 5500, 5501 }'"
+    ),
+    "# /etc/systemd/system/atp.service": Never("systemd reads it; its command is checked"),
+    "ssh a0 'nohup atp run --cluster /etc/atp/cluster.yaml": SOME_HOSTS,
+    "atp run --cluster /etc/atp/cluster.yaml --host a1": SOME_HOSTS,
+    "error    answer          10.0.0.9:5500": By("tests/netns/test_doctor.py"),
+}
+
+STATUS = {
+    "$ atp status 127.0.0.1:5501": By("tests/e2e/test_status.py"),
+    "job 7 has waited 3.2 s for rank 2 (10.0.1.2)": By("tests/e2e/test_status.py"),
+    "job 7: the latest is rank 2:": By("tests/e2e/test_status.py"),
+    "ssh rack1 atp status 10.0.0.1:5501": SOME_HOSTS,
+}
+
+METRICS = {
+    "atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.9/32": Here(
+        addresses=("10.0.0.1", "10.0.0.9"), serving=("atp switch",)
+    ),
+    "ATP_METRICS=127.0.0.1:9600 atp run": Here(addresses=("10.0.0.1",), serving=("ATP_METRICS",)),
+}
+
+PERFORMANCE = {
+    "ranks      bytes  memory ms": By("tests/experiments/test_memory_beside_gloo.py"),
+    "ranks per host            ms": By("tests/experiments/test_several_hosts.py"),
+    "atp server --listen 10.0.0.9:5600 --lanes 4": Here(
+        addresses=("10.0.0.1", "10.0.0.9"),
+        serving=("atp server", "atp switch"),
+        then="atp status 10.0.0.1:5703\natp run -n 2 -- atp bench allreduce -e 64K",
+    ),
+    "/usr/bin/time atp run -n 4 --switch --lanes N": Never("a measurement of minutes"),
+    ".venv/bin/python -m bench --without-mpi": Never("a measurement of hours"),
+}
+
+PLANNER = {
+    "atp plan best --topology examples/topologies/flat-8.yaml": By("tests/plan/test_documents.py"),
+    "from atp.planner import plan": By("tests/plan/test_documents.py"),
+    "four equal hosts: 4 ranks on 4 hosts": By("tests/plan/test_documents.py"),
+    "name: two racks of four hosts": By("tests/plan/test_documents.py"),
+}
+
+SIMULATOR = {
+    "atp sim --seed 17": Here(smaller=(("--count 1000000", "--count 20"), ("1024", "64"))),
+    "tools/mutate --layers seeds --seeds 300": Never("it takes hours"),
+}
+
+EXPLORATION = {
+    "build/release/bin/atp_models --list": Here(smaller=(("20000000", "20000"),)),
+}
+
+ACCURACY = {
+    "ranks way                   2^0": By("tests/experiments/test_accuracy.py"),
+    "way                  ms  spread": By("tests/experiments/test_formats.py"),
+    ".venv/bin/python -m experiments.accuracy": Never(
+        "half an hour and more; tests/experiments has a tiny form of each"
+    ),
+}
+
+TENSOR_PARALLEL = {
+    "import torch": By("python/tests/tensor_parallel/test_document.py"),
+    "atp run -n 4 -- python train.py": By("python/tests/tensor_parallel/test_document.py"),
+    "from atp.tensor_parallel import": By("python/tests/tensor_parallel/test_document.py"),
+    "atp run -n 8 -- atp plan calibrate": Never(
+        "eight ranks take minutes; tests/plan/test_measuring.py has two"
+    ),
+}
+
+TRANSFORMERS = {
+    "levels:": By("tests/real_programs/test_transformers.py"),
+    "import torch": By("tests/real_programs/test_transformers.py"),
+    "atp run -n 4 -- python train.py": By("tests/real_programs/test_transformers.py"),
+}
+
+TORCH = {
+    "import torch.distributed as dist": By("python/tests/test_page.py"),
+    "model = DistributedDataParallel(model)": By("python/tests/test_page.py"),
+    "atp.torch.digest()": By("python/tests/test_page.py"),
+    "mesh = init_device_mesh(": By("python/tests/test_page.py"),
+    "bound: (N-1)/N * S/B": By("tests/experiments/test_ring_beside_gloo.py"),
+}
+
+BLOCKS = {
+    "README.md": README,
+    "CONTRIBUTING.md": CONTRIBUTING,
+    "docs/accuracy.md": ACCURACY,
+    "docs/architecture.md": {"rank 0      rank 1      rank 2      rank 3": DRAWING},
+    "docs/cluster.md": CLUSTER,
+    "docs/exploration.md": EXPLORATION,
+    "docs/getting-started.md": GETTING_STARTED,
+    "docs/metrics.md": METRICS,
+    "docs/operations.md": OPERATIONS,
+    "docs/performance.md": PERFORMANCE,
+    "docs/planner.md": PLANNER,
+    "docs/protocol.md": {"┌──": DRAWING, "time   ranks 0": DRAWING},
+    "docs/simulator.md": SIMULATOR,
+    "docs/status.md": STATUS,
+    "docs/tensor-parallel-transformers.md": TRANSFORMERS,
+    "docs/tensor-parallel.md": TENSOR_PARALLEL,
+    "docs/torch.md": TORCH,
+}
+OUTPUTS = {
+    one.shows for known in BLOCKS.values() for one in known.values() if getattr(one, "shows", "")
+}
+
+
+def treatment(block):
+    """The one of BLOCKS whose words begin the block, or None."""
+    known = BLOCKS.get(block.page, {})
+    found = [how for words, how in known.items() if block.first_line.startswith(words)]
+    return found[0] if found else None

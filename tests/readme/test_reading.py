@@ -1,0 +1,133 @@
+"""The pages that a newcomer reads first are short, and so are their sentences.
+
+For the figures of every page, or of those named:
+
+    .venv/bin/python -m tests.readme.test_reading [PAGE]...
+
+Flesch's reading ease is 206.835 - 1.015 words per sentence - 84.6 syllables per word; 60 to 70 is
+plain English. Syllables are counted as groups of vowels, which is right for nine words in ten and
+needs no dictionary. Only sentences count: no blocks, tables and headings, and a `code span` is one
+word of one syllable.
+"""
+
+import dataclasses
+import re
+import statistics
+import sys
+
+import pytest
+
+from tests.pages import REPOSITORY, all_pages, without_blocks
+
+FIRST_PAGES = ("README.md", "CONTRIBUTING.md", "docs/protocol.md")
+WORDS_OF_A_PRINTED_PAGE = 300
+ITEM = re.compile(r"\s*(?:[*-]|\d+\.) +")
+
+
+def read(page):
+    return (REPOSITORY / page).read_text()
+
+
+def paragraphs(text):
+    """Each paragraph and each item of a list, as one line."""
+    found = [""]
+    for line in without_blocks(text).splitlines():
+        if not line.strip() or line.lstrip().startswith(("|", "#", "![", "<!--")):
+            found.append("")
+        elif item := ITEM.match(line):
+            found.append(line[item.end() :])
+        else:
+            found[-1] += " " + line.strip()
+    return [one.strip() for one in found if one.strip()]
+
+
+def sentences(text):
+    found = []
+    for paragraph in paragraphs(text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)  # a link's text
+        plain = re.sub(r"`[^`]*`", "code", plain).replace("*", "")
+        parts = re.split(r"(?<=[.!?:])\s+(?=[A-Z0-9“\"(])", plain)
+        found += [one for one in parts if re.search("[a-z]", one)]
+    return found
+
+
+def syllables(word):
+    letters = re.sub("[^a-z]", "", word.lower())
+    groups = len(re.findall("[aeiouy]+", letters))
+    silent = letters.endswith("e") and not letters.endswith("le")
+    return max(groups - silent, 1)
+
+
+@dataclasses.dataclass
+class Figures:
+    words: int  # of sentences
+    sentence: float  # words of the median one
+    ease: float
+
+
+def figures(text):
+    all_sentences = sentences(text)
+    lengths = [len(one.split()) for one in all_sentences]
+    words = [word for one in all_sentences for word in one.split()]
+    per_word = sum(map(syllables, words)) / len(words)
+    ease = 206.835 - 1.015 * statistics.mean(lengths) - 84.6 * per_word
+    return Figures(len(words), statistics.median(lengths), ease)
+
+
+def way_to_the_code():
+    """(the names of the pages, their texts) from the README to the first line of code.
+
+    CONTRIBUTING's first paragraph sends the reader to the glossary and then to a worked example.
+    """
+    contributing = read("CONTRIBUTING.md")
+    directions = paragraphs(contributing)[0]
+    assert "glossary" in directions and "worked example" in directions
+    first_example = contributing.partition("\n## Example 2")[0]
+    assert "## Example 1" in first_example
+    names = ["README.md", "CONTRIBUTING.md", "docs/glossary.md"]
+    return names, [read("README.md"), first_example, read("docs/glossary.md")]
+
+
+def test_from_the_readme_to_the_first_line_of_code_are_at_most_ten_printed_pages():
+    _, texts = way_to_the_code()
+    words = sum(len(text.split()) for text in texts)
+    assert words <= 10 * WORDS_OF_A_PRINTED_PAGE
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_half_of_a_pages_sentences_have_less_than_25_words(page):
+    assert figures(read(page)).sentence < 25
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_a_page_is_plain_english(page):
+    assert figures(read(page)).ease >= 60
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_an_item_of_a_list_has_at_most_100_words(page):
+    assert [one for one in paragraphs(read(page)) if len(one.split()) > 100] == []
+
+
+def test_a_text_is_measured_as_flesch_did():
+    text = (
+        "# Head\n\n| a | table |\n\n```\ncode. code.\n```\n\nThe cat sat `here`. It saw [one](x).\n"
+    )
+    assert sentences(text) == ["The cat sat code.", "It saw one."]
+    assert figures(text) == Figures(7, 3.5, pytest.approx(206.835 - 1.015 * 3.5 - 84.6))
+    long = "An all-reduce over interconnected aggregation switches necessitates coordination. " * 3
+    assert figures(long).ease < 0
+
+
+def print_figures(pages):
+    print(f"{'words':>6} {'median sentence':>16} {'Flesch':>7}  page")
+    for page in pages:
+        found = figures(read(page))
+        print(f"{found.words:6} {found.sentence:16g} {found.ease:7.1f}  {page}")
+    names, texts = way_to_the_code()
+    words = sum(len(text.split()) for text in texts)
+    print(f"{words} words in {', '.join(names)} to the first line of code")
+
+
+if __name__ == "__main__":
+    print_figures(sys.argv[1:] or [page for page in all_pages() if page != "CHANGELOG.md"])
