@@ -131,7 +131,7 @@ Instant Aggregation::announce_waiting_for(Downlink& down, std::size_t stream, Fr
   return turn.now + period;
 }
 
-// docs/protocol.md §6, *Waiting for*, rule 3.
+// docs/protocol.md §6, *Waiting for*, rules 3 and 4.
 RankSet Aggregation::crossed_with(const Downlink& down, std::size_t stream,
                                   const Fragment& fragment) const {
   const ServerTurn& turn = down.turn();
