@@ -1,8 +1,8 @@
 #pragma once
 
-// ATP_CHECK states an invariant of our own code. It is on in every build: a broken invariant means
-// that no later answer can be trusted, so the process says where it broke and stops. It is never
-// used for bad packets (those are dropped and counted) nor for the outside world (that is Result).
+// ATP_CHECK states an invariant of our own code. It is on in every build: after a broken invariant
+// no later result can be trusted, so the process prints where it broke and aborts. Never use it for
+// bad packets (they are dropped and counted) or for failures of the outside world (use Result).
 
 namespace atp {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Named counters: one enum per role lists everything that role counts, and a to_string(Enum) gives
-// each its public name. Every dropped packet raises exactly one of them (docs/protocol.md §7.4).
+// Named counters: one enum per role lists everything that role counts, and to_string(Enum) gives
+// each its public name. Every dropped packet increments exactly one (docs/protocol.md §7.4).
 // Enum must be contiguous from 0 and end with kCount.
 
 namespace atp {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// A small seeded generator (xoshiro256**, seeded by splitmix64): the same seed gives the same
-// numbers on every machine, which replays of the virtual network and jittered timers rely on.
+// A small seeded generator (xoshiro256**, seeded by splitmix64). The same seed gives the same
+// numbers on every machine; replays of the virtual network and jittered timers rely on that.
 
 namespace atp {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// A set of ranks: the contribution bitmap of docs/protocol.md §3, rank r being bit r mod 64 of word
+// A set of ranks: the contribution bitmap of docs/protocol.md §3. Rank r is bit r mod 64 of word
 // r div 64. It always holds kMaxRanks bits; the wire carries only the words that a job needs.
 
 namespace atp {
@@ -51,7 +51,7 @@ class RankSet {
     for (auto word : words_) any |= word;
     return any == 0;
   }
-  // Exactly one rank? Asked for every packet, and counting bits is slow on the x86-64 baseline.
+  // Does not count bits: it runs for every packet, and popcount is slow on the x86-64 baseline.
   constexpr bool is_single() const {
     std::uint64_t seen = 0;
     bool more = false;

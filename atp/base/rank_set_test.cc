@@ -13,7 +13,7 @@ std::vector<Rank> members(const RankSet& set) {
   return ranks;
 }
 
-TEST(RankSet, ABitStandsInTheWordOfItsRank) {
+TEST(RankSet, ARankIsOneBitInItsWord) {
   for (Rank r : {0, 1, 63, 64, 65, 511, 1023}) {
     const RankSet set = RankSet::of(r);
     EXPECT_EQ(set.words()[r / 64], std::uint64_t{1} << (r % 64));
@@ -37,11 +37,11 @@ TEST(RankSet, FirstHoldsExactlyTheLowRanks) {
   }
 }
 
-TEST(RankSet, KnowsWhetherItHoldsExactlyOne) {
+TEST(RankSet, IsSingleOnlyWithExactlyOneRank) {
   EXPECT_FALSE(RankSet{}.is_single());
   for (Rank rank : {0, 63, 64, 1023}) EXPECT_TRUE(RankSet::of(rank).is_single()) << rank;
   EXPECT_FALSE((RankSet::of(5) | RankSet::of(6)).is_single()) << "in one word";
-  EXPECT_FALSE((RankSet::of(5) | RankSet::of(70)).is_single()) << "in two";
+  EXPECT_FALSE((RankSet::of(5) | RankSet::of(70)).is_single()) << "in two words";
   EXPECT_FALSE((RankSet::of(5) | RankSet::of(70) | RankSet::of(71)).is_single());
 }
 

@@ -6,9 +6,9 @@
 
 #include "atp/base/check.h"
 
-// Result carries what the outside world may refuse (sockets, files, arguments): a value, or an
-// Error whose text says what was expected, what was found and what to do. The command line turns
-// an Error into a message and an exit code, Python into an exception.
+// The result of an operation that the outside world can make fail (sockets, files, arguments): a
+// value, or an Error whose text says what was expected, what was found and what to do. The command
+// line turns an Error into a message and an exit code; Python turns it into an exception.
 
 namespace atp {
 

@@ -5,7 +5,7 @@
 namespace atp {
 namespace {
 
-// More than this many items nobody reads in a message.
+// Nobody reads a list that is longer than this in a message.
 constexpr std::size_t kMaxItems = 8;
 
 struct Run {
@@ -13,7 +13,7 @@ struct Run {
   Rank last;
 };
 
-// Three ranks in a row are worth a "to"; two are not.
+// Joins three or more consecutive ranks into a run ("0 to 2"); two stay separate ("0 and 1").
 std::vector<Run> runs_of(const RankSet& ranks) {
   std::vector<Run> runs;
   ranks.for_each([&](Rank rank) {

@@ -6,7 +6,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
 
-// The small words that error messages are made of.
+// Numbers, durations and lists of ranks as error messages spell them.
 
 namespace atp {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 // Time as the core sees it: a value that callers pass in. CoreClock has no now() on purpose, so
-// nothing in the core can read a clock; a driver maps its own clock onto Instant, the virtual
-// network counts its own.
+// nothing in the core can read a clock. A driver maps its own clock onto Instant; the virtual
+// network advances a clock of its own.
 
 namespace atp {
 
@@ -25,7 +25,8 @@ using Instant = CoreClock::time_point;
 // A timer that is not armed.
 inline constexpr Instant kNever = Instant::max();
 
-// A time-out may be as long as its type allows, and a time must not overflow.
+// Callers may ask for the longest time-out that the type holds; adding it to an Instant would
+// overflow, so it is capped at a year.
 constexpr std::chrono::milliseconds bounded_timeout(std::chrono::milliseconds timeout) {
   constexpr std::chrono::hours kForever{24 * 365};
   return std::min<std::chrono::milliseconds>(timeout, kForever);

@@ -9,8 +9,8 @@
 namespace atp {
 namespace {
 
-// From here on the kernel's own zeroed pages are asked for: what calloc() takes from its heap it
-// would have to clear, and how large that may be depends on what was freed before.
+// From this size on, memory comes from mmap() as the kernel's zero pages. calloc() would have to
+// clear what it reuses from its heap, and how large that can be depends on earlier frees.
 constexpr std::size_t kPagesFrom = std::size_t{256} << 10;
 
 std::atomic<std::size_t> held{0};

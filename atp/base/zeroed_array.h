@@ -6,14 +6,14 @@
 #include <type_traits>
 #include <utility>
 
-// A fixed number of T, each of which begins as zero bytes. The memory is the kernel's until it is
-// touched, so that making one of 150 MB costs a few microseconds, and what is never used costs
-// nothing. That is for the tables of a server, which one small packet of a stranger can make it
-// take (docs/protocol.md §6).
+// A fixed number of T, all zero bytes at first. The kernel provides a page only when it is touched,
+// so creating an array of 150 MB takes a few microseconds and unused parts cost nothing. A server
+// needs this for its tables, which one small packet from a stranger can make it allocate
+// (docs/protocol.md §6).
 
 namespace atp {
 
-// Zeroed bytes that begin at a page or at the allocator's alignment; empty for 0.
+// Zeroed bytes, aligned to a page or as the allocator aligns them; no memory for 0 bytes.
 class ZeroedMemory {
  public:
   ZeroedMemory() = default;
@@ -31,7 +31,7 @@ class ZeroedMemory {
   void* at() { return at_; }
   const void* at() const { return at_; }
   std::size_t bytes() const { return bytes_; }
-  // Of all that there are.
+  // The bytes of all live objects together.
   static std::size_t held_now();
 
  private:
@@ -41,7 +41,7 @@ class ZeroedMemory {
 
 template <class T>
 class ZeroedArray {
-  // Zero bytes are an object, and copies are copies of bytes.
+  // Zero bytes must be a valid T, and a copy of its bytes a valid copy.
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
 
  public:

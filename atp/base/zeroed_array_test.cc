@@ -7,7 +7,7 @@
 namespace atp {
 namespace {
 
-TEST(ZeroedArray, BeginsAsZerosWhateverItsSize) {
+TEST(ZeroedArray, IsZeroAtFirstWhateverItsSize) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{1} << 20}) {
     const ZeroedArray<std::uint64_t> array(size);
     ASSERT_EQ(array.size(), size);
@@ -15,7 +15,7 @@ TEST(ZeroedArray, BeginsAsZerosWhateverItsSize) {
   }
 }
 
-TEST(ZeroedArray, ACopyIsAnotherOneWithTheSameContents) {
+TEST(ZeroedArray, ACopyHasItsOwnMemoryWithTheSameContents) {
   for (const std::size_t size : {std::size_t{10}, std::size_t{1} << 20}) {
     ZeroedArray<std::uint32_t> array(size);
     array[size - 1] = 7;
@@ -30,7 +30,7 @@ TEST(ZeroedArray, ACopyIsAnotherOneWithTheSameContents) {
   }
 }
 
-TEST(ZeroedArray, WhatIsGoneIsNotHeld) {
+TEST(ZeroedArray, HeldBytesFallWhenAnArrayIsDestroyed) {
   const std::size_t before = ZeroedMemory::held_now();
   {
     ZeroedArray<std::uint64_t> array(1 << 20);
