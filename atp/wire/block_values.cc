@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kInfinityBits = 0x7f800000U;
 
-// Bits of an integer contribution's sum, its sign apart.
+// How many bits the sum of integer contributions has, without its sign.
 constexpr int bits_of(NumberFormat format) {
   return format == NumberFormat::kBlocksInt16 ? 15 : 30;
 }
@@ -24,8 +24,8 @@ int unit_exponent(std::int16_t exponent, std::size_t world_size, NumberFormat fo
   return std::max(wanted, kLowestExponent);
 }
 
-// Made of its bits, as ldexp would take as long as a sixth of a fragment's quantizing. Of −149 …
-// 127.
+// For exponents of −149 … 127. Builds the float from its bits: ldexp() would cost a sixth of the
+// time that quantizing a fragment takes.
 float power_of_two(int exponent) {
   constexpr int kLowestNormal = -126;
   if (exponent < kLowestNormal) {
@@ -44,7 +44,7 @@ ATP_IN_VALUE_LOOP std::uint32_t largest_bits(const std::byte* values, std::size_
   return largest;
 }
 
-// As for numbers of one sign, the order of the bits is that of the values, NaN above all.
+// Bits without their sign are in the same order as absolute values, with NaN above all of them.
 ATP_VALUE_LOOP std::uint32_t largest_bits_of(DataType type, const std::byte* values,
                                              std::size_t count) {
   return element::with_float(
@@ -55,8 +55,8 @@ ATP_IN_VALUE_LOOP float whole_units(float value, float first, float second) {
   return __builtin_rintf(value * first * second);
 }
 
-// At most 2^30, unless the block was agreed on by somebody who lies; a value of his is anything,
-// but its conversion must be defined.
+// At most 2^30 in magnitude if the ranks agreed on the block honestly. A forged exponent may give
+// any value, but the conversion must stay defined.
 ATP_IN_VALUE_LOOP std::int32_t in_units(float value, float first, float second) {
   constexpr float kMost = 0x1p30F;
   const float units = whole_units(value, first, second);
@@ -94,7 +94,7 @@ ATP_IN_VALUE_LOOP void round_floats(const std::byte* values, std::size_t count, 
   }
 }
 
-// Division apart, as it costs as much as all the rest.
+// Sums skip the division, which costs as much as everything else here.
 template <class Element, class Load>
 ATP_IN_VALUE_LOOP void write_results(std::size_t count, float divisor, std::byte* values,
                                      Load&& load) {
@@ -122,8 +122,8 @@ std::int16_t exponent_of_bits(std::uint32_t largest) {
   return static_cast<std::int16_t>(exponent - 127);
 }
 
-// A function of its own, so that the compiler knows that the sums are none of the row's memory.
-// (Not above 2^30, as the unit is made of an exponent no smaller than the rows' own.)
+// A function of its own, so that __restrict tells the compiler that sums and row do not overlap.
+// (No value exceeds 2^30: the unit's exponent is no smaller than any row's.)
 ATP_VALUE_LOOP [[gnu::noinline]] void add_row(DataType type, const std::byte* __restrict row,
                                               std::size_t count, const BlockUnit& unit,
                                               std::int32_t* __restrict sums) {
@@ -232,8 +232,8 @@ ATP_VALUE_LOOP void dequantize(const std::uint8_t* at, std::size_t count, const 
   });
 }
 
-// The sum of these counts the ranks with +Inf and with −Inf, of which at most 64 have either; NaN
-// counts as both.
+// Summed over the ranks, the low bits count those with +Inf and the high bits those with −Inf: at
+// most 64 each. NaN counts as both.
 constexpr std::uint16_t kPlusInfinity = 1;
 constexpr std::uint16_t kMinusInfinity = 128;
 

@@ -7,8 +7,9 @@
 #include "atp/wire/block_values.h"
 #include "atp/wire/element.h"
 
-// How fast values become integers and back, beside memcpy, on one core and in tensors that are far
-// larger than a cache. A value counts as the 4 bytes that it takes on the wire, whatever its type.
+// Measures how fast one core turns values into integers and back, compared with memcpy, on tensors
+// far larger than a cache. Each value counts as the 4 bytes it takes on the wire, whatever its
+// type.
 //
 //   ninja -C build/release atp_wire_bench && build/release/atp_wire_bench
 

@@ -74,7 +74,7 @@ TEST(BlockUnit, TheLargestSumFits) {
   }
 }
 
-TEST(BlockUnit, HasNoLessThanTheSmallestFloat) {
+TEST(BlockUnit, IsNeverBelowTheSmallestFloat) {
   EXPECT_EQ(BlockUnit(-149, 1, NumberFormat::kBlocks).unit(), kDenormal);
   EXPECT_EQ(BlockUnit(-120, 4, NumberFormat::kBlocks).unit(), 0x1p-147F);
   EXPECT_EQ(BlockUnit(127, 1024, NumberFormat::kBlocks).unit(), 0x1p108F);
@@ -98,7 +98,7 @@ TEST(Quantize, RoundsToNearestEvenAndBackWithoutLoss) {
   }
 }
 
-// What stands beside a special block has the same bits as everywhere else.
+// Blocks next to a special block have the same bits as anywhere else.
 TEST(RoundToUnits, GivesTheFloatsThatTheIntegersStandFor) {
   Random random(5);
   for (const int exponent : {-149, -126, -30, 0, 127}) {
@@ -126,7 +126,7 @@ TEST(RoundToUnits, GivesTheFloatsThatTheIntegersStandFor) {
   }
 }
 
-TEST(Quantize, AnExponentThatIsALieGivesALimitAndNothingUndefined) {
+TEST(Quantize, AForgedExponentSaturatesAndStaysDefined) {
   const BlockUnit small(-149, 4, NumberFormat::kBlocks);
   std::uint8_t wire[12];
   quantize(DataType::kFloat32, bytes({3e38F, -3e38F, kNan}), 3, small, NumberFormat::kBlocks, wire);
@@ -162,7 +162,7 @@ TEST(Floats, PassBitByBitAndSurviveAnAverage) {
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(back[i], values[i] / 3.0F);
 }
 
-// Every number of 16 bits, and what lies between two of them.
+// Every 16-bit number, and the midpoint between each two neighbours.
 template <class Element>
 void expect_nearest(double (*decoded)(std::uint16_t), std::uint16_t infinity) {
   for (unsigned bits = 0; bits + 1 <= infinity; ++bits) {
@@ -193,7 +193,7 @@ void expect_nearest(double (*decoded)(std::uint16_t), std::uint16_t infinity) {
   EXPECT_TRUE(std::isnan(Element::load(reinterpret_cast<const std::byte*>(&stored))));
 }
 
-TEST(Element, BFloat16IsTheUpperHalfOfAFloat32) {
+TEST(Element, Bfloat16IsTheUpperHalfOfAFloat32) {
   expect_nearest<element::BFloat16>(
       [](std::uint16_t bits) {
         return static_cast<double>(std::bit_cast<float>(std::uint32_t{bits} << 16));
@@ -201,7 +201,7 @@ TEST(Element, BFloat16IsTheUpperHalfOfAFloat32) {
       0x7f80);
 }
 
-TEST(Element, Float16IsThatOfIeee754) {
+TEST(Element, Float16FollowsIeee754) {
   expect_nearest<element::Float16>(
       [](std::uint16_t bits) {
         const int exponent = bits >> 10;

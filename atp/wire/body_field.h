@@ -7,9 +7,9 @@
 
 #include "atp/wire/packet.h"
 
-// Where each field of a control message's body stands: the tables of docs/protocol.md §3.1 and §3.2
-// in code, as ATP_AT_* are that of the header. Whoever writes, reads or (the simulator's enemy)
-// damages a body names its fields from here. The body begins after the bitmap.
+// The offset of each field in a control message's body: the tables of docs/protocol.md §3.1 and
+// §3.2 in code, as ATP_AT_* are the header's. Code that writes, reads or (in the simulator)
+// damages a body uses these names. The body begins after the bitmap.
 
 namespace atp {
 
@@ -34,8 +34,8 @@ inline constexpr BodyField kRemainingHops{32, 1};
 inline constexpr BodyField kRecordedHops{33, 1};
 inline constexpr BodyField kReserved{34, 2};
 inline constexpr std::size_t kRoutesAt = 36;  // endpoints: those remaining, then those recorded
-// Zeros follow: a JOIN is as long as the longest answer to it, which is a STATUS with 16 words and
-// eight endpoints, so that whoever forges its source gains nothing.
+// Zeros follow: a JOIN is as long as the longest answer to it, a STATUS with 16 bitmap words and
+// eight endpoints, so an attacker who forges its source cannot use the answer for amplification.
 inline constexpr std::size_t kEnd = 416;
 }  // namespace join_field
 
@@ -59,17 +59,18 @@ inline constexpr std::size_t kEnd = 48;
 namespace leave_field {
 inline constexpr BodyField kNonce{0, 8};
 inline constexpr std::size_t kCauseAt = 8;
-inline constexpr std::size_t kEnd = 272;  // zeros, for the same reason: STATUS with 16 words
+inline constexpr std::size_t kEnd = 272;  // zero padding, as in JOIN: a STATUS with 16 words
 }  // namespace leave_field
 
 namespace status_field {
 inline constexpr BodyField kCode{0, 2};
-inline constexpr std::size_t kCodeEnd = 2;  // of *unknown job*, which says nothing else
+inline constexpr std::size_t kCodeEnd = 2;  // the whole body of *unknown job*
 inline constexpr BodyField kReason{2, 2};
 inline constexpr BodyField kEndpointCount{4, 2};
 inline constexpr BodyField kCauseBytes{6, 2};
 inline constexpr BodyField kNonce{8, 8};
-// The ranks concerned, other ranks (each as wide as the bitmap), endpoints, numbers, the cause.
+// From here: the ranks concerned, other ranks (each as wide as the bitmap), endpoints, numbers, and
+// the cause.
 inline constexpr std::size_t kRanksAt = 16;
 }  // namespace status_field
 
@@ -98,8 +99,8 @@ class FieldWriter {
   std::uint8_t* body_;
 };
 
-// Loads a member from its field. A bool or an enum with a value that it does not have makes the
-// whole body unreadable; the ranges of numbers are the message's own to check.
+// Loads a member from its field. An invalid value of a bool or an enum makes the whole body
+// unreadable; each message checks the ranges of its numbers itself.
 class FieldReader {
  public:
   explicit FieldReader(const std::uint8_t* body) : body_(body) {}

@@ -10,9 +10,9 @@
 
 namespace atp {
 
-// Why a rank left, in words, for the other ranks: the end of LEAVE and of STATUS *left*
-// (docs/protocol.md §3.1). What comes from the network is shown to people, so whatever is no
-// printable ASCII is a question mark on both sides; and it is cut where it is too long.
+// Why a rank left, as text for the other ranks' error messages: the end of LEAVE and of STATUS
+// *left* (docs/protocol.md §3.1). Users see this text although it comes from the network, so both
+// sides replace everything but printable ASCII by a question mark, and cut it at kMaxBytes.
 class CauseText {
  public:
   static constexpr std::size_t kMaxBytes = 200;

@@ -41,8 +41,8 @@ Bytes wire(const Endpoint& endpoint) {
   return bytes;
 }
 
-// read() must take the whole body and nothing shorter or longer. Each copy has memory of its own,
-// so that the address sanitizer sees a byte too many.
+// read() must accept the whole body and nothing shorter or longer. Each copy is allocated
+// separately, so the address sanitizer catches a read beyond its end.
 template <class Read>
 void expect_exact_length(const Bytes& bytes, Read&& read) {
   EXPECT_TRUE(read(bytes));
@@ -109,10 +109,10 @@ TEST(Join, TheFirstHopIsTakenOffTheFront) {
   EXPECT_EQ(join.remaining.size(), 1u);
   EXPECT_EQ(join.remaining.front(), hop(2));
   join.remaining.pop_front();
-  EXPECT_EQ(join.remaining, Route{}) << "nothing stays behind";
+  EXPECT_EQ(join.remaining, Route{}) << "no hop is left behind";
 }
 
-TEST(Join, WhatIsOutOfRangeIsRefused) {
+TEST(Join, RefusesEveryFieldOutOfRange) {
   const std::vector<std::pair<const char*, std::function<void(Bytes&)>>> cases = {
       {"no world", [](Bytes& b) { atp_store16(&b[16], 0); }},
       {"a world beyond the bitmap", [](Bytes& b) { atp_store16(&b[16], 1025); }},
@@ -121,7 +121,7 @@ TEST(Join, WhatIsOutOfRangeIsRefused) {
       {"no values", [](Bytes& b) { atp_store16(&b[22], 0); }},
       {"more values than any packet has",
        [](Bytes& b) { atp_store16(&b[22], ATP_VALUES_MAX + 1); }},
-      {"a mark that is neither", [](Bytes& b) { b[26] = 2; }},
+      {"a detached mark other than 0 and 1", [](Bytes& b) { b[26] = 2; }},
       {"an unknown number format", [](Bytes& b) { b[27] = 4; }},
       {"nine hops", [](Bytes& b) { b[32] = 9; }},
       {"255 hops", [](Bytes& b) { b[33] = 255; }},
@@ -169,7 +169,7 @@ TEST(JoinAck, HasTheseBytesAndIsReadBack) {
   expect_exact_length(bytes, [](const Bytes& b) { return JoinAck::read(b).has_value(); });
 }
 
-TEST(JoinAck, WhatIsOutOfRangeIsRefused) {
+TEST(JoinAck, RefusesEveryFieldOutOfRange) {
   const std::vector<std::pair<const char*, std::function<void(JoinAck&)>>> cases = {
       {"no window", [](JoinAck& a) { a.wmax = 0; }},
       {"a window that is no power of two", [](JoinAck& a) { a.wmax = 6; }},
@@ -263,7 +263,7 @@ TEST(StatusMessage, EndsWithTheCause) {
   EXPECT_FALSE(StatusMessage::read(too_long, 1));
 }
 
-TEST(StatusMessage, ARefusalSaysWhatWasExpectedWhatWasFoundAndWhoSaysOtherwise) {
+TEST(StatusMessage, ARefusalHasWhatWasExpectedWhatWasFoundAndWhichRanksDiffer) {
   const Refusal refusal{RefusalReason::kWorldSize, 4, 8, RankSet::of(0) | RankSet::of(2)};
   const StatusMessage status = StatusMessage::refused(refusal, RankSet::of(3), 0x1112131415161718);
   const Bytes bytes = written(status, 1);
@@ -277,7 +277,7 @@ TEST(StatusMessage, ARefusalSaysWhatWasExpectedWhatWasFoundAndWhoSaysOtherwise) 
   expect_exact_length(bytes, [](const Bytes& b) { return StatusMessage::read(b, 1).has_value(); });
 }
 
-TEST(StatusMessage, ARefusalForAReasonOfALaterVersionIsOneWithoutReason) {
+TEST(StatusMessage, AnUnknownRefusalReasonReadsAsNone) {
   StatusMessage status = StatusMessage::refused({RefusalReason::kRoute}, RankSet::of(3), 1);
   status.reason = static_cast<std::uint16_t>(RefusalReason::kCount);
   EXPECT_EQ(status.refusal().reason, RefusalReason::kNone);
@@ -295,7 +295,7 @@ TEST(StatusMessage, EveryCodeIsReadBackAtEveryWidth) {
   }
 }
 
-TEST(StatusMessage, AnUnknownJobIsItsCodeAloneAndAboutWhomItIsAddressedTo) {
+TEST(StatusMessage, AnUnknownJobIsItsCodeAloneAndIsAboutTheRanksItIsAddressedTo) {
   StatusMessage status;
   status.code = StatusCode::kUnknownJob;
   status.about = RankSet::of(3);
@@ -310,13 +310,13 @@ TEST(StatusMessage, AnUnknownJobIsItsCodeAloneAndAboutWhomItIsAddressedTo) {
 
   Bytes other = bytes;
   other[1] = 0;
-  EXPECT_FALSE(StatusMessage::read(other, 1)) << "no other code is so short";
+  EXPECT_FALSE(StatusMessage::read(other, 1)) << "no other code has so short a body";
   other = written(StatusMessage{}, 1);
   other[1] = 3;
-  EXPECT_FALSE(StatusMessage::read(other, 1)) << "nor is this one longer";
+  EXPECT_FALSE(StatusMessage::read(other, 1)) << "an *unknown job* has no longer body";
 }
 
-// What a stranger's packet is answered by goes to whom its source address names.
+// The answer to a packet goes to its source address, which an attacker can forge.
 TEST(StatusMessage, NoAnswerIsLargerThanThePacketThatCausesIt) {
   for (std::uint8_t words = 1; words <= ATP_BITMAP_WORDS_MAX; ++words) {
     StatusMessage longest;
@@ -332,7 +332,7 @@ TEST(StatusMessage, NoAnswerIsLargerThanThePacketThatCausesIt) {
   EXPECT_LE(JoinAck::kBytes, Join::kBytes);
 }
 
-TEST(StatusMessage, WhatIsOutOfRangeIsRefused) {
+TEST(StatusMessage, RefusesEveryFieldOutOfRange) {
   StatusMessage status;
   Bytes bytes = written(status, 1);
   atp_store16(bytes.data(), static_cast<std::uint16_t>(StatusCode::kCount));

@@ -7,9 +7,9 @@
 #include "atp/wire/number_format.h"
 #include "atp/wire/values.h"
 
-// One value of a tensor as a float32 and back, by type; for loops over many (wire/values.h). All
-// three types are subsets of float32, so reading rounds nothing; writing rounds once, to nearest
-// even, and keeps NaN and ±Inf.
+// Converts one value of a tensor to float32 and back, by type, in loops over many values
+// (wire/values.h). All three types are subsets of float32, so loading is exact; storing rounds
+// once, to nearest even, and keeps NaN and ±Inf.
 
 namespace atp::element {
 
@@ -57,8 +57,8 @@ struct Float16 {
     std::memcpy(&half, at, sizeof half);
     const std::uint32_t sign = std::uint32_t{half & 0x8000U} << 16;
     const std::uint32_t rest = half & 0x7fffU;
-    // Another bias of the exponent, and for denormals, which count 2^-24, a conversion: arithmetic
-    // with denormals is slow on some processors.
+    // Normal numbers get another exponent bias. Denormals, multiples of 2^-24, are converted from
+    // integers, because arithmetic on denormals is slow on some processors.
     const std::uint32_t normal =
         (rest << 13) + (112U << 23) + (mask_of(rest >= 0x7c00U) & (112U << 23));
     const float denormal = static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-24F;
@@ -69,12 +69,12 @@ struct Float16 {
   ATP_IN_VALUE_LOOP static void store(std::byte* at, float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & 0x7fffffffU;
-    // Normal: drop 13 bits of the fraction, to nearest even; a carry raises the exponent, up to
-    // infinity.
+    // Normal: round away 13 bits of the fraction, to nearest even. A carry raises the exponent, up
+    // to infinity.
     const std::uint32_t normal =
         (magnitude - (112U << 23) + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
-    // Denormal: adding a half of which the last bit counts 2^-24 leaves the rounded number of these
-    // in the fraction.
+    // Denormal: adding 0.5, whose last bit is worth 2^-24, leaves the rounded multiple of 2^-24 in
+    // the fraction.
     const std::uint32_t denormal =
         std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000U;
     std::uint32_t half = select(mask_of(magnitude < 0x38800000U), denormal, normal);
@@ -85,7 +85,7 @@ struct Float16 {
   }
 };
 
-// Calls act with the type's struct.
+// Calls act with an object of the struct for the type.
 template <class Act>
 ATP_IN_VALUE_LOOP auto with_float(DataType type, Act&& act) {
   switch (type) {

@@ -28,10 +28,10 @@ struct Endpoint {
     }
     return address[10] == 0xff && address[11] == 0xff;
   }
-  // No endpoint at all: the value of a default-constructed one.
+  // True for a default-constructed endpoint, which stands for none.
   constexpr bool unset() const { return *this == Endpoint{}; }
 
-  // As two words: a packet's source is looked up on every path, and memcmp() costs a call.
+  // Compares two words instead of calling memcmp(): every packet's source is looked up.
   constexpr std::strong_ordering operator<=>(const Endpoint& other) const {
     const Words mine = words();
     const Words theirs = other.words();
@@ -48,7 +48,7 @@ struct Endpoint {
  private:
   using Words = std::array<std::uint64_t, 2>;
   constexpr Words words() const { return std::bit_cast<Words>(address); }
-  // The word as a number whose order is that of its bytes.
+  // Turns a loaded word into a number that orders as its bytes do.
   static constexpr std::uint64_t in_order(std::uint64_t word) {
     return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
   }

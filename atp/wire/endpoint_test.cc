@@ -17,7 +17,7 @@ TEST(Endpoint, HasTheBytesOfAnIpv6AddressAndAPort) {
   EXPECT_EQ(read_endpoint(bytes), endpoint);
 }
 
-TEST(Endpoint, IsWrittenAsPeopleWriteIt) {
+TEST(Endpoint, IsPrintedInTheUsualNotation) {
   struct Case {
     Endpoint endpoint;
     const char* text;
@@ -37,7 +37,7 @@ TEST(Endpoint, IsWrittenAsPeopleWriteIt) {
   for (const Case& c : cases) EXPECT_EQ(to_string(c.endpoint), c.text);
 }
 
-TEST(Endpoint, KnowsIpv4AndNone) {
+TEST(Endpoint, TellsIpv4AndUnsetApart) {
   EXPECT_TRUE(Endpoint::ipv4(0, 0, 0, 0, 1).is_ipv4());
   EXPECT_FALSE(Endpoint{}.is_ipv4());
   EXPECT_TRUE(Endpoint{}.unset());

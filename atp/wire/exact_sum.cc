@@ -23,7 +23,7 @@ std::uint8_t mark_of(std::uint32_t bits) {
   return (bits & kSignBit) != 0 ? kMinusInfinity : kPlusInfinity;
 }
 
-// Adds `addend` at word w and carries on as far as needed.
+// Adds `addend` at word w and propagates the carry.
 template <class Words>
 void add_at(Words& words, std::size_t w, std::uint64_t addend) {
   for (; addend != 0 && w < words.size(); ++w) {
@@ -108,7 +108,7 @@ void ExactSum::add(float value) {
 
 std::uint32_t ExactSum::finite_bits(const Words& magnitude) {
   const int top = top_bit(magnitude);
-  // Below 2^24 units the number of units is the encoding: denormals, and exponent 1.
+  // Below 2^24 units (denormals and exponent 1) the number of units is the encoding itself.
   if (top < 24) return static_cast<std::uint32_t>(magnitude[0]);
 
   const auto shift = static_cast<unsigned>(top - 23);
@@ -116,7 +116,7 @@ std::uint32_t ExactSum::finite_bits(const Words& magnitude) {
   std::uint32_t bits = ((shift + 1) << 23) + (bits_from(magnitude, shift) - kHiddenBit);
   const bool half = bit_at(magnitude, shift - 1);
   const bool more = any_below(magnitude, shift - 1);
-  // A carry out of the fraction raises the exponent, up to infinity, as it should.
+  // A carry out of the fraction raises the exponent, correctly, up to infinity.
   if (half && (more || (bits & 1) != 0)) ++bits;
   return bits;
 }
@@ -136,8 +136,8 @@ namespace {
 
 constexpr unsigned kPartBits = 22;
 constexpr std::uint32_t kPartMask = (1U << kPartBits) - 1;
-// Of the last part: the highest two of 288 bits, where a carry is lost as it should be, and how
-// many sums have each mark.
+// The last part holds the highest two of 288 bits, out of which a carry is dropped as two's
+// complement demands, and how many sums have each mark.
 constexpr unsigned kTopAt = 30;
 constexpr unsigned kMinusAt = 11;
 constexpr std::uint32_t kMarkMask = (1U << kMinusAt) - 1;
@@ -184,15 +184,16 @@ ExactSum ExactSum::of_parts(const std::int32_t* parts) {
 
 namespace {
 
-constexpr std::size_t kColumns = 256;  // at a time, so that their sums stay in the cache
+constexpr std::size_t kColumns = 256;  // per pass, so that their sums stay in the cache
 
-// Sums in float64, and how much rounding has taken from each: 0 where the sum is exact.
+// Sums in float64, and the rounding error of each: 0 where the sum is exact.
 struct Float64Sums {
   std::array<double, kColumns> sums{};
   std::array<double, kColumns> lost{};
 };
 
-// What an addition loses is a float64 itself (Knuth's TwoSum). Of NaN and ±Inf it is NaN.
+// The rounding error of an addition is itself a float64 (Knuth's TwoSum); with NaN or ±Inf it is
+// NaN.
 ATP_VALUE_LOOP void add_row(const std::uint8_t* row, std::size_t count, Float64Sums& to) {
   for (std::size_t i = 0; i < count; ++i) {
     const double value = std::bit_cast<float>(load_value(row + 4 * i));
@@ -213,8 +214,8 @@ float exact_column(std::span<const std::uint8_t* const> rows, std::size_t i) {
 
 }  // namespace
 
-// Contributions are mostly near enough to each other for 53 bits to hold their sum, and then
-// rounding that to float32 is the one rounding. What float64 does not hold takes the long way.
+// Contributions are mostly close enough in magnitude for 53 bits to hold their sum, so rounding it
+// to float32 is the only rounding. Sums that float64 does not hold exactly fall back to ExactSum.
 void exact_sums(std::span<const std::uint8_t* const> rows, std::size_t count, std::uint8_t* at) {
   for (std::size_t begin = 0; begin < count; begin += kColumns) {
     const std::size_t columns = std::min(kColumns, count - begin);

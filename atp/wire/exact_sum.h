@@ -6,13 +6,13 @@
 #include <span>
 
 // The exact sum of up to 1024 float32 values (docs/protocol.md §6). Every finite float32 is a
-// multiple of 2^-149 below 2^128, so a fixed-point number of 277 bits holds any of them, ten more
-// bits their sum and one its sign: 320 bits in five words, two's complement. Adding is then exact,
-// the order cannot matter, and one rounding at the end (to nearest, ties to even) gives the
-// float32 that is closest to the true sum, on every machine.
+// multiple of 2^-149 below 2^128, so 277 bits of fixed point hold any of them, ten more bits hold
+// their sum and one its sign: together 320 bits in five words, two's complement. Adding is exact,
+// the order does not matter, and one rounding at the end (to nearest, ties to even) gives the
+// float32 closest to the true sum on every machine.
 //
-// NaN and the infinities have no place on that line; they leave marks. Any NaN, or both
-// infinities, make NaN; one infinity makes itself. A sum of zero is +0, also of negative zeros.
+// NaN and the infinities have no fixed-point value, so the sum marks their presence. Any NaN, or
+// both infinities, make NaN; one infinity makes itself. A zero sum is +0, even of negative zeros.
 
 namespace atp {
 
@@ -21,13 +21,12 @@ class ExactSum {
   void add(float value);
   float rounded() const;
 
-  // Such sums cut into integers that can be added up, part by part and modulo 2^32, where nobody
-  // knows of more than integers: 13 parts of 22 bits, so that 1024 of them fit, and one with the
-  // two highest bits and the marks, counted.
+  // The sum cut into integers, for nodes that only add integers modulo 2^32: 13 parts of 22 bits,
+  // so that 1024 of each fit, and one part with the two highest bits and counts of the marks.
   static constexpr std::size_t kParts = 14;
   void write_parts(std::int32_t* parts) const;
-  // The sum of at most 1024 sums of at most 1024 values altogether, of whose parts these are the
-  // sums.
+  // Rebuilds a sum from the sums of its parts: at most 1024 ExactSums of at most 1024 values in
+  // all.
   static ExactSum of_parts(const std::int32_t* parts);
 
   bool operator==(const ExactSum&) const = default;
@@ -41,9 +40,9 @@ class ExactSum {
   std::uint8_t marks_ = 0;
 };
 
-// The same of many columns at once, for who has all contributions: value i of the result is the
-// sum of the values i of all `rows`. All are `count` float32 values in network byte order; `at` may
-// be one of the rows.
+// The same for many columns at once, for a caller that holds all contributions: value i of the
+// result is the sum of value i of every row. Each row is `count` float32 values in network byte
+// order; `at` may be one of the rows.
 void exact_sums(std::span<const std::uint8_t* const> rows, std::size_t count, std::uint8_t* at);
 
 }  // namespace atp

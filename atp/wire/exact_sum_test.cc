@@ -39,7 +39,7 @@ TEST(ExactSum, RoundsTheTrueSumOnce) {
       {"nothing is zero", {}, 0.0F},
       {"one value is itself", {3.25F}, 3.25F},
       {"negative zeros are zero", {-0.0F, -0.0F}, 0.0F},
-      {"what cancels leaves the small one", {1e30F, 1.0F, -1e30F}, 1.0F},
+      {"large values cancel and leave the small one", {1e30F, 1.0F, -1e30F}, 1.0F},
       {"cancelling across all of float32", {kMax, kDenorm, -kMax}, kDenorm},
       {"negative small one", {kMax, -kDenorm, -kMax}, -kDenorm},
       {"denormals add up", {kDenorm, kDenorm, kDenorm}, 3 * kDenorm},
@@ -53,7 +53,7 @@ TEST(ExactSum, RoundsTheTrueSumOnce) {
       {"the largest value stays", {kMax}, kMax},
       {"overflow is infinity", {kMax, kMax}, kInf},
       {"negative overflow is minus infinity", {-kMax, -kMax}, -kInf},
-      {"overflow on the way is none", {kMax, kMax, -kMax}, kMax},
+      {"an intermediate overflow does not count", {kMax, kMax, -kMax}, kMax},
       {"less than half a unit above the largest stays", {kMax, 0x1.fffffep102F}, kMax},
       {"half a unit above the largest is infinity", {kMax, 0x1p103F}, kInf},
       {"infinity wins over finite values", {kInf, -kMax, 1.0F}, kInf},
@@ -69,7 +69,7 @@ TEST(ExactSum, NanAndOpposedInfinitiesMakeNan) {
   EXPECT_TRUE(std::isnan(sum_of({kInf, -kInf})));
 }
 
-// Golden values of Python's fractions: sum(Fraction(x) for x in values), rounded to float32.
+// Golden values from Python's fractions: sum(Fraction(x) for x in values), rounded to float32.
 TEST(ExactSum, AgreesWithRationalArithmetic) {
   struct Golden {
     std::vector<std::uint32_t> values;
@@ -138,7 +138,7 @@ TEST(ExactSum, HoldsAThousandOfTheLargest) {
   EXPECT_EQ(sum.rounded(), -kInf);
 }
 
-// Magnitudes of a column: all alike, which float64 holds, or up to so many powers of two apart.
+// Draws a value whose magnitude spreads over `powers` powers of two; float64 holds sums of few.
 float drawn(Random& random, int powers) {
   const std::uint64_t kind = random.below(100);
   if (kind == 0) return std::bit_cast<float>(static_cast<std::uint32_t>(random.next()));
@@ -174,7 +174,7 @@ TEST(ExactSums, OfManyColumnsHaveTheBitsOfEachAlone) {
   }
 }
 
-// Any split of the values among hosts, whose parts are added as integers.
+// Splits the values among hosts and adds the hosts' parts as integers.
 float sum_of_parts(const std::vector<float>& values, std::size_t hosts) {
   std::vector<ExactSum> sums(hosts);
   for (std::size_t i = 0; i < values.size(); ++i) sums[i % hosts].add(values[i]);

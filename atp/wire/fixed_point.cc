@@ -33,9 +33,9 @@ constexpr std::uint64_t select(std::uint64_t mask, std::uint64_t yes, std::uint6
   return (yes & mask) | (no & ~mask);
 }
 
-// Written without a branch or a comparison of doubles (which might trap), so that compilers turn it
-// into SIMD: as integers, the bits of NaN and ±Inf are larger than those of any number, and the
-// borrow of a subtraction tells which of two is larger.
+// Has no branch and no comparison of doubles (which might trap), so that compilers turn it into
+// SIMD. As integers, the bits of NaN and ±Inf are larger than those of any number, and the borrow
+// of a subtraction tells which of two is larger.
 ATP_VALUE_LOOP Quantized quantize(std::span<const float> values, double scale, std::uint8_t* at) {
   std::uint32_t magnitude = 0;
   std::uint32_t out_of_range = 0;
@@ -61,7 +61,7 @@ ATP_VALUE_LOOP void dequantize(const std::uint8_t* at, double scale, double divi
                                std::span<float> out) {
   float* to = out.data();
   const std::size_t count = out.size();
-  if (divisor == 1) {  // a sum: one division, which costs as much as all the rest
+  if (divisor == 1) {  // a sum needs one division only, and a division dominates the cost
     for (std::size_t i = 0; i < count; ++i) {
       const auto integer = static_cast<std::int32_t>(load_value(at + 4 * i));
       to[i] = static_cast<float>(static_cast<double>(integer) / scale);

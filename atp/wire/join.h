@@ -11,14 +11,13 @@
 #include "atp/wire/endpoint.h"
 #include "atp/wire/number_format.h"
 
-// What joining and leaving say: the bodies of JOIN, JOIN_ACK and LEAVE (docs/protocol.md §3.1).
-// Each is a value with write() and read(): read() returns nothing unless the body has exactly its
-// length and every field is in its range.
+// The bodies of JOIN, JOIN_ACK and LEAVE (docs/protocol.md §3.1). Each is a value with write() and
+// read(); read() returns nothing unless the body has exactly its length and every field is in
+// range.
 
 namespace atp {
 
-// The switches and the server that lie before, or behind, a JOIN. Eight hops are far more than
-// any tree that a fat network needs.
+// The hops that a JOIN still has to pass, or has passed. Eight are more than any tree needs.
 class Route {
  public:
   static constexpr std::size_t kMaxHops = 8;
@@ -76,7 +75,7 @@ struct JoinAck {
   double scale = 1;                  // of NumberFormat::kFixed
   std::uint32_t detachments = 0;
   std::uint32_t lease_ms = 0;
-  std::uint32_t wmax = 0;  // largest window, in packets a stream
+  std::uint32_t wmax = 0;  // largest window, in packets per stream
   std::uint16_t value_count = 0;
   std::uint16_t world_size = 0;
   std::uint16_t first_stream = 0;
@@ -94,7 +93,7 @@ struct Leave {
   static constexpr std::size_t kBytes = leave_field::kEnd;
 
   std::uint64_t nonce = 0;
-  CauseText cause;  // empty: the rank has nothing to say about it
+  CauseText cause;  // empty: none given
 
   void write(std::uint8_t* at) const;
   static std::optional<Leave> read(std::span<const std::uint8_t> body);

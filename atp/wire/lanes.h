@@ -5,12 +5,12 @@
 
 #include "atp/wire/packet.h"
 
-// The arithmetic of sums on their way (docs/protocol.md §4): what a switch and a server do with the
-// integers of a fragment, as its kind says. A sum lies in memory as it does on the wire, lane by
-// lane, two of int16 in the place of one of int32, but in host byte order.
+// How a switch and a server combine the integers of a fragment, as its kind says (docs/protocol.md
+// §4). A sum in memory has the layout of the wire, lane by lane, two int16 in the place of one
+// int32, but in host byte order.
 //
-// All of it is commutative and associative: sums are taken modulo the lane's size, and a maximum is
-// one. So no order of contributions can show. `bytes`: a whole number of lanes.
+// Every operation is commutative and associative (sums are taken modulo the lane's size), so the
+// order of contributions does not matter. `bytes` must be a whole number of lanes.
 
 namespace atp {
 

@@ -17,7 +17,7 @@ Bytes random_bytes(Random& random, std::size_t size) {
   return bytes;
 }
 
-// One lane at a time, in 64 bits.
+// Reads one lane, widened to 64 bits.
 std::int64_t lane(std::uint8_t kind, const Bytes& bytes, std::size_t i) {
   if (atp_value_bytes(kind) == 2) return static_cast<std::int16_t>(atp_load16(&bytes[2 * i]));
   return static_cast<std::int32_t>(atp_load32(&bytes[4 * i]));

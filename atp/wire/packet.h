@@ -1,8 +1,8 @@
 /* The packet format, wire version 2 (docs/protocol.md §3): ONE header for the C++ core, the user
  * space switch and eBPF, hence in the C subset that g++ and `clang -target bpf` both compile, with
- * no include of its own. Everything on the wire is in network byte order; atp_header is its host
- * order value. Whoever reads or writes has checked the length first: 40 bytes of header, then
- * 8 bytes for each bitmap word, then the values or a control body. */
+ * no include of its own. The wire is in network byte order; atp_header holds the header in host
+ * byte order. Callers check the length first: 40 bytes of header, then 8 bytes per bitmap word,
+ * then the values or a control body. */
 #ifndef ATP_WIRE_PACKET_H
 #define ATP_WIRE_PACKET_H
 
@@ -16,7 +16,7 @@ typedef __UINT64_TYPE__ atp_u64;
 #define ATP_BITMAP_WORDS_MAX 16
 /* K is counted in values of four bytes; a fragment of two-byte values has up to 2K of them. */
 #define ATP_VALUES_MAX 2226 /* fits a 9000 byte MTU; never more, on loopback too */
-/* How many nodes may pass a packet on: twice the longest route. */
+/* How many nodes may forward a packet: twice the longest route. */
 #define ATP_HOPS 16
 #define ATP_DEFAULT_SERVER_PORT 5500
 #define ATP_DEFAULT_SWITCH_PORT 5501
@@ -43,8 +43,8 @@ enum atp_packet_flag {
   ATP_FLAGS_KNOWN = 63
 };
 
-/* What the values of a fragment are, and how two of its contributions become one. A sum keeps its
- * kind on every level, and what differs in it never meets. */
+/* What the values of a fragment are, and how two contributions are combined. A sum keeps its kind
+ * on every level; fragments of different kinds are never combined. */
 enum atp_kind {
   /* bit 0: the reduction */
   ATP_KIND_SUM = 0,
@@ -59,7 +59,7 @@ enum atp_kind {
   ATP_KIND_BLOCKS = 16, /* a multiple of its block's unit, chosen so that every sum fits */
   ATP_KIND_EXACT = 24,  /* floats from the start */
 
-  /* All that there are. */
+  /* Every bit that has a meaning. */
   ATP_KIND_SUM_PLAIN = 0,
   ATP_KIND_MAX_PLAIN = 1,
   ATP_KIND_EXPONENTS = 3, /* max of plain int16 */
@@ -71,7 +71,7 @@ enum atp_kind {
 #define ATP_KIND_REDUCTION 1 /* masks */
 #define ATP_KIND_LANES 6
 
-/* Where each field stands. The first 12 bytes keep their meaning in every version. */
+/* The offset of each field. The first 12 bytes keep their meaning in every version. */
 enum atp_offset {
   ATP_AT_VERSION = 0,
   ATP_AT_TYPE = 1,
@@ -135,7 +135,7 @@ static inline void atp_store64(atp_u8 *p, atp_u64 v) {
   atp_store32(p + 4, (atp_u32)v);
 }
 
-/* Where the values, or the control body, begin. */
+/* The offset of the values or the control body. */
 static inline atp_u32 atp_body_offset(atp_u32 bitmap_words) {
   return ATP_HEADER_BYTES + 8 * bitmap_words;
 }
@@ -151,7 +151,7 @@ static inline atp_u32 atp_value_bytes(atp_u8 kind) {
   return (kind & ATP_KIND_LANES) == ATP_KIND_INT16 ? 2 : 4;
 }
 
-/* The most values of a kind in a fragment of K. */
+/* The maximum number of values of a kind in a fragment of K. */
 static inline atp_u32 atp_most_values(atp_u8 kind, atp_u32 k) {
   return k * (4 / atp_value_bytes(kind));
 }
@@ -200,8 +200,8 @@ static inline void atp_write_header(atp_u8 *p, const struct atp_header *h) {
   p[ATP_AT_ZERO] = h->zero;
 }
 
-/* MurmurHash3's 32-bit finalizer: the h of docs/protocol.md, which places fragments (§5) and
- * moves them after a collision (§6). */
+/* MurmurHash3's 32-bit finalizer: h in docs/protocol.md, which places fragments (§5) and moves
+ * them after a collision (§6). */
 static inline atp_u32 atp_fmix32(atp_u32 h) {
   h ^= h >> 16;
   h *= 0x85ebca6bU;
@@ -211,20 +211,20 @@ static inline atp_u32 atp_fmix32(atp_u32 h) {
   return h;
 }
 
-/* Where the first fragment of each slot of a stream is aggregated (§5, *Index*). */
+/* The aggregator index of the first fragment in each slot of a stream (§5, *Index*). */
 static inline atp_u32 atp_initial_index(atp_u32 job, atp_u32 incarnation, atp_u16 stream,
                                         atp_u32 slot) {
   return atp_fmix32(atp_fmix32(atp_fmix32(job) ^ incarnation) ^ ((atp_u32)stream * 65536U + slot));
 }
 
-/* The same for linear placement: the slots of all streams, one after another, through n aggregators
+/* The same for linear placement: the slots of all streams take the n aggregators one after another
  * (§5, *Index*; paper §5.4.2). A switch with n aggregators uses number `position` mod n. */
 static inline atp_u32 atp_linear_index(atp_u32 position, atp_u32 n) {
   return (atp_u32)((((atp_u64)(position % n) << 32) + n - 1) / n);
 }
 
-/* A sum of magnitudes bounds every |value| of the sum of values; it saturates instead of wrapping,
- * so the bound holds in whatever order the contributions come (§4, H9, H10). */
+/* The sum of magnitudes bounds every |value| of the sum. It saturates instead of wrapping, so the
+ * bound holds in any order of contributions (§4, H9, H10). */
 static inline atp_u32 atp_add_magnitude(atp_u32 a, atp_u32 b) {
   const atp_u32 sum = a + b;
   return sum < a ? 0xffffffffU : sum;

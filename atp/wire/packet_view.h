@@ -9,10 +9,10 @@
 #include "atp/base/rank_set.h"
 #include "atp/wire/packet.h"
 
-// Checked views over packet bytes. parse_packet() is the only door: what it returns has a known
-// version and type, a bitmap of legal width and exactly the length that its header states, so
-// nobody behind it checks lengths again (docs/protocol.md §7.5). Control bodies have their own
-// checks in control.h.
+// Checked views over packet bytes. Only parse_packet() and ParsedPacket::read() make one: the view
+// has a known version and type, a bitmap of legal width and exactly the length that its header
+// states, so no later code checks lengths again (docs/protocol.md §7.5). join.h and status.h check
+// the control bodies.
 
 namespace atp {
 
@@ -36,7 +36,7 @@ struct JobKey {
   auto operator<=>(const JobKey&) const = default;
 };
 
-// What makes a fragment that fragment: two packets belong together only if all of it agrees.
+// What identifies a fragment: two packets belong to the same one only if all of this agrees.
 struct Identity {
   JobKey job;
   std::uint16_t stream = 0;
@@ -47,12 +47,12 @@ struct Identity {
 
 enum class ParseError : std::uint8_t {
   kTooShort,        // fewer than 40 bytes, or the bitmap is cut off
-  kUnknownVersion,  // bytes 0 … 11 are readable all the same
+  kUnknownVersion,  // bytes 0 … 11 can be read even so
   kUnknownType,
   kUnknownFlags,
   kUnknownKind,     // of values, or reserved bytes that are not 0
   kBadBitmapWidth,  // bitmap_words is not 1 … 16
-  kBadValueCount,   // 0 or too many where values belong; not 0 elsewhere
+  kBadValueCount,   // 0 or too many in a packet with values; not 0 in any other
   kBadLength,       // longer or shorter than the header says
   kCount,
 };
@@ -80,7 +80,7 @@ class ParsedPacket {
   const PacketView& view() const { return view_; }
 
  private:
-  // Fills the view in; kCount if the packet may be believed.
+  // Fills the view in. kCount: the packet is well-formed.
   ParseError read(std::span<const std::uint8_t> bytes);
 
   PacketView view_;
@@ -105,8 +105,8 @@ constexpr RankSet ranks_of_width(std::uint8_t bitmap_words) {
   return RankSet::first(std::size_t{64} * bitmap_words);
 }
 
-// Congestion met on the way, told to the end hosts: a GRADIENT or PARAMETER gets the flag ECN, as a
-// programmable switch would set it; nothing else is changed.
+// Reports congestion in the network to the end hosts: sets the flag ECN of a GRADIENT or PARAMETER,
+// as a programmable switch would, and changes nothing else.
 inline void mark_ecn(std::span<std::uint8_t> bytes) {
   if (bytes.size() < ATP_HEADER_BYTES || bytes[ATP_AT_TYPE] > ATP_PARAMETER) return;
   bytes[ATP_AT_FLAGS] |= ATP_FLAG_ECN;

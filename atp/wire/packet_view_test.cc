@@ -91,13 +91,13 @@ TEST(Packet, EachTypeWithoutABodyHasTheseBytes) {
 
 TEST(Packet, EveryTruncationIsTooShortAndNothingBeyondTheEndIsRead) {
   for (std::size_t length = 0; length < kGolden.size(); ++length) {
-    // Memory of its own, so that the address sanitizer sees a byte too many.
+    // Allocated separately, so that the address sanitizer catches a read beyond its end.
     const Bytes cut(kGolden.begin(), kGolden.begin() + static_cast<std::ptrdiff_t>(length));
     EXPECT_EQ(error_of(cut), ParseError::kTooShort) << length << " bytes";
   }
 }
 
-TEST(Packet, WhatIsWrongIsNamed) {
+TEST(Packet, EachDefectHasItsError) {
   struct Case {
     const char* name;
     std::size_t at;
@@ -116,7 +116,7 @@ TEST(Packet, WhatIsWrongIsNamed) {
       {"sums of plain int16", ATP_AT_KIND, 2, ParseError::kUnknownKind},
       {"a kind of a later version", ATP_AT_KIND, 0x20, ParseError::kUnknownKind},
       {"a tag", ATP_AT_TAG_WORDS, 1, ParseError::kUnknownKind},
-      {"what must be 0", ATP_AT_ZERO, 1, ParseError::kUnknownKind},
+      {"a byte that must be 0", ATP_AT_ZERO, 1, ParseError::kUnknownKind},
       {"values of two bytes", ATP_AT_KIND, ATP_KIND_EXPONENTS, ParseError::kBadLength},
       {"no bitmap", ATP_AT_BITMAP_WORDS, 0, ParseError::kBadBitmapWidth},
       {"17 words", ATP_AT_BITMAP_WORDS, 17, ParseError::kBadBitmapWidth},
@@ -141,7 +141,7 @@ TEST(Packet, WhatIsWrongIsNamed) {
   EXPECT_EQ(error_of(longer), ParseError::kBadLength);
 }
 
-TEST(Packet, AnUnknownVersionNeedsItsFirst12BytesOnly) {
+TEST(Packet, AnUnknownVersionNeedsOnlyTheFirst12Bytes) {
   Bytes bytes(kGolden.begin(), kGolden.begin() + 12);
   bytes[0] = 9;
   EXPECT_EQ(error_of(bytes), ParseError::kUnknownVersion);
@@ -167,7 +167,7 @@ TEST(Packet, TheLargestPacketParses) {
   }
 }
 
-TEST(Packet, AParameterHasItsNextIndexWhereAGradientHasItsMagnitude) {
+TEST(Packet, AParameterHasItsNextIndexInTheMagnitudeField) {
   atp_header h = full_header();
   h.type = ATP_PARAMETER;
   h.next_index = 0x1f202122;
@@ -180,7 +180,7 @@ TEST(Packet, AParameterHasItsNextIndexWhereAGradientHasItsMagnitude) {
   EXPECT_EQ(parsed.view().header.magnitude, 0u);
 }
 
-TEST(Packet, ControlMessagesKeepWhateverFollowsTheBitmapAsTheirBody) {
+TEST(Packet, TheBodyOfAControlMessageIsAllThatFollowsTheBitmap) {
   for (const auto type : {ATP_JOIN, ATP_JOIN_ACK, ATP_LEAVE, ATP_STATUS}) {
     Bytes bytes = kGolden;
     bytes[ATP_AT_TYPE] = static_cast<std::uint8_t>(type);

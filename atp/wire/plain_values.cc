@@ -10,12 +10,12 @@
 namespace atp {
 namespace {
 
-// Above every number, also of reversed ones: ±Inf become ±0x7f800000 or so.
+// Above the key of every number, reversed or not: ±Inf become about ±0x7f800000.
 constexpr std::int32_t kNanKey = 0x7fffffff;
 constexpr std::uint32_t kNanBits = 0x7fc00000U;
 
-// Flips the bits of negative numbers below the sign, of which floats count away from 0 and integers
-// towards it. Its own inverse.
+// Flips all bits but the sign of negative numbers: larger bits mean further from 0 in a float but
+// nearer to 0 in an integer. Its own inverse.
 ATP_IN_VALUE_LOOP std::int32_t ordered(std::uint32_t bits) {
   const auto integer = static_cast<std::int32_t>(bits);
   return integer ^ ((integer >> 31) & 0x7fffffff);
@@ -32,7 +32,7 @@ ATP_IN_VALUE_LOOP float value_of(std::int32_t key, std::int32_t reversed) {
   return std::bit_cast<float>(key == kNanKey ? kNanBits : bits);
 }
 
-// All bits set where the order is to be reversed.
+// All bits set if the order is to be reversed.
 constexpr std::int32_t reversal_of(Reduction reduction) {
   return reduction == Reduction::kMin ? -1 : 0;
 }
@@ -104,14 +104,14 @@ struct Floating {
   }
 };
 
-// Calls act with how the type's values become keys and back.
+// Calls act with the functions that turn the type's values into keys and back.
 template <class Act>
 ATP_IN_VALUE_LOOP void with_keys(DataType type, Act&& act) {
   if (type == DataType::kInt32) return act(Int32{});
   element::with_float(type, [&](auto of) ATP_INLINE_LAMBDA { act(Floating<decltype(of)>{}); });
 }
 
-// Functions of their own, so that the compiler knows that the keys are none of the row's memory.
+// Functions of their own, so that __restrict tells the compiler that keys and row do not overlap.
 ATP_VALUE_LOOP [[gnu::noinline]] void take_first_row(DataType type, std::int32_t reversed,
                                                      const std::byte* __restrict row,
                                                      std::size_t count,
@@ -155,7 +155,7 @@ ATP_VALUE_LOOP [[gnu::noinline]] void store_keys(DataType type, std::int32_t rev
 
 }  // namespace
 
-// As many columns at a time as stay in the nearest cache.
+// Works on as many columns at a time as fit the first-level cache.
 void combine_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
                         std::size_t count, std::byte* to) {
   constexpr std::size_t kColumns = 512;

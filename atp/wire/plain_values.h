@@ -7,9 +7,9 @@
 #include "atp/wire/number_format.h"
 
 // Values that travel as int32 without a unit (docs/protocol.md §5, *Plain*): sums of integers,
-// taken modulo 2^32, and every maximum and minimum. A minimum is the maximum of reversed values. A
-// floating-point value becomes an integer of the same order, so −0 is below +0; any NaN among the
-// contributions makes the result NaN.
+// taken modulo 2^32, and every maximum and minimum. A minimum is the maximum of values in reversed
+// order. A floating-point value becomes an integer that orders the same, so −0 is below +0. A NaN
+// in any contribution makes the result NaN.
 
 namespace atp {
 
@@ -18,8 +18,8 @@ void write_plain(DataType type, Reduction reduction, const std::byte* values, st
 void read_plain(DataType type, Reduction reduction, const std::uint8_t* at, std::size_t count,
                 std::byte* values);
 
-// For a caller with the values of all ranks, one row each: what write_plain(), the lanes' reduction
-// and read_plain() give. `to` may be one of the rows.
+// For a caller that holds the values of all ranks, one row per rank: the result that write_plain(),
+// the lanes' reduction and read_plain() would give. `to` may be one of the rows.
 void combine_plain_rows(DataType type, Reduction reduction, std::span<const std::byte* const> rows,
                         std::size_t count, std::byte* to);
 

@@ -31,7 +31,7 @@ T reduced(DataType type, Reduction reduction, T a, T b) {
   return result;
 }
 
-TEST(PlainValues, TheMaximumOfFloatsIsTheirs) {
+TEST(PlainValues, TheMaximumOfKeysIsTheMaximumOfFloats) {
   const std::vector<float> all{-kInf, -3e38F, -1,   -1e-30F, -1e-45F, -0.0F,
                                0.0F,  1e-45F, 0.5F, 1,       3e38F,   kInf};
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -45,7 +45,7 @@ TEST(PlainValues, TheMaximumOfFloatsIsTheirs) {
     }
     for (const Reduction reduction : {Reduction::kMax, Reduction::kMin}) {
       for (const float nan : {kNan, -kNan}) {
-        // The canonical one, whichever came, so that all ranks and orders have the same bits.
+        // Always the canonical NaN, so that all ranks and orders give the same bits.
         for (const float result : {reduced(DataType::kFloat32, reduction, all[i], nan),
                                    reduced(DataType::kFloat32, reduction, nan, all[i])}) {
           EXPECT_EQ(std::bit_cast<std::uint32_t>(result), 0x7fc00000U);
@@ -69,7 +69,7 @@ TEST(PlainValues, IntegersAddModulo2To32AndCompareSigned) {
   }
 }
 
-TEST(PlainValues, SixteenBitTypesTakeTheSameWay) {
+TEST(PlainValues, SixteenBitTypesReduceTheSameWay) {
   const std::uint16_t minus_one = 0xbf80;  // bfloat16
   const std::uint16_t two = 0x4000;
   EXPECT_EQ(reduced(DataType::kBFloat16, Reduction::kMax, minus_one, two), two);

@@ -11,8 +11,8 @@
 #include "atp/wire/lanes.h"
 #include "atp/wire/plain_values.h"
 
-// For a caller with the values of all ranks, one row each: what the ranks would find out together,
-// in the very bits that what travels would give.
+// The functions for a caller that holds the values of all ranks, one row per rank, give the same
+// bits as if the values had travelled.
 
 namespace atp {
 namespace {
@@ -47,7 +47,7 @@ struct RowsCase {
   float divisor;
 };
 
-// Of random values, as bytes of the type, which fit an exponent.
+// Random values that fit the exponent, as bytes of the type.
 std::vector<std::byte> random_row(const RowsCase& c, int exponent, Random& random) {
   std::vector<std::byte> row(c.count * bytes_of(c.type));
   for (std::size_t i = 0; i < c.count; ++i) {

@@ -13,9 +13,9 @@
 #include "atp/wire/endpoint.h"
 #include "atp/wire/packet_view.h"
 
-// What switches and servers say to workers, and to one another: the body of STATUS
-// (docs/protocol.md §3.2), and the refusal of a JOIN that it may carry. As with join.h, read()
-// returns nothing unless the body has exactly the length that its own counts state.
+// The body of STATUS, with which switches and servers inform workers and one another
+// (docs/protocol.md §3.2), and the refusal of a JOIN that it may carry. As in join.h, read()
+// returns nothing unless the body has exactly the length that its counts state.
 
 namespace atp {
 
@@ -23,16 +23,16 @@ enum class StatusCode : std::uint16_t {
   kWaitingFor = 0,         // about: the ranks missing
   kOperationMismatch = 1,  // about: ranks with the header's operation; other: those with another
   kRankTaken = 2,          // about: the rank; endpoints: who holds it
-  kUnknownJob = 3,         // whom it is addressed to, the sender doesn't know: join again
+  kUnknownJob = 3,         // the sender does not know the addressed ranks: join again
   kVersions = 4,           // reason: lowest version · 256 + highest
-  kRefused = 5,          // a Refusal; about: the rank refused; without a nonce, told to the others
-  kLeaseEnded = 6,       // about: the ranks lost; with a nonce, the answer to a JOIN
-  kDetached = 7,         // about: the ranks; numbers: their detachments, in rank order
-  kServerRestarted = 8,  // nonce: of the JOIN, which names an earlier life of the server
-  kLeft = 9,             // about: ranks that left; cause: of one that broke the job; with a
-                         // nonce, the acknowledgement of a LEAVE
-  kAreYouThere = 10,     // to the node that gets it; nonce: drawn by who asks
-  kHere = 11,            // the answer; nonce: of the question
+  kRefused = 5,            // a Refusal; about: the rank refused; nonce 0: for the other ranks
+  kLeaseEnded = 6,         // about: the ranks lost; with a nonce, the answer to a JOIN
+  kDetached = 7,           // about: the ranks; numbers: their detachments, in rank order
+  kServerRestarted = 8,    // nonce: of the JOIN, which names an earlier life of the server
+  kLeft = 9,               // about: ranks that left; cause: of one that broke the job; with a
+                           // nonce, the acknowledgement of a LEAVE
+  kAreYouThere = 10,       // a liveness probe of the receiver; nonce: drawn by the sender
+  kHere = 11,              // the answer; nonce: of the question
   kCount,
 };
 
@@ -50,7 +50,7 @@ enum class RefusalReason : std::uint16_t {
   kRank = 8,  // rank ≥ world size, or not exactly one rank
   kVersion = 9,
   kMemory = 10,       // the job needs more than the node has left of what it may take
-  kIncarnation = 11,  // no refusal: a rank waits in another incarnation of the job
+  kIncarnation = 11,  // not a refusal: a rank waits in another incarnation of the job
   kCount,
 };
 
@@ -62,13 +62,13 @@ struct Refusal {
   RefusalReason reason = RefusalReason::kNone;
   std::uint32_t expected = 0;
   std::uint32_t found = 0;
-  RankSet holders;  // ranks that said what is expected; empty: the refusing node's own limit
+  RankSet holders;  // ranks with the expected value; empty: the refusing node's own limit
 
   explicit operator bool() const { return reason != RefusalReason::kNone; }
   bool operator==(const Refusal&) const = default;
 };
 
-// That a job needs more bytes than are left, in MiB.
+// Refuses a job that needs more memory than is left; its numbers are in MiB.
 Refusal memory_refusal(std::size_t left, std::size_t needed);
 
 // A stream range as one number of a Refusal.
@@ -81,15 +81,15 @@ constexpr std::uint16_t versions_number(std::uint8_t lowest, std::uint8_t highes
   return static_cast<std::uint16_t>(lowest << 8 | highest);
 }
 
-// The version that a STATUS *versions* bears, so that who sent a packet of another one can read it:
-// an earlier one's STATUS has the same layout; what a later one's is nobody knows here.
+// The version of a STATUS *versions*, chosen so that the sender of an unknown version can read it.
+// Earlier versions have the same STATUS layout; the layout of later ones is not known here.
 constexpr std::uint8_t version_of_answer(std::uint8_t asker) {
   return asker < ATP_VERSION ? asker : ATP_VERSION;
 }
 
-// STATUS. `about`, `other`: rank sets of the packet's own bitmap width. A message never exceeds
-// what a 1500 byte MTU carries: kMaxNumbers bounds the ranks of one *detached*. An *unknown job* is
-// its code alone, and so no larger than the smallest GRADIENT that it answers.
+// STATUS. `about` and `other` have the packet's bitmap width. A message never exceeds a 1500-byte
+// MTU: kMaxNumbers bounds the ranks in one *detached*. An *unknown job* is its code alone, and so
+// no larger than the smallest GRADIENT that it answers.
 struct StatusMessage {
   static constexpr std::size_t kMaxEndpoints = 8;
   static constexpr std::size_t kMaxNumbers = 128;
@@ -102,13 +102,13 @@ struct StatusMessage {
   std::array<Endpoint, kMaxEndpoints> endpoints{};
   std::uint16_t endpoint_count = 0;
   CauseText cause;
-  // *detached*: one for each rank of `about`; *refused*: expected, found.
+  // *detached*: one per rank of `about`; *refused*: expected, found.
   std::array<std::uint32_t, kMaxNumbers> numbers{};
 
   static StatusMessage refused(const Refusal& refusal, const RankSet& about, std::uint64_t nonce);
-  // What answers a STATUS *are you there*; any other has no answer.
+  // The answer to a STATUS *are you there*; no other STATUS has one.
   static std::optional<StatusMessage> answer_to(const PacketView& packet);
-  // Why, if the code is *refused*; a reason of a later version is kNone.
+  // The reason, if the code is *refused*. kNone stands for a reason of a later version.
   Refusal refusal() const;
 
   std::size_t number_count() const {
@@ -127,7 +127,7 @@ struct StatusMessage {
   void write(std::uint8_t* at, std::uint8_t bitmap_words) const;
   static std::optional<StatusMessage> read(std::span<const std::uint8_t> body,
                                            std::uint8_t bitmap_words);
-  // Likewise; an *unknown job* is about the ranks that it is addressed to.
+  // As above; an *unknown job* is about the ranks that it is addressed to.
   static std::optional<StatusMessage> read(const PacketView& packet);
   bool operator==(const StatusMessage&) const = default;
 };

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <cstring>
 
-// The values of a packet, one at a time: four or two bytes each in network byte order, at any
-// address. And ATP_VALUE_LOOP, which marks a function whose body is a plain loop over the values of
-// a fragment, one element at a time, which the compiler turns into SIMD. Swapping bytes and
-// converting to double need what the x86-64 baseline lacks, so such a function is compiled for AVX2
-// as well, and the loader picks the version for the machine. Its resolver runs before the thread
-// sanitizer is ready, so not under that one. What it calls in its loop is ATP_IN_VALUE_LOOP, so
-// that it is compiled with it.
+// Loads and stores one value of a packet: four or two bytes in network byte order, at any address.
+//
+// ATP_VALUE_LOOP marks a function whose body is a plain loop over the values of a fragment, which
+// the compiler turns into SIMD. Swapping bytes and converting to double need instructions that the
+// x86-64 baseline lacks, so such a function is compiled for AVX2 too, and the loader picks the
+// version for the machine. The thread sanitizer is not ready when the loader's resolver runs, so
+// its builds have one version only. Functions called in the loop are ATP_IN_VALUE_LOOP, which
+// inlines them into both versions.
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define ATP_VALUE_LOOP __attribute__((target_clones("avx2", "default")))
@@ -22,7 +23,7 @@
 
 namespace atp {
 
-// In one swap, where packet.h's loads, which must compile for BPF too, take four bytes one by one.
+// One byte swap; the loads of packet.h, which must compile for BPF, read four bytes one by one.
 ATP_IN_VALUE_LOOP std::uint32_t load_value(const std::uint8_t* at) {
   std::uint32_t wire;
   std::memcpy(&wire, at, sizeof wire);
@@ -35,7 +36,7 @@ ATP_IN_VALUE_LOOP void store_value(std::uint8_t* at, std::uint32_t value) {
   std::memcpy(at, &wire, sizeof wire);
 }
 
-// The same for values of two bytes.
+// The same for two-byte values.
 ATP_IN_VALUE_LOOP std::uint16_t load_value16(const std::uint8_t* at) {
   std::uint16_t wire;
   std::memcpy(&wire, at, sizeof wire);
