@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <optional>
 
-// What who connects to a rank says first, and what it is answered. In the byte order of the
-// machine: one that has another order says another magic number.
+// The first message on a connection to a rank, and the answer to it. It is in host byte order: a
+// machine with another byte order sends another magic number.
 
 namespace atp {
 
-// Of a ring's two connections between neighbours (collective/ring/links.h), or of any two ranks'.
+// kData and kControl: the two connections between neighbours of a ring (collective/ring/links.h).
+// kPeer: the connection between any two ranks.
 enum class Purpose : std::uint32_t { kData = 1, kControl = 2, kPeer = 3 };
 
 struct Hello {
@@ -24,10 +25,9 @@ struct Hello {
 
   bool operator==(const Hello&) const = default;
 };
-static_assert(sizeof(Hello) == 32, "no padding, as it travels as it is");
+static_assert(sizeof(Hello) == 32, "sent as it lies in memory, so without padding");
 
-// What the connection is for on which this was said; nothing if it is, but for that, not what was
-// expected.
+// The purpose that the peer named. Nothing if the rest of its Hello is not the expected one.
 inline std::optional<Purpose> purpose_of(const Hello& said, Hello expected) {
   expected.purpose = said.purpose;
   const bool is_known = said.purpose == Purpose::kData || said.purpose == Purpose::kControl;

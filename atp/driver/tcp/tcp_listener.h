@@ -5,13 +5,14 @@
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/port_range.h"
 
-// Where a rank waits for others. Made first, so that its address can be told.
+// The socket on which a rank waits for connections from other ranks. A rank opens it before
+// anything else, so that it can announce the address.
 
 namespace atp {
 
 class TcpListener {
  public:
-  // "HOST:PORT"; port 0 takes a free one, of the range if there is one.
+  // `at` is "HOST:PORT"; port 0 takes a free port, from the range if one is given.
   static Result<TcpListener> open(const std::string& at, PortRange range = {});
 
   const Endpoint& address() const { return address_; }

@@ -36,7 +36,8 @@ void send_at_once(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-// A signal is no event: who takes it for one believes a connection made that is still on its way.
+// Retries after a signal. Returning early would make connect() take a pending connection for an
+// established one.
 bool wait_for(int fd, short events, SteadyTime until) {
   for (;;) {
     const auto left =
@@ -49,14 +50,14 @@ bool wait_for(int fd, short events, SteadyTime until) {
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-// The end of a connect() under way: 0 or its errno.
+// The result of a connect() that was in progress: 0 or its errno.
 int outcome_of(int fd) {
   int error = 0;
   socklen_t length = sizeof error;
   return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
-// 0, or an errno.
+// Returns 0 or an errno.
 int try_to_connect(const TcpSocket& socket, const Endpoint& to, SteadyTime until) {
   SocketAddress address{};
   to_socket_address(to, family_of(to), address);
@@ -122,7 +123,7 @@ int TcpSocket::connect_error() const { return outcome_of(fd_); }
 Result<TcpSocket> TcpSocket::connect(const Endpoint& to, SteadyTime until) {
   while (true) {
     Result<TcpSocket> connected = connect_once(to, until);
-    // Who is not there yet may come; a machine that cannot be reached now may not be up.
+    // Keep trying: the peer may not listen yet, or its machine may not be up yet.
     if (connected || std::chrono::steady_clock::now() + kBetweenAttempts >= until) {
       return connected;
     }

@@ -7,7 +7,7 @@
 #include "atp/base/result.h"
 #include "atp/wire/endpoint.h"
 
-// A TCP socket, non-blocking, without Nagle's delay, closed at its end.
+// A TCP socket: non-blocking, without Nagle's delay, closed by the destructor.
 
 namespace atp {
 
@@ -21,18 +21,19 @@ class TcpSocket {
   TcpSocket& operator=(TcpSocket&& other) noexcept;
   ~TcpSocket() { close(); }
 
-  // Waits for connections at `at`; port 0 takes a free one.
+  // Listens at `at`; port 0 takes a free port.
   static Result<TcpSocket> listen(const Endpoint& at);
-  // Both say why in the error, not whom; the second tries again while nobody listens there.
+  // The error of both gives the reason but not the peer. connect() retries until it succeeds or
+  // time runs out.
   static Result<TcpSocket> connect_once(const Endpoint& to, SteadyTime until);
   static Result<TcpSocket> connect(const Endpoint& to, SteadyTime until);
-  // Does not wait: when it can be written to, connect_error() says how that has ended.
+  // Does not wait. Once the socket is writable, connect_error() returns the outcome.
   static Result<TcpSocket> begin_connect(const Endpoint& to);
   int connect_error() const;  // 0, or an errno
   // The next connection to a listening socket.
   Result<TcpSocket> accept(SteadyTime until) const;
 
-  // All of it, or an error.
+  // Both transfer everything or return an error.
   Status send_all(std::span<const std::byte> bytes, SteadyTime until) const;
   Status receive_all(std::span<std::byte> bytes, SteadyTime until) const;
 

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Sends the thread that made it a signal, again and again, which interrupts what it waits in.
+// Sends signals to the thread that made it, again and again, to interrupt its system calls.
 class Pester {
  public:
   Pester() : thread_([this, whom = pthread_self()] { run(whom); }) {}
@@ -38,12 +38,12 @@ class Pester {
   std::thread thread_;
 };
 
-TEST(TcpSocket, ASignalMakesNoConnection) {
+TEST(TcpSocket, ASignalIsNotTakenForAConnection) {
   struct sigaction interrupting{};
   interrupting.sa_handler = [](int) {};
   sigaction(SIGUSR1, &interrupting, nullptr);
   const TcpSocket listener = TcpSocket::listen(Endpoint::ipv4(127, 0, 0, 1, 0)).value();
-  // Who does not accept has room for so many that wait; the kernel drops the others' SYN.
+  // A listener that does not accept has a short queue; the kernel drops the SYNs that exceed it.
   ASSERT_EQ(::listen(listener.fd(), 0), 0);
   const Endpoint to = listener.local().value();
   std::vector<TcpSocket> waiting;
@@ -53,7 +53,7 @@ TEST(TcpSocket, ASignalMakesNoConnection) {
     if (!socket) return;
     waiting.push_back(std::move(socket).value());
   }
-  FAIL() << "four connections with a listener that takes none";
+  FAIL() << "four connections to a listener that accepts none";
 }
 
 }  // namespace

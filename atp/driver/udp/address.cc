@@ -20,7 +20,7 @@ struct HostAndPort {
 
 Error not_an_address(std::string_view text) {
   return {"'" + std::string(text) +
-          "' is no address: expected HOST:PORT, for example 127.0.0.1:5500 or [::1]:5500"};
+          "' is not an address: expected HOST:PORT, for example 127.0.0.1:5500 or [::1]:5500"};
 }
 
 Result<HostAndPort> split(std::string_view text) {
@@ -42,7 +42,7 @@ Result<HostAndPort> split(std::string_view text) {
   return HostAndPort{std::string(host), static_cast<std::uint16_t>(port)};
 }
 
-// fe80::/10. Which link it means is said by a scope that no endpoint of ours carries.
+// fe80::/10. Such an address needs a scope to name its link, and our endpoints have none.
 bool is_link_local(const Endpoint& endpoint) {
   return endpoint.address[0] == 0xfe && (endpoint.address[1] & 0xc0) == 0x80;
 }
@@ -71,17 +71,17 @@ Result<Endpoint> look_up(const HostAndPort& wanted) {
   endpoint.port = wanted.port;
   if (is_link_local(endpoint)) {
     return Error{"'" + wanted.host +
-                 "' is a link-local address, which means something on one link only: use a global "
+                 "' is a link-local address, which is only valid on one link: use a global "
                  "address, a unique local one (fd…) or IPv4"};
   }
   return endpoint;
 }
 
-// A hop as a route names it: one address and port, or the same address at several ports.
+// One hop of a route: an address with one port or a range of ports.
 struct HopPorts {
   std::string text_without_port;  // "10.0.0.1:"
   unsigned first = 0;
-  unsigned count = 0;  // 0: no range, `text_without_port` is all of the text
+  unsigned count = 0;  // 0: no range, and `text_without_port` is the whole text
 
   std::string at(unsigned lane) const {
     if (count == 0) return text_without_port;
@@ -103,13 +103,13 @@ Result<HopPorts> read_hop(std::string_view hop) {
   const unsigned last = port(hop.substr(dash + 1));
   if (first == 0 || last < first) {
     return Error{"'" + std::string(hop) +
-                 "' has no range of ports: expected HOST:FIRST-LAST, for example "
+                 "' has an invalid port range: expected HOST:FIRST-LAST, for example "
                  "10.0.0.1:5500-5503"};
   }
   return HopPorts{std::string(hop.substr(0, digits)), first, last - first + 1};
 }
 
-// The ways for which one with ranges of ports stands.
+// Expands a route with port ranges into one route per lane.
 Result<std::vector<std::string>> lanes_of(std::string_view way) {
   std::vector<HopPorts> hops;
   unsigned lanes = 1;
@@ -126,7 +126,7 @@ Result<std::vector<std::string>> lanes_of(std::string_view way) {
     if (hop.count > 1 && hop.count != lanes) {
       return Error{"'" + std::string(way) + "' has hops of " + std::to_string(hop.count) +
                    " and of " + std::to_string(lanes) +
-                   " ports: give them ranges of one length, or a single port"};
+                   " ports: give each hop a range of the same length, or a single port"};
     }
     for (unsigned lane = 0; lane < lanes; ++lane) {
       ways[lane] += (&hop == &hops.front() ? "" : ",") + hop.at(lane);
@@ -173,7 +173,7 @@ Result<std::vector<std::vector<Endpoint>>> resolve_routes(std::string_view text)
     if (!lanes) return lanes.error();
     if (routes.size() + lanes.value().size() > kMaxRoutes) {
       return Error{"more than " + std::to_string(kMaxRoutes) +
-                   " ways: a job's tensors are spread over at most so many servers or lanes"};
+                   " routes: a job can spread its tensors over at most that many servers or lanes"};
     }
     for (const std::string& lane : lanes.value()) {
       Result<std::vector<Endpoint>> route = resolve_route(lane);

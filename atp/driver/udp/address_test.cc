@@ -28,7 +28,7 @@ TEST(Address, NamesAreResolvedToIpv4First) {
   EXPECT_EQ(endpoint.value(), Endpoint::ipv4(127, 0, 0, 1, 7));
 }
 
-TEST(Address, WhatIsNoAddressIsRefusedWithAnExample) {
+TEST(Address, AnInvalidAddressIsRefusedWithAnExample) {
   for (const char* text : {"", "5500", ":5500", "host", "127.0.0.1:", "127.0.0.1:65536",
                            "127.0.0.1:-1", "127.0.0.1:5x", "::1:5500", "[]:5", "[::1]5500"}) {
     const Result<Endpoint> endpoint = resolve_endpoint(text);
@@ -37,13 +37,13 @@ TEST(Address, WhatIsNoAddressIsRefusedWithAnExample) {
   }
 }
 
-TEST(Address, AnUnknownNameIsNamedInTheError) {
+TEST(Address, TheErrorNamesAnUnknownHost) {
   const Result<Endpoint> endpoint = resolve_endpoint("no-such-host.invalid:1");
   ASSERT_FALSE(endpoint.ok());
   EXPECT_THAT(endpoint.error().message, HasSubstr("no-such-host.invalid"));
 }
 
-TEST(Address, ARouteIsAListOfPlacesToSendTo) {
+TEST(Address, ARouteIsAListOfEndpointsToSendTo) {
   const auto route = resolve_route("127.0.0.1:5501,[::1]:5500");
   ASSERT_TRUE(route.ok());
   ASSERT_EQ(route.value().size(), 2u);
@@ -55,7 +55,7 @@ TEST(Address, ARouteIsAListOfPlacesToSendTo) {
   }
 }
 
-TEST(Address, WhatMakesNoRouteIsNamedWithTheRule) {
+TEST(Address, TheErrorOfABadRouteStatesTheRule) {
   struct Case {
     const char* text;
     const char* complaint;
@@ -86,7 +86,7 @@ std::vector<std::string> ways_of(const char* text) {
   return ways;
 }
 
-TEST(Address, AWayWithRangesOfPortsIsSeveralWays) {
+TEST(Address, ARouteWithPortRangesExpandsToSeveralRoutes) {
   using ::testing::ElementsAre;
   EXPECT_THAT(ways_of("10.0.0.1:1,10.0.0.9:2"), ElementsAre("10.0.0.1:1,10.0.0.9:2"));
   EXPECT_THAT(ways_of("10.0.0.1:1;[::1]:2"), ElementsAre("10.0.0.1:1", "[::1]:2"));
@@ -98,14 +98,14 @@ TEST(Address, AWayWithRangesOfPortsIsSeveralWays) {
       ElementsAre("10.0.0.1:5501,10.0.0.9:7", "10.0.0.1:5501,10.0.0.9:8", "10.0.0.8:65535"));
 }
 
-TEST(Address, WhatIsNoRangeOfPortsIsRefusedWithAnExample) {
+TEST(Address, AnInvalidPortRangeIsRefusedWithAnExample) {
   using ::testing::ElementsAre;
   for (const char* text : {"10.0.0.1:5503-5501", "10.0.0.1:0-3", "10.0.0.1:65535-65536",
                            "10.0.0.1:1-", "10.0.0.1:-2", "10.0.0.1:1-2-3", "10.0.0.1:1-x"}) {
     EXPECT_THAT(ways_of(text), ElementsAre(HasSubstr("expected HOST:FIRST-LAST"))) << text;
   }
   EXPECT_THAT(ways_of("10.0.0.1:1-2,10.0.0.9:1-3"), ElementsAre(HasSubstr("of 2 and of 3 ports")));
-  EXPECT_THAT(ways_of("10.0.0.1:1-300"), ElementsAre(HasSubstr("more than 256 ways")));
+  EXPECT_THAT(ways_of("10.0.0.1:1-300"), ElementsAre(HasSubstr("more than 256 routes")));
   EXPECT_THAT(ways_of("10.0.0.1:1-2,"), ElementsAre(HasSubstr("expected HOST:PORT")));
 }
 

@@ -28,7 +28,7 @@ UdpSocket open_on(const char* address) {
   return std::move(socket).value();
 }
 
-// A packet that is told from others by its number, of one stream.
+// A packet of this stream that its number distinguishes from others.
 Bytes packet(std::size_t length, std::uint16_t stream, std::uint32_t number) {
   Bytes bytes(length, static_cast<std::uint8_t>(number));
   if (length >= 18) {
@@ -38,7 +38,7 @@ Bytes packet(std::size_t length, std::uint16_t stream, std::uint32_t number) {
   return bytes;
 }
 
-// All that comes until `count` datagrams are there or nothing has come for a second.
+// Receives until `count` datagrams have arrived, or none has for a second.
 std::vector<Bytes> receive_all(const UdpSocket& socket, std::size_t count, UdpCounters& counters,
                                std::vector<Endpoint>* from = nullptr) {
   ReceiveBatch batch;
@@ -54,7 +54,7 @@ std::vector<Bytes> receive_all(const UdpSocket& socket, std::size_t count, UdpCo
   return got;
 }
 
-// What one sender sends to several receivers arrives there as it was sent.
+// A sender and several receivers: checks that packets arrive as they were sent.
 class Pair {
  public:
   explicit Pair(const char* address, std::size_t receivers = 1)
@@ -164,9 +164,9 @@ TEST(SendBatch, CountsBytesWithAndWithoutHeaders) {
   }
 }
 
-TEST(SendBatch, SendsSinglyForGoodWhenSegmentsAreRefused) {
+TEST(SendBatch, SendsSinglyFromThenOnWhenSegmentsAreRefused) {
   Pair pair("127.0.0.1:0");
-  // Segments need checksums: without them the kernel refuses (EINVAL), like old ones always do.
+  // Segments need checksums: without them the kernel refuses (EINVAL), as old kernels always do.
   const int on = 1;
   ASSERT_EQ(setsockopt(pair.sender.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on), 0);
   SendBatch batch;
@@ -180,7 +180,7 @@ TEST(SendBatch, SendsSinglyForGoodWhenSegmentsAreRefused) {
   EXPECT_GE(pair.sent[UdpCounter::kSegmentsRefused], 1u);
 }
 
-TEST(SendBatch, AnIpv6SocketReachesIpv4AndAnIpv4SocketLosesIpv6ByName) {
+TEST(SendBatch, AnIpv6SocketReachesIpv4AndAnIpv4SocketCountsIpv6AsLost) {
   UdpSocket six = open_on("[::]:0");
   UdpSocket four = open_on("127.0.0.1:0");
   SendBatch batch;
@@ -198,7 +198,7 @@ TEST(SendBatch, AnIpv6SocketReachesIpv4AndAnIpv4SocketLosesIpv6ByName) {
   EXPECT_EQ(counters[UdpCounter::kLostOther], 1u);
 }
 
-TEST(ReceiveBatch, AnEmptyDatagramIsSeen) {
+TEST(ReceiveBatch, AnEmptyDatagramIsDelivered) {
   UdpSocket sender = open_on("127.0.0.1:0");
   UdpSocket receiver = open_on("127.0.0.1:0");
   SocketAddress to{};
@@ -208,8 +208,7 @@ TEST(ReceiveBatch, AnEmptyDatagramIsSeen) {
   EXPECT_EQ(receive_all(receiver, 1, counters).size(), 1u);
 }
 
-// Sends to a port that was closed again and to one that is open, and returns whom the kernel called
-// unreachable.
+// Sends to a closed port and to an open one; returns the endpoints reported as unreachable.
 std::vector<Endpoint> unreachable_beside_an_open_port(const char* address) {
   UdpSocket sender = open_on(address);
   UdpSocket there = open_on(address);
@@ -238,8 +237,8 @@ std::vector<Endpoint> unreachable_beside_an_open_port(const char* address) {
   return unreachable;
 }
 
-// The port may be another program's by then, and the kernel sends only so many such errors a
-// second.
+// Tries several times: another program may have taken the port, and the kernel limits the rate of
+// such errors.
 TEST(ReceiveBatch, AnUnreachablePortIsReportedWithItsEndpoint) {
   for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
     std::vector<Endpoint> unreachable;
@@ -250,7 +249,7 @@ TEST(ReceiveBatch, AnUnreachablePortIsReportedWithItsEndpoint) {
   }
 }
 
-// Sends to `asked` and returns from where the answers come; `answers` go back as one outbox.
+// Sends to `asked` and returns the sources of the answers; `answers` are sent from one outbox.
 std::vector<Endpoint> ask(const UdpSocket& listener, Endpoint asked, std::size_t answers) {
   asked.port = listener.local().port;
   const UdpSocket client = UdpSocket::open(any_address_for(std::vector{asked})).value();
@@ -269,7 +268,7 @@ std::vector<Endpoint> ask(const UdpSocket& listener, Endpoint asked, std::size_t
   return from;
 }
 
-TEST(UdpSocket, OnAllAddressesAnswersFromTheOneThatWasAsked) {
+TEST(UdpSocket, BoundToAllAddressesAnswersFromTheOneAsked) {
   struct Case {
     const char* listen;
     const char* asked;
@@ -290,7 +289,7 @@ TEST(UdpSocket, OnAllAddressesAnswersFromTheOneThatWasAsked) {
   }
 }
 
-TEST(OwnAddresses, ForgetAllWhenTheyAreTooMany) {
+TEST(OwnAddresses, AreAllForgottenWhenThereAreTooMany) {
   OwnAddresses own;
   const OwnAddresses::Address mine = Endpoint::ipv4(10, 0, 0, 2, 0).address;
   Endpoint peer = Endpoint::ipv4(10, 0, 0, 9, 1);
@@ -308,18 +307,18 @@ TEST(OwnAddresses, ForgetAllWhenTheyAreTooMany) {
   EXPECT_NE(own.find(Endpoint::ipv4(10, 0, 0, 10, 2)), nullptr);
 }
 
-TEST(UdpSocket, ATakenPortIsNamedWithAWayOut) {
+TEST(UdpSocket, TheErrorOfATakenPortSaysWhatToDo) {
   UdpSocket first = open_on("127.0.0.1:0");
   const Result<UdpSocket> second = UdpSocket::open(first.local());
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().message,
             "cannot listen on " + to_string(first.local()) +
                 ": address already in use; `atp status " + to_string(first.local()) +
-                "` tells whether an atp switch or server runs there; choose another port "
+                "` shows whether an atp switch or server runs there; choose another port "
                 "(--listen, or `port:` in the cluster file)");
 }
 
-TEST(UdpSocket, AForeignAddressIsNamed) {
+TEST(UdpSocket, TheErrorNamesAnAddressOfAnotherMachine) {
   const Result<UdpSocket> socket = UdpSocket::open(Endpoint::ipv4(192, 0, 2, 1, 0));
   ASSERT_FALSE(socket.ok());
   EXPECT_THAT(socket.error().message, HasSubstr("192.0.2.1:0: no interface of this machine"));
@@ -359,7 +358,7 @@ TEST(PathMtu, TheLoopbackCarriesTheLargestPacket) {
   EXPECT_EQ(interface_mtu(Endpoint::ipv4(127, 0, 0, 1, 5500)).value(), mtu.value());
 }
 
-// What was too big was sent to the sender's own address.
+// Expects the error for packets that were too big for the path to the sender's own address.
 void expect_told_the_mtu(const UdpSocket& sender, std::size_t mtu) {
   ReceiveBatch receiver;
   UdpCounters counters;
@@ -373,10 +372,10 @@ void expect_told_the_mtu(const UdpSocket& sender, std::size_t mtu) {
       });
   EXPECT_FALSE(told.empty());
   EXPECT_THAT(told, ::testing::Each(mtu));
-  EXPECT_EQ(counters[UdpCounter::kIcmpTooBig], 0u);  // it was this host that said so
+  EXPECT_EQ(counters[UdpCounter::kIcmpTooBig], 0u);  // reported by this host, not by ICMP
 }
 
-TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
+TEST(SendBatch, APacketTooBigForThePathIsCountedAndNeverFragmented) {
   in_small_network(1500, [] {
     EXPECT_EQ(path_mtu(Endpoint::ipv4(127, 0, 0, 1, 1)).value(), 1500u);
     for (const auto& [address, fits] :
@@ -386,7 +385,7 @@ TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
       for (std::uint32_t i = 0; i < 5; ++i) pair.put(0, packet(fits, 0, i));
       ASSERT_NO_FATAL_FAILURE(pair.send_and_compare(batch));
 
-      // Two that are too big, alone and as a train with a short one that fits.
+      // Two packets that are too big: one alone, one in a train with a short packet that fits.
       pair.outbox.send(pair.sender.local(), packet(fits + 1, 0, 0));
       batch.send(pair.sender, pair.outbox, pair.sent);
       EXPECT_EQ(pair.sent[UdpCounter::kLostTooBig], 1u);
@@ -403,7 +402,7 @@ TEST(SendBatch, WhatThePathCannotCarryIsCountedAndNeverFragmented) {
   });
 }
 
-// What an interface does not get rid of, here for want of an answer to ARP, fills the send buffer.
+// Packets that an interface cannot send (here because ARP gets no answer) fill the send buffer.
 std::chrono::steady_clock::duration time_of_sends(SendBatch::Patience patience, int sends) {
   const UdpSocket sender = open_on("0.0.0.0:0");
   const int small = 4096;
@@ -420,7 +419,7 @@ std::chrono::steady_clock::duration time_of_sends(SendBatch::Patience patience, 
   return std::chrono::steady_clock::now() - begin;
 }
 
-TEST(SendBatch, WaitsForAFullBufferForATenthOfTheTimeIfItServesMany) {
+TEST(SendBatch, WaitsAtMostATenthOfTheTimeForAFullBufferIfItServesOthers) {
   in_small_network(1500, [] {
     ASSERT_EQ(std::system("ip link add near type veth peer name far && ip link set far up && "
                           "ip link set near up && ip addr add 10.9.0.1/24 dev near"),

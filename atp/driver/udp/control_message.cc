@@ -28,8 +28,8 @@ std::optional<OwnAddresses::Address> read_own_address(const cmsghdr& header) {
   return std::nullopt;
 }
 
-// The interface is left to the routing: a packet may come in on one and its answer leave by
-// another.
+// Leaves the interface to routing: an answer may leave by another interface than its packet came in
+// on.
 void append_own_address(msghdr& message, int family, const OwnAddresses::Address& own) {
   if (family == AF_INET) {
     in_pktinfo info{};
@@ -57,7 +57,7 @@ bool congestion_experienced(const cmsghdr& header) {
   const bool ipv4 = header.cmsg_level == SOL_IP && header.cmsg_type == IP_TOS;
   const bool ipv6 = header.cmsg_level == SOL_IPV6 && header.cmsg_type == IPV6_TCLASS;
   if (!ipv4 && !ipv6) return false;
-  int tos = 0;  // of IPv4 a single byte
+  int tos = 0;  // IPv4 writes a single byte
   std::memcpy(&tos, CMSG_DATA(&header), ipv4 ? 1 : sizeof tos);
   return (tos & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
 }

@@ -10,8 +10,8 @@
 
 #include "atp/driver/udp/own_addresses.h"
 
-// What travels beside a datagram between us and the kernel: the size of a train's segments, the one
-// of this host's addresses that a datagram came to or leaves from, and whether it met congestion.
+// The control messages (cmsg) of a datagram: the segment size of a train, the local address that a
+// datagram arrived at or leaves from, and its ECN mark.
 
 namespace atp {
 
@@ -34,15 +34,14 @@ void append_control(msghdr& message, int level, int type, const T& value) {
   message.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-// Makes the kernel say with each datagram which of this host's addresses it came to.
+// Makes the kernel report with each datagram the local address that it arrived at.
 bool ask_for_own_address(int fd, int family);
 std::optional<OwnAddresses::Address> read_own_address(const cmsghdr& header);
-// The datagram shall leave from `own`, on a socket of `family`.
+// Makes the datagram leave from `own`, on a socket of `family`.
 void append_own_address(msghdr& message, int family, const OwnAddresses::Address& own);
 
-// Sends everything as ECN-capable (RFC 3168), so that queues on the way mark it before they drop
-// it, and makes the kernel say which datagrams were marked. A kernel that refuses leaves that
-// signal out.
+// Sends everything as ECN-capable (RFC 3168), so that queues on the path mark packets before they
+// drop any, and makes the kernel report the marks. If the kernel refuses, there is no such signal.
 void use_ecn(int fd, int family);
 bool congestion_experienced(const cmsghdr& header);
 

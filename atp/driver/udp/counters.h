@@ -5,8 +5,8 @@
 
 #include "atp/base/counters.h"
 
-// What the driver counts about one socket. A datagram is one packet of the protocol, a train is
-// what one system call hands to or takes from the kernel (one datagram or several segments).
+// What the driver counts per socket. A datagram is one packet of the protocol; a train is what one
+// message of a system call passes to or from the kernel (one datagram or several segments).
 
 namespace atp {
 
@@ -14,19 +14,19 @@ enum class UdpCounter : std::uint8_t {
   kDatagramsIn,
   kTrainsIn,
   kBytesIn,      // UDP payload
-  kCongestedIn,  // marked on the way (IP CE)
-  kIpBytesIn,    // with IP and UDP headers: 28 bytes more for each datagram, 48 over IPv6
+  kCongestedIn,  // marked by the network (IP CE)
+  kIpBytesIn,    // with IP and UDP headers: 28 bytes more per datagram, 48 over IPv6
   kDatagramsOut,
   kTrainsOut,
   kBytesOut,
   kIpBytesOut,
   kLostQueueFull,    // the send buffer stayed full
-  kLostTooBig,       // larger than the MTU (EMSGSIZE); never fragmented instead
+  kLostTooBig,       // larger than the MTU (EMSGSIZE); packets are never fragmented
   kLostOther,        // no route, filtered, another address family than the socket's
   kSegmentsRefused,  // the kernel refused UDP_SEGMENT; packets go out singly from then on
   kIcmpUnreachable,
   kIcmpTooBig,
-  kIcmpUnproven,  // an ICMP error that quotes nothing that was sent: forged, or out of date
+  kIcmpUnproven,  // an ICMP error that quotes no packet sent lately: forged or outdated
   kStoppedMs,     // milliseconds in which the thread did not run (RunningClock)
   kCount,
 };

@@ -11,7 +11,7 @@
 #include "atp/driver/udp/receive_batch.h"
 #include "atp/wire/packet.h"
 
-// Congestion that a router has marked in the IP header reaches the node as the protocol's flag ECN.
+// A router's congestion mark in the IP header reaches the node as the protocol's flag ECN.
 
 namespace atp {
 namespace {
@@ -34,7 +34,7 @@ struct Received {
   std::uint64_t counted = 0;
 };
 
-// What arrives at `to` of a packet that a router has given this ECN field.
+// Sends a packet to `to` with this ECN field, as a router would set it, and returns what arrives.
 Received through_a_router(const std::string& to, int ecn_field, const Bytes& sent) {
   const UdpSocket receiver = open_on(to);
   const Endpoint target = receiver.local();
@@ -74,7 +74,7 @@ TEST(Ecn, AMarkInTheIpHeaderBecomesTheFlagOfAGradientOrParameter) {
       {"no mark", "127.0.0.1:0", IPTOS_ECN_ECT0, packet(ATP_GRADIENT), false, 0},
       {"no mark over IPv6", "[::1]:0", IPTOS_ECN_ECT0, packet(ATP_GRADIENT), false, 0},
       {"a type without the flag", "127.0.0.1:0", IPTOS_ECN_CE, packet(ATP_JOIN), false, 1},
-      {"too short to hold one", "127.0.0.1:0", IPTOS_ECN_CE, packet(0, 7), false, 1},
+      {"too short for a header", "127.0.0.1:0", IPTOS_ECN_CE, packet(0, 7), false, 1},
   };
   for (const auto& c : cases) {
     Bytes expected = c.sent;
@@ -85,7 +85,7 @@ TEST(Ecn, AMarkInTheIpHeaderBecomesTheFlagOfAGradientOrParameter) {
   }
 }
 
-TEST(Ecn, ASocketSendsAsCapableOfIt) {
+TEST(Ecn, ASocketSendsAsEcnCapable) {
   for (const std::string address : {"127.0.0.1:0", "[::1]:0"}) {
     const UdpSocket socket = open_on(address);
     int field = 0;
@@ -98,7 +98,7 @@ TEST(Ecn, ASocketSendsAsCapableOfIt) {
   }
 }
 
-TEST(ReceiveQueue, IsLongWhereAQuarterOfTheBufferWaits) {
+TEST(ReceiveQueue, IsLongOnceAQuarterOfTheBufferIsFull) {
   const UdpSocket receiver = open_on("127.0.0.1:0");
   const UdpSocket sender = open_on("127.0.0.1:0");
   EXPECT_FALSE(receiver.receive_queue_is_long());

@@ -20,7 +20,7 @@
 #include "atp/driver/udp/socket.h"
 #include "atp/driver/udp/waker.h"
 
-// The loop of atp/core/README.md over one UDP socket, for any node. How to use it:
+// Runs the loop of atp/core/README.md over one UDP socket, for any node. Usage:
 //
 //   Result<UdpSocket> socket = UdpSocket::open(resolve_endpoint("127.0.0.1:5500").value());
 //   auto waker = Waker::create();                       // wake() and stop() from other threads
@@ -28,19 +28,20 @@
 //   EventLoop loop(socket.value(), node, *waker.value());
 //   loop.run();                                         // until waker.stop()
 //
-// One round: receive one batch, timers, on_round() (the application: take commands, poll events),
-// poll_transmit(), send. A round that neither received nor sent anything is followed by sleep until
-// a packet, an ICMP error, wake() or next_timeout(). So an event that poll_transmit() raises is
-// still polled before the loop sleeps, and a command that precedes wake() is seen.
+// A round receives one batch, runs due timers, calls on_round() (where the application takes
+// commands and polls events), then poll_transmit(), and sends. After a round that neither received
+// nor sent anything the loop sleeps until a packet, an ICMP error, wake() or next_timeout(). So an
+// event that poll_transmit() raises is polled before the loop sleeps, and a command given before
+// wake() is not missed.
 //
-// The kernel is asked only for what it may have: packets when sleep() has seen some or the last
-// batch was full, ICMP errors when sleep() has seen one or a call has failed. So a packet that
-// wakes an idle node and is answered costs three calls: ppoll, recvmmsg and sendmmsg.
+// The loop asks the kernel only for what may be there: packets after sleep() has seen some or the
+// last batch was full, ICMP errors after sleep() has seen one or a call has failed. So answering a
+// packet that wakes an idle node costs three calls: ppoll, recvmmsg and sendmmsg.
 //
 // A node's time passes only while its thread can run (RunningClock).
 //
-// All calls to the node come from the thread in run(). Nothing is allocated per round once the
-// largest outbox has been seen.
+// All calls to the node come from the thread in run(). A round allocates nothing once the outbox
+// has reached its largest size.
 
 namespace atp {
 
@@ -56,15 +57,15 @@ concept DrivenNode = requires(Node node, const Node constant, Instant now, const
   { constant.next_timeout() } -> std::same_as<Instant>;
 };
 
-// Who serves several jobs must not wait long for one.
+// A node that serves several jobs must not wait long for one of them.
 template <class Node>
 concept ServesOthers = requires { requires Node::kServesOthers; };
 
-// A node that tells others when it falls behind wants to be told.
+// A node that reports to others when it falls behind takes the loop's signal.
 template <class Node>
 concept TellsCongestion = requires(Node node) { node.set_congested(true); };
 
-// The monotonic clock, for those that nothing stops and for a node's time before it runs.
+// The monotonic clock, for code that is never stopped and for a node's time before it runs.
 inline Instant clock_now() { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
 
 template <DrivenNode Node>
@@ -81,7 +82,7 @@ class EventLoop {
     transmit();
   }
 
-  // Only from the loop's thread (in on_round(), for example).
+  // Call this only on the loop's thread, for example in on_round().
   const UdpCounters& counters() const { return counters_; }
   std::uint64_t packets_lost_in_outbox() const { return outbox_.lost(); }
 
@@ -129,14 +130,14 @@ class EventLoop {
     return received.datagrams > 0;
   }
 
-  // Whether packets wait longer than they should. After a batch that took no time nobody needs to
-  // ask: it has left the queue empty, or almost.
+  // Whether packets wait longer than they should. Skips the system call after a short batch, which
+  // has left the queue almost empty.
   bool falls_behind() const {
     constexpr std::size_t kShortBatchBytes = std::size_t{32} << 10;
     return (readable_ || received_bytes_ > kShortBatchBytes) && socket_.receive_queue_is_long();
   }
 
-  // The node fills the outbox as often as it has something for it; its window ends that.
+  // Lets the node fill the outbox until it adds nothing; its window bounds the repetitions.
   void transmit() {
     for (;;) {
       const std::size_t before = outbox_.packets().size();
@@ -157,7 +158,7 @@ class EventLoop {
     timespec timeout{};
     const timespec* limit = time_left(timeout) ? &timeout : nullptr;
     ppoll(waiting.data(), waiting.size(), limit, nullptr);
-    // An error that is no ICMP error is told, and so forgotten, by the next receive.
+    // The next receive returns, and so clears, an error that does not come from ICMP.
     readable_ = waiting[0].revents != 0;
     failing_ = (waiting[0].revents & POLLERR) != 0;
     if ((waiting[1].revents & POLLIN) != 0) waker_.drain();
@@ -204,17 +205,16 @@ class EventLoop {
   bool failing_ = false;            // ICMP errors may be waiting
 };
 
-// A switch, a server or a worker in the loop; a worker together with its tensors, which it gets
-// passed in each call. The hook runs each round and says when it wants to run next at the latest
-// (kNever: no wish). A path that carries only smaller packets is nothing that the node could
-// change; who runs it may want to hear of it.
+// Adapts a switch, a server or a worker to the loop. A worker gets its tensors passed in each call.
+// The hook runs every round and returns the latest time of its next run (kNever: none). A node
+// cannot do anything about a path with a smaller MTU, so `too_big` reports it to the application.
 template <class Node, class... Tensors>
 class Driven {
  public:
   using Hook = std::function<Instant(Instant now)>;
   using TooBig = std::function<void(Instant now, const Endpoint& whom, std::size_t mtu)>;
 
-  // A worker sends of its own accord, switches and servers only in answer to packets and timers.
+  // A worker initiates packets; switches and servers only react to packets and timers.
   static constexpr bool kSendsByItself = requires(
       Node node, Instant now, Outbox& out, Tensors&... t) { node.poll_transmit(now, t..., out); };
   static constexpr bool kServesOthers = !kSendsByItself;
@@ -238,7 +238,7 @@ class Driven {
     node_.set_congested(congested);
   }
   void handle_timeout(Instant now, Outbox& out) {
-    if (now < node_.next_timeout()) return;  // the hook's time has come
+    if (now < node_.next_timeout()) return;  // only the hook is due
     with_tensors([&](Tensors&... t) { node_.handle_timeout(now, t..., out); });
   }
   void poll_transmit(Instant now, Outbox& out) {

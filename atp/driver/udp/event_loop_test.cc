@@ -28,7 +28,7 @@ class Asker {
     waker_.stop();
   }
   void handle_too_big(Instant, const Endpoint& whom, std::size_t mtu) {
-    ADD_FAILURE() << to_string(whom) << " takes only " << mtu << " bytes";
+    ADD_FAILURE() << to_string(whom) << " accepts only " << mtu << " bytes";
   }
   void handle_timeout(Instant, Outbox&) {
     FAIL() << "no answer in time";
@@ -82,7 +82,7 @@ class Echo {
 
 UdpSocket loopback_socket() { return UdpSocket::open(Endpoint::ipv4(127, 0, 0, 1, 0)).value(); }
 
-TEST(EventLoop, TwoNodesTalkUntilTheyAreStopped) {
+TEST(EventLoop, TwoNodesExchangePacketsUntilStopped) {
   const UdpSocket echo_socket = loopback_socket();
   const UdpSocket asker_socket = loopback_socket();
   const auto echo_waker = Waker::create().value();
@@ -140,7 +140,7 @@ TEST(EventLoop, WakeRunsTheApplicationsHook) {
   thread.join();
 }
 
-TEST(EventLoop, TheHookIsCalledWhenItAskedToBe) {
+TEST(EventLoop, TheHookIsCalledAtTheTimeItReturned) {
   const UdpSocket socket = loopback_socket();
   const auto waker = Waker::create().value();
   Echo echo;
@@ -153,8 +153,8 @@ TEST(EventLoop, TheHookIsCalledWhenItAskedToBe) {
   EXPECT_GE(calls, 5);
 }
 
-// A node with more to receive than a quarter of its buffer, and then with less.
-TEST(EventLoop, WhoFallsBehindIsToldAndWhoHasCaughtUpAsWell) {
+// More than a quarter of the node's receive buffer is full, and then less.
+TEST(EventLoop, TellsTheNodeWhenItFallsBehindAndWhenItHasCaughtUp) {
   class Listener {
    public:
     explicit Listener(Waker& waker) : waker_(waker) {}
@@ -180,7 +180,7 @@ TEST(EventLoop, WhoFallsBehindIsToldAndWhoHasCaughtUpAsWell) {
   const UdpSocket sender = loopback_socket();
   SocketAddress address{};
   to_socket_address(socket.local(), sender.family(), address);
-  // One by one, so that a batch of them leaves more than a quarter even of a small buffer.
+  // Sent one by one, so that after one batch more than a quarter even of a small buffer is left.
   const std::vector<std::uint8_t> packet(1400);
   for (int i = 0; i < 2000; ++i) {
     sendto(sender.fd(), packet.data(), packet.size(), 0, &address.base, address.length);

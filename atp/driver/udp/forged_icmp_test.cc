@@ -17,7 +17,7 @@
 #include "atp/driver/udp/send_batch.h"
 #include "atp/driver/udp/testing_namespace.h"
 
-// ICMP errors that a router has not sent, and some that it might have.
+// Forged ICMP errors, and genuine-looking ones that quote a packet which was sent.
 
 namespace atp {
 namespace {
@@ -36,7 +36,7 @@ Bytes packet(std::size_t length, std::uint8_t fill) {
 struct QuoteCase {
   const char* name;
   std::size_t sent;    // the length of the packet
-  std::size_t quoted;  // so much of it comes back
+  std::size_t quoted;  // how much of it the error quotes
   bool contained;
 };
 
@@ -75,7 +75,7 @@ TEST(SentHeads, AQuoteOfAnythingElseProvesNothing) {
   }
 }
 
-// Whoever knows the job and guesses its sequence can write such a packet.
+// An attacker who knows the job and guesses the sequence can forge such a packet.
 TEST(SentHeads, AQuoteOfASumOfZerosOrOfOneValueProvesNothing) {
   const Endpoint to = Endpoint::ipv4(10, 0, 0, 1, 5501);
   for (const std::uint8_t fill : {0, 7}) {
@@ -91,7 +91,7 @@ TEST(SentHeads, AQuoteOfASumOfZerosOrOfOneValueProvesNothing) {
   }
 }
 
-TEST(SentHeads, WhatWasSentLongAgoIsForgotten) {
+TEST(SentHeads, PacketsSentLongAgoAreForgotten) {
   const Endpoint to = Endpoint::ipv4(10, 0, 0, 1, 5501);
   const Bytes first = packet(1448, 7);
   SentHeads heads;
@@ -105,7 +105,7 @@ TEST(SentHeads, WhatWasSentLongAgoIsForgotten) {
   EXPECT_FALSE(heads.contain(to, first));
 }
 
-// --- whole errors, on a loopback of one's own
+// --- whole errors, on the loopback of a private namespace
 
 std::uint16_t checksum(std::span<const std::uint8_t> bytes) {
   std::uint32_t sum = 0;
@@ -119,8 +119,8 @@ class Forger {
   Forger() : fd_(socket(AF_INET, SOCK_RAW, IPPROTO_ICMP)) { EXPECT_GE(fd_, 0); }
   ~Forger() { close(fd_); }
 
-  // Tells 127.0.0.1 that what it has sent from `from` to `to` did not arrive. mtu 0: nobody listens
-  // there; else it was too big.
+  // Reports to 127.0.0.1 that a packet from `from` to `to` did not arrive. mtu 0: nobody listens
+  // there; otherwise it was too big.
   void send(const Endpoint& from, const Endpoint& to, std::uint16_t mtu, const Bytes& quote) const {
     icmphdr error{};
     error.type = ICMP_DEST_UNREACH;
@@ -159,7 +159,7 @@ class Forger {
 
 UdpSocket open_on_loopback() { return UdpSocket::open(Endpoint::ipv4(127, 0, 0, 1, 0)).value(); }
 
-// What a socket learns of all that it has sent.
+// What a socket learns about the packets it has sent.
 struct Learned {
   std::vector<Endpoint> unreachable;
   std::vector<std::size_t> mtus;
@@ -173,7 +173,7 @@ struct Learned {
   }
 };
 
-TEST(ForgedIcmp, IsCountedAndWhatQuotesASentPacketIsBelieved) {
+TEST(ForgedIcmp, IsCountedUnlessItQuotesASentPacket) {
   in_small_network(1500, [] {
     const UdpSocket sender = open_on_loopback();
     const UdpSocket peer = open_on_loopback();
@@ -201,11 +201,11 @@ TEST(ForgedIcmp, IsCountedAndWhatQuotesASentPacketIsBelieved) {
     EXPECT_THAT(learned.mtus, ElementsAre(600u));
     EXPECT_EQ(learned.counters[UdpCounter::kIcmpUnproven], 4u);
 
-    // And whatever the kernel believes now, what the interface carries is sent.
+    // Whatever the kernel believes now, packets that fit the interface are sent.
     for (int i = 0; i < 10; ++i) outbox.send(peer.local(), packet(1472, 9));
     batch.send(sender, outbox, learned.counters);
     EXPECT_EQ(learned.counters[UdpCounter::kLostTooBig], 0u);
-    EXPECT_EQ(learned.counters[UdpCounter::kDatagramsOut], 30u);  // 10 of before once more
+    EXPECT_EQ(learned.counters[UdpCounter::kDatagramsOut], 30u);  // the 10 above and these
   });
 }
 
@@ -216,9 +216,9 @@ TEST(ForgedIcmp, DoesNotShrinkThePathOfTheNextSocket) {
     const Endpoint peer = listener->local();
     const UdpSocket victim = open_on_loopback();
     forger.send(victim.local(), peer, 600, {});
-    EXPECT_EQ(kernels_mtu(peer).value(), 600u) << "the kernel was to be deceived";
+    EXPECT_EQ(kernels_mtu(peer).value(), 600u) << "the forged error did not reach the kernel";
     EXPECT_EQ(route_mtu(peer).value(), 1500u);
-    // One who listens and does not answer, and a port on which nobody does.
+    // One port has a listener that does not answer, the other has none.
     EXPECT_EQ(path_mtu(peer).value(), 1500u);
     listener.reset();
     EXPECT_EQ(path_mtu(peer).value(), 1500u);

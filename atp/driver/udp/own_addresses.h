@@ -8,10 +8,9 @@
 #include "atp/driver/udp/endpoint_hash.h"
 #include "atp/wire/endpoint.h"
 
-// A socket bound to all addresses of its host (0.0.0.0, [::]) would answer from the one that the
-// kernel's routing prefers, and a worker drops what comes from another address than the one that it
-// sends to. So such a socket remembers to which of the host's addresses each peer sends, and what
-// goes to that peer leaves from there.
+// A socket bound to all addresses of its host (0.0.0.0, [::]) would answer from the address that
+// the kernel's routing prefers, but a worker drops packets from any address other than the one it
+// sends to. So such a socket remembers which local address each peer sends to, and answers from it.
 
 namespace atp {
 
@@ -19,8 +18,8 @@ class OwnAddresses {
  public:
   using Address = std::array<std::uint8_t, 16>;  // as in Endpoint, the port is the socket's
 
-  // Strangers can make up any number of peers. When there are too many all are forgotten; the true
-  // ones are learned again with their next packet.
+  // Strangers can forge any number of peers. When there are too many, all are forgotten; the real
+  // ones are learned again from their next packet.
   static constexpr std::size_t kMaxPeers = 65536;
 
   void learn(const Endpoint& peer, const Address& own) {
@@ -33,7 +32,7 @@ class OwnAddresses {
     by_peer_.emplace(peer, own);
   }
 
-  // Null for a peer from which nothing has come: the kernel chooses. Valid until learn().
+  // Null for a peer that has sent nothing: the kernel chooses. Valid until learn().
   const Address* find(const Endpoint& peer) const {
     const auto known = by_peer_.find(peer);
     return known == by_peer_.end() ? nullptr : &known->second;

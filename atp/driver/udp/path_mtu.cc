@@ -44,7 +44,7 @@ Result<std::size_t> path_mtu(const Endpoint& to, PortRange ports) {
 }
 
 Result<std::size_t> interface_mtu(const Endpoint& local) {
-  if (is_loopback(local)) return route_mtu(local);  // 127.0.0.0/8 is not a list of addresses
+  if (is_loopback(local)) return route_mtu(local);  // no interface lists all of 127.0.0.0/8
   ifaddrs* interfaces = nullptr;
   if (getifaddrs(&interfaces) != 0) {
     return Error{std::string("cannot list the interfaces: ") + std::strerror(errno)};

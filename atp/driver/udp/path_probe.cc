@@ -21,17 +21,16 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// So often, and each time so long, a path is listened to that says nothing.
+// A path that gives no answer is tried this often, and each time for this long.
 constexpr int kTrials = 3;
 constexpr std::chrono::milliseconds kPatience{50};
 
-// Sends fragments of a job that does not exist to one address, and listens for what becomes of
-// them.
+// Sends fragments of a job that does not exist to one address, and watches for answers and errors.
 class PathProbe {
  public:
   PathProbe(const Endpoint& to, UdpSocket socket) : to_(to), socket_(std::move(socket)) {}
 
-  // The MTU of the path, which is `most` or less.
+  // The MTU of the path, at most `most`.
   std::size_t mtu(std::size_t most) {
     std::size_t mtu = most;
     for (int trials = kTrials; trials > 0 && values_for_mtu(mtu) > 0; --trials) {
@@ -48,7 +47,7 @@ class PathProbe {
  private:
   struct Outcome {
     bool arrived = false;
-    std::size_t too_big = SIZE_MAX;  // for a path of this MTU
+    std::size_t too_big = SIZE_MAX;  // the MTU that an error has reported
   };
 
   Outcome try_once(std::size_t mtu) {
@@ -61,7 +60,7 @@ class PathProbe {
     return outcome;
   }
 
-  // Whoever answers this job must have seen it.
+  // Returns the fragment's random job: an answer about it proves that the fragment has arrived.
   JobKey put_fragment(std::uint16_t values) {
     atp_header header{};
     header.version = ATP_VERSION;
@@ -88,13 +87,13 @@ class PathProbe {
                       });
     receiver_.receive_errors(
         socket_, sender_.sent_heads(), counters_,
-        [&](const Endpoint&) { outcome.arrived = true; },  // nobody listens there, but it has come
+        [&](const Endpoint&) { outcome.arrived = true; },  // nobody listens, but it arrived
         [&](const Endpoint&, std::size_t mtu) {
           outcome.too_big = std::min(outcome.too_big, mtu);
         });
   }
 
-  // False: nothing has come by then.
+  // False: nothing has arrived by then.
   bool wait_until(SteadyClock::time_point end) const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - SteadyClock::now());
     if (left.count() <= 0) return false;

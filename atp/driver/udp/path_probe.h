@@ -8,12 +8,12 @@
 
 namespace atp {
 
-// The MTU in bytes of the path towards `to`, found out by sending fragments as large as `most`
-// carries: `most`, unless a router says less that quotes one of them.
+// Finds the MTU in bytes of the path to `to` by sending fragments as large as `most` carries. The
+// result is `most` unless a router reports less and quotes one of them.
 //
-// They belong to a job that does not exist. A node of ours answers that, and a host where none runs
-// says so, which takes a round trip; a path on which neither comes is tried three times, and then
-// taken for one that carries them.
+// The fragments belong to a job that does not exist. An atp node answers them, and a host without
+// one reports an unreachable port, which takes a round trip. A path that gives neither is tried
+// three times and then assumed to carry them.
 Result<std::size_t> probe_path(const Endpoint& to, std::size_t most, PortRange ports = {});
 
 }  // namespace atp

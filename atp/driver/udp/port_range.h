@@ -8,12 +8,12 @@
 #include "atp/base/result.h"
 #include "atp/wire/endpoint.h"
 
-// The ports that a firewall leaves open to a rank (ATP_PORT_RANGE), for what it receives on and has
-// no fixed port for: its UDP sockets, and the TCP ports at which other ranks connect to it.
+// The ports that a firewall leaves open for a rank (ATP_PORT_RANGE). A rank uses them for sockets
+// without a fixed port: its UDP sockets, and the TCP ports to which other ranks connect.
 
 namespace atp {
 
-// The first and the last; 0 and 0: any that is free.
+// The first and the last port; 0 and 0: any free port.
 struct PortRange {
   std::uint16_t first = 0;
   std::uint16_t last = 0;
@@ -21,8 +21,8 @@ struct PortRange {
   bool is_any() const { return first == 0; }
 };
 
-// What `open(address)` makes at the first port of the range that is free. The processes of a host
-// begin at different ones, so that few try one that is taken.
+// Returns what `open(address)` makes at the first free port of the range. Processes of a host begin
+// at different ports, so that few try a port that is taken.
 template <typename Open>
 auto open_within(PortRange range, Endpoint at, Open open) -> decltype(open(at)) {
   const auto ports = static_cast<std::uint32_t>(range.last - range.first + 1);

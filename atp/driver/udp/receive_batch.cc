@@ -28,13 +28,13 @@ ReceiveBatch::ReceiveBatch()
 }
 
 std::size_t ReceiveBatch::fetch(const UdpSocket& socket, Received& received) {
-  // The kernel overwrites the lengths with what it used.
+  // The kernel has overwritten the lengths with what it used.
   for (mmsghdr& header : headers_) {
     header.msg_hdr.msg_namelen = sizeof(sockaddr_in6);
     header.msg_hdr.msg_controllen = ControlBuffer::kBytes;
   }
-  // A pending ICMP error makes one call fail with its errno, for each such error; the error itself
-  // waits in the error queue. More than a few in a row may wait for the next round.
+  // Each pending ICMP error makes one call fail with its errno and stays in the error queue. Retry
+  // a few times; more of them can wait for the next round.
   for (int attempt = 0; attempt < 4; ++attempt) {
     const int got = recvmmsg(socket.fd(), headers_.data(), kTrains, MSG_DONTWAIT, nullptr);
     if (got >= 0) {
@@ -110,7 +110,7 @@ std::optional<ReceiveBatch::PathError> ReceiveBatch::next_error(const UdpSocket&
     result.mtu = error.ee_info;
     const bool too_big = error.ee_errno == EMSGSIZE;
     if (!by_icmp(error)) {
-      // This host itself: what it refused to send was an errno of that call and is counted there.
+      // From this host itself: a refused send was counted when its call failed.
       if (too_big) result.kind = PathError::Kind::kTooBig;
     } else if (!sent.contain(result.destination,
                              {quote.data(), static_cast<std::size_t>(quoted)})) {

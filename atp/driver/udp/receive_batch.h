@@ -17,10 +17,10 @@
 #include "atp/driver/udp/socket.h"
 #include "atp/wire/packet_view.h"
 
-// Receiving in bulk. One recvmmsg takes up to 32 trains into a fixed arena; a train that the
-// kernel merged (UDP_GRO) is cut at the segment size that its control message states, so the
-// visitor sees the datagrams that were sent, in their order, and never learns of trains. What the
-// network has marked as having met congestion gets the protocol's own flag, ECN.
+// Receives in bulk. One recvmmsg takes up to 32 trains into a fixed arena. A train that the kernel
+// merged (UDP_GRO) is cut at the segment size that its control message states, so the visitor gets
+// the datagrams that were sent, in order, and need not care about trains. A datagram with a
+// congestion mark in its IP header gets the protocol's flag ECN.
 
 namespace atp {
 
@@ -37,8 +37,8 @@ class ReceiveBatch {
     bool failed = false;  // an ICMP error may be waiting
   };
 
-  // Calls visit(const Endpoint& from, std::span<const std::uint8_t> bytes) for what one recvmmsg
-  // brings. The bytes are valid during the call.
+  // Calls visit(const Endpoint& from, std::span<const std::uint8_t> bytes) for each datagram of one
+  // recvmmsg. The bytes are valid during the call.
   template <class Visit>
   Received receive(const UdpSocket& socket, UdpCounters& counters, Visit&& visit) {
     Received received;
@@ -49,7 +49,7 @@ class ReceiveBatch {
       received.bytes += train.bytes.size();
       if (train.own) socket.own_addresses()->learn(train.from, *train.own);
       std::size_t at = 0;
-      do {  // an empty datagram is one too
+      do {  // at least once: a datagram may be empty
         const std::size_t left = train.bytes.size() - at;
         const auto datagram = train.bytes.subspan(at, std::min(train.segment, left));
         if (train.congested) mark_ecn(datagram);
@@ -61,11 +61,11 @@ class ReceiveBatch {
     return received;
   }
 
-  // Calls unreachable(const Endpoint& whom) for each ICMP error that says that what was sent to
-  // `whom` does not arrive, and too_big(const Endpoint& whom, std::size_t mtu) for each that says
-  // that packets to `whom` may have no more than `mtu` bytes, whether a router has found that out
-  // or this host, which then does not always know the port of `whom` (0). What came by ICMP and
-  // quotes nothing that was `sent` is counted only.
+  // Calls unreachable(const Endpoint& whom) for each ICMP error that reports packets to `whom` as
+  // undeliverable, and too_big(const Endpoint& whom, std::size_t mtu) for each that limits packets
+  // to `whom` to `mtu` bytes. A router or this host may have reported the limit; this host does not
+  // always give the port of `whom` (then 0). An ICMP error that quotes nothing in `sent` is only
+  // counted.
   template <class Unreachable, class TooBig>
   void receive_errors(const UdpSocket& socket, const SentHeads& sent, UdpCounters& counters,
                       Unreachable&& unreachable, TooBig&& too_big) {
@@ -84,8 +84,8 @@ class ReceiveBatch {
     Endpoint from;
     std::span<std::uint8_t> bytes;
     std::size_t segment = 0;
-    bool congested = false;                    // told by the IP header
-    std::optional<OwnAddresses::Address> own;  // told by sockets that keep own_addresses()
+    bool congested = false;                    // from the IP header
+    std::optional<OwnAddresses::Address> own;  // on sockets that have own_addresses()
   };
   struct PathError {
     enum class Kind : std::uint8_t { kUnreachable, kTooBig, kOther };

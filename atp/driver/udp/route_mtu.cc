@@ -24,7 +24,7 @@ Error no_route(const Endpoint& to) {
   return {"no route to " + to_string(to) + ": " + std::strerror(errno)};
 }
 
-// A socket for asking only; it sends nothing to other hosts.
+// A socket for queries to the kernel; it sends nothing to other hosts.
 class AskingSocket {
  public:
   AskingSocket(int family, int protocol)
@@ -35,7 +35,7 @@ class AskingSocket {
   AskingSocket(AskingSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   AskingSocket& operator=(AskingSocket&&) = delete;
 
-  // Connected, or there is no way there.
+  // Returns a connected socket, or the error "no route".
   static Result<AskingSocket> towards(const Endpoint& to) {
     const int family = to.is_ipv4() ? AF_INET : AF_INET6;
     AskingSocket asking(family, 0);
@@ -53,7 +53,7 @@ class AskingSocket {
   int fd_;
 };
 
-// What the kernel's table of routes says about one address (rtnetlink(7)).
+// The kernel's routing table entry for one address (rtnetlink(7)).
 class RouteAnswer {
  public:
   explicit RouteAnswer(const Endpoint& to) {
@@ -61,7 +61,7 @@ class RouteAnswer {
     if (netlink.fd() >= 0 && ask(netlink.fd(), to)) read(netlink.fd());
   }
 
-  // Nothing if the kernel gave no answer that could be read.
+  // Nothing if the kernel gave no readable answer.
   std::optional<std::size_t> mtu() const { return mtu_; }
 
  private:
@@ -76,7 +76,7 @@ class RouteAnswer {
     request.header.nlmsg_flags = NLM_F_REQUEST;
     request.route.rtm_family = to.is_ipv4() ? AF_INET : AF_INET6;
     request.route.rtm_dst_len = static_cast<unsigned char>(8 * bytes);
-    // The route as it was set up, not what has been learned about its single destinations.
+    // Ask for the route as configured, not for what was learned about single destinations.
     request.route.rtm_flags = RTM_F_FIB_MATCH;
     auto* destination = reinterpret_cast<rtattr*>(request.attribute.data());
     destination->rta_type = RTA_DST;
@@ -99,7 +99,7 @@ class RouteAnswer {
     read_attributes(RTM_RTA(route), RTM_PAYLOAD(header));
   }
 
-  // All that a route over several interfaces may take counts.
+  // Takes all interfaces of a multipath route into account.
   void read_attributes(const rtattr* attribute, std::size_t left) {
     for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
       switch (attribute->rta_type) {
@@ -156,7 +156,7 @@ Result<std::size_t> route_mtu(const Endpoint& to) {
   const Result<AskingSocket> asking = AskingSocket::towards(to);
   if (!asking) return asking.error();
   if (const auto mtu = RouteAnswer(to).mtu()) return *mtu;
-  return kernels_mtu(to);  // A sandbox without that table.
+  return kernels_mtu(to);  // a sandbox may have no routing table
 }
 
 Result<std::size_t> kernels_mtu(const Endpoint& to) {

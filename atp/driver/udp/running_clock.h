@@ -6,44 +6,45 @@
 
 namespace atp {
 
-// The time in which a thread could have done something: the monotonic clock, less what passed while
-// the thread did not run. A process that was stopped (Ctrl-Z, a debugger, a machine that stood
-// still) has heard nothing from anybody, so it must not take the others' silence for their death,
-// nor its own for a time-out. A job that is stopped and continued as a whole goes on.
+// The time in which a thread could run: the monotonic clock without the time in which the thread
+// was stopped. A process that was stopped (Ctrl-Z, a debugger, a suspended machine) has received
+// nothing, so it must not take the others' silence for their death or its own for a time-out. A job
+// that is stopped and continued as a whole goes on.
 //
-// Whoever reads the clock often enough (once each round of a loop) and tells it before it sleeps
-// until when it means to, at most kLongestSleep, is late for one reason only.
+// The owner reads the clock often (once per round of a loop), and announces each sleep and its end
+// with sleep_until(), at most kLongestSleep ahead. If it then reads the clock too late, the thread
+// must have been stopped.
 class RunningClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::steady_clock::duration;
 
-  // A busy machine's scheduler, a long round: what a thread may be late without having been
-  // stopped. So much of each gap counts, so the time of a thread that is late every time goes on,
-  // slower, and what it waits for ends.
+  // How late a thread may be without having been stopped: because of the scheduler of a busy
+  // machine or a long round. This much of each gap counts, so the clock of a thread that is always
+  // late runs slower but does not stand still, and its time-outs still end.
   static constexpr std::chrono::milliseconds kLateAtMost{200};
   static constexpr std::chrono::seconds kLongestSleep{1};
 
   Time now() { return at(std::chrono::steady_clock::now()); }
-  // As if the monotonic clock showed this.
+  // The reading for this time of the monotonic clock.
   Time at(Time monotonic) {
     if (expected_) stopped_ += std::max(monotonic - *expected_ - kLateAtMost, Duration::zero());
     expected_ = last_ = monotonic;
     return monotonic - stopped_;
   }
 
-  // The thread goes to sleep, until this time of this clock at the latest. Returns when it has to
-  // wake up, which is earlier if that is far away.
+  // Announces that the thread sleeps until this time of this clock at the latest. Returns when it
+  // must wake up, which is earlier if `until` is far away.
   Time sleep_until(Time until) {
     const Time latest = last_ - stopped_ + kLongestSleep;
     const Time wake_up = std::min(until, latest);
     expected_ = std::max(wake_up + stopped_, last_);
     return wake_up;
   }
-  // It waits for something that may never come, and no time is running out.
+  // Announces a sleep without an end, while no time-out is running.
   void sleep_forever() { expected_.reset(); }
 
-  // All the time in which it was stopped.
+  // The total time in which the thread was stopped.
   Duration stopped() const { return stopped_; }
 
  private:

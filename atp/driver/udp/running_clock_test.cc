@@ -9,8 +9,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// One reading: what the thread did before (worked, or slept until then at the latest), when the
-// monotonic clock is read, and what this one shows. All in milliseconds.
+// One reading, in milliseconds: what the thread did before (worked, or slept until then at the
+// latest), the monotonic clock, and what this clock shows.
 struct Reading {
   enum class Before { kWorked, kSlept, kSleptForever } before;
   int until;

@@ -12,14 +12,14 @@
 namespace atp {
 namespace {
 
-// The stream of a packet; something that no stream is for bytes that are too short to have one.
+// The stream of a packet; a value that no stream has if the packet is too short to hold one.
 std::uint32_t stream_of(const iovec& packet) {
   if (packet.iov_len < ATP_AT_STREAM + 2) return UINT32_MAX;
   return atp_load16(static_cast<const std::uint8_t*>(packet.iov_base) + ATP_AT_STREAM);
 }
 
-// What a kernel or device says that cannot send trains. (Other errors may be an ICMP error's, which
-// anybody can send, or pass.)
+// True for the errors of a kernel or device that cannot send trains. (Other errors may be transient
+// or come from ICMP, which anybody can forge.)
 bool refuses_segments(int problem) {
   return problem == EINVAL || problem == EIO || problem == EPERM;
 }
@@ -143,7 +143,8 @@ bool SendBatch::send_trains(const UdpSocket& socket, UdpCounters& counters) {
     const std::size_t sent = result > 0 ? static_cast<std::size_t>(result) : 0;
     for (std::size_t i = 0; i < sent; ++i) note_sent(trains_[next + i], counters);
     next += sent;
-    // sendmmsg stops at the first train that it cannot send; its errno may be lost, so ask again.
+    // sendmmsg stops at the first train that it cannot send and may lose its errno, so send that
+    // train again alone.
     if (sent < wanted) {
       all_at_once = false;
       send_with_care(socket, trains_[next++], counters);
@@ -163,8 +164,8 @@ void SendBatch::send_with_care(const UdpSocket& socket, const Train& train, UdpC
   }
 }
 
-// The interface's queue has no room for the train; it may have some for a part. What is lost then
-// is what a queue of packets would have lost, not all that was said in one breath.
+// The interface's queue has no room for the train, but may have some for a part of it. Then only
+// the packets that exceed the queue are lost, not the whole train.
 void SendBatch::send_what_fits(const UdpSocket& socket, const Train& train, UdpCounters& counters) {
   const std::size_t end = train.first + train.count;
   for (std::size_t first = train.first, count = train.count / 2; first < end;) {
@@ -180,7 +181,7 @@ void SendBatch::send_what_fits(const UdpSocket& socket, const Train& train, UdpC
   }
 }
 
-// Is it the train that is refused, or are its packets? Only the packets alone can tell.
+// Sends the packets one by one, which shows whether the kernel refuses the train or its packets.
 void SendBatch::send_singly(const UdpSocket& socket, const Train& train, int problem,
                             UdpCounters& counters) {
   bool all_sent = true;
@@ -207,8 +208,8 @@ SendBatch::Train SendBatch::part_of(const Train& train, std::size_t first,
   return part;
 }
 
-// Returns 0 or the errno. An ICMP error that is pending makes one call fail with its errno, so a
-// failure counts only if it repeats.
+// Returns 0 or the errno. A pending ICMP error makes one call fail with its errno, so only a
+// repeated failure counts.
 int SendBatch::try_to_send(const UdpSocket& socket, const Train& train) {
   msghdr message{};
   ControlBuffer control{};
@@ -217,7 +218,7 @@ int SendBatch::try_to_send(const UdpSocket& socket, const Train& train) {
   for (int failures = 0; failures < 3;) {
     if (sendmsg(socket.fd(), &message, 0) >= 0) return 0;
     problem = errno;
-    if (problem == ENOBUFS) return problem;  // no ICMP error is told by it
+    if (problem == ENOBUFS) return problem;  // never stands for an ICMP error
     if (problem == EAGAIN) {
       if (!wait_until_writable(socket)) return problem;
     } else if (problem != EINTR) {
@@ -251,7 +252,7 @@ void SendBatch::replenish_patience() {
       std::min<std::chrono::steady_clock::duration>(patience_left_ + since / 10, kLongestWait);
 }
 
-// All waits of one send() together are bounded: the node has packets to read meanwhile.
+// Bounds all waits of one send() together: meanwhile the node reads no packets.
 bool SendBatch::wait_until_writable(const UdpSocket& socket) {
   using std::chrono::steady_clock;
   replenish_patience();

@@ -15,29 +15,30 @@
 #include "atp/driver/udp/sent_heads.h"
 #include "atp/driver/udp/socket.h"
 
-// Sending in bulk. Nearly all of a UDP packet's cost is the walk through the kernel, and a train of
-// segments (UDP_SEGMENT) walks once: ten times less work for each packet than sending it alone. So
-// the packets of an outbox are sorted by destination, their order kept, and each run of equal
-// length and stream becomes a train, which one shorter packet may end. Trains of one stream keep
-// a train's loss, which is a loss of all of it, from touching several streams.
+// Sends in bulk. Nearly all of a UDP packet's cost is its path through the kernel, and a train of
+// segments (UDP_SEGMENT) takes that path once: a tenth of the work per packet. So the packets of an
+// outbox are sorted by destination, their order kept, and each run of equal length and stream
+// becomes a train, which one shorter packet may end. A train is lost as a whole; since it has one
+// stream only, its loss does not touch others.
 //
-// A kernel or device that refuses segments is noticed once and gets single packets from then on. A
-// full send buffer is waited for, but for a short time only: the packets lost after it are no
-// worse than any lost packet. Who serves many jobs waits for no more than a tenth of the time, in
-// which the others' packets lie unread. An interface whose queue has no room for a train gets as
-// much of it as fits.
+// Once a kernel or device refuses segments, it gets single packets from then on. send() waits for a
+// full send buffer, but only briefly: packets lost after that are no worse than any lost packet. A
+// node that serves many jobs waits for at most a tenth of the time, because packets of other jobs
+// lie unread meanwhile. An interface whose queue has no room for a train gets as much of it as
+// fits.
 
 namespace atp {
 
 class SendBatch {
  public:
-  // An eighth of the usual window: of longer trains too few are on their way at a time, and parts
-  // of the path lie idle in turns. (With 44 half of the runs of 700 int16 values at 1 Gbit/s took a
-  // quarter more time, with 32 one in eight; 22 cost the processor more.)
+  // An eighth of the usual window. With longer trains too few are in flight at a time, so parts of
+  // the path lie idle in turns. (With 44 segments, half of the runs of 700 int16 values at 1 Gbit/s
+  // took a quarter more time; with 32, one in eight; 22 cost more CPU time.)
   static constexpr std::size_t kMaxSegments = 32;
   static constexpr std::size_t kMaxTrainBytes = 65000;
 
-  // How long one call waits for a full send buffer; kShared: and all calls, a tenth of the time.
+  // How long to wait for a full send buffer. kOwn: bounded per call; kShared: also at most a tenth
+  // of the time over all calls.
   enum class Patience : std::uint8_t { kOwn, kShared };
   static constexpr std::chrono::milliseconds kLongestWait{10};
 
@@ -45,27 +46,27 @@ class SendBatch {
   SendBatch(const SendBatch&) = delete;
   SendBatch& operator=(const SendBatch&) = delete;
 
-  // Sends all that is in the outbox; the caller clears it. False: a call failed, so that an ICMP
-  // error may be waiting.
+  // Sends everything in the outbox, which the caller clears. False: a call failed, so an ICMP error
+  // may be waiting.
   bool send(const UdpSocket& socket, const Outbox& outbox, UdpCounters& counters);
 
   bool uses_segments() const { return max_segments_ > 1; }
   const SentHeads& sent_heads() const { return sent_heads_; }
 
  private:
-  static constexpr std::size_t kMessages = 64;  // of one sendmmsg
+  static constexpr std::size_t kMessages = 64;  // per sendmmsg
 
   struct Destination {
     Endpoint endpoint;
     SocketAddress address;
     const OwnAddresses::Address* own = nullptr;  // to send from; null: the kernel chooses
-    bool reachable = true;                       // by a socket of this family
-    std::size_t first = 0;                       // of its packets in packets_
+    bool reachable = true;                       // from a socket of this family
+    std::size_t first = 0;                       // its first packet in packets_
     std::size_t count = 0;
-    std::size_t slot = 0;  // in slots_
+    std::size_t slot = 0;  // its index in slots_
   };
   struct Train {
-    std::size_t first = 0;  // of its packets in packets_
+    std::size_t first = 0;  // its first packet in packets_
     std::size_t count = 0;
     std::size_t bytes = 0;
     std::size_t destination = 0;

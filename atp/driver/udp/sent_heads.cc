@@ -1,6 +1,6 @@
 #include "atp/driver/udp/sent_heads.h"
 
-// The functions themselves, so that nobody needs the shared library to run the program.
+// Inlines xxhash, so that the program runs without its shared library.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -24,7 +24,7 @@ std::size_t bytes_compared(std::span<const std::uint8_t> packet) {
 
 }  // namespace
 
-// Whoever cannot know the seed cannot look for bytes with the hash of ours.
+// The seed is random, so nobody can search for other bytes with the same hash.
 SentHeads::SentHeads() {
   std::random_device device;
   seed_ = std::uint64_t{device()} << 32 | device();

@@ -24,7 +24,7 @@ bool set_option(int fd, int level, int option, int value) {
   return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-// *FORCE passes the system's limit but needs a privilege; without it the limit decides.
+// *FORCE exceeds the system's limit but needs a privilege; without it the limit applies.
 void set_buffer(int fd, int forced_option, int option) {
   if (!set_option(fd, SOL_SOCKET, forced_option, kBufferBytes)) {
     set_option(fd, SOL_SOCKET, option, kBufferBytes);
@@ -49,7 +49,7 @@ Error cannot_listen(const Endpoint& local, int problem) {
   switch (problem) {
     case EADDRINUSE:
       return {what + "address already in use; `atp status " + to_string(local) +
-              "` tells whether an atp switch or server runs there; choose another port (--listen, "
+              "` shows whether an atp switch or server runs there; choose another port (--listen, "
               "or `port:` in the cluster file)"};
     case EADDRNOTAVAIL: return {what + "no interface of this machine has that address"};
     case EACCES: return {what + "permission denied; ports below 1024 need a privilege"};
@@ -90,7 +90,7 @@ Status UdpSocket::configure() {
     ok = set_option(fd_, SOL_IPV6, IPV6_V6ONLY, 0) && set_option(fd_, SOL_IPV6, IPV6_RECVERR, 1) &&
          set_option(fd_, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
   }
-  // On an IPv6 socket these govern what goes to IPv4-mapped addresses.
+  // On an IPv6 socket these apply to IPv4-mapped addresses.
   ok = ok && set_option(fd_, SOL_IP, IP_RECVERR, 1) &&
        set_option(fd_, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
   if (!ok) return cannot_set_up();

@@ -8,22 +8,25 @@
 #include "atp/driver/udp/port_range.h"
 #include "atp/wire/endpoint.h"
 
-// One UDP socket, set up as the protocol needs it: non-blocking, never fragmenting (a packet that
-// the path cannot carry is an error that is counted, not four fragments of which one gets lost),
-// sending what the interface carries, whatever ICMP has told the kernel about the path (which
-// anybody may have done; SentHeads tells whom to believe), merging received trains (UDP_GRO),
-// ECN-capable, telling what an ICMP error is about, and with buffers that hold a window of every
-// worker.
+// One UDP socket, set up as the protocol needs it:
+//
+// * non-blocking;
+// * never fragmenting: a packet too large for the path is a counted error, not several fragments of
+//   which one gets lost;
+// * sending whatever the interface carries, even if ICMP has reported a smaller path to the kernel:
+//   anybody can forge that, and SentHeads decides which errors to believe;
+// * merging received trains (UDP_GRO), ECN-capable, and reporting the packet of each ICMP error;
+// * with buffers that hold a window of every worker.
 
 namespace atp {
 
 class UdpSocket {
  public:
-  // Binds to `local`; port 0 takes a free one, of the range if there is one. An IPv6 socket on [::]
-  // also talks IPv4.
+  // Binds to `local`; port 0 takes a free port, from the range if one is given. An IPv6 socket on
+  // [::] also serves IPv4.
   static Result<UdpSocket> open(const Endpoint& local, PortRange range = {});
-  // For who answers: on all addresses of this host (0.0.0.0, [::]) each answer leaves from the one
-  // that the peer sends to.
+  // For a node that answers: on all addresses of this host (0.0.0.0, [::]), each answer leaves from
+  // the address that the peer sends to.
   static Result<UdpSocket> listen(const Endpoint& local);
 
   UdpSocket(UdpSocket&& other) noexcept;
@@ -32,10 +35,12 @@ class UdpSocket {
 
   int fd() const { return fd_; }
   int family() const { return family_; }
-  const Endpoint& local() const { return local_; }  // with the port that was taken
-  OwnAddresses* own_addresses() const { return own_addresses_.get(); }  // null: bound to one
+  const Endpoint& local() const { return local_; }  // with the actual port
+  OwnAddresses* own_addresses() const {
+    return own_addresses_.get();
+  }  // null: bound to one address
   std::uint64_t receive_drops() const;  // by the kernel, for want of buffer space
-  // More than a quarter of the buffer waits: this process does not keep up with what comes.
+  // More than a quarter of the receive buffer is full: this process does not keep up.
   bool receive_queue_is_long() const;
 
  private:

@@ -24,8 +24,8 @@ inline bool write_to(const char* path, const std::string& text) {
   return written;
 }
 
-// A network namespace, for an ordinary user in a user namespace: who is not root in that one loses
-// all rights there with the first program that it starts.
+// Enters a network namespace; for an ordinary user, inside a user namespace. The user becomes root
+// there: others lose all rights in it with the first program that they start.
 inline bool enter_namespaces() {
   if (unshare(CLONE_NEWNET) == 0) return true;
   const std::string user = std::to_string(getuid()), group = std::to_string(getgid());
@@ -35,9 +35,8 @@ inline bool enter_namespaces() {
          write_to("/proc/self/gid_map", "0 " + group + " 1");
 }
 
-// Runs `body` in a process with a network namespace of its own, whose loopback has this MTU; an
-// ordinary user's is in a user namespace. Fails the test where `body` does, or where neither is
-// permitted.
+// Runs `body` in a process with a network namespace of its own, whose loopback has this MTU. Fails
+// the test if `body` fails, or if the system permits no namespace.
 inline void in_small_network(int mtu, const std::function<void()>& body) {
   constexpr int kNotPermitted = 2;
   const pid_t child = fork();
@@ -53,15 +52,15 @@ inline void in_small_network(int mtu, const std::function<void()>& body) {
     EXPECT_EQ(ioctl(any, SIOCSIFFLAGS, &request), 0);
     close(any);
     body();
-    std::fflush(stdout);  // what gtest says of failures
+    std::fflush(stdout);  // gtest's messages about failures
     _exit(::testing::Test::HasFailure() ? 1 : 0);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
   ASSERT_NE(WEXITSTATUS(status), kNotPermitted)
-      << "needs a network namespace, and this system permits an ordinary user none: run this as "
-         "root, or with sudo, or ask `python -m lab.requirements` what forbids it";
+      << "needs a network namespace, and this system does not let an ordinary user create one: run "
+         "this as root or with sudo; `python -m lab.requirements` says what forbids it";
   ASSERT_EQ(WEXITSTATUS(status), 0) << "see the failures above";
 }
 

@@ -21,8 +21,8 @@ Waker::~Waker() { close(fd_); }
 
 void Waker::wake() {
   const std::uint64_t one = 1;
-  const int saved = errno;  // a signal handler must leave it as it was
-  // The only failure is a full counter, and then the loop is awake already.
+  const int saved = errno;  // a signal handler must preserve errno
+  // Writing fails only if the counter is full, and then the loop is awake already.
   [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
   errno = saved;
 }

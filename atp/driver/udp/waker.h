@@ -5,7 +5,7 @@
 
 #include "atp/base/result.h"
 
-// How other threads, and signal handlers, reach a thread that waits in an event loop.
+// Wakes or stops a thread that waits in an event loop, from other threads and signal handlers.
 
 namespace atp {
 
@@ -16,13 +16,13 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
 
-  // The loop does one more round before it sleeps. Any thread; safe in a signal handler.
+  // Makes the loop run one more round before it sleeps. Any thread; safe in a signal handler.
   void wake();
-  // The loop ends after its round. Any thread; safe in a signal handler.
+  // Makes the loop end after its current round. Any thread; safe in a signal handler.
   void stop();
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
-  // For the loop: readable after wake() until drained.
+  // For the loop: readable after wake() until drain().
   int fd() const { return fd_; }
   void drain();
 
