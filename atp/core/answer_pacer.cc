@@ -3,7 +3,7 @@
 namespace atp {
 namespace {
 
-// A multiply and fold for each word.
+// Mixes in one word with a multiply and a fold.
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15;
   return hash ^ (hash >> 29);

@@ -8,18 +8,20 @@
 #include "atp/wire/endpoint.h"
 #include "atp/wire/status.h"
 
-// Paces what a switch or a server says to senders that no membership vouches for (unknown job,
-// versions, refusals), since anybody can forge a source address (docs/protocol.md §2, *Answers*):
+// Limits the rate of answers from a switch or a server to senders that are not members (unknown
+// job, versions, refusals), since anybody can forge a source address (docs/protocol.md §2,
+// *Answers*):
 //
 //  * an answer is never larger than the packet that caused it;
-//  * the same answer goes to one endpoint at most once in a pause;
-//  * an address, whatever its ports and jobs, gets kAddressBurst answers at once and then one in
-//    each pause;
-//  * all together get kTotalBurst at once and then kTotalPerPause in each pause.
+//  * the same answer goes to one endpoint at most once per pause;
+//  * one address, whatever its ports and jobs, gets a burst of kAddressBurst answers and then one
+//  per
+//    pause;
+//  * all addresses together get a burst of kTotalBurst and then kTotalPerPause per pause.
 //
-// The memory is a fixed table whose slots are picked by a seeded hash of the address (of IPv6 the
-// network, /64), so a stranger fills its own slot and cannot choose another's. Whoever goes
-// unanswered asks again, as its packets are repeated anyway.
+// The memory is a fixed table, indexed by a seeded hash of the address (for IPv6 of its /64
+// network), so a stranger fills its own slot and cannot target another's. A sender without an
+// answer asks again, because its packets are repeated anyway.
 
 namespace atp {
 
@@ -31,14 +33,15 @@ class AnswerPacer {
 
   AnswerPacer(Duration pause, std::uint64_t seed);
 
-  // May this STATUS of so many bytes answer a packet of `cause_bytes`? If so, it counts as said.
+  // Whether this STATUS of `answer_bytes` may answer a packet of `cause_bytes`; if so, counts it as
+  // sent.
   bool allow(Instant now, const Endpoint& to, std::size_t cause_bytes, std::size_t answer_bytes,
              const StatusMessage& answer);
 
   bool operator==(const AnswerPacer&) const = default;
 
  private:
-  // So many at once, and then one in each interval: a moment that runs ahead of the clock.
+  // A burst, and then one per interval: stored as a time that runs ahead of the clock.
   class Allowance {
    public:
     bool has(Instant now, Duration interval, int burst) const {
@@ -53,7 +56,7 @@ class AnswerPacer {
     Instant used_until_ = Instant::min();
   };
   struct Said {
-    std::uint64_t what = 0;  // a hash of the answer and of whom it went to
+    std::uint64_t what = 0;  // a hash of the answer and its receiver
     Instant at = Instant::min();
     bool operator==(const Said&) const = default;
   };

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-// What answers strangers get (docs/protocol.md §2, *Answers*).
+// How many answers strangers get (docs/protocol.md §2, *Answers*).
 
 namespace atp {
 namespace {
@@ -37,7 +37,7 @@ TEST_F(Pacer, NoAnswerIsLargerThanItsCause) {
   EXPECT_TRUE(pacer.allow(kStart, source(1), 50, 50, about(0)));
 }
 
-TEST_F(Pacer, TheSameIsSaidOnceInAPauseAndOtherThingsBetween) {
+TEST_F(Pacer, OneAnswerIsSentOncePerPauseAndOthersInBetween) {
   EXPECT_TRUE(ask(kStart, source(1), 0));
   EXPECT_TRUE(ask(kStart, source(1), 1));
   EXPECT_TRUE(ask(kStart, source(1, 7001), 0));
@@ -46,7 +46,7 @@ TEST_F(Pacer, TheSameIsSaidOnceInAPauseAndOtherThingsBetween) {
   EXPECT_TRUE(ask(kStart + milliseconds(10), source(1), 0));
 }
 
-TEST_F(Pacer, AnAddressGetsItsBurstAndThenOneInAPauseWhateverItsPorts) {
+TEST_F(Pacer, AnAddressGetsItsBurstAndThenOnePerPauseWhateverItsPorts) {
   int answers = 0;
   for (std::uint16_t port = 1; port <= 20'000; ++port) answers += ask(kStart, source(1, port));
   EXPECT_EQ(answers, AnswerPacer::kAddressBurst);
@@ -57,7 +57,7 @@ TEST_F(Pacer, AnAddressGetsItsBurstAndThenOneInAPauseWhateverItsPorts) {
   EXPECT_NEAR(answers, 100, 1);
 }
 
-TEST_F(Pacer, AllTogetherGetABurstAndThenAHundredInAPause) {
+TEST_F(Pacer, AllAddressesTogetherGetABurstAndThenAHundredPerPause) {
   int answers = 0;
   for (unsigned i = 0; i < 100'000; ++i) answers += ask(kStart, source(i));
   EXPECT_EQ(answers, AnswerPacer::kTotalBurst);
@@ -66,18 +66,18 @@ TEST_F(Pacer, AllTogetherGetABurstAndThenAHundredInAPause) {
   EXPECT_NEAR(answers, 1000 * AnswerPacer::kTotalPerPause / 10, AnswerPacer::kTotalBurst);
 }
 
-TEST_F(Pacer, AFloodOfOneSourceLeavesTheOthersTheirAnswers) {
+TEST_F(Pacer, AFloodFromOneSourceTakesNoAnswersFromOthers) {
   for (unsigned i = 0; i < 100'000; ++i) {
     ask(kStart, source(1, static_cast<std::uint16_t>(i)), static_cast<Rank>(i % 1024));
   }
   EXPECT_TRUE(ask(kStart, source(2)));
 }
 
-// Whoever asks again, as every sender of a GRADIENT does, is told in the end.
-TEST_F(Pacer, AFloodOfFiveHundredSourcesDelaysAnAnswerButDoesNotKeepItAway) {
+// A sender that keeps asking, as every sender of a GRADIENT does, gets an answer in the end.
+TEST_F(Pacer, AFloodFromFiveHundredSourcesDelaysAnAnswerButDoesNotPreventIt) {
   int honest = 0;
   for (unsigned i = 0; i < 100'000; ++i) {
-    const Instant now = kStart + std::chrono::microseconds(10 * i);  // 100,000 packets in a second
+    const Instant now = kStart + std::chrono::microseconds(10 * i);  // 100,000 packets per second
     ask(now, source(2 + i % 500, static_cast<std::uint16_t>(i)));
     if (i % 2500 == 0) honest += ask(now, source(1));  // every 25 ms
   }

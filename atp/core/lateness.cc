@@ -1,3 +1,5 @@
+// Matches each rank's packets to operations, and compares the ranks when all have begun or ended
+// one.
 #include "atp/core/lateness.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ std::uint64_t microseconds(Duration duration) {
 
 }  // namespace
 
-// Bucket 0 holds what is below a microsecond, bucket b > 0 from 2^(b−1) to 2^b µs.
+// Bucket 0 holds durations below a microsecond; bucket b > 0 holds 2^(b−1) to 2^b µs.
 void LatenessHistogram::add(Duration late) {
   const auto bucket = static_cast<std::size_t>(std::bit_width(microseconds(late)));
   ++counts_[std::min(bucket, kBuckets - 1)];
@@ -29,7 +31,7 @@ Duration LatenessHistogram::quantile(double part) const {
   for (std::size_t b = 0; b < kBuckets; ++b) {
     const double in = counts_[b];
     if (in > 0 && below + in >= wanted) {
-      // As if what is in a bucket were spread evenly over it.
+      // Assume that durations are spread evenly over a bucket.
       const double from = b == 0 ? 0 : static_cast<double>(std::uint64_t{1} << (b - 1));
       const double width = b == 0 ? 1 : from;
       const double us = from + width * std::clamp((wanted - below) / in, 0.0, 1.0);
@@ -103,7 +105,7 @@ void Lateness::begin(std::size_t stream, const RankSet& ranks, std::uint64_t seq
   }
 }
 
-// The lower median: of two ranks that of the earlier one.
+// Compares with the lower median: of two ranks, the earlier one.
 void Lateness::judge(const RankSet& ranks, const std::vector<Instant>& times,
                      LatenessHistogram RankLateness::* of) {
   std::size_t count = 0;

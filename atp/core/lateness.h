@@ -10,34 +10,34 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/time.h"
 
-// How late each rank of a job comes with its operations: its first packet of an operation, and its
-// last, against the median of all ranks that send here. A server and a switch keep one for each
-// job, so that a slow rank has a name while nothing has failed yet.
+// Measures how late each rank of a job is with its operations: its first packet of an operation,
+// and its last, compared with the median over all ranks that send here. A server and a switch keep
+// one per job, so that a slow rank can be named before anything fails.
 //
-// What an operation is a packet says by its fingerprint. That a rank's last packet was its last is
-// known when its next operation begins. Of the exponents of blocks (docs/protocol.md §5) the first
-// packets show who calls late, of the values the last ones who sends slowly.
+// A packet's fingerprint identifies its operation. A rank's last packet is recognised when its next
+// operation begins. With block exponents (docs/protocol.md §5), late first packets show a rank that
+// calls late; with values, late last packets show one that sends slowly.
 //
-// For a packet it costs a few instructions, for an operation a few for each rank, and memory is
-// taken once.
+// The cost is a few instructions per packet and a few per rank and operation; memory is allocated
+// once.
 
 namespace atp {
 
-// Durations in powers of two of a microsecond: the last 8,192 count in full, what was before them
-// less and less.
+// A histogram of durations with buckets at powers of two of a microsecond. The last 8,192 count in
+// full; older ones fade.
 class LatenessHistogram {
  public:
   static constexpr std::uint32_t kWindow = 8192;
 
   void add(Duration late);
   std::uint32_t count() const { return count_; }
-  // What this part of all does not exceed, within a power of two; 0 of nothing.
+  // This quantile (0 … 1) of the durations, within a power of two; 0 if there are none.
   Duration quantile(double part) const;
 
   bool operator==(const LatenessHistogram&) const = default;
 
  private:
-  static constexpr std::size_t kBuckets = 25;  // the last one: from 8 s
+  static constexpr std::size_t kBuckets = 25;  // the last one starts at 8 s
 
   std::array<std::uint32_t, kBuckets> counts_{};
   std::uint32_t count_ = 0;
@@ -51,15 +51,15 @@ struct RankLateness {
 
 class Lateness {
  public:
-  // Jobs have two for each server; a stranger's JOIN may name more, for which no memory is taken.
+  // A job has two per server. A stranger's JOIN may name more; no memory is allocated for those.
   static constexpr std::size_t kMostStreams = 4;
 
-  Lateness() = default;  // of no rank
+  Lateness() = default;  // without ranks
   Lateness(std::size_t world_size, std::size_t streams);
   static constexpr std::size_t bytes_needed(std::size_t world_size, std::size_t streams);
 
-  // A packet of these ranks, at least one, came. False: it is the first that they send of an
-  // operation, and begin() is to follow.
+  // Notes a packet of these ranks, at least one. False: it is their first packet of an operation,
+  // so the caller must call begin().
   bool goes_on(std::size_t stream, const RankSet& ranks, std::uint64_t sequence,
                std::uint32_t operation, Instant now) {
     if (stream >= stream_count_) return true;
@@ -71,7 +71,7 @@ class Lateness {
     progress.last = now;
     return true;
   }
-  // `expected`: all that send here.
+  // `expected`: all ranks that send here.
   void begin(std::size_t stream, const RankSet& ranks, std::uint64_t sequence,
              std::uint32_t operation, Instant now, const RankSet& expected);
 
@@ -80,25 +80,26 @@ class Lateness {
 
  private:
   static constexpr std::uint64_t kNone = std::uint64_t{1} << 32;  // no fingerprint
-  // How far a rank is in a stream; of ranks that come together the lowest's is kept up to date.
+  // How far a rank is in a stream. For ranks that arrive in one packet, only the lowest one's entry
+  // is kept up to date.
   struct Progress {
-    std::uint64_t next = 0;  // sequence
+    std::uint64_t next = 0;  // the next sequence
     Instant last{};
     std::uint64_t operation = kNone;
     bool operator==(const Progress&) const = default;
   };
-  // An operation that not all ranks have begun, or ended.
+  // An operation that not all ranks have begun or ended.
   struct Open {
     std::uint32_t operation = 0;
     bool in_use = false;
-    bool is_judged = false;  // as to its first packets
+    bool is_judged = false;  // its first packets
     RankSet begun;
     RankSet ended;
     std::vector<Instant> first;  // by rank
     std::vector<Instant> last;
     bool operator==(const Open&) const = default;
   };
-  // Ranks are seldom further apart; of what is, nothing is learned.
+  // Ranks are rarely more operations apart than this; such operations are not measured.
   static constexpr std::size_t kOpen = 4;
   struct Stream {
     std::array<Open, kOpen> open;
@@ -111,7 +112,7 @@ class Lateness {
   void judge(const RankSet& ranks, const std::vector<Instant>& times,
              LatenessHistogram RankLateness::* of);
 
-  // Sizes that a packet needs.
+  // First, the sizes that every packet reads.
   std::size_t world_size_ = 0;
   std::size_t stream_count_ = 0;
   std::vector<RankLateness> of_ranks_;

@@ -15,7 +15,7 @@ RankSet set_of(std::initializer_list<int> list) {
   return set;
 }
 
-// One stream of a job of so many ranks, and a clock.
+// One stream of a job with this many ranks, and a clock.
 struct Job {
   explicit Job(std::size_t ranks) : all(RankSet::first(ranks)), lateness(ranks, 1) {}
 
@@ -32,7 +32,7 @@ struct Job {
   Instant start{seconds(100)};
 };
 
-TEST(LatenessHistogram, KnowsAnyPartWithinAPowerOfTwo) {
+TEST(LatenessHistogram, GivesAnyQuantileWithinAPowerOfTwo) {
   LatenessHistogram histogram;
   EXPECT_EQ(histogram.quantile(0.5), Duration{});
   for (int i = 0; i < 98; ++i) histogram.add(microseconds(100));
@@ -52,7 +52,7 @@ TEST(LatenessHistogram, TakesAnyDuration) {
   EXPECT_GE(histogram.quantile(1), seconds(8));
 }
 
-TEST(LatenessHistogram, ForgetsWhatWasLongAgo) {
+TEST(LatenessHistogram, ForgetsOldDurations) {
   LatenessHistogram histogram;
   for (std::uint32_t i = 0; i < LatenessHistogram::kWindow; ++i) histogram.add(seconds(1));
   for (std::uint32_t i = 0; i < 16 * LatenessHistogram::kWindow; ++i)
@@ -60,7 +60,7 @@ TEST(LatenessHistogram, ForgetsWhatWasLongAgo) {
   EXPECT_LE(histogram.quantile(0.99), microseconds(16));
 }
 
-TEST(Lateness, IsThatOfTheFirstPacketAgainstTheMedian) {
+TEST(Lateness, OfTheFirstPacketIsMeasuredAgainstTheMedian) {
   Job job(3);
   for (std::uint32_t operation = 0; operation < 10; ++operation) {
     const Duration begin = seconds(operation);
@@ -71,11 +71,12 @@ TEST(Lateness, IsThatOfTheFirstPacketAgainstTheMedian) {
   EXPECT_EQ(job.of(2).first.count(), 10U);
   EXPECT_GT(job.of(2).first.quantile(0.5), milliseconds(32));
   EXPECT_LE(job.of(2).first.quantile(0.5), milliseconds(66));
-  EXPECT_LE(job.of(1).first.quantile(0.99), microseconds(1)) << "before the median is not late";
+  EXPECT_LE(job.of(1).first.quantile(0.99), microseconds(1))
+      << "earlier than the median is not late";
   EXPECT_LE(job.of(0).first.quantile(0.99), microseconds(1)) << "the median";
 }
 
-TEST(Lateness, IsThatOfTheLastPacketOnceTheNextOperationBegins) {
+TEST(Lateness, OfTheLastPacketIsMeasuredOnceTheNextOperationBegins) {
   Job job(2);
   std::uint64_t sequence = 0;
   for (std::uint32_t operation = 0; operation < 3; ++operation) {
@@ -85,13 +86,13 @@ TEST(Lateness, IsThatOfTheLastPacketOnceTheNextOperationBegins) {
       job.packet(set_of({1}), sequence, operation, begin + i * milliseconds(10));
     }
   }
-  EXPECT_EQ(job.of(1).last.count(), 2U) << "nobody knows yet whether the third has ended";
+  EXPECT_EQ(job.of(1).last.count(), 2U) << "whether the third has ended is not known yet";
   EXPECT_GT(job.of(1).last.quantile(0.5), milliseconds(16));
   EXPECT_LE(job.of(1).last.quantile(0.5), milliseconds(33));
   EXPECT_LE(job.of(1).first.quantile(0.99), microseconds(1));
 }
 
-TEST(Lateness, RepeatsSayNothing) {
+TEST(Lateness, IgnoresRepeats) {
   Job job(2);
   job.packet(set_of({0}), 0, 5, seconds(0));
   job.packet(set_of({1}), 0, 5, seconds(0));
@@ -103,7 +104,7 @@ TEST(Lateness, RepeatsSayNothing) {
   EXPECT_LE(job.of(1).last.quantile(1), microseconds(1));
 }
 
-TEST(Lateness, RanksMayComeTogether) {
+TEST(Lateness, CountsEachRankOfASum) {
   Job job(4);
   for (std::uint32_t operation = 0; operation < 4; ++operation) {
     job.packet(set_of({0, 1}), operation, operation, seconds(operation));
@@ -113,7 +114,7 @@ TEST(Lateness, RanksMayComeTogether) {
   for (const Rank rank : {0, 1}) EXPECT_LE(job.of(rank).first.quantile(1), microseconds(1));
 }
 
-TEST(Lateness, OfAnOperationThatARankNeverBeginsNothingIsLearned) {
+TEST(Lateness, IgnoresAnOperationThatARankNeverBegins) {
   Job job(2);
   for (std::uint32_t operation = 0; operation < 20; ++operation) {
     job.packet(set_of({0}), operation, operation, seconds(operation));
@@ -123,10 +124,10 @@ TEST(Lateness, OfAnOperationThatARankNeverBeginsNothingIsLearned) {
     job.packet(set_of({0}), operation, operation, seconds(operation));
     job.packet(set_of({1}), operation, operation, seconds(operation) + milliseconds(1));
   }
-  EXPECT_EQ(job.of(1).first.count(), 2U) << "and then it goes on";
+  EXPECT_EQ(job.of(1).first.count(), 2U) << "measuring resumes afterwards";
 }
 
-TEST(Lateness, OfARankAloneIsNone) {
+TEST(Lateness, OfASingleRankIsNotMeasured) {
   Job job(1);
   job.packet(set_of({0}), 0, 1, seconds(0));
   job.packet(set_of({0}), 1, 2, seconds(1));

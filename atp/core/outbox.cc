@@ -1,3 +1,4 @@
+// Room and addressing in the outbox, and the writers of control messages.
 #include "atp/core/outbox.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ atp_header header_of(const ControlHead& head) {
   return h;
 }
 
-// Reserves head and body, writes the head; returns where the body belongs.
+// Reserves head and body and writes the head; returns the place of the body.
 std::uint8_t* put_head(Outbox& out, const atp_header& header, const RankSet& ranks,
                        std::size_t body_bytes) {
   const std::size_t body_at = atp_body_offset(header.bitmap_words);

@@ -10,14 +10,13 @@
 #include "atp/wire/packet_view.h"
 #include "atp/wire/status.h"
 
-// Where a node of the core puts the packets that it wants sent: the driver passes an empty Outbox
-// in, and sends and clears what it finds there afterwards. Memory is taken once, at construction.
-// One payload may have several destinations (a PARAMETER for every child) and is stored once.
+// Where a node of the core puts the packets to send: the driver passes in an empty Outbox, then
+// sends and clears its contents. Memory is allocated once, at construction. One payload may have
+// several destinations (a PARAMETER for every child) and is stored once.
 //
-// An Outbox that is full loses the packet and counts it, just as a full queue would; the protocol
-// recovers from that like from any loss. Drivers keep it from happening: they hand in an Outbox
-// with room for everything that one input can cause, and nodes ask has_room() before they send
-// what could as well wait.
+// A full Outbox drops the packet and counts it, just as a full queue would; the protocol recovers
+// from that as from any loss. Drivers prevent it: they pass an Outbox with room for everything that
+// one input can cause, and nodes check has_room() before they send anything that can wait.
 
 namespace atp {
 
@@ -31,19 +30,20 @@ class Outbox {
  public:
   explicit Outbox(std::size_t packets = 2048, std::size_t bytes = std::size_t{4} << 20);
 
-  // Room for `packets` payloads of the largest packet there is?
+  // Whether there is room for `packets` payloads of the largest packet.
   bool has_room(std::size_t packets) const;
 
-  // Room for one such payload with so many destinations?
+  // Whether there is room for one such payload with this many destinations.
   bool has_room_for_copies(std::size_t destinations) const;
 
-  // Reserves a payload; send_to() then addresses it, any number of times. Empty if it is full.
+  // Reserves a payload; send_to() then addresses it, any number of times. Empty if there is no
+  // room.
   std::span<std::uint8_t> reserve(std::size_t length);
   void send_to(const Endpoint& to);
 
-  // Copies the bytes of a packet, with one hop less to go.
+  // Copies the bytes of a packet and lowers its hop count by one.
   void pass_on(const Endpoint& to, std::span<const std::uint8_t> bytes);
-  // Copies finished bytes.
+  // Copies a finished packet.
   void send(const Endpoint& to, std::span<const std::uint8_t> bytes);
 
   std::span<const OutPacket> packets() const { return {packets_.data(), packets_.size()}; }
@@ -64,7 +64,7 @@ class Outbox {
   std::uint64_t lost_ = 0;
 };
 
-// A control message, addressed to `to`: header fields that its type leaves open are 0.
+// The head of a control message; header fields that its type does not use are 0.
 struct ControlHead {
   PacketType type = PacketType::kStatus;
   std::uint8_t version = ATP_VERSION;
@@ -76,7 +76,7 @@ struct ControlHead {
   std::uint32_t operation = 0;
 };
 
-// Writes head and body into the outbox; send_to() then addresses the message. False if it was full.
+// Writes head and body into the outbox; send_to() then addresses the message. False if it is full.
 bool put_join(Outbox& out, const ControlHead& head, const RankSet& ranks, const Join& body);
 bool put_join_ack(Outbox& out, const ControlHead& head, const RankSet& ranks, const JoinAck& body);
 bool put_leave(Outbox& out, const ControlHead& head, const RankSet& ranks, const Leave& body);

@@ -5,7 +5,7 @@
 
 #include "atp/base/counters.h"
 
-// For tests: packets that were dropped, under whatever name (docs/protocol.md §7).
+// For tests: the number of dropped packets, under all names together (docs/protocol.md §7).
 
 namespace atp {
 

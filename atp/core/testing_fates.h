@@ -7,19 +7,19 @@
 
 #include "atp/wire/packet.h"
 
-// For tests: the circumstances in which a message may come to a node. They are the columns of a
-// table whose rows are the types of messages, and whose cells say what becomes of them.
+// For tests: the circumstances in which a message may reach a node. They are the columns of a table
+// whose rows are the types of messages, and whose cells say what the node does with them.
 
 namespace atp {
 
-// Where the message's sequence lies for the node.
+// Where the message's sequence is relative to the node's state.
 enum class When : std::uint8_t { kPast, kExpected, kFuture };
 
 struct Circumstance {
   const char* name = "";
   When when = When::kExpected;
   void (*change)(atp_header& h) = [](atp_header&) {};
-  int times = 1;  // that it comes
+  int times = 1;  // how often it arrives
   bool from_stranger = false;
 };
 
@@ -34,12 +34,12 @@ inline constexpr Circumstance kCircumstances[] = {
     {.name = "wrong source", .from_stranger = true},
 };
 
-// The counter that rises in each circumstance, in their order: one with kDrop in its name if the
-// packet is dropped, another one if it is not.
+// The counter that is incremented in each circumstance, in order: kDrop… if the packet is dropped,
+// another one if it is not.
 template <class Counter>
 using Fates = std::array<Counter, std::size(kCircumstances)>;
 
-// The message as it comes in the circumstance. `move(header, when)` takes it to that sequence.
+// The message as it arrives in the circumstance. `move(header, when)` sets its sequence.
 template <class Move>
 std::vector<std::uint8_t> in_circumstance(const Circumstance& circumstance,
                                           std::vector<std::uint8_t> bytes, Move&& move) {

@@ -2,8 +2,8 @@
 
 #include "atp/base/time.h"
 
-// The protocol's fixed times, in one place (docs/protocol.md §8). Configurations hold a copy so
-// that tests may shorten them.
+// The protocol's fixed times, in one place (docs/protocol.md §8). Configurations hold a copy, which
+// tests may shorten.
 
 namespace atp {
 
@@ -15,20 +15,21 @@ struct Timing {
   Duration join_refresh = std::chrono::seconds(1);
   Duration lease = std::chrono::seconds(5);
 
-  // The worker's repeat timer. A peer's computing looks like loss to it, so the floor is far above
-  // a round trip of a rack.
+  // The worker's repeat timer. A peer that computes looks like loss to it, so its floor is far
+  // above the round trip of a rack.
   Duration rto_initial = std::chrono::milliseconds(100);
   Duration rto_min = std::chrono::milliseconds(25);
   Duration rto_max = std::chrono::seconds(1);
-  // Reordering in time that three later PARAMETERs must exceed before they mean a loss (H15).
+  // How late a fragment must be before three later PARAMETERs mean a loss rather than reordering
+  // (H15).
   Duration reorder_min = std::chrono::milliseconds(2);
 
-  // The switch's sweep: an aggregator unused for reclaim is released (§3.7).
+  // The switch's sweep releases an aggregator that was unused for `reclaim` (§3.7).
   Duration reclaim = std::chrono::seconds(1);
   Duration sweep = std::chrono::milliseconds(250);
 
-  // The server: first FLUSH of a stalled fragment, its largest back-off, the time that flushed
-  // sums get to arrive before the NACK, and the pause between two *waiting for*.
+  // The server: delay of the first FLUSH of a stalled fragment, its maximum back-off, the time for
+  // flushed sums to arrive before the NACK, and the pause between two *waiting for*.
   Duration flush_after = std::chrono::milliseconds(25);
   Duration flush_max = std::chrono::seconds(1);
   Duration nack_after = std::chrono::milliseconds(10);
@@ -36,10 +37,11 @@ struct Timing {
   // How long operations of ranks that wait for one another are watched before that is an error.
   Duration crossed = std::chrono::seconds(5);
 
-  // Unsolicited answers (unknown job, versions, refusals): at most one to a sender and reason.
+  // Answers to non-members (unknown job, versions, refusals): at most one per sender and reason in
+  // this time.
   Duration answer_pause = std::chrono::milliseconds(10);
 
-  // A return after detaching waits this long, twice as long each further time.
+  // How long a return after detaching waits; doubles each further time.
   Duration return_first = std::chrono::milliseconds(250);
   Duration return_max = std::chrono::seconds(60);
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// The table of docs/protocol.md §8: whoever changes a time changes the page, too.
+// The table of docs/protocol.md §8: a change of a time must change the page too.
 
 namespace atp {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(Timing, IsThatOfThePage) {
+TEST(Timing, MatchesThePage) {
   struct Row {
     const char* what;
     Duration Timing::* time;

@@ -8,13 +8,13 @@
 #include "atp/wire/endpoint.h"
 #include "atp/wire/packet_view.h"
 
-// What every handler of the core gets, in worker, switch and server alike. The parts of a node take
-// both as arguments and never keep them, so that their state stays plain data.
+// The arguments of every handler in the core, in worker, switch and server alike. The parts of a
+// node never keep them, so that their state stays plain data.
 
 namespace atp {
 
-// One call into a node: when it is, and where counts and packets go. Each node adds what else its
-// parts may use (WorkerTurn, SwitchTurn, ServerTurn).
+// One call into a node: its time, its configuration, and where counts and packets go. Each node
+// adds what its parts need (WorkerTurn, SwitchTurn, ServerTurn).
 template <class Config, class Counter>
 struct Turn {
   Instant now;
@@ -25,7 +25,7 @@ struct Turn {
   void count(Counter counter, std::uint64_t amount = 1) { counters.add(counter, amount); }
 };
 
-// The packet of this turn, which has been parsed, and who sent it.
+// The parsed packet of this turn and its sender.
 struct Arrival {
   const Endpoint& from;
   const PacketView& packet;

@@ -1,6 +1,5 @@
-/* What the decision function works on (pipeline.h): an aggregator of a switch, what it needs to
- * know of a job's tree and share, a fragment, and the small steps between them. C for every
- * engine, eBPF too.
+/* The data of the decision function (pipeline.h): an aggregator of a switch, a job's tree and
+ * share, a fragment, and the small steps on them. C for every engine, eBPF included.
  *
  * Invariants: bitmap, kind and magnitude always describe exactly the values held. An EMPTY
  * aggregator keeps its last identity and the fragment that passed it last, and nothing else, so
@@ -16,9 +15,9 @@
 #define ATP_PIPELINE_WORDS ATP_BITMAP_WORDS_MAX
 #endif
 
-/* Copies take every word; set algebra takes the words of the job's width, which is one for nearly
- * every job. Not so in BPF, whose verifier wants loops of a known length; unrolled, those over 16
- * words would spill more than its stack holds. */
+/* Copies take every word; set algebra takes only the words of the job's width, one for nearly every
+ * job. In BPF every loop takes all words, because the verifier needs a known length; the loops are
+ * not unrolled, because 16 words would spill more than its stack holds. */
 #ifdef __bpf__
 #define ATP_EACH_WORD(w) \
   _Pragma("clang loop unroll(disable)") for (w = 0; w < ATP_PIPELINE_WORDS; ++w)
@@ -30,7 +29,7 @@
 #define ATP_EACH_WORD_OF(w, words) for (w = 0; w < (words); ++w)
 #endif
 
-/* BPF programs are flattened, so that no call passes more than five arguments. */
+/* BPF programs inline everything, because a BPF call takes at most five arguments. */
 #define ATP_PIPELINE static inline __attribute__((always_inline))
 
 enum atp_aggregator_state {
@@ -39,7 +38,7 @@ enum atp_aggregator_state {
   ATP_AGGREGATING = 2
 };
 
-/* Two packets belong together only if all of it agrees. */
+/* Two packets belong to the same fragment only if all of this agrees. */
 struct atp_identity {
   atp_u64 sequence;
   atp_u32 job;
@@ -53,21 +52,21 @@ struct atp_aggregator {
   struct atp_identity identity; /* of what it holds, or the last identity */
   struct atp_identity passed;   /* the last fragment that found it held by another, if any_passed */
   atp_u64 last_use;             /* ns */
-  atp_u32 aggregator_index;     /* as it stands in the packets */
+  atp_u32 aggregator_index;     /* as in the packets */
   atp_u32 magnitude;
   atp_u16 value_count;
   atp_u8 bitmap_words;
   atp_u8 state;
   atp_u8 flags; /* COLLISION, ECN, OVERFLOW: ORed from every packet added */
   atp_u8 any_passed;
-  atp_u16 share; /* of the job that holds it */
+  atp_u16 share; /* the share of the job that holds it */
   atp_u8 kind;
-  atp_u8 hops; /* the fewest that a contribution had left */
+  atp_u8 hops; /* the minimum that any contribution had left */
   atp_u8 zero[6];
   atp_u64 bitmap[ATP_PIPELINE_WORDS];
 };
 
-/* What the pipeline needs to know of a job's tree at this switch. */
+/* What the pipeline needs from a job's tree at this switch. */
 struct atp_tree_entry {
   atp_u64 members[ATP_PIPELINE_WORDS];  /* the member mask: a sum with all of them is complete */
   atp_u64 detached[ATP_PIPELINE_WORDS]; /* behind a child, but sending past all switches */
@@ -78,13 +77,13 @@ struct atp_tree_entry {
   atp_u16 share; /* number of the job's share */
 };
 
-/* What a job has of a switch's aggregators: a region of them, and how many it may hold at a time.
- * First come first served is the same share for all: the whole, and as many as there are. */
+/* A job's share of a switch's aggregators: a region of them, and how many it may hold at a time.
+ * With first come, first served, every job's share is all aggregators and no limit below that. */
 struct atp_share {
   atp_u32 first; /* aggregator of the region */
   atp_u32 size;  /* 0: when the job came, all regions were taken */
   atp_u32 quota;
-  atp_u32 held; /* the engine counts: +1 with a claim, -1 when one of the job's is released */
+  atp_u32 held; /* counted by the engine: +1 per claim, -1 per release of one of the job's */
 };
 
 struct atp_fragment {
@@ -106,7 +105,7 @@ ATP_PIPELINE int atp_asks_for(const struct atp_header *flush, const struct atp_i
          (flush->operation == 0 || i->operation == flush->operation);
 }
 
-/* The mark: is what the aggregator held last a later fragment of h's stream? */
+/* The mark: whether the aggregator's last identity is a later fragment of h's stream. */
 ATP_PIPELINE int atp_marks_later(const struct atp_aggregator *a, const struct atp_header *h) {
   return a->state == ATP_EMPTY && atp_same_stream(&a->identity, h) &&
          a->identity.sequence > h->sequence;
@@ -121,7 +120,7 @@ ATP_PIPELINE void atp_set_identity(struct atp_identity *i, const struct atp_head
   i->zero = 0;
 }
 
-/* `words` is the width of the job in all of these. */
+/* In all of these, `words` is the job's bitmap width. */
 ATP_PIPELINE int atp_bitmap_empty(const atp_u64 *set, atp_u32 words) {
   atp_u64 any = 0;
   atp_u32 w;
@@ -136,7 +135,7 @@ ATP_PIPELINE int atp_bitmap_disjoint(const atp_u64 *a, const atp_u64 *b, atp_u32
   return any == 0;
 }
 
-/* Is every rank of `part` in `whole`? */
+/* Whether every rank of `part` is in `whole`. */
 ATP_PIPELINE int atp_bitmap_within(const atp_u64 *part, const atp_u64 *whole, atp_u32 words) {
   atp_u64 any = 0;
   atp_u32 w;
@@ -214,12 +213,13 @@ ATP_PIPELINE void atp_write_sum(const struct atp_aggregator *a, struct atp_fragm
   ATP_EACH_WORD(w) p->bitmap[w] = a->bitmap[w];
 }
 
-/* Complete = every rank of the member mask is in the bitmap: a set, not a counter (H24). */
+/* Complete: every rank of the member mask is in the bitmap. A set, not a counter (H24). */
 ATP_PIPELINE int atp_complete(const struct atp_aggregator *a, const struct atp_tree_entry *t) {
   return atp_bitmap_within(t->members, a->bitmap, t->bitmap_words);
 }
 
-/* Unused for longer than the reclaim time? Clocks of two CPUs may disagree a little. */
+/* Whether it has been unused for longer than the reclaim time. The clocks of two CPUs may differ a
+ * little, so last_use may be in the future. */
 ATP_PIPELINE int atp_expired(const struct atp_aggregator *a, atp_u64 now, atp_u64 reclaim) {
   return a->state == ATP_AGGREGATING && now > a->last_use && now - a->last_use > reclaim;
 }

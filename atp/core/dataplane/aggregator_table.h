@@ -7,13 +7,13 @@
 
 #include "atp/core/dataplane/pipeline.h"
 
-// The aggregators of a user space switch: the metadata that the pipeline decides on, and the
-// values, one flat vector of the sums' lanes (wire/lanes.h). All memory is taken at construction.
+// The aggregators of a user space switch: the metadata on which the pipeline decides, and the
+// values in one flat vector of lanes (wire/lanes.h). All memory is allocated at construction.
 //
-// Two tables are equal if they would answer every packet alike: what an EMPTY aggregator's values
-// once were does not count.
+// Two tables are equal if they would answer every packet alike, so the stale values of an EMPTY
+// aggregator do not count.
 
-// Beside its type, so that it is found.
+// In the namespace of its type, so that lookup finds it.
 bool operator==(const atp_aggregator& a, const atp_aggregator& b);
 
 namespace atp {
@@ -27,9 +27,9 @@ class AggregatorTable {
   atp_aggregator& operator[](std::uint32_t slot) { return aggregators_[slot]; }
   const atp_aggregator& operator[](std::uint32_t slot) const { return aggregators_[slot]; }
 
-  // Runs the data operation of a verdict: `in` are the values that came (not read by LOAD), `out`
-  // takes those that leave (written by COMBINE_LOAD and LOAD only). At most 4·max_value_count()
-  // bytes, of the lanes that the fragment's kind says.
+  // Runs the data operation of a verdict. `in`: the incoming values (LOAD does not read them);
+  // `out`: the outgoing values (only COMBINE_LOAD and LOAD write them). At most 4·max_value_count()
+  // bytes, in lanes as the fragment's kind says.
   void apply(atp_data_op operation, std::uint8_t kind, std::uint32_t slot,
              std::span<const std::uint8_t> in, std::span<std::uint8_t> out);
 
@@ -42,7 +42,7 @@ class AggregatorTable {
 
   std::uint16_t max_value_count_;
   std::vector<atp_aggregator> aggregators_;
-  std::vector<std::uint8_t> values_;  // 4·max_value_count_ for each aggregator
+  std::vector<std::uint8_t> values_;  // 4·max_value_count_ per aggregator
 };
 
 }  // namespace atp

@@ -30,7 +30,7 @@ Bytes load(AggregatorTable& table, std::uint32_t slot, std::size_t count) {
   return out;
 }
 
-TEST(AggregatorTable, GivesBackBigEndianWhatItStored) {
+TEST(AggregatorTable, LoadsWhatItStoredInBigEndian) {
   AggregatorTable table(2, 4);
   const Bytes in = {0x01, 0x02, 0x03, 0x04, 0xff, 0xff, 0xff, 0xff};
   table.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 1, in, {});
@@ -90,7 +90,7 @@ TEST(AggregatorTable, EveryIndexOnTheWireHasASlot) {
   EXPECT_EQ(atp_slot_of_share(&region, 0xffffffff), 13u);
 }
 
-TEST(AggregatorTable, TablesAreEqualIfTheyWouldAnswerAlike) {
+TEST(AggregatorTable, TablesAreEqualIfTheyAnswerEveryPacketAlike) {
   AggregatorTable a(2, 2);
   AggregatorTable b(2, 2);
   a.apply(ATP_DATA_STORE, ATP_KIND_SUM_PLAIN, 0, wire({1, 2}), {});

@@ -3,7 +3,7 @@
 namespace atp {
 namespace {
 
-// `cause_bytes`: of the packet that is answered.
+// `cause_bytes`: the size of the packet that is answered.
 void send(SwitchTurn& turn, const Endpoint& to, std::size_t cause_bytes, const ControlHead& head,
           const RankSet& ranks, const StatusMessage& status) {
   const std::size_t bytes = atp_body_offset(head.bitmap_words) + status.bytes(head.bitmap_words);
@@ -57,7 +57,7 @@ bool answer_question(SwitchTurn& turn, const Arrival& in) {
 }
 
 void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes) {
-  // Two nodes without a common version must not answer each other's answers for ever.
+  // Otherwise two nodes without a common version would answer each other forever.
   if (bytes[ATP_AT_TYPE] == ATP_STATUS) return;
   ControlHead head;
   head.version = version_of_answer(bytes[ATP_AT_VERSION]);
@@ -65,7 +65,7 @@ void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std
   StatusMessage status;
   status.code = StatusCode::kVersions;
   status.reason = versions_number(ATP_VERSION, ATP_VERSION);
-  // Its bitmap cannot be read, so whoever gets this is meant.
+  // The bitmap of that version cannot be read, so the answer is addressed to every rank.
   send(turn, from, bytes.size(), head, ranks_of_width(head.bitmap_words), status);
 }
 

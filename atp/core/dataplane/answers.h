@@ -5,26 +5,28 @@
 
 #include "atp/core/dataplane/switch_state.h"
 
-// What a switch says to whom it turns away: a STATUS to the sender, if the AnswerPacer allows it.
+// The answers of a switch to packets that it rejects: a STATUS to the sender, if the AnswerPacer
+// allows it.
 
 namespace atp {
 
-// The switch doesn't know these ranks behind the sender; they join again at once
-// (docs/protocol.md §2).
+// The switch has no such ranks behind the sender; they will join again at once (docs/protocol.md
+// §2).
 void answer_unknown(SwitchTurn& turn, const Arrival& in, const RankSet& ranks);
 
-// A JOIN that asks for what cannot be.
+// A JOIN that cannot be granted.
 void answer_refused(SwitchTurn& turn, const Arrival& in, const Join& join, const Refusal& refusal);
 
 // A JOIN of a rank that another socket holds.
 void answer_rank_taken(SwitchTurn& turn, const Arrival& in, const Join& join,
                        const Endpoint& holder);
 
-// Says *here* to one that asks; false if the packet asks nothing. To anybody, as whom a switch has
-// forgotten must not take it for dead; and no more than the question was.
+// Answers *are you there* with *here*; false if the packet is another one. It answers anybody,
+// since a rank that the switch has forgotten must not take it for dead, and with no more bytes than
+// the question.
 bool answer_question(SwitchTurn& turn, const Arrival& in);
 
-// A packet of another protocol version; `bytes` holds at least the 12 that all versions share.
+// A packet of another protocol version; `bytes` has at least the 12 bytes that all versions share.
 void answer_versions(SwitchTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes);
 
 }  // namespace atp

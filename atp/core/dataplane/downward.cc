@@ -1,3 +1,4 @@
+// Forwards each downward message, and what its type changes at this switch.
 #include "atp/core/dataplane/downward.h"
 
 #include "atp/core/dataplane/upward.h"
@@ -5,7 +6,7 @@
 namespace atp {
 namespace {
 
-// One payload, sent to each child with a rank that is addressed.
+// Sends one payload to each child with an addressed rank behind it.
 void send_down(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
   bool stored = false;
   for (const Child& child : tree.membership().children()) {
@@ -21,12 +22,12 @@ void send_down(SwitchTurn& turn, const Arrival& in, const Tree& tree) {
   if (!stored) turn.count(SwitchCounter::kDropNoChildAddressed);
 }
 
-// What a PARAMETER does to its aggregator.
+// Releases the aggregator of a PARAMETER.
 void release(SwitchTurn& turn, const Arrival& in, std::uint32_t slot) {
   const atp_header& header = in.packet.header;
   const std::uint64_t now = nanoseconds(turn.now);
   const auto reclaim = static_cast<std::uint64_t>(turn.config.timing.reclaim.count());
-  // User space can send more than one packet, so it emits the sum that has to make room (H29).
+  // User space can send more than one packet, so it emits the sum that is reclaimed (H29).
   if (atp_parameter_reclaims(&turn.state.aggregators[slot], &header, now, reclaim)) {
     atp_fragment sum{};
     atp_write_sum(&turn.state.aggregators[slot], &sum, ATP_FLAG_RESEND);
@@ -71,7 +72,7 @@ void note_detached(Tree& tree, const StatusMessage& status) {
   status.about.for_each([&](Rank rank) { tree.detach(rank, status.numbers[i++]); });
 }
 
-// Calls act(rank) for the ranks that the message is about, unless it is about an earlier socket.
+// Calls act(rank) for each rank that the message is about, unless it concerns an earlier socket.
 template <class Act>
 void for_each_meant(const Tree& tree, const StatusMessage& status, Act&& act) {
   status.about.for_each([&](Rank rank) {
@@ -83,7 +84,7 @@ void for_each_meant(const Tree& tree, const StatusMessage& status, Act&& act) {
 void handle_status(SwitchTurn& turn, const Arrival& in, Tree& tree) {
   const std::optional<StatusMessage> status = StatusMessage::read(in.packet);
   if (!status) return turn.count(SwitchCounter::kDropBadBody);
-  // It goes on first: who is forgotten here is still to be told why.
+  // Forward it first: a rank that is forgotten below must still learn why.
   send_down(turn, in, tree);
   switch (status->code) {
     case StatusCode::kWaitingFor: tree.note_waiting(turn.now, in.packet.header, *status); break;
@@ -91,11 +92,11 @@ void handle_status(SwitchTurn& turn, const Arrival& in, Tree& tree) {
     case StatusCode::kLeft:  // its LEAVE may have gone straight to the server
       for_each_meant(tree, *status, [&](Rank rank) { tree.leave(rank); });
       break;
-    case StatusCode::kRefused:  // the JOIN that this switch has noted was turned down further up
+    case StatusCode::kRefused:  // the JOIN that this switch noted was refused further up
     case StatusCode::kRankTaken:
       for_each_meant(tree, *status, [&](Rank rank) { tree.remove(rank); });
       break;
-    // Leases here end by themselves; the rest is between the server and the workers.
+    // Leases here end by themselves; the other codes concern only the server and the workers.
     default: break;
   }
 }

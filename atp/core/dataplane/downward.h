@@ -2,9 +2,9 @@
 
 #include "atp/core/dataplane/switch_state.h"
 
-// The way down (docs/protocol.md §4): what the parent sends, and only the parent, goes on to each
-// child whose ranks are addressed. On its way a PARAMETER releases its aggregator, a FLUSH fetches
-// a partial sum, and a JOIN_ACK or STATUS teaches the switch about its tree.
+// Downward messages (docs/protocol.md §4): the switch accepts them from the parent only and
+// forwards them to each child whose ranks are addressed. A PARAMETER also releases its aggregator,
+// a FLUSH fetches a partial sum, and a JOIN_ACK or STATUS updates the switch's tree.
 
 namespace atp {
 

@@ -1,3 +1,4 @@
+// Decides whether a JOIN may pass, notes the rank in its tree, and forwards JOIN and LEAVE.
 #include "atp/core/dataplane/join_relay.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace {
 
 bool has_one_rank(const RankSet& ranks) { return ranks.size() == 1; }
 
-// What is wrong with the JOIN in itself.
+// Checks the JOIN on its own.
 Refusal judge(const Arrival& in, const Join& join) {
   const RankSet& ranks = in.packet.ranks;
   if (!has_one_rank(ranks)) return {RefusalReason::kRank};
@@ -29,7 +30,7 @@ Refusal judge(const Arrival& in, const Join& join) {
   return {};
 }
 
-// What of it the job's other ranks behind this switch have said otherwise.
+// Checks that the JOIN agrees with those of the job's other ranks behind this switch.
 Refusal judge_agreement(SwitchTurn& turn, const JobKey& job, const Join& join) {
   const StreamRange streams{join.first_stream, join.stream_count};
   if (const Tree* other = turn.state.trees.conflicting(job, streams)) {
@@ -49,8 +50,8 @@ bool names(const Route& route, const Endpoint& hop) {
 }
 
 // Moves this switch's entry from the remaining to the recorded route. False if there is no next hop
-// or the route comes back to a node: DIRECT packets would go round for ever. (A node with several
-// addresses may be met twice all the same, and then the limit of hops ends it.)
+// or the route visits a node twice: DIRECT packets would circle forever. (A node with several
+// addresses may still be visited twice; the hop limit ends that.)
 bool pass_hop(Join& join) {
   if (join.remaining.size() < 2) return false;
   const Endpoint own = join.remaining.front();
@@ -59,13 +60,13 @@ bool pass_hop(Join& join) {
   return !names(join.recorded, join.remaining.front()) && join.recorded.push_back(own);
 }
 
-// What is wrong with the next hop.
+// Checks the next hop.
 Refusal judge_next_hop(const SwitchTurn& turn, const Endpoint& from, const Tree* tree, Rank rank,
                        const Endpoint& next) {
   if (next == from) return {RefusalReason::kRoute};
   if (!turn.config.upstream.allows(next)) return {RefusalReason::kUpstream};
   if (tree == nullptr || tree->parent() == next) return {};
-  // One tree, one parent: only a rank that is alone may move the tree.
+  // A tree has one parent: only a rank that is alone in it may move the tree.
   const RankSet others = tree->membership().known() - RankSet::of(rank);
   if (others.empty()) return {};
   return {.reason = RefusalReason::kRoute, .holders = others};
@@ -81,8 +82,8 @@ Refusal judge_room(const SwitchTurn& turn, const Join& join) {
   return needed > left ? memory_refusal(left, needed) : Refusal{};
 }
 
-// Room for one more tree. Those that only wait for their leases to end make it, if it is scarce: a
-// rank of theirs that has not heard yet that it has left asks the server straight.
+// Makes room for one more tree. If room is scarce, trees that only wait for leases to end are
+// dropped: a rank whose LEAVE has not been acknowledged yet then asks the server directly.
 Refusal make_room(SwitchTurn& turn, const Join& join) {
   const Refusal refusal = judge_room(turn, join);
   if (!refusal && !turn.state.trees.shares().partition_is_full()) return {};

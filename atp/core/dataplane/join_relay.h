@@ -3,9 +3,9 @@
 #include "atp/core/dataplane/switch_state.h"
 
 // How a switch learns its trees (docs/protocol.md §2): JOINs pass through it on their way up, and
-// it notes child and parent. It takes its own entry off the remaining route without knowing its own
-// address, which only those who sent to it need to know. What cannot be is refused by STATUS
-// straight to the sender; what the job must agree on is the server's to judge.
+// it notes child and parent. It takes the first entry off the remaining route, which is its own, so
+// it need not know its own address. It refuses an impossible JOIN by STATUS directly to the sender;
+// the server checks what all ranks of the job must agree on.
 
 namespace atp {
 
@@ -14,7 +14,7 @@ inline constexpr std::uint16_t kMaxStreamsOfTree = 1024;
 
 void handle_join(SwitchTurn& turn, const Arrival& in);
 
-// LEAVE goes up as long as it is repeated; the rank leaves the mask with the first.
+// Every repeated LEAVE goes up; the first one takes the rank off the mask.
 void handle_leave(SwitchTurn& turn, const Arrival& in);
 
 }  // namespace atp

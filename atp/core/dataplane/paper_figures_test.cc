@@ -13,7 +13,7 @@ using testing::SizeIs;
 
 constexpr std::uint32_t kAggregators = 16;
 
-// What an end host writes so that the switch uses this aggregator.
+// The index that makes the switch use this aggregator.
 std::uint32_t index_of(std::uint32_t aggregator) {
   return static_cast<std::uint32_t>((std::uint64_t{aggregator} << 32) / kAggregators);
 }
@@ -80,9 +80,10 @@ TEST_F(PaperFigure, Number4JobThreeSumsAInTheSwitchAndBAtTheServer) {
   constexpr std::uint64_t kA = 0;
   constexpr std::uint64_t kB = 1;
   reserve_9();
-  EXPECT_THAT(rig.in(kJob3.worker(0), kJob3.gradient(0, kA, 7, 1)), IsEmpty()) << "A1 reserves 7";
+  EXPECT_THAT(rig.in(kJob3.worker(0), kJob3.gradient(0, kA, 7, 1)), IsEmpty())
+      << "A1 reserves aggregator 7";
   const auto b1 = rig.in(kJob3.worker(0), kJob3.gradient(0, kB, 9, 10));
-  ASSERT_THAT(receivers(b1), ElementsAre(kServer)) << "9 is job 1's";
+  ASSERT_THAT(receivers(b1), ElementsAre(kServer)) << "aggregator 9 belongs to job 1";
   const auto a = rig.in(kJob3.worker(1), kJob3.gradient(1, kA, 7, 2));
   ASSERT_THAT(receivers(a), ElementsAre(kServer));
   EXPECT_EQ(a[0].view().ranks, RankSet::first(2));
@@ -95,49 +96,49 @@ TEST_F(PaperFigure, Number4JobThreeSumsAInTheSwitchAndBAtTheServer) {
   EXPECT_EQ(rig.node.aggregators_in_use(), 2u);
   const auto down = rig.in(kServer, kJob3.parameter(kA, 7, 3));
   EXPECT_THAT(receivers(down), ElementsAre(kJob3.worker(0), kJob3.worker(1)));
-  EXPECT_EQ(rig.node.aggregators_in_use(), 1u) << "A' frees 7";
+  EXPECT_EQ(rig.node.aggregators_in_use(), 1u) << "A' frees aggregator 7";
   EXPECT_THAT(rig.in(kJob1.worker(1), kJob1.gradient(1, 5, 7, 1)), IsEmpty())
-      << "another job may use 7 now";
+      << "another job may use aggregator 7 now";
 }
 
 TEST_F(PaperFigure, Number7EachBoxOfTheIdealCase) {
   reserve_9();
-  // 1, 2: another identity. The packet goes on with COLLISION, as it came.
+  // 1, 2: another identity. The packet is forwarded with COLLISION, otherwise unchanged.
   const auto collided = rig.in(kJob3.worker(0), kJob3.gradient(0, 1, 9, 10));
   ASSERT_THAT(collided, SizeIs(1));
   EXPECT_TRUE(collided[0].view().has(ATP_FLAG_COLLISION));
   EXPECT_THAT(collided[0].values(), Each(10u));
-  // 3, 4, 5, 6: new, added, and not all are in: consumed.
+  // 3, 4, 5, 6: new, added, not complete: consumed.
   EXPECT_THAT(rig.in(kJob3.worker(0), kJob3.gradient(0, 0, 7, 1)), IsEmpty());
-  // 7: in already. Dropped, but its ECN stays.
+  // 7: a duplicate. Dropped, but its ECN sticks.
   EXPECT_THAT(rig.in(kJob3.worker(0), kJob3.gradient(0, 0, 7, 1, ATP_FLAG_ECN)), IsEmpty());
-  // All are in: the sum, the whole bitmap and the ECN go up.
+  // Complete: the sum goes up with the whole bitmap and ECN.
   const auto sum = rig.in(kJob3.worker(1), kJob3.gradient(1, 0, 7, 2));
   ASSERT_THAT(sum, SizeIs(1));
   EXPECT_THAT(sum[0].values(), Each(3u));
   EXPECT_TRUE(sum[0].view().has(ATP_FLAG_ECN));
   EXPECT_EQ(sum[0].view().ranks, RankSet::first(2));
-  // 8: the PARAMETER frees what has its identity, and nothing else.
+  // 8: the PARAMETER frees only the aggregator with its identity.
   rig.in(kServer, kJob3.parameter(1, 9, 30));
   EXPECT_EQ(rig.node.aggregators_in_use(), 2u);
   rig.in(kServer, kJob3.parameter(0, 7, 3));
   EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
 }
 
-TEST_F(PaperFigure, Number17ARepeatSendsWhatIsThereAndFreesTheAggregator) {
-  // 1, 5, 7: the repeat is in already: the partial sum leaves with its bitmap.
+TEST_F(PaperFigure, Number17ARepeatSendsThePartialSumAndFreesTheAggregator) {
+  // 1, 5, 7: the repeat is a duplicate: the partial sum leaves with its bitmap.
   rig.in(kJob3.worker(0), kJob3.gradient(0, 0, 7, 1));
   const auto partial = rig.in(kJob3.worker(0), kJob3.gradient(0, 0, 7, 1, ATP_FLAG_RESEND));
   ASSERT_THAT(partial, SizeIs(1));
   EXPECT_EQ(partial[0].view().ranks, RankSet::of(0));
   EXPECT_THAT(partial[0].values(), Each(1u));
   EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
-  // The other worker's repeat reserves nothing, it goes straight on.
+  // The other worker's repeat reserves nothing and is forwarded.
   const auto other = rig.in(kJob3.worker(1), kJob3.gradient(1, 0, 7, 2, ATP_FLAG_RESEND));
   ASSERT_THAT(other, SizeIs(1));
   EXPECT_EQ(other[0].view().ranks, RankSet::of(1));
   EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
-  // 6, 7: a repeat that is not in is added first.
+  // 6, 7: a repeat that is not in the sum is added first.
   rig.in(kJob3.worker(0), kJob3.gradient(0, 4, 8, 1));
   const auto both = rig.in(kJob3.worker(1), kJob3.gradient(1, 4, 8, 2, ATP_FLAG_RESEND));
   ASSERT_THAT(both, SizeIs(1));

@@ -2,16 +2,16 @@
  * over levels): ONE header for the user space switch, the virtual network and eBPF, in the C
  * subset that g++ and `clang -target bpf` both compile.
  *
- * It decides from metadata alone: what one packet does to one aggregator, and where the packet
- * goes. It never sees a value, for a sum's magnitude tells whether the sum may be trusted; the
- * verdict names one of four loops over the values (store, combine, combine and load, load) that
- * each engine runs in its own way, adding or taking the maximum as the fragment's kind says. One
- * packet in gives at most one out, multicast aside: the fragment that came is rewritten in place
- * into the one that leaves.
+ * It decides from metadata alone what one packet does to one aggregator, and where the packet goes.
+ * It never reads a value: a sum's magnitude shows whether the sum fits its integers. The verdict
+ * names one of four loops over the values (store, combine, combine and load, load), which each
+ * engine implements, adding or taking the maximum as the fragment's kind says. One packet in gives
+ * at most one out, apart from multicast: the incoming fragment is rewritten in place into the
+ * outgoing one.
  *
- * Assumed: the packet was parsed (packet_view.h or its like), so bitmap_words is 1 … 16; the engine
- * has looked up the job's tree, the ranks behind the sender and the aggregator of the packet's
- * index; and nobody else touches that aggregator meanwhile.
+ * Assumed: the packet was parsed (packet_view.h or an equivalent), so bitmap_words is 1 … 16; the
+ * engine has looked up the job's tree, the ranks behind the sender and the aggregator of the
+ * packet's index; and no other thread touches that aggregator meanwhile.
  *
  * Invariant: the mark that an aggregator's last identity leaves for its stream never goes back
  * (aggregator.h has the others). */
@@ -20,9 +20,9 @@
 
 #include "atp/core/dataplane/aggregator.h"
 
-/* What the engine does with the values: p the packet's, a the aggregator's. */
+/* What the engine does with the values; p: the packet's, a: the aggregator's. */
 enum atp_data_op {
-  ATP_DATA_NONE = 0,         /* p leaves, if it leaves, with the values that it came with */
+  ATP_DATA_NONE = 0,         /* p, if forwarded, keeps its values */
   ATP_DATA_STORE = 1,        /* a = p */
   ATP_DATA_COMBINE = 2,      /* a = a + p modulo the lane's size, or max(a, p), by the kind */
   ATP_DATA_COMBINE_LOAD = 3, /* the same; p = a */
@@ -30,12 +30,12 @@ enum atp_data_op {
 };
 
 enum atp_forward {
-  ATP_FORWARD_NOWHERE = 0, /* consumed, or dropped: the reason tells */
+  ATP_FORWARD_NOWHERE = 0, /* consumed or dropped, as the reason says */
   ATP_FORWARD_PARENT = 1,
   ATP_FORWARD_CHILDREN = 2 /* those whose ranks are addressed */
 };
 
-/* Which row decided. Engines count each under a name of its own. */
+/* The rule that decided. Engines count each under a name of its own. */
 enum atp_reason {
   /* GRADIENT, dropped */
   ATP_DROP_BITMAP_WIDTH = 0, /* not the width of the job */
@@ -46,24 +46,24 @@ enum atp_reason {
   ATP_PASS_DIRECT,       /* it came with DIRECT, or its values are floats */
   ATP_PASS_DETACHED,     /* a detached rank is in it */
   ATP_PASS_BEYOND_LIMIT, /* its sequence is further ahead than a window allows */
-  ATP_PASS_SHAPE,   /* more values than fit here, or not as many, or other ones, than the sum has */
-  ATP_PASS_OVERLAP, /* shares some ranks with the sum and lacks others (H4) */
+  ATP_PASS_SHAPE,        /* more values than fit here, or another number or kind than the sum has */
+  ATP_PASS_OVERLAP,      /* shares some ranks with the sum and lacks others (H4) */
   /* GRADIENT, forwarded as it is */
   ATP_PASS_LATE,            /* released or flushed already: never claims again (H5, H6) */
-  ATP_PASS_RESEND,          /* nothing here to flush */
-  ATP_PASS_AFTER_COLLISION, /* others of its fragment passed, when another fragment was here */
+  ATP_PASS_RESEND,          /* nothing to flush here */
+  ATP_PASS_AFTER_COLLISION, /* an earlier contribution of its fragment collided here and passed */
   ATP_PASS_NO_REGION,       /* the job has no aggregators here */
   ATP_PASS_OVER_QUOTA,      /* the job holds as many as it may */
   ATP_PASS_COLLISION,
   ATP_PASS_OPERATION_MISMATCH, /* a collision in which only the operation differs (H31) */
-  /* GRADIENT, taken in */
+  /* GRADIENT, consumed */
   ATP_CLAIMED,
   ATP_ADDED,
   ATP_DUPLICATE, /* dropped: it is in the sum already */
   /* GRADIENT, the sum leaves */
   ATP_COMPLETED,
   ATP_REPEATED,     /* a duplicate of a complete sum: something further up was lost */
-  ATP_SENT_PARTIAL, /* RESEND asked for what is here */
+  ATP_SENT_PARTIAL, /* RESEND asked for the partial sum */
   /* PARAMETER */
   ATP_RELEASED,
   ATP_MARKED,    /* EMPTY: this is the last identity now */
@@ -85,7 +85,7 @@ struct atp_verdict {
   atp_u8 reason;  /* atp_reason */
 };
 
-/* ---- small parts ---- */
+/* ---- helpers ---- */
 
 ATP_PIPELINE struct atp_verdict atp_verdict_of(enum atp_data_op data, enum atp_forward forward,
                                                enum atp_reason reason) {
@@ -104,7 +104,7 @@ ATP_PIPELINE struct atp_verdict atp_pass(enum atp_reason reason) {
   return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_PARENT, reason);
 }
 
-/* Past all aggregators from here on, so that no later switch weighs the same doubt again. */
+/* Forwards p past all further aggregators, so that no later switch repeats this decision. */
 ATP_PIPELINE struct atp_verdict atp_pass_direct(struct atp_fragment *p, enum atp_reason reason) {
   p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_DIRECT);
   return atp_pass(reason);
@@ -127,8 +127,7 @@ ATP_PIPELINE struct atp_verdict atp_meet_same(struct atp_aggregator *a,
                                               struct atp_fragment *p) {
   const int resend = (p->header.flags & ATP_FLAG_RESEND) != 0;
 
-  /* Only who breaks the rules gets here: the fingerprint tells operations of another shape apart.
-   */
+  /* Only for senders that break the protocol: operations of another shape differ in fingerprint. */
   if (a->bitmap_words != p->header.bitmap_words || a->value_count != p->header.value_count ||
       a->kind != p->header.kind) {
     return atp_pass_direct(p, ATP_PASS_SHAPE);
@@ -163,12 +162,12 @@ ATP_PIPELINE struct atp_verdict atp_meet_empty(struct atp_aggregator *a,
     return atp_pass(ATP_PASS_LATE);
   }
   if ((p->header.flags & ATP_FLAG_RESEND) != 0) return atp_pass(ATP_PASS_RESEND);
-  /* It would wait here for contributions that have gone on. */
+  /* Otherwise it would wait here for contributions that were forwarded. */
   if (a->any_passed && atp_same_identity(&a->passed, &p->header))
     return atp_pass(ATP_PASS_AFTER_COLLISION);
   if (s->held >= s->quota) {
-    /* What is marked here never claims again, so the fragment's other contributions pass as well.
-     * One that claimed would wait for this one in vain. */
+    /* The mark keeps the fragment's other contributions from claiming, so they pass as well. One
+     * that claimed would wait for this contribution in vain. */
     atp_set_identity(&a->identity, &p->header);
     a->state = ATP_EMPTY;
     return atp_pass(ATP_PASS_OVER_QUOTA);
@@ -180,7 +179,7 @@ ATP_PIPELINE struct atp_verdict atp_meet_empty(struct atp_aggregator *a,
   return atp_verdict_of(ATP_DATA_STORE, ATP_FORWARD_PARENT, ATP_COMPLETED);
 }
 
-/* May p reach an aggregator at all? ATP_REASONS as the reason says yes. */
+/* Whether p may reach an aggregator at all: yes if the reason is ATP_REASONS. */
 ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const atp_u64 *child,
                                           atp_u64 sequence_limit, struct atp_fragment *p) {
   const struct atp_header *h = &p->header;
@@ -200,7 +199,7 @@ ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const 
   if (!atp_bitmap_disjoint(p->bitmap, t->detached, h->bitmap_words)) {
     return atp_pass_direct(p, ATP_PASS_DETACHED);
   }
-  /* A forged sequence far ahead would leave a mark that shuts the honest fragments out. */
+  /* A forged sequence far ahead would leave a mark that keeps honest fragments from claiming. */
   if (sequence_limit != 0 && h->sequence > sequence_limit) {
     return atp_pass_direct(p, ATP_PASS_BEYOND_LIMIT);
   }
@@ -210,21 +209,21 @@ ATP_PIPELINE struct atp_verdict atp_admit(const struct atp_tree_entry *t, const 
   return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_NOWHERE, ATP_REASONS);
 }
 
-/* The highest sequence that a stream may carry when `parameter` is the highest whose PARAMETER has
- * passed: a worker is at most Wmax ahead of what is complete, and what is complete here may be
- * Wmax behind what is complete at the server, if that many PARAMETERs were lost. */
+/* The highest sequence that a stream may carry when `parameter` is the highest sequence whose
+ * PARAMETER has passed. A worker is at most Wmax ahead of the last complete fragment, and if
+ * PARAMETERs were lost, this switch may be Wmax behind the server. */
 ATP_PIPELINE atp_u64 atp_sequence_limit(atp_u64 parameter, atp_u32 wmax) {
   const atp_u64 limit = parameter + 2 * (atp_u64)wmax;
   return limit < parameter ? ~(atp_u64)0 : limit;
 }
 
-/* Which aggregator an index means in a region that is not empty. */
+/* The aggregator of an index in the job's region, which must not be empty. */
 ATP_PIPELINE atp_u32 atp_slot_of_share(const struct atp_share *s, atp_u32 aggregator_index) {
   return s->first + atp_slot_of_index(aggregator_index, s->size);
 }
 
-/* A GRADIENT p from the child behind which the ranks `child` stand. sequence_limit 0: unknown. If
- * the job's share is empty, `a` may be any aggregator; it is left alone. */
+/* Decides on GRADIENT p from a child; `child`: the ranks behind it. sequence_limit 0: unknown. If
+ * the job's region is empty, `a` may be any aggregator; it is not touched. */
 ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
                                                 const struct atp_tree_entry *t,
                                                 const struct atp_share *s, const atp_u64 *child,
@@ -249,8 +248,9 @@ ATP_PIPELINE struct atp_verdict atp_on_gradient(struct atp_aggregator *a,
 
 /* ---- downward, from the parent only ---- */
 
-/* A PARAMETER always goes on to the children; this is what it does on its way. An engine that can
- * emit more than one packet emits the sum of what atp_parameter_reclaims() before it asks here. */
+/* A PARAMETER always goes on to the children and may free its aggregator. If this returns true, an
+ * engine that can emit more than one packet emits the aggregator's sum before atp_on_parameter().
+ */
 ATP_PIPELINE int atp_parameter_reclaims(const struct atp_aggregator *a, const struct atp_header *h,
                                         atp_u64 now, atp_u64 reclaim) {
   return atp_expired(a, now, reclaim) && !atp_same_identity(&a->identity, h);
@@ -276,7 +276,7 @@ ATP_PIPELINE struct atp_verdict atp_on_parameter(struct atp_aggregator *a,
   return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_CHILDREN, reason);
 }
 
-/* A FLUSH becomes the partial sum that it asks for, or goes on (H7). */
+/* A FLUSH turns into the partial sum that it asks for, or goes on to the children (H7). */
 ATP_PIPELINE struct atp_verdict atp_on_flush(struct atp_aggregator *a, struct atp_fragment *p) {
   if (a->state != ATP_AGGREGATING || !atp_asks_for(&p->header, &a->identity)) {
     return atp_verdict_of(ATP_DATA_NONE, ATP_FORWARD_CHILDREN, ATP_FLUSH_PASSED);

@@ -12,10 +12,10 @@
 #include "atp/core/dataplane/conformance/gradient_held_rows.h"
 #include "atp/core/dataplane/conformance/release_rows.h"
 
-// The table of docs/protocol.md §4 as data: every switch engine (user space, eBPF, P4) runs these
+// The table of docs/protocol.md §4 as data: every switch engine (user space, eBPF, P4) runs the
 // same rows, so that none has rules of its own. Here they run through the pipeline and the user
-// space aggregators, for several widths of the bitmap; a row's ranks stand in the last word, so
-// that every word counts.
+// space aggregators, for several bitmap widths. A row's ranks are in the last word, so that every
+// word counts.
 
 namespace atp::conformance {
 namespace {
@@ -34,7 +34,7 @@ void for_each_row(Visit&& visit) {
 
 using Values = std::vector<std::uint8_t>;
 
-// `count` times the same value, in as many bytes as the kind gives it.
+// The same value `count` times, in the width that the kind has.
 Values wire_values(std::uint32_t value, std::uint16_t count, std::uint8_t kind) {
   const std::size_t each = atp_value_bytes(kind);
   std::uint8_t wire[4];
@@ -88,7 +88,7 @@ atp_fragment fragment_of(const Packet& packet, std::uint8_t words) {
   return p;
 }
 
-// One aggregator, its values and what the pipeline makes of a row.
+// Runs a row through the pipeline with one aggregator and its values.
 class Engine {
  public:
   Engine(const Held& held, std::uint8_t words) : table_(1, kValueLimit), words_(words) {

@@ -1,5 +1,5 @@
-// Which job gets which share. Linear searches: they run when a tree comes or goes, never for a
-// packet.
+// Decides which job gets which share. Linear searches will do: they run when a tree is made or
+// dropped, never per packet.
 #include "atp/core/dataplane/shares.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ Shares::Id Shares::enter(std::uint32_t job) {
 
 void Shares::leave(Id id) { --entries_[id].trees; }
 
-// Its own, or one that nobody needs.
+// The job's entry, or a free one.
 Shares::Id Shares::entry_of(std::uint32_t job) {
   auto found = std::find_if(entries_.begin(), entries_.end(),
                             [&](const Entry& entry) { return entry.in_use() && entry.job == job; });
@@ -62,7 +62,7 @@ Shares::Id Shares::entry_of(std::uint32_t job) {
   return static_cast<Id>(found - entries_.begin());
 }
 
-// The lowest region that is free; none if all are taken.
+// Gives the lowest free region, or none if all are taken.
 void Shares::give_region(atp_share& share) const {
   share.first = 0;
   share.size = aggregators_;

@@ -6,22 +6,23 @@
 
 #include "atp/core/dataplane/aggregator.h"
 
-// How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). First
-// come, first served unless the configuration says otherwise: a static partition gives each job a
-// region of its own, a quota bounds what a job may hold at a time. A job is a job whatever its
-// incarnation and however many trees it has here, so that no restart makes it two.
+// How a switch's aggregators are shared among the jobs (docs/protocol.md §4, *Sharing*). The
+// default is first come, first served. A static partition gives each job a region of its own; a
+// quota bounds how many a job may hold at a time. All incarnations and trees of a job here have one
+// share, so a restart does not make it two jobs.
 //
-// A share lives as long as its job has a tree here or an aggregator, so the count of what it holds
-// is exact; only its region goes to the next job as soon as the last tree is gone.
+// A share lives as long as its job has a tree or an aggregator here, so its count of held
+// aggregators is exact. Its region, however, is free for the next job as soon as the last tree is
+// gone.
 
-// Beside its type, so that it is found.
+// In the namespace of its type, so that lookup finds it.
 bool operator==(const atp_share& a, const atp_share& b);
 
 namespace atp {
 
 struct SharingConfig {
-  std::uint32_t partitions = 0;  // equal regions, one for each job; 0: no partition
-  std::uint32_t quota = 0;       // most aggregators of a job; 0: no quota
+  std::uint32_t partitions = 0;  // number of equal regions, one per job; 0: no partition
+  std::uint32_t quota = 0;       // maximum aggregators per job; 0: no quota
 
   bool operator==(const SharingConfig&) const = default;
 };
@@ -30,15 +31,16 @@ class Shares {
  public:
   using Id = std::uint16_t;
   static constexpr std::size_t kMax = 65536;
-  static constexpr std::size_t kBytes = 32;  // of one
+  static constexpr std::size_t kBytes = 32;  // per share
 
   Shares(const SharingConfig& config, std::uint32_t aggregators);
 
-  // Is there a share for one more job?
+  // Whether one more job can get a share.
   bool has_room() const;
-  // Does every region belong to a job?
+  // Whether every region belongs to a job.
   bool partition_is_full() const;
-  // A tree of the job is made, or gone. Of enter() there may be kMax at a time.
+  // Call these when a tree of the job is made, and when it is gone. At most kMax jobs may be
+  // entered at a time.
   Id enter(std::uint32_t job);
   void leave(Id id);
 

@@ -11,7 +11,7 @@ void end_leases(SwitchTurn& turn) {
   turn.count(SwitchCounter::kTreesDropped, ended.trees);
 }
 
-// Of an aggregator in use; returns whether it stays so.
+// Sweeps an aggregator in use; returns whether it stays in use.
 bool sweep_slot(SwitchTurn& turn, std::uint32_t slot) {
   atp_fragment sum{};
   const auto reclaim = static_cast<std::uint64_t>(turn.config.timing.reclaim.count());
@@ -28,7 +28,7 @@ bool sweep_slot(SwitchTurn& turn, std::uint32_t slot) {
 
 void Sweep::run(SwitchTurn& turn) {
   if (cursor_ == 0) end_leases(turn);
-  // A table may be large and hold little, so the walk over it costs next to nothing.
+  // Skip free aggregators at next to no cost: a large table may hold little.
   const AggregatorTable& aggregators = turn.state.aggregators;
   const Outbox& out = turn.out;
   const std::uint32_t end = aggregators.size();

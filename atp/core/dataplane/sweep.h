@@ -4,18 +4,18 @@
 
 #include "atp/core/dataplane/switch_state.h"
 
-// The one timer of a switch. Each round ends leases and walks over all aggregators; one unused for
-// the reclaim time is released and its sum emitted as RESEND, for nothing else would free what a
-// lost job, or a fragment that two aggregators share, left behind (H29, docs/protocol.md §7). A
-// round pauses when the outbox is full and goes on when the driver has sent. A switch without trees
-// and sums sets no timer.
+// The only timer of a switch. Each round ends leases and visits all aggregators. One that was
+// unused for the reclaim time is released and its sum emitted as RESEND: nothing else would free
+// what a lost job, or a fragment split over two aggregators, left behind (H29, docs/protocol.md
+// §7). A round pauses when the outbox is full and resumes when the driver has sent. A switch
+// without trees and sums sets no timer.
 
 namespace atp {
 
 class Sweep {
  public:
   Instant next() const { return next_; }
-  // Starts the rounds, if none is due.
+  // Schedules the first round, unless one is due.
   void arm(Instant now, Duration period) {
     if (next_ == kNever) next_ = now + period;
   }

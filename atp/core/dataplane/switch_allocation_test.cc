@@ -6,8 +6,8 @@
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Once a job is known, no packet makes the switch take memory; and what strangers' JOINs make it
-// take is bounded.
+// Once a job is known, no packet makes the switch allocate memory; what strangers' JOINs make it
+// allocate is bounded.
 
 namespace {
 
@@ -16,7 +16,7 @@ std::size_t bytes_held = 0;
 
 }  // namespace
 
-// Not inlined, or GCC pairs the malloc() of one with the delete of the other and warns.
+// Not inlined: GCC would pair this malloc() with a delete and warn.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   void* memory = std::malloc(size);
   if (memory == nullptr) throw std::bad_alloc();
@@ -35,7 +35,7 @@ std::size_t bytes_held = 0;
 namespace atp::rig {
 namespace {
 
-TEST(SwitchAllocation, NoPacketOfAKnownJobTakesMemory) {
+TEST(SwitchAllocation, NoPacketOfAKnownJobAllocates) {
   Rig rig;
   rig.join_all();
   Outbox out(4096, 4 << 20);
@@ -64,7 +64,7 @@ TEST(SwitchAllocation, NoPacketOfAKnownJobTakesMemory) {
   EXPECT_GT(rig.count(SwitchCounter::kGradientsSummed), 0u);
 }
 
-// The JOIN of one of a stranger's many addresses for a rank of a job of its own.
+// A stranger's JOIN, from one of its many addresses, for a rank of a job of its own.
 Bytes strangers_join(std::uint32_t job, Rank rank, std::uint16_t world_size) {
   Join body = join_body(0);
   body.world_size = world_size;
@@ -74,7 +74,7 @@ Bytes strangers_join(std::uint32_t job, Rank rank, std::uint16_t world_size) {
   return control(put_join, head, RankSet::of(rank), body);
 }
 
-TEST(SwitchMemory, OfStrangersTreesStaysBelowItsLimitAndMoreAreRefused) {
+TEST(SwitchMemory, OfStrangersTreesStaysBelowItsLimitAndFurtherTreesAreRefused) {
   for (const std::uint16_t world_size : {1, 1024}) {
     SCOPED_TRACE(world_size);
     SwitchConfig limited = config();
@@ -95,7 +95,7 @@ TEST(SwitchMemory, OfStrangersTreesStaysBelowItsLimitAndMoreAreRefused) {
     }
     const std::size_t held = bytes_held - before;
     EXPECT_LE(held, limited.tree_memory_bytes);
-    EXPECT_GT(held, limited.tree_memory_bytes / 16) << "the limit refuses what would fit";
+    EXPECT_GT(held, limited.tree_memory_bytes / 16) << "refused trees that would fit";
     EXPECT_LT(rig.node.trees(), 1000u);
     EXPECT_GT(rig.node.trees(), 1u);
 

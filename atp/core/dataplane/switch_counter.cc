@@ -1,4 +1,4 @@
-// The public names of a switch's counters, and which counter each row of the pipeline raises.
+// The public names of a switch's counters, and the counter of each reason of the pipeline.
 #include "atp/core/dataplane/switch_counter.h"
 
 #include <array>
@@ -9,7 +9,7 @@ namespace atp {
 
 namespace {
 
-// In the order of the counters.
+// In the order of the enum.
 constexpr std::array<std::string_view, Counters<SwitchCounter>::kSize> kNames = {
     "packets_received",
     "gradients_received",
@@ -77,7 +77,7 @@ constexpr std::array<std::string_view, Counters<SwitchCounter>::kSize> kNames = 
     "drop_wrong_nonce",
     "drop_too_many_hops",
 };
-static_assert(!kNames.back().empty(), "one for each counter");
+static_assert(!kNames.back().empty(), "one name per counter");
 
 }  // namespace
 
@@ -152,7 +152,7 @@ SwitchCounter switch_counter_of(atp_reason reason) {
     case ATP_KEPT:
     case ATP_REASONS: break;
   }
-  return SwitchCounter::kCount;  // nothing worth a counter
+  return SwitchCounter::kCount;  // not counted
 }
 
 }  // namespace atp

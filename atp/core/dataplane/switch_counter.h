@@ -7,9 +7,9 @@
 #include "atp/core/dataplane/pipeline.h"
 #include "atp/wire/packet_view.h"
 
-// What a switch counts. Every packet that comes raises packets_received, the counter of its type
-// if it has one, and one that tells what became of it; each one dropped raises exactly one whose
-// name begins with drop_ (docs/protocol.md §7).
+// What a switch counts. Every packet received increments packets_received, the counter of its type
+// if there is one, and one for what became of it. A dropped packet increments exactly one counter
+// whose name begins with drop_ (docs/protocol.md §7).
 
 namespace atp {
 
@@ -24,16 +24,16 @@ enum class SwitchCounter : std::uint8_t {
   kLeavesReceived,
   kStatusesReceived,
 
-  // Gradients that stayed here.
+  // Gradients that were consumed.
   kGradientsSummed,
   kDuplicates,
   // Sums that left.
   kCompleteSumsSent,
-  kPartialSumsSent,      // a RESEND asked
-  kFlushedSumsSent,      // a FLUSH asked
+  kPartialSumsSent,      // for a RESEND
+  kFlushedSumsSent,      // for a FLUSH
   kSweptSumsSent,        // unused for the reclaim time
   kDuplicatesReemitted,  // complete sums, again
-  // Gradients that passed as they came.
+  // Gradients that passed.
   kForwardedDirect,
   kForwardedDetached,
   kForwardedBeyondLimit,
@@ -41,15 +41,15 @@ enum class SwitchCounter : std::uint8_t {
   kForwardedOverlap,
   kForwardedLate,
   kForwardedResend,
-  kForwardedAfterCollision,  // others of their fragment, which met another in its aggregator
+  kForwardedAfterCollision,  // later contributions of a fragment that collided
   kForwardedNoRegion,        // their job has no aggregators here
-  kForwardedOverQuota,       // fragments; what comes later of them is forwarded late
+  kForwardedOverQuota,       // one per fragment; its later contributions count as late
   kCollisions,
   kOperationMismatches,
 
-  kEcnMarks,  // of any gradient sent, by the virtual queue of the uplink or our own receive queue
+  kEcnMarks,  // gradients sent with ECN, because of the uplink's virtual or our own receive queue
 
-  // What PARAMETERs did on their way.
+  // Effects of PARAMETERs.
   kReleases,
   kMarks,
   kReclaims,
@@ -59,11 +59,11 @@ enum class SwitchCounter : std::uint8_t {
   kLeavesRelayed,
   kQuestions,  // *are you there*
   kStatusesSent,
-  kStatusesWithheld,  // answers that came too soon after another
+  kStatusesWithheld,  // answers that the pacer withheld
   kTreesMade,
   kTreesDropped,
   kLeasesEnded,
-  kSweptDiscarded,  // swept with its tree forgotten
+  kSweptDiscarded,  // swept sums whose tree was forgotten
   kUnreachable,     // ICMP errors for what this switch sent
 
   kDropTooShort,
@@ -83,7 +83,7 @@ enum class SwitchCounter : std::uint8_t {
   kDropWrongValueCount,
   kDropNotFromParent,
   kDropNoChildAddressed,
-  kDropStraight,   // a JOIN or LEAVE with DIRECT, whose place is at the server
+  kDropStraight,   // a JOIN or LEAVE with DIRECT, which belongs at the server
   kDropRefused,    // a JOIN, answered by STATUS refused
   kDropRankTaken,  // a JOIN, answered by STATUS rank taken
   kDropWrongNonce,

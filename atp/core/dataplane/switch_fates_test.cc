@@ -6,15 +6,15 @@
 #include "atp/core/testing_drops.h"
 #include "atp/core/testing_fates.h"
 
-// What becomes of every type of message in every circumstance, at a switch.
+// What a switch does with every type of message in every circumstance.
 
 namespace atp::rig {
 namespace {
 
 using S = SwitchCounter;
 
-// Of the fragment kNow two contributions are here already; kPast has been released by its
-// PARAMETER; kFuture lies beyond what a window allows.
+// Two contributions of fragment kNow are already here; a PARAMETER has released kPast; kFuture is
+// further ahead than a window allows.
 constexpr std::uint64_t kPast = 4;
 constexpr std::uint64_t kNow = 20;
 constexpr std::uint64_t kFuture = 1000;
@@ -47,7 +47,7 @@ struct Message {
   Fates<S> fates;
 };
 
-// Control messages have no sequence and no operation, so these make no difference to them.
+// Control messages have no sequence and no operation, so those circumstances do not matter to them.
 const Message kMessages[] = {
     {"GRADIENT",
      gradient(ranks({2}), kNow, 1),
@@ -108,7 +108,7 @@ void check(const Message& message, std::size_t circumstance) {
   const bool dropped = is_drop(to_string(fate));
   EXPECT_EQ(rig.drops(), drops + (dropped ? 1 : 0));
   if (!dropped) return;
-  // The sum here is as it was.
+  // The sum here is unchanged.
   rig.in(child(2), gradient(ranks({2}), kNow, 1));
   const auto sum = rig.in(child(3), gradient(ranks({3}), kNow, 1));
   ASSERT_THAT(receivers(sum), testing::ElementsAre(kServer));

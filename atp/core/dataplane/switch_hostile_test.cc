@@ -6,8 +6,8 @@
 #include "atp/base/random.h"
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Packets that nobody honest sends: whatever comes, the switch survives, answers at most a little,
-// and every packet that it doesn't use raises exactly one drop counter (docs/protocol.md §7).
+// Packets that no honest node sends: whatever comes, the switch survives and answers little, and
+// every packet that it does not use increments exactly one drop counter (docs/protocol.md §7).
 
 namespace atp::rig {
 namespace {
@@ -17,7 +17,7 @@ Endpoint someone(Random& random) {
   return everybody[random.below(std::size(everybody))];
 }
 
-// What can become of a packet that was not dropped.
+// Counts the packets that were used rather than dropped.
 std::uint64_t uses(const Rig& rig) {
   using C = SwitchCounter;
   std::uint64_t sum = 0;
@@ -32,7 +32,7 @@ std::uint64_t uses(const Rig& rig) {
   return sum;
 }
 
-// One packet, after which exactly one thing must have become of it.
+// Feeds one packet, which must be counted exactly once.
 void feed(Rig& rig, const Endpoint& from, const Bytes& bytes) {
   const std::uint64_t before = rig.drops() + uses(rig);
   const auto sent = rig.in(from, bytes);
@@ -43,14 +43,14 @@ void feed(Rig& rig, const Endpoint& from, const Bytes& bytes) {
            parsed.view().type() != PacketType::kJoin && parsed.view().type() != PacketType::kLeave;
   };
   if (after == before) {
-    EXPECT_TRUE(downward() && !sent.empty()) << "a packet vanished without a counter";
+    EXPECT_TRUE(downward() && !sent.empty()) << "a packet vanished uncounted";
   } else {
     EXPECT_EQ(after, before + 1) << "one packet, one fate";
   }
   for (const Sent& one : sent) one.view();
 }
 
-TEST(SwitchHostile, RandomBytesAreDroppedByName) {
+TEST(SwitchHostile, RandomBytesAreDroppedUnderAName) {
   Rig rig;
   rig.join_all();
   Random random(1);
@@ -143,7 +143,7 @@ TEST(SwitchHostile, AFloodIsAnsweredNoFasterThanThePauseAllows) {
     answers += rig.in(from, packet(h, ranks({0}))).size();
   }
   EXPECT_EQ(answers, std::size_t{AnswerPacer::kAddressBurst})
-      << "all in one pause, from one address";
+      << "all within one pause, from one address";
   EXPECT_EQ(rig.node.trees(), 0u);
 }
 

@@ -21,7 +21,7 @@ TEST(SwitchJoin, AJoinGoesToTheNextHopWithTheSwitchRecorded) {
   expected.max_value_count = 8;
   expected.remaining.pop_front();
   expected.recorded.push_back(kOwn);
-  EXPECT_EQ(join_up, expected) << "all else passes unchanged";
+  EXPECT_EQ(join_up, expected) << "everything else passes unchanged";
   EXPECT_EQ(rig.node.trees(), 1u);
 }
 
@@ -62,14 +62,14 @@ TEST(SwitchJoin, TheSameSocketMayComeByAnotherPath) {
   EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 1u);
 }
 
-TEST(SwitchJoin, AStraightJoinOrLeaveIsNotTheTrees) {
+TEST(SwitchJoin, AJoinOrLeaveWithDirectIsDropped) {
   Rig rig;
   EXPECT_THAT(rig.in(child(0), join(0, join_body(0), ATP_FLAG_DIRECT)), IsEmpty());
   EXPECT_EQ(rig.count(SwitchCounter::kDropStraight), 1u);
   EXPECT_EQ(rig.node.trees(), 0u);
 }
 
-TEST(SwitchJoin, AJoinMarkedDetachedLeavesTheMaskAndOneWithoutReturns) {
+TEST(SwitchJoin, AJoinMarkedDetachedLeavesTheMaskAndAnUnmarkedOneReturns) {
   Rig rig;
   rig.join_all();
   Join body = join_body(3);
@@ -107,12 +107,12 @@ TEST(SwitchJoin, StatusDetachedTakesARankOffTheMaskUnlessItCameBack) {
   EXPECT_TRUE(rig.in(child(3), gradient(ranks({3}), 1, 1)).at(0).view().has(ATP_FLAG_DIRECT));
 
   Join old = join_body(3);
-  old.detachments = 4;  // the numbers stand in rank order, and rank 3's is 5
+  old.detachments = 4;  // the numbers are in rank order, and rank 3's is 5
   relayed(rig.in(child(3), join(3, old)));
   EXPECT_TRUE(rig.in(child(3), gradient(ranks({3}), 2, 1)).at(0).view().has(ATP_FLAG_DIRECT));
 }
 
-TEST(SwitchJoin, ALeaveGoesUpAsOftenAsItComes) {
+TEST(SwitchJoin, EveryRepeatedLeaveGoesUp) {
   Rig rig;
   rig.join_all();
   for (int i = 0; i < 3; ++i) {
@@ -128,10 +128,11 @@ TEST(SwitchJoin, ALeaveGoesUpAsOftenAsItComes) {
   for (const unsigned rank : {0, 1}) {
     rig.in(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1));
   }
-  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), SizeIs(1)) << "nobody waits for 2";
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), SizeIs(1))
+      << "the sum does not wait for rank 2";
 }
 
-TEST(SwitchJoin, WhoseRankHasLeftMayComeAgainAtOnce) {
+TEST(SwitchJoin, ARankThatHasLeftMayJoinAgainAtOnce) {
   Rig rig;
   rig.join_all();
   rig.in(child(2), leave(2, nonce(2)));
@@ -153,7 +154,8 @@ TEST(SwitchJoin, StatusLeftCountsOnlyForTheSocketThatLeft) {
   for (const unsigned rank : {0, 1}) {
     rig.in(child(rank), gradient(RankSet::of(static_cast<Rank>(rank)), 0, 1));
   }
-  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), IsEmpty()) << "2 is still waited for";
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), IsEmpty())
+      << "the sum still waits for rank 2";
   left.nonce = nonce(2);
   EXPECT_THAT(rig.in(kServer, status(RankSet::first(4), left)), SizeIs(4));
   EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), SizeIs(1));
@@ -170,7 +172,7 @@ TEST(SwitchJoin, ALeaveOfAnotherSocketIsDropped) {
   EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownChild), 1u);
 }
 
-TEST(SwitchJoin, ALeaveAfterTheTablesWereLostAsksForANewJoin) {
+TEST(SwitchJoin, ALeaveAfterTheTablesWereLostIsAnsweredAsAnUnknownJob) {
   Rig rig;
   const auto sent = rig.in(child(2), leave(2, nonce(2)));
   ASSERT_THAT(receivers(sent), ElementsAre(child(2)));
@@ -178,7 +180,7 @@ TEST(SwitchJoin, ALeaveAfterTheTablesWereLostAsksForANewJoin) {
   EXPECT_EQ(sent[0].view().ranks, ranks({2}));
 }
 
-TEST(SwitchJoin, ALeaseEndsUnlessItIsRefreshedAndTheJobMayComeAgain) {
+TEST(SwitchJoin, ALeaseEndsUnlessRefreshedAndTheJobMayJoinAgain) {
   Rig rig;
   rig.join_all();
   for (int second = 0; second < 20; ++second) {
@@ -186,7 +188,8 @@ TEST(SwitchJoin, ALeaseEndsUnlessItIsRefreshedAndTheJobMayComeAgain) {
     rig.wait(1s);
   }
   EXPECT_EQ(rig.count(SwitchCounter::kLeasesEnded), 3u);
-  EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 0, 1)), SizeIs(1)) << "alone is complete";
+  EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 0, 1)), SizeIs(1))
+      << "complete with rank 0 alone";
   rig.wait(10s);
   EXPECT_EQ(rig.node.trees(), 0u);
   EXPECT_EQ(rig.count(SwitchCounter::kTreesDropped), 1u);
@@ -195,7 +198,7 @@ TEST(SwitchJoin, ALeaseEndsUnlessItIsRefreshedAndTheJobMayComeAgain) {
   EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 50, 1)), IsEmpty());
 }
 
-TEST(SwitchJoin, TheLeaseOfARankThatHasLeftIsNoneThatVanished) {
+TEST(SwitchJoin, TheLeaseOfARankThatHasLeftDoesNotCountAsEnded) {
   Rig rig;
   rig.join_all();
   rig.in(child(2), leave(2, nonce(2)));
@@ -203,7 +206,7 @@ TEST(SwitchJoin, TheLeaseOfARankThatHasLeftIsNoneThatVanished) {
   EXPECT_EQ(rig.count(SwitchCounter::kLeasesEnded), 3u);
 }
 
-TEST(SwitchJoin, ASwitchSaysThatItIsThereToWhomeverAsks) {
+TEST(SwitchJoin, ASwitchAnswersAreYouThereToAnybody) {
   Rig rig;
   StatusMessage question;
   question.code = StatusCode::kAreYouThere;
@@ -214,7 +217,7 @@ TEST(SwitchJoin, ASwitchSaysThatItIsThereToWhomeverAsks) {
   EXPECT_EQ(sent[0].status().nonce, 321u);
 }
 
-TEST(SwitchJoin, AJoinAckAboutAnotherRangeOrWorldTeachesNothing) {
+TEST(SwitchJoin, AJoinAckAboutAnotherRangeOrWorldIsPassedButIgnored) {
   for (const auto change :
        {+[](JoinAck& a) { a.first_stream = 1; }, +[](JoinAck& a) { a.stream_count = 3; },
         +[](JoinAck& a) { a.world_size = 5; }}) {
@@ -223,7 +226,7 @@ TEST(SwitchJoin, AJoinAckAboutAnotherRangeOrWorldTeachesNothing) {
     JoinAck ack = ack_body();
     ack.value_count = kValues - 1;
     change(ack);
-    EXPECT_THAT(rig.in(kServer, join_ack(RankSet::first(4), ack)), SizeIs(4)) << "but it passes";
+    EXPECT_THAT(rig.in(kServer, join_ack(RankSet::first(4), ack)), SizeIs(4)) << "it is passed on";
     EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), 0, 1)), IsEmpty());
     EXPECT_EQ(rig.count(SwitchCounter::kGradientsSummed), 1u);
   }
@@ -237,7 +240,7 @@ TEST(SwitchJoin, TheLeaseIsTheServers) {
   rig.in(kServer, join_ack(RankSet::first(4), ack));
   rig.in(child(0), join(0));
   rig.wait(30s);
-  EXPECT_EQ(rig.count(SwitchCounter::kLeasesEnded), 3u) << "granted before the server spoke";
+  EXPECT_EQ(rig.count(SwitchCounter::kLeasesEnded), 3u) << "granted before the server's JOIN_ACK";
   EXPECT_EQ(rig.node.trees(), 1u);
 }
 

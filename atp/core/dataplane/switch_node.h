@@ -7,14 +7,13 @@
 #include "atp/core/dataplane/sweep.h"
 #include "atp/core/dataplane/switch_state.h"
 
-// The switch of a tree (docs/protocol.md §4): it adds up the gradients that its children send,
-// passes the sums to its parent, and sends what comes down on to the children that are
-// addressed. All its state is soft: it may vanish, return or lose its memory at any moment without
-// a wrong sum.
+// The switch of a tree (docs/protocol.md §4): it adds up the gradients of its children, passes the
+// sums to its parent, and forwards downward messages to the addressed children. All its state is
+// soft: it may vanish, return or lose its memory at any moment without causing a wrong sum.
 //
-// The node itself only tells packets apart. Its parts: pipeline.h decides, upward carries sums up,
-// downward sends messages down, join_relay learns the trees, answers refuses, sweep frees; all work
-// on one SwitchState. No packet makes it allocate, except a JOIN that brings a new rank or tree.
+// The node itself only dispatches packets by type. pipeline.h decides, upward carries sums up,
+// downward forwards messages down, join_relay learns the trees, answers refuses, sweep frees; all
+// work on one SwitchState. No packet makes it allocate, except a JOIN with a new rank or tree.
 
 namespace atp {
 
@@ -24,17 +23,17 @@ class SwitchNode {
 
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                      Outbox& out);
-  // An ICMP error for what was sent to `whom`. A switch has nobody else to send to, and its
-  // children's repeats find the way around it, so it only counts.
+  // An ICMP error about a packet to `whom`. A switch has no other place to send to, and its
+  // children detach from it if need be, so it only counts the error.
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
   void handle_timeout(Instant now, Outbox& out);
   Instant next_timeout() const { return sweep_.next(); }
 
-  // While set, every GRADIENT sent up carries ECN: this switch's own receive queue grows.
+  // While set, every GRADIENT sent up carries ECN, because this switch's receive queue is long.
   void set_congested(bool congested) { state_.congested = congested; }
 
   const Counters<SwitchCounter>& counters() const { return state_.counters; }
-  // Gauges.
+  // For metrics and displays.
   std::size_t aggregators_in_use() const { return state_.aggregators.in_use(); }
   std::size_t trees() const { return state_.trees.size(); }
   const SwitchConfig& config() const { return state_.config; }

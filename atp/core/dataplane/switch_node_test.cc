@@ -4,8 +4,8 @@
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// Gradients up and messages down through a whole switch (docs/protocol.md §4); the rows of
-// the table themselves are pipeline_test.cc's.
+// Gradients up and messages down through a whole switch (docs/protocol.md §4); pipeline_test.cc
+// tests the rows of the table.
 
 namespace atp::rig {
 namespace {
@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-TEST(SwitchNode, SumsWhatItsChildrenSendAndPassesTheSumUp) {
+TEST(SwitchNode, SumsItsChildrensGradientsAndSendsTheSumUp) {
   Rig rig;
   rig.join_all();
   for (const unsigned rank : {2, 0, 3}) {
@@ -64,7 +64,7 @@ TEST(SwitchNode, AParameterGoesToEachChildThatIsAddressed) {
   const auto sent = rig.in(kServer, bytes);
   EXPECT_THAT(receivers(sent), testing::UnorderedElementsAre(child(0), child(2), child(3)));
   for (const Sent& one : sent) EXPECT_EQ(one.bytes, one_hop_on(bytes));
-  EXPECT_EQ(rig.count(SwitchCounter::kMulticastCopies), 4u + 3u) << "with the JOIN_ACK's";
+  EXPECT_EQ(rig.count(SwitchCounter::kMulticastCopies), 4u + 3u) << "with those of the JOIN_ACK";
   EXPECT_THAT(rig.in(kServer, parameter(ranks({40}), 6)), IsEmpty());
   EXPECT_EQ(rig.count(SwitchCounter::kDropNoChildAddressed), 1u);
 }
@@ -94,7 +94,7 @@ TEST(SwitchNode, DownwardMessagesComeFromTheParentOnly) {
   EXPECT_EQ(rig.count(SwitchCounter::kDropNotFromParent), 10u);
   EXPECT_EQ(rig.drops(), 10u);
   EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
-  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), SizeIs(1)) << "the mask is whole";
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), SizeIs(1)) << "the mask has all ranks";
 }
 
 TEST(SwitchNode, NacksAndStatusesPassUntouched) {
@@ -113,7 +113,7 @@ TEST(SwitchNode, NacksAndStatusesPassUntouched) {
   EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
 }
 
-TEST(SwitchNode, KnowsWhomTheServerWaitsForUntilItSaysSoNoMore) {
+TEST(SwitchNode, RemembersWhomTheServerWaitsForUntilItStopsReportingIt) {
   const auto waiting = [](const Rig& rig) {
     std::optional<HeardWaiting> heard;
     rig.node.for_each_tree(
@@ -126,7 +126,7 @@ TEST(SwitchNode, KnowsWhomTheServerWaitsForUntilItSaysSoNoMore) {
   Rig joining;
   joining.in(child(0), join(0));
   joining.in(kServer, status(ranks({0}), message));
-  EXPECT_FALSE(waiting(joining)) << "of a job that is not complete nothing is summed";
+  EXPECT_FALSE(waiting(joining)) << "nothing is summed while the job is incomplete";
 
   Rig rig;
   rig.join_all();
@@ -137,7 +137,7 @@ TEST(SwitchNode, KnowsWhomTheServerWaitsForUntilItSaysSoNoMore) {
     ASSERT_TRUE(waiting(rig));
     EXPECT_EQ(waiting(rig)->ranks, ranks({2}));
     EXPECT_EQ(waiting(rig)->homes[0], child(2));
-    EXPECT_EQ(waiting(rig)->since, begin - 1s) << "the server has waited for a second before";
+    EXPECT_EQ(waiting(rig)->since, begin - 1s) << "the server waits for a second before it reports";
   }
   rig.wait(600ms);
   EXPECT_FALSE(waiting(rig));
@@ -145,12 +145,13 @@ TEST(SwitchNode, KnowsWhomTheServerWaitsForUntilItSaysSoNoMore) {
   rig.in(kServer, status(RankSet::first(4), message));
   EXPECT_TRUE(waiting(rig));
   rig.in(kServer, parameter(RankSet::first(4), 0));
-  EXPECT_FALSE(waiting(rig)) << "it has come";
+  EXPECT_FALSE(waiting(rig)) << "the rank's packet has arrived";
   rig.in(kServer, status(RankSet::first(4), message));
-  EXPECT_EQ(waiting(rig)->since, rig.now - 1s) << "who is late in each step is not so all the time";
+  EXPECT_EQ(waiting(rig)->since, rig.now - 1s)
+      << "late in each step does not mean late all the time";
 }
 
-TEST(SwitchNode, KnowsHowLateEachOfItsRanksIs) {
+TEST(SwitchNode, MeasuresHowLateEachOfItsRanksIs) {
   Rig rig;
   rig.join_all();
   for (std::uint64_t step = 0; step < 4; ++step) {
@@ -160,10 +161,10 @@ TEST(SwitchNode, KnowsHowLateEachOfItsRanksIs) {
       atp_store32(bytes.data() + ATP_AT_OPERATION, static_cast<std::uint32_t>(100 + step));
       rig.in(child(rank), bytes);
     }
-    // How far a sequence may be is known by then.
+    // The sequence limit is known from here on.
     rig.in(kServer, parameter(RankSet::first(4), step));
   }
-  // The honest ones after it would be repeats.
+  // If it counted, the honest packets after it would be taken for repeats.
   Bytes forged = gradient(ranks({3}), std::uint64_t{1} << 40, 1);
   forged[ATP_AT_FLAGS] |= ATP_FLAG_DIRECT;
   rig.in(child(3), forged);
@@ -175,7 +176,7 @@ TEST(SwitchNode, KnowsHowLateEachOfItsRanksIs) {
   });
 }
 
-TEST(SwitchNode, AFlushFetchesThePartialSumAndPassesWhereThereIsNone) {
+TEST(SwitchNode, AFlushFetchesThePartialSumOrPassesIfThereIsNone) {
   Rig rig;
   rig.join_all();
   rig.in(child(0), gradient(ranks({0}), 0, 5, ATP_FLAG_COLLISION));
@@ -188,7 +189,8 @@ TEST(SwitchNode, AFlushFetchesThePartialSumAndPassesWhereThereIsNone) {
   EXPECT_EQ(sum[0].view().header.magnitude, 11u);
   EXPECT_THAT(sum[0].values(), Each(11u));
   EXPECT_THAT(receivers(rig.in(kServer, bytes)), ElementsAre(child(2), child(3)));
-  EXPECT_THAT(rig.in(child(2), gradient(ranks({2}), 0, 7)), SizeIs(1)) << "never claims again";
+  EXPECT_THAT(rig.in(child(2), gradient(ranks({2}), 0, 7)), SizeIs(1))
+      << "its fragment never claims again";
 }
 
 TEST(SwitchNode, AnUnknownJobIsToldToJoinAgain) {
@@ -201,7 +203,7 @@ TEST(SwitchNode, AnUnknownJobIsToldToJoinAgain) {
   EXPECT_EQ(sent[0].view().job(), kJob);
   EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownJob), 1u);
 
-  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 1, 1)), IsEmpty()) << "not twice in a pause";
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 1, 1)), IsEmpty()) << "not twice per pause";
   EXPECT_EQ(rig.count(SwitchCounter::kStatusesWithheld), 1u);
   rig.wait(10ms);
   EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 1, 1)), SizeIs(1));
@@ -223,7 +225,7 @@ TEST(SwitchNode, ForeignIncarnationsAndStreamsAreUnknownJobs) {
   EXPECT_EQ(rig.count(SwitchCounter::kDropUnknownJob), 3u);
 }
 
-TEST(SwitchNode, OnlyTheRanksUnknownBehindTheSenderAreNamed) {
+TEST(SwitchNode, OnlyTheUnknownRanksBehindTheSenderAreNamed) {
   Rig rig;
   rig.in(child(0), join(0));
   rig.in(child(0), join(1));
@@ -234,13 +236,13 @@ TEST(SwitchNode, OnlyTheRanksUnknownBehindTheSenderAreNamed) {
   EXPECT_EQ(rig.count(SwitchCounter::kDropForeignRanks), 1u);
 }
 
-TEST(SwitchNode, AnEarlierVersionIsToldInItsOwnWordsWhichAreSpoken) {
+TEST(SwitchNode, AnEarlierVersionIsAnsweredInItsOwnFormatWithTheSupportedVersions) {
   Rig rig;
   Bytes bytes = join(0);
   bytes[0] = 1;
   auto sent = rig.in(child(0), bytes);
   ASSERT_THAT(receivers(sent), ElementsAre(child(0)));
-  EXPECT_EQ(sent[0].bytes[0], 1) << "which has the same layout of a STATUS";
+  EXPECT_EQ(sent[0].bytes[0], 1) << "version 1 has the same layout of a STATUS";
   sent[0].bytes[0] = ATP_VERSION;
   EXPECT_EQ(sent[0].status().code, StatusCode::kVersions);
   EXPECT_EQ(sent[0].status().reason, 0x0202);
@@ -253,7 +255,7 @@ TEST(SwitchNode, AnEarlierVersionIsToldInItsOwnWordsWhichAreSpoken) {
   EXPECT_THAT(rig.in(kStranger, bytes), IsEmpty()) << "an answer is never answered";
 }
 
-TEST(SwitchNode, APacketIsPassedOnAsOftenAsItsHopsAllow) {
+TEST(SwitchNode, APacketIsForwardedAsOftenAsItsHopsAllow) {
   Rig rig;
   rig.join_all();
   Bytes bytes = gradient(ranks({0}), 0, 1, ATP_FLAG_DIRECT);
@@ -264,7 +266,7 @@ TEST(SwitchNode, APacketIsPassedOnAsOftenAsItsHopsAllow) {
   EXPECT_EQ(rig.count(SwitchCounter::kDropTooManyHops), 1u);
 }
 
-TEST(SwitchNode, AMaximumIsTakenOfMaximaAndSixteenBitsAreLanesOfTheirOwn) {
+TEST(SwitchNode, MaximaAreCombinedAsMaximaAndSixteenBitValuesAsSeparateLanes) {
   Rig rig;
   rig.join_all();
   const auto of = [](unsigned rank, std::uint32_t word) {
@@ -283,7 +285,7 @@ TEST(SwitchNode, AMaximumIsTakenOfMaximaAndSixteenBitsAreLanesOfTheirOwn) {
   EXPECT_EQ(sent[0].view().header.kind, ATP_KIND_EXPONENTS);
 }
 
-TEST(SwitchNode, OnceKIsAgreedNothingLongerIsTaken) {
+TEST(SwitchNode, OnceKIsAgreedLongerPacketsAreDropped) {
   Rig rig;
   rig.join_all();
   atp_header h = head(PacketType::kGradient, 0);
@@ -292,7 +294,7 @@ TEST(SwitchNode, OnceKIsAgreedNothingLongerIsTaken) {
   EXPECT_EQ(rig.count(SwitchCounter::kDropWrongValueCount), 1u);
 }
 
-TEST(SwitchNode, MoreValuesThanAnAggregatorHoldsPassAsDirect) {
+TEST(SwitchNode, APacketWithMoreValuesThanAnAggregatorHoldsPassesAsDirect) {
   Rig rig;
   rig.in(child(0), join(0));
   rig.in(child(1), join(1));
@@ -318,10 +320,11 @@ TEST(SwitchNode, AForgedSequenceFarAheadLeavesNoMark) {
   EXPECT_EQ(rig.node.aggregators_in_use(), 1u);
 
   rig.in(kServer, parameter(RankSet::first(4), 5));  // late
-  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), last, 1)), IsEmpty()) << "it never falls";
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), last, 1)), IsEmpty())
+      << "the limit never falls";
   rig.in(kServer, parameter(RankSet::first(4), 11));
   EXPECT_THAT(rig.in(child(0), gradient(ranks({0}), last + 1, 1)), IsEmpty());
-  // Streams have limits of their own.
+  // Each stream has its own limit.
   atp_header h = head(PacketType::kGradient, 1'000'000);
   h.value_count = kValues;
   h.stream = 1;
@@ -343,7 +346,7 @@ TEST(SwitchNode, GradientsThatWouldQueueAtTheUplinkCarryEcn) {
   EXPECT_FALSE(rig.in(child(0), gradient(ranks({0}), 2, 1)).at(0).view().has(ATP_FLAG_ECN));
 }
 
-TEST(SwitchNode, ASwitchThatLostItsMemoryCostsARoundTripAndNoResult) {
+TEST(SwitchNode, LosingItsMemoryCostsARoundTripButNoResult) {
   Rig rig;
   rig.join_all();
   rig.in(child(0), gradient(ranks({0}), 0, 1));
@@ -369,7 +372,7 @@ TEST(SwitchNode, IsAValue) {
   const SwitchNode after = rig.node;
   rig.node = before;
   rig.in(child(1), gradient(ranks({1}), 0, 1));
-  EXPECT_TRUE(after == rig.node) << "the same packet does the same";
+  EXPECT_TRUE(after == rig.node) << "the same packet has the same effect";
 }
 
 TEST(SwitchNode, CountsUnreachableNeighbours) {

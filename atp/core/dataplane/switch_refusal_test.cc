@@ -3,7 +3,7 @@
 #include "atp/core/dataplane/join_relay.h"
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// JOINs that a switch turns away (docs/protocol.md §2, *Refusals*).
+// JOINs that a switch refuses (docs/protocol.md §2, *Refusals*).
 
 namespace atp::rig {
 namespace {
@@ -25,7 +25,7 @@ void expect_refused(Rig& rig, const Bytes& bytes, const Refusal& refusal,
   EXPECT_EQ(rig.count(SwitchCounter::kDropRefused), dropped + 1);
 }
 
-TEST(SwitchRefusal, WhatCannotBeIsRefusedByName) {
+TEST(SwitchRefusal, AnImpossibleJoinIsRefusedWithItsReason) {
   struct Case {
     Refusal refusal;
     void (*change)(Join&);
@@ -44,7 +44,7 @@ TEST(SwitchRefusal, WhatCannotBeIsRefusedByName) {
          j.remaining.push_back(kOwn);
          j.remaining.push_back(child(0));
        }},
-      // Routes that come back: what goes up such a tree would never arrive.
+      // Routes with a loop: packets that go up such a tree would never arrive.
       {{RefusalReason::kRoute}, [](Join& j) { j.recorded.push_back(kOwn); }},
       {{RefusalReason::kRoute}, [](Join& j) { j.recorded.push_back(kServer); }},
       {{RefusalReason::kRoute},
@@ -83,7 +83,7 @@ TEST(SwitchRefusal, ARankBeyondTheWorldOrASecondRankIsRefused) {
   expect_refused(rig, control(put_join, two, RankSet{}, body), {RefusalReason::kRank});
 }
 
-TEST(SwitchRefusal, AJobKeepsItsWorldSizeItsStreamsAndItsParentAndSaysWhoseTheyAre) {
+TEST(SwitchRefusal, AJoinWithAnotherWorldSizeStreamRangeOrParentIsRefusedAndNamesTheHolders) {
   const RankSet all = RankSet::first(4);
   const std::uint32_t agreed_streams = streams_number(0, 4);
   struct Case {
@@ -113,7 +113,7 @@ TEST(SwitchRefusal, AJobKeepsItsWorldSizeItsStreamsAndItsParentAndSaysWhoseTheyA
   }
 }
 
-TEST(SwitchRefusal, NoMoreTreesThanThereIsRoomFor) {
+TEST(SwitchRefusal, HoldsNoMoreTreesThanItHasRoomFor) {
   Rig rig;
   for (std::uint16_t i = 0; i < 4; ++i) {
     Join body = join_body(0);
@@ -142,7 +142,8 @@ TEST(SwitchRefusal, ARankThatIsHeldIsTaken) {
   EXPECT_EQ(status.endpoints[0], child(1));
   EXPECT_EQ(status.endpoint_count, 1u);
   EXPECT_EQ(rig.count(SwitchCounter::kDropRankTaken), 1u);
-  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 0, 1)), IsEmpty()) << "still the holder's";
+  EXPECT_THAT(rig.in(child(1), gradient(ranks({1}), 0, 1)), IsEmpty())
+      << "the rank is still the holder's";
 }
 
 TEST(SwitchRefusal, ATakenRankIsFreeWhenItsLeaseHasEnded) {
@@ -154,7 +155,7 @@ TEST(SwitchRefusal, ATakenRankIsFreeWhenItsLeaseHasEnded) {
   relayed(rig.in(kStranger, join(1, twin)));
 }
 
-TEST(SwitchRefusal, WhomTheServerRefusesIsForgottenButTold) {
+TEST(SwitchRefusal, ARankThatTheServerRefusesIsForgottenAfterItIsTold) {
   Rig rig;
   rig.join_all();
   StatusMessage refused;
@@ -162,7 +163,8 @@ TEST(SwitchRefusal, WhomTheServerRefusesIsForgottenButTold) {
   refused.about = ranks({3});
   refused.nonce = nonce(3) + 1;
   rig.in(kServer, status(ranks({3}), refused));
-  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), IsEmpty()) << "another's refusal";
+  EXPECT_THAT(rig.in(child(3), gradient(ranks({3}), 0, 1)), IsEmpty())
+      << "the refusal of another JOIN";
   refused.nonce = nonce(3);
   EXPECT_THAT(receivers(rig.in(kServer, status(ranks({3}), refused))), ElementsAre(child(3)));
   rig.in(child(3), gradient(ranks({3}), 1, 1));

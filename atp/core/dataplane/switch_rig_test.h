@@ -9,8 +9,8 @@
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/testing_drops.h"
 
-// A switch on a bench: packets in, what it sends out, its counters. One job of four ranks on the
-// streams 0 … 3, rank r behind child(r); the route is the switch, then the server.
+// A test rig for a switch: packets in, packets out, counters. One job of four ranks on the streams
+// 0 … 3, rank r behind child(r); the route is the switch, then the server.
 
 namespace atp::rig {
 
@@ -56,7 +56,8 @@ struct Sent {
     const ParsedPacket parsed = parse_packet(bytes);
     const bool is_for_an_earlier_version =
         bytes[ATP_AT_VERSION] < ATP_VERSION && bytes[ATP_AT_TYPE] == ATP_STATUS;
-    EXPECT_TRUE(parsed.ok() || is_for_an_earlier_version) << "the switch sent what nobody can read";
+    EXPECT_TRUE(parsed.ok() || is_for_an_earlier_version)
+        << "the switch sent a packet that cannot be parsed";
     return parsed.view();
   }
   StatusMessage status() const {
@@ -176,12 +177,12 @@ class Rig {
  public:
   explicit Rig(const SwitchConfig& with = config()) : node(with) {}
 
-  // One packet in; everything that the switch sends at once comes back.
+  // Feeds one packet and returns everything that the switch sends at once.
   std::vector<Sent> in(const Endpoint& from, const Bytes& bytes) {
     node.handle_packet(now, from, bytes, out_);
     return drain();
   }
-  // Lets time pass, with the timers that it holds.
+  // Lets time pass and runs the timers that come due.
   std::vector<Sent> wait(Duration duration) {
     const Instant end = now + duration;
     while (node.next_timeout() <= end) {

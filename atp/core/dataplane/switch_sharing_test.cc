@@ -23,7 +23,7 @@ SwitchConfig sharing(const SharingConfig& with) {
 struct Jobs : Rig {
   explicit Jobs(const SharingConfig& with) : Rig(sharing(with)) {}
 
-  // Two of its four ranks, so that no sum is complete.
+  // Joins two of the job's four ranks, so that no sum is complete.
   void enter(std::uint32_t job, std::uint32_t incarnation = kJob.incarnation) {
     for (unsigned rank = 0; rank < 2; ++rank) in(child(rank), of_job(join(rank), job, incarnation));
   }
@@ -37,14 +37,14 @@ struct Jobs : Rig {
     return in(child(rank),
               of_job(gradient(RankSet::of(static_cast<Rank>(rank)), sequence, 1, flags), job));
   }
-  // Whether the switch keeps the fragment, when its first contribution comes.
+  // Sends the first contribution of a fragment; returns whether the switch keeps it.
   bool keeps(std::uint32_t job, std::uint64_t sequence) { return send(job, 0, sequence).empty(); }
   void answer(std::uint32_t job, std::uint64_t sequence) {
     in(kServer, of_job(parameter(RankSet::first(2), sequence), job));
   }
 };
 
-// Fragments of one number use the same index in every job here.
+// Fragments with the same number use the same index in every job here.
 TEST(SwitchSharing, WithoutAPartitionTheFirstJobHasTheAggregator) {
   Jobs rig({});
   rig.enter(1);
@@ -65,14 +65,14 @@ TEST(SwitchSharing, APartitionGivesEachJobARegionOfItsOwn) {
   EXPECT_EQ(rig.count(SwitchCounter::kCollisions), 0u);
 }
 
-TEST(SwitchSharing, AJobBeyondThePartitionPassesAsItCame) {
+TEST(SwitchSharing, TheGradientsOfAJobBeyondThePartitionPass) {
   Jobs rig({.partitions = 2});
   for (const std::uint32_t job : {1, 2, 3}) rig.enter(job);
   ASSERT_TRUE(rig.keeps(1, 0));
   const auto sent = rig.send(3, 0, 0);
   ASSERT_EQ(receivers(sent), std::vector<Endpoint>{kServer});
   EXPECT_EQ(sent[0].bytes, one_hop_on(of_job(gradient(RankSet::of(0), 0, 1), 3)))
-      << "a next level may add it";
+      << "the next level may add it";
   EXPECT_EQ(rig.count(SwitchCounter::kForwardedNoRegion), 1u);
 
   const std::vector<Endpoint> children{child(0), child(1)};
@@ -88,7 +88,7 @@ TEST(SwitchSharing, TheRegionOfAJobThatHasLeftGoesToTheNext) {
   Jobs rig({.partitions = 1});
   rig.enter(1);
   rig.enter(2);
-  EXPECT_FALSE(rig.keeps(2, 0)) << "job 1 is there";
+  EXPECT_FALSE(rig.keeps(2, 0)) << "job 1 still has the region";
   rig.depart(1);
   rig.enter(3);
   EXPECT_TRUE(rig.keeps(3, 0));
@@ -102,7 +102,7 @@ TEST(SwitchSharing, TheRegionOfAJobThatDiedGoesToTheNext) {
   EXPECT_TRUE(rig.keeps(2, 0));
 }
 
-TEST(SwitchSharing, ARestartedJobHasItsRegionStill) {
+TEST(SwitchSharing, ARestartedJobKeepsItsRegion) {
   Jobs rig({.partitions = 1});
   rig.enter(1);
   rig.enter(1, kJob.incarnation + 1);
@@ -121,11 +121,11 @@ TEST(SwitchSharing, AJobHoldsNoMoreThanItsQuota) {
   EXPECT_FALSE(sent[0].view().has(ATP_FLAG_COLLISION)) << "another aggregator would not help";
   EXPECT_EQ(rig.count(SwitchCounter::kForwardedOverQuota), 1u);
   EXPECT_EQ(rig.count(SwitchCounter::kCollisions), 0u);
-  EXPECT_TRUE(rig.keeps(2, 3)) << "another job is free to";
+  EXPECT_TRUE(rig.keeps(2, 3)) << "another job may still claim";
 
   rig.answer(1, 0);
   EXPECT_EQ(receivers(rig.send(1, 1, 2)), std::vector<Endpoint>{kServer})
-      << "the fragment's other contributions follow, though there is room again";
+      << "the fragment's other contributions pass too, though there is room again";
   EXPECT_TRUE(rig.keeps(1, 4));
   EXPECT_FALSE(rig.keeps(1, 5));
 }
@@ -166,12 +166,12 @@ TEST(SwitchSharing, WhateverFreesAnAggregatorMakesRoomInTheQuota) {
   }
 }
 
-TEST(SwitchSharing, WhatADeadJobHeldCountsUntilItIsFree) {
+TEST(SwitchSharing, TheAggregatorsOfADeadJobCountUntilTheyAreFree) {
   Jobs rig({.quota = 1});
   rig.enter(1);
   ASSERT_TRUE(rig.keeps(1, 0));
   rig.depart(1);
-  // The table is full of jobs then, so the departed one gives up its place.
+  // This fills the table of jobs, so the departed job gives up its place.
   for (std::uint32_t job = 2; job < 6; ++job) rig.enter(job);
   ASSERT_EQ(rig.node.trees(), 4u);
   rig.depart(2);

@@ -13,20 +13,20 @@
 #include "atp/core/topology/upstream.h"
 #include "atp/core/turn.h"
 
-// What the parts of a switch share: its whole state, plain data, and the turn.
+// What the parts of a switch share: its configuration, its whole state as plain data, and the turn.
 
 namespace atp {
 
 struct SwitchConfig {
   std::uint32_t aggregators = 16384;
   std::uint16_t max_value_count = 350;  // K is lowered to this; also the size of an aggregator
-  // A single packet of a stranger may make a tree, so their number (jobs × stream ranges known at a
-  // time) and what they may take together, beside the aggregators, are bounded.
+  // A single packet from a stranger can make a tree, so the number of trees (jobs × stream ranges)
+  // and the memory that they may take together, besides the aggregators, are bounded.
   std::uint32_t max_trees = 1024;
   std::size_t tree_memory_bytes = std::size_t{64} << 20;
   SharingConfig sharing;
   UpstreamPolicy upstream;
-  // The rate of the link upward, for ECN; 0: unknown, no packet is marked here.
+  // The rate of the uplink, for ECN; 0: unknown, no packet is marked here.
   std::uint64_t uplink_bits_per_s = 0;
   Duration ecn_threshold = std::chrono::milliseconds(1);
   std::uint64_t seed = 1;
@@ -35,17 +35,17 @@ struct SwitchConfig {
   bool operator==(const SwitchConfig&) const = default;
 };
 
-// The queue that a link of a given rate would have, for a switch in user space cannot see the real
-// one (docs/protocol.md §4). It holds no packets: the bytes sent drain by the clock, so the whole
-// queue is the moment at which it will be empty. It marks and never delays; rate 0 never marks.
-// Like a real one it is finite, so that an overload of hours is forgotten in moments.
+// The queue that a link of a given rate would have, because a switch in user space cannot see the
+// real one (docs/protocol.md §4). It holds no packets: the bytes sent drain by the clock, so the
+// time at which it will be empty is its whole state. It marks and never delays; rate 0 never marks.
+// Like a real queue it is finite, so that an overload of hours is soon forgotten.
 class VirtualQueue {
  public:
-  // Marks what would wait longer than `threshold`.
+  // Marks packets that would wait longer than `threshold`.
   VirtualQueue(std::uint64_t bits_per_s, Duration threshold)
       : bits_per_s_(bits_per_s), threshold_(threshold) {}
 
-  // A UDP payload of this many bytes leaves now. Returns whether it meets congestion.
+  // A UDP payload of this many bytes leaves now. Returns whether to mark it.
   bool send(Instant now, std::size_t bytes) {
     if (bits_per_s_ == 0) return false;
     const std::uint64_t wire_bits = (bytes + kOverheadBytes) * 8;
@@ -59,7 +59,7 @@ class VirtualQueue {
  private:
   // Preamble, Ethernet, IPv4, UDP, checksum and gap.
   static constexpr std::size_t kOverheadBytes = 66;
-  static constexpr int kThresholds = 16;  // what it holds, beside the packet that came last
+  static constexpr int kThresholds = 16;  // its capacity, not counting the last packet
 
   std::uint64_t bits_per_s_;
   Duration threshold_;
@@ -74,7 +74,7 @@ struct SwitchState {
         uplink(config.uplink_bits_per_s, config.ecn_threshold),
         pacer(config.timing.answer_pause, config.seed) {}
 
-  // Runs a step of the pipeline on an aggregator, and counts what its job holds.
+  // Runs a step of the pipeline on an aggregator and updates how many its job holds.
   template <class Step>
   atp_verdict decide(std::uint32_t slot, Step&& step) {
     atp_aggregator& aggregator = aggregators[slot];
@@ -91,7 +91,7 @@ struct SwitchState {
   AggregatorTable aggregators;
   TreeTable trees;
   VirtualQueue uplink;
-  bool congested = false;  // the switch's own receive queue grows
+  bool congested = false;  // the switch's own receive queue is long
   AnswerPacer pacer;
   Counters<SwitchCounter> counters;
 

@@ -2,7 +2,7 @@
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// How aggregators come free that no PARAMETER frees, and what a full outbox costs
+// How aggregators are freed without their PARAMETER, and what a full outbox costs
 // (docs/protocol.md §4).
 
 namespace atp::rig {
@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-TEST(SwitchSweep, TheSweepEmitsWhatIsUnused) {
+TEST(SwitchSweep, TheSweepEmitsUnusedSums) {
   Rig rig;
   rig.join_all();
   rig.in(child(0), gradient(ranks({0}), 0, 5));
@@ -30,7 +30,7 @@ TEST(SwitchSweep, TheSweepEmitsWhatIsUnused) {
   EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
 }
 
-TEST(SwitchSweep, TheSweepFreesWhatAForgottenTreeLeft) {
+TEST(SwitchSweep, TheSweepFreesTheAggregatorsOfAForgottenTree) {
   SwitchConfig slow = config();
   slow.timing.reclaim = 10s;
   Rig rig(slow);
@@ -70,7 +70,7 @@ TEST(SwitchSweep, TheSweepWaitsForRoomInTheOutbox) {
   EXPECT_EQ(small.lost(), 0u);
 }
 
-TEST(SwitchSweep, AParameterMakesAnUnusedStrangerRoom) {
+TEST(SwitchSweep, AParameterReclaimsAnUnusedSumOfAnotherIdentity) {
   SwitchConfig one = config();
   one.aggregators = 1;
   one.timing.sweep = 1h;
@@ -88,7 +88,7 @@ TEST(SwitchSweep, AParameterMakesAnUnusedStrangerRoom) {
   EXPECT_EQ(rig.node.aggregators_in_use(), 0u);
 }
 
-TEST(SwitchSweep, AFullOutboxLosesPacketsAndNoContribution) {
+TEST(SwitchSweep, AFullOutboxLosesPacketsButNoContribution) {
   Rig rig;
   rig.join_all();
   Outbox none(0, 0);

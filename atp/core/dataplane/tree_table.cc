@@ -1,5 +1,5 @@
-// What a tree learns from the messages that pass, and how its entry for the pipeline follows; then
-// the sorted table of trees, which every packet searches.
+// What a tree learns from the messages that pass, and how it keeps its pipeline entry up to date;
+// then the sorted table of trees, which every packet searches.
 #include "atp/core/dataplane/tree_table.h"
 
 #include <algorithm>
@@ -68,13 +68,13 @@ void Tree::learn(const JoinAck& ack) {
 
 void Tree::note_parameter(std::uint16_t stream, std::uint64_t sequence) {
   if (sequence_limits_.empty()) return;
-  // What was waited for has come; whom the server waits for next is another matter.
+  // The awaited fragment is complete; the server will report whom it waits for next.
   if (stream == waiting_.stream && sequence >= waiting_.sequence) waiting_.ranks.clear();
   std::uint64_t& limit = sequence_limits_[stream - streams_.first];
   limit = std::max<std::uint64_t>(limit, atp_sequence_limit(sequence, wmax_));
 }
 
-// Out of the way of the packets that begin none.
+// A function of its own, to keep this off the path of packets that begin no operation.
 void Tree::note_operation(Instant now, const atp_header& header, const RankSet& ranks) {
   const auto stream = static_cast<std::size_t>(header.stream - streams_.first);
   lateness_.begin(stream, ranks, header.sequence, header.operation, now,
@@ -142,7 +142,7 @@ Tree* TreeTable::find(const JobKey& job, std::uint16_t stream) {
 }
 
 const Tree* TreeTable::conflicting(const JobKey& job, const StreamRange& streams) const {
-  // Those of one job stand together.
+  // The trees of one job are adjacent.
   auto tree = std::partition_point(trees_.begin(), trees_.end(),
                                    [&](const Tree& t) { return t.job() < job; });
   for (; tree != trees_.end() && tree->job() == job; ++tree) {

@@ -16,13 +16,13 @@
 #include "atp/wire/packet_view.h"
 #include "atp/wire/status.h"
 
-// The trees that pass through a switch: one for each job, incarnation and stream range, made by
-// the first JOIN and gone when the last lease in it has ended (docs/protocol.md §2). Soft state:
-// a switch that loses all of it costs its workers a round trip and no result.
+// The trees that pass through a switch: one per job, incarnation and stream range, made by the
+// first JOIN and dropped when its last lease has ended (docs/protocol.md §2). Soft state: if a
+// switch loses it, its workers lose a round trip but no result.
 //
-// Invariant: entry is what the membership says, in the form that the pipeline reads.
+// Invariant: the entry is the membership in the form that the pipeline reads.
 
-// Beside its type, so that it is found.
+// In the namespace of its type, so that lookup finds it.
 bool operator==(const atp_tree_entry& a, const atp_tree_entry& b);
 
 namespace atp {
@@ -38,15 +38,15 @@ struct StreamRange {
   auto operator<=>(const StreamRange&) const = default;
 };
 
-// What the server has said last of ranks that an operation waits for.
+// The server's last report of ranks that an operation waits for.
 struct HeardWaiting {
   RankSet ranks;
-  Instant since{};  // the first time of the episode, less the second that the server takes
+  Instant since{};  // first report of the episode, less the second that the server waits before it
   Instant heard{};
   std::uint16_t stream = 0;
   std::uint64_t sequence = 0;
   std::uint32_t operation = 0;
-  std::array<Endpoint, StatusMessage::kMaxEndpoints> homes{};  // of the first ranks
+  std::array<Endpoint, StatusMessage::kMaxEndpoints> homes{};  // where the first of them are
   std::size_t home_count = 0;
   bool operator==(const HeardWaiting&) const = default;
 };
@@ -66,24 +66,24 @@ class Tree {
   Shares::Id share() const { return entry_.share; }
   const RankSet& left() const { return left_; }
   std::uint16_t value_count() const { return entry_.value_count; }  // 0: not agreed yet
-  // Every rank that is known here has left: the tree only waits for leases to end.
+  // Whether every rank known here has left, so that the tree only waits for leases to end.
   bool departed() const { return (membership_.known() - left_).empty(); }
   const atp_tree_entry& entry() const { return entry_; }
 
-  // The highest sequence to believe on this stream; 0 while that is unknown.
+  // The highest plausible sequence on this stream; 0 while unknown.
   std::uint64_t sequence_limit(std::uint16_t stream) const;
 
-  // Is the rank held by another socket than the one with this nonce? One that left is not.
+  // Whether another socket than the one with this nonce holds the rank. A rank that left is free.
   bool taken(Rank rank, std::uint64_t nonce, Instant now) const;
   // A JOIN that was not refused.
   void note_join(Instant now, Rank rank, const Endpoint& child, const Endpoint& parent,
                  const Join& join);
-  // What all workers of the job agreed on; ignored unless it is about this very tree.
+  // Learns what the job's workers agreed on; ignores a JOIN_ACK that is not about this tree.
   void learn(const JoinAck& ack);
   void note_parameter(std::uint16_t stream, std::uint64_t sequence);
-  // A STATUS *waiting for* of the fragment that the header names.
+  // A STATUS *waiting for* about the fragment that the header names.
   void note_waiting(Instant now, const atp_header& header, const StatusMessage& status);
-  // Whom the server waits for now; it says so once a second.
+  // Whom the server waits for now; it reports once a second.
   std::optional<HeardWaiting> waiting(Instant now) const;
   // A GRADIENT that came from its child.
   void note_gradient(Instant now, const atp_header& header, const RankSet& ranks) {
@@ -94,11 +94,11 @@ class Tree {
   }
   const Lateness& lateness() const { return lateness_; }
   void detach(Rank rank, std::uint32_t detachments);
-  // The rank contributes no more. It stays known until its lease ends, so that its LEAVE, repeated
-  // until acknowledged, still finds the way up.
+  // The rank contributes no more. It stays known until its lease ends, so that its LEAVE, which is
+  // repeated until acknowledged, still goes up.
   void leave(Rank rank);
   void remove(Rank rank);
-  // Returns how many leases have ended.
+  // Ends leases; returns how many.
   std::size_t expire(Instant now);
 
   bool operator==(const Tree&) const = default;
@@ -114,8 +114,8 @@ class Tree {
   RankSet left_;
   Duration lease_;
   std::uint32_t wmax_ = 0;                      // 0 until a JOIN_ACK has passed
-  HeardWaiting waiting_{};                      // nothing: no ranks
-  Lateness lateness_;                           // likewise, of the ranks here
+  HeardWaiting waiting_{};                      // without ranks: nothing reported
+  Lateness lateness_;                           // of the ranks behind this switch
   std::vector<std::uint64_t> sequence_limits_;  // by stream, once wmax_ is known
   atp_tree_entry entry_{};
 };
@@ -134,26 +134,26 @@ class TreeTable {
   Tree* find(const JobKey& job, std::uint16_t stream);
   // The tree of another range of this job that shares a stream with this one, or null.
   const Tree* conflicting(const JobKey& job, const StreamRange& streams) const;
-  // The range must not overlap another tree of the job; whether there is room is the caller's to
-  // ask. Pointers to other trees are invalid afterwards.
+  // The range must not overlap another tree of the job, and the caller must have checked that there
+  // is room. Invalidates pointers to trees.
   Tree* make(const JobKey& job, const StreamRange& streams, std::size_t world_size, Duration lease);
 
   struct Ended {
     std::size_t leases = 0;
     std::size_t trees = 0;
   };
-  // Ends leases and drops the trees in which none runs any more.
+  // Ends leases and drops the trees that have none left.
   Ended expire(Instant now);
   // Drops the trees that only wait for the leases of ranks that have left. Returns how many.
   std::size_t drop_departed();
 
-  // What the jobs of the trees have of the aggregators.
+  // The jobs' shares of the aggregators.
   Shares& shares() { return shares_; }
   const Shares& shares() const { return shares_; }
 
   std::span<const Tree> trees() const { return trees_; }
   std::size_t size() const { return trees_.size(); }
-  std::size_t bytes() const { return bytes_; }  // that all of them may come to need
+  std::size_t bytes() const { return bytes_; }  // the most that all trees may need
   bool operator==(const TreeTable&) const = default;
 
  private:

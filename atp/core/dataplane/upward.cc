@@ -1,3 +1,5 @@
+// Looks up the tree and aggregator of a GRADIENT, applies the pipeline's verdict and sends the
+// result.
 #include "atp/core/dataplane/upward.h"
 
 #include <algorithm>
@@ -7,7 +9,7 @@
 namespace atp {
 namespace {
 
-// Reserves the packet and writes all but its values; empty if the outbox was full.
+// Reserves the packet and writes everything but its values. Empty if the outbox is full.
 std::span<std::uint8_t> put_fragment(Outbox& out, const atp_fragment& fragment) {
   const atp_header& header = fragment.header;
   const std::span<std::uint8_t> bytes =
@@ -39,7 +41,7 @@ void send_up(SwitchTurn& turn, const Endpoint& parent, const atp_fragment& fragm
   const std::uint8_t kind = fragment.header.kind;
   const std::span<std::uint8_t> bytes = put_fragment(turn.out, fragment);
   if (bytes.empty()) {
-    // Lost, as in a full queue; but what the bitmap says is in the sum must be in it.
+    // The packet is lost, as in a full queue; but the sum must still take in what its bitmap says.
     const bool combines = source.operation == ATP_DATA_COMBINE_LOAD;
     const atp_data_op operation = combines ? ATP_DATA_COMBINE : source.operation;
     if (operation != ATP_DATA_LOAD) {
@@ -93,7 +95,8 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   const auto reason = static_cast<atp_reason>(verdict.reason);
   const auto operation = static_cast<atp_data_op>(verdict.data);
   turn.count(switch_counter_of(reason));
-  // Not what is dropped unseen, nor a forged sequence far ahead: the honest ones would be repeats.
+  // Do not count dropped packets or a forged sequence far ahead, after which the honest packets
+  // would be taken for repeats.
   const std::uint64_t limit = tree->sequence_limit(header.stream);
   if (reason > ATP_DROP_FOREIGN_RANKS && header.sequence <= limit) {
     tree->note_gradient(turn.now, header, in.packet.ranks);

@@ -5,14 +5,13 @@
 
 #include "atp/core/dataplane/switch_state.h"
 
-// The way up: gradients through the pipeline, and the sums that leave.
+// Upward messages: runs gradients through the pipeline and sends the sums that leave.
 
 namespace atp {
 
 void handle_gradient(SwitchTurn& turn, const Arrival& in);
 
-// Where the values of a fragment come from: those that it came with, or a slot's, as `operation`
-// says.
+// Where the values of a fragment come from: the incoming packet or a slot, as `operation` says.
 struct ValueSource {
   atp_data_op operation = ATP_DATA_NONE;
   std::uint32_t slot = 0;
@@ -23,7 +22,7 @@ struct ValueSource {
 void send_up(SwitchTurn& turn, const Endpoint& parent, const atp_fragment& fragment,
              const ValueSource& source);
 
-// Emits the sum that a slot held until its release, if the switch still knows where to. Returns
+// Emits the sum that a slot held until its release, if the switch still knows its tree. Returns
 // whether it did.
 bool emit_released(SwitchTurn& turn, const atp_fragment& sum, std::uint32_t slot);
 

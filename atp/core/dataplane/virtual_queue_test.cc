@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 constexpr Instant kStart{1h};
 constexpr std::size_t kBytes = 1250 - 66;  // with its headers 10 µs on a link of 1 Gbit/s
 
-TEST(VirtualQueue, MarksWhatWouldWaitTooLong) {
+TEST(VirtualQueue, MarksPacketsThatWouldWaitTooLong) {
   VirtualQueue queue(1'000'000'000, 100us);
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(queue.send(kStart, kBytes)) << i;
   EXPECT_TRUE(queue.send(kStart, kBytes));
@@ -30,7 +30,7 @@ TEST(VirtualQueue, NeverMarksBelowTheRate) {
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(queue.send(kStart + i * 10us, kBytes));
 }
 
-TEST(VirtualQueue, ForgetsAnHourOfOverloadInMoments) {
+TEST(VirtualQueue, SoonForgetsAnHourOfOverload) {
   VirtualQueue queue(1'000'000'000, 100us);
   for (int i = 0; i < 720'000; ++i) queue.send(kStart + i * 5ms, 1250 * 1000);  // twice the rate
   const Instant end = kStart + 1h;

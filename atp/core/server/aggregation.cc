@@ -1,3 +1,5 @@
+// What a GRADIENT changes: it adds integers or floats, hands out float slots, completes fragments
+// and answers repeats. aggregation_stall.cc has the timers.
 #include "atp/core/server/aggregation.h"
 
 #include <algorithm>
@@ -11,11 +13,11 @@ namespace {
 
 constexpr std::uint32_t kLargestExact = 0x7fffffffU;
 
-// So long all ranks' floats wait for a slot before another stream gives one up: many times what a
-// fragment takes whose ranks all can send it.
+// How long a fragment whose ranks have all sent floats waits before another stream must give up a
+// slot: many times as long as a fragment takes that all ranks can send.
 constexpr Duration kSlotPatience = std::chrono::milliseconds(100);
 
-// The ranks that have not been answered within the pause; they count as answered now.
+// Returns the ranks not answered within the pause, and marks them as answered.
 RankSet take_due(AnswerState& answered, const RankSet& ranks, Instant now, Duration pause) {
   if (answered.since + pause <= now) answered = {RankSet{}, now};
   const RankSet due = ranks - answered.ranks;
@@ -23,7 +25,7 @@ RankSet take_due(AnswerState& answered, const RankSet& ranks, Instant now, Durat
   return due;
 }
 
-// What its first contribution says of a fragment.
+// Takes a fragment's operation and shape from its first contribution.
 void name(Fragment& fragment, const atp_header& h) {
   if (fragment.named) return;
   fragment.named = true;
@@ -41,7 +43,7 @@ std::size_t queue_capacity(const JobTerms& terms) {
   return std::size_t{terms.stream_count} * 2 * terms.wmax;
 }
 
-// Every fragment of the express stream may be a small one, up to a bound on memory.
+// Enough for every fragment of the express stream to be small, up to a bound on memory.
 std::uint32_t small_slots(const JobTerms& terms) {
   constexpr std::uint32_t kMost = 1024;
   return terms.number_format == NumberFormat::kFixed ? 0 : std::min(2 * terms.wmax, kMost);
@@ -69,7 +71,7 @@ std::size_t Aggregation::bytes_needed(const JobTerms& terms, const ServerConfig&
 }
 
 FragmentName Aggregation::name_of(std::size_t stream, const Fragment& fragment) const {
-  // Of what nothing has come nobody knows here to which operation it belongs: 0 stands for any.
+  // If nothing of the fragment has arrived, its operation is unknown: 0 stands for any.
   if (!fragment.named) {
     return {.stream = wire_stream(stream),
             .sequence = fragment.sequence,
@@ -81,7 +83,7 @@ FragmentName Aggregation::name_of(std::size_t stream, const Fragment& fragment) 
 
 bool Aggregation::needs(const Fragment& fragment, const RankSet& ranks) const {
   if (fragment.complete()) return false;
-  // Before floats are asked for the bitmap is that of integers, or empty.
+  // Before floats are asked for, the bitmap is that of the integers, or empty.
   if (fragment.mode == FragmentMode::kAwaitingFloatSlot) return !ranks.empty();
   return missing(fragment).intersects(ranks);
 }
@@ -96,7 +98,7 @@ bool Aggregation::lacks(const RankSet& ranks) const {
   return false;
 }
 
-// What this packet has overtaken is found then.
+// Schedules a check, which will also find the fragments that this packet has overtaken.
 void Aggregation::watch(Stream& stream, Instant now, const Timing& timing) {
   if (!stream.ring.pending()) return;
   stream.check_at = std::min(stream.check_at, now + timing.nack_after);
@@ -123,8 +125,8 @@ bool Aggregation::handle_gradient(Downlink& down, const Arrival& in, Source sour
     fragment.since = turn.now;
     restart_stall(fragment.stall, turn.now, turn.config.timing);
   }
-  // Both count even where the values are dropped; a collision no more once the next index is
-  // final, or workers would disagree on it.
+  // Both flags count even if the values are dropped. A collision does not count once the next index
+  // is final, because workers would disagree on it.
   fragment.flags |= in.packet.header.flags & ATP_FLAG_ECN;
   if (!fragment.complete()) fragment.flags |= in.packet.header.flags & ATP_FLAG_COLLISION;
 
@@ -135,7 +137,7 @@ bool Aggregation::handle_gradient(Downlink& down, const Arrival& in, Source sour
   return needs(fragment, down.members().gone());
 }
 
-// Out of the way of the packets that begin none.
+// A function of its own, to keep this off the path of packets that begin no operation.
 void Aggregation::note_operation(Downlink& down, std::size_t stream, const PacketView& packet) {
   const atp_header& h = packet.header;
   lateness_.begin(stream, packet.ranks, h.sequence, h.operation, down.turn().now, down.present());
@@ -201,7 +203,7 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
     fragment.magnitude = atp_add_magnitude(fragment.magnitude, h.magnitude);
     fragment.flags |= overflow;
   } else {
-    // A sum of strictly more ranks holds all that is replaced, its marks too.
+    // A sum of strictly more ranks contains everything that it replaces, marks included.
     store_lanes(h.kind, row, packet.body.data(), packet.body.size());
     fragment.bitmap = packet.ranks;
     fragment.packets = 1;
@@ -210,7 +212,7 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
   }
   name(fragment, h);
   if (fragment.bitmap != all_) return;
-  // Sums of every other kind fit by design, or are meant to wrap.
+  // Sums of other kinds fit by design or are meant to wrap.
   const bool is_too_large =
       (fragment.flags & ATP_FLAG_OVERFLOW) != 0 || fragment.magnitude > kLargestExact;
   if (fragment.kind == ATP_KIND_SUM_FIXED && is_too_large) {
@@ -227,7 +229,7 @@ void Aggregation::take_integers(Downlink& down, std::size_t stream, Fragment& fr
   finish(down, stream, fragment);
 }
 
-// Floats from the start: the first of them takes the slot.
+// For floats from the start: their first packet takes the slot.
 void Aggregation::start_floats(Downlink& down, std::size_t stream, Fragment& fragment,
                                const PacketView& packet) {
   name(fragment, packet.header);
@@ -254,9 +256,9 @@ void Aggregation::take_waiting_floats(Downlink& down, std::size_t stream, Fragme
   take_floats(down, stream, fragment, packet);
 }
 
-// The slot of the last fragment of the stream that has a fitting one, which then waits in its turn.
-// A rank whose window stands at the earlier fragment cannot send the later one, and each would wait
-// for the other.
+// Takes the slot of the stream's last fragment that has a fitting one and queues that fragment
+// again. A rank whose window ends before the later fragment cannot send it until the earlier one is
+// complete, so without this each would wait for the other.
 std::optional<std::uint32_t> Aggregation::take_from_a_later_one(Downlink& down, std::size_t stream,
                                                                 const Fragment& fragment) {
   FragmentRing& ring = streams_[stream].ring;
@@ -270,9 +272,9 @@ std::optional<std::uint32_t> Aggregation::take_from_a_later_one(Downlink& down, 
   return std::nullopt;
 }
 
-// The slot of a fragment of another stream which some rank cannot send: it may be of a later
-// operation, which a rank that waits for this one has not begun. Of the two only this one, which
-// all ranks have sent, is sure to end. One that was asked for because of that is left alone.
+// Takes the slot of a fragment of another stream that some rank has not sent: it may belong to a
+// later operation, which a rank that waits for this one has not begun. Only this fragment, which
+// all ranks have sent, is sure to complete. A fragment that all ranks have sent keeps its slot.
 std::optional<std::uint32_t> Aggregation::take_from_another_stream(Downlink& down,
                                                                    std::size_t stream,
                                                                    const Fragment& fragment) {
@@ -295,7 +297,7 @@ std::optional<std::uint32_t> Aggregation::take_from_another_stream(Downlink& dow
   return std::nullopt;
 }
 
-// Begins anew in its turn.
+// Drops the floats of a fragment and queues it for a slot again.
 void Aggregation::give_up_slot(Downlink& down, std::size_t stream, Fragment& fragment) {
   floats_.give_back(fragment.float_slot);
   const bool is_exact = fragment.kind == ATP_KIND_SUM_EXACT;
@@ -339,7 +341,7 @@ void Aggregation::ask_for_floats(Downlink& down, std::size_t stream, Fragment& f
   fragment.mode = FragmentMode::kFloat;
   fragment.float_slot = slot;
   fragment.bitmap.clear();
-  fragment.since = turn.now;  // nobody is late with floats that were not asked for
+  fragment.since = turn.now;  // ranks cannot be late with floats before they are asked for
   restart_stall(fragment.stall, turn.now, turn.config.timing);
   watch(streams_[stream], turn.now, turn.config.timing);
   fragment.answered = {all_, turn.now};
@@ -374,7 +376,7 @@ void Aggregation::pass_on_slot(Downlink& down, std::uint32_t slot) {
     Fragment& fragment = ring.at(next->sequence);
     ATP_CHECK(fragment.mode == FragmentMode::kAwaitingFloatSlot);
     const auto free = floats_.take(fragment.value_count);
-    if (!free) return;  // what was given back is a small one, and this needs more
+    if (!free) return;  // the slot given back is a small one, and this fragment needs more
     floats_.dequeue();
     ask_for_floats(down, next->stream, fragment, *free);
   }
@@ -401,7 +403,7 @@ void Aggregation::answer_duplicate(Downlink& down, const Arrival& in, std::size_
 void Aggregation::repeat_parameter(Downlink& down, std::size_t stream, Fragment& fragment,
                                    const RankSet& ranks, Source source) {
   ServerTurn& turn = down.turn();
-  // A worker takes at least this long to find a gap; what comes sooner is an echo (H17).
+  // A worker takes at least this long to detect a gap; an earlier repeat is an echo (H17).
   const Duration pause = turn.config.timing.reorder_min / 2;
   const RankSet due = take_due(fragment.answered, ranks, turn.now, pause);
   if (due.empty()) return;

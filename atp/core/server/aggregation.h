@@ -11,19 +11,19 @@
 #include "atp/core/server/float_pool.h"
 #include "atp/core/server/fragment_ring.h"
 
-// The sums of one job: its streams' fragments and the float path (docs/protocol.md §6), made when
-// all ranks have joined, and all of the job's large memory.
+// The sums of one job: its streams' fragments and the float path (docs/protocol.md §6). It is made
+// when all ranks have joined and holds all of the job's large memory.
 //
-// A fragment becomes complete exactly once, when its bitmap holds every rank of the job; its
-// values and next index are then final, and repeats of its PARAMETER differ in ECN at most. One by
-// the fixed scale whose data overflowed int32 (an OVERFLOW flag, or a magnitude beyond 2^31 − 1)
-// starts once more with an empty bitmap and exact float sums; others are floats from the start.
-// Fragments that do not get on are pulled along by FLUSH and NACK, the oldest few of each stream at
-// a time, so a timeout's work is bounded.
+// A fragment becomes complete exactly once, when its bitmap holds every rank of the job. Its values
+// and next index are then final, and repeats of its PARAMETER differ in ECN at most. A fragment of
+// the fixed scale that overflowed int32 (the flag OVERFLOW, or a magnitude beyond 2^31 − 1) starts
+// again with an empty bitmap and exact float sums; others are floats from the start. For stalled
+// fragments the server sends FLUSH and NACK, to the oldest few of each stream at a time, so the
+// work of a timeout is bounded.
 
 namespace atp {
 
-// Whom the oldest sums wait for, to which others have contributed.
+// The ranks for which the oldest fragments wait, to which others have contributed.
 struct WaitedFor {
   RankSet ranks;
   Instant since{};
@@ -33,12 +33,12 @@ struct WaitedFor {
   bool operator==(const WaitedFor&) const = default;
 };
 
-// How far a job is, for displays.
+// How far a job has got, for displays.
 struct AggregationProgress {
   std::uint64_t fragments = 0;  // complete
-  std::uint64_t as_floats = 0;  // of these: straight to the server, which adds them exactly
-  // Of the others, where there are switches: in no more packets than the server has neighbours, so
-  // the switches have added all that they could.
+  std::uint64_t as_floats = 0;  // of these: sent directly to the server, which adds them exactly
+  // Of the others, if there are switches: arrived in no more packets than the server has
+  // neighbours, so the switches have added all they could.
   std::uint64_t in_least_packets = 0;
   bool operator==(const AggregationProgress&) const = default;
 };
@@ -48,19 +48,20 @@ class Aggregation {
   Aggregation(const JobTerms& terms, const ServerConfig& config);
   static std::size_t bytes_needed(const JobTerms& terms, const ServerConfig& config);
 
-  // A GRADIENT of this job with the agreed sizes, from a source that may send it. Returns whether
-  // the fragment is incomplete and lacks a rank that is gone.
+  // Handles a GRADIENT of this job that has the agreed sizes and an allowed source. Returns whether
+  // its fragment is incomplete and lacks a rank that is gone.
   bool handle_gradient(Downlink& down, const Arrival& in, Source source);
   void handle_timeout(Downlink& down);
   Instant next_timeout() const { return next_timeout_; }
 
-  // Is a fragment incomplete to which one of these ranks has not contributed?
+  // Whether a fragment is incomplete and lacks one of these ranks.
   bool lacks(const RankSet& ranks) const;
 
   const AggregationProgress& progress() const { return progress_; }
   const Lateness& lateness() const { return lateness_; }
-  // Of the fragments that have waited for at least so long. Ranks that wait for others themselves
-  // may be behind in one stream; who holds up all of them is behind in each.
+  // The ranks awaited by fragments that have waited for at least this long. A rank that itself
+  // waits for others may be behind in one stream; one that holds up the job is behind in all of
+  // them.
   std::optional<WaitedFor> waited_for(Instant now, Duration at_least) const;
 
   bool operator==(const Aggregation&) const = default;
@@ -77,9 +78,9 @@ class Aggregation {
 
   struct Stream {
     FragmentRing ring;
-    Instant check_at = kNever;             // of the stalled fragments
-    Instant waiting_announced = kLongAgo;  // when all were told whom the oldest fragment waits for
-    std::optional<Crossing> crossing;      // as it was then
+    Instant check_at = kNever;             // when to check for stalled fragments
+    Instant waiting_announced = kLongAgo;  // last *waiting for* to all, about the oldest fragment
+    std::optional<Crossing> crossing;      // as announced then
     bool operator==(const Stream&) const = default;
   };
 
@@ -125,9 +126,9 @@ class Aggregation {
                          const RankSet& others);
 
   void check_stream(Downlink& down, std::size_t stream);
-  // Does what is due for a stalled fragment. Returns when something is next.
+  // Sends the FLUSH or NACK that is due for a stalled fragment. Returns when the next is due.
   Instant pull_along(Downlink& down, std::size_t stream, Fragment& fragment);
-  // Likewise for the oldest of a stream.
+  // Announces whom the oldest fragment of a stream waits for, if due. Returns when it is due next.
   Instant announce_waiting_for(Downlink& down, std::size_t stream, Fragment& fragment);
   void note_operation(Downlink& down, std::size_t stream, const PacketView& packet);
   RankSet named_of(Instant now, const Fragment& fragment) const;

@@ -3,18 +3,18 @@
 #include "atp/core/server/aggregation.h"
 #include "atp/core/server/fragment.h"
 
-// The timers of the sums: which fragments are stalled, and what is done about them.
+// The timers of the sums: which fragments are stalled, and what the server does about them.
 //
-// All ranks send in sequence order, so a fragment below a complete one has been sent by all: what
-// is missing of it was lost, or lies in a switch. Another one is stalled when something of it came
-// a while ago. One of which nothing has come and that none overtook only waits for a slow peer,
-// and a FLUSH would cost it its aggregation.
+// All ranks send in sequence order, so all have sent every fragment below a complete one: its
+// missing contributions were lost or lie in a switch. Any other fragment is stalled if a part of it
+// arrived a while ago. A fragment of which nothing has arrived and that none has overtaken only
+// waits for a slow peer, and a FLUSH would undo its aggregation.
 
 namespace atp {
 namespace {
 
-// The oldest of a stream that are pulled along at a time. What holds up those, such as a rank that
-// is slow, holds up later ones too; and once they are complete it's the turn of the next.
+// How many of a stream's oldest fragments get FLUSH and NACK at a time. Whatever holds them up,
+// such as a slow rank, holds up later ones too; those follow once the oldest are complete.
 constexpr std::size_t kPulledAtATime = 64;
 constexpr std::size_t kVisitedAtATime = 256;
 
@@ -46,8 +46,8 @@ void Aggregation::check_stream(Downlink& down, std::size_t stream) {
     }
     if (is_oldest) next = std::min(next, announce_waiting_for(down, stream, fragment));
     is_oldest = false;
-    // It is asked for when there is a slot, and must not stand before those that hold one, however
-    // many it is one of.
+    // The server asks for it once it has a slot. However many such fragments there are, they must
+    // not keep the loop from reaching those that hold a slot.
     if (fragment.mode == FragmentMode::kAwaitingFloatSlot) {
       end = std::min(ring.seen_end(), end + 1);
       continue;
@@ -55,14 +55,14 @@ void Aggregation::check_stream(Downlink& down, std::size_t stream) {
     next = std::min(next, pull_along(down, stream, fragment));
     ++pulled;
   }
-  // Of later ones watch() takes care, as they are looked at when these are complete.
+  // watch() schedules the check of later ones, when the oldest are complete.
   streams_[stream].check_at = next;
 }
 
 Instant Aggregation::pull_along(Downlink& down, std::size_t stream, Fragment& fragment) {
   ServerTurn& turn = down.turn();
   if (turn.now < fragment.stall.act_at) return fragment.stall.act_at;
-  // One packet for each path. Without room for them the fragment waits for the next time.
+  // One packet per path. Without room for them the fragment waits for the next round.
   const RankSet asked = missing(fragment);
   if (!turn.out.has_room_for_copies(down.paths_to(asked)))
     return turn.now + turn.config.timing.nack_after;
@@ -85,7 +85,7 @@ std::optional<WaitedFor> Aggregation::waited_for(Instant now, Duration at_least)
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const FragmentRing& ring = streams_[i].ring;
     const Fragment* head = ring.pending() ? ring.find(ring.head()) : nullptr;
-    // While it waits for a slot its bitmap says nothing.
+    // While it waits for a slot its bitmap means nothing.
     const bool waits = head != nullptr && head->named && !head->complete() &&
                        head->mode != FragmentMode::kAwaitingFloatSlot;
     if (!waits || now < head->since + at_least) continue;
@@ -99,11 +99,11 @@ std::optional<WaitedFor> Aggregation::waited_for(Instant now, Duration at_least)
 }
 
 RankSet Aggregation::named_of(Instant now, const Fragment& fragment) const {
-  // The other streams have stood still for nearly as long.
+  // Other streams count if they have been stalled for nearly as long.
   constexpr Duration kNearly = std::chrono::milliseconds(250);
   const auto waited = waited_for(now, kNearly);
   if (fragment.mode == FragmentMode::kAwaitingFloatSlot) {
-    // Those hold the slots up, if anybody does.
+    // The ranks awaited by the fragments with slots are the ones that hold everything up.
     return waited ? waited->ranks : RankSet{};
   }
   const RankSet lacking = missing(fragment);

@@ -11,8 +11,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// H7: what the switch waits for is at the server already, and nobody will send.
-TEST(StalledFragments, ArePulledOutOfTheSwitchWithoutAnyWorkersTimer) {
+// H7: the contribution that the switch waits for is already at the server, so nobody will send it.
+TEST(StalledFragments, AreFlushedFromTheSwitchWithoutAnyWorkersTimer) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({0}), .flags = ATP_FLAG_COLLISION});
   h.advance(milliseconds(24));
@@ -39,11 +39,11 @@ TEST(StalledFragments, ArePulledOutOfTheSwitchWithoutAnyWorkersTimer) {
   EXPECT_EQ(h.take(PacketType::kParameter).size(), 1u);
   h.advance(milliseconds(500));
   EXPECT_TRUE(h.take().empty());
-  EXPECT_GE(h.server.next_timeout(), h.now + milliseconds(100)) << "no idle timer runs on";
+  EXPECT_GE(h.server.next_timeout(), h.now + milliseconds(100)) << "no timer runs while idle";
 }
 
-// Rank 2 has no switch above it.
-TEST(StalledFragments, AreFlushedOutOfSwitchesAloneAndWorkersAreAsked) {
+// Rank 2 has no switch.
+TEST(StalledFragments, AreFlushedOnlyFromSwitchesWhileWorkersGetNacks) {
   ServerHarness h;
   for (const Rank rank : {0, 1, 2}) h.join_rank(rank, 3, rank < 2);
   h.take();
@@ -57,7 +57,7 @@ TEST(StalledFragments, AreFlushedOutOfSwitchesAloneAndWorkersAreAsked) {
   EXPECT_EQ(sent[2].type(), PacketType::kNack);
 }
 
-TEST(StalledFragments, AFragmentThatLaterOnesOvertookIsAskedForEvenIfNothingOfItCame) {
+TEST(StalledFragments, AnOvertakenFragmentIsAskedForEvenIfNothingOfItArrived) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = RankSet::first(2)});
   h.out.clear();
@@ -69,23 +69,25 @@ TEST(StalledFragments, AFragmentThatLaterOnesOvertookIsAskedForEvenIfNothingOfIt
   for (const Sent& s : sent) {
     EXPECT_EQ(s.header.sequence, 0u);
     EXPECT_EQ(s.ranks, RankSet::first(2));
-    EXPECT_EQ(s.header.operation, 0u) << "any: it may be another one's than what overtook it";
+    EXPECT_EQ(s.header.operation, 0u)
+        << "any operation: it may differ from that of the fragment that overtook it";
     EXPECT_EQ(s.header.aggregator_index,
               atp_fmix32(atp_fmix32(atp_fmix32(kTestJob.job) ^ kTestJob.incarnation)));
   }
 }
 
-TEST(StalledFragments, WhatOnlyWaitsForASlowPeerInTheSwitchIsLeftAlone) {
+TEST(StalledFragments, AFragmentThatWaitsInTheSwitchForASlowPeerIsLeftAlone) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.sequence = 0, .ranks = RankSet::first(2)});
   h.out.clear();
-  // Of sequence 1 nothing has come; of 2 half, as it collided; nothing later is complete.
+  // Nothing of sequence 1 has arrived, half of 2 has because it collided, and none later is
+  // complete.
   h.gradient(kTestSwitch, {.sequence = 2, .ranks = ranks({0}), .flags = ATP_FLAG_COLLISION});
   h.advance(milliseconds(500));
   for (const Sent& s : h.take()) EXPECT_EQ(s.header.sequence, 2u);
 }
 
-TEST(StalledFragments, WithoutASwitchTheMissingAreAskedAtOnce) {
+TEST(StalledFragments, WithoutASwitchTheMissingRanksGetANackAtOnce) {
   ServerHarness h = ServerHarness::flat(3);
   h.gradient(worker_endpoint(0), {.ranks = ranks({0})});
   h.advance(milliseconds(40));
@@ -96,7 +98,7 @@ TEST(StalledFragments, WithoutASwitchTheMissingAreAskedAtOnce) {
   EXPECT_EQ(sent[1].to, worker_endpoint(2));
 }
 
-// A NACK to every child of every stalled fragment is more than an outbox takes at once.
+// A NACK to every child for every stalled fragment is more than an outbox holds at once.
 TEST(StalledFragments, NoneIsLostToManyChildren) {
   ServerConfig config = ServerHarness::small_config();
   config.wmax = 64;
@@ -117,19 +119,19 @@ TEST(StalledFragments, NoneIsLostToManyChildren) {
   for (const auto& [sequence, packets] : asked) EXPECT_EQ(packets % 199, 0u) << sequence;
 }
 
-TEST(StalledFragments, TheTimerWaitsForTheEarliestThatIsDue) {
+TEST(StalledFragments, TheTimerFiresOnlyWhenSomethingIsDue) {
   ServerHarness h = ServerHarness::flat(2);
   h.gradient(worker_endpoint(0), {.ranks = ranks({0})});
   h.advance(seconds(3));
   std::size_t timers = 0;
   for (const Instant end = h.now + seconds(10); h.server.next_timeout() <= end; ++timers) {
     h.now = h.server.next_timeout();
-    h.join_rank(0, 2, false);  // or the leases end
+    h.join_rank(0, 2, false);  // otherwise the leases end
     h.join_rank(1, 2, false);
     h.server.handle_timeout(h.now, h.out);
     h.out.clear();
   }
-  EXPECT_LE(timers, 45u) << "a NACK and a word to all in a second, and the leases";
+  EXPECT_LE(timers, 45u) << "a NACK and a *waiting for* per second, and the leases";
 }
 
 // Operations of other kinds go on other streams, and have no fragment in common.
@@ -216,7 +218,7 @@ TEST(StalledFragments, ASlowPeerCostsABoundedNumberOfPackets) {
   EXPECT_LE(packets, 64u * 8);
 }
 
-TEST(StalledFragments, AllHearEachSecondWhomTheOldestWaitsFor) {
+TEST(StalledFragments, AllAreToldEachSecondWhomTheOldestWaitsFor) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.sequence = 0, .ranks = ranks({0, 1})});
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});

@@ -4,7 +4,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// What a GRADIENT does to the fragment that it names (docs/protocol.md §6).
+// What a GRADIENT does to its fragment (docs/protocol.md §6).
 
 namespace atp {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using Values = std::vector<std::int32_t>;
 using std::chrono::milliseconds;
 
-TEST(Aggregation, ASumOfTheSwitchIsAnsweredAtOnceToAllBehindIt) {
+TEST(Aggregation, ACompleteSumFromASwitchIsAnsweredAtOnceToAllBehindIt) {
   ServerHarness h = ServerHarness::behind_switch(4);
   h.gradient(kTestSwitch, {.ranks = RankSet::first(4), .values = {5, -6}, .magnitude = 40});
   const auto sent = h.take();
@@ -38,7 +38,7 @@ TEST(Aggregation, WithoutASwitchTheServerAddsInAnyOrder) {
       h.gradient(worker_endpoint(r), {.ranks = RankSet::of(r), .values = {1 << r, -100 * r}});
     }
     const auto sent = h.take();
-    ASSERT_EQ(sent.size(), 3u) << "one to each child";
+    ASSERT_EQ(sent.size(), 3u) << "one per child";
     for (const Sent& s : sent) EXPECT_EQ(s.values(), (Values{7, -300}));
     EXPECT_EQ(h.count(ServerCounter::kFragmentsCompletedByServer), 1u);
   }
@@ -53,8 +53,8 @@ TEST(Aggregation, AJobOfOneWorkerCompletesEveryPacket) {
   EXPECT_EQ(h.count(ServerCounter::kFragmentsCompleted), 50u);
 }
 
-// The rows of docs/protocol.md §6. Before each, rank 0 and 1 are in for sequence 3, and sequences
-// 0 … 2 are complete.
+// The rows of docs/protocol.md §6. Before each, sequence 3 has the contributions of ranks 0 and 1,
+// and sequences 0 … 2 are complete.
 TestGradient packet_of(std::uint64_t sequence, const RankSet& from, std::uint8_t flags = 0,
                        std::uint32_t operation = kTestOperation, std::size_t value_count = 2) {
   TestGradient g;
@@ -74,7 +74,7 @@ struct Row {
   std::vector<PacketType> answers;
 };
 
-TEST(Aggregation, WhatIsNoContributionIsDroppedUnderItsOwnName) {
+TEST(Aggregation, APacketThatContributesNothingIsDroppedUnderItsOwnName) {
   constexpr std::uint8_t kResend = ATP_FLAG_RESEND;
   const std::vector<Row> rows = {
       {"a duplicate", kTestSwitch, packet_of(3, ranks({1})), ServerCounter::kDropDuplicate, {}},
@@ -83,7 +83,7 @@ TEST(Aggregation, WhatIsNoContributionIsDroppedUnderItsOwnName) {
        packet_of(3, ranks({0, 1})),
        ServerCounter::kDropDuplicate,
        {}},
-      {"an overlap asks for what is missing, past all switches",
+      {"an overlap makes the server ask for the missing ranks, past all switches",
        kTestSwitch,
        packet_of(3, ranks({1, 2})),
        ServerCounter::kDropOverlap,
@@ -93,7 +93,7 @@ TEST(Aggregation, WhatIsNoContributionIsDroppedUnderItsOwnName) {
        packet_of(2, ranks({1}), kResend),
        ServerCounter::kDropComplete,
        {PacketType::kParameter}},
-      {"another operation is named to all",
+      {"another operation is announced to all",
        kTestSwitch,
        packet_of(3, ranks({2}), 0, kTestOperation + 1),
        ServerCounter::kDropWrongOperation,
@@ -158,7 +158,7 @@ TEST(Aggregation, WhatIsNoContributionIsDroppedUnderItsOwnName) {
     for (const Sent& s : h.take()) answers.push_back(s.type());
     EXPECT_EQ(answers, row.answers);
 
-    // Whatever it was, it has changed nothing.
+    // The packet has changed nothing.
     h.gradient(kTestSwitch, {3, ranks({2, 3}), {1, 2}});
     const auto parameters = h.take(PacketType::kParameter);
     ASSERT_EQ(parameters.size(), 1u);
@@ -166,7 +166,7 @@ TEST(Aggregation, WhatIsNoContributionIsDroppedUnderItsOwnName) {
   }
 }
 
-TEST(Aggregation, WhatAllWorkersProvablyHoldIsForgotten) {
+TEST(Aggregation, FragmentsThatAllWorkersProvablyHoldAreForgotten) {
   ServerHarness h = ServerHarness::behind_switch(2);
   for (std::uint64_t s = 0; s < 9; ++s) h.gradient(kTestSwitch, {s, RankSet::first(2)});
   h.now += milliseconds(20);
@@ -178,7 +178,7 @@ TEST(Aggregation, WhatAllWorkersProvablyHoldIsForgotten) {
   EXPECT_EQ(h.take(PacketType::kParameter).size(), 1u) << "one window back is still held";
 }
 
-TEST(Aggregation, MoreRanksReplaceFewerWithTheirFlagsAndMagnitude) {
+TEST(Aggregation, ASumOfMoreRanksReplacesOneOfFewerWithItsFlagsAndMagnitude) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({0}), .values = {1, 1}, .magnitude = 0x7fffffff});
   h.gradient(kTestSwitch, {.ranks = ranks({0, 1}), .values = {30, 40}, .magnitude = 9});
@@ -210,7 +210,7 @@ TEST(Aggregation, WithoutRehashNothingMoves) {
   EXPECT_EQ(sent[0].header.next_index, kTestIndex);
 }
 
-// Workers that hold different next indices never meet again.
+// Workers with different next indices would never meet again.
 TEST(Aggregation, TheNextIndexIsFrozenWhenTheFragmentCompletes) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.ranks = RankSet::first(2)});

@@ -28,13 +28,14 @@ struct Row {
   std::uint8_t kind = ATP_KIND_SUM_FIXED;
 };
 
-TEST(Contribution, TheFirstRowThatFitsDecides) {
+TEST(Contribution, TheFirstMatchingRowDecides) {
   using enum FragmentMode;
   const RankSet none;
   const RankSet all = ranks({0, 1, 2, 3});
   const Row rows[] = {
       {"nothing stored", kCollecting, none, ranks({2}), kIntegers, Contribution::kFirst},
-      {"nothing stored, all in one", kCollecting, none, all, kIntegers, Contribution::kFirst},
+      {"nothing stored, all ranks in one packet", kCollecting, none, all, kIntegers,
+       Contribution::kFirst},
       {"disjoint", kCollecting, ranks({0, 1}), ranks({2}), kIntegers, Contribution::kAdd},
       {"the same", kCollecting, ranks({0, 1}), ranks({0, 1}), kIntegers, Contribution::kDuplicate},
       {"a part of it", kCollecting, ranks({0, 1}), ranks({1}), kIntegers, Contribution::kDuplicate},
@@ -49,21 +50,21 @@ TEST(Contribution, TheFirstRowThatFitsDecides) {
        Contribution::kDuplicate},
       {"the first float", FragmentMode::kFloat, none, ranks({2}), kFloats, Contribution::kAdd},
       {"another float", FragmentMode::kFloat, ranks({0}), ranks({2}), kFloats, Contribution::kAdd},
-      {"a float once more", FragmentMode::kFloat, ranks({0, 2}), ranks({2}), kFloats,
+      {"a repeated float", FragmentMode::kFloat, ranks({0, 2}), ranks({2}), kFloats,
        Contribution::kDuplicate},
       {"an integer whose float is missing", FragmentMode::kFloat, ranks({0}), ranks({2}), kIntegers,
        Contribution::kIntegerTooLate},
       {"a sum of integers, one float missing", FragmentMode::kFloat, ranks({0}), ranks({0, 2}),
        kIntegers, Contribution::kIntegerTooLate},
-      {"an integer whose float is in", FragmentMode::kFloat, ranks({0}), ranks({0}), kIntegers,
-       Contribution::kDuplicate},
-      {"floats added by somebody", FragmentMode::kFloat, ranks({0}), ranks({1, 2}), kFloats,
+      {"an integer whose float has arrived", FragmentMode::kFloat, ranks({0}), ranks({0}),
+       kIntegers, Contribution::kDuplicate},
+      {"floats added on the path", FragmentMode::kFloat, ranks({0}), ranks({1, 2}), kFloats,
        Contribution::kFloatsOfMany},
       {"complete", kComplete, all, ranks({2}), kIntegers, Contribution::kComplete},
       {"complete, a float", kComplete, all, ranks({2}), kFloats, Contribution::kComplete},
       {"floats from the start, the first", kCollecting, none, ranks({2}), kFloats,
        Contribution::kFloatsFromTheStart, ATP_KIND_SUM_EXACT},
-      {"floats from the start, added by somebody", kCollecting, none, ranks({1, 2}), kFloats,
+      {"floats from the start, added on the path", kCollecting, none, ranks({1, 2}), kFloats,
        Contribution::kFloatsOfMany, ATP_KIND_SUM_EXACT},
       {"floats from the start, another", FragmentMode::kFloat, ranks({0}), ranks({2}), kFloats,
        Contribution::kAdd, ATP_KIND_SUM_EXACT},

@@ -1,5 +1,5 @@
-// The test program's operator new, which counts. It stands alone, or the compiler would see
-// through it and take the pair of malloc and delete for a mistake.
+// The test program's counting operator new. It has a file of its own because the compiler would
+// otherwise inline it and warn about the pair of malloc and delete.
 
 #include <malloc.h>
 

@@ -28,7 +28,7 @@ class DetachedRanks : public testing::Test {
   ServerHarness h_ = ServerHarness::behind_switch(2);
 };
 
-TEST_F(DetachedRanks, IsSaidByAStraightJoinWithTheMarkAndPassedToTheSwitches) {
+TEST_F(DetachedRanks, AreDeclaredByAMarkedStraightJoinWhichTheSwitchesLearn) {
   straight(1, 1, true);
   const auto sent = h_.take(StatusCode::kDetached);
   ASSERT_EQ(sent.size(), 1u);
@@ -45,7 +45,7 @@ TEST_F(DetachedRanks, IsSaidByAStraightJoinWithTheMarkAndPassedToTheSwitches) {
   EXPECT_EQ(h_.take(StatusCode::kDetached).size(), 3u) << "repeated with the leases";
 }
 
-// With its switch dead the PARAMETER must take the way around.
+// If its switch is dead, the PARAMETER must go around it.
 TEST_F(DetachedRanks, ParametersGoDownTheTreeAndStraightToTheDetached) {
   straight(1, 1, true);
   h_.take();
@@ -55,7 +55,8 @@ TEST_F(DetachedRanks, ParametersGoDownTheTreeAndStraightToTheDetached) {
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].to, kTestSwitch);
   EXPECT_EQ(sent[1].to, worker_endpoint(1));
-  for (const Sent& s : sent) EXPECT_EQ(s.ranks, RankSet::first(2)) << "releases in the switch";
+  for (const Sent& s : sent)
+    EXPECT_EQ(s.ranks, RankSet::first(2)) << "it must release in the switch too";
 }
 
 TEST_F(DetachedRanks, ADetachedRanksSumsFromItsSwitchStillCount) {
@@ -82,7 +83,7 @@ TEST_F(DetachedRanks, ProbesAndUnmarkedStraightJoinsDoNotEndIt) {
   EXPECT_TRUE(detached().empty());
 }
 
-// Late packets must not undo what was said after them.
+// A late packet must not undo a newer statement.
 TEST_F(DetachedRanks, TheHigherNumberCounts) {
   straight(1, 1, true);
   tree(1, 1, false);
@@ -93,7 +94,8 @@ TEST_F(DetachedRanks, TheHigherNumberCounts) {
   h_.take();
   tree(1, 1, false);
   EXPECT_EQ(detached(), ranks({1})) << "an old JOIN through the tree";
-  EXPECT_EQ(h_.take(StatusCode::kDetached).size(), 1u) << "said at once: the switch may believe it";
+  EXPECT_EQ(h_.take(StatusCode::kDetached).size(), 1u)
+      << "sent at once: the switch may have believed the old JOIN";
 }
 
 TEST_F(DetachedRanks, TheNumberOutlivesTheTreesLease) {

@@ -1,4 +1,4 @@
-// How each message of a job is written, and the choice of datagrams that carry it.
+// Writes each message of a job and chooses the datagrams that carry it.
 #include "atp/core/server/downlink.h"
 
 #include "atp/wire/lanes.h"

@@ -6,11 +6,11 @@
 #include "atp/core/server/members.h"
 #include "atp/core/server/server_turn.h"
 
-// How one job's messages reach its ranks. A message is written once and goes to each child that
-// has an addressed rank behind it, detached or not (a PARAMETER releases aggregators there), and
-// straight to the ranks that are not attached, as a dead switch passes nothing on
-// (docs/protocol.md §6). Its bitmap names all ranks addressed; a child takes those behind it. What
-// answers a packet that came straight from a worker goes straight back as well.
+// Sends one job's messages to its ranks. A message is written once. It goes to each child with an
+// addressed rank behind it, detached or not (a PARAMETER releases aggregators there), and directly
+// to the ranks that are not attached, because a dead switch forwards nothing (docs/protocol.md §6).
+// Its bitmap names all addressed ranks; a child takes those behind it. The answer to a packet that
+// came directly from a worker goes directly back as well.
 //
 // A Downlink lives for one turn and refers to its arguments; it is never stored.
 
@@ -24,7 +24,7 @@ class Downlink {
   ServerTurn& turn() { return turn_; }
   const ServerTurn& turn() const { return turn_; }
   const JobMembers& members() const { return members_; }
-  // Whom announcements go to.
+  // The ranks that announcements go to.
   RankSet present() const { return members_.all() - members_.gone(); }
   // How many datagrams a message to these ranks takes.
   std::size_t paths_to(const RankSet& ranks) const;
@@ -36,7 +36,7 @@ class Downlink {
   // flags: 0, DIRECT or FLOAT.
   void nack(const FragmentName& name, std::uint8_t flags, const RankSet& ranks,
             const RankSet& straight_too);
-  // To the switches above these ranks; workers have no use for it.
+  // Goes to the switches above these ranks; workers have no use for it.
   void flush(const FragmentName& name, const RankSet& ranks);
 
   void status(const FragmentName& name, const StatusMessage& message, const RankSet& ranks,
@@ -46,9 +46,9 @@ class Downlink {
   void status_to_switches(const StatusMessage& message);
 
   StatusMessage waiting_for(const RankSet& missing) const;
-  // Where these ranks are, in rank order, up to the first of which nobody knows it.
+  // Adds the endpoints of these ranks in rank order, up to the first unknown one.
   void add_homes(StatusMessage& message) const;
-  // At most one such answer to a rank within the answer pause.
+  // Whether a *waiting for* may answer this rank: at most one per answer pause.
   bool may_answer_waiting_for(Rank rank);
 
  private:

@@ -54,7 +54,7 @@ TEST_F(FloatPath, AnOverflowAsksAllForFloatsAndAddsThemExactly) {
   EXPECT_EQ(h_.count(ServerCounter::kFragmentsCompleted), 1u);
 }
 
-TEST_F(FloatPath, AMagnitudeBeyondInt32IsAnOverflowWhoeverAdded) {
+TEST_F(FloatPath, AMagnitudeBeyondInt32IsAnOverflowWhereverItWasAdded) {
   h_.gradient(kTestSwitch, {.ranks = RankSet::first(2), .magnitude = 0x7fffffff});
   EXPECT_EQ(h_.take(PacketType::kParameter).size(), 1u);
   h_.gradient(kTestSwitch, {.sequence = 1, .ranks = RankSet::first(2), .magnitude = 0x80000000});
@@ -82,7 +82,7 @@ TEST_F(FloatPath, OneContributionsFlagIsEnoughInAnyOrder) {
   EXPECT_EQ(h_.take(PacketType::kNack).size(), 2u);
 }
 
-TEST_F(FloatPath, NanReachesTheWorkersAsSuch) {
+TEST_F(FloatPath, NanReachesTheWorkersUnchanged) {
   overflow(0);
   send_float(0, 0, {kNan, kInf});
   send_float(0, 1, {1.0F, -kInf});
@@ -102,8 +102,8 @@ TEST_F(FloatPath, RepeatedFloatsCountOnce) {
   EXPECT_EQ(sent[0].floats(), (std::vector<float>{11, 22}));
 }
 
-// With the NACK to one rank lost, that rank sends integers for ever.
-TEST_F(FloatPath, AnIntegerPacketInFloatModeIsAnsweredByTheNackAgain) {
+// A rank that lost its NACK would send integers forever.
+TEST_F(FloatPath, AnIntegerPacketInFloatModeGetsTheNackAgain) {
   overflow(0);
   h_.out.clear();  // the NACK is lost
   send_float(0, 0, {1, 2});
@@ -123,14 +123,14 @@ TEST_F(FloatPath, AnIntegerPacketInFloatModeIsAnsweredByTheNackAgain) {
   EXPECT_EQ(h_.take(PacketType::kParameter)[0].floats(), (std::vector<float>{4, 6}));
 }
 
-TEST_F(FloatPath, TheServerAsksAgainByItself) {
+TEST_F(FloatPath, TheServerRepeatsItsNackOnATimer) {
   overflow(0);
   send_float(0, 0, {1, 2});
   h_.out.clear();
   h_.advance(milliseconds(300));
   const auto sent = h_.take(PacketType::kNack);
   ASSERT_GE(sent.size(), 2u);
-  ASSERT_LE(sent.size(), 5u) << "backs off";
+  ASSERT_LE(sent.size(), 5u) << "the timer backs off";
   EXPECT_EQ(h_.count(ServerCounter::kFlushes), 0u) << "no switch holds floats";
   for (const Sent& s : sent) {
     EXPECT_EQ(s.header.flags, ATP_FLAG_FLOAT);
@@ -138,7 +138,7 @@ TEST_F(FloatPath, TheServerAsksAgainByItself) {
   }
 }
 
-TEST_F(FloatPath, MoreOverflowsThanSlotsWaitForTheirNack) {
+TEST_F(FloatPath, OverflowsBeyondTheSlotsWaitForTheirNack) {
   for (std::uint64_t s = 0; s < 4; ++s) overflow(s);
   EXPECT_EQ(h_.take(PacketType::kNack).size(), 2u) << "F is 2 here";
   EXPECT_EQ(h_.count(ServerCounter::kFragmentsWaitedForFloatSlot), 2u);
@@ -162,13 +162,14 @@ TEST_F(FloatPath, NobodyIsLateWithFloatsThatWereAskedForJustNow) {
   for (std::uint64_t s : {1, 2, 0}) overflow(s);
   h_.advance(std::chrono::seconds(2));
   for (Rank r : {0, 1}) send_float(1, r, {1, 1});
-  EXPECT_TRUE(h_.summary().waited_for.empty()) << "fragment 0 has had its slot for no time yet";
+  EXPECT_TRUE(h_.summary().waited_for.empty()) << "fragment 0 has only just got its slot";
   EXPECT_FALSE(h_.summary().stuck);
   h_.advance(milliseconds(300));
   EXPECT_EQ(h_.summary().waited_for, ranks({0, 1}));
 }
 
-// Two hold the slots, and what asked for them was lost; so many of lower sequences wait for one.
+// Two fragments hold the slots, but their NACKs were lost; `waiting` fragments of lower sequences
+// wait.
 std::set<std::uint64_t> asked_again_behind(std::uint64_t waiting) {
   ServerConfig config = ServerHarness::small_config();
   config.wmax = 1024;
@@ -186,14 +187,15 @@ std::set<std::uint64_t> asked_again_behind(std::uint64_t waiting) {
   return asked;
 }
 
-TEST(FloatSlots, HoweverManyWaitForOneItsHoldersAreAskedAgain) {
+TEST(FloatSlots, TheirHoldersAreAskedAgainHoweverManyWait) {
   for (const std::uint64_t waiting : {100, 300, 1000}) {
     SCOPED_TRACE(waiting);
     EXPECT_EQ(asked_again_behind(waiting), (std::set<std::uint64_t>{waiting, waiting + 1}));
   }
 }
 
-// Two slots, and floats from the start: whoever lets a rank's window stand waits for nobody behind.
+// Two slots, and floats from the start: a fragment that holds up a rank's window must not wait for
+// later ones.
 class ExactFragments : public FloatPath {
  protected:
   void send(std::uint64_t sequence, Rank rank, float value) {
@@ -213,7 +215,7 @@ class ExactFragments : public FloatPath {
   }
 };
 
-TEST_F(ExactFragments, AnEarlierOneTakesTheSlotOfTheLastWhichBeginsAnewInItsTurn) {
+TEST_F(ExactFragments, AnEarlierOneTakesTheSlotOfTheLastWhichIsQueuedAgain) {
   send(5, 0, 1);
   send(6, 0, 2);
   send(4, 1, 4);
@@ -223,20 +225,20 @@ TEST_F(ExactFragments, AnEarlierOneTakesTheSlotOfTheLastWhichBeginsAnewInItsTurn
   EXPECT_EQ(sent[0].floats()[0], 12);
   EXPECT_EQ(sent[1].type(), PacketType::kNack);
   EXPECT_EQ(sent[1].header.sequence, 6u);
-  EXPECT_EQ(sent[1].ranks, RankSet::first(2)) << "what rank 0 had sent was given up";
+  EXPECT_EQ(sent[1].ranks, RankSet::first(2)) << "rank 0's contribution was given up";
   for (const Rank rank : {0, 1}) send(6, rank, 2);
   send(5, 1, 1);
   EXPECT_EQ(sums(), (std::map<std::uint64_t, float>{{5, 2}, {6, 4}}));
 }
 
-TEST_F(ExactFragments, OneThatWaitsTakesTheSlotThatALaterOneWasGivenBeforeIt) {
+TEST_F(ExactFragments, AWaitingOneTakesTheSlotThatALaterOneGotBeforeIt) {
   send(0, 0, 1);
   send(1, 0, 1);
   send(5, 0, 1);
   send(4, 0, 1);
   send(0, 1, 1);  // its slot goes to 5, which came first
   EXPECT_EQ(h_.take(PacketType::kNack)[0].header.sequence, 5u);
-  send(4, 1, 8);  // all that a rank can send whose window stands here
+  send(4, 1, 8);  // all that the rank's window allows
   const auto asked = h_.take(PacketType::kNack);
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].header.sequence, 4u);
@@ -244,8 +246,8 @@ TEST_F(ExactFragments, OneThatWaitsTakesTheSlotThatALaterOneWasGivenBeforeIt) {
   EXPECT_EQ(sums(), (std::map<std::uint64_t, float>{{4, 9}}));
 }
 
-// Two slots, two streams and two ranks. Rank 1 has not begun what holds both slots: an operation on
-// the stream 1 that is later than one on the stream 0 for which it waits.
+// Two slots, two streams and two ranks. An operation on stream 1 holds both slots. Rank 1 has not
+// begun it: it waits for an earlier operation on stream 0.
 class FloatsOfTwoStreams : public testing::Test {
  protected:
   FloatsOfTwoStreams() {
@@ -262,7 +264,7 @@ class FloatsOfTwoStreams : public testing::Test {
                                         .stream = stream,
                                         .kind = ATP_KIND_SUM_EXACT});
   }
-  // Which fragments, as stream and sequence, all ranks have been asked for.
+  // The fragments, as stream and sequence, that all ranks were asked for.
   std::vector<std::pair<int, int>> asked() {
     std::vector<std::pair<int, int>> result;
     for (const Sent& s : h_.take(PacketType::kNack)) {
@@ -275,8 +277,8 @@ class FloatsOfTwoStreams : public testing::Test {
   ServerHarness h_;
 };
 
-// Its own bitmap says nothing: of rank 0 it keeps no more than that it is ready.
-TEST_F(FloatsOfTwoStreams, OneThatWaitsForASlotNamesWhoHoldsUpThoseThatHaveThem) {
+// Its own bitmap means nothing: it only remembers that rank 0 is ready.
+TEST_F(FloatsOfTwoStreams, AFragmentWithoutASlotNamesTheRanksThatHoldUpThoseWithOne) {
   send(0, 0, 0);
   h_.advance(milliseconds(1100));
   std::set<int> streams;
@@ -287,7 +289,7 @@ TEST_F(FloatsOfTwoStreams, OneThatWaitsForASlotNamesWhoHoldsUpThoseThatHaveThem)
   EXPECT_EQ(streams, (std::set<int>{0, 1}));
 }
 
-TEST_F(FloatsOfTwoStreams, OneThatAllHaveSentTakesTheSlotOfOneThatSomeRankHasNot) {
+TEST_F(FloatsOfTwoStreams, AFragmentThatAllHaveSentTakesTheSlotOfOneThatSomeRankHasNot) {
   for (const Rank rank : {0, 1}) send(0, 0, rank);
   h_.now += milliseconds(100);
   EXPECT_EQ(asked(), Asked());
@@ -303,34 +305,34 @@ TEST_F(FloatsOfTwoStreams, OneThatAllHaveSentTakesTheSlotOfOneThatSomeRankHasNot
   EXPECT_EQ(sent[1].header.sequence, 1u);
 }
 
-TEST_F(FloatsOfTwoStreams, OneThatSomeRankHasNotSentTakesNone) {
+TEST_F(FloatsOfTwoStreams, AFragmentThatSomeRankHasNotSentTakesNoSlot) {
   send(0, 0, 0);
   h_.now += milliseconds(1000);
   send(0, 0, 0);
   EXPECT_EQ(asked(), Asked());
 }
 
-TEST_F(FloatsOfTwoStreams, OneThatWaitsForAShortTimeTakesNone) {
+TEST_F(FloatsOfTwoStreams, AFragmentThatHasNotWaitedLongTakesNoSlot) {
   for (const Rank rank : {0, 1}) send(0, 0, rank);
   h_.now += milliseconds(99);
   send(0, 0, 1);
   EXPECT_EQ(asked(), Asked());
 }
 
-TEST_F(FloatsOfTwoStreams, OneBehindTheOldestOfItsStreamTakesNone) {
+TEST_F(FloatsOfTwoStreams, AFragmentBehindTheOldestOfItsStreamTakesNoSlot) {
   for (const Rank rank : {0, 1}) send(0, 1, rank);
   h_.now += milliseconds(1000);
   for (const Rank rank : {0, 1}) send(0, 1, rank);
   EXPECT_EQ(asked(), Asked());
 }
 
-// Else two that all can send could take the last slots from each other for ever.
-TEST_F(FloatsOfTwoStreams, TheSlotOfOneThatAllHaveSentIsNotTaken) {
+// Otherwise two fragments that all can send could take slots from each other forever.
+TEST_F(FloatsOfTwoStreams, AFragmentThatAllHaveSentKeepsItsSlot) {
   for (const Rank rank : {0, 1}) send(0, 0, rank);
   h_.now += milliseconds(100);
   send(0, 0, 1);
-  EXPECT_EQ(asked(), (Asked{{0, 0}})) << "in the place of sequence 1 of stream 1";
-  send(1, 0, 1);  // ends; its slot goes to sequence 1, which takes it from none
+  EXPECT_EQ(asked(), (Asked{{0, 0}})) << "with the slot of sequence 1 of stream 1";
+  send(1, 0, 1);  // completes; its slot goes to sequence 1 in turn
   EXPECT_EQ(asked(), (Asked{{1, 1}}));
   for (const Rank rank : {0, 1}) send(0, 1, rank);
   for (const Rank rank : {0, 1}) send(1, 2, rank);
@@ -338,20 +340,21 @@ TEST_F(FloatsOfTwoStreams, TheSlotOfOneThatAllHaveSentIsNotTaken) {
   for (const Rank rank : {0, 1}) send(1, 2, rank);
   EXPECT_EQ(asked(), Asked()) << "behind sequence 1, the oldest of its stream";
   for (const Rank rank : {0, 1}) send(1, 1, rank);
-  EXPECT_EQ(asked(), (Asked{{0, 1}})) << "first come";
+  EXPECT_EQ(asked(), (Asked{{0, 1}})) << "first come, first served";
   send(1, 2, 0);
-  EXPECT_EQ(asked(), Asked()) << "sequences 0 and 1 of stream 0 have what all can send";
+  EXPECT_EQ(asked(), Asked()) << "all can send sequences 0 and 1 of stream 0";
 }
 
-TEST_F(FloatPath, ALeaverIsMissedByFragmentsThatWaitForASlot) {
+TEST_F(FloatPath, FragmentsThatWaitForASlotFailWhenARankLeaves) {
   for (std::uint64_t s = 0; s < 3; ++s) overflow(s);
   for (std::uint64_t s = 0; s < 2; ++s) send_float(s, 0, {1, 1});
   h_.out.clear();
   h_.leave(kTestSwitch, 0, nonce_of(0));
-  EXPECT_EQ(h_.take(StatusCode::kLeft).size(), 2u) << "the acknowledgement, and to the other";
+  EXPECT_EQ(h_.take(StatusCode::kLeft).size(), 2u)
+      << "the acknowledgement, and one to the other rank";
 }
 
-TEST_F(FloatPath, FloatsAddedBySomebodyElseAreDropped) {
+TEST_F(FloatPath, FloatsOfSeveralRanksAreDropped) {
   overflow(0);
   h_.gradient(kTestSwitch, {.ranks = RankSet::first(2), .flags = ATP_FLAG_FLOAT});
   EXPECT_EQ(h_.count(ServerCounter::kDropFloatOfSeveralRanks), 1u);
@@ -370,8 +373,8 @@ TEST_F(FloatPath, RepeatsOfAFloatParameterCarryTheSameBits) {
   EXPECT_EQ(again[0].header.flags, first[0].header.flags);
 }
 
-// A member that breaks the rules may complete fragments beyond its window. What it leaves behind
-// must not keep float slots.
+// A member that breaks the rules may complete fragments beyond its window. The fragments forgotten
+// because of that must not keep float slots.
 TEST_F(FloatPath, SlotsOfForgottenFragmentsAreFreed) {
   for (std::uint64_t s = 0; s < 4; ++s) overflow(s);  // two hold slots, two wait
   h_.gradient(kTestSwitch, {.sequence = 7, .ranks = RankSet::first(2)});

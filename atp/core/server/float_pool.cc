@@ -1,3 +1,4 @@
+// Hands out, clears and takes back the slots, and keeps the queue of fragments that wait for one.
 #include "atp/core/server/float_pool.h"
 
 #include <algorithm>

@@ -8,10 +8,10 @@
 #include "atp/base/zeroed_array.h"
 #include "atp/wire/exact_sum.h"
 
-// Memory of the float path (docs/protocol.md §6): F slots, each one exact sum for every value of
-// a fragment, and many small ones, for fragments of a few values: metrics, norms, counts. A
-// fragment of floats takes a slot; when none is free it waits in a queue, first come, first served,
-// and its workers are asked again. So the memory is fixed when the job is made, and grows neither
+// Memory of the float path (docs/protocol.md §6): F slots with one exact sum per value of a
+// fragment, and many small slots for fragments of a few values (metrics, norms, counts). A fragment
+// of floats takes a slot. If none is free, it waits in a queue, first come, first served, and its
+// workers are asked again in turn. So the memory is fixed when the job is made, and grows neither
 // with the world size nor with the number of such fragments.
 //
 // Each fragment holds at most one slot or one place in the queue, so a queue with room for every
@@ -27,7 +27,7 @@ struct FloatRequest {
 
 class FloatPool {
  public:
-  // A slot of values_max values, a small one of kSmallValues.
+  // A large slot holds values_max values, a small one kSmallValues.
   static constexpr std::uint16_t kSmallValues = 16;
 
   FloatPool(std::uint32_t slots, std::uint32_t small_slots, std::uint16_t values_max,
@@ -35,29 +35,29 @@ class FloatPool {
   static std::size_t bytes_needed(std::uint32_t slots, std::uint32_t small_slots,
                                   std::uint16_t values_max, std::size_t queue_capacity);
 
-  // A slot for so many values whose sums are zero, or nothing if all are taken.
+  // A slot for this many values with zero sums, or nothing if all are taken.
   std::optional<std::uint32_t> take(std::size_t values);
   void give_back(std::uint32_t slot);
-  // Has the slot room for so many values?
+  // Whether the slot has room for this many values.
   bool fits(std::uint32_t slot, std::size_t values) const {
     return values <= (is_small(slot) ? kSmallValues : values_max_);
   }
 
-  // Adds so many float32 values (network byte order).
+  // Adds `count` float32 values (network byte order).
   void add(std::uint32_t slot, const std::uint8_t* values, std::size_t count);
-  // The bits of so many rounded sums, in host byte order.
+  // Writes the bits of `count` rounded sums, in host byte order.
   void round(std::uint32_t slot, std::uint8_t* out, std::size_t count) const;
 
   void enqueue(const FloatRequest& request);
   std::optional<FloatRequest> next() const;  // the first in the queue
-  void dequeue();                            // takes it off
-  // Takes a request off the queue before its turn.
+  void dequeue();                            // removes the first
+  // Removes a request before its turn.
   void cancel(const FloatRequest& request);
 
   bool operator==(const FloatPool&) const = default;
 
  private:
-  // A stack whose memory is as large from the beginning as it may become, in copies too.
+  // A stack that never allocates after its construction, nor after that of a copy.
   class FreeSlots {
    public:
     FreeSlots(std::uint32_t first, std::uint32_t count);
@@ -78,7 +78,7 @@ class FloatPool {
                : std::size_t{slot} * values_max_;
   }
 
-  std::uint32_t slots_;  // those of values_max_; the small ones have higher numbers
+  std::uint32_t slots_;  // large slots; the small ones have higher numbers
   std::uint16_t values_max_;
   ZeroedArray<ExactSum> sums_;
   FreeSlots free_;

@@ -33,7 +33,7 @@ FloatRequest taken(FloatPool& pool) {
   return request;
 }
 
-TEST(FloatPool, SlotsAddValueByValueAndDoNotMix) {
+TEST(FloatPool, SlotsAddValueByValueAndDoNotInterfere) {
   FloatPool pool(2, 0, kValues, 4);
   const std::uint32_t a = pool.take(kValues).value();
   const std::uint32_t b = pool.take(kValues).value();
@@ -54,8 +54,8 @@ TEST(FloatPool, ASlotGivenBackIsZeroAgainForTheNext) {
   EXPECT_EQ(rounded(pool, pool.take(kValues).value()), (std::array<float, 3>{0, 0, 0}));
 }
 
-// A server is a value: what is copied while a slot is taken goes on like the original.
-TEST(FloatPool, ACopyTakesBackTheSlotsThatTheOriginalHadGiven) {
+// A server is a value: a copy made while a slot is taken behaves like the original.
+TEST(FloatPool, ACopyTakesBackTheSlotsThatTheOriginalHandedOut) {
   FloatPool pool(2, 0, kValues, 4);
   const std::uint32_t slot = pool.take(kValues).value();
   const std::uint32_t other = pool.take(kValues).value();
@@ -68,7 +68,7 @@ TEST(FloatPool, ACopyTakesBackTheSlotsThatTheOriginalHadGiven) {
   EXPECT_EQ(copy, pool);
 }
 
-TEST(FloatPool, AFewValuesTakeASmallSlotAndALargeOneWhenThereIsNone) {
+TEST(FloatPool, AFewValuesTakeASmallSlotOrALargeOneIfThereIsNone) {
   constexpr std::uint16_t kMany = 2 * FloatPool::kSmallValues;
   FloatPool pool(1, 2, kMany, 4);
   const std::uint32_t first = pool.take(1).value();
@@ -76,7 +76,7 @@ TEST(FloatPool, AFewValuesTakeASmallSlotAndALargeOneWhenThereIsNone) {
   EXPECT_TRUE(pool.take(FloatPool::kSmallValues + 1).has_value()) << "the large one is untouched";
   EXPECT_FALSE(pool.take(1).has_value());
   pool.give_back(first);
-  EXPECT_FALSE(pool.take(kMany).has_value()) << "what was given back is small";
+  EXPECT_FALSE(pool.take(kMany).has_value()) << "the slot given back is small";
   pool.give_back(second);
   EXPECT_TRUE(pool.take(1).has_value());
 }

@@ -8,31 +8,31 @@
 #include "atp/core/timing.h"
 #include "atp/wire/packet.h"
 
-// What the server knows of one fragment, but for its values, which its ring holds, and when it is
-// pulled along. Plain data.
+// The server's state of one fragment, except its values, which the ring holds; and the cycle of
+// FLUSH and NACK for a stalled one. Plain data.
 
 namespace atp {
 
-// A moment before every other.
+// A time before all others.
 inline constexpr Instant kLongAgo = Instant::min();
 
 enum class FragmentMode : std::uint8_t {
   kCollecting,         // int32 contributions, until the bitmap is full
-  kAwaitingFloatSlot,  // floats are asked for when a slot is free; until then the bitmap stays full
-                       // where the integers overflowed, and empty where there are none
+  kAwaitingFloatSlot,  // the server asks for floats once a slot is free; until then the bitmap is
+                       // full if integers overflowed, and empty if there are none
   kFloat,              // float32 contributions, with a bitmap that began empty
   kComplete,           // values, flags, magnitude and next index are final
 };
 
-// The cycle by which the server pulls a stalled fragment along (docs/protocol.md §6, H7, H16):
-// FLUSH once for each switch level, as a level that holds a partial sum turns the FLUSH into that
-// sum and passes it no further; then, when the flushed sums had time to arrive, NACK to the ranks
-// still missing; then again, after a pause that doubles. So a stall without any loss is resolved
+// What the server does about a stalled fragment (docs/protocol.md §6, H7, H16). It sends FLUSH once
+// per switch level, because a level with a partial sum turns the FLUSH into that sum and does not
+// forward it. When the flushed sums have had time to arrive, it sends NACK to the ranks still
+// missing. Then it starts over, after a pause that doubles. So a stall without loss is resolved
 // without waiting for W workers' timers, and a peer that is merely late costs a few small packets.
 struct StallState {
   Instant act_at = kNever;
   std::uint8_t flushes = 0;  // sent in this cycle
-  std::uint8_t cycles = 0;   // finished, saturating
+  std::uint8_t cycles = 0;   // finished cycles, saturating
   bool operator==(const StallState&) const = default;
 };
 
@@ -42,7 +42,8 @@ inline void restart_stall(StallState& stall, Instant now, const Timing& timing) 
   stall = {now + timing.flush_after, 0, 0};
 }
 
-// What is due now, if anything; moves the cycle on. `levels`: switch levels that may hold sums.
+// Returns what is due now, if anything, and advances the cycle. `levels`: switch levels that may
+// hold sums.
 inline StallAction next_stall_action(StallState& stall, Instant now, std::size_t levels,
                                      const Timing& timing) {
   if (now < stall.act_at) return StallAction::kNone;
@@ -57,7 +58,7 @@ inline StallAction next_stall_action(StallState& stall, Instant now, std::size_t
   return StallAction::kNack;
 }
 
-// To which ranks something was repeated lately, so that a burst of duplicates makes one answer.
+// The ranks that were answered lately, so that a burst of duplicates causes one answer.
 struct AnswerState {
   RankSet ranks;
   Instant since = kLongAgo;
@@ -72,16 +73,16 @@ struct Fragment {
   std::uint32_t magnitude = 0;
   std::uint32_t float_slot = 0;  // in mode kFloat
   std::uint16_t value_count = 0;
-  std::uint16_t packets = 0;  // that its sum is made of
+  std::uint16_t packets = 0;  // how many its sum is made of
   std::uint8_t kind = 0;
   std::uint8_t flags = 0;  // COLLISION, ECN, OVERFLOW as collected
   FragmentMode mode = FragmentMode::kCollecting;
   bool in_use = false;  // false: the slot holds a forgotten fragment
-  bool named = false;   // a contribution has said which operation it is, and its shape
+  bool named = false;   // a contribution has set its operation and shape
   Instant since{};      // its first packet, or when it was found to be overtaken
   RankSet bitmap;
-  RankSet disagreeing;  // ranks that came with another operation (H31)
-  RankSet ready;        // ranks that have sent their floats while there was no slot for them
+  RankSet disagreeing;  // ranks that sent another operation (H31)
+  RankSet ready;        // ranks that sent their floats while there was no slot
   StallState stall;
   AnswerState answered;
 
@@ -90,7 +91,7 @@ struct Fragment {
   bool operator==(const Fragment&) const = default;
 };
 
-// What a message about a fragment says of it.
+// How a message names a fragment.
 struct FragmentName {
   std::uint16_t stream = 0;  // as on the wire
   std::uint64_t sequence = 0;

@@ -29,7 +29,7 @@ std::size_t FragmentRing::bytes_needed(std::uint32_t wmax, std::uint16_t value_c
 
 RingPlace FragmentRing::place(std::uint64_t sequence) const {
   if (sequence < begin()) return RingPlace::kPast;
-  // Written so that no sum overflows, whatever the wire says.
+  // Written so that nothing overflows, whatever sequence arrives.
   if (sequence >= completed_end_ && sequence - completed_end_ >= wmax_) return RingPlace::kFuture;
   return RingPlace::kInside;
 }

@@ -10,16 +10,17 @@
 
 // The fragments of one stream that the server holds: a ring of 2·Wmax (docs/protocol.md §6).
 //
-// A worker sends sequence s only when it has the PARAMETER of every sequence ≤ s − Wmax. So once
-// some s is complete all workers hold the results up to s − Wmax, and these are forgotten (H18);
-// and none can send beyond s + Wmax, s being the highest complete one. What may come therefore
-// fits the ring exactly: with c = `completed_end()`, one more than the highest complete sequence,
-// [c − Wmax, c + Wmax). place() tells whether a sequence from the wire lies in there, and nothing
-// else may be asked about one that does not. A slot is cleared when a new sequence first uses it,
-// so every step takes constant time.
+// A worker sends sequence s only when it has the PARAMETER of every sequence ≤ s − Wmax. So once s
+// is complete, all workers hold the results up to s − Wmax, and the server forgets these (H18). If
+// s is the highest complete sequence, no worker can send beyond s + Wmax. The sequences that may
+// arrive therefore fit the ring exactly: [c − Wmax, c + Wmax), where c = `completed_end()` is one
+// more than the highest complete sequence. place() tells whether a sequence from the wire is in
+// that range; callers must not pass any other to the rest. A slot is cleared when a new sequence
+// first uses it, so every step takes constant time.
 //
-// The ring also knows the aggregator index of each sequence (§5: at first its placement, then what
-// the PARAMETER of sequence − Wmax said), so that it can name a fragment of which nothing has come.
+// The ring also has the aggregator index of each sequence (§5: at first its placement, then the one
+// in the PARAMETER of sequence − Wmax), so that it can name a fragment of which nothing has
+// arrived.
 
 namespace atp {
 
@@ -36,10 +37,10 @@ class FragmentRing {
   Fragment& at(std::uint64_t sequence);
   // Room for 4K bytes.
   std::span<std::uint8_t> values(std::uint64_t sequence);
-  // Nothing of it was ever stored if it is not in use.
+  // Null if nothing of it was ever stored.
   const Fragment* find(std::uint64_t sequence) const;
 
-  // A packet of this sequence has come.
+  // Notes that a packet of this sequence has arrived.
   void saw(std::uint64_t sequence);
   // The fragment is complete with this next index. Calls forget(fragment) for those that leave
   // the ring incomplete, which only members that break the rules can bring about.
@@ -48,12 +49,12 @@ class FragmentRing {
 
   // The lowest sequence that is not complete.
   std::uint64_t head() const { return head_; }
-  // One more than the highest complete sequence; every worker has sent all that lie below it,
-  // as first transmissions go in order.
+  // One more than the highest complete sequence. First transmissions go in order, so every worker
+  // has sent everything below it.
   std::uint64_t completed_end() const { return completed_end_; }
-  // One more than the highest sequence of which a packet has come.
+  // One more than the highest sequence of which a packet has arrived.
   std::uint64_t seen_end() const { return seen_end_; }
-  // Is any fragment incomplete of which, or of a later one, a packet has come?
+  // Whether a fragment is incomplete although a packet of it, or of a later one, has arrived.
   bool pending() const { return head_ < seen_end_; }
 
   std::uint32_t expected_index(std::uint64_t sequence) const { return indices_.at(sequence); }
@@ -73,7 +74,7 @@ class FragmentRing {
   std::uint16_t value_count_;
   ZeroedArray<Fragment> fragments_;   // zeros: not in use
   ZeroedArray<std::uint8_t> values_;  // 2·wmax rows of 4·value_count: lanes in host byte order
-  IndexMap indices_;                  // of the next one to complete in each slot
+  IndexMap indices_;                  // for the next sequence to complete in each slot
   std::uint64_t head_;
   std::uint64_t completed_end_;
   std::uint64_t seen_end_;

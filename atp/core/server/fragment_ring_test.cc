@@ -20,7 +20,7 @@ void complete(FragmentRing& ring, std::uint64_t sequence) {
                 [](const Fragment&) { FAIL() << "nothing may be forgotten here"; });
 }
 
-TEST(FragmentRing, HoldsWhatAWorkerWithinItsWindowMaySend) {
+TEST(FragmentRing, HoldsEverythingThatAWorkerMaySendWithinItsWindow) {
   struct Row {
     std::string name;
     std::uint64_t completed;  // sequences 0 … completed − 1
@@ -33,7 +33,7 @@ TEST(FragmentRing, HoldsWhatAWorkerWithinItsWindowMaySend) {
       {"beyond the first window", 0, 4, RingPlace::kFuture},
       {"the largest number", 0, UINT64_MAX, RingPlace::kFuture},
       {"one window behind the highest complete", 6, 2, RingPlace::kInside},
-      {"proven to be received by all", 6, 1, RingPlace::kPast},
+      {"provably received by all", 6, 1, RingPlace::kPast},
       {"one window ahead", 6, 9, RingPlace::kInside},
       {"more than a window ahead", 6, 10, RingPlace::kFuture},
       {"the largest number later", 6, UINT64_MAX, RingPlace::kFuture},
@@ -84,7 +84,7 @@ TEST(FragmentRing, TheHeadWaitsForTheLowestIncomplete) {
   EXPECT_FALSE(ring.pending());
 }
 
-TEST(FragmentRing, AnIndexIsAHashAtFirstAndThenWhatTheParameterSaid) {
+TEST(FragmentRing, AnIndexIsAHashAtFirstAndThenTheOneInTheParameter) {
   FragmentRing ring = make_ring();
   const std::uint32_t first =
       atp_fmix32(atp_fmix32(atp_fmix32(kJob.job) ^ kJob.incarnation) ^ (3 * 65536 + 1));
@@ -111,7 +111,7 @@ TEST(FragmentRing, GoesOnBeyond32BitsAndHoldsNothingFromBeforeItsFirst) {
   EXPECT_EQ(ring.place(kFirst), RingPlace::kPast);
 }
 
-TEST(FragmentRing, AMemberThatRunsAheadOfItsWindowCannotKeepAFragmentForEver) {
+TEST(FragmentRing, AMemberThatRunsAheadOfItsWindowCannotKeepAFragmentForever) {
   FragmentRing ring = make_ring();
   ring.at(0).bitmap = RankSet::of(0);
   complete(ring, 3);

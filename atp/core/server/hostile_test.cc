@@ -5,13 +5,13 @@
 #include "atp/core/testing_drops.h"
 
 // Packets that no honest member sends: the server survives them, every sum stays right, and each
-// that is dropped raises exactly one drop counter (docs/protocol.md §7).
+// dropped packet increments exactly one drop counter (docs/protocol.md §7).
 
 namespace atp {
 namespace {
 
-// Half random bytes, half real packets with one to three bytes changed, from a stranger and from
-// the switch; the job's own packets in between. Every sum stays right.
+// Half are random bytes, half real packets with one to three bytes changed, from a stranger and
+// from the switch, between the job's own packets.
 TEST(Hostile, PacketsNeitherCrashTheServerNorChangeASum) {
   ServerHarness h = ServerHarness::behind_switch(4);
   Random random(17);
@@ -29,7 +29,7 @@ TEST(Hostile, PacketsNeitherCrashTheServerNorChangeASum) {
         }
       }
       h.receive(kStranger, bytes);
-      // What no honest member sends, from a member's address: fields that name nothing it has.
+      // From a member's address, with fields that no honest member would send.
       TestGradient g{.sequence = s + 100 + random.below(1'000'000), .ranks = ranks({0})};
       if (random.chance(0.3)) g.ranks.words()[0] = random.next() | 16;
       if (random.chance(0.3)) g.job.incarnation = 1;
@@ -52,7 +52,7 @@ TEST(Hostile, PacketsNeitherCrashTheServerNorChangeASum) {
                 h.count(ServerCounter::kLeaves) - h.count(ServerCounter::kDropBadBody) -
                 h.count(ServerCounter::kDropBadRank),
             h.count(ServerCounter::kPacketsReceived))
-      << "each of them under exactly one name";
+      << "each under exactly one name";
 }
 
 // JOINs and LEAVEs with changed bodies, but never with a member's nonce, from strangers, from the
@@ -96,7 +96,7 @@ TEST(Hostile, BodiesOfControlMessagesHaveOneFateEachAndDisturbNoMember) {
     const std::vector<std::uint8_t> bytes = forged_control(h, random);
     h.receive(senders[random.below(std::size(senders))], bytes);
     std::vector<Sent> answers = h.take();
-    // Told to those with whom a JOIN does not agree, at most each second.
+    // Sent to the ranks with which a JOIN does not agree, at most once a second.
     std::erase_if(answers, [](const Sent& s) {
       return s.type() == PacketType::kStatus && s.status().code == StatusCode::kRefused &&
              s.status().nonce == 0;
@@ -105,11 +105,12 @@ TEST(Hostile, BodiesOfControlMessagesHaveOneFateEachAndDisturbNoMember) {
       EXPECT_TRUE(is_join_of_other_streams(bytes));
     } else {
       EXPECT_EQ(drops_in(h.server.counters()), dropped + 1);
-      EXPECT_LE(answers.size(), 1u) << "no answer is larger than the question";
+      EXPECT_LE(answers.size(), 1u) << "at most one answer per packet";
     }
     for (const Sent& answer : answers) {
       if (answer.type() != PacketType::kStatus) continue;
-      EXPECT_NE(answer.status().nonce, nonce_of(answer.ranks.lowest())) << "nobody's but its own";
+      EXPECT_NE(answer.status().nonce, nonce_of(answer.ranks.lowest()))
+          << "addressed to the holder of the rank";
     }
   }
   EXPECT_LE(h.server.job_count(), 256u);

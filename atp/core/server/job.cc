@@ -90,7 +90,7 @@ JobSummary Job::summary(Instant now) const {
   JobSummary summary;
   summary.terms = terms_;
   summary.joining = joining();
-  // A rank of which only an unmarked straight JOIN came counts as in to a reader.
+  // For a display, a rank of which only an unmarked straight JOIN has arrived counts as joined.
   summary.joined = members_.joined(now, Duration::zero());
   if (joining()) summary.missing = members_.all() - summary.joined;
   if (!joining()) summary.detached = members_.detached();

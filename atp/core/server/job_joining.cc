@@ -1,4 +1,4 @@
-// How ranks come in, and who is turned away (docs/protocol.md §2).
+// How ranks join, and which JOINs are rejected (docs/protocol.md §2).
 #include <algorithm>
 
 #include "atp/core/server/job.h"
@@ -70,8 +70,8 @@ void Job::handle_join(ServerTurn& turn, const Arrival& in, const Join& join) {
 }
 
 void Job::answer_missing(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
-  // Each path has its own pause: the straight JOIN is the faster one, and if it took the answer
-  // from the other, the rank would believe that its tree is dead.
+  // Each path has its own pause: the straight JOIN is faster, and if it used up the answer of the
+  // other one, the rank would take its tree for dead.
   const bool straight = (flags & ATP_FLAG_DIRECT) != 0;
   Instant& answered = members_.record(rank).missing_answered[straight ? 1 : 0];
   const Duration pause = turn.config.timing.waiting_for;
@@ -94,7 +94,7 @@ void Job::tell_of_refused(ServerTurn& turn, const Refusal& refusal, const RankSe
   down.status(name, StatusMessage::refused(refusal, about & members_.all(), 0), members_.known());
 }
 
-// It may have missed what all were told when the lease ended.
+// The rank may have missed the announcement when the lease ended.
 void Job::answer_lost(ServerTurn& turn, const Endpoint& from, Rank rank, std::uint8_t flags) {
   FragmentName name;
   name.stream = terms_.first_stream;

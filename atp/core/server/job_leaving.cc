@@ -58,7 +58,7 @@ ServerCounter Job::fault_of_leave(const Arrival& in, const Leave& leave) const {
   }
   if (!members_.all().contains(rank)) return ServerCounter::kDropForeignRanks;
   if (!members_.known().contains(rank)) return ServerCounter::kCount;
-  // Of a rank whose straight JOINs were all lost nobody knows the address: its nonce must do.
+  // If all straight JOINs of a rank were lost, its address is unknown: its nonce must do.
   const bool unheard = in.packet.has(ATP_FLAG_DIRECT) && !members_.straight().knows(rank);
   if (!unheard && members_.source_of(in.from, in.packet.ranks) == Source::kForeign) {
     return ServerCounter::kDropWrongSource;
@@ -93,7 +93,8 @@ void Job::announce_gone(ServerTurn& turn) {
     left.about = RankSet::of(culprit_->rank);
     left.cause = culprit_->cause;
   }
-  // Beside the lost, who has left with all its sums is no cause, and might be heard of first.
+  // When ranks are lost, one that left with all its sums is not the cause; do not announce it,
+  // since ranks might receive that first.
   if (!members_.lost().empty() && !culprit_) return;
   down.add_homes(left);
   if (!left.about.empty()) down.status(name, left, down.present());

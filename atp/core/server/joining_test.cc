@@ -2,7 +2,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// How a job comes to begin (docs/protocol.md §2).
+// How the ranks of a job join (docs/protocol.md §2).
 
 namespace atp {
 namespace {
@@ -10,13 +10,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(Joining, AllAreAnsweredTheWaysTheyCameOnceTheLastIsIn) {
+TEST(Joining, AllAreAnsweredOnThePathsOfTheirJoinsOnceTheLastHasJoined) {
   ServerHarness h;
   h.join_rank(0, 2, true);
   EXPECT_TRUE(h.take().empty());
   h.join(kTestSwitch, h.join_of(1, 2, true));
   const auto sent = h.take();
-  ASSERT_EQ(sent.size(), 3u) << "rank 0 by both ways, rank 1 through the tree";
+  ASSERT_EQ(sent.size(), 3u) << "rank 0 by both paths, rank 1 through the tree";
   for (const Sent& s : sent) {
     EXPECT_EQ(s.type(), PacketType::kJoinAck);
     EXPECT_EQ(s.has(ATP_FLAG_DIRECT), s.to == worker_endpoint(0));
@@ -44,7 +44,7 @@ TEST(Joining, TheAnswerSaysHowFragmentsArePlaced) {
   }
 }
 
-TEST(Joining, TheLeastValueCountOfAllWins) {
+TEST(Joining, TheSmallestValueCountWins) {
   ServerHarness h;
   TestJoin join = h.join_of(0, 2, false);
   join.body.max_value_count = 500;
@@ -61,12 +61,12 @@ TEST(Joining, TheLeastValueCountOfAllWins) {
   EXPECT_EQ(own_limit.take()[0].ack().value_count, 100);
 }
 
-TEST(Joining, AStraightJoinAloneCountsWhenDetachedOrWhenTheTreeStaysSilentForALease) {
+TEST(Joining, AStraightJoinAloneCountsIfDetachedOrIfTheTreeIsSilentForALease) {
   ServerHarness h;
   TestJoin join = h.join_of(0, 1, false);
   join.flags = ATP_FLAG_DIRECT;
   h.join(worker_endpoint(0), join);
-  EXPECT_TRUE(h.take(PacketType::kJoinAck).empty()) << "its path may carry less";
+  EXPECT_TRUE(h.take(PacketType::kJoinAck).empty()) << "the tree's path may carry less";
   join.body.detached = true;
   join.body.detachments = 1;
   h.join(worker_endpoint(0), join);
@@ -87,7 +87,7 @@ TEST(Joining, AStraightJoinAloneCountsWhenDetachedOrWhenTheTreeStaysSilentForALe
   EXPECT_FALSE(silent.take(PacketType::kJoinAck).empty());
 }
 
-TEST(Joining, AfterASecondAJoinHearsWhoIsMissing) {
+TEST(Joining, AfterASecondTheAnswerToAJoinNamesTheMissing) {
   ServerHarness h;
   h.join_rank(0, 3, true);
   h.join_rank(2, 3, true);
@@ -96,7 +96,7 @@ TEST(Joining, AfterASecondAJoinHearsWhoIsMissing) {
   h.join_rank(0, 3, true);
   h.join_rank(0, 3, true);
   const auto sent = h.take(StatusCode::kWaitingFor);
-  ASSERT_EQ(sent.size(), 2u) << "at most one within a second to a rank, on either way";
+  ASSERT_EQ(sent.size(), 2u) << "at most one per second, rank and path";
   EXPECT_EQ(sent[0].to, kTestSwitch);
   EXPECT_EQ(sent[0].header.flags, 0);
   EXPECT_EQ(sent[1].to, worker_endpoint(0));
@@ -118,14 +118,14 @@ TEST(Joining, AJobThatNeverBecomesCompleteEndsWithItsLeases) {
   EXPECT_EQ(h.server.next_timeout(), kNever);
 }
 
-// What the ranks that wait are told of those that will not come.
+// What the waiting ranks are told about refused ones.
 std::vector<Sent> told_of_refused(ServerHarness& h) {
   auto sent = h.take(StatusCode::kRefused);
   std::erase_if(sent, [](const Sent& s) { return s.status().nonce != 0; });
   return sent;
 }
 
-TEST(Joining, ThoseThatWaitAreToldWhyARankIsRefused) {
+TEST(Joining, WaitingRanksAreToldWhyAnotherIsRefused) {
   ServerHarness h;
   h.join_rank(0, 4, true);
   h.take();
@@ -140,7 +140,7 @@ TEST(Joining, ThoseThatWaitAreToldWhyARankIsRefused) {
     EXPECT_EQ(s.status().refusal(), (Refusal{RefusalReason::kWorldSize, 4, 8, ranks({0})}));
   }
   h.join(worker_endpoint(3), other);
-  EXPECT_TRUE(told_of_refused(h).empty()) << "at most each second";
+  EXPECT_TRUE(told_of_refused(h).empty()) << "at most once a second";
 }
 
 TEST(Joining, TwoIncarnationsThatWaitForEachOthersRanksAreTold) {
@@ -161,7 +161,7 @@ TEST(Joining, TwoIncarnationsThatWaitForEachOthersRanksAreTold) {
     EXPECT_EQ(s.status().numbers[0], kTestJob.incarnation + (is_own ? 0 : 5));
     EXPECT_EQ(s.status().numbers[1], kTestJob.incarnation + (is_own ? 5 : 0));
   }
-  EXPECT_EQ(about, ranks({0, 1})) << "each hears of the other";
+  EXPECT_EQ(about, ranks({0, 1})) << "each is told about the other";
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// How ranks are lost, leave, and a job ends (docs/protocol.md §2, §6).
+// How ranks are lost or leave, and how a job ends (docs/protocol.md §2, §6).
 
 namespace atp {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(Leases, ARankIsLostWhenBothHaveEndedAndAllOthersHearIt) {
+TEST(Leases, ARankIsLostWhenBothHaveEndedAndAllOthersAreTold) {
   ServerHarness h = ServerHarness::behind_switch(3);
   for (int i = 0; i < 6; ++i) {
     h.advance(seconds(1));
@@ -27,12 +27,12 @@ TEST(Leases, ARankIsLostWhenBothHaveEndedAndAllOthersHearIt) {
   EXPECT_EQ(h.summary().lost, ranks({2}));
 
   h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
-  EXPECT_EQ(h.take(StatusCode::kLeaseEnded).size(), 1u) << "said for a packet that needs it";
+  EXPECT_EQ(h.take(StatusCode::kLeaseEnded).size(), 1u) << "sent for a packet that needs the rank";
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0, 1})});
-  EXPECT_TRUE(h.take(StatusCode::kLeaseEnded).empty()) << "not for each";
+  EXPECT_TRUE(h.take(StatusCode::kLeaseEnded).empty()) << "not for every packet";
   for (int i = 0; i < 3; ++i) {
     h.advance(seconds(1));
-    EXPECT_EQ(h.take(StatusCode::kLeaseEnded).size(), 1u) << "each second while they wait";
+    EXPECT_EQ(h.take(StatusCode::kLeaseEnded).size(), 1u) << "once a second while they wait";
     h.join_rank(0, 3, true);
     h.join_rank(1, 3, true);
     h.take();
@@ -45,7 +45,7 @@ TEST(Leases, ARankIsLostWhenBothHaveEndedAndAllOthersHearIt) {
   EXPECT_EQ(late[0].status().nonce, nonce_of(2));
 }
 
-TEST(Leases, ARankThatMissedItHearsWhoIsLostWithItsNextJoin) {
+TEST(Leases, ARankThatMissedItIsToldWhoIsLostAfterItsNextJoin) {
   ServerHarness h = ServerHarness::behind_switch(3);
   for (int i = 0; i < 6; ++i) {
     h.advance(seconds(1));
@@ -55,7 +55,7 @@ TEST(Leases, ARankThatMissedItHearsWhoIsLostWithItsNextJoin) {
   h.take();
   h.join_rank(1, 3, true);
   const auto sent = h.take();
-  ASSERT_EQ(sent.size(), 4u) << "acknowledged and told, on both ways";
+  ASSERT_EQ(sent.size(), 4u) << "acknowledged and told, on both paths";
   for (const std::size_t i : {1, 3}) {
     EXPECT_EQ(sent[i].to, i == 1 ? kTestSwitch : worker_endpoint(1));
     EXPECT_EQ(sent[i].has(ATP_FLAG_DIRECT), i == 3);
@@ -66,7 +66,7 @@ TEST(Leases, ARankThatMissedItHearsWhoIsLostWithItsNextJoin) {
   }
 }
 
-TEST(Leases, WhenOnlyTheTreesHasEndedTheRankIsServedStraight) {
+TEST(Leases, WhenOnlyTheTreesLeaseHasEndedTheRankIsReachedDirectly) {
   ServerHarness h = ServerHarness::behind_switch(2);
   for (int i = 0; i < 6; ++i) {
     h.advance(seconds(1));
@@ -83,7 +83,7 @@ TEST(Leases, WhenOnlyTheTreesHasEndedTheRankIsServedStraight) {
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].to, kTestSwitch);
   EXPECT_EQ(sent[1].to, worker_endpoint(1));
-  // The worker's own number still stands: its JOIN through the tree attaches it.
+  // The worker's own number still counts, so its JOIN through the tree attaches it.
   h.join(kTestSwitch, h.join_of(1, 2, true));
   EXPECT_TRUE(h.summary().detached.empty());
 }
@@ -96,7 +96,7 @@ TEST(Leases, AJobEndsWhenAllLeasesHave) {
   EXPECT_EQ(h.server.next_timeout(), kNever);
 }
 
-TEST(Leases, ThoseThatRanOutWhileTheServerWasStoppedMayBeRenewedFirst) {
+TEST(Leases, ThoseThatEndedWhileTheServerWasStoppedMayBeRenewedFirst) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.advance(seconds(1));
   h.now += seconds(60);
@@ -105,10 +105,10 @@ TEST(Leases, ThoseThatRanOutWhileTheServerWasStoppedMayBeRenewedFirst) {
   h.advance(seconds(1));
   EXPECT_TRUE(h.summary().lost.empty());
   h.advance(seconds(2));
-  EXPECT_EQ(h.summary().lost, ranks({1})) << "had its chance";
+  EXPECT_EQ(h.summary().lost, ranks({1})) << "it could have renewed its lease";
 }
 
-TEST(Leaving, IsAcknowledgedTheWayItCameAlsoWhenTheJobIsOver) {
+TEST(Leaving, IsAcknowledgedOnItsPathEvenWhenTheJobIsOver) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.leave(kTestSwitch, 0, nonce_of(0));
   h.leave(worker_endpoint(1), 1, nonce_of(1), ATP_FLAG_DIRECT);
@@ -129,7 +129,7 @@ TEST(Leaving, IsAcknowledgedTheWayItCameAlsoWhenTheJobIsOver) {
   EXPECT_EQ(sent[2].to, worker_endpoint(1));
 }
 
-TEST(Leaving, TakesTheRanksNonceAndItsOwnPlace) {
+TEST(Leaving, NeedsTheRanksNonceAndItsOwnEndpoint) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.leave(kTestSwitch, 0, 1);
   EXPECT_EQ(h.count(ServerCounter::kDropWrongNonce), 1u);
@@ -139,7 +139,7 @@ TEST(Leaving, TakesTheRanksNonceAndItsOwnPlace) {
   EXPECT_TRUE(h.summary().left.empty());
 }
 
-TEST(Leaving, StraightTakesTheNonceAloneWhereNoStraightJoinHasCome) {
+TEST(Leaving, StraightNeedsOnlyTheNonceIfNoStraightJoinHasArrived) {
   ServerHarness h;
   for (const Rank rank : {0, 1}) h.join(kTestSwitch, h.join_of(rank, 2, true));
   h.take();
@@ -152,18 +152,18 @@ TEST(Leaving, StraightTakesTheNonceAloneWhereNoStraightJoinHasCome) {
   EXPECT_EQ(sent[0].to, worker_endpoint(1)) << "acknowledged where it came from";
 }
 
-TEST(Leaving, WithNothingPendingNobodyElseHearsOfIt) {
+TEST(Leaving, WithNothingPendingTheOthersAreNotTold) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.ranks = RankSet::first(2)});
   h.out.clear();
   h.leave(kTestSwitch, 0, nonce_of(0));
-  EXPECT_EQ(h.take().size(), 1u) << "the acknowledgement alone";
+  EXPECT_EQ(h.take().size(), 1u) << "only the acknowledgement";
   h.now += milliseconds(5);
   h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
   EXPECT_EQ(h.take(PacketType::kParameter).size(), 1u) << "late sums still hold the rank's bit";
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({1})});
   const auto sent = h.take(StatusCode::kLeft);
-  ASSERT_EQ(sent.size(), 1u) << "the next operation would need it";
+  ASSERT_EQ(sent.size(), 1u) << "the next operation needs the rank";
   EXPECT_EQ(sent[0].ranks, ranks({1}));
   EXPECT_EQ(sent[0].status().about, ranks({0}));
   EXPECT_EQ(sent[0].status().nonce, 0u);
@@ -200,7 +200,7 @@ TEST(Leaving, ARankThatLeftDoesNotComeBack) {
   EXPECT_EQ(h.count(ServerCounter::kDropRankGone), 2u);
 }
 
-TEST(Leaving, WithOperationsPendingFailsThemAtTheOthers) {
+TEST(Leaving, WithOperationsPendingFailsThemOnTheOthers) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
   h.leave(kTestSwitch, 0, nonce_of(0));
@@ -211,7 +211,7 @@ TEST(Leaving, WithOperationsPendingFailsThemAtTheOthers) {
   EXPECT_EQ(sent[1].ranks, ranks({1, 2}));
 }
 
-TEST(Leaving, IsToldEachSecondWhileAFragmentWaitsForTheRank) {
+TEST(Leaving, IsAnnouncedEachSecondWhileAFragmentWaitsForTheRank) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
   h.leave(kTestSwitch, 0, nonce_of(0));
@@ -225,7 +225,7 @@ TEST(Leaving, IsToldEachSecondWhileAFragmentWaitsForTheRank) {
   }
 }
 
-TEST(Leases, WhereALostRankWasIsToldWithIt) {
+TEST(Leases, AnEndedLeaseIsAnnouncedWithTheRanksEndpoint) {
   ServerHarness h = ServerHarness::behind_switch(3);
   for (int i = 0; i < 6; ++i) {
     h.advance(seconds(1));
@@ -240,7 +240,7 @@ TEST(Leases, WhereALostRankWasIsToldWithIt) {
   EXPECT_EQ(status.endpoints[1], worker_endpoint(2));
 }
 
-TEST(Leases, WhoLeftWithAllItsSumsIsNotNamedBesideTheLost) {
+TEST(Leases, ARankThatLeftWithAllItsSumsIsNotNamedWithTheLost) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({0, 1, 2})});
   h.leave(kTestSwitch, 1, nonce_of(1), 0, "its work is done");
@@ -256,10 +256,10 @@ TEST(Leases, WhoLeftWithAllItsSumsIsNotNamedBesideTheLost) {
     });
   };
   EXPECT_GE(of(StatusCode::kLeaseEnded), 1);
-  EXPECT_EQ(of(StatusCode::kLeft), 0) << "which the network might bring first";
+  EXPECT_EQ(of(StatusCode::kLeft), 0) << "which might arrive first";
 }
 
-TEST(Leaving, TheFirstThatAFragmentLacksIsNamedWithItsCauseAndNotWhoLeavesBecauseOfIt) {
+TEST(Leaving, NamesTheFirstRankThatAFragmentLacksWithItsCauseNotThoseThatLeaveBecauseOfIt) {
   ServerHarness h = ServerHarness::behind_switch(4);
   h.gradient(kTestSwitch, {.ranks = ranks({0})});
   h.leave(kTestSwitch, 0, nonce_of(0), 0, "its work is done");
@@ -276,7 +276,7 @@ TEST(Leaving, TheFirstThatAFragmentLacksIsNamedWithItsCauseAndNotWhoLeavesBecaus
   }
 }
 
-TEST(Leaving, ACauseAloneFailsNobodyWhoHasItsSums) {
+TEST(Leaving, ACauseAloneFailsNoRankThatHasAllSums) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
   h.take();
@@ -285,7 +285,7 @@ TEST(Leaving, ACauseAloneFailsNobodyWhoHasItsSums) {
   for (const Sent& s : h.take(StatusCode::kLeft)) EXPECT_EQ(s.status().nonce, nonce_of(1));
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});
   const auto sent = h.take(StatusCode::kLeft);
-  ASSERT_EQ(sent.size(), 1u) << "with the first fragment that needs it";
+  ASSERT_EQ(sent.size(), 1u) << "with the first fragment that needs the rank";
   EXPECT_EQ(sent[0].status().cause.view(), "its process exited with code 0");
 }
 

@@ -5,8 +5,9 @@
 
 #include "atp/core/server/server_harness.h"
 
-// What strangers can make a server hold: one packet makes a job, so their number and their memory
-// are bounded, and what is too much is refused before anything is taken.
+// How much strangers can make a server hold: one packet makes a job, so the number of jobs and
+// their memory are bounded, and a job that exceeds the bounds is refused before anything is
+// allocated.
 
 namespace atp {
 
@@ -16,14 +17,14 @@ namespace {
 
 using std::chrono::seconds;
 
-// Memory of this process that has been touched.
+// The resident memory of this process.
 std::uint64_t resident_now() {
   std::ifstream in("/proc/self/smaps_rollup");
   for (std::string word; in >> word;) {
     std::uint64_t kib = 0;
     if (word == "Rss:" && in >> kib) return kib << 10;
   }
-  ADD_FAILURE() << "the kernel does not say";
+  ADD_FAILURE() << "the kernel does not report it";
   return 0;
 }
 
@@ -55,7 +56,7 @@ TEST(Limits, AJobOfMoreStreamsThanConfiguredIsRefused) {
 }
 
 // docs/protocol.md §6, *Overflow*.
-TEST(Limits, SmallFragmentsHaveTwoWmaxSlotsOfTheirOwnAndAtMost1024) {
+TEST(Limits, SmallFragmentsHaveTwoWmaxSlotsOfTheirOwnButAtMost1024) {
   const auto bytes_with = [](std::uint32_t wmax, std::uint32_t small_slots) {
     return FragmentRing::bytes_needed(wmax, 100) +
            FloatPool::bytes_needed(2, small_slots, 100, 2 * wmax) + Lateness::bytes_needed(2, 1);
@@ -91,7 +92,7 @@ TEST(Limits, AJobThatNeedsMoreMemoryThanIsLeftIsRefusedWithBothNumbers) {
   EXPECT_EQ(h.server.job_count(), 0u);
 }
 
-// Alone in its job a stranger also makes the server take the memory for the sums.
+// A stranger alone in its job also makes the server allocate the memory for the sums.
 TEST(Limits, AllJobsTogetherTakeNoMoreThanTheLimit) {
   struct Case {
     const char* name;
@@ -99,7 +100,7 @@ TEST(Limits, AllJobsTogetherTakeNoMoreThanTheLimit) {
     std::uint16_t streams;
     std::uint16_t value_count;
     std::uint32_t wmax;
-    std::size_t least_held;  // or the limit would refuse what fits
+    std::size_t least_held;  // with less, the limit would refuse jobs that fit
   };
   const Case cases[] = {
       {"of one rank with large fragments", 1, 8, ATP_VALUES_MAX, 64, std::size_t{16} << 20},
@@ -129,8 +130,8 @@ TEST(Limits, AllJobsTogetherTakeNoMoreThanTheLimit) {
   }
 }
 
-// Clearing it, inside the handling of one packet, would stall the jobs of all others.
-TEST(Limits, WhatAJoinMakesAServerHoldItDoesNotTouch) {
+// Clearing the memory while handling one packet would stall all other jobs.
+TEST(Limits, AJoinMakesAServerReserveMemoryButNotTouchIt) {
   ServerHarness h{ServerConfig{}};
   TestJoin join = h.join_of(0, 1, false);
   join.body.stream_count = 8;
@@ -140,11 +141,11 @@ TEST(Limits, WhatAJoinMakesAServerHoldItDoesNotTouch) {
   h.join(kStranger, join);
   EXPECT_EQ(h.server.job_count(), 1u);
   EXPECT_GT(held_now() - held, std::uint64_t{128} << 20);
-  // The kernel may also have taken pages back meanwhile.
+  // Less is fine: the kernel may have reclaimed pages meanwhile.
   EXPECT_LT(resident_now(), resident + (std::uint64_t{8} << 20));
 }
 
-TEST(Limits, ARunningJobOfManyRanksTakesNoMoreThanWasCounted) {
+TEST(Limits, ARunningJobOfManyRanksTakesNoMoreThanItWasChargedFor) {
   ServerConfig config;
   config.wmax = 16;
   config.memory_limit_bytes = std::size_t{4} << 20;

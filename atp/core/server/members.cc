@@ -1,4 +1,5 @@
-// What a rank's JOINs say by each of its two paths, and who is in, gone or detached because of it.
+// Records a rank's JOINs on each of its two paths; from them follows who has joined, is gone or
+// detached.
 #include "atp/core/server/members.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ bool JobMembers::join_through_tree(Rank rank, const Endpoint& child, const Join&
   height_ = std::max(height_, join.recorded.size());
   tree_.refresh(rank, {child, join.nonce, join.detachments, join.detached, lease_end});
   if (join.detachments < record.detachments) {
-    // An old JOIN: the switches that it passed may have believed it.
+    // An old JOIN; the switches that it passed may have taken it for current.
     tree_.detach(rank, record.detachments);
     return !tree_.attached().contains(rank);
   }

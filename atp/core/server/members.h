@@ -10,21 +10,21 @@
 #include "atp/wire/join.h"
 
 // Who belongs to a job, and on which paths the server reaches them (docs/protocol.md §2). A rank
-// has two leases: one written by its JOINs through the tree (which child it stands behind), one by
-// its straight JOINs (its own endpoint, the way around all switches). While only the second runs,
-// the rank is *detached*; when both have ended, it is *lost*.
+// has two leases: one renewed by its JOINs through the tree (it names the child), one by its
+// straight JOINs (they show its own endpoint, the path around all switches). While only the second
+// runs, the rank is *detached*; when both have ended, it is *lost*.
 //
-// Detaching is said by JOINs alone: by one through the tree, or by a straight one with the mark.
-// Between two statements the higher number of detachments counts, at equal numbers *attached*; the
-// server remembers the highest number of a rank even while its tree lease has ended. A rank whose
-// tree lease ends keeps its number, so its next JOIN through the tree attaches it again.
+// Only JOINs attach or detach a rank: those through the tree, and straight ones with the mark. Of
+// two statements the one with more detachments counts; with equal numbers, *attached*. The server
+// remembers a rank's highest number even after its tree lease has ended, so its next JOIN through
+// the tree attaches it again.
 //
-// A rank that has left stays behind its child until its leases end: sums of which it is a part may
-// still be on their way. A lost or a left rank doesn't come back within an incarnation.
+// A rank that has left stays behind its child until its leases end, because sums that include it
+// may still be in flight. A rank that is lost or has left does not come back within an incarnation.
 
 namespace atp {
 
-// A JOIN's number and mark, which its JOIN_ACK repeats.
+// A JOIN's number of detachments and its mark; its JOIN_ACK repeats both.
 struct Detaching {
   std::uint32_t detachments = 0;
   bool detached = false;
@@ -33,18 +33,18 @@ struct Detaching {
 
 struct RankRecord {
   std::uint64_t nonce = 0;
-  std::uint32_t detachments = 0;  // the highest heard of
-  Detaching through_tree;         // as its last JOIN of that path had them
+  std::uint32_t detachments = 0;  // the highest number seen
+  Detaching through_tree;         // as in its last JOIN of that path
   Detaching straight;
   Instant first_straight = kNever;
-  Endpoint own;    // where its straight JOINs come from, known beyond their lease
+  Endpoint own;    // the source of its straight JOINs, kept beyond their lease
   Route recorded;  // the switches of its last JOIN through the tree
   std::array<Instant, 2> missing_answered{kLongAgo, kLongAgo};  // through the tree, straight
   Instant waiting_answered = kLongAgo;
   bool operator==(const RankRecord&) const = default;
 };
 
-// Who may have sent a packet with certain ranks.
+// On which path a packet with certain ranks came.
 enum class Source : std::uint8_t { kForeign, kTree, kStraight };
 
 class JobMembers {
@@ -62,22 +62,22 @@ class JobMembers {
   const RankRecord& record(Rank rank) const { return records_[rank]; }
   RankRecord& record(Rank rank) { return records_[rank]; }
 
-  // Where the holder of the rank is, if another nonce holds it and a lease of it runs.
+  // The endpoint of the rank's holder, if that has another nonce and a running lease.
   std::optional<Endpoint> holder(Rank rank, std::uint64_t nonce) const;
 
-  // A JOIN of the rank. True if the switches must hear at once that the rank is detached.
+  // Record a JOIN of the rank. True if the switches must be told at once that the rank is detached.
   bool join_through_tree(Rank rank, const Endpoint& child, const Join& join, Instant lease_end);
   bool join_straight(Rank rank, const Endpoint& own, const Join& join, Instant now,
                      Instant lease_end);
 
-  // The ranks that are in: by the tree, detached, or with nothing but an unmarked straight JOIN
-  // for longer than `grace` (their path through the tree is dead, else it would have answered).
+  // The ranks that have joined: through the tree, detached, or with only an unmarked straight JOIN
+  // for longer than `grace` (then their path through the tree must be dead).
   RankSet joined(Instant now, Duration grace) const;
 
-  // Ends leases. Returns the ranks that have none left, but for those that left.
+  // Ends leases. Returns the ranks that have none left, except those that left.
   RankSet expire(Instant now);
   Instant next_expiry() const;
-  // Whose JOIN has come within this time.
+  // The ranks whose JOIN has arrived within this time.
   RankSet heard_since(Instant now, Duration time, Duration lease) const;
   void forget(Rank rank);
   void lose(const RankSet& ranks) { lost_ |= ranks; }
@@ -87,12 +87,11 @@ class JobMembers {
   RankSet detached() const { return known() - tree_.attached() - gone(); }
   Source source_of(const Endpoint& from, const RankSet& ranks) const;
   bool is_switch(const Child& child) const;
-  // The most switches on any recorded route.
+  // The maximum number of switches on any recorded route.
   std::size_t height() const { return height_; }
 
-  // Calls send(endpoint) for each path on which a message for these ranks goes out: once for each
-  // child with one of them behind it, and straight to those that are not attached, or are in
-  // `straight_too`.
+  // Calls send(endpoint) for each path of a message to these ranks: once per child with one of them
+  // behind it, and once per rank that is not attached or is in `straight_too`.
   template <class Send>
   void for_each_path(const RankSet& ranks, const RankSet& straight_too, Send&& send) const;
 

@@ -1,5 +1,5 @@
-// Five defects of the code that was published with the paper. Here each ends as it must. The fifth
-// is the worker's: PublishedDefect.EveryGradientCarriesItsValues.
+// Regression tests for five defects of the code that was published with the paper. The fifth is in
+// the worker: PublishedDefect.EveryGradientCarriesItsValues.
 #include <gmock/gmock.h>
 
 #include "atp/core/server/server_harness.h"
@@ -56,7 +56,7 @@ TEST(PublishedDefect, ALateRepeatOfOneTensorIsNotSummedIntoTheNext) {
   std::erase_if(second, [](const Sent& s) { return s.header.sequence != 1; });
   ASSERT_THAT(second, SizeIs(1));
   EXPECT_THAT(second[0].values(), ElementsAre(20, 22));
-  // Nor does it get in under the next one's sequence: the operation differs.
+  // Nor is it added under the next tensor's sequence: the operation differs.
   h.gradient(worker_endpoint(0),
              {.sequence = 2, .ranks = ranks({0}), .values = {10, 11}, .operation = kNext});
   h.gradient(worker_endpoint(1), {.sequence = 2, .ranks = ranks({1}), .values = {1000, 1002}});
@@ -65,7 +65,7 @@ TEST(PublishedDefect, ALateRepeatOfOneTensorIsNotSummedIntoTheNext) {
 }
 
 // C: 2e9 + 2e9 at the server came out as −294967296.
-TEST(PublishedDefect, AnOverflowAtTheServerIsSeen) {
+TEST(PublishedDefect, AnOverflowAtTheServerIsDetected) {
   ServerHarness h = ServerHarness::flat(2);
   for (const Rank rank : {0, 1}) {
     h.gradient(
@@ -80,7 +80,7 @@ TEST(PublishedDefect, AnOverflowAtTheServerIsSeen) {
   }
 }
 
-// D: with another optimizer's setting the first worker's packet was taken for all.
+// D: with another optimization level, the first worker's packet was taken for the sum of all.
 TEST(PublishedDefect, NoResultBeforeTheLastWorkersPacket) {
   ServerHarness h = ServerHarness::flat(3);
   for (const Rank rank : {0, 1, 0, 1}) {

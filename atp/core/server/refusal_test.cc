@@ -5,7 +5,7 @@
 
 #include "atp/core/server/server_harness.h"
 
-// JOINs that are turned away (docs/protocol.md §2, *Refusals*).
+// JOINs that are rejected (docs/protocol.md §2, *Refusals*).
 
 namespace atp {
 namespace {
@@ -19,7 +19,7 @@ struct Disagreement {
   Refusal refusal;
 };
 
-TEST(Joining, WhatDoesNotAgreeIsRefusedWithWhatWasExpectedAndFoundAndWhoSaysOtherwise) {
+TEST(Joining, AMismatchIsRefusedWithWhatWasExpectedAndFoundAndWhichRanksDiffer) {
   const RankSet first_rank = ranks({0});
   const std::uint32_t agreed_streams = streams_number(0, 2);
   const std::vector<Disagreement> rows = {
@@ -51,7 +51,7 @@ TEST(Joining, WhatDoesNotAgreeIsRefusedWithWhatWasExpectedAndFoundAndWhoSaysOthe
          j.body.version_max = 4;
        },
        {RefusalReason::kVersion, 0x0202, 0x0304}},
-      {"a route that goes on",
+      {"a route that continues behind the server",
        [](TestJoin& j) { j.body.remaining = j.body.recorded; },
        {RefusalReason::kRoute}},
   };
@@ -69,7 +69,8 @@ TEST(Joining, WhatDoesNotAgreeIsRefusedWithWhatWasExpectedAndFoundAndWhoSaysOthe
     row.change(second);
     h.join(kTestSwitch, second);
     auto sent = h.take();
-    std::erase_if(sent, [](const Sent& s) { return s.status().nonce == 0; });  // told to the others
+    std::erase_if(sent,
+                  [](const Sent& s) { return s.status().nonce == 0; });  // for the other ranks
     ASSERT_EQ(sent.size(), 1u);
     EXPECT_EQ(sent[0].to, kTestSwitch);
     EXPECT_EQ(sent[0].ranks, RankSet::of(second.rank));
@@ -85,7 +86,7 @@ TEST(Joining, WhatDoesNotAgreeIsRefusedWithWhatWasExpectedAndFoundAndWhoSaysOthe
   }
 }
 
-TEST(Joining, WhoeverIsTurnedAwayIsToldAtMostOnceIn10Ms) {
+TEST(Joining, ARejectedRankIsAnsweredAtMostOncePer10Ms) {
   ServerHarness h = ServerHarness::behind_switch(2);
   TestJoin twin = h.join_of(1, 2, false);
   twin.body.nonce = 666;
@@ -112,7 +113,7 @@ TEST(Joining, APathThatCarriesLessThanAgreedIsRefused) {
             (Refusal{RefusalReason::kValueCount, 2, 1, RankSet::first(2)}));
 }
 
-TEST(Joining, ARankHeldByAnotherNonceIsTakenAndItsHolderUndisturbed) {
+TEST(Joining, ARankHeldByAnotherNonceIsTakenAndItsHolderIsUndisturbed) {
   for (const std::uint8_t flags : {0, int{ATP_FLAG_DIRECT}}) {
     ServerHarness h = ServerHarness::behind_switch(2);
     TestJoin twin = h.join_of(1, 2, false);
@@ -135,14 +136,14 @@ TEST(Joining, ARankHeldByAnotherNonceIsTakenAndItsHolderUndisturbed) {
   }
 }
 
-TEST(Joining, ARankIsFreeAgainWhenItsLeaseEndsBeforeAllAreIn) {
+TEST(Joining, ARankIsFreeAgainWhenItsLeaseEndsBeforeAllHaveJoined) {
   ServerHarness h;
   h.join_rank(0, 2, false);
   TestJoin twin = h.join_of(0, 2, false);
   twin.body.nonce = 5;
   h.join(worker_endpoint(7), twin);
   EXPECT_EQ(h.take(StatusCode::kRankTaken).size(), 1u);
-  // Two more seconds of another rank keep the job, but not rank 0.
+  // Another rank's lease keeps the job for two more seconds, but not rank 0.
   TestJoin other = h.join_of(1, 2, false);
   other.flags = ATP_FLAG_DIRECT;
   h.advance(seconds(3));

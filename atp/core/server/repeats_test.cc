@@ -2,19 +2,19 @@
 
 #include "atp/core/server/server_harness.h"
 
-// What the server says again, and to whom (docs/protocol.md §6).
+// What the server repeats, and to whom (docs/protocol.md §6).
 
 namespace atp {
 namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Aggregation, ABurstOfDuplicatesOfACompleteFragmentMakesOneAnswerToEachRank) {
+TEST(Aggregation, ABurstOfDuplicatesOfACompleteFragmentGetsOneAnswerPerRank) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = RankSet::first(3)});
   h.out.clear();
   h.gradient(kTestSwitch, {.ranks = ranks({0})});
-  EXPECT_TRUE(h.take().empty()) << "an echo of what was just answered";
+  EXPECT_TRUE(h.take().empty()) << "it was answered just before";
   h.now += milliseconds(5);
   for (int i = 0; i < 4; ++i) h.gradient(kTestSwitch, {.ranks = ranks({0})});
   h.gradient(kTestSwitch, {.ranks = ranks({1})});
@@ -25,7 +25,7 @@ TEST(Aggregation, ABurstOfDuplicatesOfACompleteFragmentMakesOneAnswerToEachRank)
   EXPECT_EQ(h.count(ServerCounter::kParametersRepeated), 2u);
 }
 
-TEST(Aggregation, WhatAnswersAStraightPacketGoesStraightBackAndDownTheTree) {
+TEST(Aggregation, TheAnswerToAStraightPacketGoesStraightBackAndDownTheTree) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.ranks = RankSet::first(2)});
   h.out.clear();
@@ -47,13 +47,13 @@ TEST(Aggregation, AWorkerThatIsItsOwnChildIsAnsweredOnce) {
   h.join(worker_endpoint(1), mark);
   h.out.clear();
   for (int r : {0, 1}) h.gradient(worker_endpoint(static_cast<Rank>(r)), {.ranks = ranks({r})});
-  EXPECT_EQ(h.take(PacketType::kParameter).size(), 2u) << "one to each, detached or not";
+  EXPECT_EQ(h.take(PacketType::kParameter).size(), 2u) << "one per worker, detached or not";
   h.now += milliseconds(5);
   h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = ATP_FLAG_RESEND | ATP_FLAG_DIRECT});
   EXPECT_EQ(h.take(PacketType::kParameter).size(), 1u);
 }
 
-TEST(Aggregation, AnOverlapAsksTheMissingRanksForWhatNoSwitchMayMerge) {
+TEST(Aggregation, AfterAnOverlapTheMissingRanksAreAskedForUnmergeablePackets) {
   ServerHarness h = ServerHarness::behind_switch(4);
   h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
   h.gradient(kTestSwitch, {.ranks = ranks({1, 2})});
@@ -65,7 +65,7 @@ TEST(Aggregation, AnOverlapAsksTheMissingRanksForWhatNoSwitchMayMerge) {
   EXPECT_EQ(sent[0].ranks, ranks({2, 3}));
 }
 
-TEST(Aggregation, AStraightRepeatOfWhatIsInHearsWhomTheFragmentWaitsFor) {
+TEST(Aggregation, AStraightDuplicateIsAnsweredWithWhomTheFragmentWaitsFor) {
   for (const std::uint8_t flag : {ATP_FLAG_RESEND, ATP_FLAG_FLOAT}) {
     ServerHarness h = ServerHarness::behind_switch(3);
     const bool is_float = flag == ATP_FLAG_FLOAT;
@@ -77,7 +77,7 @@ TEST(Aggregation, AStraightRepeatOfWhatIsInHearsWhomTheFragmentWaitsFor) {
       h.gradient(worker_endpoint(1), {.ranks = ranks({1}), .flags = flags});
     }
     const auto sent = h.take(StatusCode::kWaitingFor);
-    ASSERT_EQ(sent.size(), 1u) << "the first is taken, the third within the pause";
+    ASSERT_EQ(sent.size(), 1u) << "the first is added, the third comes within the pause";
     EXPECT_EQ(sent[0].to, worker_endpoint(1));
     EXPECT_EQ(sent[0].ranks, ranks({1}));
     EXPECT_EQ(sent[0].status().about, ranks({0, 2}));
@@ -92,7 +92,7 @@ TEST(Aggregation, AStraightRepeatOfWhatIsInHearsWhomTheFragmentWaitsFor) {
   }
 }
 
-TEST(Aggregation, AMismatchNamesBothSidesToAllAndKeepsDoingSo) {
+TEST(Aggregation, AMismatchIsAnnouncedToAllRepeatedlyWithBothSides) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({0})});
   h.gradient(kTestSwitch, {.ranks = ranks({1}), .operation = 77});

@@ -1,3 +1,4 @@
+// Dispatches each packet to its job, makes and ends jobs, and answers what belongs to none.
 #include "atp/core/server/server.h"
 
 #include <algorithm>
@@ -16,9 +17,9 @@ Server::Server(const ServerConfig& config)
   config_.boot_id = std::max<std::uint64_t>(config.boot_id, 1);
 }
 
-// While a job lives, a timer comes each second. A server that was not run for far longer (stopped,
-// starved) has heard no JOIN either, so it lets those that wait in its queue come before it ends a
-// lease.
+// While a job exists, a timer fires every second. A server that did not run for far longer
+// (stopped, starved) has received no JOINs either, so it handles those that wait in its queue
+// before it ends a lease.
 ServerTurn Server::begin_turn(Instant now, Outbox& out) {
   if (now - config_.timing.lease / 2 > last_turn_) {
     for (auto& [range, entry] : jobs_) {
@@ -64,7 +65,7 @@ void Server::handle_timeout(Instant now, Outbox& out) {
   }
 }
 
-// Every call into a job ends here: it may have moved its timers, or be over.
+// Called after every call into a job, which may have moved its timers or ended it.
 void Server::after(Jobs::iterator job) {
   if (job->second.job.finished()) {
     counters_.add(ServerCounter::kJobsEnded);
@@ -84,11 +85,11 @@ Server::Jobs::iterator Server::find(const JobKey& key, std::uint16_t stream) {
   return inside ? it : jobs_.end();
 }
 
-// Only the first 12 bytes of an unknown version may be believed.
+// Only the first 12 bytes of an unknown version have a known meaning.
 void Server::refuse_bytes(ServerTurn& turn, const Endpoint& from,
                           std::span<const std::uint8_t> bytes, ParseError error) {
   turn.count(counter_of(error));
-  // A STATUS is never answered: two nodes of different versions would answer each other for ever.
+  // A STATUS is never answered: two nodes of different versions would answer each other forever.
   if (error != ParseError::kUnknownVersion || bytes[ATP_AT_TYPE] == ATP_STATUS) return;
   StatusMessage message;
   message.code = StatusCode::kVersions;
@@ -132,13 +133,13 @@ const Job* Server::overlapping(const JobKey& key, const Join& join) const {
   return nullptr;
 }
 
-// What no job could grant.
+// Why no job could grant the JOIN.
 Refusal Server::objection(const Join& join) {
   if (join.version_min > ATP_VERSION || join.version_max < ATP_VERSION) {
     return {RefusalReason::kVersion, versions_number(ATP_VERSION, ATP_VERSION),
             versions_number(join.version_min, join.version_max)};
   }
-  // Whatever is left of the route lies behind the server, so the hops are in the wrong order.
+  // Hops remain behind the server, so the route is in the wrong order.
   if (join.remaining.size() > 1) return {RefusalReason::kRoute};
   return {};
 }
@@ -163,9 +164,9 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join) con
   return needed > left ? memory_refusal(left, needed) : Refusal{};
 }
 
-// Whoever was acknowledged before is a member of a job that has begun. This one has not, so the
-// server has lost the other: with an earlier life, or because all its leases have ended. Its sums
-// are gone, and a rank that died meanwhile will never complete the joining.
+// A rank that was acknowledged before is a member of a job that had begun. This job has not, so the
+// server has lost the other one: it restarted, or all leases had ended. Its sums are gone, and if a
+// rank died meanwhile, the joining would never complete.
 std::optional<Rejection> Server::forgotten(const PacketView& packet, const Join& join) const {
   if (join.server_boot_id == 0) return std::nullopt;
   const bool other_life = join.server_boot_id != config_.boot_id;
@@ -219,7 +220,7 @@ void Server::handle_join(ServerTurn& turn, const Arrival& in) {
   after(job);
 }
 
-// Those with whom the rank disagrees wait for it until their time is over.
+// The ranks with which this one disagrees would otherwise wait for it until their time-out.
 void Server::tell_others(ServerTurn& turn, const PacketView& packet, const Join& join,
                          const StatusMessage& answer) {
   const Refusal refusal = answer.refusal();
@@ -228,8 +229,8 @@ void Server::tell_others(ServerTurn& turn, const PacketView& packet, const Join&
   if (concerns && job != jobs_.end()) job->second.job.tell_of_refused(turn, refusal, packet.ranks);
 }
 
-// Two starts of a job that wait for each other's ranks. The other may have died a moment ago, so
-// only what has come of it lately counts, and what one waits for and has is told to both.
+// Tells two incarnations of a job that wait for each other's ranks about one another. The other may
+// have just died, so only its recent JOINs count.
 void Server::tell_of_other_incarnations(ServerTurn& turn, Jobs::iterator job) {
   Job& own = job->second.job;
   const JobKey key = job->first.key;
@@ -256,8 +257,8 @@ void Server::handle_leave(ServerTurn& turn, const Arrival& in) {
   if (in.packet.ranks.size() != 1) return turn.count(ServerCounter::kDropBadRank);
   const auto job = find(in.packet.job(), in.packet.header.stream);
   if (job != jobs_.end() && job->second.job.handle_leave(turn, in, *leave)) return after(job);
-  // Whoever is no member has left: the last acknowledgement, perhaps of a job that is over, was
-  // lost.
+  // A rank that is no longer a member has left: the last acknowledgement was lost, and its job may
+  // be over.
   answer_paced(turn, in, in.packet.ranks, left_status(in.packet, *leave));
 }
 

@@ -14,14 +14,14 @@
 #include "atp/core/server/server_counter.h"
 #include "atp/core/server/server_turn.h"
 
-// The parameter server: root of every tree, and the only one to decide that a fragment is complete
-// (docs/protocol.md §6). It holds a table of jobs and sends each packet to the one it names; what
-// names none is dropped, counted under its own name and, where that helps an honest sender,
-// answered. All the rules of a job are in job.h and aggregation.h.
+// The parameter server: root of every tree, and the only node that decides that a fragment is
+// complete (docs/protocol.md §6). It holds a table of jobs and passes each packet to its job. A
+// packet without a job is dropped, counted under a name of its own and, if that helps an honest
+// sender, answered. The rules of a job are in job.h and aggregation.h.
 //
-// A job is made by its first JOIN, unless the table or the memory limit is full, and ends with its
-// last lease. Nothing from the wire is an index before a lookup or a ring has checked it (§7.5),
-// and once all ranks of a job are in no packet of it allocates.
+// The first JOIN makes a job, unless the table or the memory limit is exhausted, and it ends with
+// its last lease. No number from the wire is used as an index before a lookup or a ring has checked
+// it (§7.5). Once all ranks of a job have joined, none of its packets allocates.
 
 namespace atp {
 
@@ -31,13 +31,14 @@ class Server {
 
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                      Outbox& out);
-  // An ICMP error for what was sent to `whom`. Only counted: that a rank is detached or lost is
-  // never inferred, its JOINs and leases say so.
+  // An ICMP error about a packet to `whom`. It is only counted: JOINs and leases alone decide
+  // whether a rank is detached or lost.
   void handle_unreachable(Instant now, const Endpoint& whom, Outbox& out);
   void handle_timeout(Instant now, Outbox& out);
   Instant next_timeout() const { return next_timeout_; }
 
-  // While set, every PARAMETER carries ECN: the server's own receive queue grows or drops (H36).
+  // While set, every PARAMETER carries ECN, because the server's receive queue is long or drops
+  // (H36).
   void set_congested(bool congested) { congested_ = congested; }
 
   const Counters<ServerCounter>& counters() const { return counters_; }
@@ -51,7 +52,7 @@ class Server {
   bool operator==(const Server&) const = default;
 
  private:
-  // Ordered so that the range that holds a stream is the last one that begins at or before it.
+  // Ordered so that the range of a stream is the last one that begins at or before it.
   struct RangeKey {
     JobKey key;
     std::uint16_t first_stream = 0;
@@ -74,13 +75,13 @@ class Server {
   Jobs::iterator find_or_make(ServerTurn& turn, const PacketView& packet, const Join& join);
   static Refusal objection(const Join& join);
   Refusal objection_to_new(const PacketView& packet, const Join& join) const;
-  // The job of another range of these streams that shares one with the JOIN's, or null.
+  // The job whose stream range overlaps the JOIN's, or null.
   const Job* overlapping(const JobKey& key, const Join& join) const;
   void after(Jobs::iterator job);
 
   void refuse_bytes(ServerTurn& turn, const Endpoint& from, std::span<const std::uint8_t> bytes,
                     ParseError error);
-  // Of a packet of `cause_bytes` from whom no membership vouches for.
+  // Whether a packet of `cause_bytes` from a sender that is not a member may be answered.
   bool may_answer(ServerTurn& turn, const Endpoint& to, std::size_t cause_bytes,
                   std::uint8_t bitmap_words, const StatusMessage& message);
   void answer_paced(ServerTurn& turn, const Arrival& in, const RankSet& ranks,

@@ -9,7 +9,7 @@ namespace atp {
 
 namespace {
 
-// In the order of the counters.
+// In the order of the enum.
 constexpr std::array<std::string_view, Counters<ServerCounter>::kSize> kNames = {
     "packets_received",
     "bytes_received",
@@ -82,7 +82,7 @@ constexpr std::array<std::string_view, Counters<ServerCounter>::kSize> kNames = 
     "drop_forgotten",
     "drop_wrong_nonce",
 };
-static_assert(!kNames.back().empty(), "one for each counter");
+static_assert(!kNames.back().empty(), "one name per counter");
 
 }  // namespace
 

@@ -6,20 +6,20 @@
 #include "atp/wire/packet_view.h"
 #include "atp/wire/status.h"
 
-// Everything that a parameter server counts. Each packet that is dropped raises exactly one of
-// the drop_* counters (docs/protocol.md §7.4).
+// Everything that a parameter server counts. Each dropped packet increments exactly one of the
+// drop_* counters (docs/protocol.md §7.4).
 
 namespace atp {
 
 enum class ServerCounter : std::uint8_t {
   kPacketsReceived,
-  kBytesReceived,          // UDP payloads, whatever they were
+  kBytesReceived,          // all UDP payloads
   kGradientsReceived,      // well-formed ones
   kGradientBytesReceived,  // their UDP payloads
   kJoins,
   kLeaves,
   kQuestions,    // *are you there*
-  kUnreachable,  // ICMP errors for what was sent
+  kUnreachable,  // ICMP errors about packets sent
 
   kJobsMade,
   kJobsEnded,
@@ -27,13 +27,13 @@ enum class ServerCounter : std::uint8_t {
 
   kFragmentsCompleted,
   kFragmentsCompletedByOnePacket,  // the first packet had all ranks: summed by the switches alone
-  // In no more packets than the server has neighbours: the switches have added all that they could.
+  // In no more packets than the server has neighbours: the switches have added all they could.
   kFragmentsCompletedInLeastPackets,
   kFragmentsCompletedByServer,  // the server had to add some of it
   kFragmentsCompletedFloat,
   kFragmentsWaitedForFloatSlot,
 
-  kParametersSent,  // datagrams, the repeated ones too
+  kParametersSent,  // datagrams, including repeats
   kParametersRepeated,
   kNacks,
   kFlushes,
@@ -53,7 +53,7 @@ enum class ServerCounter : std::uint8_t {
   kStatusAreYouThere,
   kStatusHere,
 
-  kStatusWithheld,  // what the pacing of answers did not allow
+  kStatusWithheld,  // answers that the pacer withheld
 
   // In the order of ParseError.
   kDropTooShort,
@@ -65,7 +65,7 @@ enum class ServerCounter : std::uint8_t {
   kDropBadValueCount,
   kDropBadLength,
 
-  kDropBadBody,         // a control body that its type doesn't allow
+  kDropBadBody,         // a control body that is invalid for its type
   kDropUnexpectedType,  // a type that only servers or switches send
   kDropUnknownJob,
   kDropForeignIncarnation,
@@ -73,19 +73,19 @@ enum class ServerCounter : std::uint8_t {
   kDropJoining,           // a GRADIENT before all ranks have joined
   kDropWrongBitmapWidth,  // not the job's
   kDropWrongValueCount,   // more than the agreed K carries
-  kDropForeignRanks,      // no rank, or one that the job doesn't have
-  kDropWrongSource,       // ranks that neither stand behind the sender nor are it
+  kDropForeignRanks,      // no rank, or one that the job does not have
+  kDropWrongSource,       // ranks that are neither behind the sender nor the sender itself
   kDropPastSequence,
   kDropFutureSequence,
   kDropWrongOperation,
   kDropWrongShape,  // not the kind or the length of the fragment's other contributions
-  kDropDuplicate,   // the ranks are in already
-  kDropOverlap,     // some ranks are in already, others not
+  kDropDuplicate,   // the ranks are in the sum already
+  kDropOverlap,     // some ranks are in the sum already, others are not
   kDropComplete,    // the fragment is complete: at most its PARAMETER is repeated
   kDropFloatInIntegerMode,
   kDropIntegerInFloatMode,
   kDropFloatOfSeveralRanks,
-  kDropFloatWaits,  // for a free slot; it is asked for then
+  kDropFloatWaits,  // no free slot; the server asks again once there is one
   kDropBadRank,     // JOIN or LEAVE of not exactly one rank
   kDropRefused,     // JOIN
   kDropRankTaken,

@@ -6,14 +6,14 @@
 #include "atp/core/testing_drops.h"
 #include "atp/core/testing_fates.h"
 
-// What becomes of every type of message in every circumstance, at the server.
+// What the server does with every type of message in every circumstance.
 
 namespace atp {
 namespace {
 
 using P = ServerCounter;
 
-// Ten fragments are complete, more than a window of eight; of the next rank 0 has contributed.
+// Ten fragments are complete, more than a window of eight; rank 0 has contributed to the next one.
 constexpr std::uint64_t kPast = 1;
 constexpr std::uint64_t kExpected = 10;
 constexpr std::uint64_t kFuture = 18;
@@ -24,7 +24,7 @@ ServerHarness busy_server() {
     h.gradient(kTestSwitch, {.sequence = sequence, .ranks = ranks({0, 1, 2})});
   }
   h.gradient(kTestSwitch, {.sequence = kExpected, .ranks = ranks({0})});
-  h.advance(std::chrono::milliseconds(20));  // answers are no more withheld
+  h.advance(std::chrono::milliseconds(20));  // the pacer no longer withholds answers
   h.out.clear();
   return h;
 }
@@ -39,7 +39,7 @@ struct Message {
   Fates<P> fates;
 };
 
-// A packet of this type without a body: whatever it is about, it is none that a server takes.
+// A packet of this type without a body, which no server accepts.
 Bytes of_type(PacketType type) {
   Bytes bytes = bytes_of({.sequence = kExpected, .ranks = ranks({1})});
   bytes[ATP_AT_TYPE] = static_cast<std::uint8_t>(type);
@@ -83,7 +83,7 @@ std::vector<Message> messages() {
       {"LEAVE",
        control(put_leave, PacketType::kLeave, Leave{nonce_of(1)}),
        {P::kStatusLeft, P::kStatusLeft, P::kStatusLeft, P::kStatusLeft,
-        // Whoever is no member has left.
+        // A rank that is not a member counts as left.
         P::kStatusLeft, P::kStatusLeft, P::kStatusLeft, P::kDropWrongSource}},
       {"STATUS", of_type(PacketType::kStatus), always(P::kDropUnexpectedType)},
   };
@@ -105,7 +105,7 @@ void check(const Message& message, std::size_t circumstance) {
   const bool dropped = is_drop(to_string(fate));
   EXPECT_EQ(drops_in(server.server.counters()), dropped_before + (dropped ? 1 : 0));
   if (!dropped) return;
-  // The sum here is as it was, with what a duplicate's first copy brought: {1, 2} of each rank.
+  // The sum is unchanged except for the first copy of a duplicate: {1, 2} of each rank.
   const bool has_1 = c.times > 1 && bytes[ATP_AT_TYPE] == ATP_GRADIENT;
   server.out.clear();
   if (!has_1) server.gradient(kTestSwitch, {.sequence = kExpected, .ranks = ranks({1})});

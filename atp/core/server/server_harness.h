@@ -10,8 +10,8 @@
 #include "atp/core/server/server.h"
 #include "atp/wire/block_values.h"
 
-// For the tests of this folder: a server, a clock that the test moves, packets as values, and what
-// the server sent, decoded.
+// For the tests of this folder: a server, a clock that the test advances, packets as values, and
+// the server's packets, decoded.
 
 namespace atp {
 
@@ -140,9 +140,9 @@ class ServerHarness {
   Outbox out{4096};
   Outbox scratch{64};
   Instant now = Instant{std::chrono::seconds(100)};
-  std::uint16_t stream_count = 1;  // of who joins from now on
+  std::uint16_t stream_count = 1;  // of ranks that join from now on
 
-  // Of the first streams of the test's job.
+  // The summary of the first stream range of the test's job.
   JobSummary summary() const {
     JobSummary result;
     server.for_each_job(now, [&](const JobSummary& s) {
@@ -157,7 +157,7 @@ class ServerHarness {
   }
   void gradient(const Endpoint& from, const TestGradient& g) { receive(from, bytes_of(g)); }
 
-  // Lets time pass, running every timer at its moment.
+  // Lets time pass and runs every timer when it is due.
   void advance(Duration duration) {
     const Instant end = now + duration;
     while (server.next_timeout() <= end) {
@@ -211,7 +211,7 @@ class ServerHarness {
     put_join(scratch, head, RankSet::of(join.rank), join.body);
     deliver_scratch(from);
   }
-  // Both of a worker's JOINs, as it repeats them.
+  // Sends both of a worker's JOINs, as it repeats them.
   void join_rank(Rank rank, std::uint16_t world_size, bool behind_switch) {
     TestJoin one = join_of(rank, world_size, behind_switch);
     join(behind_switch ? kTestSwitch : worker_endpoint(rank), one);

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Server, WhatItDoesNotKnowIsToldToJoinOnceInAWhile) {
+TEST(Server, AnUnknownJobOrStreamIsToldToJoinOncePerPause) {
   struct Row {
     std::string name;
     JobKey job;
@@ -49,7 +49,7 @@ TEST(Server, WhatItDoesNotKnowIsToldToJoinOnceInAWhile) {
   }
 }
 
-TEST(Server, ARankThatItDoesNotKnowBehindTheSenderIsToldToJoin) {
+TEST(Server, AnUnknownRankBehindTheSenderIsToldToJoin) {
   ServerHarness h;
   h.join_rank(0, 2, true);  // the server is new, rank 1 has not joined again
   h.gradient(kTestSwitch, {.ranks = ranks({0, 1})});
@@ -59,8 +59,8 @@ TEST(Server, ARankThatItDoesNotKnowBehindTheSenderIsToldToJoin) {
   EXPECT_EQ(sent[0].ranks, ranks({1}));
 }
 
-// The rank was acknowledged, so its job had begun; this server holds no such job any more.
-TEST(Server, AMemberOfAForgottenJobIsToldSoAndJoinsNothing) {
+// The rank was acknowledged, so its job had begun; this server no longer has that job.
+TEST(Server, AMemberOfAForgottenJobIsToldAndDoesNotJoin) {
   constexpr std::uint64_t kOwnLife = 4242;
   struct Row {
     std::string name;
@@ -69,10 +69,11 @@ TEST(Server, AMemberOfAForgottenJobIsToldSoAndJoinsNothing) {
     StatusCode answer;
   };
   const Row rows[] = {
-      {"by an earlier life", false, 99, StatusCode::kServerRestarted},
-      {"by an earlier life, and another start joins", true, 99, StatusCode::kServerRestarted},
-      {"when all leases had ended", false, kOwnLife, StatusCode::kLeaseEnded},
-      {"when all leases had ended, and another start joins", true, kOwnLife,
+      {"the server restarted", false, 99, StatusCode::kServerRestarted},
+      {"the server restarted, and another incarnation joins", true, 99,
+       StatusCode::kServerRestarted},
+      {"all leases had ended", false, kOwnLife, StatusCode::kLeaseEnded},
+      {"all leases had ended, and another incarnation joins", true, kOwnLife,
        StatusCode::kLeaseEnded},
   };
   for (const Row& row : rows) {
@@ -103,13 +104,13 @@ TEST(Server, AMemberOfARunningJobIsAcknowledgedAgain) {
   EXPECT_EQ(h.take(PacketType::kJoinAck).size(), 1u);
 }
 
-TEST(Server, AnUnknownVersionIsToldWhichOnesItSpeaks) {
+TEST(Server, AnUnknownVersionIsAnsweredWithTheSupportedVersions) {
   ServerHarness h;
   std::vector<std::uint8_t> bytes =
       bytes_of({.ranks = ranks({0}), .values = {1, 2, 3, 4, 5, 6, 7}});
   bytes[0] = 9;
   h.receive(kStranger, bytes);
-  EXPECT_TRUE(h.take().empty()) << "the answer would be larger";
+  EXPECT_TRUE(h.take().empty()) << "an answer would be larger than the packet";
   bytes.resize(80);
   h.receive(kStranger, bytes);
   h.receive(kStranger, bytes);
@@ -156,7 +157,7 @@ TEST(Server, EveryMalformedPacketIsCountedUnderItsReason) {
   }
 }
 
-TEST(Server, ABodyThatItsTypeDoesNotAllowIsDropped) {
+TEST(Server, ABodyThatIsInvalidForItsTypeIsDropped) {
   for (const std::uint8_t type : {ATP_JOIN, ATP_LEAVE}) {
     ServerHarness h;
     std::vector<std::uint8_t> bytes = bytes_of({.ranks = ranks({0})});
@@ -169,7 +170,7 @@ TEST(Server, ABodyThatItsTypeDoesNotAllowIsDropped) {
   }
 }
 
-TEST(Server, StreamRangesOfAJobAreTreesOfTheirOwn) {
+TEST(Server, EachStreamRangeOfAJobHasItsOwnTree) {
   ServerHarness h;
   for (std::uint16_t first : {0, 1, 5}) {
     TestJoin join = h.join_of(0, 1, false);
@@ -202,7 +203,7 @@ TEST(Server, DisplaysEachJob) {
   EXPECT_EQ(jobs[0].missing, ranks({1}));
 }
 
-TEST(Server, DisplaysHowFarAJobIsAndWhoSummed) {
+TEST(Server, DisplaysTheProgressOfAJobAndWhoSummed) {
   ServerHarness h = ServerHarness::behind_switch(2);
   h.gradient(kTestSwitch, {.sequence = 0, .ranks = ranks({0, 1})});
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({0})});
@@ -237,8 +238,8 @@ TEST(Server, CountsWorkersBeyondOneBitmapWord) {
   EXPECT_EQ(h.count(ServerCounter::kDropWrongBitmapWidth), 1u);
 }
 
-// All that a running job does: sums of switches and workers, losses, overlaps, repeats, overflow,
-// mismatch, leases and timers.
+// Covers everything that a running job does: sums of switches and workers, losses, overlaps,
+// repeats, overflow, mismatch, leases and timers.
 TEST(Server, NoPacketOfARunningJobAllocates) {
   ServerHarness h = ServerHarness::behind_switch(4);
   std::vector<std::vector<std::uint8_t>> traffic;
@@ -274,7 +275,7 @@ TEST(Server, NoPacketOfARunningJobAllocates) {
   EXPECT_GT(h.count(ServerCounter::kDropOverlap), 0u);
 }
 
-TEST(Server, SaysThatItIsThereToWhomeverAsks) {
+TEST(Server, AnswersAreYouThereToAnybody) {
   ServerHarness h;
   StatusMessage question;
   question.code = StatusCode::kAreYouThere;
@@ -290,7 +291,7 @@ TEST(Server, SaysThatItIsThereToWhomeverAsks) {
   EXPECT_EQ(sent[0].status().nonce, 321u);
 }
 
-TEST(Server, AFragmentThatComesAsOnePacketFromEachSwitchIsSummedAsFarAsSwitchesCan) {
+TEST(Server, OnePacketPerSwitchCountsAsInLeastPackets) {
   constexpr Endpoint kOther = Endpoint::ipv4(10, 0, 0, 101, 5501);
   ServerHarness h;
   for (const Rank rank : {0, 1, 2, 3}) {
@@ -305,10 +306,10 @@ TEST(Server, AFragmentThatComesAsOnePacketFromEachSwitchIsSummedAsFarAsSwitchesC
   h.gradient(kTestSwitch, {.sequence = 1, .ranks = ranks({1})});
   h.gradient(kOther, {.sequence = 1, .ranks = ranks({2, 3})});
   EXPECT_EQ(h.summary().progress.fragments, 2u);
-  EXPECT_EQ(h.summary().progress.in_least_packets, 1u) << "the first switch has not added";
+  EXPECT_EQ(h.summary().progress.in_least_packets, 1u) << "the first switch did not add";
 }
 
-TEST(Server, TheSummarySaysWhoIsWaitedFor) {
+TEST(Server, TheSummaryNamesTheRanksWaitedFor) {
   ServerHarness h = ServerHarness::behind_switch(3);
   h.gradient(kTestSwitch, {.ranks = ranks({0, 2})});
   EXPECT_TRUE(h.summary().waited_for.empty());
@@ -325,8 +326,8 @@ TEST(Server, TheSummarySaysWhoIsWaitedFor) {
   EXPECT_FALSE(h.summary().stuck);
 }
 
-// Ranks whose windows differ are at different places of a stream when all stand still.
-TEST(Server, OfRanksThatWaitThemselvesThoseThatHoldUpAllStreamsAreNamed) {
+// Ranks with different windows stall at different places of a stream.
+TEST(Server, NamesTheRanksThatHoldUpAllStreamsNotThoseThatWaitThemselves) {
   ServerHarness h;
   for (const Rank rank : {0, 1, 2}) {
     TestJoin one = h.join_of(rank, 3, false);
@@ -344,15 +345,15 @@ TEST(Server, OfRanksThatWaitThemselvesThoseThatHoldUpAllStreamsAreNamed) {
   ASSERT_TRUE(h.summary().stuck);
   EXPECT_EQ(h.summary().stuck->ranks, ranks({2}));
   const auto told = h.take(StatusCode::kWaitingFor);
-  EXPECT_EQ(told.size(), 6U) << "of each stream to each rank";
+  EXPECT_EQ(told.size(), 6U) << "one per stream and rank";
   for (const Sent& one : told) EXPECT_EQ(one.status().about, ranks({2}));
 
   h.gradient(worker_endpoint(2), {.ranks = ranks({2})});
   ASSERT_TRUE(h.summary().stuck);
-  EXPECT_EQ(h.summary().stuck->ranks, ranks({1, 2})) << "of what still waits";
+  EXPECT_EQ(h.summary().stuck->ranks, ranks({1, 2})) << "only fragments that still wait count";
 }
 
-TEST(Server, TheSummarySaysHowLateEachRankIs) {
+TEST(Server, TheSummaryHasTheLatenessOfEachRank) {
   ServerHarness h = ServerHarness::flat(2);
   for (std::uint32_t step = 0; step < 5; ++step) {
     TestGradient gradient{.sequence = step, .ranks = ranks({0}), .operation = 100 + step};

@@ -10,22 +10,22 @@
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
 
-// What one call into the server may use, and what it says to whom no job answers for. Beside it the
-// two sets of terms that every part asks for: the server's own, and those of a job.
+// The context of one call into the server, and its answers to senders that belong to no job. Also
+// the two sets of terms that every part reads: the server's configuration and a job's terms.
 
 namespace atp {
 
 struct ServerConfig {
-  std::uint64_t boot_id = 1;  // differs at each start; 0 is taken for 1
+  std::uint64_t boot_id = 1;  // differs at each start; 0 counts as 1
   std::uint32_t wmax = 1024;  // window of a stream in packets, a power of two ≤ 65536
   std::uint16_t max_value_count = ATP_VALUES_MAX;
   Placement placement;
   bool rehash = true;              // after a collision (§3.6)
-  double scale = 1e8;              // of jobs with a fixed scale (§3.8)
+  double scale = 1e8;              // for jobs with the fixed scale (§3.8)
   std::uint32_t float_slots = 64;  // F: fragments in float mode at a time
   std::uint32_t max_jobs = 256;    // jobs × stream ranges known at a time
-  // A single packet of a stranger may make a job, so what one takes is bounded: streams of a job,
-  // and what all jobs together may take. One that doesn't fit is refused when its first rank joins.
+  // A single packet from a stranger can make a job, so the streams per job and the memory of all
+  // jobs together are bounded. A job that does not fit is refused when its first rank joins.
   std::uint16_t max_streams = 8;
   std::size_t memory_limit_bytes = std::size_t{1} << 30;
   std::uint64_t seed = 1;
@@ -41,7 +41,7 @@ struct JobTerms {
   std::uint16_t first_stream = 0;
   std::uint16_t stream_count = 0;
   std::uint16_t world_size = 0;
-  std::uint16_t value_count = 0;  // K: the least of all JOINs' and the server's own
+  std::uint16_t value_count = 0;  // K: the smallest in any JOIN and the server's configuration
   std::uint32_t wmax = 0;
   NumberFormat number_format = NumberFormat::kFixed;
   double scale = 0;
@@ -51,18 +51,17 @@ struct JobTerms {
 };
 
 struct ServerTurn : Turn<ServerConfig, ServerCounter> {
-  bool congested = false;  // the server's own receive queue grows (H36)
+  bool congested = false;  // the server's own receive queue is long (H36)
 };
 
-// A STATUS to the neighbour from which the packet came, in the packet's own job, stream and bitmap
-// width, addressed to `ranks`. What answers a straight JOIN or LEAVE carries DIRECT as well, so
-// that a worker can tell the two paths apart. Used where no membership says whom to answer, and
-// where the holder of a rank must not hear what another is told.
+// Sends a STATUS to the neighbour from which the packet came, with the packet's job, stream and
+// bitmap width, addressed to `ranks`. The answer to a straight JOIN or LEAVE carries DIRECT as
+// well, so that a worker can tell the two paths apart. Used when no membership says where to send
+// the answer, and when the holder of a rank must not receive it.
 void answer(ServerTurn& turn, const Arrival& in, const RankSet& ranks,
             const StatusMessage& message);
 
-// Why a JOIN changes nothing, and what its sender is told. The holder of the rank hears nothing of
-// it.
+// Why a JOIN is rejected, and the answer to its sender. The holder of the rank is not told.
 struct Rejection {
   ServerCounter drop = ServerCounter::kDropRefused;
   StatusMessage answer;

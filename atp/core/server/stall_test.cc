@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Every action and when it came, in milliseconds after the restart: F35 N45.
+// Every action with its time in milliseconds after the restart: F35 N45.
 std::string actions(std::size_t levels, int until_ms) {
   const Timing timing;
   const Instant start{std::chrono::seconds(5)};
@@ -27,7 +27,7 @@ std::string actions(std::size_t levels, int until_ms) {
   return text;
 }
 
-TEST(Stall, FlushesOncePerLevelThenAsksAndBacksOff) {
+TEST(Stall, FlushesOncePerLevelThenSendsNackAndBacksOff) {
   EXPECT_EQ(actions(0, 400), " N25 N75 N175 N375");
   EXPECT_EQ(actions(1, 300), " F25 N35 F85 N95 F195 N205");
   EXPECT_EQ(actions(3, 150), " F25 F35 F45 N55 F105 F115 F125 N135");

@@ -1,4 +1,5 @@
-// The newest JOIN of a rank decides its child, the highest number of detachments its attachment.
+// The newest JOIN of a rank decides its child; the highest number of detachments decides whether it
+// is attached.
 #include "atp/core/topology/membership.h"
 
 #include <algorithm>

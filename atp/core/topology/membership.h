@@ -8,17 +8,18 @@
 #include "atp/base/time.h"
 #include "atp/wire/endpoint.h"
 
-// Who stands behind whom at one node of one tree (docs/protocol.md §2): the soft state that JOINs
-// write and that ends by itself. Switch and server hold one each for every job and stream range.
+// Which ranks are behind which child at one node of one tree (docs/protocol.md §2): soft state that
+// JOINs renew and that expires by itself. Switch and server hold one per job and stream range.
 //
-// Invariants: siblings are disjoint (the newest JOIN of a rank decides its child); attached() and
-// detached() are disjoint and together hold exactly the ranks whose lease runs; between two
-// statements about a rank the higher number of detachments counts, at equal numbers *attached*.
+// Invariants: the children's ranks are disjoint (the newest JOIN of a rank decides its child);
+// attached() and detached() are disjoint and together hold exactly the ranks whose lease runs; of
+// two statements about a rank, the higher number of detachments counts, with equal numbers
+// *attached*.
 
 namespace atp {
 
 struct Member {
-  Endpoint child;           // the neighbour behind which the rank stands
+  Endpoint child;           // the neighbour that the rank is behind
   std::uint64_t nonce = 0;  // of the worker's socket
   std::uint32_t detachments = 0;
   bool detached = false;
@@ -35,7 +36,8 @@ struct Child {
 class Membership {
  public:
   explicit Membership(std::size_t world_size) : members_(world_size) {}
-  // At most, with every rank behind a child of its own; a growing vector may have twice the room.
+  // The maximum, with every rank behind a child of its own; a growing vector may have twice the
+  // room.
   static constexpr std::size_t bytes_needed(std::size_t world_size) {
     return world_size * (sizeof(Member) + 2 * sizeof(Child));
   }
@@ -44,12 +46,12 @@ class Membership {
   bool knows(Rank rank) const { return rank < members_.size() && known_.contains(rank); }
   const Member& member(Rank rank) const { return members_[rank]; }
 
-  // A JOIN of `rank` came through `statement.child`. The lease and the child are always renewed;
-  // the detaching only if the statement is not older than what is known. rank < world_size().
+  // Records a JOIN of `rank` through `statement.child`. Always renews the lease and the child, but
+  // updates the attachment only if the statement is not outdated. rank < world_size().
   void refresh(Rank rank, const Member& statement);
 
-  // A STATUS or JOIN said that the rank is detached, for the `detachments`-th time. Returns
-  // whether that was news.
+  // Records that the rank is detached for the `detachments`-th time. Returns whether that changed
+  // anything.
   bool detach(Rank rank, std::uint32_t detachments);
 
   void remove(Rank rank);
@@ -63,7 +65,7 @@ class Membership {
   const RankSet& attached() const { return attached_; }  // the member mask
   RankSet detached() const { return known_ - attached_; }
 
-  // The ranks behind this neighbour; empty if it is none.
+  // The ranks behind this endpoint; empty if it is not a child.
   const RankSet& behind(const Endpoint& endpoint) const;
   std::span<const Child> children() const { return children_; }
 

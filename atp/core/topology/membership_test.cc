@@ -26,7 +26,7 @@ RankSet ranks(std::initializer_list<int> list) {
   return set;
 }
 
-TEST(Membership, KnowsNobodyAtFirst) {
+TEST(Membership, IsEmptyAtFirst) {
   const Membership membership(8);
   EXPECT_EQ(membership.world_size(), 8u);
   EXPECT_TRUE(membership.known().empty());
@@ -38,7 +38,7 @@ TEST(Membership, KnowsNobodyAtFirst) {
   EXPECT_FALSE(membership.knows(1023));
 }
 
-TEST(Membership, RanksStandBehindTheChildTheirJoinCameThrough) {
+TEST(Membership, RanksAreBehindTheChildThatTheirJoinCameThrough) {
   Membership membership(8);
   membership.refresh(3, statement(kRight));
   membership.refresh(1, statement(kLeft));
@@ -50,7 +50,7 @@ TEST(Membership, RanksStandBehindTheChildTheirJoinCameThrough) {
   EXPECT_EQ(membership.children()[0].endpoint, kLeft) << "sorted";
 }
 
-TEST(Membership, TheNewestJoinDecidesTheChildAndAnEmptyChildIsNone) {
+TEST(Membership, TheNewestJoinDecidesTheChildAndAChildWithoutRanksIsDropped) {
   Membership membership(8);
   membership.refresh(1, statement(kLeft));
   membership.refresh(2, statement(kLeft));
@@ -62,7 +62,7 @@ TEST(Membership, TheNewestJoinDecidesTheChildAndAnEmptyChildIsNone) {
   ASSERT_EQ(membership.children().size(), 1u);
 }
 
-TEST(Membership, BetweenTwoStatementsTheHigherNumberCountsAndAtEqualNumbersAttached) {
+TEST(Membership, OfTwoStatementsTheHigherNumberCountsAndAtEqualNumbersAttached) {
   struct Case {
     const char* name;
     std::uint32_t known;
@@ -91,7 +91,7 @@ TEST(Membership, BetweenTwoStatementsTheHigherNumberCountsAndAtEqualNumbersAttac
   }
 }
 
-TEST(Membership, AnOldStatementRenewsTheLeaseAndTheChildAllTheSame) {
+TEST(Membership, AnOldStatementStillRenewsTheLeaseAndTheChild) {
   Membership membership(4);
   membership.refresh(0, statement(kLeft, 3, true));
   Member old = statement(kRight, 2, false);
@@ -102,7 +102,7 @@ TEST(Membership, AnOldStatementRenewsTheLeaseAndTheChildAllTheSame) {
   EXPECT_EQ(membership.detached(), ranks({0}));
 }
 
-TEST(Membership, AnotherSocketStartsCountingAnew) {
+TEST(Membership, AnotherSocketRestartsTheCount) {
   Membership membership(4);
   membership.refresh(0, statement(kLeft, 7, true));
   Member other = statement(kRight, 0, false);
@@ -112,21 +112,21 @@ TEST(Membership, AnotherSocketStartsCountingAnew) {
   EXPECT_EQ(membership.member(0).detachments, 0u);
 }
 
-TEST(Membership, AStatusDetachesOnlyByAHigherNumber) {
+TEST(Membership, AStatusDetachesOnlyWithAHigherNumber) {
   Membership membership(4);
   membership.refresh(0, statement(kLeft, 2, false));
   EXPECT_FALSE(membership.detach(0, 1));
-  EXPECT_FALSE(membership.detach(0, 2)) << "it came back since";
+  EXPECT_FALSE(membership.detach(0, 2)) << "it has returned since";
   EXPECT_EQ(membership.attached(), ranks({0}));
   EXPECT_TRUE(membership.detach(0, 3));
   EXPECT_EQ(membership.detached(), ranks({0}));
-  EXPECT_FALSE(membership.detach(0, 3)) << "no news";
+  EXPECT_FALSE(membership.detach(0, 3)) << "already known";
   EXPECT_FALSE(membership.detach(1, 9)) << "unknown";
   EXPECT_FALSE(membership.detach(1000, 9)) << "beyond the world";
-  EXPECT_EQ(membership.behind(kLeft), ranks({0})) << "it stays its child's";
+  EXPECT_EQ(membership.behind(kLeft), ranks({0})) << "it stays behind its child";
 }
 
-TEST(Membership, ALeaseEndsAtItsEnd) {
+TEST(Membership, ALeaseEndsExactlyOnTime) {
   Membership membership(4);
   membership.refresh(0, statement(kLeft));
   Member longer = statement(kLeft, 1, true);
@@ -140,7 +140,7 @@ TEST(Membership, ALeaseEndsAtItsEnd) {
   EXPECT_EQ(membership.expire(kStart + 6s), ranks({1}));
   EXPECT_TRUE(membership.detached().empty());
   EXPECT_TRUE(membership.children().empty());
-  EXPECT_EQ(membership, Membership(4)) << "as if nobody had ever been there";
+  EXPECT_EQ(membership, Membership(4)) << "as if no rank had ever joined";
 }
 
 TEST(Membership, RemovingAnUnknownRankDoesNothing) {

@@ -9,7 +9,7 @@ Prefix ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, int 
   return {Endpoint::ipv4(a, b, c, d, 0).address, static_cast<std::uint8_t>(96 + bits)};
 }
 
-TEST(Prefix, CoversWhatSharesItsBits) {
+TEST(Prefix, CoversAddressesThatShareItsBits) {
   struct Case {
     const char* name;
     Prefix prefix;
@@ -30,17 +30,17 @@ TEST(Prefix, CoversWhatSharesItsBits) {
       {"one bit", Prefix{{0x80}, 1}, Endpoint{{0xff}, 5}, true},
       {"the other half", Prefix{{0x80}, 1}, Endpoint{{0x7f}, 5}, false},
       {"no bits cover everything", Prefix{}, Endpoint::ipv4(1, 2, 3, 4, 5), true},
-      {"all of IPv4 is no IPv6", ipv4(0, 0, 0, 0, 0), Endpoint{{0x20, 0x01}, 5}, false},
+      {"all of IPv4 covers no IPv6", ipv4(0, 0, 0, 0, 0), Endpoint{{0x20, 0x01}, 5}, false},
       {"all of IPv4", ipv4(0, 0, 0, 0, 0), Endpoint::ipv4(255, 255, 255, 255, 5), true},
   };
   for (const Case& c : cases) EXPECT_EQ(c.prefix.contains(c.endpoint), c.inside) << c.name;
 }
 
-TEST(UpstreamPolicy, AllowsNothingUnlessToldSo) {
+TEST(UpstreamPolicy, AllowsNothingByDefault) {
   EXPECT_FALSE(UpstreamPolicy().allows(Endpoint::ipv4(127, 0, 0, 1, 5500)));
 }
 
-TEST(UpstreamPolicy, AllowsWhatAnyPrefixCovers) {
+TEST(UpstreamPolicy, AllowsWhatAnyOfItsPrefixesCovers) {
   const UpstreamPolicy policy({ipv4(10, 0, 0, 0, 8), ipv4(127, 0, 0, 1, 32)});
   EXPECT_TRUE(policy.allows(Endpoint::ipv4(10, 9, 9, 9, 1)));
   EXPECT_TRUE(policy.allows(Endpoint::ipv4(127, 0, 0, 1, 65535)));

@@ -6,20 +6,20 @@
 #include "atp/base/time.h"
 #include "atp/core/timing.h"
 
-// The two clockworks of a worker's membership: when the next JOIN or LEAVE of a path is due, and
-// whether the worker goes through its tree. worker_membership.h winds them.
+// Two state machines of a worker's membership (worker_membership.h): when the next JOIN or LEAVE of
+// a path is due, and whether the worker sends through its tree.
 
 namespace atp {
 
-// When the next JOIN (or LEAVE) of one path is due: at once, then from join_first doubling to
-// join_last until it is answered, then each join_refresh (docs/protocol.md §2).
+// When the next JOIN (or LEAVE) of one path is due: at once, then in intervals that double from
+// join_first to join_last until it is answered, then every join_refresh (docs/protocol.md §2).
 class JoinSchedule {
  public:
   Instant next() const { return next_; }
   bool due(Instant now) const { return now >= next_; }
   bool answered() const { return answered_; }
 
-  // Asks at once, and again in short intervals until it is answered.
+  // The next one is due at once, and then in short intervals until it is answered.
   void restart(Instant now, const Timing& timing) {
     next_ = now;
     interval_ = timing.join_first;
@@ -47,10 +47,10 @@ class JoinSchedule {
   bool answered_ = false;
 };
 
-// Is the worker attached to its tree, or does it go straight to the server (docs/protocol.md §5,
-// *Detaching*)? A switch that died must not stop the job, and a slow peer must not be taken for a
-// dead switch: direct repeats by timer are counted, and whatever shows that the server merely
-// waits, or that the tree still answers, undoes the count.
+// Whether the worker is attached to its tree or sends directly to the server (docs/protocol.md §5,
+// *Detaching*). A dead switch must not stop the job, and a slow peer must not be taken for a dead
+// switch. So direct repeats by timer are counted, and evidence that the server merely waits, or
+// that the tree still answers, lowers the count.
 class Attachment {
  public:
   static constexpr int kDirectRepeatsToDetach = 3;
@@ -58,7 +58,7 @@ class Attachment {
   bool attached() const { return !detached_; }
   std::uint32_t detachments() const { return detachments_; }
 
-  // A timer repeated a fragment as what no switch may merge. True: time to suspect the tree.
+  // A timer repeated a fragment past all switches. True: it is time to suspect the tree.
   bool on_direct_repeat(Instant now) {
     if (direct_repeats_ == 0) counted_since_ = now;
     return !detached_ && ++direct_repeats_ >= kDirectRepeatsToDetach;
@@ -66,9 +66,9 @@ class Attachment {
   Instant counted_since() const { return counted_since_; }
   // The suspicion was not confirmed.
   void acquit() { direct_repeats_ = 0; }
-  // STATUS *waiting for*: a peer is late, the switch isn't dead.
+  // STATUS *waiting for*: a peer is late, so the switch is not dead.
   void on_waiting_for() { direct_repeats_ = std::max(0, direct_repeats_ - 1); }
-  // A fragment that was never repeated directly by timer was answered: the tree works.
+  // A fragment that no timer has repeated directly was answered, so the tree works.
   void on_answer() { direct_repeats_ = 0; }
 
   void detach(Instant now, const Timing& timing) {

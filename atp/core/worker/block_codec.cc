@@ -1,3 +1,4 @@
+// Runs the block arithmetic over any range of values, block by block, each with its own unit.
 #include "atp/core/worker/block_codec.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace atp {
 namespace {
 
-// Calls act(run) for the parts of blocks from `begin` to `end`, with `block` its number.
+// Calls act(run) for each block, or part of one, from `begin` to `end`.
 template <class Act>
 void for_each_run(const BlockLayout& layout, std::size_t begin, std::size_t end, Act&& act) {
   for (std::size_t at = begin; at < end;) {
@@ -20,8 +21,8 @@ void for_each_run(const BlockLayout& layout, std::size_t begin, std::size_t end,
   }
 }
 
-// The values were last looked at for their exponents, a round trip ago, and have left the caches
-// since; a fragment ends before the processor has understood that it should read ahead.
+// Prefetches values. They were last read for their exponents a round trip ago and have left the
+// caches since, and a fragment ends before the hardware prefetcher starts.
 void fetch_ahead(const std::byte* values) {
   constexpr std::size_t kAhead = 2 * kBlockValues * sizeof(float);
   constexpr std::size_t kLine = 64;
@@ -30,7 +31,7 @@ void fetch_ahead(const std::byte* values) {
   }
 }
 
-// What came from the wire, as one of the numbers that there are.
+// Maps a number from the wire to the nearest valid one.
 std::int16_t block_number(std::int16_t agreed) {
   if (agreed > kHighestExponent) return kSpecialBlock;
   return agreed < kLowestExponent ? kZeroBlock : agreed;

@@ -7,25 +7,25 @@
 #include "atp/core/worker/block_layout.h"
 #include "atp/wire/block_values.h"
 
-// The values of a tensor in blocks, any consecutive ones of them, as what travels and back
-// (docs/protocol.md §5, *Blocks*): what a block is agreed on decides how its values are written and
-// read. The arithmetic of a block is in wire/block_values.h. Whoever sums contributions, switches
-// and server or a ring, does it with these.
+// Converts any range of a tensor's values in blocks to the wire's form and back (docs/protocol.md
+// §5, *Blocks*). The number that the ranks agreed on for a block decides how its values are written
+// and read. The arithmetic of one block is in wire/block_values.h. Jobs with a server and rings
+// both use this.
 
 namespace atp {
 
-// Writes what this rank has to say of `count` blocks from `first` on, two bytes each.
+// Writes this rank's exponents of `count` blocks from `first` on, two bytes each.
 void write_exponents(DataType type, const BlockLayout& layout, std::size_t first, std::size_t count,
                      const std::byte* tensor, std::uint8_t* at);
-// Reads what was agreed on, as one of the numbers that there are.
+// Reads the agreed exponents and replaces invalid ones.
 void read_exponents(const std::uint8_t* at, std::span<std::int16_t> agreed);
 
 class BlockCodec {
  public:
-  // As what values travel. Exact floats are for what holds a part of a special block, in 32 bits.
+  // How values travel. In 32 bits, a range with a part of a special block travels as exact floats.
   enum class As : std::uint8_t { kIntegers, kFloats };
 
-  // `format`: kBlocks or kBlocksInt16. `exponents`: as agreed, one for each block of the layout.
+  // `format`: kBlocks or kBlocksInt16. `exponents`: as agreed, one per block of the layout.
   BlockCodec(DataType type, std::size_t world_size, NumberFormat format, const BlockLayout& layout,
              std::span<const std::int16_t> exponents)
       : type_(type),
@@ -34,19 +34,19 @@ class BlockCodec {
         layout_(layout),
         exponents_(exponents) {}
 
-  // Bytes of an integer.
+  // Bytes per integer.
   std::size_t lane_bytes() const { return format_ == NumberFormat::kBlocks ? 4 : 2; }
 
   // Whether one of the values from `begin` to `end` is in a special block.
   bool holds_special(std::size_t begin, std::size_t end) const;
 
-  // Writes the values of `tensor` from `begin` to `end`. As integers of 32 bits those of special
-  // blocks are zeros, as their sums are made apart.
+  // Writes the values of `tensor` from `begin` to `end`. As 32-bit integers, those of special
+  // blocks are zeros, because they are summed separately.
   void write(std::size_t begin, std::size_t end, As as, const std::byte* tensor,
              std::uint8_t* at) const;
 
-  // Takes sums of integers into `tensor`, as write() has written contributions, divided by
-  // `divisor`. Leaves the values of special blocks alone if they are made apart.
+  // Reads sums of what write() wrote into `tensor`, divided by `divisor`. Leaves the values of
+  // special blocks alone if they are summed separately.
   void read(std::size_t begin, std::size_t end, float divisor, const std::uint8_t* at,
             std::byte* tensor) const;
 

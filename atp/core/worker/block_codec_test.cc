@@ -34,7 +34,7 @@ class BlockCodecTest : public ::testing::Test {
   BlockCodec codec(NumberFormat format) const {
     return {DataType::kFloat32, 2, format, layout_, exponents_};
   }
-  // As integers of 32 bits, written and read again.
+  // Writes the values as 32-bit integers and returns them.
   std::vector<std::int32_t> written(std::size_t begin, std::size_t end) {
     std::vector<std::uint8_t> wire(4 * (end - begin));
     codec(NumberFormat::kBlocks).write(begin, end, As::kIntegers, tensor(), wire.data());

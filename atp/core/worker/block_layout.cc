@@ -23,7 +23,7 @@ std::vector<std::size_t> BlockLayout::lengths() const {
   return lengths;
 }
 
-// The block of the segment that holds the value.
+// The block of this segment that holds the value.
 BlockRun BlockLayout::run(std::size_t segment, std::size_t value) const {
   const std::size_t begin = segment == 0 ? 0 : segments_[segment - 1].values_end;
   const std::size_t first_block = segment == 0 ? 0 : segments_[segment - 1].blocks_end;

@@ -10,9 +10,10 @@
 #include "atp/wire/block_values.h"
 #include "atp/wire/packet.h"
 
-// Which blocks the values of an operation form (docs/protocol.md §5, *Blocks*). Blocks of 256
-// values begin anew with each segment: a tensor of a coalesced operation, a parameter of a bucket.
-// So no block holds values of two layers, of which the smaller one's would be lost.
+// How the values of an operation are divided into blocks (docs/protocol.md §5, *Blocks*). Blocks
+// have 256 values and start again with each segment: a tensor of a coalesced operation, or a
+// parameter of a bucket. So no block mixes the values of two layers, where the smaller layer's
+// would be lost.
 
 namespace atp {
 
@@ -27,13 +28,13 @@ struct BlockRun {
 class BlockLayout {
  public:
   BlockLayout() = default;
-  // One segment.
+  // A layout of one segment.
   explicit BlockLayout(std::size_t values) : values_(values) {}
-  // Segments of these lengths, one after the other. Empty ones have no block.
+  // Consecutive segments of these lengths. Empty ones have no block.
   explicit BlockLayout(std::span<const std::size_t> lengths);
 
   std::size_t values() const { return values_; }
-  // Of the segments; empty where there is a single one.
+  // The lengths of the segments; empty if there is only one.
   std::vector<std::size_t> lengths() const;
   std::size_t blocks() const {
     return segments_.empty() ? blocks_of(values_) : segments_.back().blocks_end;
@@ -42,10 +43,10 @@ class BlockLayout {
   BlockRun block_at(std::size_t value) const;
   BlockRun block(std::size_t number) const;
 
-  // What all ranks must agree on, as a part of the fingerprint; 0 for one segment.
+  // A hash on which all ranks must agree, part of the operation's fingerprint; 0 for one segment.
   std::uint32_t fingerprint() const;
 
-  // The layout of a part, which begins and ends where blocks do.
+  // The layout of a part that begins and ends at block boundaries.
   BlockLayout part(std::size_t begin, std::size_t end) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 using Lengths = std::vector<std::size_t>;
 
-TEST(BlockLayout, BlocksTileTheValuesAndBeginAnewAtEachSegment) {
+TEST(BlockLayout, BlocksTileTheValuesAndRestartAtEachSegment) {
   const Lengths cases[] = {{1},      {256},          {257},         {1, 1, 1},
                            {300, 5}, {0, 7, 0, 512}, {256, 256, 1}, {1000, 1, 2000}};
   for (const Lengths& lengths : cases) {
@@ -36,7 +36,7 @@ TEST(BlockLayout, BlocksTileTheValuesAndBeginAnewAtEachSegment) {
   }
 }
 
-TEST(BlockLayout, ItTellsTheLengthsOfWhatHasValues) {
+TEST(BlockLayout, ItHasTheLengthsOfTheSegmentsWithValues) {
   EXPECT_EQ(BlockLayout(Lengths{300, 5}).lengths(), (Lengths{300, 5}));
   EXPECT_EQ(BlockLayout(Lengths{0, 7, 0, 512}).lengths(), (Lengths{7, 512}));
   EXPECT_EQ(BlockLayout(Lengths{12}).lengths(), Lengths());
@@ -54,7 +54,7 @@ TEST(BlockLayout, OtherSegmentsHaveAnotherFingerprintAndASingleOneHasNone) {
 }
 
 // The vectors of docs/protocol.md §5.
-TEST(BlockLayout, ItsFingerprintIsThatOfThePage) {
+TEST(BlockLayout, ItsFingerprintMatchesThePage) {
   EXPECT_EQ(BlockLayout(Lengths{300, 0, 1, 5000}).fingerprint(), 0x7a3e05ceu);
   EXPECT_EQ(BlockLayout(Lengths{1ULL << 33, 1ULL << 34}).fingerprint(), 0xba300f28u);
   EXPECT_EQ(BlockLayout(Lengths{2047, 1}).fingerprint(), 0x3a49ef0eu);

@@ -5,7 +5,7 @@
 namespace atp {
 namespace {
 
-// Of linear growth, the same for all jobs on a link whatever their packets.
+// The step of linear growth: the same for all jobs on a link, whatever their packet size.
 constexpr std::uint64_t kStep = 1500;
 
 }  // namespace
@@ -40,7 +40,7 @@ void CongestionWindow::grow(std::uint64_t answered) {
 
 bool CongestionWindow::cut(std::uint64_t bytes) {
   if (policy_ == CongestionPolicy::kNone || answered_ < next_cut_) return false;
-  next_cut_ = answered_ + bytes_;  // all that was in flight when the cut was made
+  next_cut_ = answered_ + bytes_;  // answers to everything in flight at the cut
   bytes_ = std::max(bytes, 2 * packet_bytes_);
   threshold_ = bytes_;
   credit_ = 0;

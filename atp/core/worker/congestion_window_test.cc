@@ -32,9 +32,9 @@ TEST(CongestionWindow, StartsWith200PacketsAtMost256KiB) {
   } cases[] = {
       {"small packets", 1000, 10'000'000, 200'000},
       {"large packets", 9000, 10'000'000, 262'144},
-      {"two at least", 300'000, 10'000'000, 600'000},
+      {"at least two packets", 300'000, 10'000'000, 600'000},
       {"no more than the streams can have in flight", 1000, 64'000, 64'000},
-      {"but two all the same", 1000, 1000, 2000},
+      {"but at least two packets", 1000, 1000, 2000},
   };
   for (const auto& c : cases) {
     EXPECT_EQ(CongestionWindow(CongestionPolicy::kAimd, c.packet, c.most).bytes(), c.bytes)
@@ -44,7 +44,7 @@ TEST(CongestionWindow, StartsWith200PacketsAtMost256KiB) {
   }
 }
 
-TEST(CongestionWindow, DoublesUntilTheFirstCutAndNeverExceedsTheMost) {
+TEST(CongestionWindow, DoublesUntilTheFirstCutAndNeverExceedsItsMaximum) {
   CongestionWindow window(CongestionPolicy::kAimd, kPacket, 100 * kFirst);
   answer_window(window);
   EXPECT_EQ(window.bytes(), 2 * kFirst);
@@ -55,7 +55,7 @@ TEST(CongestionWindow, DoublesUntilTheFirstCutAndNeverExceedsTheMost) {
   EXPECT_EQ(bounded.bytes(), kMax);
 }
 
-TEST(CongestionWindow, ALossHalvesItAMarkTakesAFifthAndThenItGrowsBy1500BytesAWindow) {
+TEST(CongestionWindow, ALossHalvesItAMarkTakesAFifthAndThenItGrowsBy1500BytesPerWindow) {
   CongestionWindow lossy = aimd();
   EXPECT_TRUE(lossy.on_loss());
   EXPECT_EQ(lossy.bytes(), kFirst / 2);
@@ -70,14 +70,15 @@ TEST(CongestionWindow, ALossHalvesItAMarkTakesAFifthAndThenItGrowsBy1500BytesAWi
   }
 }
 
-TEST(CongestionWindow, IsCutOnceAWindow) {
+TEST(CongestionWindow, IsCutOncePerWindow) {
   CongestionWindow window = aimd();
   EXPECT_TRUE(window.on_loss());
   EXPECT_FALSE(window.on_loss());
   answer_window(window, 0);
-  EXPECT_EQ(window.bytes(), kFirst / 2) << "what was sent before the cut still comes back";
+  EXPECT_EQ(window.bytes(), kFirst / 2) << "packets sent before the cut are still being answered";
   answer_window(window, 0);
-  EXPECT_EQ(window.bytes(), kFirst * 2 / 5) << "and has, by the last answer of the second";
+  EXPECT_EQ(window.bytes(), kFirst * 2 / 5)
+      << "the last answer of the second window is to a later packet";
 }
 
 TEST(CongestionWindow, KeepsTwoPackets) {
@@ -106,7 +107,7 @@ TEST(CongestionWindow, WithoutAPolicyStaysAsItIs) {
 TEST(CongestionWindow, TwoJobsConvergeToEqualShares) {
   CongestionWindow a(CongestionPolicy::kAimd, 1000, 10'000'000);
   CongestionWindow b(CongestionPolicy::kAimd, 9000, 10'000'000);  // another packet size
-  for (int i = 0; i < 6; ++i) answer_window(a);                   // long before b comes
+  for (int i = 0; i < 6; ++i) answer_window(a);                   // long before b starts
   constexpr std::uint64_t kLink = 1'000'000;
   double sum_a = 0;
   double sum_b = 0;

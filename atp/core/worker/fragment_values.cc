@@ -1,3 +1,4 @@
+// Chooses the number format of a fragment's values and converts them to and from it.
 #include "atp/core/worker/fragment_values.h"
 
 #include "atp/core/worker/block_codec.h"
@@ -29,7 +30,7 @@ std::span<float> floats(std::span<std::byte> bytes) {
 FragmentShape FragmentValues::shape(const Operation& operation, std::uint64_t sequence,
                                     Tensors& tensors) const {
   FragmentShape shape{operation.kind, static_cast<std::uint16_t>(operation.length(sequence))};
-  // (In 16 bits a fragment has more values than as many bytes hold floats.)
+  // (A fragment of 16-bit values has too many values to send them as floats.)
   if (operation.kind != ATP_KIND_SUM_BLOCKS) return shape;
   const std::size_t begin = operation.offset(sequence);
   const std::size_t end = begin + operation.length(sequence);

@@ -6,13 +6,13 @@
 #include "atp/core/worker/worker_api.h"
 #include "atp/wire/fixed_point.h"
 
-// What the fragments of an operation carry: how a part of a tensor becomes the values of a
-// GRADIENT, and those of a PARAMETER a part of the result (docs/protocol.md §5, *Numbers*). The
-// arithmetic is in wire/ and block_codec.h; here stands which of it a fragment takes.
+// How a part of a tensor becomes the values of a GRADIENT, and how the values of a PARAMETER become
+// a part of the result (docs/protocol.md §5, *Numbers*). The arithmetic is in wire/ and
+// block_codec.h; this decides which of it a fragment uses.
 
 namespace atp {
 
-// What a packet of a fragment must look like; the same at all ranks.
+// The kind and number of a fragment's values; the same at all ranks.
 struct FragmentShape {
   std::uint8_t kind = ATP_KIND_SUM_FIXED;
   std::uint16_t value_count = 0;
@@ -21,20 +21,20 @@ struct FragmentShape {
 
 class FragmentValues {
  public:
-  // `fixed_scale`: the job's, used by operations of that kind only.
+  // `fixed_scale`: the job's; only operations of that kind use it.
   FragmentValues(std::size_t world_size, double fixed_scale)
       : world_size_(world_size), fixed_scale_(fixed_scale) {}
 
-  // Of a fragment in blocks, when the exponents of all its blocks are agreed. Where one of these is
-  // special it travels as floats from the start.
+  // For a fragment in blocks, call it only once the exponents of all its blocks are agreed. If one
+  // of its blocks is special, the fragment travels as floats from the start.
   FragmentShape shape(const Operation& operation, std::uint64_t sequence, Tensors& tensors) const;
 
-  // Writes this rank's contribution. `as_floats`: the server asked for floats, as a sum by the
-  // fixed scale did not fit. Magnitude and overflow are of the fixed scale alone.
+  // Writes this rank's contribution. `as_floats`: the server asked for floats because a sum of the
+  // fixed scale did not fit. Only the fixed scale has a magnitude and an overflow.
   Quantized write(const Operation& operation, std::uint64_t sequence, std::uint8_t kind,
                   bool as_floats, Tensors& tensors, std::uint8_t* at) const;
 
-  // Takes the sum of all ranks into the result.
+  // Reads the sum of all ranks into the result.
   void read(const Operation& operation, std::uint64_t sequence, std::uint8_t kind, bool as_floats,
             const std::uint8_t* at, Tensors& tensors) const;
 

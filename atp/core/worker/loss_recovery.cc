@@ -1,3 +1,4 @@
+// Decides what each timer and each answer of a stream leads to; worker_send.cc sends the repeats.
 #include "atp/core/worker/loss_recovery.h"
 
 namespace atp {
@@ -27,7 +28,7 @@ void LossRecovery::start_timer(Instant now, RetransmissionTimeout& clock) {
   start_probe(now, clock);
 }
 
-// Once the time-out has passed the network is slower than it was.
+// No probe after a time-out: the network is then slower than the estimate.
 void LossRecovery::start_probe(Instant now, RetransmissionTimeout& clock) {
   const auto wait = firings_ == 0 ? clock.probe_after(now, probes_) : std::nullopt;
   probe_ = wait ? now + *wait : kNever;
@@ -37,7 +38,7 @@ TimerAction LossRecovery::on_timer(Instant now, const SendWindow& window,
                                    RetransmissionTimeout& clock) {
   if (now >= follow_) {
     follow_ = kNever;
-    // All of it goes again as it is.
+    // Everything is being repeated already.
     if (pacer_.paced_all()) return TimerAction::kFollow;
     pacer_.start(window.base(), timed_out_before_, RepeatPacer::Extent::kUntilUnrepeatedAnswer);
     return TimerAction::kFollow;
@@ -62,7 +63,8 @@ bool LossRecovery::on_answer(Instant now, const SentFragment& answered, const Se
                              RetransmissionTimeout& clock) {
   firings_ = 0;
   const bool repeated = answered.rung != Rung::kNone;
-  // What a timer's repeats bring back was lost; a slow peer's answers are to first transmissions.
+  // An answer to a paced repeat shows a loss; the answers of a slow peer are to first
+  // transmissions.
   const bool shows_loss = repeated && pacer_.active() && !pacer_.paced_all();
   pacer_.answered(repeated);
   await_followers(now, answered, window, clock);
@@ -74,8 +76,9 @@ bool LossRecovery::on_answer(Instant now, const SentFragment& answered, const Se
   return shows_loss;
 }
 
-// After an answered time-out the others outstanding follow, if for a round trip nothing comes that
-// was not repeated: such an answer says that the timer was early, and nothing lost (F-RTO).
+// After an answered time-out the other outstanding fragments are repeated too, unless a fragment
+// that was not repeated is answered within a round trip: that shows that the timer fired too early
+// and nothing was lost (F-RTO).
 void LossRecovery::await_followers(Instant now, const SentFragment& answered,
                                    const SendWindow& window, const RetransmissionTimeout& clock) {
   if (answered.rung == Rung::kNone || window.idle()) {
@@ -93,7 +96,7 @@ std::optional<std::uint64_t> LossRecovery::next_paced(SendWindow& window) {
   for (; pacer_.may_repeat(); pacer_.skip()) {
     const std::uint64_t sequence = pacer_.cursor();
     if (!window.in_flight(sequence)) continue;
-    // On a new path each fragment starts at the first rung again.
+    // On a new path each fragment starts on the first rung again.
     if (pacer_.paced_all()) window.at(sequence).rung = Rung::kNone;
     return sequence;
   }

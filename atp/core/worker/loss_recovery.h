@@ -10,8 +10,8 @@
 #include "atp/core/worker/worker_counter.h"
 
 // Loss recovery of one stream (docs/protocol.md §5, *Loss*): which fragment is repeated, when, and
-// in which form. It decides from the window, the clock and what was answered, and sends nothing
-// itself: the worker asks, sends if the outbox has room, and says that it did.
+// in which form. It decides from the window, the clock and the answers, and sends nothing itself:
+// the worker asks, sends if the outbox has room, and reports that it did.
 
 namespace atp {
 
@@ -23,15 +23,15 @@ struct Repeat {
   WorkerCounter counter = WorkerCounter::kRepeatsPlain;
 };
 
-// The ladder: one step further than the last time if it climbs, or as far as `least`. On its last
-// rung, and of floats, an attached worker goes straight and through the tree by turns, as either
-// way may be dead for good. Whoever is detached sends every repeat straight.
+// The ladder: one rung further than the last time if it climbs, and at least `least`. On the last
+// rung, and for floats, an attached worker alternates between the straight path and the tree, since
+// either may be dead for good. A detached worker sends every repeat straight.
 Repeat next_repeat(const SentFragment& fragment, Rung least, bool attached, bool climbs = true);
 
-// Repeats of a whole window, paced: two, then two for each answer (TCP's slow start after a
-// time-out). Two occasions start it: a timer's repeat was answered, and then it ends as soon as a
-// fragment is answered that was not repeated (F-RTO: nothing more was lost); or the path changed
-// (detached, attached, joined again), and then all that is outstanding goes.
+// Paces the repeats of a whole window: two, then two per answer (TCP's slow start after a
+// time-out). It starts for one of two reasons. If a timer's repeat was answered, it ends as soon as
+// a fragment that was not repeated is answered (F-RTO: nothing more was lost). If the path changed
+// (detached, attached, joined again), it repeats everything outstanding.
 class RepeatPacer {
  public:
   enum class Extent : std::uint8_t { kUntilUnrepeatedAnswer, kAll };
@@ -73,32 +73,32 @@ class RepeatPacer {
 
 // What a stream's timer asks for.
 enum class TimerAction : std::uint8_t {
-  kTimeout,    // the oldest fragment once more, one rung up
-  kProbe,      // the oldest as it was: no answer follows that could show its loss
-  kOvertaken,  // those that next_overtaken() has: reordering explains them no more
-  kFollow,     // those that were outstanding at the last time-out: next_paced() has them
+  kTimeout,    // repeat the oldest fragment, one rung up
+  kProbe,      // repeat the oldest unchanged: no answer follows that could show its loss
+  kOvertaken,  // repeat those of next_overtaken(): too late to be reordered
+  kFollow,     // repeat those outstanding at the last time-out: next_paced()
 };
 
 class LossRecovery {
  public:
-  // When on_timer() has something to do.
+  // When to call on_timer().
   Instant due() const { return std::min({timer_, probe_, overtaken_, follow_}); }
-  // The first fragment is in flight.
+  // Call this when the first fragment is in flight.
   void start_timer(Instant now, RetransmissionTimeout& clock);
   TimerAction on_timer(Instant now, const SendWindow& window, RetransmissionTimeout& clock);
 
-  // `answered`, as it stood in the window until now, has its PARAMETER. Returns whether that shows
-  // a loss: the repeat of a timer was needed for one more.
+  // `answered`, a copy of its entry in the window, has its PARAMETER. Returns whether that shows
+  // another loss: one more fragment needed a paced repeat.
   bool on_answer(Instant now, const SentFragment& answered, const SendWindow& window,
                  RetransmissionTimeout& clock);
-  // Three later answers mean a loss, of a whole train perhaps: the oldest that they have overtaken
-  // and that is late for more than reordering.
+  // The oldest fragment that three later answers have overtaken and that is too late for mere
+  // reordering: it was lost, perhaps with its whole train.
   static std::optional<std::uint64_t> next_overtaken(Instant now, SendWindow& window,
                                                      const RetransmissionTimeout& clock) {
     const auto overtaken = window.next_overtaken();
     return overtaken && is_late(now, window.at(*overtaken), clock) ? overtaken : std::nullopt;
   }
-  // When the next of them is that late, if no answer comes that would ask before.
+  // Sets the timer for the next one to be that late, in case no answer comes before.
   void await_overtaken(Instant now, SendWindow& window, const RetransmissionTimeout& clock) {
     const auto overtaken = window.next_overtaken();
     overtaken_ = kNever;
@@ -106,7 +106,7 @@ class LossRecovery {
     const Instant late = window.at(*overtaken).last_sent + clock.reordering_ends();
     overtaken_ = std::max(late, now + kBetweenBatches);
   }
-  // The oldest fragment, if its repeat for that reason must have been lost too.
+  // The oldest fragment, if its early repeat must have been lost too.
   static std::optional<std::uint64_t> lost_again(Instant now, const SendWindow& window,
                                                  const RetransmissionTimeout& clock) {
     if (window.idle()) return std::nullopt;
@@ -116,9 +116,9 @@ class LossRecovery {
     return lost ? std::optional(window.base()) : std::nullopt;
   }
 
-  // The way to the server is another one: all that is outstanding goes again.
+  // The path to the server has changed: repeats everything outstanding.
   void repeat_all(const SendWindow& window);
-  // What the pacer has for now, if it is at work; repeated_paced() when it was sent.
+  // The next fragment that the pacer lets go now, if any; call repeated_paced() after sending it.
   bool paces() const { return pacer_.may_repeat(); }
   std::optional<std::uint64_t> next_paced(SendWindow& window);
   void repeated_paced() { pacer_.repeated(); }
@@ -128,7 +128,7 @@ class LossRecovery {
   bool operator==(const LossRecovery&) const = default;
 
  private:
-  // Longer unanswered than reordering explains?
+  // Whether it has been unanswered for longer than reordering explains.
   static bool is_late(Instant now, const SentFragment& fragment,
                       const RetransmissionTimeout& clock) {
     return now - fragment.last_sent >= clock.reordering_ends();
@@ -137,17 +137,17 @@ class LossRecovery {
   void await_followers(Instant now, const SentFragment& answered, const SendWindow& window,
                        const RetransmissionTimeout& clock);
 
-  // Of what is repeated without an answer that makes room for it.
+  // The pause between repeats that no answer triggers.
   static constexpr Duration kBetweenBatches = std::chrono::milliseconds(1);
 
   RepeatPacer pacer_;
   Instant timer_ = kNever;              // repeats the oldest fragment
-  Instant probe_ = kNever;              // … once more as it was, before
-  Instant overtaken_ = kNever;          // repeats what later ones have overtaken
-  Instant follow_ = kNever;             // … and then the others outstanding
-  unsigned firings_ = 0;                // of the timer, since the last answer
-  unsigned probes_ = 0;                 // likewise
-  std::uint64_t timed_out_before_ = 0;  // what was in flight when it last fired
+  Instant probe_ = kNever;              // repeats it unchanged, before that
+  Instant overtaken_ = kNever;          // repeats overtaken fragments
+  Instant follow_ = kNever;             // repeats the others after an answered time-out
+  unsigned firings_ = 0;                // of timer_, since the last answer
+  unsigned probes_ = 0;                 // since the last answer
+  std::uint64_t timed_out_before_ = 0;  // lower sequences were in flight when it last fired
 };
 
 }  // namespace atp

@@ -55,7 +55,7 @@ const LadderCase kLadder[] = {
      kResend | kDirect,
      true,
      kRepeatsDirect},
-    {"at once to the rung that was asked for",
+    {"directly to the requested rung",
      {},
      Rung::kDirect,
      true,
@@ -108,7 +108,7 @@ TEST(NextRepeat, ClimbsTheLadderInTheFormThatTheFragmentNeeds) {
   }
 }
 
-TEST(RetransmissionTimeout, ATimeOutDoublesWithEachFiringUpToItsCeilingAndJittersByAnEighth) {
+TEST(RetransmissionTimeout, ATimeOutDoublesPerFiringUpToItsMaximumAndJittersByAnEighth) {
   const Timing timing;
   RetransmissionTimeout clock(timing, 7);
   for (int i = 0; i < 50; ++i) clock.sample(milliseconds(1));
@@ -122,8 +122,8 @@ TEST(RetransmissionTimeout, ATimeOutDoublesWithEachFiringUpToItsCeilingAndJitter
   EXPECT_NE(clock.backed_off(0), clock.backed_off(0)) << "workers must not repeat in step";
 }
 
-// Ranks that all but once in four wait for nobody, and then for a peer whose own timer has to fire.
-TEST(RetransmissionTimeout, RanksThatWaitForEachOthersTimersDontDriveThemUp) {
+// Once in four samples a rank waits for a peer whose own timer must fire; otherwise for nobody.
+TEST(RetransmissionTimeout, RanksThatWaitForEachOthersTimersDoNotDriveThemUp) {
   const Timing timing;
   RetransmissionTimeout clock(timing, 1);
   clock.bound(microseconds(200));
@@ -133,14 +133,14 @@ TEST(RetransmissionTimeout, RanksThatWaitForEachOthersTimersDontDriveThemUp) {
   }
 }
 
-TEST(RetransmissionTimeout, ANetworkThatIsSlowerIsFollowedWithinAWindowOfSamples) {
+TEST(RetransmissionTimeout, FollowsASlowerNetworkWithinAWindowOfSamples) {
   RetransmissionTimeout clock(Timing{}, 1);
   clock.bound(microseconds(200));
   for (int i = 0; i < 64; ++i) clock.sample(milliseconds(300));
   EXPECT_GT(clock.rto(), milliseconds(300));
 }
 
-TEST(RetransmissionTimeout, AProbeIsShorterThanATimeOutOrThereIsNone) {
+TEST(RetransmissionTimeout, AProbeComesBeforeTheTimeOutOrNotAtAll) {
   struct Case {
     milliseconds round_trip;
     bool probed;
@@ -159,7 +159,7 @@ TEST(RetransmissionTimeout, AProbeIsShorterThanATimeOutOrThereIsNone) {
   }
 }
 
-TEST(RetransmissionTimeout, ReorderingEndsARoundTripAndAQuarterLaterButNotBeforeItsFloor) {
+TEST(RetransmissionTimeout, ReorderingLastsARoundTripAndAQuarterButAtLeastItsMinimum) {
   const Timing timing;
   RetransmissionTimeout clock(timing, 1);
   for (int i = 0; i < 100; ++i) clock.sample(milliseconds(1));
@@ -169,7 +169,7 @@ TEST(RetransmissionTimeout, ReorderingEndsARoundTripAndAQuarterLaterButNotBefore
   EXPECT_EQ(far.reordering_ends(), milliseconds(125));
 }
 
-// A stream with a window of 16 of which so many fragments are in flight.
+// A stream with a window of 16 and this many fragments in flight.
 struct Flow {
   explicit Flow(std::uint64_t fragments) {
     window.extend(fragments);
@@ -177,7 +177,7 @@ struct Flow {
     recovery.start_timer(now, clock);
   }
   void advance(Duration by) { now += by; }
-  // To the next timer; whether the oldest fragment is to be repeated, which it then is.
+  // Advances to the next timer. If it asks to repeat the oldest fragment, does so and returns true.
   bool fire() {
     now = recovery.due();
     const TimerAction action = recovery.on_timer(now, window, clock);
@@ -223,25 +223,25 @@ TEST(LossRecovery, ATimeOutRepeatsTheOldestAloneAndWaitsLongerForItsAnswer) {
   EXPECT_LE(flow.recovery.due() - flow.now, first * 9 / 8) << "an answer ends the doubling";
 }
 
-TEST(LossRecovery, AnAnsweredTimeOutLetsTheOthersFollowTwoForEachAnswer) {
+TEST(LossRecovery, AfterAnAnsweredTimeOutTheOthersFollowTwoPerAnswer) {
   Flow flow(8);
   flow.fire();
-  EXPECT_FALSE(flow.answer(0)) << "one loss, and the timer has cost enough already";
+  EXPECT_FALSE(flow.answer(0)) << "the time-out already counted this loss";
   EXPECT_TRUE(flow.send_paced().empty()) << "the timer may have been early";
   EXPECT_EQ(flow.recovery.due(), flow.now + flow.clock.reordering_ends());
   EXPECT_FALSE(flow.fire()) << "not a time-out";
   EXPECT_EQ(flow.send_paced(), (Sequences{1, 2}));
-  EXPECT_TRUE(flow.answer(1)) << "it was needed: more than one was lost";
+  EXPECT_TRUE(flow.answer(1)) << "the repeat was needed: more than one was lost";
   EXPECT_EQ(flow.send_paced(), (Sequences{3, 4}));
 }
 
-TEST(LossRecovery, AnAnswerToWhatWasNeverRepeatedEndsTheFollowing) {
+TEST(LossRecovery, AnAnswerToAnUnrepeatedFragmentEndsThePacedRepeats) {
   Flow early(8);
   early.fire();
   early.answer(0);
   early.answer(3);
   early.fire();
-  EXPECT_TRUE(early.send_paced().empty()) << "before it began";
+  EXPECT_TRUE(early.send_paced().empty()) << "before they began";
 
   Flow later(8);
   later.fire();
@@ -249,21 +249,21 @@ TEST(LossRecovery, AnAnswerToWhatWasNeverRepeatedEndsTheFollowing) {
   later.fire();
   EXPECT_EQ(later.send_paced(), (Sequences{1, 2}));
   EXPECT_FALSE(later.answer(5));
-  EXPECT_TRUE(later.send_paced().empty()) << "and after";
+  EXPECT_TRUE(later.send_paced().empty()) << "and after they began";
 }
 
-TEST(LossRecovery, OnANewPathTheFollowersOfATimeOutChangeNothing) {
+TEST(LossRecovery, OnANewPathAnEarlierTimeOutChangesNothing) {
   Flow flow(8);
   flow.fire();
   flow.answer(0);  // the others are to follow
   flow.recovery.repeat_all(flow.window);
   flow.fire();
   EXPECT_EQ(flow.send_paced(), (Sequences{1, 2}));
-  EXPECT_FALSE(flow.answer(5)) << "was not repeated";
-  EXPECT_EQ(flow.send_paced(), (Sequences{3, 4})) << "all of it goes again, not only what was lost";
+  EXPECT_FALSE(flow.answer(5)) << "it was not repeated";
+  EXPECT_EQ(flow.send_paced(), (Sequences{3, 4})) << "everything is repeated, not only losses";
 }
 
-TEST(LossRecovery, OnANewPathAllThatIsOutstandingGoesAgainFromTheFirstRung) {
+TEST(LossRecovery, OnANewPathEverythingOutstandingIsRepeatedFromTheFirstRung) {
   Flow flow(6);
   flow.answer(1);
   flow.repeat(0);
@@ -276,12 +276,13 @@ TEST(LossRecovery, OnANewPathAllThatIsOutstandingGoesAgainFromTheFirstRung) {
   EXPECT_EQ(flow.send_paced(), (Sequences{3, 5}));
 }
 
-TEST(LossRecovery, WhatThreeLaterAnswersOvertookIsLostOnceReorderingCannotExplainIt) {
+TEST(LossRecovery, AFragmentThatThreeLaterAnswersOvertookIsLostOnceItIsTooLateForReordering) {
   Flow flow(12);
   flow.answer(1);
   flow.answer(2);
   flow.advance(flow.clock.reordering_ends());
-  EXPECT_FALSE(flow.recovery.next_overtaken(flow.now, flow.window, flow.clock)) << "two later";
+  EXPECT_FALSE(flow.recovery.next_overtaken(flow.now, flow.window, flow.clock))
+      << "only two later answers";
   flow.answer(3);
   const auto lost = flow.recovery.next_overtaken(flow.now, flow.window, flow.clock);
   EXPECT_EQ(lost, 0u);
@@ -299,14 +300,14 @@ TEST(LossRecovery, ALostRepeatOfAnOvertakenFragmentIsNoticedAfterATimeOut) {
   flow.repeat(0);
   flow.advance(flow.clock.rto());
   EXPECT_FALSE(flow.recovery.lost_again(flow.now, flow.window, flow.clock))
-      << "not repeated for that reason";
+      << "it was not repeated early";
   flow.window.at(0).repeated_early = true;
   EXPECT_EQ(flow.recovery.lost_again(flow.now, flow.window, flow.clock), 0u);
   flow.window.at(0).last_sent += Duration(1);
   EXPECT_FALSE(flow.recovery.lost_again(flow.now, flow.window, flow.clock));
 }
 
-TEST(LossRecovery, NothingIsDueWhenAllIsAnsweredOrTheJobIsOver) {
+TEST(LossRecovery, NothingIsDueWhenEverythingIsAnsweredOrTheJobIsOver) {
   Flow flow(2);
   flow.answer(0);
   EXPECT_NE(flow.recovery.due(), kNever);

@@ -9,33 +9,33 @@
 #include "atp/core/worker/worker_api.h"
 #include "atp/wire/packet.h"
 
-// The operations of one stream of a worker, each a contiguous range of its sequence space.
+// The operations of one stream of a worker, each with a contiguous range of sequences.
 
 namespace atp {
 
 // What a range of sequences carries.
 enum class OperationPart : std::uint8_t {
   kValues,
-  kExponents,  // of the blocks of an operation whose values go on another stream
+  kExponents,  // of the blocks of an operation whose values are on another stream
 };
 
-// One all-reduce as the worker sees it, or the agreement on its exponents.
+// One all-reduce, or the agreement on its exponents, as the worker sees it.
 struct Operation {
   OperationId id = 0;
   OperationSpec spec;
   OperationPart part = OperationPart::kValues;
-  std::uint8_t kind = ATP_KIND_SUM_FIXED;  // of its fragments, but for those of special blocks
+  std::uint8_t kind = ATP_KIND_SUM_FIXED;  // of its fragments, except those of special blocks
   std::uint32_t fingerprint = 0;
   std::uint64_t lanes = 0;         // values, or exponents
   std::uint32_t per_fragment = 1;  // lanes
   std::uint64_t first_sequence = 0;
   std::uint64_t fragments = 0;
   std::uint64_t unanswered = 0;
-  std::uint64_t first_exponents = 0;  // the sequence on the express stream, where it has blocks
-  std::size_t value_stream = 0;       // of exponents: where their values go,
-  std::uint64_t values_due = 0;       // and which are next when more exponents may be sent
+  std::uint64_t first_exponents = 0;  // if it has blocks: a sequence of the express stream
+  std::size_t value_stream = 0;       // for exponents: the stream of their values,
+  std::uint64_t values_due = 0;       // and its next sequence when more exponents may be sent
   Instant began = kNever;             // kNever: waits for its first exponents
-  Instant first_answer = kNever;      // later transmissions give honest round-trip times
+  Instant first_answer = kNever;      // transmissions after it give valid round-trip times
 
   bool in_blocks() const {
     return kind == ATP_KIND_SUM_BLOCKS || kind == ATP_KIND_SUM_BLOCKS_INT16;
@@ -44,7 +44,7 @@ struct Operation {
   bool holds(std::uint64_t sequence) const {
     return sequence >= first_sequence && sequence - first_sequence < fragments;
   }
-  // Where the lanes of a fragment stand in the operation.
+  // The offset of a fragment's lanes in the operation.
   std::size_t offset(std::uint64_t sequence) const {
     return static_cast<std::size_t>(sequence - first_sequence) * per_fragment;
   }
@@ -72,8 +72,8 @@ inline std::uint32_t operation_fingerprint(OperationId id, const OperationSpec& 
   return hash;
 }
 
-// Oldest first, in a ring of fixed size; operations leave at the front only, since a stream's
-// fragments are answered in any order but its operations are few and short-lived.
+// Oldest first, in a ring of fixed size. Operations leave at the front only: fragments are answered
+// in any order, but a stream has few operations and they are short.
 class OperationQueue {
  public:
   OperationQueue() = default;
@@ -96,8 +96,8 @@ class OperationQueue {
   Operation& operator[](std::size_t i) { return ring_[index(i)]; }
   const Operation& operator[](std::size_t i) const { return ring_[index(i)]; }
 
-  // The operation whose range holds `sequence`, which must be one of a queued operation.
-  // Nearly always that is the oldest.
+  // The operation whose range holds `sequence`, which must belong to a queued operation. It is
+  // nearly always the oldest.
   Operation& find(std::uint64_t sequence) {
     return size_ > 0 && ring_[head_].holds(sequence) ? ring_[head_] : search(sequence);
   }

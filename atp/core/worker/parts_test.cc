@@ -63,19 +63,19 @@ TEST(SendWindow, GoesOnBeyond32Bits) {
   EXPECT_FALSE(window.may_send());
 }
 
-TEST(SendWindow, WhatGoesPastTheSwitchesOvertakesNothingThatIsAddedThere) {
+TEST(SendWindow, FragmentsThatGoPastTheSwitchesDoNotOvertakeThoseAddedThere) {
   SendWindow window(16);
   window.extend(12);
-  // 0 is to be added in a switch, 1 to 4 go straight, and 5 to 7 are to be added again.
+  // 0 is added in a switch, 1 to 4 go straight, and 5 to 7 are added in a switch again.
   for (std::uint64_t s = 0; s < 8; ++s) window.at(window.send(Instant{})).exact = s >= 1 && s <= 4;
   window.answer(2);
   window.answer(3);
   window.answer(4);
-  EXPECT_EQ(window.next_overtaken(), std::nullopt) << "straight ones have overtaken 0";
+  EXPECT_EQ(window.next_overtaken(), std::nullopt) << "only straight ones have overtaken 0";
   for (const std::uint64_t s : {5, 6, 7}) window.answer(s);
-  EXPECT_EQ(window.next_overtaken(), 0U) << "others, too";
+  EXPECT_EQ(window.next_overtaken(), 0U) << "others have overtaken 0 too";
   window.at(0).repeated_early = true;
-  EXPECT_EQ(window.next_overtaken(), 1U) << "what goes straight is overtaken by all";
+  EXPECT_EQ(window.next_overtaken(), 1U) << "any fragment can overtake a straight one";
 }
 
 TEST(OperationQueue, FindsTheOperationOfASequenceAcrossTheRingsEnd) {
@@ -133,7 +133,7 @@ TEST(OperationFingerprint, ChangesWithEverythingThatMustAgree) {
 }
 
 // The vectors of docs/protocol.md §5.
-TEST(OperationFingerprint, IsThatOfThePage) {
+TEST(OperationFingerprint, MatchesThePage) {
   EXPECT_EQ(operation_fingerprint(0, {.count = 1}, ATP_KIND_SUM_BLOCKS), 0x0da892feU);
   EXPECT_EQ(operation_fingerprint((1ULL << 32) + 7,
                                   {.count = 3ULL << 33,

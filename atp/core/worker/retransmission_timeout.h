@@ -11,22 +11,23 @@
 
 namespace atp {
 
-// Smoothed round-trip time and the repeat time-out that follows from it (RFC 6298's rule, with a
-// floor under the variation's part, as the round trip grows with the queues, and a ceiling).
+// The smoothed round-trip time and the time-out that follows from it (RFC 6298, with a minimum for
+// the variation's part, because the round trip grows with the queues, and a maximum).
 class RttEstimator {
  public:
-  // The answer may have waited for the repeat of a packet that a peer had lost, which says nothing
-  // about the network: a sample counts as twice the estimate at most, beside what reordering
-  // explains. Else the time-outs of ranks that wait for each other would drive each other up.
+  // The answer may have waited for a peer to repeat a lost packet, which says nothing about the
+  // network. So a sample counts as at most twice the estimate plus the reordering time; otherwise
+  // the time-outs of ranks that wait for each other would drive each other up.
   void sample(Duration rtt, const Timing& timing);
-  // The round trip is at most this: the answer may have waited for a peer's computing. It lowers an
-  // estimate, or begins one, and never raises it.
+  // The round trip is at most this: the answer may have waited for a peer that computes. Lowers or
+  // starts an estimate, and never raises it.
   void bound(Duration most);
 
   bool measured() const { return measured_; }
   Duration smoothed() const { return smoothed_; }
   Duration rto(const Timing& timing) const;
-  // Twice the round trip, or as much more as it varies, beside what reordering explains.
+  // Twice the round trip, or the round trip and its variation if that is more, plus the reordering
+  // time.
   Duration probe(const Timing& timing) const;
 
   bool operator==(const RttEstimator&) const = default;
@@ -37,7 +38,7 @@ class RttEstimator {
   Duration variation_{};
 };
 
-// The waits of all streams of one worker: they share its round trips.
+// The time-outs of all streams of one worker, which share one estimate.
 class RetransmissionTimeout {
  public:
   RetransmissionTimeout(const Timing& timing, std::uint64_t seed)
@@ -47,21 +48,21 @@ class RetransmissionTimeout {
   void bound(Duration most) { rtt_.bound(most); }
 
   Duration rto() const { return rtt_.rto(timing_); }
-  // The time-out of a stream whose timer has fired so often in a row.
+  // The time-out of a stream whose timer has fired `firings` times in a row.
   Duration backed_off(unsigned firings);
-  // The wait before probe number `probes` of the oldest fragment (RFC 8985's tail loss probe):
-  // nothing that follows could show that the last packets were lost. Nothing if a time-out is no
-  // longer, or no loss was seen lately: then it is a peer that is late.
+  // The wait before probe number `probes` of the oldest fragment (the tail loss probe of RFC 8985,
+  // since nothing follows the last packets that could show their loss). Nothing if the time-out is
+  // no longer, or if no loss was seen lately: then a peer is late.
   std::optional<Duration> probe_after(Instant now, unsigned probes);
   void saw_loss(Instant now) { lossy_until_ = now + kLossMemory; }
-  // What is unanswered for longer than this was overtaken by later ones because it was lost, not
-  // because what was summed in a switch overtakes what collided there (H15).
+  // A fragment that later ones overtook was lost if it is unanswered for longer than this. Before
+  // that it may have collided in a switch, and fragments summed there overtook it (H15).
   Duration reordering_ends() const;
 
   bool operator==(const RetransmissionTimeout&) const = default;
 
  private:
-  // Jitter keeps the workers of a stalled fragment from repeating in step (H16).
+  // Jitter, so that the workers of a stalled fragment do not repeat in step (H16).
   Duration with_jitter(Duration base) {
     return base + Duration(static_cast<Duration::rep>(random_.uniform() *
                                                       static_cast<double>(base.count()) / 8));

@@ -8,13 +8,13 @@
 #include "atp/base/check.h"
 #include "atp/base/time.h"
 
-// The sequence space of one stream at a worker (docs/protocol.md §5, *Order*): first transmissions
-// go in sequence order, and s only when every sequence ≤ s − Wmax has its PARAMETER. So what is
-// unanswered lies in [base, next), next − base ≤ Wmax, and one ring of Wmax entries holds it.
+// The sequence space of one stream at a worker (docs/protocol.md §5, *Order*). First transmissions
+// go in sequence order, and s only when every sequence ≤ s − Wmax has its PARAMETER. So unanswered
+// sequences lie in [base, next) with next − base ≤ Wmax, and one ring of Wmax entries holds them.
 
 namespace atp {
 
-// The ladder of repeats of one fragment: plain, then as RESEND, then past all switches.
+// The ladder of a fragment's repeats: plain, then as RESEND, then past all switches.
 enum class Rung : std::uint8_t { kNone, kPlain, kResend, kDirect };
 
 constexpr Rung next_rung(Rung rung) {
@@ -25,15 +25,15 @@ constexpr Rung next_rung(Rung rung) {
 struct SentFragment {
   Instant first_sent{};
   Instant last_sent{};
-  Rung rung = Rung::kNone;  // of the ladder, reached by its repeats
+  Rung rung = Rung::kNone;  // the rung that its repeats have reached
   bool answered = false;
   bool float_mode = false;       // its values go as floats
-  bool exact = false;            // … from the start, past all switches
-  bool proactive = false;        // kept from the switches for fear of an overflow
+  bool exact = false;            // its values go as floats from the start, past all switches
+  bool proactive = false;        // sent past the switches because it might overflow
   bool by_timer = false;         // a timer repeated it
-  bool direct_by_timer = false;  // … as what no switch may merge
+  bool direct_by_timer = false;  // a timer repeated it past all switches
   bool repeated_early = false;   // because later ones were answered (TCP's fast retransmit)
-  bool went_straight = false;    // the last time that no switch might merge it
+  bool went_straight = false;    // the last DIRECT transmission took the straight path
   bool operator==(const SentFragment&) const = default;
 };
 
@@ -45,11 +45,11 @@ class SendWindow {
 
   std::uint64_t base() const { return base_; }  // the oldest unanswered, if any is in flight
   std::uint64_t next() const { return next_; }  // the next to be sent for the first time
-  std::uint64_t end() const { return end_; }    // one past what the operations need
+  std::uint64_t end() const { return end_; }    // one past the last that the operations need
   std::uint64_t wmax() const { return ring_.size(); }
   bool idle() const { return base_ == next_; }
 
-  // Sequences for a new operation; returns the first.
+  // Adds the sequences of a new operation; returns the first.
   std::uint64_t extend(std::uint64_t fragments) {
     const std::uint64_t first = end_;
     end_ += fragments;
@@ -68,7 +68,7 @@ class SendWindow {
   SentFragment& at(std::uint64_t sequence) { return ring_[slot(sequence)]; }
   const SentFragment& at(std::uint64_t sequence) const { return ring_[slot(sequence)]; }
 
-  // `sequence` is in flight and its PARAMETER came.
+  // The PARAMETER of `sequence`, which must be in flight, has arrived.
   void answer(std::uint64_t sequence) {
     ATP_CHECK(in_flight(sequence));
     at(sequence).answered = true;
@@ -80,13 +80,13 @@ class SendWindow {
       --answered_beyond_;
     }
   }
-  // Fragments beyond the expected one that are answered.
+  // How many fragments after the oldest unanswered one are answered.
   std::uint64_t answered_beyond() const { return answered_beyond_; }
 
-  // The oldest unanswered fragment that was neither repeated early nor overtaken by fewer than
-  // three (§3.7: three later answers mean a loss). Each is looked at once, so asking costs nothing.
-  // What goes past all switches is faster, so it says nothing about what has to be added there: a
-  // peer that is late with both would look like a loss.
+  // The oldest unanswered fragment that at least three have overtaken and that was not repeated
+  // early (§3.7: three later answers mean a loss). Each is examined once, so calls are cheap. A
+  // fragment sent past all switches is faster, so it does not count as overtaking one that a switch
+  // must add: a peer that is late with both would look like a loss.
   std::optional<std::uint64_t> next_overtaken() {
     if (answered_beyond_ < kLaterAnswers) return std::nullopt;
     for (scan_ = std::max(scan_, base_); scan_ + kLaterAnswers <= last_answered_; ++scan_) {
@@ -112,7 +112,7 @@ class SendWindow {
   std::uint64_t answered_beyond_ = 0;
   std::uint64_t last_answered_ = 0;
   std::uint64_t last_added_ = 0;  // of those that may be added in a switch
-  std::uint64_t scan_ = 0;        // what is below was looked at
+  std::uint64_t scan_ = 0;        // everything below was examined
 };
 
 }  // namespace atp

@@ -1,4 +1,4 @@
-// What the application asks of a worker and hears from it, and the timers.
+// The application's calls to a worker, its events, and the timers.
 #include "atp/core/worker/worker.h"
 
 #include <algorithm>
@@ -26,8 +26,8 @@ std::uint8_t Worker::kind_of(const OperationSpec& spec) const {
 
 std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec) {
   if (!joined() || open_operations_ >= config_.max_operations) return std::nullopt;
-  // A tensor goes to the stream with the fewest bytes so far, ties to the lowest (paper §4); a
-  // small one past all of them.
+  // A tensor goes to the stream with the fewest bytes so far, the lowest if several have the fewest
+  // (paper §4). A small one goes to the express stream.
   const auto value_streams_end = streams_.end() - (has_express() ? 1 : 0);
   Stream& stream = has_express() && spec.small
                        ? express()
@@ -38,8 +38,8 @@ std::optional<OperationId> Worker::submit(Instant now, const OperationSpec& spec
   Operation operation;
   operation.kind = kind_of(spec);
   ATP_CHECK(operation.kind != ATP_KIND_SUM_FIXED || spec.type == DataType::kFloat32);
-  // Operations that ended before an older one still have their places. All workers wait for the
-  // same stream, as which one it is depends on the operations alone.
+  // Operations that ended before an older one still occupy their places. All workers wait for the
+  // same stream, because the choice depends on the operations alone.
   if (stream.operations.full() || (operation.in_blocks() && express().operations.full())) {
     return std::nullopt;
   }
@@ -117,7 +117,7 @@ void Worker::complete(Stream& stream, Operation& operation) {
   }
 }
 
-// The others may disagree about a fragment before this rank submits what it belongs to.
+// The others may disagree about a fragment before this rank has submitted its operation.
 void Worker::judge_mismatch() {
   if (!mismatch_) return;
   Stream& stream = *stream_of(mismatch_->stream);
@@ -136,7 +136,7 @@ void Worker::apply(const MembershipChange& change) {
   }
   if (change.agreed) make_streams();
   if (!change.failure) return;
-  if (change.failure->code == FailureCode::kRankLeft && mismatch_) {  // which is why they left
+  if (change.failure->code == FailureCode::kRankLeft && mismatch_) {  // they left because of it
     return fail({.code = FailureCode::kOperationMismatch,
                  .ranks = mismatch_->about,
                  .other = mismatch_->other,

@@ -18,19 +18,19 @@
 #include "atp/core/worker/worker_turn.h"
 
 // One socket of a worker: it joins a job, splits tensors into fragments, sends them to its tree in
-// sequence order, repeats what stays unanswered, and writes the sums that come back
-// (docs/protocol.md §2 and §5). Three source files, one for each verb: worker.cc (application),
-// worker_send.cc (transmissions and repeats), worker_receive.cc. The rules stand beside: who
-// belongs to the job in worker_membership.h, what is repeated in loss_recovery.h, how much may be
-// on its way in congestion_window.h, what a fragment carries in fragment_values.h.
+// sequence order, repeats the unanswered ones, and writes the sums that come back (docs/protocol.md
+// §2 and §5). Three source files: worker.cc (application and timers), worker_send.cc (transmissions
+// and repeats), worker_receive.cc. The rules have files of their own: membership in
+// worker_membership.h, repeats in loss_recovery.h, bytes in flight in congestion_window.h, and the
+// contents of fragments in fragment_values.h.
 //
-// Time moves only by the `now` that callers pass in. Any single loss is repaired without the
-// application noticing; every operation ends with kCompleted or, in bounded time, with kFailed.
+// Time advances only by the `now` that callers pass in. Any single loss is repaired without the
+// application noticing. Every operation ends with kCompleted or, in bounded time, with kFailed.
 // After a failure the sequence spaces of the workers no longer agree, so the job is over: all
 // pending operations fail with the same cause, and submit() refuses further ones.
 //
-// Invariants: an answered fragment is never read from its tensor again; a fragment is answered by
-// exactly one PARAMETER of its whole identity; sequences are never reused.
+// Invariants: an answered fragment is never read from its tensor again; exactly one PARAMETER with
+// its whole identity answers a fragment; sequences are never reused.
 
 namespace atp {
 
@@ -49,11 +49,11 @@ struct Stream {
   IndexMap indices;
   LossRecovery recovery;
   std::uint64_t values_assigned = 0;  // decides which stream a tensor goes to
-  std::uint64_t asked_end = 0;        // below it the server has asked, also for what is unsent
-  Instant last_progress{};            // an answer, or the first that it waits for again
+  std::uint64_t asked_end = 0;        // the server has asked for fragments below, unsent ones too
+  Instant last_progress{};            // the last answer, or when it began to wait again
 
-  // When the oldest operation fails for want of progress. One that waits for its exponents is
-  // answered for by their stream, and exponents that wait for their values by those.
+  // When the oldest operation fails for lack of progress. While it waits for its exponents, their
+  // stream has the deadline; while exponents wait for their values, the values' stream has it.
   Instant deadline() const {
     if (operations.empty() || !operations.front().has_begun()) return kNever;
     const Operation& oldest = operations.front();
@@ -64,7 +64,7 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-// What the server has said of ranks that disagree about the operation of a fragment.
+// The server's report of ranks that disagree about the operation of a fragment.
 struct Mismatch {
   std::uint16_t stream = 0;
   std::uint64_t sequence = 0;
@@ -78,19 +78,19 @@ class Worker {
  public:
   explicit Worker(const WorkerConfig& config);
 
-  // Begins to join; kJoined follows, or kFailed within the join time-out.
+  // Starts joining; kJoined follows, or kFailed within the join time-out.
   void start(Instant now) { membership_.start(now, config_); }
 
-  // Queues an all-reduce over the tensor that Tensors shows under the returned id. Nothing if the
-  // worker has not joined, is no longer usable, or there is no room: max_operations are open, or
-  // were submitted to one stream since its oldest that is not answered.
+  // Queues an all-reduce over the tensor that Tensors has under the returned id. Nothing if the
+  // worker has not joined, its job is over, or there is no room: max_operations are open, or as
+  // many were submitted to the stream since its oldest unanswered one.
   std::optional<OperationId> submit(Instant now, const OperationSpec& spec);
 
-  // Fails what is pending and says nothing more, as after any failure. leave() may follow; without
-  // it the rank's lease ends.
+  // Fails pending operations and sends nothing more, as after any failure. leave() may follow;
+  // without it the rank's lease ends.
   void stop() { fail({.code = FailureCode::kLeft, .endpoint = server()}); }
-  // Fails what is pending and sends LEAVE until it is acknowledged, at most for a lease: kLeft. The
-  // cause is for the other ranks; empty where this one has only finished.
+  // Fails pending operations and sends LEAVE until it is acknowledged, at most for a lease; then
+  // kLeft. The cause is for the other ranks; empty if this one has simply finished.
   void leave(Instant now, std::string_view cause = {});
 
   void handle_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
@@ -105,13 +105,13 @@ class Worker {
   std::uint16_t value_count() const { return agreed().value_count; }
   bool joined() const { return membership_.joined(); }
   bool attached() const { return membership_.attached(); }
-  // The ranks without which the oldest operation has not gone on for a second, as the server says,
-  // and since when; nobody: kNever.
+  // The ranks for which the oldest operation has waited for a second, as the server reports, and
+  // since when (kNever: no ranks).
   const RankSet& waited_for() const { return membership_.missing(); }
   Instant waiting_since() const { return membership_.waiting_since(); }
-  // Of the failure, or of the last kWaiting.
+  // The details of the failure, or of the last kWaiting.
   const FailureDetail& detail() const { return membership_.detail(); }
-  // The server's, once all have agreed on it; until then the configuration's.
+  // The server's lease once the worker has joined, before that the configuration's.
   Duration lease() const { return membership_.lease(config_); }
 
   bool operator==(const Worker&) const = default;
@@ -132,9 +132,9 @@ class Worker {
   void judge_mismatch();
   void apply(const MembershipChange& change);
   void make_streams();
-  // The kind of the fragments that carry its values.
+  // The kind of the fragments with its values.
   std::uint8_t kind_of(const OperationSpec& spec) const;
-  // Takes a range of sequences for it.
+  // Assigns the operation a range of sequences.
   void enqueue(Stream& stream, Operation& operation);
   void complete(Stream& stream, Operation& operation);
   void fail(const Failure& failure);
@@ -143,27 +143,28 @@ class Worker {
   Stream* stream_of(std::uint16_t id);
 
   // worker_send.cc
-  // The flags that it was sent with; nothing if the outbox was full.
+  // Returns the flags that it was sent with; nothing if the outbox is full.
   std::optional<std::uint8_t> put_gradient(WorkerTurn& turn, const Stream& stream,
                                            const Operation& operation, const FragmentShape& shape,
                                            std::uint64_t sequence, std::uint8_t flags,
                                            const Endpoint& to);
   bool keeps_from_switches(const Quantized& quantized) const;
-  // Whether the exponents are agreed that the next first transmission needs; of exponents, whether
+  // Values: whether the exponents for the next first transmission are agreed. Exponents: whether
   // their values are near.
   bool may_send_next(WorkerTurn& turn, Stream& stream);
   bool values_are_near(const WorkerTurn& turn, Operation& exponents, std::uint64_t sequence);
   void transmit(WorkerTurn& turn);
   void send_new(WorkerTurn& turn, Stream& stream);
-  // The first transmission of the stream's next fragment. False if the outbox was full.
+  // Sends the stream's next fragment for the first time. False if the outbox is full.
   bool send_next(WorkerTurn& turn, Stream& stream, const Operation& operation,
                  const FragmentShape& shape);
   // Why a fragment is repeated.
   enum class Cause : std::uint8_t { kAsked, kLost, kTimeout, kProbe };
-  // One step up the ladder (a probe: none), or to `least`. False if the outbox was full.
+  // Repeats one rung up the ladder (a probe: on the same rung), at least on `least`. False if the
+  // outbox is full.
   bool repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Rung least, Cause cause);
   void repeat_paced(WorkerTurn& turn, Stream& stream);
-  // At most so many.
+  // Repeats at most `credit` overtaken fragments.
   void repeat_overtaken(WorkerTurn& turn, Stream& stream, int credit);
   bool repeat_early(WorkerTurn& turn, Stream& stream, std::uint64_t sequence);
   void handle_stream_timer(WorkerTurn& turn, Stream& stream);
@@ -177,17 +178,17 @@ class Worker {
   void handle_nack(WorkerTurn& turn, Path path, const PacketView& packet);
   void handle_status(WorkerTurn& turn, Path path, const PacketView& packet);
   void handle_mismatch(WorkerTurn& turn, const PacketView& packet, const StatusMessage& status);
-  // The in-flight fragment that a packet is about; its drop counter otherwise.
+  // The stream of the in-flight fragment that a packet is about; otherwise counts the drop.
   Stream* find_in_flight(const PacketView& packet);
 
   WorkerConfig config_;
   WorkerMembership membership_;
-  std::vector<Stream> streams_;  // none until the membership is agreed; the express one is last
+  std::vector<Stream> streams_;  // empty until joined; the express stream is last
   RetransmissionTimeout clock_;
   CongestionWindow congestion_;
   std::uint64_t in_flight_bytes_ = 0;
-  bool held_back_ = false;       // the congestion window held packets back when last asked
-  std::size_t next_stream_ = 0;  // which sends first the next time
+  bool held_back_ = false;       // the congestion window held packets back the last time
+  std::size_t next_stream_ = 0;  // the stream that sends first the next time
 
   OperationId next_operation_;
   std::optional<Mismatch> mismatch_;

@@ -13,7 +13,7 @@
 #include "atp/wire/packet_view.h"
 #include "atp/wire/status.h"
 
-// What goes into a worker and what comes out: configuration, operations, events. Plain data.
+// A worker's inputs and outputs: configuration, operations, events. Plain data.
 
 namespace atp {
 
@@ -22,10 +22,10 @@ namespace atp {
 using OperationId = std::uint64_t;
 inline constexpr OperationId kNoOperation = ~OperationId{0};
 
-// What is done about sums of a fixed scale that may not fit an int32 (paper §3.8 and §B.2).
+// What to do about sums of the fixed scale that may not fit an int32 (paper §3.8 and §B.2).
 enum class OverflowPolicy : std::uint8_t {
-  kReactive,   // add, and send floats where the sum did not fit
-  kProactive,  // keep from the switches what is above a W-th of the range, whatever the others send
+  kReactive,   // add, and send floats if the sum did not fit
+  kProactive,  // send values above a W-th of the range past the switches
 };
 
 // What a worker does about congestion (paper §3.7; §5.5 compares both).
@@ -34,17 +34,17 @@ enum class CongestionPolicy : std::uint8_t {
   kNone,  // a fixed window
 };
 
-// How a worker reaches the tensors of its operations. The driver passes it in with every call that
+// How a worker accesses the tensors of its operations. The driver passes it in with every call that
 // may read or write one; the worker itself keeps no pointer. Input and output may be the same
-// memory: a part of the output is written only when its input is needed no more.
+// memory: a part of the output is written only when its input is no longer needed.
 class Tensors {
  public:
   virtual ~Tensors() = default;
-  // The values of the operation's type, in host byte order.
+  // Values of the operation's type, in host byte order.
   virtual std::span<const std::byte> input(OperationId id) = 0;
   virtual std::span<std::byte> output(OperationId id) = 0;
-  // The blocks of its values, and a place for one number for each, which the worker fills in. Asked
-  // for only where the operation travels in blocks.
+  // The blocks of the values, and room for one agreed exponent per block, which the worker fills
+  // in. Called only if the operation travels in blocks.
   virtual const BlockLayout& layout(OperationId id) = 0;
   virtual std::span<std::int16_t> exponents(OperationId id) = 0;
 };
@@ -53,25 +53,25 @@ struct WorkerConfig {
   JobKey job;
   Rank rank = 0;
   std::uint16_t world_size = 1;
-  std::uint64_t nonce = 0;  // random: tells this socket from another that claims its rank
+  std::uint64_t nonce = 0;  // random: distinguishes this socket from another that claims its rank
   std::uint16_t first_stream = 0;
-  // Where the format is not the fixed scale: at least 2, of which the last one is the express
-  // stream, for exponents and small operations.
+  // At least 2 unless the format is the fixed scale: the last one is then the express stream, for
+  // exponents and small operations.
   std::uint16_t stream_count = 1;
   std::uint16_t max_value_count = 350;                // largest K that the path carries
   NumberFormat number_format = NumberFormat::kFixed;  // the same at all ranks
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   Route route;                          // switches upward, the server last
-  std::uint32_t max_operations = 4096;  // submitted, and their ends not yet polled
+  std::uint32_t max_operations = 4096;  // submitted, with their ends not yet polled
   Duration join_timeout = std::chrono::seconds(30);
-  // After so long the application hears whom its operations wait for, and when that is over; of the
-  // same ranks not again for the pause.
+  // After this time the application is told which ranks its operations wait for, and later when
+  // that is over; about the same ranks not again within the pause.
   Duration tell_waiting = std::chrono::seconds(1);
   Duration tell_waiting_pause = std::chrono::seconds(10);
   std::uint64_t seed = 1;
-  // Where the job stands when it begins: 0, but in tests of a job that has run for very long. The
-  // same at all ranks, and the sequence at their server.
+  // Where the job starts: 0, except in tests of a job that has run for very long. The same at all
+  // ranks; the sequence also at their server.
   std::uint64_t first_sequence = 0;  // of each stream
   OperationId first_operation = 0;
   Timing timing;
@@ -83,12 +83,12 @@ struct OperationSpec {
   std::uint64_t count = 0;  // values
   DataType type = DataType::kFloat32;
   Reduction reduction = Reduction::kSum;
-  // Of a floating-point sum that is not small; in a job of the fixed scale that is what it gets.
+  // Of a floating-point sum that is not small; ignored in a job of the fixed scale.
   NumberFormat format = NumberFormat::kBlocks;
-  // Goes on the express stream; a floating-point sum is exact. For who follows the rule, what has
-  // at most small_operation_values(), judged on the whole before it is cut into shards.
+  // Goes on the express stream; a floating-point sum is then exact. By the protocol's rule, an
+  // operation of at most small_operation_values(), counted before it is cut into shards.
   bool small = false;
-  std::uint64_t blocks = 0;  // of the tensor's layout; 0: one segment
+  std::uint64_t blocks = 0;  // in the tensor's layout; 0: one segment
   std::uint32_t layout = 0;  // the layout's fingerprint
   std::uint32_t tag = 0;     // the caller's name of the call site, part of the fingerprint
   Duration timeout = std::chrono::seconds(30);  // without progress
@@ -96,23 +96,23 @@ struct OperationSpec {
 };
 
 enum class FailureCode : std::uint8_t {
-  kNoProgress,         // ranks: those missing, as far as the server has said
-  kOperationMismatch,  // ranks: those with this worker's operation; other: the others. Without
-                       // this worker in either, it had not come to that operation yet
+  kNoProgress,         // ranks: those missing, as far as the server has reported
+  kOperationMismatch,  // ranks: those with this worker's operation; other: the others. If this
+                       // worker is in neither, it had not reached that operation yet
   kRankLost,           // ranks: those whose leases ended
   kRankLeft,           // ranks: those that left with the operation pending
   kServerRestarted,    // endpoint: the server
-  kServerLost,         // endpoint: the server, silent for a lease; unreachable: ICMP said so;
-                       // parent_answers: the switch on the way does
+  kServerLost,         // endpoint: the server, silent for a lease; unreachable: ICMP reported it;
+                       // parent_answers: the first switch answers
   kRankTaken,          // ranks: this one; endpoint: who holds it
-  kRefused,            // reason, expected, found; other: the ranks that said what is expected;
-                       // endpoint: who refused, or the switch through which the refusal came
+  kRefused,            // reason, expected, found; other: the ranks with the expected value;
+                       // endpoint: the node that refused, or the switch that forwarded the refusal
   kJoinTimeout,        // ranks: those that have not joined (empty: no answer at all)
   kLeft,               // the worker itself has left
   kLeftBefore,         // it cannot join: an earlier life of its rank has left the job
 };
 
-// Why an operation, or the whole membership, failed. Plain data; collective/ makes the text.
+// Why an operation, or the whole membership, failed. Plain data; collective/ turns it into text.
 struct Failure {
   FailureCode code = FailureCode::kNoProgress;
   RefusalReason reason = RefusalReason::kNone;
@@ -126,8 +126,8 @@ struct Failure {
   bool operator==(const Failure&) const = default;
 };
 
-// Beside the failure that ended the job, or the news: where its ranks are, and the words of one
-// that left.
+// Details of the failure that ended the job, or of the last news: the endpoints of its ranks, and
+// the cause that a rank gave when it left.
 struct FailureDetail {
   std::array<Endpoint, StatusMessage::kMaxEndpoints> homes{};  // of its first ranks, in rank order
   std::size_t home_count = 0;
@@ -136,17 +136,17 @@ struct FailureDetail {
 };
 
 enum class EventKind : std::uint8_t {
-  kJoined,     // all ranks are in: operations may be submitted
-  kCompleted,  // operation
-  kFailed,     // failure, and the operation (kNoOperation: none was pending); after any failure
-               // the job is over for this worker
-  kDetached,   // endpoint: the parent that no longer answers; traffic goes straight to the server
-  kAttached,   // back through the tree
-  kSilent,     // nothing comes from the server by either way; failure: what it comes to in the end
-  kHeard,      // endpoint: the server, which was silent
-  kWaiting,    // failure: kNoProgress, with the ranks that have been waited for a while
-  kWaitingOver,  // failure: likewise, of all that were named since; waited: for how long
-  kPeerRefused,  // failure: kRefused, of another rank, which this one waits for
+  kJoined,       // all ranks have joined: operations may be submitted
+  kCompleted,    // operation
+  kFailed,       // failure, and the operation (kNoOperation: none was pending); after any failure
+                 // the job is over for this worker
+  kDetached,     // endpoint: the parent that no longer answers; traffic goes straight to the server
+  kAttached,     // back through the tree
+  kSilent,       // the server is silent on both paths; failure: the one that will follow
+  kHeard,        // endpoint: the server, which was silent
+  kWaiting,      // failure: kNoProgress, with the ranks that have been awaited for a while
+  kWaitingOver,  // failure: kNoProgress, with all ranks named since; waited: for how long
+  kPeerRefused,  // failure: kRefused, of another rank that this one waits for
   kLeft,         // LEAVE acknowledged
 };
 
@@ -155,7 +155,7 @@ struct Event {
   OperationId operation = 0;
   Failure failure;
   Endpoint endpoint;
-  bool answered_before = false;  // kDetached: the parent has ever answered
+  bool answered_before = false;  // kDetached: whether the parent has ever answered
   Duration waited{};             // kWaitingOver
   bool operator==(const Event&) const = default;
 };

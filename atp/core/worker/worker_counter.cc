@@ -58,7 +58,7 @@ constexpr std::array<std::string_view, Counters<WorkerCounter>::kSize> kNames = 
     "drop_wrong_shape",
     "drop_not_joined",
 };
-static_assert(!kNames.back().empty(), "one for each counter");
+static_assert(!kNames.back().empty(), "one name per counter");
 
 }  // namespace
 

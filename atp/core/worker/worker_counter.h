@@ -12,23 +12,23 @@ namespace atp {
 
 enum class WorkerCounter : std::uint8_t {
   kGradientsSent,      // first transmissions
-  kGradientBytesSent,  // of all GRADIENTs, UDP payload
+  kGradientBytesSent,  // UDP payload of all GRADIENTs
   kGradientsDirect,    // first transmissions straight to the server
   kRepeatsPlain,
   kRepeatsResend,
   kRepeatsDirect,
   kRepeatsFloat,
-  kProactiveFragments,       // kept from the switches as OverflowPolicy::kProactive wants
-  kProactiveFalsePositives,  // of these, those whose sum would have fitted (paper Table 1)
+  kProactiveFragments,       // sent past the switches by OverflowPolicy::kProactive
+  kProactiveFalsePositives,  // those of them whose sum would have fitted (paper Table 1)
   kTimeouts,                 // of streams
   kProbes,                   // of the oldest fragment, before the time-out
-  kLossesInferred,           // three later PARAMETERs
+  kLossesInferred,           // from three later PARAMETERs
   kWindowCutsEcn,
   kWindowCutsLoss,
   kParametersReceived,
   kParameterBytesReceived,
   kParametersFloat,
-  kParametersDuplicate,  // of fragments answered already
+  kParametersDuplicate,  // of fragments already answered
   kParametersCollided,
   kParametersEcn,
   kNacksReceived,
@@ -36,8 +36,8 @@ enum class WorkerCounter : std::uint8_t {
   kJoinsSent,
   kJoinsAnswered,
   kUnknownJobReceived,
-  kStatusIgnored,    // of what has ended, is known, or concerns switches alone
-  kFlushesReceived,  // meant for switches; the last one delivers it all the same
+  kStatusIgnored,    // about something over, already known, or for switches only
+  kFlushesReceived,  // for switches only, but the last switch forwards them too
   kDetachments,
   kReturns,
   kUnreachable,  // ICMP errors

@@ -9,8 +9,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Fires timers until the worker detaches or ten direct repeats were sent. A switch that is alive
-// lets JOIN_ACKs through, and the server says whom it waits for.
+// Fires timers until the worker detaches or has sent ten direct repeats. If the switch is alive,
+// JOIN_ACKs come through it and the server reports whom it waits for.
 int direct_repeats_until_detached(WorkerScript& s, bool switch_is_alive) {
   int direct = 0;
   while (s.worker.attached() && direct < 10) {
@@ -64,7 +64,7 @@ TEST(WorkerDetaching, ALeaseWithoutAnAnswerThroughTheTreeDetaches) {
   EXPECT_EQ(s.now, joined + Timing{}.lease);
 }
 
-TEST(WorkerDetaching, ARefusalOnTheWayThroughTheTreeIsTheTreesFault) {
+TEST(WorkerDetaching, ARefusalThroughTheTreeMakesItDetach) {
   WorkerScript s;
   s.join();
   s.receive_status({.code = StatusCode::kRefused, .nonce = s.ack().nonce, .about = RankSet::of(1)},
@@ -73,25 +73,25 @@ TEST(WorkerDetaching, ARefusalOnTheWayThroughTheTreeIsTheTreesFault) {
   EXPECT_FALSE(s.worker.attached());
 }
 
-// ICMP says that the switch is gone, and the straight way answers.
+// ICMP reports that the switch is gone, and the server answers on the straight path.
 void lose_the_switch(WorkerScript& s) {
   s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
   s.run();
   s.receive_ack(s.ack(), kTestServer);
 }
 
-TEST(WorkerDetaching, AnIcmpErrorFromTheParentDetachesWhenTheStraightWayAnswersAndResendsDirect) {
+TEST(WorkerDetaching, AnIcmpErrorAboutTheParentDetachesOnceTheStraightPathAnswersAndResendsDirect) {
   WorkerScript s;
   s.join();
   s.submit(std::vector<float>(16, 1.0F));
   s.run();
   s.worker.handle_unreachable(s.now, kTestSwitch, s.tensors, s.out);
-  EXPECT_TRUE(s.worker.attached()) << "a host that has lost its link says so of everybody";
-  EXPECT_EQ(joins(s.run()).size(), 2u) << "it asks both ways";
+  EXPECT_TRUE(s.worker.attached()) << "a host that has lost its link reports this about everybody";
+  EXPECT_EQ(joins(s.run()).size(), 2u) << "it asks on both paths";
   s.receive_ack(s.ack(), kTestServer);
   EXPECT_FALSE(s.worker.attached());
   const auto sent = gradients(s.run());
-  ASSERT_EQ(sent.size(), 2u) << "paced: two, then two for each answer";
+  ASSERT_EQ(sent.size(), 2u) << "paced: two, then two per answer";
   for (const Sent& packet : sent) {
     EXPECT_EQ(packet.to, kTestServer);
     EXPECT_EQ(packet.view().header.flags, ATP_FLAG_DIRECT);
@@ -100,7 +100,7 @@ TEST(WorkerDetaching, AnIcmpErrorFromTheParentDetachesWhenTheStraightWayAnswersA
   EXPECT_EQ(gradients(s.run()).size(), 2u);
 }
 
-TEST(WorkerDetaching, WhatIsSentFirstWhileDetachedGoesStraightAndNobodyMayMergeIt) {
+TEST(WorkerDetaching, FirstTransmissionsWhileDetachedGoStraightAndMayNotBeMerged) {
   WorkerScript s;
   s.join();
   lose_the_switch(s);
@@ -111,7 +111,7 @@ TEST(WorkerDetaching, WhatIsSentFirstWhileDetachedGoesStraightAndNobodyMayMergeI
   EXPECT_EQ(sent[0].view().header.flags, ATP_FLAG_DIRECT);
 }
 
-TEST(WorkerDetaching, OnlyTheTreesOwnAnswerBringsItBack) {
+TEST(WorkerDetaching, OnlyAnAnswerThroughTheTreeAttachesIt) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -155,8 +155,8 @@ TEST(WorkerDetaching, TheSecondReturnWaits) {
   EXPECT_TRUE(s.worker.attached());
 }
 
-// The tree of then may have died since.
-TEST(WorkerDetaching, TheAnswerToAProbeOfAnEarlierDetachmentDoesNotBringItBack) {
+// The tree may have died since.
+TEST(WorkerDetaching, AnAnswerToAProbeOfAnEarlierDetachmentDoesNotAttachIt) {
   WorkerScript s;
   s.join();
   JoinAck ack = s.ack();
@@ -176,7 +176,7 @@ TEST(WorkerDetaching, TheAnswerToAProbeOfAnEarlierDetachmentDoesNotBringItBack) 
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kReturns], 2u);
 }
 
-TEST(WorkerDetaching, WhoeverIsDetachedDoesNotDetachOnceMore) {
+TEST(WorkerDetaching, ADetachedWorkerDoesNotDetachAgain) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
@@ -188,7 +188,7 @@ TEST(WorkerDetaching, WhoeverIsDetachedDoesNotDetachOnceMore) {
   for (const Sent& join : joins(s.run())) EXPECT_EQ(Join::read(join.view().body)->detachments, 1u);
 }
 
-// Every timer for a time, without an answer by any way.
+// Fires every timer for this time, without an answer on any path.
 std::vector<Event> events_of_silence(WorkerScript& s, Duration time) {
   std::vector<Event> events;
   const Instant end = s.now + time;
@@ -200,7 +200,7 @@ std::vector<Event> events_of_silence(WorkerScript& s, Duration time) {
   return events;
 }
 
-TEST(WorkerDetaching, WhereNeitherWayAnswersTheSwitchIsNotBlamed) {
+TEST(WorkerDetaching, IfNeitherPathAnswersTheSwitchIsNotBlamed) {
   for (const bool switch_answers : {true, false}) {
     WorkerScript s;
     s.join();
@@ -223,7 +223,7 @@ TEST(WorkerDetaching, WhereNeitherWayAnswersTheSwitchIsNotBlamed) {
   }
 }
 
-TEST(WorkerDetaching, WhenTheServerIsSilentTheSwitchIsAskedWhetherItIsThere) {
+TEST(WorkerDetaching, WhileTheServerIsSilentTheSwitchIsProbed) {
   WorkerScript s;
   s.join();
   std::vector<Sent> asked;
@@ -241,7 +241,7 @@ TEST(WorkerDetaching, WhenTheServerIsSilentTheSwitchIsAskedWhetherItIsThere) {
   EXPECT_EQ(question->nonce, WorkerScript::kNonce);
 }
 
-// The server is stopped for a time, and what it says then comes by both ways, straight first.
+// The server pauses, and then its answers come by both paths, the straight one first.
 TEST(WorkerDetaching, AServerThatPausesBlamesNoSwitchHoweverLong) {
   for (int tenths = 1; tenths < 49; ++tenths) {
     SCOPED_TRACE(tenths);
@@ -266,7 +266,7 @@ TEST(WorkerDetaching, AServerThatReturnsFromAPauseBlamesNoSwitch) {
   s.submit({1, 2, 3, 4});
   s.run();
   events_of_silence(s, milliseconds(4900));
-  s.receive_ack(s.ack(), kTestServer);  // the straight answer is the faster one
+  s.receive_ack(s.ack(), kTestServer);  // the straight answer is faster
   EXPECT_TRUE(s.worker.attached());
   const auto event = s.worker.poll_event();
   ASSERT_TRUE(event);

@@ -43,7 +43,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
                           kTestSwitch, g.view().header.sequence, g.view().header.operation + 1);
        },
        FailureCode::kOperationMismatch, RankSet::of(1)},
-      {"server restarted, says the answer to its JOIN",
+      {"server restarted, as answer to its JOIN",
        [](WorkerScript& s, const Sent&) {
          s.receive_status({.code = StatusCode::kServerRestarted, .nonce = 3}, kTestSwitch);
          EXPECT_TRUE(s.worker.joined()) << "that is the answer to a twin";
@@ -51,7 +51,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
                           kTestSwitch);
        },
        FailureCode::kServerRestarted, RankSet{}},
-      {"lease ended, says the answer to its JOIN",
+      {"lease ended, as answer to its JOIN",
        [](WorkerScript& s, const Sent&) {
          StatusMessage status{.code = StatusCode::kLeaseEnded, .nonce = 3, .about = RankSet::of(1)};
          s.receive_status(status, kTestSwitch);
@@ -93,7 +93,7 @@ TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused
   }
 }
 
-TEST(WorkerFailure, AMismatchSaidAgainAfterTheFailureIsIgnored) {
+TEST(WorkerFailure, AMismatchRepeatedAfterTheFailureIsIgnored) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -107,8 +107,8 @@ TEST(WorkerFailure, AMismatchSaidAgainAfterTheFailureIsIgnored) {
   EXPECT_EQ(failed, 1);
 }
 
-// The others are ahead: they disagree about what this rank has yet to submit.
-TEST(WorkerFailure, AMismatchToldBeforeTheOperationIsSubmittedEndsIt) {
+// The others are ahead: they disagree about an operation that this rank has yet to submit.
+TEST(WorkerFailure, AMismatchAnnouncedBeforeTheOperationIsSubmittedFailsIt) {
   for (const bool ours_first : {false, true}) {
     SCOPED_TRACE(ours_first);
     WorkerScript s;
@@ -138,7 +138,7 @@ TEST(WorkerFailure, RanksThatLeaveAfterAMismatchLeftBecauseOfIt) {
   s.receive_status(
       {.code = StatusCode::kOperationMismatch, .about = RankSet::of(0), .other = RankSet::of(2)},
       kTestSwitch, 1, 5);
-  EXPECT_TRUE(s.worker.joined()) << "the operation under way is none that they disagree about";
+  EXPECT_TRUE(s.worker.joined()) << "they disagree about another operation than the pending one";
   s.receive_status({.code = StatusCode::kLeft, .about = RankSet::of(0)}, kTestSwitch);
   std::optional<Event> event;
   while ((event = s.worker.poll_event()) && event->kind != EventKind::kFailed) {

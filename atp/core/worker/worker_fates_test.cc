@@ -4,7 +4,7 @@
 #include "atp/core/testing_fates.h"
 #include "atp/core/worker/worker_script_test.h"
 
-// What becomes of every type of message in every circumstance, at a worker.
+// What a worker does with every type of message in every circumstance.
 
 namespace atp {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::uint64_t kFuture = 4;
 
 void move(atp_header& h, When when) { h.sequence = when == When::kPast ? kPast : kFuture; }
 
-// A worker in the midst of an operation, and the packets that the switch may send it.
+// A worker in the middle of an operation, and packets that its switch may send.
 struct BusyWorker : WorkerScript {
   BusyWorker() {
     join();
@@ -29,7 +29,7 @@ struct BusyWorker : WorkerScript {
     out.clear();
   }
 
-  // The packet of a fragment, with or without its values, as another type.
+  // The fragment's packet as another type, with or without values.
   Bytes as(PacketType type) const {
     atp_header h = sent.at(kExpected).view().header;
     h.type = static_cast<std::uint8_t>(type);
@@ -60,7 +60,7 @@ struct Message {
   Fates<W> fates;
 };
 
-// Of a message that is not about a fragment.
+// The fates of a message that is not about a fragment.
 Fates<W> control_fates(W taken) {
   return {
       taken, taken, taken, taken, W::kDropWrongJob, W::kDropWrongJob, taken, W::kDropWrongSource};
@@ -119,7 +119,7 @@ TEST(WorkerFates, OfEveryMessageInEveryCircumstance) {
   }
 }
 
-TEST(WorkerFates, AStatusThatTellsAMemberNothingChangesNothingAndIsCounted) {
+TEST(WorkerFates, AStatusThatDoesNotConcernAMemberIsCountedAndIgnored) {
   struct Case {
     const char* name;
     StatusCode code;
@@ -128,8 +128,8 @@ TEST(WorkerFates, AStatusThatTellsAMemberNothingChangesNothingAndIsCounted) {
   };
   const Case cases[] = {
       {"others disagree about a fragment that has its sum", StatusCode::kOperationMismatch, 0},
-      {"a rank left that nobody waits for", StatusCode::kLeft, 0, false},
-      {"this rank left, which it has not", StatusCode::kLeft, WorkerScript::kNonce},
+      {"a rank left, but nothing waits for it", StatusCode::kLeft, 0, false},
+      {"this rank left, although it has not", StatusCode::kLeft, WorkerScript::kNonce},
       {"another one was refused", StatusCode::kRefused, 0},
       {"a node speaks other versions", StatusCode::kVersions, 0},
       {"another one detached", StatusCode::kDetached, 0},

@@ -2,7 +2,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// Joining, and joining again what has lost its tables (docs/protocol.md §2).
+// Joining, and joining again when a node has lost its tables (docs/protocol.md §2).
 
 namespace atp {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(WorkerJoin, AsksThroughTheTreeAndStraightAtOnceAndBacksOff) {
+TEST(WorkerJoin, JoinsThroughTheTreeAndStraightAtOnceAndBacksOff) {
   WorkerScript s;
   s.worker.start(s.now);
   const auto first = joins(s.run());
@@ -46,7 +46,7 @@ TEST(WorkerJoin, AStraightAnswerAloneDoesNotStartAnAttachedWorker) {
   EXPECT_TRUE(s.worker.joined());
 }
 
-TEST(WorkerJoin, OnceAMemberItNamesTheServersLifeThatMadeItOne) {
+TEST(WorkerJoin, AMemberNamesTheBootIdOfTheServerThatAcknowledgedIt) {
   WorkerScript s;
   s.worker.start(s.now);
   for (const Sent& join : joins(s.run())) {
@@ -85,7 +85,7 @@ TEST(WorkerJoin, StartsDetachedWhenTheTreeIsSilentForALease) {
   EXPECT_TRUE(s.worker.joined());
 }
 
-TEST(WorkerJoin, AnswersThatAreNotItsOwnAreDropped) {
+TEST(WorkerJoin, AnswersToOtherJoinsAreDropped) {
   struct Case {
     const char* name;
     void (*spoil)(JoinAck&);
@@ -96,7 +96,7 @@ TEST(WorkerJoin, AnswersThatAreNotItsOwnAreDropped) {
       {"another world size", [](JoinAck& a) { a.world_size = 4; }, WorkerCounter::kDropBadBody},
       {"a K above ours", [](JoinAck& a) { a.value_count = 5; }, WorkerCounter::kDropBadBody},
       {"another stream range", [](JoinAck& a) { a.first_stream = 1; }, WorkerCounter::kDropBadBody},
-      {"a window of none", [](JoinAck& a) { a.wmax = 0; }, WorkerCounter::kDropBadBody},
+      {"a window of 0", [](JoinAck& a) { a.wmax = 0; }, WorkerCounter::kDropBadBody},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -111,7 +111,7 @@ TEST(WorkerJoin, AnswersThatAreNotItsOwnAreDropped) {
   }
 }
 
-TEST(WorkerJoin, TimesOutAndNamesWhoIsMissing) {
+TEST(WorkerJoin, TimesOutAndNamesTheMissingRanks) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
@@ -139,7 +139,7 @@ TEST(WorkerJoin, ARefusalWithItsNonceEndsIt) {
     EXPECT_FALSE(s.worker.poll_event().has_value()) << "the twin's refusal is not ours";
     status.nonce = 0;
     s.receive_status(status, kTestSwitch);
-    EXPECT_FALSE(s.worker.poll_event().has_value()) << "an answer names the JOIN that it answers";
+    EXPECT_FALSE(s.worker.poll_event().has_value()) << "an answer has the nonce of its JOIN";
     status.nonce = WorkerScript::kNonce;
     s.receive_status(status, kTestSwitch);
     const auto event = s.worker.poll_event();
@@ -149,7 +149,7 @@ TEST(WorkerJoin, ARefusalWithItsNonceEndsIt) {
   }
 }
 
-TEST(WorkerJoin, ARefusalIsPassedOnWithWhatWasExpectedAndFoundAndWhoSaysSo) {
+TEST(WorkerJoin, ARefusalIsReportedWithWhatWasExpectedAndFoundAndWhichRanksDiffer) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
@@ -172,7 +172,7 @@ StatusMessage no_room() {
                                 WorkerScript::kNonce);
 }
 
-TEST(WorkerJoin, ASwitchWithoutRoomOrWithAPathTooNarrowForTheAgreedKIsPassedBy) {
+TEST(WorkerJoin, ASwitchWithoutRoomOrWithTooSmallAKIsBypassed) {
   for (const RefusalReason reason :
        {RefusalReason::kTooManyJobs, RefusalReason::kMemory, RefusalReason::kValueCount}) {
     WorkerScript s;
@@ -198,7 +198,7 @@ TEST(WorkerJoin, AServerWithoutRoomIsAskedAgainForLongerThanALease) {
     s.receive_status(no_room(), kTestServer);
     ASSERT_FALSE(s.worker.joined());
     for (auto event = s.worker.poll_event(); event; event = s.worker.poll_event()) {
-      ASSERT_EQ(event->kind, EventKind::kDetached) << "the tree is silent, too";
+      ASSERT_EQ(event->kind, EventKind::kDetached) << "the tree is silent too";
     }
   }
   JoinAck ack = s.ack();
@@ -208,7 +208,7 @@ TEST(WorkerJoin, AServerWithoutRoomIsAskedAgainForLongerThanALease) {
   EXPECT_TRUE(s.worker.joined());
 }
 
-TEST(WorkerJoin, AServerThatNeverHasRoomEndsItWithItsReason) {
+TEST(WorkerJoin, AServerThatNeverHasRoomFailsTheJoinWithItsReason) {
   WorkerScript s;
   s.worker.start(s.now);
   const Instant begun = s.now;
@@ -227,7 +227,7 @@ TEST(WorkerJoin, AServerThatNeverHasRoomEndsItWithItsReason) {
   EXPECT_LE(s.now - begun, seconds(7));
 }
 
-TEST(WorkerJoin, OnceThereIsRoomARankWaitsForItsPeersAsIfThereAlwaysHadBeen) {
+TEST(WorkerJoin, OnceThereIsRoomARankWaitsForItsPeersAsUsual) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
@@ -241,7 +241,7 @@ TEST(WorkerJoin, OnceThereIsRoomARankWaitsForItsPeersAsIfThereAlwaysHadBeen) {
   EXPECT_TRUE(s.worker.joined());
 }
 
-TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingGoesAgain) {
+TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingIsRepeated) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -256,7 +256,7 @@ TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingGoesAgain) {
   EXPECT_EQ(again[0].to, kTestSwitch);
 }
 
-TEST(WorkerJoin, ARankThatIsRefusedIsNewsToTheOthersAndEndsNothing) {
+TEST(WorkerJoin, ThatAnotherRankIsRefusedIsReportedAndFailsNothing) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
@@ -274,14 +274,14 @@ TEST(WorkerJoin, ARankThatIsRefusedIsNewsToTheOthersAndEndsNothing) {
   EXPECT_TRUE(s.worker.joined());
 }
 
-TEST(WorkerJoin, ANodeOfALaterVersionSaysSoInOurWords) {
+TEST(WorkerJoin, ANodeOfALaterVersionAnswersInOurFormat) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
   StatusMessage versions{.code = StatusCode::kVersions};
   versions.reason = versions_number(ATP_VERSION, ATP_VERSION + 1);
   s.receive_status(versions, kTestServer);
-  EXPECT_FALSE(s.worker.poll_event().has_value()) << "it speaks ours as well";
+  EXPECT_FALSE(s.worker.poll_event().has_value()) << "it speaks our version as well";
   versions.reason = versions_number(ATP_VERSION + 1, ATP_VERSION + 1);
   s.receive_status(versions, kTestServer);
   const auto event = s.worker.poll_event();
@@ -292,7 +292,7 @@ TEST(WorkerJoin, ANodeOfALaterVersionSaysSoInOurWords) {
   EXPECT_EQ(event->failure.endpoint, kTestServer);
 }
 
-TEST(WorkerJoin, WhomItWaitsForIsNewsAtOnceAndNotAgainWhileItLasts) {
+TEST(WorkerJoin, WhomItWaitsForIsReportedOncePerEpisode) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -316,7 +316,7 @@ TEST(WorkerJoin, WhomItWaitsForIsNewsAtOnceAndNotAgainWhileItLasts) {
   EXPECT_EQ(told, std::vector<Duration>{seconds(1)});
 }
 
-TEST(WorkerJoin, ThatTheWaitingIsOverIsNewsOnceToo) {
+TEST(WorkerJoin, TheEndOfTheWaitingIsReportedOnceToo) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -330,7 +330,7 @@ TEST(WorkerJoin, ThatTheWaitingIsOverIsNewsOnceToo) {
   waiting.about.insert(0);
   s.receive_status(waiting, kTestSwitch);
   const auto more = s.worker.poll_event();
-  ASSERT_TRUE(more) << "another rank as well";
+  ASSERT_TRUE(more) << "for another rank as well";
   EXPECT_EQ(more->kind, EventKind::kWaiting);
   s.advance(seconds(1));
   for (const Sent& gradient : sent) s.echo(gradient);
@@ -338,14 +338,14 @@ TEST(WorkerJoin, ThatTheWaitingIsOverIsNewsOnceToo) {
   ASSERT_TRUE(event);
   EXPECT_EQ(event->kind, EventKind::kWaitingOver);
   EXPECT_EQ(event->failure.ranks, waiting.about);
-  EXPECT_EQ(event->waited, seconds(3)) << "from a second before the first news";
+  EXPECT_EQ(event->waited, seconds(3)) << "counted from a second before the first report";
   event = s.worker.poll_event();
   ASSERT_TRUE(event);
   EXPECT_EQ(event->kind, EventKind::kCompleted);
 }
 
-// As soon as it repeats what the server has, it's told why that isn't complete.
-TEST(WorkerJoin, AnAnswerThatAPeerIsMissingIsNoNews) {
+// A repeat of a contribution that the server has is answered with why the fragment is incomplete.
+TEST(WorkerJoin, AnAnswerThatAPeerIsMissingIsNotReported) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -357,7 +357,7 @@ TEST(WorkerJoin, AnAnswerThatAPeerIsMissingIsNoNews) {
   EXPECT_EQ(s.worker.waiting_since(), kNever);
 }
 
-TEST(WorkerJoin, WhoIsLateInEachStepIsNotNewsInEachOfThem) {
+TEST(WorkerJoin, ARankThatIsLateInEachStepIsNotReportedEachTime) {
   WorkerScript s;
   s.join();
   StatusMessage waiting{.code = StatusCode::kWaitingFor};
@@ -378,14 +378,14 @@ TEST(WorkerJoin, WhoIsLateInEachStepIsNotNewsInEachOfThem) {
   EXPECT_EQ(told, (std::vector<Duration>{seconds(1), seconds(11)}));
 }
 
-TEST(WorkerJoin, OnceAnsweredEachIsRepeatedARefreshLater) {
+TEST(WorkerJoin, OnceAnsweredEachJoinIsRepeatedARefreshLater) {
   WorkerScript s;
   const Instant begin = s.now;
   s.join();
   for (int times = 1; times <= 3; ++times) {
     std::vector<Sent> sent;
     while (sent.empty()) sent = joins(s.run_to_timer());
-    EXPECT_EQ(sent.size(), 2u) << "by both ways";
+    EXPECT_EQ(sent.size(), 2u) << "on both paths";
     EXPECT_EQ(s.now - begin, times * Timing{}.join_refresh);
     s.receive_ack(s.ack(), kTestServer);
     s.receive_ack(s.ack(), kTestSwitch);

@@ -4,14 +4,14 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// How what stays unanswered is repeated (docs/protocol.md §5, *Loss*).
+// How unanswered fragments are repeated (docs/protocol.md §5, *Loss*).
 
 namespace atp {
 namespace {
 
 using std::chrono::milliseconds;
 
-TEST(WorkerLadder, TheTimerClimbsPlainResendDirectByBothWays) {
+TEST(WorkerLadder, TheTimerClimbsFromPlainToResendToDirectOnBothPaths) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -33,7 +33,7 @@ TEST(WorkerLadder, TheTimerClimbsPlainResendDirectByBothWays) {
   }
 }
 
-TEST(WorkerLadder, WhatTheServerAskedForBeforeItWasSentWaitsInNoAggregator) {
+TEST(WorkerLadder, AFragmentThatTheServerAskedForBeforeItWasSentIsSentAsResend) {
   WorkerScript script;
   script.join();
   script.submit(std::vector<float>(6 * WorkerScript::kValues, 1));
@@ -47,7 +47,7 @@ TEST(WorkerLadder, WhatTheServerAskedForBeforeItWasSentWaitsInNoAggregator) {
   const std::vector<Sent> rest = script.run();
   ASSERT_EQ(rest.size(), 2u);
   EXPECT_TRUE(rest[0].view().has(ATP_FLAG_RESEND));
-  EXPECT_FALSE(rest[1].view().has(ATP_FLAG_RESEND)) << "not asked for";
+  EXPECT_FALSE(rest[1].view().has(ATP_FLAG_RESEND)) << "the server has not asked for it";
 }
 
 TEST(WorkerLadder, ANackTakesTheNextStepAndItsFlagsDecide) {
@@ -77,15 +77,15 @@ TEST(WorkerLadder, ANackTakesTheNextStepAndItsFlagsDecide) {
   }
 }
 
-// The server has seen nothing of the fragment and cannot know whose it is.
-TEST(WorkerLadder, ANackThatNamesNoOperationIsForAny) {
+// The server has seen nothing of the fragment, so it does not know its operation.
+TEST(WorkerLadder, ANackThatNamesNoOperationMatchesAny) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
   Sent asked = gradients(s.run()).at(0);
   atp_store32(asked.bytes.data() + ATP_AT_OPERATION, 12345);
   s.nack(asked, 0);
-  EXPECT_TRUE(gradients(s.take()).empty()) << "that of another one";
+  EXPECT_TRUE(gradients(s.take()).empty()) << "a NACK for another operation";
   atp_store32(asked.bytes.data() + ATP_AT_OPERATION, 0);
   s.nack(asked, 0);
   EXPECT_EQ(gradients(s.take()).size(), 1u);
@@ -108,7 +108,7 @@ TEST(WorkerLadder, InFloatModeEveryRepeatIsFloatAndDirect) {
   EXPECT_EQ(s.tensors.data[id][1], std::numeric_limits<float>::infinity());
 }
 
-// The server sums floats as they are: the worker divides, once.
+// The server sums floats without dividing; the worker divides once.
 TEST(WorkerLadder, TheAverageOfASumOfFloatsIsDividedByTheWorldSize) {
   WorkerScript s;
   s.join();
@@ -120,7 +120,7 @@ TEST(WorkerLadder, TheAverageOfASumOfFloatsIsDividedByTheWorldSize) {
   EXPECT_EQ(s.tensors.data[id], (std::vector<float>{2.0F, 1.0F / 3, -0x1p100F / 3, 0}));
 }
 
-// So that the worker knows what a round trip takes.
+// Gives the worker a round-trip sample.
 void answer_one_after_a_millisecond(WorkerScript& s) {
   s.submit({1, 2, 3, 4});
   const Sent sent = gradients(s.run()).at(0);
@@ -129,7 +129,7 @@ void answer_one_after_a_millisecond(WorkerScript& s) {
   s.take();
 }
 
-// Of four fragments, so long after they were sent; all that were.
+// Sends four fragments and answers all but the first after this time; returns all four.
 std::vector<Sent> answer_all_but_the_first(WorkerScript& s, Duration after) {
   s.submit(std::vector<float>(16, 1.0F));
   std::vector<Sent> sent = gradients(s.run());
@@ -155,8 +155,8 @@ TEST(WorkerLadder, ThreeLaterAnswersRepeatTheOldestOnceItIsLateEnough) {
   EXPECT_EQ(repeats[0].view().header.flags, 0);
 }
 
-// No further answer comes that would ask.
-TEST(WorkerLadder, WhatLaterAnswersOvertookIsRepeatedWhenItIsLateByTheClockToo) {
+// No further answer arrives that would trigger the repeat.
+TEST(WorkerLadder, AnOvertakenFragmentIsRepeatedOnceTheClockShowsThatItIsLate) {
   WorkerScript s;
   s.join();
   answer_one_after_a_millisecond(s);
@@ -170,8 +170,8 @@ TEST(WorkerLadder, WhatLaterAnswersOvertookIsRepeatedWhenItIsLateByTheClockToo) 
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 0u);
 }
 
-// Without a loss it is a peer that is late.
-TEST(WorkerLadder, ATailIsNotProbedWhereNoLossWasSeen) {
+// If no loss was seen, a peer is late.
+TEST(WorkerLadder, ATailIsNotProbedIfNoLossWasSeen) {
   WorkerScript s;
   s.join();
   answer_one_after_a_millisecond(s);
@@ -183,8 +183,8 @@ TEST(WorkerLadder, ATailIsNotProbedWhereNoLossWasSeen) {
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kProbes], 0u);
 }
 
-// The last packets of an operation: nothing follows that could show their loss.
-TEST(WorkerLadder, TheTailIsProbedTwiceAfterAFewRoundTripsAndClimbsNoLadder) {
+// Nothing follows the last packets of an operation that could show their loss.
+TEST(WorkerLadder, TheTailIsProbedTwiceAfterAFewRoundTripsWithoutClimbingTheLadder) {
   WorkerScript s;
   s.join();
   answer_one_after_a_millisecond(s);
@@ -204,7 +204,7 @@ TEST(WorkerLadder, TheTailIsProbedTwiceAfterAFewRoundTripsAndClimbsNoLadder) {
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 0u);
   std::vector<Sent> repeats;
   while (repeats.empty()) repeats = gradients(s.run_to_timer());
-  EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 1u) << "then the time-outs";
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 1u) << "time-outs follow";
   EXPECT_TRUE(s.worker.attached());
 }
 
@@ -222,12 +222,12 @@ TEST(WorkerLadder, AnAnsweredTimeOutIsFollowedByTheOthersTwoByTwo) {
   ASSERT_EQ(followers.size(), 2u);
   EXPECT_EQ(followers[0].view().header.sequence, 1u);
   EXPECT_EQ(followers[1].view().header.sequence, 2u);
-  s.answer(sent[3], {0, 0, 0, 0});  // never repeated: nothing was lost, the peer was late
+  s.answer(sent[3], {0, 0, 0, 0});  // it was never repeated: nothing was lost, the peer was late
   s.answer(sent[1], {0, 0, 0, 0});
   EXPECT_TRUE(gradients(s.run()).empty());
 }
 
-TEST(WorkerLadder, AnAnswerToWhatWasNotRepeatedSaysThatTheTimerWasEarly) {
+TEST(WorkerLadder, AnAnswerToAnUnrepeatedFragmentShowsThatTheTimerWasEarly) {
   WorkerScript s;
   s.join();
   s.submit(std::vector<float>(16, 1.0F));
@@ -237,12 +237,12 @@ TEST(WorkerLadder, AnAnswerToWhatWasNotRepeatedSaysThatTheTimerWasEarly) {
   s.answer(sent[0], {0, 0, 0, 0});
   s.answer(sent[1], {0, 0, 0, 0});
   const auto next = gradients(s.run_to_timer());
-  ASSERT_EQ(next.size(), 1u) << "only by the next time-out";
+  ASSERT_EQ(next.size(), 1u) << "only the next time-out repeats one";
   EXPECT_EQ(next[0].view().header.sequence, 2u);
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kTimeouts], 2u);
 }
 
-TEST(WorkerLadder, AllThatThreeLaterAnswersOvertookIsRepeatedTwoForEachAnswer) {
+TEST(WorkerLadder, OvertakenFragmentsAreRepeatedTwoPerAnswer) {
   WorkerScript s;
   JoinAck wide = s.ack();
   wide.wmax = 16;
@@ -261,7 +261,8 @@ TEST(WorkerLadder, AllThatThreeLaterAnswersOvertookIsRepeatedTwoForEachAnswer) {
     }
   }
   EXPECT_EQ(repeated, (std::vector<std::vector<std::uint64_t>>{{}, {}, {1, 2}, {3, 4}, {5, 6}}));
-  EXPECT_EQ(s.worker.counters()[WorkerCounter::kWindowCutsLoss], 1u) << "one for the train";
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kWindowCutsLoss], 1u)
+      << "one cut for the whole train";
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ TEST(WorkerLeave, IsRepeatedUntilAcknowledged) {
   EXPECT_EQ(s.worker.next_timeout(), kNever);
 }
 
-// Whatever is dropped is counted.
-TEST(WorkerLeave, WhatComesTooLateOrForATwinIsCounted) {
+// Every dropped packet is counted.
+TEST(WorkerLeave, AnAnswerThatIsTooLateOrForATwinIsCounted) {
   WorkerScript s;
   s.join();
   StatusMessage twins{.code = StatusCode::kLeft};
@@ -58,7 +58,7 @@ TEST(WorkerLeave, IsGivenUpAfterALease) {
   EXPECT_TRUE(straight) << "the tree may have died unnoticed";
 }
 
-TEST(WorkerLease, IsTheOneThatTheServerGrants) {
+TEST(WorkerLease, IsTheOneGrantedByTheServer) {
   JoinAck ack = WorkerScript().ack();
   ack.lease_ms = 1500;
   WorkerScript leaving;
@@ -70,7 +70,8 @@ TEST(WorkerLease, IsTheOneThatTheServerGrants) {
     for (const Sent& packet : leaving.run_to_timer()) {
       if (packet.to != kTestServer) continue;
       ++straight;
-      EXPECT_GE(leaving.now - left, milliseconds(750)) << "only the later half goes straight too";
+      EXPECT_GE(leaving.now - left, milliseconds(750))
+          << "LEAVEs go straight too only in the second half";
     }
   }
   EXPECT_EQ(leaving.now - left, milliseconds(1500));
@@ -83,7 +84,7 @@ TEST(WorkerLease, IsTheOneThatTheServerGrants) {
   EXPECT_EQ(silent.now - heard, milliseconds(1500));
 }
 
-TEST(WorkerLeave, TellsTheOthersItsCause) {
+TEST(WorkerLeave, CarriesItsCause) {
   WorkerScript s;
   s.join();
   s.worker.leave(s.now, "out of memory");
@@ -92,7 +93,7 @@ TEST(WorkerLeave, TellsTheOthersItsCause) {
   EXPECT_EQ(Leave::read(sent[0].view().body)->cause.view(), "out of memory");
 }
 
-TEST(WorkerLeave, TheCauseOfAnotherIsKeptWithWhereItWas) {
+TEST(WorkerLeave, TheFirstCauseOfAnotherRankIsKeptWithItsEndpoint) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
@@ -106,7 +107,7 @@ TEST(WorkerLeave, TheCauseOfAnotherIsKeptWithWhereItWas) {
   EXPECT_EQ(event->failure.code, FailureCode::kRankLeft);
   left.cause = CauseText("rank 2 left");
   s.receive_status(left, kTestSwitch);
-  EXPECT_EQ(s.worker.detail().cause.view(), "out of memory") << "the first";
+  EXPECT_EQ(s.worker.detail().cause.view(), "out of memory") << "the first cause counts";
   EXPECT_EQ(s.worker.detail().homes[0], kTestServer);
   EXPECT_EQ(s.worker.detail().home_count, 1u);
 }

@@ -48,7 +48,7 @@ bool WorkerMembership::leave(Instant now, const WorkerConfig& config, std::strin
 
 Instant WorkerMembership::silence_told_at(const WorkerConfig& config) const {
   if (state_ != State::kJoined || silence_told_) return kNever;
-  // Until then the parent was asked twice whether it is there.
+  // By then the parent has been probed twice.
   return server_heard_ + std::max(lease(config) / 2, config.timing.join_refresh * 5 / 2);
 }
 
@@ -62,7 +62,7 @@ Instant WorkerMembership::next_timeout(const WorkerConfig& config) const {
   return next;
 }
 
-// --- what is sent
+// --- sending
 
 void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
   const WorkerConfig& config = turn.config;
@@ -89,7 +89,7 @@ void WorkerMembership::send_join(WorkerTurn& turn, Path path) {
   turn.count(WorkerCounter::kJoinsSent);
 }
 
-// Only who is silent too shares the blame for the server's silence.
+// Probes the parent while the server is silent: only a silent parent shares the blame.
 void WorkerMembership::ask_parent(WorkerTurn& turn) {
   const WorkerConfig& config = turn.config;
   const bool silent = turn.now >= server_heard_ + config.timing.join_refresh * 3 / 2;
@@ -112,14 +112,14 @@ void WorkerMembership::send_leave(WorkerTurn& turn) {
                      Leave{config.nonce, cause_});
   };
   if (attached() && put(false)) turn.out.send_to(parent(config));
-  // The tree may have died unnoticed, so the later half of the tries goes straight as well; and all
-  // where nothing has come for a lease, as something may still get out.
+  // The tree may have died unnoticed, so the later half of the attempts goes straight as well, and
+  // all of them if nothing has arrived for a lease, since packets may still get out.
   const bool straight_too = !attached() || turn.now + lease(config) / 2 >= left_by_ ||
                             turn.now >= server_heard_ + lease(config);
   if (straight_too && has_switch(config) && put(true)) turn.out.send_to(server(config));
 }
 
-// --- time passes
+// --- timers
 
 MembershipChange WorkerMembership::handle_timeout(WorkerTurn& turn) {
   if (tree_join_.due(turn.now)) {
@@ -155,8 +155,8 @@ MembershipChange WorkerMembership::check_silence(WorkerTurn& turn) {
     silence_told_ = true;
     turn.events.push_news({.kind = EventKind::kSilent, .failure = server_lost(config)});
   }
-  // Nothing through the tree for a lease's time: start detached, or go on so (§2). The server lets
-  // the rank's tree lease end at the same time.
+  // Nothing has come through the tree for a lease: start, or continue, detached (§2). At the server
+  // the rank's tree lease ends at the same time.
   if (turn.now >= tree_lease_end(config)) change.new_path |= detach(turn).new_path;
   const Instant joined_by = std::min(started_ + config.join_timeout, room_awaited_until(config));
   if (state_ == State::kJoining && turn.now >= joined_by && no_room_) {
@@ -181,7 +181,7 @@ Failure WorkerMembership::server_lost(const WorkerConfig& config) const {
           .parent_answers = has_switch(config) && parent_heard_ > server_heard_};
 }
 
-// --- what is heard
+// --- receiving
 
 void WorkerMembership::hear_server(WorkerTurn& turn, Path path) {
   server_heard_ = turn.now;
@@ -221,13 +221,14 @@ MembershipChange WorkerMembership::handle_join_ack(WorkerTurn& turn, Path path,
   if (current) {
     (path == Path::kTree ? tree_join_ : straight_join_).answer(turn.now, config.timing);
   }
-  // A probe through the tree was answered: the tree lives again (F2: only by its own answer).
+  // A probe through the tree was answered, so the tree works again (F2: only its own answer
+  // counts).
   if (current && path == Path::kTree && attachment_.may_return(turn.now)) {
     attach(turn);
     change.new_path = true;
   }
-  // The straight answer alone does not tell whether the tree works, so an attached worker waits
-  // for the tree's, or until it has detached.
+  // The straight answer alone does not show that the tree works, so an attached worker waits for
+  // the tree's answer, or until it has detached.
   const bool settled = path == Path::kTree || !attached();
   if (state_ == State::kJoining && settled) {
     agreed_ = *ack;

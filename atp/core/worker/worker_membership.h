@@ -11,18 +11,18 @@
 #include "atp/wire/join.h"
 #include "atp/wire/status.h"
 
-// A worker's membership of its job (docs/protocol.md §2; §5, *Detaching*): it joins along two
-// paths, keeps both leases, notices when the tree or the server falls silent, detaches, returns and
-// leaves. It sends JOIN and LEAVE and nothing else; what a change means for the fragments on their
-// way is the worker's, to whom it is returned.
+// A worker's membership of its job (docs/protocol.md §2; §5, *Detaching*): it joins on two paths,
+// keeps both leases, notices when the tree or the server falls silent, detaches, returns and
+// leaves. It sends JOIN, LEAVE and probes, no fragments: it returns each change to the worker,
+// which acts on it.
 
 namespace atp {
 
-// What the worker has to do about it. In this order, where it is more than one.
+// What the worker must do, in this order.
 struct MembershipChange {
-  bool new_path = false;           // what is outstanding goes again, by the path that counts now
-  bool agreed = false;             // joined: agreement() is what all hold to
-  std::optional<Failure> failure;  // nothing more can be summed
+  bool new_path = false;           // repeat everything outstanding on the new path
+  bool agreed = false;             // joined: agreement() has the terms
+  std::optional<Failure> failure;  // the job is over
 };
 
 class WorkerMembership {
@@ -30,9 +30,9 @@ class WorkerMembership {
   enum class Path : std::uint8_t { kTree, kStraight };
 
   void start(Instant now, const WorkerConfig& config);
-  // Nothing more can be summed, so it joins no more. False if that was so before.
+  // The job is over: stops joining. False if it was over already.
   bool fail();
-  // Sends LEAVE from here on, if there is anything to leave. False if there is not: it has left.
+  // Sends LEAVE from now on, if there is a membership to leave. False if not: it has left.
   bool leave(Instant now, const WorkerConfig& config, std::string_view cause = {});
   bool leaving() const { return state_ == State::kLeaving || state_ == State::kLeft; }
 
@@ -42,27 +42,28 @@ class WorkerMembership {
   Duration lease(const WorkerConfig& config) const {
     return is_member() ? std::chrono::milliseconds(agreed_.lease_ms) : config.timing.lease;
   }
-  const RankSet& missing() const { return missing_; }  // as the server last said
-  // Since when they have been waited for; kNever: for nobody else.
+  const RankSet& missing() const { return missing_; }  // as the server last reported
+  // Since when they have been awaited; kNever: nobody is.
   Instant waiting_since() const { return waiting_since_; }
   const FailureDetail& detail() const { return detail_; }
 
   Instant next_timeout(const WorkerConfig& config) const;
   MembershipChange handle_timeout(WorkerTurn& turn);
   MembershipChange handle_join_ack(WorkerTurn& turn, Path path, const PacketView& packet);
-  // `pending`: are operations on their way?
+  // `pending`: whether operations are pending.
   MembershipChange handle_status(WorkerTurn& turn, Path path, const StatusMessage& status,
                                  bool pending, bool is_answer = false);
   MembershipChange handle_unreachable(WorkerTurn& turn, const Endpoint& whom);
-  // A packet of another protocol version came.
+  // A packet of another protocol version has arrived.
   MembershipChange handle_other_version(WorkerTurn& turn, const Endpoint& from,
                                         std::uint8_t version) const;
-  // A word of the server's, whatever it says.
+  // Any message from the server.
   void hear_server(WorkerTurn& turn, Path path);
 
-  // A timer repeated a fragment as what no switch may merge.
+  // A timer repeated a fragment past all switches.
   void on_direct_repeat(WorkerTurn& turn);
-  // A fragment has its sum: whoever was missing has come. `direct_by_timer`: so was it repeated.
+  // A fragment is complete, so no rank is missing. `direct_by_timer`: a timer repeated it past all
+  // switches.
   void on_answer(WorkerTurn& turn, bool direct_by_timer) {
     if (!direct_by_timer) attachment_.on_answer();
     if (waiting_since_ != kNever || !missing_.empty()) end_waiting(turn);
@@ -77,11 +78,12 @@ class WorkerMembership {
 
   enum class State : std::uint8_t { kIdle, kJoining, kJoined, kFailed, kLeaving, kLeft };
 
-  bool is_member() const { return agreed_.stream_count > 0; }  // has agreed, whatever came then
+  // Has joined, whatever has happened since.
+  bool is_member() const { return agreed_.stream_count > 0; }
   bool in_job() const { return state_ == State::kJoining || state_ == State::kJoined; }
   Instant tree_lease_end(const WorkerConfig& config) const;
   Instant suspicion_end(const WorkerConfig& config) const;
-  // When the application hears that the server is silent.
+  // When to tell the application that the server is silent.
   Instant silence_told_at(const WorkerConfig& config) const;
 
   void send_join(WorkerTurn& turn, Path path);
@@ -107,7 +109,7 @@ class WorkerMembership {
   void join_again(Instant now, const Timing& timing);
   void on_unknown_job(WorkerTurn& turn);
   MembershipChange on_join_turned_down(WorkerTurn& turn, Path path, const StatusMessage& status);
-  // When a joining worker takes "no room" for an answer.
+  // When a joining worker gives up on a node without room.
   Instant room_awaited_until(const WorkerConfig& config) const {
     return no_room_ ? no_room_since_ + lease(config) + config.timing.join_refresh : kNever;
   }
@@ -118,28 +120,28 @@ class WorkerMembership {
   JoinSchedule straight_join_;
   JoinSchedule leave_;
   Instant started_{};
-  Instant left_by_ = kNever;  // LEAVE is given up
+  Instant left_by_ = kNever;  // when to give up LEAVE
   Instant server_heard_{};
   Instant tree_heard_ = kNever;  // kNever: not yet
   Instant straight_heard_{};
-  Instant straight_since_ = kNever;  // answers come straight, and none through the tree
-  Instant parent_heard_{};           // it said *here*
+  Instant straight_since_ = kNever;  // since when answers come straight but not through the tree
+  Instant parent_heard_{};           // its last *here*
   bool server_unreachable_ = false;
-  Instant suspected_ = kNever;   // since when the tree is; the straight way is to confirm it
-  bool straight_works_ = false;  // seen before the suspicion; or it is ICMP's, which is evidence
-  Instant convicted_ = kNever;   // when it is, unless it answers before
+  Instant suspected_ = kNever;   // since when the tree is suspected; a straight answer confirms it
+  bool straight_works_ = false;  // seen before the suspicion, or ICMP reported the parent
+  Instant convicted_ = kNever;   // when the tree counts as dead, unless it answers before
   bool silence_told_ = false;
   bool repeat_after_join_ = false;  // the tree had forgotten this rank
   RankSet missing_;
-  std::optional<Failure> no_room_;  // while joining: the server has none for this job now
+  std::optional<Failure> no_room_;  // while joining: a node has no room for this job now
   Instant no_room_since_{};
-  Instant waiting_since_ = kNever;  // no answer since, and the server names whom it waits for
-  RankSet waiting_named_;           // of whom the application has heard in that time
-  RankSet named_last_;              // and when it last did, of whom
+  Instant waiting_since_ = kNever;  // since when there is no answer but a *waiting for*
+  RankSet waiting_named_;           // the ranks named to the application since then
+  RankSet named_last_;              // the ranks named to it last, and when
   Instant named_at_ = Instant::min();
-  Failure peer_refused_;  // what was told last
+  Failure peer_refused_;  // the last one reported
   FailureDetail detail_;
-  CauseText cause_;  // of leaving
+  CauseText cause_;  // for LEAVE
   JoinAck agreed_;
 };
 

@@ -1,4 +1,4 @@
-// What a member is told: by STATUS, and by nodes of another version (docs/protocol.md §3.2).
+// How a member reacts to each STATUS, and to nodes of another version (docs/protocol.md §3.2).
 #include "atp/core/worker/worker_membership.h"
 
 namespace atp {
@@ -11,22 +11,22 @@ MembershipChange ignored(WorkerTurn& turn) {
   return {};
 }
 
-// What answers a JOIN carries its nonce; a twin behind the same switch hears it, too.
+// The answer to a JOIN carries its nonce; a twin behind the same switch receives it too.
 bool is_meant(WorkerTurn& turn, const StatusMessage& status) {
   const bool meant = status.nonce == turn.config.nonce;
   if (!meant) turn.count(WorkerCounter::kDropWrongNonce);
   return meant;
 }
 
-// No room for one more job: with time there may be.
+// The node has no room for one more job, but may have later.
 bool has_no_room(const StatusMessage& status) {
   if (status.code != StatusCode::kRefused) return false;
   const RefusalReason reason = status.refusal().reason;
   return reason == RefusalReason::kTooManyJobs || reason == RefusalReason::kMemory;
 }
 
-// K is agreed when all are in. So this rank is in as well, by its straight JOIN: its JOIN through
-// the tree came too late to lower K, as behind a server that stood still.
+// K is agreed once all ranks have joined. So this rank has joined too, with its straight JOIN: its
+// JOIN through the tree came too late to lower K, for example because the server was stopped.
 bool is_in_straight(const StatusMessage& status) {
   return status.code == StatusCode::kRefused &&
          status.refusal().reason == RefusalReason::kValueCount;
@@ -38,7 +38,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
                                                  const StatusMessage& status, bool pending,
                                                  bool is_answer) {
   const Endpoint& from = server(turn.config);
-  if (path == Path::kStraight) hear_straight(turn);  // whatever it says
+  if (path == Path::kStraight) hear_straight(turn);  // whatever the code
   switch (status.code) {
     case StatusCode::kWaitingFor:
       turn.count(WorkerCounter::kWaitingForReceived);
@@ -57,7 +57,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       }
       return on_join_turned_down(turn, path, status);
     case StatusCode::kLeaseEnded:
-      if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: all are told
+      if (status.nonce != 0 && !is_meant(turn, status)) return {};  // 0: sent to all
       note_detail(status);
       return failed({.code = FailureCode::kRankLost, .ranks = status.about, .endpoint = from});
     case StatusCode::kLeft: return on_left(turn, status, pending);
@@ -68,7 +68,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
       if (is_meant(turn, status) && path == Path::kTree) parent_heard_ = turn.now;
       return {};
     case StatusCode::kVersions: return on_versions(turn, path, status);
-    case StatusCode::kOperationMismatch:  // is the worker's
+    case StatusCode::kOperationMismatch:  // the worker handles it
     case StatusCode::kDetached:
     case StatusCode::kAreYouThere:
     case StatusCode::kCount: break;
@@ -76,7 +76,7 @@ MembershipChange WorkerMembership::handle_status(WorkerTurn& turn, Path path,
   return ignored(turn);
 }
 
-// Without a nonce: another rank, which matters while something waits for it.
+// Without a nonce it is about another rank, which matters only while an operation waits for it.
 MembershipChange WorkerMembership::on_left(WorkerTurn& turn, const StatusMessage& status,
                                            bool pending) {
   const Endpoint& from = server(turn.config);
@@ -97,21 +97,21 @@ MembershipChange WorkerMembership::on_left(WorkerTurn& turn, const StatusMessage
 void WorkerMembership::on_waiting_for(WorkerTurn& turn, const StatusMessage& status,
                                       bool is_answer) {
   attachment_.on_waiting_for();
-  no_room_.reset();  // there was some: whoever joins hears this of a job that it is in
-  // Of ranks that disagree each hears of what it has not sent, too: that others have not sent what
-  // it waits for says more.
+  no_room_.reset();  // the job has room after all: only its ranks get this
+  // Ranks that disagree are also told about fragments that they have not sent themselves. That
+  // others have not sent what this rank waits for is more useful.
   if (status.about.contains(turn.config.rank) && !missing_.empty()) return;
   missing_ = status.about;
   if (!joined()) return;
   note_detail(status);
   if (status.about.empty() || status.about.contains(turn.config.rank)) return;
-  // It answers whenever it is asked, but tells all when it has waited for a second.
+  // The server answers repeats at any time, but tells all ranks only after a second of waiting.
   if (is_answer) return;
   if (waiting_since_ == kNever) waiting_since_ = turn.now - turn.config.timing.waiting_for;
   if (turn.now >= waiting_since_ + turn.config.tell_waiting) tell_of_waiting(turn, status.about);
 }
 
-// Each once, until something has come on; and those of a moment ago not again.
+// Reports each rank once per episode of waiting, and not again those of a recent episode.
 void WorkerMembership::tell_of_waiting(WorkerTurn& turn, const RankSet& ranks) {
   if (waiting_named_.contains(ranks)) return;
   const bool lately = turn.now < named_at_ + turn.config.tell_waiting_pause;
@@ -134,13 +134,13 @@ void WorkerMembership::end_waiting(WorkerTurn& turn) {
   waiting_since_ = kNever;
 }
 
-// The first to end the job is the one whose ranks and words count.
+// The first STATUS that ends the job has the ranks and the cause that count.
 void WorkerMembership::note_detail(const StatusMessage& status) {
   if (!in_job()) return;
   detail_ = {status.endpoints, status.endpoint_count, status.cause};
 }
 
-// Another rank was turned away. It may be started again, as it should, so the job waits for it.
+// Another rank was refused. It may be restarted correctly, so the job keeps waiting for it.
 MembershipChange WorkerMembership::on_peer_refused(WorkerTurn& turn, const StatusMessage& status) {
   const Refusal refusal = status.refusal();
   const Failure news{.code = FailureCode::kRefused,
@@ -155,7 +155,7 @@ MembershipChange WorkerMembership::on_peer_refused(WorkerTurn& turn, const Statu
   return {};
 }
 
-// A later version answers in this one's words, which say what it speaks itself.
+// A node of a later version answers in this version's format with the versions that it supports.
 MembershipChange WorkerMembership::on_versions(WorkerTurn& turn, Path path,
                                                const StatusMessage& status) const {
   const int lowest = status.reason >> 8;
@@ -173,7 +173,7 @@ MembershipChange WorkerMembership::on_versions(WorkerTurn& turn, Path path,
 
 void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
   repeat_after_join_ = true;
-  // One lost table is reported by many packets; one JOIN answers them all.
+  // Many packets report one lost table; one JOIN answers them all.
   if (turn.now - tree_join_.last_sent() < turn.config.timing.answer_pause) return;
   join_again(turn.now, turn.config.timing);
 }
@@ -181,9 +181,9 @@ void WorkerMembership::on_unknown_job(WorkerTurn& turn) {
 MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path path,
                                                        const StatusMessage& status) {
   if (!is_meant(turn, status)) return {};
-  // A member that is refused on its way through the tree has a bad tree, not a bad membership: a
-  // switch returned with a smaller K, a full table or another list of upstreams. The way around it
-  // still serves. So it does for a new job that a switch has no room for.
+  // A member that is refused through the tree has a bad tree, not a bad membership: a switch
+  // returned with a smaller K, a full table or another list of upstreams. The straight path still
+  // works. The same holds for a new job for which a switch has no room.
   const bool is_full = has_no_room(status);
   const bool is_bad_tree = joined() || !attached() || is_full || is_in_straight(status);
   if (path == Path::kTree && has_switch(turn.config) && is_bad_tree) return detach(turn);
@@ -201,7 +201,7 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
     failure.found = refusal.found;
     failure.other = refusal.holders;
   }
-  // Whoever crashed a moment ago still has its place, until its leases have ended.
+  // A job that has just crashed keeps its place until its leases have ended.
   if (is_full && state_ == State::kJoining) {
     if (!no_room_) no_room_since_ = turn.now;
     no_room_ = failure;
@@ -210,7 +210,8 @@ MembershipChange WorkerMembership::on_join_turned_down(WorkerTurn& turn, Path pa
   return failed(failure);
 }
 
-// Before it has joined: whoever answers so will never let it in. Afterwards it is noise.
+// Before this rank has joined, such a node will never admit it. Afterwards such packets are
+// ignored.
 MembershipChange WorkerMembership::handle_other_version(WorkerTurn& turn, const Endpoint& from,
                                                         std::uint8_t version) const {
   const bool is_asked = from == parent(turn.config) || from == server(turn.config);

@@ -6,7 +6,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// A worker's membership without its fragments: what it sends, and what it tells the worker to do.
+// A worker's membership without fragments: what it sends, and what it tells the worker to do.
 
 namespace atp {
 namespace {
@@ -28,7 +28,7 @@ class Member {
   WorkerTurn turn() { return {{now, config, counters, out}, tensors, events}; }
   void advance(Duration by) { now += by; }
 
-  // Timers; what was sent is in sent().
+  // Runs the timers; sent() has what was sent.
   MembershipChange run() {
     WorkerTurn t = turn();
     return membership.handle_timeout(t);
@@ -37,7 +37,7 @@ class Member {
     now = std::max(now, membership.next_timeout(config));
     return run();
   }
-  // Addresses and marks of the packets of a type that were sent since the last call.
+  // The addresses and DIRECT flags of the packets of this type sent since the last call.
   std::vector<std::pair<Endpoint, bool>> sent(PacketType type) {
     std::vector<std::pair<Endpoint, bool>> found;
     for (const OutPacket& packet : out.packets()) {
@@ -75,7 +75,7 @@ class Member {
     WorkerTurn t = turn();
     return membership.handle_status(t, path, status, pending);
   }
-  // And the server answers a straight JOIN, if it is asked.
+  // Reports a direct repeat; the server answers a straight JOIN, if one is sent.
   MembershipChange repeat_direct() {
     WorkerTurn t = turn();
     membership.on_direct_repeat(t);
@@ -114,7 +114,7 @@ TEST(WorkerMembership, JoinsByBothPathsAndBeginsWhenTheTreeAnswers) {
   member.run();
   const std::vector<std::pair<Endpoint, bool>> both = {{kTestSwitch, false}, {kTestServer, true}};
   EXPECT_EQ(member.sent(PacketType::kJoin), both);
-  EXPECT_FALSE(member.hear(Path::kStraight).agreed) << "says nothing of the tree";
+  EXPECT_FALSE(member.hear(Path::kStraight).agreed) << "shows nothing about the tree";
   EXPECT_FALSE(member.membership.joined());
   EXPECT_TRUE(member.hear(Path::kTree).agreed);
   EXPECT_TRUE(member.membership.joined());
@@ -122,7 +122,7 @@ TEST(WorkerMembership, JoinsByBothPathsAndBeginsWhenTheTreeAnswers) {
   EXPECT_FALSE(member.hear(Path::kTree).agreed) << "once";
 }
 
-TEST(WorkerMembership, TheOwnSocketIsMeantAndNoOther) {
+TEST(WorkerMembership, OnlyAnswersToItsOwnJoinCount) {
   struct Case {
     const char* name;
     void (*change)(JoinAck& ack);
@@ -145,7 +145,7 @@ TEST(WorkerMembership, TheOwnSocketIsMeantAndNoOther) {
   }
 }
 
-TEST(WorkerMembership, SilenceEndsWhatItIsTheSilenceOf) {
+TEST(WorkerMembership, ASilentTreeDetachesAndASilentServerFails) {
   Member tree;  // the server answers straight, the tree never
   tree.run();
   MembershipChange change;
@@ -180,24 +180,24 @@ TEST(WorkerMembership, SilenceEndsWhatItIsTheSilenceOf) {
   EXPECT_EQ(server.now, heard + server.membership.lease(server.config));
 }
 
-TEST(WorkerMembership, ThreeDirectRepeatsDetachUnlessSomethingShowsThatTheTreeLives) {
+TEST(WorkerMembership, ThreeDirectRepeatsDetachUnlessSomethingShowsThatTheTreeWorks) {
   Member member;
   member.join();
   EXPECT_FALSE(member.repeat_direct().new_path);
   EXPECT_FALSE(member.repeat_direct().new_path);
   member.hear(Path::kStraight, StatusMessage{.code = StatusCode::kWaitingFor});
-  EXPECT_FALSE(member.repeat_direct().new_path) << "the server only waits: one less";
+  EXPECT_FALSE(member.repeat_direct().new_path) << "the server only waits, which lowers the count";
   member.answer(true);
   EXPECT_TRUE(member.repeat_direct().new_path) << "an answer to a direct repeat shows nothing";
   EXPECT_EQ(member.news(), (std::vector{EventKind::kDetached}));
-  EXPECT_FALSE(member.repeat_direct().new_path) << "there is nothing more to detach from";
+  EXPECT_FALSE(member.repeat_direct().new_path) << "it is detached already";
 
   Member answered;
   answered.join();
   answered.repeat_direct();
   answered.repeat_direct();
   answered.answer(false);
-  EXPECT_FALSE(answered.repeat_direct().new_path) << "the tree carried it: from zero";
+  EXPECT_FALSE(answered.repeat_direct().new_path) << "the tree works, so the count restarts";
 }
 
 TEST(WorkerMembership, WithoutASwitchThereIsNothingToDetachFrom) {
@@ -210,26 +210,26 @@ TEST(WorkerMembership, WithoutASwitchThereIsNothingToDetachFrom) {
   EXPECT_TRUE(member.membership.attached());
 }
 
-TEST(WorkerMembership, ReturnsByTheAnswerToItsOwnProbeThroughTheTree) {
+TEST(WorkerMembership, ReturnsOnTheAnswerToItsOwnProbeThroughTheTree) {
   Member member;
   member.join();
   JoinAck stale = member.ack();
   member.detach();
   member.run();
-  EXPECT_FALSE(member.hear(Path::kTree, stale).new_path) << "from before it detached";
-  EXPECT_FALSE(member.hear(Path::kStraight).new_path) << "around the tree";
+  EXPECT_FALSE(member.hear(Path::kTree, stale).new_path) << "an answer from before it detached";
+  EXPECT_FALSE(member.hear(Path::kStraight).new_path) << "an answer around the tree";
   EXPECT_TRUE(member.hear(Path::kTree).new_path);
   EXPECT_TRUE(member.membership.attached());
   EXPECT_EQ(member.news(), (std::vector{EventKind::kDetached, EventKind::kAttached}));
 
   member.detach();
   member.run();
-  EXPECT_FALSE(member.hear(Path::kTree).new_path) << "the second time it waits";
+  EXPECT_FALSE(member.hear(Path::kTree).new_path) << "the second return waits";
   member.advance(member.config.timing.return_first);
   EXPECT_TRUE(member.hear(Path::kTree).new_path);
 }
 
-TEST(WorkerMembership, AForgottenRankJoinsOnceAndRepeatsWhenTheTreeKnowsItAgain) {
+TEST(WorkerMembership, AForgottenRankJoinsOnceAndRepeatsOnceTheTreeHasItAgain) {
   Member member;
   member.join();
   member.advance(milliseconds(100));
@@ -238,7 +238,7 @@ TEST(WorkerMembership, AForgottenRankJoinsOnceAndRepeatsWhenTheTreeKnowsItAgain)
     member.hear(Path::kTree, unknown);
     member.run();
   }
-  EXPECT_EQ(member.sent(PacketType::kJoin).size(), 2u) << "one by each path answers them all";
+  EXPECT_EQ(member.sent(PacketType::kJoin).size(), 2u) << "one per path answers them all";
   EXPECT_FALSE(member.hear(Path::kStraight).new_path);
   EXPECT_TRUE(member.hear(Path::kTree).new_path);
   EXPECT_FALSE(member.hear(Path::kTree).new_path) << "once";
@@ -246,7 +246,7 @@ TEST(WorkerMembership, AForgottenRankJoinsOnceAndRepeatsWhenTheTreeKnowsItAgain)
   EXPECT_FALSE(member.hear(Path::kTree).new_path) << "about another rank";
 }
 
-TEST(WorkerMembership, AStatusFailsWhomItMeans) {
+TEST(WorkerMembership, AStatusFailsOnlyTheRanksItConcerns) {
   constexpr std::uint64_t kOwn = WorkerScript::kNonce;
   struct Case {
     const char* name;
@@ -267,13 +267,13 @@ TEST(WorkerMembership, AStatusFailsWhomItMeans) {
       {"another life of the server", StatusCode::kServerRestarted, kOwn, Path::kTree, true,
        kServerRestarted},
       {"another life, told to a twin", StatusCode::kServerRestarted, 99, Path::kTree, true, {}},
-      {"another life, told to nobody", StatusCode::kServerRestarted, 0, Path::kTree, true, {}},
+      {"another life, without a nonce", StatusCode::kServerRestarted, 0, Path::kTree, true, {}},
       {"refused straight", StatusCode::kRefused, kOwn, Path::kStraight, true, kRefused},
       {"taken, straight", StatusCode::kRankTaken, kOwn, Path::kStraight, true, kRankTaken},
       {"a twin is refused", StatusCode::kRefused, 99, Path::kStraight, true, {}},
-      {"nobody's JOIN is refused", StatusCode::kRefused, 0, Path::kStraight, true, {}},
-      {"nobody's JOIN found it taken", StatusCode::kRankTaken, 0, Path::kStraight, true, {}},
-      {"other versions are spoken", StatusCode::kVersions, 0, Path::kTree, true, {}},
+      {"refused, without a nonce", StatusCode::kRefused, 0, Path::kStraight, true, {}},
+      {"taken, without a nonce", StatusCode::kRankTaken, 0, Path::kStraight, true, {}},
+      {"other versions are supported", StatusCode::kVersions, 0, Path::kTree, true, {}},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -289,7 +289,7 @@ TEST(WorkerMembership, AStatusFailsWhomItMeans) {
   }
 }
 
-TEST(WorkerMembership, ARankThatHasLeftIsToldSoWhenItJoinsAgain) {
+TEST(WorkerMembership, ARankThatLeftIsToldWhenItJoinsAgain) {
   constexpr std::uint64_t kOwn = WorkerScript::kNonce;
   const auto failure_of = [](std::uint64_t nonce) {
     Member again;
@@ -299,10 +299,10 @@ TEST(WorkerMembership, ARankThatHasLeftIsToldSoWhenItJoinsAgain) {
   };
   ASSERT_TRUE(failure_of(kOwn));
   EXPECT_EQ(failure_of(kOwn)->code, FailureCode::kLeftBefore);
-  EXPECT_FALSE(failure_of(99)) << "the acknowledgement of its earlier life's LEAVE";
+  EXPECT_FALSE(failure_of(99)) << "acknowledges the LEAVE of an earlier process";
 }
 
-TEST(WorkerMembership, AMemberThatIsRefusedThroughItsTreeGoesAroundIt) {
+TEST(WorkerMembership, AMemberThatIsRefusedThroughItsTreeDetaches) {
   Member member;
   member.join();
   const StatusMessage refused{.code = StatusCode::kRefused, .nonce = WorkerScript::kNonce};
@@ -312,10 +312,10 @@ TEST(WorkerMembership, AMemberThatIsRefusedThroughItsTreeGoesAroundIt) {
 
   Member newcomer;
   newcomer.run();
-  EXPECT_TRUE(newcomer.hear(Path::kTree, refused).failure) << "it has no membership to save";
+  EXPECT_TRUE(newcomer.hear(Path::kTree, refused).failure) << "it has no membership to keep";
 }
 
-TEST(WorkerMembership, LeavesUntilAcknowledgedStraightTooInTheLaterHalfOfALease) {
+TEST(WorkerMembership, RepeatsLeaveUntilAcknowledgedStraightTooInTheSecondHalfOfALease) {
   Member member;
   member.join();
   EXPECT_TRUE(member.membership.leave(member.now, member.config));
@@ -334,7 +334,7 @@ TEST(WorkerMembership, LeavesUntilAcknowledgedStraightTooInTheLaterHalfOfALease)
   EXPECT_EQ(member.membership.next_timeout(member.config), kNever);
 }
 
-TEST(WorkerMembership, AnUnansweredLeaveEndsWithTheLeaseAndOneWithoutMembershipAtOnce) {
+TEST(WorkerMembership, AnUnansweredLeaveEndsWithTheLeaseAndOneWithoutAMembershipAtOnce) {
   Member member;
   member.join();
   const Instant left = member.now;

@@ -1,10 +1,11 @@
-// Whether the tree works: what shows it, when it is suspected, and what is done about it
-// (docs/protocol.md §5, *Detaching*).
+// Decides whether the tree works: what shows that it does, when it is suspected, and when the
+// worker detaches and returns (docs/protocol.md §5, *Detaching*).
 #include "atp/core/worker/worker_membership.h"
 
 namespace atp {
-// A tree that is silent while the straight way answers. When both are, the server may be dead, or
-// the link of this host; and what comes first when they return says nothing of the other.
+// The lease of the tree ends only while the straight path answers. If both are silent, the server
+// may be dead, or this host's link; and when they return, the first answer says nothing about the
+// other path.
 Instant WorkerMembership::tree_lease_end(const WorkerConfig& config) const {
   if (!in_job() || !has_switch(config) || !attached() || straight_since_ == kNever) return kNever;
   const Duration refresh = config.timing.join_refresh;
@@ -34,7 +35,7 @@ MembershipChange WorkerMembership::handle_unreachable(WorkerTurn& turn, const En
   if (whom == server(turn.config)) {
     server_unreachable_ = true;
   } else if (whom == parent(turn.config)) {
-    // The own host says so as well when it loses its link, and then of everybody.
+    // This host also reports it when it loses its own link, and then about everybody.
     if (!joined()) return detach(turn);
     suspect_tree(turn, true);
   }
@@ -46,8 +47,8 @@ void WorkerMembership::on_direct_repeat(WorkerTurn& turn) {
   suspect_tree(turn, straight_heard_ >= attachment_.counted_since());
 }
 
-// If the server answers straight at once, the tree is to blame for the silence. If it does not, it
-// may be dead itself, or stopped, or this host has lost its link.
+// If the server answers on the straight path at once, the tree is at fault. If not, the server may
+// be dead or stopped, or this host may have lost its link.
 void WorkerMembership::suspect_tree(WorkerTurn& turn, bool straight_works) {
   if (!attached() || suspected_ != kNever) return;
   suspected_ = turn.now;
@@ -55,8 +56,8 @@ void WorkerMembership::suspect_tree(WorkerTurn& turn, bool straight_works) {
   join_again(turn.now, turn.config.timing);
 }
 
-// The straight way has answered. If it was silent too or takes its time, the server may have come
-// back from a pause, and the tree with it; so the tree has a moment to answer as well.
+// The straight path has answered. If it had been silent too, or was slow, the server may have
+// returned from a pause, and the tree with it; so the tree gets a moment to answer as well.
 MembershipChange WorkerMembership::judge_tree(WorkerTurn& turn) {
   if (suspected_ == kNever || convicted_ != kNever) return {};
   const Duration first = turn.config.timing.join_first;
@@ -84,7 +85,7 @@ MembershipChange WorkerMembership::detach(WorkerTurn& turn) {
   turn.events.push_news({.kind = EventKind::kDetached,
                          .endpoint = parent(turn.config),
                          .answered_before = tree_heard_ != kNever});
-  join_again(turn.now, turn.config.timing);  // through the tree it is a probe from here on
+  join_again(turn.now, turn.config.timing);  // from now on, the one through the tree is a probe
   return {.new_path = true};
 }
 

@@ -1,4 +1,4 @@
-// What an operation travels as (docs/protocol.md §5, *Numbers*).
+// The formats in which an operation travels (docs/protocol.md §5, *Numbers*).
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -28,7 +28,7 @@ class Numbers : public testing::Test {
     script_.join(ack);
   }
 
-  // So many blocks of one value each, of which a fragment of exponents holds eight.
+  // An operation with blocks of one value each; a fragment holds the exponents of eight.
   OperationId submit_blocks(std::size_t blocks, Duration timeout = std::chrono::seconds(30)) {
     const OperationId id =
         script_.submit(std::vector<float>(blocks, 1.0F), {.blocks = blocks, .timeout = timeout});
@@ -50,7 +50,7 @@ class Numbers : public testing::Test {
     return static_cast<std::int32_t>(atp_load32(gradient.view().body.data() + 4 * i));
   }
   static std::uint8_t kind_of(const Sent& gradient) { return gradient.view().header.kind; }
-  // The one packet that is sent now.
+  // Sends, and returns the only packet.
   Sent only() {
     const std::vector<Sent> sent = script_.run();
     EXPECT_EQ(sent.size(), 1u);
@@ -91,18 +91,18 @@ TEST_F(Numbers, EachFragmentWaitsForTheExponentsOfItsOwnBlocks) {
   ASSERT_EQ(exponents.size(), 2u);
   EXPECT_EQ(exponents[0].view().header.value_count, 8);
   script_.echo(exponents[0]);
-  EXPECT_EQ(script_.run().size(), 2u) << "the ninth value's block is not agreed on yet";
+  EXPECT_EQ(script_.run().size(), 2u) << "the ninth value's block has no agreed exponent yet";
   script_.echo(exponents[1]);
   EXPECT_EQ(only().view().header.sequence, 2u);
 }
 
-TEST_F(Numbers, ExponentsKeepEightFragmentsAheadOfTheirValues) {
+TEST_F(Numbers, ExponentsStayEightFragmentsAheadOfTheirValues) {
   submit_blocks(88);
   const std::vector<Sent> first = script_.run();
-  ASSERT_EQ(first.size(), 8u) << "of eleven";
+  ASSERT_EQ(first.size(), 8u) << "of eleven fragments";
   script_.echo(first[0]);
   const std::vector<Sent> values = script_.run();
-  ASSERT_EQ(values.size(), 2u) << "which stand in the first eight blocks";
+  ASSERT_EQ(values.size(), 2u) << "those of the first eight blocks";
   EXPECT_EQ(kind_of(values[1]), ATP_KIND_SUM_BLOCKS);
   const Sent ninth = only();
   EXPECT_EQ(kind_of(ninth), ATP_KIND_EXPONENTS);
@@ -114,12 +114,12 @@ TEST_F(Numbers, ASmallSumDoesNotWaitBehindExponentsThatAreHeldBack) {
   EXPECT_EQ(script_.run().size(), 8u);
   const OperationId small = script_.submit({1}, {.small = true});
   const std::vector<Sent> rest = script_.run();
-  ASSERT_EQ(rest.size(), 4u) << "three of exponents, and the small one";
+  ASSERT_EQ(rest.size(), 4u) << "three with exponents and the small one";
   script_.echo(rest[3]);
   EXPECT_TRUE(completed(small));
 }
 
-TEST_F(Numbers, ExponentsThatAreHeldBackDoNotTimeOutWhileTheirValuesGetThrough) {
+TEST_F(Numbers, ExponentsThatAreHeldBackDoNotTimeOutWhileTheirValuesProgress) {
   const OperationId id = submit_blocks(96, std::chrono::seconds(2));
   // Exponents are answered at once, and one fragment of the values each second.
   std::map<std::uint64_t, Sent> values;
@@ -142,7 +142,7 @@ TEST_F(Numbers, ExponentsThatAreHeldBackDoNotTimeOutWhileTheirValuesGetThrough) 
   EXPECT_TRUE(completed(id));
 }
 
-TEST_F(Numbers, AnotherRanksLargerExponentDecides) {
+TEST_F(Numbers, TheLargestExponentOfAnyRankDecides) {
   script_.submit({1});
   Sent exponents = only();
   atp_store16(exponents.bytes.data() + atp_body_offset(1), 5);
@@ -150,7 +150,7 @@ TEST_F(Numbers, AnotherRanksLargerExponentDecides) {
   EXPECT_EQ(int32_at(only(), 0), 1 << 22);
 }
 
-TEST_F(Numbers, ABlockOfZerosAndABlockOfNanSayWhatTheyAre) {
+TEST_F(Numbers, ABlockOfZerosAndABlockWithNanHaveTheirOwnNumbers) {
   script_.submit({0, -0.0F});
   script_.submit({1, kNan});
   const std::vector<Sent> sent = script_.run();
@@ -174,14 +174,15 @@ TEST_F(Numbers, AFragmentBesideASpecialBlockCarriesRoundedValues) {
   script_.tensors.layouts[id] = BlockLayout(std::vector<std::size_t>{1, 1});
   script_.tensors.agreed[id].resize(2);
   script_.tensors.data[id] = {1 + 0x1p-23F, kNan};
-  // Submitted as one block; the script's driver knows better now, so it plays the agreement.
+  // It was submitted as one block; the test sets the agreed exponents of two by hand.
   script_.tensors.agreed[id] = {20, kSpecialBlock};
   Operation operation{.id = id, .spec = {.count = 2}, .kind = ATP_KIND_SUM_BLOCKS, .lanes = 2};
   operation.per_fragment = 4;
   operation.fragments = 1;
   std::uint8_t wire[8];
   FragmentValues(3, 1).write(operation, 0, ATP_KIND_SUM_EXACT, false, script_.tensors, wire);
-  EXPECT_EQ(std::bit_cast<float>(atp_load32(wire)), 1.0F) << "to units of 2^(20 + 1 + 2 - 30)";
+  EXPECT_EQ(std::bit_cast<float>(atp_load32(wire)), 1.0F)
+      << "rounded to units of 2^(20 + 1 + 2 - 30)";
   EXPECT_TRUE(std::isnan(std::bit_cast<float>(atp_load32(wire + 4))));
 }
 
@@ -199,7 +200,7 @@ TEST_F(Numbers, ASmallSumGoesStraightAsFloatsPastALargeOne) {
   EXPECT_TRUE(completed(small));
 }
 
-TEST_F(Numbers, IntegersAndMaximaTravelPlainlyInOneTrip) {
+TEST_F(Numbers, IntegersAndMaximaTravelPlainInOneRoundTrip) {
   const OperationId max = script_.submit({-1, 2}, {.reduction = Reduction::kMax});
   const Sent sent = only();
   EXPECT_EQ(kind_of(sent), ATP_KIND_MAX_PLAIN);
@@ -211,7 +212,7 @@ TEST_F(Numbers, IntegersAndMaximaTravelPlainlyInOneTrip) {
   EXPECT_EQ(kind_of(only()), ATP_KIND_SUM_PLAIN);
 }
 
-TEST_F(Numbers, SixteenBitsCarryTwiceAsManyValues) {
+TEST_F(Numbers, AFragmentHoldsTwiceAsManySixteenBitValues) {
   script_.submit(std::vector<float>(9, -1.0F), {.format = NumberFormat::kBlocksInt16});
   script_.echo(only());
   const std::vector<Sent> sent = script_.run();
@@ -236,7 +237,7 @@ TEST_F(Numbers, APacketOfAnotherShapeIsDropped) {
   EXPECT_EQ(script_.worker.counters()[WorkerCounter::kDropWrongShape], 3u);
 }
 
-TEST_F(Numbers, AnExponentThatNobodyCanHaveIsNoIndexAndNoCrash) {
+TEST_F(Numbers, AnImpossibleExponentNeitherCrashesNorIndexes) {
   for (const int agreed : {128, 32000, -150, -32000}) {
     const OperationId id = script_.submit({3});
     Sent exponents = only();
@@ -247,14 +248,14 @@ TEST_F(Numbers, AnExponentThatNobodyCanHaveIsNoIndexAndNoCrash) {
   }
 }
 
-TEST_F(Numbers, WhatGoesStraightFromTheStartDoesNotDetachWhenPeersAreSlow) {
+TEST_F(Numbers, FragmentsThatGoStraightFromTheStartDoNotDetachWhenPeersAreSlow) {
   script_.submit({1}, {.small = true});
   script_.run();
   for (int i = 0; i < 8; ++i) script_.run_to_timer();
   EXPECT_TRUE(script_.worker.attached());
 }
 
-TEST(OtherVersion, OfTheSwitchOrServerThatIsAskedEndsTheJoiningInWords) {
+TEST(OtherVersion, OfTheSwitchOrServerFailsTheJoinWithAReason) {
   for (const Endpoint& from : {kTestSwitch, kTestServer}) {
     WorkerScript script;
     script.worker.start(script.now);
@@ -262,7 +263,7 @@ TEST(OtherVersion, OfTheSwitchOrServerThatIsAskedEndsTheJoiningInWords) {
     join.bytes[ATP_AT_VERSION] = 1;
     script.worker.handle_packet(script.now, Endpoint::ipv4(9, 9, 9, 9, 9), join.bytes,
                                 script.tensors, script.out);
-    EXPECT_FALSE(script.worker.poll_event()) << "anybody else says nothing";
+    EXPECT_FALSE(script.worker.poll_event()) << "anybody else is ignored";
     script.worker.handle_packet(script.now, from, join.bytes, script.tensors, script.out);
     const auto event = script.worker.poll_event();
     ASSERT_TRUE(event && event->kind == EventKind::kFailed);
@@ -273,7 +274,7 @@ TEST(OtherVersion, OfTheSwitchOrServerThatIsAskedEndsTheJoiningInWords) {
   }
 }
 
-TEST(ProactiveOverflow, KeepsFromTheSwitchesWhatMightOverflowAndCountsWhereItDidNot) {
+TEST(ProactiveOverflow, SendsValuesThatMightOverflowPastTheSwitchesAndCountsFalsePositives) {
   const struct {
     std::string what;
     float value;

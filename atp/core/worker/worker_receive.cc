@@ -1,4 +1,4 @@
-// What comes down: PARAMETER, NACK, STATUS and JOIN_ACK (docs/protocol.md §5).
+// Handles downward packets: PARAMETER, NACK, STATUS and JOIN_ACK (docs/protocol.md §5).
 #include <algorithm>
 
 #include "atp/core/worker/worker.h"
@@ -6,7 +6,7 @@
 namespace atp {
 namespace {
 
-// The sum of no other kind is taken of floats.
+// Only these kinds may be summed as floats.
 bool may_be_floats(std::uint8_t kind) {
   return kind == ATP_KIND_SUM_FIXED || kind == ATP_KIND_SUM_EXACT;
 }
@@ -28,7 +28,7 @@ void Worker::handle_packet(Instant now, const Endpoint& from, std::span<const st
   if (from != parent() && from != server()) return turn.count(WorkerCounter::kDropWrongSource);
   if (packet.job() != config_.job) return turn.count(WorkerCounter::kDropWrongJob);
   if (!packet.ranks.contains(config_.rank)) return turn.count(WorkerCounter::kDropNotAddressed);
-  // With no switch in between both paths end at the server, and the mark DIRECT tells them apart.
+  // Without a switch both paths come from the server, and the flag DIRECT tells them apart.
   const Path path =
       from == parent() && !packet.has(ATP_FLAG_DIRECT) ? Path::kTree : Path::kStraight;
   switch (packet.type()) {
@@ -67,7 +67,7 @@ Stream* Worker::find_in_flight(const PacketView& packet) {
     counters_.add(WorkerCounter::kParametersDuplicate);
     return nullptr;
   }
-  // A NACK whose sender has seen nothing of the fragment names no operation.
+  // A server that has seen nothing of the fragment sends a NACK without an operation.
   const bool names_none = packet.type() == PacketType::kNack && packet.header.operation == 0;
   if (!names_none && stream->operations.find(sequence).fingerprint != packet.header.operation) {
     counters_.add(WorkerCounter::kDropWrongOperation);
@@ -88,7 +88,7 @@ void Worker::handle_parameter(WorkerTurn& turn, Path path, const PacketView& pac
     return turn.count(WorkerCounter::kDropWrongShape);
   }
   accept_parameter(turn, *stream, packet);
-  // At the pace of the answers: two for each, and the oldest once more.
+  // Repeat at the pace of the answers: two per answer, and the oldest once more.
   repeat_overtaken(turn, *stream, 2);
 }
 
@@ -100,9 +100,9 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
                 packet.body.data(), turn.tensors);
   count_parameter(packet, fragment);
 
-  // The head of an operation waits for the peers' computing, so only what was sent after the first
-  // answer is a sample, and of that only what was never repeated (Karn).
-  // The head's is a bound, which is all that short operations give.
+  // The first fragments of an operation wait for peers that still compute. So only a fragment that
+  // was sent after the operation's first answer, and never repeated (Karn), is a sample. An earlier
+  // one is an upper bound, which is all that short operations give.
   if (fragment.rung == Rung::kNone && operation.first_answer <= fragment.first_sent) {
     clock_.sample(turn.now - fragment.first_sent);
   } else if (fragment.rung == Rung::kNone) {
@@ -137,8 +137,8 @@ void Worker::count_parameter(const PacketView& packet, const SentFragment& fragm
   if (packet.has(ATP_FLAG_ECN)) counters_.add(WorkerCounter::kParametersEcn);
 }
 
-// The others have passed the switches with what the server asks for, so what this rank sends of it
-// later must not wait for them in an aggregator.
+// The other ranks' contributions have already passed the switches, so this rank's must not wait for
+// them in an aggregator when it is sent later.
 void Worker::note_asked(const PacketView& packet) {
   Stream* stream = joined() ? stream_of(packet.header.stream) : nullptr;
   if (stream == nullptr) return;
@@ -158,7 +158,7 @@ void Worker::handle_nack(WorkerTurn& turn, Path path, const PacketView& packet) 
   if (packet.has(ATP_FLAG_FLOAT) && may_be_floats(stream->operations.find(sequence).kind)) {
     stream->window.at(sequence).float_mode = true;
   }
-  // The server misses what this rank has sent; overlaps and floats it asks for in other words.
+  // A plain NACK means that this rank's packet was lost; NACKs for overlaps and floats have a flag.
   if (!packet.has(ATP_FLAG_DIRECT) && !packet.has(ATP_FLAG_FLOAT)) cut_window_for_loss();
   const Rung least = packet.has(ATP_FLAG_DIRECT) ? Rung::kDirect : Rung::kNone;
   repeat(turn, *stream, sequence, least, Cause::kAsked);
@@ -168,13 +168,13 @@ void Worker::handle_status(WorkerTurn& turn, Path path, const PacketView& packet
   const std::optional<StatusMessage> status = StatusMessage::read(packet);
   if (!status) return turn.count(WorkerCounter::kDropBadBody);
   if (status->code == StatusCode::kOperationMismatch) return handle_mismatch(turn, packet, *status);
-  // What answers a packet of this rank has its flag; what all are told has not.
+  // The answer to a straight packet carries DIRECT; an announcement to all does not.
   apply(membership_.handle_status(turn, path, *status, has_pending(), packet.has(ATP_FLAG_DIRECT)));
 }
 
 void Worker::handle_mismatch(WorkerTurn& turn, const PacketView& packet,
                              const StatusMessage& status) {
-  if (!joined()) return turn.count(WorkerCounter::kDropNotJoined);  // the operations are gone
+  if (!joined()) return turn.count(WorkerCounter::kDropNotJoined);  // no operations are left
   const Stream* stream = stream_of(packet.header.stream);
   if (stream == nullptr) return turn.count(WorkerCounter::kDropWrongStream);
   const std::uint64_t sequence = packet.header.sequence;

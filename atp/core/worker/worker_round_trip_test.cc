@@ -2,28 +2,28 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// Which answers tell a worker how long a round trip takes (docs/protocol.md §5, *Loss*).
+// Which answers count as round-trip samples (docs/protocol.md §5, *Loss*).
 
 namespace atp {
 namespace {
 
 using std::chrono::milliseconds;
 
-// Of a fragment that is sent now, with nothing else in flight.
+// The time-out of a fragment that is sent now, with nothing else in flight.
 Duration time_out(WorkerScript& s) {
   s.submit({1});
   EXPECT_EQ(gradients(s.run()).size(), 1u);
   return s.worker.next_timeout() - s.now;
 }
 
-// Answers these after so long; returns what the worker sends then.
+// Answers these after this time; returns what the worker sends then.
 std::vector<Sent> answered(WorkerScript& s, const std::vector<Sent>& sent, Duration after) {
   s.advance(after);
   for (const Sent& gradient : sent) s.answer(gradient, {0, 0, 0, 0});
   return gradients(s.run());
 }
 
-TEST(WorkerRoundTrip, IsSampledOfFirstTransmissionsAfterAnOperationsFirstAnswer) {
+TEST(WorkerRoundTrip, IsSampledFromFirstTransmissionsAfterAnOperationsFirstAnswer) {
   WorkerScript s;
   s.join();
   s.submit(std::vector<float>(9 * 4 * WorkerScript::kValues));
@@ -35,8 +35,8 @@ TEST(WorkerRoundTrip, IsSampledOfFirstTransmissionsAfterAnOperationsFirstAnswer)
   EXPECT_GT(time_out(s), milliseconds(40)) << "25 ms above a round trip of 20";
 }
 
-// One sample moves an estimate by a little only, so many would have to be taken.
-TEST(WorkerRoundTrip, IsNotSampledOfARepeatedFragmentOfWhichNobodyKnowsWhatWasAnswered) {
+// One sample moves the estimate only a little, so this takes many.
+TEST(WorkerRoundTrip, IsNotSampledFromARepeatedFragmentWhoseAnswerIsAmbiguous) {
   WorkerScript s;
   s.join();
   s.submit(std::vector<float>(2 * 4 * WorkerScript::kValues));
@@ -48,7 +48,7 @@ TEST(WorkerRoundTrip, IsNotSampledOfARepeatedFragmentOfWhichNobodyKnowsWhatWasAn
     ASSERT_EQ(gradients(s.run_to_timer()).size(), 1u);
     answered(s, lost, milliseconds(60));
   }
-  EXPECT_LT(time_out(s), milliseconds(40)) << "as before";
+  EXPECT_LT(time_out(s), milliseconds(40)) << "unchanged";
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "atp/core/worker/worker.h"
 
-// One worker with a scripted world around it: the test plays switch and server, time is a number.
+// One worker in a scripted world: the test plays switch and server, and time is a number.
 
 namespace atp {
 
@@ -129,7 +129,7 @@ class WorkerScript {
     message.send_to(from);
     receive(message, from);
   }
-  // Answers a sent GRADIENT with as many of these sums as it has values.
+  // Answers a sent GRADIENT with these sums, as many as it has values.
   void answer(const Sent& gradient, const std::vector<std::int32_t>& sums,
               const Endpoint& from = kTestSwitch, std::uint8_t flags = 0,
               std::uint32_t next_index = 0) {
@@ -164,7 +164,7 @@ class WorkerScript {
     receive(message, kTestSwitch);
   }
 
-  // Joined through the tree; the outbox is empty afterwards.
+  // Joins through the tree and empties the outbox.
   void join() { join(ack()); }
   void join(const JoinAck& agreement) {
     worker.start(now);

@@ -1,4 +1,4 @@
-// Transmissions and repeats (docs/protocol.md §5, *Order* and *Loss*).
+// First transmissions and repeats (docs/protocol.md §5, *Order* and *Loss*).
 #include "atp/core/worker/worker.h"
 
 namespace atp {
@@ -37,7 +37,7 @@ std::optional<std::uint8_t> Worker::put_gradient(WorkerTurn& turn, const Stream&
   return h.flags;
 }
 
-// With W contributions of at most a W-th of the range no sum can overflow (paper §B.2).
+// If all W contributions are at most a W-th of the range, no sum can overflow (paper §B.2).
 bool Worker::keeps_from_switches(const Quantized& quantized) const {
   if (config_.overflow == OverflowPolicy::kReactive) return false;
   return quantized.overflow || quantized.magnitude > 0x7fffffffU / config_.world_size;
@@ -66,8 +66,8 @@ void Worker::transmit(WorkerTurn& turn) {
   next_stream_ = after(next_stream_);
 }
 
-// Values follow the exponents of their blocks. What lies below the oldest unanswered fragment of
-// the express stream is answered.
+// Values follow the exponents of their blocks: those are agreed if they lie below the oldest
+// unanswered fragment of the express stream.
 bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
   const std::uint64_t sequence = stream.window.next();
   Operation& operation = stream.operations.find(sequence);
@@ -84,10 +84,10 @@ bool Worker::may_send_next(WorkerTurn& turn, Stream& stream) {
   return true;
 }
 
-// All exponents of a tensor at once would be a pass over all of it, while its link lies idle. But
-// they queue behind the values that have been sent, so they must be ahead by more than a window of
-// those: of 1,024 packets, which four fragments cover when values have 16 bits. (A small operation
-// that waits behind them is in more haste.)
+// Sending all exponents of a tensor first would take a pass over all of it while the link lies
+// idle. But exponents queue behind values that were already sent, so they must be ahead by more
+// than a window of those: 1,024 packets, which four fragments of exponents cover if values have 16
+// bits. (They do not hold back while a small operation waits behind them, which is more urgent.)
 bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::uint64_t sequence) {
   constexpr std::uint64_t kAhead = 8;
   const std::uint64_t number = sequence - exponents.first_sequence;
@@ -104,8 +104,8 @@ bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::
 
 void Worker::send_new(WorkerTurn& turn, Stream& stream) {
   const std::uint8_t words = bitmap_words_for(config_.world_size);
-  // A stream always has one fragment in flight: workers whose windows differ could otherwise fill
-  // them with different streams, and each wait for what the other may not send.
+  // A stream may always have one fragment in flight. Otherwise workers with different windows could
+  // fill them with different streams, and each would wait for what the other may not send.
   const auto fits = [&](const FragmentShape& shape) {
     return stream.window.idle() ||
            in_flight_bytes_ + atp_packet_bytes(words, shape.kind, shape.value_count) <=
@@ -130,7 +130,7 @@ bool Worker::send_next(WorkerTurn& turn, Stream& stream, const Operation& operat
   const bool exact = shape.kind == ATP_KIND_SUM_EXACT;
   std::uint8_t flags = sequence < stream.asked_end ? ATP_FLAG_RESEND : 0;
   if (!attached()) flags = ATP_FLAG_DIRECT;
-  // Nobody on the way may add floats.
+  // No switch may add floats.
   if (exact) flags = ATP_FLAG_FLOAT | ATP_FLAG_DIRECT;
   const Endpoint& to = exact || !attached() ? server() : parent();
   const auto sent = put_gradient(turn, stream, operation, shape, sequence, flags, to);
@@ -168,7 +168,7 @@ bool Worker::repeat(WorkerTurn& turn, Stream& stream, std::uint64_t sequence, Ru
   fragment.rung = how.rung;
   fragment.went_straight = how.straight;
   if (cause == Cause::kTimeout || cause == Cause::kProbe) fragment.by_timer = true;
-  // What goes straight from the start says nothing about the tree.
+  // A fragment that goes straight from the start says nothing about the tree.
   if (cause == Cause::kTimeout && (how.flags & ATP_FLAG_DIRECT) != 0 && !fragment.exact) {
     fragment.direct_by_timer = true;
     membership_.on_direct_repeat(turn);

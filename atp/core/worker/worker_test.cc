@@ -2,7 +2,7 @@
 
 #include "atp/core/worker/worker_script_test.h"
 
-// Operations, their order, and what is dropped.
+// Operations, their order, and dropped packets.
 
 namespace atp {
 namespace {
@@ -51,7 +51,7 @@ TEST(WorkerOperation, AnEmptyTensorCompletesWithoutAPacket) {
   EXPECT_EQ(event->operation, id);
 }
 
-TEST(WorkerOperation, AnEmptyTensorTakesANumberAndOvertakesWhatIsPending) {
+TEST(WorkerOperation, AnEmptyTensorTakesANumberAndOvertakesPendingOperations) {
   WorkerScript s;
   s.join();
   const OperationId pending = s.submit({1, 2, 3, 4});
@@ -74,7 +74,7 @@ TEST(WorkerOperation, NothingIsSubmittedBeforeJoiningOrBeyondTheLimit) {
   EXPECT_TRUE(s.worker.submit(s.now, {.count = 1}).has_value());
 }
 
-TEST(WorkerOperation, NothingIsSubmittedWhileTheOldestKeepsThePlacesOfThoseThatEnded) {
+TEST(WorkerOperation, NothingIsSubmittedWhileTheOldestKeepsThePlacesOfThoseThatEndedOccupied) {
   WorkerConfig config = WorkerScript::default_config();
   config.max_operations = 4;
   WorkerScript s(config);
@@ -92,7 +92,7 @@ TEST(WorkerOperation, NothingIsSubmittedWhileTheOldestKeepsThePlacesOfThoseThatE
   for (int i = 0; i < 4; ++i) s.submit({1});
 }
 
-TEST(WorkerOrder, ASequenceWaitsForEverythingAWindowBefore) {
+TEST(WorkerOrder, ASequenceWaitsForAllThatAreAWindowOrMoreBeforeIt) {
   WorkerScript s;  // Wmax is 4
   s.join();
   s.submit(std::vector<float>(4 * 8, 1.0F));
@@ -115,7 +115,7 @@ TEST(WorkerOrder, ATensorGoesToTheStreamWithTheFewestValuesSoFar) {
     s.submit(std::vector<float>(values));
     return gradients(s.run()).at(0).view().header.stream;
   };
-  EXPECT_EQ(stream_of(3), 0) << "the lowest where they are equal";
+  EXPECT_EQ(stream_of(3), 0) << "the lowest if several are equal";
   EXPECT_EQ(stream_of(1), 1);
   EXPECT_EQ(stream_of(1), 1);
   EXPECT_EQ(stream_of(2), 1);
@@ -145,10 +145,10 @@ TEST(WorkerState, IsAValue) {
   EXPECT_FALSE(copy == s.worker);
   std::swap(copy, s.worker);
   s.answer(sent[0], {100, 200, 300, 400});
-  EXPECT_EQ(copy, s.worker) << "the same packet at the same time";
+  EXPECT_EQ(copy, s.worker) << "the same packet at the same time has the same effect";
 }
 
-TEST(WorkerOrder, NoMoreIsInFlightThanTheCongestionWindowHolds) {
+TEST(WorkerOrder, NoMoreIsInFlightThanTheCongestionWindowAllows) {
   WorkerScript s;
   JoinAck agreement = s.ack();
   agreement.wmax = 1024;
@@ -160,7 +160,7 @@ TEST(WorkerOrder, NoMoreIsInFlightThanTheCongestionWindowHolds) {
   EXPECT_EQ(gradients(s.run()).size(), 2u) << "slow start";
 }
 
-TEST(WorkerOperation, SaysThatAValueIsTooLargeForTheFixedScale) {
+TEST(WorkerOperation, FlagsAValueThatIsTooLargeForTheFixedScale) {
   WorkerScript s;
   s.join();
   s.submit({1e30F});
@@ -171,7 +171,7 @@ TEST(WorkerOperation, SaysThatAValueIsTooLargeForTheFixedScale) {
   EXPECT_FALSE(sent[1].view().has(ATP_FLAG_OVERFLOW));
 }
 
-TEST(WorkerDrops, WhatDoesNotConcernItIsCountedByName) {
+TEST(WorkerDrops, AForeignPacketIsCountedUnderItsOwnName) {
   struct Case {
     const char* name;
     void (*spoil)(atp_header&);
@@ -212,7 +212,7 @@ TEST(WorkerDrops, WhatDoesNotConcernItIsCountedByName) {
   }
 }
 
-TEST(WorkerDrops, WhatIsAddressedToOtherRanksAlone) {
+TEST(WorkerDrops, APacketAddressedOnlyToOtherRanksIsCounted) {
   WorkerScript s;
   s.join();
   s.submit({1});
@@ -227,7 +227,7 @@ TEST(WorkerDrops, WhatIsAddressedToOtherRanksAlone) {
   EXPECT_EQ(s.worker.counters()[WorkerCounter::kDropNotAddressed], 1u);
 }
 
-// E: packets left without the values that they were made for.
+// E: packets left without their values.
 TEST(PublishedDefect, EveryGradientCarriesItsValues) {
   WorkerScript s;
   s.join();

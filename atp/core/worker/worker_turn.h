@@ -8,14 +8,13 @@
 #include "atp/core/worker/worker_api.h"
 #include "atp/core/worker/worker_counter.h"
 
-// What the parts of a worker share during one call: the turn, and the queue in which they leave
-// what the application is to hear.
+// What the parts of a worker share during one call: the turn, and the queue of events for the
+// application.
 
 namespace atp {
 
-// Events that wait to be polled. Room is taken once: one place for the end of each open operation,
-// and kSpare for news about the membership, the oldest of which nobody misses when they pile up
-// unpolled.
+// Events that wait to be polled. Memory is allocated once: one place for the end of each open
+// operation, and kSpare for news about the membership, which are dropped if nobody polls them.
 class EventQueue {
  public:
   static constexpr std::size_t kSpare = 64;
@@ -27,9 +26,9 @@ class EventQueue {
     ATP_CHECK(size_ < ring_.size());
     ring_[(head_ + size_++) % ring_.size()] = event;
   }
-  // News, lost when the spare places are taken.
+  // News, dropped when the spare places are taken.
   void push_news(const Event& event) {
-    if (news_ >= kSpare - 4) return;  // four stay for kJoined, kFailed, kLeft
+    if (news_ >= kSpare - 4) return;  // four are kept for kJoined, kFailed, kLeft
     ++news_;
     push(event);
   }

@@ -2,12 +2,12 @@
 
 #include "atp/core/dataplane/conformance/row.h"
 
-// A GRADIENT that may not enter an aggregator: dropped, or passing all of them, or of a job that
-// has no room left here.
+// A GRADIENT that may not enter an aggregator: it is dropped, it passes all of them, or its job has
+// no room here.
 
 namespace atp::conformance {
 
-// Before it meets an aggregator.
+// Decided before an aggregator is looked up.
 inline constexpr Row kGradientAdmissionRows[] = {
     {.name = "a bitmap wider than the job's is dropped",
      .before = kHolds0,
@@ -142,7 +142,7 @@ inline constexpr Row kGradientAdmissionRows[] = {
      .out = {.ranks = 0b010, .flags = kDirect, .value_count = 2}},
 };
 
-// Of a job with less than a share of all aggregators.
+// Jobs whose share is less than all aggregators.
 inline constexpr Row kGradientShareRows[] = {
     {.name = "a job without a region passes the aggregator that it would fit",
      .tree = {.region = 0},
@@ -152,7 +152,7 @@ inline constexpr Row kGradientShareRows[] = {
      .forward = ATP_FORWARD_PARENT,
      .after = kHolds01,
      .out = kFrom2},
-    {.name = "a job at its quota claims nothing, and leaves a mark for the fragment's others",
+    {.name = "a job at its quota claims nothing, and marks the fragment so that its others pass",
      .tree = {.quota = 0},
      .before = empty(kOtherJob),
      .in = kFrom0,

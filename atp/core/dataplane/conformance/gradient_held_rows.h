@@ -2,11 +2,11 @@
 
 #include "atp/core/dataplane/conformance/row.h"
 
-// A GRADIENT meets an aggregator that holds something.
+// A GRADIENT meets an aggregator that holds a sum.
 
 namespace atp::conformance {
 
-// Its own identity.
+// The sum has the GRADIENT's identity.
 inline constexpr Row kGradientSameRows[] = {
     {.name = "a disjoint contribution is added",
      .before = kHolds0,
@@ -14,20 +14,20 @@ inline constexpr Row kGradientSameRows[] = {
      .reason = ATP_ADDED,
      .forward = ATP_FORWARD_NOWHERE,
      .after = used_now(kHolds01)},
-    {.name = "of maxima the larger one stays",
+    {.name = "a maximum keeps the larger value",
      .before = of_kind(kHolds0, ATP_KIND_MAX_PLAIN),
      .in = of_kind(Packet{.ranks = 0b010, .magnitude = 7, .value = 12}, ATP_KIND_MAX_PLAIN),
      .reason = ATP_ADDED,
      .forward = ATP_FORWARD_NOWHERE,
      .after = used_now(of_kind(kHolds01, ATP_KIND_MAX_PLAIN))},
-    {.name = "what is compared is signed",
+    {.name = "a maximum compares signed values",
      .before = of_kind(kHolds0, ATP_KIND_MAX_PLAIN),
      .in = of_kind(Packet{.ranks = 0b010, .magnitude = 7, .value = 0x80000000}, ATP_KIND_MAX_PLAIN),
      .reason = ATP_ADDED,
      .forward = ATP_FORWARD_NOWHERE,
      .after =
          used_now(of_kind(Held{.ranks = 0b011, .magnitude = 12, .value = 5}, ATP_KIND_MAX_PLAIN))},
-    {.name = "of exponents the larger one stays, as signed numbers of 16 bits",
+    {.name = "a maximum of exponents compares signed 16-bit values",
      .before = of_kind(Held{.ranks = 0b001, .value = 0x8000}, ATP_KIND_EXPONENTS),
      .in = of_kind(Packet{.ranks = 0b010, .value = 0x7fff}, ATP_KIND_EXPONENTS),
      .reason = ATP_ADDED,
@@ -39,13 +39,13 @@ inline constexpr Row kGradientSameRows[] = {
      .reason = ATP_ADDED,
      .forward = ATP_FORWARD_NOWHERE,
      .after = used_now(of_kind(Held{.ranks = 0b011, .value = 0x80000007}, ATP_KIND_SUM_BLOCKS))},
-    {.name = "values of 16 bits are added modulo 2^16, nothing carried to their neighbours",
+    {.name = "16-bit values are added modulo 2^16, without a carry into their neighbours",
      .before = of_kind(Held{.ranks = 0b001, .value = 0xffff}, ATP_KIND_SUM_BLOCKS_INT16),
      .in = of_kind(Packet{.ranks = 0b010, .value = 3}, ATP_KIND_SUM_BLOCKS_INT16),
      .reason = ATP_ADDED,
      .forward = ATP_FORWARD_NOWHERE,
      .after = used_now(of_kind(Held{.ranks = 0b011, .value = 2}, ATP_KIND_SUM_BLOCKS_INT16))},
-    {.name = "a fragment of 16 bits has up to twice K values",
+    {.name = "a fragment of 16-bit values has up to twice K values",
      .before = of_kind(Held{.ranks = 0b011, .value = 7, .value_count = 2 * kValueCount},
                        ATP_KIND_SUM_BLOCKS_INT16),
      .in = of_kind(Packet{.ranks = 0b100, .value = 8, .value_count = 2 * kValueCount},
@@ -136,7 +136,7 @@ inline constexpr Row kGradientSameRows[] = {
      .forward = ATP_FORWARD_PARENT,
      .after = used_now(kHoldsAll),
      .out = kSumAll},
-    {.name = "a disjoint RESEND takes the partial sum along",
+    {.name = "a disjoint RESEND is added and sends the partial sum",
      .before = with(kHolds0, kCollision),
      .in = {.ranks = 0b010, .flags = kResend, .magnitude = 7, .value = 7},
      .reason = ATP_SENT_PARTIAL,
@@ -175,7 +175,7 @@ inline constexpr Row kGradientSameRows[] = {
      .forward = ATP_FORWARD_PARENT,
      .after = used_now(with(kHoldsAll, kEcn)),
      .out = with(kSumAll, kEcn)},
-    {.name = "a duplicate sends a sum that is complete since the mask shrank",
+    {.name = "a duplicate sends a sum that became complete when the mask shrank",
      .tree = {.members = 0b011},
      .before = kHolds01,
      .in = kFrom0,
@@ -220,7 +220,7 @@ inline constexpr Row kGradientSameRows[] = {
      .out = {.ranks = 0b110, .flags = kResend | kDirect}},
 };
 
-// Another one.
+// The sum has another identity.
 inline constexpr Row kGradientOtherRows[] = {
     {.name = "a gradient that meets another job collides",
      .before = named(kHolds01, kOtherJob),
@@ -257,7 +257,7 @@ inline constexpr Row kGradientOtherRows[] = {
      .forward = ATP_FORWARD_PARENT,
      .after = passed_by(named(kHolds01, kLater), kThis),
      .out = with(kFrom2, kCollision)},
-    {.name = "the fragment that collided last is kept in mind",
+    {.name = "the aggregator remembers the fragment that collided last",
      .before = passed_by(named(kHolds01, kOtherJob), kOtherStream),
      .in = kFrom2,
      .reason = ATP_PASS_COLLISION,

@@ -5,18 +5,18 @@
 
 #include "atp/core/dataplane/pipeline.h"
 
-// A row of docs/protocol.md §4 as data: an aggregator, what arrives, and what must come of both.
+// A row of docs/protocol.md §4 as data: an aggregator, the packet that arrives, and the outcome.
 //
 // Unless a row says otherwise: the job is 1, its incarnation 2, the stream 3, the fragment 100, its
-// operation 4; ranks 0, 1 and 2 are members and the sender stands for all three; it is kNow, and an
-// aggregator was last used a moment ago. All kValueCount values of a packet or sum are `value`.
-// Ranks are bits of one 64-bit word: a row holds in whichever word of a bitmap they stand.
+// operation 4; ranks 0, 1 and 2 are members, all behind the sender; the time is kNow, and the
+// aggregator was used recently. All kValueCount values of a packet or sum are `value`. Ranks are
+// bits of one 64-bit word, and the row must hold whichever word of the bitmap that is.
 
 namespace atp::conformance {
 
 inline constexpr std::uint64_t kNow = 10'000'000'000;
 inline constexpr std::uint64_t kReclaim = 1'000'000'000;
-inline constexpr std::uint64_t kRecently = kNow - kReclaim;  // not longer ago than the reclaim time
+inline constexpr std::uint64_t kRecently = kNow - kReclaim;  // no longer ago than the reclaim time
 inline constexpr std::uint64_t kLongAgo = kNow - kReclaim - 1;
 inline constexpr std::uint16_t kValueCount = 3;
 inline constexpr std::uint16_t kValueLimit = 4;
@@ -64,8 +64,8 @@ struct Tree {
   std::uint64_t sender = 0b111;  // the ranks behind the sender
   std::uint64_t sequence_limit = 0;
   std::uint16_t value_count = kValueCount;
-  std::uint32_t region = 1;  // aggregators that the job has here
-  std::uint32_t quota = 1;   // and how many of them it may hold
+  std::uint32_t region = 1;  // how many aggregators the job has here
+  std::uint32_t quota = 1;   // how many of them it may hold
 };
 
 enum class Event : std::uint8_t { kPacket, kSweep };
@@ -82,12 +82,11 @@ struct Row {
   Packet out;  // with ATP_FORWARD_PARENT
 };
 
-// --- the words that rows are made of: fragments, contributions and sums by name, and what may be
-// different about them
+// --- the vocabulary of the rows: fragments, contributions and sums by name, and variations of them
 
 // An aggregator that has never held anything.
 constexpr Held fresh() { return {.state = ATP_FRESH, .name = {0, 0, 0, 0, 0}, .last_use = 0}; }
-// One that holds nothing, and what it held last.
+// An EMPTY aggregator and the fragment that it held last.
 constexpr Held empty(FragmentName last) {
   return {.state = ATP_EMPTY, .name = last, .last_use = 0};
 }
