@@ -1,3 +1,4 @@
+// Connects a rank through memory, lanes and a server of its own, and ends all of them together.
 #include "atp/collective/communicator.h"
 
 #include <unistd.h>
@@ -26,8 +27,8 @@ constexpr const char* kForked =
     "this process was forked after the communicator was made and has no part in the job: make a "
     "communicator of its own";
 
-// How long the server of a rank that goes in haste stays for the others, which may go as well,
-// from when the rank was first asked to.
+// How long the server of an aborting rank waits for the others, which may leave as well, counted
+// from when the rank was first asked to leave.
 constexpr std::chrono::milliseconds kHastyEnd{1000};
 
 std::uint64_t random_word() {
@@ -41,7 +42,7 @@ Status check(const CommunicatorOptions& options) {
                  with_commas(options.world_size)};
   }
   if (options.rank >= options.world_size) {
-    return Error{"rank " + std::to_string(options.rank) + " is none of the job's ranks 0 to " +
+    return Error{"rank " + std::to_string(options.rank) + " is not one of the job's ranks 0 to " +
                  std::to_string(options.world_size - 1)};
   }
   if (options.own_server && options.own_server->port == 0) {
@@ -53,8 +54,8 @@ Status check(const CommunicatorOptions& options) {
   if (!hosts) return hosts;
   if (options.own_server && sums_on_hosts(options)) {
     return Error{
-        "a rank that serves a part of the job itself sends for itself: leave out the hosts of the "
-        "ranks (ATP_HIERARCHY), or the server in this process (ATP_OWN_SERVER)"};
+        "a rank with a server of its own must send its own sums: leave out the hosts of the ranks "
+        "(ATP_HIERARCHY), or the server in this process (ATP_OWN_SERVER)"};
   }
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     if (route.empty() && options.host_memory) continue;
@@ -83,7 +84,7 @@ class Communicator::Impl {
 
   const CommunicatorOptions& options() const { return options_; }
   const std::shared_ptr<Dispatcher>& dispatcher() const { return dispatcher_; }
-  // Each shared with its thread.
+  // Each is shared with its thread.
   const std::vector<std::shared_ptr<Way>>& lanes() const { return dispatcher_->lanes(); }
   OwnServer* server() const { return server_.get(); }
   bool forked() const { return getpid() != owner_; }
@@ -127,12 +128,12 @@ Status Communicator::Impl::shutdown(std::chrono::milliseconds timeout) {
     const Status ended = lane->shutdown(until, timeout);
     if (result.ok()) result = ended;
   }
-  // Others may still miss an answer of this rank's server. After a failure there is none.
+  // Other ranks may still need an answer from this rank's server, but not after a failure.
   if (server_ && result.ok()) static_cast<void>(server_->wait_until_left(options_.job, until));
   return result;
 }
 
-// A callback that the last operations run may submit further ones, to any lane.
+// Callbacks of the last operations may submit further ones, to any lane.
 void Communicator::Impl::wait_until_idle(SteadyClock::time_point until) {
   std::uint64_t seen = 0;
   do {
@@ -150,7 +151,7 @@ void Communicator::Impl::give_up(const std::string& why) {
   for (const auto& lane : lanes()) lane->give_up(why);
 }
 
-// A callback must not wait for a lane, of which another callback may wait for this one's.
+// A callback must not wait for another lane, whose own callback may be waiting for this lane.
 void Communicator::Impl::abort(const std::string& why) {
   on_lane_thread() ? give_up(why) : close(why);
 }
@@ -203,7 +204,7 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOp
     }
     lanes.push_back(std::move(opened).value());
   }
-  // From here on the destructor ends the threads.
+  // From here on the destructor stops the threads.
   std::unique_ptr<Communicator> communicator(
       new Communicator(std::make_unique<Impl>(options, std::move(server), std::move(lanes))));
   const Status joined = communicator->impl_->wait_until_joined();
@@ -215,8 +216,8 @@ Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 
 Communicator::~Communicator() {
   if (impl_->forked()) {
-    // In a forked child nothing may be joined, closed or freed. The threads that stayed behind in
-    // the parent hold references to all of it, here too.
+    // A forked child must not join, close or free anything. The parent's threads do not exist here,
+    // but the references that they hold do.
     [[maybe_unused]] const Impl* left_alone = impl_.release();
     return;
   }
@@ -243,7 +244,7 @@ Handle Communicator::all_reduce(const Values& values, const AllReduceOptions& op
         name, TensorPart{values, BlockLayout(values.count)}, format, options)};
     handle.parts_[0]->finish(Error{kForked});
   } else {
-    // Held here, as a callback may drop the communicator.
+    // Keep it alive: a callback may destroy the communicator.
     const std::shared_ptr<Dispatcher> dispatcher = impl_->dispatcher();
     handle.parts_ = dispatcher->submit(values, options);
   }
@@ -287,7 +288,7 @@ Handle Communicator::reduce_scatter(const Values& values, HostRequest request,
 Handle Communicator::all_gather(std::span<const std::byte> block, HostRequest request,
                                 const AllReduceOptions& options) {
   request.collective = HostCollective::kAllGather;
-  // Only read.
+  // The block is only read.
   auto* data = const_cast<std::byte*>(block.data());
   return in_memory({data, block.size(), DataType::kFloat32}, std::move(request), options);
 }
@@ -331,10 +332,11 @@ Status Communicator::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& fi
                               std::uint64_t judged_every) {
   if (impl_->forked()) return Error{kForked};
   if (impl_->lanes().front()->value_count() == 0) {
-    return Error{"a communicator in the host's memory has no second way"};
+    return Error{"a communicator in the host's memory cannot have a ring as well"};
   }
   if (impl_->options().number_format == NumberFormat::kFixed) {
-    return Error{"a ring knows no fixed scale: use blocks of int32 or int16, or exact sums"};
+    return Error{
+        "a ring does not support the fixed scale: use blocks of int32 or int16, or exact sums"};
   }
   return impl_->dispatcher()->add_ring(std::move(ring), figures, judged_every);
 }

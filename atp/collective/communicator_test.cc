@@ -170,7 +170,7 @@ TEST(Communicator, FailsPendingAndLaterOperationsWithTheFirstCause) {
     EXPECT_THAT(message(first.wait()), cause);
     EXPECT_THAT(message(communicators[rank]->all_reduce(other).wait()), cause);
   });
-  // Not before all have heard: to a rank that is late the first cause would be one that left.
+  // Wait until all have been told: for a late rank the first cause would be a rank that left.
   in_parallel(kRanks, [&](std::size_t rank) {
     EXPECT_THAT(message(communicators[rank]->shutdown()), cause);
   });
@@ -201,7 +201,7 @@ TEST(Communicator, NamesTheServerThatDoesNotAnswer) {
             HasSubstr("refused"), HasSubstr("is `atp server` running there?")));
 }
 
-TEST(Communicator, GoesOnWithoutASwitchAtTheAddress) {
+TEST(Communicator, RunsWithoutASwitchAtTheAddress) {
   TestingCluster cluster(kRanks);
   std::mutex mutex;
   std::vector<std::string> warnings;
@@ -220,7 +220,7 @@ TEST(Communicator, GoesOnWithoutASwitchAtTheAddress) {
                                        HasSubstr("did not answer"))));
 }
 
-TEST(Communicator, SaysWhoDisagreesWithARankThatIsRefused) {
+TEST(Communicator, NamesTheRanksThatDisagreeWithARefusedOne) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
   CommunicatorOptions options = cluster.options(4);
@@ -244,7 +244,7 @@ TEST(Communicator, RefusesATwin) {
   shut_down(communicators);
 }
 
-TEST(Communicator, RefusesAFragmentThatThePathCannotCarry) {
+TEST(Communicator, RefusesAFragmentThatIsTooLargeForThePath) {
   const TestingCluster cluster(kRanks);
   CommunicatorOptions options = cluster.options(0);
   options.values_per_fragment = 3000;
@@ -258,7 +258,7 @@ TEST(Communicator, RefusesAFragmentThatThePathCannotCarry) {
 TEST(Communicator, RefusesOptionsThatMakeNoSense) {
   const TestingCluster cluster(kRanks);
   CommunicatorOptions rank = cluster.options(4);
-  EXPECT_THAT(Communicator::connect(rank).error().message, HasSubstr("rank 4 is none of"));
+  EXPECT_THAT(Communicator::connect(rank).error().message, HasSubstr("rank 4 is not one of"));
   CommunicatorOptions route = cluster.options(0);
   route.route.clear();
   EXPECT_THAT(Communicator::connect(route).error().message, HasSubstr("a route has the server"));
@@ -349,7 +349,7 @@ TEST(Communicator, SurvivesALostAndRestartedSwitch) {
   shut_down(communicators);
 }
 
-TEST(Communicator, FailsWhatIsInFlightWhenAborted) {
+TEST(Communicator, FailsOperationsInFlightWhenAborted) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
   std::vector<float> tensor(1000);
@@ -360,7 +360,7 @@ TEST(Communicator, FailsWhatIsInFlightWhenAborted) {
   EXPECT_THAT(message(communicators[0]->all_reduce(tensor).wait()), HasSubstr("enough of it"));
 }
 
-TEST(Communicator, ShutsDownOnceAndTakesNothingAfterwards) {
+TEST(Communicator, ShutsDownOnceAndRefusesOperationsAfterwards) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
   expect_exact_sum(communicators, 0, 1000);
@@ -398,7 +398,7 @@ TEST(Communicator, MayBeDroppedByItsOwnCallback) {
   EXPECT_TRUE(handle.wait().ok());
 }
 
-TEST(Communicator, DroppedByACallbackLeavesItsMemoryAloneAndTellsTheOthers) {
+TEST(Communicator, DroppedByACallbackReleasesItsMemoryAndTellsTheOthers) {
   const TestingCluster cluster(2);
   Communicators communicators = join_all(cluster);
   auto large = std::make_unique<std::vector<float>>(8'000'000);
@@ -423,7 +423,7 @@ TEST(Communicator, DroppedByACallbackLeavesItsMemoryAloneAndTellsTheOthers) {
               HasSubstr("rank 0 (127.0.0.1) left the job before the operation ended"));
 }
 
-TEST(Communicator, WaitsAsLongAsATypeAllows) {
+TEST(Communicator, AcceptsTheLongestTimeOutThatTheTypeHolds) {
   const TestingCluster cluster(1);
   auto joined = Communicator::connect(cluster.options(0));
   ASSERT_TRUE(joined.ok()) << joined.error().message;
@@ -449,7 +449,7 @@ TEST(Communicator, HasNoPartInTheJobAfterAFork) {
   shut_down(communicators);
 }
 
-TEST(Communicator, CountsWhatItDid) {
+TEST(Communicator, CountsItsPacketsAndOperations) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
   expect_exact_sum(communicators, 0, 3500);
@@ -458,9 +458,8 @@ TEST(Communicator, CountsWhatItDid) {
   EXPECT_THAT(counters, Contains(std::pair<std::string, std::uint64_t>("operations_completed", 1)));
 }
 
-// As a program does that ends with many groups: without an acknowledgement each takes half a
-// second.
-TEST(Communicator, ManyThatHaveGivenUpLeaveTogetherALostServer) {
+// As when a program with many groups ends: without an acknowledgement each takes half a second.
+TEST(Communicator, ManyThatGaveUpLeaveALostServerTogether) {
   constexpr std::size_t kMany = 24;
   TestingCluster cluster(1);
   Communicators communicators;
@@ -473,7 +472,8 @@ TEST(Communicator, ManyThatHaveGivenUpLeaveTogetherALostServer) {
   const auto begin = std::chrono::steady_clock::now();
   for (const auto& communicator : communicators) communicator->give_up("the program ends");
   for (const auto& communicator : communicators) communicator->abort("the program ends");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3)) << "not in turn";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3))
+      << "they must not leave one after another";
 }
 
 }  // namespace

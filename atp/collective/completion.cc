@@ -7,14 +7,14 @@ namespace atp {
 void Completion::finish(Status result) {
   if (on_done_) {
     on_done_(result);
-    on_done_ = nullptr;  // what it captured must not outlive the operation
+    on_done_ = nullptr;  // its captures must not outlive the operation
   }
   {
     const std::lock_guard lock(mutex_);
     ATP_CHECK(!result_.has_value());
     result_ = std::move(result);
   }
-  ended_.notify_all();  // whoever wakes finds the mutex free
+  ended_.notify_all();  // without the mutex, which the woken threads take
 }
 
 Status Completion::wait() {

@@ -11,13 +11,13 @@
 
 namespace atp {
 
-// The end of an operation, which comes exactly once. What waits for it is told in a fixed order:
-// first the callback, outside all locks, then those who block in wait().
+// The end of an operation, which comes exactly once. First the callback runs, outside all locks;
+// then the threads that block in wait() continue.
 class Completion {
  public:
   explicit Completion(std::function<void(const Status&)> on_done) : on_done_(std::move(on_done)) {}
 
-  // Who calls it owns a share of this object until it returns: who waits for it may be gone first.
+  // The caller must own a reference to this object until it returns: those who wait may be gone.
   void finish(Status result);
   Status wait();
   bool done() const;
@@ -29,7 +29,7 @@ class Completion {
   std::optional<Status> result_;
 };
 
-// An operation that has ended, and whose callers are yet to be told.
+// An operation that has ended, but whose callers have not been told yet.
 template <class Operation>
 struct EndedOperation {
   std::shared_ptr<Operation> operation;

@@ -14,7 +14,7 @@
 #include "atp/collective/testing_cluster.h"
 #include "atp/wire/packet.h"
 
-// The digest of a communicator's results: equal wherever the inputs are, and compared among ranks.
+// The digest of a communicator's results: equal for equal inputs, and compared among the ranks.
 
 namespace atp::testing {
 namespace {
@@ -33,7 +33,7 @@ struct Setting {
   std::uint64_t digest_every = 0;
 };
 
-// All ranks sum tensors of these lengths, several at a time; what their digests are then.
+// All ranks sum tensors of these lengths, several at a time; returns their digests.
 std::vector<DigestReading> digests_of_run(const Setting& setting, float first_value = 0) {
   const TestingCluster cluster(kRanks);
   const TestingCluster second(kRanks);
@@ -52,7 +52,7 @@ std::vector<DigestReading> digests_of_run(const Setting& setting, float first_va
     std::vector<Handle> handles;
     for (const std::size_t length : kLengths) {
       tensors.push_back(tensor_of(rank, tensors.size(), length));
-      for (float& value : tensors.back()) value *= 0.3F;  // which no unit divides
+      for (float& value : tensors.back()) value *= 0.3F;  // not a multiple of any unit
     }
     tensors[0][0] += first_value;
     for (auto& tensor : tensors) handles.push_back(communicators[rank]->all_reduce(tensor));
@@ -63,7 +63,7 @@ std::vector<DigestReading> digests_of_run(const Setting& setting, float first_va
   return digests;
 }
 
-TEST(Digest, IsOneForTheSameInputsHoweverTheyAreSummed) {
+TEST(Digest, IsTheSameForTheSameInputsHoweverTheyAreSummed) {
   const DigestReading reference = digests_of_run({})[0];
   EXPECT_EQ(reference.operations, std::size(kLengths));
   for (const Setting& setting :
@@ -73,10 +73,10 @@ TEST(Digest, IsOneForTheSameInputsHoweverTheyAreSummed) {
         << setting.values_per_fragment << setting.through_switch << setting.two_servers
         << setting.digest_every;
   }
-  EXPECT_NE(digests_of_run({}, 0x1p-20F)[0].digest, reference.digest) << "of another input";
+  EXPECT_NE(digests_of_run({}, 0x1p-20F)[0].digest, reference.digest) << "for other inputs";
 }
 
-TEST(Digest, IsKeptOnlyWhereAskedFor) {
+TEST(Digest, IsKeptOnlyIfAskedFor) {
   const TestingCluster cluster(1);
   const Communicators communicators = join_all(cluster);
   EXPECT_EQ(communicators[0]->digest(), std::nullopt);
@@ -84,7 +84,7 @@ TEST(Digest, IsKeptOnlyWhereAskedFor) {
   shut_down(communicators);
 }
 
-TEST(Digest, BegunAnewIsThatOfARunWhichBeginsThere) {
+TEST(Digest, RestartedIsThatOfARunThatStartsThere) {
   const TestingCluster cluster(1);
   CommunicatorOptions options = cluster.options(0);
   options.digest = true;
@@ -104,7 +104,7 @@ TEST(Digest, BegunAnewIsThatOfARunWhichBeginsThere) {
   shut_down(communicators);
 }
 
-TEST(ComparedDigests, LeaveManyOperationsInFlightAsTheyAre) {
+TEST(ComparedDigests, WorkWithManyOperationsInFlight) {
   const TestingCluster cluster(kRanks);
   std::vector<CommunicatorOptions> options = all_options(cluster);
   for (auto& o : options) o.digest_every = 3;
@@ -123,7 +123,7 @@ TEST(ComparedDigests, LeaveManyOperationsInFlightAsTheyAre) {
       EXPECT_EQ(tensors[i], sum_of(kRanks, i, 97 * i)) << i;
     }
     EXPECT_EQ(called, 40U);
-    EXPECT_EQ(communicators[rank]->digest()->operations, 40U) << "comparisons have no number";
+    EXPECT_EQ(communicators[rank]->digest()->operations, 40U) << "comparisons are not counted";
   });
   shut_down(communicators);
 }
@@ -144,7 +144,7 @@ TEST(ComparedDigests, AreWaitedForByAShutdown) {
   });
 }
 
-TEST(ComparedDigests, LetFailuresThrough) {
+TEST(ComparedDigests, DoNotHideFailures) {
   const TestingCluster cluster(2);
   std::vector<CommunicatorOptions> options = all_options(cluster);
   for (auto& o : options) o.digest_every = 2;
@@ -157,7 +157,8 @@ TEST(ComparedDigests, LetFailuresThrough) {
     EXPECT_THAT(message(handle.wait()), HasSubstr("rank 1 (127.0.0.1) left"));
 }
 
-// A network card that flips a bit of a result: it stands before the server as a rank sees it.
+// A proxy between a rank and the server that flips a bit of a result, as a faulty network card
+// might.
 class BitFlipper {
  public:
   explicit BitFlipper(const Endpoint& server) : server_(address_of(server.port)) {
@@ -176,7 +177,7 @@ class BitFlipper {
     getsockname(socket_, reinterpret_cast<sockaddr*>(&own), &size);
     return loopback(ntohs(own.sin_port));
   }
-  // The last value of every result of so many values from now on.
+  // From now on, flips a bit of the last value in every result of this many values.
   void begin(std::uint16_t value_count) { flipped_count_ = value_count; }
 
  private:
@@ -240,7 +241,7 @@ TEST(ComparedDigests, NameTheRankWhoseResultsDiffer) {
     const auto cause = AllOf(HasSubstr("rank 1 differ from those of ranks 0 and 2"),
                              HasSubstr("in operations 4 to 7"));
     EXPECT_THAT(sum(100), AllOf(HasSubstr("all_reduce #7 (100 values): "), cause));
-    EXPECT_THAT(sum(100), cause) << "and nothing is summed any more";
+    EXPECT_THAT(sum(100), cause) << "and the job is over";
   });
 }
 

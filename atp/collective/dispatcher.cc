@@ -1,3 +1,4 @@
+// Checks each operation, gives it its number and its lanes, and decides when it is sent.
 #include "atp/collective/dispatcher.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ Status check(const Values& values, const HostRequest& request, const AllReduceOp
   const std::vector<std::size_t>& lengths = request.lengths;
   if (request.collective == HostCollective::kBroadcast) {
     if (request.root < job.world_size) return ok_status();
-    return Error{"rank " + std::to_string(request.root) + " is none of the job's ranks 0 to " +
+    return Error{"rank " + std::to_string(request.root) + " is not one of the job's ranks 0 to " +
                  std::to_string(job.world_size - 1) + ": give another root"};
   }
   if (lengths.size() != job.world_size) {
@@ -67,7 +68,7 @@ Status Dispatcher::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figu
                             std::uint64_t judged_every) {
   const std::lock_guard lock(mutex_);
   if (next_number_ > 0 || ways_ != nullptr) {
-    return Error{"a second way comes before the first operation, and once"};
+    return Error{"a ring must be added before the first operation, and once"};
   }
   lanes_.push_back(std::move(ring));
   ways_ = std::make_unique<Ways>(figures, judged_every);
@@ -88,7 +89,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions
   if (options.timeout.count() == 0) options.timeout = options_.operation_timeout;
   options.timeout = bounded_timeout(options.timeout);
   if (options.is_probe) return submit_probe(values, std::move(options));
-  // What may be held is carried out by whom lets it go.
+  // An operation that may be held is carried out by the thread that releases it.
   options.here = options.here && lanes_.size() == 1 && options_.digest_every == 0;
   const bool here = options.here;
   const Status valid = check(values, options, options_);
@@ -113,7 +114,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest requ
   const bool here = options.here;
   const Status valid = check(values, request, options, options_);
   const bool adds = request.collective == HostCollective::kReduceScatter;
-  // Rows are as long as the longest block, at all ranks.
+  // At all ranks, rows are as long as the longest block.
   std::size_t longest = values.count;
   if (!adds && !request.lengths.empty()) {
     longest = *std::max_element(request.lengths.begin(), request.lengths.end());
@@ -226,7 +227,7 @@ void Dispatcher::result_is_in(const OperationName& name, const Values& values,
   tell(refused);
 }
 
-// The comparison, and what was held behind it up to the next one.
+// Sends the comparison, and the operations held behind it up to the next one.
 void Dispatcher::let_go(Refusals& refused) {
   const std::span<std::byte> bytes = comparison_->bytes();
   write_digest(digest_.whole().digest, options_.rank,
@@ -300,8 +301,8 @@ void Dispatcher::has_ended(const Status& status) {
   if (!status) end_all_ways(status.error().message);
 }
 
-// Other ranks know of a failure by the way that has failed, and wait on the other one for a rank
-// that has given up.
+// Other ranks learn of a failure only on the path that has failed; on the other one they would wait
+// for a rank that has given up.
 void Dispatcher::end_all_ways(const std::string& why) {
   for (const auto& lane : lanes_) lane->give_up(why);
 }
@@ -310,7 +311,7 @@ bool Dispatcher::awaits_times() const {
   return ways_ != nullptr && ways_->asks && ways_->sent % ways_->judged_every == 0;
 }
 
-// Before the operation that the number of those sent so far stands for.
+// Exchanges times and judges the paths, if that is due before the next operation.
 void Dispatcher::judge_ways(Refusals& refused) {
   if (ways_->judged_every == 0 || ways_->sent == 0) return;
   if (ways_->sent % ways_->judged_every != 0) return;
@@ -360,7 +361,7 @@ Dispatcher::Operations Dispatcher::submit_probe(const Values& values, AllReduceO
       name, TensorPart{values, BlockLayout(values.count)}, format, std::move(options));
   {
     const std::lock_guard lock(mutex_);
-    // The servers' shares of what is no probe stay as they are.
+    // With shards of its own, so that a probe does not change how operations are spread.
     send_to_servers(operation, Shards(network_lanes_).split(operation->layout()), refused);
   }
   tell(refused);
@@ -376,8 +377,8 @@ void Dispatcher::send_to(std::size_t lane, const std::shared_ptr<PendingOperatio
   refused.push_back({part, *why});
 }
 
-// After a failure the sequence spaces of the workers no longer agree in one lane, and the job is
-// over in all.
+// After a failure the sequence spaces of the workers no longer agree in one lane, so the job is
+// over in all lanes.
 std::optional<std::string> Dispatcher::failure() const {
   for (const auto& lane : lanes_) {
     if (const auto why = lane->failure()) return why;

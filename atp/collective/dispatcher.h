@@ -18,31 +18,31 @@
 
 namespace atp {
 
-// Brings a communicator's operations to its lanes, cut into a part for each, and keeps the digest
-// of their results. All ranks submit the same operations in the same order, and nothing else
-// decides here: not who is ready, nor when.
+// Splits a communicator's operations into parts, passes them to its lanes, and keeps the digest of
+// their results. All ranks submit the same operations in the same order, and every decision here
+// depends on that order alone, never on timing.
 //
-// Where digests are compared, the operations behind the last one of a comparison are held until the
-// results before it are in, as the comparison needs them and goes first.
+// If digests are compared, operations behind the last one of a comparison are held until the
+// results before it are there: the comparison needs them and goes first.
 //
-// With a ring as a second way, which of the two an operation takes is decided when it is sent, in
-// the order of submission, by a rule that is the same at all ranks. From time to time they tell one
-// another their times, by an operation of its own that has no number; the one that follows so many
-// operations later, and what is behind it, waits until these are in, since from there on they
-// count.
+// With a ring as a second path, the path of an operation is chosen when it is sent, in the order of
+// submission, by a rule that is the same at all ranks. From time to time the ranks exchange their
+// times, with an internal operation that has no number. The times count from a fixed number of
+// operations later, so that operation and those behind it wait for the exchange to end.
 //
-// Callers submit, and the lanes' threads say what has ended; what is left to be told is told
-// outside the lock, since whoever is told may submit the next operation. It lives as long as an
-// operation is under way, also without its communicator.
+// Callers submit, and the lanes' threads report which operations have ended. Callbacks run outside
+// the lock, since they may submit the next operation. The dispatcher lives as long as an operation
+// is in flight, even without its communicator.
 class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
  public:
   using Operations = std::vector<std::shared_ptr<PendingOperation>>;
 
   Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Way>> lanes);
 
-  // The parts of the operation, which has ended when all of them have.
+  // Returns the parts of the operation, which has ended when all of them have.
   Operations submit(const Values& values, AllReduceOptions options);
-  // What is no all-reduce, in the host's memory; `values` of what is moved as it is are bytes.
+  // A collective other than an all-reduce, in the host's memory; for all_gather and broadcast
+  // `values` are bytes.
   Operations submit(const Values& values, HostRequest request, AllReduceOptions options);
 
   // As Communicator::add_ring().
@@ -50,53 +50,53 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
                   std::uint64_t judged_every);
   std::optional<WayCounts> way_counts();
 
-  // Why nothing more can be summed, in any lane.
+  // Why the job has failed, in any lane.
   std::optional<std::string> failure() const;
-  // How many operations, so far.
+  // The number of operations submitted so far.
   std::uint64_t submitted();
-  // Waits until the lanes have all that was submitted.
+  // Waits until the lanes have received everything submitted.
   void wait_until_sent(std::chrono::steady_clock::time_point until);
 
-  // Those to servers, or that in the host's memory, and then the ring, if there is one.
+  // The lanes to servers, or the one in the host's memory, then the ring, if there is one.
   const std::vector<std::shared_ptr<Way>>& lanes() const { return lanes_; }
   std::size_t network_lanes() const { return network_lanes_; }
-  // Null: none was asked for.
+  // Null: not asked for.
   ResultDigest* digest() { return keeps_digest_ ? &digest_ : nullptr; }
 
  private:
-  // All parts of one operation, in the order of the lanes that get them.
+  // All parts of one operation, in the order of their lanes.
   struct Submission {
     std::uint64_t number = 0;
     Operations parts;
     std::vector<std::size_t> lanes;
     std::shared_ptr<PendingOperation> comparison;  // that follows it, or null
-    bool is_undecided = false;                     // of one part, that has no lane yet
+    bool is_undecided = false;                     // it has one part, whose lane is not chosen yet
   };
-  // An operation that no lane has taken, and why.
+  // An operation that no lane accepted, and why.
   struct Refused {
     std::shared_ptr<PendingOperation> operation;
     std::string why;
   };
   using Refusals = std::vector<Refused>;
 
-  // Where there are two ways, and the ranks' times.
+  // The state of the choice between two paths, with the ranks' times.
   struct Ways {
     Ways(const FiguresOfWays& figures, std::uint64_t every)
         : choice(figures), samples(figures), judged_every(every) {}
     WayChoice choice;
     WaySamples samples;
     const std::uint64_t judged_every;
-    std::uint64_t sent = 0;  // operations
+    std::uint64_t sent = 0;  // operations so far
     WayCounts counts;
-    WayTimes told = no_times();  // by all ranks: the least
-    bool asked = false;          // they have been, once at least
-    bool asks = false;           // they have not all answered
+    WayTimes told = no_times();  // the minimum over all ranks
+    bool asked = false;          // there was an exchange
+    bool asks = false;           // an exchange is in flight
   };
 
   Submission cut(const OperationName& name, const Values& values, AllReduceOptions options);
   Operations submit_probe(const Values& values, AllReduceOptions options);
   bool ends_comparison(std::uint64_t number) const;
-  // Gives both their share of the callback.
+  // Both must end before the operation's callback runs.
   std::shared_ptr<PendingOperation> make_comparison(const OperationName& after_this,
                                                     AllReduceOptions& options);
   void result_is_in(const OperationName& name, const Values& values, const Status& status);
@@ -109,7 +109,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   void send_to_servers(const std::shared_ptr<PendingOperation>& whole,
                        const std::vector<Shards::Part>& parts, Refusals& refused);
   bool both_can_take(const PendingOperation& operation) const;
-  // The next operation's way depends on times that are not in.
+  // Whether the path of the next operation depends on an exchange in flight.
   bool awaits_times() const;
   void judge_ways(Refusals& refused);
   void ask_for_times(Refusals& refused);
@@ -124,20 +124,20 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   void end_all_ways(const std::string& why);
 
   const CommunicatorOptions options_;
-  // Changed before the first operation only.
+  // Changed only before the first operation.
   std::vector<std::shared_ptr<Way>> lanes_;
   const std::size_t network_lanes_;
   std::unique_ptr<Ways> ways_;  // null: there is only one
   const bool keeps_digest_;
   ResultDigest digest_;
 
-  std::mutex mutex_;  // submissions reach all lanes in one order
+  std::mutex mutex_;  // submissions reach all lanes in the same order
   std::condition_variable sent_;
   Shards shards_;
-  std::uint64_t next_number_ = 0;                 // of an all-reduce
-  std::uint64_t next_request_ = 0;                // of another collective, which is in no digest
+  std::uint64_t next_number_ = 0;                 // for all-reduces
+  std::uint64_t next_request_ = 0;                // for other collectives, which are in no digest
   std::shared_ptr<PendingOperation> comparison_;  // waits for results; null: nothing is held
-  std::uint64_t compared_operations_ = 0;         // of which the comparison needs the results
+  std::uint64_t compared_operations_ = 0;         // whose results the comparison needs
   std::deque<Submission> held_;
 };
 

@@ -14,8 +14,8 @@
 #include "atp/collective/number_text.h"
 #include "atp/driver/udp/address.h"
 
-// CommunicatorOptions::from_environment(). Each complaint names the variable, what was found, what
-// is expected and what to do.
+// CommunicatorOptions::from_environment(). Each error names the variable, what was found, what was
+// expected and what to do.
 
 namespace atp {
 namespace {
@@ -31,7 +31,7 @@ Error malformed(const char* name, std::string_view found, const std::string& exp
   return {std::string(name) + "=" + quoted(found) + " is not " + expected};
 }
 
-// Unset and empty are the same: nothing was said.
+// An empty variable counts as unset.
 std::string_view lookup(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr ? std::string_view{} : std::string_view{text};
@@ -63,7 +63,7 @@ Result<std::uint64_t> required_whole(const Whole& what) {
   return read_whole(what, text);
 }
 
-// Of a job on one host `atp run` draws it; several hosts have nobody to agree with.
+// `atp run` draws it for a job on one host; several hosts must be given the same one.
 Result<std::uint64_t> read_incarnation(std::uint64_t most) {
   const Whole what{"ATP_INCARNATION", 0, most};
   const std::string_view text = lookup(what.name);
@@ -93,7 +93,7 @@ Result<std::chrono::milliseconds> optional_seconds(const char* name,
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
-// One of two words; the first one where nothing is said.
+// One of two words; the first if the variable is unset.
 Result<std::string> optional_word(const char* name, const char* first, const char* second) {
   const std::string_view text = lookup(name);
   if (text.empty() || text == first) return std::string(first);
@@ -144,7 +144,7 @@ Result<CongestionPolicy> optional_congestion() {
   return malformed("ATP_CONGESTION", text, "\"aimd\" or \"none\"");
 }
 
-// Where it is not said: as whoever started the ranks has counted them.
+// If unset, true if the launcher has counted all ranks as local.
 Result<bool> read_host_memory() {
   const std::string_view text = lookup("ATP_HOST_MEMORY");
   if (!text.empty() && text != "0" && text != "1") {
@@ -175,7 +175,7 @@ Result<std::vector<std::size_t>> read_host_ranks(std::size_t world_size) {
   return host_of;
 }
 
-// Nothing where each rank is to send for itself.
+// Empty if each rank is to send for itself.
 Result<std::vector<std::size_t>> read_host_of(std::size_t world_size) {
   const auto hierarchy = optional_switch("ATP_HIERARCHY");
   if (!hierarchy) return hierarchy.error();

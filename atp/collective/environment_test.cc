@@ -33,7 +33,7 @@ Result<CommunicatorOptions> read_with(const Variables& changes) {
   return CommunicatorOptions::from_environment();
 }
 
-TEST(Environment, SaysOnWhichHostsTheRanksAre) {
+TEST(Environment, ReadsTheHostsOfTheRanks) {
   using Hosts = std::vector<std::size_t>;
   const Variables on = {{"ATP_HIERARCHY", "1"}, {"ATP_HOST_RANKS", "2,1,1"}};
   EXPECT_EQ(read_with(on).value().host_of, (Hosts{0, 0, 1, 2}));
@@ -54,7 +54,7 @@ TEST(Environment, SaysOnWhichHostsTheRanksAre) {
   }
 }
 
-TEST(Environment, ReadsWhatAtpRunSets) {
+TEST(Environment, ReadsTheVariablesThatAtpRunSets) {
   const Result<CommunicatorOptions> options = read_with({});
   ASSERT_TRUE(options.ok()) << options.error().message;
   EXPECT_EQ(options.value().rank, 2);
@@ -129,7 +129,7 @@ TEST(Environment, NamesTheFormatsThatExcludeEachOther) {
   }
 }
 
-TEST(Environment, ReadsTheWayToEachShard) {
+TEST(Environment, ReadsTheRouteToEachShard) {
   const Result<CommunicatorOptions> options =
       read_with({{"ATP_ROUTE", "127.0.0.1:1,127.0.0.1:2;127.0.0.1:3;127.0.0.1:1,127.0.0.1:4"}});
   ASSERT_TRUE(options.ok()) << options.error().message;
@@ -139,7 +139,7 @@ TEST(Environment, ReadsTheWayToEachShard) {
             (std::vector<std::vector<Endpoint>>{{at(3)}, {at(1), at(4)}}));
 }
 
-TEST(Environment, SaysWhichVariableWasFoundHowAndWhatIsExpected) {
+TEST(Environment, AnErrorNamesTheVariableWhatWasFoundAndWhatWasExpected) {
   struct Case {
     const char* name;
     const char* value;

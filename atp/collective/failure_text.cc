@@ -1,3 +1,4 @@
+// The sentence for each FailureCode, and for the news about silent, slow and awaited ranks.
 #include "atp/collective/failure_text.h"
 
 #include "atp/base/text.h"
@@ -9,7 +10,7 @@
 namespace atp {
 namespace {
 
-// An ICMP error said so; it does not tell these two apart.
+// ICMP reported an error, which does not distinguish these two.
 constexpr const char* kUnreachable = " (connection refused or host unreachable)";
 
 std::string server_text(const FailureContext& context) {
@@ -22,8 +23,8 @@ std::size_t datagram_bytes(const Endpoint& hop, std::uint16_t value_count,
          atp_packet_bytes(bitmap_words_for(context.world_size), ATP_KIND_SUM_PLAIN, value_count);
 }
 
-// Small packets pass, large ones seem not to: a router drops them without a word, or a firewall
-// drops the word.
+// Small packets get through, but large ones seem not to: perhaps a router drops them without an
+// ICMP error, or a firewall drops the error.
 std::string silent_path_hint(const FailureContext& context) {
   if (context.value_count == 0 || context.route.empty()) return "";
   constexpr std::size_t kEthernetMtu = 1500;
@@ -34,10 +35,10 @@ std::string silent_path_hint(const FailureContext& context) {
   if (context.value_count <= safe) return "";
   return "; if packets of " +
          with_commas(datagram_bytes(context.route.back(), context.value_count, context)) +
-         " bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=" + std::to_string(safe);
+         " bytes do not get through, set ATP_VALUES_PER_FRAGMENT=" + std::to_string(safe);
 }
 
-// "rank 2 (10.0.0.3)", "ranks 2 (10.0.0.3) and 3": with their hosts, as far as they are known.
+// "rank 2 (10.0.0.3)", "ranks 2 (10.0.0.3) and 3": with their hosts, if known.
 std::string ranks_at_text(const RankSet& ranks, const FailureDetail& detail) {
   constexpr std::size_t kMost = StatusMessage::kMaxEndpoints;
   if (detail.home_count == 0 || ranks.size() > kMost) return ranks_text(ranks);
@@ -57,8 +58,8 @@ std::string ranks_at_text(const RankSet& ranks, const FailureDetail& detail) {
 
 constexpr std::string_view kWaitsFor = " waits for ";
 
-// Operations that travel in other ways never meet, so a difference between the ranks' shows only
-// where their texts stand side by side.
+// Operations in different formats never meet in a fragment, so a mismatch between ranks shows only
+// when one compares their messages.
 std::string own_wait(const FailureContext& context) {
   if (context.operation_kind.empty()) return "";
   return "; rank " + std::to_string(context.rank) + std::string(kWaitsFor) + context.operation_kind;
@@ -72,12 +73,13 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
   }
   text += ": " + ranks_at_text(failure.ranks, context.detail) +
           (failure.ranks.size() == 1 ? " has" : " have") + " not contributed";
-  // What this rank itself has sent did not arrive.
+  // If this rank is named, its own packets did not arrive.
   return failure.ranks.contains(context.rank) ? text + silent_path_hint(context)
                                               : text + own_wait(context);
 }
 
-// Each rank knows its own operation only; side by side these sentences show what differs.
+// Each rank knows only its own operation; comparing the messages of several ranks shows the
+// mismatch.
 std::string operation_mismatch(const Failure& failure, const FailureContext& context) {
   std::string text = ranks_text(failure.ranks) + " submitted another operation than " +
                      ranks_text(failure.other) +
@@ -85,7 +87,7 @@ std::string operation_mismatch(const Failure& failure, const FailureContext& con
                      "order, of the same type, reduction and wire";
   const bool is_ours = (failure.ranks | failure.other).contains(context.rank);
   if (context.operation_kind.empty() || !is_ours) return text;
-  return text + "; that of rank " + std::to_string(context.rank) + " was " + context.operation_kind;
+  return text + "; rank " + std::to_string(context.rank) + "'s was " + context.operation_kind;
 }
 
 std::string rank_lost(const Failure& failure, const FailureContext& context) {
@@ -109,7 +111,7 @@ std::string server_question(const FailureContext& context) {
 
 bool has_switch(const FailureContext& context) { return context.route.size() > 1; }
 
-// Neither the server nor a switch that would answer without it.
+// Whether neither the server answers nor the first switch, which would answer without it.
 bool is_cut_off(const Failure& failure, const FailureContext& context) {
   return has_switch(context) && !failure.unreachable && !failure.parent_answers;
 }
@@ -122,7 +124,7 @@ std::string server_of(const Failure& failure, const FailureContext& context) {
 std::string server_lost(const Failure& failure, const FailureContext& context) {
   const std::string silent = "silent for " + seconds_text(context.lease);
   if (is_cut_off(failure, context)) {
-    return "nothing comes to rank " + std::to_string(context.rank) + " any more (" + silent +
+    return "rank " + std::to_string(context.rank) + " receives nothing any more (" + silent +
            "), neither from " + server_of(failure, context) + " nor from " +
            hop_text(context.route.front(), context.route) + ": is the link of this rank's host up?";
   }
@@ -181,10 +183,10 @@ std::string waiting_text(const Failure& failure, const FailureContext& context) 
          seconds_text(WorkerConfig{}.tell_waiting);
 }
 
-// Without addresses: the last message had those of other ranks, perhaps.
+// Without addresses: the known ones may belong to other ranks.
 std::string waiting_over_text(const Failure& failure, Duration waited) {
-  return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " goes" : " go") +
-         " on: the others have waited for " +
+  return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
+         " resumed: the others waited for " +
          seconds_text(waited - waited % std::chrono::milliseconds(100));
 }
 
@@ -194,14 +196,14 @@ std::string slow_rank_text(const Failure& failure, Duration waited, Duration win
   return "the others have waited for " + ranks_at_text(failure.ranks, context.detail) + " for " +
          seconds_text(waited - waited % tenth) + " of the last " +
          seconds_text(window - window % tenth) +
-         ", never for a second: it is slow (`atp status` of the server tells how late)";
+         ", never for a second: it is slow (`atp status` of the server shows how late)";
 }
 
 std::string silence_text(const Failure& failure, const FailureContext& context) {
   const std::string patience = ": giving up after " + seconds_text(context.lease) + " of silence";
   if (is_cut_off(failure, context)) {
-    return "nothing comes to rank " + std::to_string(context.rank) +
-           " any more (is the link of its host up?)" + patience;
+    return "rank " + std::to_string(context.rank) +
+           " receives nothing any more (is the link of its host up?)" + patience;
   }
   return server_of(failure, context) + " does not answer" +
          (failure.unreachable ? kUnreachable : "") + patience;
@@ -221,8 +223,8 @@ std::string failure_text(const Failure& failure, const FailureContext& context) 
     case FailureCode::kJoinTimeout: return join_timeout(failure, context);
     case FailureCode::kLeft: return "this rank has left the job";
     case FailureCode::kLeftBefore:
-      return "it has left the job before, and no rank comes back within an incarnation: start the "
-             "job again, as another incarnation";
+      return "it has already left the job, and a rank cannot return to the same incarnation: start "
+             "the job again, as another incarnation";
   }
   return "unknown failure";
 }
@@ -240,7 +242,7 @@ std::string narrow_path_text(const NarrowPath& path, const FailureContext& conte
          with_commas(path.mtu) + " bytes (MTU), and a fragment of " +
          with_commas(path.value_count) + " values makes one of " +
          with_commas(datagram_bytes(path.hop, path.value_count, context)) + ": " + way_out +
-         (way_out.empty() ? "" : ", or ") + "raise the MTU on the way";
+         (way_out.empty() ? "" : ", or ") + "raise the path's MTU";
 }
 
 std::string operation_text(const char* what, std::uint64_t number, std::uint64_t value_count) {

@@ -7,9 +7,9 @@
 
 #include "atp/core/worker/worker.h"
 
-// Turns the core's plain Failure into a sentence that says what went wrong, who is concerned and
-// where, and what to do if there is something to do. The core names ranks and endpoints only; the
-// times and the route come from here.
+// Turns the core's Failure into a sentence that says what went wrong, which ranks or nodes are
+// concerned, and what to do, if anything. The core names ranks and endpoints only; this adds times
+// and the route.
 
 namespace atp {
 
@@ -18,10 +18,10 @@ struct FailureContext {
   Rank rank = 0;  // this worker
   std::size_t world_size = 1;
   std::vector<Endpoint> route;  // switches upward, the server last
-  // Where the job's workers stand for all ranks of their hosts: the rank that each of them is. Of
-  // such a worker `rank` is that, and failures have been renamed().
+  // If each worker stands for all ranks of its host: the rank that leads it, by worker. Then `rank`
+  // is such a rank too, and failures have been renamed().
   std::vector<Rank> names = {};
-  // In whose process the server runs, if it's known to be a rank's.
+  // The rank in whose process the server runs, if it runs in one.
   std::optional<Rank> server_rank = std::nullopt;
   Duration lease = std::chrono::seconds(5);
   Duration join_timeout = std::chrono::seconds(30);
@@ -29,11 +29,11 @@ struct FailureContext {
   std::string operation;          // the oldest that is open; empty: not known
   std::string operation_kind;     // its values, type, reduction and format; empty: not known
   std::uint16_t value_count = 0;  // K; 0: not agreed
-  FailureDetail detail = {};      // where the ranks are, and what one that left had to say
-  std::optional<Failure> peer_refused = std::nullopt;  // of a rank that the joining waits for
+  FailureDetail detail = {};      // the ranks' endpoints, and the cause of one that left
+  std::optional<Failure> peer_refused = std::nullopt;  // of a rank that the others wait for
 };
 
-// A way that carries packets of at most `mtu` bytes, while fragments have K values.
+// A path that carries packets of at most `mtu` bytes, too few for the job's fragments.
 struct NarrowPath {
   Endpoint hop;
   std::size_t mtu = 0;
@@ -41,32 +41,31 @@ struct NarrowPath {
 };
 bool fragments_exceed(const NarrowPath& path, const FailureContext& context);
 
-// The same failure, with workers under the names that their ranks have.
+// The same failure with the ranks' names instead of the workers' numbers.
 Failure renamed(Failure failure, const std::vector<Rank>& names);
 
 // The cause alone: "rank 3 lost: no word from it for 5 s (its lease ended)".
 std::string failure_text(const Failure& failure, const FailureContext& context);
 
-// Of a server from which nothing comes, before it is given up: who is to blame, as far as this rank
-// can tell, and how long it waits.
+// Warns of a silent server before the job fails: the likely culprit, and how long this rank waits.
 std::string silence_text(const Failure& failure, const FailureContext& context);
 
-// Of ranks that the others have waited for a while, though nothing has failed; and once they go on.
+// Warns of ranks for which the others have waited for a while; and reports when they have resumed.
 std::string waiting_text(const Failure& failure, const FailureContext& context);
 std::string waiting_over_text(const Failure& failure, Duration waited);
-// Of a rank for which the others have waited so much of a time, though never for long.
+// Warns of a rank for which the others have waited this much of the window, though never for long.
 std::string slow_rank_text(const Failure& failure, Duration waited, Duration window,
                            const FailureContext& context);
 
-// Of another rank that was refused, or that waits elsewhere (refusal_text.cc).
+// Reports that another rank was refused or waits in another incarnation (refusal_text.cc).
 std::string peer_refused_text(const Failure& failure);
 
-// Of a refusal (refusal_text.cc): what this rank said, who says otherwise or which limit it meets,
-// and what to do. "rank 3 was refused: it says the job has 8 ranks, rank 0 says 4; start all ranks
-// with the same world size".
+// Explains a refusal (refusal_text.cc): what this rank asked for, which ranks differ or which limit
+// it exceeds, and what to do. "rank 3 was refused: it says the job has 8 ranks, rank 0 says 4;
+// start all ranks with the same world size".
 std::string refusal_text(const Failure& failure, const FailureContext& context);
 
-// "the path from rank 2 to server 10.0.0.9:5500 carries …": what was found, what it would take.
+// "the path from rank 2 to server 10.0.0.9:5500 carries …": what was found, and what is needed.
 std::string narrow_path_text(const NarrowPath& path, const FailureContext& context);
 
 // The operation that a failure hit: "all_reduce #17 (1,000 values)".

@@ -17,7 +17,7 @@ RankSet set_of(std::initializer_list<Rank> ranks) {
   return set;
 }
 
-TEST(FailureText, SaysWhatWhoAndWhere) {
+TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
   struct Case {
     Failure failure;
     const char* text;
@@ -28,11 +28,11 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
        "values"},
       {{.code = FailureCode::kNoProgress},
        "no progress for 20 s, and no word from server 10.0.0.9:5500 about it; if packets of 1,476 "
-       "bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=296"},
+       "bytes do not get through, set ATP_VALUES_PER_FRAGMENT=296"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0, 1}), .other = set_of({2, 3})},
        "ranks 0 and 1 submitted another operation than ranks 2 and 3: all ranks must call the "
        "same collectives with the same sizes in the same order, of the same type, reduction and "
-       "wire; that of rank 2 was the sum of 7 int32 values"},
+       "wire; rank 2's was the sum of 7 int32 values"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0}), .other = set_of({3})},
        "rank 0 submitted another operation than rank 3: all ranks must call the same collectives "
        "with the same sizes in the same order, of the same type, reduction and wire"},
@@ -43,8 +43,8 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
       {{.code = FailureCode::kRankLeft, .ranks = set_of({1})},
        "rank 1 left the job before the operation ended"},
       {{.code = FailureCode::kLeftBefore, .ranks = set_of({2})},
-       "it has left the job before, and no rank comes back within an incarnation: start the job "
-       "again, as another incarnation"},
+       "it has already left the job, and a rank cannot return to the same incarnation: start the "
+       "job again, as another incarnation"},
       {{.code = FailureCode::kServerRestarted},
        "server 10.0.0.9:5500 restarted and forgot the job: start the job again"},
       {{.code = FailureCode::kServerLost, .endpoint = kServer, .unreachable = true},
@@ -54,7 +54,7 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
        "server 10.0.0.9:5500 does not answer (silent for 5 s, and switch 10.0.0.1:5501 does): is "
        "`atp server` running there?"},
       {{.code = FailureCode::kServerLost, .endpoint = kServer},
-       "nothing comes to rank 2 any more (silent for 5 s), neither from server 10.0.0.9:5500 nor "
+       "rank 2 receives nothing any more (silent for 5 s), neither from server 10.0.0.9:5500 nor "
        "from switch 10.0.0.1:5501: is the link of this rank's host up?"},
       {{.code = FailureCode::kRankTaken, .ranks = set_of({2}), .endpoint = kTwin},
        "rank 2 is taken by 10.0.0.7:4711: start each rank exactly once; if another job has the "
@@ -81,7 +81,7 @@ TEST(FailureText, SaysWhatWhoAndWhere) {
   for (const Case& c : cases) EXPECT_EQ(failure_text(c.failure, context), c.text);
 }
 
-TEST(FailureText, SuspectsThePathOnlyWhereTheRanksOwnPacketsAreMissing) {
+TEST(FailureText, SuspectsThePathOnlyIfTheRanksOwnPacketsAreMissing) {
   struct Case {
     RankSet missing;
     std::uint16_t value_count;
@@ -89,11 +89,11 @@ TEST(FailureText, SuspectsThePathOnlyWhereTheRanksOwnPacketsAreMissing) {
   };
   const Case cases[] = {
       {set_of({2}), 2226,
-       "no progress for 20 s: rank 2 has not contributed; if packets of 8,980 bytes do not pass on "
-       "the way, set ATP_VALUES_PER_FRAGMENT=350"},
+       "no progress for 20 s: rank 2 has not contributed; if packets of 8,980 bytes do not get "
+       "through, set ATP_VALUES_PER_FRAGMENT=350"},
       {set_of({1, 2}), 350,
        "no progress for 20 s: ranks 1 and 2 have not contributed; if packets of 1,476 bytes do not "
-       "pass on the way, set ATP_VALUES_PER_FRAGMENT=296"},
+       "get through, set ATP_VALUES_PER_FRAGMENT=296"},
       {set_of({2}), 296, "no progress for 20 s: rank 2 has not contributed"},
       {set_of({1}), 2226, "no progress for 20 s: rank 1 has not contributed"},
       {{}, 0, "no progress for 20 s, and no word from server 10.0.0.9:5500 about it"},
@@ -114,10 +114,10 @@ TEST(FailureText, SaysWhatANarrowPathCarries) {
   EXPECT_EQ(narrow_path_text({.hop = kSwitch, .mtu = 1500, .value_count = 2226}, context),
             "the path from rank 2 to switch 10.0.0.1:5501 carries packets of at most 1,500 bytes "
             "(MTU), and a fragment of 2,226 values makes one of 8,980: set "
-            "ATP_VALUES_PER_FRAGMENT=350 or less, or raise the MTU on the way");
+            "ATP_VALUES_PER_FRAGMENT=350 or less, or raise the path's MTU");
   EXPECT_EQ(narrow_path_text({.hop = kServer, .mtu = 80, .value_count = 2}, context),
             "the path from rank 2 to server 10.0.0.9:5500 carries packets of at most 80 bytes "
-            "(MTU), and a fragment of 2 values makes one of 84: raise the MTU on the way");
+            "(MTU), and a fragment of 2 values makes one of 84: raise the path's MTU");
 }
 
 TEST(FailureText, NamesTheOperation) {
@@ -133,7 +133,7 @@ TEST(FailureText, NamesTheRankInWhoseProcessTheServerWas) {
             "process of rank 1; has rank 1 ended?");
 }
 
-TEST(FailureText, NamesTheHostsOfRanksAndWhatOneThatLeftHadToSay) {
+TEST(FailureText, NamesTheHostsOfRanksAndTheCauseThatOneGave) {
   FailureContext context{.rank = 0, .world_size = 4, .route = {kSwitch, kServer}};
   context.detail.homes[0] = Endpoint::ipv4(10, 77, 2, 11, 4711);
   context.detail.home_count = 1;
@@ -160,18 +160,18 @@ TEST(FailureText, NamesTheHostsOfRanksAndWhatOneThatLeftHadToSay) {
             "waiting for rank 2 (10.77.2.11), which has not contributed to all_reduce #17 (1,000 "
             "values) for 1 s");
   EXPECT_EQ(waiting_over_text({.ranks = set_of({2})}, std::chrono::milliseconds(4170)),
-            "rank 2 goes on: the others have waited for 4.1 s");
+            "rank 2 has resumed: the others waited for 4.1 s");
   EXPECT_EQ(slow_rank_text({.ranks = set_of({2})}, std::chrono::milliseconds(6380),
                            std::chrono::milliseconds(10040), context),
             "the others have waited for rank 2 (10.77.2.11) for 6.3 s of the last 10 s, never for "
-            "a second: it is slow (`atp status` of the server tells how late)");
+            "a second: it is slow (`atp status` of the server shows how late)");
 }
 
-TEST(FailureText, OfAServersSilenceBlamesNoNodeThatMayLive) {
+TEST(FailureText, ForASilentServerBlamesNoNodeThatMayBeAlive) {
   const FailureContext context{.rank = 2, .world_size = 4, .route = {kSwitch, kServer}};
   const Failure silent{.code = FailureCode::kServerLost, .endpoint = kServer};
   EXPECT_EQ(silence_text(silent, context),
-            "nothing comes to rank 2 any more (is the link of its host up?): giving up after 5 s "
+            "rank 2 receives nothing any more (is the link of its host up?): giving up after 5 s "
             "of silence");
   Failure refused = silent;
   refused.unreachable = true;
@@ -184,7 +184,7 @@ TEST(FailureText, OfAServersSilenceBlamesNoNodeThatMayLive) {
             "server 10.0.0.9:5500 does not answer: giving up after 5 s of silence");
 }
 
-TEST(FailureText, OfRanksThatNeverJoinedSaysWhyOneWasRefused) {
+TEST(FailureText, ForRanksThatNeverJoinedSaysWhyOneWasRefused) {
   FailureContext context{.rank = 0, .world_size = 4, .route = {kServer}};
   context.peer_refused = Failure{.code = FailureCode::kRefused,
                                  .reason = RefusalReason::kWorldSize,

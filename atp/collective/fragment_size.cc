@@ -44,7 +44,7 @@ Result<std::uint16_t> choose_value_count(const CommunicatorOptions& options) {
   if (!narrowest) return narrowest.error();
   if (narrowest.value().values == 0) {
     return Error{"the route to " + to_string(narrowest.value().hop) + " has an MTU of " +
-                 std::to_string(narrowest.value().mtu) + " bytes, too little for any value"};
+                 std::to_string(narrowest.value().mtu) + " bytes, too small for a single value"};
   }
   const std::size_t asked = options.values_per_fragment;
   if (asked == 0) return narrowest.value().values;

@@ -7,9 +7,9 @@
 
 namespace atp {
 
-// The largest K that this rank can offer the job: what it was asked for, or else as much as the
-// MTU towards every hop of the route carries. Asking for more than that is an error, since IP
-// would have to fragment.
+// The largest K that this rank can offer the job: the configured one, or else as much as the MTU
+// towards every hop of the route carries. More than that is an error, since IP would have to
+// fragment the packets.
 Result<std::uint16_t> choose_value_count(const CommunicatorOptions& options);
 
 }  // namespace atp

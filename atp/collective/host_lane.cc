@@ -1,3 +1,5 @@
+// Decides which thread drives the engine, and passes operations, results and warnings between it
+// and the callers.
 #include "atp/collective/host_lane.h"
 
 #include <poll.h>
@@ -14,10 +16,10 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// How long a rank that goes in haste waits for its thread, which has nobody to wait for.
+// How long an aborting rank waits for its thread, which waits for nobody.
 constexpr std::chrono::milliseconds kHaste{500};
 constexpr std::chrono::milliseconds kForTheLeader{10'000};
-// Of a rank that waits for its leader to meet those of other hosts.
+// How often a rank checks whether its leader has met those of other hosts.
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 
 // "all_reduce #3 (1,000 values), the sum of 1,000 float32 values in blocks of int32"; "broadcast #3
@@ -76,7 +78,7 @@ Result<std::shared_ptr<HostLane>> HostLane::open(const CommunicatorOptions& opti
                                                  HostPlace place) {
   Result<std::unique_ptr<Waker>> waker = Waker::create();
   if (!waker) {
-    // Else the others would take the end of its presence for that of its process.
+    // Otherwise the others would take its process for dead.
     HostEngine(std::move(place), engine_options(options)).leave(waker.error().message);
     return waker.error();
   }
@@ -104,7 +106,7 @@ void HostLane::give_up_meeting(const std::string& why) {
   engine_.give_up(why);
 }
 
-// The leader is the one that knows whom it waits for, so it is given more time than it has itself.
+// Only the leader can say which rank it waits for, so this waits longer than the leader itself.
 Result<bool> HostLane::hear_of_leaders() {
   const SteadyClock::time_point until = deadline_in(options_.join_timeout) +
                                         bounded_timeout(options_.operation_timeout + kForTheLeader);
@@ -115,7 +117,8 @@ Result<bool> HostLane::hear_of_leaders() {
       const HostBoard::Verdict verdict = engine_.verdict();
       if (verdict != HostBoard::Verdict::kNone) return verdict == HostBoard::Verdict::kSend;
       if (engine_.failure()) return Error{*engine_.failure()};
-      if (SteadyClock::now() >= until) engine_.give_up(engine_.leader_text() + " does not go on");
+      if (SteadyClock::now() >= until)
+        engine_.give_up(engine_.leader_text() + " makes no progress");
     }
     std::this_thread::sleep_for(kBetweenLooks);
   }
@@ -128,7 +131,7 @@ std::optional<std::string> HostLane::submit(std::shared_ptr<PendingOperation> op
 
 void HostLane::help(PendingOperation& operation) {
   if (on_own_thread()) return;
-  const auto self = shared_from_this();  // a callback may drop the communicator
+  const auto self = shared_from_this();  // a callback may destroy the communicator
   std::unique_lock driving(driving_, std::try_to_lock);
   if (driving) {
     const Thread::Role role(thread_);
@@ -234,7 +237,7 @@ CounterList HostLane::counters() const {
     list.emplace_back(std::string(name), value);
   });
   if (uplink_ == nullptr) return list;
-  // Of the leader's packets; what it has combined are no operations of the user's.
+  // Add the leader's packet counters; the words that it combined are not operations of the user.
   for (auto& counter : uplink_->counters()) {
     const auto same = [&](const auto& own) { return own.first == counter.first; };
     if (std::none_of(list.begin(), list.end(), same)) list.push_back(std::move(counter));

@@ -13,20 +13,21 @@
 
 namespace atp {
 
-// What callers may know of the engine.
+// What the callers can read about the engine.
 struct HostLaneReport {
   HostCounters counters;
   std::optional<WaitedForRanks> waited_for;
 };
 
-// A communicator's way through the memory of its host.
+// A communicator's path through the memory of its host.
 //
-// Its thread drives the engine, or the caller of an operation who waits for it anyway: then no
-// other thread has to be woken, which takes longer than a small sum. Who drives has driving_, and
-// until it lets go of that it does all that the thread would do, also for operations of others.
+// The engine is driven by the lane's thread, or by the caller of an operation who waits for it
+// anyway: that avoids waking another thread, which takes longer than a small sum. The driver holds
+// driving_, and until it releases it, it does all the work of the thread, for other callers'
+// operations too.
 //
-// Where the job has several hosts, the leader of this one brings what leaves it to the others: the
-// ranks hear of that before there are operations.
+// If the job has several hosts, the leader of this one connects it with the others, before there
+// are operations.
 class HostLane final : public WayWithThread<HostLaneReport>,
                        public std::enable_shared_from_this<HostLane> {
  public:
@@ -34,11 +35,12 @@ class HostLane final : public WayWithThread<HostLaneReport>,
                                                 HostPlace place);
   HostLane(const CommunicatorOptions& options, HostPlace place, std::unique_ptr<Waker> waker);
 
-  // Of the leader: it has met the others, and all have memory; or not all; or it has not met them.
+  // For the leader: it has met the others and all have memory; or not all have; or it has not met
+  // them.
   void lead(std::unique_ptr<LeaderUplink> uplink);
   void say_without_memory();
   void give_up_meeting(const std::string& why);
-  // Of the others: which of these it is.
+  // For the others: waits for the leader's verdict.
   Result<bool> hear_of_leaders();
 
   Status wait_until_joined() override { return ok_status(); }
@@ -53,7 +55,7 @@ class HostLane final : public WayWithThread<HostLaneReport>,
 
  private:
   void run();
-  // Everything below with driving_ held.
+  // Everything below requires driving_.
   void round();
   std::vector<EndedOperation<PendingOperation>> take_ended();
   std::optional<WaitedForRanks> engine_waits(std::chrono::steady_clock::time_point now) const;
@@ -62,8 +64,8 @@ class HostLane final : public WayWithThread<HostLaneReport>,
   const CommunicatorOptions options_;
   std::mutex driving_;
   HostEngine engine_;
-  RunningClock clock_;  // of whoever drives; an idle time, in which nothing runs out, is no time
-  // Null but at the leader of several hosts. Gone before the engine, into whose memory it writes.
+  RunningClock clock_;  // of the driving thread; idle time does not count
+  // Only at the leader, with several hosts. Destroyed before the engine, whose memory it writes to.
   std::unique_ptr<LeaderUplink> uplink_;
   std::deque<std::shared_ptr<PendingOperation>> pending_;  // oldest first
   bool left_ = false;

@@ -17,7 +17,8 @@
 #include "atp/collective/testing_cluster.h"
 #include "atp/collective/testing_tasks.h"
 
-// Communicators whose ranks share memory: the bits of the network, and the same promises.
+// Communicators whose ranks share memory: the same bits as from the network, and the same
+// guarantees.
 
 namespace atp::testing {
 namespace {
@@ -43,7 +44,7 @@ std::vector<CommunicatorOptions> memory_options(std::size_t ranks) {
 
 class HostMemory : public ::testing::TestWithParam<std::tuple<NumberFormat, std::size_t>> {};
 
-TEST_P(HostMemory, GivesTheBitsThatTheNetworkGives) {
+TEST_P(HostMemory, GivesTheSameBitsAsTheNetwork) {
   const auto [format, ranks] = GetParam();
   const TestingCluster cluster(ranks);
   std::vector<CommunicatorOptions> through_network = all_options(cluster);
@@ -73,7 +74,7 @@ TEST_P(HostMemory, GivesTheBitsThatTheNetworkGives) {
   shut_down(memory);
 }
 
-// Of one rank in a reduce-scatter of uneven shares, whose ends are no block's.
+// One rank's share in a reduce-scatter of uneven shares, which do not end at block boundaries.
 std::vector<std::byte> share_of(Communicator& communicator, std::size_t rank, const Task& task,
                                 std::size_t* begin) {
   const std::size_t ranks = communicator.world_size();
@@ -92,7 +93,7 @@ std::vector<std::byte> share_of(Communicator& communicator, std::size_t rank, co
   return share;
 }
 
-TEST_P(HostMemory, LeavesEachRankWithItsShareOfTheBitsOfAnAllReduce) {
+TEST_P(HostMemory, GivesEachRankItsShareWithTheBitsOfAnAllReduce) {
   const auto [format, ranks] = GetParam();
   std::vector<CommunicatorOptions> options = memory_options(ranks);
   for (auto& o : options) o.number_format = format;
@@ -102,7 +103,7 @@ TEST_P(HostMemory, LeavesEachRankWithItsShareOfTheBitsOfAnAllReduce) {
     bool here = false;
     for (Task task : tasks) {
       if (!task.options.segments.empty()) continue;
-      // Of several pieces a few are enough: exact sums take their time.
+      // Few tasks of several pieces are enough: exact sums are slow.
       const bool is_long = task.count > 40'000;
       if (is_long && (format == NumberFormat::kExact || task.with_specials)) continue;
       task.options.here = (here = !here);
@@ -132,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Of, HostMemory,
                                             ::testing::Values(1U, 2U, 3U, 8U)),
                          name_of_case);
 
-TEST(HostLane, CarriesOutManyOperationsInFlightInTheirOrder) {
+TEST(HostLane, CarriesOutManyOperationsInFlightInOrder) {
   constexpr std::size_t kRanks = 3;
   std::vector<CommunicatorOptions> options = memory_options(kRanks);
   for (auto& o : options) o.digest_every = 7;
@@ -160,7 +161,7 @@ TEST(HostLane, CarriesOutManyOperationsInFlightInTheirOrder) {
   shut_down(communicators);
 }
 
-TEST(HostLane, CarriesAnOperationOutOnTheCallersThreadWhereThatWaits) {
+TEST(HostLane, CarriesAnOperationOutOnTheCallersThreadIfItWaits) {
   const Communicators communicators = join_all(memory_options(2));
   in_parallel(2, [&](std::size_t rank) {
     std::thread::id told;
@@ -178,7 +179,7 @@ TEST(HostLane, CarriesAnOperationOutOnTheCallersThreadWhereThatWaits) {
 TEST(HostLane, ServesThreadsThatSumAtTheSameTime) {
   constexpr std::size_t kSums = 300;
   const Communicators communicators = join_all(memory_options(2));
-  // Sums of equal tensors, so that it does not matter which thread's come first.
+  // The tensors are equal, so it does not matter which thread's sum comes first.
   in_parallel(4, [&](std::size_t thread) {
     for (std::size_t i = 0; i < kSums; ++i) {
       std::vector<float> tensor(500, 3);
@@ -225,12 +226,12 @@ TEST(HostLane, GathersAndBroadcastsBetweenSumsThatAreCompared) {
   shut_down(communicators);
 }
 
-TEST(HostLane, SaysWhatIsWrongWithARequest) {
+TEST(HostLane, NamesTheDefectOfARequest) {
   const Communicators communicators = join_all(memory_options(1));
   std::vector<std::byte> bytes(8);
   const Values values{bytes.data(), 2, DataType::kFloat32};
   Communicator& own = *communicators[0];
-  EXPECT_THAT(message(own.broadcast(bytes, {.root = 1}).wait()), HasSubstr("rank 1 is none of"));
+  EXPECT_THAT(message(own.broadcast(bytes, {.root = 1}).wait()), HasSubstr("rank 1 is not one of"));
   EXPECT_THAT(message(own.all_gather(bytes, {.lengths = {8, 8}}).wait()),
               HasSubstr("a length for each of 1 ranks, and found 2"));
   EXPECT_THAT(message(own.all_gather(bytes, {.lengths = {8}}).wait()),
@@ -241,7 +242,7 @@ TEST(HostLane, SaysWhatIsWrongWithARequest) {
   shut_down(communicators);
 }
 
-TEST(HostLane, GathersInNoNetwork) {
+TEST(HostLane, RefusesOtherCollectivesOverTheNetwork) {
   const TestingCluster cluster(1);
   const Communicators communicators = join_all(all_options(cluster));
   std::vector<std::byte> bytes(8);
@@ -266,7 +267,7 @@ TEST(HostLane, NamesTheCollectiveThatAnotherRankHasNotCalled) {
   });
 }
 
-TEST(HostLane, NamesWhoCallsAnotherOperation) {
+TEST(HostLane, NamesARankThatCallsAnotherOperation) {
   struct Case {
     std::size_t count;
     AllReduceOptions options;
@@ -309,7 +310,7 @@ TEST(HostLane, NamesARankThatHasNotCalledAtTheDeadline) {
   });
 }
 
-TEST(HostLane, SaysWhomItWaitsForThoughNothingHasFailed) {
+TEST(HostLane, WarnsWhomItWaitsForThoughNothingHasFailed) {
   std::vector<CommunicatorOptions> options = memory_options(2);
   std::vector<std::string> warnings;
   std::latch warned(1);
@@ -329,11 +330,11 @@ TEST(HostLane, SaysWhomItWaitsForThoughNothingHasFailed) {
   ASSERT_EQ(warnings.size(), 2U);
   EXPECT_THAT(warnings[0], AllOf(HasSubstr("waiting for 1 s: rank 1 (process "),
                                  HasSubstr("has not called all_reduce #0 (1,000 values)")));
-  EXPECT_THAT(warnings[1], HasSubstr("rank 1 goes on: this rank has waited for 1"));
+  EXPECT_THAT(warnings[1], HasSubstr("rank 1 has resumed: this rank waited for 1"));
   shut_down(communicators);
 }
 
-TEST(HostLane, TellsAllOthersOfARankThatWasAborted) {
+TEST(HostLane, TellsAllOthersAboutAnAbortedRank) {
   const Communicators communicators = join_all(memory_options(3));
   in_parallel(3, [&](std::size_t rank) {
     std::vector<float> tensor(1000, 1);
@@ -349,8 +350,8 @@ TEST(HostLane, TellsAllOthersOfARankThatWasAborted) {
   });
 }
 
-// However late another rank looks at the result that it has in common with the one that goes.
-TEST(HostLane, KeepsTheResultThatARankHadBeforeItWasAborted) {
+// However late another rank looks at the result that it shares with the aborting one.
+TEST(HostLane, KeepsAResultThatWasCompleteBeforeAnAbort) {
   for (int time = 0; time < 100; ++time) {
     const Communicators communicators = join_all(memory_options(2));
     in_parallel(2, [&](std::size_t rank) {
@@ -368,7 +369,7 @@ TEST(HostLane, KeepsTheResultThatARankHadBeforeItWasAborted) {
   }
 }
 
-TEST(HostLane, EndsWhatACallerCarriesOutWhenItIsAborted) {
+TEST(HostLane, EndsAnOperationOnTheCallersThreadWhenAborted) {
   const Communicators communicators = join_all(memory_options(2));
   std::thread aborting([&] {
     std::this_thread::sleep_for(milliseconds(100));
@@ -380,7 +381,7 @@ TEST(HostLane, EndsWhatACallerCarriesOutWhenItIsAborted) {
   aborting.join();
 }
 
-TEST(HostLane, NeedsNoMoreThanOneRank) {
+TEST(HostLane, WorksWithOneRank) {
   const Communicators communicators = join_all(memory_options(1));
   std::vector<float> tensor(5000, 1e-30F);
   tensor[7] = 1e30F;
@@ -390,7 +391,7 @@ TEST(HostLane, NeedsNoMoreThanOneRank) {
   shut_down(communicators);
 }
 
-TEST(HostLane, IsNotForTheFixedScale) {
+TEST(HostLane, RefusesTheFixedScale) {
   std::vector<CommunicatorOptions> options = memory_options(1);
   options[0].number_format = NumberFormat::kFixed;
   const auto result = Communicator::connect(options[0]);
@@ -399,8 +400,8 @@ TEST(HostLane, IsNotForTheFixedScale) {
               AllOf(HasSubstr("fixed scale"), HasSubstr("ATP_ROUTE"), HasSubstr("--switch")));
 }
 
-// A rank in a process of its own, which takes part in one sum, and is then killed or stopped,
-// before or while it calls the next one.
+// A rank in a process of its own. It takes part in one sum and is then killed or stopped, before or
+// while it calls the next one.
 class HostRankInProcess {
  public:
   HostRankInProcess(const CommunicatorOptions& options, int signal, milliseconds after,
@@ -414,7 +415,7 @@ class HostRankInProcess {
       std::this_thread::sleep_for(after);
       kill(getpid(), signal);
     });
-    // As long as it lives.
+    // Sum until it ends.
     while (communicator.value()->all_reduce(tensor).wait().ok()) continue;
     pause();
   }
@@ -428,11 +429,11 @@ class HostRankInProcess {
   pid_t pid_;
 };
 
-// The errors of the others, who sum until one comes.
+// The errors of the others, which sum until they get one.
 std::vector<std::string> errors_when_rank_1_gets(int signal, milliseconds after, std::size_t count,
                                                  pid_t* pid) {
   std::vector<CommunicatorOptions> options = memory_options(3);
-  // Only one that is stopped is found by that.
+  // Only a stopped rank is found by the time-out.
   for (auto& o : options) o.operation_timeout = signal == SIGSTOP ? seconds(2) : seconds(20);
   const HostRankInProcess process(options[1], signal, after, count);
   *pid = process.pid();

@@ -8,16 +8,16 @@
 
 namespace atp {
 
-// On which hosts the ranks of a job are. Of each host the lowest rank is the leader, which sends
-// for all of them.
+// The hosts of a job's ranks. The lowest rank of each host is its leader, which sends for all of
+// them.
 class Hosts {
  public:
-  // An error unless `host_of` numbers the hosts of so many ranks as CommunicatorOptions says.
+  // An error unless `host_of` numbers the hosts of all ranks as CommunicatorOptions requires.
   static Status check(const std::vector<std::size_t>& host_of, std::size_t world_size);
   explicit Hosts(const std::vector<std::size_t>& host_of);
 
   std::size_t count() const { return ranks_.size(); }
-  // In their order.
+  // In rising order.
   const std::vector<Rank>& ranks_on(std::size_t host) const { return ranks_[host]; }
   std::size_t most_ranks() const;
   std::vector<Rank> leaders() const;
@@ -26,8 +26,8 @@ class Hosts {
   std::vector<std::vector<Rank>> ranks_;
 };
 
-// Whether the ranks of each host sum in memory before one of them sends. It depends on nothing in
-// which ranks may differ.
+// Whether the ranks of each host sum in memory before one of them sends. Depends only on options
+// that are the same at all ranks.
 bool sums_on_hosts(const CommunicatorOptions& options);
 
 }  // namespace atp

@@ -1,3 +1,4 @@
+// Configures a lane's worker, and runs the thread that drives it and takes the callers' commands.
 #include "atp/collective/lane.h"
 
 #include <random>
@@ -13,12 +14,12 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// How long a rank that goes in haste waits for the acknowledgement of its LEAVE. The others learn
-// of it by the first one that arrives; the acknowledgement only ends the repeats.
+// How long an aborting rank waits for the acknowledgement of its LEAVE. The others learn of it from
+// the first LEAVE that arrives; the acknowledgement only ends the repeats.
 constexpr std::chrono::milliseconds kHastyLeave{500};
 
-// One for the values, and an express one for exponents and small operations, unless the scale is
-// fixed.
+// One stream for values, and unless the scale is fixed, an express stream for exponents and small
+// operations.
 std::uint16_t streams_of_a_lane(NumberFormat format) {
   return format == NumberFormat::kFixed ? 1 : 2;
 }
@@ -42,7 +43,7 @@ WorkerConfig worker_config(const LaneOptions& lane, std::uint16_t value_count) {
   return config;
 }
 
-// With a server in each rank's process, the ways to them come in the order of the ranks.
+// With a server in each rank's process, the routes are in the order of the ranks.
 std::optional<Rank> server_rank(const LaneOptions& lane) {
   const CommunicatorOptions& options = lane.communicator;
   const bool one_each = options.more_routes.size() + 1 == options.world_size;

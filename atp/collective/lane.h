@@ -20,13 +20,13 @@
 namespace atp {
 
 struct LaneOptions {
-  CommunicatorOptions communicator;  // its route is this lane's
-  std::uint16_t shard = 0;           // which of the servers it leads to
-  std::uint64_t nonce = 0;           // one for all lanes of a rank
+  CommunicatorOptions communicator;                                   // with this lane's route
+  std::uint16_t shard = 0;                                            // the server that it leads to
+  std::uint64_t nonce = 0;                                            // one for all lanes of a rank
   std::shared_ptr<Siblings> siblings = std::make_shared<Siblings>();  // of all lanes of a rank
 };
 
-// What callers may know of a lane's worker.
+// What callers can read about a lane's worker.
 struct LaneReport {
   ParticipantPhase phase = ParticipantPhase::kJoining;
   std::uint16_t value_count = 0;
@@ -35,12 +35,13 @@ struct LaneReport {
   std::optional<WaitedForRanks> waited_for;
 };
 
-// A communicator's way to one server: a socket of the worker, and the thread that drives it.
+// A communicator's path to one server: a worker with its socket, and the thread that drives it.
 //
-// The thread owns participant_ and the event loop. It and its callers meet in thread_.
+// The thread owns participant_ and the event loop. It and its callers exchange data through
+// thread_.
 class Lane final : public WayWithThread<LaneReport>, public std::enable_shared_from_this<Lane> {
  public:
-  // A socket of its own, and a thread that has begun to join.
+  // Opens the socket and starts the thread, which begins to join.
   static Result<std::shared_ptr<Lane>> open(const LaneOptions& options);
   Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket socket,
        std::unique_ptr<Waker> waker);
@@ -58,7 +59,7 @@ class Lane final : public WayWithThread<LaneReport>, public std::enable_shared_f
 
  private:
   void run();
-  // True if there is more to do at once.
+  // True: there is more to do at once.
   bool carry_out_commands(Instant now, const UdpCounters& udp_counters);
 
   const CommunicatorOptions options_;

@@ -1,3 +1,4 @@
+// Writes, reads and removes the files in which ranks leave their LEAVE for their supervisor.
 #include "atp/collective/last_will.h"
 
 #include <fcntl.h>
@@ -40,7 +41,7 @@ std::optional<std::vector<std::uint8_t>> from_hex(std::string_view text) {
   return bytes;
 }
 
-// Straight to the server, which knows the rank by the address that the packet comes from.
+// A LEAVE straight to the server, which identifies the rank by the packet's source address.
 Will will_of(const WorkerConfig& config, std::uint16_t port) {
   const ControlHead head{.type = PacketType::kLeave,
                          .flags = ATP_FLAG_DIRECT,
@@ -98,7 +99,7 @@ LastWill::LastWill(const WorkerConfig& config, std::uint16_t port) : owner_(getp
   char name[64];
   std::snprintf(name, sizeof name, "/%016llx-%u", static_cast<unsigned long long>(config.nonce),
                 unsigned{config.first_stream});
-  // Whoever looks for wills finds a whole one, or none.
+  // Rename it into place, so that readers see a whole will or none.
   const std::string path = folder + std::string(name);
   const std::string draft = path + ".draft";
   if (!write_file(draft, text_of(will_of(config, port)))) return;

@@ -11,11 +11,11 @@
 #include "atp/core/worker/worker_api.h"
 #include "atp/wire/endpoint.h"
 
-// What a rank leaves behind, so that the others learn at once that its process has died. Nobody but
-// the rank can leave its job: that takes the nonce of its socket and the port it has. So the rank
-// writes its LEAVE into a file of a folder that whoever supervises it has made (ATP_WILLS); when
-// the process has ended and the file is still there, the supervisor sends it, from the port that
-// has become free, with the cause behind it (docs/protocol.md §2).
+// A file with which the other ranks learn at once that this rank's process has died. Only the rank
+// itself can leave its job, since that takes its socket's nonce and port. So the rank writes its
+// LEAVE into a folder that its supervisor has made (ATP_WILLS). If the process ends and the file is
+// still there, the supervisor sends the LEAVE with a cause, from the port that is now free
+// (docs/protocol.md §2).
 
 namespace atp {
 
@@ -24,7 +24,7 @@ struct Will {
   Endpoint server;
   std::vector<std::uint8_t> leave;  // the packet
 
-  // With its cause; false if it is no LEAVE.
+  // Adds a cause; false if the packet is not a LEAVE.
   bool give_cause(std::string_view cause);
   bool operator==(const Will&) const = default;
 };
@@ -33,10 +33,10 @@ struct Will {
 std::string text_of(const Will& will);
 std::optional<Will> parse_will(std::string_view line);
 
-// The will of one socket, from here to the end of this object.
+// The will of one socket, for the lifetime of this object.
 class LastWill {
  public:
-  // None if nobody supervises this process, or the folder is gone.
+  // Writes none if nobody supervises this process or the folder is gone.
   LastWill(const WorkerConfig& config, std::uint16_t port);
   ~LastWill();
   LastWill(const LastWill&) = delete;
@@ -44,7 +44,7 @@ class LastWill {
 
  private:
   std::string path_;  // empty: there is none
-  pid_t owner_;       // a forked child is not
+  pid_t owner_;       // a forked child must not remove the file
 };
 
 }  // namespace atp

@@ -54,7 +54,7 @@ class LastWillTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(LastWillTest, IsTheLeaveThatTheRankWouldSendStraightToTheServer) {
+TEST_F(LastWillTest, IsTheLeaveThatTheRankWouldSendToTheServer) {
   const LastWill will(config_of_rank_2(), 4711);
   ASSERT_EQ(wills().size(), 1u);
   const Will read = wills().front();
@@ -77,13 +77,13 @@ TEST_F(LastWillTest, IsGoneWhenTheRankHasLeftByItself) {
   EXPECT_TRUE(wills().empty());
 }
 
-TEST_F(LastWillTest, OfAProcessThatNobodySupervisesThereIsNone) {
+TEST_F(LastWillTest, IsNotWrittenWithoutASupervisor) {
   unsetenv("ATP_WILLS");
   const LastWill will(config_of_rank_2(), 4711);
   EXPECT_TRUE(wills().empty());
 }
 
-TEST(Will, WhatIsNoneIsNotRead) {
+TEST(Will, RejectsMalformedText) {
   const Will will{4711, kServer, {1, 2, 255}};
   EXPECT_EQ(parse_will(text_of(will)), will);
   for (const char* text :

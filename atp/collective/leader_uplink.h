@@ -11,14 +11,14 @@
 
 namespace atp {
 
-// A leader among the leaders of all hosts: they are the workers of the job in the network, one for
-// each host, and combine words of int32.
+// A leader among the leaders of all hosts: they are the job's workers in the network, one per host,
+// and combine words of int32.
 class LeaderUplink final : public HostUplink {
  public:
-  // `options`: of a rank of the job, which leads its host. Blocks until all leaders have joined.
+  // `options` are those of a rank that leads its host. Blocks until all leaders have joined.
   static Result<std::unique_ptr<LeaderUplink>> connect(const CommunicatorOptions& options);
 
-  // Whether every leader has said so.
+  // Returns true if every leader calls it with true.
   Result<bool> agree(bool mine);
 
   void combine(const Words& words, std::function<void(bool)> ended) override;

@@ -5,7 +5,7 @@
 #include "atp/collective/testing_cluster.h"
 #include "atp/collective/testing_tensors.h"
 
-// More operations queued at once than the worker has places for: the queue is the submitter's.
+// More operations queued at once than the worker has places for: the rest wait outside it.
 
 namespace atp::testing {
 namespace {

@@ -1,3 +1,4 @@
+// Decides whether the ranks of a job sum in memory: on their one host, or on each of several.
 #include "atp/collective/memory_way.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ std::string numbers_text(const CommunicatorOptions& options) {
 }
 
 Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
-  std::string why_not = "the fixed scale is the network's";
+  std::string why_not = "the fixed scale needs the network";
   if (options.number_format != NumberFormat::kFixed) {
     Result<HostMeetingOutcome> outcome = meet_on_host({.job = options.job,
                                                        .rank = options.rank,
@@ -37,21 +38,21 @@ Result<MemoryMeeting> meet_on_one_host(const CommunicatorOptions& options) {
   const std::string reason = "the ranks of this host cannot sum in shared memory (" + why_not + ")";
   if (options.route.empty()) {
     return Error{reason +
-                 ", and no way to a server was given: set ATP_ROUTE, or start them under "
+                 ", and no route to a server was given: set ATP_ROUTE, or start them under "
                  "`atp run --switch`"};
   }
   if (options.rank == 0) options.warn(reason + kTakeTheNetwork);
   return MemoryMeeting{nullptr, options.job};
 }
 
-// The leaders have met as workers of the job, so it is another one in which all ranks are; of
-// another number, since ranks that wait in two incarnations of one job are told that they do.
+// The leaders have already joined the job as its workers, so all ranks together need another job.
+// It has another number, because ranks in two incarnations of one job would get warnings.
 JobKey job_of_all_ranks(const JobKey& job) {
   constexpr std::uint32_t kOther = 0x686f7374;
   return {atp_fmix32(job.job ^ kOther), job.incarnation};
 }
 
-// One of the hosts of a job.
+// A rank's part in the meeting of a job with several hosts.
 class OneOfSeveral {
  public:
   explicit OneOfSeveral(const CommunicatorOptions& options)
@@ -74,8 +75,8 @@ class OneOfSeveral {
   const std::size_t host_;
   const std::vector<Rank>& ranks_;  // of this host
   const std::size_t rank_;          // among them
-  std::shared_ptr<HostLane> lane_;  // null: they have no memory in common,
-  std::string why_not_;             // as this says
+  std::shared_ptr<HostLane> lane_;  // null: they have no shared memory,
+  std::string why_not_;             // for this reason
 };
 
 Status OneOfSeveral::meet_here() {
@@ -96,7 +97,7 @@ Status OneOfSeveral::meet_here() {
   return ok_status();
 }
 
-// Whether all hosts have memory.
+// Meets the other leaders. Returns whether the ranks of all hosts have shared memory.
 Result<bool> OneOfSeveral::lead() {
   Result<std::unique_ptr<LeaderUplink>> uplink = LeaderUplink::connect(options_);
   Result<bool> all = uplink ? uplink.value()->agree(lane_ != nullptr) : uplink.error();

@@ -6,10 +6,10 @@
 
 namespace atp {
 
-// How the ranks of a communicator come to sum in memory: all of them in that of their one host, or
-// those of each host in its own, before one sends for all.
+// How the ranks of a communicator get to sum in memory: all on their one host, or those of each
+// host before its leader sends for all.
 struct MemoryMeeting {
-  std::shared_ptr<Way> way;  // null: all ranks take their routes,
+  std::shared_ptr<Way> way;  // null: all ranks use their routes,
   JobKey job;                // as workers of this job
 };
 

@@ -1,3 +1,4 @@
+// The texts for types, reductions and formats, and the checks of combinations.
 #include "atp/collective/number_text.h"
 
 #include "atp/base/text.h"
@@ -5,7 +6,7 @@
 namespace atp {
 namespace {
 
-// Travels as it is, whatever the job's format: integers and what compares.
+// Whether it travels as plain integers, whatever the job's format: integers, minimum and maximum.
 bool is_plain(const OperationKind& kind) {
   return !is_sum(kind.reduction) || !is_floating(kind.type);
 }
@@ -49,7 +50,7 @@ std::string format_text(std::uint32_t format) {
     case NumberFormat::kBlocksInt16: return "blocks of int16 (wire=int16)";
     case NumberFormat::kExact: return "exact sums (exact=1)";
     default:
-      return "number format " + std::to_string(format) + ", which this program does not know";
+      return "number format " + std::to_string(format) + ", which is unknown to this program";
   }
 }
 
@@ -85,7 +86,7 @@ Status check_kind(const OperationKind& kind, NumberFormat of_job, std::optional<
                   std::size_t world_size) {
   if (kind.reduction == Reduction::kAverage && !is_floating(kind.type)) {
     return Error{
-        "int32 has no average, as that is no integer: ask for the sum and divide it, or "
+        "int32 has no average, since that may not be an integer: ask for the sum and divide it, or "
         "convert the values to float32"};
   }
   if (is_plain(kind)) return ok_status();

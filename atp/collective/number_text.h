@@ -7,12 +7,12 @@
 #include "atp/base/result.h"
 #include "atp/wire/number_format.h"
 
-// How types, reductions and number formats are called in messages and options, and which of them go
-// together.
+// The names of types, reductions and number formats in messages and options, and which combinations
+// are valid.
 
 namespace atp {
 
-// What an operation combines, and as what it travels.
+// What an operation combines, and the format in which it travels.
 struct OperationKind {
   DataType type = DataType::kFloat32;
   Reduction reduction = Reduction::kSum;
@@ -27,19 +27,19 @@ std::string format_text(
 // "the sum of 1,000 float32 values in blocks of int32": what ranks compare when they disagree.
 std::string operation_kind_text(std::uint64_t values, const OperationKind& kind);
 
-// What people say about a job's numbers, each by the name under which they said it.
+// A user's choices about a job's numbers, by the options' names.
 struct NumberChoices {
   std::string scale = "blocks";  // or "fixed"
   std::string wire = "int32";    // or "int16"
   bool exact = false;
 };
-// The one format that they mean; an error where two of them exclude each other.
+// The format for these choices; an error if two of them exclude each other.
 Result<NumberFormat> format_of(const NumberChoices& choices);
 
-// Whether a job of so many ranks can have the format at all.
+// Whether a job with this many ranks can use the format at all.
 Status check_format(NumberFormat format, std::size_t world_size);
-// Whether a job of that format and size can carry out such an operation. `asked`: the format that
-// the operation has asked for, if any.
+// Whether a job with this format and size can carry out such an operation. `asked`: the format that
+// the operation asks for, if any.
 Status check_kind(const OperationKind& kind, NumberFormat of_job, std::optional<NumberFormat> asked,
                   std::size_t world_size);
 

@@ -35,7 +35,7 @@ TEST(NumberText, SaysWhatIsCombinedAndHowItTravels) {
   for (const Case& c : cases) EXPECT_EQ(operation_kind_text(c.values, c.kind), c.text);
 }
 
-TEST(NumberText, MakesOneFormatOfWhatPeopleChoose) {
+TEST(NumberText, MakesOneFormatOfTheUsersChoices) {
   struct Case {
     NumberChoices choices;
     NumberFormat format;
@@ -66,7 +66,7 @@ TEST(NumberText, AllowsSixteenBitsForUpToSixtyFourRanks) {
             "use wire=int32");
 }
 
-TEST(NumberText, SaysWhatAJobCannotDoAndWhatItCan) {
+TEST(NumberText, SaysWhatAJobCannotDoAndSuggestsWhatItCan) {
   constexpr auto kJobOfBlocks = NumberFormat::kBlocks;
   constexpr auto kJobOfFixed = NumberFormat::kFixed;
   struct Case {

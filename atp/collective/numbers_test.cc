@@ -12,8 +12,8 @@
 #include "atp/collective/testing_cluster.h"
 #include "atp/wire/element.h"
 
-// What ranks sum, and as what it travels: types, reductions, formats, segments, and the words in
-// which what cannot be is refused. Over loopback, through a real switch and a real server.
+// Types, reductions, formats and segments of operations, and the errors for invalid ones, over
+// loopback through a real switch and a real server.
 
 namespace atp::testing {
 namespace {
@@ -30,8 +30,8 @@ constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBFloat16, DataType
 constexpr Reduction kReductions[] = {Reduction::kSum, Reduction::kAverage, Reduction::kMax,
                                      Reduction::kMin};
 
-// A tensor of whole numbers between -20 and 20, which every type and format carries exactly, and
-// so are their sums.
+// A tensor of whole numbers between -20 and 20, which every type and format carries exactly, as it
+// does their sums.
 class WholeNumbers {
  public:
   WholeNumbers(DataType type, std::size_t rank, std::size_t count)
@@ -87,7 +87,7 @@ std::vector<CommunicatorOptions> options_of(const TestingCluster& cluster, Numbe
 
 class EveryFormat : public ::testing::TestWithParam<NumberFormat> {};
 
-TEST_P(EveryFormat, CarriesEveryTypeAndReductionThatItHas) {
+TEST_P(EveryFormat, CarriesEveryTypeAndReductionItSupports) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(options_of(cluster, GetParam()));
   for (const std::size_t count : {kSmall, kLarge}) {
@@ -109,7 +109,7 @@ TEST_P(EveryFormat, CarriesEveryTypeAndReductionThatItHas) {
   shut_down(communicators);
 }
 
-TEST_P(EveryFormat, GivesAllRanksTheSameBitsAsCloseToTheTruthAsItPromises) {
+TEST_P(EveryFormat, GivesAllRanksTheSameBitsWithTheGuaranteedAccuracy) {
   // A unit: 2^(E + 1 + c - 30), or - 15, where values are below 1 (E = -1) and c = 2.
   const std::map<NumberFormat, double> kError = {{NumberFormat::kFixed, kRanks / 2.0 * 1e-8},
                                                  {NumberFormat::kBlocks, kRanks / 2.0 * 0x1p-28},
@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Numbers, EveryFormat,
                                            NumberFormat::kBlocksInt16, NumberFormat::kExact),
                          name_of_format);
 
-// What has a small neighbour: 300 values of 2^20 beside 5,000 of 2^-20.
+// Large values next to small ones: 300 values of 2^20 and 5,000 of 2^-20.
 std::vector<float> two_layers() {
   std::vector<float> tensor(5300, 0x1p-20F);
   std::fill(tensor.begin(), tensor.begin() + 300, 0x1p20F);
@@ -161,7 +161,7 @@ TEST(Segments, KeepSmallLayersApartFromLargeOnes) {
     Communicator& communicator = *communicators[rank];
     EXPECT_EQ(message(communicator.all_reduce(together).wait()), "");
     EXPECT_EQ(message(communicator.all_reduce(apart, {.segments = {300, 0, 5000}}).wait()), "");
-    EXPECT_EQ(together[300], 0) << "it shares a block with larger ones by 2^40";
+    EXPECT_EQ(together[300], 0) << "it shares a block with values 2^40 times larger";
     for (std::size_t i = 0; i < apart.size(); ++i) {
       ASSERT_EQ(apart[i], i < 300 ? 0x1p22F : 0x1p-18F) << i;
     }
@@ -187,11 +187,11 @@ TEST(Segments, AreCutForSeveralServersWithoutCuttingABlock) {
   shut_down(communicators);
 }
 
-TEST(Formats, OneOperationMayAskForAnother) {
+TEST(Formats, AnOperationMayAskForAnotherFormat) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
   in_parallel(kRanks, [&](std::size_t rank) {
-    // 2^-20 is a unit of 32 bits beside 1, not of 16, and 2^-60 of neither.
+    // Next to 1, 2^-20 is representable in 32 bits but not in 16, and 2^-60 in neither.
     const auto sum_of_neighbour = [&](float small, std::optional<NumberFormat> format) {
       std::vector<float> tensor(kLarge, 1);
       tensor[7] = small;
@@ -233,7 +233,7 @@ TEST(OneRank, HasItsResultAtOnceAndSendsNothing) {
   shut_down(communicators);
 }
 
-TEST(Refusals, OfWhatAnOperationCannotBeLeaveTheJobAsItIs) {
+TEST(Refusals, OfInvalidOperationsLeaveTheJobIntact) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
   in_parallel(kRanks, [&](std::size_t rank) {
@@ -265,14 +265,14 @@ TEST(Refusals, OfSixteenBitsForManyRanksComeBeforeAnyPacket) {
               AllOf(HasSubstr("wire=int16"), HasSubstr("up to 64 ranks"), HasSubstr("int32")));
 }
 
-TEST(Disagreement, OnTheWireOfAnOperationIsToldToEveryRank) {
+TEST(Disagreement, OnTheWireOfAnOperationIsReportedToEveryRank) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<float> tensor(kLarge, 1);
     AllReduceOptions options;
     if (rank == 2) options.format = NumberFormat::kBlocksInt16;
-    const std::string own = rank == 2 ? "that of rank 2 was the sum of 3,000 float32 values in "
+    const std::string own = rank == 2 ? "rank 2's was the sum of 3,000 float32 values in "
                                         "blocks of int16"
                                       : "the sum of 3,000 float32 values in blocks of int32";
     EXPECT_THAT(message(communicators[rank]->all_reduce(tensor, options).wait()),
@@ -281,7 +281,7 @@ TEST(Disagreement, OnTheWireOfAnOperationIsToldToEveryRank) {
   });
 }
 
-TEST(Disagreement, OnTypeReductionOrSegmentsIsToldToEveryRank) {
+TEST(Disagreement, OnTypeReductionOrSegmentsIsReportedToEveryRank) {
   struct Case {
     const char* what;
     DataType type;
@@ -305,7 +305,8 @@ TEST(Disagreement, OnTypeReductionOrSegmentsIsToldToEveryRank) {
   }
 }
 
-// A sum in blocks waits for exponents, which a maximum has not, so neither meets the other.
+// A sum in blocks first sends exponents and a maximum does not, so the two never meet in a
+// fragment.
 TEST(Disagreement, OnWhetherThereAreExponentsEndsInBoundedTimeAndShowsBothSides) {
   const TestingCluster cluster(2);
   const Communicators communicators = join_all(cluster);
@@ -319,7 +320,7 @@ TEST(Disagreement, OnWhetherThereAreExponentsEndsInBoundedTimeAndShowsBothSides)
   });
 }
 
-TEST(Disagreement, OnTheJobsFormatEndsTheJoiningAtEveryRank) {
+TEST(Disagreement, OnTheJobsFormatFailsTheJoinAtEveryRank) {
   const TestingCluster cluster(2);
   std::vector<CommunicatorOptions> options = all_options(cluster);
   options[1].number_format = NumberFormat::kExact;
@@ -328,13 +329,13 @@ TEST(Disagreement, OnTheJobsFormatEndsTheJoiningAtEveryRank) {
   std::size_t refused = 0;
   for (const auto& result : results) {
     ASSERT_FALSE(result.ok());
-    if (result.error().message.find("was refused: it wants") == std::string::npos) continue;
+    if (result.error().message.find("was refused: it uses") == std::string::npos) continue;
     EXPECT_THAT(result.error().message,
                 AllOf(HasSubstr("exact sums (exact=1)"), HasSubstr("blocks of int32 (wire=int32)"),
                       HasSubstr("ATP_EXACT")));
     ++refused;
   }
-  EXPECT_EQ(refused, 2U) << "the other one waits until its time-out, and says why in vain";
+  EXPECT_EQ(refused, 2U) << "the other one waits until its time-out and reports the reason then";
 }
 
 }  // namespace

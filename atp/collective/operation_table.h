@@ -9,8 +9,8 @@
 
 #include "atp/collective/pending_operation.h"
 
-// The operations in flight, by the worker's number for them: how the worker of the core, which
-// keeps no pointers, reaches the callers' tensors and the exponents of their blocks. Only the
+// The operations in flight by the worker's numbers. The worker of the core keeps no pointers;
+// through this table it accesses the callers' tensors and the exponents of their blocks. Only the
 // thread that drives the worker uses it.
 
 namespace atp {
@@ -21,7 +21,7 @@ class OperationTable final : public Tensors {
   void insert(OperationId id, std::shared_ptr<PendingOperation> operation);
   // The operation has ended: the table forgets it and its tensor. Null if it is not in flight.
   std::shared_ptr<PendingOperation> take(OperationId id);
-  // The oldest one in flight, taken out; null if there is none.
+  // Removes and returns the oldest one in flight; null if there is none.
   std::shared_ptr<PendingOperation> take_oldest();
 
   const PendingOperation* oldest() const;  // null if there is none
@@ -32,7 +32,7 @@ class OperationTable final : public Tensors {
   std::span<const std::byte> input(OperationId id) override { return slot(id).operation->bytes(); }
   std::span<std::byte> output(OperationId id) override { return slot(id).operation->bytes(); }
   const BlockLayout& layout(OperationId id) override { return slot(id).operation->layout(); }
-  // Made when they are first asked for: most operations of small tensors never do.
+  // Allocated on first use: most operations on small tensors need none.
   std::span<std::int16_t> exponents(OperationId id) override;
 
  private:
@@ -41,10 +41,10 @@ class OperationTable final : public Tensors {
     std::vector<std::int16_t> exponents;
   };
   Slot* find(OperationId id);
-  // The worker asks for operations in flight only.
+  // The operation must be in flight.
   Slot& slot(OperationId id);
 
-  std::deque<Slot> slots_;  // of first_id_ and later
+  std::deque<Slot> slots_;  // from first_id_ on
   OperationId first_id_ = 0;
   std::size_t size_ = 0;
 };

@@ -21,7 +21,7 @@ PendingOperation empty_operation(const OperationName& name, AllReduceOptions opt
   return {name, {}, NumberFormat::kBlocks, std::move(options), std::move(judge)};
 }
 
-TEST(OperationTable, ShowsTheWorkerTheTensorOfEachOperation) {
+TEST(OperationTable, GivesTheWorkerTheTensorOfEachOperation) {
   std::vector<float> first(3);
   std::vector<float> second(5);
   OperationTable table;
@@ -82,7 +82,7 @@ TEST(PendingOperation, TellsTheCallbackBeforeThoseWhoWait) {
   EXPECT_EQ(pending.wait().error().message, "broken");
 }
 
-TEST(PendingOperation, ReleasesWhatItsCallbackHeld) {
+TEST(PendingOperation, ReleasesTheCapturesOfItsCallback) {
   const auto held = std::make_shared<int>(1);
   AllReduceOptions options;
   options.on_done = [copy = held](const Status&) {};
@@ -92,7 +92,7 @@ TEST(PendingOperation, ReleasesWhatItsCallbackHeld) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
-TEST(PendingOperation, LetsItsJudgeHaveTheLastWord) {
+TEST(PendingOperation, LetsItsJudgeChangeTheResult) {
   AllReduceOptions options;
   std::string told;
   options.on_done = [&](const Status& status) { told = status.error().message; };
@@ -103,7 +103,7 @@ TEST(PendingOperation, LetsItsJudgeHaveTheLastWord) {
   EXPECT_EQ(pending.wait().error().message, "not that");
 }
 
-TEST(PendingOperation, TellsTheWorkerWhatIsAsked) {
+TEST(PendingOperation, DescribesTheOperationToTheWorker) {
   std::vector<std::uint16_t> values(600);
   const Values tensor{reinterpret_cast<std::byte*>(values.data()), 600, DataType::kBFloat16};
   const std::size_t lengths[] = {100, 500};
@@ -118,7 +118,7 @@ TEST(PendingOperation, TellsTheWorkerWhatIsAsked) {
   EXPECT_EQ(spec.blocks, 3U);
   EXPECT_EQ(spec.layout, BlockLayout(lengths).fingerprint());
   EXPECT_EQ(spec.tag, 9U);
-  EXPECT_TRUE(spec.small) << "of 4 ranks, up to 1,024 values are";
+  EXPECT_TRUE(spec.small) << "with 4 ranks, up to 1,024 values are small";
   EXPECT_FALSE(pending.spec(8).small);
   EXPECT_EQ(pending.kind_text(8), "the average of 600 bfloat16 values in blocks of int16");
   EXPECT_EQ(pending.kind_text(4), "the average of 600 bfloat16 values exactly");

@@ -26,14 +26,14 @@ inline std::chrono::steady_clock::time_point deadline_in(std::chrono::millisecon
   return std::chrono::steady_clock::now() + bounded_timeout(timeout);
 }
 
-// A thread that carries out operations, and the board at which it meets its callers, under one
-// mutex: operations and the wish to leave go in; progress, failure and a Report come out, once each
-// round of the thread's loop. A lane and a ring each have one, and own everything else from within
-// the thread.
+// A thread that carries out operations, and the data that it shares with its callers under one
+// mutex: callers put in operations and the request to leave; the thread publishes progress, failure
+// and a Report once per round of its loop. Lanes and rings each have one; everything else that they
+// own belongs to the thread alone.
 //
-// Whoever submits, closes or asks may do so from any thread, also from a callback on this one,
-// where nothing waits. The object must outlive the thread, so the thread's body holds a reference
-// to its owner.
+// Callers may submit, close or query from any thread, including from a callback on this one, where
+// no call waits. The object must outlive the thread, so the thread's body holds a reference to its
+// owner.
 template <class Operation, class Report>
 class OperationThread {
  public:
@@ -41,18 +41,18 @@ class OperationThread {
 
   struct Commands {
     std::deque<std::shared_ptr<Operation>> submitted;
-    std::optional<std::string> leave;  // and why operations in flight fail
-    std::optional<std::string> stop;   // likewise, but without leaving
+    std::optional<std::string> leave;  // leave; operations in flight fail for this reason
+    std::optional<std::string> stop;   // the same without leaving
   };
   struct Progress {
     std::size_t pending = 0;  // operations taken and not ended
-    bool left = false;        // has nothing more to say to its peers
+    bool left = false;        // there is nothing more to send to the peers
     std::optional<std::string> failure;
     Report report;
   };
 
-  // `waker` interrupts the thread's sleep. Null: there is no thread, whoever submits an operation
-  // carries it out. `shut_down` is the reason that operations after shutdown() are given.
+  // `waker` interrupts the thread's sleep. Null: there is no thread, and the caller that submits an
+  // operation carries it out. `shut_down`: the error of operations after shutdown().
   OperationThread(std::unique_ptr<Waker> waker, std::string shut_down)
       : waker_(std::move(waker)), shut_down_(std::move(shut_down)) {}
 
@@ -68,10 +68,10 @@ class OperationThread {
     return ok_status();
   }
 
-  // The callers' side.
+  // For the callers.
 
-  // Takes the operation, or says why it takes none. `wakes`: else the caller sees to it that
-  // somebody takes it.
+  // Takes the operation, or returns why it takes none. `wakes`: wakes the thread; otherwise the
+  // caller must make sure that the operation is carried out.
   std::optional<std::string> submit(std::shared_ptr<Operation> operation, bool wakes = true) {
     std::unique_lock lock(mutex_);
     if (refusal_) return why_refused();
@@ -81,7 +81,7 @@ class OperationThread {
     if (asleep) waker_->wake();
     return std::nullopt;
   }
-  // Why it takes no operations any more.
+  // Why it takes no more operations, if it does not.
   std::optional<std::string> refusal() const {
     const std::lock_guard lock(mutex_);
     return refusal_ ? std::optional(why_refused()) : std::nullopt;
@@ -107,7 +107,7 @@ class OperationThread {
     return changed_.wait_until(lock, until, [this] { return closing_ || in_flight() == 0; });
   }
 
-  // Asks the thread to leave, and does not wait: shutdown() or close() is still due.
+  // Asks the thread to leave without waiting; shutdown() or close() must still follow.
   void give_up(const std::string& why) {
     const std::lock_guard lock(mutex_);
     if (refusal_) return;
@@ -115,8 +115,8 @@ class OperationThread {
     refuse(why);
   }
 
-  // Fails what is in flight and all that comes, and does not wait: for one whose peers need not
-  // learn of it yet.
+  // Fails operations in flight and later ones without waiting and without leaving: the peers need
+  // not learn of it yet.
   void stop(const std::string& why) {
     const std::lock_guard lock(mutex_);
     if (refusal_ || progress_.failure) return;
@@ -125,9 +125,9 @@ class OperationThread {
     waker_->wake();
   }
 
-  // Leaves, waits for that until `until`, and ends the thread; whoever comes second waits until the
-  // first has done it. In a callback on this very thread, which must be the last call of all, it
-  // only lets go of the thread, which leaves after the callback and then ends by itself.
+  // Leaves, waits for that until `until`, and ends the thread. A second caller waits until the
+  // first has finished. In a callback on this thread, where it must be the last call, it only
+  // detaches the thread, which leaves after the callback and then ends by itself.
   void close(const std::string& why, SteadyTime until) {
     std::unique_lock lock(mutex_);
     if (closing_) {
@@ -141,8 +141,8 @@ class OperationThread {
     changed_.notify_all();
   }
 
-  // Likewise, but in haste, which counts from when the thread was first asked to leave: several
-  // that have been asked (give_up) end together.
+  // The same with a short wait, counted from when the thread was first asked to leave, so that
+  // several threads that were asked (give_up) end together.
   void close_in_haste(const std::string& why, std::chrono::milliseconds haste) {
     give_up(why);
     std::unique_lock lock(mutex_);
@@ -151,8 +151,8 @@ class OperationThread {
     close(why, until);
   }
 
-  // Waits until `until`, which `timeout` has led to, for the operations in flight, and closes. What
-  // is left then fails; so that the peers learn of it, `haste` is given to leaving in any case.
+  // Waits for the operations in flight until `until` (now + `timeout`), and closes. Operations left
+  // then fail; leaving still gets `haste`, so that the peers learn of it.
   Status shutdown(SteadyTime until, std::chrono::milliseconds timeout,
                   std::chrono::milliseconds haste) {
     if (on_own_thread()) return Error{"shutdown() would wait for itself in a callback"};
@@ -176,9 +176,9 @@ class OperationThread {
     return ok_status();
   }
 
-  // The thread's side.
+  // For the thread.
 
-  // Whoever plays the thread, for as long as this lives. One at a time.
+  // Makes the current thread act as this one while it lives. One at a time.
   class Role {
    public:
     explicit Role(const OperationThread& thread)
@@ -196,10 +196,10 @@ class OperationThread {
     progress_.pending += commands_.submitted.size();
     return std::exchange(commands_, {});
   }
-  // Shows the progress, and then tells those whose operations have ended, who so find it as it was
-  // at the end. Until they are told, which may lead to further operations, theirs count as pending.
-  // True if there are new commands: who has just left may free the memory of its operations, so
-  // they come before anything else.
+  // Publishes the progress and then finishes the ended operations, whose callers so see it as it
+  // was at the end. Until they are told, which may lead to further operations, theirs count as
+  // pending. True: there are new commands, which come before anything else, because a caller that
+  // leaves may free its operations' memory.
   bool publish(Progress progress, std::vector<EndedOperation<Operation>> ended) {
     {
       const std::lock_guard lock(mutex_);
@@ -218,14 +218,14 @@ class OperationThread {
     changed_.notify_all();
     return commands_.leave || commands_.stop || !commands_.submitted.empty();
   }
-  // Until when it goes on, once its owner has let go of it.
+  // When it must stop, once its owner has detached it.
   std::optional<SteadyTime> stop_by() const {
     const std::lock_guard lock(mutex_);
     return stop_by_;
   }
 
  private:
-  // With mutex_ held.
+  // Requires mutex_.
   std::string why_refused() const { return progress_.failure.value_or(*refusal_); }
   void refuse(const std::string& why) {
     refusal_ = why;
@@ -247,7 +247,7 @@ class OperationThread {
     lock.lock();
   }
 
-  // Which one's thread this is. (Thread ids are no answer: they are used again.)
+  // The OperationThread that runs on the current thread. (Thread ids will not do: they are reused.)
   static inline thread_local const void* running_here = nullptr;
 
   const std::unique_ptr<Waker> waker_;
@@ -259,10 +259,10 @@ class OperationThread {
   Commands commands_;
   Progress progress_;
   std::optional<std::string> refusal_;  // why it takes no more operations
-  SteadyTime asked_to_leave_;           // since it takes none
+  SteadyTime asked_to_leave_;           // when refusal_ was set
   bool closing_ = false;
-  std::optional<SteadyTime> stop_by_;  // the thread is on its own
-  bool ended_ = false;                 // it is gone, or on its own
+  std::optional<SteadyTime> stop_by_;  // set: the thread is detached
+  bool ended_ = false;                 // the thread has ended or is detached
 };
 
 }  // namespace atp

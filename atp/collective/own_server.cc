@@ -1,3 +1,4 @@
+// Shares one server per address in the process, and runs its thread.
 #include "atp/collective/own_server.h"
 
 #include <unistd.h>
@@ -15,8 +16,8 @@
 namespace atp {
 namespace {
 
-// The jobs are looked at so often while somebody waits for one to end; and so long the server
-// stays after that, for a LEAVE whose acknowledgement was lost comes once more.
+// How often the jobs are checked while a caller waits for one to end; and how long the server stays
+// after that, because a LEAVE is repeated if its acknowledgement was lost.
 constexpr std::chrono::milliseconds kLookEvery{20};
 constexpr std::chrono::milliseconds kLinger{100};
 
@@ -62,7 +63,7 @@ Result<std::shared_ptr<OwnServer>> OwnServer::at(const Endpoint& listen,
                                                  std::size_t values_per_fragment) {
   const std::lock_guard lock(registry().mutex);
   std::weak_ptr<OwnServer>& known = registry().servers[listen];
-  // After fork() the child knows its parent's, whose thread it does not have.
+  // After fork() the child still has its parent's entry, but not its thread.
   if (auto server = known.lock(); server && server->owner_ == getpid()) return server;
   Result<std::shared_ptr<OwnServer>> started = start_at(listen, values_per_fragment);
   if (!started) {

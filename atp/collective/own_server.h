@@ -19,11 +19,11 @@
 namespace atp {
 
 // A server of the job inside this process: a socket and a thread that drives the same Server as
-// `atp server` does. All communicators of the process that name the same address share one; it ends
-// with the last of them, and whoever still needs it then fails as with any server that is gone.
+// `atp server`. All communicators of the process with the same address share one. It ends with the
+// last of them, and a rank that still needs it then fails, as with any server that is gone.
 class OwnServer {
  public:
-  // values_per_fragment: K at most; 0: what the MTU of the address carries.
+  // values_per_fragment: the maximum K; 0: as much as the MTU of the address carries.
   static Result<std::shared_ptr<OwnServer>> at(const Endpoint& listen,
                                                std::size_t values_per_fragment);
   OwnServer(UdpSocket socket, std::unique_ptr<Waker> waker, const ServerConfig& config);
@@ -32,19 +32,19 @@ class OwnServer {
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
 
-  // Waits until all ranks of the job have left it or are lost; at most until `until`. False if some
-  // are still there.
+  // Waits until all ranks of the job have left or are lost, at most until `until`. False: some are
+  // still there.
   bool wait_until_left(const JobKey& job, std::chrono::steady_clock::time_point until);
   // "server_fragments_completed" and so on.
   CounterList counters();
 
  private:
-  // What the thread tells the others, under mutex_.
+  // Published by the thread, under mutex_.
   struct Board {
     Counters<ServerCounter> counters;
-    std::size_t waiting = 0;   // callers that want to know the jobs
-    std::uint64_t looked = 0;  // how often the jobs were looked at
-    std::vector<JobKey> jobs;  // with a rank in it
+    std::size_t waiting = 0;   // callers that wait for the list of jobs
+    std::uint64_t looked = 0;  // how often the jobs were listed
+    std::vector<JobKey> jobs;  // those that have a rank
   };
 
   void run();
@@ -59,7 +59,7 @@ class OwnServer {
   std::mutex mutex_;
   std::condition_variable changed_;
   Board board_;
-  std::thread thread_;  // last, as it uses all the others
+  std::thread thread_;  // last, because it uses all other members
 };
 
 }  // namespace atp

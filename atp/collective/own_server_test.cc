@@ -11,7 +11,7 @@
 #include "atp/collective/testing_cluster.h"
 #include "atp/collective/testing_tensors.h"
 
-// A communicator that serves a part of the job itself: as many servers as ranks, behind a switch.
+// Communicators that each serve a part of the job: as many servers as ranks, behind a switch.
 
 namespace atp::testing {
 namespace {
@@ -65,7 +65,7 @@ class OwnServers : public ::testing::Test {
     return communicators;
   }
 
-  TestingCluster cluster_{kRanks};  // its own server has nothing to do
+  TestingCluster cluster_{kRanks};  // the cluster's own server is idle
   std::vector<Endpoint> servers_ = free_addresses(kRanks);
 };
 
@@ -99,9 +99,9 @@ TEST_F(OwnServers, SumAPartEachAndEndWhenAllHaveLeft) {
   for (const Endpoint& address : servers_) EXPECT_TRUE(UdpSocket::open(address).ok());
 }
 
-TEST_F(OwnServers, ThatGoWithTheirRankAreNamedByTheOthers) {
+TEST_F(OwnServers, ThatEndWithTheirRankAreNamedByTheOthers) {
   Communicators communicators = join_all();
-  communicators[1].reset();  // leaves in haste, and its server with it
+  communicators[1].reset();  // aborts, and its server ends with it
   in_parallel(2, [&](std::size_t i) {
     std::vector<float> tensor(300'000, 1);
     EXPECT_THAT(message(communicators[2 * i]->all_reduce(tensor).wait()),

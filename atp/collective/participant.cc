@@ -1,3 +1,5 @@
+// Starts operations when the worker has room, and turns each of its events into an end or a
+// warning.
 #include "atp/collective/participant.h"
 
 #include <utility>
@@ -30,7 +32,7 @@ void Participant::handle_too_big(Instant now, const Endpoint& whom, std::size_t 
   if (failure_ || phase_ != ParticipantPhase::kJoined) return;
   for (const Endpoint& hop : context_.route) {
     const NarrowPath path{.hop = hop, .mtu = mtu, .value_count = worker_.value_count()};
-    // The port is not always known, and says nothing about the path.
+    // Compare addresses only: the port is not always known and does not matter to the path.
     if (hop.address == whom.address && fragments_exceed(path, context_)) {
       phase_ = ParticipantPhase::kFailed;
       return leave(now, narrow_path_text(path, context_));
@@ -51,7 +53,7 @@ void Participant::on_round(Instant now) {
 
 void Participant::start_waiting(Instant now) {
   while (!failure_ && phase_ == ParticipantPhase::kJoined && !waiting_.empty()) {
-    // What one rank combines is what it has.
+    // With one rank the result is the input.
     if (context_.world_size == 1) {
       std::shared_ptr<PendingOperation> copied = std::move(waiting_.front());
       waiting_.pop_front();
@@ -99,7 +101,7 @@ void Participant::tell_of_slow_rank(Instant now) {
   warn_(slow_rank_text(named, found->waited, found->window, context_now()));
 }
 
-// A switch that never answered is another thing to look into than one that has stopped.
+// Distinguishes a switch that never answered from one that has stopped.
 void Participant::tell_of_detaching(const Event& event) {
   detached_at_once_ = !event.answered_before;
   warn_(hop_text(event.endpoint, context_.route) +
@@ -121,7 +123,7 @@ FailureContext Participant::context_now() const {
   return context;
 }
 
-// What hosts combine is none of the user's operations.
+// Empty for words that hosts combine, which are not operations of the user.
 std::string Participant::oldest_text() const {
   const PendingOperation* oldest = table_.oldest();
   return oldest == nullptr || !context_.names.empty() ? std::string() : oldest->text();
@@ -136,15 +138,15 @@ std::optional<WaitedForRanks> Participant::waited_for(Instant now) const {
   return waited;
 }
 
-// The first failure gives the cause; the worker reports it for each operation that it had. What
-// this rank alone has found out it tells the others at once, who would wait for it for a lease.
+// The first failure gives the cause; the worker reports it for each of its operations. If only this
+// rank has noticed the failure, it tells the others at once; they would otherwise wait for a lease.
 void Participant::fail(Instant now, const Event& event) {
   std::shared_ptr<PendingOperation> operation = table_.take(event.operation);
   if (!failure_) {
     FailureContext context = context_now();
     if (operation) {
       context.operation_timeout = operation->options().timeout;
-      // What hosts combine is none of the user's operations.
+      // Words that hosts combine are not operations of the user.
       if (context.names.empty()) context.operation_kind = operation->kind_text(context_.world_size);
     }
     failure_ = failure_text(event.failure, context);

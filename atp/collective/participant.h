@@ -14,10 +14,10 @@
 #include "atp/collective/slow_rank.h"
 #include "atp/core/worker/worker.h"
 
-// The worker of the core together with the operations that callers have given it: everything that
-// the communicator's thread owns, and only that thread touches. The event loop drives worker() with
-// tensors(); this hands the worker its operations, and turns its events into ended operations,
-// warnings and a phase.
+// The worker of the core together with the callers' operations: everything that the communicator's
+// thread owns and only that thread touches. The event loop drives worker() with tensors(). This
+// class passes the worker its operations, and turns its events into ended operations, warnings and
+// a phase.
 
 namespace atp {
 
@@ -27,7 +27,7 @@ class Participant {
  public:
   using Tell = std::function<void(const std::string&)>;
 
-  // `warn` hears what a user should know although the job goes on.
+  // `warn` receives warnings for the user while the job goes on.
   Participant(const WorkerConfig& config, const FailureContext& context, Tell warn);
 
   Worker& worker() { return worker_; }
@@ -35,28 +35,27 @@ class Participant {
 
   // Operations start in the order of these calls.
   void submit(std::shared_ptr<PendingOperation> operation);
-  // Ends all operations that have not ended yet with this error, as well as all later ones, and
-  // tells the job that this rank is gone.
-  // `in_order`: nothing is wrong, so the others are given no cause.
+  // Fails all pending and later operations with this error, and leaves the job. `in_order`: nothing
+  // is wrong, so the others are given no cause.
   void leave(Instant now, const std::string& why, bool in_order = false);
-  // Likewise, but without a word to the job: the ranks that have the same cause find it by
-  // themselves, and should not take this rank for it.
+  // Fails the operations without leaving the job: the other ranks will find the same cause by
+  // themselves, and should not blame this rank.
   void stop(const std::string& why);
-  // Packets to `whom` may have no more than `mtu` bytes: if fragments have more, nothing can be
-  // summed any more, so this rank leaves with an error.
+  // Packets to `whom` may have at most `mtu` bytes. If fragments are larger, nothing can be summed
+  // any more, so this rank leaves with an error.
   void handle_too_big(Instant now, const Endpoint& whom, std::size_t mtu);
-  // Hands waiting operations to the worker and carries out what its events say.
+  // Passes waiting operations to the worker and handles its events.
   void on_round(Instant now);
 
-  // What has ended since, to be told when failure() and the counters can be seen.
+  // The operations that have ended since; to be told once failure() and the counters are published.
   std::vector<EndedOperation<PendingOperation>> take_ended() { return std::exchange(ended_, {}); }
 
   ParticipantPhase phase() const { return phase_; }
-  // Nobody needs to hear of this rank any more, or the server that would does not exist.
+  // This rank has left, or there is no server to tell.
   bool has_left() const { return phase_ == ParticipantPhase::kLeft || unheard_; }
-  // Why nothing more can be summed, once phase() is kFailed or this rank has left.
+  // Why the job is over, once phase() is kFailed or this rank has left.
   const std::optional<std::string>& failure() const { return failure_; }
-  // Whom the oldest operation waits for, if it has for a second.
+  // The ranks that the oldest operation has waited for, if for a second.
   std::optional<WaitedForRanks> waited_for(Instant now) const;
   std::size_t pending() const { return table_.size() + waiting_.size(); }
 
@@ -80,7 +79,7 @@ class Participant {
   SlowRank slow_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
   bool unheard_ = false;
-  bool detached_at_once_ = false;  // before anything came from the first hop
+  bool detached_at_once_ = false;  // before the first hop ever answered
   std::vector<EndedOperation<PendingOperation>> ended_;
   std::optional<std::string> failure_;
 };

@@ -40,7 +40,7 @@ void join(Participant& participant, Instant now, const JoinAck& ack) {
   participant.on_round(now);
 }
 
-TEST(Participant, NamesTheLeaseThatTheServerGrants) {
+TEST(Participant, NamesTheLeaseGrantedByTheServer) {
   const Instant begin{1h};
   Participant participant(alone_at_the_server(), {.route = {kServer}}, [](const std::string&) {});
   join(participant, begin, agreement(1500));
@@ -51,10 +51,10 @@ TEST(Participant, NamesTheLeaseThatTheServerGrants) {
   EXPECT_EQ(participant.failure().value_or(""),
             "server 10.0.0.9:5500 does not answer (silent for 1.5 s): is `atp server` running "
             "there?");
-  EXPECT_TRUE(participant.has_left()) << "nobody is there who would acknowledge that it leaves";
+  EXPECT_TRUE(participant.has_left()) << "no server could acknowledge its LEAVE";
 }
 
-TEST(Participant, LeavesAJobWhoseFragmentsThePathDoesNotCarry) {
+TEST(Participant, LeavesAJobWhoseFragmentsAreTooLargeForThePath) {
   const Instant begin{1h};
   Participant participant(alone_at_the_server(), {.route = {kServer}}, [](const std::string&) {});
   join(participant, begin, agreement(5000));  // K = 4: packets of 92 bytes
@@ -65,12 +65,12 @@ TEST(Participant, LeavesAJobWhoseFragmentsThePathDoesNotCarry) {
 
   participant.handle_too_big(begin, Endpoint::ipv4(10, 0, 0, 8, 0), 80);
   participant.handle_too_big(begin, host, 92);
-  EXPECT_FALSE(participant.failure()) << "another path, or one that is wide enough";
+  EXPECT_FALSE(participant.failure()) << "another path, or a large enough MTU";
 
   participant.handle_too_big(begin, host, 91);
   EXPECT_EQ(participant.failure().value_or(""),
             "the path from rank 0 to server 10.0.0.9:5500 carries packets of at most 91 bytes "
-            "(MTU), and a fragment of 4 values makes one of 92: raise the MTU on the way");
+            "(MTU), and a fragment of 4 values makes one of 92: raise the path's MTU");
   participant.submit(operation);
   participant.on_round(begin);
   const auto ended = participant.take_ended();

@@ -18,9 +18,9 @@
 
 namespace atp {
 
-// What the caller asked for, of which a PendingOperation may be a part.
+// Identifies the caller's operation, of which a PendingOperation may be a part.
 struct OperationName {
-  std::uint64_t number = 0;  // among all of this communicator, from 0
+  std::uint64_t number = 0;  // in this communicator, from 0
   std::size_t values = 0;
   const char* what = "all_reduce";
 };
@@ -33,10 +33,10 @@ struct TensorPart {
 
 class PendingOperation {
  public:
-  // Has the last word on how the operation has ended, before anybody is told.
+  // May replace the operation's result, before anybody is told.
   using Judge = std::function<Status(Status)>;
 
-  // `format`: of a floating-point sum that is not small.
+  // `format`: for a floating-point sum that is not small.
   PendingOperation(const OperationName& name, TensorPart part, NumberFormat format,
                    AllReduceOptions options, Judge judge = nullptr)
       : name_(name),
@@ -45,7 +45,7 @@ class PendingOperation {
         kind_{part_.values.type, options_.reduction, format},
         judge_(std::move(judge)),
         completion_(std::exchange(options_.on_done, nullptr)) {}
-  // In a host's memory only.
+  // Only in a host's memory.
   PendingOperation(const OperationName& name, TensorPart part, NumberFormat format,
                    AllReduceOptions options, HostRequest request)
       : PendingOperation(name, std::move(part), format, std::move(options)) {
@@ -64,10 +64,10 @@ class PendingOperation {
   const Values& values() const { return part_.values; }
   // Null: an all-reduce.
   const HostRequest* request() const { return request_ ? &*request_ : nullptr; }
-  // What a sum travels as, unless it is small.
+  // The format of a sum, unless it is small.
   NumberFormat format() const { return kind_.format; }
 
-  // What the worker is told of it, in a job of so many ranks.
+  // Its description for the worker, in a job with this many ranks.
   OperationSpec spec(std::size_t world_size) const;
 
   void finish(Status result);
@@ -75,7 +75,7 @@ class PendingOperation {
   bool done() const { return completion_.done(); }
 
  private:
-  // Judged on the whole operation, before it was cut.
+  // Depends on the whole operation, before it was split.
   bool is_small(std::size_t world_size) const {
     return name_.values <= small_operation_values(world_size);
   }

@@ -10,7 +10,7 @@
 namespace atp {
 namespace {
 
-// A new thread has the mask of its maker, who gets its own back whether or not one was made.
+// Blocks all signals while a thread is made, which inherits the mask, and then restores the mask.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {

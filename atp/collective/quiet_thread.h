@@ -7,7 +7,7 @@
 
 namespace atp {
 
-// A thread to which no signal is ever delivered: signals are the program's business. The name has
+// Starts a thread to which no signal is ever delivered: signals belong to the program. The name has
 // at most 15 characters.
 Result<std::thread> quiet_thread(const char* name, std::function<void()> body);
 

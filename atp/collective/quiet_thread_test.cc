@@ -16,15 +16,15 @@ bool is_blocked(int signal) {
   return sigismember(&blocked, signal) == 1;
 }
 
-TEST(QuietThread, IsDeliveredNoSignalAndItsMakerStillIs) {
+TEST(QuietThread, GetsNoSignalsWhileItsCreatorStillDoes) {
   std::atomic<bool> blocked_there = false;
   quiet_thread("atp-test", [&] { blocked_there = is_blocked(SIGTERM); }).value().join();
   EXPECT_TRUE(blocked_there);
   EXPECT_FALSE(is_blocked(SIGTERM));
 }
 
-// Else a program that may start no more threads could not even be interrupted.
-TEST(QuietThread, ThatCannotBeMadeLeavesSignalsAsTheyWere) {
+// Otherwise a program that cannot start more threads could not even be interrupted.
+TEST(QuietThread, ThatCannotBeStartedLeavesSignalsUnchanged) {
   const testing::RoomForThreads none(0);
   EXPECT_FALSE(quiet_thread("atp-test", [] {}).ok());
   EXPECT_FALSE(is_blocked(SIGTERM));

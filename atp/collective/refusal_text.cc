@@ -1,4 +1,4 @@
-// Why a rank may not join, in words, for each reason that a server or a switch gives.
+// The text of each reason for which a server or a switch refuses a rank.
 #include "atp/base/text.h"
 #include "atp/collective/failure_text.h"
 #include "atp/collective/number_text.h"
@@ -24,7 +24,7 @@ std::string streams(std::uint32_t number) {
 
 std::string versions(std::uint32_t number) { return range(number >> 8, number & 0xff, "version"); }
 
-// "ranks 0 and 1 say", or nobody whom the answer could name.
+// "ranks 0 and 1 say", or "the others say" if the answer names no ranks.
 std::string holders(const Failure& failure, const char* verb_of_one, const char* verb_of_many) {
   if (failure.other.empty()) return std::string("the others ") + verb_of_many;
   return ranks_text(failure.other) + " " + (failure.other.size() == 1 ? verb_of_one : verb_of_many);
@@ -41,15 +41,15 @@ std::string streams_text(const Failure& failure) {
 
 std::string route_text(const Failure& failure) {
   if (failure.other.empty()) return std::string(to_string(failure.reason));
-  return "its route goes on to another node than that of " + ranks_text(failure.other) +
-         "; all routes through a switch must go on in the same way";
+  return "its route has another next hop than that of " + ranks_text(failure.other) +
+         "; all routes through a switch must have the same next hop";
 }
 
 std::string why(const Failure& failure) {
   const std::uint32_t expected = failure.expected;
   const std::uint32_t found = failure.found;
   if (failure.reason == RefusalReason::kRoute) return route_text(failure);
-  // Equal numbers, as those of a reason without any, say nothing.
+  // Equal numbers (0 and 0 if the reason has none) are not worth showing.
   if (expected == found) return std::string(to_string(failure.reason));
   switch (failure.reason) {
     case RefusalReason::kWorldSize:
@@ -62,27 +62,27 @@ std::string why(const Failure& failure) {
              " per fragment, and the job runs with " + with_commas(expected) +
              "; start all ranks with at most " + with_commas(found);
     case RefusalReason::kNumberFormat:
-      return "it wants " + format_text(found) + ", " + holders(failure, "wants ", "want ") +
+      return "it uses " + format_text(found) + ", " + holders(failure, "uses ", "use ") +
              format_text(expected) +
              "; start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or options scale, "
              "wire and exact";
     case RefusalReason::kTooManyJobs:
-      return counted(expected, "job") +
-             " are served there already, and no more can be; try again "
-             "when one of them has ended";
+      return "it already serves " + counted(expected, "job") +
+             ", its maximum; try again when one of them has ended";
     case RefusalReason::kRank:
       return "it says the job has " + counted(expected, "rank") + ", which are numbered from 0";
     case RefusalReason::kVersion:
-      return "it speaks protocol " + versions(found) + ", and the node " + versions(expected) +
-             "; use programs of one version";
+      return "it supports protocol " + versions(found) + ", and the node " + versions(expected) +
+             "; run the same version of atp everywhere";
     case RefusalReason::kMemory:
-      return "the job needs " + with_commas(found) + " MiB there, and " + with_commas(expected) +
-             " are left of what all jobs may take";
+      return "the job needs " + with_commas(found) + " MiB there, and only " +
+             with_commas(expected) + " MiB of the memory for all jobs are left";
     default: return std::string(to_string(failure.reason));
   }
 }
 
-// Ranks that disagree settle it among themselves; whose limit is met, or who forbids what, matters.
+// If ranks disagree, it does not matter which node refused; if a node's limit or rule applies, it
+// does.
 bool is_between_ranks(const Failure& failure) {
   return failure.reason == RefusalReason::kWorldSize ||
          failure.reason == RefusalReason::kNumberFormat || !failure.other.empty();
@@ -93,7 +93,7 @@ std::string subject(const Failure& failure, const FailureContext& context) {
   if (failure.endpoint.unset() || is_between_ranks(failure)) return rank + " was refused";
   const std::string hop = hop_text(failure.endpoint, context.route);
   const bool by_server = !context.route.empty() && failure.endpoint == context.route.back();
-  return by_server ? hop + " refused " + rank : rank + " was refused on its way through " + hop;
+  return by_server ? hop + " refused " + rank : rank + " was refused by way of " + hop;
 }
 
 }  // namespace

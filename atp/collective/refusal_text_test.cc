@@ -50,18 +50,18 @@ const Case kCases[] = {
      "start all ranks with at most 88"},
     {{RefusalReason::kNumberFormat, 0, 1, set_of({0, 1, 2})},
      kServer,
-     "rank 3 was refused: it wants blocks of int32 (wire=int32), ranks 0 to 2 want a fixed scale "
+     "rank 3 was refused: it uses blocks of int32 (wire=int32), ranks 0 to 2 use a fixed scale "
      "(scale=fixed); start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or options "
      "scale, wire and exact"},
     {{RefusalReason::kNumberFormat, 1, 2, set_of({0})},
      kServer,
-     "rank 3 was refused: it wants blocks of int16 (wire=int16), rank 0 wants blocks of int32 "
+     "rank 3 was refused: it uses blocks of int16 (wire=int16), rank 0 uses blocks of int32 "
      "(wire=int32); start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or options "
      "scale, wire and exact"},
     {{RefusalReason::kNumberFormat, 3, 9, {}},
      kServer,
-     "rank 3 was refused: it wants number format 9, which this program does not know, the others "
-     "want exact sums (exact=1); start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, "
+     "rank 3 was refused: it uses number format 9, which is unknown to this program, the others "
+     "use exact sums (exact=1); start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, "
      "or options scale, wire and exact"},
     {{RefusalReason::kUpstream, 0, 0, {}},
      kSwitch,
@@ -69,31 +69,31 @@ const Case kCases[] = {
      "next hop of the route (see --upstream)"},
     {{RefusalReason::kRoute, 0, 0, set_of({0})},
      kSwitch,
-     "rank 3 was refused: its route goes on to another node than that of rank 0; all routes "
-     "through a switch must go on in the same way"},
+     "rank 3 was refused: its route has another next hop than that of rank 0; all routes "
+     "through a switch must have the same next hop"},
     {{RefusalReason::kRoute, 0, 0, {}},
      kSwitch,
      "rank 3 was refused on its way through switch 10.0.0.1:5501: its route is empty, too long, "
      "or not in order (switches first, the server last)"},
     {{RefusalReason::kTooManyJobs, 256, 0, {}},
      kServer,
-     "server 10.0.0.9:5500 refused rank 3: 256 jobs are served there already, and no more can be; "
-     "try again when one of them has ended"},
+     "server 10.0.0.9:5500 refused rank 3: it already serves 256 jobs, its maximum; try again when "
+     "one of them has ended"},
     {{RefusalReason::kRank, 3, 4, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: it says the job has 3 ranks, which are numbered from "
      "0"},
     {{RefusalReason::kVersion, versions_number(1, 1), versions_number(2, 3), {}},
      kServer,
-     "server 10.0.0.9:5500 refused rank 3: it speaks protocol versions 2 to 3, and the node "
-     "version 1; use programs of one version"},
+     "server 10.0.0.9:5500 refused rank 3: it supports protocol versions 2 to 3, and the node "
+     "version 1; run the same version of atp everywhere"},
     {{RefusalReason::kMemory, 24, 1300, {}},
      kServer,
-     "server 10.0.0.9:5500 refused rank 3: the job needs 1,300 MiB there, and 24 are left of what "
-     "all jobs may take"},
+     "server 10.0.0.9:5500 refused rank 3: the job needs 1,300 MiB there, and only 24 MiB of the "
+     "memory for all jobs are left"},
 };
 
-TEST(RefusalText, SaysWhatWasExpectedWhatWasFoundAndWho) {
+TEST(RefusalText, NamesWhatWasExpectedWhatWasFoundAndWhichRanksDiffer) {
   const FailureContext context{.rank = 3, .world_size = 8, .route = {kSwitch, kServer}};
   for (const Case& c : kCases) {
     const Failure failure{.code = FailureCode::kRefused,

@@ -1,6 +1,7 @@
+// Folds results into a digest in the order of their operations, and compares the ranks' digests.
 #include "atp/collective/result_digest.h"
 
-// The functions themselves, so that nobody needs the shared library to run the program.
+// Inlines xxhash, so that the program runs without its shared library.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -35,7 +36,7 @@ struct Group {
   RankSet ranks;
 };
 
-// By digest, the largest group first, among equals the one with the lowest rank.
+// Groups ranks by digest: the largest group first, of equal ones that with the lowest rank.
 std::vector<Group> groups_of(std::span<const std::uint32_t> words) {
   std::vector<Group> groups;
   for (std::size_t rank = 0; rank * kDigestWords < words.size(); ++rank) {
@@ -75,7 +76,7 @@ void ResultDigest::add_failed(std::uint64_t operation) {
   fold(operation, {});
 }
 
-// The digest so far, the operation's number in it, its type, and the digest of its result.
+// Hashes the digest so far, the operation's number in it, its type and the digest of its result.
 Digest ResultDigest::folded(const Digest& digest, std::uint64_t number, const Ended& ended) {
   std::array<std::uint8_t, 16 + 8 + 1 + 16> bytes;
   std::memcpy(bytes.data(), digest.bytes.data(), 16);

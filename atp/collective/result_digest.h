@@ -12,8 +12,9 @@
 #include "atp/base/rank_set.h"
 #include "atp/wire/number_format.h"
 
-// A digest of all results of a rank: a receipt that ranks, runs and machines can compare. Results
-// come in any order, and from several threads; they are folded in the order of their operations.
+// A digest of all results of a rank, which can be compared between ranks, runs and machines.
+// Results may arrive in any order and from several threads; they are folded in the order of their
+// operations.
 
 namespace atp {
 
@@ -25,24 +26,24 @@ struct Digest {
 };
 
 struct DigestReading {
-  std::uint64_t operations = 0;  // whose results are in it
+  std::uint64_t operations = 0;  // how many results are in it
   Digest digest;
   bool operator==(const DigestReading&) const = default;
 };
 
 class ResultDigest {
  public:
-  // What an operation left at this rank. Called before anybody is told of its end, as the memory is
-  // the caller's then. Operations are numbered from 0 without gaps.
+  // Adds an operation's result at this rank. Call it before anybody is told of the end, since the
+  // memory then belongs to the caller. Operations are numbered from 0 without gaps.
   void add(std::uint64_t operation, DataType type, std::span<const std::byte> result);
-  // One without a result, which counts nevertheless.
+  // Adds an operation without a result, which still counts.
   void add_failed(std::uint64_t operation);
 
-  // Of the operations from the first one on that have all ended.
+  // The digest of the operations from the first up to the first that has not ended.
   DigestReading read() const;
-  // The same, and begins anew: the next operation that is folded is the first of another digest.
+  // The same, and starts a new digest with the next operation.
   DigestReading restart();
-  // As read(), whether anybody has begun anew or not.
+  // As read(), regardless of restarts.
   DigestReading whole() const;
 
  private:
@@ -55,18 +56,18 @@ class ResultDigest {
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Ended> early_;  // operations that ended before an older one
-  std::uint64_t first_ = 0;               // operation of this digest
-  std::uint64_t next_ = 0;                // to be folded
+  std::uint64_t first_ = 0;               // the first operation of this digest
+  std::uint64_t next_ = 0;                // the next operation to fold
   Digest digest_;                         // since first_
   Digest whole_;                          // since 0
 };
 
-// All ranks' digests side by side, as the sum of vectors in which each rank has filled its own
-// place only; and who of them differs.
+// All ranks' digests side by side: the sum of vectors in which each rank has filled only its own
+// place. Finds the ranks that differ.
 
-inline constexpr std::size_t kDigestWords = 4;  // of 32 bits, of a rank
+inline constexpr std::size_t kDigestWords = 4;  // 32-bit words per rank
 
-// Puts this rank's digest at its place; all others hold zeros.
+// Puts this rank's digest in its place; all other words become 0.
 void write_digest(const Digest& digest, Rank rank, std::span<std::uint32_t> words);
 
 struct OperationRange {
@@ -74,7 +75,7 @@ struct OperationRange {
   std::uint64_t last = 0;
 };
 
-// Whose digests are not those of most ranks, in words; nothing if all are equal.
+// Text that names the ranks whose digests differ from most ranks'; nothing if all are equal.
 std::optional<std::string> digest_difference(std::span<const std::uint32_t> words,
                                              const OperationRange& operations);
 

@@ -27,10 +27,10 @@ std::string of(const std::vector<std::string>& results) {
   return digest.read().digest.text();
 }
 
-TEST(ResultDigest, HasTheBitsThatThePageSays) {
-  // XXH3_128bits of what stands in docs/torch.md, computed with Debian's xxhsum.
+TEST(ResultDigest, HasTheBitsGivenInTheDocumentation) {
+  // XXH3_128bits of the text in docs/torch.md, computed with Debian's xxhsum.
   ResultDigest digest;
-  EXPECT_EQ(digest.read().digest.text(), std::string(32, '0')) << "of nothing";
+  EXPECT_EQ(digest.read().digest.text(), std::string(32, '0')) << "no results";
   add(digest, 0, "abc");
   EXPECT_EQ(digest.read().digest.text(), "59d2411ccf038bed708e128d2fb70870");
 }
@@ -52,14 +52,14 @@ TEST(ResultDigest, FoldsByNumberInWhateverOrderOperationsEnd) {
   ResultDigest digest;
   add(digest, 2, "c");
   add(digest, 1, "b");
-  EXPECT_EQ(digest.read().operations, 0U) << "the first one is still under way";
+  EXPECT_EQ(digest.read().operations, 0U) << "the first one is still in flight";
   EXPECT_EQ(digest.read().digest, Digest{});
   add(digest, 0, "a");
   EXPECT_EQ(digest.read().operations, 3U);
   EXPECT_EQ(digest.read().digest.text(), of({"a", "b", "c"}));
 }
 
-TEST(ResultDigest, BeginsAnewAsIfNothingHadBeen) {
+TEST(ResultDigest, RestartsAsIfNothingHadBeenAdded) {
   ResultDigest digest;
   add(digest, 0, "of another step");
   EXPECT_EQ(digest.restart().digest.text(), of({"of another step"}));
@@ -76,7 +76,7 @@ Digest filled_with(std::uint8_t byte) {
   return digest;
 }
 
-// What the sum of all ranks' vectors is.
+// The sum of all ranks' vectors.
 std::vector<std::uint32_t> side_by_side(const std::vector<std::uint8_t>& bytes) {
   std::vector<std::uint32_t> sum(kDigestWords * bytes.size());
   for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
@@ -87,12 +87,12 @@ std::vector<std::uint32_t> side_by_side(const std::vector<std::uint8_t>& bytes) 
   return sum;
 }
 
-TEST(DigestComparison, HasNothingToSayOfEqualDigests) {
+TEST(DigestComparison, IsSilentAboutEqualDigests) {
   EXPECT_EQ(digest_difference(side_by_side({7, 7, 7}), {0, 9}), std::nullopt);
   EXPECT_EQ(digest_difference(side_by_side({0}), {0, 9}), std::nullopt);
 }
 
-TEST(DigestComparison, NamesWhoDiffersFromMost) {
+TEST(DigestComparison, NamesTheRanksThatDifferFromMost) {
   struct Case {
     std::vector<std::uint8_t> digests;
     const char* text;

@@ -17,7 +17,7 @@
 #include "atp/collective/testing_cluster.h"
 #include "atp/collective/testing_tasks.h"
 
-// Jobs of several hosts, of which all are this one: they differ in the memory that they share.
+// Jobs with several hosts, all simulated on this one: each has shared memory of its own.
 
 namespace atp::testing {
 namespace {
@@ -32,7 +32,7 @@ using HostOf = std::vector<std::size_t>;
 std::vector<CommunicatorOptions> options_on(const TestingCluster& cluster, const HostOf& host_of) {
   std::vector<CommunicatorOptions> options = all_options(cluster);
   for (auto& each : options) {
-    ++each.job.job;  // beside the same job whose ranks all send for themselves
+    ++each.job.job;  // next to the same job in which every rank sends for itself
     each.host_of = host_of;
   }
   return options;
@@ -47,7 +47,7 @@ std::uint64_t counter(const Communicator& communicator, const std::string& name)
 
 class SeveralHostsOf : public ::testing::TestWithParam<std::tuple<NumberFormat, HostOf>> {};
 
-TEST_P(SeveralHostsOf, GiveTheBitsOfRanksThatAllSendForThemselves) {
+TEST_P(SeveralHostsOf, GiveTheSameBitsAsRanksThatSendForThemselves) {
   const auto [format, host_of] = GetParam();
   const std::size_t ranks = host_of.size();
   const TestingCluster cluster(ranks);
@@ -110,7 +110,7 @@ TEST(HostsOfAJob, AreNumberedByTheirLowestRanks) {
   EXPECT_EQ(hosts.ranks_on(1), (std::vector<Rank>{1, 4}));
 }
 
-TEST(HostsOfAJob, SumOnlyWhereThatSavesSomethingAndHasTheBits) {
+TEST(HostsOfAJob, SumFirstOnlyIfThatSavesTrafficAndKeepsTheBits) {
   struct Case {
     HostOf host_of;
     NumberFormat format;
@@ -144,8 +144,8 @@ TEST(SeveralHosts, AreOneWorkerEachToTheNetwork) {
   });
   for (std::size_t rank = 0; rank < 6; ++rank) {
     const bool leads = rank == 0 || rank == 4;
-    // Two pieces of 94 fragments and one of 69, one of exponents for each, and one on which the
-    // leaders agree before: of six ranks that all send for themselves, 256 and one from each.
+    // Two pieces of 94 fragments and one of 69, a fragment of exponents for each, and one for the
+    // leaders' agreement. If all six ranks sent for themselves, each would send 257.
     EXPECT_EQ(counter(*hosts[rank], "gradients_sent"), leads ? 94U + 94 + 69 + 3 + 1 : 0U) << rank;
   }
   shut_down(hosts);
@@ -184,7 +184,7 @@ TEST(SeveralHosts, CarryOutManyOperationsInFlightOverTwoServers) {
   shut_down(hosts);
 }
 
-// What each rank of two hosts of two is told, all of which call `call` until one fails.
+// The errors of the ranks of two hosts of two, which repeat `call` until it fails.
 using Call = std::function<Status(Communicator&, std::size_t rank)>;
 std::vector<std::string> errors_of(const std::vector<CommunicatorOptions>& options,
                                    const Call& call) {
@@ -196,9 +196,9 @@ std::vector<std::string> errors_of(const std::vector<CommunicatorOptions>& optio
   return errors;
 }
 
-TEST(SeveralHosts, AreToldWhoCallsAnotherOperation) {
+TEST(SeveralHosts, AreToldWhichRankCallsAnotherOperation) {
   struct Case {
-    std::size_t from;  // these ranks and those after them
+    std::size_t from;  // this rank and those after it
     std::size_t count;
     AllReduceOptions options;
   };
@@ -225,7 +225,7 @@ TEST(SeveralHosts, AreToldWhoCallsAnotherOperation) {
       return communicator.all_reduce(tensor, rank >= c.from ? c.options : AllReduceOptions{})
           .wait();
     });
-    // What travels in other ways never meets: then each rank says what it waits for.
+    // Operations in different formats never meet; then each rank reports its own.
     const bool meets = is_sum(c.options.reduction);
     for (std::size_t rank = 0; rank < errors.size(); ++rank) {
       const bool is_there = rank >= c.from;
@@ -255,7 +255,7 @@ TEST(SeveralHosts, NameARankThatHasNotCalledAtTheDeadline) {
   }
 }
 
-TEST(SeveralHosts, AreToldOfARankThatWasAborted) {
+TEST(SeveralHosts, AreToldOfAnAbortedRank) {
   for (const std::size_t gone : {2U, 3U}) {
     const TestingCluster cluster(4);
     const Communicators hosts = join_all(options_on(cluster, {0, 0, 1, 1}));
@@ -285,7 +285,7 @@ TEST(SeveralHosts, AreToldWhichRankOfWhichHostIsMissingWhenTheyJoin) {
   EXPECT_THAT(joined[2].error().message, HasSubstr("ranks 3 did not meet rank 2 on this host"));
 }
 
-TEST(SeveralHosts, CannotHaveARankThatServesAPartOfTheJob) {
+TEST(SeveralHosts, CannotHaveARankWithAServerOfItsOwn) {
   const TestingCluster cluster(3);
   std::vector<CommunicatorOptions> options = options_on(cluster, {0, 0, 1});
   options[0].own_server = loopback(5500);
@@ -296,8 +296,8 @@ TEST(SeveralHosts, CannotHaveARankThatServesAPartOfTheJob) {
 
 const HostOf kTwoAndTwo = {0, 0, 1, 1};
 
-// A process with ranks of a job on two hosts of two. It is forked before this one has the threads
-// of a cluster, which a thread sanitizer demands, and hears later where they are.
+// A process with ranks of a job on two hosts of two. The thread sanitizer demands that it is forked
+// before this process starts the threads of a cluster; it gets the cluster's addresses later.
 class ForkedRanks {
  public:
   using Body = std::function<int(const std::vector<CommunicatorOptions>&)>;
@@ -381,7 +381,7 @@ Ends errors_when(std::size_t ending, int signal, milliseconds after) {
   });
   const TestingCluster cluster(4);
   std::vector<CommunicatorOptions> options = options_on(cluster, kTwoAndTwo);
-  // Only one that is stopped is found by that.
+  // Only a stopped rank is found by the time-out.
   for (auto& each : options) each.operation_timeout = seconds(signal == SIGSTOP ? 2 : 20);
   process.join(options);
   Ends ends{.process = process.name(), .errors = {}};
@@ -437,8 +437,8 @@ TEST(SeveralHosts, NameALeaderThatIsStopped) {
   }
 }
 
-// The ranks of host 1, in a process that may have no memory in common; its exit code says whether
-// all is well.
+// Runs the ranks of host 1 in a process that cannot have shared memory; the exit code is 0 if all
+// is well.
 int sum_without_memory(const std::vector<CommunicatorOptions>& options) {
   const rlimit small{.rlim_cur = 4096, .rlim_max = 4096};
   setrlimit(RLIMIT_FSIZE, &small);
@@ -453,7 +453,7 @@ int sum_without_memory(const std::vector<CommunicatorOptions>& options) {
   return well[0] && well[1] ? 0 : 1;
 }
 
-TEST(SeveralHosts, AllTakeTheNetworkWhereOneHasNoMemory) {
+TEST(SeveralHosts, AllTakeTheNetworkIfOneHasNoSharedMemory) {
   const ForkedRanks host_1(sum_without_memory);
   const TestingCluster cluster(4);
   std::vector<CommunicatorOptions> options = options_on(cluster, kTwoAndTwo);

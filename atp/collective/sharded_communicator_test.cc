@@ -85,7 +85,7 @@ TEST_F(ShardedCluster, SpreadsTensorsOverAllServers) {
       << "through the first cluster's switch";
 }
 
-TEST_F(ShardedCluster, AServerThatIsGoneFailsTheOperationAndAllLaterOnes) {
+TEST_F(ShardedCluster, ALostServerFailsTheOperationAndAllLaterOnes) {
   const Communicators communicators = join_all();
   const std::string gone = to_string(third_.server().endpoint());
   third_.stop_server();
@@ -99,24 +99,25 @@ TEST_F(ShardedCluster, AServerThatIsGoneFailsTheOperationAndAllLaterOnes) {
   });
 }
 
-TEST_F(ShardedCluster, AServerThatIsGoneEndsWhatWaitsForARankAtAnother) {
+TEST_F(ShardedCluster, ALostServerFailsOperationsThatWaitForARankAtAnotherServer) {
   std::vector<CommunicatorOptions> options = all_options();
   for (CommunicatorOptions& each : options) each.operation_timeout = std::chrono::minutes(2);
   const auto begin = std::chrono::steady_clock::now();
   const Communicators communicators = join_all(options);
   const std::string gone = to_string(third_.server().endpoint());
   third_.stop_server();
-  // Rank 1 is there, and takes part in nothing.
+  // Rank 1 has joined but calls nothing.
   std::vector<float> large(300'000, 1);
   std::vector<float> small(10, 1);
   Handle of_all = communicators[0]->all_reduce(large);
   Handle of_the_first = communicators[0]->all_reduce(small);
   EXPECT_THAT(message(of_all.wait()), HasSubstr(gone));
   EXPECT_THAT(message(of_the_first.wait()), HasSubstr(gone));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1)) << "not by time-out";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1))
+      << "it must not take the time-out";
 }
 
-// Callbacks of two lanes that wait for each other's thread would wait for ever.
+// Callbacks of two lanes that wait for each other's thread would deadlock.
 TEST_F(ShardedCluster, EveryCallbackMayAbortWhileTheProgramAborts) {
   const Communicators communicators = join_all();
   std::vector<std::vector<float>> tensors(9, std::vector<float>(50'000));
@@ -135,7 +136,7 @@ TEST_F(ShardedCluster, EveryCallbackMayAbortWhileTheProgramAborts) {
   EXPECT_EQ(called, tensors.size());
 }
 
-TEST_F(ShardedCluster, ShutdownWaitsForWhatCallbacksSubmitToWhicheverServer) {
+TEST_F(ShardedCluster, ShutdownWaitsForOperationsThatCallbacksSubmitToAnyServer) {
   const Communicators communicators = join_all();
   static constexpr std::size_t kChain = 12;
   in_parallel(kRanks, [&](std::size_t rank) {

@@ -1,3 +1,4 @@
+// Where a tensor is cut, and which server gets which part.
 #include "atp/collective/shards.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace atp {
 
 namespace {
 
-// Where each part ends, if there are to be so many; nothing if one would be too small.
+// The end of each of this many parts; nothing if one would be too small.
 std::optional<std::vector<std::size_t>> ends_of(const BlockLayout& layout, std::size_t parts) {
   std::vector<std::size_t> ends;
   std::size_t begin = 0;

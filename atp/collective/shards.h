@@ -8,7 +8,7 @@
 #include "atp/collective/communicator.h"
 
 // How tensors are spread over the server shards of a job. All ranks submit the same tensors in the
-// same order, so all choose the same.
+// same order, so all make the same choice.
 
 namespace atp {
 
@@ -21,14 +21,14 @@ class Shards {
     bool operator==(const Part&) const = default;
   };
 
-  // A part of a tensor is not smaller than this: 256 KiB, a window in flight.
+  // The minimum values of a part: 256 KiB, a window in flight.
   static constexpr std::size_t kLeastPart = 65536;
 
   explicit Shards(std::size_t count) : values_(count) {}
 
-  // Contiguous parts of nearly one length, cut where blocks begin, for the shards that have had the
-  // fewest values so far, ties to the lowest (paper §4); one part for a small tensor. Where the
-  // cuts are depends on the lengths alone, and as no block is cut, no result depends on them.
+  // Cuts a tensor at block boundaries into contiguous parts of nearly equal length, for the shards
+  // with the fewest values so far, the lowest of equal ones (paper §4); a small tensor is one part.
+  // The cuts depend on the lengths alone, and since no block is cut, no result depends on them.
   std::vector<Part> split(const BlockLayout& layout);
 
  private:
@@ -38,8 +38,8 @@ class Shards {
 // The routes to all shards: `route`, then `more_routes`.
 std::vector<std::vector<Endpoint>> all_routes(const CommunicatorOptions& options);
 
-// Calls `done` when it has been called so many times itself, with the first error that it was told.
-// Thread-safe.
+// Returns a function that calls `done` when it has been called `times` times, with the first error
+// that it got. Thread-safe.
 std::function<void(const Status&)> after(std::size_t times,
                                          std::function<void(const Status&)> done);
 

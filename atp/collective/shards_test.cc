@@ -22,17 +22,17 @@ TEST(Shards, OneShardTakesEverything) {
   EXPECT_THAT(split(shards, 0), ElementsAre(Part{0, 0, 0}));
 }
 
-TEST(Shards, ASmallTensorGoesWholeToWhoHasHadTheFewest) {
+TEST(Shards, ASmallTensorGoesWholeToTheShardWithTheFewestValues) {
   Shards shards(3);
   EXPECT_THAT(split(shards, 10), ElementsAre(Part{0, 0, 10}));
   EXPECT_THAT(split(shards, 20), ElementsAre(Part{1, 0, 20}));
   EXPECT_THAT(split(shards, 2 * kPart - 1), ElementsAre(Part{2, 0, 2 * kPart - 1}));
   EXPECT_THAT(split(shards, 5), ElementsAre(Part{0, 0, 5}));
-  EXPECT_THAT(split(shards, 5), ElementsAre(Part{0, 0, 5})) << "15 against 20";
-  EXPECT_THAT(split(shards, 1), ElementsAre(Part{0, 0, 1})) << "ties to the lowest";
+  EXPECT_THAT(split(shards, 5), ElementsAre(Part{0, 0, 5})) << "it has 15 values, the other 20";
+  EXPECT_THAT(split(shards, 1), ElementsAre(Part{0, 0, 1})) << "the lowest of equal ones";
 }
 
-TEST(Shards, ALargeTensorIsCutIntoNearlyEqualPartsWhereBlocksBegin) {
+TEST(Shards, ALargeTensorIsCutIntoNearlyEqualPartsAtBlockBoundaries) {
   Shards shards(3);
   constexpr std::size_t kThird = kPart + 1000;  // 3 whole blocks and 232 values more
   EXPECT_THAT(split(shards, 3 * kThird),
@@ -42,7 +42,7 @@ TEST(Shards, ALargeTensorIsCutIntoNearlyEqualPartsWhereBlocksBegin) {
       << "no part is smaller than a window";
 }
 
-TEST(Shards, ATensorOfSeveralSegmentsIsCutWhereTheirBlocksBegin) {
+TEST(Shards, ATensorOfSeveralSegmentsIsCutAtTheirBlockBoundaries) {
   Shards shards(2);
   const std::size_t lengths[] = {100, 4 * kPart};  // blocks begin at 100, 356, …
   const auto parts = shards.split(BlockLayout(lengths));
@@ -75,7 +75,7 @@ TEST(After, CallsOnceWithTheFirstError) {
   EXPECT_THAT(said, ElementsAre("first"));
 }
 
-TEST(After, NothingToCallStaysNothing) { EXPECT_FALSE(after(2, nullptr)); }
+TEST(After, AnEmptyFunctionStaysEmpty) { EXPECT_FALSE(after(2, nullptr)); }
 
 }  // namespace
 }  // namespace atp

@@ -9,13 +9,14 @@
 
 namespace atp {
 
-// The lanes of one communicator fail together: where one has failed the job is over, and what the
-// others have in flight may wait for ever for ranks that have noticed it. Thread-safe.
+// Makes the lanes of one communicator fail together: when one has failed the job is over, and the
+// others' operations might wait forever for ranks that have noticed it. Thread-safe.
 class Siblings {
  public:
   using Stop = std::function<void(const std::string& why)>;
 
-  // `stop` is called once: when one has failed, or at once if one has already. It must not block.
+  // `stop` is called once: when a lane fails, or at once if one has failed already. It must not
+  // block.
   void add(Stop stop) {
     std::unique_lock lock(mutex_);
     if (!failure_) return stops_.push_back(std::move(stop));
@@ -24,7 +25,7 @@ class Siblings {
     stop(why);
   }
 
-  // One of them has failed. Only the first time counts.
+  // Reports that a lane has failed. Only the first call counts.
   void fail(const std::string& why) {
     std::vector<Stop> stops;
     {

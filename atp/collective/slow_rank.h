@@ -10,30 +10,30 @@
 namespace atp {
 
 // Finds the rank that the others wait for most of the time, though never for long: it computes
-// longer, or its host is busy, and nothing fails. Longer waits are told one by one
-// (EventKind::kWaiting), and are not counted here.
+// longer, or its host is busy, and nothing fails. Longer waits are reported one by one
+// (EventKind::kWaiting) and do not count here.
 class SlowRank {
  public:
-  // What is said of is over at least so long a time.
+  // The minimum time over which waits are measured.
   static constexpr Duration kWindow = std::chrono::seconds(10);
   static constexpr Duration kLongWait = std::chrono::seconds(1);
 
   struct Found {
     Rank rank = 0;
-    Duration waited{};  // of
+    Duration waited{};  // out of
     Duration window{};
   };
 
   explicit SlowRank(Rank self) : self_(self) {}
 
-  // Whom the worker knows to be waited for now. Each rank is found once.
+  // `missing`: the ranks that the worker waits for now. Each slow rank is returned once.
   std::optional<Found> observe(Instant now, const RankSet& missing);
 
  private:
   std::optional<Found> end_wait(Instant now);
 
   Rank self_;
-  std::optional<Rank> rank_;  // waited for since
+  std::optional<Rank> rank_;  // awaited since then
   Instant since_{};
   std::optional<Instant> window_begin_;
   std::map<Rank, Duration> waited_;  // in the window

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Steps of so long, at whose end so much is waited for `missing`; what is found in them.
+// Plays steps of this length with a wait for `missing` at the end of each; returns what was found.
 std::vector<SlowRank::Found> play(SlowRank& slow, Duration step, Duration wait,
                                   const RankSet& missing, Duration length,
                                   Instant begin = Instant{1h}) {
@@ -36,7 +36,7 @@ TEST(SlowRank, IsNotOneThatIsWaitedForLessThanHalfOfTheTime) {
   EXPECT_TRUE(play(slow, 100ms, 45ms, RankSet::of(2), 1min).empty());
 }
 
-TEST(SlowRank, IsNotOneOfSeveral) {
+TEST(SlowRank, IsNotOneOfSeveralAwaitedTogether) {
   SlowRank slow(0);
   RankSet two = RankSet::of(1);
   two.insert(2);
@@ -50,17 +50,18 @@ TEST(SlowRank, IsNotThisRankItself) {
 
 TEST(SlowRank, IsNotOneThatIsStuck) {
   SlowRank slow(0);
-  EXPECT_TRUE(play(slow, 5s, 4s, RankSet::of(2), 1min).empty()) << "such waits are told as such";
+  EXPECT_TRUE(play(slow, 5s, 4s, RankSet::of(2), 1min).empty())
+      << "such waits are reported one by one";
 }
 
-TEST(SlowRank, IsFoundAfterAJobThatDidNothingForLong) {
+TEST(SlowRank, IsFoundAfterALongIdleTime) {
   SlowRank slow(0);
   slow.observe(Instant{1s}, RankSet::of(1));
   slow.observe(Instant{1s} + 10ms, {});
   EXPECT_EQ(play(slow, 100ms, 60ms, RankSet::of(2), 1min).size(), 1U);
 }
 
-TEST(SlowRank, IsEachThatBecomesSlow) {
+TEST(SlowRank, IsReportedForEachRankThatBecomesSlow) {
   SlowRank slow(0);
   EXPECT_EQ(play(slow, 100ms, 60ms, RankSet::of(2), 30s).size(), 1U);
   EXPECT_EQ(play(slow, 100ms, 60ms, RankSet::of(1), 30s, Instant{1h} + 30s).size(), 1U);

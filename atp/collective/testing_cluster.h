@@ -18,11 +18,11 @@
 #include "atp/driver/udp/event_loop.h"
 
 // For tests: a real server and a real switch on loopback ports of their own, each in a thread of
-// this process, and the options with which ranks join through them.
+// this process, and options for ranks that join through them.
 
 namespace atp::testing {
 
-// A node and its event loop, until it is destroyed: then it is gone at once, like a killed process.
+// A node and its event loop. When destroyed, it is gone at once, like a killed process.
 template <class Node>
 class RunningNode {
  public:
@@ -42,7 +42,7 @@ class RunningNode {
   }
 
   const Endpoint& endpoint() const { return endpoint_; }
-  // Only to be read when nothing is going on.
+  // Read it only while nothing is in flight.
   const Node& node() const { return node_; }
 
  private:
@@ -79,7 +79,7 @@ class TestingCluster {
   const RunningNode<Server>& server() const { return *server_; }
   const RunningNode<SwitchNode>& switch_node() const { return *switch_; }
 
-  // Short time-outs; a test that waits for one of them changes it.
+  // With short time-outs; a test that waits for one of them changes it.
   CommunicatorOptions options(std::size_t rank) const {
     CommunicatorOptions options;
     options.job = {job_, 1};
@@ -110,7 +110,7 @@ void in_parallel(std::size_t world_size, const Body& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A rank that joins and then vanishes without a word when it is destroyed, like a killed process.
+// A rank that joins and then vanishes silently when destroyed, like a killed process.
 class DoomedRank {
  public:
   explicit DoomedRank(const CommunicatorOptions& options)

@@ -14,12 +14,11 @@
 #include "atp/collective/testing_tensors.h"
 #include "atp/wire/element.h"
 
-// For tests that compare ways: operations of every type and reduction, of all that values can be.
+// For tests that compare paths: operations of every type and reduction, with every kind of value.
 
 namespace atp::testing {
 
-// What ranks may have: magnitudes far apart, both zeros, denormals, and, if asked for, NaN and
-// ±Inf.
+// A rank's values: magnitudes far apart, both zeros, denormals, and, if asked for, NaN and ±Inf.
 inline std::vector<std::byte> values_for(DataType type, std::size_t rank, std::size_t count,
                                          bool with_specials) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -58,7 +57,7 @@ inline std::string text_of(const Task& task) {
          (task.options.segments.empty() ? "" : " in segments");
 }
 
-// Every type and reduction that the format has, in lengths of one piece and of several.
+// Every type and reduction that the format supports, in lengths of one piece and of several.
 inline std::vector<Task> tasks_of(NumberFormat format, std::size_t ranks) {
   std::vector<Task> tasks;
   for (const std::size_t count : {0U, 1U, 100U, 3000U, 40'000U, 300'001U}) {

@@ -6,7 +6,7 @@
 
 #include "atp/base/result.h"
 
-// For tests: what each rank contributes to an operation, and what must come out.
+// For tests: what each rank contributes to an operation, and the expected result.
 
 namespace atp::testing {
 
@@ -30,7 +30,7 @@ inline std::vector<float> sum_of(std::size_t ranks, std::size_t operation, std::
   return sum;
 }
 
-// Empty if it is no error.
+// Empty if it is not an error.
 inline std::string message(const Status& status) {
   return status.ok() ? "" : status.error().message;
 }

@@ -11,7 +11,7 @@
 
 #include "atp/base/check.h"
 
-// For tests: a process that may start no more threads, as one that has met its limit.
+// For tests: a process that cannot start more threads, as if it had reached its limit.
 
 namespace atp::testing {
 
@@ -20,8 +20,8 @@ inline std::size_t thread_count() {
       std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
-// As long as it lives there is room for the stacks of so many more threads. (A limit on threads
-// would not do: it does not hold for root.)
+// While it lives, there is room for the stacks of this many more threads. (A limit on threads would
+// not do: it does not apply to root.)
 class RoomForThreads {
  public:
   explicit RoomForThreads(std::size_t count) {
@@ -42,7 +42,8 @@ class RoomForThreads {
   RoomForThreads& operator=(const RoomForThreads&) = delete;
 
  private:
-  static constexpr std::size_t kStack = std::size_t{1} << 30;  // beside which all else is small
+  static constexpr std::size_t kStack = std::size_t{1}
+                                        << 30;  // everything else is small compared with it
 
   static std::size_t bytes_mapped() {
     std::size_t pages = 0;

@@ -7,7 +7,7 @@
 #include "atp/collective/testing_tensors.h"
 #include "atp/collective/testing_threads.h"
 
-// A communicator where no more threads can be started.
+// A communicator in a process that cannot start more threads.
 
 namespace atp::testing {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(ThreadLimit, IsAnErrorThatSaysWhatToDoAndLeavesNothingBehind) {
+TEST(ThreadLimit, IsAnErrorWithAdviceThatLeavesNothingBehind) {
   struct Case {
     const char* name;
     bool has_own_server;

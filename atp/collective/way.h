@@ -13,28 +13,28 @@
 
 namespace atp {
 
-// A way on which a communicator's operations are carried out: through a server (Lane), or in the
-// memory of the host that all ranks share (HostLane).
+// A path for a communicator's operations: through a server (Lane), in the memory of the host that
+// all ranks share (HostLane), or around a ring (ring_way.h).
 class Way {
  public:
   virtual ~Way() = default;
 
   virtual Status wait_until_joined() = 0;
-  // Takes the operation, or says why it takes none.
+  // Takes the operation, or returns why it does not.
   virtual std::optional<std::string> submit(std::shared_ptr<PendingOperation> operation) = 0;
-  // The caller of an operation that was submitted `here` has nothing else to do: where the way can
-  // be gone by any thread, it carries the operation out.
+  // The caller of an operation that was submitted `here` has nothing else to do: if any thread can
+  // drive this path, the caller carries the operation out.
   virtual void help(PendingOperation& /*operation*/) {}
-  // As the communicator's; `timeout` is what `until` came from, for the text.
+  // As the communicator's; `until` is now + `timeout`, which is for the message.
   virtual Status shutdown(std::chrono::steady_clock::time_point until,
                           std::chrono::milliseconds timeout) = 0;
   virtual void abort(const std::string& why) = 0;
   // False: at `until` there were still operations in flight.
   virtual bool wait_until_idle(std::chrono::steady_clock::time_point until) = 0;
-  // As abort(), but from any thread, also its own, and without waiting: abort() is still due.
+  // Starts an abort() without waiting, from any thread, even its own; abort() must still follow.
   virtual void give_up(const std::string& why) = 0;
 
-  // Why nothing more can be summed here.
+  // Why this path has failed, if it has.
   virtual std::optional<std::string> failure() const = 0;
   virtual std::size_t value_count() const = 0;  // K; 0: nothing travels in fragments
   virtual CounterList counters() const = 0;
@@ -42,10 +42,10 @@ class Way {
   virtual bool on_own_thread() const = 0;
 };
 
-// Why a communicator's operations fail, and its ranks leave, once it has been shut down.
+// The reason for which operations fail and ranks leave after a shutdown.
 inline constexpr const char* kShutDown = "the communicator was shut down";
 
-// A way with a thread, which tells its callers a Report.
+// A path with a thread of its own, which publishes a Report for its callers.
 template <class Report>
 class WayWithThread : public Way {
  public:

@@ -1,3 +1,4 @@
+// The arithmetic of the choice, in whole nanoseconds, and the measurement of operations in flight.
 #include "atp/collective/way_choice.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ std::size_t least_size_of(std::size_t size_class) { return std::size_t{1} << siz
 
 }  // namespace
 
-// No sum or product of these in WayChoice can overflow.
+// Bounded, so that no sum or product of these in WayChoice can overflow.
 std::uint64_t WayFigures::nanoseconds(std::size_t bytes) const {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
   if (picoseconds_per_byte > 0 && bytes > kMost * 1000 / picoseconds_per_byte) return kMost;
@@ -67,7 +68,7 @@ WayChoice::WayChoice(const FiguresOfWays& figures) {
     for (std::size_t way = 0; way < kSumWays; ++way) {
       each.nanoseconds[way] = figures[way].nanoseconds(least_size_of(i));
     }
-    // Of equals the network, which leaves the ranks' own links more room.
+    // If both are equal, take the network, which leaves the ranks' own links more room.
     if (each.nanoseconds[index_of(SumWay::kRing)] < each.nanoseconds[index_of(SumWay::kNetwork)]) {
       each.way = SumWay::kRing;
     }
@@ -78,7 +79,7 @@ SumWay WayChoice::next(std::size_t bytes) {
   SizeClass& each = classes_[size_class_of(bytes)];
   const std::uint64_t usual = each.nanoseconds[index_of(each.way)];
   const std::uint64_t other = each.nanoseconds[index_of(other_of(each.way))];
-  // Not even where nothing is lost is every operation a trial.
+  // Even if a trial would lose nothing, not every operation is one.
   const std::uint64_t lost = std::max(other > usual ? other - usual : 0, usual);
   each.spent += usual;
   if (each.spent / kTrialShare <= lost) return each.way;

@@ -15,7 +15,7 @@ constexpr SumWay kRing = SumWay::kRing;
 constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kMiB = 1024 * kKiB;
 
-// A network of little latency whose switch is a host among four equals, and a ring.
+// A network with low latency whose switch is a host like the four ranks', and a ring.
 constexpr FiguresOfWays kSlowSwitch{WayFigures{100'000, 50'000}, WayFigures{600'000, 15'000}};
 // A switch with links of its own.
 constexpr FiguresOfWays kFastSwitch{WayFigures{100'000, 10'000}, WayFigures{600'000, 15'000}};
@@ -29,26 +29,29 @@ struct Case {
 const std::vector<Case> kCases = {
     {"below the crossover latency decides", kSlowSwitch, 8 * kKiB, kNetwork},
     {"above the crossover bandwidth decides", kSlowSwitch, 32 * kKiB, kRing},
-    {"and still does for what is huge", kSlowSwitch, std::size_t{1} << 40, kRing},
+    {"and still does for huge sums", kSlowSwitch, std::size_t{1} << 40, kRing},
     {"a switch with links of its own takes small sums", kFastSwitch, 1, kNetwork},
     {"and large ones", kFastSwitch, 256 * kMiB, kNetwork},
     {"no values", kFastSwitch, 0, kNetwork},
-    {"of equals it is the network", {WayFigures{5, 7}, WayFigures{5, 7}}, kMiB, kNetwork},
-    {"a ring of less latency takes small sums", {WayFigures{9, 1}, WayFigures{5, 9}}, 8, kRing},
+    {"if both are equal, the network is taken",
+     {WayFigures{5, 7}, WayFigures{5, 7}},
+     kMiB,
+     kNetwork},
+    {"a ring with lower latency takes small sums", {WayFigures{9, 1}, WayFigures{5, 9}}, 8, kRing},
     {"figures beyond all measure do not overflow",
      {WayFigures{UINT64_MAX / 2, UINT64_MAX}, WayFigures{1, 1}},
      std::size_t{1} << 40,
      kRing},
 };
 
-TEST(WayChoice, TakesTheWayThatIsExpectedToBeFaster) {
+TEST(WayChoice, TakesThePathThatIsExpectedToBeFaster) {
   for (const Case& each : kCases) {
     WayChoice choice(each.figures);
     EXPECT_EQ(choice.usual(each.bytes), each.way) << each.name;
   }
 }
 
-TEST(WayChoice, SizesAreToldApartByPowersOfTwo) {
+TEST(WayChoice, SizesAreClassifiedByPowersOfTwo) {
   EXPECT_EQ(size_class_of(0), 0U);
   EXPECT_EQ(size_class_of(1), 0U);
   EXPECT_EQ(size_class_of(1023), 9U);
@@ -73,10 +76,10 @@ const std::vector<Judgement> kJudgements = {
     {"the network is faster than was expected", times(kMiB, 12'000, 16'000), kNetwork},
     {"the ring is slower than was expected", times(kMiB, kNoTime, 60'000), kNetwork},
     {"the ring is slower, but the network too", times(kMiB, 90'000, 60'000), kRing},
-    {"a way keeps what it is hardly slower at", times(kMiB, 10'000, 10'500), kRing},
-    {"and not a microsecond more", times(kMiB, 10'000, 10'501), kNetwork},
-    {"other sizes say nothing", times(2 * kMiB, 12'000, 16'000), kRing},
-    {"a time of nothing is a short one", times(kMiB, 0, 16'000), kNetwork},
+    {"a path keeps sizes at which it is hardly slower", times(kMiB, 10'000, 10'500), kRing},
+    {"but not a microsecond more", times(kMiB, 10'000, 10'501), kNetwork},
+    {"other sizes do not count", times(2 * kMiB, 12'000, 16'000), kRing},
+    {"a time of 0 is a short one", times(kMiB, 0, 16'000), kNetwork},
 };
 
 TEST(WayChoice, MeasuredTimesCountInsteadOfExpectedOnes) {
@@ -88,7 +91,7 @@ TEST(WayChoice, MeasuredTimesCountInsteadOfExpectedOnes) {
   }
 }
 
-TEST(WayChoice, AWayThatWasLeftComesBackWhenItIsFasterAgain) {
+TEST(WayChoice, AnAbandonedPathReturnsWhenItIsFasterAgain) {
   WayChoice choice(kSlowSwitch);
   choice.judge(times(kMiB, kNoTime, 90'000));
   EXPECT_EQ(choice.usual(kMiB), kNetwork);
@@ -97,7 +100,7 @@ TEST(WayChoice, AWayThatWasLeftComesBackWhenItIsFasterAgain) {
   EXPECT_EQ(choice.changes(), 2U);
 }
 
-TEST(WayChoice, TrialsOfTheOtherWayCostAtMostAFiftieth) {
+TEST(WayChoice, TrialsOfTheOtherPathCostAtMostAFiftieth) {
   for (const FiguresOfWays& figures : {kSlowSwitch, kFastSwitch}) {
     WayChoice choice(figures);
     const SumWay usual = choice.usual(kMiB);
@@ -111,7 +114,7 @@ TEST(WayChoice, TrialsOfTheOtherWayCostAtMostAFiftieth) {
   }
 }
 
-TEST(WayChoice, TheSameSizesAndTimesLeadToTheSameWays) {
+TEST(WayChoice, TheSameSizesAndTimesLeadToTheSamePaths) {
   WayChoice one(kSlowSwitch), other(kSlowSwitch);
   for (std::size_t i = 0; i < 2000; ++i) {
     const std::size_t bytes = (i * 2654435761U) % (4 * kMiB);
@@ -144,22 +147,22 @@ const std::vector<SampleCase> kSampleCases = {
      {{kNetwork, kMiB, 0, 900}, {kNetwork, kMiB, 1000, 1700}, {kNetwork, kMiB, 2000, 2800}},
      700,
      kNoTime},
-    {"each way by itself", {{kNetwork, kMiB, 0, 900}, {kRing, kMiB, 900, 1000}}, 900, 100},
-    {"where bytes cost time an operation counts as the least of its size",
+    {"each path by itself", {{kNetwork, kMiB, 0, 900}, {kRing, kMiB, 900, 1000}}, 900, 100},
+    {"if bytes cost time, an operation counts as the smallest of its class",
      {{kNetwork, kMiB + kMiB / 2, 0, 900}},
      600,
      kNoTime},
-    {"where they cost none it does not", {{kRing, kMiB + kMiB / 2, 0, 900}}, kNoTime, 900},
+    {"if they cost none, it does not", {{kRing, kMiB + kMiB / 2, 0, 900}}, kNoTime, 900},
     {"those in flight together share their time",
      {{kNetwork, kMiB, 0, 900}, {kNetwork, kMiB, 100, 1000}, {kNetwork, kMiB, 950, 1200}},
      400,
      kNoTime},
     {"and end in any order", {{kNetwork, kMiB, 0, 900}, {kNetwork, kMiB, 1, 800}}, 450, kNoTime},
-    {"small ones beside a large one are part of it",
+    {"small ones in flight with a large one are part of it",
      {{kNetwork, kMiB / 2, 0, 900}, {kNetwork, kMiB, 100, 900}, {kNetwork, kMiB / 2, 10, 900}},
      450,
      kNoTime},
-    {"of two ways at once nothing is known",
+    {"two paths at once measure nothing",
      {{kNetwork, kMiB, 0, 900}, {kRing, kMiB, 100, 1000}},
      kNoTime,
      kNoTime},
@@ -169,7 +172,7 @@ const std::vector<SampleCase> kSampleCases = {
      kNoTime - 1},
 };
 
-TEST(WaySamples, PeriodsOfOneWayAreMeasured) {
+TEST(WaySamples, PeriodsOnOnePathAreMeasured) {
   for (const SampleCase& each : kSampleCases) {
     WaySamples samples(kPlain);
     std::multimap<int, const Measured*> events;  // ends before begins
@@ -185,7 +188,7 @@ TEST(WaySamples, PeriodsOfOneWayAreMeasured) {
   }
 }
 
-TEST(WaySamples, WhatIsNotToBeJudgedByHidesWhatIsBesideIt) {
+TEST(WaySamples, AnOperationThatDoesNotCountHidesThoseInFlightWithIt) {
   WaySamples samples(kPlain);
   const WaySamples::TimePoint start;
   samples.begin(kNetwork, kMiB, start);

@@ -76,7 +76,7 @@ def test_ranks_in_memory_that_want_another_wire_are_all_told_who_wants_what(opti
     result = atp("run", "-n", "3", "--tag-output", "--", "sh", "-c", script, env=environment)
     assert result.returncode not in (0, None)
     said = re.findall(
-        rf"^\[(\d)\] .*rank 1 wants blocks of {wants} .*, rank 0 wants blocks of {other} .*; start "
+        rf"^\[(\d)\] .*rank 1 uses blocks of {wants} .*, rank 0 uses blocks of {other} .*; start "
         "all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT",
         result.stderr,
         re.MULTILINE,

@@ -73,7 +73,7 @@ def test_a_fragment_that_the_path_behind_the_first_hop_does_not_carry_is_named(
     refusal = (
         f" to switch {host}:5501 carries packets of at most 1,500 bytes (MTU), "
         f"and a fragment of 2,226 values makes one of {8952 + header:,}: set "
-        "ATP_VALUES_PER_FRAGMENT=350 or less, or raise the MTU on the way"
+        "ATP_VALUES_PER_FRAGMENT=350 or less, or raise the path's MTU"
     )
     code, output = run_ranks(network, host)
     assert code == 1, output
@@ -107,7 +107,7 @@ def test_a_path_that_drops_large_packets_without_a_word_is_suspected(make_networ
     code, output = run_ranks(network, host)
     assert code == 1, output
     assert "no progress for 4 s" in output
-    hint = "if packets of 8,980 bytes do not pass on the way, set ATP_VALUES_PER_FRAGMENT=350"
+    hint = "if packets of 8,980 bytes do not get through, set ATP_VALUES_PER_FRAGMENT=350"
     assert hint in output
 
 

@@ -12,7 +12,7 @@ namespace atp {
 namespace {
 
 struct Registry {
-  std::mutex mutex;  // held during a fork, so that the child finds the set whole
+  std::mutex mutex;  // held during a fork, so that the child has a consistent set
   std::set<int> descriptors;
 };
 

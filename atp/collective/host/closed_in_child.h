@@ -5,16 +5,16 @@
 
 namespace atp {
 
-// Descriptors that a forked child shall not keep open: with a socket of its parent's in its hands a
-// child would hide from all peers that the parent has died. In the child they lead to /dev/null, so
-// that a number which is still known there is never that of something else.
+// Descriptors that a forked child must not keep open: a child that holds its parent's sockets would
+// hide the parent's death from all peers. In the child they are redirected to /dev/null, so that a
+// number still in use there never refers to something else.
 class ClosedInChild {
  public:
   explicit ClosedInChild(std::vector<int> descriptors);
-  // For a descriptor that no child may have for a moment: no thread forks while `open` makes it.
-  // (A negative one is none.)
+  // For a descriptor that no child may inherit even briefly: no thread forks while `open` runs. (A
+  // negative descriptor is ignored.)
   explicit ClosedInChild(const std::function<int()>& open);
-  // To be called before they are closed here.
+  // Destroy this before closing the descriptors here.
   ~ClosedInChild();
   ClosedInChild(const ClosedInChild&) = delete;
   ClosedInChild& operator=(const ClosedInChild&) = delete;

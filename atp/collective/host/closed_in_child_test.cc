@@ -29,7 +29,7 @@ bool in_child(bool (*says)(int), int descriptor) {
   return status == 0;
 }
 
-TEST(ClosedInChild, AForkedChildHasNoSocketAndTheParentKeepsIt) {
+TEST(ClosedInChild, AForkedChildLosesTheSocketAndTheParentKeepsIt) {
   std::array<int, 2> ends{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
   {
@@ -45,7 +45,7 @@ TEST(ClosedInChild, AForkedChildHasNoSocketAndTheParentKeepsIt) {
   close(ends[1]);
 }
 
-// Else a fork in between would take the descriptor along for good.
+// Otherwise a fork in between would inherit the descriptor for good.
 TEST(ClosedInChild, WhileADescriptorIsMadeNoThreadForks) {
   std::atomic<bool> forked{false};
   std::thread other;

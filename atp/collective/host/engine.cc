@@ -1,3 +1,4 @@
+// The steps of an all-reduce on one host, and the order in which a rank takes them.
 #include "atp/collective/host/engine.h"
 
 #include <sched.h>
@@ -8,16 +9,15 @@
 namespace atp {
 namespace {
 
-// What all ranks have of an operation, together, that each sums for itself.
+// The maximum bytes of all ranks together in an operation that each rank sums whole.
 constexpr std::size_t kMostSummedWhole = 64 * 1024;
-// How often the others get the processor before this rank asks to be woken. Where ranks are more
-// than cores they need it to go on; where they are not it is theirs at once, and this is a short
-// spell of looking.
+// How often this rank yields before it asks to be woken. With more ranks than cores the others need
+// the processor to go on; otherwise a yield returns at once, and this is a short spin.
 constexpr int kYields = 40;
-// But no longer than this: on a crowded machine each may take a while, and whoever drives the
-// engine has to see how time passes.
+// The maximum time to spend yielding: on a crowded machine each yield may take a while, and the
+// driving thread must check its time-outs.
 constexpr std::chrono::milliseconds kMostYielding{20};
-// Then it sleeps, and may have to be told something by its own process.
+// The maximum sleep after that: its own process may have news for it.
 constexpr std::int64_t kMostSleep = 20'000'000;  // ns
 
 }  // namespace
@@ -47,12 +47,12 @@ void HostEngine::submit(const HostOperation& operation, Time now) {
 
 void HostEngine::work(Time now) {
   if (failure_ || operations_.empty()) return;
-  // First: who comes late to a job that has failed shall not end well what the others have not.
+  // Check first: a late rank must not complete an operation that failed at the others.
   if (has_failed_elsewhere()) return fail_as_told();
   if (uplink_ != nullptr) {
     if (const auto why = uplink_->failure()) {
-      // Operations that travel in other ways never meet, so a difference between the hosts' shows
-      // only where their texts stand side by side.
+      // Operations in different formats never meet, so a mismatch between hosts shows only when one
+      // compares their messages.
       const HostOperationHeader& mine = operations_.front().header;
       return fail(*why + "; rank " + std::to_string(in_job(options_.rank)) + " waits for " +
                   options_.describe(mine));
@@ -80,7 +80,7 @@ void HostEngine::wait() {
   place_.segment.sleep(events, kMostSleep);
 }
 
-// The oldest first, so that the values are still in a cache.
+// Works on the oldest piece first, whose values are still in a cache.
 bool HostEngine::step() {
   if (can_take()) {
     take();
@@ -126,7 +126,7 @@ HostEngine::Entry* HostEngine::next_to_write() {
   return next == operations_.end() ? nullptr : &*next;
 }
 
-// As many whole blocks as a row has room for.
+// Takes as many whole blocks as a row has room for.
 HostEngine::Piece HostEngine::next_piece(Entry& entry) const {
   const BlockLayout& layout = *entry.asked.layout;
   const std::size_t size = entry.value_bytes();
@@ -259,7 +259,7 @@ void HostEngine::end_first() {
   counters_.add(HostCounter::kOperationsCompleted);
 }
 
-// Before a value of another rank is read: all have called the same operation.
+// Checks that all ranks have called the same operation, before any of their values is read.
 bool HostEngine::agrees(const Piece& piece, std::uint64_t number) {
   if (!piece.is_first) return true;
   const HostOperationHeader& mine = piece.entry->header;
@@ -267,9 +267,8 @@ bool HostEngine::agrees(const Piece& piece, std::uint64_t number) {
     const HostOperationHeader& theirs = place_.segment.board_of(rank).headers[slot_of(number)];
     if (theirs == mine) continue;
     fail("rank " + std::to_string(in_job(rank)) + " has called another operation, " +
-         options_.describe(theirs) + "; that of rank " + std::to_string(in_job(options_.rank)) +
-         " is " + options_.describe(mine) +
-         ": all ranks must call the same operations in the same order");
+         options_.describe(theirs) + "; rank " + std::to_string(in_job(options_.rank)) + "'s is " +
+         options_.describe(mine) + ": all ranks must call the same operations in the same order");
     return false;
   }
   return true;
@@ -303,13 +302,14 @@ bool HostEngine::is_through(Phase phase, std::uint64_t number) const {
   return counted >= (number / place_.segment.slots() + 1) * ranks();
 }
 
-// `is_news`: somebody may wait for it. (What nobody waits for does not count as this rank's: a
-// piece before it may still be waited for.)
+// `is_news`: another rank may wait for it. (Otherwise it does not count as this rank's, because
+// others may still wait for a piece before it.)
 void HostEngine::count(Phase phase, std::uint64_t number, bool is_news) {
   SharedCount& all = count_in(place_.segment.board().slots[slot_of(number)], phase);
   const bool is_last = (all.value.fetch_add(1) + 1) % ranks() == 0;
   if (!is_news) return;
-  // After that: who dies in between counts as missing, and one who is missed is always found.
+  // Only after the shared count: a rank that dies in between counts as missing, so it is always
+  // found.
   count_in(own_board(), phase).store(number + 1, std::memory_order_release);
   if (is_last) place_.segment.signal();
 }

@@ -20,33 +20,32 @@
 #include "atp/collective/host/row_reduction.h"
 #include "atp/collective/host/uplink.h"
 
-// All-reduces of the ranks of one host, in their segment, and what else goes through their rows.
-// One thread at a time drives it; all that it does at once is done by work(), and wait() sleeps
-// until there is more.
+// All-reduces, and other collectives, of the ranks of one host, in their shared segment. One thread
+// at a time drives it: work() does everything that can be done at once, and wait() sleeps until
+// there is more.
 //
-// A rank writes a piece's values into its row for the others, except its own share of them; then it
-// sums its share over all rows, reading its own values where they are, and leaves the result in
-// that place of its row; then it copies the result from all rows to its tensor. A piece that is so
-// small that waiting costs more than adding is summed whole by every rank: there the second step
-// is left out.
+// A rank writes a piece's values into its row, except its own share. Then it sums its share over
+// all rows, reading its own values from its tensor, and puts the result in that place of its row.
+// Then it copies the result from all rows to its tensor. If a piece is so small that waiting costs
+// more than adding, every rank sums it whole, and the second step is left out.
 //
-// The other collectives (engine_request.cc) go through the same pieces. A reduce-scatter is an
-// all-reduce of which each rank takes its share only. What an all-gather or a broadcast moves is
-// written by those who have it, and taken out of their rows.
+// The other collectives (engine_request.cc) use the same pieces. A reduce-scatter is an all-reduce
+// of which each rank takes only its share. In an all-gather or a broadcast the ranks that have data
+// write it, and the others copy it from their rows.
 //
-// Of a job with several hosts the rows are summed to words that leave the host (outgoing_sums.h),
-// by way of its leader, and each rank reads the result out of what comes back (engine_outgoing.cc).
-// The leaders send in one order, which depends on the operations alone.
+// In a job with several hosts the rows are summed to words (outgoing_sums.h) that the leader sends
+// to the other hosts, and each rank reads the result from the words that return
+// (engine_outgoing.cc). All leaders send in the same order, which depends on the operations alone.
 //
-// Who finds that something is wrong writes it into the segment, where all others see it: the first
-// one to do so decides whom all name.
+// A rank that finds a failure writes it into the segment, where all others see it. The first to do
+// so decides which rank all of them name.
 
 namespace atp {
 
 enum class HostCounter : std::uint8_t {
   kBytesWritten,  // into the segment
   kPieces,
-  kPiecesWhole,  // summed by each rank for itself
+  kPiecesWhole,  // summed whole by each rank
   kYields,       // to other processes, before it sleeps
   kSleeps,
   kOperationsCompleted,
@@ -72,9 +71,9 @@ using HostCounters = Counters<HostCounter>;
 
 // The tensor, the layout and the request must live until the operation has ended.
 struct HostOperation {
-  std::uint64_t number = 0;  // in messages
-  // Null: an all-reduce. Of what is moved as it is the layout counts bytes, of an all-gather those
-  // of the longest block; only in a job of one host.
+  std::uint64_t number = 0;  // for messages
+  // Null: an all-reduce. For an all-gather or a broadcast the layout counts bytes (of the longest
+  // block, for an all-gather). Only in a job of one host.
   const HostRequest* request = nullptr;
   std::byte* data = nullptr;
   DataType type = DataType::kFloat32;
@@ -88,11 +87,11 @@ struct HostOperation {
 
 struct HostEngineOptions {
   std::size_t rank = 0;  // on this host
-  // Where the job has other hosts: all of its ranks, and which of them this host's are.
+  // If the job has other hosts: the number of all its ranks, and which of them are on this host.
   std::size_t world_size = 0;
   std::vector<Rank> names;
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);  // without progress
-  // An operation in words: "all_reduce #3 (1,000 values)", and what it combines.
+  // An operation as text: "all_reduce #3 (1,000 values)", and what it combines.
   std::function<std::string(const HostOperationHeader&)> describe;
 };
 
@@ -102,39 +101,39 @@ class HostEngine {
 
   HostEngine(HostPlace place, HostEngineOptions options);
 
-  // Of the leader, which must outlive it.
+  // For the leader; the uplink must outlive the engine.
   void send_through(HostUplink& uplink) { uplink_ = &uplink; }
-  // Of several hosts: the leader says what it has agreed on with the others, and its host sees it.
+  // With several hosts: the leader publishes on its host what the leaders have agreed on.
   void say(HostBoard::Verdict verdict) { place_.segment.board().verdict.store(verdict); }
   HostBoard::Verdict verdict() const { return place_.segment.board().verdict.load(); }
   std::string leader_text() const { return name_of(kLeader); }
-  // Nothing can be summed; all ranks of the host are told so.
+  // Fails the job and tells all ranks of the host.
   void give_up(const std::string& why) { fail(why); }
-  // Before there are operations: whether another rank has found a failure, or the leader is gone.
+  // Before there are operations: checks whether another rank has failed, or the leader is gone.
   void look_for_failure();
 
-  // Takes its turn after all that were submitted before; after a failure it fails at once.
+  // Queues an operation behind those submitted before; after a failure it fails at once.
   void submit(const HostOperation& operation, Time now);
-  // Does what can be done at once, and, where that is nothing, looks for what is wrong.
+  // Does everything that can be done at once; if there is nothing, checks for failures.
   void work(Time now);
-  // Until there is more to do, but not much longer than a moment: the caller may have other news.
+  // Waits until there is more to do, but only briefly: the caller may have other news.
   void wait();
-  // How many operations have their results since the last time; they end in their order.
+  // How many operations have completed since the last call; they end in order.
   std::size_t take_completed() { return std::exchange(completed_, 0); }
-  // Why none ends well any more.
+  // Why the job has failed, if it has.
   const std::optional<std::string>& failure() const { return failure_; }
-  // Whom an operation has waited for a while, though nothing has failed, and that it goes on; each
-  // such line once.
+  // A warning that an operation has waited for ranks for a while, or that they have resumed; each
+  // is returned once.
   std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
   struct Waiting {
     RankSet ranks;  // of the job
     Time since;
-    bool is_told = false;             // there was a warning
+    bool is_told = false;             // a warning was given
     RankSet here;                     // by their numbers on this host
-    std::vector<std::uint64_t> done;  // by each of these, when it was noted
+    std::vector<std::uint64_t> done;  // how far each of these was at that time
   };
   const std::optional<Waiting>& waiting() const { return waiting_; }
-  // Tells the others that this rank goes. What is pending fails.
+  // Tells the others that this rank leaves. Pending operations fail.
   void leave(const std::string& why);
 
   const HostCounters& counters() const { return counters_; }
@@ -152,35 +151,35 @@ class HostEngine {
     HostCollective collective() const {
       return asked.request == nullptr ? HostCollective::kAllReduce : asked.request->collective;
     }
-    // What goes through the rows is no summand.
+    // The rows carry data to copy, not values to add.
     bool moves() const {
       return collective() == HostCollective::kAllGather ||
              collective() == HostCollective::kBroadcast;
     }
     std::size_t value_bytes() const { return moves() ? 1 : bytes_of(asked.type); }
     HostOperation asked;
-    std::uint64_t turn;  // among all that were submitted
+    std::uint64_t turn;  // its place among all submitted
     HostOperationHeader header;
     RowReduction reduction;
     OutgoingSums outgoing;
     std::size_t written = 0;  // values
     bool is_written = false;
   };
-  // Values of one operation that take a slot together.
+  // Consecutive values of one operation that use one slot.
   struct Piece {
     Entry* entry = nullptr;
     std::size_t begin = 0;
     std::size_t end = 0;
-    bool whole = false;      // taken, or summed, by every rank as soon as it is written
+    bool whole = false;      // every rank copies it, or sums it whole, once it is written
     bool in_blocks = false;  // hosts agree on its exponents
     bool is_first = false;
     bool is_last = false;
   };
-  // What all ranks count; and what comes back to them.
+  // The phases of a piece: counted by all ranks, or reached by the network (kAgreed, kReduced).
   enum class Phase : std::uint8_t { kWritten, kScanned, kSummed, kTaken, kAgreed, kReduced };
   struct Awaited {
     Phase phase = Phase::kWritten;
-    std::uint64_t pieces = 0;  // that a rank must have so far
+    std::uint64_t pieces = 0;  // how many a rank must have done
   };
 
   // engine.cc
@@ -196,7 +195,7 @@ class HostEngine {
   Entry* next_to_write();
   Piece next_piece(Entry& entry) const;
   Piece& piece(std::uint64_t number) { return pieces_[static_cast<std::size_t>(number - taken_)]; }
-  // Where each rank's share of the piece begins; one more for the end of the last.
+  // The begin of each rank's share of the piece, and the end of the last.
   const std::vector<std::size_t>& divide(const Piece& piece);
   bool agrees(const Piece& piece, std::uint64_t number);
   static SharedCount& count_in(HostBoard::Slot& slot, Phase phase);
@@ -204,7 +203,7 @@ class HostEngine {
   bool is_through(Phase phase, std::uint64_t number) const;
   void count(Phase phase, std::uint64_t number, bool is_news = true);
   void end_first();
-  // From this value on, of all ranks; this one's where they are in its tensor.
+  // The rows of all ranks from this value on; this rank's own values are read from its tensor.
   std::span<const std::byte* const> rows_from(const Piece& piece, std::size_t slot,
                                               std::size_t begin);
   std::size_t ranks() const { return place_.segment.ranks(); }
@@ -257,12 +256,12 @@ class HostEngine {
   void take_what_the_teller_has();
   void fail_all(const std::string& why);
 
-  // Of the ranks of a host of several.
+  // The leader's number on a host, if there are several hosts.
   static constexpr Rank kLeader = 0;
 
   HostPlace place_;
   const HostEngineOptions options_;
-  std::deque<Entry> operations_;  // oldest first; none moves while it is there
+  std::deque<Entry> operations_;  // oldest first; entries have stable addresses
   std::deque<Piece> pieces_;      // from taken_ to written_
   std::uint64_t called_ = 0;
   std::uint64_t written_ = 0;  // pieces, by this rank
@@ -277,11 +276,11 @@ class HostEngine {
   HostCounters counters_;
   std::vector<std::size_t> shares_;
   std::vector<const std::byte*> rows_;
-  std::vector<std::byte> sums_;  // of whole blocks, of which a share has a part
+  std::vector<std::byte> sums_;  // of whole blocks, when a share has only a part of one
 
   Time progress_at_{};
   Time look_at_{};
-  Time warn_at_{};  // not before, of the same ranks
+  Time warn_at_{};  // no earlier warning about the same ranks
   RankSet warned_of_;
   std::optional<Waiting> waiting_;
   std::optional<std::string> warning_;

@@ -1,18 +1,18 @@
-// The steps of a host of several, from rows to the words that its leader sends, and back.
+// The steps in a job with several hosts: from rows to the words that the leader sends, and back.
 #include "atp/base/time.h"
 #include "atp/collective/host/engine.h"
 
 namespace atp {
 namespace {
 
-// Of how many pieces behind the one whose words are sent next the exponents have been sent before,
-// so that the network is never without values while it agrees on exponents. Less than the slots.
+// For how many pieces the exponents are sent ahead of the words, so that the network always has
+// values to send while it agrees on exponents. Less than the number of slots.
 constexpr std::uint64_t kAhead = 3;
-// An operation may take so much longer in the network than on the host where a rank is missing: so
-// that host finds it first, and the others learn from it who it is.
+// How much longer the time-out in the network is than on a host. So the host of a missing rank
+// finds it first, and the others learn from that host which rank it is.
 constexpr std::chrono::milliseconds kForTheOthers{2000};
 
-// Equal where the operations are.
+// Equal for equal operations.
 std::uint32_t tag_of(const HostOperationHeader& header) {
   const std::uint32_t what = std::uint32_t{header.small} << 24 | std::uint32_t{header.type} << 16 |
                              std::uint32_t{header.reduction} << 8 | header.format;
@@ -28,14 +28,14 @@ std::uint32_t tag_of(const HostOperationHeader& header) {
   return hash;
 }
 
-// Of a value's block, among those of the piece that begins there.
+// The index of a value's block within the piece that starts at `piece_begin`.
 std::size_t block_in_piece(const BlockLayout& layout, std::size_t piece_begin, std::size_t value) {
   return layout.block_at(value).block - layout.block_at(piece_begin).block;
 }
 
 }  // namespace
 
-// Null where values are not in blocks.
+// Null if values are not in blocks.
 std::int32_t* HostEngine::exponents_of(const Piece& piece, std::uint64_t number) const {
   return piece.in_blocks ? place_.segment.exponents(slot_of(number)) : nullptr;
 }
@@ -87,9 +87,9 @@ void HostEngine::take_outgoing(const Piece& piece) {
                              exponents_of(piece, taken_), to);
 }
 
-// The leaders of all hosts send in this order, whoever of them has what first: of an operation the
-// exponents of the first pieces, and then by turns the words of a piece and the exponents of
-// another; and all of an operation before any of the next.
+// All leaders send in this order, whatever is ready first: the exponents of an operation's first
+// pieces, then alternately the words of a piece and the exponents of another; and everything of one
+// operation before anything of the next.
 bool HostEngine::sends_exponents() {
   if (exponents_sent_ == words_sent_) return true;
   if (!piece(words_sent_).in_blocks || piece(exponents_sent_ - 1).is_last) return false;
@@ -125,8 +125,8 @@ void HostEngine::send() {
   ++exponents_sent_;
 }
 
-// The network's thread may say that it is done when this engine does something else, but not when
-// it is gone.
+// The network's thread may call back while this engine does something else, but not after it is
+// gone.
 void HostEngine::pass_on(const Piece& piece, std::uint64_t number, Phase phase,
                          HostUplink::Words words) {
   words.tag = tag_of(piece.entry->header);

@@ -11,8 +11,8 @@
 #include "atp/base/random.h"
 #include "atp/collective/host/engine.h"
 
-// The engines of several hosts in this process, one step at a time, with a network between their
-// leaders that combines when the test says so.
+// The engines of several hosts in this process, driven one step at a time, with a network between
+// their leaders that combines when the test says so.
 
 namespace atp {
 namespace {
@@ -28,9 +28,9 @@ class Network {
   void take(std::size_t host, const HostUplink::Words& words, std::function<void(bool)> ended) {
     waiting_[host].push_back({words, std::move(ended)});
   }
-  // Its leader is gone.
+  // The host's leader is gone.
   void forget(std::size_t host) { waiting_[host].clear(); }
-  // What all leaders wait for next, which must be the same. False: not all of them wait.
+  // Combines what all leaders wait for next, which must be the same. False: not all of them wait.
   bool combine_next() {
     for (const auto& of_host : waiting_) {
       if (of_host.empty()) return false;
@@ -105,7 +105,7 @@ class Job {
   std::size_t ranks() const { return engines_.size(); }
   HostEngine& engine(std::size_t rank) { return *engines_[rank]; }
   Uplink& uplink(std::size_t host) { return *uplinks_[host]; }
-  // As the death of its process.
+  // As if its process had died.
   void kill(std::size_t rank) {
     engines_[rank].reset();
     for (std::size_t host = 0, leader = 0; host < segments_.size(); ++host) {
@@ -164,13 +164,13 @@ class Sum {
   std::vector<float> values_;
 };
 
-// In one piece, in as many as there are slots and more; exact, in blocks and plain; nothing at all.
+// In one piece, and in more pieces than there are slots; exact, in blocks and plain; and empty.
 constexpr std::size_t kCounts[] = {10, 200'000, 0, 5000, 400'000, 1, 70'000, 3000};
 Reduction reduction_of(std::size_t number) {
   return number % 3 == 2 ? Reduction::kMax : Reduction::kSum;
 }
 
-TEST(EnginesOfSeveralHosts, SumInWhateverOrderTheyWork) {
+TEST(EnginesOfSeveralHosts, SumWhateverTheOrderOfTheirSteps) {
   for (const auto& hosts : std::vector<std::vector<std::size_t>>{{2, 2}, {1, 3, 2}, {4, 1}}) {
     Job job(hosts);
     Random random(job.ranks());
@@ -233,15 +233,15 @@ void expect_named(std::size_t dies, std::size_t rounds, bool network_works) {
   EXPECT_EQ(job.uplink(0).told(), dies == 0 ? "" : expected);
 }
 
-TEST(EnginesOfSeveralHosts, NameWhoDiesOnTheirHostAfterAnyRoundOfWork) {
+TEST(EnginesOfSeveralHosts, NameARankOfTheirHostThatDiesAfterAnyRoundOfWork) {
   for (const std::size_t dies : {0U, 1U, 2U}) {
     for (std::size_t rounds = 0; rounds < 12; ++rounds) expect_named(dies, rounds, true);
   }
 }
 
-// What the network waits for may be what the dead rank has not done, of a piece far behind; or it
-// has done all for now.
-TEST(EnginesOfSeveralHosts, NameWhoDiesWhileTheNetworkWaits) {
+// The network may wait for a piece far behind that the dead rank has not done; or the rank may have
+// done everything so far.
+TEST(EnginesOfSeveralHosts, NameARankThatDiesWhileTheNetworkWaits) {
   for (const std::size_t dies : {0U, 1U}) {
     for (std::size_t rounds = 0; rounds < 3; ++rounds) expect_named(dies, rounds, false);
   }
@@ -265,7 +265,7 @@ TEST(EnginesOfSeveralHosts, AreAllToldWhyTheNetworkHasFailed) {
   }
 }
 
-TEST(EnginesOfSeveralHosts, HearFromTheLeaderWhatItHasAgreedOn) {
+TEST(EnginesOfSeveralHosts, LearnFromTheLeaderWhatWasAgreed) {
   Job job({2, 1});
   EXPECT_EQ(job.engine(1).verdict(), HostBoard::Verdict::kNone);
   job.engine(1).look_for_failure();

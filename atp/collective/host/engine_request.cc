@@ -1,4 +1,4 @@
-// The steps of a collective that is no all-reduce.
+// The steps of collectives other than an all-reduce.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -8,7 +8,7 @@
 namespace atp {
 namespace {
 
-// Equal where the lengths are.
+// Equal for equal lengths.
 std::uint32_t fingerprint_of(const std::vector<std::size_t>& lengths) {
   std::uint32_t hash = 0;
   for (const std::uint64_t length : lengths) {
@@ -25,14 +25,14 @@ void HostEngine::describe_request(const HostRequest& request, HostOperationHeade
   header->collective = static_cast<std::uint8_t>(request.collective);
   header->layout ^= fingerprint_of(request.lengths);
   if (request.collective == HostCollective::kReduceScatter) return;
-  header->small = 0;  // which ranks with blocks of different lengths see differently
+  header->small = 0;  // ranks with blocks of different lengths would disagree
   header->root = request.root;
   header->element_bytes = static_cast<std::uint8_t>(request.element_bytes);
   const std::size_t length = std::min(request.element.size(), header->element.size() - 1);
   std::memcpy(header->element.data(), request.element.data(), length);
 }
 
-// Where what the rank gives to the piece ends; the piece's beginning where that is nothing.
+// The end of the rank's data in the piece; the piece's beginning if it has none.
 std::size_t HostEngine::moved_until(const Piece& piece, std::size_t rank) const {
   const HostRequest& request = *piece.entry->asked.request;
   if (request.collective == HostCollective::kBroadcast) {
@@ -63,7 +63,7 @@ void HostEngine::take_moved(const Piece& piece) {
   }
 }
 
-// Of the piece's sums those that are this rank's, which may begin and end within a block.
+// Takes this rank's share of the piece's sums, which may begin and end within a block.
 void HostEngine::take_share(const Piece& piece) {
   const HostRequest& request = *piece.entry->asked.request;
   const std::size_t size = piece.entry->value_bytes();

@@ -9,7 +9,7 @@
 #include "atp/base/random.h"
 #include "atp/collective/host/engine.h"
 
-// All-gathers, reduce-scatters and broadcasts, of engines that take steps in any order.
+// All-gathers, reduce-scatters and broadcasts by engines that take steps in any order.
 
 namespace atp {
 namespace {
@@ -43,10 +43,10 @@ class Host {
   std::vector<std::unique_ptr<HostEngine>> engines_;
 };
 
-// What a rank asks for, and its memory: all bytes depend on the rank and their place.
+// A rank's request and its memory; every byte depends on the rank and its place.
 class Call {
  public:
-  // `lengths`: of the ranks' blocks or shares; of a broadcast a single one.
+  // `lengths`: of the ranks' blocks or shares; a single one for a broadcast.
   Call(HostCollective collective, std::vector<std::size_t> lengths, std::size_t ranks,
        std::size_t rank, Rank root = 0)
       : rank_(rank), ranks_(ranks) {
@@ -112,7 +112,7 @@ class Call {
   std::vector<std::vector<std::byte>> outputs_;
 };
 
-// Of every kind, in one piece and in several, even and uneven, also of nothing, one after another.
+// Every kind, in one piece and in several, even and uneven, and empty ones, one after another.
 std::vector<Call> calls_of(std::size_t ranks, std::size_t rank) {
   std::vector<Call> calls;
   for (const std::size_t length : {1U, 0U, 1000U, 70'000U, 300'001U}) {
@@ -131,7 +131,7 @@ std::vector<Call> calls_of(std::size_t ranks, std::size_t rank) {
 
 class HostRequests : public ::testing::TestWithParam<std::size_t> {};
 
-TEST_P(HostRequests, AreCarriedOutInWhateverOrderRanksWork) {
+TEST_P(HostRequests, AreCarriedOutWhateverTheOrderOfSteps) {
   Random random(GetParam());
   Host host(GetParam());
   std::vector<std::vector<Call>> calls;
@@ -175,7 +175,7 @@ std::vector<std::string> failures_of(Host& host, const std::vector<std::size_t>&
   return failures;
 }
 
-// Rank 1 of 3 does so many rounds of work and is gone; the operation after it fails in any case.
+// Rank 1 of 3 dies after this many rounds of work; at the latest the next operation fails.
 TEST(HostRequest, ThatLosesARankAfterAnyRoundOfWorkNamesIt) {
   for (const auto collective :
        {HostCollective::kAllGather, HostCollective::kReduceScatter, HostCollective::kBroadcast}) {
@@ -202,8 +202,8 @@ TEST(HostRequest, ThatLosesARankAfterAnyRoundOfWorkNamesIt) {
   }
 }
 
-// Two ranks that call these are told so before a byte of the other is taken.
-TEST(HostRequest, ThatIsAnotherAtAnotherRankIsNamed) {
+// Two ranks that call these get an error before either reads a byte of the other.
+TEST(HostRequest, ThatDiffersBetweenRanksIsNamed) {
   struct Case {
     const char* what;
     Call mine;
@@ -232,7 +232,7 @@ TEST(HostRequest, ThatIsAnotherAtAnotherRankIsNamed) {
   }
 }
 
-TEST(HostRequest, MayHaveItsResultWhereItsInputIs) {
+TEST(HostRequest, MayPutItsResultWhereItsInputIs) {
   constexpr std::size_t kRanks = 3;
   constexpr std::size_t kBytes = 400'000;
   Host host(kRanks);

@@ -11,7 +11,7 @@
 #include "atp/base/random.h"
 
 // Engines of all ranks in this process: each in a thread of its own, at the same addresses, so that
-// a thread sanitizer sees all that they share; or one step at a time, in any order.
+// the thread sanitizer sees all that they share; or driven one step at a time, in any order.
 
 namespace atp {
 namespace {
@@ -42,7 +42,7 @@ class Host {
   HostBoard& board() { return segment_.board(); }
   HostBoard::RankBoard& board_of(std::size_t rank) { return segment_.board_of(rank); }
   HostEngine& engine(std::size_t rank) { return *engines_[rank]; }
-  // As the death of its process.
+  // As if its process had died.
   void kill(std::size_t rank) { engines_[rank].reset(); }
 
  private:
@@ -73,10 +73,10 @@ class Sum {
   std::vector<float> values_;
 };
 
-// Summed whole, in one piece, and in several that take turns in the slots; also nothing at all.
+// Summed whole, in one piece, and in several that reuse the slots; and empty.
 constexpr std::size_t kCounts[] = {10, 200'000, 0, 5000, 300'000, 1, 70'000, 3000};
 
-// Of each of these, which take turns until all have one.
+// Drives these ranks in turn until each has failed; returns their failures.
 std::vector<std::string> failures_of(Host& host, const std::vector<std::size_t>& ranks) {
   const auto until = steady_clock::now() + std::chrono::seconds(20);
   const auto has_failed = [&](std::size_t rank) { return host.engine(rank).failure().has_value(); };
@@ -117,7 +117,7 @@ TEST_P(HostEngines, SumInThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_P(HostEngines, SumInWhateverOrderTheyWork) {
+TEST_P(HostEngines, SumWhateverTheOrderOfTheirSteps) {
   Random random(GetParam());
   Host host(GetParam());
   std::vector<std::vector<Sum>> sums(host.ranks());
@@ -145,9 +145,9 @@ TEST_P(HostEngines, SumInWhateverOrderTheyWork) {
 INSTANTIATE_TEST_SUITE_P(Of, HostEngines, ::testing::Values(1U, 2U, 3U, 8U),
                          ::testing::PrintToStringParamName());
 
-// Rank 1 of 3 does so many rounds of work, each after all others had theirs, and is gone. What the
-// others have not ended by then, or the operation after it, fails.
-TEST(HostEngine, NamesWhoDiesAfterAnyRoundOfWork) {
+// Rank 1 of 3 does this many rounds of work, each after all others had theirs, and dies. Operations
+// that the others have not ended by then fail, at the latest the next one.
+TEST(HostEngine, NamesARankThatDiesAfterAnyRoundOfWork) {
   for (std::size_t rounds = 0; rounds < 10; ++rounds) {
     Host host(3);
     std::vector<Sum> sums;
@@ -167,9 +167,9 @@ TEST(HostEngine, NamesWhoDiesAfterAnyRoundOfWork) {
   }
 }
 
-// A rank counts a piece for all and then for itself: it may die in between, and never the other way
-// round, where all would wait for somebody whom nobody misses.
-TEST(HostEngine, NamesWhoDiesBetweenItsTwoCounts) {
+// A rank counts a piece first for all and then for itself, and may die in between. The other way
+// round, all would wait for a rank that does not count as missing.
+TEST(HostEngine, NamesARankThatDiesBetweenItsTwoCounts) {
   Host host(2);
   Sum sum(0, 50'000);
   host.engine(0).submit(sum.operation(0), steady_clock::now());
@@ -180,9 +180,9 @@ TEST(HostEngine, NamesWhoDiesBetweenItsTwoCounts) {
   EXPECT_THAT(failures_of(host, {0}), Each(HasSubstr("rank 1 (process 101) is lost")));
 }
 
-// Of a piece that each sums whole nobody waits for a share, so having one says nothing about a
-// piece before it.
-TEST(HostEngine, NamesWhoDiesWithASmallPieceWrittenBehindOneThatItHasNotSummed) {
+// No rank waits for a share of a piece that each sums whole, so having done one says nothing about
+// earlier pieces.
+TEST(HostEngine, NamesARankThatDiesWithASmallPieceWrittenBehindOneThatItHasNotSummed) {
   Host host(2);
   std::vector<std::unique_ptr<Sum>> sums;
   for (const std::size_t rank : {1U, 0U}) {
@@ -216,7 +216,7 @@ TEST(HostEngine, CountsAPieceForAllBeforeItself) {
   other.join();
 }
 
-TEST(HostEngine, NamesWhoDiesOrStopsWhileItTellsOfAFailure) {
+TEST(HostEngine, NamesARankThatDiesOrStopsWhileItReportsAFailure) {
   for (const bool dies : {true, false}) {
     Host host(3);
     Sum sum(0, 5000);
@@ -230,7 +230,7 @@ TEST(HostEngine, NamesWhoDiesOrStopsWhileItTellsOfAFailure) {
   }
 }
 
-TEST(HostEngine, TellsAllTheSameOfAFailure) {
+TEST(HostEngine, GivesAllRanksTheSameFailure) {
   Host host(3, milliseconds(50));
   std::vector<Sum> sums;
   for (std::size_t rank = 0; rank < 3; ++rank) sums.emplace_back(rank, 5000);
@@ -241,10 +241,10 @@ TEST(HostEngine, TellsAllTheSameOfAFailure) {
   const char* failure = "no progress for 0.05 s: rank 2 (process 102) has not called operation 0";
   EXPECT_THAT(failures_of(host, {0, 1}), Each(failure));
   host.engine(2).submit(sums[2].operation(0), steady_clock::now());
-  EXPECT_THAT(failures_of(host, {2}), Each(failure)) << "though it comes late";
+  EXPECT_THAT(failures_of(host, {2}), Each(failure)) << "even though it is late";
 }
 
-TEST(HostEngine, IsNotKeptWaitingByWhoOnlyCallsMore) {
+TEST(HostEngine, TimesOutThoughAnotherRankKeepsCalling) {
   Host host(3, milliseconds(300));
   std::vector<Sum> sums;
   for (std::size_t i = 0; i < 200; ++i) sums.emplace_back(1, 10);
@@ -259,7 +259,7 @@ TEST(HostEngine, IsNotKeptWaitingByWhoOnlyCallsMore) {
               AllOf(HasSubstr("no progress for 0.3 s"), HasSubstr("rank 2 (process 102)")));
 }
 
-TEST(HostEngine, TakesTheLongestTimeOutForThatAndNotForOneThatHasPassed) {
+TEST(HostEngine, DoesNotTakeTheLongestTimeOutForOneThatHasPassed) {
   Host host(2, milliseconds::max());
   std::vector<Sum> sums;
   for (const std::size_t rank : {0U, 1U}) sums.emplace_back(rank, 5000);

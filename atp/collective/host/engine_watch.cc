@@ -1,4 +1,4 @@
-// Whom an operation waits for, and for how long; how all ranks come to name the same one.
+// Finds which ranks an operation waits for and for how long, and makes all ranks name the same one.
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -14,17 +14,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Longer than the leader takes to give the network up.
+// Longer than the leader takes to give up on the network.
 constexpr milliseconds kForTheLeader{10'000};
-// Between two looks whether the others live.
+// Between two checks whether the others are alive.
 constexpr milliseconds kBetweenLooks{100};
-// As in the network (WorkerConfig::tell_waiting).
+// The same as in the network (WorkerConfig::tell_waiting).
 constexpr std::chrono::seconds kToWarn{1};
 constexpr std::chrono::seconds kBetweenWarnings{10};
-// So long may the first who found a failure take to write it down, unless it dies over that.
+// How long the first rank that found a failure may take to write it down, unless it dies meanwhile.
 constexpr std::chrono::seconds kToWrite{2};
 
-// By a signal, or by a debugger. (False too where nothing is known of the process here.)
+// Stopped by a signal or a debugger. (Also false if nothing is known about the process here.)
 bool is_stopped(std::uint32_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
@@ -92,14 +92,14 @@ void HostEngine::note_waiting(Time now, const RankSet& ranks, const Awaited& awa
     waiting_->ranks.insert(static_cast<Rank>(in_job(rank)));
     waiting_->done[rank] = done_by(rank);
   });
-  if (now < warn_at_ && warned_of_ == ranks) return;  // and again at the next look
+  if (now < warn_at_ && warned_of_ == ranks) return;  // the next check tries again
   warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, awaited);
   warn_at_ = now + kBetweenWarnings;
   warned_of_ = ranks;
   waiting_->is_told = true;
 }
 
-// Of several that are waited for one may go on, and another still hang.
+// Of several awaited ranks one may resume while another still hangs.
 void HostEngine::note_who_goes_on(Time now) {
   RankSet here;
   RankSet named;
@@ -111,16 +111,16 @@ void HostEngine::note_who_goes_on(Time now) {
   if (here.empty()) return;
   if (waiting_->is_told) {
     const auto waited = now - waiting_->since;
-    warning_ = ranks_text(named) + (named.size() == 1 ? " goes" : " go") +
-               " on: this rank has waited for " + seconds_text(waited - waited % kBetweenLooks);
+    warning_ = ranks_text(named) + (named.size() == 1 ? " has" : " have") +
+               " resumed: this rank waited for " + seconds_text(waited - waited % kBetweenLooks);
   }
   waiting_->here -= here;
   waiting_->ranks -= named;
   if (waiting_->here.empty()) waiting_.reset();
 }
 
-// It hears from the network why nothing comes back, and says so before the others give up; unless
-// it is stopped.
+// The leader learns from the network why nothing returns, and reports it before the others give up,
+// unless it is stopped.
 void HostEngine::watch_leader(Time now, const Awaited& awaited) {
   if (options_.rank == kLeader || now < progress_at_ + patience()) return;
   const bool is_there = !is_stopped(place_.segment.board_of(kLeader).process.load());
@@ -129,8 +129,8 @@ void HostEngine::watch_leader(Time now, const Awaited& awaited) {
   fail("no progress for " + seconds_text(all) + ": " + blame(RankSet::of(kLeader), awaited));
 }
 
-// Since the last time: what all ranks have done, summed up, only grows. (Who calls more and more
-// operations, of which none goes on, makes no progress.)
+// Whether the others have progressed since the last call: the sum of what all have done only grows.
+// (A rank that just calls more operations makes no progress.)
 bool HostEngine::others_moved() {
   std::uint64_t sum = 0;
   for (std::size_t rank = 0; rank < ranks(); ++rank) sum += done_by(rank);
@@ -154,7 +154,8 @@ std::optional<HostEngine::Awaited> HostEngine::awaited() {
   return Awaited{Phase::kTaken, written_ - slots + 1};
 }
 
-// Ranks of this host first, of all pieces: the network may wait for what stands behind the oldest.
+// Checks ranks of this host first, over all pieces: the network may wait for a piece behind the
+// oldest.
 std::optional<HostEngine::Awaited> HostEngine::awaited_of_several_hosts() {
   for (std::uint64_t number = taken_; number < written_; ++number) {
     if (const auto phase = awaited_here(piece(number), number)) return Awaited{*phase, number + 1};
@@ -172,7 +173,7 @@ std::optional<HostEngine::Phase> HostEngine::awaited_here(const Piece& piece,
 }
 
 bool HostEngine::is_missing(Rank rank, const Awaited& awaited) const {
-  // What comes back from the network all have still to take, and before that to add their shares.
+  // A piece that the network returns must still be taken by all, and before that summed by all.
   if (awaited.phase == Phase::kReduced) return !is_through(awaited.phase, awaited.pieces - 1);
   return count_in(place_.segment.board_of(rank), awaited.phase).load() < awaited.pieces;
 }
@@ -185,8 +186,8 @@ RankSet HostEngine::missing(const Awaited& awaited) const {
   return missing;
 }
 
-// Nothing if the rank is there, or has done its part before it went: since it was found missing it
-// may have brought the operation to its end, and left in peace.
+// Nothing if the rank is alive, or did its part before it ended: since it was found missing, it may
+// have completed the operation and left in good order.
 std::optional<std::string> HostEngine::why_gone(Rank rank, const Awaited& awaited) const {
   std::optional<std::string> why;
   if (place_.segment.board_of(rank).state.load() == HostBoard::State::kLeft) {
@@ -216,7 +217,7 @@ std::string HostEngine::blame(const RankSet& ranks, const Awaited& awaited) cons
     if (is_stopped(board.process.load())) {
       text += " is stopped";
     } else if (has_called) {
-      text += " does not go on";
+      text += " makes no progress";
     } else {
       text += " has not called " + options_.describe(oldest.header);
     }
@@ -243,7 +244,7 @@ void HostEngine::leave(const std::string& why) {
   place_.segment.signal();
 }
 
-// The first one's text is everybody's.
+// The first rank to fail writes the text that all use.
 void HostEngine::fail(const std::string& why) {
   HostBoard& board = place_.segment.board();
   std::uint32_t not_yet = HostBoard::kNotFailing;
@@ -268,7 +269,7 @@ void HostEngine::fail_as_told() {
     const Rank teller = HostBoard::teller_of(failing);
     if (!place_.presence.is_there(teller)) return fail_all(lost_text(teller));
     if (std::chrono::steady_clock::now() >= until) {
-      return fail_all(name_of(teller) + " has found a failure, and does not go on to say which");
+      return fail_all(name_of(teller) + " found a failure but has not reported which");
     }
     std::this_thread::sleep_for(milliseconds(1));
   }
@@ -277,8 +278,8 @@ void HostEngine::fail_as_told() {
   fail_all(std::string(board.failure.begin(), end));
 }
 
-// A rank may end, or fail, as soon as it has its result, and before another one has looked: that
-// one's is there, too, as nobody has it before all shares of it are summed.
+// A rank may end, or fail, as soon as it has its result and before another rank has checked. The
+// other's result is then complete too, since no rank has it before all shares are summed.
 void HostEngine::take_what_the_teller_has() {
   const std::uint64_t ended = place_.segment.board().ended_before_failure.load();
   while (!operations_.empty() && operations_.front().turn < ended && can_take()) take();

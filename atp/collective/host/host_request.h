@@ -7,7 +7,7 @@
 
 #include "atp/base/rank_set.h"
 
-// What ranks that share memory can do in it beside an all-reduce.
+// The collectives besides all-reduce for ranks that share memory.
 
 namespace atp {
 
@@ -23,18 +23,18 @@ constexpr const char* name_of(HostCollective collective) {
   return "unknown";
 }
 
-// Of one that is no all-reduce.
+// The arguments of such a collective.
 struct HostRequest {
   HostCollective collective = HostCollective::kBroadcast;
-  // Of an all-gather the bytes of each rank's block; of a reduce-scatter the values of each rank's
-  // share, which together are the tensor's. The same at all ranks.
+  // All-gather: the bytes of each rank's block. Reduce-scatter: the values of each rank's share,
+  // together those of the tensor. The same at all ranks.
   std::vector<std::size_t> lengths;
-  // Of an all-gather where each rank's block goes (this rank's own may be there already); of a
-  // reduce-scatter, a single one, where this rank's share of the sum goes, which may be its place
+  // All-gather: the destination of each rank's block (this rank's own may be there already).
+  // Reduce-scatter: one destination, for this rank's share of the sum; it may be the share's place
   // in the tensor.
   std::vector<std::byte*> outputs;
   Rank root = 0;  // of a broadcast
-  // Of what is moved as it is, for messages, and so that all ranks mean the same.
+  // The element type of all-gather and broadcast, for messages; all ranks must use the same.
   std::string element = "uint8";
   std::size_t element_bytes = 1;
 };

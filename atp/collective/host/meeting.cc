@@ -1,3 +1,4 @@
+// Both sides of the meeting: rank 0 collects the others and hands out the segment; they call it.
 #include "atp/collective/host/meeting.h"
 
 #include <unistd.h>
@@ -23,13 +24,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What who calls says first. In the machine's order of bytes, as it is one machine.
+// The first message of a rank that calls; in host byte order, since both are on one machine.
 struct Hello {
-  static constexpr std::uint32_t kMagic = 0x41545035;  // of this version of the segment
+  static constexpr std::uint32_t kMagic = 0x41545035;  // identifies this version of the segment
   std::uint32_t magic = kMagic;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
-  std::uint32_t patience_ms = 0;  // so long it will wait from now on
+  std::uint32_t patience_ms = 0;  // how long it will wait from now on
   std::array<char, 64> numbers{};
 
   std::string_view numbers_text() const {
@@ -41,13 +42,13 @@ void set_text(std::array<char, 64>& to, std::string_view text) {
   std::copy_n(text.begin(), std::min(text.size(), to.size()), to.begin());
 }
 
-// What is said after that: a text, empty if all is well.
+// Later messages are texts; an empty one means success.
 constexpr std::size_t kLongestText = 1000;
-// Of somebody who calls and says nothing.
+// How long to wait for a caller that says nothing.
 constexpr std::chrono::milliseconds kPatience{2000};
 constexpr std::chrono::milliseconds kBetweenCalls{5};
 
-// By its number in the job.
+// The rank's number in the job, as text.
 std::string rank_number(const HostMeetingOptions& options, std::size_t rank) {
   const bool is_named = options.of_several && rank < options.of_several->ranks.size();
   return std::to_string(is_named ? options.of_several->ranks[rank] : rank);
@@ -98,7 +99,7 @@ class Meeting {
   const HostMeetingOptions options_;
   const Clock::time_point begun_;
   Clock::time_point until_;
-  std::vector<UnixLine> lines_;  // of rank 0, to each of the others
+  std::vector<UnixLine> lines_;  // at rank 0: to each of the others
   std::optional<Error> other_numbers_;
 };
 
@@ -107,10 +108,10 @@ Error Meeting::lost(std::size_t rank, const std::string& why) const {
           " while the ranks of this host were meeting: " + why};
 }
 
-// Such a rank cannot tell the others that it would rather take the route.
+// An error for the whole job: without a socket this rank cannot tell the others to use the route.
 Error Meeting::has_no_socket(const Error& why) const {
   return {rank_text(options_.rank) + " cannot meet the other ranks of this host: " + why.message +
-          "; mend that, or start all ranks with ATP_HOST_MEMORY=0 and a route"};
+          "; fix that, or start all ranks with ATP_HOST_MEMORY=0 and a route"};
 }
 
 std::string Meeting::missing() const {
@@ -121,7 +122,7 @@ std::string Meeting::missing() const {
   return ranks;
 }
 
-// Who says the wrong thing, or nothing, is sent away, and the meeting goes on.
+// A caller that says the wrong thing, or nothing, is turned away, and the meeting continues.
 void Meeting::take(UnixLine line) {
   if (!line.is_of_this_user()) return;
   Hello hello;
@@ -143,8 +144,8 @@ void Meeting::take(UnixLine line) {
   } else {
     lines_[hello.rank] = std::move(line);
     check_numbers(hello);
-    // Rank 0 alone knows who is missing, so it says that before the first to give up would have to
-    // guess.
+    // Only rank 0 knows which ranks are missing, so it must report that before the first rank gives
+    // up.
     until_ = std::min(until_, Clock::now() + std::chrono::milliseconds(hello.patience_ms));
   }
 }
@@ -171,8 +172,8 @@ void Meeting::check_numbers(const Hello& hello) {
   Hello own;
   set_text(own.numbers, options_.numbers);
   if (hello.numbers == own.numbers) return;
-  other_numbers_ = Error{rank_text(hello.rank) + " wants " + std::string(hello.numbers_text()) +
-                         ", " + rank_text(0) + " wants " + options_.numbers +
+  other_numbers_ = Error{rank_text(hello.rank) + " uses " + std::string(hello.numbers_text()) +
+                         ", " + rank_text(0) + " uses " + options_.numbers +
                          "; start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or "
                          "options scale, wire and exact"};
 }
@@ -183,7 +184,7 @@ Result<HostPlace> Meeting::make() const {
   return take_place(std::move(segment).value());
 }
 
-// Shows this process to the others, before anybody begins.
+// Registers this process in the segment, before any rank starts.
 Result<HostPlace> Meeting::take_place(Segment segment) const {
   Result<Presence> presence = Presence::of(segment.descriptor(), options_.rank);
   if (!presence) return presence.error();
@@ -191,14 +192,14 @@ Result<HostPlace> Meeting::take_place(Segment segment) const {
   return HostPlace{std::move(segment), std::move(presence).value()};
 }
 
-// Why somebody cannot have the segment; empty if all have it. An error: somebody is gone.
+// Why a rank cannot have the segment; empty if all have it. An error: a rank is gone.
 Result<std::string> Meeting::hand_out(const Result<HostPlace>& place) {
   std::string why_not = place ? "" : rank_text(0) + ": " + place.error().message;
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
     static_cast<void>(lines_[rank].pass(place ? place.value().segment.descriptor() : -1));
   }
-  // All are heard, also after one is lost: to close a line with an answer unread would cut off what
-  // the other side is about to be told.
+  // Read every answer, even after a rank is lost: closing a line with an unread answer would
+  // discard what the other side is about to be told.
   std::optional<Error> gone;
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
     const Result<std::string> answer = lines_[rank].hear(kLongestText, until_);
@@ -234,7 +235,7 @@ Result<HostMeetingOutcome> Meeting::lead() {
   return outcome;
 }
 
-// Calls rank 0 until it is there.
+// Calls rank 0 until it answers.
 Result<UnixLine> Meeting::call() const {
   Result<UnixLine> line = UnixLine::make();
   if (!line) return has_no_socket(line.error());
@@ -275,7 +276,7 @@ Result<HostMeetingOutcome> Meeting::follow() {
   if (!passed) return lost(0, passed.error().message);
   if (!passed.value().text.empty()) return Error{passed.value().text};
   HostMeetingOutcome outcome;
-  // Of interest only if rank 0 had one to pass: then the kernel has dropped it.
+  // Matters only if rank 0 passed a descriptor: then the kernel has dropped it.
   std::string problem = "cannot take another descriptor (ulimit -n)";
   if (const int descriptor = passed.value().descriptor; descriptor >= 0) {
     Result<Segment> segment = Segment::open(descriptor, shape_of(options_));
@@ -299,7 +300,7 @@ Result<HostMeetingOutcome> Meeting::follow() {
 Result<HostMeetingOutcome> meet_on_host(const HostMeetingOptions& options) {
   Meeting meeting(options);
   Result<HostMeetingOutcome> outcome = options.rank == 0 ? meeting.lead() : meeting.follow();
-  // Where one is there, it is mapped and locked.
+  // The segment, if any, is mapped and locked by now.
   if (outcome && outcome.value().place) outcome.value().place->segment.close_descriptor();
   return outcome;
 }

@@ -12,23 +12,22 @@
 #include "atp/collective/host/segment.h"
 #include "atp/wire/packet_view.h"
 
-// How the ranks of one host come to share a segment. Rank 0 waits at a Unix socket whose abstract
-// name is the job's, so it belongs to the network namespace and no file is left of it. The others
-// call there; when all have, rank 0 makes the segment and passes its descriptor on; and when all
-// say that they have it, everybody begins. Only processes of the same user are listened to.
+// How the ranks of one host get to share a segment. Rank 0 waits at a Unix socket with an abstract
+// name made from the job's, so it belongs to the network namespace and leaves no file behind. The
+// others connect to it. When all have, rank 0 makes the segment and passes its descriptor to them;
+// when all have confirmed it, every rank starts. Only processes of the same user are accepted.
 //
-// Whether there is shared memory at all is decided for all alike: where one rank cannot have it,
-// all are told why.
+// All ranks use shared memory or none does: if one rank cannot have it, all are told why.
 
 namespace atp {
 
-// What a rank has of the memory of its host.
+// A rank's place in the shared memory of its host.
 struct HostPlace {
   Segment segment;
   Presence presence;
 };
 
-// Where the job has other hosts, too.
+// For a job with several hosts.
 struct HostOfSeveral {
   std::size_t number = 0;      // of this host
   std::size_t most_ranks = 1;  // on any host
@@ -41,7 +40,7 @@ struct HostMeetingOptions {
   std::size_t world_size = 1;  // likewise
   std::optional<HostOfSeveral> of_several = std::nullopt;
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
-  // What sums travel as, in words: the same at all ranks, or none begins.
+  // The number format as text; it must be the same at all ranks.
   std::string numbers = "";
 };
 
@@ -50,7 +49,7 @@ struct HostMeetingOutcome {
   std::string why_not;  // without a place: at which rank, and what failed
 };
 
-// Blocks until all ranks are there. An error: they are not, or some other process disturbs.
+// Blocks until all ranks are there. An error: some are not, or another process interferes.
 Result<HostMeetingOutcome> meet_on_host(const HostMeetingOptions& options);
 
 }  // namespace atp

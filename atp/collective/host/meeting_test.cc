@@ -24,7 +24,7 @@ JobKey new_job() { return {std::random_device{}(), 1}; }
 
 using Outcomes = std::vector<Result<HostMeetingOutcome>>;
 
-// Of the ranks `who`, each in a thread.
+// Lets the ranks `who` meet, each in a thread.
 Outcomes meet(const JobKey& job, std::size_t world_size, const std::vector<std::size_t>& who,
               milliseconds timeout) {
   Outcomes outcomes;
@@ -51,7 +51,7 @@ std::string name_of(const JobKey& job) {
   return "atp-" + std::to_string(geteuid()) + "-" + std::to_string(job.job) + "-1";
 }
 
-// The line of somebody who has said that it is this rank, and nothing more.
+// The line of a caller that has claimed to be this rank and said nothing more.
 UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size,
                  std::uint32_t version = 0x41545035) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -65,7 +65,7 @@ UnixLine line_of(const JobKey& job, std::uint32_t rank, std::uint32_t world_size
   }
 }
 
-TEST(HostMeeting, GivesAllRanksTheSameMemoryAndShowsThemToEachOther) {
+TEST(HostMeeting, GivesAllRanksTheSameMemoryAndMakesThemVisibleToEachOther) {
   Outcomes outcomes = meet(new_job(), 4, {3, 2, 1, 0}, milliseconds(10'000));
   for (auto& outcome : outcomes) {
     ASSERT_TRUE(outcome.ok()) << outcome.error().message;
@@ -90,9 +90,8 @@ TEST(HostMeeting, NamesTheRanksThatDoNotCome) {
   }
 }
 
-// Who waits for less time than rank 0 hears from it who is missing, and does not take rank 0 for
-// lost.
-TEST(HostMeeting, OfTheOneWithTheLeastPatienceNamesTheRanksThatDoNotCome) {
+// A rank with less patience than rank 0 is told who is missing, and does not take rank 0 for lost.
+TEST(HostMeeting, NamesTheMissingRanksToTheLeastPatientRank) {
   const JobKey job = new_job();
   std::thread hasty([&] {
     const auto outcome =
@@ -107,8 +106,8 @@ TEST(HostMeeting, OfTheOneWithTheLeastPatienceNamesTheRanksThatDoNotCome) {
   hasty.join();
 }
 
-// All are there to be told, also those who have called after the one who wants something else.
-TEST(HostMeeting, OfRanksThatWantOtherNumbersTellsAllWhoWantsWhat) {
+// All ranks are told, even those that called after the one that differs.
+TEST(HostMeeting, OfRanksWithDifferentNumberFormatsTellsAllWhichUsesWhich) {
   const JobKey job = new_job();
   std::vector<std::thread> ranks;
   for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -121,14 +120,14 @@ TEST(HostMeeting, OfRanksThatWantOtherNumbersTellsAllWhoWantsWhat) {
                                          .numbers = rank == 1 ? "halves" : "wholes"});
       ASSERT_FALSE(outcome.ok());
       EXPECT_THAT(outcome.error().message,
-                  AllOf(HasSubstr("rank 1 wants halves, rank 0 wants wholes; "),
+                  AllOf(HasSubstr("rank 1 uses halves, rank 0 uses wholes; "),
                         HasSubstr("the same ATP_SCALE, ATP_WIRE and ATP_EXACT")));
     });
   }
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST(HostMeeting, WithoutRank0SaysSo) {
+TEST(HostMeeting, ReportsAMissingRank0) {
   const Outcomes outcomes = meet(new_job(), 2, {1}, milliseconds(200));
   ASSERT_FALSE(outcomes[0].ok());
   EXPECT_THAT(outcomes[0].error().message,
@@ -136,7 +135,7 @@ TEST(HostMeeting, WithoutRank0SaysSo) {
                     HasSubstr("network namespace")));
 }
 
-TEST(HostMeeting, SendsStrangersAwayAndGoesOn) {
+TEST(HostMeeting, TurnsStrangersAwayAndContinues) {
   const JobKey job = new_job();
   std::thread others([&] {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -153,7 +152,7 @@ TEST(HostMeeting, SendsStrangersAwayAndGoesOn) {
   others.join();
 }
 
-TEST(HostMeeting, TellsWhoClaimsARankThatIsTaken) {
+TEST(HostMeeting, TellsACallerThatItsRankIsTaken) {
   const Outcomes outcomes = meet(new_job(), 3, {0, 1, 1}, milliseconds(2000));
   std::vector<std::string> errors;
   for (const auto& outcome : outcomes) {
@@ -164,7 +163,7 @@ TEST(HostMeeting, TellsWhoClaimsARankThatIsTaken) {
   EXPECT_THAT(errors[0], HasSubstr("ranks 2 did not meet"));
 }
 
-TEST(HostMeeting, TellsWhoHasAnotherVersion) {
+TEST(HostMeeting, TellsACallerThatItsVersionDiffers) {
   const JobKey job = new_job();
   std::thread other([&] {
     const auto told = line_of(job, 1, 2, 7)
@@ -177,7 +176,7 @@ TEST(HostMeeting, TellsWhoHasAnotherVersion) {
   other.join();
 }
 
-TEST(HostMeeting, WithoutMemoryTellsAllRanksWhere) {
+TEST(HostMeeting, WithoutMemoryTellsAllRanksWhichOneLacksIt) {
   // No file may be as large as a segment: in a process of its own, as the limit stays.
   const JobKey job = new_job();
   const pid_t leader = fork();
@@ -197,8 +196,8 @@ TEST(HostMeeting, WithoutMemoryTellsAllRanksWhere) {
   EXPECT_EQ(status, 0);
 }
 
-// Where a sandbox refuses them, or a process has no room for another, waiting would change nothing.
-TEST(HostMeeting, WithoutUnixSocketsSaysAtOnceWhatToSet) {
+// If a sandbox refuses sockets, or a process cannot open another, waiting would change nothing.
+TEST(HostMeeting, WithoutUnixSocketsFailsAtOnceAndSaysWhatToSet) {
   for (const std::size_t rank : {0, 1}) {
     const pid_t child = fork();
     if (child == 0) {
@@ -212,7 +211,7 @@ TEST(HostMeeting, WithoutUnixSocketsSaysAtOnceWhatToSet) {
           !outcome && outcome.error().message.starts_with(
                           "rank " + std::to_string(rank) +
                           " cannot meet the other ranks of this host: cannot make a Unix socket: "
-                          "Too many open files; mend that, or start all ranks with "
+                          "Too many open files; fix that, or start all ranks with "
                           "ATP_HOST_MEMORY=0");
       _exit(is_right && std::chrono::steady_clock::now() - begun < std::chrono::minutes(1) ? 0 : 1);
     }
@@ -222,8 +221,8 @@ TEST(HostMeeting, WithoutUnixSocketsSaysAtOnceWhatToSet) {
   }
 }
 
-// The kernel drops a descriptor for which a process has no room, and says nothing.
-TEST(HostMeeting, WithoutRoomForADescriptorTellsAllRanksWhere) {
+// The kernel silently drops a descriptor for which a process has no room.
+TEST(HostMeeting, WithoutRoomForADescriptorTellsAllRanksWhichOneLacksIt) {
   const JobKey job = new_job();
   const pid_t follower = fork();
   if (follower == 0) {
@@ -243,7 +242,7 @@ TEST(HostMeeting, WithoutRoomForADescriptorTellsAllRanksWhere) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(HostMeeting, TellsAllOthersWhomItHasLost) {
+TEST(HostMeeting, TellsAllOthersWhichRankWasLost) {
   const JobKey job = new_job();
   std::thread others([&] {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -262,7 +261,7 @@ TEST(HostMeeting, TellsAllOthersWhomItHasLost) {
   others.join();
 }
 
-TEST(HostMeeting, LosesARankThatIsKilledMeanwhileAndDoesNotWaitForIt) {
+TEST(HostMeeting, DoesNotWaitForARankThatIsKilledMeanwhile) {
   const JobKey job = new_job();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   const pid_t follower = fork();

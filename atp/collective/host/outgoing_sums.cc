@@ -1,3 +1,4 @@
+// Sums rows to words and reads results from words, for each number format.
 #include "atp/collective/host/outgoing_sums.h"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ void read_parts(const std::int32_t* from, std::size_t count, float divisor, Data
   read_floats(floats.data(), count, divisor, type, to);
 }
 
-// Of a block with NaN or ±Inf, whose values 16 bits cannot carry.
+// For a block with NaN or ±Inf, whose values do not fit 16 bits.
 void add_classes(DataType type, Rows rows, std::size_t count, std::int32_t* sums) {
   Lanes classes;
   for (const std::byte* row : rows) {
@@ -74,8 +75,8 @@ void read_classes_of(const std::int32_t* sums, std::size_t count, DataType type,
   read_classes(classes.data(), count, type, to);
 }
 
-// Two sums of 16 bits in one word: as neither of them, nor the sum of all hosts, leaves ±32767, the
-// lower one takes at most one from the upper one, and says by its own sign whether it has.
+// Packs two 16-bit sums into one word. Neither of them, nor the sum over all hosts, leaves ±32767,
+// so the lower one borrows at most 1 from the upper one, and its sign shows whether it did.
 std::int32_t pack(std::int32_t lower, std::int32_t upper) {
   return static_cast<std::int32_t>((static_cast<std::uint32_t>(upper) << 16) +
                                    static_cast<std::uint32_t>(lower));

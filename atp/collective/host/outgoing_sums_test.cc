@@ -13,8 +13,8 @@
 #include "atp/collective/host/row_reduction.h"
 #include "atp/wire/element.h"
 
-// Against the memory of one host that has all ranks (which host_lane_test.cc compares with a real
-// network): the same bits, however the ranks are spread over hosts.
+// Compares with one host that has all ranks (which host_lane_test.cc compares with a real network):
+// the bits are the same, however the ranks are spread over hosts.
 
 namespace atp {
 namespace {
@@ -41,8 +41,8 @@ std::string text_of(const Job& job) {
          std::to_string(job.hosts.size()) + " hosts";
 }
 
-// Ordinary blocks, blocks of zeros, blocks with NaN and infinities, and what is largest in one rank
-// alone.
+// Ordinary blocks, blocks of zeros, blocks with NaN and infinities, and blocks whose largest value
+// is in one rank only.
 Row values_for(DataType type, std::size_t rank, std::size_t count) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Random random(77 * rank + 1);
@@ -68,7 +68,7 @@ Row values_for(DataType type, std::size_t rank, std::size_t count) {
 
 using Words = std::vector<std::int32_t>;
 
-// As the network does.
+// Combines words as the network does.
 void combine(Reduction reduction, const Words& from, Words& to) {
   for (std::size_t i = 0; i < to.size(); ++i) {
     to[i] = reduction == Reduction::kMax

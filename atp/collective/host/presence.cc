@@ -11,7 +11,7 @@
 namespace atp {
 namespace {
 
-// Locks of an open file description, as the ranks may be threads of one process.
+// Uses locks of an open file description, because the ranks may be threads of one process.
 struct flock lock_on(std::size_t rank) {
   struct flock lock{};
   lock.l_type = F_WRLCK;
@@ -23,8 +23,8 @@ struct flock lock_on(std::size_t rank) {
 
 }  // namespace
 
-// A description of its own: that of the segment's descriptor is shared by all ranks to whom it was
-// passed, and a mapping would keep it, and with it the lock, beyond a fork.
+// Opens a file description of its own: the segment's is shared by all ranks that it was passed to,
+// and a mapping would keep it, and with it the lock, alive across a fork.
 Result<Presence> Presence::of(int segment, std::size_t rank) {
   const std::string path = "/proc/self/fd/" + std::to_string(segment);
   Presence presence(
@@ -47,7 +47,7 @@ Presence::~Presence() {
 
 bool Presence::is_there(std::size_t rank) const {
   struct flock lock = lock_on(rank);
-  // Who cannot be asked is not said to be dead.
+  // If the query fails, the rank does not count as dead.
   return fcntl(descriptor(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 

@@ -7,16 +7,15 @@
 #include "atp/base/result.h"
 #include "atp/collective/host/closed_in_child.h"
 
-// Whether the processes of a segment's ranks are alive: each holds a lock on a byte of its own of
-// the segment's file, which the kernel gives back when the process ends, however it ends. Nobody
-// waits for such a lock; the others only look. A forked child, of whatever moment, does not hold
-// it.
+// Shows whether the processes of a segment's ranks are alive. Each holds a lock on its own byte of
+// the segment's file, which the kernel releases when the process ends, however that happens. The
+// others only query the lock. A forked child does not hold it.
 
 namespace atp {
 
 class Presence {
  public:
-  // Of `rank`, from now on, at the segment with this descriptor.
+  // Takes the lock of `rank` in the segment with this descriptor.
   static Result<Presence> of(int segment, std::size_t rank);
   ~Presence();
   Presence(Presence&& other) noexcept;

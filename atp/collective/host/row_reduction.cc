@@ -1,3 +1,4 @@
+// Chooses for each block of the rows the arithmetic that the network would use.
 #include "atp/collective/host/row_reduction.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 constexpr std::size_t kLaneBytes = 4;
 using Lanes = std::array<std::uint8_t, kLaneBytes * kBlockValues>;
 
-// The slow ways below take the values to what travels and back, as the network does.
+// The slow paths below convert values to the wire's form and back, as the network does.
 
 void sum_exactly(DataType type, std::span<const std::byte* const> rows, std::size_t count,
                  float divisor, std::byte* to) {
@@ -32,7 +33,7 @@ void sum_exactly(DataType type, std::span<const std::byte* const> rows, std::siz
   read_floats(sums.data(), count, divisor, type, to);
 }
 
-// Of a block with NaN or ±Inf, whose values 16 bits cannot carry.
+// For a block with NaN or ±Inf, whose values do not fit 16 bits.
 void sum_classes(DataType type, std::span<const std::byte* const> rows, std::size_t count,
                  std::byte* to) {
   Lanes classes;

@@ -6,18 +6,18 @@
 #include "atp/core/worker/block_layout.h"
 #include "atp/wire/number_format.h"
 
-// The rule of numbers (docs/protocol.md §5) for who sees what all ranks have: one row of values for
-// each rank, side by side in memory. The result has the bits that the network gives, as it is made
-// of the same exponents, units, integers and exact sums; but nothing is agreed on before, as the
-// largest exponent of a block stands in its rows, and nothing travels, so the integers of a block
-// stay in registers and the nearest cache.
+// The rule of numbers (docs/protocol.md §5) for a caller that sees the values of all ranks: one row
+// per rank in memory. The result has the same bits as from the network, because it uses the same
+// exponents, units, integers and exact sums. But the ranks need not agree on anything first, since
+// the rows show a block's largest exponent, and nothing travels, so the integers of a block stay in
+// registers and the first-level cache.
 
 namespace atp {
 
 class RowReduction {
  public:
-  // `format`: of a floating-point sum that is not small; not the fixed scale. `layout` must outlive
-  // it.
+  // `format`: for a floating-point sum that is not small; not the fixed scale. `layout` must
+  // outlive this object.
   RowReduction(DataType type, Reduction reduction, NumberFormat format, bool small,
                const BlockLayout& layout)
       : type_(type),
@@ -25,8 +25,8 @@ class RowReduction {
         format_(small ? NumberFormat::kExact : format),
         layout_(layout) {}
 
-  // Combines the values from `begin` to `end` of the operation, which begin and end where blocks
-  // do. Each row begins with value `begin`; `to` gets the result and may be one of the rows.
+  // Combines the operation's values from `begin` to `end`, which must be block boundaries. Each row
+  // starts with value `begin`; `to` gets the result and may be one of the rows.
   void reduce(std::span<const std::byte* const> rows, std::size_t begin, std::size_t end,
               std::byte* to) const;
 

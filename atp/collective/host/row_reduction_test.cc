@@ -13,7 +13,7 @@
 #include "atp/core/worker/block_codec.h"
 #include "atp/wire/lanes.h"
 
-// Against what travels: each rank's contribution is written, the switch adds, the sum is read.
+// Compares with the network: each rank's contribution is written, the switch adds, the sum is read.
 // (host_lane_test.cc compares all types and formats with a real network.)
 
 namespace atp {
@@ -105,7 +105,7 @@ TEST(RowReduction, OfASmallOperationIsExact) {
   EXPECT_EQ(result, (Row{1, 0x1p-40F}));
 }
 
-TEST(RowReduction, OfOneRowIsACopyWhateverItHolds) {
+TEST(RowReduction, OfOneRowIsACopyWhateverItContains) {
   const BlockLayout layout(300);
   std::vector<Row> rows = random_rows(1, 300);
   rows[0][7] = std::numeric_limits<float>::infinity();

@@ -1,3 +1,4 @@
+// The sizes of pieces and slots, the memory itself, and how ranks sleep and wake one another.
 #include "atp/collective/host/segment.h"
 
 #include <fcntl.h>
@@ -22,16 +23,16 @@
 namespace atp {
 namespace {
 
-// What a rank reads of all others while it is still in a cache, and writes before it has to wait.
+// The maximum bytes of a row: what stays in a cache until the others read it.
 constexpr std::size_t kMostOfARow = 256 * 1024;
 constexpr std::size_t kLeastOfARow = 16 * 1024;
-// A machine's last cache, or a part of it.
+// The maximum bytes of a slot: (a part of) a machine's last-level cache.
 constexpr std::size_t kMostOfASlot = 4 * 1024 * 1024;
 constexpr std::size_t kPage = 4096;
-// Of several hosts, where a piece travels for a while: few enough that all slots together, each
-// with room for the longest words of all values, are no burden, and enough that a piece costs the
-// ranks little beside its time on a link. With eight slots about as much is under way as a fast
-// network holds.
+// The maximum values of a piece with several hosts, where it spends time in the network: small
+// enough that all slots, each with room for the most words, need little memory, and large enough
+// that the ranks' work per piece is small compared with its time on a link. Eight slots hold about
+// as much as a fast network has in flight.
 constexpr std::size_t kMostPieceValues = 32 * 1024;
 constexpr std::size_t kLeastPieceValues = 4 * 1024;
 constexpr std::size_t kLongestValue = 4;
@@ -63,9 +64,9 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-// Returns 0 or what is wrong.
+// Returns 0 or an errno.
 int reserve(int descriptor, off_t bytes) {
-  // The kernel would not refuse what is larger than files may be, but send SIGXFSZ.
+  // Check the limit first: beyond it the kernel would send SIGXFSZ instead of an error.
   rlimit largest{};
   if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < static_cast<rlim_t>(bytes)) {
     return EFBIG;
@@ -128,12 +129,12 @@ Result<Segment> Segment::create(const SegmentShape& shape) {
   if (segment.descriptor_ < 0) return refused("make shared memory (memfd_create)");
   const auto bytes = static_cast<off_t>(shape.bytes());
   if (fchmod(segment.descriptor_, S_IRUSR | S_IWUSR) != 0) return refused("protect shared memory");
-  // Reserved now, so that a lack of memory is an error here and no signal later.
+  // Reserve memory now, so that a lack of it is an error here and not a signal later.
   if (const int why = reserve(segment.descriptor_, bytes); why != 0) {
     errno = why;
     return refused(("have " + std::to_string(bytes) + " bytes of shared memory").c_str());
   }
-  // Nobody can take memory away under another's feet.
+  // Seal the size, so that no process can take memory away from another.
   if (fcntl(segment.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return refused("seal shared memory");
   }
@@ -162,7 +163,7 @@ Status Segment::map() {
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_, 0);
   if (at == MAP_FAILED) return refused("map shared memory");
   memory_ = {static_cast<std::byte*>(at), bytes};
-  // A forked child has no part in the job.
+  // A forked child is not part of the job.
   if (madvise(at, bytes, MADV_DONTFORK) != 0) return refused("keep shared memory from children");
   return ok_status();
 }
@@ -199,7 +200,7 @@ void Segment::sleep(std::uint32_t events, std::int64_t nanoseconds) const {
 ATP_VALUE_LOOP void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kStep = 4 * sizeof(Wide);
   std::size_t at = 0;
-  // All loads before the stores: the compiler would make memcpy() of what it recognizes as a copy.
+  // All loads come before the stores; otherwise the compiler would turn this into a memcpy().
   for (; at + kStep <= bytes; at += kStep) {
     const auto* source = reinterpret_cast<const Wide*>(from + at);
     auto* target = reinterpret_cast<Wide*>(to + at);

@@ -9,46 +9,46 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 
-// The memory that the ranks of one host share: where each writes its values for the others, and
-// where all count how far they are. It has no name in any file system, so nothing of it is left
-// when the last process that has it is gone, however that came about; and no lock, so no process
-// can die with one. Everything in it is written by ranks of one job and one user.
+// The memory that the ranks of one host share. Each rank writes its values there for the others,
+// and all count their progress. It has no name in any file system, so nothing of it is left when
+// the last process that has it ends, however that happens. It has no lock, so no process can die
+// while it holds one. Only ranks of one job and one user write to it.
 //
-// Values go through in pieces, each of which takes a slot: a row of every rank. A piece is
-// *written* when all ranks have put their values into their rows, *summed* when each has replaced
-// its share of its own row by the result, and *taken* when each has taken the whole result out.
-// Then the slot is free for the piece after next. These three are counted by all ranks together, so
-// the one who comes last knows, and wakes the others.
+// Values pass through in pieces, each in a slot with a row per rank. A piece is *written* when all
+// ranks have put their values into their rows, *summed* when each has replaced its share of its own
+// row by the result, and *taken* when each has copied the whole result. Then the slot is free for a
+// later piece. All ranks together count these three, so the last rank notices and wakes the others.
 
 namespace atp {
 
-// Where the job has other hosts, too, a piece's slot also has a place for the exponents and for the
-// words that leave the host, and come back as the sums of all hosts (outgoing_sums.h): the piece is
-// *scanned* when each rank has found the exponents of its share, *agreed* when the network has come
-// back with those of all hosts, *summed* when each has put the words of its share into their place,
-// and *reduced* when the network has come back with these. A rank takes the result from there.
+// If the job has several hosts, a slot also has room for the exponents and the words that leave the
+// host and return as the sums over all hosts (outgoing_sums.h). The piece is *scanned* when each
+// rank has found the exponents of its share, *agreed* when the network has returned those of all
+// hosts, *summed* when each has written the words of its share, and *reduced* when the network has
+// returned their sums. A rank takes the result from there.
 
-// Pieces that are under way at a time: at the most, and where the job has one host. Of several
-// hosts the network is to have some while others are scanned, summed and taken.
+// How many pieces may be in progress at a time: the maximum, and with one host. With several hosts
+// the network should have some while others are scanned, summed and taken.
 inline constexpr std::size_t kMostSlots = 8;
 inline constexpr std::size_t kSlotsOfOneHost = 2;
 
-// What all ranks of a segment must see alike.
+// The dimensions of a segment, on which all its ranks must agree.
 struct SegmentShape {
   std::size_t ranks = 1;  // of this host
   std::size_t slots = kSlotsOfOneHost;
   std::size_t row_bytes = 0;
-  std::size_t piece_values = 0;  // at the most; 0: as a row has room
-  std::size_t words = 0;         // of a slot, that leave the host
+  std::size_t piece_values = 0;  // maximum; 0: as many as fit a row
+  std::size_t words = 0;         // per slot, that leave the host
 
-  // Of a host that has the whole job.
+  // For a host with the whole job.
   static SegmentShape of_one_host(std::size_t ranks);
-  // Of one of several, of which none has more than `most_ranks`, so that all have equal pieces.
+  // For one of several hosts, none of which has more than `most_ranks`, so that all have equal
+  // pieces.
   static SegmentShape of_several_hosts(std::size_t ranks, std::size_t most_ranks);
   std::size_t bytes() const;
 };
 
-// Of an operation, as each rank writes it beside its first piece: it must be the same at all.
+// Describes an operation. Each rank writes it with the operation's first piece, and all must agree.
 struct HostOperationHeader {
   std::uint64_t number = 0;  // among the segment's
   std::uint64_t values = 0;
@@ -61,24 +61,24 @@ struct HostOperationHeader {
   std::uint32_t root = 0;
   std::uint8_t collective = 0;
   std::uint8_t element_bytes = 0;
-  std::array<char, 14> element{};  // its name, of what is moved as it is
+  std::array<char, 14> element{};  // its name, for all-gather and broadcast
   bool operator==(const HostOperationHeader&) const = default;
 };
 
-// A line of the cache for each, as different ranks write them at the same time.
+// One cache line per count, because different ranks write them at the same time.
 struct alignas(64) SharedCount {
   std::atomic<std::uint64_t> value;
 };
 
 struct HostBoard {
-  // Of pieces, by all ranks together. With n slots piece p is through when the count of slot p mod
-  // n has grown to (p / n + 1) times the number of ranks.
+  // Counts by all ranks together. With n slots, all ranks are through a phase of piece p when its
+  // count in slot p mod n has reached (p / n + 1) times the number of ranks.
   struct Slot {
     SharedCount written;
     SharedCount scanned;
     SharedCount summed;
     SharedCount taken;
-    // By the network, for the last piece of which that is so: its number and one.
+    // Set by the network: one more than the number of the last piece that has reached this phase.
     SharedCount agreed;
     SharedCount reduced;
   };
@@ -94,7 +94,7 @@ struct HostBoard {
     std::atomic<std::uint32_t> process;
     alignas(64) std::array<HostOperationHeader, kMostSlots> headers;
   };
-  // Whether anything has failed: who has found it is being_told_by() until the text is there.
+  // Whether there is a failure: being_told_by() the rank that found it until its text is there.
   static constexpr std::uint32_t kNotFailing = 0;
   static constexpr std::uint32_t kFailed = 1;
   static constexpr std::uint32_t being_told_by(std::size_t rank) {
@@ -103,16 +103,16 @@ struct HostBoard {
   static constexpr Rank teller_of(std::uint32_t failing) { return static_cast<Rank>(failing - 2); }
   static constexpr std::size_t kLongestText = 1000;
 
-  // A futex: grows whenever a piece is through, and when something else happens.
+  // A futex: incremented when a phase of a piece is complete, and on other events.
   alignas(64) std::atomic<std::uint32_t> events;
-  // Who may have to be woken. (One who dies in its sleep counts for ever, which costs the others a
-  // system call for each event of a job that has failed.)
+  // How many ranks may need waking. (A rank that dies in its sleep counts forever, which only costs
+  // the others a system call per event of a failed job.)
   alignas(64) std::atomic<std::uint32_t> sleepers;
   std::array<Slot, kMostSlots> slots;
-  // Of several hosts: what the leader has agreed on with those of the others.
+  // With several hosts: what the leaders have agreed on.
   std::atomic<Verdict> verdict;
   alignas(64) std::atomic<std::uint32_t> failing;
-  // Operations that the teller has ended well, which so end well everywhere.
+  // How many operations the reporting rank had completed; they complete at every rank.
   std::atomic<std::uint64_t> ended_before_failure;
   std::array<char, kLongestText> failure;
 };
@@ -123,7 +123,7 @@ class Segment {
   static Result<Segment> create(std::size_t ranks) {
     return create(SegmentShape::of_one_host(ranks));
   }
-  // Another rank's, by its descriptor, which it takes.
+  // Opens another rank's segment; takes ownership of the descriptor.
   static Result<Segment> open(int descriptor, const SegmentShape& shape);
   static Result<Segment> open(int descriptor, std::size_t ranks) {
     return open(descriptor, SegmentShape::of_one_host(ranks));
@@ -132,31 +132,31 @@ class Segment {
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&&) = delete;
 
-  // The same memory at the same addresses, for as long as this lives: of another rank that is a
-  // thread of this process, so that a thread sanitizer sees what they share.
+  // The same memory at the same addresses, valid while this lives: for another rank that is a
+  // thread of this process, so that the thread sanitizer sees what they share.
   Segment alias() const;
 
-  // -1 once it is closed: mapped memory needs none.
+  // -1 once it is closed: mapped memory needs no descriptor.
   int descriptor() const { return descriptor_; }
   void close_descriptor();
   const SegmentShape& shape() const { return shape_; }
   std::size_t ranks() const { return shape_.ranks; }
   std::size_t slots() const { return shape_.slots; }
-  // Whether the job has other hosts, too.
+  // Whether the job has several hosts.
   bool is_of_several_hosts() const { return shape_.words > 0; }
   HostBoard& board() const { return *reinterpret_cast<HostBoard*>(memory_.data()); }
   HostBoard::RankBoard& board_of(std::size_t rank) const;
   // Bytes of a rank's row in a slot.
   std::size_t row_bytes() const { return shape_.row_bytes; }
   std::byte* row(std::size_t slot, std::size_t rank) const;
-  // Of a slot, where the job has several hosts: an exponent for each block, and the words.
+  // With several hosts: the slot's exponents, one per block, and its words.
   std::int32_t* exponents(std::size_t slot) const;
   std::int32_t* words(std::size_t slot) const;
 
-  // Something happened that others may wait for.
+  // Wakes ranks that may wait for what has just happened.
   void signal() const;
-  // Sleeps until then, or, if nothing happens, for so long; returns at once if it has happened
-  // since `events` was read.
+  // Sleeps until the next signal(), at most this long; returns at once if there was one since
+  // `events` was read.
   void sleep(std::uint32_t events, std::int64_t nanoseconds) const;
 
  private:
@@ -169,9 +169,9 @@ class Segment {
   bool is_alias_ = false;
 };
 
-// memcpy() for what is copied between a tensor and a row. glibc's takes `rep movsb` for pieces of
-// their length, which on AMD's processors becomes four times as slow where the two addresses differ
-// by little modulo 4096: as a tensor, of which malloc() begins a page 16 bytes late, and a row do.
+// memcpy() between a tensor and a row. For pieces of this length glibc uses `rep movsb`, which on
+// AMD processors is four times slower if the two addresses differ by little modulo 4096. A tensor
+// from malloc(), which begins 16 bytes into a page, and a row do.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace atp

@@ -22,11 +22,11 @@ TEST(Segment, IsPrivateAndOfAFixedSize) {
   struct stat found{};
   ASSERT_EQ(fstat(segment.descriptor(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777, 0600U);
-  EXPECT_NE(ftruncate(segment.descriptor(), 0), 0) << "somebody could make the others crash";
+  EXPECT_NE(ftruncate(segment.descriptor(), 0), 0) << "a process could make the others crash";
   EXPECT_NE(ftruncate(segment.descriptor(), 2 * found.st_size), 0);
 }
 
-TEST(Segment, IsTheSameMemoryToWhoeverOpensIt) {
+TEST(Segment, IsTheSameMemoryForEveryRankThatOpensIt) {
   const Segment mine = Segment::create(2).value();
   const Segment theirs = Segment::open(dup(mine.descriptor()), 2).value();
   mine.row(1, 1)[mine.row_bytes() - 1] = std::byte{7};
@@ -43,7 +43,7 @@ TEST(Segment, OfAnotherNumberOfRanksIsRefused) {
   EXPECT_THAT(opened.error().message, HasSubstr("same version of atp"));
 }
 
-TEST(Segment, HasARowForEveryRankInEverySlotAndIsNotMuchLargerForMany) {
+TEST(Segment, HasARowPerRankInEverySlotAndIsNotMuchLargerForManyRanks) {
   for (const std::size_t ranks : {1U, 2U, 8U, 64U, 300U}) {
     const Segment segment = Segment::create(ranks).value();
     std::set<std::byte*> rows;
@@ -57,7 +57,7 @@ TEST(Segment, HasARowForEveryRankInEverySlotAndIsNotMuchLargerForMany) {
   }
 }
 
-TEST(Segment, OfSeveralHostsHasAPlaceInEverySlotForWhatLeavesTheHost) {
+TEST(Segment, OfSeveralHostsHasRoomInEverySlotForTheWordsThatLeaveTheHost) {
   for (const std::size_t ranks : {1U, 4U, 300U}) {
     const SegmentShape shape = SegmentShape::of_several_hosts(ranks, 300);
     EXPECT_EQ(shape.piece_values, SegmentShape::of_several_hosts(1, 300).piece_values);
@@ -81,7 +81,7 @@ TEST(Segment, OfSeveralHostsHasAPlaceInEverySlotForWhatLeavesTheHost) {
   }
 }
 
-TEST(Segment, WakesWhoSleepsAndLetsNobodySleepWhoHasMissedSomething) {
+TEST(Segment, WakesSleepersAndNeverSleepsAfterAMissedEvent) {
   const Segment segment = Segment::create(1).value();
   constexpr std::int64_t kMinute = 60'000'000'000;
   const std::uint32_t before = segment.board().events.load();
@@ -95,10 +95,10 @@ TEST(Segment, WakesWhoSleepsAndLetsNobodySleepWhoHasMissedSomething) {
   EXPECT_EQ(segment.board().sleepers.load(), 0U);
 }
 
-TEST(Presence, EndsWithTheProcessHoweverThatEnds) {
+TEST(Presence, EndsWithTheProcessHoweverItEnds) {
   const Segment segment = Segment::create(3).value();
   const Presence mine = Presence::of(segment.descriptor(), 0).value();
-  EXPECT_FALSE(mine.is_there(1)) << "nobody has come";
+  EXPECT_FALSE(mine.is_there(1)) << "no process has claimed the rank";
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();

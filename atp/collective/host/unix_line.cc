@@ -1,3 +1,4 @@
+// Unix sockets of messages (SOCK_SEQPACKET) with time-outs, and descriptors passed over them.
 #include "atp/collective/host/unix_line.h"
 
 #include <poll.h>
@@ -16,9 +17,9 @@
 namespace atp {
 namespace {
 
-// Before each text, so that no message is empty: an empty one is what the end looks like.
+// Precedes each text, so that no message is empty: an empty message would look like the end.
 constexpr char kMark = '!';
-// Room for all ranks of a job to call at once.
+// Enough for all ranks of a job to connect at once.
 constexpr int kBacklog = 1024;
 
 Error failed(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }

@@ -1,3 +1,4 @@
+// Moves frames in and out of one socket: which bytes go next, and where incoming ones belong.
 #include "atp/collective/peer/connection.h"
 
 #include <sys/socket.h>
@@ -11,7 +12,7 @@
 namespace atp {
 namespace {
 
-// What one connection may move before the others get a look.
+// How many system calls one connection may make before the others get their turn.
 constexpr int kMovesInARound = 16;
 
 bool is_message(Frame::Kind kind) { return kind == Frame::Kind::kData; }
@@ -21,7 +22,7 @@ bool makes_sense(const Frame& frame) {
   return frame.magic == Frame::kMagic && frame.length <= most && frame.offset <= frame.bytes + most;
 }
 
-// What comes from the network is shown to people, and must not command their terminals.
+// Text from the network is shown to users, so it must not contain terminal control characters.
 std::string shown(std::string text) {
   for (char& byte : text) {
     if (byte < ' ' || byte > '~') byte = '?';
@@ -43,7 +44,7 @@ void PeerConnection::post(Frame frame, const std::string& text) {
   posted_ += cut;
 }
 
-// What a system call has moved. False: no more for now.
+// Handles the result of a system call. False: no more for now.
 bool PeerConnection::take_result(ssize_t moved, Traffic& traffic) {
   ++traffic.calls;
   if (moved > 0) {
@@ -106,7 +107,7 @@ bool PeerConnection::send_piece(const Source& source) {
 PeerConnection::End PeerConnection::send(const Source& source) {
   blocked_ = false;
   for (int i = 0; i < kMovesInARound; ++i) {
-    // A piece that has been begun ends before anything else.
+    // Finish a piece that has been started before anything else.
     if (!piece_ && posted_.empty()) {
       piece_ = source.next();
       if (!piece_) return end_;
@@ -131,13 +132,13 @@ void PeerConnection::let_go_of_memory() {
     }
     const std::size_t done = std::max(piece_done_, sizeof(Frame)) - sizeof(Frame);
     rest.append(reinterpret_cast<const char*>(piece_->bytes) + done, piece_->frame.length - done);
-    posted_ = rest + posted_;  // of which nothing has gone out yet
+    posted_ = rest + posted_;  // nothing of posted_ has gone out yet
   }
   piece_.reset();
   piece_done_ = 0;
 }
 
-// Of what follows the frame, so many bytes are where they belong.
+// Notes that this many bytes after the frame are where they belong.
 void PeerConnection::take(Sink& sink, std::size_t bytes) {
   left_ -= bytes;
   if (to_ != nullptr) to_ += bytes;
@@ -169,7 +170,7 @@ bool PeerConnection::begin_frame(Sink& sink) {
   return true;
 }
 
-// As far as what is in the stage goes.
+// Handles the frames that are complete in the stage.
 bool PeerConnection::take_frames(Sink& sink) {
   while (true) {
     const std::size_t there = stage_end_ - stage_begin_;

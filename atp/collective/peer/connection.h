@@ -10,8 +10,8 @@
 #include "atp/collective/peer/frame.h"
 #include "atp/driver/tcp/tcp_socket.h"
 
-// Frames in and out over one TCP connection, without ever waiting. What is large goes from where it
-// is and to where it belongs in one system call; what is small comes in with its neighbours.
+// Sends and receives frames over one TCP connection without ever waiting. Large data is moved
+// directly from and to its memory in one system call; small frames are received together.
 
 namespace atp {
 
@@ -19,17 +19,17 @@ class PeerConnection {
  public:
   explicit PeerConnection(TcpSocket socket);
 
-  // What becomes of what comes in.
+  // Receives what comes in.
   class Sink {
    public:
     virtual ~Sink() = default;
-    // Where the bytes of a message go that follow this frame; null: nowhere.
+    // The destination of the message bytes that follow this frame; null: drop them.
     virtual std::byte* begin(const Frame& frame) = 0;
     virtual void arrived(const Frame& frame, std::size_t bytes) = 0;
-    // Of a frame that is no part of a message.
+    // A frame that is not part of a message.
     virtual void hear(const Frame& frame, const std::string& text) = 0;
   };
-  // A piece of a message on its way out.
+  // A piece of a message to send.
   struct Piece {
     Frame frame;
     const std::byte* bytes = nullptr;
@@ -46,14 +46,14 @@ class PeerConnection {
   };
   enum class End : std::uint8_t { kIdle, kMore, kClosed, kBroken, kNonsense };
 
-  // Goes out before any further piece of a message.
+  // Queues a frame that goes out before any further piece of a message.
   void post(Frame frame, const std::string& text = {});
   bool has_output() const { return !posted_.empty() || piece_; }
-  // kIdle: the kernel takes no more for now (blocked()), or there is no more.
+  // kIdle: the kernel takes no more for now (blocked()), or there is nothing more to send.
   End send(const Source& source);
   bool blocked() const { return blocked_; }
-  // The memory of all messages is about to go: what has been begun is sent from a copy, as what
-  // comes after it would not be understood else, and what comes in is dropped.
+  // The memory of all messages is about to be freed: a piece that was started is sent from a copy,
+  // so that the frames after it can be parsed, and incoming data is dropped.
   void let_go_of_memory();
 
   End receive(Sink& sink);
@@ -87,11 +87,11 @@ class PeerConnection {
   std::size_t stage_begin_ = 0;
   std::size_t stage_end_ = 0;
   Frame frame_;
-  std::size_t left_ = 0;     // of what follows frame_
+  std::size_t left_ = 0;     // bytes after frame_ still to come
   std::byte* to_ = nullptr;  // null: dropped
   bool is_text_ = false;
   std::string text_;
-  bool may_have_more_ = true;  // the last call got all that it had room for
+  bool may_have_more_ = true;  // the last call filled its buffer
   bool drops_ = false;
   End end_ = End::kIdle;
   int error_ = 0;

@@ -1,3 +1,4 @@
+// Starts operations, lets the values of their plans grow, and moves data over the connections.
 #include "atp/collective/peer/engine.h"
 
 #include <linux/sockios.h>
@@ -12,11 +13,11 @@
 namespace atp {
 namespace {
 
-// Collectives that are under way at once. More would only hold memory.
+// Maximum collectives in progress at a time; more would only occupy memory.
 constexpr std::size_t kMaxCollectives = 16;
-// Values are combined in pieces that stay in the cache, and are whole elements.
+// Bytes combined at a time: they fit the cache and are whole elements.
 constexpr std::size_t kCombinedAtOnce = 16 * 1024;
-// How long the higher of two ranks waits for the lower one's call.
+// How long the higher of two ranks waits for the lower one to call.
 constexpr std::chrono::milliseconds kCallsAfter{100};
 
 }  // namespace
@@ -105,7 +106,7 @@ void PeerEngine::begin_values(Task& task) {
   const auto& values = task.plan.values;
   task.values.resize(values.size());
   task.sends.resize(task.plan.sends.size());
-  // One more, so that it does not end in the midst of this.
+  // One more, so that the task does not end during this function.
   task.left = values.size() + task.sends.size() + 1;
   for (std::uint32_t v = 0; v < values.size(); ++v) {
     for (const std::uint32_t operand : values[v].operands) {
@@ -115,7 +116,7 @@ void PeerEngine::begin_values(Task& task) {
   for (std::uint32_t s = 0; s < task.sends.size(); ++s) {
     task.values[task.plan.sends[s].value].sent_by.push_back(s);
   }
-  // A frame that goes out tells the receiver what this rank has called, so these go first.
+  // Outgoing frames tell the receiver what this rank has called, so start the sends first.
   for (std::uint32_t s = 0; s < task.sends.size() && !failure_; ++s) begin_send(task, s);
   for (std::uint32_t v = 0; v < values.size() && !failure_; ++v) {
     if (values[v].origin == PlannedValue::Origin::kGiven) fill(task, v, values[v].bytes);
@@ -124,7 +125,7 @@ void PeerEngine::begin_values(Task& task) {
   if (!failure_) end_part(task);
 }
 
-// Whether something is ahead or not, the connection will be needed.
+// Returns the peer, and makes sure that there will be a connection with it.
 PeerEngine::Peer& PeerEngine::reach(std::size_t rank) {
   Peer& peer = peers_[rank];
   if (!is_there(rank)) {
@@ -176,8 +177,8 @@ void PeerEngine::begin_receive(Task& task, std::uint32_t index) {
   if (!failure_ && value.bytes > kSentAtOnceBytes) say_ready(value.from, arrival);
 }
 
-// Who waits for a rank must learn of its death. The lower rank calls at once: the other one is
-// about to be called by it, if it lives.
+// A rank that waits for another must learn of its death. The lower rank calls at once; the higher
+// one expects to be called, if the other is alive.
 void PeerEngine::await(std::size_t rank) {
   Peer& peer = peers_[rank];
   if (peer.connection != nullptr && is_there(rank)) return;
@@ -199,7 +200,7 @@ void PeerEngine::begin_transfer_in(Task& task) {
   }
   receives_.push_back(&task);
   if (from != kAnyRank) return await(from);
-  // Those that have gone do not matter as long as there is another one.
+  // Ranks that are gone do not matter as long as another one can send.
   std::optional<std::size_t> gone;
   bool any = false;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
@@ -249,7 +250,7 @@ void PeerEngine::end_part(Task& task) {
   if (--task.left == 0) end(task);
 }
 
-// Two ranks that both believe that they are the root have nothing to wait for.
+// Finds leftovers: two ranks that both act as the root would have nothing to wait for.
 void PeerEngine::check_nothing_left(const Task& task) {
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     const auto& arrivals = peers_[rank].arrivals;
@@ -300,7 +301,7 @@ void PeerEngine::send_to(std::size_t rank) {
     poller_.change(peer.connection->fd(), kConnections + rank,
                    waits ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
-  // How it has ended, and what was said before, is to be read.
+  // Read what the peer said before, and how the connection ended.
   if (end == PeerConnection::End::kBroken) receive_from(rank);
 }
 
@@ -363,7 +364,7 @@ void PeerEngine::close_connection(std::size_t rank, PeerConnection::End end) {
   peer.ended = true;
   if (failure_) return;
   if (end == PeerConnection::End::kNonsense) {
-    return fail(name(rank) + " sends what is no message of atp");
+    return fail(name(rank) + " sends something that is not an atp message");
   }
   if (peer.left) {
     if (needs(rank)) miss(rank);

@@ -21,14 +21,14 @@
 // Carries out the operations of one rank over its connections. One thread drives it; it never
 // waits.
 //
-// Messages find their values by names that both sides know: of a collective its number and the
-// message's part of it, of a transfer the number that its sender has given it, once it has been
-// matched with a receive of its tag. So operations may overlap as they like.
+// Messages find their values by keys that both sides know: for a collective, its number and the
+// part of it; for a transfer, the number that its sender gave it, once a receive with its tag has
+// matched it. So operations may overlap freely.
 //
-// When something breaks, every rank shall name the same culprit. A rank whose connection ends
-// without a farewell is dead, and whoever sees it tells all others. Before an operation's time is
-// up its rank asks those that it waits for how far they are; they ask those that they wait for, and
-// so on, and the one who waits for a rank that does not answer, or has not called the operation,
+// When something breaks, every rank should name the same culprit. A rank whose connection ends
+// without a farewell is dead, and the rank that sees this tells all others. Before an operation's
+// time is up, its rank asks those that it waits for how far they are; they ask those that they wait
+// for, and so on. A rank that waits for one that does not answer, or has not called the operation,
 // names it to all.
 
 namespace atp {
@@ -43,13 +43,13 @@ class PeerOperation {
 
   const PeerRequest& request() const { return request_; }
   std::uint64_t number() const { return number_; }
-  // Of the thread that carries it out, by its own clock.
+  // When it was started, by the clock of its thread.
   SteadyTime begun() const { return begun_; }
   void set_begun(SteadyTime now) { begun_ = now; }
-  // What it says of itself to others.
+  // How it describes itself to other ranks.
   Frame frame() const;
   std::string text() const { return describe(frame(), wording_); }
-  // Of a receive that has ended: who has sent.
+  // For a receive that has ended: the sender.
   std::size_t source() const { return source_; }
   void set_source(std::size_t rank) { source_ = rank; }
 
@@ -58,7 +58,7 @@ class PeerOperation {
   bool done() const { return completion_.done(); }
 
  private:
-  PeerRequest request_;  // and the callback goes with its call: it may own who has the handle
+  PeerRequest request_;  // its callback is released after the call: it may own the handle's owner
   const std::uint64_t number_;
   const Wording wording_;
   SteadyTime begun_{};
@@ -97,7 +97,7 @@ using PeerCounters = Counters<PeerCounter>;
 
 class PeerEngine {
  public:
-  // What the poller says of an open connection has this number, and the rank.
+  // The poller's id of an open connection: this number plus the rank.
   static constexpr std::uint64_t kConnections = std::uint64_t{3} << 32;
 
   PeerEngine(const PeerOptions& options, std::shared_ptr<const TcpListener> listener,
@@ -107,9 +107,9 @@ class PeerEngine {
   void submit(std::shared_ptr<PeerOperation> operation, SteadyTime now);
   void work(SteadyTime now, const std::vector<Poller::Ready>& ready);
   std::vector<EndedOperation<PeerOperation>> take_ended() { return std::exchange(ended_, {}); }
-  // Tells the others that this rank goes; what is in flight fails.
+  // Tells the others that this rank leaves; operations in flight fail.
   void leave(const std::string& why);
-  // What has been said has been heard, as far as the kernel knows.
+  // Whether the peers' kernels have everything that was sent, as far as this kernel knows.
   bool has_said_all();
 
   std::optional<SteadyTime> next_timeout() const;
@@ -119,13 +119,13 @@ class PeerEngine {
   void count_wait() { counters_.add(PeerCounter::kWaits); }
 
  private:
-  // Of collectives their own numbers; of transfers those of this rank.
+  // Collectives have a number of their own; transfers that of this rank.
   struct TaskKey {
     bool is_transfer = false;
     std::uint64_t number = 0;
     auto operator<=>(const TaskKey&) const = default;
   };
-  // A value of a plan, and how far it has come.
+  // A value of a plan, and how much of it is there.
   struct Value {
     std::size_t filled = 0;
     bool complete = false;
@@ -140,7 +140,7 @@ class PeerEngine {
   struct Task {
     TaskKey key;
     std::shared_ptr<PeerOperation> operation;
-    Frame frame;  // what its messages have in common
+    Frame frame;  // the common part of its messages
     PeerPlan plan;
     std::vector<Value> values;
     std::vector<Send> sends;
@@ -148,7 +148,7 @@ class PeerEngine {
     SteadyTime deadline{};
     SteadyTime ask_at{};
     std::optional<SteadyTime> asked_at;
-    std::set<std::size_t> not_called;  // ranks that have said so
+    std::set<std::size_t> not_called;  // ranks that have reported that they have not called it
   };
   struct MessageKey {
     bool is_transfer = false;
@@ -156,17 +156,17 @@ class PeerEngine {
     std::uint32_t part = 0;
     auto operator<=>(const MessageKey&) const = default;
   };
-  // A message that a rank sends, or has said that it would, or that is waited for.
+  // A message that a rank sends or has announced, or that a task waits for.
   struct Arrival {
-    Frame frame;  // as it was said; before that, as expected
+    Frame frame;  // as announced; before that, as expected
     Task* task = nullptr;
     std::uint32_t value = 0;
-    std::vector<std::byte> buffer;  // of one that nobody had asked for
-    std::size_t taken = 0;          // bytes that are in it
+    std::vector<std::byte> buffer;  // for a message that no task had asked for
+    std::size_t taken = 0;          // bytes in it
     bool is_buffered = false;
     bool is_whole = false;  // in the buffer
     bool is_offered = false;
-    bool was_called = false;  // by kReady
+    bool was_called = false;  // kReady was sent
   };
   struct Outgoing {
     Task* task;
@@ -174,19 +174,19 @@ class PeerEngine {
   };
   struct Peer {
     std::unique_ptr<PeerConnection> connection;
-    bool waits_for_room = false;  // in the poller
-    bool left = false;            // said farewell
-    bool ended = false;           // its connection is over, or refused
-    std::vector<Frame> early;     // to be posted when there is a connection
+    bool waits_for_room = false;  // as set in the poller
+    bool left = false;            // has sent a farewell
+    bool ended = false;           // its connection has ended or was refused
+    std::vector<Frame> early;     // to post once there is a connection
     std::deque<Outgoing> outgoing;
     std::set<MessageKey> early_ready;
     std::map<MessageKey, Arrival> arrivals;
     std::uint64_t transfers_begun = 0;
     std::map<std::uint64_t, Task*> transfers;  // sends
-    std::size_t waiting_bytes = 0;             // sent at once and not known to be taken
-    std::size_t credit = 0;                    // taken and not said
+    std::size_t waiting_bytes = 0;             // sent at once, not known to be taken yet
+    std::size_t credit = 0;                    // taken, but not reported to the sender yet
     SteadyTime heard_at{};
-    std::optional<SteadyTime> call_at;  // to see whether it is alive, if it does not call
+    std::optional<SteadyTime> call_at;  // when to call it, to see whether it is alive
   };
   struct Suspicion {
     std::string text;
@@ -220,9 +220,9 @@ class PeerEngine {
   void say_ready(std::size_t rank, Arrival& arrival);
   void bind(std::size_t rank, const MessageKey& key, Arrival& arrival, Task& task,
             std::uint32_t value);
-  // Another rank has called something else.
+  // Fails because another rank has called something else.
   void fail_unlike(std::size_t rank, const Frame& theirs, const std::string& own);
-  // A message that no operation of this rank's is for.
+  // A message for which this rank has no operation.
   void refuse_message(std::size_t rank, const Frame& frame, const std::string& own);
   bool match_transfer(std::size_t rank, const MessageKey& key, Arrival& arrival);
   Arrival* arrival_of(std::size_t rank, const Frame& frame);
@@ -242,7 +242,7 @@ class PeerEngine {
   void hear(std::size_t rank, const Frame& frame, const std::string& text);
   void close_connection(std::size_t rank, PeerConnection::End end);
 
-  // Whom to believe dead, and when, in watch.cc.
+  // Which rank counts as dead, and when; in watch.cc.
   void check_time();
   void ask(Task& task);
   void hear_question(std::size_t rank, const Frame& frame);
@@ -269,10 +269,10 @@ class PeerEngine {
   std::uint64_t first_uncalled_ = 0;
   std::map<TaskKey, std::unique_ptr<Task>> tasks_;
   std::vector<std::unique_ptr<Task>> failed_;  // until the end of the round
-  std::size_t collectives_ = 0;                // among them
+  std::size_t collectives_ = 0;                // among the tasks
   std::uint64_t next_transfer_ = 0;
   std::list<Task*> receives_;                                // not matched, in their order
-  std::list<std::pair<std::size_t, MessageKey>> unclaimed_;  // transfers that no receive is for
+  std::list<std::pair<std::size_t, MessageKey>> unclaimed_;  // transfers without a receive
   std::vector<EndedOperation<PeerOperation>> ended_;
   PeerCounters counters_;
   SteadyTime now_;

@@ -5,14 +5,14 @@
 
 #include "atp/collective/peer/request.h"
 
-// What goes over a connection between two ranks: frames, each a head and so many bytes after it. A
-// message is one frame or several. In the byte order of the machine: one that has another order is
+// What goes over a connection between two ranks: frames, each a head and the bytes after it. A
+// message is one frame or several. Frames are in host byte order; a machine with another order is
 // refused when it connects.
 //
-// A message of up to 64 KiB is sent at once, and waits at the receiver if nobody has asked for it
-// yet; so many bytes of a rank may wait there. A larger one is sent when the receiver is ready for
-// it, with memory to put it in: a collective's says so when it begins, a transfer's when both a
-// send and a receive are there.
+// A message of up to 64 KiB is sent at once, and waits at the receiver if no operation needs it
+// yet; the bytes of a rank that may wait there are limited. A larger message is sent when the
+// receiver has memory for it: for a collective, once the receiver has started it; for a transfer,
+// once there are both a send and a receive.
 
 namespace atp {
 
@@ -20,12 +20,12 @@ struct Frame {
   enum class Kind : std::uint8_t {
     kData = 1,  // a part of a message
     kOffer,     // a message that waits until the receiver is ready
-    kReady,     // the receiver is
-    kCredit,    // `bytes` of messages that were sent at once have found their takers
-    kAsk,       // how far are you with operation `number`? (`part`: milliseconds left)
-    kAnswer,    // `offset`: a Progress
+    kReady,     // the receiver is ready
+    kCredit,    // `bytes` of messages that were sent at once have been taken
+    kAsk,       // asks how far operation `number` is (`part`: milliseconds left)
+    kAnswer,    // the answer; `offset`: a Progress
     kFailure,   // the mesh is broken; the text says why
-    kFarewell,  // this rank has all it wanted and goes
+    kFarewell,  // this rank is done and leaves
   };
   enum class Progress : std::uint8_t { kNotCalled, kUnderWay, kEnded };
   static constexpr std::uint32_t kMagic = 0x46505441;
@@ -38,26 +38,27 @@ struct Frame {
   std::uint32_t root = 0;    // or a transfer's tag
   std::uint32_t part = 0;    // of an operation's messages between two ranks
   std::uint64_t number = 0;  // of the operation; of a transfer, among those that its sender began
-  std::uint64_t total = 0;   // bytes of the operation's tensor, where all ranks have the same
+  std::uint64_t total = 0;   // bytes of the operation's tensor, if the same at all ranks
   std::uint64_t bytes = 0;   // of the message
   std::uint64_t offset = 0;  // of this frame in it
   std::uint64_t length = 0;  // of what follows
 
   bool operator==(const Frame&) const = default;
 };
-static_assert(sizeof(Frame) == 56, "no padding, as it travels as it is");
+static_assert(sizeof(Frame) == 56, "sent as it lies in memory, so without padding");
 
-// The longest piece of a message in one frame: what else there is to say waits for that at most.
+// The maximum bytes of a message in one frame; control frames wait for at most that much.
 inline constexpr std::size_t kMaxFrameBytes = 256 * 1024;
 inline constexpr std::size_t kSentAtOnceBytes = 64 * 1024;
-// Of one rank at another one.
+// How many bytes of one rank may wait at another.
 inline constexpr std::size_t kMaxWaitingBytes = 2 * 1024 * 1024;
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
-// Of an operation at this rank; kind, part, bytes, offset and length are the message's.
+// The frame of an operation at this rank, without kind, part, bytes, offset and length, which are
+// the message's.
 Frame frame_of(const PeerRequest& request, std::uint64_t number);
 
-// How ranks and types are called in messages.
+// The names of ranks and types in error messages.
 struct Wording {
   std::vector<std::size_t> ranks;                    // empty: by their numbers in this group
   std::string (*type_name)(std::uint8_t) = nullptr;  // null: by number

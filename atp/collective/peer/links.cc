@@ -1,3 +1,4 @@
+// Calls other ranks' listeners, answers their calls, and settles which connection counts.
 #include "atp/collective/peer/links.h"
 
 #include <sys/epoll.h>
@@ -15,17 +16,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A stranger may keep a descriptor for so long.
+// How long a stranger may occupy a descriptor.
 constexpr std::chrono::seconds kHelloTimeout{2};
 constexpr milliseconds kBetweenCalls{50};
 constexpr std::size_t kMaxGuests = 1024;
 constexpr const char* kTurnedAway = "it closes the connection without an answer";
 
-// The rest of a Hello. False: it will never come.
+// Reads the rest of a Hello. False: it will never come.
 bool read_hello(const TcpSocket& socket, Hello& hello, std::size_t& got) {
   auto* at = reinterpret_cast<std::byte*>(&hello);
   while (got < sizeof hello) {
-    // Not more: what follows is the connection's.
+    // Read no more than that: the rest belongs to the connection.
     const ssize_t moved = recv(socket.fd(), at + got, sizeof hello - got, MSG_DONTWAIT);
     if (moved > 0) {
       got += static_cast<std::size_t>(moved);
@@ -36,7 +37,7 @@ bool read_hello(const TcpSocket& socket, Hello& hello, std::size_t& got) {
   return true;
 }
 
-// Into the empty buffer of a new connection, so all of it or nothing.
+// Writes into the empty buffer of a new connection: all of it or nothing.
 bool write_hello(const TcpSocket& socket, const Hello& hello) {
   return ::send(socket.fd(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(sizeof hello);
@@ -112,7 +113,7 @@ void PeerLinks::call(std::size_t rank, SteadyTime now) {
     const bool is_second = call.state == State::kWaiting;
     if (is_refused && is_second && !gone_) return give_up_calling(call, rank);
     call_again(rank, begun.error().message, now);
-    // The kernel of one's own host says so at once, and here nobody would ask who is gone.
+    // Ask again at once: on this host the kernel refuses immediately.
     if (is_refused && !is_second) call.again_at = now;
     return;
   }
@@ -128,7 +129,7 @@ void PeerLinks::drop_call(Call& call) {
   call.socket.close();
 }
 
-// Its listener was there before anybody knew its address.
+// A refusal means that the rank is gone: its listener existed before its address was known.
 void PeerLinks::give_up_calling(Call& call, std::size_t rank) {
   gone_ = rank;
   drop_call(call);
@@ -149,7 +150,7 @@ void PeerLinks::greet(std::size_t rank, SteadyTime now) {
   if (error == ECONNREFUSED && !gone_) return give_up_calling(call, rank);
   if (error != 0) return call_again(rank, std::strerror(error), now);
   if (!write_hello(call.socket, hello(options_.rank, rank))) {
-    return call_again(rank, "it takes no bytes", now);
+    return call_again(rank, "it accepts no data", now);
   }
   call.state = State::kGreeting;
   poller_.change(call.socket.fd(), kCalls + rank, EPOLLIN);
@@ -202,7 +203,7 @@ void PeerLinks::welcome(Guest guest) {
   Call& own = calls_[from];
   if (own.state == State::kOpen) return;
   const bool both_call = own.state == State::kConnecting || own.state == State::kGreeting;
-  if (both_call && options_.rank < from) return;  // it hears of this rank in a moment
+  if (both_call && options_.rank < from) return;  // this rank's own call counts
   if (!write_hello(guest.socket, hello(options_.rank, from))) return;
   drop_call(own);
   open(from, std::move(guest.socket));
@@ -217,9 +218,9 @@ void PeerLinks::handle(const Poller::Ready& ready, SteadyTime now) {
     if (guest != guests_.end()) hear_guest(static_cast<std::size_t>(guest - guests_.begin()));
     return;
   }
-  if (ready.id < kCalls) return;  // somebody else's
+  if (ready.id < kCalls) return;  // not a call or a guest
   const auto rank = static_cast<std::size_t>(ready.id - kCalls);
-  // What was dropped in this round may still be among the events.
+  // The events may include calls that were dropped in this round.
   if (calls_[rank].state == State::kConnecting) return greet(rank, now);
   if (calls_[rank].state == State::kGreeting) hear_answer(rank, now);
 }

@@ -14,22 +14,22 @@
 #include "atp/driver/tcp/hello.h"
 #include "atp/driver/tcp/tcp_listener.h"
 
-// How two ranks come to have a connection: one calls the other's listener when it first needs it.
-// Where both call at once the lower rank's call is the one that holds. Nothing here waits.
+// How two ranks get a connection: one calls the other's listener when it first needs it. If both
+// call at once, the lower rank's call counts. Nothing here waits.
 
 namespace atp {
 
 struct PeerOptions {
   std::size_t rank = 0;
   std::size_t world_size = 1;
-  // Of the group: connections of anything else are refused. The same on all its ranks.
+  // Identifies the group: other connections are refused. The same on all its ranks.
   std::uint64_t token = 0;
   Wording wording;
-  // In all; the default of operations that do not say otherwise.
+  // The total time of an operation; a request may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
 };
 
-// The descriptors that a mesh's thread waits for, each with a number.
+// The descriptors that a mesh's thread waits for, each with an id.
 class Poller {
  public:
   struct Ready {
@@ -45,7 +45,7 @@ class Poller {
   void add(int fd, std::uint64_t id, std::uint32_t events);
   void change(int fd, std::uint64_t id, std::uint32_t events);
   void remove(int fd);
-  std::vector<Ready> wait(int timeout_ms);  // -1: for ever
+  std::vector<Ready> wait(int timeout_ms);  // -1: forever
 
  private:
   explicit Poller(int fd) : fd_(fd) {}
@@ -54,10 +54,10 @@ class Poller {
 
 class PeerLinks {
  public:
-  // What the poller says of a call or a guest has one of these numbers.
+  // The poller's ids of the listener, of calls and of guests.
   static constexpr std::uint64_t kListener = 1;
-  static constexpr std::uint64_t kCalls = std::uint64_t{1} << 32;   // and the rank
-  static constexpr std::uint64_t kGuests = std::uint64_t{2} << 32;  // and a number
+  static constexpr std::uint64_t kCalls = std::uint64_t{1} << 32;   // plus the rank
+  static constexpr std::uint64_t kGuests = std::uint64_t{2} << 32;  // plus a number
 
   struct Opened {
     std::size_t rank;
@@ -67,17 +67,18 @@ class PeerLinks {
   PeerLinks(const PeerOptions& options, std::shared_ptr<const TcpListener> listener,
             std::vector<Endpoint> addresses, Poller& poller);
 
-  // Sees to it that there will be a connection with this rank: calls it, unless that is under way.
+  // Makes sure that there will be a connection with this rank: calls it unless a call is in
+  // progress.
   void want(std::size_t rank, SteadyTime now);
   void handle(const Poller::Ready& ready, SteadyTime now);
   void check_time(SteadyTime now);
   std::optional<SteadyTime> next_timeout() const;
 
-  // The connections that have come about since.
+  // The connections opened since the last call.
   std::vector<Opened> take_opened() { return std::exchange(opened_, {}); }
-  // A rank that refuses calls, as nobody listens there any more: it is called no more.
+  // A rank that refuses calls because nobody listens there any more; it is not called again.
   std::optional<std::size_t> take_gone() { return std::exchange(gone_, std::nullopt); }
-  // Why there is no connection with this rank so far.
+  // Why there is no connection with this rank yet.
   std::string why_not(std::size_t rank) const { return calls_[rank].why; }
 
   std::string name(std::size_t rank) const;  // "rank 3 (10.0.0.3:4000)"

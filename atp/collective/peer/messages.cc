@@ -1,4 +1,4 @@
-// Which message is whose: how what comes in finds the values that it is for, and what may go out.
+// Matches incoming messages to the values of tasks, and decides which messages may go out.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 namespace atp {
 namespace {
 
-// So much may have been taken before its sender is told.
+// How many bytes may have been taken before the sender is told.
 constexpr std::size_t kCreditStep = kMaxWaitingBytes / 8;
 
 }  // namespace
@@ -20,7 +20,7 @@ void PeerEngine::permit(Task& task, std::uint32_t index) {
   peers_[task.plan.sends[index].to].outgoing.push_back({&task, index});
 }
 
-// The first message of which something is there.
+// The next piece of the first message that has bytes ready.
 std::optional<PeerConnection::Piece> PeerEngine::next_piece(std::size_t rank) {
   for (const Outgoing& each : peers_[rank].outgoing) {
     const PlannedSend& planned = each.task->plan.sends[each.send];
@@ -61,7 +61,7 @@ void PeerEngine::say_ready(std::size_t rank, Arrival& arrival) {
   post(rank, ready);
 }
 
-// Also before there is a connection.
+// Works even before there is a connection.
 void PeerEngine::post(std::size_t rank, const Frame& frame) {
   Peer& peer = peers_[rank];
   if (peer.connection != nullptr) {
@@ -88,7 +88,7 @@ bool PeerEngine::check_match(std::size_t rank, const Frame& theirs, const Task& 
   return false;
 }
 
-// The task wants what has been said to come, or has come.
+// Connects an announced or received message with the task that needs it.
 void PeerEngine::bind(std::size_t rank, const MessageKey& key, Arrival& arrival, Task& task,
                       std::uint32_t value) {
   const PlannedValue& planned = task.plan.values[value];
@@ -118,7 +118,7 @@ void PeerEngine::give_credit(std::size_t rank, std::size_t bytes) {
 }
 
 void PeerEngine::refuse_message(std::size_t rank, const Frame& frame, const std::string& own) {
-  fail_unlike(rank, frame, own + ", for which it needs nothing of it");
+  fail_unlike(rank, frame, own + ", for which it needs nothing from it");
 }
 
 void PeerEngine::fail_unlike(std::size_t rank, const Frame& theirs, const std::string& own) {
@@ -128,7 +128,7 @@ void PeerEngine::fail_unlike(std::size_t rank, const Frame& theirs, const std::s
        "order");
 }
 
-// A receive that has been waiting for it.
+// Gives a transfer to a receive that waits for it.
 bool PeerEngine::match_transfer(std::size_t rank, const MessageKey& key, Arrival& arrival) {
   const auto found = std::find_if(receives_.begin(), receives_.end(), [&](const Task* task) {
     const std::size_t from = task->operation->request().root;
@@ -146,7 +146,7 @@ bool PeerEngine::match_transfer(std::size_t rank, const MessageKey& key, Arrival
   return true;
 }
 
-// Where a piece of a message belongs; null if nothing works any more.
+// The message to which a piece belongs; null after a failure.
 PeerEngine::Arrival* PeerEngine::arrival_of(std::size_t rank, const Frame& frame) {
   const MessageKey key{is_transfer(frame.call), frame.number, frame.part};
   const auto [found, is_new] = peers_[rank].arrivals.try_emplace(key);
@@ -167,7 +167,7 @@ PeerEngine::Arrival* PeerEngine::arrival_of(std::size_t rank, const Frame& frame
                     frame.offset + frame.length <= frame.bytes && !arrival.is_whole;
   const bool is_welcome = arrival.task != nullptr || frame.length == frame.bytes;
   if (!fits || !is_welcome || (arrival.task == nullptr && frame.bytes > kSentAtOnceBytes)) {
-    fail(name(rank) + " sends a piece of a message that it should not");
+    fail(name(rank) + " sends an unexpected piece of a message");
     return nullptr;
   }
   if (arrival.task == nullptr) {
@@ -238,7 +238,7 @@ void PeerEngine::hear_ready(std::size_t rank, const Frame& frame) {
     if (check_match(rank, frame, *task, bytes, planned.part)) permit(*task, s);
     return;
   }
-  // It waits for something that this rank has no intention to send.
+  // It waits for a message that this rank will not send.
   check_match(rank, frame, *task, frame.bytes + 1, key.part);
 }
 

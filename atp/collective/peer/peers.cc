@@ -1,3 +1,4 @@
+// Checks and numbers the callers' requests, and runs the thread that drives the engine.
 #include "atp/collective/peer/peers.h"
 
 #include <sys/epoll.h>
@@ -23,7 +24,7 @@ constexpr const char* kForked =
     "this process was forked after the group was made and has no part in it: make a group of its "
     "own";
 
-// Bytes that the others have not taken when this rank leaves: for so long they are waited for.
+// How long a leaving rank waits for the others to take its last bytes.
 constexpr milliseconds kLastWords{500};
 
 constexpr std::uint64_t kWaker = 0;
@@ -38,7 +39,7 @@ Status check(const PeerOptions& options, const std::vector<Endpoint>& addresses)
                std::to_string(addresses.size()) + " addresses: expected an address for each rank"};
 }
 
-// Of a rank without others, whose operations end where they begin.
+// For a group of one rank, whose operations end at once.
 void carry_out_alone(PeerOperation& operation) {
   const PeerRequest& request = operation.request();
   const PeerPlan plan = make_plan(request, 0, 1);
@@ -57,7 +58,7 @@ void carry_out_alone(PeerOperation& operation) {
 
 }  // namespace
 
-// Its thread owns the engine. It and its callers meet in thread_.
+// Its thread owns the engine. It and its callers exchange data through thread_.
 class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
  public:
   Impl(PeerOptions options, std::unique_ptr<Poller> poller, std::unique_ptr<PeerEngine> engine,
@@ -101,7 +102,7 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   std::unique_ptr<PeerEngine> engine_;  // null: alone
   RunningClock clock_;                  // of its thread
   OperationThread<PeerOperation, PeerCounters> thread_;
-  std::mutex order_mutex_;  // numbers and submissions are in one order
+  std::mutex order_mutex_;  // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;
 };
 
@@ -129,7 +130,7 @@ void Peers::Impl::run() {
       ready = wait_for_work();
     }
   }
-  // Before the last words, which may take a moment: nobody's memory is used any more.
+  // Publish first: the farewells may take a moment, and callers' memory is no longer used.
   publish(false);
   say_last_words();
   publish(true);
@@ -220,8 +221,8 @@ Result<std::unique_ptr<Peers>> Peers::start(std::shared_ptr<const TcpListener> l
 
 Peers::Peers(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-// In a forked child nothing may be joined, closed or freed. The thread that stayed behind in the
-// parent holds a reference, here too.
+// A forked child must not join, close or free anything: the thread exists only in the parent, but
+// the reference that it holds exists here too.
 Peers::~Peers() {
   if (!impl_->forked()) impl_->close("the group was destroyed");
 }

@@ -10,29 +10,29 @@
 #include "atp/collective/peer/links.h"
 #include "atp/collective/peer/request.h"
 
-// Peers is one rank's membership in a group any two ranks of which can talk to each other, over
-// TCP connections that are made when they are first needed. It has all collectives (plan.h says
-// how each is done) and transfers between two ranks. It needs no switch, no server and no ring.
+// Peers is one rank's membership in a group in which any two ranks can exchange messages, over TCP
+// connections that are opened when first needed. It has all collectives (plan.h describes their
+// algorithms) and transfers between two ranks. It needs no switch, no server and no ring.
 //
 // All ranks must submit the same collectives in the same order; any number may be in flight.
-// Transfers match by their tags, in their order. What comes out depends on what goes in alone, to
-// the bit, and a sum is the same on all ranks.
-// Methods may be called from any thread. The memory of an operation in flight belongs to the mesh's
-// own thread until it has ended. After the first error all pending and later operations fail
-// with the same cause; another mesh is the way on. After fork() the child has no part in it.
+// Transfers match by their tags, in order. The results depend on the inputs alone, to the bit, and
+// a sum is the same on all ranks. Methods may be called from any thread. The memory of an operation
+// in flight belongs to the mesh's own thread until it has ended. After the first error all pending
+// and later operations fail with the same cause, and the program needs a new mesh. After fork() the
+// child is not part of the group.
 
 namespace atp {
 
 class PeerOperation;
 
-// An operation on its way. Copies refer to the same operation.
+// A submitted operation. Copies refer to the same operation.
 class PeerHandle {
  public:
   explicit PeerHandle(std::shared_ptr<PeerOperation> operation);
   // Blocks until the operation has ended; its error names the rank and its address.
   Status wait() const;
   bool done() const;
-  // Of a receive that has ended well: who has sent.
+  // For a successful receive: the sender.
   std::size_t source() const;
 
  private:
@@ -43,7 +43,7 @@ using PeerCounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class Peers {
  public:
-  // Does not wait for anybody. `addresses` are those of the listeners of all ranks, by rank;
+  // Does not wait for other ranks. `addresses` are those of all ranks' listeners, by rank;
   // `listener` is this rank's.
   static Result<std::unique_ptr<Peers>> start(std::shared_ptr<const TcpListener> listener,
                                               const PeerOptions& options,
@@ -54,15 +54,16 @@ class Peers {
   std::size_t world_size() const;
 
   PeerHandle submit(PeerRequest request);
-  // Numbers for so many collectives, the first of them, for PeerRequest::number: who submits some
-  // of these later keeps the places that they have at all ranks now.
+  // Reserves numbers for this many collectives and returns the first, for PeerRequest::number: they
+  // keep their place in the order of all ranks even if they are submitted later.
   std::uint64_t reserve(std::size_t count);
 
-  // Waits for the operations in flight and leaves in peace. Idempotent.
+  // Waits for the operations in flight and leaves in good order. Idempotent.
   Status shutdown(std::chrono::milliseconds timeout = std::chrono::seconds(10));
   // Fails everything in flight and leaves at once. Idempotent.
   void abort(const std::string& why);
-  // As abort(), but from any thread and without waiting: abort() or the destructor is still due.
+  // Starts an abort() without waiting, from any thread; abort() or the destructor must still
+  // follow.
   void give_up(const std::string& why);
 
   std::optional<std::string> failure() const;

@@ -7,7 +7,7 @@
 
 #include "atp/collective/peer/testing_peers.h"
 
-// What the others are told when something goes wrong with a rank: all the same culprit.
+// When something goes wrong with a rank, all others name the same culprit.
 
 namespace atp {
 namespace {
@@ -22,7 +22,7 @@ using testing::text_of;
 using testing::writable;
 using Values = std::vector<std::int64_t>;
 
-// A call of any kind, of so many values for each block.
+// Carries out a call of any kind, with this many values per block.
 Status carry_out(Peers& peers, PeerCall call, std::size_t values) {
   const std::size_t ranks = peers.world_size();
   Values tensor(values, 1);
@@ -69,7 +69,7 @@ Status carry_out(Peers& peers, PeerCall call, std::size_t values) {
   return peers.submit(std::move(request)).wait();
 }
 
-// Some calls end before anybody is missed, so a few are tried.
+// Some calls end before a rank is missed, so this tries a few.
 std::string first_error(Peers& peers, PeerCall call, std::size_t values) {
   for (int i = 0; i < 3; ++i) {
     const Status status = carry_out(peers, call, values);
@@ -98,8 +98,8 @@ class PeersLose : public ::testing::TestWithParam<Case> {
   static constexpr std::size_t kVictim = 2;
   static constexpr std::size_t kValues = 20'000;
 
-  // What the others are told when the victim meets its fate after a first barrier. The victim is a
-  // process where it dies of a signal, and else a thread.
+  // The errors of the others when the victim meets its fate after a first barrier. The victim is a
+  // process if it gets a signal, otherwise a thread.
   std::vector<std::string> errors(Fate fate) const {
     TestingPeers group(kRanks);
     group.options().operation_timeout = fate == Fate::kKilled ? seconds(20) : milliseconds(600);
@@ -112,7 +112,7 @@ class PeersLose : public ::testing::TestWithParam<Case> {
     const auto body = [&](std::size_t rank, Peers& peers) {
       const Status met = carry_out(peers, PeerCall::kBarrier, 0);
       if (rank == kVictim) return be_victim(peers, fate);
-      // A failure may be heard of before the barrier's last word.
+      // The failure may arrive before the barrier's last message.
       errors[rank] = met.ok() ? first_error(peers, GetParam().call, kValues) : text_of(met);
     };
     group.run_all_but(child >= 0 ? kVictim : kRanks, body);
@@ -139,7 +139,7 @@ class PeersLose : public ::testing::TestWithParam<Case> {
       return;
     }
     if (fate == Fate::kElsewhereUnseen) {
-      // Nobody has said anything to the other that would show it.
+      // Neither rank has sent anything that would show the mismatch.
       const bool is_barrier = GetParam().call == PeerCall::kBarrier;
       static_cast<void>(
           first_error(peers, is_barrier ? PeerCall::kBroadcast : PeerCall::kBarrier, kValues));
@@ -156,7 +156,7 @@ TEST_P(PeersLose, a_rank_that_is_killed_and_all_others_name_it_at_once) {
   }
 }
 
-TEST_P(PeersLose, a_rank_that_stands_still_and_all_others_name_it_when_time_is_up) {
+TEST_P(PeersLose, a_rank_that_is_stopped_and_all_others_name_it_when_time_is_up) {
   const std::vector<std::string> found = errors(Fate::kStopped);
   for (const std::size_t rank : {0, 1, 3}) {
     EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within 0.6 s"), HasSubstr("rank 2"),
@@ -213,7 +213,7 @@ TEST(PeersFailure, ranks_that_call_it_with_other_sizes_types_or_roots_are_told_s
   }
 }
 
-TEST(PeersFailure, a_receive_that_nobody_sends_to_says_which_tag_it_waits_for) {
+TEST(PeersFailure, a_receive_without_a_sender_names_the_tag_it_waits_for) {
   TestingPeers group(2);
   group.options().operation_timeout = milliseconds(600);
   group.run([&](std::size_t rank, Peers& peers) {
@@ -229,7 +229,7 @@ TEST(PeersFailure, a_receive_that_nobody_sends_to_says_which_tag_it_waits_for) {
   });
 }
 
-TEST(PeersFailure, a_rank_that_has_left_is_named_by_who_needs_it) {
+TEST(PeersFailure, a_rank_that_has_left_is_named_by_those_that_need_it) {
   TestingPeers group(3);
   group.run([&](std::size_t rank, Peers& peers) {
     EXPECT_EQ(text_of(carry_out(peers, PeerCall::kBarrier, 0)), "ok");
@@ -240,7 +240,7 @@ TEST(PeersFailure, a_rank_that_has_left_is_named_by_who_needs_it) {
   });
 }
 
-TEST(PeersFailure, ranks_that_nobody_has_met_and_that_are_gone_are_named_and_not_waited_for) {
+TEST(PeersFailure, ranks_that_are_gone_before_anybody_has_met_them_are_named_without_waiting) {
   TestingPeers group(4);
   group.close_listener(2);
   group.run_all_but(2, [&](std::size_t, Peers& peers) {
@@ -249,10 +249,10 @@ TEST(PeersFailure, ranks_that_nobody_has_met_and_that_are_gone_are_named_and_not
   });
 }
 
-TEST(PeersFailure, an_abort_fails_what_is_under_way_everywhere) {
+TEST(PeersFailure, an_abort_fails_operations_in_flight_everywhere) {
   TestingPeers group(3);
   group.run([&](std::size_t rank, Peers& peers) {
-    // The abort may be heard of before the barrier's last word.
+    // The abort may arrive before the barrier's last message.
     const Status met = carry_out(peers, PeerCall::kBarrier, 0);
     if (rank == 1) {
       Values word(1);
@@ -268,7 +268,7 @@ TEST(PeersFailure, an_abort_fails_what_is_under_way_everywhere) {
   });
 }
 
-TEST(PeersFailure, a_stranger_is_sent_away_and_does_no_harm) {
+TEST(PeersFailure, a_stranger_is_turned_away_and_does_no_harm) {
   TestingPeers group(2);
   group.run([&](std::size_t, Peers& peers) {
     const auto soon = std::chrono::steady_clock::now() + seconds(2);

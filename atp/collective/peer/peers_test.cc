@@ -8,8 +8,8 @@
 
 #include "atp/collective/peer/testing_peers.h"
 
-// What comes out of each call, for groups of several sizes and tensors on both sides of every
-// change of algorithm. In PeersIn's names: ranks, and values of a block.
+// The results of each call, for groups of several sizes and tensors on both sides of every change
+// of algorithm. PeersIn's names have the ranks and the values per block.
 
 namespace atp {
 namespace {
@@ -30,7 +30,7 @@ class PeersIn : public ::testing::TestWithParam<Size> {
   std::size_t ranks() const { return GetParam().ranks; }
   std::size_t values() const { return GetParam().values; }
 
-  // What rank `from` has for rank `to`, or for all.
+  // The data that rank `from` has for rank `to`, or for all.
   Values data(std::size_t from, std::size_t to = 0) const {
     Values data(values());
     std::iota(data.begin(), data.end(), static_cast<std::int64_t>(1000 * from + 77 * to));
@@ -152,8 +152,8 @@ TEST_P(PeersIn, an_all_reduce_leaves_the_sum_at_all) {
   });
 }
 
-// All of them, and so that they overlap.
-TEST_P(PeersIn, many_operations_may_be_under_way_at_once) {
+// All kinds of operations, overlapping.
+TEST_P(PeersIn, many_operations_may_be_in_flight_at_once) {
   group().run([&](std::size_t rank, Peers& peers) {
     constexpr std::size_t kRounds = 30;
     std::vector<Values> sums(kRounds, data(rank));
@@ -234,7 +234,7 @@ TEST(Peers, messages_of_one_tag_keep_their_order_and_tags_may_be_received_in_any
   }
 }
 
-TEST(Peers, a_receive_from_any_rank_says_who_has_sent) {
+TEST(Peers, a_receive_from_any_rank_returns_the_sender) {
   for (const std::size_t values : {std::size_t{1}, std::size_t{50'000}}) {
     TestingPeers(4).run([&](std::size_t rank, Peers& peers) {
       Values message(values, static_cast<std::int64_t>(rank));
@@ -258,7 +258,7 @@ TEST(Peers, a_receive_from_any_rank_says_who_has_sent) {
   }
 }
 
-// Far more than may wait at the receiver: the rest waits where it is.
+// Far more than may wait at the receiver: the rest waits at the sender.
 TEST(Peers, a_rank_that_sends_far_ahead_waits_for_room) {
   constexpr std::size_t kMessages = 3000;
   TestingPeers(2).run([&](std::size_t rank, Peers& peers) {
@@ -286,7 +286,7 @@ TEST(Peers, a_number_that_was_reserved_keeps_its_place) {
       return peers.submit(
           {.call = PeerCall::kBroadcast, .root = 2, .number = at, .outputs = {writable(tensor)}});
     };
-    // Ranks come to the reserved place at different times.
+    // Ranks submit the reserved call at different times.
     if (rank == 0) {
       EXPECT_EQ(text_of(ask(first, number).wait()), "ok");
     }
@@ -300,7 +300,7 @@ TEST(Peers, a_number_that_was_reserved_keeps_its_place) {
   });
 }
 
-TEST(Peers, what_a_callback_holds_is_let_go_when_its_call_has_ended) {
+TEST(Peers, the_captures_of_a_callback_are_released_when_its_call_has_ended) {
   TestingPeers(2).run([&](std::size_t rank, Peers& peers) {
     Values word(1);
     PeerRequest request{.call = rank == 0 ? PeerCall::kSend : PeerCall::kReceive, .root = 1 - rank};
@@ -312,7 +312,7 @@ TEST(Peers, what_a_callback_holds_is_let_go_when_its_call_has_ended) {
     const PeerHandle handle = peers.submit(std::move(request));
     held.reset();
     EXPECT_EQ(text_of(handle.wait()), "ok");
-    // Though the handle is still there, which may be what the callback holds.
+    // Even while the handle, which the callback may hold, still exists.
     EXPECT_TRUE(seen.expired());
   });
 }

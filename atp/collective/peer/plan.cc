@@ -1,3 +1,4 @@
+// Builds the plan of each collective, and chooses between algorithms by size and number of ranks.
 #include "atp/collective/peer/plan.h"
 
 #include <algorithm>
@@ -8,11 +9,11 @@
 namespace atp {
 namespace {
 
-// A tree's root sends its tensor log N times, a chain's once; but a chain's last rank waits for all
-// the others.
+// From this size on a chain is used: a tree's root sends its tensor log N times, a chain's root
+// once, but the last rank of a chain waits for all others.
 constexpr std::size_t kChainFrom = 1 << 20;
 constexpr std::size_t kChainPerRank = 128 << 10;
-// From each to each takes a connection with every rank.
+// Up to this many ranks send directly to each other, which takes a connection with every rank.
 constexpr std::size_t kDirectRanks = 16;
 constexpr std::size_t kGatheredSum = 8 << 10;
 
@@ -42,7 +43,7 @@ class Planner {
   }
 
  private:
-  // The parts of a graph.
+  // Helpers that add to the graph.
   Ref add(PlannedValue value) {
     plan_.values.push_back(std::move(value));
     return static_cast<Ref>(plan_.values.size() - 1);
@@ -73,19 +74,19 @@ class Planner {
     plan_.scratch.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
     return {plan_.scratch.back().get(), bytes};
   }
-  // This rank's own block, where it needs no message.
+  // Copies this rank's own block, which needs no message.
   void keep(ConstBytes from, Bytes to) {
     if (!from.empty() && from.data() != to.data())
       std::memmove(to.data(), from.data(), from.size());
   }
 
-  // The others, so that no rank is the first of all.
+  // Visits the other ranks in an order in which no rank is everybody's first.
   template <class Act>
   void for_others(Act&& act) {
     for (std::size_t i = 1; i < ranks_; ++i) act((rank_ + i) % ranks_);
   }
 
-  // Trees: ranks are counted from the root on.
+  // Trees: ranks are numbered from the root on.
   std::size_t from_root() const { return (rank_ + ranks_ - request_.root) % ranks_; }
   std::size_t real(std::size_t virtual_rank) const {
     return (virtual_rank + request_.root) % ranks_;
@@ -97,7 +98,7 @@ class Planner {
     const std::size_t own = from_root();
     return real(is_chain(bytes) ? own - 1 : own & (own - 1));
   }
-  // Those with the fewest descendants first.
+  // This rank's children, those with the fewest descendants first.
   std::vector<std::size_t> children(std::size_t bytes) const {
     const std::size_t own = from_root();
     std::vector<std::size_t> found;
@@ -185,7 +186,7 @@ class Planner {
     });
   }
 
-  // All ranks' values of this rank's block, in the order of ranks.
+  // Combines all ranks' values of this rank's block, in the order of ranks.
   Ref combine_block(ConstBytes own, Bytes result) {
     std::vector<Ref> operands;
     operands.reserve(ranks_);
@@ -212,7 +213,7 @@ class Planner {
   void all_reduce() {
     const Bytes tensor = request_.outputs.front();
     if (tensor.size() <= kGatheredSum && ranks_ <= kDirectRanks) {
-      // The result may be there before the last rank has taken what this one sends.
+      // Send from a copy: the result may overwrite the tensor before the last rank has taken it.
       const Bytes copy = scratch(tensor.size());
       keep(tensor, copy);
       combine_block(copy, tensor);
@@ -220,7 +221,7 @@ class Planner {
       for_others([&](std::size_t other) { send(other, 0, own); });
       return;
     }
-    // In place: a rank sends what its sum has become only after it has got what went into it.
+    // In place: a rank sends its sum only after it has received everything that went into it.
     for_others([&](std::size_t other) { send(other, 0, given(block(tensor, other))); });
     const Bytes own = block(tensor, rank_);
     const Ref sum = combine_block(own, own);
@@ -239,7 +240,7 @@ class Planner {
     }
   }
 
-  // Rank 0 hears of all, and then lets them go.
+  // Rank 0 waits for a message from every rank, and then releases them.
   void monitored_barrier() {
     if (rank_ != 0) {
       send(0, 0, given({}));

@@ -7,24 +7,24 @@
 
 #include "atp/collective/peer/request.h"
 
-// What a rank does in an operation, as a graph of values. A value is memory, and how its bytes come
-// to be there: they are given, are received, or are combined out of other values, element by
-// element. What is sent is a value.
+// What a rank does in an operation, as a graph of values. A value is memory together with the
+// origin of its bytes: they are given, received, or combined from other values, element by element.
+// Messages send values.
 //
-// All of it streams. A value fills from its front, so what depends on it (a combination, a message)
-// goes on as far as it has come. That is how chains and trees overlap their steps without being cut
-// into chunks here, and why nothing in a plan has an order in time: which bits come out depends on
-// the graph alone.
+// Everything streams. A value fills from its front, and everything that depends on it (a
+// combination, a message) follows as far as it has been filled. So chains and trees overlap their
+// steps without being cut into chunks here, and nothing in a plan has an order in time: the
+// resulting bits depend on the graph alone.
 //
-//   broadcast       up to 1 MiB, or 128 KiB times the ranks: a binomial tree; else a chain
-//   reduce          the same backwards: each rank adds its own, then those of its children
+//   broadcast       up to 1 MiB, or 128 KiB times the ranks: a binomial tree; otherwise a chain
+//   reduce          the same in reverse: each rank adds its own, then those of its children
 //   gather, scatter between the root and each rank
-//   all_gather      up to 16 ranks: from each to each; else around a ring
+//   all_gather      up to 16 ranks: from each to each; otherwise around a ring
 //   all_to_all      from each to each
-//   reduce_scatter  each block to the rank that it is for, which adds them in the order of ranks
+//   reduce_scatter  each block goes to its rank, which adds them in the order of ranks
 //   all_reduce      up to 8 KiB and 16 ranks: from each to each, and all add in the order of ranks;
-//                   else a reduce_scatter and an all_gather of its result, with the same bits
-//   barrier         dissemination: in step k a word to the rank 2^k further on
+//                   otherwise a reduce_scatter and an all_gather of its result, with the same bits
+//   barrier         dissemination: in step k a message to the rank 2^k further on
 
 namespace atp {
 
@@ -33,10 +33,10 @@ struct PlannedValue {
   Origin origin = Origin::kGiven;
   std::byte* memory = nullptr;  // only read, if given
   std::size_t bytes = 0;
-  std::size_t from = 0;                 // of one received
-  std::uint32_t part = 0;               // likewise: which of the messages between the two ranks
-  std::vector<std::uint32_t> operands;  // of one that is combined, in their order
-  ElementReduction reduction = ElementReduction::kNone;  // likewise
+  std::size_t from = 0;                 // if received: the sender
+  std::uint32_t part = 0;               // if received: which message between the two ranks
+  std::vector<std::uint32_t> operands;  // if combined: from these, in order
+  ElementReduction reduction = ElementReduction::kNone;  // if combined
 };
 
 struct PlannedSend {
@@ -51,7 +51,8 @@ struct PeerPlan {
   std::vector<std::unique_ptr<std::byte[]>> scratch;
 };
 
-// The request has been checked. Its memory and the plan's are used as long as the plan lives.
+// The request must have been checked. The plan uses the request's memory and its own while it
+// lives.
 PeerPlan make_plan(const PeerRequest& request, std::size_t rank, std::size_t ranks);
 
 }  // namespace atp

@@ -1,3 +1,4 @@
+// One loop per element type and reduction, and the table that chooses it.
 #include "atp/collective/peer/reduction.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace atp {
 namespace {
 
-// So many elements at a time stay in the first cache with their operands.
+// How many elements, with their operands, fit the first-level cache.
 constexpr std::size_t kBlock = 512;
 
 template <class T>
@@ -48,7 +49,7 @@ constexpr bool kIsComplex = false;
 template <class T>
 constexpr bool kIsComplex<std::complex<T>> = true;
 
-// Signed overflow is undefined; that of unsigned numbers wraps around, to the same bits.
+// Signed overflow is undefined, so add as unsigned, which wraps around to the same bits.
 template <class T>
 auto wrapping(T value) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -61,7 +62,7 @@ auto wrapping(T value) {
 template <class T>
 T product(T a, T b) {
   if constexpr (kIsComplex<T>) {
-    // The plain formula, as torch has it: std::complex looks for infinities and calls a library.
+    // The plain formula, as in torch: std::complex checks for infinities and calls a library.
     return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
   } else {
     return static_cast<T>(wrapping(a) * wrapping(b));
@@ -114,7 +115,7 @@ T combine(std::integral_constant<ElementReduction, ElementReduction::kXor> /*how
   return static_cast<T>(a ^ b);
 }
 
-// What a value is divided by.
+// The divisor as the value's type.
 template <class T>
 struct RealOf {
   using Type = T;

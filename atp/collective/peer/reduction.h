@@ -7,13 +7,13 @@
 
 #include "atp/base/result.h"
 
-// How elements of all types are combined, one after the other in the order of the operands. Floats
-// of 16 bits are combined in float32 and rounded once.
+// Combines elements of all types, in the order of the operands. 16-bit floats are combined in
+// float32 and rounded once.
 
 namespace atp {
 
 enum class ElementKind : std::uint8_t {
-  kByte,  // only carried
+  kByte,  // never combined
   kBool,
   kUint8,
   kInt8,
@@ -29,7 +29,7 @@ enum class ElementKind : std::uint8_t {
 };
 
 enum class ElementReduction : std::uint8_t {
-  kNone,  // of one operand: a copy
+  kNone,  // a copy of the only operand
   kSum,
   kAverage,
   kProduct,
@@ -44,12 +44,13 @@ std::size_t bytes_of(ElementKind kind);
 std::string_view to_string(ElementKind kind);
 std::string_view to_string(ElementReduction reduction);
 
-// Bytes are only carried; integers have no average, floats no bits, complex numbers no order.
+// Bytes cannot be combined. Integers have no average, floats no bitwise operations, and complex
+// numbers no order.
 bool can_reduce(ElementKind kind, ElementReduction reduction);
 
-// Writes what becomes of `count` elements of each operand to `out`, which may be one of them.
-// Integers wrap around; a minimum or maximum with a NaN is NaN; bool knows true and false only. An
-// average is the sum divided by `ranks`.
+// Combines `count` elements of each operand into `out`, which may be one of them. Integers wrap
+// around; a minimum or maximum with a NaN is NaN; bool results are true or false. An average is the
+// sum divided by `ranks`.
 void reduce_elements(ElementKind kind, ElementReduction reduction,
                      std::span<const std::byte* const> operands, std::size_t ranks, std::byte* out,
                      std::size_t count);

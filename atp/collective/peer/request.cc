@@ -1,3 +1,4 @@
+// Which blocks each collective takes and gives, and the checks of a request.
 #include "atp/collective/peer/request.h"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ Status check_root(const PeerRequest& request, std::size_t rank, std::size_t rank
   return ok_status();
 }
 
-// The block that a rank keeps goes from input to output.
+// Checks the block that a rank keeps, which goes from input to output.
 Status check_own(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
   if (request.inputs.empty() || request.outputs.empty()) return ok_status();
   const ConstBytes input = request.inputs[request.inputs.size() == ranks ? rank : 0];
@@ -109,14 +110,14 @@ Status check(const PeerRequest& request, std::size_t rank, std::size_t ranks) {
     }
     if (!are_whole(request.inputs, bytes_of(request.kind)) ||
         !are_whole(request.outputs, bytes_of(request.kind))) {
-      return Error{"a block is no whole number of elements"};
+      return Error{"a block is not a whole number of elements"};
     }
   }
   return check_own(request, rank, ranks);
 }
 
 std::uint64_t total_bytes(const PeerRequest& request) {
-  // Of the others each message says how long it is.
+  // For the others, each message has its length.
   if (request.call != PeerCall::kBroadcast && request.call != PeerCall::kReduce &&
       request.call != PeerCall::kAllReduce) {
     return 0;

@@ -13,7 +13,7 @@
 #include "atp/base/result.h"
 #include "atp/collective/peer/reduction.h"
 
-// What a caller asks of a mesh of ranks: a collective, or a transfer between two of them.
+// A caller's request to a mesh of ranks: a collective, or a transfer between two of them.
 
 namespace atp {
 
@@ -41,7 +41,7 @@ constexpr bool is_transfer(PeerCall call) {
   return call == PeerCall::kSend || call == PeerCall::kReceive;
 }
 
-// Of a receive: whoever sends.
+// For a receive from any sender.
 inline constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 
 // | call            | inputs                    | outputs                      |
@@ -55,31 +55,32 @@ inline constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 // | all_reduce      |                           | the tensor, in place         |
 // | send, receive   | the tensor                | the tensor                   |
 //
-// Blocks are by rank and may have any lengths, 0 too. The memory must live until the end.
+// Blocks are by rank and may have any length, even 0. The memory must live until the operation
+// ends.
 struct PeerRequest {
   PeerCall call = PeerCall::kBarrier;
   ElementKind kind = ElementKind::kByte;
   ElementReduction reduction = ElementReduction::kNone;
   std::size_t root = 0;   // the peer of a transfer
   std::uint32_t tag = 0;  // of a transfer
-  // What the caller calls the elements' type; other ranks must call it the same.
+  // The caller's number for the element type; it must be the same at all ranks.
   std::uint8_t type = 0;
-  // A number that reserve() has given; else the next one.
+  // A number from reserve(); otherwise the next one.
   std::optional<std::uint64_t> number;
-  // Of a monitored barrier: all ranks that are missing are named, and not the first one.
+  // For a monitored barrier: name all missing ranks, not only the first.
   bool names_all = true;
   std::vector<ConstBytes> inputs;
   std::vector<Bytes> outputs;
-  std::chrono::milliseconds timeout{0};  // in all; 0: the mesh's
+  std::chrono::milliseconds timeout{0};  // in total; 0: the mesh's
   // Called once when the operation has ended, before wait() returns, on the mesh's thread, or in
-  // submit() itself where it is refused or the mesh has one rank; must not block.
+  // submit() itself if the request is refused or the mesh has one rank; must not block.
   std::function<void(const Status&)> on_done;
 };
 
-// Why the request cannot be carried out by one of so many ranks.
+// Checks whether a rank of this many can carry out the request.
 Status check(const PeerRequest& request, std::size_t rank, std::size_t ranks);
 
-// What all ranks must say alike of the operation.
+// The operation's size, on which all ranks must agree.
 std::uint64_t total_bytes(const PeerRequest& request);
 
 }  // namespace atp

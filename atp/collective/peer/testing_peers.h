@@ -46,10 +46,10 @@ class TestingPeers {
     options.rank = rank;
     return std::move(Peers::start(listeners_[rank], options, addresses_)).value();
   }
-  // A rank that is not there does not listen either.
+  // For a rank that does not exist and so does not listen.
   void close_listener(std::size_t rank) { listeners_[rank].reset(); }
 
-  // Each rank in a thread of its own.
+  // Runs each rank in a thread of its own.
   void run(const Body& body) const { run_all_but(options_.world_size, body); }
   void run_all_but(std::size_t absent, const Body& body) const {
     std::vector<std::thread> threads;

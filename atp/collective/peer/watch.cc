@@ -1,4 +1,4 @@
-// Whom to believe dead, and when: what ranks say of themselves, and what they do not say.
+// Decides which rank counts as dead and when, from the ranks' messages and their silence.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -13,11 +13,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long the break of a connection waits for an explanation.
+// How long to wait for an explanation after a connection breaks.
 constexpr milliseconds kExplanation{300};
-// Who is asked and does not answer for so long stands still.
+// A rank that does not answer a question for this long counts as stopped.
 constexpr milliseconds kSilence{500};
-// After an operation's time is up, so that a rank further away can say who is to blame.
+// How long to wait after an operation's time is up, so that a rank further away can name the
+// culprit.
 constexpr milliseconds kGrace{500};
 
 }  // namespace
@@ -34,7 +35,7 @@ std::vector<std::size_t> PeerEngine::awaited(const Task& task) const {
     const bool comes_in = planned.origin == PlannedValue::Origin::kReceived;
     if (!comes_in || task.values[v].complete) continue;
     if (planned.from != kAnyRank) ranks.insert(planned.from);
-    // Of whoever sends: the one that does, or all.
+    // From any sender: the one that sends, if it is known.
     if (planned.from == kAnyRank && task.operation->source() != kAnyRank) {
       ranks.insert(task.operation->source());
     }
@@ -49,7 +50,7 @@ std::vector<std::size_t> PeerEngine::awaited(const Task& task) const {
 }
 
 bool PeerEngine::needs(std::size_t rank) const {
-  bool others = false;  // that could send to who takes it from anybody
+  bool others = false;  // there are others that could serve a receive from any rank
   for (std::size_t other = 0; other < peers_.size(); ++other) {
     others = others || (other != options_.rank && other != rank && is_there(other));
   }
@@ -107,7 +108,7 @@ void PeerEngine::check_time() {
   }
 }
 
-// The question reaches all that the task depends on, before its time is up.
+// Asks early enough for the question to reach all ranks that the task depends on.
 void PeerEngine::ask(Task& task) {
   task.asked_at = now_;
   const auto left = std::chrono::ceil<milliseconds>(std::max(task.deadline - now_, {}));
@@ -125,14 +126,14 @@ void PeerEngine::hear_question(std::size_t rank, const Frame& frame) {
   answer.kind = Frame::Kind::kAnswer;
   auto progress = Frame::Progress::kEnded;
   if (!is_transfer(frame.call)) {
-    // Who waits in an earlier operation cannot call this one.
+    // A rank that waits in an earlier operation cannot call this one.
     const auto found = tasks_.upper_bound({false, frame.number});
     if (found != tasks_.begin()) {
-      // Who asks has less time left, or knows that time runs out.
+      // The rank that asks has less time left.
       Task& task = *std::prev(found)->second;
       Frame own = task.frame;
       own.bytes = frame.bytes;
-      // Neither may have sent the other anything that would have shown it.
+      // Perhaps neither has sent the other anything that would have shown the mismatch.
       if (task.key.number == frame.number && !match(frame, own)) {
         return fail_unlike(rank, frame, task.operation->text());
       }
@@ -156,7 +157,7 @@ void PeerEngine::hear_answer(std::size_t rank, const Frame& frame) {
   if (progress == Frame::Progress::kNotCalled) found->second->not_called.insert(rank);
 }
 
-// Its time is up: whose fault is it?
+// Finds the culprit of a task whose time is up.
 void PeerEngine::judge(Task& task) {
   const PeerRequest& request = task.operation->request();
   const std::string late = "not ended within " + seconds_text(patience(*task.operation)) + ": ";
@@ -188,7 +189,7 @@ void PeerEngine::judge(Task& task) {
     return fail(late + list(not_called) + (not_called.size() == 1 ? " has" : " have") +
                 " not called it");
   }
-  // It is given the time to answer, however late it was asked.
+  // A rank gets its time to answer, however late it was asked.
   const bool may_answer = now_ < task.asked_at.value_or(now_) + kSilence;
   if (!silent.empty() && !may_answer) {
     return fail(late + list(silent) + (silent.size() == 1 ? " does" : " do") + " not answer");
@@ -248,7 +249,7 @@ std::optional<SteadyTime> PeerEngine::next_timeout() const {
   for (const Peer& peer : peers_) {
     if (peer.call_at) consider(*peer.call_at);
   }
-  // A task that is late is looked at again and again, which costs little and is over soon.
+  // Check a late task repeatedly, which costs little and does not last long.
   const auto again = now_ + milliseconds(20);
   for (const auto& [key, task] : tasks_) {
     consider(task->asked_at ? std::max(task->deadline, again) : task->ask_at);

@@ -1,3 +1,4 @@
+// Moves data as far as sockets and stages allow, and ends operations that are complete.
 #include "atp/collective/ring/engine.h"
 
 #include <algorithm>
@@ -6,10 +7,10 @@
 namespace atp {
 namespace {
 
-// What is received at once is added while it is still in the cache, and goes out right after.
+// Received data is added while it is still in the cache, and goes out right after.
 constexpr std::size_t kStageBytes = 128 * 1024;
 constexpr std::size_t kMaxSent = 256 * 1024;
-// Rounds without a look at the clock and the messages.
+// Maximum rounds between checks of the clock and the messages.
 constexpr int kMovesInARound = 64;
 
 }  // namespace

@@ -20,19 +20,20 @@
 // Carries out the operations of one rank over its two connections. One thread drives it; it never
 // waits.
 //
-// When something breaks, every rank shall name the same culprit. So a rank that sees a connection
-// end waits a moment for what the neighbours have to say: the failure of one rank travels around
-// the ring as a message, in both directions, while the ends of connections that it causes are only
-// its echo. In a ring without progress all wait for all; the one to speak is the rank that knows
-// more: the rank before it has not begun the operation, or a neighbour does not answer.
+// When something breaks, every rank should name the same culprit. So a rank that sees a connection
+// end waits a moment for messages from its neighbours: the failure of one rank travels around the
+// ring as a message, in both directions, and the connections that end because of it are only an
+// echo. In a ring without progress every rank waits for every other. The rank that reports the
+// failure is the one with the evidence: the rank before it has not begun the operation, or a
+// neighbour does not answer.
 
 namespace atp {
 
-// What a rank counts about its ring, at the system calls. TCP repeats what is lost by itself.
+// What a rank counts about its ring, per system call. TCP's own retransmissions are not visible.
 enum class RingCounter : std::uint8_t {
-  kBytesSent,        // of all stages: what the model of a ring counts
-  kHeaderBytesSent,  // 32 for each operation
-  kBytesReceived,    // both
+  kBytesSent,        // of all stages: the bytes in the model of a ring
+  kHeaderBytesSent,  // 32 per operation
+  kBytesReceived,    // of stages and headers
   kSendCalls,
   kReceiveCalls,
   kWaits,  // for the network or for an operation
@@ -63,37 +64,37 @@ class RingEngine {
   RingEngine(const RingOptions& options, Links links);
 
   void submit(std::shared_ptr<RingOperation> operation, SteadyTime now);
-  // Moves what can be moved, hears what there is to hear, ends what has ended or is overdue.
-  // `ready` is what poll() made of the interests.
+  // Moves data, reads messages, and ends operations that are complete or overdue. `ready`: the
+  // result of poll() for the interests.
   void work(SteadyTime now, const std::array<pollfd, 4>& ready);
-  // What has ended since, to be told outside: a callback may do anything, and shall find the
-  // counters as they were at the end.
+  // The operations that have ended since; the caller finishes them, since a callback may do
+  // anything and must see the counters as they were at the end.
   std::vector<EndedOperation<RingOperation>> take_ended() { return std::exchange(ended_, {}); }
-  // Tells the neighbours that this rank goes. What is in flight fails.
+  // Tells the neighbours that this rank leaves. Operations in flight fail.
   void leave(const std::string& why);
 
-  // What to wait for after work(), besides submissions.
+  // The events to wait for after work(), besides submissions.
   std::array<pollfd, 4> interests();
   std::optional<SteadyTime> next_timeout() const;
 
-  // Why nothing works any more.
+  // Why the ring has failed, if it has.
   const std::optional<std::string>& failure() const { return failure_; }
   std::size_t pending() const { return transfers_.size(); }
   const RingCounters& counters() const { return counters_; }
   void count_wait() { counters_.add(RingCounter::kWaits); }
 
  private:
-  // A neighbour, as it shows itself.
+  // The state of a neighbour.
   struct Peer {
     explicit Peer(Neighbour its_links) : links(std::move(its_links)), line(links.control) {}
     Neighbour links;
     MessageLine line;
-    bool left = false;                   // said farewell
-    bool data_ended = false;             // its connection for data is over
-    std::optional<SteadyTime> asked_at;  // first since the last progress, whether it is there
+    bool left = false;                   // has sent a farewell
+    bool data_ended = false;             // its data connection has ended
+    std::optional<SteadyTime> asked_at;  // the first probe since the last progress
     SteadyTime heard_at{};
   };
-  // The end of a connection whose cause the neighbours may know better.
+  // A connection that ended, for a reason that the neighbours may know better.
   struct Suspicion {
     std::string text;
     SteadyTime until;
@@ -111,7 +112,7 @@ class RingEngine {
   std::optional<std::string> overdue();
   std::optional<std::string> silent_for(std::chrono::milliseconds limit) const;
   void suspect(const std::string& text);
-  void miss(const Peer& peer);  // which has left before all was done
+  void miss(const Peer& peer);  // it left before everything was done
   void fail_after_what_has_come(const std::string& why);
   void fail(const std::string& why);
   void refuse(std::shared_ptr<RingOperation> operation);
@@ -124,7 +125,7 @@ class RingEngine {
 
   const RingOptions options_;
   const std::string own_name_;
-  // The lines refer to the sockets, so the peers stay where they are.
+  // The lines refer to the sockets, so the peers must not move.
   const std::unique_ptr<Peer> before_;
   const std::unique_ptr<Peer> next_;
   const ClosedInChild closed_in_child_;
@@ -133,9 +134,9 @@ class RingEngine {
   std::unique_ptr<std::byte[]> stage_;
   RingCounters counters_;
   SteadyTime now_;
-  SteadyTime progress_at_;  // or the first operation's submission
-  SteadyTime ask_at_;       // the neighbours, whether they are there
-  bool can_send_ = true;    // in this round
+  SteadyTime progress_at_;  // the last progress, or the first operation's submission
+  SteadyTime ask_at_;       // when to probe the neighbours
+  bool can_send_ = true;    // the socket takes more in this round
   bool can_receive_ = true;
   std::optional<Suspicion> suspicion_;
   std::optional<std::string> failure_;

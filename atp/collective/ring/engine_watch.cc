@@ -1,4 +1,5 @@
-// Whom to believe dead, and when: what neighbours say, and how long nothing moves.
+// Decides which rank counts as dead and when, from the neighbours' messages and the lack of
+// progress.
 #include <algorithm>
 #include <cstring>
 
@@ -11,9 +12,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long the end of a connection waits for an explanation.
+// How long to wait for an explanation after a connection ends.
 constexpr milliseconds kExplanation{1000};
-// A neighbour that says nothing for so long, although asked, is gone.
+// A neighbour that has not answered a probe for this long counts as gone.
 constexpr milliseconds kSilence{15000};
 constexpr milliseconds kMaxBetweenQuestions{1000};
 constexpr milliseconds kMaxGrace{2000};
@@ -59,7 +60,7 @@ void RingEngine::suspect(const std::string& text) {
 void RingEngine::read_messages(Peer& peer) {
   if (peer.line.closed()) return;
   for (const Message& message : peer.line.receive()) handle(peer, message);
-  // A process that ends in peace says farewell.
+  // A process that ends in good order sends a farewell.
   if (!peer.line.closed() || peer.left) return;
   fail_after_what_has_come("the connection with " + peer.links.name +
                            " was closed: its process has ended");
@@ -73,7 +74,7 @@ void RingEngine::handle(Peer& peer, const Message& message) {
     case Message::Kind::kFailure: fail_after_what_has_come(message.text); break;
     case Message::Kind::kFarewell:
       peer.left = true;
-      if (peer.data_ended) miss(peer);  // which was seen first, and is explained now
+      if (peer.data_ended) miss(peer);  // the end was seen first and is explained now
       break;
   }
 }
@@ -98,7 +99,7 @@ milliseconds RingEngine::asking_interval() const {
   return std::min(patience() / 4, kMaxBetweenQuestions);
 }
 
-// Who is known to be alive is no reason to wait.
+// Finds a neighbour that has not answered for this long.
 std::optional<std::string> RingEngine::silent_for(milliseconds limit) const {
   for (const Peer* peer : {before_.get(), next_.get()}) {
     if (peer->left || !peer->asked_at) continue;
@@ -108,7 +109,7 @@ std::optional<std::string> RingEngine::silent_for(milliseconds limit) const {
   return std::nullopt;
 }
 
-// Why the oldest operation cannot be waited for any longer, as far as this rank knows.
+// Why the oldest operation is given up, as far as this rank knows.
 std::optional<std::string> RingEngine::overdue() {
   if (const auto silent = silent_for(kSilence)) return silent;
   if (now_ < deadline()) return std::nullopt;
@@ -118,15 +119,15 @@ std::optional<std::string> RingEngine::overdue() {
   if (receiving != nullptr && !receiving->begun()) {
     return text + before_->links.name + " has not called " + describe(receiving->header());
   }
-  // Some other rank knows better, and will say so.
+  // Another rank has the evidence and will report it.
   if (now_ < deadline() + grace()) return std::nullopt;
   return text + own_name_ + " waits for " + before_->links.name;
 }
 
 milliseconds RingEngine::grace() const { return std::min(patience() / 2, kMaxGrace); }
 
-// The news has a connection of its own, and may be read before data that were sent before it: what
-// those complete has not failed.
+// Messages have a connection of their own, so a failure may be read before data that was sent
+// earlier. Operations that this data completes have not failed.
 void RingEngine::fail_after_what_has_come(const std::string& why) {
   constexpr int kMoves = 4096;  // other ranks may still be sending
   can_send_ = !next_->data_ended;

@@ -1,3 +1,4 @@
+// Cuts the ranges to sum into stages, and adds up the rows of each.
 #include "atp/collective/ring/exact_gather.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace atp {
 namespace {
 
-// Of all ranks in one stage: enough to be worth a round, few enough to stay in a cache.
+// Bytes of all ranks per stage: enough to be worth a round, few enough to stay in a cache.
 constexpr std::size_t kMaxGathered = 256 * 1024;
 
 std::size_t most_of_a_rank(std::size_t ranks) {
@@ -22,8 +23,8 @@ ExactGather::ExactGather(std::size_t rank, std::size_t ranks, std::byte* tensor,
                          Bytes memory)
     : rank_(rank), ranks_(ranks), tensor_(tensor), divisor_(divisor), memory_(memory) {}
 
-// While a stage still goes out the next one may come in. The one after it cannot: whoever sends
-// that has had this one whole.
+// While a stage still goes out, the next one may come in, so there is room for two. The one after
+// that cannot come: its sender must first have received all of this one.
 std::size_t ExactGather::scratch_bytes(std::size_t values, std::size_t ranks) {
   const std::size_t most = most_of_a_rank(ranks);
   return sizeof(float) * ranks * (values <= most ? values : 2 * most);
@@ -75,7 +76,7 @@ Schedule ExactGather::gather() {
   return schedule;
 }
 
-// Not over a row, which may still go out.
+// Does not overwrite a row, which may still go out.
 void ExactGather::sum() {
   if (gathered_.empty()) return;
   std::vector<const std::uint8_t*> rows;

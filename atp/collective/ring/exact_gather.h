@@ -7,22 +7,22 @@
 #include "atp/collective/ring/schedule.h"
 
 // Sums of float32 that are exact and rounded once (docs/protocol.md §5, *Exact*): every rank
-// gathers what all have, and adds it up. So much of it at a time as bounds the memory, each in a
-// stage of its own.
+// gathers the values of all and adds them up. It does so in stages, which bounds the memory.
 
 namespace atp {
 
 class ExactGather {
  public:
-  // `tensor`: where this rank's values stand, and where the sums come, divided by `divisor`.
-  // `memory`: scratch_bytes() of the tensor.
+  // `tensor`: this rank's values, which are replaced by the sums, divided by `divisor`. `memory`:
+  // scratch_bytes() of the tensor.
   ExactGather(std::size_t rank, std::size_t ranks, std::byte* tensor, float divisor, Bytes memory);
   static std::size_t scratch_bytes(std::size_t values, std::size_t ranks);
 
-  // The values from `begin` to `end` shall be summed, too. In rising order, before next().
+  // Adds the range from `begin` to `end` to what is summed. Call it in rising order, before next().
   void add(std::size_t begin, std::size_t end);
 
-  // Sums what the last stage has gathered. The next stage; nothing if all is summed.
+  // Sums what the last stage has gathered. Returns the next stage, or nothing if everything is
+  // summed.
   std::optional<Schedule> next();
   bool has_more() const { return range_ < ranges_.size(); }
 
@@ -43,9 +43,9 @@ class ExactGather {
   float divisor_;
   Bytes memory_;
   std::vector<Range> ranges_;
-  std::size_t range_ = 0;        // the first that is not all gathered
-  std::vector<Range> gathered_;  // by the stage under way
-  std::size_t count_ = 0;        // values in that
+  std::size_t range_ = 0;        // the first that is not gathered completely
+  std::vector<Range> gathered_;  // by the current stage
+  std::size_t count_ = 0;        // values in the current stage
   std::size_t stages_ = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace atp {
 namespace {
 
-// So that what has come in goes out again before more comes in.
+// Limits a receive, so that received data goes out again before more comes in.
 constexpr std::size_t kMaxInPlace = 512 * 1024;
 
 Moved receive_parts(int fd, std::span<iovec> parts) {
@@ -42,12 +42,12 @@ void InStream::skip_empty_steps() {
 
 Moved InStream::receive(int fd, Bytes stage) {
   if (!begun()) return receive_header(fd, stage);
-  // What need not be added goes where it belongs without a copy.
+  // Data that need not be added goes to its place without a copy.
   const bool in_place = carried_ == 0 && !step().take;
   return in_place ? receive_in_place(fd) : receive_staged(fd, stage);
 }
 
-// With whatever of the blocks has come with it.
+// Also takes whatever block data has come with the header.
 Moved InStream::receive_header(int fd, Bytes stage) {
   std::byte* header = reinterpret_cast<std::byte*>(&found_);
   std::array<iovec, 2> parts{iovec{header + header_bytes_, sizeof found_ - header_bytes_},
@@ -80,7 +80,7 @@ Moved InStream::receive_in_place(int fd) {
   return moved;
 }
 
-// Adds whole elements and keeps the rest of one for the next time.
+// Adds whole elements and keeps a partial one for the next call.
 void InStream::take(ConstBytes bytes) {
   while (!bytes.empty()) {
     const std::size_t room = step().to.size() - offset_;

@@ -1,3 +1,4 @@
+// Connects a rank with its two neighbours, and turns strangers away.
 #include "atp/collective/ring/links.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A stranger may hold up the meeting for so long.
+// How long a stranger may hold up the meeting.
 constexpr std::chrono::seconds kHelloTimeout{2};
 
 class Meeting {
@@ -86,7 +87,7 @@ Status Meeting::await_answer(const TcpSocket& socket, Purpose purpose) const {
   return unreachable("something else answers there");
 }
 
-// Whoever says the wrong thing is sent away, and the meeting goes on.
+// A caller that says the wrong thing is turned away, and the meeting continues.
 void Meeting::take(TcpSocket socket, Neighbour& before) const {
   const SteadyTime until = std::min(until_, steady_clock::now() + kHelloTimeout);
   Hello said;
@@ -111,7 +112,7 @@ Result<Links> Meeting::connect() {
   Links links;
   links.before.name = name(before_);
   links.next.name = name(next_);
-  // All ranks do the same at once. Nobody waits for an answer before it has given one.
+  // All ranks do this at the same time. None waits for an answer before it has given its own.
   Result<TcpSocket> data = call(Purpose::kData);
   if (!data) return data.error();
   Result<TcpSocket> control = call(Purpose::kControl);

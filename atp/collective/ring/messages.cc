@@ -16,7 +16,7 @@ struct Head {
   std::uint32_t length = 0;
 };
 
-// What comes from the network is shown to people, and must not command their terminals.
+// Text from the network is shown to users, so it must not contain terminal control characters.
 std::string shown(std::string text) {
   for (char& byte : text) {
     if (byte < ' ' || byte > '~') byte = '?';
@@ -35,7 +35,7 @@ void MessageLine::send(const Message& message) {
   bytes += text;
   const ssize_t sent =
       ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  // Nothing that is there to be heard is lost: only this direction may be broken.
+  // Shut down only this direction, so that messages already received are not lost.
   if (sent != static_cast<ssize_t>(bytes.size())) shutdown(socket_.fd(), SHUT_WR);
 }
 

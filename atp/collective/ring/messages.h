@@ -5,7 +5,7 @@
 
 #include "atp/driver/tcp/tcp_socket.h"
 
-// What neighbours say to each other beside the data.
+// The control messages between neighbours.
 
 namespace atp {
 
@@ -13,22 +13,22 @@ struct Message {
   enum class Kind : std::uint32_t {
     kAreYouThere = 1,
     kHere = 2,
-    kFailure = 3,   // the ring is broken, and why
-    kFarewell = 4,  // this rank has all it wanted and goes
+    kFailure = 3,   // the ring is broken; with the reason
+    kFarewell = 4,  // this rank is done and leaves
   };
   Kind kind = Kind::kHere;
   std::string text;
 };
 
-// One end of a connection for messages. Whatever is wrong with it counts as closed.
+// One end of a connection for messages. Any error on it counts as closed.
 class MessageLine {
  public:
   explicit MessageLine(const TcpSocket& socket) : socket_(socket) {}
 
-  // Never waits: a message that finds no room closes the line, as the other side has long been
-  // dead.
+  // Never waits: if a message finds no room, the line is closed, because the peer must have been
+  // dead for long.
   void send(const Message& message);
-  // What has come in since.
+  // The messages received since the last call.
   std::vector<Message> receive();
   bool closed() const { return closed_; }
   int fd() const { return socket_.fd(); }

@@ -1,3 +1,4 @@
+// Builds the schedule of each stage, and the functions that combine integers in it.
 #include "atp/collective/ring/number_stages.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace atp {
 namespace {
 
 constexpr DataType kType = DataType::kFloat32;
-// As much at a time as stays in the nearest cache.
+// How much is combined at a time: it fits the first-level cache.
 constexpr std::size_t kPieceBytes = 4096;
 using Piece = std::array<std::uint8_t, kPieceBytes>;
 
@@ -173,7 +174,7 @@ Schedule::Step NumberStages::step_storing(std::size_t share) {
           }};
 }
 
-// The last sum of all becomes the result; of 32 bits it takes the sum's place.
+// The last addition makes the result; in 32 bits it takes the sum's place.
 void NumberStages::add_to(std::size_t begin, ConstBytes incoming, bool is_last) {
   Piece own;
   Piece finished;

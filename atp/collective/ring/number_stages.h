@@ -7,17 +7,18 @@
 #include "atp/collective/ring/stages.h"
 #include "atp/core/worker/block_codec.h"
 
-// An all-reduce of float32 by the rule of numbers (docs/protocol.md §5), so that it has the bits
-// that the network would give. What is small or *exact* is gathered as floats and added up exactly
-// (exact_gather.h). All else is summed as integers, in three stages:
+// An all-reduce of float32 by the rule of numbers (docs/protocol.md §5), with the same bits as from
+// the network. A small or *exact* operation is gathered as floats and added up exactly
+// (exact_gather.h). All others are summed as integers, in three stages:
 //
-//   1. the exponents of all blocks, an all-reduce of int16 with maximum;
+//   1. the exponents of all blocks: an all-reduce of int16 with maximum;
 //   2. in 32 bits, the values of special blocks, if there are any: exactly, as above;
-//   3. the values in units of their blocks, a reduce-scatter of integers. In 32 bits the sums take
-//      the place of the values, and are gathered as finished floats; in 16 bits they have a place
-//      of their own, and are gathered as they are, which is half as much.
+//   3. the values in units of their blocks: a reduce-scatter of integers. In 32 bits the sums
+//   replace
+//      the values and are gathered as finished floats; in 16 bits they have memory of their own and
+//      are gathered as integers, which is half as much.
 //
-// Integers are in network byte order, as the network's are, so that both use the same functions.
+// Integers are in network byte order, as in the network, so that both use the same functions.
 
 namespace atp {
 
@@ -35,8 +36,8 @@ class NumberStages final : public Stages {
   // The parts of the scratch.
   struct Places {
     Places(const RingRequest& request, std::size_t ranks);
-    std::size_t exponents = 0;  // as agreed, behind those that are sent
-    std::size_t rest = 0;       // sums of 16 bits, or gathered floats
+    std::size_t exponents = 0;  // the agreed ones, after those that are sent
+    std::size_t rest = 0;       // 16-bit sums, or gathered floats
     std::size_t end = 0;
   };
   enum class Stage : std::uint8_t { kNone, kExponents, kFloats, kIntegers };
@@ -52,7 +53,7 @@ class NumberStages final : public Stages {
 
   bool is_narrow() const { return request_.format == NumberFormat::kBlocksInt16; }
   std::size_t share_begin(std::size_t share) const;
-  std::uint8_t* sums(std::size_t value) const;  // where that of the value stands
+  std::uint8_t* sums(std::size_t value) const;  // the place of the value's sum
   Bytes sums_of(std::size_t share) const;
 
   const RingRequest& request_;

@@ -29,7 +29,7 @@ OperationHeader make_header(const RingRequest& request, std::uint64_t number) {
 }
 
 std::string describe(const OperationHeader& header) {
-  if (header.magic != kMagic) return "something that is no operation of a ring";
+  if (header.magic != kMagic) return "something that is not an operation of a ring";
   std::string text =
       std::string(to_string(header.collective)) + " #" + std::to_string(header.number) + " (" +
       with_commas(header.bytes / bytes_of(header.type)) + " " + std::string(to_string(header.type));

@@ -4,9 +4,9 @@
 
 #include "atp/collective/ring/request.h"
 
-// What goes before an operation's first stage on each connection, so that ranks that call different
-// things learn so instead of adding apples to pears. In the byte order of the machine: one that
-// has another order is refused when it connects.
+// Precedes an operation's first stage on each connection, so that ranks that call different
+// operations get an error instead of a wrong sum. It is in host byte order; a machine with another
+// order is refused when it connects.
 
 namespace atp {
 
@@ -22,7 +22,7 @@ struct OperationHeader {
 
   bool operator==(const OperationHeader&) const = default;
 };
-static_assert(sizeof(OperationHeader) == 32, "no padding, as it travels as it is");
+static_assert(sizeof(OperationHeader) == 32, "sent as it lies in memory, so without padding");
 
 OperationHeader make_header(const RingRequest& request, std::uint64_t number);
 

@@ -37,7 +37,7 @@ ConstBytes OutStream::segment(std::size_t index) const {
   return index == 1 ? schedule_.first : ConstBytes(schedule_.steps[index - 2].to);
 }
 
-// The parts of the next `limit` bytes, as far as there is room for them.
+// Collects the parts of the next `limit` bytes, as many as there is room for.
 std::size_t OutStream::gather(std::size_t limit, std::span<iovec> parts) const {
   std::size_t count = 0;
   std::size_t offset = offset_;

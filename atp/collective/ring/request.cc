@@ -1,3 +1,4 @@
+// The requests of each collective, and the checks of their blocks.
 #include "atp/collective/ring/request.h"
 
 #include <algorithm>
@@ -35,13 +36,14 @@ bool are_side_by_side(const std::vector<Bytes>& blocks) {
          }) == blocks.end();
 }
 
-// Of an all-reduce of float32.
+// Checks an all-reduce of float32.
 Status check_numbers(const RingRequest& request, std::size_t ranks) {
   if (!are_side_by_side(request.outputs)) {
     return Error{"the blocks of an all_reduce of float32 must lie side by side"};
   }
   if (request.format == NumberFormat::kFixed) {
-    return Error{"a ring knows no fixed scale: use blocks of int32 or int16, or exact sums"};
+    return Error{
+        "a ring does not support the fixed scale: use blocks of int32 or int16, or exact sums"};
   }
   std::size_t values = 0;
   for (const std::size_t length : request.segments) values += length;
@@ -115,9 +117,9 @@ Status check(const RingRequest& request, std::size_t rank, std::size_t ranks) {
                  with_commas(own_output.size()) + " in the output"};
   }
   if (!are_whole(request.inputs, request.type) || !are_whole(request.outputs, request.type)) {
-    return Error{"a block is no whole number of elements"};
+    return Error{"a block is not a whole number of elements"};
   }
-  if (!gathers && request.type == ElementType::kByte) return Error{"a ring adds no bytes"};
+  if (!gathers && request.type == ElementType::kByte) return Error{"a ring cannot add bytes"};
   if (!gathers && !scatters && !are_same(request)) {
     return Error{"an all_reduce works in place: input and output must be the same memory"};
   }

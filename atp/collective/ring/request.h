@@ -10,12 +10,12 @@
 #include "atp/base/result.h"
 #include "atp/wire/number_format.h"
 
-// What a caller asks of a ring. Every collective works on blocks, one for each rank: block b is the
-// part of the result that rank b owns. Blocks may have any lengths, 0 too, the same on all ranks.
+// A caller's request to a ring. Every collective works on blocks, one per rank: block b is the part
+// of the result that rank b owns. Blocks may have any length, even 0, the same on all ranks.
 
 namespace atp {
 
-// A ring adds floats of both widths; anything else it only carries, as bytes.
+// A ring adds floats of both widths; it only carries anything else, as bytes.
 enum class ElementType : std::uint8_t { kFloat32 = 1, kFloat64 = 2, kByte = 3 };
 
 constexpr std::size_t bytes_of(ElementType type) {
@@ -47,33 +47,33 @@ struct RingRequest {
   RingCollective collective = RingCollective::kAllReduce;
   ElementType type = ElementType::kFloat32;
   Reduction reduction = Reduction::kSum;
-  // The blocks by rank. All-reduce: both the same memory. Reduce-scatter: `outputs` is this rank's
-  // block alone, and the inputs stay as they are. All-gather: `inputs` is this rank's block alone.
-  // The memory must live until the end.
+  // The blocks by rank. All-reduce: both are the same memory. Reduce-scatter: `outputs` is only
+  // this rank's block, and the inputs do not change. All-gather: `inputs` is only this rank's
+  // block. The memory must live until the operation ends.
   std::vector<ConstBytes> inputs;
   std::vector<Bytes> outputs;
-  // Of an all-reduce of float32, whose blocks must lie side by side: what its sums travel as, with
-  // the bits that they have in the network, and the lengths of the tensors that the values are made
-  // up of (empty: one), so that no unit is agreed on for values of two.
+  // For an all-reduce of float32, whose blocks must be contiguous: the format of its sums, which
+  // have the same bits as from the network, and the lengths of the tensors that the values consist
+  // of (empty: one), so that no unit is shared by values of two tensors.
   NumberFormat format = NumberFormat::kBlocks;
   std::vector<std::size_t> segments;
   std::chrono::milliseconds timeout{0};  // without progress; 0: the ring's
   // Called once when the operation has ended, before wait() returns, on the ring's thread, or in
-  // submit() itself where it is refused or the ring has one rank; must not block.
+  // submit() itself if the request is refused or the ring has one rank; must not block.
   std::function<void(const Status&)> on_done;
 };
 
-// An all-reduce of float32: it follows the rule of numbers (docs/protocol.md §5).
+// Whether it is an all-reduce of float32, which follows the rule of numbers (docs/protocol.md §5).
 bool follows_number_rule(const RingRequest& request);
 
-// In place, over all `values`: blocks as equal as whole elements allow.
+// In place, over all `values`, with blocks as equal as whole elements allow.
 RingRequest all_reduce_request(ElementType type, Bytes values, std::size_t ranks);
-// `values` is as many equal blocks as there are ranks.
+// `values` consists of one equal block per rank.
 RingRequest reduce_scatter_request(ElementType type, ConstBytes values, Bytes block,
                                    std::size_t ranks);
 RingRequest all_gather_request(ElementType type, ConstBytes block, Bytes values, std::size_t ranks);
 
-// Why the request cannot be carried out by one of so many ranks.
+// Checks whether a rank of this many can carry out the request.
 Status check(const RingRequest& request, std::size_t rank, std::size_t ranks);
 
 // The lengths of all blocks.

@@ -1,3 +1,4 @@
+// Checks and numbers the callers' requests, and runs the thread that drives the engine.
 #include "atp/collective/ring/ring.h"
 
 #include <poll.h>
@@ -32,7 +33,7 @@ Status check(const RingOptions& options, const std::vector<Endpoint>& addresses)
                std::to_string(addresses.size()) + " addresses: expected an address for each rank"};
 }
 
-// For ranks without neighbours, whose operations end where they begin.
+// For a ring of one rank, whose operations end at once.
 void carry_out_alone(RingOperation& operation) {
   make_schedule(operation.request(), 0, 1, {});
   operation.finish(ok_status());
@@ -40,7 +41,7 @@ void carry_out_alone(RingOperation& operation) {
 
 }  // namespace
 
-// Its thread owns the engine. It and its callers meet in thread_.
+// Its thread owns the engine. It and its callers exchange data through thread_.
 class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
  public:
   Impl(RingOptions options, std::unique_ptr<RingEngine> engine, std::unique_ptr<Waker> waker)
@@ -67,7 +68,7 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   bool forked() const { return getpid() != owner_; }
 
  private:
-  // Farewells that find no room at once are not waited for.
+  // Do not wait for farewells that find no room at once.
   static constexpr std::chrono::milliseconds kHaste{0};
 
   bool is_alone() const { return options_.world_size == 1; }
@@ -80,14 +81,14 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   std::unique_ptr<RingEngine> engine_;  // null: alone
   RunningClock clock_;                  // of its thread
   OperationThread<RingOperation, RingCounters> thread_;
-  std::mutex order_mutex_;  // numbers and submissions are in one order
+  std::mutex order_mutex_;  // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;
 };
 
 Status Ring::Impl::start() {
   if (is_alone()) return ok_status();
   Status started = thread_.start("atp-ring", [self = shared_from_this()] { self->run(); });
-  // Else the neighbours would take the end of the connections for a death.
+  // Otherwise the neighbours would take this rank for dead when its connections end.
   if (!started) engine_->leave(started.error().message);
   return started;
 }
@@ -180,8 +181,8 @@ Result<std::unique_ptr<Ring>> Ring::connect(const TcpListener& listener, const R
 
 Ring::Ring(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-// In a forked child nothing may be joined, closed or freed. The thread that stayed behind in the
-// parent holds a reference, here too.
+// A forked child must not join, close or free anything: the thread exists only in the parent, but
+// the reference that it holds exists here too.
 Ring::~Ring() {
   if (!impl_->forked()) impl_->close("the ring was destroyed");
 }

@@ -12,24 +12,24 @@
 #include "atp/collective/ring/request.h"
 
 // A Ring is one rank's membership in a group whose ranks sum over TCP, each with its two
-// neighbours: reduce-scatter, all-gather, and all-reduce as one after the other. It needs no
-// switch and no server. A rank sends (N-1)/N of the values in a reduce-scatter or an all-gather,
-// twice that in an all-reduce, which is the least that is possible without help of the network.
-// (Over all ranks exactly N-1 and 2(N-1) times the values, also where they do not divide evenly;
-// number_stages.h has what an all-reduce of float32 sends beside them, or instead.)
+// neighbours: reduce-scatter, all-gather, and all-reduce as one after the other. It needs no switch
+// and no server. A rank sends (N-1)/N of the values in a reduce-scatter or an all-gather and twice
+// that in an all-reduce, the minimum without help from the network. (Over all ranks exactly N-1 and
+// 2(N-1) times the values, even if they do not divide evenly; number_stages.h has what an
+// all-reduce of float32 sends besides, or instead.)
 //
 // All ranks must submit the same operations in the same order; several may be in flight. Sums have
-// the same bits on every rank and in every run: those of an all-reduce of float32 are the network's
-// (number_stages.h), all others are added as floats in a fixed order (schedule.h).
-// Methods may be called from any thread. The memory of an operation in flight belongs to the ring's
-// own thread until it has ended. After the first error all pending and later operations fail
-// with the same cause; a new ring is the way on. After fork() the child has no part in the ring.
+// the same bits on every rank and in every run: an all-reduce of float32 has the network's bits
+// (number_stages.h); all others are added as floats in a fixed order (schedule.h). Methods may be
+// called from any thread. The memory of an operation in flight belongs to the ring's own thread
+// until it has ended. After the first error all pending and later operations fail with the same
+// cause, and the program needs a new ring. After fork() the child is not part of the ring.
 
 namespace atp {
 
 class RingOperation;
 
-// An operation on its way. Copies refer to the same operation.
+// A submitted operation. Copies refer to the same operation.
 class RingHandle {
  public:
   explicit RingHandle(std::shared_ptr<RingOperation> operation);
@@ -41,13 +41,13 @@ class RingHandle {
   std::shared_ptr<RingOperation> operation_;
 };
 
-// What one ring has counted (name, value).
+// The counters of one ring (name, value).
 using RingCounterList = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class Ring {
  public:
-  // Blocks until both neighbours are there, or the time-out has passed. The addresses are those of
-  // the listeners of all ranks, by rank; `listener` is this rank's.
+  // Blocks until both neighbours are connected or the time-out has passed. The addresses are those
+  // of all ranks' listeners, by rank; `listener` is this rank's.
   static Result<std::unique_ptr<Ring>> connect(const TcpListener& listener,
                                                const RingOptions& options,
                                                const std::vector<Endpoint>& addresses);
@@ -58,14 +58,15 @@ class Ring {
 
   RingHandle submit(RingRequest request);
 
-  // Waits for the operations in flight and leaves in peace. Idempotent.
+  // Waits for the operations in flight and leaves in good order. Idempotent.
   Status shutdown(std::chrono::milliseconds timeout = std::chrono::seconds(10));
   // Fails everything in flight and leaves at once. Idempotent.
   void abort(const std::string& why);
-  // As abort(), but from any thread and without waiting: abort() or the destructor is still due.
+  // Starts an abort() without waiting, from any thread; abort() or the destructor must still
+  // follow.
   void give_up(const std::string& why);
 
-  // Why nothing more can be summed.
+  // Why the ring has failed, if it has.
   std::optional<std::string> failure() const;
   // False: at `until` there were still operations in flight.
   bool wait_until_idle(std::chrono::steady_clock::time_point until);

@@ -10,7 +10,7 @@
 #include "atp/collective/ring/testing_ring.h"
 #include "atp/collective/testing_threads.h"
 
-// What the others are told when something goes wrong with a ring: all the same culprit.
+// When something goes wrong with a ring, all ranks name the same culprit.
 
 namespace atp {
 namespace {
@@ -36,7 +36,7 @@ std::string name_of(const TestingRing& ring, std::size_t rank) {
 }
 
 // A rank in a process of its own, which takes part in one sum and is then killed or stopped; if
-// asked for, a child that it has forked goes on.
+// asked for, a forked child of it survives.
 class RankInProcess {
  public:
   RankInProcess(const TestingRing& testing_ring, std::size_t rank, int signal,
@@ -49,7 +49,7 @@ class RankInProcess {
       sleep(5);
       _exit(0);
     }
-    // The others shall have had what they need of it.
+    // Give the others time to receive what they need from it.
     std::this_thread::sleep_for(milliseconds(200));
     kill(getpid(), signal);
     _exit(1);
@@ -63,7 +63,7 @@ class RankInProcess {
   pid_t pid_;
 };
 
-// The errors of all ranks but one, which ends as `signal` makes it after the first sum.
+// The errors of all ranks but one, which gets `signal` after the first sum.
 std::vector<std::string> errors_when_one_gets(int signal, TestingRing& ring, std::size_t ranks,
                                               std::size_t victim, std::size_t values) {
   const RankInProcess process(ring, victim, signal);
@@ -90,7 +90,7 @@ class RingLosesARank : public ::testing::TestWithParam<Victim> {};
 TEST_P(RingLosesARank, and_all_others_name_it_before_the_deadline_when_it_is_killed) {
   const auto [ranks, victim, values] = GetParam();
   TestingRing ring(ranks);
-  // Had they waited for a deadline, they would say so.
+  // If they had waited for a deadline, the errors would say so.
   for (const std::string& error : errors_when_one_gets(SIGKILL, ring, ranks, victim, values)) {
     EXPECT_THAT(error, AllOf(HasSubstr(name_of(ring, victim)), HasSubstr("its process has ended")));
   }
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(of, RingLosesARank,
                                   std::to_string(test.param.values) + "_values";
                          });
 
-TEST(RingFailure, a_rank_that_does_not_take_part_is_named_by_all_others) {
+TEST(RingFailure, a_rank_that_does_not_call_is_named_by_all_others) {
   TestingRing ring(4);
   ring.options().operation_timeout = milliseconds(800);
   std::latch others(3);  // have an error
@@ -142,7 +142,7 @@ TEST(RingFailure, an_operation_may_have_a_deadline_of_its_own) {
   });
 }
 
-TEST(RingFailure, ranks_that_call_different_things_learn_so) {
+TEST(RingFailure, ranks_that_call_different_operations_get_an_error) {
   TestingRing ring(3);
   ring.run([&](std::size_t rank, Ring& own) {
     const std::string error = error_of(sum(own, rank == 1 ? 1001 : 1000));
@@ -151,7 +151,7 @@ TEST(RingFailure, ranks_that_call_different_things_learn_so) {
   });
 }
 
-TEST(RingFailure, ranks_whose_sums_are_made_otherwise_learn_so) {
+TEST(RingFailure, ranks_with_different_number_formats_get_an_error) {
   struct Otherwise {
     NumberFormat format;
     std::vector<std::size_t> segments;
@@ -195,8 +195,8 @@ TEST(RingFailure, an_aborted_rank_is_named_to_the_others_with_the_reason) {
   });
 }
 
-// Rank 1's thread sleeps while the last data of an operation and the news of a failure come in.
-TEST(RingFailure, what_had_been_sent_before_a_rank_was_aborted_is_complete) {
+// Rank 1's thread sleeps while the last data of an operation and the message of a failure arrive.
+TEST(RingFailure, an_operation_whose_data_was_sent_before_an_abort_completes) {
   TestingRing ring(2);
   ring.run([&](std::size_t rank, Ring& own) {
     std::vector<std::vector<float>> outputs(3, std::vector<float>(20));
@@ -222,7 +222,7 @@ TEST(RingFailure, what_had_been_sent_before_a_rank_was_aborted_is_complete) {
   });
 }
 
-TEST(RingFailure, a_rank_that_left_in_peace_is_missed_by_who_goes_on) {
+TEST(RingFailure, a_rank_that_left_in_good_order_is_missed_by_those_that_go_on) {
   TestingRing ring(3);
   ring.run([&](std::size_t rank, Ring& own) {
     EXPECT_TRUE(sum(own, 100).ok());
@@ -235,7 +235,7 @@ TEST(RingFailure, a_rank_that_left_in_peace_is_missed_by_who_goes_on) {
   });
 }
 
-TEST(RingFailure, a_rank_that_nobody_is_at_is_named_at_the_time_out) {
+TEST(RingFailure, a_rank_that_refuses_connections_is_named_at_the_time_out) {
   TestingRing ring(2);
   ring.options().connect_timeout = milliseconds(300);
   ring.addresses()[1] = Endpoint::ipv4(127, 0, 0, 1, 9);
@@ -255,7 +255,7 @@ TEST(RingFailure, a_rank_that_never_comes_is_named_at_the_time_out) {
                     HasSubstr("within 0.3 s")));
 }
 
-TEST(RingFailure, strangers_and_ranks_of_other_groups_are_sent_away) {
+TEST(RingFailure, strangers_and_ranks_of_other_groups_are_turned_away) {
   TestingRing ring(2);
   std::thread stranger([&] {
     const auto until = std::chrono::steady_clock::now() + seconds(5);
@@ -299,7 +299,7 @@ TEST(RingFailure, a_forked_child_does_not_hide_that_its_parent_has_died) {
   });
 }
 
-TEST(RingFailure, in_a_forked_child_every_method_says_so) {
+TEST(RingFailure, in_a_forked_child_every_method_returns_an_error) {
   TestingRing ring(2);
   ring.run([&](std::size_t rank, Ring& own) {
     if (rank == 1) return;
@@ -315,7 +315,7 @@ TEST(RingFailure, in_a_forked_child_every_method_says_so) {
   });
 }
 
-TEST(RingFailure, a_rank_that_may_start_no_thread_says_so_and_is_missed_by_who_goes_on) {
+TEST(RingFailure, a_rank_that_cannot_start_a_thread_reports_it_and_is_missed_by_the_other) {
   const TestingRing testing_ring(2);
   std::latch begin(3);
   std::array<std::string, 2> said;

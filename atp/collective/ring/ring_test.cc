@@ -48,7 +48,7 @@ std::vector<double> all_reduced(std::size_t ranks, std::size_t count) {
   return sums;
 }
 
-// Of whole numbers any sum of float32 is exact; tests/ring has those that are not.
+// Sums of small whole numbers are exact in float32; tests/ring has sums that are not.
 std::vector<float> whole_numbers(std::size_t rank, std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -230,7 +230,7 @@ TEST(Ring, blocks_may_have_any_lengths) {
   });
 }
 
-TEST(Ring, a_request_that_makes_no_sense_is_refused_and_the_ring_goes_on) {
+TEST(Ring, an_invalid_request_is_refused_and_the_ring_still_works) {
   TestingRing(2).run([&](std::size_t, Ring& ring) {
     std::vector<float> values(10);
     const Status refused =
@@ -243,7 +243,7 @@ TEST(Ring, a_request_that_makes_no_sense_is_refused_and_the_ring_goes_on) {
   });
 }
 
-TEST(Ring, a_ring_that_was_shut_down_takes_nothing_more) {
+TEST(Ring, a_ring_that_was_shut_down_refuses_operations) {
   for (const std::size_t ranks : {1U, 2U}) {
     TestingRing(ranks).run([&](std::size_t, Ring& ring) {
       std::vector<float> values(10);
@@ -262,7 +262,7 @@ TEST(Ring, a_ring_that_was_shut_down_takes_nothing_more) {
   }
 }
 
-TEST(Ring, twenty_thousand_operations_may_be_queued_before_a_late_rank_comes) {
+TEST(Ring, twenty_thousand_operations_may_be_queued_before_a_late_rank_calls) {
   constexpr std::size_t kOperations = 20'000;
   constexpr std::size_t kLengths[] = {10, 700, 1, 30};
   TestingRing(2).run([&](std::size_t rank, Ring& ring) {

@@ -9,11 +9,11 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A ring tells the end of an operation that it refuses from within submit(), which a way must not
-// do, as its caller holds a lock then.
+// A ring calls back from within submit() if it refuses the operation. A Way must not do that,
+// because its caller holds a lock then.
 class Submitting {
  public:
-  // True: it was told in submit(), whose caller takes it from here.
+  // True: the callback ran within submit(), so this keeps the result for submit()'s caller.
   bool keeps(const Status& status) {
     if (std::this_thread::get_id() != caller_ || !submitting_) return false;
     if (!status) refused_ = status.error().message;
@@ -25,7 +25,7 @@ class Submitting {
   }
 
  private:
-  // Only this thread looks at the rest.
+  // Only this thread reads the rest.
   const std::thread::id caller_ = std::this_thread::get_id();
   bool submitting_ = true;
   std::optional<std::string> refused_;

@@ -7,7 +7,7 @@
 
 namespace atp {
 
-// A ring as a communicator's second way (Communicator::add_ring): all-reduces of float32, whose
+// A ring as a communicator's second path (Communicator::add_ring): all-reduces of float32, whose
 // sums have the network's bits.
 std::shared_ptr<Way> ring_way(std::unique_ptr<Ring> ring);
 

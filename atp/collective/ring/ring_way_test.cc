@@ -9,8 +9,8 @@
 #include "atp/collective/shards.h"
 #include "atp/collective/testing_cluster.h"
 
-// A communicator with two ways: which one an operation takes is the same at all ranks, and shows
-// nowhere in the results.
+// A communicator with two paths: all ranks choose the same one for an operation, and the results do
+// not depend on the choice.
 
 namespace atp::testing {
 namespace {
@@ -55,7 +55,7 @@ class TwoWays {
 
   Communicator& at(std::size_t rank) { return *communicators_[rank]; }
   const Communicators& all() const { return communicators_; }
-  // Only when nothing is going on.
+  // Call it only while nothing is in flight.
   std::uint64_t fragments_at_second_server() const {
     return second_.server().node().counters()[ServerCounter::kFragmentsCompleted];
   }
@@ -77,8 +77,8 @@ struct Outcome {
   std::optional<WayCounts> counts;
 };
 
-// All ranks sum tensors of these lengths, several at a time, and now and then something that only
-// the network takes.
+// All ranks sum tensors of these lengths, several at a time, and sometimes one that only the
+// network can take.
 Outcome outcome_at(Communicator& communicator, std::size_t rank) {
   Outcome outcome;
   for (std::size_t round = 0; round < kRounds; ++round) {
@@ -87,7 +87,7 @@ Outcome outcome_at(Communicator& communicator, std::size_t rank) {
     std::vector<Handle> handles;
     for (const std::size_t length : kLengths) {
       tensors.push_back(tensor_of(rank, tensors.size(), length));
-      for (float& value : tensors.back()) value *= 0.3F;  // which no unit divides
+      for (float& value : tensors.back()) value *= 0.3F;  // not a multiple of any unit
     }
     for (auto& tensor : tensors) {
       AllReduceOptions options;
@@ -124,7 +124,7 @@ struct Case {
   std::uint64_t least_over_ring;
 };
 const std::vector<Case> kCases = {
-    {"small sums take the network and large ones the ring", {}, 3 * kRounds, 5 * kRounds},
+    {"small sums take the network, large ones the ring", {}, 3 * kRounds, 5 * kRounds},
     {"all take the ring", {.figures = kRingForAll}, 0, 7 * kRounds},
     {"the ways are judged while sums are in flight", {.judged_every = 4}, 1, 1},
     {"before each operation", {.figures = kAlmostEqual, .judged_every = 1}, 0, 0},
@@ -140,7 +140,7 @@ const std::vector<Case> kCases = {
     {"sums of 16 bits", {.judged_every = 7, .format = NumberFormat::kBlocksInt16}, 1, 1},
 };
 
-TEST(RingWay, TheWayShowsInNoResultAndIsTheSameAtAllRanks) {
+TEST(RingWay, ThePathAffectsNoResultAndIsTheSameAtAllRanks) {
   for (const Case& each : kCases) {
     SCOPED_TRACE(each.name);
     const std::vector<Outcome> found = outcomes_of(each.setting);
@@ -179,7 +179,7 @@ TEST(RingWay, AProbeIsInNoDigestAndHasNoNumber) {
   shut_down(ways.all());
 }
 
-// Else it would measure a network that no operation takes.
+// Otherwise it would measure a network that no operation uses.
 TEST(RingWay, AProbeIsSpreadOverAllServers) {
   TwoWays ways({.has_ring = false, .two_servers = true});
   in_parallel(kRanks, [&](std::size_t rank) {
@@ -191,8 +191,8 @@ TEST(RingWay, AProbeIsSpreadOverAllServers) {
   EXPECT_GT(ways.fragments_at_second_server(), 0U);
 }
 
-// Whoever asks twice, or late, would have ranks that do not agree.
-TEST(RingWay, ASecondWayComesOnceAndFirst) {
+// A second or late call would make ranks disagree.
+TEST(RingWay, ARingIsAddedOnceAndBeforeTheFirstOperation) {
   TwoWays ways({});
   TwoWays late({.has_ring = false});
   in_parallel(kRanks, [&](std::size_t rank) {
@@ -205,14 +205,14 @@ TEST(RingWay, ASecondWayComesOnceAndFirst) {
   });
 }
 
-TEST(RingWay, AFailureOfOneWayIsThatOfBoth) {
+TEST(RingWay, IfOnePathFailsBothFail) {
   for (const FiguresOfWays& figures : {kRingForAll, kRingForLarge}) {
     TwoWays ways({.figures = figures});
     in_parallel(kRanks, [&](std::size_t rank) {
       std::vector<float> tensor(5000, 1.0F);
       ASSERT_EQ(message(ways.at(rank).all_reduce(tensor).wait()), "");
       if (rank == 1) ways.at(rank).abort("planted");
-      // Not all of them need to fail where the other ranks have not heard of it yet.
+      // Not every operation must fail while the other ranks have not learned of it yet.
       std::string failure;
       for (int i = 0; i < 1000 && failure.empty(); ++i) {
         failure = message(ways.at(rank).all_reduce(tensor).wait());

@@ -1,3 +1,4 @@
+// The schedules of reduce-scatter, all-gather and all-reduce, and their scratch memory.
 #include "atp/collective/ring/schedule.h"
 
 #include <cstring>
@@ -31,7 +32,7 @@ void add(ElementType type, std::size_t divisor, ConstBytes incoming, const std::
                                 : add_values<double>(divisor, incoming, local, to);
 }
 
-// Adds this rank's floats to what comes in, and divides where that was the last addition.
+// Adds this rank's floats to what comes in, and divides after the last addition.
 void append_float_sums(const RingRequest& request, const std::vector<Bytes>& places,
                        std::size_t rank, Schedule& schedule) {
   const std::size_t ranks = request.inputs.size();
@@ -57,7 +58,7 @@ void append_gathering(const std::vector<Bytes>& outputs, std::size_t rank, Sched
       schedule);
 }
 
-// Partial sums on their way must not overwrite the caller's input.
+// Where partial sums are kept, since they must not overwrite the caller's input.
 std::vector<Bytes> places_of_partial_sums(const RingRequest& request, std::size_t rank,
                                           Bytes scratch) {
   std::vector<Bytes> places;

@@ -47,11 +47,11 @@ TEST(Schedule, only_the_last_addition_divides) {
     step.take(0, std::as_bytes(std::span(incoming)));
     results.push_back(*reinterpret_cast<const double*>(step.to.data()));
   }
-  EXPECT_THAT(results, ElementsAre(8, 8, 2));  // the others are stored as they are
+  EXPECT_THAT(results, ElementsAre(8, 8, 2));  // the others are stored unchanged
 }
 
-// What each rank sends next is what the rank after it receives next, in every collective.
-TEST(Schedule, what_goes_out_is_what_the_next_rank_takes_in) {
+// In every collective, what a rank sends next is what the rank after it receives next.
+TEST(Schedule, outgoing_blocks_match_the_next_ranks_incoming_ones) {
   for (const std::size_t ranks : {2U, 3U, 5U}) {
     std::vector<double> all(ranks * 3 + 1);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -75,7 +75,8 @@ TEST(Schedule, partial_sums_of_a_reduce_scatter_stay_out_of_the_input) {
   const RingRequest request = reduce_scatter_request(ElementType::kFloat32, bytes_of_vector(values),
                                                      bytes_of_vector(own), 4);
   std::vector<std::byte> scratch(scratch_bytes(request, 2));
-  EXPECT_EQ(scratch.size(), 2 * 12U);  // all blocks but the one that starts here and the own one
+  EXPECT_EQ(scratch.size(),
+            2 * 12U);  // all blocks except the one that starts here and this rank's own
   const Schedule schedule = make_schedule(request, 2, 4, scratch);
   ASSERT_EQ(schedule.steps.size(), 3U);
   EXPECT_EQ(schedule.steps[0].to.data(), scratch.data());
@@ -106,15 +107,15 @@ std::vector<Refusal> refusals() {
                  "the block of rank 0 has 24 bytes in the input and 4 in the output"});
   all.push_back({"half_an_element",
                  all_gather_request(ElementType::kFloat64, bytes.first(12), bytes.first(24), 2),
-                 "no whole number of elements"});
-  all.push_back(
-      {"a_sum_of_bytes", all_reduce_request(ElementType::kByte, bytes, 2), "a ring adds no bytes"});
+                 "not a whole number of elements"});
+  all.push_back({"a_sum_of_bytes", all_reduce_request(ElementType::kByte, bytes, 2),
+                 "a ring cannot add bytes"});
   RingRequest moved = all_reduce_request(ElementType::kFloat32, bytes, 2);
   moved.inputs[1] = bytes_of_vector(other).subspan(24);
   all.push_back({"an_all_reduce_into_other_memory", moved, "an all_reduce works in place"});
   RingRequest fixed = all_reduce_request(ElementType::kFloat32, bytes, 2);
   fixed.format = NumberFormat::kFixed;
-  all.push_back({"a_sum_by_a_fixed_scale", fixed, "a ring knows no fixed scale"});
+  all.push_back({"a_sum_by_a_fixed_scale", fixed, "a ring does not support the fixed scale"});
   RingRequest segmented = all_reduce_request(ElementType::kFloat32, bytes, 2);
   segmented.segments = {5, 8};
   all.push_back(

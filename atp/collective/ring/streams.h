@@ -8,12 +8,12 @@
 #include "atp/collective/ring/operation_header.h"
 #include "atp/collective/ring/schedule.h"
 
-// One stage's parts of the two streams of a rank, and how far each has come. The header goes before
-// the first stage of an operation. Sockets are non-blocking.
+// One stage's parts of the two streams of a rank, and the progress of each. The header precedes the
+// first stage of an operation. Sockets are non-blocking.
 
 namespace atp {
 
-// What a system call on a connection has done.
+// The result of a system call on a connection.
 struct Moved {
   enum class End : std::uint8_t { kMore, kBlocked, kClosed, kBroken };
   End end = End::kMore;
@@ -25,7 +25,7 @@ class OutStream {
  public:
   OutStream(const std::optional<OperationHeader>& header, const Schedule& schedule);
 
-  // `received` bytes of the stage have come in and been added.
+  // Whether there are bytes to send when `received` bytes of the stage have come in and been added.
   bool can_send(std::size_t received) const { return sent_ < ready(received); }
   bool done() const { return sent_ == header_bytes() + bytes_; }
   std::size_t header_left() const { return sent_ < header_bytes() ? header_bytes() - sent_ : 0; }
@@ -42,8 +42,8 @@ class OutStream {
   const std::optional<OperationHeader> header_;
   const Schedule& schedule_;
   const std::size_t bytes_;
-  std::size_t sent_ = 0;     // with the header
-  std::size_t segment_ = 0;  // 0: the header, 1: the first block, 2: what came in first
+  std::size_t sent_ = 0;     // including the header
+  std::size_t segment_ = 0;  // 0: the header, 1: the first block, 2: the first incoming block
   std::size_t offset_ = 0;   // in the segment
 };
 
@@ -54,7 +54,7 @@ class InStream {
   std::size_t received() const { return received_; }
   bool begun() const { return !expected_ || header_bytes_ == sizeof found_; }
   bool done() const { return begun() && !mismatch() && received_ == bytes_; }
-  // The rank before has called something else, and nothing of it was taken.
+  // Whether the rank before has called something else; nothing of it was taken.
   bool mismatch() const { return expected_ && begun() && !(found_ == *expected_); }
   const OperationHeader& found() const { return found_; }
 
@@ -78,7 +78,7 @@ class InStream {
   std::size_t received_ = 0;  // added and ready to go out
   std::size_t step_ = 0;
   std::size_t offset_ = 0;  // in the step
-  std::byte carry_[8];      // the first bytes of an element whose last ones have not come
+  std::byte carry_[8];      // the first bytes of an incomplete element
   std::size_t carried_ = 0;
 };
 

@@ -11,8 +11,8 @@
 #include "atp/collective/ring/testing_ring.h"
 #include "atp/driver/tcp/tcp_socket.h"
 
-// The streams of one rank with their other ends in the test's hands, which gives and takes bytes in
-// any pieces.
+// The streams of one rank; the test holds the other ends and sends and receives bytes in any
+// pieces.
 
 namespace atp {
 namespace {
@@ -58,13 +58,13 @@ struct SmallAllReduce {
   Schedule schedule = make_schedule(request, 1, 2, {});
 };
 
-TEST(Streams, sums_come_out_right_in_whatever_pieces_they_arrive) {
+TEST(Streams, sums_are_right_in_whatever_pieces_the_data_arrives) {
   for (std::size_t piece = 1; piece <= 56; ++piece) {
     SmallAllReduce sum;
     Pair pair;
     InStream in(sum.header, sum.schedule);
     alignas(8) std::array<std::byte, 64> stage;
-    // Its partial sum of the last value, then the sums of the first two.
+    // Rank 0's partial sum of the last value, then the sums of the first two.
     const std::vector<std::byte> bytes = to_bytes<double>(sum.header, {3, 11, 22});
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
       pair.give(ConstBytes(bytes).subspan(at, std::min(piece, bytes.size() - at)));
@@ -77,7 +77,7 @@ TEST(Streams, sums_come_out_right_in_whatever_pieces_they_arrive) {
   }
 }
 
-TEST(Streams, a_byte_goes_out_when_the_one_a_block_before_it_has_come_in) {
+TEST(Streams, a_byte_goes_out_once_the_one_a_block_before_it_has_come_in) {
   SmallAllReduce sum;
   Pair pair;
   OutStream out(sum.header, sum.schedule);
@@ -92,7 +92,7 @@ TEST(Streams, a_byte_goes_out_when_the_one_a_block_before_it_has_come_in) {
   EXPECT_TRUE(out.done());
 }
 
-TEST(Streams, no_call_sends_more_than_it_may) {
+TEST(Streams, no_call_sends_more_than_its_limit) {
   SmallAllReduce sum;
   Pair pair;
   OutStream out(sum.header, sum.schedule);
@@ -151,7 +151,7 @@ TEST(MessageLine, arrive_in_order_whatever_pieces_they_come_in) {
   }
 }
 
-TEST(MessageLine, the_last_ones_are_heard_before_the_end) {
+TEST(MessageLine, the_last_messages_are_received_before_the_end) {
   Pair pair;
   MessageLine line(pair.ours);
   const TcpSocket other(dup(pair.theirs.fd()));
@@ -161,7 +161,7 @@ TEST(MessageLine, the_last_ones_are_heard_before_the_end) {
   EXPECT_EQ(line.receive().size(), 1U);
 }
 
-TEST(MessageLine, what_is_said_commands_no_terminal) {
+TEST(MessageLine, texts_contain_no_terminal_control_characters) {
   Pair sender;
   MessageLine(sender.ours).send({Message::Kind::kFailure, "\x1b[31mred\n\u009b\x7f"});
   Pair pair;

@@ -13,7 +13,7 @@
 
 namespace atp::testing {
 
-// Small whole numbers and fractions, other ones at each rank.
+// Small whole numbers and fractions, different at each rank.
 template <class T>
 std::vector<T> values_of(std::size_t rank, std::size_t count) {
   std::vector<T> values(count);
@@ -43,7 +43,7 @@ class TestingRing {
     }
   }
 
-  // Another group that knows the same addresses.
+  // Another group with the same addresses.
   TestingRing with_token(std::uint64_t token) const {
     TestingRing other = *this;
     other.options_.token = token;
@@ -60,7 +60,7 @@ class TestingRing {
     return Ring::connect(*listeners_[rank], options, addresses_);
   }
 
-  // Each rank in a thread of its own; a ring that does not come about fails the test.
+  // Runs each rank in a thread of its own; if the ring cannot be made, the test fails.
   void run(const Body& body) const { run_all_but(options_.world_size, body); }
   void run_all_but(std::size_t absent, const Body& body) const {
     std::vector<std::thread> threads;

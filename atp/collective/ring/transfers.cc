@@ -1,3 +1,4 @@
+// Advances operations from stage to stage, and keeps their order in both streams.
 #include "atp/collective/ring/transfers.h"
 
 #include <utility>
@@ -11,11 +12,11 @@ Transfer::Transfer(std::shared_ptr<RingOperation> operation, std::size_t rank, s
       scratch_(std::move(scratch)),
       what_(make_stages(operation_->request(), rank, ranks,
                         {scratch_.memory.get(), scratch_.bytes})) {
-  // One without values has a header all the same.
+  // Even an operation without values has a header.
   stages_.emplace_back(header_, what_->next().value_or(Schedule()));
 }
 
-// As far as what has come in allows.
+// Starts as many stages as the received data allows.
 void Transfer::begin_stages() {
   while (!received_ && stages_.back().in.done()) {
     if (std::optional<Schedule> schedule = what_->next()) {
@@ -52,7 +53,7 @@ Scratch Transfers::take_scratch(std::size_t bytes) {
   return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
 }
 
-// Only what is under way needs memory, so an operation is made ready when its turn comes.
+// Prepares an operation only when its turn comes, since preparing it takes memory.
 Transfer* Transfers::begin_next() {
   if (waiting_.empty()) return nullptr;
   Scratch scratch = take_scratch(stages_scratch_bytes(waiting_.front()->request(), rank_, ranks_));

@@ -14,8 +14,8 @@
 #include "atp/collective/ring/streams.h"
 
 // The operations in flight, in the order of their submission. Each stream carries them one after
-// the other, but the one that goes out may already be with the next operation while the one that
-// comes in is still with this one.
+// the other, but the outgoing one may already be at the next operation while the incoming one is
+// still at this one.
 
 namespace atp {
 
@@ -47,7 +47,7 @@ struct Scratch {
   std::size_t bytes = 0;
 };
 
-// One operation under way.
+// One operation in progress.
 class Transfer {
  public:
   Transfer(std::shared_ptr<RingOperation> operation, std::size_t rank, std::size_t ranks,
@@ -59,18 +59,18 @@ class Transfer {
   Moved send(int fd, std::size_t most);
   Moved receive(int fd, Bytes stage);
 
-  // Of what comes in: the operation's header has; it is another one's.
+  // For the incoming stream: whether the header has come, and whether it is another operation's.
   bool begun() const { return receiving().in.begun(); }
   bool mismatch() const { return receiving().in.mismatch(); }
   const OperationHeader& found() const { return receiving().in.found(); }
 
-  // All stages have gone out, or come in.
+  // Whether all stages have gone out, or come in.
   bool sent() const { return !what_->has_more() && stages_.back().out.done(); }
   bool received() const { return received_; }
   bool done() const { return sent() && received(); }
 
   const RingOperation& operation() const { return *operation_; }
-  // At the end.
+  // Call it at the end.
   std::shared_ptr<RingOperation> take_operation() { return std::move(operation_); }
   Scratch take_scratch() { return std::move(scratch_); }
 
@@ -90,7 +90,7 @@ class Transfer {
   const OperationHeader header_;
   Scratch scratch_;
   std::unique_ptr<Stages> what_;
-  // Those that are not sent, the last one always. They stay where they are.
+  // The stages that are not sent yet, and always the last one. They must not move.
   std::deque<Stage> stages_;
   bool received_ = false;
 };
@@ -103,13 +103,13 @@ class Transfers {
   bool empty() const { return queue_.empty() && waiting_.empty(); }
   std::size_t size() const { return queue_.size() + waiting_.size(); }
 
-  // Whose bytes go next; null: none's.
+  // The transfer whose bytes go out next, or null.
   Transfer* sending();
   Transfer* receiving();
   const RingOperation* oldest() const;
-  // The oldest one if it is done, taken out.
+  // Removes and returns the oldest one if it is done.
   std::shared_ptr<RingOperation> take_done();
-  // The oldest one, however far it is.
+  // Removes and returns the oldest one, whatever its progress.
   std::shared_ptr<RingOperation> take_oldest();
 
  private:
@@ -121,7 +121,7 @@ class Transfers {
   const std::size_t ranks_;
   std::deque<std::unique_ptr<Transfer>> queue_;  // begun in a stream
   std::deque<std::shared_ptr<RingOperation>> waiting_;
-  // Kept from one operation to the next: fresh memory costs as much as sending it.
+  // Reused for the next operation: fresh memory costs as much as sending it.
   Scratch spare_;
 };
 
