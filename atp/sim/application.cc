@@ -1,4 +1,4 @@
-// When a simulated rank submits, what it hands over, and whether what comes back is right.
+// When a simulated rank submits operations, with which tensors, and whether the results are right.
 #include "atp/sim/application.h"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ void Application::submit(Instant now, Worker& worker) {
     return;
   }
   if (!id || number_of(*id) != submitted_) {
-    // An unusable worker has said why, or says so next.
+    // A worker that refuses an operation has reported a failure, or will do so next.
     violations_.push_back(id ? "operations are not numbered in the order of their submission"
                              : "an operation was refused before any failure was reported");
     wants_to_leave_ = true;
@@ -115,7 +115,8 @@ Duration Application::pause_after(std::uint64_t number) const {
 void Application::complete(Instant now, std::uint64_t number, const Worker& worker,
                            Oracle& oracle) {
   if (number >= submitted_ || done_[number]) {
-    violations_.push_back("operation " + std::to_string(number) + " completed twice, or unasked");
+    violations_.push_back("operation " + std::to_string(number) +
+                          " completed twice or was never submitted");
     return;
   }
   done_[number] = true;

@@ -14,14 +14,14 @@
 
 namespace atp::sim {
 
-// What runs on a worker's host above the worker: it submits the job's operations in their order,
-// a few at a time with pauses, owns their tensors, has each result judged when it completes, and
-// leaves at the end. All memory is taken in its constructor.
+// The application above a worker: it submits the job's operations in order, a few at a time with
+// pauses, owns their tensors, has each result checked when it completes, and leaves at the end. Its
+// constructor allocates all memory.
 class Application : public Tensors {
  public:
   Application(const Plan& plan, std::uint32_t job, Rank rank);
 
-  // When step() has something to do; kNever while it waits for the worker.
+  // When to call step(); kNever while it waits for the worker.
   Instant next_action() const;
   void step(Instant now, Worker& worker);
   void handle_event(Instant now, const Event& event, const Worker& worker, Oracle& oracle);
@@ -47,8 +47,8 @@ class Application : public Tensors {
   const std::vector<std::string>& violations() const { return violations_; }
 
   void leave() { wants_to_leave_ = true; }
-  // Whoever writes into a tensor after its operation has completed or failed writes into memory
-  // that is the caller's again. To be asked at the end.
+  // Checks that no tensor was written to after its operation had completed or failed, when its
+  // memory belongs to the caller again. Call it at the end.
   void check_untouched();
 
  private:
@@ -56,7 +56,7 @@ class Application : public Tensors {
   Duration pause_after(std::uint64_t number) const;
   void complete(Instant now, std::uint64_t number, const Worker& worker, Oracle& oracle);
   void seal(std::uint64_t number);
-  // Of the plan's operations; beyond all of them if it is none.
+  // The number among the plan's operations; beyond all of them if it is not one.
   std::uint64_t number_of(OperationId id) const { return id - first_operation_; }
   std::span<std::byte> output_of(std::uint64_t number) {
     return operations_[number].in_place ? inputs_[number] : outputs_[number];
@@ -68,12 +68,12 @@ class Application : public Tensors {
   OperationId first_operation_;
   std::vector<OperationPlan> operations_;
   std::vector<std::vector<std::byte>> inputs_;
-  std::vector<std::vector<std::byte>> outputs_;  // empty where the operation is in place
+  std::vector<std::vector<std::byte>> outputs_;  // empty if the operation is in place
   std::vector<BlockLayout> layouts_;
   std::vector<std::vector<std::int16_t>> exponents_;
   Random random_;
   Duration late_{};  // behind the others in each step
-  Instant ready_{};  // the next submission is not before
+  Instant ready_{};  // the earliest time of the next submission
   bool started_ = false;
   bool joined_ = false;
   bool left_ = false;

@@ -8,13 +8,13 @@
 
 #include "atp/base/time.h"
 
-// The simulator's own time, and the order of what happens in it.
+// The simulator's own time, and the order of its events.
 
 namespace atp::sim {
 
-// Integer picoseconds since the run began. A byte at 100 Gbit/s takes 80 of them, so that sums of
-// transmission times are exact; in nanoseconds a small packet's time would be rounded by some per
-// cent. The nodes of the core see nanoseconds, rounded down.
+// Integer picoseconds since the run began. A byte at 100 Gbit/s takes 80 of them, so sums of
+// transmission times are exact; nanoseconds would round a small packet's time by several per cent.
+// The nodes of the core see nanoseconds, rounded down.
 using Picoseconds = std::int64_t;
 
 inline constexpr Picoseconds kNeverPs = std::numeric_limits<Picoseconds>::max();
@@ -26,10 +26,10 @@ constexpr Picoseconds picoseconds(Duration length) {
 constexpr Picoseconds picoseconds(Instant when) { return picoseconds(when.time_since_epoch()); }
 constexpr Instant instant(Picoseconds when) { return Instant{Duration{when / kPsPerNs}}; }
 
-// Events in the order of their time; those of one instant in the order of their numbers, so that
-// the same seed gives the same run on every machine. A binary heap of small entries; a link whose
-// first packet has arrived puts its next one in the same place (replace_first), which costs half of
-// taking one out and putting another in.
+// Events in the order of their times, and at one instant in the order of their numbers, so that the
+// same seed gives the same run on every machine. It is a binary heap of small entries. When a
+// link's first packet has arrived, its next one takes that place (replace_first), which costs half
+// as much as removing one entry and inserting another.
 template <class Event>
 class EventQueue {
  public:

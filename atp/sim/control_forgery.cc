@@ -1,4 +1,4 @@
-// The enemy's table of control bodies: every field, and the values that none of them may have.
+// The attacker's table of control bodies: every field, and its invalid values.
 #include "atp/sim/control_forgery.h"
 
 #include <array>
@@ -41,8 +41,8 @@ constexpr std::array kJoinAckFields{join_ack_field::kNonce,
                                     join_ack_field::kNumberFormat,
                                     join_ack_field::kLinearAggregators};
 constexpr std::array kLeaveFields{leave_field::kNonce};
-// Behind its fixed fields, as in a job whose bitmap has one word: two sets of ranks, then an
-// endpoint, or a number in its place.
+// The offset behind the fixed fields of a STATUS in a job with one bitmap word: two sets of ranks,
+// then an endpoint, or a number in its place.
 constexpr std::size_t kBehindRanks = status_field::kRanksAt + 16;
 constexpr std::array kStatusFields{status_field::kCode,
                                    status_field::kReason,
@@ -54,7 +54,7 @@ constexpr std::array kStatusFields{status_field::kCode,
                                    BodyField{kBehindRanks, Endpoint::kWireBytes},
                                    BodyField{kBehindRanks, 4}};
 
-// A value that the field must not have.
+// An invalid value of a field.
 struct Outlaw {
   BodyField field;
   std::uint64_t value;
@@ -105,7 +105,7 @@ std::span<const Outlaw> outlaws_of(std::uint8_t type) {
   }
 }
 
-// The place of a part of the body; empty if the packet is too short.
+// The bytes of a field; empty if the packet is too short.
 std::span<std::uint8_t> place(PacketBytes& bytes, BodyField field) {
   const std::size_t at = atp_body_offset(bytes[ATP_AT_BITMAP_WORDS]) + field.offset;
   return at + field.bytes <= bytes.size() ? std::span(bytes).subspan(at, field.bytes)
@@ -116,7 +116,7 @@ void put(std::span<std::uint8_t> at, std::uint64_t value) {
   for (std::size_t i = at.size(); i-- > 0; value >>= 8) at[i] = static_cast<std::uint8_t>(value);
 }
 
-// Numbers near the edges of what a field may hold, where a careless sum or product would end.
+// A number near the limits of a field, where a careless sum or product would overflow.
 std::uint64_t telling_value(Random& random) {
   constexpr std::array<std::uint64_t, 13> kValues{
       0, 1, 2, 3, 8, 64, 65, 1024, 1025, 0x7fff, 0xffff, 0xffffffff, ~std::uint64_t{0}};
@@ -154,7 +154,7 @@ void make_body_unreadable(PacketBytes& bytes, Random& random) {
 
 void forget_nonce(PacketBytes& bytes, Random& random) {
   if (!is_control(bytes)) return;
-  // JOIN, JOIN_ACK and LEAVE all begin with it.
+  // JOIN, JOIN_ACK and LEAVE all begin with the nonce.
   const bool is_status = bytes[ATP_AT_TYPE] == ATP_STATUS;
   put(place(bytes, is_status ? status_field::kNonce : join_field::kNonce), random.next());
 }

@@ -1,4 +1,5 @@
-// How packets read in a trace. Traces are compared byte by byte, so a change here changes them all.
+// How packets are printed in a trace. Traces are compared byte by byte, so a change here changes
+// all.
 #include "atp/sim/display.h"
 
 #include <algorithm>

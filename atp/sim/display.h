@@ -8,8 +8,8 @@
 
 namespace atp::sim {
 
-// One packet as a line of text: type, identity, flags, ranks and what its type adds. Every trace
-// of the virtual network is made of these, so that two traces can be compared line by line.
+// One packet as a line of text: type, identity, flags, ranks, and the fields of its type. Traces of
+// the virtual network consist of these, so that two traces can be compared line by line.
 std::string display(std::span<const std::uint8_t> bytes);
 
 // Milliseconds since the run began.

@@ -4,9 +4,9 @@
 #include "atp/base/random.h"
 #include "atp/sim/plan.h"
 
-// A swarm: the seed draws not only when something goes wrong but also what can go wrong at all, in
-// which network and for which jobs, so that a few thousand runs visit corners that one fixed
-// distribution would never reach.
+// Swarm testing: the seed draws not only when something goes wrong, but also what can go wrong at
+// all, in which network and for which jobs, so that a few thousand runs reach corner cases that a
+// fixed distribution would never reach.
 
 namespace atp::sim {
 namespace {
@@ -30,7 +30,7 @@ class Draw {
   T one_of(std::initializer_list<T> list) {
     return *(list.begin() + random_.below(list.size()));
   }
-  // Zero in half of the runs, else up to `most`, small ones as likely as large.
+  // Zero in half of the runs, otherwise up to `most`, with small ones as likely as large ones.
   double probability(double most) {
     if (chance(0.5)) return 0;
     const double x = random_.uniform();
@@ -47,8 +47,8 @@ Values draw_values(Draw& draw) {
   return static_cast<Values>(draw.between(0, static_cast<std::uint64_t>(Values::kCount) - 1));
 }
 
-// Few, so that small operations have many fragments; or so many that the loops over the values of a
-// packet have something to do.
+// Few values, so that small operations have many fragments; or many, to exercise the loops over the
+// values of a packet.
 std::uint16_t draw_value_count(Draw& draw, bool many) {
   return static_cast<std::uint16_t>(many ? draw.between(20, 70) : draw.between(1, 8));
 }
@@ -60,7 +60,7 @@ std::uint64_t draw_length(Draw& draw, std::uint32_t k, std::uint32_t wmax) {
   return draw.between(1, fragments * k);
 }
 
-// What is summed, how, and as what it travels.
+// Draws the type, reduction and format of an operation.
 void draw_numbers(Draw& draw, const JobPlan& job, OperationPlan& operation) {
   OperationSpec& spec = operation.spec;
   spec.reduction = draw.chance(0.3) ? Reduction::kAverage : Reduction::kSum;
@@ -78,7 +78,7 @@ void draw_numbers(Draw& draw, const JobPlan& job, OperationPlan& operation) {
       draw.one_of({NumberFormat::kBlocks, NumberFormat::kBlocks, NumberFormat::kBlocks,
                    NumberFormat::kBlocksInt16, NumberFormat::kBlocksInt16, NumberFormat::kExact});
   if (draw.chance(0.5)) return;
-  // Many short segments, so that a few values are many blocks.
+  // Many short segments, so that a few values form many blocks.
   const std::uint64_t most = draw.one_of<std::uint64_t>({1, 3, 40, 400});
   for (std::uint64_t left = spec.count; left > 0;) {
     operation.segments.push_back(draw.between(draw.chance(0.1) ? 0 : 1, std::min(most, left)));
@@ -97,9 +97,8 @@ OperationPlan draw_operation(Draw& draw, const JobPlan& job, std::uint32_t wmax)
   return operation;
 }
 
-// A tree of height up to 3 over the plan's switches, some of which it leaves out: each has a level,
-// and sends to one of a higher level or to the server. Workers stand behind any of them, or have
-// no switch at all.
+// Draws a tree of height up to 3 over some of the plan's switches. Each has a level, and sends to
+// one of a higher level or to the server. Workers are behind any of them, or have no switch at all.
 void draw_tree(Draw& draw, const Plan& plan, JobPlan& job) {
   job.parent.clear();
   job.uplink.clear();
@@ -166,7 +165,7 @@ JobPlan draw_job(Draw& draw, const Plan& plan, std::uint32_t index) {
   return job;
 }
 
-// The same job started anew, while its first start still runs from other addresses.
+// The same job started again, while its first incarnation still runs from other addresses.
 void become_later_start(const JobPlan& first, std::uint32_t starts_later, JobPlan& job) {
   job.key = {first.key.job, first.key.incarnation + starts_later};
   job.first_stream = first.first_stream;
@@ -231,7 +230,7 @@ void draw_outages(Draw& draw, Plan& plan) {
     plan.outages.push_back(
         {Outage::Kind::kPause, when(), draw.time(Duration{0}, last), any_host(), 0});
   }
-  // A worker or a server dies, and mostly another start of it comes.
+  // A worker or a server dies, and is usually restarted.
   const auto death = [&](std::uint32_t host) {
     const Instant at = when();
     const bool forever = draw.chance(0.3);
@@ -252,15 +251,15 @@ void draw_outages(Draw& draw, Plan& plan) {
     plan.outages.push_back({Outage::Kind::kDeath, at,
                             forever ? Outage::kForever : draw.time(Duration{0}, most),
                             plan.servers + i, 0});
-    // … and dies once more, even right after its return.
+    // It dies again, perhaps right after its return.
     if (forever || !draw.chance(0.3)) continue;
     plan.outages.push_back({Outage::Kind::kDeath, when(), draw.time(Duration{0}, milliseconds(2)),
                             plan.servers + i, 0});
   }
 }
 
-// A server stands still for so long that its ranks may well have given it up, while nothing else
-// goes wrong.
+// A server is stopped for so long that its ranks may have given it up, while nothing else goes
+// wrong.
 void draw_stopped_server(Draw& draw, Plan& plan) {
   const Instant at{draw.time(Duration{0}, milliseconds(20))};
   const Duration length = draw.time(std::chrono::seconds(2), std::chrono::seconds(7));
@@ -270,7 +269,7 @@ void draw_stopped_server(Draw& draw, Plan& plan) {
   plan.bound = std::chrono::seconds(90);
 }
 
-// Links that a burst fills: they mark, and lose what doesn't fit.
+// Links that a burst overflows: they mark packets, and lose those that do not fit.
 void draw_narrow_links(Draw& draw, FabricPlan& fabric) {
   for (LinkPlan* link : {&fabric.worker, &fabric.switch_node, &fabric.server, &fabric.rack}) {
     link->bits_per_s = draw.one_of<std::uint64_t>({100'000'000, 1'000'000'000, 10'000'000'000});
@@ -290,7 +289,7 @@ void draw_faults(Draw& draw, Plan& plan) {
   plan.report_unreachable = draw.one_of({0.0, 0.0, 0.3, 1.0});
   if (draw.chance(0.04)) {
     plan.outbox_packets = draw.one_of<std::uint32_t>({1, 2, 3, 8, 20});
-    plan.watched = false;  // what was to leave is lost
+    plan.watched = false;  // outboxes lose packets, which the judges would miss
   }
   draw_outages(draw, plan);
   for (JobPlan& job : plan.jobs) {
@@ -304,7 +303,7 @@ void draw_fabric(Draw& draw, Plan& plan) {
   const auto delay = [&] { return draw.time(microseconds(1), microseconds(100)); };
   fabric.worker.delay = delay();
   fabric.server.delay = delay();
-  // A switch is a box at the rack's switch, or is that switch itself.
+  // A switch node is a host at the rack's switch, or that switch itself.
   fabric.switch_node.delay = draw.chance(0.5) ? delay() : Duration{0};
   fabric.rack.delay = delay();
   fabric.jitter = draw.chance(0.5) ? draw.time(Duration{0}, microseconds(100)) : Duration{0};
@@ -320,7 +319,7 @@ void draw_fabric(Draw& draw, Plan& plan) {
   }
 }
 
-// Who may have aggregators, and which, and what the switches think of their links.
+// How jobs share the aggregators, and the link rates that the switches assume.
 void draw_sharing(Draw& draw, Plan& plan) {
   SwitchConfig& node = plan.switch_config;
   if (draw.chance(0.2)) {
@@ -339,8 +338,8 @@ void draw_sharing(Draw& draw, Plan& plan) {
   }
 }
 
-// Tables in which not everybody has room. A job that a switch does not know goes past it; one that
-// its server has no room for waits, or fails with its refusal.
+// Tables without room for every job. A job that a switch has no room for bypasses it; one that its
+// server has no room for waits, or fails with the refusal.
 void draw_tables(Draw& draw, Plan& plan) {
   const std::uint64_t jobs = plan.jobs.size();
   if (draw.chance(0.1)) {
@@ -355,9 +354,9 @@ void draw_tables(Draw& draw, Plan& plan) {
   }
 }
 
-// Jobs that have run for so long that 32 bits soon no longer hold the numbers of their fragments or
-// operations, and workers with little room for operations. By a draw of its own, which leaves the
-// rest of a seed's world as it is.
+// Jobs that have run for so long that their numbers of fragments or operations soon exceed 32 bits,
+// and workers with little room for operations. Uses a generator of its own, so that the rest of a
+// seed's world does not change.
 void draw_numbers_at_their_ends(Plan& plan) {
   Draw draw(plan.seed ^ 0x3f17'c0de);
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32;
@@ -368,7 +367,7 @@ void draw_numbers_at_their_ends(Plan& plan) {
   }
 }
 
-// Nothing is scarce and no value overflows, so that it is known what a run must cost.
+// Makes nothing scarce and no value overflow, so that the cost of a run is known.
 void make_ample(Draw& draw, Plan& plan, bool lossy) {
   plan.ample = true;
   plan.switch_config.aggregators = 4096;
@@ -376,7 +375,7 @@ void make_ample(Draw& draw, Plan& plan, bool lossy) {
   plan.server_config.wmax = std::min(plan.server_config.wmax, 8U);
   plan.server_config.float_slots = 64;
   plan.timing = {};
-  plan.fabric.jitter = Duration{0};  // behind a late peer, reordering looks like a loss
+  plan.fabric.jitter = Duration{0};  // with a late peer, reordering looks like a loss
   for (JobPlan& job : plan.jobs) {
     job.overflow = OverflowPolicy::kReactive;
     for (OperationPlan& operation : job.operations) operation.values = Values::kSmall;
@@ -399,8 +398,8 @@ ValueCounts Plan::value_counts(const JobPlan& job) const {
   return {has_switch ? least : straight, straight};
 }
 
-// A rank with room for a single value makes a fragment of each value, and a crowded tree may take a
-// round trip of some hundred microseconds for one.
+// If a rank has room for a single value, every value becomes a fragment, and in a crowded tree each
+// may take a round trip of some hundred microseconds.
 std::int64_t fragments_of(const Plan& plan) {
   std::size_t fragments = 0;
   for (const JobPlan& job : plan.jobs) {
@@ -448,8 +447,8 @@ Plan draw_plan(std::uint64_t seed) {
   if (seed % 10 != 0) draw_faults(draw, plan);
   draw_sharing(draw, plan);
   draw_tables(draw, plan);
-  // Each window of which a rank sends something past the switches, for fear of an overflow, costs
-  // the others a time-out.
+  // Each window in which a rank sends a fragment past the switches, because it might overflow,
+  // costs the others a time-out.
   for (const JobPlan& job : plan.jobs) {
     if (job.overflow == OverflowPolicy::kProactive) plan.bound = std::chrono::seconds(90);
   }

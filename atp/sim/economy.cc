@@ -9,21 +9,19 @@ using S = SwitchCounter;
 using P = ServerCounter;
 using W = WorkerCounter;
 
-// What one lost packet may cost at most, beside what the same run costs without loss. Each of the
-// bounds is about twice what the worst of 20,000 seeds needed.
-constexpr std::uint64_t kRepeatsPerLoss = 8;  // of one rank: those of a window that waited for it
+// What one lost packet may cost at most, in addition to the same run without loss. Each bound is
+// about twice what the worst of 20,000 seeds needed.
+constexpr std::uint64_t kRepeatsPerLoss = 8;  // per rank: a window that waited for it
 constexpr std::uint64_t kAsksPerLoss = 4;     // FLUSH and NACK
 constexpr std::uint64_t kCollisionsPerLoss =
-    4;  // an aggregator whose PARAMETER was lost is held on
-// A peer's packets that go another way may look so once in some thousand worlds without a loss.
+    4;  // an aggregator stays occupied if its PARAMETER was lost
+// A peer's packets on another path may look like a loss, once in some thousand worlds without one.
 constexpr std::uint64_t kTakenForLosses = 1;
 constexpr Duration kTimePerLoss = std::chrono::milliseconds(60);
 constexpr Duration kTimePerLossSeenByTimers = std::chrono::milliseconds(120);
-// Where all that is in flight is one packet or two, losses hit the same one again, whose timer
-// doubles.
+// If only one or two packets are in flight, losses hit the same one again, and its timer doubles.
 constexpr Duration kTimePerLossOfTheOnlyPacket = std::chrono::milliseconds(240);
-constexpr Duration kTimeOnce =
-    std::chrono::milliseconds(250);  // a JOIN waits so long for its repeat
+constexpr Duration kTimeOnce = std::chrono::milliseconds(250);  // until a JOIN is repeated
 
 template <class Counter>
 std::uint64_t sum_of(const Counters<Counter>& counters, std::initializer_list<Counter> names) {
@@ -57,18 +55,18 @@ class Judge {
 
   std::vector<std::string> found() && { return std::move(found_); }
 
-  // A fragment some of whose packets met another one in their aggregator is late, and overtaken.
+  // A fragment some of whose packets collided is late, and later ones overtake it.
   void judge_workers() {
     const std::uint64_t met = switches_[S::kCollisions];
     at_most("repeats of workers",
             sum_of(workers_,
                    {W::kRepeatsPlain, W::kRepeatsResend, W::kRepeatsDirect, W::kRepeatsFloat}),
             kRepeatsPerLoss * most_ranks_ * losses_ + 2 * met);
-    // The JOIN that tells the server who a rank's direct packets come from goes straight to it; if
-    // it is lost, the floats of every stream wait for its repeat, each behind a timer of its own.
+    // A rank's straight JOIN tells the server the source of its direct packets. If it is lost, the
+    // floats of every stream wait for its repeat, each with a timer of its own.
     const std::uint64_t timers = std::max<std::uint64_t>(2, most_streams_);
     at_most("time-outs of workers", workers_[W::kTimeouts], timers * most_ranks_ * losses_);
-    // A rank whose window was cut is behind its peers, whose probes then bring back what was late.
+    // A rank whose window was cut is behind its peers, whose probes then get late answers.
     const std::uint64_t seen = is_narrow() ? 2 : 1;
     at_most("losses that workers inferred", workers_[W::kLossesInferred],
             seen * most_ranks_ * losses_ + met);
@@ -105,10 +103,11 @@ class Judge {
       at_most("fragments that the switches did not sum", in_network - least,
               excused + std::min(window_of_all_streams(), workers_[W::kDropNotJoined]));
     }
-    // A rank whose JOIN_ACK was lost begins when its JOIN is repeated, and is asked for all
-    // windows, which are then flushed out of the switches.
+    // A rank whose JOIN_ACK was lost starts when its JOIN is repeated. The server asks it for all
+    // windows, and flushes them out of the switches.
     const std::uint64_t late = losses_ > kTakenForLosses ? 2 * window_of_all_streams() : 0;
-    // A loss that only a timer sees holds up a narrow window, each fragment of which is asked for.
+    // A loss that only a timer notices holds up a narrow window, and the server asks for each
+    // fragment.
     const std::uint64_t held_up =
         is_narrow() ? std::max<std::uint64_t>(most_ranks_, plan_.server_config.wmax) : most_ranks_;
     at_most("FLUSHes and NACKs", servers_[P::kFlushes] + servers_[P::kNacks],
@@ -128,8 +127,8 @@ class Judge {
   }
 
  private:
-  // In a window of eight or fewer hardly a loss is overtaken by three later answers, so it is the
-  // timer's; and while one rank waits for its timer all others wait for that rank.
+  // In a window of eight or fewer, three later answers rarely overtake a loss, so the timer must
+  // repair it; and while one rank waits for its timer, all others wait for that rank.
   bool is_narrow() const { return plan_.server_config.wmax <= 8; }
   std::uint64_t window_of_all_streams() const { return most_streams_ * plan_.server_config.wmax; }
   static std::uint64_t milliseconds_of(Duration time) {

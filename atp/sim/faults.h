@@ -6,29 +6,29 @@
 #include "atp/base/counters.h"
 #include "atp/base/time.h"
 
-// What the simulator does to the nodes. Every fault that really happens is counted, so that a test
-// can tell a quiet run from a run whose probabilities came out as nothing.
+// The faults that the simulator causes. Every fault that actually happens is counted, so that a
+// test can tell whether a run had any.
 
 namespace atp::sim {
 
 enum class Fault : std::uint8_t {
   kLoss,         // one packet, independently
-  kBurstLoss,    // one packet of a run of losses
-  kOneWayLoss,   // one packet of a path that carries nothing for a time, while the way back does
-  kQueueLoss,    // one packet, by a link whose queue is full
-  kOutboxLoss,   // one packet, by its sender, whose outbox is full
+  kBurstLoss,    // one packet of a burst of losses
+  kOneWayLoss,   // one packet of a path that carries nothing for a time, unlike the reverse path
+  kQueueLoss,    // one packet, dropped by a link whose queue is full
+  kOutboxLoss,   // one packet, dropped by its sender, whose outbox is full
   kDuplicate,    // delivered twice
   kDelay,        // held back, so that later packets overtake it
   kStale,        // a copy arrives very much later
-  kCorruption,   // damaged, so that UDP's checksum doesn't fit: dropped by the receiver's link
+  kCorruption,   // damaged, so that UDP's checksum fails: dropped on receipt
   kTruncation,   // cut short, and delivered
   kForeign,      // a changed packet from an address that belongs to nobody
   kDishonest,    // a packet from a member's own address that no honest member sends
-  kMove,         // a JOIN of a member's own through another switch
+  kMove,         // a member's own JOIN, through another switch
   kEarlierLife,  // a member's packet of an earlier incarnation of the job
   kEcnMark,      // by a link whose queue is long
-  kClog,         // a path stands still for a time, then delivers everything
-  kPause,        // a node stands still for a time (a straggler, if it is a worker)
+  kClog,         // a path holds all packets for a time, then delivers them
+  kPause,        // a node is stopped for a time (a straggler, if it is a worker)
   kSwitchDeath,  // a switch forgets everything
   kSwitchReturn,
   kServerDeath,
@@ -36,7 +36,7 @@ enum class Fault : std::uint8_t {
   kWorkerDeath,       // a process with all its sockets
   kWorkerReturn,      // with another nonce
   kDeadSwitchPacket,  // a packet that reached a dead switch
-  kUnreachable,       // one that reached a dead node, and was reported to its sender
+  kUnreachable,       // a packet that reached a dead node, reported to its sender
   kLateStart,         // a rank that joins long after the others
   kCount,
 };
@@ -48,8 +48,8 @@ using FaultCounters = Counters<Fault>;
 // The path from one node to another. Probabilities are per packet and end with the heal time.
 struct PathFaults {
   double loss = 0;
-  double burst_begin = 0;  // a run of losses begins
-  double burst_end = 0.5;  // … and ends, asked at each packet of the run
+  double burst_begin = 0;  // a burst of losses begins
+  double burst_end = 0.5;  // the burst ends, drawn at each of its packets
   double duplicate = 0;
   double held_back = 0;
   Duration held_back_max{};
@@ -60,7 +60,7 @@ struct PathFaults {
   bool operator==(const PathFaults&) const = default;
 };
 
-// A fault with a beginning and an end.
+// A fault that lasts for a time.
 struct Outage {
   enum class Kind : std::uint8_t { kClog, kOneWay, kPause, kDeath };
   static constexpr Duration kForever = Duration::max();

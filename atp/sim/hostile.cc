@@ -1,4 +1,4 @@
-// What the enemy draws: which packet it takes up, and what it changes about it.
+// Draws which packet the attacker takes and what it changes.
 #include "atp/sim/hostile.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace atp::sim {
 namespace {
 
 constexpr std::size_t kKept = 64;
-constexpr std::uint32_t kEarlier = 100'000;  // no start that a plan has, several of which may run
+constexpr std::uint32_t kEarlier = 100'000;  // an incarnation that no plan has
 
 struct Field {
   std::size_t offset;
@@ -54,7 +54,7 @@ void Hostile::capture(const Packet& packet) {
 Hostile::Bytes Hostile::noise() {
   Bytes bytes(random_.below(random_.chance(0.1) ? 1500 : 120));
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random_.next());
-  // Pure noise dies at its first byte; some gets further in.
+  // Pure noise is dropped at its first byte; let some of it get further.
   if (!bytes.empty() && random_.chance(0.8)) bytes[ATP_AT_VERSION] = ATP_VERSION;
   if (bytes.size() > 3 && random_.chance(0.7)) {
     bytes[ATP_AT_TYPE] = static_cast<std::uint8_t>(random_.below(ATP_PACKET_TYPES));
@@ -110,7 +110,7 @@ Hostile::Bytes Hostile::of_a_child(const Endpoint& child, const RankSet& own) {
       atp_store64(bytes.data() + ATP_AT_BITMAP, ranks);
       break;
     }
-    case 3:  // an earlier or later start of the job, or another job
+    case 3:  // an earlier or later incarnation of the job, or another job
       atp_store32(bytes.data() + (random_.chance(0.8) ? ATP_AT_INCARNATION : ATP_AT_JOB),
                   static_cast<std::uint32_t>(random_.next()));
       break;
@@ -168,13 +168,13 @@ Hostile::Bytes Hostile::join_astray(const Endpoint& child, const Endpoint& paren
     join.nonce = random_.next();
     const Route route = join.remaining;
     switch (random_.below(5)) {
-      case 0: join.recorded.push_back(route[0]); break;   // it has been here
-      case 1: join.recorded.push_back(route[1]); break;   // … or at the next hop
-      case 2: join.remaining.push_back(route[0]); break;  // it comes here again
+      case 0: join.recorded.push_back(route[0]); break;   // it has already been here
+      case 1: join.recorded.push_back(route[1]); break;   // it has already been at the next hop
+      case 2: join.remaining.push_back(route[0]); break;  // it will come here again
       default:
         join.remaining.clear();
         join.remaining.push_back(route[0]);
-        // Back to its sender, or outside.
+        // Back to its sender, or out of the network.
         join.remaining.push_back(random_.chance(0.5) ? child : Endpoint::ipv4(192, 0, 2, 1, 5500));
     }
   });
@@ -190,7 +190,7 @@ Hostile::Bytes Hostile::control_of_a_parent(const RankSet& behind) {
   if (!parsed.ok()) return noise();
   const ControlHead head{.bitmap_words = parsed.view().header.bitmap_words,
                          .job = parsed.view().job()};
-  // Of the codes, those that concern one JOIN or LEAVE alone.
+  // Only codes that concern a single JOIN or LEAVE.
   constexpr std::array kCodes{StatusCode::kRefused, StatusCode::kRankTaken, StatusCode::kLeft,
                               StatusCode::kVersions, StatusCode::kDetached};
   StatusMessage status;

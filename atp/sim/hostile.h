@@ -12,17 +12,17 @@
 
 namespace atp::sim {
 
-// A packet as whoever watches the wire sees it.
+// A packet as an observer of the wire sees it.
 struct Packet {
   Endpoint from;
   Endpoint to;
   std::vector<std::uint8_t> bytes;
 };
 
-// What an enemy sends who can put any bytes into a UDP packet: noise, and real packets of the job
-// with one to three fields changed. A foreign enemy has an address of its own and knows no nonce;
-// one at a member's own address sends only what no honest member sends. What a forger with a
-// member's address can do beyond that needs an authentication tag.
+// The packets of an attacker who can send any bytes by UDP: noise, and real packets of the job with
+// one to three fields changed. A foreign attacker has an address of its own and no nonce. One at a
+// member's address sends only packets that no honest member sends; defending against more would
+// need an authentication tag.
 class Hostile {
  public:
   using Bytes = std::vector<std::uint8_t>;
@@ -35,24 +35,24 @@ class Hostile {
 
   Bytes noise();
   Bytes foreign();  // a changed real packet
-  // A real packet as an earlier incarnation of the job would have sent it.
+  // A real packet, as an earlier incarnation of the job would have sent it.
   Packet of_an_earlier_life();
-  // What no honest member would send from the address of `child`, behind which `own` stand.
+  // A packet that no honest member would send from the address of `child`, behind which `own` are.
   Bytes of_a_child(const Endpoint& child, const RankSet& own);
-  // Control messages likewise: unreadable, for the other direction, or with a nonce that isn't the
-  // sender's and other fields changed as well.
+  // The same for control messages: unreadable, for the other direction, or with another nonce than
+  // the sender's and other fields changed as well.
   Bytes control_of_a_child(const Endpoint& child, const Endpoint& parent);
-  // A JOIN of another start of the job by a route that comes back to where it was, or leads out of
-  // the network: nobody may follow it.
+  // A JOIN of another incarnation of the job whose route returns to a node or leads out of the
+  // network: no switch may forward it.
   Bytes join_astray(const Endpoint& child, const Endpoint& parent);
-  // Its own JOIN, but by this route: as if the rank had moved.
+  // The child's own JOIN on this route, as if the rank had moved.
   Bytes join_by(const Endpoint& child, const Endpoint& parent, const Route& route);
-  // And from the address of a parent to those behind it: unreadable, or the answer to another's
-  // JOIN or LEAVE.
+  // From the address of a parent to the ranks behind it: unreadable, or the answer to another JOIN
+  // or LEAVE.
   Bytes control_of_a_parent(const RankSet& behind);
 
  private:
-  // From a member's own address, which would hear of it if the version were another.
+  // Noise from a member's own address, with our version, since another one would be answered.
   Bytes noise_of_a_member();
   Bytes captured();
   template <class Change>

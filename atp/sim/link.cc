@@ -7,7 +7,7 @@ namespace {
 
 constexpr Picoseconds kBitTimeNumerator = 8'000'000'000'000;
 
-// A limit in bytes as a time at the link's rate; a link without a rate has no queue.
+// Converts a limit in bytes to a time at the link's rate; a link without a rate has no queue.
 Picoseconds limit(std::uint64_t bytes, Picoseconds per_byte) {
   return bytes == 0 || per_byte == 0 ? kNeverPs : static_cast<Picoseconds>(bytes) * per_byte;
 }

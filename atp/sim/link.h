@@ -9,24 +9,24 @@
 
 namespace atp::sim {
 
-// One direction of a cable, or a host's service of what it receives.
+// One direction of a cable, or a host's processing of the packets that it receives.
 struct LinkPlan {
-  std::uint64_t bits_per_s = 0;   // 0: a packet takes no time for its length
-  Duration packet_time{};         // and this for being a packet
-  Duration delay{};               // from the end of sending to the arrival
-  std::uint64_t queue_bytes = 0;  // what finds more before it is lost; 0: endless
-  std::uint64_t ecn_bytes = 0;    // what finds more before it is marked; 0: none is
+  std::uint64_t bits_per_s = 0;   // 0: a packet's length takes no time
+  Duration packet_time{};         // per packet, whatever its length
+  Duration delay{};               // from the end of the transmission to the arrival
+  std::uint64_t queue_bytes = 0;  // a packet behind more bytes is lost; 0: no limit
+  std::uint64_t ecn_bytes = 0;    // a packet behind more bytes is marked; 0: never
 
   bool operator==(const LinkPlan&) const = default;
   bool absent() const { return *this == LinkPlan{}; }
 };
 
-// What IPv4, UDP and Ethernet add to a packet, with preamble, check sum and gap.
+// The bytes that IPv4, UDP and Ethernet add to a packet, with preamble, checksum and gap.
 inline constexpr std::uint64_t kWireOverheadBytes = 66;
 
-// A link is a FIFO, so a packet's arrival is known when it is offered: it ends its transmission
-// after all those before it. What is waiting follows from the time at which the link comes free;
-// no event is needed for the end of a transmission, and arrivals are in order.
+// A link is a FIFO, so a packet's arrival is known when it is offered: its transmission ends after
+// all those before it. The queue length follows from the time at which the link becomes free, so
+// the end of a transmission needs no event, and arrivals are in order.
 class Link {
  public:
   struct Waiting {
@@ -55,7 +55,7 @@ class Link {
   Picoseconds per_byte_;
   Picoseconds per_packet_;
   Picoseconds delay_;
-  Picoseconds queue_limit_;  // as time, at the link's rate
+  Picoseconds queue_limit_;  // as a time, at the link's rate
   Picoseconds ecn_limit_;
   Picoseconds busy_until_ = 0;
   std::vector<Waiting> ring_;

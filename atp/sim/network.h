@@ -12,24 +12,23 @@
 #include "atp/sim/link.h"
 #include "atp/wire/endpoint.h"
 
-// The network without the nodes: links, packets on their way, and the order of all events.
+// The network without the nodes: links, packets in flight, and the order of all events.
 //
-// A host stands in a rack. It has a link to the rack's switching fabric and one from it; racks have
-// a link to the core of the network and one from it, whose fabric doesn't block. So a packet passes
-// two or four links, each a FIFO with rate, delay, finite queue and ECN threshold; a link whose
-// plan is empty is left out, as are those of a programmable switch that is the rack's switch
-// itself.
+// A host is in a rack and has a link to the rack's switching fabric and one from it. Racks have a
+// link to the core of the network and one from it, whose fabric does not block. So a packet passes
+// two or four links, each a FIFO with rate, delay, finite queue and ECN threshold. A link with an
+// empty plan is left out, as are those of a programmable switch that is the rack's switch itself.
 //
-// One event a link and packet, as in a FIFO the arrival is known at once; the heap holds one entry
-// for each link that is busy, not one for each packet. The copies of a multicast share their bytes.
+// There is one event per link and packet, since a FIFO's arrival is known at once. The heap holds
+// one entry per busy link, not one per packet. The copies of a multicast share their bytes.
 
 namespace atp::sim {
 
 using HostId = std::uint32_t;
 inline constexpr HostId kNoHost = ~HostId{0};
 
-// Which host answers at an endpoint: asked for every packet, so a flat table with open addressing,
-// at most half full, that never forgets.
+// The host at an endpoint. It is looked up for every packet, so this is a flat table with open
+// addressing, at most half full, without removal.
 class EndpointMap {
  public:
   void insert(const Endpoint& endpoint, std::uint32_t host) {
@@ -53,7 +52,7 @@ class EndpointMap {
     std::memcpy(&low, endpoint.address.data() + 8, sizeof low);
     return (low ^ endpoint.port) * 0x9e3779b97f4a7c15 >> 20;
   }
-  // Where it is, or where it belongs.
+  // The place of an endpoint, or the place where to insert it.
   std::size_t place_of(const Endpoint& endpoint) const {
     std::size_t at = hash(endpoint) & (entries_.size() - 1);
     while (entries_[at].host != kFree && entries_[at].endpoint != endpoint) {
@@ -78,10 +77,10 @@ class Network {
   enum class EventKind : std::uint8_t { kLink, kFlight, kTimer, kAction, kUnreachable };
   struct Event {
     EventKind kind = EventKind::kLink;
-    std::uint32_t index = 0;  // of the link or flight; kTimer: the host; kAction: as it was given
+    std::uint32_t index = 0;  // of the link or flight; kTimer: the host; kAction: the caller's
   };
 
-  // A packet on its way. Its bytes are in the pool.
+  // A packet in flight. Its bytes are in the pool.
   struct Flight {
     Endpoint from;
     Endpoint to;
@@ -95,8 +94,8 @@ class Network {
     bool marked = false;  // ECN: a link on its way was congested
   };
 
-  // Hosts and racks are numbered in the order of their making; a rack that is named before it is
-  // made gets `rack_link`.
+  // Hosts and racks are numbered in the order of their creation; a rack that is used before it is
+  // added gets `rack_link`.
   void add_rack(const LinkPlan& link);
   HostId add_host(std::uint32_t rack, const LinkPlan& link, const LinkPlan& rack_link);
 
@@ -107,17 +106,17 @@ class Network {
     return std::span(payloads_[flight.payload].bytes).first(flight.length);
   }
 
-  // Sends flight.payload from its sender to its receiver, beginning after `wait`; without a sender
-  // it arrives after the wait, from nowhere.
+  // Sends flight.payload from its sender to its receiver, starting after `wait`. Without a sender
+  // it simply arrives after the wait.
   void send(Picoseconds now, Flight flight, Picoseconds wait);
-  // Takes the flight of the event that next_event() returned.
+  // The flight of an event that take_next() returned.
   const Flight& flight(std::uint32_t index) const { return flights_[index]; }
   void end_flight(std::uint32_t index);
   void again(Picoseconds when, const Event& event) { queue_.push(when, event); }
 
-  // The time of the next event. Packets move from link to link on the way to it.
+  // The time of the next event of any kind.
   Picoseconds next() const { return queue_.next(); }
-  // The next event that is not only a packet's step from one link to the next; nothing if there is
+  // Moves packets from link to link and returns the next event of another kind; nothing if there is
   // none until `end`.
   std::optional<Event> take_next(Picoseconds end);
   // When the event last taken was due.
@@ -143,7 +142,7 @@ class Network {
 
   Port make_port(std::uint32_t rack, const LinkPlan& plan);
   void find_way(Flight& flight) const;
-  // Into its next link; false if it has passed all of them.
+  // Puts a flight into its next link; false if it has passed all of them.
   bool step(Picoseconds now, std::uint32_t flight);
 
   std::vector<Link> links_;

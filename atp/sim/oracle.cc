@@ -17,7 +17,7 @@ struct Contribution {
   bool fits = true;
 };
 
-// One value as an integer; one that doesn't fit says so instead.
+// One value as an integer; notes in the contribution if it does not fit.
 std::int64_t integer_of(double value, double scale, Contribution& contribution) {
   const double scaled = std::nearbyint(value * scale);
   if (!(scaled >= -2147483648.0 && scaled <= 2147483647.0)) {

@@ -13,16 +13,18 @@
 
 namespace atp::sim {
 
-// Knows what every operation must give, from the contributions alone (docs/protocol.md §7.7), by
-// reference_numbers.h. A job's K must be one that its plan allows. In a job of the fixed scale a
-// fragment whose contributions all fit and whose magnitudes add up to at most 2^31 − 1 is the exact
-// integer sum, taken here in 64 bits; any other is the exact sum of the float32 values, rounded
-// once. A worker's output must equal it bit for bit, any NaN standing for every NaN.
+// Computes the correct result of every operation from the contributions alone (docs/protocol.md
+// §7.7), with reference_numbers.h. A job's K must be one that its plan allows. In a job with the
+// fixed scale, a fragment whose contributions all fit and whose magnitudes add up to at most 2^31 −
+// 1 is the exact integer sum, computed here in 64 bits; any other is the exact sum of the float32
+// values, rounded once. A worker's output must equal the result bit for bit, except that any NaN
+// equals any other.
 class Oracle {
  public:
   explicit Oracle(const Plan& plan);
 
-  // What is wrong with the output of an operation completed by `rank`; nothing if it is right.
+  // Describes what is wrong with the output of an operation that `rank` completed; nothing if it is
+  // right.
   std::optional<std::string> check(std::uint32_t job, std::uint64_t operation, Rank rank,
                                    std::uint16_t value_count, std::span<const std::byte> output);
 
@@ -41,10 +43,10 @@ class Oracle {
                           std::size_t length, Result& result);
 
   std::vector<JobPlan> jobs_;
-  double scale_;                           // of jobs with a fixed one
-  bool all_join_through_switches_;         // through their switches
+  double scale_;                           // of jobs with the fixed scale
+  bool all_join_through_switches_;         // as in the plan
   std::vector<ValueCounts> value_counts_;  // by job
-  // By job, operation and K, which only the fixed scale minds.
+  // By job, operation and K, which matters only with the fixed scale.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint16_t>, Result> expected_;
   std::uint64_t integer_fragments_ = 0;  // of the fixed scale
   std::uint64_t float_fragments_ = 0;

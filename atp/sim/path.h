@@ -12,8 +12,7 @@
 
 namespace atp::sim {
 
-// What becomes of one packet: how long each of its copies is held back before it sets out; none if
-// it was lost.
+// What becomes of one packet: the delay of each copy before it is sent; none if the packet is lost.
 struct Fate {
   std::array<Duration, 3> waits{};
   std::size_t copies = 0;
@@ -23,8 +22,8 @@ struct Fate {
   void set_out(Duration wait) { waits[copies++] = wait; }
 };
 
-// The faults on the way from one node to another, in that direction. It decides the fate of each
-// packet from the network's random numbers and remembers a run of losses and an outage.
+// The faults on the path from one node to another, in that direction. It draws the fate of each
+// packet and keeps the state of a burst of losses and of an outage.
 class Path {
  public:
   Path() = default;
@@ -56,8 +55,8 @@ constexpr std::uint16_t ones_complement_sum(std::span<const std::uint8_t> bytes)
   return static_cast<std::uint16_t>(sum);
 }
 
-// Flips one to fifteen bits of one 16-bit word: what the checksum is certain to see. Damage that it
-// cannot see is the link layer's to find, and no protocol above UDP survives it.
+// Flips one to fifteen bits of one 16-bit word, which the checksum is certain to detect. The link
+// layer must find other damage; no protocol above UDP survives it.
 inline void damage(std::span<std::uint8_t> bytes, Random& random) {
   if (bytes.size() < 2) return;
   const std::size_t at = 2 * random.below(bytes.size() / 2);

@@ -11,8 +11,8 @@
 #include "atp/sim/faults.h"
 #include "atp/sim/link.h"
 
-// Everything that one run of the virtual network depends on, as plain data. A named scenario
-// writes it by hand; draw_plan() draws all of it from a seed.
+// Everything that a run of the virtual network depends on, as plain data. A named scenario fills it
+// in by hand; draw_plan() draws all of it from a seed.
 
 namespace atp::sim {
 
@@ -20,7 +20,7 @@ enum class Values : std::uint8_t {
   kSmall,      // about ±1: the ordinary gradient
   kTiny,       // below half a unit of the fixed point, and denormals
   kTies,       // exactly between two integers
-  kLarge,      // sums near the limit of an int32: some overflow, some don't
+  kLarge,      // sums near the limit of an int32: some overflow, some do not
   kHuge,       // beyond an int32 already at the worker, up to the largest float32
   kOneHuge,    // one rank beyond an int32 by a little, all others 0
   kNotFinite,  // NaN and ±Inf here and there
@@ -31,12 +31,12 @@ enum class Values : std::uint8_t {
 
 struct OperationPlan {
   OperationSpec spec;
-  Values values = Values::kSmall;  // of floating-point types; integers are any
+  Values values = Values::kSmall;  // for floating-point types; integers are arbitrary
   bool in_place = false;
-  std::vector<std::size_t> segments = {};  // lengths, of what is in blocks; none: a single one
+  std::vector<std::size_t> segments = {};  // lengths, if in blocks; none: a single one
 };
 
-// A job, or one socket of each rank of a job that has several (same key, other streams).
+// A job, or, if its ranks have several sockets (same key, other streams), one socket of each rank.
 struct JobPlan {
   JobKey key{1, 1};
   std::uint16_t world_size = 2;
@@ -48,28 +48,28 @@ struct JobPlan {
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   std::vector<OperationPlan> operations;
-  std::uint32_t max_in_flight = 4;    // operations that the application submits at once
-  std::uint32_t max_operations = 64;  // for which a worker has room
-  Duration think_max{};               // pause of a worker before it submits its next operation
-  // After an operation has completed, before the next one: of half of this to one and a half, the
-  // same at all ranks.
+  std::uint32_t max_in_flight = 4;    // operations that the application keeps in flight
+  std::uint32_t max_operations = 64;  // operations that a worker has room for
+  Duration think_max{};               // maximum pause of a worker before its next submission
+  // Between the end of an operation and the next one: half to one and a half times this, the same
+  // at all ranks.
   Duration pause{};
   bool leave_at_once = false;  // each worker leaves as soon as it is done
   std::uint64_t data_seed = 1;
-  std::uint64_t nonce_salt = 0x5eed;  // another one: a second start that claims the same ranks
+  std::uint64_t nonce_salt = 0x5eed;  // with another one, a second start claims the same ranks
 
-  std::uint32_t server = 0;  // which server holds these streams (a shard of the job)
+  std::uint32_t server = 0;  // the server of these streams (a shard of the job)
 
-  // By rank; a missing entry means: starts at once, behind switch 0 if there is one, in rack 0.
+  // By rank; a missing entry: starts at once, behind switch 0 if there is one, in rack 0.
   std::vector<Duration> start;
   std::vector<int> parent;  // index of its switch, −1: straight to the server
   std::vector<std::uint32_t> rack;
   std::vector<LinkPlan> link;  // missing: the fabric's for workers
-  std::vector<Duration> late;  // behind the others in each step, beside the pause of all
-  // By switch: the next switch on the way to the server; missing or −1: the server itself.
+  std::vector<Duration> late;  // behind the others in each step, in addition to the common pause
+  // By switch: the next switch towards the server; missing or −1: the server itself.
   std::vector<int> uplink;
 
-  // Deviations by rank, for scenarios of wrong use: replaces the operations of that rank.
+  // By rank, for scenarios of wrong use: replaces the operations of that rank.
   std::vector<std::vector<OperationPlan>> own_operations;
 
   std::uint16_t value_count_of(Rank rank) const {
@@ -77,7 +77,7 @@ struct JobPlan {
   }
 };
 
-// Where the nodes stand and what carries packets between them.
+// Where the nodes are and the links between them.
 struct FabricPlan {
   LinkPlan worker{.delay = std::chrono::microseconds(10)};
   LinkPlan switch_node{.delay = std::chrono::microseconds(10)};
@@ -86,10 +86,10 @@ struct FabricPlan {
   Duration jitter{};                       // on each path
   std::vector<std::uint32_t> switch_rack;  // missing: rack 0
   std::vector<std::uint32_t> server_rack;
-  // Of single hosts and racks; missing: as above.
+  // For single hosts and racks; missing: as above.
   std::vector<LinkPlan> switch_links, server_links, rack_links;
 
-  // The longest way of a small packet through empty queues.
+  // The longest time of a small packet through empty queues.
   Duration longest_delay() const {
     return worker.delay + switch_node.delay + server.delay + 2 * rack.delay + jitter;
   }
@@ -107,8 +107,8 @@ struct Plan {
   SwitchConfig switch_config;
   ServerConfig server_config;
   Timing timing;  // of every node
-  // Where the streams of every job stand when they begin, and its operations: 0, or so many that a
-  // 32-bit number of them would soon wrap.
+  // The first sequence of every stream, and the first operation, of every job: 0, or so high that a
+  // 32-bit number would soon wrap.
   std::uint64_t first_sequence = 0;
   OperationId first_operation = 0;
   std::vector<JobPlan> jobs;
@@ -116,12 +116,13 @@ struct Plan {
   FabricPlan fabric;
   std::vector<PathFaults> path_faults;  // each path takes one of these at random; empty: none
   std::vector<Outage> outages;
-  double hostile = 0;             // probability, for each packet, that an enemy sends one as well
+  double hostile = 0;             // probability per packet that an attacker sends one as well
   double report_unreachable = 0;  // probability that a packet to a dead node is reported
-  // Aggregators, memory and links for all, and at most single losses: what the run costs is judged.
+  // Aggregators, memory and links suffice for all, and at most single packets are lost: the run's
+  // cost is judged.
   bool ample = false;
-  std::uint32_t outbox_packets = 2048;  // until the faults stop; more of one turn are lost
-  bool watched = false;  // every turn of a node is judged by the page (world_watch.cc)
+  std::uint32_t outbox_packets = 2048;  // until the faults stop; further packets of a turn are lost
+  bool watched = false;  // every turn of a node is judged by docs/protocol.md (world_watch.cc)
   Duration heal{};       // when faults stop; zero: there are none
   Duration bound = std::chrono::seconds(12);  // all must be done this long after the heal time
 
@@ -129,24 +130,24 @@ struct Plan {
   std::uint64_t nonce(const JobPlan& job, Rank rank) const {
     return (seed << 20) ^ (std::uint64_t{job.key.job} << 10) ^ rank ^ job.nonce_salt;
   }
-  // The K on which a job may agree: the least of its ranks', its server's and that of the switches
-  // on their ways, or, where a rank could join past them all, without the latter.
+  // The values of K on which a job may agree: the minimum of its ranks', its server's and its
+  // switches' limits, or, if a rank could join past all switches, without theirs.
   ValueCounts value_counts(const JobPlan& job) const;
-  // May a job find no room at its server?
+  // Whether a job may find no room at its server.
   bool is_crowded() const { return server_config.max_jobs < jobs.size(); }
-  // Does each rank join through its switches? What a scenario's hand does is not in the plan. A
-  // rank that is told through a switch that there is no room joins past the switch, even if it was
-  // the server that had none.
+  // Whether each rank joins through its switches. (What a scenario does by hand is not in the
+  // plan.) A rank that is told through a switch that there is no room joins past the switch, even
+  // if it was the server that had none.
   bool all_join_through_switches() const {
     return watched && heal == Duration{0} && !is_crowded() &&
            switch_config.max_trees >= jobs.size() &&
            switch_config.tree_memory_bytes >= SwitchConfig{}.tree_memory_bytes;
   }
-  // The switches between a rank and its server, the first hop first.
+  // The switches between a rank and its server, nearest first.
   std::vector<std::uint32_t> switches_of(const JobPlan& job, Rank rank) const {
     return switches_from(job, rank < job.parent.size() ? job.parent[rank] : switches > 0 ? 0 : -1);
   }
-  // Likewise from one switch on (−1: none).
+  // The same from one switch on (−1: none).
   std::vector<std::uint32_t> switches_from(const JobPlan& job, int at) const {
     std::vector<std::uint32_t> list;
     while (at >= 0 && list.size() < switches) {

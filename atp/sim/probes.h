@@ -5,22 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 
-// What tests may watch while a world runs: which part of the simulator its thread is at, and
-// whether a node takes memory. The world says both around each call of a node; neither changes a
-// run.
+// What tests can observe while a world runs: which part of the simulator its thread is in, and
+// whether a node allocates memory. The world sets both around each call of a node; neither changes
+// a run.
 
 namespace atp::sim {
 
-// What the simulator's thread is at, for a profile: a sampler in another thread reads it now and
-// then. Saying it costs a store and no clock, so a run is not slowed by being profiled.
+// The part that the simulator's thread is in, for profiling: a sampler in another thread reads it
+// from time to time. Setting it costs a store and no clock reading, so profiling does not slow a
+// run.
 enum class Part : std::uint8_t {
-  kMaking,   // hosts, their memory, the tensors
+  kMaking,   // making hosts, their memory, the tensors
   kLoop,     // which event, which host, when again
-  kNetwork,  // links, packets on their way, the order of events
+  kNetwork,  // links, packets in flight, the order of events
   kSwitch,
   kServer,
   kWorker,
-  kApplication,  // the oracle's check of each sum, too
+  kApplication,  // including the oracle's check of each sum
   kCount
 };
 
@@ -42,8 +43,8 @@ class Within {
   Part before_;
 };
 
-// Counts allocations made inside the nodes: the world opens a guard around each call of a node,
-// and the test program's operator new (allocation_test.cc) counts while one is open.
+// Counts allocations in the nodes: the world opens a guard around each call of a node, and the test
+// program's operator new (allocation_test.cc) counts while a guard is open.
 class AllocationGuard {
  public:
   AllocationGuard() { inside_node = true; }

@@ -14,7 +14,7 @@ using Inputs = std::vector<std::vector<double>>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// A number of `exponent_bits` and `fraction_bits` as IEEE-754 encodes it.
+// Decodes an IEEE 754 number with this many exponent and fraction bits.
 double decoded(std::uint32_t bits, int exponent_bits, int fraction_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const double sign = ((bits >> (exponent_bits + fraction_bits)) & 1) != 0 ? -1 : 1;
@@ -33,8 +33,8 @@ std::uint32_t bits_at(std::span<const std::byte> bytes, std::size_t i, std::size
   return bits;
 }
 
-// Rounded to `digits` binary digits, none of which counts less than 2^lowest; infinite from
-// 2^beyond on.
+// Rounds to `digits` binary digits, none of them worth less than 2^lowest; infinite from 2^beyond
+// on.
 double rounded(double value, int digits, int lowest, int beyond) {
   if (value == 0 || !std::isfinite(value)) return value;
   const int unit = std::max(std::ilogb(value) - digits + 1, lowest);
@@ -42,7 +42,7 @@ double rounded(double value, int digits, int lowest, int beyond) {
   return std::fabs(result) >= std::ldexp(1.0, beyond) ? std::copysign(HUGE_VAL, value) : result;
 }
 
-// What is done with a sum in float32.
+// Divides and rounds a float32 sum as the operation demands.
 double finished(const OperationSpec& spec, float sum, std::size_t ranks) {
   if (spec.reduction == Reduction::kAverage) {
     sum = static_cast<float>(static_cast<double>(sum) / static_cast<double>(ranks));
@@ -56,7 +56,8 @@ float exact_sum(const Inputs& inputs, std::size_t i) {
   return reference_sum(column);
 }
 
-// Finite values are lost: also those whose sum would be infinite.
+// The result in a special block of 16 bits: finite values are lost, even those whose sum would be
+// infinite.
 double sum_of_classes(const Inputs& inputs, std::size_t i) {
   double sum = 0;
   for (const std::vector<double>& input : inputs) sum += std::isfinite(input[i]) ? 0 : input[i];
@@ -93,11 +94,11 @@ void sum_block(const OperationSpec& spec, const Inputs& inputs, std::size_t begi
       result.push_back(finished(spec, exact_sum(inputs, i), inputs.size()));
       continue;
     }
-    double sum = 0;  // of integers far below 2^53
+    double sum = 0;  // integers far below 2^53, so it is exact
     for (const std::vector<double>& input : inputs) {
       sum += std::clamp(std::nearbyint(std::ldexp(input[i], -unit)), -limit, limit);
     }
-    sum = sum == 0 ? 0 : std::ldexp(sum, unit);  // +0 also of negative zeros
+    sum = sum == 0 ? 0 : std::ldexp(sum, unit);  // +0 even of negative zeros
     result.push_back(finished(spec, static_cast<float>(sum), inputs.size()));
   }
 }

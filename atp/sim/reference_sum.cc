@@ -20,7 +20,7 @@ void add(Digits& digits, float value) {
   const auto mantissa = static_cast<std::uint32_t>(std::ldexp(fraction, 24));
   for (int bit = 0; bit < 24; ++bit) {
     if (((mantissa >> bit) & 1) == 0) continue;
-    // The bits of a denormal that would fall below 2^-149 are zeros.
+    // Bits of a denormal that would fall below 2^-149 are zeros.
     digits[static_cast<std::size_t>(exponent - 24 + bit - kLowestPower)] += 1;
   }
 }
@@ -29,7 +29,7 @@ void carry(Digits& digits) {
   std::int64_t over = 0;
   for (std::int64_t& digit : digits) {
     digit += over;
-    over = digit >> 1;  // rounds down, so a borrow works like a carry
+    over = digit >> 1;  // rounds down, so that it works for borrows too
     digit &= 1;
   }
 }

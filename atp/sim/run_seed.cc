@@ -1,4 +1,4 @@
-// The end of a run: what is demanded of it, and the sums over many runs.
+// Plays a run to its end, checks the demands on it, and adds up many runs.
 #include "atp/sim/run_seed.h"
 
 #include <algorithm>

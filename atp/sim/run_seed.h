@@ -8,13 +8,13 @@
 
 namespace atp::sim {
 
-// What happened in all runs of a set of seeds, so that a set that reached nothing is seen.
+// What happened in all runs of a set of seeds, to show what the set has reached.
 struct Tally {
   std::uint64_t runs = 0;
   std::uint64_t runs_with_faults = 0;
   std::uint64_t runs_that_may_fail = 0;  // a worker or a server was lost
-  std::uint64_t failed_workers = 0;      // sockets whose operations ended in an error
-  std::uint64_t runs_past_32_bits = 0;   // a stream went on beyond 2^32 fragments
+  std::uint64_t failed_workers = 0;      // sockets whose operations ended with an error
+  std::uint64_t runs_past_32_bits = 0;   // a stream passed 2^32 fragments
   std::uint64_t waits_for_room = 0;      // a worker's queue of operations was full
   std::uint64_t packets = 0;
   std::uint64_t integer_fragments = 0;
@@ -46,11 +46,11 @@ struct Outcome {
   std::string report;  // what went wrong, line by line
 };
 
-// Plays a world to its end: until everything is completed, every aggregator is free, and all have
-// left; and judges it.
+// Plays a world until everything is completed, every aggregator is free and all have left; and
+// judges it.
 Outcome run_to_the_end(World& world, Tally& tally);
 
-// The world of a seed.
+// Plays the world of a seed.
 Outcome run_seed(std::uint64_t seed, bool trace, Tally& tally);
 
 // The command that plays a seed again.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxViolations = 5;
 
-// ECN may come later, and a repeat names other ranks.
+// Everything but ECN, which may be set later, and the ranks, which differ in a repeat.
 std::vector<std::uint8_t> fixed_part(const PacketView& packet) {
   std::vector<std::uint8_t> bytes(packet.bytes.begin(), packet.bytes.end());
   bytes[ATP_AT_FLAGS] = static_cast<std::uint8_t>(bytes[ATP_AT_FLAGS] & ~ATP_FLAG_ECN);
@@ -41,15 +41,16 @@ void ServerJudge::end_turn(Instant now, const Endpoint& from, std::span<const st
   forget_jobs(now, server);
 }
 
-// A server that was not run for half a lease heard no JOIN either, and ends none for two refreshes.
+// A server that did not run for half a lease received no JOIN either, so it must end no lease for
+// two refreshes.
 void ServerJudge::note_stop(Instant now) {
   const bool has_stood = last_turn_ <= now && now - last_turn_ > config_.timing.lease / 2;
   if (has_stood) no_loss_until_ = now + 2 * config_.timing.join_refresh;
   last_turn_ = now;
 }
 
-// All ranks of a job are gone, or the server has died. They may begin anew within the incarnation,
-// which a user must not do, and nobody can tell then what still is on its way from before.
+// All ranks of a job are gone, or the server has died. The ranks may start again within the
+// incarnation, which a user must not do; then earlier packets cannot be told apart from new ones.
 void ServerJudge::forget_jobs(Instant now, const Server& server) {
   const std::size_t before = std::exchange(jobs_, server.job_count());
   if (jobs_ >= before) return;
@@ -103,15 +104,15 @@ void ServerJudge::judge(Instant now, const Endpoint& from, const PacketView* cau
   Stream& stream = streams_[{packet.job(), packet.header.stream}];
   const auto index = stream.indices.find(packet.header.sequence);
   if (index != stream.indices.end() && index->second != packet.header.aggregator_index) {
-    object("a fragment at another index than its PARAMETER's before it said");
+    object("a fragment at another index than the one its earlier PARAMETER gave");
   }
   if (!is_parameter) return;
   if (cause != nullptr) judge_answer(from, *cause, message);
   judge_parameter(now, stream, packet);
 }
 
-// The server knows a worker for one by its straight JOINs that are answered. (When the last rank
-// comes in, so are those of the others, however old.)
+// The server recognises a worker by straight JOINs that it has answered. (When the last rank joins,
+// it answers those of the others as well, however old.)
 bool ServerJudge::is_worker(Instant now, const Endpoint& endpoint) const {
   const auto is_recent = [&](const auto& at) {
     return now < at->second + config_.timing.lease / 2;
@@ -122,8 +123,8 @@ bool ServerJudge::is_worker(Instant now, const Endpoint& endpoint) const {
          (came == straight_join_.end() || is_recent(came));
 }
 
-// Before the result is noted: what is complete already is repeated to who asks, straight to who
-// asks straight.
+// Call it before the result is noted: a complete result is repeated to the rank that asks, and
+// straight to one that asks straight.
 void ServerJudge::judge_answer(const Endpoint& from, const PacketView& cause,
                                const Message& message) {
   const bool is_answer = cause.type() == PacketType::kGradient &&
@@ -133,7 +134,7 @@ void ServerJudge::judge_answer(const Endpoint& from, const PacketView& cause,
   if (!is_answer || !stream.results.contains(cause.header.sequence)) return;
   if (from.port == switch_port_) return;
   if (std::find(message.to.begin(), message.to.end(), from) != message.to.end()) return;
-  object("what was asked for straight is not answered straight");
+  object("a straight request is not answered straight");
 }
 
 void ServerJudge::judge_parameter(Instant now, Stream& stream, const PacketView& packet) {
@@ -145,7 +146,7 @@ void ServerJudge::judge_parameter(Instant now, Stream& stream, const PacketView&
     return;
   }
   Result& result = known->second;
-  if (result.fixed != fixed_part(packet)) object("a PARAMETER unlike the one before");
+  if (result.fixed != fixed_part(packet)) object("a PARAMETER that differs from the earlier one");
   if (now >= result.since + config_.timing.reorder_min / 2) {
     result.answered.clear();
     result.since = now;
@@ -162,7 +163,7 @@ void ServerJudge::judge_first(Stream& stream, const PacketView& packet) {
     object(moves ? "an index that stays after a collision" : "an index that moves by itself");
   }
   stream.indices[sequence + config_.wmax] = packet.header.next_index;
-  // Nobody asks for what is so long complete.
+  // Nobody asks for fragments that were completed so long ago.
   const std::uint64_t kept = 4 * std::uint64_t{config_.wmax};
   if (sequence < kept) return;
   stream.results.erase(stream.results.begin(), stream.results.lower_bound(sequence - kept));

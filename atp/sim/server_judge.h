@@ -13,19 +13,19 @@
 
 namespace atp::sim {
 
-// What docs/protocol.md §6 lets a server say about a fragment: every PARAMETER of it is the same
-// and is repeated to a rank at most once in a millisecond, goes straight back to whoever
-// asked straight, and moves the index if, and only if, there was a collision; whatever names a
-// sequence names the index that its PARAMETER before said; a FLUSH is for switches. And by §2 of
-// ranks: who is gone, or held by another socket, does not come in, a member's JOIN makes no job,
-// and what is news to others is said at once; nor is a lease ended by a server that stood still.
-// Known are its packets and what it tells a display.
+// Checks what a server sends. By docs/protocol.md §6, about a fragment: all its PARAMETERs are the
+// same, are repeated to a rank at most once per millisecond, go straight back to a rank that asked
+// straight, and move the index if and only if there was a collision; every packet names the index
+// that the sequence's earlier PARAMETER gave; a FLUSH goes to switches only. By §2, about ranks: a
+// rank that is gone, or held by another socket, cannot join; a member's JOIN makes no job; news is
+// sent to the others at once; and a server that was stopped ends no lease. The judge sees the
+// server's packets and what it shows to displays.
 class ServerJudge {
  public:
   ServerJudge(const ServerConfig& config, std::uint16_t switch_port)
       : config_(config), switch_port_(switch_port) {}
 
-  // The end of a turn in which these were sent, because of this packet or (no bytes) of a timer.
+  // Ends a turn in which these packets were sent because of this packet, or of a timer (no bytes).
   void end_turn(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                 const Server& server, const Outbox& out);
   // The server has forgotten everything.
@@ -37,7 +37,7 @@ class ServerJudge {
   using StreamKey = std::pair<JobKey, std::uint16_t>;
   // A fragment that is complete.
   struct Result {
-    std::vector<std::uint8_t> fixed;  // what all its PARAMETERs share: all but flags and ranks
+    std::vector<std::uint8_t> fixed;  // what all its PARAMETERs have in common
     RankSet answered;                 // since then
     Instant since{};
   };
@@ -45,7 +45,7 @@ class ServerJudge {
     std::map<std::uint64_t, Result> results;
     std::map<std::uint64_t, std::uint32_t> indices;
   };
-  // A rank, by its JOINs that were acknowledged.
+  // A rank's holder, from its acknowledged JOINs.
   struct Holder {
     std::uint64_t nonce = 0;
     Instant acknowledged = Instant::min();
@@ -80,12 +80,12 @@ class ServerJudge {
   std::map<std::pair<StreamKey, Rank>, Holder> holders_;
   std::map<std::pair<StreamKey, std::uint64_t>, std::uint32_t> detachments_said_;  // by nonce
   std::map<StreamKey, Instant> switch_joined_;  // when a JOIN came through one
-  std::map<StreamKey, RankSet> lost_;           // by the job's range
+  std::map<StreamKey, RankSet> lost_;           // by the job's stream range
   Instant last_turn_ = Instant::max();
   Instant no_loss_until_ = Instant::min();
-  std::map<Endpoint, Instant> straight_join_;  // the last that came from there
-  std::map<Endpoint, Instant> straight_ack_;   // the last that went there
-  std::set<StreamKey> over_;                   // what comes of these is not judged any more
+  std::map<Endpoint, Instant> straight_join_;  // the last from this endpoint
+  std::map<Endpoint, Instant> straight_ack_;   // the last to this endpoint
+  std::set<StreamKey> over_;                   // no longer judged
   std::size_t jobs_ = 0;
   std::vector<std::string> violations_;
 };

@@ -1,4 +1,4 @@
-// Who comes in, who does not, and what the others hear of it (docs/protocol.md §2 and §6).
+// Which ranks may join, and what the others are told (docs/protocol.md §2 and §6).
 #include <algorithm>
 #include <utility>
 
@@ -36,7 +36,7 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
   if (join->server_boot_id != 0 && server.job_count() > jobs_) {
     object("a member's JOIN made a job");
   }
-  if (server.job_count() > config_.max_jobs) object("more jobs than there may be");
+  if (server.job_count() > config_.max_jobs) object("more jobs than allowed");
   const StreamKey range{packet.job(), join->first_stream};
   const auto [said, is_first] = detachments_said_.emplace(std::pair{range, join->nonce}, 0);
   const bool is_newer = !is_first && join->detachments > said->second;
@@ -60,8 +60,8 @@ void ServerJudge::judge_join(Instant now, const Endpoint& from, const PacketView
   });
 }
 
-// Of two statements about a rank the one with the higher number counts, at equal numbers
-// *attached*; a straight JOIN says something only with the mark.
+// Of two statements about a rank, the one with the higher number counts, with equal numbers
+// *attached*; a straight JOIN is a statement only with the mark.
 void ServerJudge::judge_detaching(const PacketView& packet, const Join& join,
                                   const JobSummary& job) {
   const StreamKey range{packet.job(), join.first_stream};
@@ -79,14 +79,14 @@ void ServerJudge::judge_detaching(const PacketView& packet, const Join& join,
   }
 }
 
-// At once, as switches that wait for the rank would wait in vain. Who begins detached is no news:
-// of that the others hear a refresh after the beginning.
+// News must be sent at once, because switches would wait for the rank in vain. That a rank starts
+// detached is not news: the others are told a refresh later.
 void ServerJudge::expect_news(Instant now, const StreamKey& range, const Outbox& out) {
   const auto heard = switch_joined_.find(range);
   const bool has_switch =
       heard != switch_joined_.end() && now < heard->second + config_.timing.lease;
   if (has_switch && !says(out, StatusCode::kDetached)) {
-    object("switches did not hear at once that a rank is detached");
+    object("switches were not told at once that a rank is detached");
   }
 }
 
@@ -100,8 +100,9 @@ void ServerJudge::judge_lost(Instant now, const Server& server, const Outbox& ou
     is_news |= !(job.lost - lost).empty() && !present.empty();
     lost = job.lost;
   });
-  if (is_any && now < no_loss_until_) object("a rank is lost by a server that stood still");
-  if (is_news && !says(out, StatusCode::kLeaseEnded)) object("nobody heard of a lost rank");
+  if (is_any && now < no_loss_until_) object("a rank was lost by a server that was stopped");
+  if (is_news && !says(out, StatusCode::kLeaseEnded))
+    object("the others were not told of a lost rank");
 }
 
 }  // namespace atp::sim

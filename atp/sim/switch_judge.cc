@@ -11,7 +11,7 @@ using S = SwitchCounter;
 constexpr std::uint8_t kSticky = ATP_FLAG_COLLISION | ATP_FLAG_ECN | ATP_FLAG_OVERFLOW;
 constexpr std::uint8_t kExact = 0x1c;
 
-// Of K values of four bytes, or 2K of two.
+// The maximum values in a fragment of K: K of four bytes, or 2K of two.
 std::uint32_t most_values(std::uint8_t kind, std::uint32_t k) {
   return (kind >> 1 & 3) == 1 ? 2 * k : k;
 }
@@ -61,7 +61,7 @@ SwitchJudge::Row SwitchJudge::row_of(const Turn& turn) {
   }
 }
 
-// Who is behind whom is the switch's to say; what follows from it is not.
+// The switch itself says which ranks are behind whom; the judge derives what follows from that.
 std::optional<SwitchCounter> SwitchJudge::drop_of(const Turn& turn) const {
   const PacketView& p = turn.packet;
   if (turn.tree == nullptr) return S::kDropUnknownJob;
@@ -115,7 +115,7 @@ SwitchJudge::Row SwitchJudge::meet_empty(const Turn& turn, Cell& cell) {
   return meet_same(turn, cell);
 }
 
-// Holds p's identity, perhaps only since p has claimed it.
+// The cell holds p's identity, perhaps only since p has claimed it.
 SwitchJudge::Row SwitchJudge::meet_same(const Turn& turn, Cell& cell) {
   const PacketView& p = turn.packet;
   const bool has_claimed = cell.ranks.empty();
@@ -175,7 +175,7 @@ bool SwitchJudge::is_expired(const Cell& cell, Instant now) const {
   return cell.aggregating && now - cell.used > config_.timing.reclaim;
 }
 
-// What a PARAMETER of the parent does to its aggregator.
+// The effect of the parent's PARAMETER on its aggregator.
 void SwitchJudge::judge_parameter(const Turn& turn) {
   const Identity identity = turn.packet.identity();
   std::vector<Sum> leaving;
@@ -207,7 +207,7 @@ void SwitchJudge::judge_parameter(const Turn& turn) {
   highest = std::max(highest, identity.sequence);
 }
 
-// Whether it was taken here, and goes no further.
+// Returns whether the FLUSH was answered here and goes no further.
 bool SwitchJudge::judge_flush(const Turn& turn) {
   const Identity identity = turn.packet.identity();
   if (turn.share.size == 0) return false;

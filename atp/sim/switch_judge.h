@@ -13,15 +13,15 @@
 
 namespace atp::sim {
 
-// Plays docs/protocol.md §4 beside a switch, from the packets that it gets and from who is behind
-// whom, and says where the switch did otherwise: which row of the table decided, what went up with
-// which ranks and flags, who was sent what comes down, where a JOIN went. It is written from the
-// page and shares no rule with the product; it knows no values, which the oracle judges.
+// Executes docs/protocol.md §4 next to a switch, from the switch's packets and from which ranks are
+// behind whom, and reports every deviation: the deciding row of the table, the ranks and flags of
+// what went up, the receivers of downward messages, the path of a JOIN. It is written from the page
+// and shares no rule with the product. It ignores values, which the oracle checks.
 class SwitchJudge {
  public:
   SwitchJudge(const SwitchConfig& config, std::uint32_t wmax) : config_(config), wmax_(wmax) {}
 
-  // Before a turn of the switch, which gets these bytes (none: a timer), and after it.
+  // Call these before a turn of the switch with these bytes (none: a timer), and after it.
   void begin(const SwitchNode& node, std::span<const std::uint8_t> bytes);
   void end_packet(Instant now, const Endpoint& from, std::span<const std::uint8_t> bytes,
                   const SwitchNode& node, const Outbox& out);
@@ -33,11 +33,11 @@ class SwitchJudge {
   const std::vector<std::string>& violations() const { return violations_; }
 
  private:
-  // What an aggregator must hold by what has come.
+  // What an aggregator must hold, given the packets so far.
   struct Cell {
     bool aggregating = false;
-    std::optional<Identity> last;    // of what it holds, or the last identity
-    std::optional<Identity> passed;  // the last fragment that met another one here
+    std::optional<Identity> last;    // the identity that it holds, or held last
+    std::optional<Identity> passed;  // the last fragment that collided here
     RankSet ranks;
     std::uint8_t flags = 0;
     std::uint8_t hops = 0;
@@ -67,13 +67,13 @@ class SwitchJudge {
     std::uint32_t magnitude = 0;
     Endpoint parent;
   };
-  // Which row decides, by its counter, and what leaves by it.
+  // The deciding row, by its counter, and the packet that leaves.
   struct Row {
     SwitchCounter counter;
     std::optional<Sum> sum = std::nullopt;
   };
 
-  // switch_judge.cc: the table, and what releases
+  // switch_judge.cc: the table, and the messages that release
   void judge_gradient(const Turn& turn);
   Row row_of(const Turn& turn);
   std::optional<SwitchCounter> drop_of(const Turn& turn) const;
@@ -88,7 +88,7 @@ class SwitchJudge {
   bool is_beyond_limit(const Turn& turn) const;
   bool is_expired(const Cell& cell, Instant now) const;
 
-  // switch_judge_members.cc: JOIN, LEAVE, and who is behind whom
+  // switch_judge_members.cc: JOIN, LEAVE, and which ranks are behind whom
   void judge_join(const Turn& turn);
   void judge_route(const Join& came, const Join& went, const Turn& turn, const Endpoint& to);
   bool must_pass(const Turn& turn, const Join& join) const;
@@ -100,7 +100,7 @@ class SwitchJudge {
   const Member* member_before(const Turn& turn) const;
   void judge_leave(const Turn& turn);
 
-  // switch_judge_turns.cc: turns, and what only passes
+  // switch_judge_turns.cc: turns, and messages that only pass
   void judge_downward(const Turn& turn);
   void expect_copies(const Turn& turn, const Tree& tree);
   const Tree* tree_before(const PacketView& packet) const;
@@ -117,8 +117,8 @@ class SwitchJudge {
   std::uint32_t wmax_;
   Cells cells_;
   std::map<std::uint32_t, std::size_t> held_;             // cells in use, by job
-  std::map<StreamKey, std::uint64_t> highest_parameter_;  // since a JOIN_ACK has told Wmax
-  Instant queue_empty_at_{};                              // the virtual one of the link upward
+  std::map<StreamKey, std::uint64_t> highest_parameter_;  // once a JOIN_ACK has given Wmax
+  Instant queue_empty_at_{};                              // the virtual queue of the uplink
   Counters<SwitchCounter> before_;
   std::vector<Tree> trees_before_;  // for a turn that may change them
   Instant sweep_at_{};

@@ -1,4 +1,4 @@
-// Where JOINs and LEAVEs go, and who is behind whom after them.
+// Where JOINs and LEAVEs must go, and which ranks are behind whom after them.
 #include <algorithm>
 
 #include "atp/core/dataplane/join_relay.h"
@@ -24,12 +24,12 @@ void SwitchJudge::judge_join(const Turn& turn) {
     ++passed;
     const std::optional<Join> went = Join::read(parsed.view().body);
     if (!came || !went || turn.packet.has(ATP_FLAG_DIRECT)) {
-      object("a JOIN went on that nobody can read, or that came straight");
+      object("an unreadable or straight JOIN was forwarded");
       continue;
     }
     judge_route(*came, *went, turn, packet.to);
     if (went->max_value_count != std::min(came->max_value_count, config_.max_value_count)) {
-      object("a JOIN went on with another K than there is room for");
+      object("a JOIN was forwarded with another K than there is room for");
     }
     const Member* holder = member_before(turn);
     if (holder != nullptr && holder->nonce != came->nonce && holder->lease_end > turn.now &&
@@ -38,9 +38,9 @@ void SwitchJudge::judge_join(const Turn& turn) {
     }
     expect_member(turn, *came);
   }
-  if (passed > 1) object("a JOIN went on more than once");
+  if (passed > 1) object("a JOIN was forwarded more than once");
   if (passed == 0 && came && must_pass(turn, *came)) {
-    object("a JOIN stayed that should have gone on");
+    object("a JOIN was not forwarded");
   }
   expect_separate_regions(turn.node);
   expect_room(turn.node);
@@ -51,12 +51,12 @@ void SwitchJudge::expect_room(const SwitchNode& node) {
   node.for_each_tree([&](const Tree& tree, const atp_share&) {
     bytes += Tree::bytes_needed(tree.world_size(), tree.streams());
   });
-  if (bytes > config_.tree_memory_bytes) object("trees take more memory than they may");
-  if (node.trees() > config_.max_trees) object("more trees than there may be");
+  if (bytes > config_.tree_memory_bytes) object("trees take more memory than allowed");
+  if (node.trees() > config_.max_trees) object("more trees than allowed");
 }
 
-// Nobody can object to it: it agrees with itself and with what the switch knows of its job, holds
-// its rank or takes one that nobody holds, and needs no room or finds plenty.
+// Whether there is no reason to refuse the JOIN: it is consistent and agrees with the switch's
+// state of its job, holds its rank or takes a free one, and needs no room or finds plenty.
 bool SwitchJudge::must_pass(const Turn& turn, const Join& join) const {
   const RankSet& ranks = turn.packet.ranks;
   const bool agrees_with_itself =
@@ -79,7 +79,7 @@ bool SwitchJudge::must_pass(const Turn& turn, const Join& join) const {
          (holder == nullptr || holder->nonce == join.nonce);
 }
 
-// Leads its route on, to a node that it has not seen?
+// Whether its route leads on to a node that it has not visited.
 bool SwitchJudge::may_follow(const Turn& turn, const Join& join) const {
   if (join.remaining.size() < 2 || join.recorded.size() == Route::kMaxHops) return false;
   Route after = join.remaining;
@@ -90,7 +90,7 @@ bool SwitchJudge::may_follow(const Turn& turn, const Join& join) const {
          next != turn.from && config_.upstream.allows(next);
 }
 
-// For another tree, whatever the others come to need? Regions may all be taken.
+// Whether there is room for another tree, whatever the others may need. Regions may all be taken.
 bool SwitchJudge::has_plenty(const Join& join) const {
   std::size_t bytes = Tree::bytes_needed(join.world_size, {join.first_stream, join.stream_count});
   for (const Tree& tree : trees_before_) {
@@ -100,7 +100,7 @@ bool SwitchJudge::has_plenty(const Join& join) const {
          bytes <= config_.tree_memory_bytes;
 }
 
-// Of the rank that the packet names.
+// The earlier entry of the rank that the packet names.
 const Member* SwitchJudge::member_before(const Turn& turn) const {
   const Tree* tree = tree_before(turn.packet);
   const Rank rank = turn.packet.ranks.lowest();
@@ -108,15 +108,15 @@ const Member* SwitchJudge::member_before(const Turn& turn) const {
   return is_known ? &tree->membership().member(rank) : nullptr;
 }
 
-// After its JOIN a rank stands behind who sent it, and nowhere else, for a lease. Of two statements
-// the one with the higher number of detachments counts; at equal numbers, *attached*.
+// After its JOIN a rank is behind the sender, and nobody else, for a lease. Of two statements the
+// one with the higher number of detachments counts; with equal numbers, *attached*.
 void SwitchJudge::expect_member(const Turn& turn, const Join& join) {
-  if (turn.tree == nullptr) return object("a JOIN went on and nobody remembers it");
+  if (turn.tree == nullptr) return object("a forwarded JOIN was not recorded");
   const Rank rank = turn.packet.ranks.lowest();
   const Membership& members = turn.tree->membership();
   for (const Child& child : members.children()) {
     if (child.ranks.contains(rank) != (child.endpoint == turn.from)) {
-      object("a rank stands behind another child than its JOIN's");
+      object("a rank is behind another child than its JOIN's");
     }
   }
   if (members.member(rank).lease_end != turn.now + config_.timing.lease) {
@@ -132,7 +132,7 @@ void SwitchJudge::expect_member(const Turn& turn, const Join& join) {
   }
 }
 
-// STATUS *detached* counts where its number is higher than the one known.
+// STATUS *detached* counts if its number is higher than the known one.
 void SwitchJudge::judge_detached(const Turn& turn, const Tree& before) {
   const std::optional<StatusMessage> status = StatusMessage::read(turn.packet);
   if (!status || status->code != StatusCode::kDetached || turn.tree == nullptr) return;
@@ -143,7 +143,7 @@ void SwitchJudge::judge_detached(const Turn& turn, const Tree& before) {
     const Member& member = before.membership().member(rank);
     const bool detached = member.detached || number > member.detachments;
     if (turn.tree->membership().attached().contains(rank) == detached) {
-      object("*detached* was believed, or not, against its number");
+      object("*detached* was handled against its number");
     }
   });
 }
@@ -151,21 +151,21 @@ void SwitchJudge::judge_detached(const Turn& turn, const Tree& before) {
 void SwitchJudge::judge_route(const Join& came, const Join& went, const Turn& turn,
                               const Endpoint& to) {
   Route remaining = came.remaining;
-  if (remaining.size() < 2) return object("a JOIN whose route ends here went on");
+  if (remaining.size() < 2) return object("a JOIN whose route ends here was forwarded");
   const Endpoint own = remaining.front();
   remaining.pop_front();
   Route recorded = came.recorded;
   const bool comes_back = names(remaining, own) || names(recorded, own) ||
                           names(recorded, remaining.front()) || remaining.front() == turn.from;
-  if (comes_back) object("a JOIN went on whose route comes back");
+  if (comes_back) object("a JOIN whose route has a loop was forwarded");
   recorded.push_back(own);
   if (to != remaining.front() || went.remaining != remaining || went.recorded != recorded) {
-    object("a JOIN went on with another route");
+    object("a JOIN was forwarded with a wrong route");
   }
-  if (!config_.upstream.allows(to)) object("a JOIN went to where nothing may be sent");
+  if (!config_.upstream.allows(to)) object("a JOIN went to a forbidden next hop");
 }
 
-// The LEAVE of a rank goes to the parent as it came, and nobody else's goes anywhere.
+// A rank's own LEAVE goes to the parent unchanged; any other LEAVE goes nowhere.
 void SwitchJudge::judge_leave(const Turn& turn) {
   const Tree* tree = tree_before(turn.packet);
   const std::optional<Leave> leave = Leave::read(turn.packet.body);
@@ -177,9 +177,9 @@ void SwitchJudge::judge_leave(const Turn& turn) {
   for (const OutPacket& packet : turn.out.packets()) {
     if (turn.out.bytes_of(packet)[ATP_AT_TYPE] != ATP_LEAVE) continue;
     ++passed;
-    if (!is_meant || packet.to != tree->parent()) object("a LEAVE of somebody else went on");
+    if (!is_meant || packet.to != tree->parent()) object("another rank's LEAVE was forwarded");
   }
-  if (is_meant && passed != 1) object("a LEAVE stayed that should have gone on");
+  if (is_meant && passed != 1) object("a LEAVE was not forwarded");
 }
 
 }  // namespace atp::sim

@@ -1,4 +1,4 @@
-// The turns of a switch, what only passes it, and the sweep.
+// The turns of a switch, messages that only pass it, and the sweep.
 #include <algorithm>
 
 #include "atp/sim/switch_judge.h"
@@ -52,7 +52,7 @@ void SwitchJudge::end_packet(Instant now, const Endpoint& from, std::span<const 
     turn.share = share;
   });
   if (turn.packet.header.hops == 0) {
-    if (!out.empty()) object("what may go no further was passed on");
+    if (!out.empty()) object("a packet that may go no further was forwarded");
     return;
   }
   switch (turn.packet.type()) {
@@ -89,7 +89,7 @@ void SwitchJudge::add_swept(const SwitchNode& node, const Cell& cell, std::vecto
   });
 }
 
-// Down goes only what the parent sent, and to those addressed.
+// Only the parent's messages go down, and only to children with addressed ranks.
 void SwitchJudge::judge_downward(const Turn& turn) {
   const bool is_control = changes_trees(turn.packet.bytes);
   if (turn.packet.type() == PacketType::kStatus && StatusMessage::answer_to(turn.packet)) return;
@@ -97,7 +97,7 @@ void SwitchJudge::judge_downward(const Turn& turn) {
   const bool is_accepted = tree != nullptr && turn.from == tree->parent() &&
                            turn.packet.header.bitmap_words == tree->bitmap_words();
   if (!is_accepted) {
-    if (!turn.out.empty()) object("somebody but the parent was believed");
+    if (!turn.out.empty()) object("a downward message not from the parent was accepted");
     return;
   }
   if (turn.packet.type() == PacketType::kFlush && judge_flush(turn)) return;
@@ -116,9 +116,9 @@ void SwitchJudge::expect_copies(const Turn& turn, const Tree& tree) {
   std::vector<Endpoint> found;
   for (const OutPacket& packet : turn.out.packets()) {
     const auto went = turn.out.bytes_of(packet);
-    if (is(went, PacketType::kGradient)) continue;  // a sum that had to make room
+    if (is(went, PacketType::kGradient)) continue;  // a sum that was reclaimed
     if (!std::equal(went.begin(), went.end(), bytes.begin(), bytes.end())) {
-      return object("what came down went on as something else");
+      return object("a downward message was changed");
     }
     found.push_back(packet.to);
   }
@@ -128,7 +128,7 @@ void SwitchJudge::expect_copies(const Turn& turn, const Tree& tree) {
                                                   : true;
   if (!is_readable) wanted.clear();
   if (found != wanted) {
-    object("what came down went to " + std::to_string(found.size()) + " children instead of " +
+    object("a downward message went to " + std::to_string(found.size()) + " children instead of " +
            std::to_string(wanted.size()));
   }
 }
@@ -139,7 +139,7 @@ const Tree* SwitchJudge::tree_before(const PacketView& packet) const {
   return found == trees_before_.end() ? nullptr : &*found;
 }
 
-// With its tree a stream's limit is forgotten.
+// A stream's limit is forgotten together with its tree.
 void SwitchJudge::forget_limits(const SwitchNode& node) {
   if (node.counters()[S::kTreesDropped] == before_[S::kTreesDropped]) return;
   std::erase_if(highest_parameter_, [&](const auto& limit) {
@@ -162,7 +162,7 @@ void SwitchJudge::expect_separate_regions(const SwitchNode& node) {
   });
 }
 
-// The GRADIENTs that leave, in this order.
+// Checks the GRADIENTs that leave, which must be in this order.
 void SwitchJudge::expect_sums(Instant now, const Outbox& out, const std::vector<Sum>& wanted) {
   std::size_t found = 0;
   for (const OutPacket& packet : out.packets()) {
@@ -180,14 +180,14 @@ void SwitchJudge::expect_sums(Instant now, const Outbox& out, const std::vector<
       object("a GRADIENT left with flags " + std::to_string(header.flags) + " instead of " +
              std::to_string(sum.flags | ecn));
     }
-    if (header.hops + 1 != sum.hops) object("a GRADIENT left with other hops to go");
+    if (header.hops + 1 != sum.hops) object("a GRADIENT left with the wrong hop count");
     if (header.magnitude != sum.magnitude) object("a GRADIENT left with another magnitude");
   }
   if (found < wanted.size()) object("a GRADIENT stayed that should have left");
 }
 
-// The queue that the link upward would have: what was sent drains at its rate, and it holds as much
-// as sixteen thresholds.
+// The queue that the uplink would have: bytes sent drain at its rate, and it holds up to sixteen
+// thresholds.
 bool SwitchJudge::meets_congestion(Instant now, std::size_t bytes) {
   if (config_.uplink_bits_per_s == 0) return false;
   const Duration most = 16 * config_.ecn_threshold;

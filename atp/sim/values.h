@@ -7,8 +7,8 @@
 
 namespace atp::sim {
 
-// What a rank contributes to an operation of its job, from the job's seed: as many values of the
-// operation's type as fit `out`.
+// Fills `out` with a rank's contribution to an operation, drawn from the job's seed, in the
+// operation's type.
 void fill_input(const JobPlan& job, std::uint64_t number, Rank rank, const OperationPlan& operation,
                 std::span<std::byte> out);
 

@@ -61,7 +61,7 @@ void WorkerJudge::end_turn(Instant now, bool attached, const Outbox& out) {
   for (const OutPacket& one : out.packets()) {
     const ParsedPacket parsed = parse_packet(out.bytes_of(one));
     if (!parsed.ok()) {
-      object("something left that nobody can read");
+      object("an unreadable packet was sent");
     } else if (parsed.view().type() == PacketType::kGradient &&
                parsed.view().job() == config_.job) {
       judge_gradient(parsed.view(), one.to, may_be_plain);
@@ -72,7 +72,7 @@ void WorkerJudge::end_turn(Instant now, bool attached, const Outbox& out) {
 
 void WorkerJudge::judge_gradient(const PacketView& packet, const Endpoint& to, bool may_be_plain) {
   if (packet.ranks != RankSet::of(config_.rank)) object("a GRADIENT of other ranks");
-  if (packet.header.hops != ATP_HOPS) object("a GRADIENT that has come from elsewhere");
+  if (packet.header.hops != ATP_HOPS) object("a GRADIENT with the wrong hop count");
   if (to != config_.route.front() && to != config_.route.back()) object("a GRADIENT to a stranger");
   Stream& stream = stream_of(packet.header.stream);
   judge_flags(stream, packet, may_be_plain);
@@ -83,14 +83,14 @@ void WorkerJudge::judge_flags(const Stream& stream, const PacketView& packet, bo
   const bool is_direct = packet.has(ATP_FLAG_DIRECT);
   const std::uint64_t sequence = packet.header.sequence;
   if (packet.has(ATP_FLAG_FLOAT) && !is_direct) object("floats that may be merged");
-  if (!is_direct && !may_be_plain) object("what may be merged, while detached");
+  if (!is_direct && !may_be_plain) object("a packet that may be merged, while detached");
   const bool is_first = sequence == stream.next;
   if (is_first && sequence < stream.asked_end && !is_direct && !packet.has(ATP_FLAG_RESEND)) {
-    object("what the server has asked for, without RESEND");
+    object("a fragment that the server has asked for, without RESEND");
   }
   if (config_.overflow == OverflowPolicy::kProactive && !is_direct &&
       packet.header.magnitude > 0x7fffffffU / config_.world_size) {
-    object("what may overflow, and may be merged");
+    object("a packet that may overflow and may be merged");
   }
   const auto found = stream.fragments.find(sequence);
   if (found != stream.fragments.end() && found->second.as_floats && !packet.has(ATP_FLAG_FLOAT)) {
@@ -101,10 +101,10 @@ void WorkerJudge::judge_flags(const Stream& stream, const PacketView& packet, bo
 void WorkerJudge::judge_place(Stream& stream, const PacketView& packet) {
   const std::uint64_t sequence = packet.header.sequence;
   if (sequence >= stream.base() + wmax_) object("a sequence further ahead than Wmax");
-  if (sequence > stream.next) object("sequences out of their order");
+  if (sequence > stream.next) object("sequences out of order");
   const auto index = stream.indices.find(sequence);
   if (index != stream.indices.end() && index->second != packet.header.aggregator_index) {
-    object("a fragment at another index than its PARAMETER's before it said");
+    object("a fragment at another index than the one its earlier PARAMETER gave");
   }
   if (sequence >= stream.next) {
     stream.next = sequence + 1;
@@ -116,13 +116,13 @@ void WorkerJudge::judge_place(Stream& stream, const PacketView& packet) {
   }
   const auto found = stream.fragments.find(sequence);
   if (found == stream.fragments.end() || found->second.answered) {
-    object("a repeat of what is answered");
+    object("a repeat of an answered fragment");
   } else if (found->second.operation != packet.header.operation) {
     object("a repeat as another operation");
   }
 }
 
-// The first return is at once, each later one after a wait that doubles.
+// The first return may be immediate; each later one comes after a wait that doubles.
 void WorkerJudge::judge_return(Instant now, bool attached) {
   if (was_attached_ && !attached) {
     ++detachments_;

@@ -12,23 +12,23 @@
 
 namespace atp::sim {
 
-// What docs/protocol.md §5 lets a worker put on the wire, whatever happens to it: in which order
-// and how far ahead, at which index, with which flags, and after which wait it returns to its tree.
-// Known are only the packets that it got and sent, and whether it says that it is attached. Which
-// repeats come when is not judged here; what they cost is (economy.h).
+// Checks what a worker may send by docs/protocol.md §5, whatever happens to it: in which order and
+// how far ahead, at which index, with which flags, and after which wait it returns to its tree. The
+// judge sees only the packets that it received and sent, and whether it reports to be attached. The
+// timing of repeats is not judged here, but their cost is (economy.h).
 class WorkerJudge {
  public:
   WorkerJudge(const WorkerConfig& config, std::uint32_t wmax) : WorkerJudge(config, wmax, {}) {}
 
-  // A packet that the worker, which has joined, is about to get.
+  // The worker, which has joined, is about to receive this packet.
   void took(const Endpoint& from, std::span<const std::uint8_t> bytes);
-  // The end of a turn in which these were sent, and whether the worker is attached now.
+  // Ends a turn in which these packets were sent; `attached`: whether the worker is attached now.
   void end_turn(Instant now, bool attached, const Outbox& out);
 
   // Another start of the worker.
   void begin_anew() { *this = WorkerJudge(config_, wmax_, std::move(violations_)); }
 
-  // Has a stream begun below this sequence and come as far?
+  // Whether a stream has begun below this sequence and reached it.
   bool has_passed(std::uint64_t sequence) const;
 
   const std::vector<std::string>& violations() const { return violations_; }
@@ -45,10 +45,10 @@ class WorkerJudge {
     bool answered = false;
   };
   struct Stream {
-    std::uint64_t next;                              // that was never sent
+    std::uint64_t next;                              // the first that was never sent
     std::map<std::uint64_t, Fragment> fragments;     // from the oldest unanswered one on
-    std::map<std::uint64_t, std::uint32_t> indices;  // as PARAMETERs have said
-    std::uint64_t asked_end = 0;                     // below it the server has asked
+    std::map<std::uint64_t, std::uint32_t> indices;  // as given by PARAMETERs
+    std::uint64_t asked_end = 0;                     // the server has asked for fragments below
     std::uint64_t base() const { return fragments.empty() ? next : fragments.begin()->first; }
   };
 

@@ -11,7 +11,7 @@
 namespace atp::sim {
 namespace {
 
-// A node that wants to be woken again and again without letting time pass is broken.
+// A node that asks to be woken again and again without time passing is broken.
 constexpr std::uint64_t kMaxWakesAtOneInstant = 100000;
 constexpr std::size_t kMaxViolations = 10;
 
@@ -65,7 +65,8 @@ void World::wake_at(HostId host, Instant when) {
   arm(host);
 }
 
-// A timer that moved back is left in the queue, and armed again when it finds that it is early.
+// A timer that moves to a later time stays in the queue; when it fires too early, it is armed
+// again.
 void World::arm(HostId id) {
   Host& host = hosts_[id];
   const Picoseconds when = std::max(picoseconds(due(host)), now_);
@@ -90,7 +91,7 @@ void World::handle(const Network::Event& event) {
 
 void World::handle_timer(HostId id) {
   Host& host = hosts_[id];
-  if (now_ != host.armed) return;  // overtaken by an earlier one
+  if (now_ != host.armed) return;  // replaced by an earlier one
   host.armed = kNeverPs;
   if (!host.alive) return;
   if (picoseconds(due(host)) > now_) return arm(id);

@@ -24,20 +24,19 @@
 #include "atp/sim/switch_judge.h"
 #include "atp/sim/worker_judge.h"
 
-// The simulator: a clock that only moves from one event to the next, a network of links between
-// racks, and the very Worker, SwitchNode and Server of the product, each run by the loop of
-// atp/core/README.md. One thread, one source of random numbers: a plan and its seed give the same
-// packets at the same picoseconds everywhere, so a failure is replayed by its seed alone.
+// The simulator: a clock that moves from one event to the next, a network of links between racks,
+// and the product's own Worker, SwitchNode and Server, each run by the loop of atp/core/README.md.
+// With one thread and one source of random numbers, a plan and its seed give the same packets at
+// the same picoseconds on every machine, so the seed alone replays a failure.
 //
 // Faults come from the plan, from a tap that a scenario sets, or by hand (kill, pause, clog). After
-// the heal time nothing more goes wrong, except that what is dead may stay dead, and completion is
-// demanded within a bounded virtual time: the exact sum on every rank. Only a job that lost a
-// worker or its server may end otherwise, on every survivor with the error that names what was
-// lost.
+// the heal time nothing more goes wrong, except that dead nodes may stay dead, and every rank must
+// get the exact sum within a bounded virtual time. Only a job that lost a worker or its server may
+// end otherwise: then every survivor must get the error that names what was lost.
 //
-// Five source files: world.cc the clock and the driving loop, world_wire.cc packets and their
-// faults, world_setup.cc making and breaking nodes, world_watch.cc the judges of each turn,
-// world_report.cc the judgement at the end.
+// Five source files: world.cc (clock and driving loop), world_wire.cc (packets and their faults),
+// world_setup.cc (making and breaking nodes), world_watch.cc (the judges of each turn),
+// world_report.cc (the judgement at the end).
 
 namespace atp::sim {
 
@@ -59,21 +58,22 @@ class World {
   void set_trace(bool on) { trace_ = on; }
   const Plan& plan() const { return plan_; }
 
-  // Runs until done() holds (asked after every event), or until `limit`; says whether it held.
+  // Runs until done() holds (checked after every event) or until `limit`; returns whether it held.
   bool run(Duration limit, const std::function<bool()>& done);
   void run_for(Duration time);
-  // Everything is completed at every worker, or has failed where it may; within the plan's bound.
+  // Runs until every operation is completed at every worker, or has failed if it may; false if that
+  // takes longer than the plan's bound.
   bool run_to_completion();
-  // May the operations of this job fail: has it lost a worker or its server?
+  // Whether the operations of this job may fail, because it has lost a worker or its server.
   bool may_fail(std::uint32_t job) const;
-  // All sums are in: every aggregator must come free; all leave: nobody may hold the job. Reports
-  // what is left over as a violation.
+  // When all sums are complete, every aggregator must become free; when all have left, no node may
+  // hold the job. Reports anything left over as a violation.
   void check_release();
   void check_departure();
   std::size_t aggregators_in_use() const;  // of all switches
   std::size_t jobs_held() const;           // by the server and all switches
 
-  // Does it hold for the application of every worker that is alive?
+  // Whether it holds for the application of every live worker.
   bool all(bool (Application::*property)() const) const;
 
   // Hosts: servers, switches, then the workers of job 0 by rank, of job 1, …
@@ -94,7 +94,7 @@ class World {
     return std::get<Member>(hosts_[worker_host(rank, job)].node).application;
   }
 
-  // After something was asked of an application by hand.
+  // Call it after changing an application by hand.
   void wake_application(Rank rank, std::uint32_t job = 0) {
     wake_at(worker_host(rank, job), now());
   }
@@ -104,7 +104,7 @@ class World {
   void kill(HostId host);
   void restart_switch(std::uint32_t index);
   void restart_server(std::uint64_t boot_id, std::uint32_t index = 0);
-  // Another start of the rank's process, with all its sockets.
+  // Restarts the rank's process, with all its sockets.
   void restart_worker(HostId host);
   void pause(HostId host, Duration length);
   void clog(HostId from, HostId to, Duration length);
@@ -115,21 +115,21 @@ class World {
               Duration delay = Duration{0});
 
   FaultCounters faults() const;
-  // Of all nodes of a kind, and of all lives of switches and servers.
+  // Sums over all nodes of a kind, and over all lives of switches and servers.
   Counters<SwitchCounter> switch_counters() const;
   Counters<ServerCounter> server_counters() const;
   Counters<WorkerCounter> worker_counters() const;
   const Oracle& oracle() const { return oracle_; }
   const Network& network() const { return network_; }
   std::uint64_t packets_sent() const { return packets_sent_; }
-  // A digest of every packet and the time of its sending, from here on.
+  // Starts a digest of every packet and its sending time.
   void start_digest() { digest_ = 0; }
   std::uint64_t digest() const { return digest_.value(); }
-  // Has a stream of a watched worker begun below this sequence and gone past it?
+  // Whether a stream of a watched worker has begun below this sequence and passed it.
   bool passes(std::uint64_t sequence) const;
-  // All that went against the oracle or the invariants so far.
+  // All violations of the oracle or the invariants so far.
   std::vector<std::string> violations() const;
-  // Who still waits for what: for the report of a run that did not finish.
+  // Who still waits for what, for the report of a run that did not finish.
   std::string unfinished() const;
   std::string name_of(const Endpoint& endpoint) const;
 
@@ -142,10 +142,10 @@ class World {
     Endpoint endpoint;
     std::variant<Server, SwitchNode, Member> node;
     bool alive = true;
-    bool returns = false;  // dead, and another start of it will come
+    bool returns = false;  // dead, but it will be restarted
     Instant paused_until{};
-    Instant wake = kNever;         // what the node and its application asked for
-    Picoseconds armed = kNeverPs;  // when the queue will ask whether that is due
+    Instant wake = kNever;         // when the node or its application asked to be woken
+    Picoseconds armed = kNeverPs;  // when the queue will check whether that is due
   };
 
   // world_setup.cc
@@ -170,12 +170,13 @@ class World {
   void deliver(std::uint32_t flight);
   void hand_over(HostId host, const Endpoint& from, std::span<const std::uint8_t> bytes);
   void deliver_unreachable(std::uint32_t flight);
-  // After every call of a node: sends its outbox, and drives a worker until it has no more to do.
+  // Called after every call of a node: sends its outbox, and drives a worker until it has no more
+  // to do.
   void settle(HostId host);
   void settle_worker(HostId host, Member& member);
 
-  // world_watch.cc: before and after a turn, because of a packet, a timer (from nobody) or an ICMP
-  // error (without bytes), which runs no timer of the node
+  // world_watch.cc: before and after a turn, which a packet, a timer (without a sender) or an ICMP
+  // error (without bytes) causes
   void make_judge(HostId host);
   void judge_anew(HostId host);
   void begin_turn(HostId host, const Endpoint& from, std::span<const std::uint8_t> bytes);
@@ -211,11 +212,11 @@ class World {
   std::vector<Host> hosts_;
   EndpointMap host_ids_;
   Network network_;
-  // By host of the kind, if the plan has them watched.
+  // By host of the kind, if the plan says `watched`.
   std::vector<ServerJudge> server_judges_;
   std::vector<SwitchJudge> switch_judges_;
   std::vector<WorkerJudge> worker_judges_;
-  std::vector<Path> paths_;  // from · hosts + to; empty while no path has faults
+  std::vector<Path> paths_;  // index from · hosts + to; empty while no path has faults
   std::vector<std::function<void()>> actions_;
   Tap tap_;
   Outbox outbox_;
@@ -232,8 +233,8 @@ class World {
   std::optional<std::uint64_t> digest_;
   std::uint64_t wakes_at_this_instant_ = 0;
   Picoseconds last_wake_ = 0;
-  bool news_ = true;      // an application has changed since it was last asked
-  bool is_over_ = false;  // all operations have come to their end
+  bool news_ = true;      // an application has changed since the last check
+  bool is_over_ = false;  // all operations have ended
   bool trace_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What a world says about a run: counters, violations, who is unfinished.
+// A world's report about a run: counters, violations, and who has not finished.
 #include <algorithm>
 
 #include "atp/sim/world.h"
@@ -49,16 +49,16 @@ bool World::settled(const Host& host) const {
   return member->application.failed() && may_fail(member->application.job());
 }
 
-// A failure must name what was lost, a rank or the server, or who gave up because of it: a survivor
-// that has failed renews no lease. A rank that was lost itself, and started again, may hear that
-// its place is taken.
+// A failure must name the rank or server that was lost, or a survivor that gave up because of it,
+// since that renews no lease. A rank that was itself lost and restarted may be told that its place
+// is taken.
 std::optional<std::string> World::objection(const Application& application) const {
   if (application.finished() || !application.failure()) return std::nullopt;
   if (!may_fail(application.job())) return std::nullopt;
   const Failure& failure = *application.failure();
   const RankSet& lost = lost_ranks_[application.job()];
-  // Where every rank was lost and started again within the incarnation, which a user must not do,
-  // nobody can tell stale packets of the first start from those of the second.
+  // If every rank was lost and restarted within the incarnation, which a user must not do, stale
+  // packets of the first start cannot be told apart from those of the second.
   const bool is_remembered = lost.size() < plan_.jobs[application.job()].world_size;
   if (failure.code == FailureCode::kNoProgress && is_remembered) {
     return "learned of a loss by its time-out alone";
@@ -72,7 +72,7 @@ std::optional<std::string> World::objection(const Application& application) cons
     if (failure.endpoint == hosts_[server_host(server)].endpoint) return std::nullopt;
     return "blames " + name_of(failure.endpoint) + " for the death of its server";
   }
-  // A server that has come back knows nobody, and one that has not answers nobody.
+  // A server that has returned has forgotten all ranks, and one that has not answers nobody.
   if (lost_servers_[server] && failure.code == FailureCode::kJoinTimeout) return std::nullopt;
   const bool is_loss =
       failure.code == FailureCode::kRankLost || failure.code == FailureCode::kJoinTimeout;
@@ -115,7 +115,7 @@ std::size_t World::jobs_held() const {
 
 void World::check_release() {
   is_over_ = true;
-  // What is still on the way, or sent again by an enemy before the faults stop, may claim an
+  // Packets still in flight, or sent again by an attacker before the faults stop, may claim an
   // aggregator once more.
   const Duration until_healed = std::max(Instant{plan_.heal} - now(), Duration{0});
   Duration late = plan_.fabric.longest_delay() + std::chrono::seconds(1);
@@ -134,7 +134,7 @@ void World::check_departure() {
     member->application.leave();
     wake_at(host, now());
   }
-  // One whose LEAVE never arrived is forgotten with its lease.
+  // A rank whose LEAVE never arrived is forgotten when its lease ends.
   const Duration limit = 3 * plan_.timing.lease;
   run(limit, [this] { return all(&Application::left) && jobs_held() == 0; });
   if (!all(&Application::left)) violations_.push_back("a worker's LEAVE has no end");

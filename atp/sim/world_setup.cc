@@ -1,4 +1,4 @@
-// How a world is made from its plan, and the faults that scenarios cause by hand.
+// Makes a world from its plan, and carries out the faults that scenarios cause by hand.
 #include <algorithm>
 
 #include "atp/sim/probes.h"
@@ -158,7 +158,7 @@ void World::schedule(const Outage& outage) {
       case Outage::Kind::kOneWay: cut(outage.host, outage.peer, outage.length); break;
       case Outage::Kind::kPause: pause(outage.host, outage.length); break;
       case Outage::Kind::kDeath:
-        // When all is done and checked for what is left over, only switches still die.
+        // Once everything is complete and leftovers are being checked, only switches still die.
         if (is_over_ && !std::holds_alternative<SwitchNode>(hosts_[outage.host].node)) break;
         kill(outage.host);
         hosts_[outage.host].returns = outage.length != Outage::kForever;
@@ -192,7 +192,7 @@ void World::heal() {
   }
 }
 
-// The sockets of one rank are of one process, whatever server they belong to.
+// The sockets of one rank belong to one process, whatever their servers.
 bool World::same_process(HostId a, HostId b) const {
   const auto* one = std::get_if<Member>(&hosts_[a].node);
   const auto* other = std::get_if<Member>(&hosts_[b].node);
@@ -275,7 +275,7 @@ void World::restart_worker(HostId id) {
 }
 
 void World::pause(HostId host, Duration length) {
-  // Its ranks give up a server after a lease of silence, which may have begun before.
+  // Ranks give up a server after a lease of silence, which may have begun earlier.
   const bool is_server = std::holds_alternative<Server>(hosts_[host].node);
   if (is_server && length > plan_.timing.lease / 4) lost_servers_[host] = true;
   hosts_[host].paused_until = std::max(hosts_[host].paused_until, now() + length);

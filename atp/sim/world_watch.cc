@@ -1,4 +1,4 @@
-// The judges of each turn, where the plan has the nodes watched.
+// The judges of each turn, if the plan says `watched`.
 #include <algorithm>
 
 #include "atp/sim/world.h"
@@ -31,7 +31,7 @@ void World::end_turn(HostId id, const Endpoint& from, std::span<const std::uint8
   }
 }
 
-// Another start of the node knows nothing of what was before.
+// A restarted node has no memory, so its judge starts again too.
 void World::judge_anew(HostId id) {
   if (!plan_.watched) return;
   if (std::holds_alternative<SwitchNode>(hosts_[id].node)) {

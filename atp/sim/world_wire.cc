@@ -38,7 +38,7 @@ void World::send_outbox(HostId host) {
   std::uint32_t payload = kNone;
   std::uint32_t offset = kNone;
   for (const OutPacket& packet : outbox_.packets()) {
-    // Copies of one message follow each other and share its bytes.
+    // Copies of one message are adjacent and share its bytes.
     if (packet.offset != offset || payload == kNone) {
       if (payload != kNone) network_.drop_payload(payload);
       payload = network_.put_payload(outbox_.bytes_of(packet));
@@ -96,7 +96,7 @@ void World::send_copies(const Network::Flight& flight, const Fate& fate, Duratio
   }
 }
 
-// Damages a copy, as a link might, and asks whether the receiver's checksum tells.
+// Damages a copy, as a link might, and returns whether the receiver's checksum detects it.
 bool World::is_damaged(const Network::Flight& flight) {
   const std::span<const std::uint8_t> bytes = network_.bytes_of(flight);
   scratch_.assign(bytes.begin(), bytes.end());
@@ -106,9 +106,9 @@ bool World::is_damaged(const Network::Flight& flight) {
   return seen;
 }
 
-// An enemy can send from an address that is nobody's, and an earlier incarnation's packets may
-// still be on their way. Its JOINs are left out, but for those that change nothing or move a rank:
-// a table full of strangers' jobs is not defended against (docs/protocol.md §9).
+// An attacker can send from an unused address, and an earlier incarnation's packets may still be in
+// flight. It sends only JOINs that change nothing or move a rank: the protocol does not defend
+// against a table full of strangers' jobs (docs/protocol.md §9).
 void World::send_hostile(const Packet& packet) {
   hostile_.capture(packet);
   if (now() >= Instant{plan_.heal} || !random_.chance(plan_.hostile)) return;
@@ -127,8 +127,8 @@ void World::send_hostile(const Packet& packet) {
   inject(bad.from, bad.to, bad.bytes, Duration{static_cast<Duration::rep>(random_.below(1000000))});
 }
 
-// A member's JOIN by a way that no honest one takes: astray, or through another switch, so that its
-// rank moves there until its next JOIN.
+// A member's JOIN on a path that no honest one takes: with a bad route, or through another switch,
+// so that its rank moves there until its next JOIN.
 void World::send_roaming_join(const Packet& packet, HostId member) {
   const std::optional<HostId> parent = host_at(packet.to);
   if (!parent || !std::holds_alternative<SwitchNode>(hosts_[*parent].node)) return;
@@ -147,7 +147,7 @@ void World::send_roaming_join(const Packet& packet, HostId member) {
          Duration{static_cast<Duration::rep>(random_.below(1000000))});
 }
 
-// What a member sends, beside this packet of its own, that no honest one would.
+// A dishonest packet that a member sends in addition to this packet of its own.
 Packet World::dishonest_packet(const Packet& packet, HostId member) {
   const RankSet own = RankSet::of(std::get<Member>(hosts_[member].node).application.rank());
   return {packet.from, packet.to,
@@ -177,7 +177,7 @@ void World::dead(std::uint32_t index, HostId host) {
                  {Network::EventKind::kUnreachable, index});
 }
 
-// A link on the way was congested: as a programmable switch would, it has set ECN.
+// Sets ECN, as a congested link of a programmable switch would.
 std::span<const std::uint8_t> World::marked(std::span<const std::uint8_t> bytes) {
   scratch_.assign(bytes.begin(), bytes.end());
   mark_ecn(scratch_);

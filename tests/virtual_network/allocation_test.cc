@@ -4,8 +4,8 @@
 #include "atp/sim/probes.h"
 #include "tests/virtual_network/scenario.h"
 
-// Memory is taken when a node or a job is made, never for a packet or an operation: this program's
-// operator new counts while a node is being called.
+// Memory is allocated when a node or a job is made, never for a packet or an operation: this
+// program's operator new counts while a node is being called.
 
 namespace {
 
@@ -20,7 +20,7 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 
 }  // namespace
 
-// Not inlined, or GCC pairs the allocation of one with the delete of another and warns.
+// Not inlined: GCC would pair this allocation with a delete and warn.
 // NOLINTBEGIN(misc-new-delete-overloads)
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
@@ -58,7 +58,7 @@ std::uint64_t allocations_after_warm_up(World& world) {
   return AllocationGuard::allocations;
 }
 
-TEST(Allocation, IsSeenByTheGuard) {
+TEST(Allocation, IsCountedByTheGuard) {
   const std::uint64_t before = AllocationGuard::allocations;
   {
     AllocationGuard guard;
@@ -72,7 +72,7 @@ TEST(Allocation, NeverHappensForAPacketOrAnOperation) {
   EXPECT_EQ(allocations_after_warm_up(world), 0);
 }
 
-TEST(Allocation, NeverHappensToRepairLossEither) {
+TEST(Allocation, NeverHappensToRepairLoss) {
   Plan plan = busy_plan();
   plan.path_faults = {
       {.loss = 0.02, .duplicate = 0.02, .held_back = 0.05, .held_back_max = milliseconds(1)}};

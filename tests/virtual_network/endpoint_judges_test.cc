@@ -5,7 +5,7 @@
 #include "atp/sim/server_judge.h"
 #include "atp/sim/worker_judge.h"
 
-// What the judges of worker and server object to. They hear of packets that no honest one sends.
+// What the judges of worker and server object to, given packets that no honest node sends.
 
 namespace atp::sim {
 namespace {
@@ -55,7 +55,7 @@ Bytes packet(PacketType type, const Of& of) {
   return bytes;
 }
 
-// What somebody does before a court, and what its judge objects to.
+// What a node does in front of a court, and what its judge objects to.
 template <class Court>
 struct Case {
   const char* name;
@@ -112,7 +112,7 @@ class WorkerCourt {
 
 constexpr Of kAnswerOfTheFirst{.next_or_magnitude = 900};
 
-TEST(WorkerJudge, HasNothingAgainstAnHonestWorker) {
+TEST(WorkerJudge, AcceptsAnHonestWorker) {
   WorkerCourt court;
   court.sends_the_first(4);
   court.gets(PacketType::kParameter, {.kind = ATP_KIND_SUM_PLAIN});  // no answer to it
@@ -132,10 +132,10 @@ TEST(WorkerJudge, HasNothingAgainstAnHonestWorker) {
   EXPECT_THAT(court.violations(), IsEmpty());
 }
 
-TEST(WorkerJudge, ObjectsToWhatNoWorkerMaySend) {
+TEST(WorkerJudge, ObjectsToPacketsThatNoWorkerMaySend) {
   const Case<WorkerCourt> cases[] = {
       {"another rank's", [](WorkerCourt& c) { c.sends({.ranks = RankSet::of(2)}); }, "other ranks"},
-      {"hops are gone", [](WorkerCourt& c) { c.sends({.hops = 15}); }, "come from elsewhere"},
+      {"hops are gone", [](WorkerCourt& c) { c.sends({.hops = 15}); }, "the wrong hop count"},
       {"to a stranger", [](WorkerCourt& c) { c.sends({}, kOtherWorker); }, "to a stranger"},
       {"floats without DIRECT", [](WorkerCourt& c) { c.sends({.flags = ATP_FLAG_FLOAT}); },
        "floats that may be merged"},
@@ -145,7 +145,7 @@ TEST(WorkerJudge, ObjectsToWhatNoWorkerMaySend) {
          c.sends({});
        },
        "while detached"},
-      {"without RESEND what was asked for",
+      {"a fragment that was asked for, without RESEND",
        [](WorkerCourt& c) {
          c.gets(PacketType::kNack, {.sequence = 0});
          c.sends({});
@@ -158,26 +158,25 @@ TEST(WorkerJudge, ObjectsToWhatNoWorkerMaySend) {
          c.sends({});
        },
        "integers where floats"},
-      {"what may overflow",
+      {"a value that may overflow",
        [](WorkerCourt& c) { c.sends({.next_or_magnitude = 0x7fffffffU / 4 + 1}); }, "may overflow"},
       {"a window and one more", [](WorkerCourt& c) { c.sends_the_first(5); },
        "further ahead than Wmax"},
-      {"a sequence is left out", [](WorkerCourt& c) { c.sends({.sequence = 1}); },
-       "out of their order"},
-      {"the index of before a collision",
+      {"a sequence is left out", [](WorkerCourt& c) { c.sends({.sequence = 1}); }, "out of order"},
+      {"the index from before a collision",
        [](WorkerCourt& c) {
          c.sends_the_first(4);
          c.gets(PacketType::kParameter, kAnswerOfTheFirst);
          c.sends({.sequence = 4});
        },
        "at another index"},
-      {"again what is answered",
+      {"an answered fragment again",
        [](WorkerCourt& c) {
          c.sends_the_first(2);
          c.gets(PacketType::kParameter, {});
          c.sends({});
        },
-       "a repeat of what is answered"},
+       "a repeat of an answered fragment"},
       {"another operation",
        [](WorkerCourt& c) {
          c.sends({});
@@ -199,7 +198,7 @@ class ServerCourt {
  public:
   ServerCourt() : judge_(config(), ATP_DEFAULT_SWITCH_PORT) {}
 
-  // Because of a GRADIENT of rank 1 from there.
+  // The server answers a GRADIENT of rank 1 from `from`.
   void answers(const Endpoint& from, PacketType type, const Of& of,
                const std::vector<Endpoint>& to) {
     Outbox out;
@@ -235,7 +234,7 @@ class ServerCourt {
 constexpr Of kResult{.next_or_magnitude = 500};
 const Of kMoved{.flags = ATP_FLAG_COLLISION, .next_or_magnitude = atp_fmix32(501)};
 
-TEST(ServerJudge, HasNothingAgainstAnHonestServer) {
+TEST(ServerJudge, AcceptsAnHonestServer) {
   ServerCourt court;
   court.tells_that_all_are_in(kWorker);
   court.completes(kMoved);
@@ -247,7 +246,7 @@ TEST(ServerJudge, HasNothingAgainstAnHonestServer) {
   EXPECT_THAT(court.violations(), IsEmpty());
 }
 
-TEST(ServerJudge, ObjectsToWhatNoServerMaySend) {
+TEST(ServerJudge, ObjectsToPacketsThatNoServerMaySend) {
   const Case<ServerCourt> cases[] = {
       {"an index stays",
        [](ServerCourt& c) { c.completes({.flags = ATP_FLAG_COLLISION, .next_or_magnitude = 500}); },
@@ -260,20 +259,20 @@ TEST(ServerJudge, ObjectsToWhatNoServerMaySend) {
          c.answers(kSwitch, PacketType::kNack, {.sequence = 4}, {kSwitch});
        },
        "at another index"},
-      {"a repeat says otherwise",
+      {"a repeat with other contents",
        [](ServerCourt& c) {
          c.completes(kResult);
          c.now += std::chrono::milliseconds(1);
          c.completes(kMoved);
        },
-       "unlike the one before"},
+       "differs from the earlier one"},
       {"a repeat comes at once",
        [](ServerCourt& c) {
          c.completes(kResult);
          c.completes(kResult);
        },
        "within its pause"},
-      {"who asks straight is answered through the tree",
+      {"a straight request is answered through the tree",
        [](ServerCourt& c) {
          c.completes(kResult);
          c.now += std::chrono::milliseconds(1);
@@ -290,7 +289,7 @@ TEST(ServerJudge, ObjectsToWhatNoServerMaySend) {
   expect_objections(cases);
 }
 
-// A job of two ranks behind a switch: what the server is given, and what the judge is told of.
+// A job of two ranks behind a switch: the server's input, and what the judge is told.
 class JobCourt {
  public:
   struct Said {
@@ -304,7 +303,7 @@ class JobCourt {
 
   JobCourt() : server_(config()), judge_(config(), ATP_DEFAULT_SWITCH_PORT) {}
 
-  // Both ranks come in, one after the other, by both ways.
+  // Both ranks join, one after the other, on both paths.
   void begin() {
     for (const Rank rank : {Rank{0}, Rank{1}}) {
       const std::uint64_t nonce = 100U + rank;
@@ -319,7 +318,7 @@ class JobCourt {
     server_.handle_packet(now, home(said), bytes, out);
     judge_.end_turn(now, home(said), bytes, server_, out);
   }
-  // The server has not got it, but says that it is taken.
+  // The judge is told that the server took the JOIN, although it did not get it.
   void hear_of(const Said& said) {
     Outbox out;
     JoinAck ack{.nonce = said.nonce, .wmax = kWmax, .value_count = 1, .world_size = 2};
@@ -331,7 +330,7 @@ class JobCourt {
     out.send_to(home(said));
     judge_.end_turn(now, home(said), join(said), server_, out);
   }
-  // Not the JOIN that has made the job, but this one is said to be the cause.
+  // The judge is told that this JOIN made the job, although another one did.
   void take_for_another(const Said& said, const Said& told) {
     Outbox out;
     server_.handle_packet(now, home(said), join(said), out);
@@ -347,7 +346,7 @@ class JobCourt {
     server_.handle_packet(now, kSwitch, leaving, answer);
     judge_.end_turn(now, kSwitch, leaving, server_, answer);
   }
-  // Until the lease of all but rank 0 has ended.
+  // Runs until the leases of all but rank 0 have ended.
   void let_a_lease_end(bool and_say_so) {
     for (int second = 0; second < 6; ++second) {
       now += std::chrono::seconds(1);
@@ -358,7 +357,7 @@ class JobCourt {
     }
   }
 
-  // The server loses a rank as it should, but is said to have stood still all the while.
+  // The server correctly loses a rank, but the judge is told that it was stopped all the time.
   void stand_still_and_end_a_lease() {
     for (int second = 0; second < 6; ++second) {
       now += std::chrono::seconds(1);
@@ -405,7 +404,7 @@ class JobCourt {
   ServerJudge judge_;
 };
 
-TEST(ServerJudge, HasNothingAgainstAServerThatKnowsItsRanks) {
+TEST(ServerJudge, AcceptsAServerThatHandlesItsRanksCorrectly) {
   JobCourt court;
   court.begin();
   court.take({.nonce = 5});  // a twin
@@ -417,7 +416,7 @@ TEST(ServerJudge, HasNothingAgainstAServerThatKnowsItsRanks) {
   EXPECT_THAT(court.violations(), IsEmpty());
 }
 
-TEST(ServerJudge, ObjectsToWhoMayNotComeInAndToWhatNobodyHears) {
+TEST(ServerJudge, ObjectsToRanksThatMayNotJoinAndToMissingAnnouncements) {
   const JobCourt::Said detached{
       .rank = 1, .nonce = 101, .detachments = 1, .detached = true, .straight = true};
   const Case<JobCourt> cases[] = {
@@ -427,39 +426,39 @@ TEST(ServerJudge, ObjectsToWhoMayNotComeInAndToWhatNobodyHears) {
          c.hear_of({.nonce = 5});
        },
        "a rank that another socket holds"},
-      {"who has left",
+      {"a rank that has left",
        [](JobCourt& c) {
          c.begin();
          c.leave(0);
          c.hear_of({.nonce = 100});
        },
        "a rank that is gone came back"},
-      {"who is said to be detached, and is not",
+      {"a rank reported as detached that is not",
        [&](JobCourt& c) {
          c.begin();
          c.hear_of(detached);
        },
        "an older JOIN attached a rank"},
-      {"switches that nobody told",
+      {"switches that were not told",
        [&](JobCourt& c) {
          c.begin();
          c.hear_of(detached);
        },
-       "switches did not hear at once"},
+       "switches were not told at once"},
       {"a job for a member of another", [](JobCourt& c) { c.take_for_another({}, {.boot_id = 9}); },
        "a member's JOIN made a job"},
-      {"a lost rank of a server that stood still",
+      {"a rank lost by a server that was stopped",
        [](JobCourt& c) {
          c.begin();
          c.stand_still_and_end_a_lease();
        },
-       "by a server that stood still"},
-      {"a lost rank that nobody heard of",
+       "by a server that was stopped"},
+      {"a lost rank that was not announced",
        [](JobCourt& c) {
          c.begin();
          c.let_a_lease_end(false);
        },
-       "nobody heard of a lost rank"},
+       "the others were not told of a lost rank"},
   };
   expect_objections(cases);
 }

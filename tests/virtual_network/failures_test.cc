@@ -1,7 +1,7 @@
 #include "tests/virtual_network/scenario.h"
 
 // Wrong use and the death of a peer: each ends in bounded time at every worker concerned, with a
-// failure that names who and where.
+// failure that names the ranks and their endpoints.
 
 namespace atp::sim {
 namespace {
@@ -37,14 +37,14 @@ TEST(Failures, ARankThatNeverJoinsIsNamedByAllOthers) {
   }
 }
 
-TEST(Failures, WithoutASwitchAtTheAddressTheJobRunsStraight) {
+TEST(Failures, WithoutASwitchAtTheAddressTheJobRunsDetached) {
   World world(small_plan(3, {10, 20}));
   world.kill(world.switch_host(0));
   EXPECT_TRUE(world.run_to_completion()) << world.unfinished();
   EXPECT_EQ(world.application(0).detached(), 1);
 }
 
-TEST(Failures, WithoutAServerJoiningEndsWithItsName) {
+TEST(Failures, WithoutAServerJoiningFailsAndNamesIt) {
   World world(small_plan(2, {10}));
   world.kill(world.server_host());
   world.run(seconds(40), [&] { return failed_everywhere(world); });
@@ -65,7 +65,7 @@ TEST(Failures, AServerThatDiesIsNamed) {
   }
 }
 
-TEST(Failures, AServerThatRestartsFailsWhatIsPending) {
+TEST(Failures, AServerThatRestartsFailsPendingOperations) {
   World world(steady_plan(3, 400, 40, milliseconds(20)));
   world.run_for(seconds(1));
   world.restart_server(77);
@@ -76,14 +76,14 @@ TEST(Failures, AServerThatRestartsFailsWhatIsPending) {
   EXPECT_THAT(world.violations(), testing::IsEmpty());
 }
 
-TEST(Failures, AServerThatRestartsTellsTheOthersAtOnceThoughARankIsDeadAndNeverJoinsAgain) {
+TEST(Failures, AServerThatRestartsTellsTheOthersAtOnceThoughADeadRankNeverJoinsAgain) {
   for (const bool idle : {false, true}) {
     SCOPED_TRACE(idle ? "nothing is pending" : "operations are pending");
     World world(steady_plan(3, idle ? 1 : 400, 40, milliseconds(20)));
     world.run_for(seconds(1));
     world.kill(world.worker_host(2));
     world.restart_server(77);
-    // At the latest with the next refresh of a JOIN, and nobody waits for rank 2.
+    // At the latest with the next refresh of a JOIN, without waiting for rank 2.
     world.run(seconds(2), [&] { return failed_everywhere(world); });
     for (const Rank rank : {0, 1}) {
       EXPECT_EQ(failure_of(world, rank).code, FailureCode::kServerRestarted);
@@ -93,7 +93,7 @@ TEST(Failures, AServerThatRestartsTellsTheOthersAtOnceThoughARankIsDeadAndNeverJ
 }
 
 // Rank 2 dies after it has contributed, so that the operation lacks only rank 1, which is slow.
-TEST(Failures, ALeaseThatEndedIsToldAgainToARankThatMissedIt) {
+TEST(Failures, AnEndedLeaseIsAnnouncedAgainToARankThatMissedIt) {
   Plan plan = small_plan(3, {4, 4});
   plan.jobs[0].operations[0].spec.timeout = plan.jobs[0].operations[1].spec.timeout = seconds(60);
   World world(plan);
@@ -116,7 +116,7 @@ TEST(Failures, ALeaseThatEndedIsToldAgainToARankThatMissedIt) {
   EXPECT_LE(world.now() - told, milliseconds(1100)) << "with the next refresh of its JOIN";
 }
 
-TEST(Failures, ARankThatLeavesWithOperationsPendingFailsThemAtTheOthers) {
+TEST(Failures, ARankThatLeavesWithOperationsPendingFailsThemOnTheOthers) {
   World world(steady_plan(3, 400, 40, milliseconds(20)));
   world.run_for(seconds(1));
   world.application(1).leave();

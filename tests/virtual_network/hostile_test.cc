@@ -3,8 +3,8 @@
 #include "atp/core/testing_drops.h"
 #include "tests/virtual_network/scenario.h"
 
-// An enemy floods switch and server during a run. The job must not notice: same sums, no failure,
-// nobody detached; and each packet of the enemy is dropped under a name.
+// An attacker floods switch and server during a run. The job must not be affected: the same sums,
+// no failure, no rank detached; and each packet of the attacker is dropped under a name.
 
 namespace atp::sim {
 namespace {
@@ -30,7 +30,7 @@ class HostilePackets : public testing::TestWithParam<HostileCase> {
  protected:
   static constexpr std::uint64_t kPackets = 40000;
 
-  // One packet of the enemy every 5 µs, in turn to the switch, to the server and to a worker.
+  // One packet of the attacker every 5 µs, in turn to the switch, to the server and to a worker.
   void attack(World& world) {
     const Endpoint& worker = world.endpoint(world.worker_host(1));
     const Endpoint& node = world.endpoint(world.switch_host(0));
@@ -57,8 +57,8 @@ class HostilePackets : public testing::TestWithParam<HostileCase> {
     }
   }
 
-  // A PARAMETER from its parent's address a worker must believe, so there the enemy has but control
-  // messages.
+  // A worker must accept a PARAMETER from its parent's address, so from there the attacker sends
+  // only control messages.
   void send_to_worker(World& world, const Endpoint& parent, const Endpoint& worker) {
     if (GetParam().enemy == Enemy::kControlOfMembers) {
       world.inject(parent, worker, hostile_.control_of_a_parent(RankSet::of(1)));

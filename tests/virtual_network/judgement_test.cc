@@ -5,14 +5,14 @@
 #include "atp/sim/run_seed.h"
 #include "tests/virtual_network/scenario.h"
 
-// How a run is judged: runs that must not pass, and which worlds the seeds draw.
+// How a run is judged: runs that must not pass, and the worlds that the seeds draw.
 
 namespace atp::sim {
 namespace {
 
 using testing::HasSubstr;
 
-// A rank that contributes other values than those whose exact sum is demanded.
+// A rank contributes other values than those whose sum the oracle expects.
 Plan with_a_wrong_contribution() {
   Plan plan = small_plan(3, {20});
   plan.jobs[0].own_operations = {plan.jobs[0].operations};
@@ -26,7 +26,7 @@ Plan without_time_to_finish() {
   return plan;
 }
 
-// Of what is said to be ample, one aggregator for all.
+// A world that claims to be ample but has one aggregator for all.
 Plan with_too_little() {
   Plan plan = small_plan(3, {400});
   plan.ample = true;
@@ -78,7 +78,7 @@ TEST(Judgement, LetsASmallOutboxOverflowAsLongAsThereAreFaults) {
 }
 
 // Rank 0's sums wait in the switch for rank 1, which is dead, for longer than they may.
-TEST(Judgement, AnErrorThatASwitchHearsWhileItStandsStillIsNoSweep) {
+TEST(Judgement, AnErrorThatReachesAStoppedSwitchIsNoSweep) {
   Plan plan = small_plan(2, {20});
   plan.watched = true;
   plan.report_unreachable = 1;
@@ -102,7 +102,7 @@ TEST(Judgement, AnErrorThatASwitchHearsWhileItStandsStillIsNoSweep) {
   EXPECT_THAT(world.violations(), testing::IsEmpty());
 }
 
-TEST(Judgement, SeesWhoWritesIntoATensorAfterItsOperation) {
+TEST(Judgement, DetectsWritesToATensorAfterItsOperation) {
   World world(small_plan(2, {20}));
   ASSERT_TRUE(world.run_to_completion());
   world.application(1).output(0)[7] ^= std::byte{1};
@@ -111,8 +111,8 @@ TEST(Judgement, SeesWhoWritesIntoATensorAfterItsOperation) {
   EXPECT_THAT(world.violations()[0], HasSubstr("operation 0 was written to after its end"));
 }
 
-// All are answered when the last rank comes in. The lease of one whose JOIN was old may end soon,
-// and who is behind that address is not known any more.
+// All JOINs are answered when the last rank joins. The lease of a rank whose JOIN was old may end
+// soon, and then the server no longer knows who is at that address.
 TEST(Judgement, AnAnswerToAnOldJoinDoesNotMakeItNew) {
   constexpr Endpoint kWorker = Endpoint::ipv4(10, 0, 2, 1, 7000);
   ServerJudge judge(ServerConfig{}, ATP_DEFAULT_SWITCH_PORT);
@@ -142,7 +142,7 @@ TEST(Judgement, AnAnswerToAnOldJoinDoesNotMakeItNew) {
 
 TEST(Judgement, AnOutboxThatIsMeantToBeSmallMayLosePackets) {
   Plan plan = small_plan(3, {20});
-  plan.switches = 0;  // all is over before the faults stop
+  plan.switches = 0;  // everything is complete before the faults stop
   plan.heal = seconds(30);
   for (const std::uint32_t packets : {2U, Plan{}.outbox_packets}) {
     plan.outbox_packets = packets;
@@ -155,7 +155,7 @@ TEST(Judgement, AnOutboxThatIsMeantToBeSmallMayLosePackets) {
   }
 }
 
-// How often the plans of 4,000 seeds have something.
+// How often something occurs in the plans of 4,000 seeds.
 using Histogram = std::map<std::size_t, int>;
 
 template <class Of>
@@ -211,7 +211,7 @@ bool has_two_starts(const Plan& plan) {
   });
 }
 
-// Where nothing else goes wrong, for longer than half a lease.
+// A server is stopped for longer than half a lease, and nothing else goes wrong.
 bool has_a_stopped_server(const Plan& plan) {
   return plan.outages.size() == 1 && plan.outages[0].host < plan.servers &&
          plan.outages[0].kind == Outage::Kind::kPause &&
@@ -222,7 +222,7 @@ TEST(Drawing, ReachesEveryScarcity) {
   using Holds = bool (*)(const Plan&);
   const std::pair<const char*, Holds> cases[] = {
       {"two starts of a job side by side", has_two_starts},
-      {"a server that stands still", has_a_stopped_server},
+      {"a server that is stopped", has_a_stopped_server},
       {"a switch without room for all trees",
        [](const Plan& plan) { return plan.switch_config.max_trees < plan.jobs.size(); }},
       {"a switch without memory",
@@ -242,7 +242,7 @@ TEST(Drawing, ReachesEveryScarcity) {
   }
 }
 
-TEST(Judgement, KnowsTheKOnWhichAJobMustAgree) {
+TEST(Judgement, ComputesTheKOnWhichAJobMustAgree) {
   Plan plan = small_plan(2, {20});
   plan.watched = true;
   plan.jobs[0].own_value_counts = {9, 7};
@@ -261,7 +261,7 @@ TEST(Judgement, KnowsTheKOnWhichAJobMustAgree) {
   EXPECT_EQ(objection(7), "an output of the wrong length") << "without room they join straight";
 }
 
-// Of how many operations of 4,000 plans something holds.
+// For how many operations of 4,000 plans something holds.
 int operations_with(bool (*holds)(const JobPlan& job, const OperationPlan& operation)) {
   int count = 0;
   for (std::uint64_t seed = 0; seed < 4000; ++seed) {
@@ -273,7 +273,7 @@ int operations_with(bool (*holds)(const JobPlan& job, const OperationPlan& opera
   return count;
 }
 
-TEST(Drawing, ReachesEveryNumberThatThereIs) {
+TEST(Drawing, ReachesEveryTypeReductionAndFormat) {
   using Holds = bool (*)(const JobPlan&, const OperationPlan&);
   const std::pair<const char*, Holds> cases[] = {
       {"the fixed scale",

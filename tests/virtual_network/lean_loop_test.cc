@@ -12,14 +12,14 @@
 #include "atp/sim/probes.h"
 #include "tests/virtual_network/scenario.h"
 
-// What the nodes cost beside the loop that carries their packets: a run, and the same packets from
-// the same hosts at the same times on a network without nodes; and where the time of a run goes.
-// Printed, never judged by time.
+// Compares the cost of the nodes with that of the loop that carries their packets: a run, and the
+// same packets from the same hosts at the same times on a network without nodes. Also shows where
+// the time of a run goes. Times are printed, never judged.
 
 namespace atp::sim {
 namespace {
 
-// Looks, many times a second, what the thread that made it is at.
+// Samples, many times a second, which part of the simulator its creator's thread is in.
 class PartSampler {
  public:
   using Counts = std::array<std::uint64_t, kPartNames.size()>;
@@ -48,7 +48,7 @@ class PartSampler {
 
   std::array<std::atomic<std::uint64_t>, kPartNames.size()> counts_{};
   std::atomic<bool> stop_ = false;
-  std::thread thread_;  // last, as it uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 struct Sent {
@@ -67,7 +67,7 @@ Plan one_rack() {
   return plan;
 }
 
-// Of the processor's time, as other programs may run beside.
+// CPU time, because other programs may run at the same time.
 double seconds_since(std::clock_t begin) {
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
@@ -89,7 +89,7 @@ std::vector<Sent> record(const Plan& plan) {
   return list;
 }
 
-// Sends the list, each packet when its time has come, and takes every arrival.
+// Sends each packet of the list at its time, and takes every arrival.
 std::uint64_t carry(const std::vector<Sent>& list, const Plan& plan) {
   Network network;
   network.add_host(0, plan.fabric.server, {});
@@ -133,7 +133,7 @@ TEST(LeanLoop, CarriesTheSamePacketsWithoutNodes) {
               list.size(), whole / packets * 1e9, bare / packets * 1e9, whole / bare);
 }
 
-TEST(LeanLoop, SaysWhereTheTimeOfARunGoes) {
+TEST(LeanLoop, ShowsWhereTheTimeOfARunGoes) {
   const Plan plan = one_rack();
   const PartSampler sampler;
   for (int i = 0; i < 3; ++i) {

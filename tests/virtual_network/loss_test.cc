@@ -3,8 +3,8 @@
 
 #include "tests/virtual_network/scenario.h"
 
-// How long operations take where packets are lost: a loss costs about a round trip where others
-// follow that show it, and where none follow no more than a few.
+// How long operations take when packets are lost: a loss costs about a round trip if later packets
+// show it, and otherwise no more than a few.
 
 namespace atp::sim {
 namespace {
@@ -59,9 +59,9 @@ double median_ms(const std::vector<Duration>& times) {
   return std::chrono::duration<double, std::milli>(times.at(times.size() / 2)).count();
 }
 
-// Each of an operation's 48 fragments crosses ten links, so that nearly five packets are lost. Four
-// milliseconds without loss; with it no timer of 25 ms or more may be what ends half of them. (The
-// window, halved for each loss, is most of the rest.)
+// Each of an operation's 48 fragments crosses ten links, so nearly five packets are lost. An
+// operation takes four milliseconds without loss; with loss, at most half of them may wait for a
+// timer of 25 ms or more. (Most of the rest is due to the window, which each loss halves.)
 TEST(Loss, AHundredthOfThePacketsDoesNotMakeShortOperationsWaitForTimeOuts) {
   struct Case {
     CongestionPolicy policy;

@@ -13,7 +13,8 @@
 #include "atp/core/worker/worker.h"
 
 // Ten thousand jobs, one after another, through one switch and one server under virtual time: nodes
-// that live for weeks must serve the last job like the first, and hold no more than what is there.
+// that run for weeks must serve the last job like the first, and hold no more memory than they
+// need.
 
 namespace atp {
 namespace {
@@ -90,11 +91,11 @@ class Member : public Tensors {
 
   Worker worker_;
   std::vector<float> values_;
-  BlockLayout layout_;  // never asked for: the scale is fixed
+  BlockLayout layout_;  // never used: the scale is fixed
   std::vector<std::int16_t> exponents_;
 };
 
-// What a job cost: equal for two jobs that were served alike.
+// What a job cost; equal for two jobs that were served alike.
 struct Cost {
   std::uint64_t packets = 0;
   Duration time{};
@@ -107,7 +108,7 @@ class Site {
   explicit Site(const SharingConfig& sharing)
       : node(switch_config(sharing)), server(server_config()) {}
 
-  // A whole job, from its first JOIN to its last LEAVE.
+  // Serves a whole job, from its first JOIN to its last LEAVE.
   Cost serve(std::uint32_t job) {
     const Instant begin = now;
     const std::uint64_t packets_before = packets;
@@ -124,7 +125,7 @@ class Site {
     return {packets - packets_before, now - begin};
   }
 
-  // A job that dies in the middle of a sum, and says nothing.
+  // Starts a job that dies silently in the middle of a sum.
   void lose(std::uint32_t job) {
     arrive(job);
     submit(members_[0]);
@@ -181,7 +182,7 @@ class Site {
     return all_done() && !members_[0]->failed && !members_[1]->failed;
   }
 
-  // Timers that are due, and packets until none is on its way.
+  // Runs due timers, and packets until none is in flight.
   void settle() {
     do {
       if (!flights_.empty()) deliver();
@@ -247,7 +248,7 @@ class Site {
 struct Row {
   const char* name;
   Duration pause;          // between two jobs
-  std::uint32_t dead = 0;  // one of so many dies; 0: none
+  std::uint32_t dead = 0;  // one in this many dies; 0: none
   SharingConfig sharing;
 };
 

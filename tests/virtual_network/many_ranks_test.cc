@@ -3,8 +3,8 @@
 #include "atp/sim/cluster.h"
 #include "tests/virtual_network/scenario.h"
 
-// Numbers of jobs with up to 1,024 ranks: every magnitude, type, reduction and format, in trees of
-// height 0 to 2, with loss and over two servers, against the oracle that is written from the page.
+// Results of jobs with up to 1,024 ranks: every magnitude, type, reduction and format, in trees of
+// height 0 to 2, with loss and over two servers, compared with the oracle.
 
 namespace atp::sim {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 struct Shape {
   std::uint16_t ranks = 16;
   std::uint16_t rack_size = 32;
-  int height = 2;  // 0: no switch, 1: one in each rack, 2: and one above them
+  int height = 2;  // 0: no switch, 1: one per rack, 2: one per rack and one above them
   bool has_loss = false;
   bool has_two_servers = false;
 };
@@ -24,7 +24,7 @@ std::string name_of(const testing::TestParamInfo<Shape>& instance) {
          (shape.has_loss ? "_with_loss" : "") + (shape.has_two_servers ? "_over_two_servers" : "");
 }
 
-// All kinds of values once in blocks, and a round of what else may be asked for.
+// All kinds of values once in blocks, and one operation of every other kind.
 std::vector<OperationPlan> every_kind(std::uint16_t ranks) {
   std::vector<OperationPlan> operations;
   for (int i = 0; i < static_cast<int>(Values::kCount); ++i) {
@@ -82,7 +82,7 @@ class ManyRanks : public testing::TestWithParam<Shape> {
   }
 };
 
-TEST_P(ManyRanks, GetWhatTheRulesSayOfEveryKindOfNumbers) {
+TEST_P(ManyRanks, GetTheResultsThatTheRulesDemandForEveryKindOfNumber) {
   World world(plan());
   expect_all_done(world);
 }

@@ -6,7 +6,7 @@
 
 #include "atp/sim/path.h"
 
-// The network alone: when packets arrive, what queues lose and mark.
+// The network alone: when packets arrive, and which ones queues drop and mark.
 
 namespace atp::sim {
 namespace {
@@ -55,7 +55,7 @@ TEST_F(Wire, AddsTheDelaysOfTheLinksBetweenRacks) {
   EXPECT_EQ(arrivals(), (std::vector<Picoseconds>{10000, 20000}));
 }
 
-TEST_F(Wire, LosesWhatFindsTheQueueFullAndMarksWhatFindsItLong) {
+TEST_F(Wire, DropsPacketsAtAFullQueueAndMarksThemAtALongOne) {
   LinkPlan narrow = kHundredGigabit;
   narrow.queue_bytes = 1000;
   narrow.ecn_bytes = 500;
@@ -75,7 +75,7 @@ TEST_F(Wire, TakesAHostsTimeForEachPacketReceived) {
   EXPECT_EQ(arrivals(), (std::vector<Picoseconds>{3000, 6000, 9000}));
 }
 
-TEST(Checksum, SeesEveryDamage) {
+TEST(Checksum, DetectsEveryDamage) {
   Random random(7);
   for (int i = 0; i < 10000; ++i) {
     std::vector<std::uint8_t> bytes(2 + random.below(60));

@@ -8,7 +8,7 @@
 #include "atp/sim/clock.h"
 #include "atp/sim/reference_sum.h"
 
-// The judge is judged first: what the oracle computes, on cases that can be checked by hand.
+// Tests the oracle itself on cases that can be checked by hand.
 
 namespace atp::sim {
 namespace {

@@ -17,9 +17,9 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 class Cluster : public testing::TestWithParam<std::uint16_t> {};
 
-// From the very first fragment on: the job begins when all JOINs through the tree are in, and these
-// have taught each switch on their way which ranks it must wait for.
-TEST_P(Cluster, GetsTheExactSumOnEveryRankAndSendsTheServerOneGradientForEachFragment) {
+// From the very first fragment on: the job begins when all JOINs through the tree have arrived, and
+// by then each switch on the path has learned which ranks it must wait for.
+TEST_P(Cluster, GetsTheExactSumOnEveryRankAndSendsTheServerOneGradientPerFragment) {
   const auto begin = std::chrono::steady_clock::now();
   World world(cluster_plan({.workers = GetParam()}));
   EXPECT_TRUE(world.run_to_completion()) << world.unfinished();

@@ -10,7 +10,7 @@
 #include "atp/sim/world.h"
 #include "atp/wire/status.h"
 
-// What the named scenarios share: a small plan to start from, and questions about packets.
+// What the named scenarios share: small plans to start from, and predicates on packets.
 
 namespace atp::sim {
 
@@ -66,7 +66,8 @@ inline std::optional<StatusMessage> status_of(const Packet& packet) {
   return StatusMessage::read(parsed.view());
 }
 
-// Everything completes within the plan's bound with the right sums, and then nothing is left over.
+// Expects everything to complete within the plan's bound with the right sums, with nothing left
+// over.
 inline void expect_all_done(World& world) {
   EXPECT_TRUE(world.run_to_completion()) << world.unfinished();
   world.check_release();

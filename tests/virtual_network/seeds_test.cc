@@ -4,10 +4,10 @@
 #include "atp/sim/run_seed.h"
 #include "tests/virtual_network/scenario.h"
 
-// The swarm: 10,000 seeds, each another network with other jobs and, nine times of ten, other
-// faults. Safety holds at every completed operation, and once the faults have stopped everything
-// finishes and is given back. A failure prints the command that replays it; a seed that found a bug
-// becomes a named scenario, since what a seed draws changes with the drawing.
+// The swarm: 10,000 seeds, each with another network, other jobs and, nine times out of ten, other
+// faults. Every completed operation must have the right result, and once the faults have stopped,
+// everything must finish and be released. A failure prints the command that replays it. A seed that
+// found a bug becomes a named scenario, since a change of the drawing changes what the seed draws.
 
 namespace atp::sim {
 namespace {
@@ -21,7 +21,7 @@ constexpr std::uint64_t kSlowdown = 20;  // a sanitizer's run is 500 seeds
 constexpr std::uint64_t kSlowdown = 1;
 #endif
 
-// Of all seeds: each fault in 500 runs, each row of a table 100 times.
+// Over all seeds: each fault in 500 runs, each row of a table 100 times.
 constexpr std::uint64_t kLeastOfAFault = 500 / kChunks + 1;
 constexpr std::uint64_t kLeastOfARow = 100 / kChunks + 1;
 
@@ -36,7 +36,7 @@ void expect_faults(const Tally& tally) {
   EXPECT_GE(tally.waits_for_room, kLeastOfARow);
 }
 
-// The rows of docs/protocol.md §4 and the rules of §5 and §6 that a counter shows.
+// Expects the rows of docs/protocol.md §4, and those rules of §5 and §6 that have a counter.
 void expect_rows(const Tally& tally) {
   using S = SwitchCounter;
   for (const S row : {S::kGradientsSummed,
@@ -95,7 +95,7 @@ void expect_rows(const Tally& tally) {
                       P::kRanksLost}) {
     EXPECT_GE(tally.servers[row], kLeastOfARow) << to_string(row);
   }
-  // Few forged packets are as long as its answer.
+  // Few forged packets are as long as the answer.
   EXPECT_GE(tally.servers[P::kStatusVersions], 1);
   using W = WorkerCounter;
   for (const W row : {W::kRepeatsPlain,

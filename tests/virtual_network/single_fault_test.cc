@@ -3,9 +3,9 @@
 
 #include "tests/virtual_network/scenario.h"
 
-// Exhaustive small runs: every single packet of a run in turn is lost, doubled or comes late, and
-// every pair of packets is lost. Each type of packet on each hop has its turn that way, without
-// anybody having to think of it.
+// Exhaustive small runs: every single packet of a run in turn is lost, doubled or delayed, and
+// every pair of packets is lost. So each type of packet on each hop is covered without listing
+// them.
 
 namespace atp::sim {
 namespace {
@@ -15,7 +15,7 @@ struct Attack {
   Verdict verdict;
 };
 
-// One operation of each kind: integer, average, overflow into the float path.
+// One operation of each kind: integer, average, and overflow into the float path.
 Plan varied_plan(std::uint16_t world_size) {
   Plan plan = small_plan(world_size, {10, 21, 8, 3, 0, 12});
   plan.jobs[0].operations[1].spec.reduction = Reduction::kAverage;
@@ -24,8 +24,8 @@ Plan varied_plan(std::uint16_t world_size) {
   return plan;
 }
 
-// Runs the plan while `attack` befalls the packets numbered in `victims`; returns how many packets
-// were sent in all.
+// Runs the plan with `attack` on the packets numbered in `victims`; returns how many packets were
+// sent in total.
 std::uint64_t run_with(const Plan& plan, const std::set<std::uint64_t>& victims,
                        const Verdict& attack, std::map<int, int>* types = nullptr) {
   World world(plan);
@@ -41,7 +41,7 @@ std::uint64_t run_with(const Plan& plan, const std::set<std::uint64_t>& victims,
 
 class AnySinglePacket : public testing::TestWithParam<Attack> {};
 
-TEST_P(AnySinglePacket, MayMeetThis) {
+TEST_P(AnySinglePacket, MayHaveThisFault) {
   const Plan plan = varied_plan(3);
   const std::uint64_t packets = run_with(plan, {}, {});
   std::map<int, int> types;

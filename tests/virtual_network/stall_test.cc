@@ -2,8 +2,8 @@
 
 #include "tests/virtual_network/scenario.h"
 
-// Runs that stall, leak or diverge if a rule of the protocol is missing: traces that the model
-// checks found, played on the real nodes.
+// Runs that stall, leak or diverge if a rule of the protocol is missing: traces found by model
+// checking, played on the real nodes.
 
 namespace atp::sim {
 namespace {
@@ -47,11 +47,11 @@ void expect_all_done_without_timeouts(World& world, const std::vector<Late>& lat
   EXPECT_EQ(world.worker(1).counters()[WorkerCounter::kTimeouts], 0);
 }
 
-// The other job holds the aggregator while rank 0 sends, and is gone when rank 1 does.
+// The other job holds the aggregator while rank 0 sends, and has released it when rank 1 does.
 const std::vector<Late> kFreeBetweenTwoRanks{
     {0, 0, milliseconds(2)}, {1, 1, milliseconds(5)}, {1, 0, milliseconds(8)}};
 
-TEST(Stall, AnAggregatorThatComesFreeBetweenTwoRanksIsNotWaitedFor) {
+TEST(Stall, AnAggregatorFreedBetweenTwoRanksIsNotWaitedFor) {
   World world(two_jobs_one_aggregator());
   expect_all_done_without_timeouts(world, kFreeBetweenTwoRanks);
   EXPECT_GT(world.switch_node().counters()[SwitchCounter::kForwardedAfterCollision], 0);
@@ -93,7 +93,7 @@ TEST(Stall, ACollisionMovesTheSlotForAllWorkersAndLeavesNothingBehind) {  // B2,
   EXPECT_THAT(world.violations(), testing::IsEmpty());
 }
 
-// The first packets of rank 1 that `late` picks come half a second late, long after the repeats
+// Delays the first packets of rank 1 that `late` picks by half a second, until long after repeats
 // have completed the fragment; no sweep helps.
 void expect_late_packets_claim_nothing(const Plan& base, const std::set<std::uint64_t>& late,
                                        bool duplicates) {
@@ -125,10 +125,10 @@ TEST(Stall, AParameterMarksASlotThatHeldAnotherJobLast) {  // B4a
   World world(plan);
   int from_rank_1 = 0;
   world.set_tap([&](const Packet& packet) -> Verdict {
-    // The other job holds the aggregator while rank 0 sends, and is gone before the PARAMETER.
+    // The other job holds the aggregator while rank 0 sends, and releases it before the PARAMETER.
     if (is_first_gradient(world, packet, 0, 0)) return {.delay = milliseconds(2)};
     if (is_first_gradient(world, packet, 1, 1)) return {.delay = milliseconds(5)};
-    // Of rank 1 only the original passes the switch, long after its direct repeat has served.
+    // Of rank 1 only the original passes the switch, long after its direct repeat was used.
     const bool to_switch = packet.to == world.endpoint(world.switch_host(0));
     if (!is_first_gradient(world, packet, 1, 0) || !to_switch) return {};
     return from_rank_1++ == 0 ? Verdict{.delay = seconds(2)} : Verdict{.drop = true};
@@ -142,7 +142,7 @@ TEST(Stall, AParameterMarksASlotThatHeldAnotherJobLast) {  // B4a
 TEST(Stall, AParameterLeavesAnAggregatorOfAnotherJobAlone) {
   World world(two_jobs_one_aggregator());
   world.set_tap([&](const Packet& packet) -> Verdict {
-    // The other job holds the aggregator while this one's packets pass both ways.
+    // The other job holds the aggregator while this one's packets pass in both directions.
     if (is_first_gradient(world, packet, 0, 0)) return {.delay = milliseconds(2)};
     if (is_first_gradient(world, packet, 1, 0)) return {.delay = milliseconds(2)};
     if (is_first_gradient(world, packet, 1, 1)) return {.delay = milliseconds(8)};

@@ -1,7 +1,7 @@
 #include "tests/virtual_network/scenario.h"
 
 // The switch dies, stays dead, returns without its memory or only seems dead: the job goes on with
-// the same bits, and comes back to the tree when there is one (docs/protocol.md §5, *Detaching*).
+// the same bits, and returns to the tree when it works again (docs/protocol.md §5, *Detaching*).
 
 namespace atp::sim {
 namespace {
@@ -29,7 +29,7 @@ Plan long_plan(std::uint16_t world_size) {
 
 class SwitchDeath : public testing::TestWithParam<double> {};  // probability of an ICMP error
 
-TEST_P(SwitchDeath, ThatLastsIsSurvivedByGoingStraight) {  // C1
+TEST_P(SwitchDeath, ThatLastsIsSurvivedByDetaching) {  // C1
   Plan plan = steady_plan(3, 200, 40, milliseconds(5));
   plan.report_unreachable = GetParam();
   World world(plan);
@@ -70,7 +70,7 @@ TEST(SwitchMemory, OfOneRankAloneIsRelearnedOnRequest) {  // C7
   World world(long_plan(2));
   world.run_for(milliseconds(500));
   world.restart_switch(0);
-  // Rank 0 is back at once, rank 1's JOINs are lost until it is told that it is unknown.
+  // Rank 0 is back at once; rank 1's JOINs are lost until it is told that it is unknown.
   const Instant begin = world.now();
   world.set_tap([&](const Packet& packet) -> Verdict {
     return {.drop = is(packet, PacketType::kJoin) && world.now() < begin + milliseconds(50) &&
@@ -93,13 +93,13 @@ TEST(Detaching, IsNotInferredFromTheFloatPath) {  // C2
   for (const Rank rank : {0, 1, 2}) EXPECT_EQ(world.application(rank).detached(), 0);
 }
 
-// As if the switch had set the flag, which it does to what it must not merge.
+// As if the switch had set the flag, as it does on packets that must not be merged.
 std::vector<std::uint8_t> with_direct(std::vector<std::uint8_t> bytes) {
   bytes[ATP_AT_FLAGS] |= ATP_FLAG_DIRECT;
   return bytes;
 }
 
-TEST(Detaching, IsNotInferredFromWhatASwitchMadeDirect) {  // C3
+TEST(Detaching, IsNotInferredFromPacketsThatASwitchMadeDirect) {  // C3
   World world(long_plan(3));
   world.run_for(milliseconds(500));
   const Endpoint rank = world.endpoint(world.worker_host(0));
@@ -120,7 +120,7 @@ TEST(Detaching, IsNotInferredFromWhatASwitchMadeDirect) {  // C3
   for (const Rank each : {0, 1, 2}) EXPECT_EQ(world.application(each).detached(), 0);
 }
 
-// The straight JOIN by which a rank of the job says that it is detached, for the first time.
+// The straight JOIN with which a rank of the job declares itself detached for the first time.
 std::vector<std::uint8_t> says_detached(const World& world, Rank rank) {
   const Plan& plan = world.plan();
   const JobPlan& job = plan.jobs[0];
@@ -144,7 +144,7 @@ std::vector<std::uint8_t> says_detached(const World& world, Rank rank) {
 // Two racks of two ranks, with a switch each, under a third. Rank 0 detaches while its contribution
 // waits in its rack's switch for rank 1's: their sum comes to the upper switch with the bit of a
 // detached rank, and must not be dropped there.
-TEST(Detaching, OfARankWhoseContributionIsInASumStillOnItsWayLosesNothing) {  // C6
+TEST(Detaching, OfARankWhoseContributionIsInASumInFlightLosesNothing) {  // C6
   Plan plan = steady_plan(4, 400, 40, milliseconds(1));
   plan.switches = 3;
   plan.jobs[0].parent = {0, 0, 1, 1};
@@ -158,14 +158,14 @@ TEST(Detaching, OfARankWhoseContributionIsInASumStillOnItsWayLosesNothing) {  //
   });
   world.run_for(milliseconds(5));
   world.inject(rank_0, world.endpoint(world.server_host()), says_detached(world, 0));
-  world.run_for(milliseconds(5));  // all switches have heard of it
-  // Rank 0 itself, which has not, would send its own once more, past the sum.
+  world.run_for(milliseconds(5));  // all switches have been told
+  // Rank 0 itself has not, and would repeat its contribution past the sum.
   world.set_tap([&](const Packet& packet) -> Verdict {
     return {.drop = is(packet, PacketType::kGradient) && packet.from == rank_0};
   });
   world.run_for(milliseconds(30));
   EXPECT_GT(world.switch_node(2).counters()[SwitchCounter::kForwardedDetached], 0);
-  // Rank 1's repeats went up the tree with rank 0's contribution, none had to go around it.
+  // Rank 1's repeats went up the tree with rank 0's contribution; none had to go around it.
   EXPECT_EQ(world.worker(1).counters()[WorkerCounter::kRepeatsDirect], 0);
   world.set_tap(nullptr);
   expect_all_done(world);
@@ -181,14 +181,14 @@ TEST(Detaching, IsNotCausedByASlowPeer) {  // C5
   EXPECT_THAT(world.violations(), testing::IsEmpty());
 }
 
-// Is it a packet between rank 0 and the switch?
+// Whether it is a packet between rank 0 and the switch.
 bool on_path_of_rank_0(const World& world, const Packet& packet) {
   const Endpoint& rank = world.endpoint(world.worker_host(0));
   const Endpoint& node = world.endpoint(world.switch_host(0));
   return (packet.from == rank && packet.to == node) || (packet.from == node && packet.to == rank);
 }
 
-// Loses what rank 0 and the switch send to each other, until it has detached.
+// Drops all packets between rank 0 and the switch until the rank has detached.
 void detach_rank_0(World& world) {
   world.set_tap([&world](const Packet& packet) -> Verdict {
     return {.drop = on_path_of_rank_0(world, packet)};
@@ -197,7 +197,7 @@ void detach_rank_0(World& world) {
   world.set_tap(nullptr);
 }
 
-TEST(Detaching, OfOneRankByABadPathEndsWhenThePathIsGood) {
+TEST(Detaching, OfOneRankWithABadPathEndsWhenThePathWorksAgain) {
   World world(long_plan(3));
   world.run_for(milliseconds(500));
   detach_rank_0(world);
@@ -209,10 +209,10 @@ TEST(Detaching, OfOneRankByABadPathEndsWhenThePathIsGood) {
   expect_all_done(world);
 }
 
-TEST(Detaching, OfARankWhoseJoinsNeverPassHappensWithItsLease) {
+TEST(Detaching, OfARankWhoseJoinsNeverArriveHappensWhenItsLeaseEnds) {
   World world(long_plan(3));
   world.run_for(milliseconds(500));
-  // Its packets to the switch are lost, but all that comes down arrives.
+  // Its packets to the switch are lost, but all downward packets arrive.
   const Endpoint rank = world.endpoint(world.worker_host(0));
   const Endpoint node = world.endpoint(world.switch_host(0));
   world.set_tap([=](const Packet& packet) -> Verdict {
@@ -224,7 +224,7 @@ TEST(Detaching, OfARankWhoseJoinsNeverPassHappensWithItsLease) {
   expect_all_done(world);
 }
 
-TEST(Detaching, SaidLateDoesNotTakeARankOffThatIsBack) {  // C4
+TEST(Detaching, AnnouncedLateDoesNotRemoveARankThatIsBack) {  // C4
   World world(long_plan(3));
   world.run_for(milliseconds(500));
   world.set_tap([&](const Packet& packet) -> Verdict {
@@ -260,7 +260,7 @@ TEST(Detaching, OfARankThatStaysAwayLeavesTheOthersInTheTree) {
   expect_all_done(world);
 }
 
-TEST(Detaching, AtTheStartEndsWellAlsoIfTheSwitchReturnsWithTooSmallAK) {
+TEST(Detaching, AtTheStartEndsWellEvenIfTheSwitchReturnsWithTooSmallAK) {
   Plan plan = steady_plan(2, 200, 40, milliseconds(5));
   plan.switch_config.max_value_count = 2;  // the job agrees on 4 while it is away
   plan.report_unreachable = 1;

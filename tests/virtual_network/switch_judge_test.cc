@@ -6,7 +6,7 @@
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// What the judge of a switch objects to: an honest switch takes a turn, and the judge is told of
+// What the judge of a switch objects to: an honest switch takes a turn, but the judge is told about
 // another packet, or that something else was sent.
 
 namespace atp::sim {
@@ -24,7 +24,7 @@ class Court {
   void take(const Endpoint& from, const Bytes& bytes, const Lie& lie = {}) {
     take(from, bytes, bytes, lie);
   }
-  // The switch gets one packet, and the judge hears of another.
+  // The switch gets one packet, and the judge is told about another.
   void take(const Endpoint& from, const Bytes& bytes, const Bytes& told, const Lie& lie = {}) {
     judge.begin(rig_.node, bytes);
     SentPackets sent = rig_.in(from, bytes);
@@ -59,7 +59,7 @@ Bytes of_all_but_the_last(std::uint64_t sequence, unsigned flags = 0) {
   return gradient(ranks({0}), sequence, 3, flags);
 }
 
-TEST(SwitchJudge, HasNothingAgainstAnHonestSwitch) {
+TEST(SwitchJudge, AcceptsAnHonestSwitch) {
   Court court;
   court.join_all();
   for (std::uint64_t sequence = 0; sequence < 40; ++sequence) {
@@ -96,9 +96,10 @@ void complete(Court& court, const Lie& lie) {
   court.take(child(3), gradient(ranks({3}), 0, 3), lie);
 }
 
-TEST(SwitchJudge, ObjectsToWhatIsNotOnThePage) {
+TEST(SwitchJudge, ObjectsToDeviationsFromThePage) {
   const Case cases[] = {
-      {"a sum stays", [](Court& c) { complete(c, [](SentPackets& sent) { sent.clear(); }); },
+      {"a sum does not leave",
+       [](Court& c) { complete(c, [](SentPackets& sent) { sent.clear(); }); },
        "stayed that should have left"},
       {"a sum lacks a rank",
        [](Court& c) {
@@ -107,7 +108,7 @@ TEST(SwitchJudge, ObjectsToWhatIsNotOnThePage) {
        "left for other ranks"},
       {"a sum has as many hops left as its contributions",
        [](Court& c) { complete(c, [](SentPackets& sent) { ++sent[0].bytes[ATP_AT_HOPS]; }); },
-       "other hops to go"},
+       "the wrong hop count"},
       {"a sum has another magnitude",
        [](Court& c) { complete(c, [](SentPackets& sent) { ++sent[0].bytes[ATP_AT_MAGNITUDE]; }); },
        "another magnitude"},
@@ -124,7 +125,7 @@ TEST(SwitchJudge, ObjectsToWhatIsNotOnThePage) {
                 [](SentPackets& sent) { flip_flags(sent, ATP_FLAG_RESEND); });
        },
        "left with flags"},
-      {"what passes is taken in",
+      {"a packet that must pass is consumed",
        [](Court& c) {
          c.take(child(0), of_all_but_the_last(0), of_all_but_the_last(0, ATP_FLAG_DIRECT));
        },
@@ -141,33 +142,33 @@ TEST(SwitchJudge, ObjectsToWhatIsNotOnThePage) {
                 [](SentPackets& sent) { sent.push_back({child(1), sent[0].bytes}); });
        },
        "went to 2 children instead of 1"},
-      {"a PARAMETER goes on with another flag",
+      {"a PARAMETER is forwarded with another flag",
        [](Court& c) {
          c.take(kServer, parameter(ranks({0}), 0),
                 [](SentPackets& sent) { flip_flags(sent, ATP_FLAG_ECN); });
        },
-       "went on as something else"},
-      {"a stranger's PARAMETER goes on",
+       "was changed"},
+      {"a stranger's PARAMETER is forwarded",
        [](Court& c) {
          const Bytes bytes = parameter(ranks({0}), 0);
          c.take(kStranger, bytes,
                 [&](SentPackets& sent) { sent.push_back({child(0), one_hop_on(bytes)}); });
        },
-       "somebody but the parent was believed"},
-      {"what has no hops left goes on",
+       "a downward message not from the parent was accepted"},
+      {"a packet without hops left is forwarded",
        [](Court& c) {
          Bytes bytes = of_all_but_the_last(0, ATP_FLAG_DIRECT);
          bytes[ATP_AT_HOPS] = 0;
          c.take(child(0), bytes, [&](SentPackets& sent) { sent.push_back({kServer, bytes}); });
        },
        "may go no further"},
-      {"a JOIN goes on with a K that there is no room for",
+      {"a JOIN is forwarded with a K that there is no room for",
        [](Court& c) { c.take(child(0), join(0), [](SentPackets& s) { s[0].bytes = join(0); }); },
        "another K than there is room for"},
       {"a JOIN does not name the switch that it has passed",
        [](Court& c) { c.take(child(0), join(0), [](SentPackets& s) { s[0].bytes = join(0); }); },
-       "with another route"},
-      {"a twin's JOIN goes on",
+       "with a wrong route"},
+      {"a twin's JOIN is forwarded",
        [](Court& c) {
          Join twin = join_body(0);
          twin.nonce = 5;
@@ -177,28 +178,28 @@ TEST(SwitchJudge, ObjectsToWhatIsNotOnThePage) {
                 [&](SentPackets& sent) { sent.push_back({kServer, relayed}); });
        },
        "a rank that another socket holds"},
-      {"a JOIN stays",
+      {"a JOIN is not forwarded",
        [](Court& c) { c.take(child(0), join(0), [](SentPackets& s) { s.clear(); }); },
-       "a JOIN stayed"},
-      {"the first JOIN of a job stays",
+       "a JOIN was not forwarded"},
+      {"the first JOIN of a job is not forwarded",
        [](Court& c) {
          Bytes bytes = join(0);
          bytes[ATP_AT_INCARNATION + 3] ^= 1;
          c.take(child(0), bytes, [](SentPackets& sent) { sent.clear(); });
        },
-       "a JOIN stayed"},
-      {"a LEAVE stays",
+       "a JOIN was not forwarded"},
+      {"a LEAVE is not forwarded",
        [](Court& c) {
          c.take(child(0), leave(0, nonce(0)), [](SentPackets& sent) { sent.clear(); });
        },
-       "a LEAVE stayed"},
-      {"a LEAVE with another nonce goes on",
+       "a LEAVE was not forwarded"},
+      {"a LEAVE with another nonce is forwarded",
        [](Court& c) {
          const Bytes bytes = leave(0, nonce(1));
          c.take(child(0), bytes,
                 [&](SentPackets& sent) { sent.push_back({kServer, one_hop_on(bytes)}); });
        },
-       "a LEAVE of somebody else"},
+       "another rank's LEAVE"},
   };
   for (const Case& c : cases) {
     Court court;

@@ -4,7 +4,7 @@
 #include "atp/sim/run_seed.h"
 #include "tests/virtual_network/scenario.h"
 
-// Trees of several levels, shards, and the examples of the paper that are about placement.
+// Trees of several levels, shards, and the paper's examples about placement.
 
 namespace atp::sim {
 namespace {
@@ -14,7 +14,7 @@ Plan fig_9(std::vector<int> uplink) {
   Plan plan = small_plan(6, {400});
   plan.switches = 3;
   plan.fabric.rack.delay = microseconds(10);
-  plan.fabric.switch_node = {};  // a switch is its rack's own
+  plan.fabric.switch_node = {};  // each switch node is its rack's own switch
   plan.fabric.switch_rack = {0, 1, 2};
   plan.fabric.server_rack = {2};
   plan.jobs[0].parent = {0, 0, 1, 1, 2, 2};
@@ -23,7 +23,7 @@ Plan fig_9(std::vector<int> uplink) {
   return plan;
 }
 
-// GRADIENTs that reach the server for each fragment.
+// How many GRADIENTs reach the server per fragment.
 double gradients_per_fragment(const Plan& plan) {
   World world(plan);
   expect_all_done(world);
@@ -32,11 +32,11 @@ double gradients_per_fragment(const Plan& plan) {
          static_cast<double>(server[ServerCounter::kFragmentsCompleted]);
 }
 
-TEST(Fig9, InterRackAggregationSendsTheServerOneGradientForEachFragment) {
+TEST(Fig9, InterRackAggregationSendsTheServerOneGradientPerFragment) {
   EXPECT_EQ(gradients_per_fragment(fig_9({2, 2, -1})), 1.0);
 }
 
-TEST(Fig9, RackScaleAggregationSendsTheServerThree) {
+TEST(Fig9, RackScaleAggregationSendsTheServerThreePerFragment) {
   EXPECT_EQ(gradients_per_fragment(fig_9({-1, -1, -1})), 3.0);
 }
 
@@ -45,7 +45,7 @@ struct TreeCase {
   std::uint32_t switches;
   std::vector<int> parent;  // of six ranks
   std::vector<int> uplink;
-  double gradients;  // at the server for each fragment
+  double gradients;  // at the server, per fragment
 };
 
 class Tree : public testing::TestWithParam<TreeCase> {
@@ -101,7 +101,7 @@ const TreeCase kTrees[] = {
 INSTANTIATE_TEST_SUITE_P(VirtualNetwork, Tree, testing::ValuesIn(kTrees),
                          [](const auto& instance) { return instance.param.name; });
 
-// Shards: each rank has a socket for each server, with streams of its own.
+// Shards: each rank has a socket per server, with streams of its own.
 TEST(Shards, EachSumItsOwnStreamsInATreeOfItsOwn) {
   Plan plan = small_plan(4, {200, 70});
   plan.servers = 3;
@@ -114,7 +114,7 @@ TEST(Shards, EachSumItsOwnStreamsInATreeOfItsOwn) {
     job.first_stream = static_cast<std::uint16_t>(2 * shard);
     job.stream_count = 2;
     job.data_seed = shard;
-    // The root is another switch for each shard.
+    // Each shard has another switch as its root.
     job.parent = {0, 0, 1, 2};
     job.uplink = {shard, shard, shard};
     job.uplink[shard] = -1;
@@ -145,7 +145,7 @@ TEST(Shards, AServerThatDiesFailsItsOwnStreamsOnly) {
   }
 }
 
-// Paper §3.6: two jobs that share an aggregator would each wait for the other's; and §3.7: a job
+// Paper §3.6: two jobs that share an aggregator could each wait for the other's. Paper §3.7: a job
 // whose workers vanish leaves its aggregators behind.
 TEST(StalledAggregation, OfTwoJobsInTwoLevelsEnds) {
   Plan plan = small_plan(4, {60, 60});

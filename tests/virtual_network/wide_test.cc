@@ -1,14 +1,13 @@
 #include "tests/virtual_network/scenario.h"
 
-// Jobs of more than 64 ranks, whose bitmaps have a second word (H24), with everything going wrong
-// that can.
+// Jobs of more than 64 ranks, whose bitmaps have a second word (H24), with all kinds of faults.
 
 namespace atp::sim {
 namespace {
 
 constexpr std::uint16_t kRanks = 70;
 
-// How the ranks stand behind two switches.
+// How the ranks are distributed over two switches.
 struct WideCase {
   const char* name;
   int (*parent)(std::uint32_t rank);
@@ -39,7 +38,7 @@ TEST_P(Wide, SumsInTheSwitches) {
   EXPECT_EQ(world.switch_counters()[SwitchCounter::kPartialSumsSent], 0);
 }
 
-TEST_P(Wide, EndsWellWhenPacketsAreLostDoubledAndOvertaken) {
+TEST_P(Wide, EndsWellWhenPacketsAreLostDoubledAndReordered) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Plan faulty = plan(40);
@@ -53,7 +52,7 @@ TEST_P(Wide, EndsWellWhenPacketsAreLostDoubledAndOvertaken) {
                            .corrupt = 0.02,
                            .truncate = 0.02}};
     faulty.hostile = 0.01;
-    faulty.heal = seconds(2);  // of 140 JOINs some are lost, so the joining takes its time
+    faulty.heal = seconds(2);  // some of 140 JOINs are lost, so joining takes a while
     World world(faulty);
     expect_all_done(world);
     EXPECT_GT(world.worker_counters()[WorkerCounter::kRepeatsDirect], 0);
@@ -62,7 +61,7 @@ TEST_P(Wide, EndsWellWhenPacketsAreLostDoubledAndOvertaken) {
   }
 }
 
-TEST_P(Wide, SurvivesTheDeathOfASwitchAndComesBackToTheTree) {
+TEST_P(Wide, SurvivesTheDeathOfASwitchAndReturnsToTheTree) {
   for (const std::uint32_t dead : {0U, 1U}) {
     SCOPED_TRACE(testing::Message() << "switch " << dead);
     World world(plan(1600));
