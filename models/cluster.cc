@@ -9,13 +9,13 @@
 namespace atp::models {
 namespace {
 
-// A turn's input as a number: one of these, or kFirstPacket and the packet's.
+// A turn's input as a number: one of these, or kFirstPacket plus the packet's number.
 constexpr std::uint64_t kStart = 0;
 constexpr std::uint64_t kTime = 1;
 constexpr std::uint64_t kUnreachable = 2;
 constexpr std::uint64_t kFirstPacket = 3;
 
-// The parts of a turn's key.
+// The widths of the parts of a turn's key.
 constexpr int kInputBits = 17;
 constexpr int kNodeBits = 24;
 constexpr int kTimeBits = 20;
@@ -199,12 +199,12 @@ Outcome Cluster::keep(HostId host, Node node, const std::vector<Packet>& sent,
 
 std::string Cluster::judge(const Packet& packet) {
   const ParsedPacket parsed = parse_packet(packet.bytes);
-  if (!parsed.ok()) return "a node sent what nobody can read";
+  if (!parsed.ok()) return "a node sent an unreadable packet";
   for (const JobData& job : jobs_) {
     if (job.plan().key != parsed.view().job()) continue;
     return contributions_.judge(parsed.view(), is_worker(packet.from), job.plan().world_size());
   }
-  return "a packet of a job that there is not";
+  return "a packet of an unknown job";
 }
 
 }  // namespace atp::models

@@ -15,28 +15,28 @@
 #include "models/stored_node.h"
 
 // The hosts of a world, and every turn that one of them has ever taken. The nodes are
-// deterministic, so a turn is a function: of a host's state, the moment and the input it makes the
-// next state and the packets sent. Each is played once, by the real node, and looked up from then
-// on; that is what makes tens of millions of states of a world affordable.
+// deterministic, so a turn is a function from a host's state, the time and the input to the next
+// state and the packets sent. The real node plays each turn once; after that it is looked up. That
+// makes tens of millions of states of a world affordable.
 
 namespace atp::models {
 
 inline constexpr std::size_t kMaxHosts = 8;
 
-// What a turn made.
+// The result of a turn.
 struct Outcome {
   NodeStore::Id node = 0;
   std::uint32_t first_sent = 0;
   std::uint16_t sent = 0;
-  std::uint16_t objection = 0;  // 0: nothing is wrong
+  std::uint16_t objection = 0;  // the number of its text; 0: nothing is wrong
 };
 
-// A rule broken on purpose, so that somebody sees the exploration find it (planted.h).
+// A rule broken on purpose, to show that the exploration finds it (planted.h).
 struct Bug {
   const char* name;
   const char* about;
   const char* world;
-  // Before a packet is handled, and after; either may be null.
+  // Called before and after a packet is handled; either may be null.
   void (*before)(Node& node, const PacketView& packet);
   void (*after)(Node& node, const PacketView& packet, std::vector<Packet>& sent);
 };
@@ -54,20 +54,20 @@ class Cluster {
   const std::string& name(HostId host) const { return hosts_[host].name; }
   const Endpoint& endpoint(HostId host) const { return hosts_[host].endpoint; }
   const Endpoint& parent(HostId worker) const { return hosts_[worker].parent; }
-  // Of the workers of one job; of a switch or a server none of a worker's.
+  // The job of a worker; for a switch or a server, a number that no worker has.
   std::uint32_t job_of(HostId host) const { return hosts_[host].job; }
 
-  // How many ranks it has when nothing is wrong.
+  // How many ranks it has if nothing is wrong.
   std::size_t ranks_of(HostId host) const { return hosts_[host].ranks; }
 
-  // A node as it is made.
+  // A newly made node.
   NodeStore::Id fresh(HostId host) const { return hosts_[host].fresh; }
   const NodeStore& nodes(HostId host) const { return hosts_[host].nodes; }
   const Facts& facts(HostId host, NodeStore::Id node) const {
     return hosts_[host].nodes.facts(node);
   }
 
-  // Moments are numbered as well.
+  // Times are numbered as well.
   TimeId time_id(Instant when);
   Instant time(TimeId id) const { return times_[id]; }
 
@@ -76,7 +76,7 @@ class Cluster {
   const Outcome& deliver(PacketPool::Id packet, NodeStore::Id node, TimeId now);
   const Outcome& wake(HostId host, NodeStore::Id node, TimeId now);
   const Outcome& tell_unreachable(HostId worker, NodeStore::Id node, TimeId now);
-  // A worker begins to join.
+  // Lets a worker begin to join.
   const Outcome& start(HostId worker, TimeId now);
   std::span<const PacketPool::Id> sent(const Outcome& outcome) const {
     return {sent_.data() + outcome.first_sent, outcome.sent};
@@ -84,9 +84,9 @@ class Cluster {
   const std::string& objection(const Outcome& outcome) const {
     return objections_[outcome.objection];
   }
-  // What a host has put into an outbox.
+  // The packets that a host has put into an outbox.
   std::vector<Packet> packets_in(const Outbox& out, HostId from) const;
-  // Turns that were played, not looked up.
+  // The number of turns that were played rather than looked up.
   std::size_t turns() const { return outcomes_.size(); }
 
  private:

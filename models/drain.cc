@@ -5,7 +5,7 @@
 namespace atp::models {
 namespace {
 
-// More than any drain of the protocol takes, and less than its operations' time-out.
+// Longer than any drain of the protocol takes, and shorter than the operations' time-out.
 constexpr Duration kMostUntilDone = std::chrono::seconds(20);
 // A sweep, the reclaim time and a JOIN's refresh, with room to spare.
 constexpr Duration kMostUntilClean = std::chrono::seconds(6);
@@ -34,7 +34,7 @@ DrainResult Drainer::drain(State state) {
   const Instant begin = cluster.time(state.now);
   DrainResult result;
   Instant done_at = kNever;
-  // The silent states that were new, with the waits that lay before them.
+  // The new silent states, with the number of waits before each.
   std::vector<std::pair<StateTable::Id, std::uint32_t>> passed;
   const auto end_with = [&](const End& end) {
     for (const auto& [id, waits] : passed) {
@@ -55,7 +55,7 @@ DrainResult Drainer::drain(State state) {
     if (state.packets.empty()) {
       const auto [id, is_new] = silent_.put(state);
       if (!is_new && !ends_[id].clean.time_since_epoch().count()) {
-        result.objection = "the same silence comes again";
+        result.objection = "the same silent state recurs";
         return result;
       }
       if (!is_new) return end_with(ends_[id]);

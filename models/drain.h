@@ -7,11 +7,11 @@
 
 #include "models/state_table.h"
 
-// Does everything finish, if from now on nothing goes wrong? A drain plays on from a state:
+// Checks that everything finishes if nothing goes wrong from now on. A drain plays on from a state:
 // packets are delivered in one of three orders, and when none is left the next timer fires, until
-// all is done, and on until every aggregator is free, every switch knows its ranks and nobody is
-// detached. What many drains have in common, which is nearly all of them, is played once: each
-// remembers what came of the silent states on its way.
+// all operations are done, and further until every aggregator is free, every switch has its ranks
+// and no rank is detached. Drains have most of their moves in common, so these are played once:
+// each drain records the outcome of the silent states (without packets in flight) that it passes.
 
 namespace atp::models {
 
@@ -20,7 +20,7 @@ inline constexpr std::array kDrainOrders{DrainOrder::kLowestFirst, DrainOrder::k
                                          DrainOrder::kMixed};
 
 struct DrainResult {
-  std::uint32_t waits = 0;  // how often the clock had to move until all was done
+  std::uint32_t waits = 0;  // how often the clock had to advance until all was done
   Duration until_done{};
   Duration until_clean{};  // after that
   std::string objection;   // empty: it has ended well
@@ -32,11 +32,11 @@ class Drainer {
       : world_(world), order_(order), silent_(world.cluster().host_count()) {}
 
   DrainResult drain(State state);
-  // The same, with its moves; for the story of one that ends badly.
+  // The moves of a drain, for the story of one that ends badly.
   std::vector<Move> moves_of(State state, std::size_t most);
 
  private:
-  // Of a silent state: what is left until all is done and clean, as moments.
+  // The outcome of a silent state: when all is done, and when it is clean.
   struct End {
     std::uint32_t waits = 0;
     Instant done{};

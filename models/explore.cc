@@ -113,8 +113,8 @@ class Explorer {
   World world_;
   StateTable states_;
   std::vector<Origin> origins_;
-  StateTable::Id next_ = 0;    // to be expanded
-  std::size_t level_end_ = 1;  // of those as far away as what is expanded now
+  StateTable::Id next_ = 0;    // the next state to expand
+  std::size_t level_end_ = 1;  // the end of the states at the same distance
   State here_;
   State there_;
   std::vector<Move> moves_;

@@ -11,9 +11,9 @@
 #include "models/drain.h"
 #include "models/plan.h"
 
-// All states of a world that its moves lead to, the nearest first, so that what goes wrong is shown
-// by as few moves as it takes. Every move is checked as it is made, and from every state, or one of
-// so many, three drains show that everything still finishes.
+// Explores all states of a world breadth first, so that a violation is shown with the fewest moves.
+// Every move is checked when it is made, and from every state, or every n-th, three drains check
+// that everything still finishes.
 
 namespace atp::models {
 
@@ -33,11 +33,11 @@ struct Exploration {
   std::size_t moves = 0;
   std::uint32_t depth = 0;  // moves from the first state to the farthest
   bool complete = false;    // there are no more states
-  std::size_t ends = 0;     // states in which all is done and nothing is on its way
+  std::size_t ends = 0;     // states in which all is done and nothing is in flight
   std::size_t drains = 0;
   std::uint32_t most_waits = 0;  // of a drain
   Duration longest{};            // of a drain, until all was done
-  Duration longest_cleaning{};   // and until nothing was left over
+  Duration longest_cleaning{};   // of a drain, from then until nothing was left over
   std::size_t node_states = 0;   // of all hosts
   std::size_t turns = 0;         // played by the real nodes
   std::size_t packets = 0;       // distinct ones

@@ -35,7 +35,7 @@ TEST_P(Worlds, NothingGoesWrongInAnyOrderOfEvents) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Worlds, testing::ValuesIn(known_worlds()), test_name<Plan>);
 
-TEST(Models, TheTestsLookAtAMillionStates) {
+TEST(Models, TheTestsVisitAMillionStates) {
   std::size_t states = 0;
   for (const Plan& plan : known_worlds()) states += plan.test_states;
   EXPECT_GE(states, 1'000'000U);

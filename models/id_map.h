@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-// A table from 64-bit keys, none of which is 0, to numbers. It holds tens of millions of entries,
-// so it is one array without a pointer.
+// A table from 64-bit keys other than 0 to numbers. It holds tens of millions of entries, so it is
+// a single array without pointers.
 
 namespace atp::models {
 
@@ -19,7 +19,7 @@ class IdMap {
       if (entries_[at].key == 0) return nullptr;
     }
   }
-  // The key must not be there.
+  // The key must not be in the table.
   void insert(std::uint64_t key, std::uint32_t value) {
     if (3 * (size_ + 1) > 2 * entries_.size()) grow();
     put({key, value});

@@ -9,8 +9,8 @@
 #include "models/explore.h"
 #include "models/planted.h"
 
-// atp_models: explores worlds, and prints what was found of each as a row. The exit status is 0 if
-// every world is in order, 1 if something is wrong, 2 for wrong usage.
+// atp_models: explores worlds and prints a row about each. The exit status is 0 if every world is
+// in order, 1 if something is wrong, and 2 for wrong usage.
 
 namespace atp::models {
 namespace {
@@ -30,24 +30,26 @@ struct Arguments {
 };
 
 void add_options(const CommandLine& program, Arguments& arguments) {
-  program.add_option("--world", arguments.worlds, "which ones, separated by commas; without it all")
+  program
+      .add_option("--world", arguments.worlds,
+                  "worlds to explore, separated by commas (default: all)")
       .split_at(',');
-  program.add_option("--states", arguments.states, "at most so many of each world").show_default();
+  program.add_option("--states", arguments.states, "maximum states per world").show_default();
   program
       .add_option("--drain-every", arguments.drain_every,
-                  "play on to the end from every state whose number this divides; 0: from none")
+                  "play on to the end from every Nth state; 0: from none")
       .show_default();
-  program.add_option("--losses", arguments.losses, "packets that may be lost");
-  program.add_option("--duplicates", arguments.duplicates, "packets that may come twice");
+  program.add_option("--losses", arguments.losses, "maximum packets lost");
+  program.add_option("--duplicates", arguments.duplicates, "maximum packets delivered twice");
   program.add_option("--early", arguments.early_timers,
-                     "timers that may fire though packets are on their way");
+                     "maximum timers that fire while packets are in flight");
   program.add_option("--late", arguments.late_nodes,
-                     "timers that may fire before earlier ones of other nodes");
-  program.add_option("--restarts", arguments.restarts, "switches that may restart");
+                     "maximum timers that fire before earlier ones of other nodes");
+  program.add_option("--restarts", arguments.restarts, "maximum restarts of switches");
   program.add_option("--unreachable", arguments.unreachable,
-                     "ICMP errors that may tell a worker that its switch is not there");
-  program.add_option("--bug", arguments.bug, "plant this bug, which is to be found");
-  program.add_flag("--list", arguments.list, "say which worlds and bugs there are");
+                     "maximum ICMP errors that report to a worker that its switch is gone");
+  program.add_option("--bug", arguments.bug, "plant this bug, which the exploration must find");
+  program.add_flag("--list", arguments.list, "list the worlds and bugs");
 }
 
 void list_all() {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-// A digest of words and bytes, good enough for hash tables; whoever finds one compares as well.
+// A digest of words and bytes, good enough for hash tables, whose users compare the keys as well.
 
 namespace atp::models {
 

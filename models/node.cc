@@ -8,7 +8,7 @@
 namespace atp::models {
 namespace {
 
-// A node that wants to be woken again and again without letting time pass is broken.
+// A node that asks to be woken again and again without time passing is broken.
 constexpr int kMaxWakes = 16;
 
 void handle(Member& member, Instant now, const Input& input, Outbox& out) {

@@ -13,15 +13,15 @@
 #include "atp/core/worker/worker.h"
 #include "models/plan.h"
 
-// The nodes of a world: the very Worker, SwitchNode and Server of the product, with their real
+// The nodes of a world: the product's own Worker, SwitchNode and Server, with their real
 // configuration and times, run by the loop of atp/core/README.md. One call of run() is one turn of
-// that loop: a packet, or an error, or nothing but time; then what is due, the events, and what is
-// to be sent.
+// that loop: a packet, an error, or only the passage of time; then due timers, events, and
+// transmissions.
 
 namespace atp::models {
 
-// What runs above a worker: it submits the job's operations when the job begins, owns their
-// tensors, and compares the results. A value as well.
+// The application above a worker: it submits the job's operations when the job begins, owns their
+// tensors, and compares the results. It is a value, like the nodes.
 class Application : public Tensors {
  public:
   Application(const JobData& data, Rank rank);
@@ -35,7 +35,7 @@ class Application : public Tensors {
 
   bool finished() const { return completed_ == outputs_.size(); }
   std::size_t completed() const { return completed_; }
-  // What has gone wrong; empty if nothing has.
+  // What has gone wrong; empty: nothing.
   const std::string& objection() const { return objection_; }
 
   bool operator==(const Application& other) const {
@@ -49,7 +49,7 @@ class Application : public Tensors {
   Rank rank_;
   std::size_t completed_ = 0;
   std::vector<std::vector<std::byte>> outputs_;
-  std::vector<std::int16_t> exponents_;  // one for each operation: none is longer than a block
+  std::vector<std::int16_t> exponents_;  // one per operation: none is longer than a block
   std::string objection_;
 };
 
@@ -61,12 +61,12 @@ struct Member {
 
 using Node = std::variant<Member, SwitchNode, Server>;
 
-// Begins to join, if it is a worker.
+// Makes the node join, if it is a worker.
 void start(Node& node, Instant now);
 
 enum class Cause : std::uint8_t { kTime, kUnreachable, kPacket };
 
-// What a turn begins with. `from`: who sent the packet, or whom the error is about.
+// The input of a turn. `from`: the sender of the packet, or the node that the error is about.
 struct Input {
   Cause cause = Cause::kTime;
   Endpoint from;

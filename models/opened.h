@@ -4,9 +4,9 @@
 
 #include "models/node.h"
 
-// The private members that storing a node takes, opened: access is not checked in an explicit
-// instantiation, so each of these may name one, and its friend hands out the pointer. For
-// stored_node.cc alone.
+// Gives stored_node.cc, and nothing else, access to the private members that it needs to store a
+// node. Access is not checked in an explicit instantiation, so each of these may name a private
+// member, and its friend function returns the pointer.
 
 namespace atp::models {
 
@@ -15,7 +15,7 @@ struct Opened {
   friend constexpr auto member_of(Name) { return member; }
 };
 
-// clang-format off: one line says it best
+// clang-format off: one line each is clearest
 struct WorkerCounters { friend constexpr auto member_of(WorkerCounters); };
 struct WorkerStreams { friend constexpr auto member_of(WorkerStreams); };
 struct WorkerEvents { friend constexpr auto member_of(WorkerEvents); };
@@ -76,7 +76,7 @@ void for_each_stream(Server& server, Visit&& visit) {
   }
 }
 
-// Calls visit(Fragment&) for what the ring holds.
+// Calls visit(Fragment&) for each fragment in the ring.
 template <class Visit>
 void for_each_fragment(FragmentRing& ring, Visit&& visit) {
   const std::uint64_t end = ring.seen_end();

@@ -24,7 +24,8 @@ double float_lane(const std::uint8_t* at) {
 
 bool is_maximum(std::uint8_t kind) { return (kind & 1U) != 0; }
 
-// The lane that so many contributions make: modulo 2^32, as they are added on the way.
+// Whether the result is a valid lane: a sum modulo 2^32, since it is added in the network, or a
+// maximum.
 bool is_lane_of(std::uint8_t kind, std::int64_t result, std::int64_t sum, std::int64_t maximum) {
   if (is_maximum(kind)) return result == maximum;
   if (atp_value_bytes(kind) == 2) return result == static_cast<std::int16_t>(sum);
@@ -40,7 +41,7 @@ std::string Contributions::judge(const PacketView& packet, bool by_worker, std::
     const bool is_own = by_worker && packet.ranks.is_single();
     return is_own ? learn(packet) : compare(packet, packet.ranks);
   }
-  // Down goes the sum of all, whoever is addressed.
+  // A PARAMETER has the sum of all ranks, whichever are addressed.
   if (packet.type() == PacketType::kParameter) {
     return compare(packet, RankSet::first(world_size));
   }
@@ -56,7 +57,7 @@ std::string Contributions::learn(const PacketView& packet) {
   const Key key{packet.job(), h.stream, h.sequence, packet.has(ATP_FLAG_FLOAT),
                 packet.ranks.lowest()};
   const auto [at, is_new] = known_.try_emplace(key, one);
-  return is_new || at->second == one ? "" : "a worker contributes something else than before";
+  return is_new || at->second == one ? "" : "a worker contributes something different than before";
 }
 
 std::string Contributions::compare(const PacketView& packet, const RankSet& ranks) const {
@@ -75,7 +76,7 @@ std::string Contributions::compare(const PacketView& packet, const RankSet& rank
     magnitude = atp_add_magnitude(magnitude, at->second.magnitude);
     overflow = overflow || at->second.overflow;
   });
-  if (!known) return "a sum names a rank that has sent no such thing";
+  if (!known) return "a sum names a rank that has not contributed";
 
   const bool is_final = packet.type() == PacketType::kParameter;
   const std::size_t bytes = atp_value_bytes(h.kind);

@@ -10,9 +10,8 @@
 
 #include "atp/wire/packet_view.h"
 
-// Every packet that was ever sent in a world, numbered: the packets on their way are a multiset of
-// these numbers. Each is looked at once, when it is new: a sum must be exactly what its bitmap
-// says.
+// Numbers every packet that was ever sent in a world; the packets in flight are a multiset of these
+// numbers. Each packet is checked once, when it is new: a sum must be exactly that of its bitmap.
 
 namespace atp::models {
 
@@ -26,11 +25,11 @@ struct Packet {
   bool operator==(const Packet&) const = default;
 };
 
-// What each rank contributes to each fragment, learned from what it sends first, and what follows
-// for sums. It adds numbers in its own way.
+// What each rank contributes to each fragment, learned from its first packet, and what sums must
+// therefore be. It does its own arithmetic.
 class Contributions {
  public:
-  // `by_worker`: a worker's own, not a sum. Returns what is wrong, or nothing.
+  // `by_worker`: a worker's own contribution, not a sum. Returns what is wrong, or an empty text.
   std::string judge(const PacketView& packet, bool by_worker, std::size_t world_size);
 
  private:
@@ -53,7 +52,7 @@ class PacketPool {
  public:
   using Id = std::uint16_t;
 
-  // The number of a packet without its objection. One that is new is judged by judge(packet).
+  // The number of a packet. A new one gets its objection from judge(packet).
   template <class Judge>
   Id put(const Packet& packet, Judge&& judge) {
     const auto [at, is_new] = ids_.try_emplace(key_of(packet), 0);

@@ -6,12 +6,12 @@
 namespace atp::models {
 namespace {
 
-// Different for every rank, operation and place, so that no wrong sum is right by chance; and
-// multiples of a half, so that float32 holds every sum of them exactly.
+// Values that differ for every rank, operation and place, so that no wrong sum is right by chance;
+// and multiples of a half, so that float32 holds every sum of them exactly.
 double input_of(const JobPlan& job, Rank rank, OperationId operation, std::uint64_t place) {
   const double small = 1 + rank + 4.0 * static_cast<double>(place + 8 * operation);
   if (job.type == DataType::kInt32) return 100 * small;
-  // By the scale of 1e8 each fits an int32, and two of them do not.
+  // With the scale of 1e8 each fits an int32, but the sum of two does not.
   const bool is_large = job.inputs == Inputs::kOverflowing && operation == 0 && place == 0;
   return is_large ? 15 + 0.5 * rank : 0.5 * (1 + rank) + 2.0 * static_cast<double>(place);
 }

@@ -12,29 +12,29 @@
 #include "atp/wire/packet_view.h"
 
 // What a world consists of, and how much may go wrong in it. A world is so small that all orders of
-// its events can be gone through: a few ranks, one or two switches with one aggregator, one server,
-// two fragments of one value.
+// its events can be explored: a few ranks, one or two switches with one aggregator, one server, two
+// fragments of one value.
 
 namespace atp::models {
 
-// How often each fault may still happen. A timer that fires on a silent network is no fault.
+// How often each fault may still happen. A timer that fires on a silent network is not a fault.
 struct Budgets {
   std::uint8_t losses = 0;
   std::uint8_t duplicates = 0;
-  std::uint8_t early_timers = 0;  // the next timer fires though packets are on their way
+  std::uint8_t early_timers = 0;  // the next timer fires while packets are in flight
   std::uint8_t late_nodes = 0;    // a timer fires before earlier ones of other nodes
   std::uint8_t restarts = 0;      // a switch forgets everything
-  std::uint8_t unreachable = 0;   // ICMP tells a worker that its switch is not there
+  std::uint8_t unreachable = 0;   // ICMP reports to a worker that its switch is gone
 
   bool operator==(const Budgets&) const = default;
 };
 
 enum class Inputs : std::uint8_t {
   kSmall,       // every sum fits
-  kOverflowing  // the first fragment's sum by the fixed scale does not
+  kOverflowing  // the first fragment's sum with the fixed scale does not
 };
 
-// One job: `ways` are the switches upward of each rank, the first hop first.
+// One job; `ways`: the switches upward of each rank, the first hop first.
 struct JobPlan {
   JobKey key{1, 1};
   std::vector<std::vector<std::uint32_t>> ways;
@@ -56,15 +56,16 @@ struct Plan {
   std::uint32_t wmax = 2;
   std::uint16_t values_per_fragment = 1;
   Budgets budgets;
-  std::size_t test_states = 0;  // that the tests look at: at least so many, at most twice as many
+  std::size_t test_states =
+      0;  // how many states the tests visit: at least this, at most twice as many
 };
 
-// The worlds that the tests and `atp_models` know, the plainest first.
+// The worlds of the tests and of `atp_models`, the simplest first.
 const std::vector<Plan>& known_worlds();
-// Null if there is none of that name.
+// Null if there is no world of that name.
 const Plan* find_world(std::string_view name);
 
-// The tensors of a job: what each rank puts in, and what must come out.
+// The tensors of a job: each rank's input, and the expected result.
 class JobData {
  public:
   explicit JobData(const JobPlan& plan);

@@ -11,8 +11,8 @@ bool is_plain_gradient(const PacketView& packet) {
          !packet.has(ATP_FLAG_RESEND);
 }
 
-// The aggregator that the packet will meet at a switch, if it holds a sum of its stream; all worlds
-// have one aggregator.
+// The aggregator that the packet will meet at a switch, if it holds a sum of the packet's stream;
+// all worlds have one aggregator.
 atp_aggregator* met_by(Node& node, const PacketView& packet) {
   auto* switch_node = std::get_if<SwitchNode>(&node);
   if (switch_node == nullptr) return nullptr;
@@ -70,13 +70,13 @@ void add_at_server_without_overlap_test(Node& node, const PacketView& packet) {
   if (fragment != nullptr && !fragment->complete()) fragment->bitmap -= packet.ranks;
 }
 
-// Whoever asks for a result that is there already gets nothing.
+// Makes the server ignore requests for a complete result.
 void leave_repeats_unanswered(Node& node, const PacketView& packet) {
   auto* server = std::get_if<Server>(&node);
   if (server == nullptr || packet.type() != PacketType::kGradient) return;
   const atp_header& h = packet.header;
   Fragment* fragment = find_fragment(*server, packet.job(), h.stream, h.sequence);
-  // As if they had been answered a moment ago, for ever.
+  // As if they had just been answered, forever.
   if (fragment != nullptr && fragment->complete()) {
     fragment->answered = {RankSet::first(kMaxRanks), Instant::max() - std::chrono::hours(1)};
   }

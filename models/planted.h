@@ -5,14 +5,14 @@
 
 #include "models/cluster.h"
 
-// Rules broken on purpose: an exploration that finds nothing shows little unless it finds these.
-// Each changes what a node holds, or sends, around the turn of the real node, so the product's
-// sources stay as they are.
+// Rules broken on purpose: that an exploration finds nothing means little unless it finds these.
+// Each changes a node's state, or its packets, around the turn of the real node, so the product's
+// sources remain unchanged.
 
 namespace atp::models {
 
 std::span<const Bug> planted_bugs();
-// Null if there is none of that name.
+// Null if there is no bug of that name.
 const Bug* find_bug(std::string_view name);
 
 }  // namespace atp::models

@@ -13,7 +13,7 @@ namespace {
 
 class Planted : public testing::TestWithParam<Bug> {};
 
-TEST_P(Planted, IsFoundAndToldMoveByMove) {
+TEST_P(Planted, IsFoundAndReportedMoveByMove) {
   const Bug& bug = GetParam();
   const Plan* plan = find_world(bug.world);
   ASSERT_NE(plan, nullptr);

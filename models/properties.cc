@@ -5,7 +5,7 @@
 namespace atp::models {
 namespace {
 
-// Does the switch take what these ranks send?
+// Whether the switch accepts packets of these ranks.
 bool knows(const SwitchState& state, const Endpoint& from, const PacketView& packet) {
   for (const Tree& tree : state.trees.trees()) {
     if (tree.job() != packet.job() || !tree.streams().contains(packet.header.stream)) continue;
@@ -82,7 +82,7 @@ std::string Witness::judge_server(Server& server, const std::vector<Packet>& sen
     const atp_header& h = parsed.view().header;
     const Fragment* fragment = find_fragment(server, parsed.view().job(), h.stream, h.sequence);
     if (fragment == nullptr || !fragment->complete() || fragment->next_index != h.next_index) {
-      return "a PARAMETER says another next index than its fragment";
+      return "a PARAMETER has another next index than its fragment";
     }
   }
   return {};

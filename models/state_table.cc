@@ -9,7 +9,7 @@
 namespace atp::models {
 namespace {
 
-// Number of packets, budgets, moment; then the nodes, then the packets.
+// Number of packets, budgets and time; then the nodes, then the packets.
 constexpr std::size_t kHeadBytes = 1 + sizeof(Budgets) + sizeof(Cluster::TimeId);
 static_assert(sizeof(Budgets) == 6);
 
@@ -85,7 +85,8 @@ void StateTable::store() {
   used_ += code_.size();
 }
 
-// The place of a state follows from the lower bits of its digest, which are not kept.
+// The place of a state depends on the lower bits of its digest, which are not stored, so this
+// computes them again.
 void StateTable::grow() {
   slots_.assign(2 * slots_.size(), 0);
   const std::size_t mask = slots_.size() - 1;

@@ -9,8 +9,8 @@
 
 #include "models/world.h"
 
-// The states that were met, each once and exactly, numbered in the order in which they came: some
-// fifty bytes for each, as nodes, packets and moments are numbers.
+// All visited states, each once and exactly, numbered in the order in which they were found. A
+// state takes about fifty bytes, since nodes, packets and times are numbers.
 
 namespace atp::models {
 
@@ -18,7 +18,7 @@ class StateTable {
  public:
   using Id = std::uint32_t;
 
-  // The number of hosts of the world.
+  // `hosts`: the number of hosts in the world.
   explicit StateTable(std::size_t hosts) : hosts_(hosts) {}
 
   // The state's number, and whether it is new.
@@ -38,8 +38,8 @@ class StateTable {
   std::size_t hosts_;
   std::vector<std::unique_ptr<std::uint8_t[]>> chunks_;
   std::size_t used_ = kChunkBytes;     // of the last chunk
-  std::vector<std::uint64_t> places_;  // chunk · kChunkBytes + where in it
-  // Open addressing: the upper half is a part of the digest, the lower the number plus 1.
+  std::vector<std::uint64_t> places_;  // chunk · kChunkBytes + offset in it
+  // Open addressing: the upper half is a part of the digest, the lower half the number plus 1.
   std::vector<std::uint64_t> slots_ = std::vector<std::uint64_t>(1024);
   std::vector<std::uint8_t> code_;
 };

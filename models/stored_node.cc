@@ -10,7 +10,7 @@
 namespace atp::models {
 namespace {
 
-// --- what is written and never read
+// --- members that are written and never read
 
 void forget_statistics(Member& member) { open<WorkerCounters>(member.worker) = {}; }
 
@@ -36,7 +36,7 @@ void forget_statistics(Server& server) {
   });
 }
 
-// --- hashes: of what differs most often; equality is what counts
+// --- hashes of the members that differ most often; equality decides
 
 std::uint64_t word(Instant when) {
   return static_cast<std::uint64_t>(when.time_since_epoch().count());
@@ -132,7 +132,7 @@ Facts facts_of(Server& server) {
   return facts;
 }
 
-// --- storing: without what is large and always the same
+// --- storing, without members that are large and always the same
 
 using JobsOfServer = std::remove_cvref_t<decltype(open<ServerJobs>(std::declval<Server&>()))>;
 
@@ -158,7 +158,7 @@ struct StoredServer {
   bool operator==(const StoredServer&) const = default;
 };
 
-// A worker's queue of events is empty after each turn, so one without memory stands for it.
+// A worker's queue of events is empty after each turn, so it is stored as one without memory.
 EventQueue no_events() { return EventQueue(std::size_t{0} - EventQueue::kSpare); }
 
 EventQueue events_for(Worker& worker) {
@@ -172,7 +172,7 @@ struct NodeStore::Stored {
 };
 
 struct NodeStore::Inside {
-  // The last one is asked first: it changes seldom.
+  // Compare with the last one first: it rarely changes.
   const AnswerPacer* keep(const AnswerPacer& pacer) {
     for (auto at = pacers.rbegin(); at != pacers.rend(); ++at) {
       if (**at == pacer) return at->get();
@@ -248,7 +248,7 @@ NodeStore::Id NodeStore::put(Node node) {
   inside_->stored.push_back(std::move(stored));
   inside_->by_hash.emplace(hash, id);
   facts_.push_back(facts);
-  // Whoever gives a node one more member learns here that it must be stored as well.
+  // Fails to compile when a node gets another member, which must be stored as well.
   if (auto* member = std::get_if<Member>(&whole)) {
     open<WorkerEvents>(member->worker) = events_for(member->worker);
   }

@@ -9,27 +9,27 @@
 
 // Nodes as states: stored, restored and compared.
 //
-// Two nodes are one state if the product's own == says so, after what is written and never read was
-// cleared: counters, and what only displays show (the progress of a job, of how many packets a sum
-// was made). Nothing else is left out, quantized or made relative, so no two states are merged that
-// a later packet or moment could tell apart. Times are those of the world's clock.
+// Two nodes are the same state if the product's own == says so, after clearing members that are
+// written and never read: counters, and data for displays only (the progress of a job, the number
+// of packets in a sum). Nothing else is left out, quantized or made relative, so states that a
+// later packet or time could distinguish are never merged. Times are those of the world's clock.
 //
-// What a node holds is private to it, and hashing and clearing are needed by nobody else. So
-// stored_node.cc opens it from outside, in a way that C++ provides for: access is not checked in an
-// explicit instantiation.
+// A node's state is private, and nothing else needs to hash or clear it. So stored_node.cc accesses
+// it from outside, by a means that C++ provides: access is not checked in an explicit
+// instantiation.
 
 namespace atp::models {
 
-// What of a node the world asks for again and again.
+// Facts about a node that the world needs again and again.
 struct Facts {
   Instant due = kNever;
-  bool finished = true;   // of a worker: all its operations
-  bool clean = true;      // of a worker: it is attached; of a switch: no aggregator is in use
-  std::size_t ranks = 0;  // of a switch or server: those attached
-  std::uint64_t map = 0;  // of a worker: where it will send what comes next, as a number
+  bool finished = true;   // worker: all its operations are complete
+  bool clean = true;      // worker: it is attached; switch: no aggregator is in use
+  std::size_t ranks = 0;  // switch or server: how many are attached
+  std::uint64_t map = 0;  // worker: a digest of its next aggregator indices
 };
 
-// All states of one host that have been met, numbered from 0.
+// All visited states of one host, numbered from 0.
 class NodeStore {
  public:
   using Id = std::uint32_t;
@@ -53,7 +53,7 @@ class NodeStore {
 
 // For the properties and the planted bugs: a switch's whole state, and a server's fragments.
 SwitchState& inside(SwitchNode& node);
-// Of a stream (as on the wire); null if the server holds nothing of it.
+// A fragment of a stream (as on the wire); null if the server has nothing of it.
 Fragment* find_fragment(Server& server, const JobKey& job, std::uint16_t stream,
                         std::uint64_t sequence);
 

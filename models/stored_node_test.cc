@@ -7,8 +7,8 @@
 #include "models/testing_worlds.h"
 #include "models/world.h"
 
-// States are nodes that were stored, cleared of statistics, and taken for any other that is equal.
-// Beside them go nodes to which nothing of this was done, and both must send the same.
+// States are nodes that were stored, cleared of statistics and merged with equal ones. The tests
+// run untouched nodes next to them, and both must send the same packets.
 
 namespace atp::models {
 namespace {
@@ -39,7 +39,7 @@ class Walk {
   }
 
  private:
-  // The same move with the untouched nodes: what they send.
+  // Makes the same move with the untouched nodes; returns what they send.
   std::vector<Packet> play(const Move& move) {
     const Cluster& cluster = world_.cluster();
     const auto host = static_cast<HostId>(move.subject);
@@ -76,7 +76,7 @@ class Walk {
 
 class States : public testing::TestWithParam<Plan> {};
 
-TEST_P(States, SendWhatNodesSendThatWereNeverStored) {
+TEST_P(States, SendTheSamePacketsAsNodesThatWereNeverStored) {
   World world(GetParam());
   std::size_t steps = 0;
   for (std::uint64_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
@@ -88,7 +88,7 @@ TEST_P(States, SendWhatNodesSendThatWereNeverStored) {
 
 INSTANTIATE_TEST_SUITE_P(Models, States, testing::ValuesIn(known_worlds()), test_name<Plan>);
 
-TEST(NodeStore, TakesTwoSwitchesThatDifferOnlyInCountersForOneState) {
+TEST(NodeStore, MergesTwoSwitchesThatDifferOnlyInCounters) {
   SwitchConfig config;
   config.aggregators = 1;
   config.max_value_count = 1;

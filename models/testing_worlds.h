@@ -8,7 +8,7 @@
 #include "models/cluster.h"
 #include "models/plan.h"
 
-// How tests over all worlds, and over all planted bugs, are named: TwoFragments.
+// The names of tests over all worlds and over all planted bugs: TwoFragments.
 
 namespace atp::models {
 

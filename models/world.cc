@@ -21,7 +21,7 @@ bool wakes_host(const Move& move) {
 
 World::World(const Plan& plan, const Bug* bug) : plan_(plan), cluster_(plan, bug) { join_all(); }
 
-// In one order: joining is not what is explored here. The first gradients wait.
+// Lets all join in a fixed order, since joining is not explored here. The first gradients wait.
 void World::join_all() {
   State& state = first_;
   state.now = cluster_.time_id(kBegin);
@@ -76,7 +76,7 @@ bool World::may_fire(const State& state, HostId host, bool calm) const {
   if (calm || due == kNever) return false;
   const bool is_early = !state.packets.empty();
   const bool is_before_others = due > next_timer(state).due;
-  // When all is done and silent, time has nothing more to show.
+  // When all is done and silent, timers can show nothing more.
   if (!is_early && done(state)) return false;
   return (!is_early || state.left.early_timers > 0) &&
          (!is_before_others || state.left.late_nodes > 0);
@@ -153,7 +153,7 @@ const char* World::objection(const State& state) const {
     const HostId other = host - 1;
     if (cluster_.facts(host, state.nodes[host]).map !=
         cluster_.facts(other, state.nodes[other]).map) {
-      return "workers disagree about where the next fragments go";
+      return "workers disagree about the next indices";
     }
   }
   return nullptr;

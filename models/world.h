@@ -10,10 +10,10 @@
 
 // The states of a world and the moves between them.
 //
-// Time stands still while packets are delivered, lost and doubled, in any order. It moves when a
-// timer fires: the next one if nothing is on its way. By budgets it may fire while packets are, and
-// another host's may fire instead: what was due before is then overdue, as on a machine that is
-// late, and fires by a move of its own, or with the host's next packet.
+// Time stands still while packets are delivered, lost and doubled, in any order. It advances when a
+// timer fires: the next one, once nothing is in flight. Within the budgets a timer may also fire
+// while packets are in flight, and another host's timer may fire first: an earlier one is then
+// overdue, as on a slow machine, and fires by a move of its own or with the host's next packet.
 
 namespace atp::models {
 
@@ -21,14 +21,14 @@ struct State {
   Cluster::TimeId now = 0;
   std::array<NodeStore::Id, kMaxHosts> nodes{};
   Budgets left;
-  std::vector<PacketPool::Id> packets;  // on their way, sorted
+  std::vector<PacketPool::Id> packets;  // in flight, sorted
 
   bool operator==(const State&) const = default;
 };
 
 enum class MoveKind : std::uint8_t { kDeliver, kLose, kDouble, kFire, kRestart, kUnreachable };
 
-// `subject`: a packet's number, or a host's.
+// `subject`: the number of a packet or of a host.
 struct Move {
   MoveKind kind = MoveKind::kDeliver;
   std::uint16_t subject = 0;
@@ -38,31 +38,32 @@ class World {
  public:
   explicit World(const Plan& plan, const Bug* bug = nullptr);
 
-  // All have joined, and their first packets are on their way.
+  // The state in which all have joined and their first packets are in flight.
   const State& first() const { return first_; }
 
-  // All that can happen next, and how. With `calm` nothing goes wrong from here on, and time stands
-  // still: packets are delivered, and what is due fires.
+  // All moves that are possible next. With `calm` nothing goes wrong and time stands still: packets
+  // are delivered, and due timers fire.
   void moves(const State& state, std::vector<Move>& moves, bool calm = false) const;
-  // Makes the move. Returns what was wrong about it: empty if nothing was.
+  // Makes the move. Returns what was wrong with it, or an empty text.
   const std::string& make(const Move& move, State& state);
-  // What the state itself shows to be wrong.
+  // What is wrong with the state itself.
   const char* objection(const State& state) const;
 
-  // All operations are complete at every worker.
+  // Whether all operations are complete at every worker.
   bool done(const State& state) const;
-  // Nothing is held that should be free, nobody is detached, every switch knows its ranks.
+  // Whether nothing is held that should be free, no rank is detached, and every switch has its
+  // ranks.
   bool clean(const State& state) const;
-  // The host whose timer is the next one; kNever if there is none.
+  // The host with the next timer; kNever if there is none.
   struct Next {
     HostId host = 0;
     Instant due = kNever;
   };
   Next next_timer(const State& state) const;
 
-  // What the host that the move wakes sends, if it wakes one.
+  // The packets of the host that the move wakes, if any.
   std::vector<Packet> sent(const Move& move, const State& state);
-  // A line that says what the move does in this state, and what comes of it.
+  // A line about the move in this state and its effects.
   std::string story(const Move& move, const State& state);
   Cluster& cluster() { return cluster_; }
   const Cluster& cluster() const { return cluster_; }

@@ -1,4 +1,4 @@
-// The worlds that are explored. How many states each has at other budgets: docs/exploration.md.
+// The worlds to explore. docs/exploration.md has the number of states of each with other budgets.
 #include <algorithm>
 
 #include "models/plan.h"
