@@ -12,10 +12,10 @@
 #include "atp/config/plan_json.h"
 #include "atp/config/site/site_reader.h"
 
-// Whatever bytes a description file holds, its reader ends, with a value or with an error that
-// names the file. What reads as a cluster is written and read again, and must be the same: 15
-// digits of each bandwidth survive, so the second writing is compared with the first. And what it
-// is planned for, small as it is, can be written as JSON, whatever names it gave.
+// Whatever bytes a description file has, its reader returns a value or an error that names the
+// file. A valid cluster is written and read again and must not change: 15 digits of each bandwidth
+// survive, so the second writing is compared with the first. And a small plan for it can be written
+// as JSON, whatever its names are.
 
 namespace {
 
@@ -27,7 +27,7 @@ namespace {
 template <class T>
 void check_error(const atp::Result<T>& result) {
   if (!result.ok() && !result.error().message.starts_with("f")) {
-    fail("an error without its file", result.error().message);
+    fail("an error that does not name the file", result.error().message);
   }
 }
 
@@ -36,7 +36,7 @@ void check_round_trip(const atp::planner::Interconnect& interconnect) {
   const atp::Result<atp::Cluster> again = atp::parse_cluster(written, "f");
   if (!again.ok()) fail(again.error().message.c_str(), written);
   const std::string twice = atp::cluster_text(again.value().interconnect, {});
-  if (twice != written) fail("written again it differs", written + "\n---\n" + twice);
+  if (twice != written) fail("the second writing differs", written + "\n---\n" + twice);
 }
 
 void check_plan(const atp::planner::Interconnect& interconnect,
@@ -45,7 +45,7 @@ void check_plan(const atp::planner::Interconnect& interconnect,
   const atp::planner::Request request{
       .interconnect = interconnect, .model = model, .workload = {.batch = 64, .sequence = 16}};
   const atp::Result<atp::planner::Plan> plan = atp::planner::plan(request);
-  // dump() throws at what is no UTF-8.
+  // dump() throws if a string is not UTF-8.
   if (plan.ok() && atp::plan_json(request, plan.value()).empty()) fail("no JSON", "");
 }
 

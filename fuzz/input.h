@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-// The bytes of one input, taken from the front; zeros when they are used up.
+// The bytes of one input, taken from the front; zeros once they are used up.
 
 namespace atp::fuzz {
 
@@ -19,7 +19,7 @@ class Input {
     --left_;
     return *data_++;
   }
-  // As many as there are.
+  // The next `count` bytes, or as many as are left.
   std::vector<std::uint8_t> bytes(std::size_t count) {
     count = std::min(count, left_);
     std::vector<std::uint8_t> taken(data_, data_ + count);

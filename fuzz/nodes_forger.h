@@ -8,7 +8,7 @@
 #include "atp/wire/packet.h"
 #include "fuzz/input.h"
 
-// Changes of packets that get further than noise does: one field of an honest packet.
+// Changes one field of an honest packet, which gets further than noise.
 
 namespace atp::fuzz {
 
@@ -25,8 +25,8 @@ inline constexpr std::array kFields{Field{ATP_AT_VERSION, 1},   Field{ATP_AT_TYP
                                     Field{ATP_AT_KIND, 1},      Field{ATP_AT_HOPS, 1},
                                     Field{ATP_AT_TAG_WORDS, 1}, Field{ATP_AT_BITMAP, 8}};
 
-// A header field is set, or moved on a little; or a byte behind the header is another; or the end
-// is cut off.
+// Sets a header field or changes it a little, or changes a byte behind the header, or cuts the end
+// off.
 inline void change(std::vector<std::uint8_t>& bytes, Input& input) {
   const std::uint8_t which = input.byte();
   const std::uint8_t value = input.byte();

@@ -16,12 +16,12 @@
 #include "fuzz/nodes_scene.h"
 #include "fuzz/nodes_tensors.h"
 
-// Two workers, two switches and a server, between which the input is the network: it says which
-// packet is delivered next, lost, doubled or changed, what a stranger sends, who starts anew or
-// leaves, and how time passes; its first byte, of which tree and job. Whatever it does, no node
-// crashes or touches memory that is not its own. As long as it has changed no packet, every
-// operation that completes has the right sum, whatever strangers send. And when the faults stop,
-// every operation ends.
+// Two workers, two switches and a server; the input plays the network between them. Its first byte
+// chooses the tree and the job. The rest decides which packet is delivered next, lost, doubled or
+// changed, what a stranger sends, which node restarts or leaves, and how time passes. Whatever
+// happens, no node may crash or access memory that is not its own. As long as no packet was
+// changed, every completed operation must have the right sum, whatever strangers send. When the
+// faults stop, every operation must end.
 
 namespace {
 
@@ -90,8 +90,8 @@ class World {
     return packet;
   }
 
-  // A packet is changed on its way, or one is sent that no node has sent: raw bytes, or an earlier
-  // packet with some field changed, by a stranger or in another's name.
+  // Changes a packet in flight, or sends one that no node has sent: raw bytes, or an earlier packet
+  // with a field changed, from a stranger or in another node's name.
   void interfere(std::size_t how, Input& input) {
     if (how < 8 && !flying_.empty()) {
       fuzz::change(flying_[how % flying_.size()].bytes, input);
@@ -110,7 +110,7 @@ class World {
     deliver(packet);
   }
 
-  // Of these all nodes must keep their sums. A JOIN may take a rank that nobody holds.
+  // Packets that must not affect any sum. (A JOIN may take a rank that nobody holds.)
   static bool is_a_strangers(const Flying& packet) {
     const bool is_join = packet.bytes.size() > ATP_AT_TYPE && packet.bytes[ATP_AT_TYPE] == ATP_JOIN;
     return packet.from == kStranger && !is_join;
@@ -139,7 +139,7 @@ class World {
 
   void submit(std::size_t which, unsigned ranks) {
     OperationSpec spec = fuzz::kOperations[which % fuzz::kOperations.size()];
-    // The fixed scale is one of float32.
+    // The fixed scale works only with float32.
     const bool is_narrow_sum = spec.type == DataType::kBFloat16;
     if (is_narrow_sum && scene_.format() == NumberFormat::kFixed) return;
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
@@ -150,20 +150,20 @@ class World {
       spec.layout = tensor.layout().fingerprint();
       const auto id = workers_[rank].submit(now_, spec);
       if (!id) continue;  // it has not joined, or has no room
-      demand(*id == tensors.all.size(), "an operation's number is another");
+      demand(*id == tensors.all.size(), "an operation has the wrong number");
       tensors.all.push_back(std::move(tensor));
       ++open_[rank];
       run(rank);
     }
   }
 
-  // What is rare in a network's life.
+  // Rare events.
   void happen(std::size_t what, Input& input) {
     const std::uint8_t which = input.byte();
     const std::size_t rank = which % kRanks;
     switch (what) {
       case 0: submit(which / 2 % 8, 1U << rank); break;
-      case 1: workers_[rank].leave(now_, which < 128 ? "" : "it has had enough"); break;
+      case 1: workers_[rank].leave(now_, which < 128 ? "" : "the input says so"); break;
       case 2: switches_[rank] = SwitchNode(switch_config(scene_)); break;
       case 3: server_ = Server(server_config(scene_, ++boots_)); break;
       case 4:
@@ -198,7 +198,7 @@ class World {
     while (const auto event = workers_[rank].poll_event()) {
       const bool ends = event->kind == EventKind::kCompleted || event->kind == EventKind::kFailed;
       if (!ends || event->operation == kNoOperation) continue;
-      demand(event->operation < tensors_[rank].all.size(), "an operation that nobody submitted");
+      demand(event->operation < tensors_[rank].all.size(), "an operation that was never submitted");
       demand(open_[rank]-- > 0, "an operation ends twice");
       if (event->kind == EventKind::kFailed || !is_honest_) continue;
       demand(tensors_[rank].all[event->operation].is_result(), "a wrong sum");
@@ -216,7 +216,7 @@ class World {
     out_.clear();
   }
 
-  // Nothing is lost any more.
+  // Runs on without further faults.
   void go_on() {
     for (int step = 0; step < 4000 && (open_[0] > 0 || open_[1] > 0); ++step) {
       for (std::size_t left = flying_.size(); left > 0; --left) deliver(0);
@@ -241,7 +241,7 @@ class World {
   std::array<int, kRanks> open_{};  // operations that have not ended
   Outbox out_{64, std::size_t{1} << 18};
   std::deque<Flying> flying_;
-  std::deque<std::vector<std::uint8_t>> seen_;  // the last packets sent, for who forges others
+  std::deque<std::vector<std::uint8_t>> seen_;  // the last packets sent, to forge others from
   bool is_honest_ = true;
 };
 

@@ -23,7 +23,7 @@ inline constexpr std::array kPlaces{kStranger,    kWorkers[0],  kWorkers[1],
                                     kSwitches[0], kSwitches[1], kServer};
 inline constexpr std::uint16_t kValues = 8;  // per fragment
 
-// What the first byte says.
+// The choices in the first byte.
 class Scene {
  public:
   explicit Scene(std::uint8_t bits) : bits_(bits) {}
@@ -42,7 +42,7 @@ class Scene {
     return route;
   }
   std::uint32_t quota() const { return has(16) ? 2 : 0; }
-  // With which the largest contributions do not fit.
+  // With the larger one, the largest contributions do not fit.
   double scale() const { return has(32) ? 1 << 28 : 1 << 20; }
   bool goes_on_to_the_end() const { return has(64); }
 

@@ -10,11 +10,11 @@
 
 #include "atp/core/worker/worker_api.h"
 
-// What the ranks of an input sum, and what it comes to.
+// The tensors that the ranks of an input sum, and the expected results.
 
 namespace atp::fuzz {
 
-// All that the jobs of an input sum; each operation is one of them.
+// The kinds of operations of an input's jobs.
 inline const std::array<OperationSpec, 8> kOperations{
     OperationSpec{.count = 20},
     OperationSpec{.count = 3, .small = true},

@@ -12,9 +12,9 @@
 #include "atp/wire/plain_values.h"
 #include "atp/wire/status.h"
 
-// Whatever bytes a datagram holds, reading it touches no others. A packet that may be believed is
-// written again with the same bytes, its control body too, and its values go through the arithmetic
-// of its kind, as in a switch, and back into tensors of every type, as in a worker.
+// Whatever bytes a datagram has, reading it accesses no others. A well-formed packet and its
+// control body are written again with the same bytes, and its values go through the arithmetic of
+// its kind, as in a switch, and back into tensors of every type, as in a worker.
 
 namespace {
 
@@ -30,7 +30,7 @@ void check_head(const PacketView& packet) {
   demand(std::equal(head.begin(), head.end(), packet.bytes.begin()));
 }
 
-// Reserved bytes are not kept, so what was written is read once more.
+// Reserved bytes are not kept, so this reads the written body again and compares.
 template <class Body, class... Words>
 void check_body(std::span<const std::uint8_t> bytes, Words... words) {
   const std::optional<Body> body = Body::read(bytes, words...);
@@ -40,7 +40,7 @@ void check_body(std::span<const std::uint8_t> bytes, Words... words) {
   demand(Body::read(again, words...) == body);
 }
 
-// What a switch answers by itself, and what a worker makes of the message.
+// Checks a switch's answer to the message, and a worker's text for it.
 void check_status(const PacketView& packet) {
   check_body<StatusMessage>(packet.body, packet.header.bitmap_words);
   const std::optional<StatusMessage> message = StatusMessage::read(packet);
@@ -83,7 +83,8 @@ void check_values(const PacketView& packet) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::vector<std::uint8_t> bytes(data, data + size);  // with nothing behind its end
+  const std::vector<std::uint8_t> bytes(data,
+                                        data + size);  // so that a read beyond its end is detected
   const ParsedPacket parsed = parse_packet(bytes);
   if (!parsed.ok()) return 0;
   const PacketView& packet = parsed.view();

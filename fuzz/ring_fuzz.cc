@@ -18,11 +18,11 @@
 #include "fuzz/input.h"
 #include "fuzz/ring_tasks.h"
 
-// The ranks of a ring, between which the input is the network: it says how many bytes go where and
-// when, which are changed or added, which connection ends, what each rank submits, and how time
-// passes. Whatever it does, no rank touches memory that is not its own, and what rings say to
-// people commands no terminal. As long as no byte was changed, every operation that completes has
-// the right result, and at the end, if nothing was cut off, all of them complete.
+// The ranks of a ring; the input plays the network between them. It decides how many bytes go where
+// and when, which are changed or added, which connection ends, what each rank submits, and how time
+// passes. Whatever happens, no rank may access memory that is not its own, and no error text may
+// contain terminal control characters. As long as no byte was changed, every completed operation
+// must have the right result; and at the end, if nothing was cut off, all of them must complete.
 
 namespace {
 
@@ -42,7 +42,7 @@ std::array<TcpSocket, 2> make_pair() {
   return {TcpSocket(fds[0]), TcpSocket(fds[1])};
 }
 
-// One direction of a connection: takes what one end has sent and gives it to the other.
+// One direction of a connection: passes what one end has sent to the other.
 class Direction {
  public:
   Direction(int from, int to) : from_(from), to_(to) {}
@@ -72,10 +72,10 @@ class Direction {
   bool has_ended_ = false;
 };
 
-// A connection from one rank to the next, with us in the middle.
+// A connection from one rank to the next, with the fuzzer in the middle.
 struct Wire {
-  std::array<TcpSocket, 2> near = make_pair();  // the first is the rank's
-  std::array<TcpSocket, 2> far = make_pair();   // the first is the next rank's
+  std::array<TcpSocket, 2> near = make_pair();  // the first belongs to the rank
+  std::array<TcpSocket, 2> far = make_pair();   // the first belongs to the next rank
   Direction forth{near[1].fd(), far[1].fd()};
   Direction back{far[1].fd(), near[1].fd()};
 
@@ -127,7 +127,7 @@ class World {
 
   Direction& direction(std::size_t which) {
     Wire& wire = *wires_[which % wires_.size()];
-    // Data go one way only.
+    // Data flows in one direction only.
     const bool back = which % 2 == 1 && which / wires_.size() % 2 == 1;
     return back ? wire.back : wire.forth;
   }
@@ -138,14 +138,14 @@ class World {
     direction(which).give(kMost[input.byte() % kMost.size()]);
   }
 
-  // Every rank the same, or one of them alone.
+  // Submits the same operation at every rank, or one at a single rank.
   void submit(std::size_t which, Input& input) {
     const std::uint8_t how = input.byte();
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       if ((how < 32 && how % ranks_ != rank) || engines_[rank] == nullptr) continue;
       tasks_[rank].emplace_back(fuzz::kWorks[which % fuzz::kWorks.size()], rank, ranks_);
       RingRequest request = tasks_[rank].back().request();
-      demand(check(request, rank, ranks_).ok(), "a request that a ring refuses");
+      demand(check(request, rank, ranks_).ok(), "the ring refuses the request");
       engines_[rank]->submit(
           std::make_shared<RingOperation>(std::move(request), tasks_[rank].size() - 1), now_);
       work(rank);
@@ -161,7 +161,7 @@ class World {
     is_honest_ = false;
     if (how < 192 && !held.empty()) {
       held[at % held.size()] = static_cast<char>(input.byte());
-    } else {  // a word, of which lengths and kinds are made
+    } else {  // a 32-bit word, as lengths and kinds are
       const std::uint32_t word = how % 2 == 0 ? how / 2 % 8 : input.byte() << (how % 24);
       held.insert(at % (held.size() + 1), reinterpret_cast<const char*>(&word), sizeof word);
     }
@@ -173,7 +173,7 @@ class World {
     if (how % 2 == 0) {
       wires_[which % wires_.size()]->cut();
     } else if (std::unique_ptr<RingEngine>& engine = engines_[which % ranks_]) {
-      engine->leave("it was told to");
+      engine->leave("the input says so");
       look_at_ended(which % ranks_);
       engine.reset();
     }
@@ -192,7 +192,7 @@ class World {
       const Task& task = tasks_[rank].at(ended.operation->number());
       if (!ended.result.ok()) {
         for (const char byte : ended.result.error().message) {
-          demand(byte >= ' ' && byte <= '~', "an error that commands the terminal");
+          demand(byte >= ' ' && byte <= '~', "an error with terminal control characters");
         }
       } else if (is_honest_) {
         demand(task.is_right(), "a wrong result");
@@ -201,8 +201,8 @@ class World {
     }
   }
 
-  // Carries all that is there until nothing moves any more. What a rank has, and has not looked at
-  // yet, moves in the round after.
+  // Carries data until nothing moves any more. Data that a rank has received but not read yet moves
+  // in the next round.
   void finish() {
     for (int round = 0, still = 0; still < 3 && round < 1000; ++round) {
       bool moves = false;
@@ -219,7 +219,8 @@ class World {
       if (engine == nullptr || engine->failure()) return;  // time may have run out
     }
     if (!is_whole_ || !is_honest_) return;
-    for (const auto& engine : engines_) demand(engine->pending() == 0, "what never ends");
+    for (const auto& engine : engines_)
+      demand(engine->pending() == 0, "an operation that never ends");
   }
 
   const std::size_t ranks_;
@@ -228,10 +229,10 @@ class World {
   std::vector<std::unique_ptr<Wire>> wires_;
   std::vector<std::unique_ptr<RingEngine>> engines_;
   bool is_honest_ = true;  // no byte was changed
-  bool is_whole_ = true;   // nothing was cut off, and all ranks have submitted the same
+  bool is_whole_ = true;   // nothing was cut off, and all ranks submitted the same operations
 };
 
-// What a stranger says who connects: believed only if it is what was expected, to the byte.
+// A stranger's first bytes: accepted only if they are exactly the expected ones.
 void greet(const std::uint8_t* data, std::size_t size) {
   Hello said;
   if (size < sizeof said) return;
@@ -241,7 +242,7 @@ void greet(const std::uint8_t* data, std::size_t size) {
   if (!purpose) return;
   Hello only = expected;
   only.purpose = *purpose;
-  demand(std::memcmp(&only, data, sizeof only) == 0, "a stranger is believed");
+  demand(std::memcmp(&only, data, sizeof only) == 0, "a stranger is accepted");
 }
 
 }  // namespace

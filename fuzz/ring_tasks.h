@@ -7,15 +7,15 @@
 
 #include "atp/collective/ring/request.h"
 
-// What the ranks of a ring carry out, and what it comes to.
+// The operations of the ranks of a ring, and their expected results.
 
 namespace atp::fuzz {
 
-// All that the rings of an input carry out; each operation is one of them.
+// The kinds of operations of an input's rings.
 struct Work {
   RingCollective collective = RingCollective::kAllReduce;
   ElementType type = ElementType::kFloat32;
-  std::size_t count = 0;  // values of an all-reduce; else of one block
+  std::size_t count = 0;  // values: of an all-reduce, otherwise of one block
   NumberFormat format = NumberFormat::kBlocks;
   Reduction reduction = Reduction::kSum;
   std::vector<std::size_t> segments;
@@ -105,7 +105,7 @@ class Task {
   const Work& work_;
   const std::size_t rank_;
   const std::size_t ranks_;
-  const std::size_t size_;  // of a value
+  const std::size_t size_;  // bytes per value
   std::vector<std::byte> input_;
   std::vector<std::byte> output_;
 };

@@ -9,9 +9,9 @@
 #include "atp/cli/node/status_dialogue.h"
 #include "atp/config/text/plain_text.h"
 
-// The dialogue of `atp status`: whatever is asked, a node tells a request from what is none alike
-// in whatever pieces it comes; and whatever answers, the asker ends with a text that commands no
-// terminal, or with an error that names the address.
+// The dialogue of `atp status`. Whatever a node is sent, and in whatever pieces, it classifies it
+// the same way as a request or not. Whatever answers, the client ends with a text without terminal
+// control characters, or with an error that names the address.
 
 namespace {
 
@@ -34,13 +34,14 @@ Kind taken_in_pieces(std::string_view text, std::size_t piece) {
   return kind;
 }
 
-// A line that ends beyond the longest one is too long only for who has seen so much without its
-// end.
+// A line that ends beyond the maximum length is too long only for a reader that has seen that many
+// bytes without its end.
 void check_request(std::string_view text) {
   text = text.substr(0, StatusRequest::kMaxBytes);
   const Kind kind = taken_in_pieces(text, text.size());
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}}) {
-    if (taken_in_pieces(text, piece) != kind) fail("in pieces another request", std::string(text));
+    if (taken_in_pieces(text, piece) != kind)
+      fail("read in pieces, the request differs", std::string(text));
   }
   if (kind == Kind::kStatus && !text.starts_with(atp::kStatusLine)) {
     fail("a request of another version", std::string(text));
@@ -53,11 +54,12 @@ void check_reply(const std::string& reply, bool json) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     if (!atp::is_plain(std::string_view(text).substr(begin, end - begin))) {
-      fail("it commands the terminal", text);
+      fail("the text has terminal control characters", text);
     }
     begin = end + 1;
   }
-  if (!answer && text.find("address") == std::string::npos) fail("an error without address", text);
+  if (!answer && text.find("address") == std::string::npos)
+    fail("an error that does not name the address", text);
 }
 
 }  // namespace

@@ -17,11 +17,11 @@
 #include "atp/driver/udp/sent_heads.h"
 #include "atp/wire/packet_view.h"
 
-// The texts that ranks and people hand on: endpoints (those of a ring's ranks come from a store),
-// routes, networks, a rank's last will; and what an ICMP error quotes. Each reader ends with a
-// value that it reads again as the same, or with none.
+// Texts from users and other ranks: endpoints (those of a ring's ranks come from a store), routes,
+// networks, a rank's last will; and the quote in an ICMP error. Each reader returns an error, or a
+// value whose text reads back as the same value.
 //
-// Names are not looked up here: no input shall ask a name server.
+// Names are not looked up here: no input may query a name server.
 
 namespace {
 
@@ -35,27 +35,29 @@ void demand(bool holds, const char* what) {
 
 void check_endpoint(std::string_view text) {
   const Result<Endpoint> endpoint = resolve_endpoint(text);
-  if (!endpoint) return demand(!endpoint.error().message.empty(), "an error without words");
+  if (!endpoint) return demand(!endpoint.error().message.empty(), "an error without a text");
   const Result<Endpoint> again = resolve_endpoint(to_string(endpoint.value()));
-  demand(again && again.value() == endpoint.value(), "an endpoint reads as another");
+  demand(again && again.value() == endpoint.value(), "an endpoint reads back as another");
   SocketAddress address;
   const int family = endpoint.value().is_ipv4() ? AF_INET : AF_INET6;
   demand(to_socket_address(endpoint.value(), family, address), "no address for the kernel");
-  demand(to_endpoint(address) == endpoint.value(), "the kernel's address is another");
+  demand(to_endpoint(address) == endpoint.value(), "the kernel's address differs");
 }
 
 void check_route(std::string_view text) {
   const auto route = resolve_route(text);
   if (!route) return;
-  demand(!route.value().empty() && route.value().size() <= Route::kMaxHops, "no route's length");
+  demand(!route.value().empty() && route.value().size() <= Route::kMaxHops,
+         "an invalid number of hops");
   for (const Endpoint& hop : route.value()) demand(hop.port != 0, "a hop without a port");
 }
 
 void check_routes(std::string_view text) {
   const auto routes = resolve_routes(text);
   if (!routes) return;
-  demand(!routes.value().empty() && routes.value().size() <= kMaxRoutes, "no number of ways");
-  for (const auto& route : routes.value()) demand(!route.empty(), "a way without a hop");
+  demand(!routes.value().empty() && routes.value().size() <= kMaxRoutes,
+         "an invalid number of routes");
+  for (const auto& route : routes.value()) demand(!route.empty(), "a route without a hop");
 }
 
 void check_prefix(std::string_view text) {
@@ -67,15 +69,15 @@ void check_prefix(std::string_view text) {
   demand(prefix.value().contains(first), "a network without its own address");
 }
 
-// What is sent in a dead rank's name is a LEAVE, whatever was in its file.
+// Whatever a will's file contains, only a LEAVE may be sent in a dead rank's name.
 void check_will(std::string_view text) {
   std::optional<Will> will = parse_will(text);
   if (!will) return;
-  demand(parse_will(text_of(*will)) == will, "a will reads as another");
+  demand(parse_will(text_of(*will)) == will, "a will reads back as another");
   const std::size_t bytes = will->leave.size();
   if (!will->give_cause("killed by SIGKILL")) return;
   const ParsedPacket packet = parse_packet(will->leave);
-  demand(packet.ok() && packet.view().type() == PacketType::kLeave, "a will that is no LEAVE");
+  demand(packet.ok() && packet.view().type() == PacketType::kLeave, "a will that is not a LEAVE");
   demand(will->leave.size() == bytes, "a will of another length");
   demand(Leave::read(packet.view().body)->cause.view() == "killed by SIGKILL", "another cause");
 }
@@ -83,12 +85,12 @@ void check_will(std::string_view text) {
 void check_quote(std::span<const std::uint8_t> quote) {
   static const Endpoint kTo = Endpoint::ipv4(10, 0, 0, 2, 5500);
   static SentHeads& sent = *new SentHeads;
-  demand(!sent.contain(kTo, quote), "an error about what was never sent is believed");
+  demand(!sent.contain(kTo, quote), "an error about a packet that was never sent is believed");
 }
 
 }  // namespace
 
-// Numbers only, as with AI_NUMERICHOST.
+// Accepts numeric addresses only, as with AI_NUMERICHOST.
 extern "C" int getaddrinfo(const char* host, const char*, const addrinfo*, addrinfo** found) {
   struct Found {
     addrinfo info;
@@ -122,6 +124,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_prefix(text);
   check_will(text);
   check_quote({data, size});
-  demand(is_plain(made_plain(text)), "made plain, it is not");
+  demand(is_plain(made_plain(text)), "the plain text is not plain");
   return 0;
 }

@@ -1,10 +1,10 @@
-// A rank as users have it, beside the independent worker: reads the operations of FOLDER/plan,
-// submits them all, and writes what comes out of each to FOLDER.
+// A rank of the product, for comparison with the independent worker: reads the operations in
+// FOLDER/plan, submits them all, and writes the result of each to FOLDER.
 //
 //   reference_rank FOLDER
 //
-// A line of the plan is "TYPE REDUCTION TAG SEGMENT…", the lengths of the segments in values. The
-// contribution of rank R to line I, counted from 0, is in FOLDER/I.R.in, the result goes to
+// A line of the plan is "TYPE REDUCTION TAG SEGMENT…", with the lengths of the segments in values.
+// The contribution of rank R to line I, counted from 0, is in FOLDER/I.R.in, and the result goes to
 // FOLDER/I.R.out, both in host byte order.
 
 #include <cstdio>

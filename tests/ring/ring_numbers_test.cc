@@ -13,8 +13,9 @@
 #include "atp/collective/ring/testing_ring.h"
 #include "atp/sim/reference_numbers.h"
 
-// Every sum of float32 that a ring makes has the bits that the rule of numbers says, which are the
-// network's (docs/protocol.md §5), as written once more from the page's words for the simulator.
+// Every sum of float32 by a ring has the bits that the rule of numbers demands, which are the
+// network's (docs/protocol.md §5). Compares with the simulator's second implementation of that
+// page.
 
 namespace atp {
 namespace {
@@ -27,7 +28,7 @@ using Tensor = std::vector<float>;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// One value of a rank's tensor. `shared` draws the same at all ranks.
+// Draws one value of a rank's tensor. `shared` draws the same at all ranks.
 using Draw = float (*)(Random& own, Random& shared, std::size_t rank);
 
 float of_any_magnitude(Random& own, Random&, std::size_t) {
@@ -51,7 +52,8 @@ float nearly_cancelling(Random& own, Random& shared, std::size_t rank) {
   return static_cast<float>((rank % 2 == 0 ? common : -common) + own.uniform() * 1e13);
 }
 float half_a_unit(Random& own, Random& shared, std::size_t) {
-  // With the largest value in the block these are halves of a unit of 32 bits for two ranks.
+  // Given the largest value in the block, these are odd multiples of half a 32-bit unit for two
+  // ranks.
   const auto halves = static_cast<float>(2 * own.below(64) + 1) * 0x1p-15F;
   return shared.chance(0.05) ? 0x1p13F : halves;
 }
@@ -126,7 +128,7 @@ std::vector<std::uint32_t> bits_of(const Tensor& tensor) {
   return bits;
 }
 
-// A NaN among the results is the canonical one.
+// The expected bits; a NaN in the results is the canonical one.
 std::vector<std::uint32_t> expected(const Sum& sum, std::size_t ranks) {
   if (ranks == 1) return bits_of(tensor_of(sum, 0));  // a copy
   std::vector<std::vector<double>> inputs;
@@ -156,7 +158,7 @@ RingRequest request_of(const Sum& sum, Tensor& tensor, std::size_t ranks) {
   return request;
 }
 
-// One after the other, then all at once.
+// Checks the sums one after the other, then all at once.
 void check_all(const std::vector<Sum>& sums, std::size_t ranks) {
   std::vector<std::vector<std::uint32_t>> results;
   results.reserve(sums.size());
@@ -206,7 +208,7 @@ TEST_P(RingOfSo, many_ranks_has_the_bits_of_the_rule_for_long_tensors) {
   check_all(sums, GetParam());
 }
 
-TEST_P(RingOfSo, many_ranks_begins_blocks_anew_with_each_tensor_of_one_call) {
+TEST_P(RingOfSo, many_ranks_restarts_blocks_at_each_tensor_of_one_call) {
   std::vector<Sum> sums;
   for (const Fill& fill : kFills) {
     for (const NumberFormat format : kFormats) {
@@ -220,7 +222,7 @@ TEST_P(RingOfSo, many_ranks_begins_blocks_anew_with_each_tensor_of_one_call) {
 INSTANTIATE_TEST_SUITE_P(so, RingOfSo, ::testing::Values(1, 2, 3, 4, 8),
                          ::testing::PrintToStringParamName());
 
-// So many special values that they are gathered in several stages.
+// With so many special values that they are gathered in several stages.
 TEST(RingNumbers, of_a_long_tensor_that_is_special_everywhere_have_the_bits_of_the_rule) {
   check_all({{kFills[11], {300'001}}, {kFills[1], {300'001}, {}, NumberFormat::kExact}}, 3);
 }
