@@ -34,7 +34,7 @@ struct Timing {
   Duration flush_max = std::chrono::seconds(1);
   Duration nack_after = std::chrono::milliseconds(10);
   Duration waiting_for = std::chrono::seconds(1);
-  // How long operations of ranks that wait for one another are watched before that is an error.
+  // How long two operations may each wait for the other's ranks before it is an error.
   Duration crossed = std::chrono::seconds(5);
 
   // Answers to non-members (unknown job, versions, refusals): at most one per sender and reason in

@@ -67,12 +67,12 @@ class Aggregation {
   bool operator==(const Aggregation&) const = default;
 
  private:
-  // The oldest fragment of a stream and that of another one wait for one another's ranks.
+  // The oldest fragments of two streams wait for each other's ranks.
   struct Crossing {
     std::uint64_t sequence = 0;
-    RankSet ranks;             // that have contributed here
-    RankSet others;            // and there
-    Instant since = kLongAgo;  // seen like this each time
+    RankSet ranks;             // those that have contributed to this stream's
+    RankSet others;            // those that have contributed to the other stream's
+    Instant since = kLongAgo;  // unchanged since then
     bool operator==(const Crossing&) const = default;
   };
 

@@ -134,7 +134,7 @@ TEST(StalledFragments, TheTimerFiresOnlyWhenSomethingIsDue) {
   EXPECT_LE(timers, 45u) << "a NACK and a *waiting for* per second, and the leases";
 }
 
-// Operations of other kinds go on other streams, and have no fragment in common.
+// Operations of different kinds run on different streams and share no fragment.
 struct Crossed : ::testing::Test {
   ServerHarness h;
 
@@ -150,7 +150,7 @@ struct Crossed : ::testing::Test {
                                        .operation = 100u + stream,
                                        .stream = stream});
   }
-  // What was said of mismatches in this time, while these ranks live.
+  // The mismatches announced within `time`, while the ranks `living` keep joining.
   std::vector<Sent> mismatches_in(std::chrono::seconds time, std::initializer_list<int> living) {
     std::vector<Sent> said;
     for (const Instant end = h.now + time; h.now < end;) {
@@ -162,7 +162,7 @@ struct Crossed : ::testing::Test {
   }
 };
 
-TEST_F(Crossed, OperationsThatWaitForOneAnothersRanksAreAMismatch) {
+TEST_F(Crossed, TwoOperationsEachWaitingForTheOthersRanksAreAMismatch) {
   contribute(0, 0);
   contribute(1, 0);
   contribute(2, 1);
@@ -177,21 +177,21 @@ TEST_F(Crossed, OperationsThatWaitForOneAnothersRanksAreAMismatch) {
   }
 }
 
-TEST_F(Crossed, ARankThatIsLateInBothIsWaitedFor) {
+TEST_F(Crossed, ARankLateInBothOperationsIsWaitedFor) {
   contribute(0, 0);
   contribute(1, 0);
   contribute(1, 1);
   EXPECT_TRUE(mismatches_in(seconds(20), {0, 1, 2}).empty());
 }
 
-TEST_F(Crossed, ARankThatIsSilentMayHaveSubmittedBoth) {
+TEST_F(Crossed, ASilentRankMayHaveSubmittedBoth) {
   contribute(0, 0);
   contribute(1, 0);
   contribute(2, 1);
   EXPECT_TRUE(mismatches_in(seconds(4), {0, 1}).empty());
 }
 
-TEST_F(Crossed, WhatGoesOnIsNone) {
+TEST_F(Crossed, OperationsThatMakeProgressAreNoMismatch) {
   for (std::uint64_t sequence = 0; sequence < 8; ++sequence) {
     contribute(0, 0, sequence);
     contribute(1, 0, sequence);

@@ -30,8 +30,9 @@ SentHeads::SentHeads() {
   seed_ = std::uint64_t{device()} << 32 | device();
 }
 
-// Whoever knows a job can guess the header of its GRADIENTs, so one that begins with zeros, or with
-// one value only, proves nothing. (A probe of the path's MTU has a random header, and few hops.)
+// An attacker who knows a job can guess the header of its GRADIENTs, so a quote of one that begins
+// with zeros, or has only one value, proves nothing. (A probe of the path's MTU has a random header
+// and few hops.)
 bool SentHeads::is_guessable(std::span<const std::uint8_t> packet) {
   if (packet.size() < ATP_HEADER_BYTES) return false;
   if (packet[ATP_AT_TYPE] != ATP_GRADIENT || packet[ATP_AT_HOPS] != ATP_HOPS) return false;
