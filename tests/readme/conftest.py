@@ -70,8 +70,11 @@ def environment(folder):
     }
 
 
-def type_in(folder, text, addresses=()):
-    """What the commands print; they must succeed. With addresses: in a network of only these."""
+def type_in(folder, text, addresses=(), ends_with=0):
+    """What the commands print, of which the last ends with this exit code and the others with 0.
+
+    With addresses they run in a network of their own, which has only these.
+    """
     script = f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{text}"
     words = []
     if addresses:
@@ -93,5 +96,5 @@ def type_in(folder, text, addresses=()):
         os.killpg(process.pid, signal.SIGKILL)
         said, complaints = process.communicate()
         pytest.fail(f"still runs after {LIMIT_S} s:\n{text}\nIt said:\n{said}{complaints}")
-    assert process.returncode == 0, said + complaints
+    assert process.returncode == ends_with, said + complaints
     return said

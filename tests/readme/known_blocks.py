@@ -16,6 +16,7 @@ class Here:
     serving: tuple[str, ...] = ()  # commands that begin so serve while the others are typed
     then: str = ""  # typed after it, and must succeed
     shows: str = ""  # the first line of the block with its output
+    ends_with: int = 0  # the exit code of the last command
     exactly: bool = False  # it prints the same numbers in every run
 
 
@@ -51,7 +52,7 @@ GETTING_STARTED = {
     "atp          Gloo": By("tests/examples/test_demo_checks.py"),
     "atp server --listen 10.0.0.1:5500 &": By("tests/netns/test_two_hosts.py"),
     "export ATP_ROUTE=10.0.0.1:5501,10.0.0.1:5500": By("tests/netns/test_two_hosts.py"),
-    "atp run -n 4 --switch -- atp bench allreduce": Here(shows="# atp bench allreduce: 4 ranks"),
+    "atp run -n 4 --switch -- atp bench allreduce": Here(shows="# atp bench allreduce: 4 ranks,"),
     "atp plan best --topology examples/topologies/flat-8.yaml": Here(
         shows="8 devices: flat", exactly=True
     ),
@@ -102,7 +103,7 @@ PERFORMANCE = {
 PLANNER = {
     "atp plan best --topology examples/topologies/flat-8.yaml": By("tests/plan/test_documents.py"),
     "from atp.planner import plan": By("tests/plan/test_documents.py"),
-    "four equal hosts: 4 ranks on 4 hosts": By("tests/plan/test_documents.py"),
+    "four equal hosts: 4 ranks on 4 hosts;": By("tests/plan/test_documents.py"),
     "name: two racks of four hosts": By("tests/plan/test_documents.py"),
 }
 
@@ -112,7 +113,7 @@ SIMULATOR = {
 }
 
 EXPLORATION = {
-    "build/release/bin/atp_models --list": Here(smaller=(("20000000", "20000"),)),
+    "build/release/bin/atp_models --list": Here(smaller=(("20000000", "20000"),), ends_with=1),
 }
 
 ACCURACY = {
@@ -127,6 +128,9 @@ TENSOR_PARALLEL = {
     "import torch": By("python/tests/tensor_parallel/test_document.py"),
     "atp run -n 4 -- python train.py": By("python/tests/tensor_parallel/test_document.py"),
     "from atp.tensor_parallel import": By("python/tests/tensor_parallel/test_document.py"),
+    "import torch.distributed.checkpoint as dcp": By(
+        "python/tests/tensor_parallel/test_document.py"
+    ),
     "atp run -n 8 -- atp plan calibrate": Never(
         "eight ranks take minutes; tests/plan/test_measuring.py has two"
     ),
@@ -143,7 +147,7 @@ TORCH = {
     "model = DistributedDataParallel(model)": By("python/tests/test_page.py"),
     "atp.torch.digest()": By("python/tests/test_page.py"),
     "mesh = init_device_mesh(": By("python/tests/test_page.py"),
-    "bound: (N-1)/N * S/B": By("tests/experiments/test_ring_beside_gloo.py"),
+    "bound: (N-1)/N * S/B, an all-reduce": By("tests/experiments/test_ring_beside_gloo.py"),
 }
 
 BLOCKS = {
@@ -158,20 +162,28 @@ BLOCKS = {
     "docs/operations.md": OPERATIONS,
     "docs/performance.md": PERFORMANCE,
     "docs/planner.md": PLANNER,
-    "docs/protocol.md": {"┌──": DRAWING, "time   ranks 0": DRAWING},
+    "docs/protocol.md": {"┌──────────┐": DRAWING, "time   ranks 0": DRAWING},
     "docs/simulator.md": SIMULATOR,
     "docs/status.md": STATUS,
     "docs/tensor-parallel-transformers.md": TRANSFORMERS,
     "docs/tensor-parallel.md": TENSOR_PARALLEL,
     "docs/torch.md": TORCH,
 }
-OUTPUTS = {
-    one.shows for known in BLOCKS.values() for one in known.values() if getattr(one, "shows", "")
-}
+
+
+def begins(block, words):
+    """Whether the block's first line is these words, or goes on after them with others."""
+    return f"{block.first_line} ".startswith(f"{words} ")
 
 
 def treatment(block):
     """The one of BLOCKS whose words begin the block, or None."""
     known = BLOCKS.get(block.page, {})
-    found = [how for words, how in known.items() if block.first_line.startswith(words)]
+    found = [how for words, how in known.items() if begins(block, words)]
     return found[0] if found else None
+
+
+def is_output(block):
+    """Of a block that is typed."""
+    shown = [one.shows for one in BLOCKS.get(block.page, {}).values() if isinstance(one, Here)]
+    return any(words and begins(block, words) for words in shown)
