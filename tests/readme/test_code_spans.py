@@ -7,6 +7,7 @@ blocks are in test_blocks.py.
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +100,11 @@ def tracked():
     return listed
 
 
+SOURCES = (".cc", ".h", ".c", ".py", ".txt", ".cmake", ".toml", "Makefile")
+NAME = re.compile(r"(k[A-Z]\w+|[a-z]+_\w+|\w+(?:::\w+)+)(?:\(.*\))?")
+METRIC = re.compile(r"atp_\w+_(total|seconds|bytes)")  # made of a counter's name; test_metrics.py
+# Another library's, examples of style, and what a page says that a file was called.
+FOREIGN_NAMES = {"ddp_backend", "snake_case", "kConstant", "timeout_us", "best_command"}
 OURS = re.compile(r"\bATP_\w*[A-Z0-9]\b")
 FILE = re.compile(r"[\w./*-]+\.(cc|h|c|py|md|yaml|json|toml|txt|cmake|supp)")
 FOLDER = re.compile(
@@ -119,11 +125,25 @@ def test_a_file_or_folder_that_is_named_exists():
 
 
 def test_a_variable_or_constant_of_ours_exists():
-    suffixes = (".cc", ".h", ".py", "Makefile", "CMakeLists.txt")
-    sources = [REPOSITORY / name for name in tracked() if name.endswith(suffixes)]
+    sources = [REPOSITORY / name for name in tracked() if name.endswith(SOURCES)]
     known = {name for path in sources for name in OURS.findall(path.read_text())}
     unknown = {
         (page, name) for page, code in ALL for name in OURS.findall(code) if name not in known
+    }
+    assert unknown == set()
+
+
+def test_a_name_of_the_code_is_in_the_code():
+    """`Timing::lease`, `kMaxRanks`, `switch_counter_of`; also a file's stem, as `run_command`."""
+    sources = [name for name in tracked() if name.endswith(SOURCES)]
+    texts = "\n".join((REPOSITORY / name).read_text(errors="ignore") for name in sources)
+    known = set(re.findall(r"\w+", texts)) | {Path(name).stem for name in sources} | FOREIGN_NAMES
+    unknown = {
+        (page, code)
+        for page, code in ALL
+        if NAME.fullmatch(code) and not METRIC.fullmatch(code)
+        for part in NAME.fullmatch(code)[1].split("::")
+        if part not in known
     }
     assert unknown == set()
 
