@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch
+from atp.torch._meeting import Meeting
 
 from .network import Network
 
@@ -135,6 +136,19 @@ def test_a_rank_that_never_joins_is_named(ranks):
     outcomes = ranks.outcomes(4, lambda rank: None, started=[0, 1, 3], timeout_s=3)
     for error in errors_of(outcomes):
         assert "rank 2 of group" in error and "did not join within 3 s" in error
+
+
+def test_ranks_that_disagree_about_their_number_are_all_told(ranks, monkeypatch):
+    def body(rank):
+        # The third has another idea of the group that it makes with the others.
+        store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
+        meeting = Meeting(store, rank, 4 if rank == 2 else 3, "again", [])
+        begin = time.monotonic()
+        with pytest.raises(ValueError, match="says that there are . ranks, another one said ."):
+            meeting.agree_on_job(datetime.timedelta(seconds=60), [])
+        return time.monotonic() - begin
+
+    assert max(ranks.run(3, body)) < 30
 
 
 def test_a_member_that_never_makes_its_subgroup_is_named(ranks):

@@ -17,10 +17,14 @@ import itertools
 import os
 import secrets
 import socket
+import time
 
 import torch.distributed as dist
 
 Job = tuple[int, int]
+
+# Who waits for the others looks this often whether one of them cannot come.
+_LOOK_EVERY = datetime.timedelta(seconds=1)
 
 # Whether this process has drawn the job that `atp run` gave it.
 _environment_job_is_taken = False
@@ -145,10 +149,12 @@ class Meeting:
     def _agree_on_size(self) -> None:
         first = self.store.compare_set("size", "", str(self._size)).decode()
         if first != str(self._size):
-            raise ValueError(
+            text = (
                 f"{self._name([self._rank])} of group {self._group_id!r} says that there are "
                 f"{self._size} ranks, another one said {first}: all must agree (see WORLD_SIZE)"
             )
+            self.store.set("other_size", text)
+            raise ValueError(text)
 
     def _refuse(self) -> None:
         present = f"present/{self._rank}"
@@ -181,17 +187,25 @@ class Meeting:
 
     def _wait_for_all(self, timeout: datetime.timedelta) -> None:
         keys = _present_keys(self._size)
-        try:
-            self.store.wait(keys, timeout)
-        except RuntimeError as error:  # some stores say it with a subclass
-            missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
-            if not missing:
-                raise
-            self.store.set("failed", "")  # whoever comes later meets elsewhere
-            raise dist.DistStoreError(
-                f"{self._name(missing)} of group {self._group_id!r} ({self._size} ranks) did not "
-                f"join within {timeout.total_seconds():g} s"
-            ) from error
+        end = time.monotonic() + timeout.total_seconds()
+        while True:
+            left = datetime.timedelta(seconds=max(end - time.monotonic(), 0.001))
+            try:
+                return self.store.wait(keys, min(left, _LOOK_EVERY))
+            except RuntimeError as error:  # some stores say it with a subclass
+                if self.store.check(["other_size"]):
+                    self.store.set("failed", "")  # whoever comes later meets elsewhere
+                    raise ValueError(self.store.get("other_size").decode()) from error
+                missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
+                if not missing:
+                    return
+                if time.monotonic() < end:
+                    continue
+                self.store.set("failed", "")
+                raise dist.DistStoreError(
+                    f"{self._name(missing)} of group {self._group_id!r} ({self._size} ranks) did "
+                    f"not join within {timeout.total_seconds():g} s"
+                ) from error
 
     def _draw(self) -> Job:
         # `atp run` has drawn a job for its processes, or was told its number, by which `atp status`
