@@ -1,5 +1,6 @@
 #include "python/csrc/peers_backend.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -201,7 +202,8 @@ void PeersBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
   PeerRequest request;
   request.call = PeerCall::kMonitoredBarrier;
   request.names_all = wait_all_ranks;
-  request.timeout = timeout_of(options.timeout);
+  // Zero asks who is here now; a request without a time-out has zero, too.
+  request.timeout = std::max(timeout_of(options.timeout), std::chrono::milliseconds(1));
   request.number = peers_->reserve(1);
   completion_->wait_until_settled(completion_->mark());
   carry_out_here(work, {std::move(request)})->wait();

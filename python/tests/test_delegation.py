@@ -1,6 +1,8 @@
 """What does not go through the network: as Gloo would do it, in result and refusal."""
 
+import datetime
 import functools
+import time
 
 import pytest
 import torch
@@ -173,6 +175,18 @@ def test_every_other_collective(ranks):
 def test_the_backend_offers_a_monitored_barrier(ranks):
     def body(rank):
         dist.group.WORLD._get_backend(torch.device("cpu")).monitored_barrier()
+
+    ranks.run(2, body)
+
+
+def test_a_monitored_barrier_without_any_time_says_at_once_who_is_not_there(ranks):
+    def body(rank):
+        group = dist.new_group()
+        if rank == 0:
+            begin = time.monotonic()
+            with pytest.raises(dist.DistBackendError, match="rank.* 1"):
+                group.monitored_barrier(datetime.timedelta(0))
+            assert time.monotonic() - begin < 5
 
     ranks.run(2, body)
 

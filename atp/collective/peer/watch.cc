@@ -160,7 +160,8 @@ void PeerEngine::hear_answer(std::size_t rank, const Frame& frame) {
 // Finds the culprit of a task whose time is up.
 void PeerEngine::judge(Task& task) {
   const PeerRequest& request = task.operation->request();
-  const std::string late = "not ended within " + seconds_text(patience(*task.operation)) + ": ";
+  const std::string late =
+      "not ended within its timeout of " + seconds_text(patience(*task.operation)) + ": ";
   std::vector<std::size_t> silent;
   std::vector<std::size_t> not_called;
   std::vector<std::size_t> unreachable;
