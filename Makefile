@@ -16,7 +16,7 @@ help:
 	@echo "make demo     set up, build, and watch training with in-network aggregation"
 	@echo "make demo-tp  set up, build, and watch a GPT on every mesh of a network, beside the planner"
 	@echo "make test     set up, build, and run every test"
-	@echo "make test-real-programs  Lightning, accelerate and transformers from PyPI, in a venv of their own"
+	@echo "make test-real-programs  Lightning, accelerate, transformers and torch's own tests, in a venv of their own"
 	@echo "make bench    measure all-reduces beside Gloo and Open MPI (ARGS=--short: a short form)"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     play a million simulated clusters (SEEDS=n: so many)"
@@ -69,7 +69,7 @@ test-real-programs:
 	@$(configure)
 	@cmake --build --preset $(PRESET) --target product
 	@$(MAKE) --no-print-directory $(real_programs)/installed
-	@$(real_programs)/bin/python -m pytest tests/real_programs
+	@$(real_programs)/bin/python -m pytest tests/real_programs tests/torch_suite
 
 build:
 	@echo "build: set up and build everything into build/$(PRESET)"

@@ -15,4 +15,5 @@ def test_a_wheel_has_every_python_source_and_the_marks_of_its_types(tmp_path):
     names = set(zipfile.ZipFile(next(tmp_path.glob("atp-*.whl"))).namelist())
     sources = (CHECKOUT / "python/atp").rglob("*.py")
     expected = {str(path.relative_to(CHECKOUT / "python")) for path in sources}
+    expected -= {"atp/_torch_series.py"}  # the build writes it
     assert expected | {"atp/py.typed", "atp/_planner.pyi"} <= names

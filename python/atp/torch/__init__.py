@@ -20,21 +20,23 @@ TCP from neighbour to neighbour, reduce-scatters and all-gathers too (docs/torch
 
 import torch
 
-_TORCH_SERIES = "2.13"
+from atp._torch_series import TORCH_SERIES
 
 # The extension is one binary for one series of torch: the layout of the class that it derives from
 # changes between series, and a mismatch would crash rather than raise.
-if torch.__version__.split("+")[0].rsplit(".", 1)[0] != _TORCH_SERIES:
+if ".".join(torch.__version__.split(".")[:2]) != TORCH_SERIES:
     raise ImportError(
-        f"atp.torch was built for torch {_TORCH_SERIES}, but torch {torch.__version__} is "
-        f"installed; install torch=={_TORCH_SERIES}.0 (pip install torch=={_TORCH_SERIES}.0)"
+        f"atp.torch was built for torch {TORCH_SERIES}, but torch {torch.__version__} is "
+        "installed; build it again for this one (docs/torch.md, Versions), or install "
+        f"torch=={TORCH_SERIES}.*"
     )
 
 from atp.torch._backend import register  # noqa: E402
+from atp.torch._hierarchical_hook import hierarchical_hook  # noqa: E402
 from atp.torch._hooks import ddp_hook, int16_hook  # noqa: E402
 from atp.torch._options import Options  # noqa: E402
 from atp.torch._stats import digest, stats  # noqa: E402
 
-__all__ = ["Options", "ddp_hook", "digest", "int16_hook", "stats"]
+__all__ = ["Options", "ddp_hook", "digest", "hierarchical_hook", "int16_hook", "register", "stats"]
 
 register()
