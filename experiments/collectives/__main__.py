@@ -1,0 +1,184 @@
+"""Every collective over atp and over Gloo, side by side: the same tensors, links and processes.
+
+    .venv/bin/python -m experiments.collectives [FOLDER]
+
+Rounds alternate between the two (A, B, A, B, ...), and medians count; the time of a round is that
+of the slowest rank, and every result is checked to the bit. First the ranks share this machine, and
+with it the processor is the limit; then each has a network namespace and a link of --mbit in each
+direction, with cubic for both. There atp has neither switch nor server: it sums around a ring, so
+both sides have the same links. Writes collectives.csv and collectives.svg into FOLDER (default:
+out/collectives).
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from experiments import report
+from experiments.collectives.rank import PATHS, SHARES
+from experiments.report import plt
+from lab.network import Network
+from lab.ranks import KEEP_MEMORY, PYTHON, run_ranks
+
+RANK = Path(__file__).with_name("rank.py")
+HEADERS = 1514 / 1448  # of Ethernet, IP and TCP
+LIMIT_S = 3600
+
+
+def run_locally(ranks, arguments, folder):
+    words = rank_words(arguments, f"file://{folder}/store", folder / "result.json")
+    environment = {
+        **os.environ,
+        **{name: str(value) for name, value in KEEP_MEMORY.items()},
+        "PYTHONPATH": os.pathsep.join([str(PYTHON), str(report.REPOSITORY)]),
+        "OMP_NUM_THREADS": "1",
+        "WORLD_SIZE": str(ranks),
+    }
+    running = [
+        subprocess.Popen(words, env={**environment, "RANK": str(rank)}) for rank in range(ranks)
+    ]
+    if any([rank.wait() for rank in running]):
+        raise SystemExit("a rank failed; its error stands above")
+
+
+def run_in_namespaces(ranks, arguments, folder):
+    names = [f"h{rank}" for rank in range(ranks)]
+    with Network(folder, {"rack": names}) as network:
+        for name in names:
+            network.shape_host(name, arguments.mbit)
+        meet = f"tcp://{network['h0'].address}:29600"
+        words = rank_words(arguments, meet, folder / "result.json")
+        ring = {**KEEP_MEMORY, "ATP_ALGORITHM": "ring"}
+        run_ranks(network, words, LIMIT_S, env=ring)
+
+
+def rank_words(arguments, meet, result):
+    words = (sys.executable, RANK, meet, result, arguments.rounds, arguments.budget)
+    return [str(word) for word in (*words, *arguments.sizes)]
+
+
+def measure(where, ranks, arguments):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (run_locally if where == "one host" else run_in_namespaces)(ranks, arguments, folder)
+        return json.loads((folder / "result.json").read_text())
+
+
+def summarize(where, ranks, measured, arguments):
+    """One row for each collective and size: medians, their spread, and what the links allow."""
+    of = {(name, size, path): times for name, size, path, times in measured["rows"]}
+    rows = []
+    for name, size in dict.fromkeys((name, size) for name, size, _ in of):
+        times = {path: of[name, size, path] for path in PATHS}
+        ratios = [gloo / ours for ours, gloo in zip(times["atp"], times["gloo"], strict=True)]
+        bound = SHARES[name](ranks) * size * HEADERS / (arguments.mbit * 1e6 / 8)
+        rows.append(
+            {
+                "where": where,
+                "ranks": ranks,
+                "collective": name,
+                "bytes": size,
+                "rounds": len(ratios),
+                "atp_ms": statistics.median(times["atp"]) * 1e3,
+                "gloo_ms": statistics.median(times["gloo"]) * 1e3,
+                "gloo_over_atp": statistics.median(times["gloo"]) / statistics.median(times["atp"]),
+                "least": min(ratios),
+                "most": max(ratios),
+                "bound_ms": 0 if where == "one host" else bound * 1e3,
+            }
+        )
+    return rows
+
+
+def print_table(rows, arguments):
+    print(f"float32, medians of up to {arguments.rounds} rounds in turns; Gloo's time over atp's")
+    print(f"bound: what the fullest link carries, S/B with headers (x {HEADERS:.3f})")
+    head = f"{'where':10} {'ranks':>5} {'collective':15} {'bytes':>11} {'atp ms':>9} {'Gloo ms':>9}"
+    print(f"{head} {'Gloo/atp':>8} {'least':>6} {'most':>6} {'bound ms':>9}")
+    for row in rows:
+        bound = f"{row['bound_ms']:9.2f}" if row["bound_ms"] else f"{'-':>9}"
+        print(
+            f"{row['where']:10} {row['ranks']:5} {row['collective']:15} {row['bytes']:11,} "
+            f"{row['atp_ms']:9.3f} {row['gloo_ms']:9.3f} {row['gloo_over_atp']:8.2f} "
+            f"{row['least']:6.2f} {row['most']:6.2f} {bound}"
+        )
+
+
+def plot(rows):
+    places = list(dict.fromkeys((row["where"], row["ranks"]) for row in rows))
+    figure, axes = plt.subplots(
+        1,
+        len(places),
+        figsize=(3.2 * len(places) + 1.8, 3.8),
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for axis, (where, ranks) in zip(axes[0], places, strict=True):
+        here = [row for row in rows if (row["where"], row["ranks"]) == (where, ranks)]
+        for number, name in enumerate(SHARES):
+            own = [row for row in here if row["collective"] == name]
+            line = dict(color=f"C{number}", marker="os^vD<>ph*"[number], markersize=4)
+            axis.loglog(
+                [row["bytes"] for row in own],
+                [row["gloo_over_atp"] for row in own],
+                label=name,
+                **line,
+            )
+        axis.axhline(1, color="k", linewidth=0.8)
+        axis.set(title=f"{where}, {ranks} ranks", xlabel="bytes")
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("Gloo's time / atp's")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    return figure
+
+
+def numbers(text):
+    return [int(number) for number in text.split(",")]
+
+
+def parse():
+    parser = report.parser(__doc__, "out/collectives")
+    parser.add_argument("--ranks", type=numbers, default=[2, 4, 8], help="N,N,... (default: 2,4,8)")
+    parser.add_argument(
+        "--where",
+        choices=["one host", "links", "both"],
+        default="both",
+        help="processes of this machine, or namespaces with links (default: both)",
+    )
+    parser.add_argument(
+        "--mbit", type=int, default=1000, help="of each rank's link (default: 1000)"
+    )
+    parser.add_argument("--rounds", type=int, default=9, help="at most (default: 9)")
+    parser.add_argument(
+        "--budget", type=float, default=6, help="seconds per row, with three rounds at least"
+    )
+    parser.add_argument(
+        "--sizes",
+        type=numbers,
+        default=[2**12, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26],
+        help="bytes of the tensors, N,N,... (default: 4 KiB to 64 MiB)",
+    )
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse()
+    links = f"{arguments.mbit} Mbit/s"
+    places = {"one host": ["one host"], "links": [links], "both": ["one host", links]}
+    rows = []
+    for where in places[arguments.where]:
+        for ranks in arguments.ranks:
+            measured = measure(where, ranks, arguments)
+            rows += summarize(where, ranks, measured, arguments)
+            print(f"{where}, {ranks} ranks: measured", file=sys.stderr)
+    print_table(rows, arguments)
+    report.publish(f"{arguments.folder}/collectives", rows, plot(rows))
+
+
+if __name__ == "__main__":
+    main()
