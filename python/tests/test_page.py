@@ -47,11 +47,16 @@ def test_the_lines_of_the_readme_turn_a_training_script_into_one_over_atp(ranks,
     assert calls > 0 and gradients == of_the_other
 
 
+def alone(rank):
+    """The other groups of a rank that has its host's ranks in one, where there is one host."""
+    return [dist.new_group([member]) for member in range(dist.get_world_size())][rank]
+
+
 def test_the_blocks_of_the_torch_page_run(ranks, tmp_path):
     def body(rank):
         as_started(rank, 2, tmp_path)
         os.environ["ATP_DIGEST"] = "1"
-        groups, hook, digest, mesh = TORCH
+        groups, hook, hook_of_hosts, digest, mesh = TORCH
         names = {"DistributedDataParallel": DistributedDataParallel, "atp": atp}
         names["init_device_mesh"] = init_device_mesh
         exec(groups, names)
@@ -59,6 +64,10 @@ def test_the_blocks_of_the_torch_page_run(ranks, tmp_path):
         names["model"] = torch.nn.Linear(8, 3)
         exec(hook, names)
         trained = trains(names)
+        names["intra_group"], names["inter_group"] = dist.new_group(), alone(rank)
+        names["model"] = DistributedDataParallel(torch.nn.Linear(8, 3))
+        exec(hook_of_hosts, names)
+        assert trains(names)[1]
         exec(mesh.replace("(2, 4)", "(1, 2)"), names)
         summed = torch.ones(10)
         dist.all_reduce(summed, group=names["mesh"]["inner"].get_group())

@@ -145,6 +145,9 @@ TRANSFORMERS = {
 TORCH = {
     "import torch.distributed as dist": By("python/tests/test_page.py"),
     "model = DistributedDataParallel(model)": By("python/tests/test_page.py"),
+    "model.register_comm_hook(None, atp.torch.hierarchical_hook(intra_group, inter_group))": By(
+        "python/tests/test_page.py"
+    ),
     "atp.torch.digest()": By("python/tests/test_page.py"),
     "mesh = init_device_mesh(": By("python/tests/test_page.py"),
     "bound: (N-1)/N * S/B, an all-reduce": By("tests/experiments/test_ring_beside_gloo.py"),
