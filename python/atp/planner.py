@@ -7,8 +7,8 @@
     answer.collectives     # ("aggregation", "none")
     answer.seconds         # of one layer, forward and backward
 
-The same search as `atp plan best`, with the same results; docs/planner.md has the model. Nothing of
-the described cluster is needed, nor torch.
+The same search as `atp plan best`, with the same results; docs/planner.md describes the model. It
+needs neither the described cluster nor torch.
 """
 
 import dataclasses
@@ -44,22 +44,22 @@ ALL_COLLECTIVES: tuple[Collective, ...] = ("ring", "hierarchical", "aggregation"
 
 @dataclasses.dataclass(frozen=True)
 class Dimension:
-    """What one dimension of a mesh costs in one layer, forward and backward."""
+    """The communication cost of one mesh dimension in one layer, forward and backward."""
 
     collective: str
-    """Of all-reduces: "none" (one rank), "ring", "hierarchical", "aggregation", "gloo", or
+    """How its all-reduces run: "none" (one rank), "ring", "hierarchical", "aggregation", "gloo", or
     "measured" where a measurement does not say what ran."""
     reduce_scatter: str
-    """Likewise of the layer's reduce-scatters; "none" where it has none."""
+    """How the layer's reduce-scatters run; "none" if it has none."""
     all_gather: str
     seconds: float
     bandwidth_seconds: float
     latency_seconds: float
     bytes: float
-    """Of a rank's tensors that are reduced or gathered."""
+    """Size of a rank's tensors that are reduced or gathered."""
     operations: float
     fallback_share: float
-    """Of the fragments that in-network aggregation leaves to the servers."""
+    """Share of the fragments that in-network aggregation leaves to the servers."""
     bottleneck: str
     why: str
 
@@ -77,42 +77,42 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Ends:
-    """Embedding, last norm, head and loss together, forward and backward."""
+    """Cost of embedding, last norm, head and loss together, forward and backward."""
 
     seconds: float
     norm_seconds: float
     bytes: tuple[float, float]
-    """By dimension: of a rank's tensors that are summed, the norm's statistics apart."""
+    """By dimension: size of a rank's tensors that are summed, without the norm's statistics."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One training step."""
+    """The time of one training step."""
 
     seconds: float
-    """Its time; without a speed of the devices that of all collectives."""
+    """The whole step; without a device speed, only its collectives."""
     is_timed: bool
-    """A speed of the devices is known, so that the rest is more than 0."""
+    """Whether the device speed is known; otherwise the computing times below are 0."""
     products: float
-    """Seconds of matrix products."""
+    """Seconds in matrix products."""
     others: float
-    """Of all else that is computed."""
+    """Seconds in all other computation."""
     sent: float
-    """Of collectives, as if nothing overlapped."""
+    """Seconds in collectives, as if nothing overlapped."""
     waited: float
-    """Of these, what computing does not hide."""
+    """The part of `communication` that computing does not hide."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A mesh, laid on the levels of the cluster."""
+    """A mesh and its layout on the levels of the cluster."""
 
     mesh: tuple[int, int]
     """(d1, d2): rank i * d2 + j is at row i, column j."""
     collectives: tuple[str, str]
-    """By dimension."""
+    """Costs by dimension."""
     seconds: float
-    """Communication of one layer, forward and backward."""
+    """Communication time of one layer, forward and backward."""
     norm_seconds: float
     ends: Ends
     step: Step
@@ -125,15 +125,15 @@ class Candidate:
     notes: tuple[str, ...]
 
     def ranks_by_position(self) -> list[int]:
-        """The mesh rank of each device, devices being counted through the levels."""
-        if not self.layout:  # measured, and no split of every level: as the devices are numbered
+        """The mesh rank of each device; devices are numbered through the levels."""
+        if not self.layout:  # a measured mesh that splits no level evenly: in device order
             return list(range(math.prod(self.mesh)))
         return _planner.ranks_by_position(self.layout)
 
 
 @dataclasses.dataclass(frozen=True)
 class Rejected:
-    """A mesh that cannot run the model, with all the reasons."""
+    """A mesh that cannot run the model, and all reasons why."""
 
     mesh: tuple[int, int]
     reasons: tuple[str, ...]
@@ -141,7 +141,7 @@ class Rejected:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A change of the cluster or the batch at which another answer becomes the best."""
+    """A change of the cluster or the batch that makes another answer the best."""
 
     text: str
     factor: float
@@ -151,7 +151,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class Plan(Candidate):
-    """The best mesh, and what else was considered."""
+    """The best mesh, and the alternatives considered."""
 
     seconds_per_step: float
     use_one_dimensional: bool
@@ -159,7 +159,7 @@ class Plan(Candidate):
     one_dimensional: Candidate | None
     """The mesh (N, 1), if it can run the model."""
     gain_over_one_dimensional: float
-    """How many times as long (N, 1) takes."""
+    """The time of (N, 1) divided by that of the best mesh."""
     runners_up: tuple[Candidate, ...]
     """Best first."""
     rejected: tuple[Rejected, ...]
@@ -171,8 +171,8 @@ class Plan(Candidate):
     mode: str
     volume: str
     job_ranks: tuple[int, ...]
-    """Of each device its rank in the job: the devices are counted rack by rack, the job's ranks
-    in the order of `hosts`. Empty: the same number."""
+    """The job rank of each device: devices are numbered rack by rack, job ranks in the order of
+    `hosts`. Empty: both numberings are the same."""
 
     def order(self) -> list[int]:
         """The mesh rank of each rank of the job, which init_mesh(order=...) takes."""
@@ -188,7 +188,7 @@ class Feasibility:
     """Whether a mesh can run a model."""
 
     reasons: tuple[str, ...]
-    """Against it; none: it can."""
+    """Why it cannot; empty if it can."""
     notes: tuple[str, ...]
 
 
@@ -199,7 +199,7 @@ def feasibility(
     batch: int = 4,
     chunks: int = 1,
 ) -> Feasibility:
-    """Whether the runtime can run `model` on `mesh`, by the rules that `plan` goes by.
+    """Whether the runtime can run `model` on `mesh`, by the rules that `plan` applies.
 
     Raises:
         ValueError: a file or an argument is wrong.
@@ -253,29 +253,29 @@ def plan(
         world_size: ranks, which must be the devices of the topology; None: all of them.
         batch, sequence: the sequences of a step, and the tokens of each.
         element_bytes: bytes of one activation; None: what the model file says, else 2.
-        mode: "linkload", the load of every link by all groups at once, or the equations of the
-            paper: "paper" put right, "paper-literal" as printed.
-        collectives: what may run on each dimension, or a pair, for each dimension its own.
-        point_to_point_correction: in the paper's modes, what two devices can exchange limits a
-            group's bandwidth.
+        mode: "linkload", the load that all groups together put on every link, or the paper's
+            equations: "paper" corrected, "paper-literal" as printed.
+        collectives: the algorithms allowed on both dimensions, or a pair, one entry per dimension.
+        point_to_point_correction: in the paper's modes, the bandwidth between two devices limits
+            a group's bandwidth.
         volume: "exact", the all-reduces and all-gathers of a layer, or the paper's "equation2",
             which counts them all as all-reduces (and so do the paper's modes).
         fused: reduce-scatter where only a slice of an all-reduce is used; with exact volumes.
-            None: where the runtime does so by itself.
-        count_norms: count the norms' small all-reduces too.
-        chunks: parts of the batch that overlap.
+            None: where the runtime does so by default.
+        count_norms: also count the norms' small all-reduces.
+        chunks: the number of parts of the batch that overlap.
         device_memory_gb: refuse meshes that need more than this on a device.
-        runtime: only what atp.tensor_parallel runs: on each dimension a ring or aggregation, with
-            reduce-scatters where a ring of ours runs.
+        runtime: consider only what atp.tensor_parallel can run: on each dimension a ring or
+            aggregation, with reduce-scatters where our own ring runs.
         attention_scores: memory of attention that stores its scores.
-        by_heads: the attention core is spread by heads only, as models of transformers need it.
-        hosts, ranks_per_host: plan for these hosts that the topology lists, and so many ranks on
-            each, as `atp run` has them; default: all, and the file's.
+        by_heads: split the attention core by heads only, as models of `transformers` require.
+        hosts, ranks_per_host: plan for these hosts of the topology, with this many ranks on each,
+            as in `atp run`; default: all hosts, and the file's number of ranks.
 
     Raises:
-        ValueError: a file or an argument is wrong; the text has file, line and key.
-        TypeError: an argument is no number where it must be one.
-        RuntimeError: no mesh can run the model; the text has the reasons, mesh by mesh.
+        ValueError: a file or an argument is wrong; the message has file, line and key.
+        TypeError: an argument that must be a number is not.
+        RuntimeError: no mesh can run the model; the message has the reasons, mesh by mesh.
     """
     first, second = _by_dimension(collectives)
     choices = _planner.Choices(
@@ -345,7 +345,7 @@ def _description(
     name: str, value: str | os.PathLike[str] | Mapping[str, Any]
 ) -> _planner.Description:
     if isinstance(value, Mapping):
-        # JSON is YAML, too, but for its escapes of what lies beyond 16 bits.
+        # JSON is also YAML, except for its escapes of characters beyond 16 bits.
         text = json.dumps(dict(value), indent=1, ensure_ascii=False)
         return _planner.Description(f"<{name}>", text, is_text=True)
     return _planner.Description(os.fspath(value))

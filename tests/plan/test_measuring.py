@@ -40,7 +40,7 @@ def test_calibrate_writes_into_the_cluster_file(folder):
     words = ("--topology", "cluster.yaml", "--megabytes", "0.1", "--rounds", "1")
     result = run(folder, "calibrate", *words)
     assert result.returncode == 0, result.stderr
-    assert "wrote what 2 meshes take into cluster.yaml" in result.stdout
+    assert "wrote the times of 2 meshes to cluster.yaml" in result.stdout
     after = (folder / "cluster.yaml").read_text()
     assert after.startswith(CLUSTER + "measured:")
     assert "{mesh: [2, 1], algorithm: ring, dimension1: " in after

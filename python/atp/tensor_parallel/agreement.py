@@ -1,8 +1,8 @@
-"""All ranks say what they are about to do before any of them does it.
+"""Every rank publishes what it is about to do before any of them does it.
 
-Ranks that go on with different plans wait for one another until a time-out that names nobody. So
-whatever must be the same everywhere is written into the job's store first, and whoever differs,
-fails or is missing is named at every rank.
+Ranks that continue with different plans wait for one another until a time-out that names no rank.
+So each rank first writes what must be the same everywhere into the job's store, and the error at
+every rank names the ranks that differ, failed or are missing.
 """
 
 import collections
@@ -18,9 +18,9 @@ from atp.tensor_parallel.difference import first_difference, name_ranks
 __all__ = ["agree", "PATIENCE"]
 
 PATIENCE = datetime.timedelta(seconds=60)
-"""How long a rank waits for the others to say what they do."""
+"""How long a rank waits for the others' plans."""
 
-# They are there already; the error must not wait for one that ended meanwhile.
+# The texts are already in the store; the error must not wait for a rank that has ended meanwhile.
 _PATIENCE_FOR_DETAILS = datetime.timedelta(seconds=5)
 
 
@@ -32,19 +32,20 @@ def agree(
     error: Exception | None = None,
     patience: datetime.timedelta = PATIENCE,
 ) -> str:
-    """Returns when every rank of the job has said the same `text`, and raises at all of them else.
+    """Returns once every rank of the job has published the same `text`; otherwise raises at all.
 
     Args:
-        text: what this rank is about to do, for people.
-        gift: rank 0's is returned at all ranks.
-        modules: what each module is to this rank; of ranks that say different things the first
-            that differs is named.
-        error: why it cannot; every rank then raises it, or that of the lowest rank that has one.
+        text: what this rank is about to do, in words for people.
+        gift: every rank gets rank 0's as the result.
+        modules: this rank's description of each module; if the ranks differ, the error names the
+            first module that differs.
+        error: why this rank cannot continue; every rank then raises the error of the lowest rank
+            that has one.
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError: the ranks say different things, or one of them cannot go on.
-        TimeoutError: some rank said nothing; the text names it.
+        ValueError: the ranks' texts differ, or one of them cannot continue.
+        TimeoutError: a rank published nothing in time; the message names it.
     """
     rank = str(dist.get_rank())
     said = _next_round(rank)
@@ -65,10 +66,10 @@ def agree(
 
 
 def _next_round(rank: str) -> dist.Store:
-    """Where the ranks say what they do this time. A collective, so all have come as often.
+    """The part of the store for this call; a collective, so every rank has the same count of calls.
 
-    How often is counted in the store: it may outlive the group (torchrun's own does), and then its
-    old words must not be taken for new ones; and a new store begins anew.
+    The count is in the store: a store may outlive the group (torchrun's own does), and then texts
+    of earlier calls must not be taken for new ones; a new store starts from zero.
     """
     everything = dist.PrefixStore("atp/agreement/", c10d._get_default_store())
     return dist.PrefixStore(f"{everything.add(f'calls/{rank}', 1)}/", everything)
@@ -111,11 +112,11 @@ def _refuse_differences(
 def _modules_of(
     ranks: Mapping[str, list[int]], said: dist.Store, modules: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """What the first rank of each side says of its modules. They are sent only when it matters."""
+    """Compares the module descriptions of each side's first rank, sent only on a disagreement."""
     keys = {text: f"modules/{who[0]}" for text, who in ranks.items()}
     try:
         said.set(f"modules/{dist.get_rank()}", json.dumps(modules))
         said.wait(list(keys.values()), _PATIENCE_FOR_DETAILS)
         return {text: json.loads(said.get(key)) for text, key in keys.items()}
-    except RuntimeError:  # a rank has ended, perhaps the one that keeps the store
+    except RuntimeError:  # a rank has ended, perhaps the one that hosts the store
         return {}

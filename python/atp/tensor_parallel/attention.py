@@ -1,4 +1,4 @@
-"""Attention with a core that is cut over both dimensions (paper §3.2.1, Fig. 6a)."""
+"""Attention whose core is split over both dimensions (paper §3.2.1, Fig. 6a)."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -34,11 +34,11 @@ __all__ = [
 
 Core = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Queries [b, s, heads, width], keys and values [b, s, kv heads, width] -> [b, s, heads, width].
-Gets some of the heads, or some of the sequences, so it must treat all alike."""
+It gets some of the heads or some of the sequences, so it must treat them all alike."""
 
 
 def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """softmax(q k^T / sqrt(width)) v, over the tokens before and at each (equation 1)."""
+    """softmax(q k^T / sqrt(width)) v, over each token and those before it (equation 1)."""
     groups = q.shape[2] // k.shape[2]
     if groups > 1:
         k, v = k.repeat_interleave(groups, 2), v.repeat_interleave(groups, 2)
@@ -49,14 +49,14 @@ def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
 
 @dataclasses.dataclass(frozen=True)
 class HeadCounts:
-    """heads of queries, kv of keys and of values, each of `width` values."""
+    """`heads` query heads and `kv` key and value heads, each of `width` values."""
 
     heads: int
     kv: int
     width: int
 
     def parts(self, rows: int) -> tuple[Part, Part, Part]:
-        """Of a product for queries, keys and values, on a mesh of so many rows."""
+        """The blocks of a product for queries, keys and values, on a mesh with `rows` rows."""
         kv = Part(self.kv * self.width, min(self.kv, rows))
         return Part(self.heads * self.width, rows), kv, kv
 
@@ -75,9 +75,9 @@ class HeadCounts:
 
 
 def heads_of_columns(counts: HeadCounts, columns: int) -> Heads | None:
-    """How the ranks of a row share its heads, if they can; key-value heads may be shared by some.
+    """How the ranks of a row share its heads, if they can; ranks may share key-value heads.
 
-    counts: those of a row.
+    counts: the heads of a row.
     """
     widths = tuple(n * counts.width for n in (counts.heads, counts.kv, counts.kv))
     if counts.heads % columns == 0 and counts.kv % columns == 0:
@@ -96,7 +96,7 @@ def scatter_hop(second: Dimension, slicing: Slicing) -> Hop:
 
 
 def gather_hop(second: Dimension, slicing: Slicing) -> Hop:
-    """What the core made of a slice -> that of all slices."""
+    """The core's result for a slice -> its result for all slices."""
     if second.size == 1:
         return Hop(Keep(), Keep())
     if isinstance(slicing, Heads):
@@ -107,19 +107,18 @@ def gather_hop(second: Dimension, slicing: Slicing) -> Hop:
 class ATPAttention(nn.Module):
     """[b, s, h/d2] -> [b, s, h/d2]: QKV column-first, f1, scatter, core, gather, W_O row-first, f2.
 
-    The core works on the heads of a row, shared by the ranks of the row: by heads where d2 divides
-    those of a row, else by sequences where it divides the batch, else by heads with key-value
-    heads shared.
+    The ranks of a row share the core's work on the heads of the row: by heads if d2 divides them,
+    else by sequences if d2 divides the batch, else by heads with key-value heads shared.
 
     Args:
-        inputs: the layers that make queries, keys and values, by the names that they get here: one
-            for all, in this order, or three.
-        output: name and layer of W_O.
+        inputs: the layers that compute queries, keys and values, by the names they get here: one
+            layer for all three, in this order, or three layers.
+        output: the name and layer of W_O.
         core: see Core.
 
     Raises:
         ValueError: d1 does not divide the heads (key-value heads may be fewer than d1 and divide
-            it: rows then hold copies); in forward, d2 divides neither heads nor batch.
+            it: rows then hold copies); in forward: d2 divides neither heads nor batch.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class ATPAttention(nn.Module):
         return run(self.steps(x))
 
     def _slicing(self, batch: int) -> Slicing:
-        """Of a batch; asked of the planner once for each size of it."""
+        """How a batch of this size is split; asks the planner once for each size."""
         if batch not in self._slicings:
             self._slicings[batch] = self._planned_slicing(batch)
         return self._slicings[batch]

@@ -1,11 +1,11 @@
-"""Measures what the planner guesses, on the real network: a program that every rank runs.
+"""Measures on the real network what the planner estimates: a program that every rank runs.
 
     torchrun ... -m atp.tensor_parallel.calibrate --topology cluster.yaml
     torchrun ... -m atp.tensor_parallel.calibrate --topology cluster.yaml --compare --model M.json
 
-The first runs the collectives of all groups of a dimension at once, on every mesh, and writes what
-they take into the cluster file, where the planner takes it before its own. --compare replays one
-layer's collectives on every mesh, and prints what the planner says beside what was measured.
+The first runs the collectives of all groups of a dimension at once, on every mesh, and writes the
+times into the cluster file; the planner prefers them to its own estimates. --compare replays one
+layer's collectives on every mesh, and prints the prediction next to the measurement.
 """
 
 import argparse
@@ -51,10 +51,10 @@ def calibrate(
     rounds: int = 5,
     with_device: bool = False,
 ) -> Measurements:
-    """What collectives take, by mesh and dimension, all groups of it at once; the same everywhere.
+    """The times of collectives by mesh and dimension, all groups at once; the same at every rank.
 
-    Each is measured with `megabytes` and with an eighth of that, which tells latency and bandwidth
-    apart. with_device: how fast a rank computes, too, all of them at once.
+    Each is measured with `megabytes` and with an eighth of it, which separates latency from
+    bandwidth. with_device: also measure how fast the ranks compute, all of them at once.
     """
     sizes = [int(megabytes * 250_000), max(1, int(megabytes * 31_250))]
     found = {}
@@ -70,7 +70,7 @@ def _shapes(size: int) -> Iterator[tuple[int, int]]:
 
 
 def _rates(dimension: Dimension, sizes: list[int], rounds: int) -> dict[str, Rate] | None:
-    """What the layers take of it: reduce-scatters only where they are none of a sum's price."""
+    """The rates of the collectives that layers use; reduce-scatters only if they are fused."""
     if dimension.size == 1:
         return None
     ways: dict[str, Callable[[torch.Tensor], Flight]] = {"all_reduce": dimension.all_reduce}
@@ -90,13 +90,13 @@ def _rate(way: Callable[[torch.Tensor], Flight], group: int, sizes: list[int], r
     (bytes1, seconds1), (bytes2, seconds2) = (point(size) for size in sizes)
     slope = (seconds1 - seconds2) / max(1, bytes1 - bytes2)
     latency = seconds2 - bytes2 * slope
-    if slope <= 0 or latency < 0:  # noise is larger than what a tensor's size makes
+    if slope <= 0 or latency < 0:  # noise exceeds the effect of a tensor's size
         return Rate(bytes1 / seconds1, 0.0)
     return Rate(1 / slope, latency)
 
 
 def _median(start: Callable[[], Flight], rounds: int) -> float:
-    """Of what the slowest rank takes. The first round makes connections, and does not count."""
+    """The median of the slowest rank's times. The first round connects, and does not count."""
     seconds = []
     for _ in range(rounds + 1):
         dist.barrier()
@@ -107,7 +107,7 @@ def _median(start: Callable[[], Flight], rounds: int) -> float:
 
 
 def _device(rounds: int, side: int = 1024) -> Device:
-    """A product of two square matrices; a copy, which reads and writes."""
+    """Times a product of two square matrices, and a copy, which reads and writes."""
     a, b = torch.full((side, side), 0.5), torch.full((side, side), 0.25)
     into = torch.empty_like(a)
 
@@ -123,7 +123,7 @@ def _device(rounds: int, side: int = 1024) -> Device:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One mesh: what the planner says of a layer, and what each round took."""
+    """One mesh: the planner's prediction for a layer, and the time of each round."""
 
     mesh: tuple[int, int]
     collectives: tuple[str, str]
@@ -138,10 +138,10 @@ class Comparison:
 def compare(
     topology: Any, model: Any, algorithm: str, batch: int, sequence: int, rounds: int = 5
 ) -> list[Comparison]:
-    """Every mesh that can run the model, best prediction first; rounds alternate between them.
+    """Measures every mesh that can run the model, best prediction first, rounds interleaved.
 
     Raises:
-        ValueError: a file cannot be read, or fits neither the job nor the other; at every rank.
+        ValueError: a file cannot be read, or the files and the job do not fit; at every rank.
     """
     answer = _plan(topology, model, algorithm, batch, sequence)
     candidates = sorted([answer, *answer.runners_up], key=lambda candidate: candidate.seconds)
@@ -151,7 +151,7 @@ def compare(
     for number in range(rounds + 1):
         for seconds, replay in zip(taken, replays, strict=True):
             once = replay.seconds()
-            if number:  # the first round makes connections and finds the scales
+            if number:  # the first round connects and finds the scales
                 seconds.append(once)
     for mesh in meshes:
         mesh.close()
@@ -206,7 +206,7 @@ def _config(model: Any) -> TransformerConfig:
 
 
 def table(comparisons: list[Comparison]) -> str:
-    """What `compare` found, for people."""
+    """The result of `compare` as a table."""
     lines = ["mesh    dimension 1  dimension 2  predicted    measured   measured/predicted"]
     for one in comparisons:
         mesh = f"({one.mesh[0]},{one.mesh[1]})"
@@ -217,7 +217,7 @@ def table(comparisons: list[Comparison]) -> str:
 
 
 _CALIBRATE = "Measures the collectives of every mesh, and writes them into the cluster file."
-_COMPARE = "Measures one layer's collectives on every mesh, and prints them beside the prediction."
+_COMPARE = "Measures one layer's collectives on every mesh, and prints them next to the prediction."
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -249,7 +249,7 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
         "--megabytes", type=float, default=4, help="size of the summed tensor in MB"
     )
     parser.add_argument(
-        "--device", action="store_true", help="measure how fast a rank computes, too"
+        "--device", action="store_true", help="also measure how fast a rank computes"
     )
 
 
@@ -257,7 +257,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, help="a config.json")
     parser.add_argument("--batch", type=int, default=4, help="sequences of a step")
     parser.add_argument("--sequence", type=int, default=256, help="tokens of each")
-    parser.add_argument("--json", help="write the numbers into this file, too")
+    parser.add_argument("--json", help="also write the numbers to this file")
 
 
 def main(words: list[str]) -> None:
@@ -267,7 +267,7 @@ def main(words: list[str]) -> None:
     try:
         (_main_compare if arguments.compare else _main_calibrate)(arguments)
     except (ValueError, OSError) as error:
-        # In one write, so that the lines of the ranks stay apart.
+        # In one write, so that the ranks' lines do not mix.
         sys.stderr.write(f"atp plan: rank {dist.get_rank()}: {error}\n")
         raise SystemExit(1) from None
     finally:
@@ -291,7 +291,7 @@ def _main_calibrate(arguments: argparse.Namespace) -> None:
     )
     if dist.get_rank() == 0:
         write_measurements(arguments.topology, found)
-        print(f"wrote what {len(found.meshes)} meshes take into {arguments.topology}")
+        print(f"wrote the times of {len(found.meshes)} meshes to {arguments.topology}")
 
 
 def _main_compare(arguments: argparse.Namespace) -> None:

@@ -1,8 +1,8 @@
 """Checkpoints: saved from one mesh, loaded on any other, or from and to an unsharded state dict.
 
-A checkpoint is a folder with a piece of each rank and a manifest, which names the pieces. Saving
+A checkpoint is a folder with one file per rank and a manifest that names these pieces. Saving
 writes pieces under new names and then replaces the manifest, so at every moment the folder holds a
-whole checkpoint, the earlier one or the new one.
+complete checkpoint, either the earlier one or the new one.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ __all__ = ["full_state_dict", "load", "load_full_state_dict", "save"]
 
 _FORMAT = "atp tensor parallel checkpoint 2"
 _MANIFEST = "checkpoint.json"
-# How long a rank waits for the disks of the others.
+# How long a rank waits for the other ranks' disks.
 _PATIENCE = datetime.timedelta(minutes=30)
 
 Path = str | os.PathLike[str]
 
 
 def full_state_dict(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The state dict that the model would have unsharded, at every rank; a collective."""
+    """The state dict of the unsharded model, at every rank; a collective."""
     mesh, cuts = mesh_of(model), cuts_of(model)
     return {name: _gather(tensor, cuts[name], mesh) for name, tensor in _state(model).items()}
 
@@ -46,14 +46,14 @@ def load_full_state_dict(
     *,
     patience: datetime.timedelta = _PATIENCE,
 ) -> None:
-    """Takes the rank's pieces from an unsharded state dict; a collective.
+    """Loads this rank's pieces from an unsharded state dict; a collective.
 
     Args:
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError: it is another model's, or none, at some rank; at every rank, and nothing was
-            loaded.
+        ValueError: at some rank it is another model's, or no state dict; raised at every rank,
+            and nothing is loaded.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     try:
@@ -73,22 +73,22 @@ def save(
     extra: Any = None,
     patience: datetime.timedelta = _PATIENCE,
 ) -> None:
-    """Writes each rank's pieces, and what they are, into `folder`; a collective.
+    """Writes each rank's pieces and their manifest into `folder`; a collective.
 
-    The folder must be the same for all ranks, or be put together afterwards. Of data-parallel
-    replicas the first one writes. A checkpoint that is there already is replaced when all of the
-    new one is written; whatever ends earlier leaves it as it was.
+    The folder must be shared by all ranks, or be put together afterwards. With data-parallel
+    replicas only the first one writes. An earlier checkpoint is replaced once all of the new one
+    is written; if saving ends before that, it stays as it was.
 
     Args:
-        optimizer: whose state is saved, too. Each value of it must belong to a value of a
+        optimizer: save its state, too. Each of its values must belong to one value of a
             parameter, as in Adam, or be one for the whole parameter.
-        extra: plain values that `load` returns, the step, say; rank 0's count. The state of the
-            mesh's random numbers is always saved.
+        extra: plain values that `load` returns, such as the step; rank 0's are saved. The state
+            of the mesh's random numbers is always saved.
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError, or what torch and the system raise: some rank cannot write; at every rank.
-        TimeoutError: a rank did not come.
+        ValueError, or errors of torch and the system: a rank cannot write; raised at every rank.
+        TimeoutError: a rank made no such call in time.
     """
     mesh, path = mesh_of(model), pathlib.Path(folder)
     is_first = mesh.data.index == mesh.row == mesh.column == 0
@@ -110,7 +110,7 @@ def save(
         text = json.dumps(_manifest(model, mesh, token), indent=1)
         _write(path / _MANIFEST, lambda file: file.write(text.encode()))
 
-    # With its manifest a checkpoint is whole, so that comes last.
+    # The manifest makes a checkpoint complete, so it comes last.
     steps = (("pieces", writes, write_pieces), ("manifest", is_first, write_manifest))
     for what, is_mine, step in steps:
         error = _error_of(step) if is_mine else None
@@ -124,7 +124,7 @@ def save(
 
 
 def _remove(path: pathlib.Path, unwanted: Callable[[str], bool]) -> None:
-    """Pieces that no manifest names. Another rank may do the same."""
+    """Removes pieces that no manifest names. Another rank may do the same."""
     for file in path.glob("shard-*"):
         if unwanted(file.name):
             with contextlib.suppress(OSError):
@@ -132,7 +132,7 @@ def _remove(path: pathlib.Path, unwanted: Callable[[str], bool]) -> None:
 
 
 def _error_of(step: Callable[[], Any]) -> Exception | None:
-    """What it raises, whatever that is: the other ranks must hear of it."""
+    """The exception it raises, of whatever type: the other ranks must get it."""
     try:
         step()
     except Exception as error:
@@ -147,21 +147,21 @@ def load(
     optimizer: torch.optim.Optimizer | None = None,
     patience: datetime.timedelta = _PATIENCE,
 ) -> Any:
-    """Takes the rank's pieces from what `save` wrote on a mesh of any shape; a collective.
+    """Loads this rank's pieces of what `save` wrote on a mesh of any shape; a collective.
 
-    A model that was not given to parallelize() gets all of it, in any process.
+    A model that was not passed to parallelize() gets all of it, in any process.
 
     Args:
-        optimizer: of this model, which goes on where the saved one was.
+        optimizer: this model's; it continues from the saved optimizer's state.
         patience: how long to wait for the other ranks.
 
     Returns:
         The `extra` that was saved.
 
     Raises:
-        ValueError: it is no checkpoint, or another model's, or has no optimizer's state; at every
-            rank, and nothing was loaded.
-        TimeoutError: a rank did not come.
+        ValueError: it is no checkpoint, or another model's, or lacks the optimizer's state;
+            raised at every rank, and nothing is loaded.
+        TimeoutError: a rank made no such call in time.
     """
     path = pathlib.Path(folder)
     mesh: Mesh | None = getattr(model, "atp_mesh", None)
@@ -187,10 +187,10 @@ def load(
 
 
 def _state(model: nn.Module) -> dict[str, torch.Tensor]:
-    """This rank's pieces, and what shares memory is one tensor.
+    """This rank's pieces; tensors that share memory are one.
 
     Raises:
-        ValueError: FSDP has cut them further.
+        ValueError: FSDP has sharded them further.
     """
     state = model.state_dict(keep_vars=True)
     pieces: dict[torch.Tensor, torch.Tensor] = {}
@@ -206,7 +206,7 @@ def _state(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _place_of(model: nn.Module) -> Placed:
-    """The whole of a model that is not parallelized is the piece of a mesh of one rank."""
+    """A model that is not parallelized is the single piece of a mesh of one rank."""
     mesh: Mesh | None = getattr(model, "atp_mesh", None)
     return Placed() if mesh is None else Placed(mesh.shape, mesh.row, mesh.column)
 
@@ -222,7 +222,7 @@ def _gather(tensor: torch.Tensor, cut: Cut, mesh: Mesh) -> torch.Tensor:
     of_row = mesh.second.all_gather(piece).land() if cut.axis2 is not None else piece.unsqueeze(0)
     if cut.axis1 is None:
         return cut.assemble(full, mesh.shape, lambda row, column: of_row[column])
-    # All rows send as much as the first, which has the most.
+    # Every row sends as much as the first, which has the most.
     axis, longest = 1 + cut.axis1, cut.length_of_row(full.shape, mesh.shape[0], 0)
     own = of_row.shape[axis]
     padded = of_row.new_zeros(*of_row.shape[:axis], longest, *of_row.shape[axis + 1 :])
@@ -241,13 +241,13 @@ def _fill(model: nn.Module, whole: Callable[[str], torch.Tensor]) -> None:
     done = set()
     with torch.no_grad():
         for name, tensor in _state(model).items():
-            if id(tensor) not in done:  # shared ones once
+            if id(tensor) not in done:  # shared tensors only once
                 tensor.copy_(place.take(whole(name), cuts[name]))
                 done.add(id(tensor))
 
 
 def _of_another_model(model: nn.Module, found: Mapping[str, Any], source: str) -> ValueError | None:
-    """What is wrong with these shapes of tensors, if anything is."""
+    """The error if these shapes are not the model's, else None."""
     expected = _full_shapes(model)
     wrong = [
         f"{name} is {found.get(name, 'missing')}, expected {expected.get(name, 'none')}"
@@ -261,7 +261,7 @@ def _of_another_model(model: nn.Module, found: Mapping[str, Any], source: str) -
 
 
 def _write(path: pathlib.Path, how: Callable[[Any], Any]) -> None:
-    """The file is there as a whole or not at all, and on the disk before anything names it."""
+    """Writes the file completely or not at all, and to the disk before anything names it."""
     unfinished = path.with_suffix(path.suffix + ".part")
     try:
         with open(unfinished, "wb") as file:
@@ -296,7 +296,7 @@ def _entry(cut: Cut, shape: tuple[int, ...]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _reading(file: str) -> Iterator[None]:
-    """Names the file in whatever is wrong with it, in one line: torch's texts have many."""
+    """Puts the file's name into any error about it, in one line: torch's messages have many."""
     try:
         yield
     except Exception as wrong:
@@ -318,7 +318,7 @@ def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
 
 
 class _Pieces:
-    """The files of a checkpoint, of which only what is asked for is read."""
+    """The files of a checkpoint; only the requested parts are read."""
 
     def __init__(self, path: pathlib.Path):
         with _reading(_MANIFEST):
@@ -350,7 +350,7 @@ class _Pieces:
         return self._assembled(name, lambda content: content["model"][name])
 
     def whole_state(self, name: str) -> dict[str, Any]:
-        """What the optimizer had for a parameter."""
+        """The optimizer's state of a parameter."""
         of_first = self._files[0, 0]["optimizer"].get(name, {})
         piece = self._files[0, 0]["model"][name]
         return {
@@ -371,7 +371,7 @@ class _Pieces:
         return self._files[0, 0]["groups"]
 
     def check_optimizer(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Raises ValueError if it is not of the optimizer that was saved."""
+        """Raises ValueError if `optimizer` does not match the saved one."""
         if not self._files[0, 0]["groups"]:
             raise ValueError("it has no optimizer's state")
         found = [group["parameters"] for group in self.groups()]

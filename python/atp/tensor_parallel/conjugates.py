@@ -1,8 +1,8 @@
 """The conjugate collectives f1 to f4 (paper §3.2.1, Fig. 6) and the products between them.
 
 With X [Replicate, Shard(1)] and A [Shard(1), Shard(0)], XA is a partial sum over dimension 2, so f1
-and f3 sum on dimension 2 and f2 and f4 on dimension 1 (Fig. 6 of the paper has them swapped; its
-equation 2 has them right):
+and f3 sum on dimension 2 and f2 and f4 on dimension 1 (Fig. 6 of the paper swaps them; its
+equation 2 is right):
 
     where                  forward                        backward
     QKV's input            -                              all-reduce dim 1 of dX
@@ -14,8 +14,8 @@ equation 2 has them right):
     f4, B's output         all-reduce dim 1               -
 
 Each is a `Hop`, in two halves: `depart` starts the collective, `arrive` waits for it. Autograd runs
-the halves backwards in reverse order, so whatever is computed between the two overlaps with the
-collective forward, and its gradient with the conjugate backward.
+the halves in reverse order in the backward pass, so a computation between the two overlaps with
+the collective forward, and its gradient with the conjugate collective backward.
 """
 
 from typing import Any
@@ -49,20 +49,20 @@ __all__ = [
 ]
 
 
-# x times the transpose of a weight. `replay` puts something that costs nothing here.
+# x times the transpose of a weight. `replay` substitutes something that costs nothing.
 _multiply = torch.nn.functional.linear
 
 
-# The gradient of the weight of such a product; likewise.
+# The gradient of the weight of such a product; `replay` substitutes it, too.
 def _gradient_of_weight(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return gradient.flatten(0, -2).mT @ x.flatten(0, -2)
 
 
 class Hop:
-    """A collective forward and its conjugate backward, of one call.
+    """One call's collective forward and its conjugate backward.
 
-    forward, backward: what moves.
-    bias, of which `slicing` takes this rank's slice, is added to what arrives.
+    forward, backward: the collectives.
+    bias: `slicing` takes this rank's slice of it, which is added to the result.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Hop:
     def take_arrived(self) -> torch.Tensor:
         assert self.going is not None
         landing, self.going = self.going, None
-        result = landing.land().detach()  # what departed has a history, and this gets another
+        result = landing.land().detach()  # the input has an autograd history; this gets its own
         if self.bias is None:
             return result
         bias, self.bias = self.bias, None
@@ -102,13 +102,13 @@ class _Depart(Function):
         ctx.hop = hop
         hop.bias = bias
         hop.going = hop.forward.start(x)
-        return x.new_empty(0)  # stands for what is under way
+        return x.new_empty(0)  # stands for the result until it arrives
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, _: torch.Tensor):
         gradient = ctx.hop.take_returned()
-        # The conjugate has made the gradient whole, so that of the bias is the same on dimension 2.
+        # The conjugate has completed the gradient, so the bias's is the same along dimension 2.
         of_bias = gradient.flatten(0, -2).sum(0) if ctx.needs_input_grad[1] else None
         return gradient, of_bias, None
 
@@ -122,7 +122,7 @@ class _Arrive(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor):
-        # Others may hold this gradient, too, and the collective overwrites.
+        # Others may also hold this gradient, and the collective overwrites it.
         own = gradient if isinstance(ctx.hop.backward, Keep) else gradient.clone()
         ctx.hop.send_back(own)
         return gradient.new_empty(0), None
@@ -154,19 +154,19 @@ class _Product(Function):
         of_x = of_weight = None
         if ctx.needs_input_grad[0]:
             of_x = _multiply(gradient, weight.mT)
-            ctx.hop.send_back(of_x)  # is under way while the weight's gradient is computed (§4.2)
+            ctx.hop.send_back(of_x)  # runs while the weight's gradient is computed (§4.2)
         if ctx.needs_input_grad[1]:
             of_weight = _gradient_of_weight(gradient, x)
         return of_x, of_weight, None
 
 
 def depart(x: torch.Tensor, hop: Hop, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Starts the hop's collective on `x`, which it may overwrite; returns what stands for it."""
+    """Starts the hop's collective on `x`, which it may overwrite; returns a placeholder."""
     return _Depart.apply(x, bias, hop)
 
 
 def arrive(token: torch.Tensor, hop: Hop) -> torch.Tensor:
-    """Waits for what departed, and adds the bias."""
+    """Waits for the collective's result, and adds the bias."""
     return _Arrive.apply(token, hop)
 
 
@@ -181,7 +181,7 @@ def product(x: torch.Tensor, weight: torch.Tensor, hop: Hop) -> torch.Tensor:
 
 
 def reduce_hop(dimension: Dimension) -> Hop:
-    """f2, f4 and the forward half of f3: summed on `dimension` forward, nothing backward."""
+    """f2, f4 and the forward half of f3: a sum on `dimension` forward, nothing backward."""
     return Hop(AllReduce(dimension), Keep())
 
 
@@ -191,12 +191,12 @@ def _go(x: torch.Tensor, hop: Hop) -> torch.Tensor:
 
 def f1(x: torch.Tensor, second: Dimension, slicing: Slicing) -> torch.Tensor:
     """[b, s, 3h/d1] -> this rank's slice of the sum over dimension 2; backward, all slices'
-    gradients. `slicing` says how the ranks of dimension 2 share it: Heads or Sequences."""
+    gradients. `slicing` is how the ranks of dimension 2 share it: Heads or Sequences."""
     return _go(x, Hop(ReduceSlice(second, slicing), Gather(second, slicing)))
 
 
 def gather(x: torch.Tensor, second: Dimension, slicing: Slicing) -> torch.Tensor:
-    """A slice -> [b, s, h/d1], all ranks' slices put together; backward, this rank's slice of the
+    """A slice -> [b, s, h/d1], all ranks' slices concatenated; backward, this rank's slice of the
     sum of the gradients over dimension 2."""
     return _go(x, Hop(Gather(second, slicing), ReduceSlice(second, slicing)))
 

@@ -14,12 +14,12 @@ __all__ = ["sum_copies"]
 
 
 def sum_copies(module: Any, name: str) -> torch.Tensor | None:
-    """A parameter of a module that has a mesh; backward, each part of which rows hold copies gets
+    """A parameter of a module that has a mesh; backward, each part that several rows hold gets
     the sum of their gradients.
 
-    Only key-value heads of which there are fewer than rows have any (the paper has no grouped
-    queries). The sum costs dimension 1 an all-reduce of the whole part, once for all chunks of a
-    batch.
+    Only key-value heads have copies, if there are fewer of them than rows (the paper has no
+    grouped queries). The sum is an all-reduce of the whole part on dimension 1, once for all
+    chunks of a batch.
     """
     parameter, mesh = piece(module, name), module.mesh
     if parameter is None:

@@ -1,4 +1,4 @@
-"""Who says what, and where two plans differ first, for people."""
+"""Texts for people: which ranks have which plan, and where two plans first differ."""
 
 import collections
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ __all__ = ["first_difference", "name_ranks"]
 def first_difference(
     modules: Mapping[str, Mapping[str, str]], ranks: Mapping[str, Sequence[int]]
 ) -> str:
-    """For example "b: Column at ranks 0, 1, Row at rank 2"; nothing where all say the same.
+    """For example "b: Column at ranks 0, 1, Row at rank 2"; empty if all ranks have the same.
 
     Args:
-        modules: by what ranks say, what each module is to them.
-        ranks: by what ranks say, who says it.
+        modules: for each plan, its description of every module.
+        ranks: for each plan, the ranks that have it.
     """
     for name in dict.fromkeys(name for own in modules.values() for name in own):
         sides = collections.defaultdict(list)

@@ -14,8 +14,8 @@ __all__ = ["Dimension", "Flight", "Traffic"]
 
 @dataclasses.dataclass
 class Traffic:
-    """What was asked of a dimension: calls, and bytes of a rank's whole tensor (of which, in a
-    reduce-scatter or an all-gather, a rank gets or has a part only), as the planner counts."""
+    """The collectives requested on a dimension: calls, and bytes of a rank's whole tensor (a
+    reduce-scatter returns only a part of it, an all-gather is given one), as the planner counts."""
 
     calls: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     bytes: collections.Counter = dataclasses.field(default_factory=collections.Counter)
@@ -33,7 +33,7 @@ class Traffic:
 
 
 class Flight:
-    """A collective on its way."""
+    """A collective in progress."""
 
     def __init__(
         self, result: torch.Tensor, work: Any = None, narrower: torch.Tensor | None = None
@@ -43,7 +43,7 @@ class Flight:
         self._narrower = narrower  # where the result goes, rounded
 
     def land(self) -> torch.Tensor:
-        """Waits for the end, and returns the result."""
+        """Waits for the collective to finish, and returns the result."""
         if self._work is not None:
             self._work.wait()
             self._work = None
@@ -53,14 +53,14 @@ class Flight:
 
 
 class Dimension:
-    """The group of this rank on one dimension, and where in it the rank is.
+    """This rank's group on one dimension, and the rank's place in it.
 
     number: 1 or 2, as in the paper (§3.2); 0 for the data-parallel replicas.
-    size, index: how many ranks the group has, and which of them this is.
+    size, index: the number of ranks in the group, and this rank's number among them.
     algorithm: "gloo", "ring" or "innetwork".
-    fused: reduce-scatter where only a slice of a sum is used. A ring moves half as much then; for
-        Gloo and the switches it is a sum all the same.
-    traffic: what was asked of it so far.
+    fused: reduce-scatter where only a slice of a sum is used. A ring then moves half as much; Gloo
+        and the switches still do a full sum.
+    traffic: the collectives requested so far.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class Dimension:
     def all_reduce(self, tensor: torch.Tensor, op=dist.ReduceOp.SUM) -> Flight:
         """Sums `tensor`, which must be contiguous, in place.
 
-        Half precision is summed in float32 and rounded once. The network does so by itself. Gloo
-        would round at every rank, and our ring leaves half precision to it, so these are given
-        float32, which is twice the bytes.
+        Half precision is summed in float32 and rounded once. The network does so itself. Gloo
+        would round at every rank, and our ring leaves half precision to Gloo, so both get
+        float32, twice the bytes.
         """
         if self.size == 1:
             return Flight(tensor)

@@ -1,7 +1,7 @@
-"""Parameters as torch's DTensors on the mesh, for what knows these and not us.
+"""Parameters as torch's DTensors on the mesh, for code that works with DTensors.
 
 torch.distributed.checkpoint, fully_shard, torch's clip_grad_norm_ and the like then see the whole
-parameter and where its pieces are. The modules go on computing with pieces.
+parameter and where its pieces are. The modules still compute with pieces.
 """
 
 from collections.abc import Mapping
@@ -21,20 +21,20 @@ def placements_of(cut: Cut, mesh: Mesh, name: str) -> tuple[Placement, Placement
     """Where the pieces of a parameter are, on the dimensions "tp1" and "tp2".
 
     Raises:
-        ValueError: no placement says so.
+        ValueError: no placement can express it.
     """
     rows = mesh.first.size
     if len(cut.parts) > 1 and rows > 1:
         raise ValueError(
             f"{name}: it has {len(cut.parts)} parts (queries, keys and values) that d1 = {rows} "
-            "cuts each by itself, which no placement of a DTensor says; use d1 = 1, or "
+            "splits one by one, which no placement of a DTensor can express; use d1 = 1, or "
             "parallelize() without dtensors=True, save() and load()"
         )
     if any(part.pieces != rows for part in cut.parts):
         raise ValueError(
             f"{name}: some of the d1 = {rows} rows hold copies of the same of its "
-            f"{cut.parts[0].pieces} key-value heads, which no placement of a DTensor says; use "
-            "d1 that divides them, or parallelize() without dtensors=True, save() and load()"
+            f"{cut.parts[0].pieces} key-value heads, which no placement of a DTensor can express; "
+            "use a d1 that divides them, or parallelize() without dtensors=True, save() and load()"
         )
     first = Replicate() if cut.axis1 is None else Shard(cut.axis1)
     second = Replicate() if cut.axis2 is None else Shard(cut.axis2)
@@ -50,7 +50,7 @@ def check_placements(replacements: Mapping[str, nn.Module], mesh: Mesh) -> None:
 
 
 def distribute(model: nn.Module, mesh: Mesh) -> None:
-    """Makes DTensors of the parameters, of which this rank has the pieces; shared ones stay so."""
+    """Makes DTensors of the parameters from this rank's pieces; shared ones stay shared."""
     device_mesh = mesh.device_mesh["tp1", "tp2"]
     known: dict[nn.Parameter, nn.Parameter] = {}
     for module in model.modules():
@@ -82,7 +82,7 @@ def _distributed(
 
 
 def wrapped(own: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """This rank's piece of what belongs to a parameter, as the parameter is."""
+    """This rank's piece of a tensor that belongs to a parameter, in the parameter's form."""
     if not isinstance(like, DTensor):
         return own
     return DTensor.from_local(

@@ -1,4 +1,4 @@
-"""The tables of tokens and positions: not in the paper, but what fits its blocks."""
+"""The tables of tokens and positions: not in the paper, but fitting its blocks."""
 
 import torch
 from torch import nn
@@ -15,13 +15,13 @@ __all__ = ["ATPEmbedding", "ATPPositions", "first_token", "require_tokens", "voc
 class ATPEmbedding(nn.Module):
     """Token numbers [...] -> [..., h/d2]; the table is [Shard(0), Shard(1)].
 
-    Each row of the mesh has some of the vocabulary and looks up what it has; a sum over dimension 1
-    makes it whole. The table is cut as the head's weight is, so the two can be one. Where d1 does
-    not divide the vocabulary the last row has less of it, so nobody has to pad it.
+    Each row of the mesh has a part of the vocabulary and looks up its own tokens; a sum over
+    dimension 1 completes the result. The table is split like the head's weight, so the two can be
+    one. If d1 does not divide the vocabulary, the last row has less of it: no padding is needed.
 
     Raises:
         ValueError: d2 does not divide the hidden size, or a row would have no token at all; in
-            forward, a number is none of the vocabulary's.
+            forward: a number is not in the vocabulary.
     """
 
     def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "embedding"):
@@ -41,7 +41,7 @@ class ATPEmbedding(nn.Module):
         own = tokens - first_token(self.num_embeddings, self.mesh)
         missing = (own < 0) | (own >= table.shape[0])
         found = nn.functional.embedding(own.masked_fill(missing, 0), table)
-        if self.padding_idx is not None:  # it is looked up, and learns nothing
+        if self.padding_idx is not None:  # it is looked up, but gets no gradient
             padding = (tokens == self.padding_idx).unsqueeze(-1)
             found = torch.where(padding, found.detach(), found)
         if first.size == 1:
@@ -67,12 +67,12 @@ def vocabulary_part(vocabulary: int, mesh: Mesh, site: str) -> Part:
 
 
 def first_token(vocabulary: int, mesh: Mesh) -> int:
-    """The first that is this row's."""
+    """The first token of this row's part."""
     return Part(vocabulary, mesh.first.size).of(mesh.first.index, mesh.first.size)[0]
 
 
 def require_tokens(site: str, tokens: torch.Tensor, vocabulary: int) -> None:
-    """Raises ValueError for a number that no row of the mesh has: it would count as nothing."""
+    """Raises ValueError for a number that no row of the mesh has: it would become zeros."""
     if tokens.numel() == 0:
         return
     least, most = (number.item() for number in tokens.aminmax())
@@ -83,7 +83,7 @@ def require_tokens(site: str, tokens: torch.Tensor, vocabulary: int) -> None:
 
 
 def require_positions(site: str, positions: torch.Tensor, known: int) -> None:
-    """Raises ValueError for a sequence that is longer than the table."""
+    """Raises ValueError for a sequence longer than the table."""
     if positions.numel() and positions.max().item() >= known:
         tokens = positions.max().item() + 1
         raise ValueError(f"{site}: found {tokens} tokens, but the model has {known} positions")
@@ -92,11 +92,11 @@ def require_positions(site: str, positions: torch.Tensor, known: int) -> None:
 class ATPPositions(nn.Module):
     """Position numbers [...] -> [..., h/d2]; the table is [Replicate, Shard(1)], and nothing moves.
 
-    For tables that are small beside the blocks; a sum would cost more than it saves.
+    For tables that are small compared to the blocks; a sum would cost more than it saves.
 
     Raises:
-        ValueError: d2 does not divide the hidden size; in forward, a position is none of the
-            table's.
+        ValueError: d2 does not divide the hidden size; in forward: a position is not in the
+            table.
     """
 
     def __init__(self, embedding: nn.Embedding, mesh: Mesh, site: str = "positions"):

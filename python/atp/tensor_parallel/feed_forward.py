@@ -19,8 +19,8 @@ class ATPFeedForward(nn.Module):
 
     Args:
         inputs: A by its name here, or the layers of one input (gate and up), which share one sum.
-        output: name and layer of B.
-        activation: gets the outputs of `inputs`, one argument each; acts on each value alone.
+        output: the name and layer of B.
+        activation: gets the outputs of `inputs`, one argument each; must be element-wise.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The norm of all gradients of a model that is cut over a mesh."""
+"""The norm of all gradients of a model that is split over a mesh."""
 
 from collections.abc import Iterator
 
@@ -15,8 +15,8 @@ __all__ = ["clip_grad_norm_", "grad_norm"]
 def grad_norm(model: nn.Module) -> torch.Tensor:
     """The 2-norm of the whole model's gradients, the same at every rank; a collective.
 
-    What several ranks hold copies of counts once (torch.nn.utils.clip_grad_norm_ would count the
-    own pieces only, and differ from rank to rank).
+    A value that several ranks hold counts once (torch.nn.utils.clip_grad_norm_ would count only
+    this rank's pieces, and differ from rank to rank).
     """
     mesh = mesh_of(model)
     squares = torch.zeros((), dtype=torch.float64, device=_device_of(model))
@@ -36,7 +36,7 @@ def grad_norm(model: nn.Module) -> torch.Tensor:
 
 
 def clip_grad_norm_(model: nn.Module, max_norm: float) -> torch.Tensor:
-    """Scales the gradients so that their norm is `max_norm` at most; returns what it was."""
+    """Scales the gradients so that their norm is at most `max_norm`; returns the norm before."""
     norm = grad_norm(model)
     factor = max_norm / (norm + 1e-6)
     if factor < 1:
@@ -51,7 +51,7 @@ def _device_of(model: nn.Module) -> torch.device | None:
 
 
 def _pieces(cut: Cut, gradient: torch.Tensor, mesh: Mesh) -> Iterator[tuple[torch.Tensor, int]]:
-    """The gradient's parts, and how many ranks hold each."""
+    """The gradient's parts, and the number of ranks that hold each."""
     rows = mesh.first.size
     copies = cut.copies(mesh.shape)
     begin = 0

@@ -1,4 +1,4 @@
-"""The head of a model that is to give whole logits, as the models of other libraries do."""
+"""A head that returns whole logits, as the models of other libraries do."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ __all__ = ["ATPHead"]
 
 
 class ATPHead(ATPLinear):
-    """[..., h/d2] -> [..., V]: column-first, and the rows' parts of the vocabulary put together.
+    """[..., h/d2] -> [..., V]: column-first, and the rows' parts of the vocabulary concatenated.
 
-    Every rank must compute the same loss of it: each keeps its part of the gradient, and nothing
+    Every rank must compute the same loss from it: each keeps its part of the gradient, and nothing
     is summed.
     """
 
@@ -36,7 +36,7 @@ class _GatherVocabulary(Function):
     @staticmethod
     def forward(ctx: Any, own: torch.Tensor, mesh: Mesh, vocabulary: int) -> torch.Tensor:
         ctx.begin, ctx.width = first_token(vocabulary, mesh), own.shape[-1]
-        longest = -(-vocabulary // mesh.first.size)  # all rows send as much as the first
+        longest = -(-vocabulary // mesh.first.size)  # every row sends as much as the first
         padded = nn.functional.pad(own, (0, longest - ctx.width))
         every = mesh.first.all_gather(padded).land()
         return every.movedim(0, -2).flatten(-2)[..., :vocabulary].contiguous()

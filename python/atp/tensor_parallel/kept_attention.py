@@ -1,8 +1,8 @@
-"""An attention block that keeps its own forward pass, of which only the layers are replaced.
+"""An attention block that keeps its own forward pass; only its layers are replaced.
 
 A model of another library brings its own masks, rotations, kernels and cache. All of them treat
-heads alike, so the block runs as it is on the heads of one rank: its first layers give it the
-queries, keys and values of these heads alone, its last one gathers what it made of them.
+heads alike, so the block runs unchanged on the heads of one rank: its first layers give it the
+queries, keys and values of these heads only, and its last layer gathers the results.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ COUNTS_OF_HEADS = {
     "num_key_value_groups",
     "split_size",
 }
-"""Attributes of a block that a rank's copy of it has as of its own heads."""
+"""Attributes of a block that count heads; a rank's copy of the block counts its own heads."""
 
 
 def keep_attention(
@@ -47,11 +47,11 @@ def keep_attention(
     mesh: Mesh,
     site: str,
 ) -> nn.Module:
-    """The block as it runs at this rank; the one that is given is left as it was.
+    """The block as it runs at this rank; the given block is left unchanged.
 
     Args:
-        inputs, output: its layers, as those of `ATPAttention`.
-        dropout: the name of the nn.Dropout of what leaves the block.
+        inputs, output: its layers, as in `ATPAttention`.
+        dropout: the name of the nn.Dropout on the block's output.
 
     Raises:
         ValueError: the mesh cannot share its heads equally.
@@ -89,7 +89,7 @@ def keep_attention(
 
 
 def _copy_of(module: nn.Module) -> Any:
-    """With the same parameters and children, which can be replaced without changing the other."""
+    """A copy with the same parameters and children; replacing them leaves the original alone."""
     copied = copy.copy(module)
     for name, value in vars(module).items():
         if isinstance(value, dict):
@@ -98,7 +98,7 @@ def _copy_of(module: nn.Module) -> Any:
 
 
 def _count_its_heads(kept: Any, slicing: Heads, width: int) -> None:
-    """What a forward pass reads of its heads, if it does."""
+    """Sets the counts of heads that the forward pass reads, if it has them."""
     queries, keys, _ = slicing.shares()
     here = {
         "num_heads": queries // width,
@@ -112,7 +112,7 @@ def _count_its_heads(kept: Any, slicing: Heads, width: int) -> None:
 
 
 def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:
-    """The probabilities of its heads are nobody else's, so what it drops of them is not either."""
+    """Its heads' probabilities are at no other rank, so their dropout is not shared either."""
     drawing = contextlib.ExitStack()
 
     def begin(module: Any, inputs: Any, named: Any) -> None:
@@ -130,14 +130,14 @@ def _run_on_the_heads_of_a_rank(kept: nn.Module, mesh: Mesh) -> None:
 
 
 class _HeadsOfRank:
-    """What a block runs on, from its first layers to its last.
+    """A block's run, from its first layers to its last.
 
-    The block asks one layer after the other. The first answer computes all, in one product and one
-    sum, and each is given once.
+    The block calls one layer after the other. The first call computes all outputs, in one product
+    and one sum; each is returned once.
 
     Raises:
-        ValueError: the block does something of its own before its first layers or after the last,
-            where a rank has a piece of the hidden size: a norm, say, or a dropout.
+        ValueError: the block computes something itself before its first layers or after its last,
+            where a rank has only a piece of the hidden size: a norm, say, or a dropout.
     """
 
     def __init__(self, layers: Sequence["_Input"], slicing: Heads, site: str):
@@ -145,7 +145,7 @@ class _HeadsOfRank:
         self.begin([])
 
     def begin(self, given: Sequence[torch.Tensor]) -> None:
-        """given: what the block is given."""
+        """given: the block's inputs."""
         self._given = given
         self._x: torch.Tensor | None = None
         self._ready: dict[int, torch.Tensor] = {}
@@ -178,7 +178,7 @@ class _HeadsOfRank:
         return made
 
     def end(self, outputs: Any) -> None:
-        """outputs: of the block; None if it has failed, or stopped, as checkpointing does."""
+        """outputs: the block's; None if it failed, or stopped early, as checkpointing does."""
         made = self._made
         self.begin([])
         result = outputs[0] if isinstance(outputs, tuple) and outputs else outputs
@@ -190,7 +190,7 @@ class _HeadsOfRank:
 
 
 class _Input(ATPLinear):
-    """A layer that makes queries, keys or values, or all three: those of this rank's heads."""
+    """A layer that computes queries, keys or values, or all three, for this rank's heads."""
 
     heads: _HeadsOfRank
 
@@ -199,7 +199,7 @@ class _Input(ATPLinear):
 
 
 class _Output(ATPLinear):
-    """W_O, given what the core made of this rank's heads."""
+    """W_O, applied to the core's output for this rank's heads."""
 
     heads: _HeadsOfRank
     slicing: Heads

@@ -1,7 +1,7 @@
-"""Modules of other libraries that compute what we know, recognized without importing them.
+"""Recognizes modules of other libraries by what they compute, without importing them.
 
-A name and a shape say too little: an RMSNorm may add one to its weight. So a module that looks like
-one we know is run on random numbers, with random parameters, beside what it should compute.
+A name and a shape are not enough: an RMSNorm may add one to its weight. So a module that looks like
+a known one is run on random numbers, with random parameters, and compared to the known formula.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ def _conv1d(x: torch.Tensor, parameters: dict[str, torch.Tensor]) -> torch.Tenso
 
 
 def is_rms_norm(module: nn.Module) -> bool:
-    """An RMSNorm of transformers, whose weight is multiplied as it is."""
+    """An RMSNorm of transformers that multiplies by its weight, with no offset."""
     weight = getattr(module, "weight", None)
     epsilon = getattr(module, "variance_epsilon", None)
     return (
@@ -60,10 +60,10 @@ def behaves_as(
     width: int,
     expected: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor],
 ) -> bool:
-    """Whether a module makes of [b, s, width] and of its parameters what `expected` does.
+    """Whether a module computes from [b, s, width] and its parameters the same as `expected`.
 
-    It is asked in evaluation, where dropout drops nothing, and once of modules that differ in
-    nothing but their parameters. One that fails does not behave so.
+    The module runs in evaluation mode, where dropout drops nothing, and only one of several that
+    differ in nothing but their parameters. A module that raises does not match.
     """
     key = _key(module, width, expected)
     return _once(key, lambda: _ask(module, width, expected))
@@ -79,7 +79,7 @@ _answers: dict[tuple, bool] = {}
 
 
 def _key(module: nn.Module, width: int, expected: Any) -> tuple:
-    """What the answer depends on: all that modules of a class may differ in but parameters."""
+    """The answer's key: everything in which modules of a class may differ except parameters."""
     own = vars(module).keys() - vars(nn.Module()).keys()
     settings = tuple((name, _setting(vars(module)[name])) for name in sorted(own))
     buffers = tuple((name, _setting(buffer)) for name, buffer in module.named_buffers())
@@ -95,11 +95,11 @@ def _setting(value: Any) -> Any:
         return type(value), repr(value)
     if isinstance(value, (list, tuple)):
         return type(value), tuple(_setting(each) for each in value)
-    return _Same(value)  # a configuration, which the layers of a model share
+    return _Same(value)  # e.g. a configuration that the layers of a model share
 
 
 class _Same:
-    """Equal to that of the very same object, which it keeps."""
+    """Equal only if it holds the very same object, which it keeps alive."""
 
     def __init__(self, value: Any):
         self._value = value
@@ -140,8 +140,8 @@ def _in_evaluation(module: nn.Module) -> Iterator[None]:
 
 
 def keeps_heads_apart(block: Any, fused: str, output: str, heads: int, width: int) -> bool:
-    """Whether one layer makes the queries of all heads, then their keys, then their values: what
-    the block makes of its first head depends on that head's alone."""
+    """Whether one layer computes the queries of all heads, then the keys, then the values: the
+    block's output for its first head then depends on that head's values alone."""
     key = _key(block, width, keeps_heads_apart)
     return _once(key, lambda: _ask_heads(block, fused, output, heads, width))
 
@@ -176,7 +176,7 @@ def _ask_heads(block: Any, fused: str, output: str, heads: int, width: int) -> b
 
 @contextlib.contextmanager
 def _on_any_device(block: Any) -> Iterator[None]:
-    """Kernels that are chosen in a config of transformers may want an accelerator."""
+    """Kernels chosen in a config of transformers may need an accelerator."""
     config = getattr(block, "config", None)
     if getattr(config, "_attn_implementation", None) is None:
         yield

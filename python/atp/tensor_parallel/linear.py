@@ -31,24 +31,25 @@ _numbers = itertools.count()
 
 
 class ATPLinear(nn.Module):
-    """A linear layer cut over both dimensions of the mesh.
+    """A linear layer split over both dimensions of the mesh.
 
     style="column": [..., in/d2] -> [..., out/d1]; the weight is [Shard(0), Shard(1)] in torch's
         [out, in]. Forward a sum over dimension 2 (f1 or f3), backward one over dimension 1.
     style="row": [..., in/d1] -> [..., out/d2]; the weight is [Shard(1), Shard(0)]. Forward a sum
         over dimension 1 (f2 or f4), backward one over dimension 2.
 
-    transposed: the weight is [in, out], as that of transformers' Conv1D, and stays so.
+    transposed: the weight is and stays [in, out], as in transformers' Conv1D.
 
-    What comes out of one goes into the other, with what acts on each value alone in between. The
-    weights begin like nn.Linear's, with the seed of the mesh's rank 0; on every mesh the same.
+    The output of either style is the input of the other, with only element-wise operations in
+    between. The weights start like nn.Linear's, from the seed of the mesh's rank 0, the same on
+    every mesh.
 
     Args:
-        in_features, out_features: of the whole layer.
-        bias: it is added once, after the sum.
+        in_features, out_features: the whole layer's.
+        bias: added once, after the sum.
         mesh: default: the one that init_mesh() made last.
-        parts: what out_features consists of, with "column", where each is cut by itself; e.g.
-            query, key and value.
+        parts: with "column", the parts of out_features that are split one by one, e.g. query,
+            key and value.
         site: the layer's name, in messages and for the seed; default: its number.
 
     Raises:
@@ -83,7 +84,7 @@ class ATPLinear(nn.Module):
     def from_linear(
         cls, linear: nn.Module, style: str, mesh: Mesh, parts: Sequence[Part] = (), site: str = ""
     ) -> Self:
-        """The rank's pieces of a layer that it holds whole: an nn.Linear, or a Conv1D."""
+        """Takes the rank's pieces of a layer that it holds whole: an nn.Linear, or a Conv1D."""
         self = cls.__new__(cls)
         nn.Module.__init__(self)
         self.transposed = is_conv1d(linear)
@@ -111,27 +112,27 @@ class ATPLinear(nn.Module):
         adopt(self, "bias", cut_parameter(bias, of_bias, self.mesh), of_bias)
 
     def operand(self, name: str) -> torch.Tensor | None:
-        """The weight, [outputs, inputs], or the bias, as a product is given it."""
+        """The weight, [outputs, inputs], or the bias, in the form that a product uses."""
         parameter = sum_copies(self, name)
         return parameter.mT if name == "weight" and self.transposed else parameter
 
     @property
     def outputs_here(self) -> int:
-        """How many outputs this rank has a part of."""
+        """The number of outputs that this rank has a part of."""
         return piece(self, "weight").shape[1 if self.transposed else 0]
 
     @property
     def output_dimension(self) -> Dimension:
-        """The dimension that the outputs are cut over."""
+        """The dimension that the outputs are split over."""
         return self.mesh.first if self.style == "column" else self.mesh.second
 
     @property
     def input_dimension(self) -> Dimension:
-        """The dimension that the inputs are cut over, and the products summed."""
+        """The dimension over which the inputs are split and the products summed."""
         return self.mesh.second if self.style == "column" else self.mesh.first
 
     def steps(self, x: torch.Tensor, *, input_is_whole: bool = True) -> Steps:
-        """As forward. Without input_is_whole, whoever made x sums its gradients."""
+        """Like forward. Without input_is_whole, the producer of x sums its gradients."""
         inwards = self._inward_hop() if input_is_whole else Hop(Keep(), Keep())
         outwards = reduce_hop(self.input_dimension)
         weight, bias = self.operand("weight"), self.operand("bias")
@@ -156,9 +157,9 @@ class ATPLinear(nn.Module):
 
 
 def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None = None) -> Steps:
-    """The outputs of column-first layers of one input, side by side, in one product and one sum.
+    """The outputs of column-first layers of one input, concatenated, in one product and one sum.
 
-    hop: where the products go; default: a sum over dimension 2.
+    hop: the collective on the products; default: a sum over dimension 2.
     """
     first = linears[0]
     hop = hop or reduce_hop(first.input_dimension)
@@ -174,7 +175,7 @@ def column_steps(linears: Sequence[ATPLinear], x: torch.Tensor, hop: Hop | None 
 
 
 def _biases(linears: Sequence[ATPLinear]) -> list[torch.Tensor]:
-    """Of all, or none: where some layers have one, it is zero for the others."""
+    """All layers' biases, or None; if only some layers have one, the others' are zero."""
     if all(linear.bias is None for linear in linears):
         return []
     return [
@@ -192,7 +193,7 @@ def _side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
 
 
 def piece_of(full: torch.Tensor, cut: Cut, mesh: Mesh) -> torch.Tensor:
-    """This rank's piece of a tensor, in memory of its own."""
+    """This rank's piece of a tensor, in separate memory."""
     return cut.take(full, mesh.shape, mesh.row, mesh.column).clone(
         memory_format=torch.contiguous_format
     )
@@ -216,7 +217,7 @@ def require_divides(dimension: Dimension, site: str, what: str, number: int) -> 
 
 
 def require_piece(site: str, x: torch.Tensor, width: int, mesh: Mesh) -> None:
-    """Raises ValueError if x is no rank's piece of [..., width]: a whole tensor, say."""
+    """Raises ValueError if x is not a rank's piece of [..., width], but a whole tensor, say."""
     if x.shape[-1] * mesh.second.size != width:
         raise ValueError(
             f"{site}: found {x.shape[-1]} features, expected {width // mesh.second.size}, this "

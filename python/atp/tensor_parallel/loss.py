@@ -1,4 +1,4 @@
-"""Cross entropy over a vocabulary that is cut over dimension 1 (not in the paper)."""
+"""Cross entropy over a vocabulary that is split over dimension 1 (not in the paper)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["vocabulary_parallel_cross_entropy"]
 
 
 class _CrossEntropy(Function):
-    """Of logits of a row, whose first is token `begin`; the sum over all targets that count."""
+    """The loss of a row's logits, the first of which is token `begin`, summed over all targets."""
 
     @staticmethod
     def forward(
@@ -32,7 +32,8 @@ class _CrossEntropy(Function):
         missing = (own < 0) | (own >= logits.shape[-1])
         own = own.masked_fill(missing, 0).unsqueeze(-1)
         of_target = (wide.gather(-1, own).squeeze(-1) - largest).masked_fill(missing, 0)
-        # Two sums of a value a token: of the exponentials, and the logit that one row has.
+        # Two sums of one value per token: of the exponentials, and of the target's logit, which
+        # only one row has.
         sums = torch.stack((exponentials.sum(-1), of_target))
         sums = first.all_reduce(sums).land()
         ctx.type = logits.dtype
@@ -62,15 +63,15 @@ def vocabulary_parallel_cross_entropy(
     """The mean cross entropy, in float32 at least, the same at every rank of the mesh.
 
     Args:
-        logits: [..., V/d1], as a column-first head makes them.
+        logits: [..., V/d1], the output of a column-first head.
         targets: [...], numbers from 0 to V - 1, the same at every rank.
         mesh: default: the one that init_mesh() made last.
-        vocabulary: V, where d1 does not divide it.
+        vocabulary: V, needed if d1 does not divide it.
         ignore_index: a target that does not count, as in torch.
-        count: what the sum is divided by; default: how many targets count.
+        count: the divisor of the sum; default: the number of targets that count.
 
     Raises:
-        ValueError: a target is none of the vocabulary's; at every rank.
+        ValueError: a target is not in the vocabulary; raised at every rank.
     """
     mesh = mesh or current_mesh()
     vocabulary = vocabulary or logits.shape[-1] * mesh.first.size

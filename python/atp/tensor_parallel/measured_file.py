@@ -1,4 +1,4 @@
-"""Measurements in a cluster file: the `measured` section, written anew, all else as it was."""
+"""Measurements in a cluster file: rewrites the `measured` section, leaves everything else."""
 
 import dataclasses
 import os
@@ -21,20 +21,21 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Rate:
-    """Of one collective: bytes of a rank's tensor a second, and seconds whatever its size."""
+    """One collective's rate: bytes per second of a rank's tensor, plus seconds for any size."""
 
     bandwidth: float
     latency: float
 
 
 Dimensions = tuple[Mapping[str, Rate] | None, Mapping[str, Rate] | None]
-"""Dimensions 1 and 2: by collective (all_reduce, reduce_scatter, all_gather); None of one rank."""
+"""Rates on dimensions 1 and 2 by collective (all_reduce, reduce_scatter, all_gather); None for a
+dimension of one rank."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """What a rank computes: floating-point operations of matrix products a second, and bytes of
-    memory that everything else reads or writes."""
+    """A rank's speed: floating-point operations per second in matrix products, and bytes of memory
+    per second that everything else reads or writes."""
 
     products: float
     memory: float
@@ -42,7 +43,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Measurements:
-    """Of one algorithm, by mesh."""
+    """The measurements of one algorithm, by mesh."""
 
     algorithm: str
     meshes: Mapping[tuple[int, int], Dimensions]
@@ -53,22 +54,22 @@ class Measurements:
 _SECTION = r"^{}:.*\n?(?:(?:[ \t].*|-.*|)(?:\n|\Z))*"
 _MEASURED = re.compile(_SECTION.format("measured"), re.MULTILINE)
 _DEVICE = re.compile(_SECTION.format("device"), re.MULTILINE)
-# How a measurement begins, and what it says ran.
+# The start of a measurement, and the algorithm that it names.
 _ENTRY = re.compile(r"^( *)- ", re.MULTILINE)
 _ALGORITHM = re.compile(r"""\balgorithm: *["']?(\w+)""")
-# What the planner calls what runs.
+# The planner's names of the algorithms.
 _ALGORITHMS = {"gloo": "gloo", "ring": "ring", "innetwork": "aggregation"}
 
 
 def require_cluster(path: str | os.PathLike[str], ranks: int) -> None:
-    """Refuses a file that measurements of so many ranks cannot be written into.
+    """Refuses a file that cannot take measurements of `ranks` ranks.
 
     Raises:
         ValueError: the planner cannot read it, or it describes another number of devices, or its
-            measurements do not begin a line each.
+            measurements do not each start a line.
         OSError: it cannot be written.
     """
-    # The file is what is asked about, so the model is one that every mesh can run.
+    # Only the file is in question, so the model is one that every mesh can run.
     model = {"model_type": "gpt2", "n_embd": 8 * ranks, "n_head": ranks, "n_layer": 1}
     plan(path, model | {"vocab_size": ranks}, ranks)
     with open(path, "r+", encoding="utf-8", errors="surrogateescape") as file:
@@ -76,8 +77,8 @@ def require_cluster(path: str | os.PathLike[str], ranks: int) -> None:
 
 
 def with_measurements(text: str, found: Measurements) -> str:
-    """The text of a cluster file with these measurements in place of those that it has of the same
-    algorithm, or that name none. What was measured with other algorithms stays as it is written."""
+    """The text of a cluster file with these measurements instead of its earlier ones of the same
+    algorithm or of none. Measurements of other algorithms stay as they are written."""
     name = _ALGORITHMS[found.algorithm]
     lines = [entry for entry in _entries(text) if _algorithm_of(entry) not in (name, None)]
     lines += [_line(mesh, name, both) for mesh, both in sorted(found.meshes.items(), reverse=True)]
@@ -93,20 +94,20 @@ def with_measurements(text: str, found: Measurements) -> str:
 
 
 def write_measurements(path: str | os.PathLike[str], found: Measurements) -> None:
-    """Writes them into the file, which is replaced as a whole or not at all."""
+    """Writes the measurements into the file, which is replaced completely or not at all."""
     file = pathlib.Path(path)
     unfinished = file.with_suffix(file.suffix + ".part")
-    # A comment may be in any encoding; what is not ours is written as it was.
+    # A comment may be in any encoding; everything not ours is written back unchanged.
     text = file.read_text("utf-8", "surrogateescape")
     unfinished.write_text(with_measurements(text, found), "utf-8", "surrogateescape")
     os.replace(unfinished, file)
 
 
 def _entries(text: str) -> list[str]:
-    """The measurements that a cluster file has, each as it is written, at our indentation.
+    """The measurements in a cluster file, each as it is written, at our indentation.
 
     Raises:
-        ValueError: they do not begin a line each, so one cannot be told from the next.
+        ValueError: they do not each start a line, so they cannot be separated.
     """
     section = _MEASURED.search(text)
     if section is None:
