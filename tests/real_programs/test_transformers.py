@@ -75,10 +75,10 @@ def test_dropout_is_the_same_in_a_column_and_under_checkpointing(said):
 
 
 REFUSED = {
-    "hidden states": "output_hidden_states: on Mesh(2, 2) over gloo/gloo a rank has a piece",
-    "attentions": "output_attentions: on Mesh(2, 2) over gloo/gloo a rank has the attention of its",
-    "embedded tokens": "inputs_embeds: on Mesh(2, 2) over gloo/gloo a rank takes a piece",
-    "save": "save_pretrained: this rank has a piece of the LlamaForCausalLM only",
+    "hidden states": "output_hidden_states: on Mesh(2, 2) over gloo/gloo a rank has only a piece",
+    "attentions": "output_attentions: on Mesh(2, 2) over gloo/gloo a rank has only the attention",
+    "embedded tokens": "inputs_embeds: on Mesh(2, 2) over gloo/gloo a rank takes only a piece",
+    "save": "save_pretrained: this rank has only a piece of the LlamaForCausalLM",
     "a model without a head": "a LlamaModel has no lm_head",
     "a GPT-2 with two attentions": "transformer.h.0.crossattention: a GPT2Attention cannot be cut",
     "one head after another": "transformer.h.0.attn: a GPTBigCodeAttention cannot be cut: c_attn",

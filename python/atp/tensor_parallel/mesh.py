@@ -37,11 +37,11 @@ class Mesh:
     second: Dimension
     data: Dimension
     randomness: Randomness
-    """What dropout draws from."""
+    """The random numbers of dropout."""
     seed: int = 0
-    """Rank 0's torch.initial_seed(): what all ranks draw the first weights from."""
+    """Rank 0's torch.initial_seed(), from which all ranks draw the initial weights."""
     plan: Any = None
-    """What the planner said, if it was asked."""
+    """The planner's answer, if it was asked."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -68,7 +68,7 @@ class Mesh:
         return f"Mesh{self.shape} over {algorithms}{replicas}"
 
     def close(self) -> None:
-        """Ends the mesh's groups. All ranks must call it."""
+        """Destroys the mesh's groups. All ranks must call it."""
         if self in _current:
             _current.remove(self)
         for dimension in (self.data, self.first, self.second):
@@ -99,25 +99,25 @@ def init_mesh(
     Args:
         d1, d2: rows and columns; d1 * d2 * data_parallel must be the job's ranks. (N, 1) is plain
             tensor parallelism as in Megatron-LM. "auto" asks `atp.planner.plan`.
-        topology, model: what the planner is to read; with "auto" only, as are `planning`, its
-            further arguments (batch, sequence, ...). by_heads is true by itself for a
-            configuration that transformers has written.
-        data_parallel: replicas of the mesh, each a run of consecutive ranks.
-        order: which rank of the mesh each rank of a replica is, as `Candidate.ranks_by_position()`
-            says; default: what the planner chose, else their own order.
-        algorithm: how sums travel, of both dimensions or one for each: "gloo", "innetwork" (through
-            switches) or "ring" (ours, over TCP). Default: what the planner chose, else "gloo". With
-            "auto" the planner chooses among what this leaves.
+        topology, model: the planner's inputs; only with "auto", as are `planning`, the planner's
+            further arguments (batch, sequence, ...). by_heads defaults to true for a
+            configuration written by transformers.
+        data_parallel: the number of replicas of the mesh, each on consecutive ranks.
+        order: the mesh rank of each rank of a replica, as `Candidate.ranks_by_position()`
+            returns it; default: the planner's choice, else the ranks' own order.
+        algorithm: how sums run, on both dimensions or one for each: "gloo", "innetwork" (through
+            switches) or "ring" (ours, over TCP). Default: the planner's choice, else "gloo". With
+            "auto" the planner chooses among the algorithms given here.
         data_algorithm: the same for the gradients of the replicas.
         fused: reduce-scatter where only a slice of a sum is used. Default: on rings.
-        dtype: of the activations that "auto" plans for; default: what the model file says.
-        options: an `atp.torch.Options` for what is not "gloo".
+        dtype: the type of the activations that "auto" plans for; default: the model file's.
+        options: an `atp.torch.Options` for the dimensions that do not use "gloo".
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError: the mesh does not fit the job, an argument is wrong, or the ranks disagree; at
-            every rank.
-        TimeoutError: a rank did not come.
+        ValueError: the mesh does not fit the job, an argument is wrong, or the ranks disagree;
+            raised at every rank.
+        TimeoutError: a rank made no such call in time.
     """
     if not dist.is_initialized():
         raise ValueError(
@@ -156,7 +156,7 @@ def _make(request: Request, options: Any) -> Mesh:
 
 
 def _device_type() -> str:
-    """Of the tensors that the job's own group carries: an accelerator's where it has a backend."""
+    """The device type of tensors in the job's own group: an accelerator's if it has a backend."""
     accelerator = torch.accelerator.current_accelerator()
     if accelerator is not None and accelerator.type in str(dist.get_backend_config()):
         return accelerator.type
@@ -164,14 +164,14 @@ def _device_type() -> str:
 
 
 def current_mesh() -> Mesh:
-    """The mesh that init_mesh() made last and that is not closed."""
+    """The mesh that init_mesh() made last, if it is not closed."""
     if not _current:
         raise ValueError("there is no mesh: call init_mesh(d1, d2) first, or pass mesh=...")
     return _current[-1]
 
 
 def _own_group(ranks: torch.Tensor, axis: int, algorithm: str, options) -> dist.ProcessGroup:
-    """Every rank makes all groups of a dimension, in the same order, and keeps its own."""
+    """Every rank makes all groups of a dimension, in the same order, and keeps its own one."""
     lines = ranks.movedim(axis, -1).reshape(-1, ranks.shape[axis]).tolist()
     own = None
     for line in lines:

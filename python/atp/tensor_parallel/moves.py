@@ -1,8 +1,8 @@
-"""What a collective does to a tensor on its way: sum it, gather it, keep a slice of it.
+"""The operations of a collective on a tensor: sum it, gather it, keep a slice of it.
 
-A slice is what one rank of a dimension takes of a tensor that all its ranks hold: some of the
-attention heads, or some of the sequences of the batch (paper §3.2.1, scatter and gather around the
-attention core).
+A slice is one rank's part of a tensor that all ranks of a dimension hold: some of the attention
+heads, or some of the sequences of the batch (paper §3.2.1, scatter and gather around the attention
+core).
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Heads:
     """The last axis holds parts (queries, keys, values), and each rank gets its share of each.
 
     copies: how many ranks get the same share of a part: key-value heads that several query heads
-    use. What is joined then is their sum, for it is gradients.
+    use. Joining then adds the copies, which are gradients.
     """
 
     count: int
@@ -78,13 +78,13 @@ class Sequences:
 
 
 class Move(Protocol):
-    """Starts on `tensor`, which it may overwrite; the result lands later."""
+    """Starts on `tensor`, which it may overwrite; `land` returns the result later."""
 
     def start(self, tensor: torch.Tensor) -> "Landing": ...
 
 
 class Landing:
-    """A flight, and what is to be done with its result."""
+    """A flight, and a function to apply to its result."""
 
     def __init__(self, flight: Flight, then: Callable[[torch.Tensor], torch.Tensor] | None = None):
         self._flight = flight
@@ -96,7 +96,7 @@ class Landing:
 
 
 class Keep:
-    """Nothing moves."""
+    """Leaves the tensor where it is."""
 
     def start(self, tensor: torch.Tensor) -> Landing:
         return Landing(Flight(tensor))
@@ -104,7 +104,7 @@ class Keep:
 
 @dataclasses.dataclass(frozen=True)
 class AllReduce:
-    """The sum over a dimension, at all its ranks."""
+    """The sum over a dimension, at all of its ranks."""
 
     dimension: Dimension
 
@@ -114,7 +114,7 @@ class AllReduce:
 
 @dataclasses.dataclass(frozen=True)
 class ReduceSlice:
-    """This rank's slice of the sum: a reduce-scatter, or an all-reduce of which a slice is kept."""
+    """This rank's slice of the sum: a reduce-scatter, or an all-reduce that keeps a slice."""
 
     dimension: Dimension
     slicing: Slicing
@@ -132,7 +132,7 @@ class ReduceSlice:
 
 @dataclasses.dataclass(frozen=True)
 class Gather:
-    """All ranks' slices, put together."""
+    """All ranks' slices, concatenated."""
 
     dimension: Dimension
     slicing: Slicing

@@ -1,9 +1,9 @@
-"""LayerNorm and RMSNorm over a hidden size that is cut over dimension 2.
+"""LayerNorm and RMSNorm over a hidden size that is split over dimension 2.
 
-The paper leaves them out. The statistics of a token are sums over the whole hidden size: LayerNorm
-reduces two values a token forward, one after the other (the mean, then the squares of what differs
-from it, so that nothing cancels), RMSNorm one; backward as many, together. All of it is computed in
-float32 where the input has fewer bits, as torch's own norms are.
+The paper leaves them out. The statistics of a token are sums over the whole hidden size: forward,
+LayerNorm reduces two values per token, one after the other (the mean, then the squared deviations,
+so that nothing cancels), RMSNorm one; backward, as many, together. Inputs with fewer bits are
+computed in float32, as in torch's own norms.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ class _Sums:
 
     def __init__(self, mesh: Mesh, width: int):
         self._dimension = mesh.second
-        self.width = width  # of the whole hidden size
+        self.width = width  # the whole hidden size
 
     def mean(self, of_own: torch.Tensor) -> torch.Tensor:
         """[..., k, h/d2] -> [..., k, 1]: the means over h."""
@@ -46,7 +46,7 @@ class _Normalize(Function):
         normal = wide * scale
         ctx.sums, ctx.centered = sums, centered
         ctx.save_for_backward(normal, scale)
-        return normal  # of float32 at least, for the weight; autograd narrows the gradient
+        return normal  # at least float32, for the weight; autograd narrows the gradient
 
     @staticmethod
     @once_differentiable
@@ -93,7 +93,7 @@ class _ShardedNorm(nn.Module):
         return normal.to(self._result_type(x))
 
     def _result_type(self, x: torch.Tensor) -> torch.dtype:
-        """As of torch's norms: under autocast they are wide."""
+        """The output's type, as in torch's norms: float32 under autocast."""
         if torch.is_autocast_enabled(x.device.type):
             return torch.promote_types(x.dtype, torch.float32)
         return x.dtype if self.weight is None else torch.promote_types(x.dtype, self.weight.dtype)
@@ -121,7 +121,7 @@ class ATPRMSNorm(_ShardedNorm):
 
     @classmethod
     def from_norm(cls, norm: nn.Module, mesh: Mesh, site: str = "norm") -> "ATPRMSNorm":
-        """Of an nn.RMSNorm, or of one of transformers'."""
+        """Takes this rank's piece of an nn.RMSNorm, or of one of transformers'."""
         if is_rms_norm(norm):
             return cls(norm.weight.numel(), norm.variance_epsilon, norm.weight, None, mesh, site)
         if len(norm.normalized_shape) != 1:

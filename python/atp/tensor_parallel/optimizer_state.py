@@ -1,4 +1,4 @@
-"""An optimizer's state in a checkpoint: by the names of parameters, cut as they are."""
+"""An optimizer's state in a checkpoint: by the names of parameters, and split like them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Placed:
 
 
 def _names(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[torch.Tensor, str]:
-    """Of all the optimizer's parameters."""
+    """The names of all the optimizer's parameters."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     for group in optimizer.param_groups:
         if any(parameter not in names for parameter in group["params"]):
@@ -35,7 +35,7 @@ def _names(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[torch.Ten
 
 
 def groups_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """The optimizer's settings, with the names of the parameters that each group has."""
+    """The optimizer's settings, with the names of each group's parameters."""
     names = _names(model, optimizer)
     return [
         {**group, "params": [], "parameters": [names[p] for p in group["params"]]}
@@ -47,7 +47,7 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, di
     """This rank's piece of the state.
 
     Raises:
-        ValueError: it has a tensor that is neither as its parameter nor one value.
+        ValueError: it has a tensor that is neither shaped like its parameter nor a single value.
     """
     names = _names(model, optimizer)
     found = {
@@ -72,7 +72,7 @@ def fill_optimizer(
     whole_state: Callable[[str], dict[str, Any]],
     place: Placed,
 ) -> None:
-    """Makes the optimizer go on where the one was whose settings and whole state these are."""
+    """Gives the optimizer these settings and its pieces of this whole state."""
     cuts = cuts_of(model)
     for name, parameter in model.named_parameters():
         state = whole_state(name)
@@ -82,7 +82,7 @@ def fill_optimizer(
             optimizer.state[parameter] = {
                 key: wrapped(place.take(value, cut).to(parameter.device).clone(), parameter)
                 if isinstance(value, torch.Tensor) and tuple(value.shape) == whole
-                else _copy(value)  # one for the whole parameter
+                else _copy(value)  # one value for the whole parameter
                 for key, value in state.items()
             }
     for own, saved in zip(optimizer.param_groups, groups, strict=True):

@@ -1,8 +1,8 @@
 """Chunk-based overlap (paper §4.1): while one chunk of the batch communicates, another computes.
 
-A module that communicates has `steps(x)`, a generator that yields wherever something is under way
-and returns the module's result. `run` goes straight through it; `run_chunks` takes turns between
-the chunks of a batch. Autograd goes the same way back, so the backward pass overlaps alike.
+A module that communicates has `steps(x)`, a generator that yields while a collective is in progress
+and returns the module's result. `run` runs it to the end at once; `run_chunks` alternates between
+the chunks of a batch. Autograd runs the same order backwards, so the backward pass overlaps, too.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -14,12 +14,12 @@ __all__ = ["Steps", "apply", "once_a_batch", "run", "run_chunks"]
 
 Steps = Generator[None, None, Any]
 
-# What the chunks of the batches that are being run share.
+# Values shared by the chunks of each batch that is running.
 _shared: list[dict[torch.Tensor, torch.Tensor]] = []
 
 
 def run(steps: Steps) -> Any:
-    """Goes through all the steps, and returns their result."""
+    """Runs all steps, and returns their result."""
     while True:
         try:
             next(steps)
@@ -28,7 +28,7 @@ def run(steps: Steps) -> Any:
 
 
 def apply(module: Any, *inputs: Any) -> Steps:
-    """The steps of a module, or, of one that has none, its result at once."""
+    """The steps of a module; a module without steps returns its result at once."""
     if hasattr(module, "steps"):
         return (yield from module.steps(*inputs))
     return module(*inputs)
@@ -40,15 +40,15 @@ def run_chunks(module: torch.nn.Module, batch: Sequence[torch.Tensor], chunks: i
     Args:
         module: has `steps`.
         batch: the module's inputs; the first axis of each is the batch.
-        chunks: how many parts; must divide the batch.
+        chunks: the number of parts; must divide the batch.
 
     Raises:
-        ValueError: it does not, or the module has no steps.
+        ValueError: it does not divide the batch, or the module has no steps.
     """
     if not hasattr(module, "steps"):
         raise ValueError(
             f"{type(module).__name__} has no steps(), so its chunks cannot take turns: write its "
-            "forward as a generator that yields where something is under way, or use chunks=1"
+            "forward as a generator that yields while a collective is in progress, or use chunks=1"
         )
     size = batch[0].shape[0]
     if chunks < 1 or size % chunks:
@@ -64,8 +64,8 @@ def run_chunks(module: torch.nn.Module, batch: Sequence[torch.Tensor], chunks: i
 def once_a_batch(
     parameter: torch.Tensor, make: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """What `make` makes of a parameter: the same for all chunks of a batch, so that their gradients
-    have been added up when they get there."""
+    """The result of `make` on a parameter: the same for all chunks of a batch, so that it gets
+    the sum of their gradients."""
     if not _shared:
         return make(parameter)
     if parameter not in _shared[-1]:

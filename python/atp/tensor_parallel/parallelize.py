@@ -35,33 +35,33 @@ def parallelize(
     dtensors: bool = False,
     patience: datetime.timedelta = PATIENCE,
 ) -> nn.Module:
-    """Replaces the modules that the plan names by parallel ones, in place; a collective.
+    """Replaces the modules named in the plan by parallel ones, in place; a collective.
 
-    Every rank must hold the same whole model, with the same values, of which it keeps its pieces;
-    parameters keep their names, and a parameter that two modules share stays shared. Between the
-    blocks, activations are [b, s, h/d2]. The head of a model of transformers returns all logits; a
-    column-first one returns [b, s, V/d1] (`vocabulary_parallel_cross_entropy`). Each nn.Dropout
-    between the blocks becomes one that drops the same at all ranks of a column, whatever their
-    seeds are.
+    Every rank must hold the same whole model with the same values; it keeps its pieces. Parameters
+    keep their names, and a parameter that two modules share stays shared. Between the blocks,
+    activations are [b, s, h/d2]. The head of a model of transformers returns all logits; a
+    column-first head returns [b, s, V/d1] (`vocabulary_parallel_cross_entropy`). Each nn.Dropout
+    between the blocks becomes one that drops the same values at all ranks of a column, whatever
+    the ranks' seeds.
 
     Args:
-        plan: roles by name; default: what `plan_of` finds in an `atp.tensor_parallel.Transformer`
-            or a model of transformers. Every parameter must belong to a module with a role. Where
-            there is none to give, the mesh may stand in its place.
+        plan: roles by name; default: the plan that `plan_of` finds for an
+            `atp.tensor_parallel.Transformer` or a model of transformers. Every parameter must
+            belong to a module with a role. Without a plan, the mesh may be the second argument.
         mesh: default: the one that init_mesh() made last.
-        chunks: into so many parts a batch is cut, of which one computes while others communicate
-            (paper §4.1; 2 or 4 are usual). The model's modules need `steps` then.
+        chunks: the number of parts of a batch; one computes while others communicate (paper §4.1;
+            2 or 4 are usual). With more than one, the model's modules need `steps`.
         dtensors: the parameters become torch's DTensors on the mesh, for fully_shard,
-            torch.distributed.checkpoint and what else takes these (docs/tensor-parallel.md).
+            torch.distributed.checkpoint and other users of DTensors (docs/tensor-parallel.md).
         patience: how long to wait for the other ranks.
 
     Returns:
         The model.
 
     Raises:
-        ValueError: the model cannot be cut so, or the ranks disagree; at every rank, and no model
-            has been changed.
-        TimeoutError: a rank did not come.
+        ValueError: the model cannot be split so, or the ranks disagree; raised at every rank, and
+            no model is changed.
+        TimeoutError: a rank made no such call in time.
     """
     if isinstance(plan, Mesh):
         plan, mesh = None, plan
@@ -96,7 +96,7 @@ def parallelize(
 
 
 def _run_with_its_randomness(model: nn.Module, mesh: Mesh) -> None:
-    """While it trains; evaluation draws nothing of the mesh's."""
+    """Runs in training only; evaluation draws none of the mesh's random numbers."""
     batches = contextlib.ExitStack()
 
     def begin(module: nn.Module, _inputs: Any) -> None:
@@ -114,12 +114,12 @@ def mesh_of(model: nn.Module) -> Mesh:
     """The mesh that a model was parallelized on."""
     mesh = getattr(model, "atp_mesh", None)
     if mesh is None:
-        raise ValueError(f"this {type(model).__name__} has not been given to parallelize()")
+        raise ValueError(f"this {type(model).__name__} has not been passed to parallelize()")
     return mesh
 
 
 def _roles(model: nn.Module, plan: Plan) -> dict[str, Role]:
-    """By the names of modules, which the plan may have patterns for."""
+    """The roles by module name, with the plan's patterns resolved."""
     modules = dict(model.named_modules())
     roles: dict[str, Role] = {}
     for pattern, role in plan.items():
@@ -142,7 +142,7 @@ def _build(model: nn.Module, roles: Mapping[str, Role], mesh: Mesh) -> dict[str,
 def _dropouts(
     model: nn.Module, replacements: Mapping[str, nn.Module], mesh: Mesh
 ) -> dict[str, nn.Module]:
-    """Those that stand between the modules with roles."""
+    """The dropouts between the modules with roles."""
     found = {}
     for name, module in model.named_modules():
         if any(name.startswith(f"{replaced}.") for replaced in replacements):
@@ -170,7 +170,7 @@ def _check_all_have_roles(model: nn.Module, replacements: dict[str, nn.Module]) 
 def _check_is_whole(model: nn.Module) -> None:
     before = getattr(model, "atp_mesh", None)
     if before is not None:
-        raise ValueError(f"this {type(model).__name__} is parallelized already, on {before}")
+        raise ValueError(f"this {type(model).__name__} is already parallelized, on {before}")
 
 
 def _check_chunks(model: nn.Module, chunks: int) -> None:
@@ -200,13 +200,13 @@ def _chunked_forward(model: Any, chunks: int, *batch: torch.Tensor) -> torch.Ten
 
 
 def _describe(model: nn.Module, roles: Mapping[str, Role]) -> dict[str, str]:
-    """What each module is, and each tensor of its state."""
+    """A description of each module and of each tensor of its state."""
     tensors = {name: _describe_tensor(tensor) for name, tensor in model.state_dict().items()}
     return {name: repr(role).removesuffix("()") for name, role in roles.items()} | tensors
 
 
 def _describe_tensor(tensor: torch.Tensor) -> str:
-    """With a checksum: ranks that begin with other values would train no model at all."""
+    """With a checksum: ranks that start with different values would not train one model."""
     kind = f"{list(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"
     if tensor.is_meta:
         return kind

@@ -1,4 +1,4 @@
-"""What parallelize() does with a model when it is told nothing else."""
+"""The plans that parallelize() uses by default."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def plan_of(model: nn.Module) -> Plan:
     transformers.
 
     Raises:
-        ValueError: something of it is not known, with its name.
+        ValueError: it has a module of an unknown kind; the message names it.
     """
     if isinstance(model, Transformer):
         first = next(iter(model.blocks))
@@ -38,8 +38,8 @@ def plan_of(model: nn.Module) -> Plan:
         return _plan_of_block(model)
     except AttributeError:
         raise ValueError(
-            f"there is no plan for a {type(model).__name__}: say with plan={{name: role}} what its "
-            "modules are"
+            f"there is no plan for a {type(model).__name__}: give its modules roles with "
+            "plan={name: role}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Which type a step is computed in: what has few bits is summed in more."""
+"""The types in which values are computed: half precision is summed in float32."""
 
 import torch
 
@@ -6,15 +6,15 @@ __all__ = ["as_autocast_does", "widened"]
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:
-    """In float32 at least: statistics and losses of half precision fail in their own type."""
+    """In at least float32: statistics and losses of half precision fail in their own type."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def as_autocast_does(*tensors: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-    """What a product gets under torch.autocast.
+    """The operands of a product under torch.autocast.
 
-    Autocast sees only torch's own products, and ours are autograd functions, whose backward pass
-    must find the types of their forward pass. So the types change before, where autograd notes it.
+    Autocast handles only torch's own products. Ours are autograd functions, whose backward pass
+    needs the types of the forward pass. So the types change before them, where autograd records it.
     """
     kind = next(tensor.device.type for tensor in tensors if tensor is not None)
     if not torch.is_autocast_enabled(kind):

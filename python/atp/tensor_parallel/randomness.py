@@ -1,12 +1,12 @@
 """The random numbers of dropout on a mesh.
 
 Ranks that hold the same tensor must drop the same values of it, or their copies drift apart; ranks
-that hold different pieces must not. So a mesh has a seed of its own, the same at all its ranks
-whatever theirs are, and each dropout draws from it by the place of its piece on the mesh.
+that hold different pieces must not. So a mesh has its own seed, the same at all ranks whatever the
+ranks' seeds, and each dropout draws from it by the place of its piece on the mesh.
 
-While a model runs, torch's own generator stands at a number that all ranks of a replica share. A
-dropout draws one number from it and goes on from that number and its place. So torch's activation
-checkpointing, which puts the generator back, draws the same masks again.
+While a model runs, torch's own generator has the same state at all ranks of a replica. A dropout
+draws one number from it, and seeds its own generator with that number and its place. So torch's
+activation checkpointing, which restores the generator, draws the same masks again.
 """
 
 import contextlib
@@ -21,23 +21,23 @@ __all__ = ["ATPDropout", "Randomness", "generators_of"]
 
 
 class Randomness:
-    """Of one rank of a mesh.
+    """The random numbers of one rank of a mesh.
 
     seed: the mesh's.
-    batches: how many training batches have run. With the seed it is all that a checkpoint needs.
+    batches: the number of training batches run. A checkpoint needs only this and the seed.
     """
 
     def __init__(self, seed: int, replica: int, row: int, column: int):
         self.seed, self.batches = seed, 0
         self._replica, self._row, self._column = replica, row, column
-        self._shared: list[torch.Generator] = []  # where all ranks stand, while a core draws
+        self._shared: list[torch.Generator] = []  # the state that all ranks share, during a core
 
     def __deepcopy__(self, _memo: dict) -> "Randomness":
-        return self  # it is the mesh's, and not of a copy of a model
+        return self  # it belongs to the mesh, not to a copy of a model
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
-        """All ranks of a replica stand at the same number; afterwards each is where it was."""
+        """Gives all ranks of a replica the same generator state; restores their own afterwards."""
         torchs = torch.default_generator
         before = torchs.get_state()
         torchs.manual_seed(_mixed(self.seed, self._replica, self.batches))
@@ -56,7 +56,7 @@ class Randomness:
         return self._drawing(device, 1, self._row)
 
     def of_rank(self, device: torch.device) -> contextlib.AbstractContextManager[None]:
-        """For what is cut over both dimensions: every rank draws numbers of its own."""
+        """For tensors split over both dimensions: every rank draws different numbers."""
         return self._drawing(device, 0, self._row, self._column)
 
     @contextlib.contextmanager
@@ -82,7 +82,7 @@ class Randomness:
 
 
 def generators_of(device: torch.device) -> set[torch.Generator]:
-    """What torch draws from on its CPU and on a device."""
+    """torch's generators of the CPU and of a device."""
     return {torch.default_generator, _generator_of(device)}
 
 
@@ -100,7 +100,7 @@ def _mixed(*numbers: int) -> int:
 
 
 class ATPDropout(nn.Module):
-    """Dropout of [..., h/d2], the residual and what is added to it: the same in a column."""
+    """Dropout of [..., h/d2], the residual stream and its summands: the same in a column."""
 
     def __init__(self, p: float, randomness: Randomness):
         super().__init__()

@@ -1,7 +1,7 @@
 """One layer's collectives, forward and backward, without its matrix products.
 
-The runtime's own blocks run, with products, core and norms that cost next to nothing: what is left
-is what the planner prices.
+The runtime's own blocks run, with products, core and norms that cost next to nothing: the rest is
+what the planner estimates.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ __all__ = ["Replay"]
 
 
 class Replay:
-    """A layer of `config` on `mesh`, of which `seconds()` measures the communication."""
+    """A layer of `config` on `mesh`; `seconds()` measures its communication."""
 
     def __init__(self, config: TransformerConfig, mesh: Mesh, batch: int, sequence: int):
         self._mesh = mesh
@@ -44,7 +44,7 @@ class Replay:
             _give_copies_gradients(module, mesh.first.size)
 
     def seconds(self) -> float:
-        """How long the slowest rank needs; all ranks of the job get the same answer."""
+        """The time of the slowest rank; all ranks of the job get the same value."""
         x = self._x.clone().requires_grad_()
         self._block.zero_grad()
         dist.barrier()
@@ -56,7 +56,7 @@ class Replay:
 
 
 def _give_copies_gradients(module: nn.Module, rows: int) -> None:
-    """Parameters of which several rows hold parts: the sums of their gradients are sent, too."""
+    """Parameters with parts that several rows hold: the sums of their gradients are also sent."""
     for name, cut in module.__dict__.get("atp_cuts", {}).items():
         parameter = getattr(module, name)
         if parameter is not None and any(part.pieces != rows for part in cut.parts):

@@ -1,4 +1,4 @@
-"""Which mesh is asked for: read, planned and checked by every rank before a group of it is made."""
+"""The requested mesh: every rank reads, plans and checks it before any group is made."""
 
 import dataclasses
 import math
@@ -42,7 +42,7 @@ class Request:
 def request_of(
     d1, d2, topology, model, data_parallel, order, algorithm, data_algorithm, fused, dtype, planning
 ) -> Request:
-    """What init_mesh() is asked for, by its own arguments.
+    """The request that follows from init_mesh()'s arguments.
 
     Raises:
         ValueError, TypeError, RuntimeError: an argument is wrong, or does not fit the job.
@@ -70,7 +70,7 @@ def request_of(
     return Request(shape, replicas, algorithms, _positions(order, math.prod(shape)), fused=fused)
 
 
-# What the planner calls what runs.
+# The planner's names of the algorithms.
 _COLLECTIVES = {"gloo": "gloo", "ring": "ring", "innetwork": "aggregation"}
 _RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": "gloo"}
 
@@ -88,22 +88,22 @@ def _planned(
 
 
 def _running(answer: Any) -> tuple[str, str]:
-    """How the planner's collectives are run; what was measured without its name, as a ring."""
+    """The algorithms of the planner's collectives; a ring for measurements that name none."""
     return tuple(_RUNNING.get(name, "ring") for name in answer.collectives)
 
 
 def _best(topology, model, size, given, fused, planning) -> Any:
-    """The planner's answer among what can be executed."""
+    """The planner's answer among the meshes and algorithms that can run."""
     from atp.planner import plan
 
     planning = dict(planning)
     if "fused" in planning:
-        raise ValueError("fused: say it once, to init_mesh()")
+        raise ValueError("fused: pass it to init_mesh() only")
     planning.setdefault("by_heads", _is_of_transformers(model))
     wanted = planning.pop("collectives", None)
     if given is not None:
         if wanted is not None:
-            raise ValueError("collectives: algorithm= says already what runs")
+            raise ValueError("collectives: algorithm= already sets the algorithms")
         wanted = [[_COLLECTIVES[one]] for one in given]
     elif wanted is None:
         wanted = ["ring", "aggregation"]
@@ -111,8 +111,8 @@ def _best(topology, model, size, given, fused, planning) -> Any:
 
 
 def _is_of_transformers(model: Any) -> bool:
-    """Whether its configuration was written by transformers, whose attention blocks keep their own
-    forward pass and share heads only."""
+    """Whether transformers wrote the configuration: its attention blocks keep their own forward
+    pass and share only heads."""
     key = "transformers_version"
     if isinstance(model, Mapping):
         return key in model
@@ -120,7 +120,7 @@ def _is_of_transformers(model: Any) -> bool:
         with open(model, encoding="utf-8", errors="replace") as file:
             return f'"{key}"' in file.read()
     except OSError:
-        return False  # the planner says so
+        return False  # the planner reports it
 
 
 def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:
@@ -133,7 +133,7 @@ def _positions(order: Sequence[int] | None, size: int) -> tuple[int, ...]:
 def _pair(algorithm: str | Sequence[str]) -> tuple[str, str]:
     pair = (algorithm, algorithm) if isinstance(algorithm, str) else tuple(algorithm)
     if len(pair) != 2:
-        raise ValueError(f"algorithm: found {algorithm!r}, expected one or one for each dimension")
+        raise ValueError(f"algorithm: found {algorithm!r}, expected one, or one for each dimension")
     return _known(pair[0]), _known(pair[1])
 
 

@@ -1,4 +1,4 @@
-"""What each module of a model is to tensor parallelism: the plan that `parallelize` follows."""
+"""The roles that a model's modules have in tensor parallelism: the plan of `parallelize`."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Role:
-    """Makes the parallel module that takes the place of one of the model's."""
+    """Makes the parallel module that replaces one of the model's."""
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
         raise NotImplementedError
@@ -58,8 +58,8 @@ def _expect_linear(module: nn.Module, site: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Column(Role):
-    """A column-first nn.Linear, [..., in/d2] -> [..., out/d1]: the head, say. Where d1 does not
-    divide the outputs the last row has fewer."""
+    """A column-first nn.Linear, [..., in/d2] -> [..., out/d1], such as the head. If d1 does not
+    divide the outputs, the last row has fewer."""
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
         _expect(module, nn.Linear, site)
@@ -69,9 +69,9 @@ class Column(Role):
 
 @dataclasses.dataclass(frozen=True)
 class Head(Role):
-    """The nn.Linear that makes the logits, of which every rank gets all: [..., h/d2] -> [..., V].
+    """The nn.Linear that computes the logits; every rank gets all of them: [..., h/d2] -> [..., V].
 
-    A model's own loss and `generate` take them as they are. `Column` leaves each row its part.
+    A model's own loss and `generate` work on them unchanged. `Column` leaves each row its part.
     """
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
@@ -90,7 +90,7 @@ class Row(Role):
 
 @dataclasses.dataclass(frozen=True)
 class Norm(Role):
-    """An nn.LayerNorm, nn.RMSNorm or RMSNorm of transformers of the hidden size."""
+    """An nn.LayerNorm, nn.RMSNorm or RMSNorm of transformers over the hidden size."""
 
     def build(self, module: nn.Module, mesh: Mesh, site: str) -> nn.Module:
         if not is_rms_norm(module):
@@ -129,7 +129,7 @@ def _children(
     others = {name for name, _ in module.named_parameters()}
     others -= {f"{name}.{kind}" for name in names for kind in ("weight", "bias")}
     if others:
-        raise ValueError(f"{site}: its role says nothing of its {', '.join(sorted(others))}")
+        raise ValueError(f"{site}: its role does not mention its {', '.join(sorted(others))}")
     return children
 
 
@@ -139,12 +139,13 @@ _DROPOUTS = nn.modules.dropout._DropoutNd
 def _refuse_forgotten_dropouts(
     module: nn.Module, site: str, dropouts: tuple[str | None, ...]
 ) -> None:
-    """What takes the module's place would go without them, and nobody would see that."""
+    """Raises ValueError for children without a role: they would be dropped unnoticed."""
     for name, child in module.named_modules():
         if isinstance(child, _DROPOUTS) and child.p > 0 and name not in dropouts:
             raise ValueError(
-                f"{site}: its role says nothing of its {type(child).__name__} {name}; that of what "
-                f"leaves the block is dropout={name!r}, others belong into the core or activation"
+                f"{site}: its role does not mention its {type(child).__name__} {name}; if it acts "
+                f"on the block's output, add dropout={name!r}; others belong in the core or "
+                "activation"
             )
 
 
@@ -159,7 +160,7 @@ def _dropout(module: nn.Module, name: str | None, mesh: Mesh, site: str) -> ATPD
 def _counts(
     layers: Mapping[str, nn.Module], output: nn.Module, heads: int, kv_heads: int, site: str
 ) -> HeadCounts:
-    """Raises ValueError if the layers have other widths than such heads."""
+    """Raises ValueError if the layers' widths do not match these heads."""
     _, inputs = features_of(output)
     if inputs % heads:
         raise ValueError(f"{site}: {heads} heads do not divide {inputs}")
@@ -178,9 +179,9 @@ def _counts(
 class AttentionRole(Role):
     """An attention block: the names of its layers, its heads, and its core.
 
-    inputs: one layer that makes queries, keys and values in this order, or three.
-    dropout: the name of the nn.Dropout of what leaves the block. What the core draws while it
-        trains differs from rank to rank.
+    inputs: one layer that computes queries, keys and values in this order, or three layers.
+    dropout: the name of the nn.Dropout on the block's output. In training, the core draws
+        different random numbers at each rank.
     """
 
     inputs: tuple[str, ...]
@@ -206,8 +207,8 @@ class KeptAttentionRole(Role):
     For blocks of other libraries, whose core treats all heads alike and counts them by the shapes
     of queries, keys and values (or by what `keep_attention` sets).
 
-    inputs, output, heads, kv_heads, dropout: as of AttentionRole.
-    core_dropouts: names of the nn.Dropouts of the core, whose numbers are every rank's own.
+    inputs, output, heads, kv_heads, dropout: as in AttentionRole.
+    core_dropouts: names of the core's nn.Dropouts, which draw different numbers at each rank.
     """
 
     inputs: tuple[str, ...]
@@ -230,10 +231,10 @@ class KeptAttentionRole(Role):
 
 @dataclasses.dataclass(frozen=True)
 class FeedForwardRole(Role):
-    """A feed-forward block: the names of its layers, and what is between them.
+    """A feed-forward block: the names of its layers, and the activation between them.
 
-    dropout: the name of the nn.Dropout of what leaves the block. What the activation draws while it
-        trains is the same in a row of the mesh, whose ranks all hold what it works on.
+    dropout: the name of the nn.Dropout on the block's output. In training, the activation draws
+        the same random numbers at all ranks of a row of the mesh, which hold the same values.
     """
 
     inputs: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Which piece of a parameter a rank holds (paper §3.1), and how pieces make the parameter."""
+"""Which piece of a parameter a rank holds (paper §3.1), and how pieces form the parameter."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -13,11 +13,11 @@ __all__ = ["Cut", "Part", "adopt", "cut_of", "cuts_of", "is_cut_further", "local
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A run of a parameter's axis that is cut by itself, in `pieces` equal ones; where they cannot
-    be equal the last is shorter, as DTensor cuts.
+    """A section of a parameter's axis that is split separately into `pieces` equal pieces; if they
+    cannot be equal, the last one is shorter, as in a DTensor.
 
-    Where pieces are fewer than the d1 rows of the mesh, consecutive rows hold copies: key-value
-    heads of which there are fewer than rows.
+    With fewer pieces than the d1 rows of the mesh, consecutive rows hold copies: key-value heads,
+    if there are fewer of them than rows.
     """
 
     size: int
@@ -27,7 +27,7 @@ class Part:
         return row * self.pieces // rows
 
     def of(self, row: int, rows: int) -> tuple[int, int]:
-        """Where the row's piece begins, and how long it is."""
+        """The start and the length of the row's piece."""
         longest = -(-self.size // self.pieces)
         begin = min(self.piece(row, rows) * longest, self.size)
         return begin, min(longest, self.size - begin)
@@ -35,10 +35,10 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """How a parameter is cut: over dimension 1 along `axis1`, over dimension 2 along `axis2`.
+    """How a parameter is split: over dimension 1 along `axis1`, over dimension 2 along `axis2`.
 
-    None: not cut there, all ranks of that dimension hold copies. `parts` make up axis1; empty: it
-    is one part.
+    None: not split there, all ranks of that dimension hold copies. `parts` make up axis1; empty:
+    it is one part.
     """
 
     axis1: int | None = None
@@ -69,7 +69,7 @@ class Cut:
         shape: tuple[int, int],
         piece_of: Callable[[int, int], torch.Tensor],
     ) -> torch.Tensor:
-        """Fills `full` with the pieces of a mesh of this shape, which piece_of(row, column) has."""
+        """Fills `full` with the pieces of a mesh of this shape, got from piece_of(row, column)."""
         rows = range(shape[0]) if self.axis1 is not None else range(1)
         columns = range(shape[1]) if self.axis2 is not None else range(1)
         for row in rows:
@@ -96,11 +96,11 @@ class Cut:
         return self.parts or (Part(shape[self.axis1], rows),)
 
     def length_of_row(self, full: Sequence[int], rows: int, row: int) -> int:
-        """How long a row's piece is along axis1."""
+        """The length of a row's piece along axis1."""
         return sum(part.of(row, rows)[1] for part in self._parts(full, rows))
 
     def full_shape(self, piece: Sequence[int], shape: tuple[int, int]) -> tuple[int, ...]:
-        """The parameter's shape, from that of a piece."""
+        """The parameter's shape, from a piece's shape."""
         full = list(piece)
         if self.axis1 is not None:
             parts = sum(part.size for part in self.parts)
@@ -110,15 +110,15 @@ class Cut:
         return tuple(full)
 
     def copies(self, shape: tuple[int, int]) -> int:
-        """How many ranks hold each element, where it is the same for all."""
+        """How many ranks hold each element, if it is the same number for all."""
         return (shape[0] if self.axis1 is None else 1) * (shape[1] if self.axis2 is None else 1)
 
 
 def adopt(module: nn.Module, name: str, parameter: nn.Parameter | None, cut: Cut) -> None:
     """Gives a module a parameter, and notes that it is a piece.
 
-    The module knows, as parameters come and go: torch.nn.utils.parametrize, FSDP and deepcopy put
-    others in their place.
+    The module keeps the note, as parameters may be replaced: torch.nn.utils.parametrize, FSDP and
+    deepcopy do so.
     """
     setattr(module, name, parameter)
     module.__dict__.setdefault("atp_cuts", {})[name] = cut
@@ -133,33 +133,33 @@ def piece(module: nn.Module, name: str) -> torch.Tensor | None:
     parameter = getattr(module, name)
     if is_cut_further(parameter):
         raise ValueError(
-            f"{getattr(module, 'site', type(module).__name__)}.{name}: fully_shard() has cut it "
-            "and not gathered it, as it does where forward() is called; give it whole blocks of a "
-            "model of transformers, or an atp Transformer as a whole"
+            f"{getattr(module, 'site', type(module).__name__)}.{name}: fully_shard() has sharded "
+            "it but not gathered it, which it does when forward() is called; pass it whole blocks "
+            "of a model of transformers, or an atp Transformer as a whole"
         )
     return local(parameter)
 
 
 def is_cut_further(parameter: torch.Tensor) -> bool:
-    """Whether fully_shard() has cut a DTensor over the replicas, too."""
+    """Whether fully_shard() has also sharded a DTensor over the replicas."""
     return isinstance(parameter, DTensor) and parameter.device_mesh.ndim != 2
 
 
 def local(tensor: Any) -> Any:
-    """This rank's piece of a DTensor; what is none is a piece."""
+    """This rank's piece of a DTensor; any other tensor is already a piece."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def cut_of(module: nn.Module, name: str) -> Cut:
-    """How a module's parameter is cut."""
+    """How a module's parameter is split."""
     return module.__dict__["atp_cuts"][name]
 
 
 def cuts_of(model: nn.Module) -> dict[str, Cut]:
-    """How each tensor of a model's state is cut. Of one that nobody has parallelized, not at all.
+    """How each tensor of a model's state is split; not at all if the model is not parallelized.
 
     Raises:
-        ValueError: a parameter is none that parallelize() has made, so that nobody knows.
+        ValueError: parallelize() did not make a parameter, so it is unknown how it is split.
     """
     if not hasattr(model, "atp_mesh"):
         return dict.fromkeys(model.state_dict(keep_vars=True), Cut())
@@ -173,7 +173,7 @@ def _cut_of(model: nn.Module, name: str, tensor: torch.Tensor) -> Cut:
         return known[leaf]
     if isinstance(tensor, nn.Parameter):
         raise ValueError(
-            f"{name} is a parameter that parallelize() has not made, so nobody knows which piece "
+            f"{name} is a parameter that parallelize() has not made, so it is unknown which piece "
             "of it this rank holds. Was a module replaced or parametrized afterwards?"
         )
-    return Cut()  # a buffer, which every rank has whole
+    return Cut()  # a buffer, which every rank holds whole

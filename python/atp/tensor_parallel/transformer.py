@@ -1,6 +1,6 @@
-"""A transformer of plain torch modules, to be run whole or given to `parallelize`.
+"""A transformer of plain torch modules, to be run whole or passed to `parallelize`.
 
-It is what the tests compare with, and an example of modules whose chunks can take turns.
+The tests use it as the reference, and it is an example of modules whose chunks can take turns.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ __all__ = ["Attention", "Block", "FeedForward", "Transformer", "TransformerConfi
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
-    """gated, rms_norm, rotary and no biases make a Llama; the defaults a GPT."""
+    """gated, rms_norm, rotary and no biases make a Llama; the defaults make a GPT."""
 
     hidden: int
     heads: int
@@ -139,7 +139,7 @@ class Transformer(nn.Module):
         self.norm = config.norm()
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
         # As in GPT-2. With torch's standard deviation of 1 the positions would drown the tokens,
-        # and hundreds of steps would teach it no more than how frequent tokens are.
+        # and in hundreds of steps the model would learn only how frequent tokens are.
         nn.init.normal_(self.tokens.weight, std=0.02)
         if self.positions is not None:
             nn.init.normal_(self.positions.weight, std=0.02)

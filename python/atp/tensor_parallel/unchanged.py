@@ -1,7 +1,7 @@
-"""The plan of a model of transformers as it is: GPT-2, Llama, and what is built like them.
+"""The plan of an unchanged model of transformers: GPT-2, Llama, and models built like them.
 
-Modules are recognized by what they consist of, and where that says too little by what they compute;
-transformers is never imported. What is not recognized is an error that names it.
+Modules are recognized by their parts and, if these are not enough, by what they compute;
+transformers is never imported. A module that is not recognized is an error that names it.
 """
 
 import functools
@@ -35,12 +35,12 @@ __all__ = ["is_like_transformers", "plan_of_unchanged"]
 _TOKENS = ("wte", "embed_tokens")
 _POSITIONS = ("wpe",)
 _HEAD = "lm_head"
-# Beside modules with children and those with a role: what has nothing to cut, or is replaced.
+# Allowed besides modules with children or a role: those with nothing to split, or replaced.
 _WITHOUT_ROLE = (nn.Dropout, nn.Identity, nn.ModuleList, nn.Sequential)
 
 
 def is_like_transformers(model: nn.Module) -> bool:
-    """Whether its modules have the names that those of transformers have."""
+    """Whether its modules are named as in transformers."""
     names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
     return not names.isdisjoint((*_TOKENS, *_POSITIONS, _HEAD))
 
@@ -49,11 +49,11 @@ def plan_of_unchanged(model: nn.Module) -> Plan:
     """The roles of all its modules.
 
     Raises:
-        ValueError: a module cannot be cut, or nobody knows whether it can; it is named.
+        ValueError: a module cannot be split, or is unknown; the message names it.
     """
     if not hasattr(model, _HEAD):
         raise ValueError(
-            f"a {type(model).__name__} has no {_HEAD}, and what it returns would be a rank's piece;"
+            f"a {type(model).__name__} has no {_HEAD}, so it would return only a rank's piece;"
             " give parallelize() the model that has it (…ForCausalLM, …LMHeadModel)"
         )
     plan: dict[str, Role] = {}
@@ -112,7 +112,7 @@ def _role_of(name: str, module: nn.Module) -> Role | None:
 
 
 def _is_rotary(module: nn.Module) -> bool:
-    """It makes angles of positions, which no rank has a piece of."""
+    """It computes angles from positions, of which every rank has all."""
     return type(module).__name__.endswith("RotaryEmbedding")
 
 
@@ -134,7 +134,7 @@ def _attention(name: str, module: Any) -> Role | None:
         width = getattr(module, "head_dim", None)
         if not isinstance(width, int):
             raise _unknown(name, module, "it has no head_dim")
-        # A count under another name would stay that of all heads, and cut the values elsewhere.
+        # A count under another name would still be of all heads, and split the values wrongly.
         for each, value in vars(module).items():
             if type(value) is int and "head" in each and each not in {*COUNTS_OF_HEADS, "head_dim"}:
                 raise _unknown(
@@ -146,7 +146,7 @@ def _attention(name: str, module: Any) -> Role | None:
             total != 3 * made
             or not keeps_heads_apart(module, *inputs, output, made // width, width)
         ):
-            why = f"{inputs[0]} does not make all queries, then all keys, then all values"
+            why = f"{inputs[0]} does not compute all queries, then all keys, then all values"
             raise _unknown(name, module, why)
         return KeptAttentionRole(
             inputs, output, made // width, (total - made) // (2 * width), dropout, in_core
@@ -210,7 +210,7 @@ class _Gated:
 
 
 class _Layers:
-    """The layers' formulas, with parameters that are given."""
+    """The layers' formulas, with the given parameters."""
 
     def __init__(self, children: Mapping[str, nn.Module], names: tuple[str, ...]):
         self.inputs, self.output = names[:-1], names[-1]
@@ -227,14 +227,14 @@ def _feed_forward_of(layers: _Layers, between: Any, x: torch.Tensor, parameters:
 
 
 def _acts_on_each_value(act: Any) -> bool:
-    """Not on all of a token's, of which a row of the mesh has some."""
+    """Not an operation on all of a token's values, of which a row of the mesh has only some."""
     x = torch.randn(2, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         return torch.allclose(act(x), torch.cat([act(part) for part in x.split(16, -1)], -1))
 
 
 def _check_widths(model: nn.Module, plan: Plan) -> None:
-    """A norm of another width than the tokens' is none of the hidden size."""
+    """A norm whose width differs from the tokens' is not over the hidden size."""
     tokens = next(name for name, role in plan.items() if isinstance(role, EmbeddingRole))
     hidden = model.get_submodule(tokens).embedding_dim
     for name, role in plan.items():

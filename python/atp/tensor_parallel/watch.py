@@ -1,8 +1,8 @@
-"""Looks at what a model computes between the modules that have roles, the first time it runs.
+"""Checks what a model computes between the modules that have roles, the first time it runs.
 
-There a hidden state is a rank's piece, [..., h/d2]. What treats each value alone is right of a
-piece, too; what needs all of a token's values (a norm in the model's own code, a mean, a product)
-would be wrong without a word. So it is an error that names the module whose code does it.
+There a hidden state is a rank's piece, [..., h/d2]. Element-wise operations are right on a piece,
+too; operations that need all of a token's values (a norm in the model's own code, a mean, a
+product) would be silently wrong. So they are an error that names the module whose code does it.
 """
 
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ __all__ = ["watch_first_runs"]
 
 
 def watch_first_runs(model: nn.Module, names: Iterable[str]) -> None:
-    """Watches the model's first run in training and its first one in evaluation.
+    """Checks the model's first run in training and its first run in evaluation.
 
     Args:
-        names: of the modules that have roles. Each returns a piece of a hidden state, first if it
-            returns several things; but for the head, which runs last.
+        names: the names of the modules that have roles. Each returns a piece of a hidden state, as
+            the first of several results; except the head, which runs last.
 
     Raises:
-        ValueError: in those runs, as above; at every rank.
+        ValueError: in those runs, as above; raised at every rank.
     """
     with_roles, waiting = frozenset(names), {True, False}
     watches: list[_Watch] = []
@@ -41,14 +41,14 @@ def watch_first_runs(model: nn.Module, names: Iterable[str]) -> None:
     def end(module: nn.Module, _inputs: Any, outputs: Any) -> None:
         if watches:
             watches.pop().__exit__(None, None, None)
-            if outputs is not None:  # it has not failed
+            if outputs is not None:  # it did not fail
                 waiting.discard(module.training)
 
     model.register_forward_pre_hook(begin)
     model.register_forward_hook(end, always_call=True)
 
 
-# What they make is a view, which must keep the last axis.
+# These return a view, which must keep the last axis.
 _aten = torch.ops.aten
 _VIEW = {
     _aten.view, _aten._unsafe_view, _aten.reshape, _aten.expand, _aten.slice, _aten.select,
@@ -67,11 +67,11 @@ _OVER_AN_AXIS = {
     _aten.cat: 0, _aten.stack: 0, _aten.index_select: None, _aten.mean: None, _aten.sum: None,
     _aten.amax: None, _aten.cumsum: None,
 }  # fmt: skip
-"""And which, where they are not told."""
+"""The axis they use by default."""
 
 
 def _is_of_each_value(func: Any, args: Any, kwargs: Any, pieces: list, others: list) -> bool:
-    """Whether it treats each value alone, or with what has one value for a token."""
+    """Whether it is element-wise, or combines a value only with tensors of one value per token."""
     packet = func.overloadpacket
     if packet in _VIEW or packet in _COPY or packet in _MAKE_NEW:
         return True
@@ -83,7 +83,7 @@ def _is_of_each_value(func: Any, args: Any, kwargs: Any, pieces: list, others: l
     if packet in _OVER_AN_AXIS:
         axes = args[1] if len(args) > 1 else kwargs.get("dim", _OVER_AN_AXIS[packet])
         axes = [axes] if isinstance(axes, int) else axes
-        last = pieces[0].dim() - (packet is not _aten.stack)  # of what stack makes
+        last = pieces[0].dim() - (packet is not _aten.stack)  # the result of stack has one more
         return bool(axes) and not others and all(axis not in (-1, last) for axis in axes)
     return False
 
@@ -100,7 +100,7 @@ class _Watch(TorchDispatchMode):
         super().__init__()
         self._pieces = WeakIdKeyDictionary()
         self._running: list[str] = []
-        self._inside = 0  # a module that has a role
+        self._inside = 0  # depth inside modules that have roles
         self._handles: list[RemovableHandle] = []
         for name, module in model.named_modules():
             if module is not model:
@@ -151,6 +151,6 @@ class _Watch(TorchDispatchMode):
         where = self._running[-1] if self._running else ""
         return ValueError(
             f"{where or 'the model'}: its forward() computes {func} of a hidden state, of which a "
-            "rank has a piece, and may need the whole; make it a module that parallelize() knows, "
-            "or say with plan={name: role} what the model's modules are"
+            "rank has only a piece, but may need the whole; make it a module that parallelize() "
+            "supports, or give the model's modules roles with plan={name: role}"
         )

@@ -1,7 +1,7 @@
-"""What a model of transformers offers beside its forward pass, on a mesh.
+"""What a model of transformers offers besides its forward pass, on a mesh.
 
-What would give or take a rank's piece as if it were whole is refused, and `generate` draws the same
-tokens at all ranks.
+Calls that would return or take a rank's piece as if it were the whole are refused, and `generate`
+draws the same tokens at all ranks.
 """
 
 import functools
@@ -18,7 +18,7 @@ __all__ = ["offer_what_is_whole"]
 
 
 def offer_what_is_whole(model: nn.Module, mesh: Mesh) -> None:
-    """Changes a model that has a `config` as those of transformers have; others stay."""
+    """Changes a model that has a `config` like those of transformers; leaves others alone."""
     if not hasattr(model, "config") or mesh.shape == (1, 1):
         return
     _refuse_what_is_cut(model, mesh)
@@ -28,10 +28,10 @@ def offer_what_is_whole(model: nn.Module, mesh: Mesh) -> None:
 
 
 def _refuse_what_is_cut(model: nn.Module, mesh: Mesh) -> None:
-    cut = {"output_attentions": "has the attention of its own heads only"}
+    cut = {"output_attentions": "has only the attention of its own heads"}
     if mesh.second.size > 1:
-        cut["output_hidden_states"] = "has a piece of each hidden state only"
-        cut["inputs_embeds"] = "takes a piece of the embedded tokens only; give it input_ids"
+        cut["output_hidden_states"] = "has only a piece of each hidden state"
+        cut["inputs_embeds"] = "takes only a piece of the embedded tokens; give it input_ids"
 
     def check(module: Any, _inputs: Any, named: Mapping[str, Any]) -> None:
         for what, why in cut.items():
@@ -47,20 +47,20 @@ def _refuse_what_is_cut(model: nn.Module, mesh: Mesh) -> None:
 def _save_pretrained(model: Any, folder: Any, *more: Any, **options: Any) -> Any:
     if options.get("state_dict") is None:
         raise ValueError(
-            f"save_pretrained: this rank has a piece of the {type(model).__name__} only; give it "
+            f"save_pretrained: this rank has only a piece of the {type(model).__name__}; give it "
             "state_dict=full_state_dict(model), which all ranks must call, or use save()"
         )
     return type(model).save_pretrained(model, folder, *more, **options)
 
 
 def _generate(model: Any, *inputs: Any, **options: Any) -> Any:
-    """Ranks that drew other tokens would go on with other sequences, some of them longer."""
+    """Ranks that drew different tokens would continue different sequences, some of them longer."""
     _draw_as_the_first_rank(model.atp_mesh)
     return type(model).generate(model, *inputs, **options)
 
 
 def _draw_as_the_first_rank(mesh: Mesh) -> None:
-    """Every rank of a replica goes on with the random numbers of its first one; a collective."""
+    """Every rank of a replica continues with the first rank's random numbers; a collective."""
     device = torch.device(mesh.device_mesh.device_type)
     cpu = torch.default_generator
     for generator in sorted(generators_of(device), key=lambda each: each is not cpu):

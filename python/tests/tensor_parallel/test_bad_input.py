@@ -94,7 +94,7 @@ REFUSED_EVERYWHERE = {
     ),
     "a model that is parallelized already": (
         lambda rank: parallelize(parallelize(make(GPT), mesh=init_mesh(4, 1))),
-        "this Transformer is parallelized already, on Mesh(4, 1) over gloo/gloo",
+        "this Transformer is already parallelized, on Mesh(4, 1) over gloo/gloo",
     ),
     "a model without a plan": (
         lambda rank: parallelize(Odd(), mesh=init_mesh(4, 1)),
@@ -145,7 +145,7 @@ REFUSED_EVERYWHERE = {
     ),
     "a dropout that a role does not know": (
         lambda rank: parallelize(with_dropout("feed_forward"), mesh=init_mesh(2, 2)),
-        "feed_forward: its role says nothing of its Dropout drop",
+        "feed_forward: its role does not mention its Dropout drop",
     ),
     "a dropout of whole channels": (
         lambda rank: parallelize(

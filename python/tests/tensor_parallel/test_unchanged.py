@@ -307,7 +307,7 @@ WHAT_CANNOT_BE_CUT = {
     ),
     "one layer that makes one head after another": (
         lambda: with_changed("h.1.attention", HeadByHead, GPT2),
-        "h.1.attention: a HeadByHead cannot be cut: c_attn does not make all queries, then",
+        "h.1.attention: a HeadByHead cannot be cut: c_attn does not compute all queries, then",
     ),
     "queries that are normalized": (
         with_norms_of_queries,
@@ -497,12 +497,12 @@ def test_what_a_rank_has_a_piece_of_only_is_refused(gloo_ranks):
         tokens = torch.zeros(1, 2, dtype=torch.long)
         mesh = init_mesh(1, 2)
         model = parallelize(make(WithMore), mesh)
-        with pytest.raises(ValueError, match="output_hidden_states: on Mesh.* a rank has a piece"):
+        with pytest.raises(ValueError, match="output_hidden_states: on Mesh.* a rank has only a"):
             model(tokens, output_hidden_states=True)
         model.config.output_attentions = True
-        with pytest.raises(ValueError, match="output_attentions: on Mesh.* of its own heads only"):
+        with pytest.raises(ValueError, match="output_attentions: on Mesh.* has only the attention"):
             model(tokens)
-        with pytest.raises(ValueError, match="save_pretrained: this rank has a piece"):
+        with pytest.raises(ValueError, match="save_pretrained: this rank has only a piece"):
             model.save_pretrained("folder")
         assert model.save_pretrained("folder", state_dict={}) == ("folder", {})
 
