@@ -123,7 +123,7 @@ def test_what_memory_cannot_have_takes_the_network(ranks, group_on_hosts):
 
 def test_ranks_that_choose_differently_are_named(ranks):
     def body(rank):
-        with pytest.raises(ValueError, match="was told hierarchy"):
+        with pytest.raises(ValueError, match="was given hierarchy"):
             dist.new_group(pg_options=Options(hierarchy=rank == 0))
 
     ranks.run(2, body, memory=True)

@@ -58,12 +58,12 @@ def test_memory_is_taken_though_there_is_a_route_and_not_where_it_was_refused(ra
 def test_without_memory_and_route_each_rank_is_told_what_to_do(ranks):
     outcomes = ranks.outcomes(2, lambda rank: None, route="")
     for outcome in outcomes:
-        assert "does not know the way" in outcome.error and "--switch" in outcome.error
+        assert "has no route to the server" in outcome.error and "--switch" in outcome.error
 
 
 def test_ranks_that_choose_differently_are_named(ranks):
     def body(rank):
-        with pytest.raises(ValueError, match="was told host_memory"):
+        with pytest.raises(ValueError, match="was given host_memory"):
             dist.new_group(pg_options=Options(host_memory=rank == 0))
 
     ranks.run(2, body, memory=True)

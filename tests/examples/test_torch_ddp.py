@@ -35,4 +35,4 @@ def test_under_torchrun_without_memory_and_route_it_says_what_to_do():
         env=environment,
     )
     assert result.returncode != 0
-    assert "atp does not know the way to the server" in result.stderr
+    assert "atp has no route to the server" in result.stderr

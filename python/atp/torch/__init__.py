@@ -7,15 +7,15 @@
 
 All-reduces of dense tensors on the CPU go through the switches and the server that the route names:
 sums and averages of float32, bfloat16 and float16, sums of integers, maxima and minima. They are
-added as integers or exactly; everything else goes over TCP connections between ranks, and is added
-in one order. All ranks hold the same bits, in every run, and a result depends on its inputs alone
+added as integers or exactly. Everything else goes over TCP connections between ranks, and is added
+in a fixed order. All ranks get the same bits in every run, and a result depends only on its inputs
 (docs/torch.md).
 
-With DistributedDataParallel, register atp.torch.ddp_hook: it tells where one parameter's gradient
-ends and the next one's begins.
+With DistributedDataParallel, register atp.torch.ddp_hook: it passes on where one parameter's
+gradient ends and the next one's begins.
 
 A group with pg_options=Options(algorithm="ring") needs no switch and no server: its ranks sum over
-TCP from neighbour to neighbour, reduce-scatters and all-gathers too (docs/torch.md).
+TCP from neighbour to neighbour, also for reduce-scatters and all-gathers (docs/torch.md).
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Under which address the other ranks can reach this one."""
+"""The address at which the other ranks can reach this one."""
 
 import fcntl
 import ipaddress
@@ -12,10 +12,10 @@ _SIOCGIFADDR = 0x8915  # linux/sockios.h
 
 
 def own_host(route: str = "") -> str:
-    """That of the interface ATP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME, which jobs may still set);
-    else the one from which MASTER_ADDR is reached, or the first place of the route; else what this
-    host's name stands for. Loopback only if there is no other: on its own host the name in
-    MASTER_ADDR may stand for that."""
+    """The address of the interface ATP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME, which jobs may still
+    set); else the source address towards MASTER_ADDR, or towards the first hop of the route; else
+    the address of this host's name. Loopback only if there is no other: on its own host, the name
+    in MASTER_ADDR may resolve to loopback."""
     for variable in ("ATP_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
         interface = os.environ.get(variable, "").split(",")[0]
         if interface:
@@ -26,8 +26,8 @@ def own_host(route: str = "") -> str:
 
 
 def this_host() -> str:
-    """Equal at two processes if they can share memory: of one running system, one user of one user
-    namespace, and one network namespace, as what is shared is found under a name of that."""
+    """Equal at two processes if they can share memory: the same boot, the same user and user
+    namespace, and the same network namespace, in which shared memory has its name."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip()
@@ -53,7 +53,7 @@ def _address_of(interface: str, variable: str) -> str:
 
 
 def _ipv6_address_of(interface: str) -> str | None:
-    """One that is no link's own, as those mean nothing without the name of an interface."""
+    """An address that is not link-local: those mean nothing without an interface's name."""
     try:
         with open("/proc/net/if_inet6") as file:
             rows = [line.split() for line in file]
@@ -67,7 +67,7 @@ def _ipv6_address_of(interface: str) -> str | None:
 
 
 def _first_host(route: str) -> str | None:
-    """Of "HOST:PORT,…": where packets go first."""
+    """The first hop of "HOST:PORT,…"."""
     found = re.match(r"\s*(?:\[([^\]]+)\]|([^:,;\s]+)):", route)
     return (found[1] or found[2]) if found else None
 
@@ -77,11 +77,11 @@ def _is_loopback(address: str) -> bool:
 
 
 def _towards(host: str) -> str | None:
-    """The address from which packets to this host leave; None if nobody knows the way."""
+    """The source address of packets to this host; None if there is no route to it."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
-            probe.connect(address)  # of a datagram socket: nothing is sent
+            probe.connect(address)  # a datagram socket: nothing is sent
             own = probe.getsockname()[0]
     except OSError:
         return None

@@ -24,7 +24,7 @@ def register() -> None:
     """Makes init_process_group("atp") known to torch. Idempotent."""
     if "atp" in dist.Backend.backend_list:
         return
-    # "cuda" is claimed so that a tensor on a GPU is refused by us, in words that help.
+    # "cuda" is claimed so that tensors on a GPU get our error, which says what to do.
     dist.Backend.register_backend("atp", _create, extended_api=True, devices=["cpu", "cuda"])
     atexit.register(_leave_at_exit)
 
@@ -42,7 +42,7 @@ def _create(group, pg_options):
     options = asked.resolved(group.timeout, alone=group.group_size == 1)
     options.check_size(group.group_size)
     choices = _choices_of(options)
-    # Before anybody connects: who is about to fail should not be gone while the others do.
+    # Before any rank connects: a rank with an error should fail before the others connect to it.
     if options.route:
         _C.check_route(options.route, asked.route_name)
     listener = None
@@ -55,7 +55,7 @@ def _create(group, pg_options):
     address = listener.address if listener is not None else ""
     job = meeting.agree_on_job(group.timeout, choices, address, host=this_host())
     backend = _make(group, meeting, options, asked.route_name, job, listener, figures)
-    # Not before the ring has its connections, which come in at the same port.
+    # Only after the ring is connected: its connections come in at the same port.
     backend.set_peers(
         token=_token(job),
         names=meeting.global_ranks,
@@ -66,7 +66,7 @@ def _create(group, pg_options):
 
 
 def _make(group, meeting, options, route_name, job, listener, figures):
-    """The group, with the way that its sums take."""
+    """Makes the group, with the way that its sums take."""
     if listener is None:
         return _in_network(group, options, (0, 0), route_name, False, [])
     if options.algorithm == "ring":
@@ -98,7 +98,7 @@ def _make(group, meeting, options, route_name, job, listener, figures):
 
 
 def _choices_of(options: Options) -> list[Choice]:
-    """What all ranks of a group must say alike."""
+    """The choices that all ranks of a group must share."""
     numbers = "Options.scale, wire and exact; ATP_SCALE, ATP_WIRE, ATP_EXACT"
     choices = [
         Choice("algorithm", options.algorithm, "Options, ATP_ALGORITHM"),
@@ -157,11 +157,11 @@ def _ring_group(group, options, ring):
 
 
 def _token(job) -> int:
-    """What connections of this group say, and no others."""
+    """A token that identifies this group's connections."""
     return job[0] << 32 | job[1]
 
 
 def _leave_at_exit() -> None:
-    # A program may end without destroy_process_group(). Callbacks can still run now, and not when
-    # the interpreter is gone. (A forked child leaves the groups that it has made itself.)
+    # A program may end without destroy_process_group(). Callbacks can still run now, but not after
+    # the interpreter has ended. (A forked child leaves only the groups that it made itself.)
     _C.abort_all()

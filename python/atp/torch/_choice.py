@@ -1,8 +1,8 @@
-"""algorithm="auto": which ways a group has, and what each is expected to take.
+"""algorithm="auto": the ways that a group has, and the time each is expected to take.
 
-Everything is decided on what all ranks have told each other through the group's store, so that they
-decide alike. Which way an operation takes follows from the figures found here, and later from what
-the ranks measure (atp/collective/way_choice.h); the results are the same.
+All decisions use only values that the ranks have exchanged through the group's store, so every rank
+decides the same. The figures found here, and later the ranks' measurements, determine which way an
+operation takes (atp/collective/way_choice.h); the results are the same.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ FIGURES_VARIABLE = "ATP_WAY_FIGURES"
 
 _WAYS = ("innetwork", "ring")
 _JUDGED_EVERY = 256  # operations
-# What the probe sums, in values, each by both ways; the next one only where there is time for it.
+# Sizes of the probe's sums in values, each by both ways; the next size only if time is left.
 _PROBED = (1024, 16384, 262144)
 _ROUNDS = 3
 _PROBE_LIMIT_NS = 400_000_000
@@ -28,18 +28,18 @@ _log = logging.getLogger("atp.torch")
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """What a sum of float32 takes on each way: a latency, and so much for each byte."""
+    """The time of a float32 sum on each way: a latency, and a time per byte."""
 
     innetwork: tuple[int, int]  # nanoseconds, picoseconds
     ring: tuple[int, int]
-    text: str  # which they were read from
+    text: str  # the source of these numbers
 
     def are_ever_better_by_ring(self) -> bool:
         return self.ring[0] < self.innetwork[0] or self.ring[1] < self.innetwork[1]
 
 
 def given_figures(meeting) -> Figures | None:
-    """Those that `atp run --cluster` has for the ranks of the whole job."""
+    """The figures that `atp run --cluster` passes, which hold for the ranks of the whole job."""
     text = os.environ.get(FIGURES_VARIABLE)
     if not text or not meeting.is_default:
         return None
@@ -62,10 +62,10 @@ def _figures(text: str) -> tuple[int, int]:
 
 
 def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ring_group):
-    """The group's backend: both ways, or the one that there is, with the reason in its `choice`.
+    """The group's backend with both ways, or with the one available, the reason in its `choice`.
 
-    network, connect_ring: make these ways, and raise a RuntimeError where that is impossible.
-    ring_group: the backend that has a ring alone.
+    network, connect_ring: make these ways, and raise a RuntimeError if that is impossible.
+    ring_group: the backend that has only a ring.
     """
     if options.route:
         group, why_no_network = _made_by_all(meeting, "innetwork", network, timeout)
@@ -90,7 +90,7 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
         figures, failed = _probe(meeting, options, timeout, group, ring)
         source = "what the ranks have measured"
         if "innetwork" in failed and "ring" in failed:
-            raise dist.DistBackendError(f"this group could sum on no way: {failed}")
+            raise dist.DistBackendError(f"sums of this group failed on both ways: {failed}")
         if "innetwork" in failed:
             reason = f"over a ring: a sum in the network has failed ({failed['innetwork']})"
             return _chosen(meeting, ring_group(ring), reason, logging.WARNING)
@@ -122,7 +122,7 @@ def _chosen(meeting, group, reason: str, level: int = logging.INFO):
 
 
 def _made_by_all(meeting, way: str, make, timeout: datetime.timedelta):
-    """(what `make` has made, "") or, at all ranks, (None, why one of them could not)."""
+    """(the result of `make`, "") or, at all ranks, (None, why a rank could not make it)."""
     made, error = None, ""
     try:
         made = make()
@@ -134,7 +134,7 @@ def _made_by_all(meeting, way: str, make, timeout: datetime.timedelta):
 
 
 def _probe(meeting, options, timeout, group, ring):
-    """(figures, the ways that have failed and why)."""
+    """(figures, the ways that failed and why)."""
     measures = {
         "innetwork": group.measure,
         "ring": lambda **what: ring.measure(**what, numbers=options.numbers),
@@ -168,7 +168,7 @@ def _measured(measure, values: int, timeout: datetime.timedelta) -> int | str:
 
 
 def line_through(points: list[tuple[int, int]]) -> tuple[int, int]:
-    """(latency in ns, ps per byte) by the first and the last of (bytes, ns); of whole numbers."""
+    """(latency in ns, ps per byte), whole numbers, from the first and the last of (bytes, ns)."""
     (small, short), (large, long) = points[0], points[-1]
     if large == small:
         return 0, max(1, 1000 * short // small)

@@ -3,11 +3,11 @@
     model = DistributedDataParallel(model)
     model.register_comm_hook(None, atp.torch.ddp_hook)
 
-A bucket holds the gradients of several parameters. The ranks agree on a unit for every 256 values,
-and what is far smaller than the largest of these loses bits, or vanishes. Only a hook is told where
-in its bucket a parameter ends, so only with one does each begin with a block of its own: without,
-the last values of one layer share a block with the first ones of the next, whatever their
-magnitudes are.
+A bucket holds the gradients of several parameters. The ranks agree on a unit for every 256 values;
+values far smaller than the largest of them lose bits, or vanish. Only a hook gets the places where
+parameters end in the bucket, so only a hook starts a new block with each parameter. Without one,
+the last values of a layer share a block with the first values of the next, whatever their
+magnitudes.
 """
 
 import torch
@@ -28,10 +28,10 @@ def ddp_hook(
 def int16_hook(
     state: dist.ProcessGroup | None, bucket: dist.GradBucket
 ) -> torch.futures.Future[torch.Tensor]:
-    """As ddp_hook, with 16 bits on the wire for each value: half the bytes, for up to 64 ranks.
+    """Like ddp_hook, with 16 bits on the wire for each value: half the bytes, for up to 64 ranks.
 
-    For this model only; Options(wire="int16") is for all sums of a group. Gradients that are not
-    float32, bfloat16 or float16 are refused, and over a ring those that are not float32.
+    It applies to this model only; Options(wire="int16") applies to all sums of a group. Gradients
+    that are not float32, bfloat16 or float16 are refused; over a ring, all but float32 are.
     """
     return _average(state, bucket, "int16")
 
@@ -48,7 +48,7 @@ def _average(group, bucket, numbers):
                 f"int16_hook needs dense gradients, and found {buffer.layout}: use "
                 "atp.torch.ddp_hook"
             )
-        # Gloo, which sums sparse tensors, knows no average of them.
+        # Gloo sums sparse tensors, but does not average them.
         buffer = buffer.div_(dist.get_world_size(group))
         work = dist.all_reduce(buffer, group=group, async_op=True)
     return work.get_future().then(lambda future: future.value()[0])

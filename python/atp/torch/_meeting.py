@@ -1,13 +1,13 @@
-"""How the ranks of a new group find one another and agree on their job, by the group's store.
+"""How the ranks of a new group find one another and agree on their job, through the group's store.
 
-Every rank claims its number and says that it is there; rank 0 draws the job and the incarnation.
-Nobody goes on before all are there, so that a missing or a doubled rank is found here, by name,
-and not by a time-out somewhere below.
+Every rank claims its number and announces itself; rank 0 draws the job and the incarnation. No rank
+continues before all have joined, so a missing or a duplicate rank is reported here, by name, and
+not by a time-out in a lower layer.
 
-A store may outlive a group: torch gives its names again after a new init_process_group(), to other
-ranks too, and torchrun's store keeps all keys. So each meeting of a name and its ranks has a number
-and keys of its own. A rank takes the first number that is not over, by what the store says: not all
-who meet need to have met before.
+A store may outlive a group: torch reuses group names after a new init_process_group(), also for
+other ranks, and torchrun's store keeps all keys. So each meeting under a name has a number and its
+own keys. A rank takes the first number whose meeting is not over according to the store: the ranks
+that meet need not all have met before.
 """
 
 import dataclasses
@@ -23,24 +23,24 @@ import torch.distributed as dist
 
 Job = tuple[int, int]
 
-# Who waits for the others looks this often whether one of them cannot come.
+# A rank that waits for the others checks this often whether one of them cannot come.
 _LOOK_EVERY = datetime.timedelta(seconds=1)
 
-# Whether this process has drawn the job that `atp run` gave it.
+# Whether this process has already used the job that `atp run` gave it.
 _environment_job_is_taken = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What a rank was told, and the others must have been told too."""
+    """An option's value at this rank, which must be the same at all others."""
 
     name: str
     value: str
-    where: str  # it can be said
+    where: str  # the places where it can be set
 
 
 class Meeting:
-    """One rank's side of the meeting of one group."""
+    """One rank's side of a group's meeting."""
 
     def __init__(self, store, rank: int, size: int, group_id: str, global_ranks: list[int]):
         if not 0 <= rank < size:
@@ -49,13 +49,13 @@ class Meeting:
                 "ranks (see RANK and WORLD_SIZE)"
             )
         self._all_meetings = dist.PrefixStore(f"atp/{_name_of_set(global_ranks)}/", store)
-        self.store = None  # of this meeting, once agree_on_job() knows it
-        self.on_one_host = False  # likewise
+        self.store = None  # this meeting's; set by agree_on_job()
+        self.on_one_host = False  # set by agree_on_job(), too
         self._number = None
         self._rank = rank
         self._size = size
         self._group_id = group_id
-        # torch names no ranks for the default group, where both numberings are the same.
+        # torch lists no ranks for the default group, where both numberings are the same.
         self.is_default = not global_ranks
         self.global_ranks = global_ranks or list(range(size))
 
@@ -68,10 +68,11 @@ class Meeting:
     ) -> Job:
         """Waits for all ranks and returns (job, incarnation), the same at each of them.
 
-        choices: compared with those of all others; each rank compares the same ones, up to one that
-            differs.
-        address: where this rank can be reached, told to all.
-        host: on which it runs, told to all: then self.on_one_host says whether they all said this.
+        choices: compared with those of all others; each rank compares the same ones, up to the
+            first that differs.
+        address: where this rank can be reached; published to all.
+        host: where this rank runs; published to all. self.on_one_host is then whether all ranks
+            published the same.
         """
         self._join()
         if self._rank == 0:
@@ -94,7 +95,7 @@ class Meeting:
         return int(job), int(incarnation)
 
     def exchange(self, name: str, value: str, timeout: datetime.timedelta) -> list[str]:
-        """What all ranks say under this name, by rank; each says something, once."""
+        """The texts of all ranks under this name, by rank; each rank publishes one, once."""
         keys = [f"{name}/{rank}" for rank in range(self._size)]
         self.store.set(keys[self._rank], value)
         try:
@@ -104,7 +105,7 @@ class Meeting:
             if not missing:
                 raise
             raise dist.DistStoreError(
-                f"{self._name(missing)} of group {self._group_id!r} did not say how it can sum "
+                f"{self._name(missing)} of group {self._group_id!r} did not report how it can sum "
                 f"({name}) within {timeout.total_seconds():g} s"
             ) from error
         return [self.store.get(key).decode() for key in keys]
@@ -118,14 +119,14 @@ class Meeting:
         return [address.decode() for address in self.store.multi_get(keys)]
 
     def host_of(self) -> list[int]:
-        """By rank: its host, numbered from 0 in the order of their lowest ranks."""
+        """The host of each rank; hosts are numbered from 0 in the order of their lowest ranks."""
         numbers: dict[str, int] = {}
         hosts = [self.store.get(f"host/{rank}").decode() for rank in range(self._size)]
         return [numbers.setdefault(host, len(numbers)) for host in hosts]
 
     def _join(self) -> None:
         """Claims this rank's number in the first meeting that is not over."""
-        # Only where to begin to look: rank 0 says it when it has met all.
+        # Only where to start the search: rank 0 sets it when it has met all.
         last = int(self._all_meetings.get("last")) if self._all_meetings.check(["last"]) else -1
         for number in itertools.count(last + 1):
             self._number = number
@@ -139,7 +140,7 @@ class Meeting:
             return
 
     def _is_over(self) -> bool:
-        """Whether all were there, however many they were, or those who were have given up."""
+        """Whether all its ranks came, however many they were, or those that came gave up."""
         if self.store.check(["failed"]):
             return True
         if not self.store.check(["size"]):
@@ -150,22 +151,22 @@ class Meeting:
         first = self.store.compare_set("size", "", str(self._size)).decode()
         if first != str(self._size):
             text = (
-                f"{self._name([self._rank])} of group {self._group_id!r} says that there are "
-                f"{self._size} ranks, another one said {first}: all must agree (see WORLD_SIZE)"
+                f"{self._name([self._rank])} of group {self._group_id!r} has a group size of "
+                f"{self._size} ranks, another rank has {first}: all must agree (see WORLD_SIZE)"
             )
             self.store.set("other_size", text)
             raise ValueError(text)
 
     def _refuse(self) -> None:
         present = f"present/{self._rank}"
-        holder = self.store.get(present).decode() if self.store.check([present]) else "another one"
+        holder = self.store.get(present).decode() if self.store.check([present]) else "another rank"
         raise RuntimeError(
             f"{self._name([self._rank])} of group {self._group_id!r} is taken by {holder}, and "
-            f"{_whoami()} claims it too: start each rank exactly once (see RANK)"
+            f"{_whoami()} also claims it: start each rank exactly once (see RANK)"
         )
 
     def _put(self, choice: Choice) -> None:
-        """The first to come says its choice, and whoever has another one says so."""
+        """The first rank publishes its choice, and any rank with a different one reports it."""
         mine = f"{self._rank} {choice.value}"
         first = self.store.compare_set(f"choice/{choice.name}", "", mine).decode()
         if first.split()[1] != choice.value:
@@ -177,10 +178,10 @@ class Meeting:
         first, other = (
             self.store.get(f"{key}/{choice.name}").decode().split() for key in ("choice", "other")
         )
-        if int(other[0]) == self._rank:  # each rank hears of another one first
+        if int(other[0]) == self._rank:  # each rank's message starts with another rank
             first, other = other, first
         raise ValueError(
-            f"{self._name([int(other[0])])} of group {self._group_id!r} was told {choice.name} "
+            f"{self._name([int(other[0])])} of group {self._group_id!r} was given {choice.name} "
             f"{other[1]!r}, and {self._name([int(first[0])])} {first[1]!r}: all must agree (see "
             f"{choice.where})"
         )
@@ -192,9 +193,9 @@ class Meeting:
             left = datetime.timedelta(seconds=max(end - time.monotonic(), 0.001))
             try:
                 return self.store.wait(keys, min(left, _LOOK_EVERY))
-            except RuntimeError as error:  # some stores say it with a subclass
+            except RuntimeError as error:  # some stores raise a subclass
                 if self.store.check(["other_size"]):
-                    self.store.set("failed", "")  # whoever comes later meets elsewhere
+                    self.store.set("failed", "")  # ranks that come later use another meeting
                     raise ValueError(self.store.get("other_size").decode()) from error
                 missing = [r for r, key in enumerate(keys) if not self.store.check([key])]
                 if not missing:
@@ -208,8 +209,8 @@ class Meeting:
                 ) from error
 
     def _draw(self) -> Job:
-        # `atp run` has drawn a job for its processes, or was told its number, by which `atp status`
-        # shows it. One group may take it, once: any other one needs a job of its own.
+        # `atp run` has drawn a job number for its processes, or got it from the user; `atp status`
+        # shows it. Only one group may take it, once: every other group needs its own job.
         global _environment_job_is_taken
         given = os.environ.get("ATP_JOB"), os.environ.get("ATP_INCARNATION")
         if self.is_default and not _environment_job_is_taken and given[0]:
@@ -228,7 +229,7 @@ def _present_keys(size: int) -> list[str]:
 
 
 def _name_of_set(global_ranks: list[int]) -> str:
-    """Short, however many they are; torch names none for the default group."""
+    """A short text for any number of ranks; torch lists none for the default group."""
     if not global_ranks:
         return "default"
     return hashlib.sha256(str(global_ranks).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""ATP_METRICS=ADDR:PORT: what this rank counts, for Prometheus, by HTTP (docs/metrics.md)."""
+"""ATP_METRICS=ADDR:PORT: serves this rank's counters to Prometheus over HTTP (docs/metrics.md)."""
 
 import http.server
 import os
@@ -16,10 +16,10 @@ VARIABLE = "ATP_METRICS"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _MOST_GROUPS = 32
 
-# Name: type, labels, what it is. Those of the counters that a rank's transport has follow in
-# COUNTERS, and have the group's name and nothing else for a label.
+# Name: type, labels, meaning. The counters of a rank's transport follow in COUNTERS; their only
+# label is the group's name.
 METRICS = {
-    "atp_worker_info": ("gauge", "rank, world_size, host", "1; the labels say who this is."),
+    "atp_worker_info": ("gauge", "rank, world_size, host", "1; the labels identify the rank."),
     "atp_worker_operations_total": (
         "counter",
         "group, way, operation, type",
@@ -29,13 +29,12 @@ METRICS = {
     "atp_worker_operation_bytes_total": (
         "counter",
         "group, way, operation, type",
-        "This rank's input to them.",
+        "Bytes of this rank's input to these operations.",
     ),
     "atp_worker_waiting_seconds": (
         "gauge",
         "group, for_rank",
-        "For how long the group's oldest operation has waited for that rank, while it has for a "
-        "second or more.",
+        "How long the group's oldest operation has waited for that rank, if for a second or more.",
     ),
     "atp_worker_drops_total": ("counter", "group, reason", "Packets dropped, by reason."),
     "process_cpu_seconds_total": ("counter", "", "Processor time, user and system."),
@@ -45,27 +44,27 @@ METRICS = {
 COUNTERS = {
     "gradients_sent": "Fragments sent for the first time.",
     "gradients_direct": "Of these, those that went straight to the server.",
-    "repeats_plain": "Fragments sent again as they were: loss, or slow ranks.",
-    "repeats_resend": "Fragments sent again past the sums of the switches: loss.",
+    "repeats_plain": "Fragments sent again unchanged: loss, or slow ranks.",
+    "repeats_resend": "Fragments sent again, not to be summed by the switches: loss.",
     "repeats_direct": "Fragments sent again straight to the server.",
     "repeats_float": "Fragments sent again as floats.",
     "timeouts": "Time-outs of streams: loss, or slow ranks.",
-    "losses_inferred": "Losses shown by three later answers.",
-    "window_cuts_ecn": "Times the window was halved for a mark: congestion.",
-    "window_cuts_loss": "Times the window was cut for a loss.",
+    "losses_inferred": "Losses inferred from three later answers.",
+    "window_cuts_ecn": "Times the window was halved because of an ECN mark: congestion.",
+    "window_cuts_loss": "Times the window was cut because of a loss.",
     "parameters_received": "Sums received.",
     "parameters_duplicate": "Sums received again.",
     "parameters_collided": "Sums that had no aggregator in some switch: scarcity.",
-    "parameters_ecn": "Sums with a mark for congestion.",
-    "waiting_for_received": "Times the server said whom it waits for.",
+    "parameters_ecn": "Sums with an ECN mark: congestion.",
+    "waiting_for_received": "Times the server reported the ranks it waits for.",
     "detachments": "Times this rank left the switches for the server.",
-    "returns": "Times it came back.",
-    "operations_completed": "Parts of operations that have ended well in the network.",
-    "operations_failed": "Parts of operations that have failed.",
+    "returns": "Times this rank returned to the switches.",
+    "operations_completed": "Parts of operations that were completed in the network.",
+    "operations_failed": "Parts of operations that failed.",
     "gradient_bytes_sent": "UDP payload of the fragments sent.",
     "parameter_bytes_received": "UDP payload of the sums received.",
-    "udp_ip_bytes_in": "What came, with IP and UDP headers.",
-    "udp_ip_bytes_out": "What was sent, with IP and UDP headers.",
+    "udp_ip_bytes_in": "Bytes received, with IP and UDP headers.",
+    "udp_ip_bytes_out": "Bytes sent, with IP and UDP headers.",
     "udp_lost_queue_full": "Datagrams not sent: the send buffer stayed full.",
     "memory_pieces": "Pieces of tensors summed in the host's memory.",
     "memory_bytes_written": "Bytes written to the host's shared memory.",
@@ -84,7 +83,7 @@ def name_of(counter: str) -> str:
 
 
 def table() -> str:
-    """docs/metrics.md, of ranks."""
+    """The ranks' table in docs/metrics.md."""
     rows = [(name, *about) for name, about in METRICS.items()]
     rows += [(name_of(counter), "counter", "group", what) for counter, what in COUNTERS.items()]
     lines = ["| metric | type | labels | what |", "|---|---|---|---|"]
@@ -94,7 +93,7 @@ def table() -> str:
 
 
 def text() -> str:
-    """All that this process has to tell."""
+    """All metrics of this process."""
     families: dict[str, list[str]] = {}
 
     def add(name, value, **labels):
@@ -126,7 +125,7 @@ def _escaped(value) -> str:
 
 
 def _all_stats():
-    """Of the groups of this process that are atp's: (name, stats)."""
+    """(name, stats) of each group of this process that is atp's."""
     found = []
     for group, name in list(distributed_c10d._world.pg_names.items()):
         if len(found) == _MOST_GROUPS:
@@ -134,7 +133,7 @@ def _all_stats():
         try:
             found.append((name, stats(group)))
         except (ValueError, RuntimeError):
-            continue  # another backend's, or one that is ending
+            continue  # another backend's group, or one that is being destroyed
     return found
 
 
@@ -178,15 +177,15 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        pass  # who has hung up
+        pass  # the client has disconnected
 
 
 _server: _Server | None = None
-_owner = None  # a forked child has no thread of ours
+_owner = None  # the process that runs the thread: a forked child does not have it
 
 
 def start() -> None:
-    """Once per process, where ATP_METRICS is set. A page that cannot be is a warning."""
+    """Once per process, if ATP_METRICS is set. Failing to serve it is only a warning."""
     global _server, _owner
     where = os.environ.get(VARIABLE)
     if not where or _owner == os.getpid():
@@ -202,7 +201,7 @@ def start() -> None:
 
 
 def _address_of(where: str) -> tuple[str, int]:
-    """Ranks of one host have a port each: that of the variable plus LOCAL_RANK."""
+    """Each rank of a host has its own port: the variable's plus LOCAL_RANK."""
     address, colon, text_of_port = where.rpartition(":")
     local = os.environ.get("LOCAL_RANK", "0")
     if colon and address and text_of_port.isdecimal() and local.isdecimal():
@@ -210,6 +209,6 @@ def _address_of(where: str) -> tuple[str, int]:
         if int(text_of_port) > 0 and port < 65536:
             return address, port
     raise ValueError(
-        f'{VARIABLE}="{where}" is not ADDR:PORT, e.g. 127.0.0.1:9600 (a rank takes the port plus '
+        f'{VARIABLE}="{where}" is not ADDR:PORT, e.g. 127.0.0.1:9600 (a rank uses the port plus '
         f"LOCAL_RANK, here {local})"
     )

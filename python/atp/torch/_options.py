@@ -1,4 +1,4 @@
-"""What a user may say about a group, and what the environment says where the user is silent."""
+"""The options of a group, and the environment variables that set their defaults."""
 
 import dataclasses
 import datetime
@@ -11,7 +11,7 @@ _ALGORITHMS = ("innetwork", "ring", "auto")
 _DIGEST_EVERY_MAX = 10**9
 
 _ROUTE_IS_MISSING = (
-    "atp does not know the way to the server: start the program under `atp run -n N --switch -- "
+    "atp has no route to the server: start the program under `atp run -n N --switch -- "
     "CMD`, or set ATP_ROUTE=HOST:PORT,... (switches upward, the server last; the server alone is "
     "enough), or pass pg_options=atp.torch.Options(route=...). A group with "
     "Options(algorithm='ring') needs no server, nor does one whose ranks are all on one host, "
@@ -40,37 +40,36 @@ class Options:
     """For `init_process_group(pg_options=...)` and `new_group(pg_options=...)`.
 
     algorithm: how the group sums, the same on every rank: "innetwork", through the switches and the
-        server of the route, "ring", over TCP from rank to rank, for which no route is needed, or
-        "auto", each operation by what takes less time (docs/torch.md); default: ATP_ALGORITHM, else
-        "innetwork".
-    route: "HOST:PORT,...", the switches upward and the server last; default: ATP_ROUTE.
+        server of the route; "ring", over TCP from rank to rank, with no route needed; or "auto",
+        each operation the faster way (docs/torch.md). Default: ATP_ALGORITHM, else "innetwork".
+    route: "HOST:PORT,...", the switches upward and the server last. Default: ATP_ROUTE.
     host_memory: whether a group whose ranks are all on one host sums in memory that they share,
-        for which no route is needed, with the same bits; the same on every rank; default:
-        ATP_HOST_MEMORY (0 or 1), else True. (Not of "ring", and not of scale="fixed".)
+        with no route needed and the same bits; the same on every rank. Default: ATP_HOST_MEMORY
+        (0 or 1), else True. (Not with "ring", and not with scale="fixed".)
     hierarchy: whether, in a group over several hosts, the ranks of each host sum in memory that
-        they share before one of them sends for all, with the same bits; the same on every rank;
-        default: ATP_HIERARCHY (0 or 1), else False. (Only with host_memory, and not of exact=True.)
-    values_per_fragment: float32 values in a packet, 0 for what the path's MTU carries; default:
-        ATP_VALUES_PER_FRAGMENT, else 0.
+        they share before one of them sends for all, with the same bits; the same on every rank.
+        Default: ATP_HIERARCHY (0 or 1), else False. (Only with host_memory, not with exact=True.)
+    values_per_fragment: float32 values in a packet, 0 for as many as the path's MTU allows.
+        Default: ATP_VALUES_PER_FRAGMENT, else 0.
     scale: how sums of floats become sums of integers: "blocks", a power of two for every 256
-        values, agreed on by all ranks, or "fixed", the paper's 1e8, for float32 in the network
-        only; default: ATP_SCALE, else "blocks".
-    wire: what a value of a block takes, "int32" or "int16", which is half as much, less precise
-        and for up to 64 ranks; default: ATP_WIRE, else "int32".
-    exact: whether each sum of floats is the exact one, rounded once, which the server has W packets
-        to add up for, and each rank of a ring all values; default: ATP_EXACT (0 or 1), else False.
-        These three are the same on every rank; they say nothing about integers, maxima and minima,
-        and of a ring's sums only about all-reduces of float32.
-    congestion: "aimd", the window follows ECN and loss, or "none", a fixed window; default:
+        values, agreed on by all ranks; or "fixed", the paper's 1e8, for float32 in the network
+        only. Default: ATP_SCALE, else "blocks".
+    wire: the type of a block's values on the wire, "int32", or "int16" with half the bytes, less
+        precise and for up to 64 ranks. Default: ATP_WIRE, else "int32".
+    exact: whether each sum of floats is exact, rounded once. The server then adds W packets per
+        fragment, and each rank of a ring adds all values. Default: ATP_EXACT (0 or 1), else False.
+        scale, wire and exact must be the same on every rank; they do not affect integers, maxima
+        and minima, and on a ring only all-reduces of float32.
+    congestion: "aimd", the window follows ECN and loss, or "none", a fixed window. Default:
         ATP_CONGESTION, else "aimd".
-    timeout: how long an all-reduce may stay without progress; default: ATP_TIMEOUT (seconds), else
-        the group's timeout.
-    join_timeout: how long to wait for the server's answer once all ranks of the group are there;
-        default: ATP_JOIN_TIMEOUT (seconds), else 30 s, and never more than the group's timeout.
-    digest: whether a digest of all results in the network is kept, for `atp.torch.digest()`;
-        default: ATP_DIGEST (0 or 1), else False.
-    digest_every: after how many operations in the network all ranks compare their digests (0:
-        never), the same on every rank; default: ATP_DIGEST_EVERY, else 0.
+    timeout: how long an all-reduce may make no progress. Default: ATP_TIMEOUT (seconds), else the
+        group's timeout.
+    join_timeout: how long to wait for the server's answer once all ranks of the group have met.
+        Default: ATP_JOIN_TIMEOUT (seconds), else 30 s, and never more than the group's timeout.
+    digest: whether to keep a digest of all results in the network, for `atp.torch.digest()`.
+        Default: ATP_DIGEST (0 or 1), else False.
+    digest_every: the number of operations in the network after which all ranks compare their
+        digests (0: never), the same on every rank. Default: ATP_DIGEST_EVERY, else 0.
     """
 
     algorithm: str | None = None
@@ -90,23 +89,23 @@ class Options:
     def __post_init__(self):
         for name, kind, example in _KINDS:
             value = getattr(self, name)
-            # To Python a bool is an int, but True is no number of anything.
+            # In Python a bool is an int, but True is not a count.
             if not isinstance(value, kind | None) or (kind is int and isinstance(value, bool)):
                 raise TypeError(f"Options.{name}={value!r}: expected {example}")
 
     @property
     def _timeout(self) -> datetime.timedelta | None:
-        # torch's DeviceMesh takes a group's time-out from here; None is torch's default.
+        # torch's DeviceMesh reads a group's time-out from here; None is torch's default.
         return self.timeout
 
     @property
     def route_name(self) -> str:
-        """Where the route comes from, for messages."""
+        """The source of the route, for messages."""
         return "Options.route" if self.route else "ATP_ROUTE"
 
     @property
     def numbers(self) -> str:
-        """What sums of floats travel as, by one name; of resolved() options."""
+        """The number format of sums of floats as one name; only for resolved() options."""
         if self.scale == "fixed":
             return "fixed"
         if self.wire == "int16":
@@ -114,11 +113,11 @@ class Options:
         return "exact" if self.exact else "blocks"
 
     def check_size(self, ranks: int) -> None:
-        """Whether a group of so many ranks can have these resolved() options."""
+        """Raises ValueError if a group of `ranks` ranks cannot have these resolved() options."""
         if self.algorithm == "ring" and self.scale == "fixed" and ranks > 1:
             raise ValueError(
                 "scale='fixed' is for sums in the network, with algorithm='innetwork'; a ring "
-                "knows no fixed scale: use scale='blocks' (see Options.scale, ATP_SCALE)"
+                "has no fixed scale: use scale='blocks' (see Options.scale, ATP_SCALE)"
             )
         if self.wire == "int16" and ranks > _MOST_RANKS_OF_INT16:
             raise ValueError(
@@ -132,7 +131,7 @@ class Options:
         algorithm = _algorithm(self.algorithm)
         numbers = self._resolved_numbers()
         if algorithm == "auto" and numbers["scale"] == "fixed":
-            algorithm = "innetwork"  # which alone knows a fixed scale
+            algorithm = "innetwork"  # the only one with a fixed scale
         route = ""
         if algorithm != "ring":
             route = self.route or os.environ.get("ATP_ROUTE") or ""
@@ -163,12 +162,12 @@ class Options:
         return options
 
     def check_route(self) -> None:
-        """Whether these resolved() options are enough for a group that has to take the network."""
+        """Raises RuntimeError if these resolved() options need a route and have none."""
         if self.algorithm == "innetwork" and not self.route:
             raise RuntimeError(_ROUTE_IS_MISSING)
 
     def _resolved_numbers(self) -> dict:
-        """scale, wire and exact, which do not all go together."""
+        """scale, wire and exact, some of which exclude each other."""
         scale = _choice("scale", self.scale, ("blocks", "fixed"))
         wire = _choice("wire", self.wire, ("int32", "int16"))
         exact = _switch("exact", self.exact)
@@ -192,12 +191,12 @@ def _algorithm(option: str | None) -> str:
 
 
 def _where(name: str, option) -> str:
-    """What has decided, for messages."""
+    """The option or variable that set the value, for messages."""
     return f"ATP_{name.upper()}" if option is None or option == "" else f"Options.{name}"
 
 
 def _choice(name: str, option: str | None, choices: tuple[str, ...]) -> str:
-    """What the option says, else the environment, else the first of the choices."""
+    """The option's value, else the environment's, else the first of the choices."""
     choice = option or os.environ.get(f"ATP_{name.upper()}") or choices[0]
     if choice not in choices:
         expected = " or ".join(map(repr, choices))
@@ -211,7 +210,7 @@ def _switch(name: str, option: bool | None, otherwise: bool = False) -> bool:
 
 
 def _whole(variable: str, least: int, most: int) -> int:
-    """0 where the environment is silent."""
+    """The variable's number, or 0 if it is not set."""
     text = os.environ.get(variable)
     if not text:
         return 0

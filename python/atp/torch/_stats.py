@@ -1,4 +1,4 @@
-"""What a group has done so far, in numbers."""
+"""The counters of a group."""
 
 import torch
 import torch.distributed as dist
@@ -12,36 +12,36 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
     """Counts of this rank in `group` (default: the default group).
 
     {"atp":  {"all_reduce": {"float32": {"calls": 12, "bytes": 3145728}}},
-     "ring": {},                          # likewise, of a group whose algorithm is the ring
+     "ring": {},                          # the same, for a group whose algorithm is the ring
      "peers": {"broadcast": {"uint8": {...}}, ...},
      "algorithm": "innetwork",            # or "ring", or "auto"
-     "choice": None,                      # of "auto", see below
+     "choice": None,                      # with "auto", see below
      "host_memory": False,                # whether the ranks sum in memory that they share
      "bytes_sent": 6291456,               # for the sums, first transmissions, see below
      "bytes_sent_again": 0,
      "counters": {name: number, ...},     # what this rank sent, got, repeated and dropped
      "values_per_fragment": 350,
-     "waiting_for": None,                 # or whom the oldest sum waits for, see below
-     "digest": {"operations": 12, "value": "1f0c…"}}  # None, where none is kept; see digest()
+     "waiting_for": None,                 # or the ranks that the oldest sum waits for, see below
+     "digest": {"operations": 12, "value": "1f0c…"}}  # None if none is kept; see digest()
 
     choice: {"reason": "…", "innetwork": 40, "ring": 12, "trials": 1, "judgements": 0, "changes": 0,
-    "ring_from_bytes": 65536}: why it sums as it does, and, where it has both ways, how many sums of
-    float32 took each, how many of these to try the slower one, how often all ranks have compared
-    their times and how many choices that has changed, and from how many bytes on sums now take the
-    ring (None: not the largest).
+    "ring_from_bytes": 65536}: the reason for its choice and, if it has both ways: the number of
+    float32 sums on each way, how many of them were trials of the slower way, how often all ranks
+    have compared their times, how many choices that has changed, and the size from which sums now
+    take the ring (None: no sum takes it).
 
     waiting_for: {"ranks": [2], "seconds": 3.2, "operation": "all_reduce #17 (1,000 values)"}: the
-    ranks without which this rank's oldest sum in the network, or in its host's memory, has not gone
-    on for a second or more, though others have contributed to it. None while it is short of nobody.
+    ranks for which this rank's oldest sum in the network, or in its host's memory, has waited for
+    a second or more, though others have contributed to it. None if it waits for no rank.
 
-    The bytes of an operation are those of this rank's input. In a group of one rank everything is
-    under "peers".
+    The bytes of an operation are the size of this rank's input. In a group of one rank everything
+    is under "peers".
 
-    bytes_sent counts at the system calls. Of a ring, the tensors' bytes: 2(N-1)/N of an
-    all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP repeats by itself, so
-    nothing is ever sent again). An all-reduce of float32 also sends its exponents, 2 bytes per
-    block of 256 values, likewise; or, if it is small or exact, N-1 times its bytes and nothing
-    else. In the network, whole packets without IP and UDP headers.
+    bytes_sent counts at the system calls. On a ring, it counts the tensors' bytes: 2(N-1)/N of an
+    all-reduce's, (N-1)/N of a reduce-scatter's and an all-gather's (TCP retransmits by itself, so
+    bytes_sent_again stays 0). An all-reduce of float32 also sends its exponents in the same way, 2
+    bytes per block of 256 values; a small or exact one sends N-1 times its bytes and nothing else.
+    In the network, it counts whole packets without IP and UDP headers.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
     paths: dict = {"atp": {}, "ring": {}, "peers": {}}
@@ -64,17 +64,17 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
 
 
 def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str:
-    """32 hexadecimal digits, a digest of all results that `group` has summed in the network so far.
+    """32 hexadecimal digits: a digest of all results that `group` has summed in the network so far.
 
-    It is equal at all ranks, in every run with the same inputs, on one host and on many. Operations
-    that are under way end first. Of a group of one rank, which sums nothing in the network, it is
+    It is equal at all ranks, in every run with the same inputs, on one host or on many. It waits
+    for operations in progress. A group of one rank sums nothing in the network, so its digest is
     that of no results.
 
-    restart: the next operation is the first of another digest. So a run that was resumed from its
-        checkpoint can be compared with the last part of one that was not interrupted.
+    restart: the next operation is the first of a new digest. So a run resumed from its checkpoint
+        can be compared with the last part of an uninterrupted run.
 
-    Needs Options(digest=True) or digest_every, or ATP_DIGEST=1; else, and with algorithm="ring", it
-    raises a ValueError.
+    Needs Options(digest=True) or digest_every, or ATP_DIGEST=1; without them, or with
+    algorithm="ring", it raises a ValueError.
     """
     backend = backend_of(group if group is not None else dist.group.WORLD)
     if isinstance(backend, _C.RingGroup):
@@ -111,12 +111,12 @@ def _digest_of(backend) -> dict | None:
 
 
 def _bytes_sent(counters: dict[str, int]) -> tuple[int, int]:
-    """(first transmissions, repeats) of what is summed."""
+    """(first transmissions, repeats) in bytes of the sums."""
     of_ring = counters.get("ring_bytes_sent", 0)
     first = counters.get("gradients_sent", 0)
     repeats = sum(counters.get(f"repeats_{kind}", 0) for kind in _REPEATS)
     sent = counters.get("gradient_bytes_sent", 0)
-    # Of repeats the number is counted; they have the packets' mean size.
+    # Repeats are only counted, not measured; assume the packets' mean size.
     again = sent * repeats // max(first + repeats, 1)
     return of_ring + sent - again, again
 
@@ -125,7 +125,7 @@ def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
     if group is None:
         raise ValueError("there is no default group: call init_process_group() first")
     backend = group._get_backend(torch.device("cpu"))
-    # TORCH_DISTRIBUTED_DEBUG=DETAIL puts a wrapper around it.
+    # With TORCH_DISTRIBUTED_DEBUG=DETAIL there is a wrapper around it.
     backend = getattr(backend, "wrapped_pg", backend)
     if not isinstance(backend, _C.InNetworkGroup | _C.RingGroup):
         raise ValueError(f"this group's backend is {dist.get_backend(group)}, not atp")
