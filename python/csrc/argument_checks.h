@@ -8,7 +8,7 @@
 
 #include "python/csrc/buffers.h"
 
-// What collectives that carry themselves out demand of their tensors.
+// Checks of the tensors of collectives that this backend carries out itself.
 
 namespace atp::pytorch {
 
@@ -33,7 +33,7 @@ inline void check_values(const Buffers::Name& name, const at::Tensor& whole,
                     " of a rank, and found ", whole.numel());
 }
 
-// `each`: what there must be one tensor for.
+// `each`: the thing that needs one tensor each.
 inline void check_count(const Buffers::Name& name, const char* each, std::size_t expected,
                         std::size_t found) {
   TORCH_CHECK_VALUE(found == expected, name.operation, ": expected ", expected,

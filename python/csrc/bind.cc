@@ -15,16 +15,16 @@
 #include "python/csrc/peer_requests.h"
 #include "python/csrc/ring_group.h"
 
-// The module atp._C: the process groups as Python classes, and nothing else. The policy (where the
-// route comes from, how a group agrees on its job) is Python, in atp/torch.
+// The module atp._C: the process groups as Python classes, and nothing else. The policy (the source
+// of the route, how a group agrees on its job) is in Python, in atp/torch.
 
 namespace atp::pytorch {
 namespace {
 
 using std::chrono::milliseconds;
 
-// The class that Python sees. Its destructor may run on a thread that holds the GIL while a
-// callback on the completion thread waits for the GIL, so it gives the GIL away first.
+// The class exposed to Python. Its destructor may run on a thread that holds the GIL while a
+// callback on the completion thread waits for the GIL, so it releases the GIL first.
 template <class Group>
 class PyGroup final : public Group {
  public:
@@ -51,7 +51,7 @@ class PyGroup final : public Group {
 using PyInNetworkGroup = PyGroup<InNetworkGroup>;
 using PyRingGroup = PyGroup<RingGroup>;
 
-// Throws the ValueError of a route that is none.
+// Throws ValueError if the route cannot be parsed.
 void read_route(CommunicatorOptions& options, const std::string& route,
                 const std::string& route_name) {
   const Status routes = options.set_routes(route);
@@ -73,7 +73,7 @@ std::unique_ptr<Communicator> connect(CommunicatorOptions options) {
   return std::move(communicator.value());
 }
 
-// By the names that atp/torch/_options.py has for them.
+// The format by its name in atp/torch/_options.py.
 NumberFormat number_format(const std::string& name) {
   if (name == "fixed") return NumberFormat::kFixed;
   if (name == "blocks") return NumberFormat::kBlocks;
@@ -83,7 +83,7 @@ NumberFormat number_format(const std::string& name) {
   return NumberFormat::kExact;
 }
 
-// A group of one needs no network and no route; one that was given must still be readable.
+// A group of one needs no network and no route; a given route must still be valid.
 c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     int rank, int size, milliseconds timeout, milliseconds join_timeout,
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
@@ -134,7 +134,7 @@ std::optional<DigestReading> final_digest(PyInNetworkGroup& group, bool restart)
   return group.final_digest(restart);
 }
 
-// At a port that ATP_PORT_RANGE leaves it.
+// Listens on a port that ATP_PORT_RANGE allows.
 std::shared_ptr<TcpListener> make_listener(const std::string& host) {
   CommunicatorOptions options;
   const Status ports = options.read_ports();
@@ -144,7 +144,7 @@ std::shared_ptr<TcpListener> make_listener(const std::string& host) {
   return std::make_shared<TcpListener>(std::move(listener).value());
 }
 
-// A ring on its way to the group that it is for, so that it can be measured before.
+// A connected ring that no group owns yet, so that it can be measured first.
 class ConnectedRing {
  public:
   explicit ConnectedRing(std::unique_ptr<Ring> ring) : ring_(std::move(ring)) {}
@@ -173,7 +173,7 @@ class ConnectedRing {
   std::unique_ptr<Ring> ring_;
 };
 
-// Of the other ranks only the neighbours' addresses are needed; those of others may be empty.
+// Only the neighbours' addresses are needed; the others may be empty.
 std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds timeout,
                                             milliseconds join_timeout, std::uint64_t token,
                                             std::vector<std::size_t> names,
@@ -199,7 +199,7 @@ c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds
   return c10::make_intrusive<PyRingGroup>(rank, size, timeout, ring.take(), number_format(numbers));
 }
 
-// Connects nobody: ranks call each other when they first need to. A group of one has no listener.
+// Connects to no rank: ranks connect when they first need to. A group of one has no listener.
 template <class Group>
 void set_peers(Group& group, std::uint64_t token, std::vector<std::size_t> names,
                std::shared_ptr<TcpListener> listener, const std::vector<std::string>& addresses) {
@@ -227,7 +227,7 @@ void add_ring(PyInNetworkGroup& group, ConnectedRing& ring, const PyFigures& net
       judged_every);
 }
 
-// None without a second way.
+// None if there is no second way.
 py::object way_counts(const PyInNetworkGroup& group) {
   const std::optional<WayCounts> counts = group.way_counts();
   if (!counts) return py::none();
@@ -270,7 +270,7 @@ py::object waited_for_of(const Group& self) {
   return dict;
 }
 
-// What both classes have.
+// The methods of both classes.
 template <class Group, class Class>
 Class& define_common(Class& group) {
   group.def_property_readonly("options", &Group::getBackendOptions)
@@ -344,5 +344,5 @@ PYBIND11_MODULE(_C, module) {
   define_common<PyRingGroup>(ring);
 
   module.def("abort_all", &abort_all,
-             "Fails what is under way in every group and leaves; for the end of the process.");
+             "Fails the operations in progress of every group and leaves; for the process's end.");
 }

@@ -11,12 +11,12 @@ namespace {
 using c10d::OpType;
 using c10d::ReduceOp;
 
-// Views and copies of a leaf that requires gradients are nothing that autograd should see.
+// Autograd must not record views and copies of a leaf that requires gradients.
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
 bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
-// Its values are its bytes, one after the other.
+// Whether its values are its bytes in memory order.
 bool is_plain(const at::Tensor& tensor, at::ScalarType type) {
   return tensor.scalar_type() == type && is_dense(tensor) && tensor.is_contiguous() &&
          !tensor.is_conj() && !tensor.is_neg();
@@ -27,7 +27,7 @@ at::Tensor plain(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().contiguous();
 }
 
-// The tensor that holds the result holds the input before.
+// Whether the tensor that gets the result holds the input before.
 bool is_in_place(OpType type) {
   return type == OpType::ALLREDUCE || type == OpType::ALLREDUCE_COALESCED || type == OpType::REDUCE;
 }
@@ -48,7 +48,7 @@ bool is_expanded(const at::Tensor& tensor) {
   return false;
 }
 
-// Of the elements that `like`, an expanded tensor, keeps in one place, the first.
+// The first of the elements that `like`, an expanded tensor, keeps in one place.
 at::Tensor first_of_repeated(at::Tensor tensor, const at::Tensor& like) {
   for (std::int64_t d = 0; d < like.dim(); ++d) {
     if (is_repeated(like, d)) tensor = tensor.narrow(d, 0, 1);
@@ -56,7 +56,7 @@ at::Tensor first_of_repeated(at::Tensor tensor, const at::Tensor& like) {
   return tensor;
 }
 
-// Where each dimension steps over all that those of smaller strides reach, no two elements meet.
+// If each dimension's stride exceeds the extent of all smaller strides, no two elements overlap.
 bool steps_over(const at::Tensor& tensor) {
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride, size
   for (std::int64_t d = 0; d < tensor.dim(); ++d) {
@@ -73,7 +73,7 @@ bool steps_over(const at::Tensor& tensor) {
 
 bool elements_overlap(const at::Tensor& tensor) {
   if (tensor.numel() < 2 || tensor.is_contiguous() || steps_over(tensor)) return false;
-  // Rare, so it may take its time: the place of each element, and whether one comes twice.
+  // Rare, so it may be slow: list the place of every element, and look for duplicates.
   std::vector<std::int64_t> places{0};
   for (std::int64_t d = 0; d < tensor.dim(); ++d) {
     const std::size_t count = places.size();
@@ -189,7 +189,7 @@ std::vector<at::Tensor> Buffers::inputs(at::TensorList tensors) {
 }
 
 std::vector<at::Tensor> Buffers::outputs(at::TensorList tensors) {
-  // None is scaled in place before all may be written to.
+  // Check all tensors before any is scaled in place.
   for (const at::Tensor& tensor : tensors) check_output(tensor);
   std::vector<at::Tensor> buffers;
   for (const at::Tensor& tensor : tensors) buffers.push_back(output(tensor));
@@ -209,8 +209,8 @@ at::Tensor Buffers::joined(at::TensorList inputs) {
   return joined;
 }
 
-// Undefined where a tensor is not what its bytes say. Of many small tensors that travel as one,
-// torch's views and copies would take longer than the sum.
+// Undefined if a tensor's values are not its bytes. For many small tensors sent as one, torch's
+// views and copies would take longer than the sum.
 at::Tensor Buffers::copied_side_by_side(at::TensorList inputs) const {
   if (inputs.empty()) return {};
   const at::ScalarType type = carrier_.value_or(inputs.front().scalar_type());
@@ -254,7 +254,7 @@ void Buffers::finish() {
   if (last_step_) last_step_();
 }
 
-// As copied_side_by_side(), back.
+// The reverse of copied_side_by_side().
 bool Buffers::copy_bytes(const Output& output) const {
   const at::Tensor& tensor = output.tensor;
   const bool as_it_is = !divisor_ && is_plain(tensor, output.buffer.scalar_type());
@@ -265,7 +265,7 @@ bool Buffers::copy_bytes(const Output& output) const {
   return true;
 }
 
-// In the tensor's own type, and the quotient of integers is one of that type.
+// In the tensor's own type; the quotient of integers has that type, too.
 at::Tensor Buffers::result_of(const Output& output) const {
   const at::Tensor& tensor = output.tensor;
   const at::Tensor buffer =
@@ -283,8 +283,8 @@ void Buffers::write_back(const at::Tensor& tensor, const at::Tensor& result) con
     return;
   }
   const at::Tensor first = first_of_repeated(result, tensor);
-  // Sums of the same values may differ in their last bits, as a ring adds in another order in each
-  // of its blocks.
+  // Sums of the same values may differ in their last bits, as a ring adds each of its blocks in a
+  // different order.
   if (!is_reduction(name_.type)) {
     const at::Tensor repeated = first.expand_as(result).contiguous();
     TORCH_CHECK_VALUE(at::equal(repeated.view(at::kByte), result.view(at::kByte)), name_.operation,

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-// The memory that one collective really reads and writes, and what is done to it before and after.
+// The memory that one collective actually reads and writes, and its conversions before and after.
 //
-// A contiguous tensor is used where it is. Any other has a contiguous copy, which is written back
-// at the end where it holds a result: strides are a rank's own affair, so they must not decide the
-// path, nor in which order elements meet those of other ranks. A type that what carries the tensor
-// does not know travels in a wider one.
+// A contiguous tensor is used in place. Any other gets a contiguous copy, which is written back at
+// the end if it holds a result: strides are local to a rank, so they must decide neither the path
+// nor the order in which elements meet those of other ranks. A type that the transport does not
+// support is sent as a wider one.
 
 namespace atp::pytorch {
 
@@ -29,38 +29,38 @@ class Buffers {
 
   explicit Buffers(const Name& name) : name_(name) {}
 
-  // The memory that others read and write is this one's.
+  // Refuses tensors that are not on the CPU.
   static void check_device(const char* operation, const at::Tensor& tensor);
 
-  // The values travel in this type. What comes back is narrowed to the tensors' own: integers keep
-  // the low bits, as a sum in the narrow type would, and floats are rounded once.
+  // Sends the values as this type. Results are narrowed to the tensors' own type: integers keep the
+  // low bits, as a sum in the narrow type would, and floats are rounded once.
   // Before the first input() or output().
   void carry_as(at::ScalarType type) { carrier_ = type; }
 
-  // The reduction for who only adds: SUM where it is a sum with something done before (PREMUL_SUM)
-  // or after (AVG of integers, which divides toward zero). Refuses what has no sum or no average.
-  // Before the first input() or output().
+  // The reduction for a transport that only adds: SUM for a sum with a step before it (PREMUL_SUM)
+  // or after it (AVG of integers, which divides toward zero). Refuses types without a sum or an
+  // average. Before the first input() or output().
   c10d::ReduceOp reduction(const c10d::ReduceOp& asked, at::TensorList tensors, int ranks);
 
-  // Contiguous memory with the tensor's values, alive as long as this object. That of an output is
+  // Contiguous memory with the tensor's values, alive as long as this object. An output's memory is
   // written back.
   at::Tensor input(const at::Tensor& tensor);
   at::Tensor output(const at::Tensor& tensor);
   std::vector<at::Tensor> inputs(at::TensorList tensors);
-  // Is alive as long as this object, too.
+  // Keeps the memory alive as long as this object.
   void keep(const at::Tensor& memory) { inputs_.push_back(memory); }
   std::vector<at::Tensor> outputs(at::TensorList tensors);
 
-  // The values of all these inputs one after the other, and an output that gets, at the end, those
-  // of them from `offset` on.
+  // joined(): the values of all these inputs, concatenated. output_from(): at the end, `output`
+  // gets the values of `joined` from `offset` on.
   at::Tensor joined(at::TensorList inputs);
-  // Likewise of tensors that get their results back.
+  // The same for tensors that get their results back.
   at::Tensor joined_outputs(at::TensorList tensors);
   void output_from(const at::Tensor& joined, std::int64_t offset, const at::Tensor& output);
 
-  // Of what is no dense tensor: what finish() does at last.
+  // For tensors that are not dense: the last step of finish().
   void set_last_step(std::function<void()> step) { last_step_ = std::move(step); }
-  // The outputs hold the result of the collective: completes it and writes it back.
+  // The outputs hold the collective's result: completes it and writes it back.
   void finish();
 
   const Name& name() const { return name_; }
@@ -69,8 +69,8 @@ class Buffers {
   static constexpr std::int64_t kWhole = -1;
   struct Output {
     at::Tensor tensor;
-    at::Tensor buffer;  // the tensor itself, or its contiguous copy in the type that travels
-    std::int64_t offset = kWhole;  // where its values begin in what several outputs share
+    at::Tensor buffer;  // the tensor itself, or its contiguous copy in the type that is sent
+    std::int64_t offset = kWhole;  // where its values begin in memory that several outputs share
   };
   at::Tensor copied_side_by_side(at::TensorList inputs) const;
   bool copy_bytes(const Output& output) const;

@@ -14,39 +14,40 @@
 
 #include "python/csrc/buffers.h"
 
-// One collective on its way: the memory that it works on, and the Work and Future by which the
-// caller learns of the end. It is alive as long as a part is in flight, because DDP drops the Work
-// at once and keeps the Future only.
+// One collective in progress: the memory that it works on, and the Work and Future that notify the
+// caller of its end. It lives as long as a part is in flight, because DDP drops the Work at once
+// and keeps only the Future.
 
 namespace atp::pytorch {
 
 class CollectiveWork final : public c10d::Work {
  public:
-  // `results` are what the Future yields. The tensors are dense tensors on the CPU.
+  // `results`: the Future's value. The tensors are dense tensors on the CPU.
   CollectiveWork(int rank, std::uint64_t sequence, const std::vector<at::Tensor>& results,
                  Buffers buffers);
 
   Buffers& buffers() { return buffers_; }
 
-  // Of a receive: who has sent, once it has ended. Before anybody has the work.
+  // For a receive: the sender's rank, once it has ended. Call it before the caller has the work.
   void set_source(std::function<int()> source) { source_ = std::move(source); }
-  // Before the first part can end: how many will. False if there is nothing to wait for.
+  // Sets the number of parts, before the first can end. False if there is nothing to wait for.
   bool expect_parts(std::size_t count);
-  // A part has ended, with an error if `error` is not empty. True for the last one: then settle()
-  // and tell() are due, on a thread that may run Python.
+  // A part has ended, with an error if `error` is not empty. True for the last one: the caller must
+  // then have settle() and tell() called, on a thread that may run Python.
   bool end_part(const std::string& error);
 
-  // Brings the result to the caller's tensors.
+  // Writes the result to the caller's tensors.
   void settle();
-  // Completes the Future, then the Work, so that nobody who wakes up from the one finds the other
-  // one's result missing. Runs the callbacks of the Future.
+  // Completes the Future, then the Work, so that a thread woken by one finds the result of the
+  // other, too. Runs the callbacks of the Future.
   void tell();
 
-  // As soon as the result is there, though callbacks may still run.
+  // True as soon as the result is available, though callbacks may still run.
   bool isCompleted() override { return settled_; }
   bool isSuccess() const override { return settled_ && !failure_; }
   std::exception_ptr exception() const override { return settled_ ? failure_ : nullptr; }
-  // In a forked child nobody would end it. In a callback of its own Future it has ended.
+  // Raises in a forked child, where nothing would end it. Returns at once in a callback of its own
+  // Future: it has ended.
   bool wait(std::chrono::milliseconds timeout) override;
   int sourceRank() const override { return source_ ? source_() : Work::sourceRank(); }
   std::vector<at::Tensor> result() override { return results_; }
@@ -62,7 +63,7 @@ class CollectiveWork final : public c10d::Work {
   std::function<int()> source_;
   std::atomic<std::size_t> parts_left_{0};
   std::mutex error_mutex_;
-  std::string error_;  // of the part that failed first
+  std::string error_;  // the error of the first part that failed
   std::exception_ptr failure_;
   std::atomic<bool> settled_{false};
   std::atomic<std::thread::id> telling_{};  // the thread that runs its callbacks

@@ -8,6 +8,9 @@
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/measured.h"
 
+// Decides which types and reductions the network carries, and as which type, and submits their
+// all-reduces; all other collectives go to the peer connections.
+
 namespace atp::pytorch {
 namespace {
 
@@ -47,12 +50,12 @@ InNetworkGroup::InNetworkGroup(int rank, int size, std::chrono::milliseconds tim
       format_(format),
       communicator_(std::move(communicator)) {}
 
-// The table of docs/torch.md.
+// The table in docs/torch.md.
 std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage(at::ScalarType type,
                                                                  const c10d::ReduceOp& op) {
   if (!is_linear(op) && !is_comparison(op)) return std::nullopt;
-  // A factor is applied before the values are rounded to a narrow type, so a scaled sum is rounded
-  // once, too.
+  // A factor is applied before the values are rounded to a narrow type, so a scaled sum is also
+  // rounded only once.
   const c10d::ReduceOp::RedOpType asked = op.op_;
   const bool scales = asked == c10d::ReduceOp::PREMUL_SUM;
   switch (type) {
@@ -88,7 +91,7 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_of(
 void InNetworkGroup::set_reduction(const Buffers::Name& name, const Carriage& carriage,
                                    at::TensorList tensors, const c10d::ReduceOp& op,
                                    Buffers& buffers, AllReduceOptions* request) const {
-  // First the caller's reduction, which may be refused: of bool there is no average.
+  // First the caller's reduction, which may be refused: bool has no average.
   const c10d::ReduceOp left = buffers.reduction(op, tensors, getSize());
   const bool is_or = carriage.reduction != op.op_;
   request->reduction = network_reduction(is_or ? carriage.reduction : left.op_);
@@ -98,7 +101,7 @@ void InNetworkGroup::set_reduction(const Buffers::Name& name, const Carriage& ca
   if (carriage.tensor_type != tensors.front().scalar_type()) buffers.carry_as(carriage.tensor_type);
 }
 
-// One operation, however many tensors: they are copied side by side, and blocks begin with each.
+// One operation for any number of tensors: they are concatenated, and each starts a new block.
 c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& name,
                                                          const Carriage& carriage,
                                                          const Tensors& tensors,
@@ -181,7 +184,7 @@ std::optional<DigestReading> InNetworkGroup::final_digest(bool restart) {
 }
 
 void InNetworkGroup::leave_transport() {
-  // A server that does not acknowledge the leaving ends nothing but its own lease.
+  // If the server does not acknowledge the LEAVE, only the lease stays until it expires.
   if (communicator_ != nullptr) static_cast<void>(communicator_->shutdown());
 }
 

@@ -10,11 +10,11 @@
 #include "python/csrc/process_group.h"
 
 // A process group whose all-reduces of dense tensors go through the switches and servers of its
-// route, where these know the type and the reduction (carriage() in the source has the table).
-// Every group, a subgroup too, is a job of its own with its own Communicator. A group of one rank
-// has none. With a ring as well, which of the two ways a sum of float32 takes is the communicator's
-// affair. Where the communicator's ranks share a host's memory, reduce-scatters of the same types,
-// all-gathers and broadcasts go through it, too (in_network_group_memory.cc).
+// route, if these support the type and the reduction (the table is carriage() in the source).
+// Every group, also a subgroup, is its own job with its own Communicator. A group of one rank has
+// none. With a ring as well, the communicator decides which of the two ways a float32 sum takes.
+// If the communicator's ranks share a host's memory, reduce-scatters of the same types, all-gathers
+// and broadcasts use it, too (in_network_group_memory.cc).
 
 namespace atp::pytorch {
 
@@ -41,23 +41,25 @@ class InNetworkGroup : public ProcessGroupATP {
                                           const c10d::ReduceScatterOptions& options) override;
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
 
-  // The average of a dense tensor that is made up of segments, parameters for example, of these
-  // lengths. As allreduce() where that would not take the network; a format that it cannot have
-  // then is an error.
+  // The average of a dense tensor that consists of segments of these lengths, such as parameters.
+  // Like allreduce() where that would not use the network; a format that is then impossible is an
+  // error.
   WorkPtr average_segments(const at::Tensor& tensor, const std::vector<std::size_t>& lengths,
                            std::optional<NumberFormat> format);
 
-  // The shortest of so many sums of float32 zeros, at all ranks alike, before any other operation.
+  // The shortest time of `rounds` sums of float32 zeros. All ranks call it, before any other
+  // operation.
   std::chrono::nanoseconds measure(std::size_t values, std::size_t rounds,
                                    std::chrono::milliseconds timeout);
-  // As the communicator's, likewise.
+  // The communicator's add_ring(); all ranks call it, before any other operation.
   void add_ring(std::unique_ptr<Ring> ring, const FiguresOfWays& figures,
                 std::uint64_t judged_every);
   std::optional<WayCounts> way_counts() const;
 
-  // Of the sums in the network that have ended; nothing if none is kept.
+  // The digest of the sums in the network that have ended; nullopt if none is kept.
   std::optional<DigestReading> digest() const;
-  // Of all that have been started, which end before. `restart`: the next one begins another digest.
+  // The digest of all sums started so far, after waiting for them. `restart`: the next one starts a
+  // new digest.
   std::optional<DigestReading> final_digest(bool restart);
 
   Counts counters() const override;
@@ -71,16 +73,16 @@ class InNetworkGroup : public ProcessGroupATP {
   void destroy_transport() override { communicator_.reset(); }
 
  private:
-  // How one of the types travels, and what is done with it.
+  // How a type is sent, and the reduction that is applied.
   struct Carriage {
     DataType type = DataType::kFloat32;
-    at::ScalarType tensor_type = at::kFloat;  // of the memory that is sent
+    at::ScalarType tensor_type = at::kFloat;  // the type of the memory that is sent
     c10d::ReduceOp::RedOpType reduction = c10d::ReduceOp::SUM;
   };
   static std::optional<Carriage> carriage(at::ScalarType type, const c10d::ReduceOp& op);
-  // Nothing where the network does not take it.
+  // nullopt if the network does not support it.
   std::optional<Carriage> carriage_of(const Tensors& tensors, const c10d::ReduceOp& op) const;
-  // The reduction of a request that is carried so; the buffers of the work do the rest.
+  // Sets the reduction of a request with this carriage; the work's buffers do the rest.
   void set_reduction(const Buffers::Name& name, const Carriage& carriage, at::TensorList tensors,
                      const c10d::ReduceOp& op, Buffers& buffers, AllReduceOptions* request) const;
   WorkPtr carry_out(const Buffers::Name& name, const Carriage& carriage, const Tensors& tensors,
@@ -90,7 +92,7 @@ class InNetworkGroup : public ProcessGroupATP {
   bool in_memory() const { return communicator_ != nullptr && communicator_->in_host_memory(); }
   std::optional<Carriage> carriage_in_memory(at::TensorList outputs, at::TensorList inputs,
                                              const c10d::ReduceOp& op) const;
-  // Of a work that has so many parts; `waits`: for the only one.
+  // For a work with `parts` parts; `waits`: the caller waits for the only one.
   AllReduceOptions part_options(const c10::intrusive_ptr<CollectiveWork>& work, std::size_t parts,
                                 std::chrono::milliseconds timeout, bool waits);
   WorkPtr gather(const Buffers::Name& name, const Tensors& outputs, const Tensors& inputs,

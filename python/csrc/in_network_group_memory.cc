@@ -1,4 +1,4 @@
-// What a group does in the memory of its ranks' host beside all-reduces.
+// The collectives besides all-reduces that a group runs in the memory of its ranks' host.
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using c10d::OpType;
 using Name = Buffers::Name;
-// Views and copies of a leaf that requires gradients are nothing that autograd should see.
+// Autograd must not record views and copies of a leaf that requires gradients.
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
 constexpr Name kAllGather{OpType::ALLGATHER, "all_gather", "atp:all_gather"};
@@ -37,14 +37,14 @@ bool overlap(const at::Tensor& one, const at::Tensor& other) {
          memory_of(other) < memory_of(one) + one.nbytes();
 }
 
-// What the operation reads, of which nothing is written before it is read. A part of the other's
-// memory may be written as soon as that very part has been read; `is_that_part`: where it begins.
+// The memory that the operation reads; none of it is written before it is read. A part of the
+// output may be written as soon as that part has been read; `is_that_part`: where it begins.
 at::Tensor not_overwritten(Buffers& buffers, const at::Tensor& input, const at::Tensor& output,
                            bool is_that_part) {
   if (is_that_part || !overlap(input, output)) return input;
   const NoAutograd guard;
   const at::Tensor copy = input.clone();
-  // Scaled and converted it has been.
+  // It is already scaled and converted.
   buffers.keep(copy);
   return copy;
 }
@@ -157,7 +157,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather(TensorLists& outputs, T
   return work;
 }
 
-// Judged by what all ranks have alike: of an uneven list a rank's own output may be empty.
+// Decided by values that all ranks share: in an uneven list a rank's own output may be empty.
 std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_in_memory(
     at::TensorList outputs, at::TensorList inputs, const c10d::ReduceOp& op) const {
   if (!in_memory() || !all(inputs, is_dense) || !all(outputs, is_dense)) return std::nullopt;
@@ -169,7 +169,7 @@ std::optional<InNetworkGroup::Carriage> InNetworkGroup::carriage_in_memory(
   return carriage(type, op);
 }
 
-// The bits are those of an all-reduce of the whole.
+// The results have the same bits as an all-reduce of the whole.
 void InNetworkGroup::submit_scatter(DataType type, const at::Tensor& input,
                                     const at::Tensor& output, std::vector<std::size_t> lengths,
                                     const AllReduceOptions& request) {
@@ -235,7 +235,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::reduce_scatter(
   Buffers& buffers = work->buffers();
   AllReduceOptions asked;
   set_reduction(kReduceScatter, *found, outputs, options.reduceOp, buffers, &asked);
-  // A copy, which no output is a part of.
+  // A copy, of which no output is a part.
   const at::Tensor input = buffers.input(side_by_side(inputs[0]));
   const at::Tensor output = buffers.output(outputs[0]);
   AllReduceOptions part = part_options(work, 1, options.timeout, !options.asyncOp);

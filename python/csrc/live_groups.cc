@@ -42,7 +42,7 @@ void LiveGroups::abort_all() {
     for (ProcessGroupATP* group : groups_) group->abort();
     pools = pools_;
   }
-  // Not under the lock: a callback may drop a group.
+  // Without the lock: a callback may drop a group.
   for (const auto& weak : pools) {
     if (const auto pool = weak.lock()) pool->wait_until_idle_for(std::chrono::seconds(10));
   }

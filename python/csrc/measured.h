@@ -8,8 +8,8 @@
 
 namespace atp::pytorch {
 
-// The shortest of so many operations, after one that is not counted; throws what one of them fails
-// with.
+// The shortest time of `rounds` operations, after one that is not counted. Throws the error of an
+// operation that fails.
 template <class Operation>
 std::chrono::nanoseconds shortest_of(std::size_t rounds, const Operation& operation) {
   using Clock = std::chrono::steady_clock;

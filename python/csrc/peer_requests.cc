@@ -4,6 +4,9 @@
 
 #include "python/csrc/argument_checks.h"
 
+// Maps c10d's reductions and tensor types to those of atp/collective/peer, and decides when a
+// request must send from a copy.
+
 namespace atp::pytorch {
 namespace {
 
@@ -28,7 +31,7 @@ bool overlap(ConstBytes one, ConstBytes other) {
          other.data() < one.data() + one.size();
 }
 
-// Whether some output other than this rank's own block in its very place overlaps with the input.
+// Whether an output overlaps with the input, other than this rank's own block in its exact place.
 bool is_overwritten(const PeerRequest& request, std::size_t input, std::size_t rank,
                     std::size_t ranks) {
   const ConstBytes sent = request.inputs[input];

@@ -10,28 +10,28 @@
 #include "atp/collective/peer/request.h"
 #include "python/csrc/buffers.h"
 
-// Tensors in the words of atp/collective/peer.
+// Converts tensors to the types of atp/collective/peer.
 
 namespace atp::pytorch {
 
-// A name for its messages.
+// The type's name in messages of atp/collective/peer.
 std::string type_name(std::uint8_t type);
 ElementKind kind_of(at::ScalarType type);
 
-// Refuses what it cannot do of this type.
+// Refuses reductions that it does not support for this type.
 ElementReduction reduction_of(const Buffers::Name& name, const c10d::ReduceOp& op,
                               at::ScalarType type);
 
 PeerRequest request_of(PeerCall call, at::ScalarType type);
 
-// Its memory. Only dense tensors have it.
+// The tensor's memory. Refuses tensors that are not dense.
 Bytes memory_of(const Buffers::Name& name, const at::Tensor& buffer);
-// A block for each rank, one after the other, of these lengths in elements; all alike if there are
+// Consecutive blocks, one per rank, of these lengths in elements; of equal length if there are
 // none.
 std::vector<Bytes> blocks_of(const Buffers::Name& name, const at::Tensor& buffer, std::size_t ranks,
                              const std::vector<std::int64_t>& lengths = {});
 
-// What the request sends while it writes, it sends from a copy, where the caller's tensors overlap.
+// If the caller's tensors overlap, the request sends from a copy what it would overwrite.
 void keep_apart(PeerRequest& request, Buffers& buffers, std::size_t rank, std::size_t ranks);
 
 }  // namespace atp::pytorch

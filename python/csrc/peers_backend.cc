@@ -8,6 +8,9 @@
 #include "python/csrc/argument_checks.h"
 #include "python/csrc/peer_requests.h"
 
+// The life of a collective: its checks, its number and its work, and the end of the group. The
+// collectives themselves are in peers_collectives.cc and peers_reductions.cc.
+
 namespace atp::pytorch {
 namespace {
 
@@ -78,8 +81,8 @@ std::chrono::milliseconds PeersBackend::timeout_of(std::chrono::milliseconds ask
 
 PeersBackend::EndPart PeersBackend::expect_parts_of(CompletionPool& pool, const OwnWork& work,
                                                     std::size_t count) const {
-  // What goes on its way below never ends if an exception comes in between; the group does not wait
-  // for it then, as the parts that were not begun give it up.
+  // If an exception comes in between, the work started below never ends; the group does not wait
+  // for it, as the parts that were not started drop it.
   const auto expected = std::make_shared<CompletionPool::Expected>(pool.expect());
   if (!work->expect_parts(count)) expected->end(ended(work));
   return [work, expected](const std::string& error) {
@@ -122,7 +125,7 @@ PeersBackend::WorkPtr PeersBackend::submit(const OwnWork& work, std::vector<Peer
   return work;
 }
 
-// Nobody has the work yet, so nothing is to be told on another thread, and this one would wait
+// No caller has the work yet, so no other thread needs to run callbacks, and this thread would wait
 // next.
 PeersBackend::WorkPtr PeersBackend::carry_out_here(const OwnWork& work,
                                                    std::vector<PeerRequest> requests) {
@@ -210,7 +213,7 @@ void PeersBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
 }
 
 void PeersBackend::shutdown() {
-  // What is under way has ended; a failure has been told to whom it concerned.
+  // The operations in progress have ended, and their callers have got any failure.
   if (!is_forked() && peers_ != nullptr) static_cast<void>(peers_->shutdown());
 }
 

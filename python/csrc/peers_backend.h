@@ -18,15 +18,14 @@
 #include "python/csrc/traffic.h"
 
 // A c10d backend that carries out every collective over connections between any two ranks
-// (atp/collective/peer), after checking that its tensors are on the CPU and counting what was asked
-// for. A backend that does some collectives over a way of its own derives from it and overrides
-// those.
+// (atp/collective/peer), after checking that its tensors are on the CPU and counting the call. A
+// backend with its own way for some collectives derives from it and overrides those.
 //
-// A collective gets its number on the caller's own thread, in the caller's order, which is the same
-// at all ranks.
+// A collective gets its number on the caller's thread, in the caller's order, which is the same at
+// all ranks.
 //
-// After fork() the child has none of the threads: there every collective raises an error, and what
-// would end a thread does nothing.
+// After fork() the child has none of the threads: every collective raises an error there, and calls
+// that would end a thread do nothing.
 
 namespace atp::pytorch {
 
@@ -39,11 +38,11 @@ class PeersBackend : public c10d::Backend {
   PeersBackend(int rank, int size, std::chrono::milliseconds timeout);
   ~PeersBackend() override;
 
-  // Before anybody else knows the group.
+  // Must be called before the group is published.
   void set_peers(std::unique_ptr<Peers> peers) { peers_ = std::move(peers); }
 
   std::vector<TrafficRow> traffic() const { return traffic_.rows(); }
-  // To wait for the callbacks of collectives that have ended.
+  // For waiting for the callbacks of collectives that have ended.
   std::shared_ptr<CompletionPool> completion_pool() const { return completion_; }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
@@ -78,13 +77,13 @@ class PeersBackend : public c10d::Backend {
   WorkPtr send(Tensors& tensors, int to_rank, int tag) override;
   WorkPtr recv(Tensors& tensors, int from_rank, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
-  // Ends when all ranks are there and the earlier collectives of this one have ended. A barrier
-  // that the caller waits for begins after those, so then it has seen those of all ranks end.
+  // Ends when all ranks have come and this rank's earlier collectives have ended. A barrier that
+  // the caller waits for starts only after these, so it then has waited for those of all ranks.
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
-  // The number of collectives so far, point-to-point transfers apart; nobody needs to agree on a
-  // first one, as every group starts at 0.
+  // The number of collectives so far, without point-to-point transfers. The ranks need not agree on
+  // a first number, as every group starts at 0.
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
@@ -98,31 +97,31 @@ class PeersBackend : public c10d::Backend {
 
   bool is_forked() const { return getpid() != owner_; }
 
-  // Checks and counts a collective, and makes its work; `inputs` are what is checked and counted.
-  // `path`: what carries it out.
+  // Checks and counts a collective's `inputs`, and makes its work. `path`: the transport that
+  // carries it out.
   OwnWork begin_work(const char* path, const Buffers::Name& name, at::TensorList inputs,
                      const Tensors& results);
   std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked_for) const;
 
-  // To be called when parts of the work end: finishes it when all have.
+  // Returns the function to call when a part of the work ends; it finishes the work after the last.
   EndPart expect_parts(const OwnWork& work, std::size_t count) const;
-  // Of a work of one part, which its caller waits for: if that part ends on this very thread, so
-  // does the work, without another thread.
+  // For a work of one part that its caller waits for: if the part ends on this thread, this thread
+  // finishes the work, too.
   EndPart expect_here(const OwnWork& work) const;
   CompletionPool& completion() const { return *completion_; }
 
-  // From now on nothing is begun. True if this was so before.
+  // From now on nothing is started. True if it was closed before.
   bool close() { return closed_.exchange(true); }
   void give_up_peers();
-  // Ends the connections and then the threads, which finish what was under way; the last thing that
-  // a final class does. In a forked child it leaves both alone.
+  // Ends the connections and then the threads, which finish the operations in progress; the last
+  // step of a final class's destructor. In a forked child it leaves both alone.
   void end_threads();
 
  private:
   OwnWork begin(const Buffers::Name& name, at::TensorList inputs, const Tensors& results) {
     return begin_work("peers", name, inputs, results);
   }
-  // Submits the requests as the parts of the work. `waits`: so does the caller, for nothing else.
+  // Submits the requests as the parts of the work. `waits`: the caller waits for only this work.
   WorkPtr submit(const OwnWork& work, std::vector<PeerRequest> requests,
                  std::chrono::milliseconds timeout, bool waits);
   WorkPtr carry_out_here(const OwnWork& work, std::vector<PeerRequest> requests);
@@ -146,8 +145,8 @@ class PeersBackend : public c10d::Backend {
   std::atomic<bool> closed_{false};
   std::unique_ptr<Peers> peers_;
   std::shared_ptr<CompletionPool> completion_;
-  // No barrier waits for a transfer, as its other side may come after the barrier. Made when first
-  // needed.
+  // Barriers do not wait for transfers, as the other side may come after the barrier. Made when
+  // first needed.
   std::mutex transfers_mutex_;
   std::shared_ptr<CompletionPool> transfers_;
   Traffic traffic_;

@@ -1,4 +1,4 @@
-// What moves tensors and adds nothing.
+// The collectives that only move tensors.
 #include <torch/csrc/distributed/c10d/Utils.hpp>
 #include <utility>
 
@@ -26,7 +26,7 @@ constexpr Name kAllToAll{OpType::ALLTOALL, "all_to_all", "atp:peers_all_to_all"}
 constexpr Name kAllToAllSingle{OpType::ALLTOALL_BASE, "all_to_all_single",
                                "atp:peers_all_to_all_single"};
 
-// Lists of a root: one at that rank, none elsewhere.
+// A root's list of tensors: one at that rank, none elsewhere.
 void check_list_of_root(const Name& name, const PeersBackend::TensorLists& lists, bool is_root,
                         std::size_t ranks, const at::Tensor& block) {
   TORCH_CHECK_VALUE(is_root || lists.empty(), name.operation,
@@ -94,7 +94,7 @@ PeersBackend::WorkPtr PeersBackend::allgather(TensorLists& outputs, Tensors& inp
   return submit(work, std::move(requests), options.timeout, !options.asyncOp);
 }
 
-// Its lists are by rank, and in each there is an output for each input.
+// Its lists are by rank; each has an output for every input.
 PeersBackend::WorkPtr PeersBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                                         const c10d::AllgatherOptions& options) {
   check_count(kAllGatherLists, "rank", ranks(), outputs.size());

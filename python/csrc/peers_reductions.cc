@@ -1,4 +1,4 @@
-// What adds tensors, or combines them otherwise.
+// The collectives that add tensors, or combine them in another way.
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <utility>
@@ -59,8 +59,8 @@ PeersBackend::WorkPtr PeersBackend::allreduce_sparse(Tensors& tensors,
                                                      const c10d::AllreduceOptions& options) {
   check_count(kAllReduceSparse, "call", 1, tensors.size());
   TORCH_CHECK_VALUE(options.reduceOp.op_ == c10d::ReduceOp::SUM, kAllReduceSparse.operation,
-                    ": of sparse tensors there is only a sum; use ReduceOp.SUM, and divide the "
-                    "result for an average");
+                    ": sparse tensors can only be summed; use ReduceOp.SUM, and divide the result "
+                    "for an average");
   const at::Tensor tensor = tensors.front();
   const OwnWork work = begin(kAllReduceSparse, tensors, tensors);
   const auto sum = SparseSum::of(*peers_, tensor, timeout_of(options.timeout));
@@ -82,7 +82,7 @@ PeersBackend::WorkPtr PeersBackend::reduce(Tensors& tensors, const c10d::ReduceO
   PeerRequest request = request_of(PeerCall::kReduce, type);
   request.reduction = reduction_of(kReduce, op, type);
   request.root = static_cast<std::size_t>(options.rootRank);
-  // Elsewhere the tensor is undefined afterwards, and nothing needs to be brought back.
+  // At other ranks the tensor is undefined afterwards, so nothing is written back.
   const bool is_root = options.rootRank == getRank();
   const at::Tensor buffer =
       is_root ? buffers.output(tensors.front()) : buffers.input(tensors.front());
@@ -92,7 +92,7 @@ PeersBackend::WorkPtr PeersBackend::reduce(Tensors& tensors, const c10d::ReduceO
   return submit(work, {std::move(request)}, options.timeout, !options.asyncOp);
 }
 
-// Of each output the inputs are one for each rank, or one that holds them all.
+// The inputs of each output are one per rank, or one that holds them all.
 PeersBackend::WorkPtr PeersBackend::scatter_sums(const Name& name, const Tensors& outputs,
                                                  const TensorLists& inputs,
                                                  const c10d::ReduceScatterOptions& options) {

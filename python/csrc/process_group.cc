@@ -9,7 +9,7 @@ ProcessGroupATP::ProcessGroupATP(int rank, int size, std::chrono::milliseconds t
 
 void ProcessGroupATP::stop() {
   static_cast<void>(close());
-  // In this order: the transport ends its operations, the threads finish them.
+  // In this order: the transport ends its operations, then the threads finish them.
   destroy_transport();
   end_threads();
 }

@@ -5,6 +5,9 @@
 
 #include "python/csrc/argument_checks.h"
 
+// Decides which collectives the ring carries, splits them into its requests, and leaves all others
+// to the peer connections.
+
 namespace atp::pytorch {
 namespace {
 
@@ -235,7 +238,7 @@ c10::intrusive_ptr<c10d::Work> RingGroup::reduce_scatter(
 }
 
 void RingGroup::leave_transport() {
-  // What is under way has ended; a failure has been told to whom it concerned.
+  // The operations in progress have ended, and their callers have got any failure.
   static_cast<void>(ring_->shutdown());
 }
 

@@ -7,14 +7,14 @@
 
 // A process group whose ranks sum over TCP, each with its two neighbours: SUM and AVG of dense
 // float32 and float64 tensors in all-reduces and reduce-scatters, and all-gathers of dense tensors
-// of any type. Sums have the same bits on every rank and in every run; those of float32 all-reduces
-// are the network's.
+// of any type. Sums have the same bits on every rank and in every run; float32 all-reduces have the
+// same bits as in the network.
 
 namespace atp::pytorch {
 
 class RingGroup : public ProcessGroupATP {
  public:
-  // `format`: what sums of float32 all-reduces travel as.
+  // `format`: the format of float32 all-reduces on the wire.
   RingGroup(int rank, int size, std::chrono::milliseconds timeout, std::unique_ptr<Ring> ring,
             NumberFormat format);
 
@@ -34,8 +34,8 @@ class RingGroup : public ProcessGroupATP {
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override;
 
-  // The average of a dense tensor that is made up of segments, parameters for example, of these
-  // lengths. As allreduce() for what is not float32; a format that it cannot have then is an error.
+  // The average of a dense tensor that consists of segments of these lengths, such as parameters.
+  // Like allreduce() for types other than float32; a format that is then impossible is an error.
   WorkPtr average_segments(const at::Tensor& tensor, const std::vector<std::size_t>& lengths,
                            std::optional<NumberFormat> format);
 
@@ -50,7 +50,7 @@ class RingGroup : public ProcessGroupATP {
  private:
   WorkPtr sum(const Buffers::Name& name, const Tensors& tensors,
               const c10d::AllreduceOptions& options);
-  // One operation of all float32 tensors. `segments`: empty for a single one.
+  // One operation on all float32 tensors. `segments`: empty for a single tensor.
   WorkPtr sum_by_rule(const Buffers::Name& name, const Tensors& tensors,
                       const c10d::AllreduceOptions& options, std::vector<std::size_t> segments,
                       NumberFormat format);

@@ -7,6 +7,8 @@
 
 #include "python/csrc/peer_requests.h"
 
+// Gathers the heads first, and from them the sizes of the indices and values to gather next.
+
 namespace atp::pytorch {
 namespace {
 
@@ -41,8 +43,8 @@ SparseSum::SparseSum(Peers& peers, const at::Tensor& tensor, std::chrono::millis
 std::shared_ptr<SparseSum> SparseSum::of(Peers& peers, const at::Tensor& tensor,
                                          std::chrono::milliseconds timeout) {
   TORCH_CHECK_TYPE(tensor.layout() == at::kSparse,
-                   "all_reduce: of sparse tensors atp sums those of the layout torch.sparse_coo, "
-                   "and this one's is ",
+                   "all_reduce: atp sums sparse tensors only in the layout torch.sparse_coo, and "
+                   "this one's is ",
                    tensor.layout(), "; convert it with .to_sparse_coo()");
   TORCH_CHECK_VALUE(tensor.dim() + 3 <= static_cast<std::int64_t>(kHead),
                     "all_reduce: expected a sparse tensor of up to ", kHead - 3,
@@ -77,14 +79,14 @@ std::string SparseSum::mismatch() const {
   for (std::size_t rank = 0; rank < heads_.size(); ++rank) {
     for (std::size_t i = 1; i < kHead; ++i) {
       if (head_value(heads_[rank], i) == head_value(heads_.front(), i)) continue;
-      return "all_reduce of sparse tensors: that of rank " + std::to_string(rank) +
-             " of the group has another shape than that of rank 0, and all must have the same";
+      return "all_reduce of sparse tensors: the tensor of rank " + std::to_string(rank) +
+             " of the group differs in shape from rank 0's; all must have the same";
     }
   }
   return {};
 }
 
-// Where there is nothing to gather the numbers are used up all the same, at all ranks alike.
+// If there is nothing to gather, every rank still uses up the numbers.
 void SparseSum::gather_content() {
   for (const at::Tensor& head : heads_) {
     const std::int64_t count = error_.empty() ? head_value(head, 0) : 0;
@@ -102,7 +104,7 @@ void SparseSum::gather_content() {
 
 void SparseSum::end_part(const Status& status) {
   if (!status.ok() && error_.empty()) error_ = status.error().message;
-  // Lets go of the work, which keeps this.
+  // Releases the work, which keeps this object alive.
   if (--parts_left_ == 0) std::exchange(end_, nullptr)(error_);
 }
 

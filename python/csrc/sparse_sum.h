@@ -11,8 +11,8 @@
 
 #include "atp/collective/peer/peers.h"
 
-// The sum of sparse tensors, which have as many values as each rank likes: all ranks gather how
-// many there are, then the places and the values of all, and coalesce them in the order of ranks.
+// The sum of sparse tensors, which may have a different number of values at each rank: all ranks
+// gather the numbers, then the indices and values of all, and coalesce them in the order of ranks.
 
 namespace atp::pytorch {
 
@@ -23,11 +23,11 @@ class SparseSum : public std::enable_shared_from_this<SparseSum> {
                                        std::chrono::milliseconds timeout);
   // `end`: called once with an error, or nothing, on any thread.
   void begin(std::function<void(const std::string&)> end);
-  // After a good end. Not on the thread of the peers, as it takes its time.
+  // After success. Not to be called on the peers' thread, as it is slow.
   at::Tensor result() const;
 
  private:
-  // How many values, how many sparse dimensions, how many in all, and their sizes.
+  // The number of values, of sparse dimensions and of all dimensions, and the dimensions' sizes.
   static constexpr std::size_t kHead = 16;
   using Head = std::array<std::int64_t, kHead>;
 
@@ -40,7 +40,7 @@ class SparseSum : public std::enable_shared_from_this<SparseSum> {
 
   Peers& peers_;
   const std::chrono::milliseconds timeout_;
-  const std::uint64_t first_number_;  // of three
+  const std::uint64_t first_number_;  // the first of three
   std::function<void(const std::string&)> end_;
   const at::Tensor own_;  // coalesced
   at::Tensor own_indices_;
@@ -49,7 +49,7 @@ class SparseSum : public std::enable_shared_from_this<SparseSum> {
   std::vector<at::Tensor> heads_;  // by rank
   std::vector<at::Tensor> indices_;
   std::vector<at::Tensor> values_;
-  int parts_left_ = 2;  // on the thread of the peers alone
+  int parts_left_ = 2;  // used on the peers' thread only
   std::string error_;
 };
 

@@ -12,7 +12,7 @@ std::string dtype_name(at::TensorList tensors) {
 
 void Traffic::add(const char* path, const char* operation, at::TensorList tensors) {
   std::uint64_t bytes = 0;
-  // numel() of a sparse tensor is that of the dense one; its own bytes are not worth a rule here.
+  // numel() of a sparse tensor is the dense tensor's; a separate rule is not worth it.
   for (const at::Tensor& tensor : tensors) bytes += tensor.numel() * tensor.element_size();
   const std::lock_guard lock(mutex_);
   Count& count = counts_[{path, operation, dtype_name(tensors)}];

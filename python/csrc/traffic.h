@@ -9,17 +9,17 @@
 #include <tuple>
 #include <vector>
 
-// What the callers asked for, by the path that it took: so that anyone can see whether the
-// gradients went through the network of switches, around a ring, or through Gloo.
+// Counts the callers' collectives by the path that each took, which shows whether the gradients
+// went through the network of switches, around a ring, or over the peer connections.
 
 namespace atp::pytorch {
 
 struct TrafficRow {
-  std::string path;       // "atp", "ring" or "gloo"
+  std::string path;       // "atp", "ring" or "peers"
   std::string operation;  // "all_reduce", "broadcast", ...
   std::string dtype;      // "float32", ...; "none" where there is no tensor
   std::uint64_t calls = 0;
-  std::uint64_t bytes = 0;  // of this rank's input
+  std::uint64_t bytes = 0;  // the size of this rank's input
 };
 
 class Traffic {

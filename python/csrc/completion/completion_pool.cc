@@ -9,14 +9,14 @@
 namespace atp::pytorch {
 namespace {
 
-// How long works wait behind one callback before another thread takes over: long beside a callback
-// that only computes, short beside an operation.
+// How long works wait behind one callback before another thread takes over: long compared to a
+// callback that only computes, short compared to an operation.
 constexpr std::chrono::milliseconds kPatience{1};
 
-// Callbacks that wait hold a thread each.
+// Each callback that waits holds a thread.
 constexpr std::size_t kThreadsMax = 256;
 
-// The pool whose thread this is. (Thread ids are no answer: they are used again.)
+// The pool that this thread belongs to. (Thread ids would not do: they are reused.)
 thread_local const void* this_thread_serves = nullptr;
 
 }  // namespace
@@ -102,12 +102,12 @@ void CompletionPool::run() {
   while (!is_over()) {
     if (finisher_ == std::thread::id() || watch(lock)) finish_works(lock);
   }
-  // The others see the same.
+  // The other threads see the same.
   work_.notify_all();
   spare_.notify_all();
 }
 
-// As long as this thread is the finisher.
+// Runs as long as this thread is the finisher.
 void CompletionPool::finish_works(Lock& lock) {
   const std::thread::id self = std::this_thread::get_id();
   finisher_ = self;
@@ -160,12 +160,12 @@ void CompletionPool::settle(Lock& lock, std::uint64_t number) {
   if (due.empty()) return;
   lock.unlock();
   for (const Later& later : due) later.then();
-  // One of them may hold the last of an expected work, which takes the lock as it is dropped.
+  // One of them may hold the last reference to an expected work, whose destructor takes the lock.
   due.clear();
   lock.lock();
 }
 
-// A spare sleeps until it is called, then watches as long as works wait. True: it takes over.
+// A spare thread sleeps until called, then watches as long as works wait. True: it takes over.
 bool CompletionPool::watch(Lock& lock) {
   const auto vacant = [this] { return is_over() || finisher_ == std::thread::id(); };
   ++spares_;
@@ -183,7 +183,7 @@ bool CompletionPool::watch(Lock& lock) {
   return stuck;
 }
 
-// Works wait behind a callback: makes sure that somebody notices if it does not end.
+// Works wait behind a callback: makes sure that a thread notices if it does not end.
 void CompletionPool::call_a_watcher(const Lock& held) {
   if (watch_ != Watch::kNone) return;
   if (spares_ == 0 && !may_add_thread()) return;
@@ -197,7 +197,7 @@ bool CompletionPool::may_add_thread() {
   if (!std::exchange(warned_, true)) {
     std::fprintf(stderr,
                  "atp: %zu callbacks of one process group wait at the same time, each on a thread; "
-                 "no more threads are made, so the next one may wait for ever\n",
+                 "no more threads are started, so the next one may wait forever\n",
                  threads_.size());
   }
   return false;

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+// The order in which works finish, the threads that waiting callbacks need, and the pool's end.
+
 namespace atp::pytorch {
 namespace {
 
@@ -43,7 +45,7 @@ TEST(CompletionPool, AllOfManyWorksThatEndAtOnceAreFinished) {
   EXPECT_EQ(told, 1000);
 }
 
-TEST(CompletionPool, AWorkMayBeDroppedByWhatWaitedForAnother) {
+TEST(CompletionPool, AContinuationMayDropAWork) {
   const Pool pool;
   CompletionPool::Expected first = pool->expect();
   auto dropped = std::make_shared<CompletionPool::Expected>(pool->expect());
@@ -52,7 +54,7 @@ TEST(CompletionPool, AWorkMayBeDroppedByWhatWaitedForAnother) {
   pool->wait_until_idle();
 }
 
-// A callback that starts a work and waits until it is finished, in whose callback the next …
+// A callback that starts a work and waits for it; the callback of that work does the same, ….
 void nest(CompletionPool& pool, int levels, std::atomic<int>& reached) {
   ++reached;
   if (levels == 0) return;
@@ -85,7 +87,7 @@ TEST(CompletionPool, ManyCallbacksMayWaitForOneThatEndsLater) {
   EXPECT_LE(pool->thread_count(), 52U);
 }
 
-TEST(CompletionPool, ThreadsThatWaitedServeAgain) {
+TEST(CompletionPool, ThreadsThatWaitedAreReused) {
   const Pool pool;
   std::atomic<int> reached{0};
   for (int i = 0; i < 100; ++i) {
@@ -100,14 +102,14 @@ TEST(CompletionPool, AWorkThatIsDroppedCountsAsEnded) {
   const Pool pool;
   try {
     const CompletionPool::Expected work = pool->expect();
-    throw std::runtime_error("the transport takes no more");
+    throw std::runtime_error("the transport accepts no more");
   } catch (const std::runtime_error&) {
   }
   pool->wait_until_settled(pool->mark());
   pool->wait_until_idle();  // shutdown() does it
 }
 
-TEST(CompletionPool, AWorkMayBeFinishedByTheThreadThatWouldWaitForIt) {
+TEST(CompletionPool, TheThreadThatWouldWaitForAWorkMayFinishIt) {
   const Pool pool;
   CompletionPool::Expected earlier = pool->expect();
   CompletionPool::Expected work = pool->expect();
@@ -150,7 +152,7 @@ TEST(CompletionPool, ACallbackMayWaitUntilEarlierWorksHaveSettled) {
   done.get_future().wait();
 }
 
-TEST(CompletionPool, ClosingFinishesWhatIsStillToCome) {
+TEST(CompletionPool, ClosingFinishesWorksStillInProgress) {
   bool told = false;
   std::thread slow;
   {

@@ -11,15 +11,15 @@
 #include "atp/planner/feasibility.h"
 #include "atp/planner/planner.h"
 
-// The module atp._planner: the planner as two functions of plain values. Types and documentation
-// are Python's, in atp/planner.py; JSON crosses the border, the same that `atp plan best` prints.
+// The module atp._planner: the planner as functions of plain values. Types and documentation are in
+// atp/planner.py; the results are JSON, the same as `atp plan best` prints.
 
 namespace py = pybind11;
 
 namespace atp {
 namespace {
 
-// What is wrong with an argument or a file.
+// The value, or a ValueError with what is wrong with an argument or a file.
 template <class T>
 T valid(Result<T> result) {
   if (!result) throw py::value_error(result.error().message);
@@ -58,7 +58,7 @@ planner::Volume volume(const std::string& name) {
   throw py::value_error("volume: found \"" + name + "\", expected exact or equation2");
 }
 
-// A description that is text already has the name that messages shall give it.
+// For a description that is already text, `path` is its name in messages.
 struct Description {
   std::string path;
   std::string text;
@@ -138,7 +138,7 @@ struct Shape {
   std::uint32_t batch;
 };
 
-// How the ranks of a row share the attention core, or "" where they cannot.
+// How the ranks of a row share the attention core, or "" if they cannot.
 std::string core_spread_text(const Shape& shape) {
   const planner::Transformer model{.heads = shape.heads, .kv_heads = shape.kv_heads};
   const auto spread = planner::core_spread(model, shape.batch, {shape.d1, shape.d2});
@@ -152,7 +152,7 @@ std::string core_spread_text(const Shape& shape) {
   return "";
 }
 
-// Reasons against, and notes.
+// (reasons why it cannot run, notes).
 std::pair<std::vector<std::string>, std::vector<std::string>> feasibility(
     const Description& description, std::pair<std::uint32_t, std::uint32_t> mesh,
     std::uint32_t batch, std::uint32_t chunks) {
@@ -214,7 +214,7 @@ PYBIND11_MODULE(_planner, module) {
           py::arg("count_norms"), py::arg("chunks"), py::arg("device_memory_bytes"),
           py::arg("runtime"), py::arg("stores_attention_scores"), py::arg("by_heads"),
           py::arg("hosts"), py::arg("ranks_per_host"));
-  // Searching touches no Python object, so other threads may run.
+  // The search touches no Python object, so other threads may run.
   module.def("plan_json", &atp::plan_json_text, py::arg("topology"), py::arg("model"),
              py::arg("world_size"), py::arg("choices"), py::call_guard<py::gil_scoped_release>());
   module.def("ranks_by_position", &atp::ranks_of, py::arg("layout"));
