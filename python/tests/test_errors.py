@@ -144,7 +144,7 @@ def test_ranks_that_disagree_about_their_number_are_all_told(ranks, monkeypatch)
         store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
         meeting = Meeting(store, rank, 4 if rank == 2 else 3, "again", [])
         begin = time.monotonic()
-        with pytest.raises(ValueError, match="says that there are . ranks, another one said ."):
+        with pytest.raises(ValueError, match="has a group size of . ranks, another rank has ."):
             meeting.agree_on_job(datetime.timedelta(seconds=60), [])
         return time.monotonic() - begin
 
