@@ -46,18 +46,18 @@ def address_of(monkeypatch):
         ("127.0.0.1", {"ATP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "nope0"}),
     ],
 )
-def test_the_address_is_that_of_the_interface_or_of_the_way_to_the_others(
+def test_the_address_is_the_interfaces_or_the_source_address_to_the_others(
     address_of, expected, given
 ):
     assert address_of(**given) == expected
 
 
-def test_an_interface_that_is_not_there_is_named(address_of):
+def test_a_missing_interface_is_named(address_of):
     with pytest.raises(ValueError, match="ATP_SOCKET_IFNAME='nope0': this host has no such"):
         address_of(ATP_SOCKET_IFNAME="nope0")
 
 
-def test_what_is_no_range_of_ports_is_refused(monkeypatch):
+def test_an_invalid_range_of_ports_is_refused(monkeypatch):
     monkeypatch.setenv("ATP_PORT_RANGE", "40000")
     with pytest.raises(ValueError, match=r'ATP_PORT_RANGE="40000" is not FIRST-LAST, two ports'):
         _C.Listener("127.0.0.1")

@@ -52,7 +52,7 @@ def test_all_ranks_hold_the_exact_integer_sum(ranks, world_size, op, record_prop
         assert np.all(np.abs(expected - true) <= bound)
 
 
-def test_the_error_beside_that_of_gloo(ranks):
+def test_the_error_compared_to_gloos(ranks):
     def body(rank):
         gloo = dist.new_group(backend="gloo")
         ours, theirs = values(rank, 100_000), values(rank, 100_000)
@@ -191,7 +191,7 @@ def test_several_tensors_in_one_call_are_one_operation(ranks):
         assert done == 2
 
 
-def test_each_tensor_of_a_call_begins_with_a_block_of_its_own(ranks):
+def test_each_tensor_of_a_call_starts_a_new_block(ranks):
     def body(rank):
         tensors = [torch.full((3000,), 1e6), torch.full((3000,), 1e-6)]
         dist.all_reduce_coalesced(tensors)

@@ -46,7 +46,7 @@ def counts():
     "text, expected",
     [(RING_FOR_LARGE, (3, 2)), (RING_FOR_ALL, (0, 5))],
 )
-def test_small_and_large_sums_take_what_is_faster(ranks, figures, text, expected):
+def test_small_and_large_sums_take_the_faster_way(ranks, figures, text, expected):
     figures(text)
 
     def body(rank):
@@ -98,7 +98,7 @@ def mixed_work(rank, step):
     return [tensor.float().numpy().tobytes() for tensor in tensors + pieces]
 
 
-def test_bits_and_digest_are_the_networks_whatever_is_chosen_and_while_it_changes(
+def test_bits_and_digest_match_the_network_whatever_is_chosen_and_while_it_changes(
     ranks, figures, monkeypatch
 ):
     # Almost equal, and judged so often that measured times change the ways in the run.
@@ -139,7 +139,7 @@ def planted(monkeypatch, network_ns, ring_ns):
     monkeypatch.setattr(_choice, "_probe", probe)
 
 
-def test_ranks_that_have_measured_otherwise_choose_alike_by_the_slowest(ranks, monkeypatch):
+def test_ranks_with_different_measurements_choose_the_same_by_the_slowest(ranks, monkeypatch):
     # By itself rank 0 would take the network for all, and rank 1 the ring.
     planted(
         monkeypatch,
@@ -184,11 +184,11 @@ POINTS = {
 
 
 @pytest.mark.parametrize("points, expected", POINTS.values(), ids=POINTS)
-def test_two_figures_come_from_the_times_of_sizes(points, expected):
+def test_the_times_of_sizes_give_two_figures(points, expected):
     assert _choice.line_through(points) == expected
 
 
-def test_no_route_is_said_and_the_ring_sums(ranks, caplog):
+def test_without_a_route_the_ring_sums_and_a_warning_says_why(ranks, caplog):
     def body(rank):
         tensor = values(rank, 5000)
         dist.all_reduce(tensor)
@@ -215,7 +215,7 @@ def test_no_route_is_said_and_the_ring_sums(ranks, caplog):
     assert second == [], "one of them is enough"
 
 
-def test_a_switch_that_is_not_there_is_said_and_the_ring_sums(ranks):
+def test_without_a_switch_the_ring_sums_and_the_reason_says_why(ranks):
     options = atp.torch.Options(algorithm="auto", join_timeout=datetime.timedelta(seconds=2))
 
     def body(rank):
@@ -232,7 +232,7 @@ def test_a_switch_that_is_not_there_is_said_and_the_ring_sums(ranks):
     assert "127.0.0.1:9" in first
 
 
-def test_one_rank_without_a_way_is_enough_for_all_to_take_the_other(ranks, monkeypatch):
+def test_if_one_rank_lacks_a_way_all_take_the_other(ranks, monkeypatch):
     real = _choice._made_by_all
 
     def made(meeting, way, make, timeout):
@@ -256,7 +256,7 @@ def test_one_rank_without_a_way_is_enough_for_all_to_take_the_other(ranks, monke
 
 
 @pytest.mark.parametrize("way, other", [("innetwork", "over a ring"), ("ring", "in the network")])
-def test_a_way_that_fails_in_the_probe_is_said_and_not_chosen(ranks, monkeypatch, way, other):
+def test_a_way_that_fails_in_the_probe_is_reported_and_not_chosen(ranks, monkeypatch, way, other):
     def failing(rank, size):
         if rank == 1:
             raise RuntimeError("planted\nwith more lines")
@@ -279,7 +279,7 @@ def test_a_way_that_fails_in_the_probe_is_said_and_not_chosen(ranks, monkeypatch
     assert first.endswith("has failed (rank 1: planted)")
 
 
-def test_on_one_host_it_is_the_hosts_memory(ranks):
+def test_on_one_host_auto_uses_the_hosts_memory(ranks):
     def body(rank):
         dist.all_reduce(torch.ones(5000))
         return atp.torch.stats()
@@ -289,7 +289,7 @@ def test_on_one_host_it_is_the_hosts_memory(ranks):
         assert stats["choice"] == {"reason": "the host's memory: all ranks are on one host"}
 
 
-def test_a_fixed_scale_is_the_networks(ranks):
+def test_a_fixed_scale_takes_the_network(ranks):
     def body(rank):
         dist.all_reduce(torch.ones(5000))
         return atp.torch.stats()["algorithm"]
@@ -298,7 +298,7 @@ def test_a_fixed_scale_is_the_networks(ranks):
     assert ranks.run(2, body, pg_options=options) == ["innetwork"] * 2
 
 
-def test_a_rank_that_was_told_another_algorithm_is_named(ranks):
+def test_a_rank_with_another_algorithm_is_named(ranks):
     def body(rank):
         options = atp.torch.Options(algorithm=("auto", "innetwork")[rank])
         dist.new_group([0, 1], pg_options=options)
@@ -341,7 +341,7 @@ def test_a_killed_rank_ends_both_ways_at_the_others(ranks, figures, text):
         assert all("rank 1" in error for error in outcome.value)
 
 
-def test_a_server_that_dies_ends_the_sums_over_the_ring_too(ranks, figures):
+def test_a_server_that_dies_also_ends_the_sums_over_the_ring(ranks, figures):
     figures(RING_FOR_LARGE)
     with Network() as network:
 
@@ -357,7 +357,7 @@ def test_a_server_that_dies_ends_the_sums_over_the_ring_too(ranks, figures):
         errors_of(ranks.outcomes(2, body, route=network.route, pg_options=options))
 
 
-def test_a_model_is_trained_to_the_networks_bits(ranks, figures):
+def test_a_trained_model_has_the_networks_bits(ranks, figures):
     figures(RING_FOR_LARGE)
 
     def body(rank):

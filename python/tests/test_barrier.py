@@ -46,7 +46,7 @@ def test_earlier_operations_have_ended_after_a_barrier(ranks, algorithm, ask, wa
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-def test_an_asynchronous_barrier_does_not_hold_its_caller(ranks, algorithm):
+def test_an_asynchronous_barrier_does_not_block_its_caller(ranks, algorithm):
     def body(rank):
         # Rank 1 takes part in the sum only when it has what rank 0 sends after its barrier.
         word = torch.zeros(1)

@@ -78,7 +78,7 @@ def test_many_callbacks_wait_at_the_same_time_by_work_and_by_future(ranks, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_callback_may_wait_for_a_barrier_and_for_what_goes_from_rank_to_rank(ranks, way):
+def test_a_callback_may_wait_for_a_barrier_and_for_transfers_between_ranks(ranks, way):
     def body(rank):
         def callback(future):
             dist.barrier()

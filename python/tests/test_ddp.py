@@ -55,7 +55,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: ",".join(o) or "plain")
-def test_the_weights_stay_equal_across_ranks_and_near_those_of_gloo(ranks, options):
+def test_the_weights_stay_equal_across_ranks_and_close_to_gloos(ranks, options):
     def body(rank):
         gloo = dist.new_group(backend="gloo")
         ours = DistributedDataParallel(make_model(), **options)

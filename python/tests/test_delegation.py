@@ -28,7 +28,7 @@ OPS = ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"]
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_all_reduce_of_all_data_types_that_gloo_knows(ranks, op):
+def test_all_reduce_of_all_data_types_that_gloo_supports(ranks, op):
     def cases(rank):
         for dtype in DTYPES:
             # What Gloo has no sum or average of: test_reductions.py.
@@ -212,7 +212,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-def test_a_tensor_elsewhere_is_refused_with_advice_whatever_it_is_for(ranks, algorithm):
+def test_a_tensor_on_another_device_is_refused_with_advice_in_every_call(ranks, algorithm):
     # There need be no GPU here: a tensor on "meta" is elsewhere too, and the group answers for
     # "cuda" by the same object.
     def body(rank):

@@ -21,7 +21,7 @@ def work_of(rank, step):
     return works
 
 
-def test_it_is_equal_at_all_ranks_and_in_every_run(ranks):
+def test_a_digest_is_equal_at_all_ranks_and_in_every_run(ranks):
     def body(rank):
         digests = []
         for step in range(3):
@@ -37,7 +37,7 @@ def test_it_is_equal_at_all_ranks_and_in_every_run(ranks):
     assert of_stats == {"operations": 9, "value": digests[-1]}
 
 
-def test_a_run_that_was_resumed_has_the_digest_of_the_last_part_of_one_that_was_not(ranks):
+def test_a_resumed_run_has_the_digest_of_an_uninterrupted_runs_last_part(ranks):
     def whole(rank):
         for step in range(2):
             work_of(rank, step)
@@ -56,7 +56,7 @@ def test_a_run_that_was_resumed_has_the_digest_of_the_last_part_of_one_that_was_
     assert before != after
 
 
-def test_a_group_keeps_one_of_its_own(ranks):
+def test_each_group_keeps_its_own_digest(ranks):
     def body(rank):
         pair = dist.new_group([0, 1], pg_options=DIGEST)
         if rank < 2:
@@ -67,7 +67,7 @@ def test_a_group_keeps_one_of_its_own(ranks):
     assert ranks.run(3, body, pg_options=DIGEST) == ["0" * 32] * 3
 
 
-def test_what_keeps_none_says_how_to_get_one(ranks):
+def test_a_group_without_a_digest_says_how_to_get_one(ranks):
     def body(rank):
         ring = dist.new_group([0, 1], pg_options=atp.torch.Options(algorithm="ring"))
         with pytest.raises(ValueError, match=r"Options\(digest=True\).*ATP_DIGEST=1"):
@@ -80,7 +80,7 @@ def test_what_keeps_none_says_how_to_get_one(ranks):
     assert ranks.run(2, body) == [(None, "0" * 32)] * 2
 
 
-def test_comparing_it_disturbs_nothing(ranks):
+def test_comparing_digests_disturbs_nothing(ranks):
     def body(rank):
         gloo = dist.new_group(backend="gloo")
         tensors = [torch.full((50 * i + 1,), float(rank)) for i in range(30)]
@@ -98,7 +98,7 @@ def test_comparing_it_disturbs_nothing(ranks):
     assert ranks.run(3, body, pg_options=options) == [expected] * 3
 
 
-def test_ranks_that_compare_it_at_other_times_are_told_so(ranks):
+def test_ranks_that_compare_digests_at_different_times_are_an_error(ranks):
     def body(rank):
         with pytest.raises(ValueError, match="digest_every.*ATP_DIGEST_EVERY"):
             dist.new_group([0, 1], pg_options=atp.torch.Options(digest_every=2 + rank))

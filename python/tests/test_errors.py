@@ -42,7 +42,7 @@ def test_ranks_that_disagree_about_the_order(ranks):
         assert "rank 0" in error and "rank 1" in error and "another operation" in error
 
 
-def test_a_killed_rank_is_named_to_the_others(ranks):
+def test_the_other_ranks_name_a_killed_rank(ranks):
     def body(rank):
         dist.all_reduce(torch.ones(100))
         if rank == 1:
@@ -54,7 +54,7 @@ def test_a_killed_rank_is_named_to_the_others(ranks):
         assert "rank 1" in error
 
 
-def test_a_frozen_rank_is_named_to_the_others(ranks):
+def test_the_other_ranks_name_a_frozen_rank(ranks):
     def body(rank):
         dist.all_reduce(torch.ones(100))
         if rank == 2:
@@ -66,7 +66,7 @@ def test_a_frozen_rank_is_named_to_the_others(ranks):
         assert "rank 2" in error
 
 
-def test_a_late_rank_is_in_the_statistics_of_those_that_wait(ranks):
+def test_the_statistics_of_waiting_ranks_name_a_late_rank(ranks):
     def body(rank):
         dist.all_reduce(torch.ones(100))
         assert atp.torch.stats()["waiting_for"] is None
@@ -99,7 +99,7 @@ def test_a_rank_that_does_not_take_part_is_named_at_the_deadline(ranks):
         assert "no progress" in error and "rank 1" in error
 
 
-def test_an_operation_may_have_a_deadline_of_its_own(ranks):
+def test_an_operation_may_have_its_own_deadline(ranks):
     def body(rank):
         if rank == 1:
             signal.pause()
@@ -174,7 +174,7 @@ def test_no_route_says_what_to_do(ranks):
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_route_that_is_none(ranks, size):
+def test_an_invalid_route(ranks, size):
     for error in errors_of(ranks.outcomes(size, lambda rank: None, route="nonsense")):
         assert error.startswith('ValueError: ATP_ROUTE="nonsense": ')
     options = atp.torch.Options(route="nonsense")
@@ -182,7 +182,7 @@ def test_a_route_that_is_none(ranks, size):
         assert error.startswith('ValueError: Options.route="nonsense": ')
 
 
-def test_nobody_at_the_servers_address(ranks):
+def test_no_server_at_its_address(ranks):
     outcomes = ranks.outcomes(2, lambda rank: None, route="127.0.0.1:9", timeout_s=4)
     for error in errors_of(outcomes):
         assert "127.0.0.1:9" in error
@@ -204,7 +204,7 @@ def test_with_the_server_killed_the_error_names_it(ranks):
         assert network.server.endpoint in error
 
 
-def test_one_dead_server_of_several_ends_what_waits_for_a_rank_at_another(ranks):
+def test_one_dead_server_of_several_ends_operations_that_wait_for_a_rank_at_another(ranks):
     # Rank 1 is there and takes part in nothing, until rank 0 has learned what is wrong.
     with Network() as network, Network() as other:
 

@@ -86,9 +86,7 @@ def test_only_the_first_default_group_takes_the_job_of_the_environment(ranks, mo
     assert ranks.run(2, body) == [(2.0, 2.0, 2.0)] * 2
 
 
-def test_a_job_whose_number_is_given_is_known_by_it_whatever_its_incarnation(
-    ranks, network, monkeypatch
-):
+def test_a_job_keeps_its_given_number_whatever_its_incarnation(ranks, network, monkeypatch):
     monkeypatch.setenv("ATP_JOB", "77")
     monkeypatch.delenv("ATP_INCARNATION", raising=False)
 
@@ -126,7 +124,7 @@ def test_options_name_the_route_and_the_size_of_fragments(ranks, network):
     assert ranks.run(2, body, route="", pg_options=options) == [(2.0, 100)] * 2
 
 
-def test_each_dimension_of_a_device_mesh_has_groups_and_options_of_its_own(ranks):
+def test_each_dimension_of_a_device_mesh_has_its_own_groups_and_options(ranks):
     def body(rank):
         mesh = init_device_mesh(
             "cpu",
@@ -169,7 +167,7 @@ def test_stats_of_another_backends_group_are_refused(ranks):
     ranks.run(2, body)
 
 
-def test_shutdown_waits_for_what_is_under_way(ranks):
+def test_shutdown_waits_for_operations_in_progress(ranks):
     def body(rank):
         tensors = [torch.full((10_000,), 1.0) for _ in range(100)]
         works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]

@@ -73,7 +73,7 @@ def bits(tensor):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("options", [{}, {"wire": "int16"}], ids=str)
-def test_results_have_the_bits_of_all_other_ways(ranks, group_on_hosts, options):
+def test_results_have_the_same_bits_as_all_other_ways(ranks, group_on_hosts, options):
     def body(rank):
         size = dist.get_world_size()
         group = group_on_hosts(rank, **options)
@@ -90,7 +90,7 @@ def test_results_have_the_bits_of_all_other_ways(ranks, group_on_hosts, options)
     assert len(set(ranks.run(len(HOSTS), body, memory=True))) == 1
 
 
-def test_one_host_and_hosts_of_one_rank_go_their_own_ways(ranks, monkeypatch):
+def test_one_host_uses_memory_and_hosts_of_one_rank_use_the_network(ranks, monkeypatch):
     def body(rank):
         one_host = dist.new_group(pg_options=Options(hierarchy=True))
         monkeypatch.setattr("atp.torch._backend.this_host", lambda: f"{this_host()}-{rank}")
@@ -107,7 +107,7 @@ def test_one_host_and_hosts_of_one_rank_go_their_own_ways(ranks, monkeypatch):
     assert ranks.run(2, body, memory=True) == [[(True, False), (False, True)]] * 2
 
 
-def test_what_memory_cannot_have_takes_the_network(ranks, group_on_hosts):
+def test_options_that_memory_does_not_support_take_the_network(ranks, group_on_hosts):
     def body(rank):
         found = []
         for options in ({"exact": True}, {"scale": "fixed"}, {"host_memory": False}):
@@ -129,7 +129,7 @@ def test_ranks_that_choose_differently_are_named(ranks):
     ranks.run(2, body, memory=True)
 
 
-def test_the_environment_says_so_too(ranks, monkeypatch, group_on_hosts):
+def test_the_environment_can_enable_it_too(ranks, monkeypatch, group_on_hosts):
     monkeypatch.setenv("ATP_HIERARCHY", "1")
     assert Options().resolved(torch.distributed.default_pg_timeout, alone=True).hierarchy
     monkeypatch.setenv("ATP_HIERARCHY", "yes")

@@ -61,7 +61,7 @@ def test_a_small_layer_survives_a_large_neighbour_with_the_hook_and_not_without(
 
 
 @on_both
-def test_a_model_trains_as_without_it(ranks, hook):
+def test_a_model_trains_the_same_as_without_the_hook(ranks, hook):
     def body(rank):
         hooked, plain = (DistributedDataParallel(make_model()) for _ in range(2))
         hooked.register_comm_hook(None, hook)

@@ -38,7 +38,7 @@ def digest_of_many_sums(rank):
 
 
 @pytest.mark.parametrize("options", [{}, {"wire": "int16"}, {"exact": True}], ids=str)
-def test_results_have_the_bits_of_the_network(ranks, options):
+def test_results_have_the_same_bits_as_the_network(ranks, options):
     options = Options(digest=True, **options)
     network = ranks.run(RANKS, digest_of_many_sums, pg_options=options)
     memory = ranks.run(RANKS, digest_of_many_sums, pg_options=options, memory=True, route="")
@@ -47,7 +47,7 @@ def test_results_have_the_bits_of_the_network(ranks, options):
     assert len({digest for digest, _ in network + memory}) == 1
 
 
-def test_memory_is_taken_though_there_is_a_route_and_not_where_it_was_refused(ranks):
+def test_memory_is_used_despite_a_route_unless_it_is_disabled(ranks):
     def body(rank):
         refused = dist.new_group(pg_options=Options(host_memory=False))
         return [atp.torch.stats(group)["host_memory"] for group in (None, refused)]
@@ -55,7 +55,7 @@ def test_memory_is_taken_though_there_is_a_route_and_not_where_it_was_refused(ra
     assert ranks.run(2, body, memory=True) == [[True, False]] * 2
 
 
-def test_without_memory_and_route_each_rank_is_told_what_to_do(ranks):
+def test_without_memory_and_route_each_ranks_error_says_what_to_do(ranks):
     outcomes = ranks.outcomes(2, lambda rank: None, route="")
     for outcome in outcomes:
         assert "has no route to the server" in outcome.error and "--switch" in outcome.error
@@ -69,7 +69,7 @@ def test_ranks_that_choose_differently_are_named(ranks):
     ranks.run(2, body, memory=True)
 
 
-def test_who_is_in_another_network_namespace_is_on_another_host(ranks, monkeypatch):
+def test_another_network_namespace_is_another_host(ranks, monkeypatch):
     def body(rank):
         here = this_host()
         assert here == this_host()

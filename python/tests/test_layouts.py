@@ -170,7 +170,7 @@ def test_a_result_that_an_expanded_tensor_cannot_hold_is_an_error(ranks, algorit
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-def test_elements_that_overlap_otherwise_are_refused(ranks, algorithm):
+def test_other_overlapping_elements_are_refused(ranks, algorithm):
     def body(rank):
         windows = torch.arange(6.0).unfold(0, 3, 1)  # each element in up to three of them
         interleaved = torch.arange(24.0).as_strided((2, 3), (3, 2))  # no two meet

@@ -89,7 +89,7 @@ def test_all_groups_of_a_mesh_work_at_the_same_time(ranks, counted, shape, algor
         ]
 
 
-def test_bytes_in_the_network_are_those_of_the_packets(ranks):
+def test_bytes_in_the_network_are_the_packets_bytes(ranks):
     sizes = [1, 100, 101, 1000, 12_345]
 
     def body(rank):
@@ -133,7 +133,7 @@ def test_fifty_groups_one_after_the_other_leave_nothing_behind(ranks, counted, a
     assert counted.server.counters()["jobs_made"] - jobs_before >= made
 
 
-def test_a_group_may_be_left_without_a_word(ranks, counted):
+def test_a_rank_may_end_without_destroying_its_group(ranks, counted):
     def body(rank):
         group = dist.new_group(HALVES[0], pg_options=options("innetwork"))
         if rank < 2:

@@ -174,7 +174,7 @@ REDUCTIONS = {
 
 
 @pytest.mark.parametrize("options", [{}, {"wire": "int16"}, {"exact": True}], ids=str)
-def test_every_reduce_scatter_has_the_bits_of_the_all_reduce(ranks, options):
+def test_every_reduce_scatter_has_the_same_bits_as_the_all_reduce(ranks, options):
     def body(rank):
         wrong = []
         for dtype, ops in REDUCTIONS.items():
@@ -196,7 +196,7 @@ def test_every_reduce_scatter_has_the_bits_of_the_all_reduce(ranks, options):
     assert ranks.run(RANKS, body, pg_options=group, **IN_MEMORY) == [([], set())] * RANKS
 
 
-def test_what_memory_does_not_add_goes_from_rank_to_rank(ranks):
+def test_types_that_memory_does_not_add_go_over_the_peer_connections(ranks):
     def body(rank):
         share = torch.empty(2, dtype=torch.float64)
         dist.reduce_scatter_tensor(share, torch.ones(2 * RANKS, dtype=torch.float64))
@@ -207,7 +207,7 @@ def test_what_memory_does_not_add_goes_from_rank_to_rank(ranks):
     assert ranks.run(RANKS, body, **IN_MEMORY) == [(RANKS, 2.0**RANKS, set())] * RANKS
 
 
-def test_a_broadcast_gives_all_what_the_root_has(ranks):
+def test_a_broadcast_gives_all_ranks_the_roots_tensor(ranks):
     def body(rank):
         wrong = []
         for root in range(RANKS):
@@ -298,7 +298,7 @@ def test_shapes_that_do_not_fit_are_refused(ranks):
     ranks.run(RANKS, body, **IN_MEMORY)
 
 
-def test_ranks_that_call_something_else_are_told_so(ranks):
+def test_ranks_that_call_different_operations_are_an_error(ranks):
     def body(rank):
         tensor = torch.ones(1000)
         # Who is said to have called another one depends on who came first; both are told.

@@ -38,7 +38,7 @@ def value(samples, name, **labels):
     )
 
 
-def test_a_rank_tells_prometheus_what_it_has_done_and_whom_it_waits_for(ranks):
+def test_a_rank_reports_its_operations_and_the_ranks_it_waits_for_to_prometheus(ranks):
     port = consecutive_ports(3)
 
     def body(rank):
@@ -70,7 +70,7 @@ def test_a_rank_tells_prometheus_what_it_has_done_and_whom_it_waits_for(ranks):
     assert value(late, "atp_worker_info", rank="1", world_size="3") == 1
 
 
-def test_only_the_page_is_there(ranks):
+def test_only_the_metrics_page_is_served(ranks):
     port = consecutive_ports(1)
 
     def body(rank):
@@ -84,7 +84,7 @@ def test_only_the_page_is_there(ranks):
 
 
 @pytest.mark.parametrize("where", ["9600", ":9600", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536"])
-def test_what_is_no_address_is_an_error_that_names_the_variable(where, monkeypatch):
+def test_an_invalid_address_is_an_error_that_names_the_variable(where, monkeypatch):
     monkeypatch.setenv("ATP_METRICS", where)
     with pytest.raises(ValueError, match="ATP_METRICS.*is not ADDR:PORT"):
         _metrics.start()
@@ -99,7 +99,7 @@ def test_the_names_are_conventional():
         assert (kind == "counter") == name.endswith("_total"), name
 
 
-def test_the_page_in_docs_is_what_the_code_says():
+def test_the_page_in_docs_matches_the_code():
     """ATP_WRITE_DOCS=1 writes it."""
     page = PAGE.read_text()
     before, _, rest = page.partition(BEGIN)

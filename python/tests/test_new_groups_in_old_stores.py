@@ -93,7 +93,7 @@ def test_the_default_group_may_have_another_size_and_other_processes_each_time(r
         assert sums == [float(len(w) * i) for i, w in enumerate(worlds) if rank in w]
 
 
-def test_a_rank_that_comes_when_the_others_have_given_up_is_told_so(ranks, tmp_path):
+def test_a_rank_that_comes_after_the_others_gave_up_gets_an_error(ranks, tmp_path):
     def body(rank):
         dist.destroy_process_group()
         store = dist.FileStore(str(tmp_path / "kept"), -1)

@@ -98,11 +98,11 @@ PROBE = {
 
 
 @pytest.mark.parametrize("row", PROBE)
-def test_the_sum_is_right_of(ranks, row):
+def test_the_sum_is_right(ranks, row):
     judged(ranks.run(W, sums(PROBE[row])), PROBE[row])
 
 
-def test_layers_of_a_coalesced_call_are_each_as_precise_as_if_they_were_alone(ranks):
+def test_each_layer_of_a_coalesced_call_is_as_precise_as_alone(ranks):
     calls = [layers(UNEQUAL, True)]
     (result,) = ranks.run(W, sums(calls))[0]
     begin = 0

@@ -99,7 +99,7 @@ def test_with_the_hook_every_parameter_moves_that_moves_over_gloo(ranks):
         assert not np.any(theirs & ~ours)
 
 
-def test_without_boundaries_only_those_stay_that_share_a_block_with_much_larger_ones(ranks):
+def test_without_boundaries_only_parameters_in_a_block_with_much_larger_ones_stay(ranks):
     def body(rank):
         model, orders = DistributedDataParallel(TwoBranches()), set()
         model.register_comm_hook(None, sum_as_one_tensor(model.module, orders))
@@ -165,7 +165,7 @@ def errors(steps, expected):
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-def test_torchs_tensor_parallelism_with_a_tiny_loss_has_the_gradients_of_one_process(
+def test_torchs_tensor_parallelism_with_a_tiny_loss_matches_one_processs_gradients(
     ranks, algorithm
 ):
     def body(_rank):

@@ -35,7 +35,7 @@ def test_a_fraction_is_rounded_once_to_the_nearest(kind, value, rounded):
     assert kind.rounded(int(value * 2**149)) == rounded
 
 
-def test_every_float32_and_its_quotients_are_those_of_the_processor():
+def test_every_float32_and_its_quotients_match_the_processor():
     bits = np.random.default_rng(0).integers(0, 2**32, 20_000, dtype=np.uint32)
     values = bits.view(np.float32)
     values = values[np.isfinite(values)]
@@ -61,18 +61,18 @@ def test_int16_is_clamped_by_hand():
     assert oracle.block_sum(counts, "int16") == [2 * 16_383 * 2.0**-13]
 
 
-def test_blocks_begin_anew_at_each_tensor():
+def test_each_tensor_starts_a_new_block():
     found = list(oracle.blocks([300, 0, 256, 1]))
     assert found == [(0, 256), (256, 300), (300, 556), (556, 557)]
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
-def test_what_the_oracle_says_is_within_the_promised_bound(world_size):
+def test_the_oracles_results_are_within_the_promised_bound(world_size):
     for case in cases.drawn(1, world_size, 24)[1:]:
         assert not judge.outside_bound(case, judge.expected(case)), str(case)
 
 
-def test_the_bound_in_units_is_the_one_in_terms_of_the_largest_value():
+def test_the_bound_in_units_equals_the_bound_by_the_largest_value():
     for case in (case for case in cases.drawn(2, 8, 24)[1:] if case.group == "int32"):
         for begin, end in oracle.blocks(list(case.lengths)):
             ranks = [oracle.counts(np.concatenate(case.inputs(r))[begin:end]) for r in range(8)]
@@ -161,7 +161,7 @@ PLANTED = [
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__.replace("_", " "))
 @pytest.mark.parametrize("world_size", [3, 8])
-def test_the_drawn_sums_find(plant, world_size, monkeypatch):
+def test_the_drawn_sums_find_a_planted_error(plant, world_size, monkeypatch):
     for case in cases.drawn(15_000, world_size, 90)[1:]:
         with monkeypatch.context() as planted:
             plant(planted)

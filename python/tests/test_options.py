@@ -101,7 +101,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("variables, options, expected", CASES.values(), ids=CASES)
-def test_what_is_silent_is_filled_in(environment, variables, options, expected):
+def test_unset_options_get_their_defaults(environment, variables, options, expected):
     for name, value in variables.items():
         environment(name, value)
     resolved = options.resolved(GROUP)
@@ -117,13 +117,13 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("variable, text", UNREADABLE)
-def test_what_cannot_be_read_is_named(environment, variable, text):
+def test_an_unreadable_variable_is_named(environment, variable, text):
     environment(variable, text)
     with pytest.raises(ValueError, match=f"{variable}='{text}': expected"):
         Options().resolved(GROUP)
 
 
-def test_a_scale_that_the_options_cannot_mean_is_named():
+def test_an_invalid_scale_in_the_options_is_named():
     with pytest.raises(ValueError, match="Options.scale='1e8': expected 'blocks' or 'fixed'"):
         Options(scale="1e8").resolved(GROUP)
 
@@ -181,7 +181,7 @@ def test_the_fixed_scale_is_for_the_network():
         ring.check_size(2)
 
 
-def test_an_algorithm_that_the_options_cannot_mean_is_named():
+def test_an_invalid_algorithm_in_the_options_is_named():
     with pytest.raises(
         ValueError, match="Options.algorithm='tree': expected 'innetwork' or 'ring' or 'auto'"
     ):
@@ -201,7 +201,7 @@ def test_an_algorithm_that_the_options_cannot_mean_is_named():
         ("digest_every", True, "expected a whole number of operations"),
     ],
 )
-def test_an_option_of_another_kind_is_named(name, value, expected):
+def test_an_option_of_the_wrong_type_is_named(name, value, expected):
     with pytest.raises(TypeError, match=f"Options.{name}=.*{expected}"):
         Options(**{name: value})
 

@@ -96,7 +96,7 @@ def in_threads(functions):
 
 @pytest.mark.parametrize("connected", [False, True], ids=["before they met", "after they met"])
 @pytest.mark.parametrize("fate", [be_killed, stand_still, stay_away, be_elsewhere])
-def test_every_other_rank_is_told_who_it_was(ranks, fate, connected):
+def test_every_other_ranks_error_names_the_victim(ranks, fate, connected):
     def body(rank):
         limit = datetime.timedelta(seconds=LIMIT_S)
         groups = {name: dist.new_group(timeout=limit, pg_options=RING) for name in CALLS}

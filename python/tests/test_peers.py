@@ -72,7 +72,7 @@ def moves(rank, count, dtype):
 
 # Below and above what is sent before anybody has asked for it.
 @pytest.mark.parametrize("count", [0, 5, 40_000])
-def test_what_only_moves_keeps_its_bits_whatever_its_type(ranks, count):
+def test_collectives_that_only_move_keep_the_bits_of_every_type(ranks, count):
     def body(rank):
         return [
             (name, str(dtype))
@@ -164,7 +164,7 @@ def test_every_reduction_of_every_type(ranks, op):
 
 
 @pytest.mark.parametrize("op", ["MIN", "BAND", "AVG"])
-def test_a_reduction_that_a_type_has_not_is_refused_and_the_group_goes_on(ranks, op):
+def test_a_reduction_that_a_type_does_not_have_is_refused_and_the_group_still_works(ranks, op):
     def body(rank):
         texts = []
         for dtype in [torch.bool, *FLOATS, *COMPLEX, *OTHERS]:

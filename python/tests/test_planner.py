@@ -198,7 +198,7 @@ def test_descriptions_may_be_mappings():
         ("flat-8.yaml", GPT, 0, ["world_size"]),
     ],
 )
-def test_what_is_wrong_is_a_value_error_with_its_place(topology, model, world_size, texts):
+def test_a_wrong_input_is_a_value_error_with_its_place(topology, model, world_size, texts):
     if isinstance(topology, str):
         topology = REPOSITORY / "examples" / "topologies" / topology
     with pytest.raises(ValueError) as error:

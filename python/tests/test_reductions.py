@@ -69,7 +69,7 @@ on_all_calls = pytest.mark.parametrize("call", CALLS)
 
 @on_all_calls
 @on_all_paths
-def test_the_average_of_integers_is_cut_toward_zero(ranks, algorithm, size, call):
+def test_the_average_of_integers_is_divided_toward_zero(ranks, algorithm, size, call):
     inputs = [[7, -7, 2, -2, 0, 5], [1, -1, 0, 0, -1, 3], [0, 0, 0, 0, 0, -20]]
 
     def body(rank):
@@ -131,7 +131,7 @@ def test_the_sum_of_bool_is_or(ranks, algorithm, size):
 
 @on_all_calls
 @on_all_paths
-def test_what_has_no_sum_or_average_is_refused_in_our_own_words(ranks, algorithm, size, call):
+def test_types_without_a_sum_or_average_are_refused_with_our_message(ranks, algorithm, size, call):
     def body(rank):
         cases = [(dtype, op) for dtype in OTHERS for op in ("SUM", "AVG")] + [(torch.bool, "AVG")]
         for dtype, op in cases:
@@ -149,7 +149,7 @@ def test_what_has_no_sum_or_average_is_refused_in_our_own_words(ranks, algorithm
 
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
-def test_fsdp_with_a_divide_factor_of_its_own(ranks, algorithm):
+def test_fsdp_with_its_own_divide_factor(ranks, algorithm):
     def body(rank):
         torch.manual_seed(0)
         model = torch.nn.Linear(8, 4, bias=False)

@@ -137,7 +137,7 @@ def test_every_all_gather_gives_all_blocks_to_all_ranks_whatever_the_type(ranks,
         assert not peers
 
 
-def test_what_a_ring_does_not_add_goes_from_rank_to_rank(ranks):
+def test_types_that_a_ring_does_not_add_go_over_the_peer_connections(ranks):
     def body(rank):
         largest = torch.tensor([float(rank)])
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
@@ -156,7 +156,7 @@ def test_what_a_ring_does_not_add_goes_from_rank_to_rank(ranks):
 
 
 @pytest.mark.parametrize("world_size", [2, 4])
-def test_the_bytes_sent_are_those_of_the_model(ranks, world_size):
+def test_the_bytes_sent_match_the_model(ranks, world_size):
     size = 16_384  # bytes, whose values and blocks are multiples of both world sizes
 
     def body(rank):
@@ -226,7 +226,7 @@ def test_ddp_trains_the_same_replicas(ranks):
     assert weights[0] == weights[1] == weights[2]
 
 
-def test_a_ring_beside_aggregation_in_the_network(ranks):
+def test_a_ring_next_to_aggregation_in_the_network(ranks):
     def body(rank):
         ring = dist.new_group([0, 1, 2], backend="atp", pg_options=RING)
         tensors = [torch.full((5000,), float(rank)) for _ in range(6)]
@@ -303,7 +303,7 @@ def test_a_subgroups_ranks_have_their_global_numbers(ranks):
     assert "has not called all_reduce #0 (3 float32)" in errors_of(outcomes)[0]
 
 
-def test_ranks_that_were_told_different_algorithms_learn_so(ranks):
+def test_ranks_with_different_algorithms_get_an_error(ranks):
     def body(rank):
         algorithm = "ring" if rank == 0 else "innetwork"
         dist.new_group([0, 1], pg_options=atp.torch.Options(algorithm=algorithm))
@@ -313,7 +313,7 @@ def test_ranks_that_were_told_different_algorithms_learn_so(ranks):
     assert "rank 0 of group" in errors[1] and "'ring', and rank 1 'innetwork'" in errors[1]
 
 
-def test_an_interface_that_is_not_there_is_named(ranks, monkeypatch):
+def test_a_missing_interface_is_named(ranks, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nope0")
     for error in errors_of(ranks.outcomes(2, lambda rank: None, route="", pg_options=RING)):
         assert "GLOO_SOCKET_IFNAME='nope0': this host has no such interface" in error

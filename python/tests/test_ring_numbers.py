@@ -79,7 +79,7 @@ def test_gradients_have_the_bits_of_the_network_with_a_hook(ranks, hook):
         assert network == ring
 
 
-def test_sixteen_bits_take_half_the_bytes_over_a_ring_too(ranks):
+def test_sixteen_bits_also_take_half_the_bytes_over_a_ring(ranks):
     def body(rank):
         _, wide = groups()
         _, narrow = groups(wire="int16")
@@ -99,7 +99,7 @@ def test_a_ring_refuses_the_fixed_scale(ranks):
         assert error.startswith("ValueError: scale='fixed' is for sums in the network")
 
 
-def test_ranks_of_a_ring_that_were_told_different_numbers_learn_so(ranks):
+def test_ranks_of_a_ring_with_different_formats_get_an_error(ranks):
     def body(rank):
         groups(exact=rank == 0)
 

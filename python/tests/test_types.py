@@ -93,7 +93,7 @@ def test_integers_wrap_around_in_their_own_type(ranks):
         assert peers == {}
 
 
-def test_the_average_of_integers_is_that_of_the_wrapped_sum_cut_toward_zero(ranks):
+def test_the_average_of_integers_is_the_wrapped_sum_divided_toward_zero(ranks):
     def body(rank):
         results = [reduced(torch.tensor([100, -7]).to(d), dist.ReduceOp.AVG) for d in INTEGERS[:3]]
         return [result.tolist() for result in results], atp.torch.stats()["peers"]
@@ -155,7 +155,7 @@ def test_a_scaled_sum_of_a_narrow_type_is_rounded_once(ranks):
         assert torch.equal(result, expected)
 
 
-def test_what_the_network_has_no_sum_of_goes_from_rank_to_rank(ranks):
+def test_types_that_the_network_does_not_sum_go_over_the_peer_connections(ranks):
     cases = [
         (torch.float64, "SUM"),
         (torch.int64, "SUM"),

@@ -55,7 +55,7 @@ PLANNED = {
 
 
 @pytest.mark.parametrize("case", PLANNED)
-def test_it_plans_what_can_run(gloo_ranks, case):
+def test_auto_plans_only_what_can_run(gloo_ranks, case):
     (topology, arguments), shape, algorithms = PLANNED[case]
     size = shape[0] * shape[1]
 
@@ -73,7 +73,7 @@ def test_it_plans_what_can_run(gloo_ranks, case):
     assert gloo_ranks.run(size, body, backend="gloo") == [expected] * size
 
 
-def test_it_runs_what_was_measured(gloo_ranks):
+def test_auto_runs_the_best_measured_algorithm(gloo_ranks):
     """The best of the measured algorithms; a ring where the file does not say which it was."""
     line = {"mesh": [8, 1], "dimension1": "9 GB/s"}
     gloo = flat(bandwidth="1 Gbit/s per direction") | {"measured": [line | {"algorithm": "gloo"}]}
@@ -121,7 +121,7 @@ def test_a_model_of_transformers_gets_no_mesh_that_spreads_sequences(gloo_ranks,
         assert refused_file == refused
 
 
-def test_it_takes_the_planners_algorithms(gloo_ranks, tmp_path):
+def test_auto_uses_the_planners_algorithms(gloo_ranks, tmp_path):
     (tmp_path / "rings.yaml").write_text(json.dumps(flat()))
 
     def body(_rank):
@@ -131,7 +131,7 @@ def test_it_takes_the_planners_algorithms(gloo_ranks, tmp_path):
     assert gloo_ranks.run(8, body, backend="gloo") == [("ring", "ring", True)] * 8
 
 
-def test_ranks_are_where_they_are_put(gloo_ranks):
+def test_order_places_the_ranks(gloo_ranks):
     """Two replicas of a mesh whose devices are not in the order of its ranks."""
     order = [1, 2, 0, 3]  # device 0 is rank 1, in row 0 and column 1
 
@@ -145,7 +145,7 @@ def test_ranks_are_where_they_are_put(gloo_ranks):
     assert found[0][3] == [[[2, 0], [1, 3]], [[6, 4], [5, 7]]]
 
 
-def test_the_planners_order_is_the_meshs(gloo_ranks):
+def test_the_mesh_uses_the_planners_order(gloo_ranks):
     answer = plan(CROSSED, MODEL, 8, collectives=["ring"])
     assert answer.ranks_by_position() != list(range(8))
 
@@ -158,7 +158,7 @@ def test_the_planners_order_is_the_meshs(gloo_ranks):
     assert found[0][1] == answer.mesh
 
 
-def test_an_order_that_is_given_goes_before_the_planners(gloo_ranks):
+def test_a_given_order_overrides_the_planners(gloo_ranks):
     order = [7, 6, 5, 4, 3, 2, 1, 0]
 
     def body(_rank):
@@ -168,7 +168,7 @@ def test_an_order_that_is_given_goes_before_the_planners(gloo_ranks):
     assert gloo_ranks.run(8, body, backend="gloo") == order
 
 
-def test_what_the_planner_refuses_is_refused_at_every_rank(gloo_ranks, tmp_path):
+def test_a_refusal_of_the_planner_reaches_every_rank(gloo_ranks, tmp_path):
     (tmp_path / "rings.yaml").write_text(json.dumps(flat()))
 
     def body(rank):

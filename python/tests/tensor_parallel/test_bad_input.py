@@ -195,13 +195,13 @@ REFUSED_EVERYWHERE = {
 
 
 @pytest.mark.parametrize("what", REFUSED_EVERYWHERE)
-def test_is_refused_at_every_rank(gloo_ranks, what):
+def test_it_is_refused_at_every_rank(gloo_ranks, what):
     body, expected = REFUSED_EVERYWHERE[what]
     for error in errors(gloo_ranks, 4, body):
         assert expected in error
 
 
-def test_a_rank_that_does_not_come_is_named(gloo_ranks):
+def test_a_rank_that_stays_away_is_named(gloo_ranks):
     def body(rank):
         if rank == 2:
             raise ValueError("it stays away")
@@ -211,7 +211,7 @@ def test_a_rank_that_does_not_come_is_named(gloo_ranks):
     assert all("rank 2 of 3 did not come within 2 s" in said[rank] for rank in (0, 1))
 
 
-def test_ranks_that_stay_do_not_hide_why_one_cannot_go_on(gloo_ranks):
+def test_a_missing_rank_does_not_hide_another_ranks_error(gloo_ranks):
     def body(rank):
         if rank == 2:
             raise ValueError("it stays away")
@@ -222,7 +222,7 @@ def test_ranks_that_stay_do_not_hide_why_one_cannot_go_on(gloo_ranks):
     assert "rank 2 of 3 did not come" in said[1]
 
 
-def test_a_store_that_outlives_the_group_does_not_repeat_old_words(gloo_ranks, tmp_path):
+def test_a_store_that_outlives_the_group_does_not_repeat_old_texts(gloo_ranks, tmp_path):
     """As under torchrun, whose store serves every group that its ranks make one after the other."""
 
     def body(rank):

@@ -79,7 +79,7 @@ def results(gloo_ranks):
 @pytest.mark.parametrize(
     "case", CASES, ids=lambda c: f"{c[1]} on {c[0]} over {c[2][0]}, {c[2][1]} chunks, {c[2][2:]}"
 )
-def test_it_computes_what_it_does_unsharded(results, case):
+def test_a_block_computes_the_same_as_unsharded(results, case):
     of_ranks = [outcomes[case] for outcomes, _ in results]
     for rank, outcome in enumerate(of_ranks):
         assert outcome.error <= BOUNDS[case[2][3]], f"rank {rank}: {outcome.tensor}"
@@ -89,7 +89,7 @@ def test_it_computes_what_it_does_unsharded(results, case):
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c[2][0] == "ring"], ids=lambda c: f"{c[1]} on {c[0]}, {c[2][1:]}"
 )
-def test_a_ring_sends_what_the_model_says(results, case):
+def test_a_ring_sends_the_bytes_that_the_model_predicts(results, case):
     """Summed over the ranks, whose shares differ where they do not divide the values. All-reduces
     of float32 have exponents beside their values, and gather those of small tensors instead."""
     by_dimension = sum(sent[case] for _, sent in results)

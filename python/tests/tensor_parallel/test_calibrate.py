@@ -67,7 +67,7 @@ def test_measurements_are_written(before, rest):
     assert with_measurements(before, FOUND) == rest + WRITTEN
 
 
-def test_what_was_measured_with_another_algorithm_stays():
+def test_measurements_of_another_algorithm_stay():
     switches = dataclasses.replace(FOUND, algorithm="innetwork")
     both = with_measurements(with_measurements(LEVELS, FOUND), switches)
     assert both.count("algorithm: ring") == both.count("algorithm: aggregation") == 2
@@ -121,7 +121,7 @@ def test_measurements_in_one_line_are_refused_before_anything_is_measured(tmp_pa
     assert cluster.read_text() == LEVELS + line
 
 
-def test_a_device_is_written_in_place_of_the_one_before(tmp_path):
+def test_a_device_replaces_the_earlier_one(tmp_path):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(LEVELS)
     for speed in (1e12, 2e12):
@@ -153,7 +153,7 @@ def test_comments_in_any_encoding_stay(tmp_path):
     assert cluster.read_bytes() == comment + (LEVELS + WRITTEN).encode()
 
 
-def test_the_planner_takes_what_was_measured(gloo_ranks, tmp_path):
+def test_the_planner_uses_the_measurements(gloo_ranks, tmp_path):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(LEVELS + OLD)
 
@@ -169,7 +169,7 @@ def test_the_planner_takes_what_was_measured(gloo_ranks, tmp_path):
     assert set(answer.collectives) <= {"gloo", "none"}
 
 
-def test_a_layer_is_measured_beside_its_prediction(gloo_ranks, tmp_path):
+def test_a_layer_is_measured_and_compared_to_its_prediction(gloo_ranks, tmp_path):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(LEVELS)
 
@@ -197,7 +197,7 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8,
     ],
     ids=str,
 )
-def test_what_is_replayed_is_what_the_planner_counts(gloo_ranks, heads):
+def test_a_replay_sends_the_bytes_that_the_planner_counts(gloo_ranks, heads):
     model = LLAMA | heads
     host = {"name": "host", "count": 4, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
     answer = plan({"levels": [host]}, model, 4, batch=4, sequence=8, element_bytes=4,

@@ -149,7 +149,7 @@ def test_a_damaged_checkpoint_is_refused_at_every_rank(gloo_ranks, tmp_path, how
 
 
 @pytest.mark.parametrize("obstacle", ["checkpoint.json", "shard-1-0-new.pt"])
-def test_a_folder_that_cannot_be_written_is_told_to_every_rank(
+def test_every_rank_reports_a_folder_that_cannot_be_written(
     gloo_ranks, tmp_path, monkeypatch, obstacle
 ):
     monkeypatch.setattr(checkpoint.secrets, "token_hex", lambda _size: "new")
@@ -193,7 +193,7 @@ def test_a_job_that_dies_while_it_saves_leaves_the_earlier_checkpoint(
     assert gloo_ranks.run(2, body, backend="gloo") == [True] * 2
 
 
-def test_what_is_no_state_dict_is_refused_at_every_rank_and_soon(gloo_ranks):
+def test_a_value_that_is_no_state_dict_is_refused_soon_at_every_rank(gloo_ranks):
     def body(rank):
         init_mesh(2, 1)
         model = parallelize(make(GPT))
@@ -226,7 +226,7 @@ def adam(model):
 
 
 @pytest.mark.parametrize("config", [GPT, SMALL], ids=["GPT", "Llama"])
-def test_training_goes_on_on_another_mesh_and_unsharded(gloo_ranks, tmp_path, config):
+def test_training_continues_on_another_mesh_and_unsharded(gloo_ranks, tmp_path, config):
     """Three steps on (4,1), then two on (2,2) and the same two in one process: as if it had never
     stopped, with Adam's moments and settings."""
     whole = make(config)

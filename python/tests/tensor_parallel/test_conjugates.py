@@ -68,7 +68,7 @@ def test_backward_is_the_transpose_of_forward(gloo_ranks, mesh, case, fused):
 
 @pytest.mark.parametrize("mesh", MESHES)
 @pytest.mark.parametrize("f", [f2, f4], ids=["f2", "f4"])
-def test_a_sum_over_dimension_1_hands_its_gradient_back_as_it_is(gloo_ranks, mesh, f):
+def test_a_sum_over_dimension_1_returns_its_gradient_unchanged(gloo_ranks, mesh, f):
     def body(rank):
         own = init_mesh(*mesh)
         x = draw((BATCH, WIDTH), rank).requires_grad_()

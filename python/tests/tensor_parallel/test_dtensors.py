@@ -100,7 +100,7 @@ def far(found, expected):
     return max(far(found[name], expected[name]) for name in found)
 
 
-def test_torchs_optimizers_norms_and_state_dicts_take_them(gloo_ranks):
+def test_torchs_optimizers_norms_and_state_dicts_accept_them(gloo_ranks):
     def body(_rank):
         whole, _, expected = whole_training()
         errors = {}
@@ -122,7 +122,7 @@ def test_torchs_optimizers_norms_and_state_dicts_take_them(gloo_ranks):
             assert max(each) < 1e-9, shape
 
 
-def test_placements_are_those_of_the_document(gloo_ranks):
+def test_placements_match_the_document(gloo_ranks):
     def body(_rank):
         model = parallelize(make(), mesh=init_mesh(2, 2), dtensors=True)
         return {name: tuple(p.placements) for name, p in model.named_parameters()}
@@ -141,7 +141,7 @@ def test_placements_are_those_of_the_document(gloo_ranks):
             assert block[f"{name}.bias"] == of_hidden
 
 
-def test_a_checkpoint_of_torch_goes_on_on_another_mesh_and_unsharded(gloo_ranks, tmp_path):
+def test_a_checkpoint_of_torch_continues_on_another_mesh_and_unsharded(gloo_ranks, tmp_path):
     def restored(model, optimizer):
         """What dcp.load has filled."""
         model_state, optimizer_state = get_state_dict(model, optimizer)
@@ -181,7 +181,7 @@ def test_a_checkpoint_of_torch_goes_on_on_another_mesh_and_unsharded(gloo_ranks,
         assert max(errors) < 1e-9
 
 
-def test_our_checkpoint_is_the_same_with_and_without_them(gloo_ranks, tmp_path):
+def test_our_checkpoint_is_the_same_with_and_without_dtensors(gloo_ranks, tmp_path):
     def body(_rank):
         whole, _, expected = whole_training(3 * STEPS)
         errors = []
@@ -221,7 +221,7 @@ SHARDED = {
 
 
 @pytest.mark.parametrize("what", SHARDED)
-def test_fully_shard_cuts_them_among_the_replicas(gloo_ranks, what):
+def test_fully_shard_shards_them_among_the_replicas(gloo_ranks, what):
     make_model, blocks, loss_on = SHARDED[what]
 
     def body(_rank):
@@ -249,7 +249,7 @@ def test_fully_shard_cuts_them_among_the_replicas(gloo_ranks, what):
         assert max(errors) < 1e-9
 
 
-def test_a_layer_alone_that_fully_shard_cuts_is_an_error(gloo_ranks):
+def test_fully_shard_of_a_single_layer_is_an_error(gloo_ranks):
     def body(_rank):
         mesh = init_mesh(1, 1, data_parallel=2)
         model = parallelize(make(), mesh=mesh, dtensors=True)
@@ -273,7 +273,7 @@ NO_PLACEMENT = {
 
 
 @pytest.mark.parametrize("case", NO_PLACEMENT)
-def test_what_no_placement_says_is_named_before_anything_is_changed(gloo_ranks, case):
+def test_parameters_without_a_placement_are_named_before_anything_is_changed(gloo_ranks, case):
     changes, expected = NO_PLACEMENT[case]
 
     def body(_rank):

@@ -59,7 +59,7 @@ def test_a_block_is_as_precise_as_float32(outcomes, mesh, name):
     assert_copies_are_equal(of_ranks)
 
 
-def test_a_layer_sends_the_packets_of_what_it_sums(ranks):
+def test_a_layer_sends_only_the_packets_of_its_sums(ranks):
     """First transmissions, with the packets' headers and what the exponents of blocks take."""
 
     def body(_rank):

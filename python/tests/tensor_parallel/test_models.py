@@ -102,7 +102,7 @@ def trained(gloo_ranks):
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("mesh", MESHES)
-def test_training_goes_as_it_does_unsharded(trained, mesh, name):
+def test_training_matches_the_unsharded_model(trained, mesh, name):
     for outcome in trained:
         of_losses, of_state = outcome[mesh, name]
         assert of_losses < 1e-10
@@ -131,7 +131,7 @@ def test_replicas_that_ddp_keeps_together_train_as_one_model(gloo_ranks):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_the_norm_of_all_gradients_is_that_of_the_whole_model(gloo_ranks, name):
+def test_the_norm_of_all_gradients_equals_the_whole_models(gloo_ranks, name):
     config = dataclasses.replace(CONFIGS[name], kv_heads=2)
     whole = make(config)
     tokens, targets = batch(0)
@@ -178,7 +178,7 @@ def test_torchs_own_tensor_parallelism_is_a_baseline(gloo_ranks):
 
 @pytest.mark.parametrize("kind", [torch.nn.LayerNorm, torch.nn.RMSNorm])
 @pytest.mark.parametrize("with_weights", [True, False])
-def test_a_norm_is_torchs(gloo_ranks, kind, with_weights):
+def test_a_norm_equals_torchs(gloo_ranks, kind, with_weights):
     whole = torch.nn.Sequential(kind(32, elementwise_affine=with_weights, dtype=torch.float64))
     x = torch.randn(3, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 

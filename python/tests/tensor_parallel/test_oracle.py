@@ -44,7 +44,7 @@ def by_us(mesh, a, b, x):
 
 
 @pytest.mark.parametrize("shape", [(4, 1), (2, 2), (1, 4)])
-def test_two_layers_are_what_dtensor_makes_of_them(gloo_ranks, shape):
+def test_two_layers_compute_the_same_as_dtensor(gloo_ranks, shape):
     def body(_rank):
         generator = torch.Generator().manual_seed(3)
         shapes = ((WIDE, HIDDEN), (HIDDEN, WIDE), (TOKENS, HIDDEN))
@@ -60,7 +60,7 @@ def test_two_layers_are_what_dtensor_makes_of_them(gloo_ranks, shape):
         assert all(error < 1e-13 for error in errors), errors
 
 
-def test_layers_begin_alike_on_every_mesh_whatever_the_ranks_seeds(gloo_ranks):
+def test_layers_start_equal_on_every_mesh_whatever_the_ranks_seeds(gloo_ranks):
     def body(rank):
         torch.manual_seed(100 + rank)
         wholes = []

@@ -127,7 +127,7 @@ def test_a_checkpointed_block_draws_the_same_masks_again(gloo_ranks):
     assert gloo_ranks.run(4, body, backend="gloo") == [True] * 4
 
 
-def test_a_checkpoint_goes_on_with_the_next_masks(gloo_ranks, tmp_path):
+def test_a_checkpoint_continues_with_the_next_masks(gloo_ranks, tmp_path):
     def body(_rank):
         mesh = init_mesh(2, 2)
         model = dropping(mesh)

@@ -191,7 +191,7 @@ def outcomes(gloo_ranks):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("mesh", [shape for shapes in MESHES.values() for shape in shapes])
-def test_logits_loss_and_gradients_are_those_of_the_whole_model(outcomes, mesh, name):
+def test_logits_loss_and_gradients_match_the_whole_model(outcomes, mesh, name):
     for found in outcomes:
         for outcome in found[name, mesh]:
             assert outcome.error < 1e-9, outcome.tensor
@@ -330,7 +330,7 @@ WHAT_CANNOT_BE_CUT = {
 
 
 @pytest.mark.parametrize("what", WHAT_CANNOT_BE_CUT)
-def test_what_cannot_be_cut_is_named(what):
+def test_a_module_that_cannot_be_cut_is_named(what):
     make_model, expected = WHAT_CANNOT_BE_CUT[what]
     with pytest.raises(ValueError) as error:
         plan_of(make_model())
@@ -380,7 +380,7 @@ class DropsItsOutput(GroupedAttention):
         (DropsItsOutput, "layers.1.attention: what it returns first is not what its last layer"),
     ],
 )
-def test_a_block_that_does_more_with_a_piece_than_we_know_is_an_error(gloo_ranks, kind, expected):
+def test_a_block_that_computes_something_itself_on_a_piece_is_an_error(gloo_ranks, kind, expected):
     def body(_rank):
         mesh = init_mesh(1, 2)
         model = parallelize(with_changed("layers.1.attention", kind).double(), mesh)
@@ -443,7 +443,7 @@ def run_between(between):
     return texts[0]
 
 
-def test_what_a_model_does_of_each_value_between_its_modules_runs(gloo_ranks):
+def test_element_wise_operations_between_modules_run(gloo_ranks):
     def body(_rank):
         return {name: run_between(between) for name, between in OF_EACH_VALUE.items()}
 
@@ -451,7 +451,7 @@ def test_what_a_model_does_of_each_value_between_its_modules_runs(gloo_ranks):
         assert texts == dict.fromkeys(OF_EACH_VALUE, "")
 
 
-def test_what_a_model_does_of_several_values_between_its_modules_is_an_error(gloo_ranks):
+def test_operations_on_several_values_between_modules_are_an_error(gloo_ranks):
     def body(_rank):
         return {name: run_between(between) for name, between in OF_SEVERAL.items()}
 
@@ -478,7 +478,7 @@ class WithMore(Llama):
         return folder, state_dict
 
 
-def test_ranks_of_other_seeds_sample_the_tokens_that_the_whole_model_samples(gloo_ranks):
+def test_ranks_with_different_seeds_sample_the_whole_models_tokens(gloo_ranks):
     def body(rank):
         tokens = torch.randint(VOCABULARY, (9, 3), generator=torch.Generator().manual_seed(2))
         mesh = init_mesh(2, 2)

@@ -66,7 +66,7 @@ def predicted(name, shape, fused) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_a_layer_sends_what_the_planner_says(gloo_ranks, fused):
+def test_a_layer_sends_what_the_planner_predicts(gloo_ranks, fused):
     def body(_rank):
         scale, counts = Scale(), {}
         for name, shape in ((name, shape) for name in CONFIGS for shape in MESHES):
@@ -117,7 +117,7 @@ def test_key_value_heads_that_ranks_of_a_row_share_are_sent_as_planned(gloo_rank
 
 
 @pytest.mark.parametrize("vocabulary", [256, 29])  # the last of four rows has 5 of these
-def test_a_step_sends_what_the_planner_says(gloo_ranks, vocabulary):
+def test_a_step_sends_what_the_planner_predicts(gloo_ranks, vocabulary):
     """Embedding, two layers, last norm, head and loss, forward and backward."""
     config = dataclasses.replace(GPT, layers=2, vocabulary=vocabulary)
     model = MODEL_FILES["GPT"] | {"n_layer": 2, "vocab_size": vocabulary}
