@@ -1,7 +1,7 @@
 """Runs test bodies as the ranks of a real group: one process each, over a real switch and server.
 
-Ranks are forked from the test process, which has imported torch but started no thread, so that a
-rank costs milliseconds and a body can be any function, also one inside a test.
+Ranks are forked from the test process, which has imported torch but started no thread. So a rank
+costs milliseconds, and a body can be any function, even one defined in a test.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch._dynamo  # noqa: F401 (DDP needs it, in seconds; so it costs them once and not per rank)
+import torch._dynamo  # noqa: F401 (DDP imports it, in seconds: so it is once, not once per rank)
 import torch.distributed as dist
 
 import atp.torch  # noqa: F401 (registers the backend)
@@ -34,7 +34,7 @@ _fork = multiprocessing.get_context("fork")
 
 @dataclasses.dataclass
 class Outcome:
-    """How one rank ended: with a value, with an exception, or not by itself (both None)."""
+    """How one rank ended: with a value, with an exception, or killed (both None)."""
 
     rank: int
     value: Any = None
@@ -75,9 +75,9 @@ class Ranks:
         limit_s: float = 240,
         pg_options=None,
     ) -> list[Outcome]:
-        """Starts these ranks (default: each once) and waits for those that are to end.
+        """Starts these ranks (default: each once) and waits for those that should end.
 
-        The others are killed afterwards. Fails the test when a rank takes longer than limit_s.
+        The others are killed afterwards. Fails the test if a rank takes longer than limit_s.
         """
         self._runs += 1
         store = self._folder / f"store{self._runs}"
@@ -89,7 +89,7 @@ class Ranks:
             "timeout": datetime.timedelta(seconds=timeout_s),
             "pg_options": pg_options,
         }
-        # Tests are of the network; those of the host's memory ask for it.
+        # By default tests use the network; tests of the host's memory set `memory`.
         environment = {
             "ATP_ROUTE": self._route if route is None else route,
             "ATP_HOST_MEMORY": "1" if memory else "0",
@@ -120,13 +120,13 @@ class Ranks:
 
 
 def _init_group(rank, group, connected) -> None:
-    """A rank whose body ends at once must not be gone while the others still connect to it."""
+    """Keeps a rank whose body ends at once alive while the others still connect to it."""
     try:
         dist.init_process_group(rank=rank, **group)
     except BaseException:
         connected.abort()
         raise
-    with contextlib.suppress(threading.BrokenBarrierError):  # one of them has failed to
+    with contextlib.suppress(threading.BrokenBarrierError):  # a rank failed to connect
         connected.wait(group["timeout"].total_seconds())
 
 
@@ -157,7 +157,7 @@ def _outcome(rank, process, receiver, deadline) -> Outcome:
             pytest.fail(f"rank {rank} is still running at the time limit", pytrace=False)
         outcome = pickle.loads(receiver.recv_bytes())
     except EOFError:
-        pass  # it was killed before it could say anything
+        pass  # it was killed before it could report anything
     process.join(max(0.0, deadline - time.monotonic()))
     if process.exitcode is None:
         pytest.fail(f"rank {rank} does not end: destroy_process_group() hangs", pytrace=False)

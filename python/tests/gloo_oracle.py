@@ -1,4 +1,4 @@
-"""For tests: what a call does over a Gloo group of the same ranks, in result and refusal."""
+"""For tests: the result or the refusal of a call over a Gloo group of the same ranks."""
 
 import torch
 import torch.distributed as dist
@@ -7,11 +7,11 @@ import atp.torch
 
 
 def outcome(function, group):
-    """The result of function(group), or that it was refused, or the type of its exception."""
+    """The result of function(group), a mark that it was refused, or the type of its exception."""
     try:
         return function(group)
     except Exception as error:
-        # Which of these Gloo raises is not worth having.
+        # Which of these Gloo raises does not matter.
         is_refusal = type(error) in (TypeError, ValueError, RuntimeError)
         return "refused" if is_refusal else type(error).__name__
 
@@ -34,13 +34,13 @@ def all_reduce_of(tensor, op):
 
 
 def check_like_gloo(ranks, world_size, cases):
-    """cases(rank) yields (name, function); each result must be Gloo's, and not the network's."""
+    """cases(rank) yields (name, function); each result must equal Gloo's, without the network."""
     for by_us in check_equals_gloo(ranks, world_size, cases):
         assert by_us == {}
 
 
 def check_equals_gloo(ranks, world_size, cases):
-    """Only the first; returns what the network has reduced, by rank."""
+    """Checks only that results equal Gloo's; returns what the network has reduced, by rank."""
 
     def body(rank):
         gloo = dist.new_group(backend="gloo")

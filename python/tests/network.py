@@ -33,7 +33,7 @@ class Node:
         raise RuntimeError(f"atp {self.role} did not start:\n{log}")
 
     def counters(self) -> dict[str, int]:
-        """As of a twentieth of a second ago at most."""
+        """The counters, at most a twentieth of a second old."""
         lines = self._stats.read_text().rpartition("\n")[0].splitlines()
         return json.loads(lines[-1])["counters"]
 

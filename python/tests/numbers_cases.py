@@ -1,7 +1,7 @@
-"""Operations drawn from a seed, the same ones in every process: what the ranks sum, and how.
+"""Operations drawn from a seed, the same in every process: what the ranks sum, and how.
 
-A case is one call. Its inputs depend on its seed and the rank alone, so the rank that sums them and
-the test that judges the sums need not tell each other anything.
+A case is one call. Its inputs depend only on its seed and the rank, so the rank that sums them and
+the test that checks the sums need not exchange anything.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import numpy as np
 MOST = 100_003
 FLOATS = ("float32", "bfloat16", "float16")
 INTEGERS = ("int32", "int16", "int8", "uint8", "bool")
-FACTOR = 0.5  # of PREMUL_SUM; exact in every type, but for the least numbers
+FACTOR = 0.5  # of PREMUL_SUM; exact in every type except for the smallest numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Case:
 
 
 def narrow(values: np.ndarray, kind: str) -> np.ndarray:
-    """float32 whose values the type has: bfloat16's by cutting, float16's by clamping too."""
+    """float32 values that the type can hold: truncated for bfloat16, also clamped for float16."""
     if kind == "bfloat16":
         return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
     if kind == "float16":
@@ -60,7 +60,7 @@ def narrow(values: np.ndarray, kind: str) -> np.ndarray:
 
 
 def magnitude(case, shared, most=30):
-    """A power of ten for a whole operation; float16 has few."""
+    """A power of ten for a whole operation; float16 can hold only a few."""
     most = 3 if case.kind == "float16" else most
     return 10.0 ** shared.uniform(-most, most)
 
@@ -101,14 +101,14 @@ def _sparse(case, rank, length, draw, shared):
 
 
 def _just_below_a_power_of_two(case, rank, length, draw, shared):
-    """Each block wants all the bits of the sum; c must be what it is."""
+    """Each block needs all the bits of the sum; a smaller c would overflow."""
     power = np.exp2(float(shared.integers(-100, 100) if case.kind == "float32" else 3))
     values = np.full(length, np.nextafter(np.float32(power), np.float32(0)))
     return values * shared.choice([-1, 1])
 
 
 def _ties(case, rank, length, draw, shared):
-    """Halves of units, which go to the even one; the largest value decides the unit."""
+    """Halves of units, which round to even; the largest value sets the unit."""
     half, most = (0.25, 2**10) if case.group == "int16" else (2.0**-17, 2**16)
     values = (2 * draw.integers(-most // 2, most // 2, length) + 1) * half
     values[::8] = 2.0 ** (13 - int(np.ceil(np.log2(case.world_size))))
@@ -156,7 +156,7 @@ FILLS = {
 
 
 def drawn(seed: int, world_size: int, count: int) -> list[Case]:
-    """The first has all of a rank's kinds of numbers in the longest tensor."""
+    """The first case has all kinds of numbers in the longest tensor."""
     draw = np.random.default_rng([seed, world_size])
     first = Case(seed, world_size, "float32", "SUM", "int32", "like gradients", (MOST,))
     fills = list(FILLS)
@@ -181,7 +181,7 @@ def _case(seed, world_size, fill, draw) -> Case:
 
 
 def _length(draw, world_size) -> int:
-    """Around every border: of blocks, of fragments, of what is small; and any other."""
+    """Lengths around every limit: of blocks, of fragments, of small tensors; and any other."""
     borders = [0, 1, 16, 255, 256, 257, 350, 512, 700, 2226, 4096 // world_size]
     if draw.random() < 0.6:
         return max(0, int(draw.choice(borders)) + int(draw.integers(-1, 2)))
@@ -189,7 +189,7 @@ def _length(draw, world_size) -> int:
 
 
 def a_thousandfold_a_step(world_size: int) -> list[Case]:
-    """Magnitudes of one length that fall from 1e30 to 1e-30 and rise again, then sizes in turn."""
+    """Magnitudes of one length from 1e30 down to 1e-30 and up again, then other lengths."""
     powers = [*range(30, -31, -3), *range(-30, 31, 3)]
     steps = [(power, 1500, power) for power in powers]
     steps += [(100 + turn, (1500, 6500)[turn % 2], (-9, 6)[turn % 2]) for turn in range(10)]

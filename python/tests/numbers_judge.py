@@ -1,4 +1,4 @@
-"""Compares what the ranks have with what numbers_oracle.py says, and with the promised bound."""
+"""Compares the ranks' results with those of numbers_oracle.py, and with the promised bound."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .numbers_cases import FACTOR, INTEGERS, Case
 
 
 def expected(case: Case) -> np.ndarray:
-    """All tensors of the case one after the other: float types as float32, else as they are."""
+    """All tensors of the case, concatenated: float types as float32, others unchanged."""
     inputs = [np.concatenate(case.inputs(rank)) for rank in range(case.world_size)]
     if case.kind in INTEGERS:
         return _integers(case, inputs)
@@ -20,7 +20,7 @@ def expected(case: Case) -> np.ndarray:
 
 
 def outside_bound(case: Case, result: np.ndarray) -> list[int]:
-    """The places where a sum is further from the exact one than is promised."""
+    """The places where a sum is further from the exact one than promised."""
     if case.kind in INTEGERS or case.op in ("MAX", "MIN"):
         return []
     inputs = [np.concatenate(case.inputs(rank)) for rank in range(case.world_size)]
@@ -31,7 +31,7 @@ def outside_bound(case: Case, result: np.ndarray) -> list[int]:
 
 
 def complaint(case: Case, result: np.ndarray) -> str | None:
-    """What is wrong with the result of a case, if anything."""
+    """The error in a case's result, or an empty text."""
     wanted = expected(case)
     if result.shape != wanted.shape or result.dtype != wanted.dtype:
         return f"{case}: {result.dtype}{result.shape} instead of {wanted.dtype}{wanted.shape}"
@@ -48,7 +48,7 @@ def complaint(case: Case, result: np.ndarray) -> str | None:
 
 
 def bits(values: np.ndarray) -> np.ndarray:
-    """Every NaN is one NaN."""
+    """Makes all NaNs the same NaN."""
     if values.dtype != np.float32:
         return values
     return np.where(np.isnan(values), np.uint32(0x7FC00000), values.view(np.uint32))
@@ -59,12 +59,12 @@ def _way(case: Case) -> tuple[str, bool]:
 
 
 def _scaled(case: Case, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """As PREMUL_SUM multiplies: in float32, also where the tensor is narrower."""
+    """Multiplies like PREMUL_SUM: in float32, even if the tensor is narrower."""
     return [one * np.float32(FACTOR) for one in inputs] if case.op == "PREMUL_SUM" else inputs
 
 
 def _largest(inputs: list[np.ndarray]) -> np.ndarray:
-    """+0 is more than -0, and NaN wins."""
+    """+0 is greater than -0, and NaN wins."""
     most = np.maximum.reduce(inputs)
     plus = np.any([(one == 0) & ~np.signbit(one) for one in inputs], axis=0)
     return np.where(most == 0, np.where(plus, np.float32(0), np.float32(-0.0)), most)
@@ -79,5 +79,5 @@ def _integers(case: Case, inputs: list[np.ndarray]) -> np.ndarray:
     elif case.kind == "bool":
         result = wide.any(axis=0)
     else:
-        result = wide.sum(axis=0)  # modulo what the type has, by the cast
+        result = wide.sum(axis=0)  # the cast reduces it modulo the type's range
     return result.astype(inputs[0].dtype)

@@ -1,7 +1,7 @@
-"""What a sum over the network must be, in Python's integers, without the product's arithmetic.
+"""The correct result of a sum over the network, in Python's integers, without the product's code.
 
-A finite float32 is a whole number of 2^-149ths, its *count*. Sums of counts are exact; a rounding
-happens where the design says so and nowhere else. NaN and the infinities stay Python floats.
+A finite float32 is an integer multiple of 2^-149; the multiple is its *count*. Sums of counts are
+exact; only the roundings of the design happen. NaN and the infinities stay Python floats.
 """
 
 import dataclasses
@@ -11,17 +11,17 @@ from collections.abc import Iterable
 import numpy as np
 
 BLOCK = 256
-BITS = {"int32": 30, "int16": 15}  # of a sum, beside the sign
+BITS = {"int32": 30, "int16": 15}  # of a sum, without the sign
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
     precision: int  # bits of a value
-    least: int  # log2 of the least count that is not zero
-    top: int  # log2 of the least count that is too large
+    least: int  # log2 of the smallest count that is not zero
+    top: int  # log2 of the smallest count that is too large
 
     def rounded(self, numerator: int, divisor: int = 1) -> float:
-        """The nearest value of this format, ties to even; as IEEE 754 divides and converts."""
+        """The nearest value of this format, ties to even; like IEEE 754 division and conversion."""
         sign = -1.0 if numerator < 0 else 1.0
         numerator = abs(numerator)
         shift = max(0, numerator.bit_length() - divisor.bit_length())
@@ -31,7 +31,7 @@ class Format:
         return sign * (math.inf if count >> self.top else math.ldexp(count, -149))
 
     def ulp(self, count: int) -> int:
-        """The distance of the neighbours of a value, as a count."""
+        """The distance between a value's neighbours, as a count."""
         return 1 << max(abs(count).bit_length() - self.precision, self.least)
 
 
@@ -53,7 +53,7 @@ def count_of(value: float) -> int:
 
 
 def counts(values: np.ndarray) -> list[int | float]:
-    """Of float32 values; NaN and the infinities as they are."""
+    """The counts of float32 values; NaN and the infinities unchanged."""
     bits = values.view(np.uint32)
     exponents = (bits >> 23 & 255).astype(np.int64)
     mantissas = (bits & 0x7FFFFF).astype(np.int64) + np.where(exponents > 0, 1 << 23, 0)
@@ -66,7 +66,7 @@ def counts(values: np.ndarray) -> list[int | float]:
 
 
 def headroom(world_size: int) -> int:
-    """c of the design: the bits that a sum of so many equal values may need."""
+    """The design's c: the bits that a sum of `ranks` equal values may need."""
     return math.ceil(math.log2(world_size))
 
 
@@ -75,7 +75,7 @@ def is_small(length: int, world_size: int) -> bool:
 
 
 def blocks(segments: list[int]):
-    """The [begin, end) of each block; they start anew at each tensor of an operation."""
+    """The [begin, end) of each block; each tensor of an operation starts a new block."""
     begin = 0
     for length in segments:
         for first in range(begin, begin + length, BLOCK):
@@ -86,7 +86,7 @@ def blocks(segments: list[int]):
 def unit(ranks: list[list[int]], world_size: int, wire: str) -> int:
     """log2 of the block's unit as a count, of the counts of each rank's values in it."""
     largest = max(abs(count) for counts in ranks for count in counts)
-    exponent = largest.bit_length() - 1 - 149  # E; of zero it does not matter
+    exponent = largest.bit_length() - 1 - 149  # E; for zero it does not matter
     return max(exponent + 1 + headroom(world_size) - BITS[wire], -149) + 149
 
 
@@ -103,16 +103,16 @@ def is_special(counts: Iterable[int | float]) -> bool:
 
 
 def exact(column: tuple[int | float, ...]) -> float:
-    """The correctly rounded sum; one of zero is +0."""
+    """The correctly rounded sum; a sum of zero is +0."""
     specials = [count for count in column if isinstance(count, float)]
-    # inf - inf is NaN, as is whatever meets a NaN.
+    # inf - inf is NaN, and so is any sum with a NaN.
     return sum(specials) if specials else FLOAT32.rounded(sum(column))
 
 
 def block_sum(ranks: list[list[int | float]], wire: str) -> list[float]:
-    """Of one block, given what each rank has in it; a special one is not quantized.
+    """The sum of one block, given each rank's values; a special block is not quantized.
 
-    In 16 bits it has no room for floats: what is finite becomes NaN.
+    With 16 bits there is no room for floats: finite values become NaN.
     """
     if any(is_special(counts) for counts in ranks):
         lost = wire == "int16"
@@ -129,7 +129,7 @@ def block_sum(ranks: list[list[int | float]], wire: str) -> list[float]:
 
 
 def float_sum(inputs: list[np.ndarray], segments: list[int], wire: str, exactly: bool):
-    """The float32 sum of each rank's float32 values, as Python floats; of one rank a copy."""
+    """The float32 sum of the ranks' float32 values, as Python floats; for one rank a copy."""
     if len(inputs) == 1:
         return inputs[0].tolist()
     ranks = [counts(values) for values in inputs]
@@ -142,7 +142,7 @@ def float_sum(inputs: list[np.ndarray], segments: list[int], wire: str, exactly:
 
 
 def narrowed(value: float, kind: str, divisor: int = 1) -> float:
-    """A float32 divided in float32, then rounded to the type of the tensor."""
+    """A float32 divided in float32, then rounded to the tensor's type."""
     if not math.isfinite(value):
         return value
     if divisor > 1:
@@ -153,10 +153,10 @@ def narrowed(value: float, kind: str, divisor: int = 1) -> float:
 
 
 def outside_bound(result, inputs, segments, wire, exactly, divisor=1, kind="float32") -> list[int]:
-    """Where a result is further from the exact sum than the design promises.
+    """The places where a result is further from the exact sum than the design promises.
 
-    W/2 units of the block (W with the clamp of int16) and half an ulp of each rounding. What is in
-    a special block, or small or exact, is off by the roundings only.
+    The bound is W/2 units of the block (W with the clamp of int16) and half an ulp per rounding.
+    Values in a special block, and small or exact sums, differ only by the roundings.
     """
     ranks = [counts(values) for values in inputs]
     world_size = len(ranks)
@@ -166,12 +166,12 @@ def outside_bound(result, inputs, segments, wire, exactly, divisor=1, kind="floa
         own = [values[begin:end] for values in ranks]
         special = any(is_special(values) for values in own)
         if special and wire == "int16" and not exactly:
-            continue  # what is finite is lost there, and says so by being NaN
+            continue  # finite values are lost there, visibly, as NaN
         rounded_too = not exactly and not special
-        lost = 0  # twice what quantizing may lose, as a count
+        lost = 0  # twice the loss that quantizing may cause, as a count
         if rounded_too and world_size > 1:
             units = world_size * (2 if wire == "int16" else 1)
-            # Every float32 is a multiple of the least unit, so that one loses nothing.
+            # Every float32 is a multiple of the smallest unit, which therefore loses nothing.
             log2 = unit(own, world_size, wire)
             lost = units << log2 if log2 > 0 or wire == "int16" else 0
         for place, column in enumerate(zip(*own, strict=True), begin):
@@ -185,11 +185,11 @@ def _is_within(value, column, lost, divisor, kind: Format) -> bool:
         true = exact(column)
         return value == true or (math.isnan(value) and math.isnan(true))
     true = sum(column)
-    slack = lost + FLOAT32.ulp(abs(true) + lost)  # twice what is allowed to the sum
+    slack = lost + FLOAT32.ulp(abs(true) + lost)  # twice the sum's allowed error
     most = (abs(true) + slack) // divisor + 1  # of the quotient
     roundings = [FLOAT32] * (divisor > 1) + [kind] * (kind is not FLOAT32)
     slack_after = divisor * sum(rounding.ulp(most) for rounding in roundings)
-    if math.isinf(value):  # where the exact sum is as good as too large
+    if math.isinf(value):  # right if the exact sum, with its error, is too large
         least_infinite = (1 << kind.top) - (1 << kind.top - kind.precision - 1)
         ends = (2 * abs(true) + slack + slack_after) >= 2 * divisor * least_infinite
         sum_ends = 2 * abs(true) + slack >= 2 * ((1 << 277) - (1 << 252))

@@ -1,8 +1,8 @@
-"""A rank of test_numbers.py: sums the drawn cases one by one, then all at once in other order.
+"""A rank of test_numbers.py: sums the drawn cases one by one, then all at once in another order.
 
     atp run -n W -- python numbers_rank.py FOLDER SEED COUNT
 
-Writes FOLDER/RANK.npz, a result for each case, and which ones had other bits the second time.
+Writes FOLDER/RANK.npz: a result for each case, and which cases had different bits the second time.
 """
 
 import os
@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 import atp.torch
 
-# numbers_cases.py lies beside this file; tests import it as a part of their package.
+# numbers_cases.py is next to this file; tests import it as a part of their package.
 sys.path.insert(0, str(Path(__file__).parent))
 import numbers_cases as cases  # noqa: E402
 
@@ -30,7 +30,7 @@ def operation(case):
 
 
 def start(case, group, rank):
-    """The tensors, and the work that makes them sums."""
+    """The tensors, and the work that sums them."""
     tensors = [torch.from_numpy(one.copy()).to(TYPES[case.kind]) for one in case.inputs(rank)]
     if len(tensors) == 1:
         work = dist.all_reduce(tensors[0], operation(case), group=group, async_op=True)
@@ -40,7 +40,7 @@ def start(case, group, rank):
 
 
 def result(tensors) -> np.ndarray:
-    """One array; of the float types as float32, of bool as bytes."""
+    """One array; float types as float32, bool as bytes."""
     whole = torch.cat(tensors)
     if whole.is_floating_point():
         return whole.float().numpy()
@@ -62,7 +62,7 @@ def main(folder, seed, count):
         tensors, work = start(case, groups[case.group], rank)
         work.wait()
         results.append(result(tensors))
-    # Backwards: nothing may depend on what was summed before, nor on what is in flight beside it.
+    # Backwards: no result may depend on earlier sums, nor on others in flight.
     again = [start(case, groups[case.group], rank) for case in reversed(todo)]
     for _, work in again:
         work.wait()
@@ -78,6 +78,6 @@ def main(folder, seed, count):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # Threads of torch's Gloo can outlive their group; all is written, so leave now.
+    # Threads of torch's Gloo can outlive their group; everything is written, so exit now.
     sys.stdout.flush()
     os._exit(0)

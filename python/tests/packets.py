@@ -1,15 +1,15 @@
-"""What an operation sends, as docs/protocol.md §3 and §5 have it."""
+"""The packets and bytes of an operation, by docs/protocol.md §3 and §5."""
 
 BLOCK = 256
 
 
 def small(ranks: int) -> int:
-    """Sums of floats of at most so many values are exact, and have no exponents."""
+    """Up to this number of values, sums of floats are exact and have no exponents."""
     return max(16, 4096 // ranks)
 
 
 def _packets(lanes: int, each: int, ranks: int, k: int) -> tuple[int, int]:
-    """(packets, bytes) of so many lanes, of `each` bytes; k: values_per_fragment."""
+    """(packets, bytes) for `lanes` lanes of `each` bytes; k: values_per_fragment."""
     packets = -(-lanes // (4 * k // each))
     return packets, packets * (40 + 8 * -(-ranks // 64)) + each * lanes
 

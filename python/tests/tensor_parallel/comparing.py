@@ -1,4 +1,4 @@
-"""A block on a mesh, beside the same block unsharded."""
+"""Compares a block on a mesh to the same block unsharded."""
 
 import dataclasses
 import hashlib
@@ -12,7 +12,7 @@ from atp.tensor_parallel.transformer import Block
 BATCH, SEQUENCE, HIDDEN = 8, 3, 32
 MESHES = [(2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8)]
 GPT = TransformerConfig(hidden=HIDDEN, heads=8)
-COLUMNS = Cut(None, 2)  # of activations [b, s, h]
+COLUMNS = Cut(None, 2)  # the split of activations [b, s, h]
 CONFIGS = {
     "a GPT's block": GPT,
     "a GPT's block with three projections": dataclasses.replace(GPT, fused_qkv=False),
@@ -35,9 +35,9 @@ CONFIGS = {
 
 def make_block(config: TransformerConfig, dtype: torch.dtype) -> Block:
     torch.manual_seed(1)
-    block = Block(config)  # of float32 values, whatever the type
+    block = Block(config)  # with float32 values, whatever the type
     with torch.no_grad():
-        for parameter in block.parameters():  # norms and biases, too, want values of their own
+        for parameter in block.parameters():  # norms and biases also get random values
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
     return block.to(dtype)
 
@@ -51,7 +51,7 @@ def inputs(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 def whole_results(
     config: TransformerConfig, dtype: torch.dtype, magnitude: float = 1
 ) -> dict[str, torch.Tensor]:
-    """Output, gradient of the input, and gradient of every parameter."""
+    """The output, the gradient of the input, and the gradients of all parameters."""
     x, gradient = inputs(dtype)
     return pieces_of_run(make_block(config, dtype), x, gradient * magnitude)
 
@@ -59,7 +59,7 @@ def whole_results(
 def pieces_of_run(
     block, x: torch.Tensor, gradient: torch.Tensor, autocast: torch.dtype | None = None
 ) -> dict[str, torch.Tensor]:
-    """The same of a block, or of this rank's part of it; autocast is for forward."""
+    """The same for a block, or for this rank's part of it; autocast applies to forward."""
     block.zero_grad()
     with torch.autocast(x.device.type, autocast, enabled=autocast is not None):
         output = block(x.requires_grad_())
@@ -73,7 +73,7 @@ def cuts_of_run(block) -> dict[str, Cut]:
 
 
 def results_on(mesh, config, dtype, chunks=1) -> tuple[dict[str, torch.Tensor], dict[str, Cut]]:
-    """This rank's pieces of the same, of the block on a mesh, and which they are."""
+    """This rank's pieces of the same for the block on a mesh, and how they are split."""
     block = parallelize(make_block(config, dtype), mesh=mesh, chunks=chunks)
     x, gradient = (COLUMNS.take(tensor, mesh.shape, 0, mesh.column) for tensor in inputs(dtype))
     return pieces_of_run(block, x.clone(), gradient), cuts_of_run(block)
@@ -81,10 +81,10 @@ def results_on(mesh, config, dtype, chunks=1) -> tuple[dict[str, torch.Tensor], 
 
 @dataclasses.dataclass
 class Outcome:
-    """How a rank's pieces differ from those of the whole, and what they are.
+    """How a rank's pieces differ from the whole block's, and digests of them.
 
-    error: the largest of a tensor, relative to its largest value, and which tensor that is.
-    digests: of each piece, by name and by where on the mesh it is. Ranks that hold copies must
+    error, tensor: the largest error, relative to its tensor's largest value, and that tensor.
+    digests: a digest of each piece, by name and place on the mesh. Ranks that hold copies must
         have the same bits.
     """
 
@@ -99,7 +99,7 @@ def outcome_of(pieces: dict, cuts: dict, whole: dict, mesh) -> Outcome:
     for name, piece in pieces.items():
         cut = cuts[name]
         own = cut.take(whole[name], mesh.shape, mesh.row, mesh.column)
-        # What is no number is infinitely wrong: max() passes over it where it does not come first.
+        # NaN counts as infinitely wrong: max() skips it unless it comes first.
         error = (piece - own).abs().max() / largest(name, whole)
         errors[name] = float(error.nan_to_num(nan=torch.inf))
         place = (mesh.row if cut.axis1 is not None else None,
@@ -111,14 +111,14 @@ def outcome_of(pieces: dict, cuts: dict, whole: dict, mesh) -> Outcome:
 
 
 def largest(name: str, whole: dict) -> float:
-    """The largest value of a tensor. Without rotation the keys' bias has no gradient but for
+    """The largest value of a tensor. Without rotation the keys' bias has no gradient except for
     rounding, so biases of queries, keys and values are taken together with their weights."""
     weight = whole[name.removesuffix("bias") + "weight"] if name.endswith("bias") else whole[name]
     return float(max(whole[name].abs().max(), weight.abs().max()))
 
 
 def assert_copies_are_equal(outcomes: list[Outcome]) -> None:
-    """`outcomes` of all ranks: whoever holds the same piece holds the same bits."""
+    """Checks in all ranks' outcomes that copies of a piece have the same bits."""
     seen: dict[tuple, str] = {}
     for outcome in outcomes:
         for place, digest in outcome.digests.items():

@@ -1,4 +1,4 @@
-"""Ranks over Gloo alone: no switch and no server is started for them."""
+"""Ranks over Gloo only: no switch and no server is started for them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""init_mesh("auto") runs what the planner chose, where the planner put it."""
+"""init_mesh("auto") runs the planner's mesh and algorithms on the planner's placement."""
 
 import json
 
@@ -19,7 +19,7 @@ def flat(**more) -> dict:
     return {"levels": [host | {"bandwidth": "100 Gbit/s per direction"} | more]}
 
 
-# Dimension 2 runs across the racks, so devices are not in the order of the ranks.
+# Dimension 2 spans the racks, so devices are not in the order of the ranks.
 CROSSED = {
     "levels": [
         {"name": name, "count": 2, "kind": kind, "bandwidth": f"{gbit} Gbit/s per direction"}
@@ -32,7 +32,7 @@ CROSSED = {
 }
 
 
-TWO_RACKS = {  # where a hierarchical all-reduce would be best, which nobody has built
+TWO_RACKS = {  # a hierarchical all-reduce would be best here, but is not implemented
     "levels": [
         {"name": name, "count": 2, "kind": "switch", "bandwidth": f"{mbit} Mbit/s per direction"}
         for name, mbit in (("rack", 400), ("host", 2000))
@@ -68,13 +68,13 @@ def test_auto_plans_only_what_can_run(gloo_ranks, case):
         scatters = {dimension.reduce_scatter for dimension in found.plan.dimensions} - {"none"}
         return found.shape, found.algorithms[1:], found.plan.mesh, scatters
 
-    # Rings scatter the sums of dimension 2, as they will be run; Gloo and switches do not.
+    # Rings reduce-scatter on dimension 2, as at run time; Gloo and switches do not.
     expected = shape, algorithms, shape, {"ring"} if algorithms[1] == "ring" else set()
     assert gloo_ranks.run(size, body, backend="gloo") == [expected] * size
 
 
 def test_auto_runs_the_best_measured_algorithm(gloo_ranks):
-    """The best of the measured algorithms; a ring where the file does not say which it was."""
+    """The best of the measured algorithms; a ring if the file does not name one."""
     line = {"mesh": [8, 1], "dimension1": "9 GB/s"}
     gloo = flat(bandwidth="1 Gbit/s per direction") | {"measured": [line | {"algorithm": "gloo"}]}
     unnamed = gloo | {"measured": [line]}
@@ -96,8 +96,8 @@ def test_auto_runs_the_best_measured_algorithm(gloo_ranks):
 
 
 def test_a_model_of_transformers_gets_no_mesh_that_spreads_sequences(gloo_ranks, tmp_path):
-    """Two heads on four ranks: some sequences would have to go to others, which its attention
-    cannot do."""
+    """Two heads on four ranks: some ranks would need sequences instead, which its attention cannot
+    split."""
     model = {"model_type": "gpt2", "n_embd": 64, "n_head": 2, "n_layer": 2, "vocab_size": 256}
     theirs = model | {"transformers_version": "5.23.0"}
     (tmp_path / "config.json").write_text(json.dumps(theirs))

@@ -1,4 +1,4 @@
-"""What cannot work is refused at every rank, in words, and soon."""
+"""Wrong input is refused at every rank, soon and with a clear message."""
 
 import dataclasses
 import datetime
@@ -29,7 +29,7 @@ SOON = datetime.timedelta(seconds=2)
 
 
 def errors(gloo_ranks, size, body) -> list[str]:
-    """What body raised at each rank."""
+    """The error that body raised at each rank."""
 
     def raising(rank):
         with pytest.raises((ValueError, TimeoutError)) as error:
@@ -139,11 +139,11 @@ REFUSED_EVERYWHERE = {
                                  mesh=init_mesh(4, 1)),
         "tokens: a vocabulary of 5 tokens leaves a row of d1 = 4 without any",
     ),
-    "ranks that begin with other values": (
+    "ranks that start with different values": (
         lambda rank: parallelize(make(GPT, seed=rank // 3), mesh=init_mesh(2, 2)),
         "They differ first in tokens.weight: [64, 32] of float64, checksum ",
     ),
-    "a dropout that a role does not know": (
+    "a dropout that a role does not mention": (
         lambda rank: parallelize(with_dropout("feed_forward"), mesh=init_mesh(2, 2)),
         "feed_forward: its role does not mention its Dropout drop",
     ),
@@ -152,12 +152,12 @@ REFUSED_EVERYWHERE = {
             nn.Sequential(nn.Linear(8, 8), nn.Dropout1d()), {"0": Column()}, init_mesh(2, 2)),
         "1: a Dropout1d cannot be cut",
     ),
-    "a parameter that took another's place": (
+    "a parameter that replaced another": (
         lambda rank: clip_grad_norm_(parametrized(parallelize(make(GPT), mesh=init_mesh(2, 2))), 1),
         "blocks.0.norm1.parametrizations.weight.original is a parameter that parallelize() has not",
     ),
     "a layer without a mesh": (lambda rank: ATPLinear(8, 8, "column"), "there is no mesh"),
-    "ranks that want other meshes": (
+    "ranks that request different meshes": (
         lambda rank: init_mesh(*((4, 1) if rank < 3 else (2, 2))),
         "ranks 0, 1, 2 say: init_mesh: 1 x (4,1) over gloo/gloo/gloo; "
         "rank 3 says: init_mesh: 1 x (2,2)",
@@ -223,7 +223,7 @@ def test_a_missing_rank_does_not_hide_another_ranks_error(gloo_ranks):
 
 
 def test_a_store_that_outlives_the_group_does_not_repeat_old_texts(gloo_ranks, tmp_path):
-    """As under torchrun, whose store serves every group that its ranks make one after the other."""
+    """Like torchrun, whose store serves all groups that its ranks make one after the other."""
 
     def body(rank):
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""A block on every mesh of 2, 4 and 8 ranks computes what it computes unsharded."""
+"""A block on every mesh of 2, 4 and 8 ranks computes the same as unsharded."""
 
 import itertools
 
@@ -22,8 +22,8 @@ from .comparing import (
 )
 
 BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5}
-# (algorithm, chunks, fused, dtype): a fused mesh uses reduce-scatter where it needs a slice only.
-# Gloo is ten times slower at this than our ring, so the ring is taken through more ways.
+# (algorithm, chunks, fused, dtype): a fused mesh uses reduce-scatter where it needs only a slice.
+# Gloo is ten times slower here than our ring, so the ring gets more cases.
 WAYS = [
     ("gloo", 1, False, torch.float64),
     ("gloo", 2, True, torch.float32),
@@ -37,7 +37,7 @@ CASES = list(itertools.product(MESHES, CONFIGS, WAYS))
 
 
 def run_all_cases(_rank):
-    """{case: outcome}, and {ring case: bytes asked for and sent}, in one set of processes."""
+    """{case: outcome} and {ring case: bytes requested and sent}, from one set of processes."""
     outcomes, sent = {}, {}
     expected = {
         (name, dtype): whole_results(config, dtype)
@@ -60,8 +60,7 @@ def run_all_cases(_rank):
 
 
 def asked_and_sent(mesh) -> torch.Tensor:
-    """By dimension, of one rank: what a ring's model makes of what was asked for, and what it
-    sent."""
+    """One rank's bytes by dimension: those that a ring's model predicts, and those sent."""
     rows = []
     for dimension in (mesh.first, mesh.second):
         asked = dimension.traffic.bytes
@@ -90,8 +89,8 @@ def test_a_block_computes_the_same_as_unsharded(results, case):
     "case", [c for c in CASES if c[2][0] == "ring"], ids=lambda c: f"{c[1]} on {c[0]}, {c[2][1:]}"
 )
 def test_a_ring_sends_the_bytes_that_the_model_predicts(results, case):
-    """Summed over the ranks, whose shares differ where they do not divide the values. All-reduces
-    of float32 have exponents beside their values, and gather those of small tensors instead."""
+    """Summed over the ranks, whose shares differ if the values do not divide evenly. All-reduces of
+    float32 also send exponents, and gather small tensors instead."""
     by_dimension = sum(sent[case] for _, sent in results)
     for size, (asked, sent) in zip(case[0], by_dimension.tolist(), strict=True):
         if case[2][3] == torch.float64:

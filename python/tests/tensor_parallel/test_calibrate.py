@@ -1,4 +1,4 @@
-"""Measurements get into the cluster file, and predictions beside measurements."""
+"""Calibration writes measurements into the cluster file, and compares them to predictions."""
 
 import dataclasses
 
@@ -192,7 +192,7 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8,
     "heads",
     [
         {"num_key_value_heads": 4},
-        {"num_key_value_heads": 1},  # of which rows hold copies, whose gradients are summed
+        {"num_key_value_heads": 1},  # rows hold copies of it, whose gradients are summed
         {"num_key_value_heads": 4, "head_dim": 16},
     ],
     ids=str,

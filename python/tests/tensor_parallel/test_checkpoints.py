@@ -76,7 +76,7 @@ def test_another_models_checkpoint_is_refused_at_every_rank_and_changes_nothing(
         for loading in (
             lambda: load(model, tmp_path / "wide"),
             lambda: load(model, tmp_path / "nothing"),
-            # At rank 1 only: rank 0 must not go on.
+            # At rank 1 only: rank 0 must not continue.
             lambda: load_full_state_dict(model, {} if rank else Transformer(GPT).state_dict()),
         ):
             with pytest.raises(ValueError) as error:
@@ -127,7 +127,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_checkpoint_is_refused_at_every_rank(gloo_ranks, tmp_path, how):
-    """At rank 1 alone, as where each host has a copy: rank 0 must not go on."""
+    """At rank 1 only, as when each host has a copy: rank 0 must not continue."""
     name, damage, expected = DAMAGES[how]
 
     def body(rank):
@@ -171,7 +171,7 @@ def test_every_rank_reports_a_folder_that_cannot_be_written(
 def test_a_job_that_dies_while_it_saves_leaves_the_earlier_checkpoint(
     gloo_ranks, tmp_path, monkeypatch, where
 ):
-    """Rank 1 with its piece half written, or rank 0 with the manifest, by a signal."""
+    """A signal kills rank 1 with its piece half written, or rank 0 with the manifest."""
 
     def dying(rank):
         init_mesh(2, 1)
@@ -227,8 +227,8 @@ def adam(model):
 
 @pytest.mark.parametrize("config", [GPT, SMALL], ids=["GPT", "Llama"])
 def test_training_continues_on_another_mesh_and_unsharded(gloo_ranks, tmp_path, config):
-    """Three steps on (4,1), then two on (2,2) and the same two in one process: as if it had never
-    stopped, with Adam's moments and settings."""
+    """Three steps on (4,1), then two on (2,2) and the same two in one process: as if training had
+    never stopped, with Adam's moments and settings."""
     whole = make(config)
     optimizer = adam(whole)
     optimizer.param_groups[0]["lr"] = 1e-2

@@ -1,4 +1,4 @@
-"""f1 to f4 and gather by themselves: what goes forward, and that what comes back belongs to it."""
+"""f1 to f4 and gather alone: the forward result, and a backward pass that matches it."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def slice_of(x, slicing, rank):
     return slicing.split(x)[rank].contiguous()
 
 
-# What it is called with, of a whole tensor, and whether its backward pass is its transpose.
+# The arguments from a whole tensor, and whether the backward pass is the transpose.
 CASES = {
     "f1 by heads": lambda x, m: (x, lambda t: f1(t, m.second, heads(m.second.size))),
     "f1 by sequences": lambda x, m: (x, lambda t: f1(t, m.second, sequences(m.second.size))),

@@ -1,4 +1,4 @@
-"""The programs of docs/tensor-parallel.md run."""
+"""The programs in docs/tensor-parallel.md run."""
 
 import contextlib
 import os

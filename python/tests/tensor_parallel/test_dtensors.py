@@ -1,4 +1,4 @@
-"""What torch does with DTensors, it does with the parameters that `dtensors=True` makes."""
+"""torch's own tools for DTensors work on the parameters that `dtensors=True` makes."""
 
 import copy
 import dataclasses
@@ -57,7 +57,7 @@ def batch(step, size=4):
 
 
 def train(model, optimizer, steps, loss_of, clip=nn.utils.clip_grad_norm_, part=slice(None)):
-    """[loss and norm of the gradients] of each step."""
+    """The loss and the gradients' norm of each step."""
     said = []
     for step in steps:
         tokens = batch(step)[part]
@@ -93,7 +93,7 @@ def full(state):
 
 
 def far(found, expected):
-    """The largest difference of two states, or of tensors."""
+    """The largest difference between two states, or two tensors."""
     if isinstance(found, torch.Tensor):
         return float((found - expected).abs().max())
     assert found.keys() == expected.keys()
@@ -143,7 +143,7 @@ def test_placements_match_the_document(gloo_ranks):
 
 def test_a_checkpoint_of_torch_continues_on_another_mesh_and_unsharded(gloo_ranks, tmp_path):
     def restored(model, optimizer):
-        """What dcp.load has filled."""
+        """The state that dcp.load filled."""
         model_state, optimizer_state = get_state_dict(model, optimizer)
         state = {"model": model_state, "optimizer": optimizer_state}
         dcp.load(state, checkpoint_id=tmp_path / "checkpoint")

@@ -25,14 +25,14 @@ def draw(*shape, seed=0):
 
 
 def norms_and_losses(_rank):
-    """{what: (our error, torch's)} beside float64, of inputs on which half precision fails."""
+    """{what: (our error, torch's)} against float64, for inputs beyond half precision."""
     found = {}
     mesh = init_mesh(1, 4)
     own = slice(8 * mesh.column, 8 * (mesh.column + 1))
     for dtype in HALVES:
         for kind, x in {
             nn.RMSNorm: 300 * draw(4, 32),  # whose squares float16 cannot hold
-            nn.LayerNorm: 100 + draw(4, 32),  # whose differences bfloat16 cannot tell
+            nn.LayerNorm: 100 + draw(4, 32),  # whose differences bfloat16 cannot represent
         }.items():
             exact = kind(32)(x.to(dtype).float())[:, own]
             torchs = kind(32, dtype=dtype)(x.to(dtype))[:, own]
@@ -45,7 +45,7 @@ def norms_and_losses(_rank):
     for dtype in HALVES:
         logits = (5 * draw(BATCH, SEQUENCE, 256)).to(dtype)
         targets = torch.arange(BATCH * SEQUENCE).view(BATCH, SEQUENCE) * 10
-        targets[0, 0] = targets[3, 2] = -100  # as torch has it, they do not count
+        targets[0, 0] = targets[3, 2] = -100  # ignored, as in torch
         whole = logits.clone().requires_grad_()
         exact = nn.functional.cross_entropy(whole.double().flatten(0, 1), targets.flatten())
         exact.backward()
@@ -69,7 +69,7 @@ def test_norms_and_losses_are_as_precise_as_torchs(gloo_ranks):
 
 
 def blocks_in(_rank):
-    """{(way, block, mesh): (tensor, our error, torch's)} beside float32."""
+    """{(way, block, mesh): (tensor, our error, torch's)} relative to float32."""
     worst = {}
     for name, config in CONFIGS.items():
         exact = of_whole(config, torch.float32)
@@ -106,8 +106,8 @@ def of_mesh(config, mesh, way):
 
 
 def test_bfloat16_is_no_further_from_float32_than_torchs(gloo_ranks):
-    """Each tensor, of all ranks together. Autocast rounds what is wide between the products, so
-    that of a few small tensors chance decides; there it is all tensors together."""
+    """Each tensor, over all ranks. Autocast rounds wide values between the products, so chance
+    decides for a few small tensors; there all tensors are compared together."""
     results = gloo_ranks.run(4, blocks_in, backend="gloo")
     squares = collections.defaultdict(lambda: [0.0, 0.0])
     for case in results[0]:

@@ -1,4 +1,4 @@
-"""Sums of activations by switches: as precise as float32 can tell."""
+"""Sums of activations by switches: as precise as float32."""
 
 import itertools
 
@@ -25,7 +25,7 @@ from .comparing import (
 from .test_models import GPT, make, train, train_whole
 
 MESHES = [(4, 1), (2, 2), (1, 4)]
-SMALL = 1e-4  # of the gradients, beside activations of about 1
+SMALL = 1e-4  # the size of the gradients, with activations of about 1
 
 
 def run_blocks(_rank):
@@ -60,7 +60,7 @@ def test_a_block_is_as_precise_as_float32(outcomes, mesh, name):
 
 
 def test_a_layer_sends_only_the_packets_of_its_sums(ranks):
-    """First transmissions, with the packets' headers and what the exponents of blocks take."""
+    """First transmissions, with the packets' headers and the blocks' exponents."""
 
     def body(_rank):
         sizes = {}
@@ -90,7 +90,7 @@ def test_a_layer_sends_only_the_packets_of_its_sums(ranks):
 
 
 def test_a_job_in_three_dimensions_trains_in_the_network(ranks):
-    """Replicas' gradients, activations and their gradients: each group is a job of its own."""
+    """Replicas' gradients, activations and their gradients: each group is a separate job."""
     expected, _ = train_whole(GPT, torch.float32)
 
     def body(rank):

@@ -41,7 +41,7 @@ def make(config, seed=1, dtype=torch.float64) -> Transformer:
 
 
 def batch(step: int, size: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sequences that can be learned: each token is the one before it plus a number of its own."""
+    """Sequences that can be learned: each token is the previous one plus the sequence's number."""
     generator = torch.Generator().manual_seed(step)
     begin = torch.randint(64, (size, 1), generator=generator)
     stride = torch.randint(1, 4, (size, 1), generator=generator)
@@ -73,7 +73,7 @@ def train_whole(config, dtype=torch.float64):
 
 
 def relative_difference(found: list[float], expected: list[float]) -> float:
-    """The largest; of what is no number no number."""
+    """The largest value; NaN if any is NaN."""
     wanted = torch.tensor(expected, dtype=torch.float64)
     return float(((torch.tensor(found, dtype=torch.float64) - wanted) / wanted).abs().max())
 
@@ -157,7 +157,7 @@ def test_the_norm_of_all_gradients_equals_the_whole_models(gloo_ranks, name):
 
 
 def test_torchs_own_tensor_parallelism_is_a_baseline(gloo_ranks):
-    """parallelize_module, which knows meshes of one dimension, trains as our mesh (N, 1) does."""
+    """parallelize_module, for meshes of one dimension, trains the same as our mesh (N, 1)."""
     config = dataclasses.replace(GPT, fused_qkv=False)
     plan = {
         **{f"blocks.*.attention.{name}": ColwiseParallel() for name in "qkv"},

@@ -1,4 +1,4 @@
-"""torch's DTensor, which knows nothing of us, computes the same from the paper's sharding specs."""
+"""torch's DTensor, an independent implementation, computes the same from the paper's sharding."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from atp.tensor_parallel import ATPLinear, init_mesh
 
 TOKENS, HIDDEN, WIDE = 6, 16, 32
-COLUMN, ROW = [Shard(0), Shard(1)], [Shard(1), Shard(0)]  # of torch's [out, in]
+COLUMN, ROW = [Shard(0), Shard(1)], [Shard(1), Shard(0)]  # for torch's [out, in]
 
 
 def by_dtensor(mesh, a, b, x):

@@ -1,5 +1,5 @@
-"""Dropout: the same values where a tensor is replicated, others where it is cut; on every mesh the
-gradients are those of the masks that were drawn."""
+"""Dropout: the same masks where a tensor is replicated, different ones where it is split; on every
+mesh the gradients match the masks that were drawn."""
 
 import copy
 
@@ -30,7 +30,7 @@ PLAN = {
 
 
 class Dropping(nn.Module):
-    """A block with dropout where a GPT has it, and one more after it."""
+    """A block with a GPT's dropouts, and one more after it."""
 
     def __init__(self, p=0.5):
         super().__init__()
@@ -53,7 +53,7 @@ def ones(mesh):
 
 
 def dropped_by(*dropouts):
-    """Grows by a mask with each dropout that runs."""
+    """A list to which each dropout that runs adds its mask."""
     dropped = []
     for module in dropouts:
         module.register_forward_hook(lambda _m, _x, y: dropped.append((y == 0).tolist()))
@@ -61,7 +61,7 @@ def dropped_by(*dropouts):
 
 
 def masks(rank):
-    """Of every mesh: where on it this rank is, and which values each dropout has dropped."""
+    """For every mesh: this rank's place, and the values that each dropout dropped."""
     found = {}
     for shape in MESHES:
         torch.manual_seed(0)
@@ -74,7 +74,7 @@ def masks(rank):
         before = torch.get_rng_state()
         for _ in range(2):
             model(ones(mesh).clone())
-        assert torch.equal(torch.get_rng_state(), before)  # what users draw is theirs
+        assert torch.equal(torch.get_rng_state(), before)  # users' random numbers are unaffected
         model.eval()
         model(ones(mesh).clone())
         with mesh.randomness.batch(), mesh.randomness.of_rank(torch.device("cpu")):
@@ -98,7 +98,7 @@ def test_masks_are_the_same_in_a_column_and_differ_elsewhere(gloo_ranks):
 
 
 def test_a_checkpointed_block_draws_the_same_masks_again(gloo_ranks):
-    """And a copy of a model runs on the same mesh."""
+    """A copy of a model also runs on the same mesh."""
 
     def body(_rank):
         mesh = init_mesh(2, 2)
@@ -141,7 +141,7 @@ def test_a_checkpoint_continues_with_the_next_masks(gloo_ranks, tmp_path):
 
 
 def test_training_with_dropout_in_the_core_keeps_copies_alike(gloo_ranks):
-    """The core drops other values at every rank; gradients of what is replicated stay copies."""
+    """The core drops different values at every rank; replicated gradients stay equal."""
 
     def core(q, k, v):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))

@@ -1,7 +1,7 @@
-"""Models that look like those of transformers: what `parallelize(model, mesh)` makes of them.
+"""Models that look like those of transformers: `parallelize(model, mesh)` supports or refuses them.
 
-The modules here have transformers' names and forward passes of their own. With transformers itself
-the same is tested in tests/real_programs.
+The modules here have transformers' names and their own forward passes. tests/real_programs tests
+the same with transformers itself.
 """
 
 import copy
@@ -45,7 +45,7 @@ def heads(x):
 
 
 def attend(q, k, v):
-    """Of all that fit: as many queries' heads to each key-value head as the shapes say."""
+    """Attention for any shapes: as many query heads per key-value head as the shapes have."""
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
     result = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -209,7 +209,7 @@ class SquaredFeedForward(GatedFeedForward):
 
 
 class ScaledFeedForward(GatedFeedForward):
-    """As its neighbour's, but for a number that only its tensor says."""
+    """Like GatedFeedForward, except for a factor in a tensor."""
 
     def __init__(self, scale, make):
         super().__init__()
@@ -241,7 +241,7 @@ def with_changed(path, replacement, kind=Llama):
 
 
 class HeadByHead(FusedAttention):
-    """As GPTBigCode's: the queries, keys and values of one head after those of another."""
+    """Like GPTBigCode's: queries, keys and values head by head."""
 
     def forward(self, hidden_states):
         x = self.c_attn(hidden_states).unflatten(-1, (-1, 3 * WIDTH)).transpose(1, 2)
@@ -293,7 +293,7 @@ WHAT_CANNOT_BE_CUT = {
         lambda: with_scales(lambda scale: nn.Parameter(torch.tensor(scale))),
         "layers.0.feed_forward: a ScaledFeedForward cannot be cut: it has scale of its own",
     ),
-    "an attention block that counts its heads in its own way": (
+    "an attention block with its own count of heads": (
         lambda: with_changed("layers.1.attention", CountsItsHeads),
         "layers.1.attention: a CountsItsHeads cannot be cut: what its n_heads = ",
     ),
@@ -305,7 +305,7 @@ WHAT_CANNOT_BE_CUT = {
         lambda: with_changed("layers.1.attention.k_proj", lambda: nn.Bilinear(2, 2, 2)),
         "layers.1.attention.k_proj: a Bilinear cannot be cut: it is no linear layer",
     ),
-    "one layer that makes one head after another": (
+    "one layer that computes one head after another": (
         lambda: with_changed("h.1.attention", HeadByHead, GPT2),
         "h.1.attention: a HeadByHead cannot be cut: c_attn does not compute all queries, then",
     ),
@@ -317,11 +317,11 @@ WHAT_CANNOT_BE_CUT = {
         lambda: with_changed("norm", lambda: nn.LayerNorm(HIDDEN // 2)),
         "norm: a LayerNorm cannot be cut: it is of 16 values",
     ),
-    "a module that nobody knows": (
+    "a module of an unknown kind": (
         lambda: with_changed("drop", nn.Softmax, GPT2),
         "drop: a Softmax cannot be cut: it is none of the modules",
     ),
-    "a forward pass that somebody has replaced": (
+    "a forward pass that was replaced": (
         cut_by_hand,
         "h.1.attention: a FusedAttention cannot be cut: its forward() has been replaced",
     ),
@@ -391,7 +391,7 @@ def test_a_block_that_computes_something_itself_on_a_piece_is_an_error(gloo_rank
 
 
 class MoreBetween(Llama):
-    """What it computes between its modules is `between`."""
+    """A model that computes `between` between its modules."""
 
     def __init__(self, between):
         super().__init__()
@@ -429,7 +429,7 @@ OF_SEVERAL = {
 
 
 def run_between(between):
-    """The error of the first run, and of the second, in which it must not be forgotten."""
+    """The errors of the first run and of the second, which must fail, too."""
     mesh = init_mesh(1, 2)
     model = parallelize(MoreBetween(between).double(), mesh)
     texts = ["", ""]
@@ -461,7 +461,7 @@ def test_operations_on_several_values_between_modules_are_an_error(gloo_ranks):
 
 
 class WithMore(Llama):
-    """What models of transformers offer beside their forward pass."""
+    """The methods of models of transformers besides the forward pass."""
 
     def __init__(self):
         super().__init__()

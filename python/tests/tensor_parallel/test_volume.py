@@ -1,4 +1,4 @@
-"""What goes to each group is what the planner says, byte for byte, counted where it is sent."""
+"""Each group gets the bytes that the planner predicts, exactly, counted where they are sent."""
 
 import collections
 import dataclasses
@@ -35,7 +35,7 @@ MESHES = [(8, 1), (4, 2), (2, 4), (1, 8)]
 
 
 class Scale:
-    """Counts, in place of torch's collectives, the bytes of whole tensors, by group and size."""
+    """Replaces torch's collectives, and counts the bytes of whole tensors by group and size."""
 
     def __init__(self):
         self.bytes = collections.Counter()
@@ -56,7 +56,7 @@ class Scale:
 
 
 def predicted(name, shape, fused) -> tuple[float, float]:
-    """Bytes of a layer on dimensions 1 and 2, of all ranks of a flat network."""
+    """The bytes of a layer on dimensions 1 and 2, over all ranks of a flat network."""
     size = math.prod(shape)
     host = {"name": "host", "count": size, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
     answer = plan({"levels": [host]}, MODEL_FILES[name], size, batch=BATCH, sequence=SEQUENCE,
@@ -94,8 +94,8 @@ def test_a_layer_sends_what_the_planner_predicts(gloo_ranks, fused):
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_key_value_heads_that_ranks_of_a_row_share_are_sent_as_planned(gloo_ranks, fused):
-    """A row of (2,2) has two heads, one key-value head, and three sequences, which d2 divides
-    not."""
+    """A row of (2,2) has two heads, one key-value head, and three sequences, which d2 does not
+    divide."""
     config = dataclasses.replace(LLAMA, heads=4, kv_heads=2)
     model = MODEL_FILES["Llama"] | {"num_attention_heads": 4, "num_key_value_heads": 2}
     host = {"name": "host", "count": 4, "kind": "switch", "bandwidth": "1 Gbit/s per direction"}
@@ -142,7 +142,7 @@ def test_a_step_sends_what_the_planner_predicts(gloo_ranks, vocabulary):
             tokens = torch.arange(TOKENS).view(BATCH, SEQUENCE) % vocabulary
             logits = whole(tokens)
             vocabulary_parallel_cross_entropy(logits, tokens, vocabulary=vocabulary).backward()
-            # Four norms and the last; each has twice two values of a token.
+            # Four norms and the last; each sends two values per token, twice.
             norms = 5 * 4 * TOKENS * 8 if shape[1] > 1 else 0
             counts[shape] = (
                 mesh.first.traffic.total(),
@@ -159,7 +159,7 @@ def test_a_step_sends_what_the_planner_predicts(gloo_ranks, vocabulary):
 def test_chunks_send_the_same_bytes(gloo_ranks):
     def body(_rank):
         same = []
-        for config in (GPT, dataclasses.replace(LLAMA, kv_heads=1)):  # of which rows hold copies
+        for config in (GPT, dataclasses.replace(LLAMA, kv_heads=1)):  # rows hold copies of it
             sent = []
             for chunks in (1, 2, 4):
                 mesh = init_mesh(2, 2)
