@@ -1,4 +1,4 @@
-"""Under which address and port the others find a rank."""
+"""The address and port at which the other ranks find a rank."""
 
 import socket
 
@@ -64,7 +64,7 @@ def test_an_invalid_range_of_ports_is_refused(monkeypatch):
 
 
 def free_range(size):
-    """Ports that were free a moment ago, below the ephemeral ones."""
+    """Ports that were free a moment ago, below the ephemeral range."""
     for first in range(20_000, 32_000, size):
         try:
             for port in range(first, first + size):
@@ -84,7 +84,7 @@ def test_groups_listen_in_the_range_and_a_full_one_is_named(ranks, monkeypatch):
         group = dist.new_group()
         tensor = torch.ones(3, dtype=torch.int64)
         dist.all_reduce(tensor, group=group)
-        # Two ranks have two groups each, and that is all.
+        # Two ranks have two groups each, which fill the range.
         with pytest.raises(dist.DistBackendError) as error:
             _C.Listener("127.0.0.1")
         dist.barrier()

@@ -1,4 +1,4 @@
-"""Sums of float32 tensors: bit-identical, as exact as promised, and every way to ask for one."""
+"""Sums of float32 tensors: bit-identical, as exact as promised, and in every form of the call."""
 
 import math
 
@@ -9,19 +9,19 @@ import torch.distributed as dist
 
 import atp.torch
 
-SCALE = 1e8  # of the fixed-point numbers that travel, where it is fixed
+SCALE = 1e8  # of the fixed-point numbers that are sent with the fixed scale
 FIXED = atp.torch.Options(scale="fixed")
 SIZES = [1, 2, 349, 350, 351, 700, 4096, 100_003]
 
 
 def values(rank: int, size: int) -> torch.Tensor:
-    """Gradient-like values, other ones at each rank."""
+    """Gradient-like values, different at each rank."""
     generator = torch.Generator().manual_seed(1000 * rank + size)
     return torch.randn(size, generator=generator) * 0.1
 
 
 def exact_sum(inputs: list[np.ndarray], divisor: int = 1) -> np.ndarray:
-    """What the protocol promises: the sum of the rounded integers, rounded once to float32."""
+    """The result that the protocol promises: the rounded integers' sum, rounded to float32."""
     # numpy's rint rounds halves to even, as the workers do.
     total = sum(np.rint(x.astype(np.float64) * SCALE).astype(np.int64) for x in inputs)
     return (total / SCALE / divisor).astype(np.float32)
@@ -78,8 +78,7 @@ def test_the_first_sum_is_as_precise_as_any_whatever_the_magnitude(ranks, size):
     inputs = [(values(rank, 10_000) * size).numpy().astype(np.float64) for rank in range(3)]
     most = max(np.abs(x).max() for x in inputs)
     true = sum(inputs)
-    # Three roundings of half a unit each, which is 2^-27 of a block's largest value at most; and
-    # that of the sum.
+    # Three roundings of half a unit each, at most 2^-27 of a block's largest value, and the sum's.
     bound = 1.5 * most / 2**27 + np.spacing(np.float32(np.abs(true).max()))
     for result in ranks.run(3, body):
         assert np.abs(result - true).max() <= bound
@@ -92,7 +91,7 @@ def test_nan_and_infinity_reach_every_rank(ranks):
             tensor[3], tensor[400], tensor[800] = math.nan, math.inf, -math.inf
         dist.all_reduce(tensor)
         after = torch.ones(10)
-        dist.all_reduce(after)  # nothing of it stays behind
+        dist.all_reduce(after)  # the earlier sum leaves no trace
         return tensor.numpy(), after.numpy()
 
     for tensor, after in ranks.run(3, body):
@@ -161,7 +160,7 @@ def test_a_callback_may_start_the_next_operation(ranks):
 def test_a_tensor_with_strides_is_summed_in_place_whatever_the_strides_of_the_others(ranks):
     def body(rank):
         base = torch.arange(12.0).reshape(3, 4)
-        # The same values in the same places, in another order in memory at each rank.
+        # The same values in the same places, in a different memory order at each rank.
         tensor = base.t().contiguous().t() if rank == 0 else base.clone()
         every_second = torch.arange(20.0)[::2]
         dist.all_reduce(tensor)

@@ -1,4 +1,4 @@
-"""algorithm="auto": which way a sum takes, the same at all ranks, and that no bit shows it."""
+"""algorithm="auto": all ranks choose the same way for a sum, and the choice changes no bit."""
 
 import datetime
 import itertools
@@ -29,7 +29,7 @@ SIZES = (10, 100_000, 1000, 30_000, 5)
 
 @pytest.fixture
 def figures(monkeypatch):
-    """Says what the ways are expected to take."""
+    """Sets the expected times of the ways."""
     return lambda text: monkeypatch.setenv("ATP_WAY_FIGURES", text)
 
 
@@ -101,7 +101,7 @@ def mixed_work(rank, step):
 def test_bits_and_digest_match_the_network_whatever_is_chosen_and_while_it_changes(
     ranks, figures, monkeypatch
 ):
-    # Almost equal, and judged so often that measured times change the ways in the run.
+    # Almost equal, and compared so often that measured times change the choice during the run.
     monkeypatch.setattr(_choice, "_JUDGED_EVERY", 3)
 
     def body(rank):
@@ -115,7 +115,7 @@ def test_bits_and_digest_match_the_network_whatever_is_chosen_and_while_it_chang
         found = ranks.run(3, body, pg_options=DIGEST)
         assert [one[:2] for one in found] == [one[:2] for one in expected]
         assert found[0][2]["judgements"] == (8 * 9 - 1) // 3 - 1
-        assert [one[2] for one in found] == [found[0][2]] * 3, "no rank has chosen otherwise"
+        assert [one[2] for one in found] == [found[0][2]] * 3, "all ranks chose the same"
 
 
 def planted(monkeypatch, network_ns, ring_ns):
@@ -140,7 +140,7 @@ def planted(monkeypatch, network_ns, ring_ns):
 
 
 def test_ranks_with_different_measurements_choose_the_same_by_the_slowest(ranks, monkeypatch):
-    # By itself rank 0 would take the network for all, and rank 1 the ring.
+    # Alone, rank 0 would take the network for all sizes, and rank 1 the ring.
     planted(
         monkeypatch,
         lambda rank, size: 1000 + size * (1 if rank == 0 else 90),

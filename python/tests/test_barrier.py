@@ -1,4 +1,4 @@
-"""A barrier comes after what the group was asked for before it."""
+"""A barrier ends only after the group's earlier operations."""
 
 import time
 
@@ -48,7 +48,8 @@ def test_earlier_operations_have_ended_after_a_barrier(ranks, algorithm, ask, wa
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
 def test_an_asynchronous_barrier_does_not_block_its_caller(ranks, algorithm):
     def body(rank):
-        # Rank 1 takes part in the sum only when it has what rank 0 sends after its barrier.
+        # Rank 1 takes part in the sum only after it gets the tensor that rank 0 sends after its
+        # barrier.
         word = torch.zeros(1)
         if rank == 1:
             dist.recv(word, 0)

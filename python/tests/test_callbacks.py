@@ -33,8 +33,8 @@ def test_callbacks_wait_for_works_several_levels_deep(ranks, way, levels):
 
 
 def one_after_the_other(rank, with_callbacks, other):
-    """Each rank in turn, so that it has its callbacks before its sums can end: a callback of a
-    Future that is complete would run where it is added. with_callbacks(registered)."""
+    """Starts the ranks one after another, so that each adds its callbacks before its sums can end:
+    a callback added to a complete Future would run at once. Calls with_callbacks(registered)."""
     store = dist.distributed_c10d._get_default_store()
     value = None
     for first in range(2):
@@ -51,7 +51,7 @@ def test_many_callbacks_wait_at_the_same_time_by_work_and_by_future(ranks, way):
     count = 40
 
     def body(rank):
-        # All begin before any of them goes on, so that each waits on a thread of its own.
+        # All start before any of them continues, so that each waits on a separate thread.
         everyone = threading.Barrier(count)
 
         def callback(future):
@@ -126,8 +126,8 @@ def test_power_sgd_trains_as_over_gloo(ranks, way, approximation_rank):
             torch.nn.Linear(60, 60),
             torch.nn.Linear(60, 5),
         )
-        # In one bucket: the hook starts operations in callbacks, and only within a bucket is their
-        # order the same at all ranks.
+        # In one bucket: the hook starts operations in callbacks, whose order is the same at all
+        # ranks only within a bucket.
         model = DistributedDataParallel(model)
         state = powerSGD_hook.PowerSGDState(
             process_group=None,

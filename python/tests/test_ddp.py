@@ -1,4 +1,4 @@
-"""DistributedDataParallel and its relatives over atp, without any change to them."""
+"""DistributedDataParallel and similar wrappers run unchanged over atp."""
 
 import copy
 import hashlib
@@ -24,7 +24,7 @@ def make_model() -> torch.nn.Module:
 
 
 def train(model: torch.nn.Module, rank: int, steps: int = 5) -> list[float]:
-    """Some steps on this rank's own data; the loss of each."""
+    """Trains some steps on this rank's data, and returns the loss of each."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     generator = torch.Generator().manual_seed(rank)
     losses = []

@@ -1,4 +1,4 @@
-"""What does not go through the network: as Gloo would do it, in result and refusal."""
+"""Calls that do not go through the network: the same results and refusals as Gloo's."""
 
 import datetime
 import functools
@@ -31,7 +31,7 @@ OPS = ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"]
 def test_all_reduce_of_all_data_types_that_gloo_supports(ranks, op):
     def cases(rank):
         for dtype in DTYPES:
-            # What Gloo has no sum or average of: test_reductions.py.
+            # Types that Gloo does not sum or average are in test_reductions.py.
             if dtype == torch.int16 or (
                 op == "AVG" and not (dtype.is_floating_point or dtype.is_complex)
             ):
@@ -179,7 +179,7 @@ def test_the_backend_offers_a_monitored_barrier(ranks):
     ranks.run(2, body)
 
 
-def test_a_monitored_barrier_without_any_time_says_at_once_who_is_not_there(ranks):
+def test_a_monitored_barrier_with_no_time_names_missing_ranks_at_once(ranks):
     def body(rank):
         group = dist.new_group()
         if rank == 0:
@@ -191,7 +191,7 @@ def test_a_monitored_barrier_without_any_time_says_at_once_who_is_not_there(rank
     ranks.run(2, body)
 
 
-# What a call reads and writes; one of these at a time is elsewhere.
+# The tensors that a call reads and writes; one at a time is on another device.
 CALLS = {
     "all_gather": lambda b, here, there: b.allgather([[here(3), there(3)]], [here(3)]),
     "all_gather_single": lambda b, here, there: b._allgather_base(there(6), here(3)),
@@ -213,8 +213,8 @@ CALLS = {
 
 @pytest.mark.parametrize("algorithm", ["innetwork", "ring"])
 def test_a_tensor_on_another_device_is_refused_with_advice_in_every_call(ranks, algorithm):
-    # There need be no GPU here: a tensor on "meta" is elsewhere too, and the group answers for
-    # "cuda" by the same object.
+    # No GPU is needed: a tensor on "meta" is also on another device, and the group's object for
+    # "cuda" is the same.
     def body(rank):
         backend = dist.group.WORLD._get_backend(torch.device("cuda"))
         texts = {}
@@ -223,7 +223,7 @@ def test_a_tensor_on_another_device_is_refused_with_advice_in_every_call(ranks, 
                 call(backend, torch.zeros, functools.partial(torch.empty, device="meta"))
             texts[name] = str(error.value)
         tensor = torch.ones(3)
-        dist.all_reduce(tensor)  # the group is as it was
+        dist.all_reduce(tensor)  # the group still works
         assert tensor.tolist() == [2.0] * 3
         return texts
 

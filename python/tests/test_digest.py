@@ -1,4 +1,4 @@
-"""The digest of a group's results: a receipt that ranks and runs can compare."""
+"""The digest of a group's results, which ranks and runs can compare."""
 
 import re
 
@@ -25,7 +25,7 @@ def test_a_digest_is_equal_at_all_ranks_and_in_every_run(ranks):
     def body(rank):
         digests = []
         for step in range(3):
-            work_of(rank, step)  # under way, some of them
+            work_of(rank, step)  # some are still in progress
             digests.append(atp.torch.digest())
         return digests, atp.torch.stats()["digest"]
 

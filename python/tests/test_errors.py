@@ -1,4 +1,4 @@
-"""Wrong use and broken things: bounded time, and a message that says what, where and who."""
+"""Wrong use and failures: an error in bounded time that says what, where and which rank."""
 
 import datetime
 import math
@@ -108,7 +108,7 @@ def test_an_operation_may_have_its_own_deadline(ranks):
         with pytest.raises(RuntimeError, match="rank 1"):
             dist.group.WORLD.allreduce([torch.ones(10)], options).wait()
 
-    # The group's own would come after the test's limit.
+    # The group's own deadline would come after the test's limit.
     outcomes = ranks.outcomes(2, body, waited_for=[0], timeout_s=600)
     assert outcomes[0].error is None, outcomes[0].trace
 
@@ -138,9 +138,9 @@ def test_a_rank_that_never_joins_is_named(ranks):
         assert "rank 2 of group" in error and "did not join within 3 s" in error
 
 
-def test_ranks_that_disagree_about_their_number_are_all_told(ranks, monkeypatch):
+def test_all_ranks_that_disagree_about_their_number_get_an_error(ranks, monkeypatch):
     def body(rank):
-        # The third has another idea of the group that it makes with the others.
+        # The third rank expects a different size of the group.
         store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
         meeting = Meeting(store, rank, 4 if rank == 2 else 3, "again", [])
         begin = time.monotonic()
@@ -205,7 +205,7 @@ def test_with_the_server_killed_the_error_names_it(ranks):
 
 
 def test_one_dead_server_of_several_ends_operations_that_wait_for_a_rank_at_another(ranks):
-    # Rank 1 is there and takes part in nothing, until rank 0 has learned what is wrong.
+    # Rank 1 is alive but takes part in nothing until rank 0 has got the error.
     with Network() as network, Network() as other:
 
         def body(rank):

@@ -1,4 +1,4 @@
-"""A process that is forked after its groups were made: it is told so, and harms nobody."""
+"""A process that is forked after its groups were made gets errors, and disturbs no rank."""
 
 import contextlib
 import multiprocessing
@@ -21,12 +21,12 @@ on_all = pytest.mark.parametrize("way", WAYS)
 
 
 def in_child(body, limit_s=20) -> str:
-    """What the body raises or returns in a forked child, which then ends like any program."""
+    """The body's error or result in a forked child, which then ends like any program."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # not as in pytest, which has its own use
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest uses it for itself
         signal.alarm(limit_s)
         try:
             text = repr(body())
@@ -109,7 +109,7 @@ def test_every_collective_of_a_child_says_what_to_do_at_once(ranks, way, busy):
 
 
 @on_all
-def test_a_child_may_leave_the_groups_and_make_one_of_its_own(ranks, way, tmp_path):
+def test_a_child_may_leave_the_groups_and_make_its_own(ranks, way, tmp_path):
     def body(rank):
         dist.new_group([0, 1])
 
@@ -160,7 +160,7 @@ dist.destroy_process_group()
 
 @on_all
 @pytest.mark.parametrize("ending", ["exits", "drops", "destroys"])
-def test_a_child_may_end_like_any_program_and_the_parents_go_on(network, way, ending):
+def test_a_child_may_end_like_any_program_and_the_parents_continue(network, way, ending):
     with_torchruns_store = subprocess.run(
         [
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
@@ -207,7 +207,7 @@ def test_a_child_may_end_in_the_process_that_holds_the_store(network, way, tmp_p
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGABRT)
             process.wait()
-    # Of both, as one that waits does not know why the other one has ended.
+    # Show both logs, as a rank that waits cannot say why the other one ended.
     assert exits == [0, 0], "\n".join(f"rank {r}:\n{log.read_text()}" for r, log in enumerate(logs))
 
 
@@ -228,7 +228,7 @@ def test_a_living_child_does_not_hide_that_its_parent_was_killed(ranks, way):
 
 
 @on_all
-def test_forked_data_loaders_work_beside_collectives(ranks, way):
+def test_forked_data_loaders_work_during_collectives(ranks, way):
     def body(rank):
         class Numbers(torch.utils.data.Dataset):
             def __len__(self):
@@ -237,7 +237,7 @@ def test_forked_data_loaders_work_beside_collectives(ranks, way):
             def __getitem__(self, index):
                 return torch.tensor([float(index)])
 
-        # The processes of these tests may not have children; a program's may.
+        # The processes of these tests may not have children; real programs may.
         multiprocessing.current_process()._config["daemon"] = False
         loader = torch.utils.data.DataLoader(
             Numbers(), batch_size=4, num_workers=2, multiprocessing_context="fork"

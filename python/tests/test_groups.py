@@ -1,4 +1,4 @@
-"""Groups: each is a job of its own; they live side by side, end, and come again."""
+"""Groups: each is a separate job; they exist at the same time, end, and are made again."""
 
 import datetime
 import gc
@@ -160,7 +160,7 @@ def test_the_debug_level_detail_works(ranks):
 def test_stats_of_another_backends_group_are_refused(ranks):
     def body(rank):
         group = dist.new_group(backend="gloo")
-        dist.barrier(group)  # who ends now leaves nobody behind in Gloo's connecting
+        dist.barrier(group)  # so that no rank ends while another still connects Gloo
         with pytest.raises(ValueError, match="gloo, not atp"):
             atp.torch.stats(group)
 

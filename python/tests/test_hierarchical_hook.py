@@ -14,7 +14,7 @@ from .test_ddp import digest, make_model, train
 
 
 def grid(rank, inside=2, hosts=2, intra_backend="gloo", inter_backend="atp"):
-    """The groups of a rank, of hosts that have neighbouring ranks."""
+    """A rank's groups; each host has consecutive ranks."""
     of = {}
     for host in range(hosts):
         members = list(range(host * inside, (host + 1) * inside))
@@ -26,7 +26,7 @@ def grid(rank, inside=2, hosts=2, intra_backend="gloo", inter_backend="atp"):
 
 
 class Uneven(torch.nn.Module):
-    """Gradients whose numbers of values no number of ranks divides, in several buckets."""
+    """Gradients in several buckets, with lengths that no number of ranks divides."""
 
     def __init__(self):
         super().__init__()
@@ -93,7 +93,7 @@ def test_a_model_trains_with_accumulated_gradients_and_unused_parameters(ranks):
         assert losses == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_small_layer_beside_a_large_one_keeps_its_gradient(ranks):
+def test_a_small_layer_next_to_a_large_one_keeps_its_gradient(ranks):
     def body(rank):
         torch.manual_seed(3)
         large, small = (torch.nn.Linear(40, 30, bias=False) for _ in range(2))
@@ -110,7 +110,7 @@ def test_a_small_layer_beside_a_large_one_keeps_its_gradient(ranks):
         assert not (small == 0).any()
 
 
-def test_groups_that_make_no_grid_are_refused(ranks):
+def test_groups_that_do_not_form_a_grid_are_refused(ranks):
     def body(rank):
         everyone, again = (dist.new_group(backend="gloo") for _ in range(2))
         for inter, what in ((again, "alone in both"), (None, "found None")):
@@ -125,13 +125,13 @@ def test_hosts_of_different_sizes_are_refused_at_every_rank(ranks):
         intra = [dist.new_group(members, backend="gloo") for members in ([0, 1, 2], [3, 4])]
         inter = [dist.new_group(members, backend="gloo") for members in ([0, 3], [1, 4], [2])]
         mine = intra[rank // 3], inter[rank % 3]
-        with pytest.raises(ValueError, match="needs as many ranks, and found"):
+        with pytest.raises(ValueError, match="must have the same number of ranks, and found"):
             atp.torch.hierarchical_hook(*mine)
 
     ranks.run(5, body)
 
 
-def test_a_group_that_has_not_all_ranks_of_the_model_is_refused(ranks):
+def test_groups_without_all_of_the_models_ranks_are_refused(ranks):
     def body(rank):
         model = DistributedDataParallel(torch.nn.Linear(3, 2))
         intra = [dist.new_group(members, backend="gloo") for members in ([0, 1], [2, 3])]
@@ -155,7 +155,7 @@ def test_gradients_of_other_types(ranks, dtype):
     assert ranks.run(4, body) == [[2.5]] * 4
 
 
-def test_a_rank_that_dies_between_hosts_ends_the_pass_of_the_others(ranks):
+def test_a_rank_that_dies_between_hosts_ends_the_others_backward_pass(ranks):
     def body(rank):
         groups = grid(rank, intra_backend="atp")
         model = DistributedDataParallel(Uneven(), bucket_cap_mb=0.01)

@@ -1,6 +1,6 @@
 """Groups over several hosts, whose ranks sum in their host's memory before one of them sends.
 
-All hosts of these tests are this machine, which the ranks take for several.
+All hosts of these tests are this machine; the ranks report different hosts.
 """
 
 import os
@@ -29,7 +29,7 @@ def group_on_hosts(monkeypatch):
 
 
 def results(group, rank):
-    """Of all types and reductions, small and large, with NaN and infinities."""
+    """Sums of all types and reductions, small and large, with NaN and infinities."""
     generator = torch.Generator().manual_seed(rank)
     found = []
     types = [

@@ -14,7 +14,7 @@ on_both = pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
 
 
 class TwoLayers(torch.nn.Module):
-    """One bucket, in which gradients of 1e-9 follow gradients of about 1."""
+    """One bucket with gradients of 1e-9 after gradients of about 1."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +55,7 @@ def test_a_small_layer_survives_a_large_neighbour_with_the_hook_and_not_without(
         for name, tolerance in (("ddp_hook", 1e-6), ("int16_hook", 2e-3)):
             torch.testing.assert_close(found[name][0], large, rtol=0, atol=tolerance * 3)
             torch.testing.assert_close(found[name][1], small, rtol=0, atol=tolerance * 3e-9)
-        # Without boundaries the block in which one layer ends and the other begins loses bits.
+        # Without boundaries, the block that both layers share loses bits.
         lost = (found["none"][1] == 0).sum().item()
         assert lost > 0 and not (small == 0).any()
 

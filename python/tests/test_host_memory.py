@@ -1,4 +1,4 @@
-"""Groups whose ranks share memory: no route, the same results, and every rank's end is told."""
+"""Groups whose ranks share memory: no route, the same results, and errors when a rank ends."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ RANKS = 3
 
 
 def digest_of_many_sums(rank):
-    """Of all kinds of operations, asynchronous ones and such as are waited for at once."""
+    """The results of all kinds of operations, asynchronous or waited for at once."""
     works, tensors = [], []
     generator = torch.Generator().manual_seed(rank)
     for i, dtype in enumerate([torch.float32, torch.bfloat16, torch.float16, torch.int32] * 3):
@@ -140,5 +140,5 @@ def test_a_rank_that_is_killed_is_named_and_leaves_nothing(ranks):
     outcomes = ranks.outcomes(RANKS, body, **options)
     assert {outcome.error for outcome in outcomes} == {None}, [o.trace for o in outcomes]
     assert max(outcome.seconds for outcome in outcomes) < 50, "half of the time-out"
-    # By name, as tests beside this one have files there too.
+    # By name, as other tests may have files there at the same time.
     assert [name for name in os.listdir("/dev/shm") if "atp" in name] == []

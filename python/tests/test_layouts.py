@@ -1,4 +1,4 @@
-"""Tensors of any layout: in every collective as a contiguous tensor of the same values."""
+"""Tensors of any layout: every collective treats them like contiguous ones of the same values."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def filled(tensor, values):
     return tensor
 
 
-SHAPE = (2, 2, 3, 2)  # as an image, so that it has a channels_last form
+SHAPE = (2, 2, 3, 2)  # like an image, so that it has a channels_last form
 LAYOUTS = {
     "contiguous": lambda: torch.empty(SHAPE),
     "every second": lambda: torch.empty((2, 2, 3, 4))[..., ::2],
@@ -29,7 +29,7 @@ def values(rank):
 
 
 def collectives(make):
-    """(name, function of the rank, what it must return): tensors are made by make(values)."""
+    """(name, function of the rank, expected result); make(values) makes the tensors."""
 
     def empty():
         return make(torch.full(SHAPE, -1.0))
@@ -173,7 +173,7 @@ def test_a_result_that_an_expanded_tensor_cannot_hold_is_an_error(ranks, algorit
 def test_other_overlapping_elements_are_refused(ranks, algorithm):
     def body(rank):
         windows = torch.arange(6.0).unfold(0, 3, 1)  # each element in up to three of them
-        interleaved = torch.arange(24.0).as_strided((2, 3), (3, 2))  # no two meet
+        interleaved = torch.arange(24.0).as_strided((2, 3), (3, 2))  # no two overlap
         for call in (dist.all_reduce, lambda t: dist.broadcast(t, src=0)):
             with pytest.raises(ValueError, match=r"share one memory location; pass tensor.clone"):
                 call(windows)

@@ -1,4 +1,4 @@
-"""Groups of a mesh's dimensions, all at once and again and again, with nothing left behind."""
+"""Groups of a mesh's dimensions, all at once and made again and again, leave nothing behind."""
 
 import os
 import time
@@ -29,7 +29,7 @@ def wait_until(condition, seconds=10) -> None:
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
-    """A network whose nodes say what they have counted."""
+    """A network whose nodes write their counters."""
     with Network(tmp_path_factory.mktemp("stats")) as network:
         yield network
 
@@ -126,7 +126,7 @@ def test_fifty_groups_one_after_the_other_leave_nothing_behind(ranks, counted, a
     jobs_before = counted.server.counters()["jobs_made"]
     for sums, before, after in ranks.run(4, body, route=counted.route):
         assert sums == [2.0 * i for i in range(49)]
-        # What one group leaves to the kernel to close may still be there in the first count.
+        # Sockets that the kernel is still closing may be in the first count.
         assert after[0] <= before[0] and after[1] <= before[1]
     made = 1 + 50 * len(HALVES) if algorithm == "innetwork" else 1  # the default group's first
     wait_until(lambda: counted.server.counters()["jobs_made"] - jobs_before >= made)

@@ -37,7 +37,7 @@ def gather_single(block):
 
 
 def gather_in_place(block):
-    """As FSDP does it: the input is a part of the output."""
+    """As in FSDP: the input is a part of the output."""
     whole = torch.zeros(RANKS * block.numel(), dtype=block.dtype)
     own = whole.narrow(0, dist.get_rank() * block.numel(), block.numel())
     own.copy_(block)
@@ -46,7 +46,7 @@ def gather_in_place(block):
 
 
 def gather_from_another_place(block):
-    """The input is where another rank's block goes, which must not be seen."""
+    """The input is in the place of another rank's block, which must not change the result."""
     whole = torch.zeros(RANKS * block.numel(), dtype=block.dtype)
     other = whole.narrow(0, (dist.get_rank() + 1) % RANKS * block.numel(), block.numel())
     other.copy_(block)
@@ -293,7 +293,7 @@ def test_shapes_that_do_not_fit_are_refused(ranks):
             options = c10d.BroadcastOptions()
             options.rootRank = 3
             backend.broadcast([torch.empty(3)], options).wait()
-        dist.all_reduce(torch.ones(3))  # the group is as good as before
+        dist.all_reduce(torch.ones(3))  # the group still works
 
     ranks.run(RANKS, body, **IN_MEMORY)
 
@@ -301,7 +301,7 @@ def test_shapes_that_do_not_fit_are_refused(ranks):
 def test_ranks_that_call_different_operations_are_an_error(ranks):
     def body(rank):
         tensor = torch.ones(1000)
-        # Who is said to have called another one depends on who came first; both are told.
+        # Which rank the error blames depends on which came first; both get it.
         both = r"another operation, .*broadcast #0 \(1,000 values\), of float32 from rank 0"
         with pytest.raises(RuntimeError, match=both):
             if rank == 1:

@@ -43,7 +43,7 @@ def test_a_rank_reports_its_operations_and_the_ranks_it_waits_for_to_prometheus(
 
     def body(rank):
         os.environ.update(ATP_METRICS=f"127.0.0.1:{port}", LOCAL_RANK=str(rank))
-        dist.new_group()  # what makes a group opens the page
+        dist.new_group()  # making a group starts the server
         dist.all_reduce(torch.ones(1000))
         if rank == 1:
             time.sleep(2.5)

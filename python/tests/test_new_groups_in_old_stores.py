@@ -1,4 +1,4 @@
-"""Groups that are made again, of the same ranks or of others, in a store that keeps its keys."""
+"""Groups made again, of the same ranks or others, in a store that keeps its keys."""
 
 import datetime
 
@@ -22,7 +22,7 @@ def file_store(folder, rank):
 
 
 def agent_store(folder, rank):
-    """As torchrun has it: a server that outlives all groups, here in rank 0's process."""
+    """As in torchrun: a store that outlives all groups, here in rank 0's process."""
     port = folder / "port"
     if rank == 0:
         store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -59,7 +59,7 @@ def test_each_round_makes_a_group_of_other_ranks(ranks, tmp_path, make_store, al
             sums.append(total(None, float(number)))
             dist.destroy_process_group()
         dist.init_process_group("gloo", store=store, rank=rank, world_size=3)
-        dist.barrier()  # nobody leaves while the others still connect
+        dist.barrier()  # so that no rank leaves while others still connect
         return sums
 
     for rank, sums in enumerate(ranks.run(3, body)):
@@ -77,14 +77,14 @@ def test_the_default_group_may_have_another_size_and_other_processes_each_time(r
         store = dist.FileStore(str(tmp_path / "kept"), -1)
         sums = []
         for number, world in enumerate(worlds):
-            # How often they have met before differs from process to process.
+            # The number of earlier meetings differs from process to process.
             if rank in world:
                 dist.init_process_group(
                     "atp", store=store, rank=world.index(rank), world_size=len(world)
                 )
                 sums.append(total(None, float(number)))
                 dist.destroy_process_group()
-            # Whoever is in no world must not come early to the next.
+            # A process that is in no world must not come early to the next.
             store.set(f"round/{number}/{rank}", "")
             store.wait([f"round/{number}/{r}" for r in range(3)])
         return sums

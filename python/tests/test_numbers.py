@@ -1,4 +1,4 @@
-"""The probe of the numbers: every sum is right to the bit, whatever its magnitudes and history."""
+"""Tests of the numbers: every sum is right to the bit, whatever its magnitudes and history."""
 
 import subprocess
 import sys
@@ -18,9 +18,9 @@ W = 4
 
 
 def judged(results, calls):
-    """Fails where a call's result is not what the oracle says, or outside of the bound.
+    """Fails if a call's result differs from the oracle's, or is outside the bound.
 
-    `results`: of each rank a list, one array a call; `calls`: the inputs of a call by rank, and the
+    results: one list per rank, with an array per call. calls: each call's inputs by rank, and the
     lengths of its tensors.
     """
     for number, (inputs_of, lengths) in enumerate(calls):
@@ -33,7 +33,7 @@ def judged(results, calls):
 
 
 def sums(calls):
-    """A body that makes the calls, each a list of tensors; several are coalesced."""
+    """A body that makes the calls, each with a list of tensors; several are coalesced."""
 
     def body(rank):
         results = []
@@ -50,7 +50,7 @@ def sums(calls):
 
 
 def same(*values):
-    """A call with the same one tensor at all ranks."""
+    """A call with one tensor, the same at all ranks."""
     return lambda _: [torch.tensor(values)], [len(values)]
 
 
@@ -66,7 +66,7 @@ LAYERS = [10.0**-power for power in range(9)]
 
 
 def layers(lengths, coalesced):
-    """One bucket of nine layers, each a tenth of the one before."""
+    """One bucket of nine layers, each with a tenth of the previous one's values."""
 
     def inputs(rank):
         generator = torch.Generator().manual_seed(rank)
@@ -115,7 +115,7 @@ def test_each_layer_of_a_coalesced_call_is_as_precise_as_alone(ranks):
         begin += length
 
 
-# Each world runs over another network, or none: the numbers must not know.
+# Each world runs over a different network, or none: the results must not depend on it.
 WORLDS = {
     1: ("--no-switch",),
     2: ("--no-switch", "--values", "350"),
@@ -129,7 +129,7 @@ SEED, COUNT = 15_000, 90
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
-    """Runs the cases of a world once; {rank: its file}."""
+    """Runs the cases of a world once; returns {rank: its file}."""
     folders = {}
 
     def run(world_size):

@@ -1,4 +1,4 @@
-"""What the numbers do to a training: small gradients beside large ones move their parameters."""
+"""The number format in training: small gradients next to large ones still move parameters."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ SMALL = 1e-9
 
 
 class TwoBranches(torch.nn.Module):
-    """Two branches of 2,632 parameters each; the gradients of one are 1e-9 of the other's."""
+    """Two branches of 2,632 parameters each; the gradients of one are 1e-9 times the other's."""
 
     def __init__(self):
         super().__init__()
@@ -41,9 +41,9 @@ class TwoBranches(torch.nn.Module):
 
 
 def train(model, rank):
-    """Which parameters are not what they were."""
+    """The parameters that have changed."""
     before = [p.detach().clone() for p in model.parameters()]
-    # An epsilon far below the gradients, or it alone would keep the small ones where they are.
+    # An epsilon far below the gradients; a larger one would by itself stop the small ones.
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-16)
     draw = torch.Generator().manual_seed(rank)
     for _ in range(STEPS):
@@ -57,7 +57,7 @@ def train(model, rank):
 
 
 def sum_as_one_tensor(model, orders):
-    """A hook that knows no boundaries, and notes the order of the parameters in each bucket."""
+    """A hook that passes no boundaries, and records the parameters' order in each bucket."""
     places = {id(p): place for place, p in enumerate(model.parameters())}
 
     def hook(_state, bucket):
@@ -69,7 +69,7 @@ def sum_as_one_tensor(model, orders):
 
 
 def beside_large_ones(orders):
-    """Which parameters of the small branch ever share a block with some of the large one."""
+    """The parameters of the small branch that ever share a block with the large one."""
     lengths = [p.numel() for p in TwoBranches().parameters()]
     begins = np.cumsum([0, *lengths])
     is_small = np.arange(begins[-1]) < begins[len(lengths) // 2]
@@ -110,7 +110,7 @@ def test_without_boundaries_only_parameters_in_a_block_with_much_larger_ones_sta
         stays, may_stay = theirs & ~ours, beside_large_ones(orders)
         print(f"{stays.sum()} stay that move over Gloo; {may_stay.sum()} share a large one's block")
         assert not np.any(stays & ~may_stay)
-        assert may_stay.mean() < 0.5  # else it says nothing
+        assert may_stay.mean() < 0.5  # otherwise the test proves nothing
 
 
 class FeedForward(torch.nn.Module):
@@ -129,7 +129,7 @@ WIDTH, LAYERS, LOSS_FACTOR = 64, 3, 1e-5
 
 
 def gradients(model, dtype):
-    """Of three steps, one after the other, without any update; the loss is tiny."""
+    """The gradients of three steps without any update; the loss is tiny."""
     steps = []
     for step in range(3):
         x = torch.randn(32, WIDTH, generator=torch.Generator().manual_seed(step)).to(dtype)

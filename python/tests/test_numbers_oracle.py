@@ -1,4 +1,4 @@
-"""The oracle of the numbers against fractions and by hand, and that it finds what is wrong."""
+"""Checks the oracle of the numbers against fractions and by hand, and that it finds errors."""
 
 import math
 from fractions import Fraction
@@ -84,8 +84,8 @@ def test_the_bound_in_units_equals_the_bound_by_the_largest_value():
             assert log2 == 0 or Fraction(8, 2) * 2**log2 <= Fraction(8 * 2**3, 2**30) * most
 
 
-# What must be found if the product did it: each replaces one word of the oracle, whose results are
-# then judged like the product's.
+# Errors that must be found in the product: each is planted in the oracle, whose results are then
+# checked like the product's.
 def c_one_too_small(monkeypatch):
     real = oracle.headroom
     monkeypatch.setattr(oracle, "headroom", lambda world_size: max(0, real(world_size) - 1))

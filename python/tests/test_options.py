@@ -1,4 +1,4 @@
-"""What the environment says where a program is silent, and how it is told of a slip there."""
+"""The environment variables that set unset options, and the errors for wrong values."""
 
 import datetime
 import itertools
@@ -74,8 +74,8 @@ CASES = {
     ),
     "a fixed window": ({"ATP_CONGESTION": "none"}, Options(), {"congestion": "none"}),
     "an algorithm": ({"ATP_ALGORITHM": "ring"}, Options(), {"algorithm": "ring"}),
-    "a choice of one's own": ({"ATP_ALGORITHM": "auto"}, Options(), {"algorithm": "auto"}),
-    "a choice of one's own with a fixed scale is the network": (
+    "an automatic choice": ({"ATP_ALGORITHM": "auto"}, Options(), {"algorithm": "auto"}),
+    "an automatic choice with a fixed scale is the network": (
         {"ATP_ALGORITHM": "auto", "ATP_SCALE": "fixed"},
         Options(),
         {"scale": "fixed"},
@@ -209,15 +209,15 @@ def test_an_option_of_the_wrong_type_is_named(name, value, expected):
 def test_a_ring_needs_no_route(monkeypatch):
     monkeypatch.delenv("ATP_ROUTE")
     assert Options(algorithm="ring").resolved(GROUP).route == ""
-    assert Options().resolved(GROUP).route == "", "which its ranks may not need on one host"
+    assert Options().resolved(GROUP).route == "", "its ranks may not need one on one host"
     with pytest.raises(RuntimeError, match="ATP_ROUTE="):
         Options().resolved(GROUP).check_route()
     with pytest.raises(RuntimeError, match="ATP_ROUTE="):
         Options(host_memory=False).resolved(GROUP)
-    assert Options().resolved(GROUP, alone=True).route == "", "and so does a rank alone"
+    assert Options().resolved(GROUP, alone=True).route == "", "nor does a single rank"
     auto = Options(algorithm="auto", host_memory=False).resolved(GROUP)
-    assert auto.route == "", "which has the ring then"
+    assert auto.route == "", "it then has the ring"
     auto.check_route()
     monkeypatch.setenv("ATP_ROUTE", "nonsense")
     assert Options(algorithm="auto").resolved(GROUP).route == "nonsense"
-    assert Options(algorithm="ring").resolved(GROUP).route == "", "it is not looked at"
+    assert Options(algorithm="ring").resolved(GROUP).route == "", "the variable is not read"

@@ -48,7 +48,7 @@ def test_the_lines_of_the_readme_turn_a_training_script_into_one_over_atp(ranks,
 
 
 def alone(rank):
-    """The other groups of a rank that has its host's ranks in one, where there is one host."""
+    """This rank's inter_group when all ranks are on one host: itself."""
     return [dist.new_group([member]) for member in range(dist.get_world_size())][rank]
 
 

@@ -1,6 +1,6 @@
-"""A rank that is killed, stands still, stays away or is elsewhere: every call's error names it.
+"""A rank that is killed, frozen, missing or in another collective: every call's error names it.
 
-With `-s` the test prints what each rank was told, and after how long.
+With `-s` the test prints each rank's error, and after how long it came.
 """
 
 import datetime
@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 import atp.torch
 
-# Without a server, which would keep the jobs of the dead for a while. all_gather is the ring's.
+# Without a server, which would keep dead jobs for a while. all_gather is carried by the ring.
 RING = atp.torch.Options(algorithm="ring")
 RANKS = 3
 VICTIM = 1
@@ -23,12 +23,12 @@ LIMIT_S = 1.5
 
 
 def blocks():
-    """More than is sent before anybody asks for it; of a type that the ring does not sum."""
+    """More than is sent before the receiver asks for it; a type that the ring does not sum."""
     return [torch.ones(20_000, dtype=torch.int64) for _ in range(RANKS)]
 
 
 def with_root(call):
-    """At the root, rank 0 of the group, there is a list of blocks."""
+    """A list of blocks at the root, rank 0 of the group; none elsewhere."""
     return lambda group: call(group, blocks() if dist.get_rank() == 0 else None)
 
 
@@ -50,7 +50,7 @@ COLLECTIVES = [name for name in CALLS if name not in ("send", "recv")]
 
 
 def told(call, group):
-    """What it raises, and after how many seconds; some calls end before anybody is missed."""
+    """Its error and the seconds until then; some calls end before a missing rank matters."""
     begin = time.monotonic()
     for _ in range(3):
         try:
@@ -73,7 +73,7 @@ def stay_away(groups):
 
 
 def be_elsewhere(groups):
-    """In each group in the collective that comes next in the table."""
+    """In each group, calls the table's next collective instead."""
     others = [*COLLECTIVES[1:], COLLECTIVES[0]]
     pairs = zip(others, COLLECTIVES, strict=True)
     in_threads([lambda c=CALLS[other], g=groups[own]: told(c, g) for other, own in pairs])
@@ -106,7 +106,7 @@ def test_every_other_ranks_error_names_the_victim(ranks, fate, connected):
         dist.barrier()
         if rank == VICTIM:
             fate(groups)
-        # Of a collective and a transfer that wait for each other, either may be the wrong one.
+        # If a collective and a transfer wait for each other, either may be blamed.
         calls = COLLECTIVES if fate is be_elsewhere else list(CALLS)
         found = in_threads([lambda n=name: told(CALLS[n], groups[n]) for name in calls])
         return dict(zip(calls, found, strict=True))

@@ -1,4 +1,4 @@
-"""What goes over connections between any two ranks: every collective, every type, to the bit."""
+"""Connections between any two ranks: every collective with every type, exact to the bit."""
 
 import functools
 
@@ -15,7 +15,7 @@ RANKS = 3
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 COMPLEX = [torch.complex64, torch.complex128]
-# Of these there is no sum, but they can be moved.
+# Types that cannot be summed, but can be moved.
 OTHERS = [torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2]
 TYPES = [torch.bool, *INTEGERS, *FLOATS, *COMPLEX, *OTHERS]
 
@@ -25,14 +25,14 @@ def bits(tensor) -> bytes:
 
 
 def noise(rank, to, count, dtype):
-    """What rank has for rank `to`: any bits, NaNs among them."""
+    """The tensor that `rank` has for rank `to`: any bits, also NaNs."""
     size = count * dtype.itemsize
     raw = ((torch.arange(size) * 37 + 101 * rank + 59 * to) % 251).to(torch.uint8)
     return (raw % 2).bool() if dtype == torch.bool else raw.view(dtype)
 
 
 def moves(rank, count, dtype):
-    """(name, what has come in, what should have), for each collective that only moves."""
+    """(name, tensors received, tensors expected) for each collective that only moves."""
     own = functools.partial(noise, rank, count=count, dtype=dtype)
 
     def empty(blocks=1):
@@ -70,7 +70,7 @@ def moves(rank, count, dtype):
     yield "send and recv", [output], [noise((rank - 1) % RANKS, 7, count, dtype)]
 
 
-# Below and above what is sent before anybody has asked for it.
+# Below and above the size that is sent before the receiver asks for it.
 @pytest.mark.parametrize("count", [0, 5, 40_000])
 def test_collectives_that_only_move_keep_the_bits_of_every_type(ranks, count):
     def body(rank):
@@ -107,7 +107,7 @@ def has(op, dtype) -> bool:
 
 
 def small(rank, to, dtype):
-    """Of which every result is exact in every type."""
+    """Values for which every result is exact in every type."""
     return torch.tensor([1, 2, 3 + rank, 2 * to, rank % 2] * 7).to(dtype)
 
 
@@ -186,7 +186,7 @@ def test_a_reduction_that_a_type_does_not_have_is_refused_and_the_group_still_wo
 
 
 def test_blocks_of_a_list_may_have_any_lengths(ranks):
-    # Which Gloo refuses.
+    # Gloo refuses it.
     def body(rank):
         def block(source, to):
             return noise(source, to, 100 * source + to, torch.float32)
@@ -268,7 +268,7 @@ def test_lengths_by_rows_objects_and_several_calls_at_once(ranks):
             return words
 
         def hybrid(group):
-            # Places that meet and places that do not, each with two values.
+            # Indices that coincide and indices that do not, each with two values.
             where = [[0, rank + 1], [2, 2]]
             tensor = torch.sparse_coo_tensor(where, mine[:4].reshape(2, 2), (5, 3, 2))
             dist.all_reduce(tensor, group=group)
@@ -301,7 +301,7 @@ def test_nothing_needs_gloo(ranks, way, monkeypatch):
 
 
 def test_a_transfer_of_far_more_than_fits_waits_for_its_receiver(ranks):
-    # Both send first, which would stop two ranks that wait in send() for room.
+    # Both send first, which would deadlock if send() waited for buffer space.
     def body(rank):
         tensors = [torch.full((100_000,), 10.0 * rank + i) for i in range(20)]
         works = [dist.isend(tensor, 1 - rank, tag=i) for i, tensor in enumerate(tensors)]

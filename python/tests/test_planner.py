@@ -1,4 +1,4 @@
-"""atp.planner gives the answers of `atp plan best --json`, and needs no torch."""
+"""atp.planner gives the same answers as `atp plan best --json`, and needs no torch."""
 
 import dataclasses
 import importlib.resources
@@ -30,7 +30,7 @@ def run_cli(*arguments):
 
 
 def as_json(answer: Plan):
-    """A plan with the names that the program's JSON has."""
+    """A plan with the names of the program's JSON."""
 
     def rename(value):
         if isinstance(value, dict):
@@ -106,7 +106,7 @@ def test_hosts_and_what_the_runtime_runs_arrive():
 
 
 def test_the_order_is_of_the_jobs_ranks():
-    """Hosts in another order than the file's: the layout counts the file's, the job its own."""
+    """Hosts in a different order than in the file: the layout follows the file, the job `hosts`."""
     answer = plan(two_racks(), GPT, hosts=["b1", "a1", "b2", "a2"], collectives=["ring"], batch=4)
     assert answer.job_ranks == (1, 3, 0, 2)  # of a1, a2, b1, b2
     devices = answer.ranks_by_position()

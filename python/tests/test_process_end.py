@@ -1,4 +1,4 @@
-"""How a program ends: with or without destroy_process_group(), whatever is still under way."""
+"""How a program ends: with or without destroy_process_group(), whatever is still in progress."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""SUM, AVG and PREMUL_SUM of every type, however it is asked for and whatever carries it."""
+"""SUM, AVG and PREMUL_SUM of every type, in every call and over every transport."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def coalesced(tensor, op):
 
 
 def for_gloo(tensor):
-    """Gloo does not move int16."""
+    """Converts int16, which Gloo does not move."""
     return tensor.int() if tensor.dtype == torch.int16 else tensor
 
 

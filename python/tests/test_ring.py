@@ -1,4 +1,4 @@
-"""Groups whose ranks sum over TCP from neighbour to neighbour: right, counted, and able to fail."""
+"""Groups whose ranks sum over TCP from neighbour to neighbour: results, counters and failures."""
 
 import datetime
 import itertools
@@ -270,7 +270,7 @@ def test_shapes_that_do_not_fit_are_refused(ranks):
             backend.reduce_scatter(
                 [torch.empty(3)], [[torch.empty(3)]], c10d.ReduceScatterOptions()
             ).wait()
-        dist.all_reduce(torch.ones(3))  # the group is as good as before
+        dist.all_reduce(torch.ones(3))  # the group still works
 
     ranks.run(2, body, route="", pg_options=RING)
 

@@ -1,4 +1,4 @@
-"""A ring's float32 all-reduces have the network's bits, so which of them sums never shows."""
+"""A ring's float32 all-reduces have the same bits as the network's."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ FILLS = list(cases.FILLS)
 
 
 def groups(**options):
-    """The same group twice: in the network, and as a ring."""
+    """The same group twice: in the network and as a ring."""
     every = [*range(dist.get_world_size())]
     return [
         dist.new_group(every, pg_options=atp.torch.Options(algorithm=algorithm, **options))
@@ -35,7 +35,7 @@ def bits(case, rank, group) -> bytes:
 
 
 def todo(world_size):
-    """Every fill small and large, alone and coalesced; then what is drawn."""
+    """Every fill small and large, alone and coalesced; then drawn cases."""
     lengths = [(5,), (4096 // world_size,), (4097 // world_size + 1,), (70_001,), (300, 0, 1, 9000)]
     found = [
         cases.Case(number, world_size, "float32", LINEAR[number % 3], wire, fill, length)

@@ -1,4 +1,4 @@
-"""torchrun's elastic restarts: a worker is killed, all start again, and training goes on."""
+"""torchrun's elastic restarts: a worker is killed, all restart, and training continues."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ STEPS = 6
 
 
 def torchrun(folder, way, route, kill, backend="static"):
-    """(attempt, first step, sum of the weights) of the attempt that ended."""
+    """(attempt, first step, sum of the weights) of the attempt that finished."""
     folder.mkdir()
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
@@ -38,7 +38,7 @@ def torchrun(folder, way, route, kill, backend="static"):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_training_whose_worker_was_killed_ends_with_the_bits_of_one_undisturbed(
+def test_a_training_with_a_killed_worker_ends_with_the_same_bits_as_an_undisturbed_one(
     network, tmp_path, way
 ):
     undisturbed = torchrun(tmp_path / "undisturbed", way, network.route, kill=-1)

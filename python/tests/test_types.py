@@ -1,4 +1,4 @@
-"""What the network reduces itself: every type and reduction of docs/torch.md's table."""
+"""The types and reductions that the network supports, by the table in docs/torch.md."""
 
 import re
 
@@ -11,7 +11,7 @@ import atp.torch
 SIZE = 3
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
 INTEGERS = [torch.int32, torch.int16, torch.int8, torch.uint8]
-LENGTHS = [7, 3000]  # small, and of several blocks and packets
+LENGTHS = [7, 3000]  # a small one, and one of several blocks and packets
 OPTIONS = {
     "blocks": atp.torch.Options(),
     "int16": atp.torch.Options(wire="int16"),
@@ -22,7 +22,7 @@ in_every_format = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIO
 
 
 def whole_numbers(rank, length):
-    """From -20 to 20: every type and format carries them and their sums exactly."""
+    """Values from -20 to 20: every type and format holds them and their sums exactly."""
     return (torch.arange(length) * 7 + 13 * rank + torch.arange(length) * rank) % 41 - 20
 
 
@@ -98,7 +98,7 @@ def test_the_average_of_integers_is_the_wrapped_sum_divided_toward_zero(ranks):
         results = [reduced(torch.tensor([100, -7]).to(d), dist.ReduceOp.AVG) for d in INTEGERS[:3]]
         return [result.tolist() for result in results], atp.torch.stats()["peers"]
 
-    # int8: 300 is 44.
+    # In int8, 300 is 44.
     expected = [[100, -7], [100, -7], [14, -7]]
     assert ranks.run(SIZE, body) == [(expected, {})] * SIZE
 
@@ -150,7 +150,7 @@ def test_a_scaled_sum_of_a_narrow_type_is_rounded_once(ranks):
     factors = [numbers(rank).float() * factor for rank in range(SIZE)]
     expected = sum(part.double() for part in factors).float().bfloat16()
     scaled_in_the_type = sum(part.bfloat16().double() for part in factors).float().bfloat16()
-    assert not torch.equal(scaled_in_the_type, expected), "a case worth looking at"
+    assert not torch.equal(scaled_in_the_type, expected), "a case that shows the difference"
     for result in ranks.run(SIZE, body):
         assert torch.equal(result, expected)
 

@@ -1,4 +1,4 @@
-"""What a wheel contains beside the compiled modules, which take too long to build again here."""
+"""A wheel's contents, except the compiled modules, which take too long to build again here."""
 
 import pathlib
 import subprocess

@@ -11,6 +11,6 @@ def options_of(way: str) -> atp.torch.Options:
 
 
 def environment_of(way: str) -> dict[str, str]:
-    """For a program whose groups say nothing."""
+    """The environment for a program whose groups set no options."""
     options = options_of(way)
     return {"ATP_ALGORITHM": options.algorithm, "ATP_HOST_MEMORY": str(int(options.host_memory))}

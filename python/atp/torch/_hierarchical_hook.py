@@ -1,11 +1,11 @@
-"""A communication hook for hosts of several ranks: only one host's share of a bucket goes out.
+"""A communication hook for hosts of several ranks: each host sends a bucket only once.
 
-    # intra: the ranks of this host; inter: of each host the rank with this one's place in it
+    # intra: the ranks of this host; inter: the rank of each host with the same place as this one
     model.register_comm_hook(None, atp.torch.hierarchical_hook(intra, inter))
 
-A host of L ranks sends a bucket once in place of L times: a reduce-scatter in the host leaves each
-of its ranks one share of the host's sum, an all-reduce of the shares between the hosts follows, and
-an all-gather in the host puts the average together.
+A host of L ranks sends a bucket once instead of L times: a reduce-scatter in the host gives each of
+its ranks one share of the host's sum, an all-reduce sums the shares between the hosts, and an
+all-gather in the host collects the average.
 """
 
 import dataclasses
@@ -27,15 +27,16 @@ def hierarchical_hook(
 ) -> Callable[[object, dist.GradBucket], torch.futures.Future[torch.Tensor]]:
     """A hook that averages buckets within hosts first, and between hosts by shares.
 
-    A collective call: all ranks make their hooks at the same time, and compare their groups.
+    A collective call: all ranks make their hooks at the same time, and check their groups.
 
-    intra_group: the ranks of this rank's host, of any backend that has their device (nccl, gloo,
-    atp). inter_group: the rank with this one's place in each host; its tensors are on the CPU, so a
-    share of another device is copied through pinned memory. All hosts have as many ranks.
+    intra_group: the ranks of this rank's host, with any backend that supports their device (nccl,
+    gloo, atp). inter_group: the rank of each host with the same place as this one; its tensors are
+    on the CPU, so a share on another device is copied through pinned memory. All hosts must have
+    the same number of ranks.
 
-    The hook issues all its operations from one thread, in the order of the buckets, so both groups
-    must be its own: no other operation may use them while a backward pass is under way. As state,
-    register_comm_hook gets the model's process group (None: the default group). Raises ValueError
+    The hook issues all its operations from one thread, in the order of the buckets, so it needs
+    both groups to itself: no other operation may use them during a backward pass. The state passed
+    to register_comm_hook is the model's process group (None: the default group). Raises ValueError
     if the groups do not fit together, or do not have the model's ranks.
     """
     if intra_group is None or inter_group is None:
@@ -58,7 +59,7 @@ def hierarchical_hook(
 
 
 def _check(intra: dist.ProcessGroup, inter: dist.ProcessGroup) -> None:
-    """Raises unless the ranks make a grid: hosts are its rows, and inter groups its columns."""
+    """Raises unless the ranks form a grid with hosts as rows and inter groups as columns."""
     row, column = (dist.get_process_group_ranks(group) for group in (intra, inter))
     rows: list = [None] * inter.size()
     dist.all_gather_object(rows, row, group=inter)
@@ -69,28 +70,29 @@ def _check(intra: dist.ProcessGroup, inter: dist.ProcessGroup) -> None:
         for other in others:
             if len(other) != len(others[0]):
                 raise ValueError(
-                    f"every {name} needs as many ranks, and found {others[0]} and {other}"
+                    f"every {name} must have the same number of ranks, and found {others[0]} and "
+                    f"{other}"
                 )
         if {me} != set(row) & set(column) or len(set(sum(others, []))) != sum(map(len, others)):
             raise ValueError(
-                f"intra_group {row} and inter_group {column} of rank {me}: the one must run along "
-                f"a host and the other across the hosts, with rank {me} alone in both"
+                f"intra_group {row} and inter_group {column} of rank {me}: the first must have the "
+                f"ranks of a host and the second one rank per host, with rank {me} alone in both"
             )
         met = [other[place] for other in others]
         if met != (column if name == "host" else row):
             raise ValueError(
-                f"intra_group {row} and inter_group {column} of rank {me}: an inter_group needs "
-                "the ranks with one place in their hosts"
+                f"intra_group {row} and inter_group {column} of rank {me}: an inter_group must "
+                "have the ranks with the same place in their hosts"
             )
 
 
 @dataclasses.dataclass
 class _Bucket:
-    """A bucket on its way, in the order of its fields."""
+    """A bucket in progress; its steps fill the fields in their order."""
 
     whole: torch.Tensor  # DDP's own buffer, in which the average ends
-    lengths: list[int]  # of the parameters' gradients in it
-    last: bool  # of this backward pass
+    lengths: list[int]  # the lengths of its parameters' gradients
+    last: bool  # the last one of this backward pass
     future: torch.futures.Future
     ready: object | None  # the event after which a device has computed the gradients
     padded: torch.Tensor | None = None
@@ -101,11 +103,11 @@ class _Bucket:
 
 
 class _Pipeline:
-    """Carries buckets out on a thread of its own, one in the host while another is between hosts.
+    """Processes buckets on its own thread, one in the host while another is between hosts.
 
     All ranks must issue the same operations in the same order, though their buckets become ready
-    at different times. So the order depends on the buckets' order alone: the reduce-scatter of a
-    bucket, the all-gather of the one before, the all-reduce of the bucket.
+    at different times. So the order depends only on the buckets' order: the reduce-scatter of a
+    bucket, the all-gather of the previous one, the all-reduce of the bucket.
     """
 
     def __init__(self, intra: dist.ProcessGroup, inter: dist.ProcessGroup):
@@ -135,7 +137,7 @@ class _Pipeline:
             )
         )
         if self._thread is None:
-            # A daemon: where a peer is silent, the end of the program does not wait for it.
+            # A daemon: the end of the program does not wait for it if a peer is silent.
             self._thread = threading.Thread(target=self._run, name="atp-hierarchy", daemon=True)
             self._thread.start()
         return future
@@ -149,8 +151,8 @@ class _Pipeline:
                     raise self._failure
                 with self._device_of(bucket):
                     before = self._advance(before, bucket)
-            except Exception as error:  # noqa: BLE001 (it belongs to whoever waits for the bucket)
-                # The ranks may disagree on what comes next: the groups are of no more use.
+            except Exception as error:  # noqa: BLE001 (the thread that waits for the bucket gets it)
+                # The ranks may disagree on the next operation: the groups can no longer be used.
                 self._failure = error
                 for lost in under_way:
                     if not lost.future.done():
@@ -158,7 +160,7 @@ class _Pipeline:
                 before = []
 
     def _advance(self, before: list[_Bucket], bucket: _Bucket) -> list[_Bucket]:
-        """Issues what is next once `bucket` is ready; the buckets that are still between hosts."""
+        """Issues the next operations for `bucket`; returns the buckets still between hosts."""
         self._scatter(bucket)
         for previous in before:
             self._gather(previous)
@@ -193,7 +195,7 @@ class _Pipeline:
             bucket.work = dist.all_reduce(bucket.staged, group=self._inter, async_op=True)
 
     def _lengths_in_share(self, bucket: _Bucket) -> list[int]:
-        """How many values of each parameter are in this rank's share, and of the padding."""
+        """The number of values of each parameter, and of padding, in this rank's share."""
         begin = self._intra.rank() * bucket.share.numel()
         end = begin + bucket.share.numel()
         ends = [*itertools.accumulate(bucket.lengths), bucket.padded.numel()]
@@ -210,7 +212,7 @@ class _Pipeline:
         bucket.future.set_result(bucket.whole)
 
     def _device_of(self, bucket: _Bucket):
-        """The stream on which this thread's work for a device runs, behind the gradients."""
+        """The stream on which this thread's work for a device runs, after the gradients."""
         if bucket.ready is None:
             return torch.no_grad()
         if self._stream is None:
