@@ -371,7 +371,10 @@ void PeerEngine::close_connection(std::size_t rank, PeerConnection::End end) {
     return;
   }
   if (end == PeerConnection::End::kClosed) {
-    return fail("the connection with " + name(rank) + " was closed: its process has ended");
+    const std::string why =
+        "the connection with " + name(rank) + " was closed: its process has ended";
+    // A rank that never said anything may have failed, and left, before it knew of the connection.
+    return peer.connection->received().bytes == 0 ? suspect(why) : fail(why);
   }
   suspect("the connection with " + name(rank) +
           " is broken: " + std::strerror(peer.connection->error()));
