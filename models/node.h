@@ -35,7 +35,7 @@ class Application : public Tensors {
 
   bool finished() const { return completed_ == outputs_.size(); }
   std::size_t completed() const { return completed_; }
-  // What has gone wrong; empty: nothing.
+  // The first error; empty if there is none.
   const std::string& objection() const { return objection_; }
 
   bool operator==(const Application& other) const {

@@ -25,8 +25,8 @@ struct Packet {
   bool operator==(const Packet&) const = default;
 };
 
-// What each rank contributes to each fragment, learned from its first packet, and what sums must
-// therefore be. It does its own arithmetic.
+// The contribution of each rank to each fragment, taken from its first packet, and the sums that
+// follow from them. It does its own arithmetic.
 class Contributions {
  public:
   // `by_worker`: a worker's own contribution, not a sum. Returns what is wrong, or an empty text.

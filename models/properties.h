@@ -7,16 +7,14 @@
 #include "models/packets.h"
 #include "models/stored_node.h"
 
-// What one turn of a node must not do, whatever happened before. packets.h has the rules for
+// The rules for one turn of a node, whatever happened before. packets.h has the rules for
 // packets, and the applications in node.h compare the results.
 //
-//  * A switch loses no contribution: what it held of a fragment, and what arrived, it holds
-//  afterwards or
-//    has forwarded, unless the server has completed the fragment, or the ranks behind the sender
-//    are unknown (then it says so, and the workers send again).
+//  * A switch loses no contribution: afterwards it holds, or has forwarded, everything that it held
+//    of a fragment and everything that arrived, unless the server has completed the fragment, or
+//    the ranks behind the sender are unknown (then it reports so, and the workers send again).
 //  * A completed fragment never changes: every PARAMETER of it has the same next index, and it
-//  stays
-//    complete until it is forgotten.
+//    stays complete until it is forgotten.
 
 namespace atp::models {
 

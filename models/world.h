@@ -41,8 +41,8 @@ class World {
   // The state in which all have joined and their first packets are in flight.
   const State& first() const { return first_; }
 
-  // All moves that are possible next. With `calm` nothing goes wrong and time stands still: packets
-  // are delivered, and due timers fire.
+  // All moves that are possible next. With `calm` there are no faults and time does not advance:
+  // packets are delivered, and due timers fire.
   void moves(const State& state, std::vector<Move>& moves, bool calm = false) const;
   // Makes the move. Returns what was wrong with it, or an empty text.
   const std::string& make(const Move& move, State& state);

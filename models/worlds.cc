@@ -73,7 +73,7 @@ std::vector<Plan> make_worlds() {
               {.losses = 1, .late_nodes = 1}, 30'000),
       plan_of("restart", "the switch forgets everything at any moment", two_ranks({1}),
               {.losses = 1, .early_timers = 1, .restarts = 1}, 250'000),
-      plan_of("detaching", "a worker hears that its switch is gone, detaches and returns",
+      plan_of("detaching", "a worker is notified that its switch is gone, detaches and returns",
               two_ranks({1}), {.losses = 1, .duplicates = 1, .unreachable = 1}, 100'000),
       claimed(),
       overflow(),

@@ -10,7 +10,7 @@ namespace atp {
 namespace {
 
 // From this size on, memory comes from mmap() as the kernel's zero pages. calloc() would have to
-// clear what it reuses from its heap, and how large that can be depends on earlier frees.
+// clear memory that it reuses from its heap, whose size depends on earlier frees.
 constexpr std::size_t kPagesFrom = std::size_t{256} << 10;
 
 std::atomic<std::size_t> held{0};

@@ -58,11 +58,11 @@ struct CommunicatorOptions {
   // Time without progress after which an operation fails; an operation may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
   bool digest = false;  // keep a digest of all results, for Communicator::digest()
-  // Compares the digests of all ranks after every so many operations; the last of these does not
-  // end before. If a rank differs, the job fails and names it. Later operations wait for the
-  // results, so each comparison costs a pause. The same on every rank. 0: never.
+  // Compares the digests of all ranks after this many operations, before the last of them ends. If
+  // a rank differs, the job fails and names it. Later operations wait for the comparison, so each
+  // one costs a pause. The same on every rank. 0: never.
   std::uint64_t digest_every = 0;
-  // Receives warnings for the user while the job goes on, such as a switch that was lost or has
+  // Receives warnings for the user while the job continues, such as a switch that was lost or has
   // returned. Called on any of the communicator's threads, or in connect(). Empty: warnings go to
   // stderr, one per line, prefixed "atp: ".
   std::function<void(const std::string&)> on_warning;
@@ -77,7 +77,8 @@ struct CommunicatorOptions {
   // the sum for all, with the same bits. Not with the fixed scale, nor if all sums are exact.
   // Empty: every rank sends for itself.
   std::vector<std::size_t> host_of;
-  // The ranks' numbers in messages, if each rank stands for all of its host. Empty: their own.
+  // The ranks' numbers in messages, if each rank represents all ranks of its host. Empty: their
+  // own.
   std::vector<Rank> names;
 
   // Calls on_warning, or writes to stderr.
@@ -147,7 +148,7 @@ struct AllReduceOptions {
   // The caller will wait for it at once: if that saves time, all_reduce() itself carries it out,
   // with everything started before.
   bool here = false;
-  // An internal measurement before the first operation, at all ranks alike: it has no number, is in
+  // An internal measurement that all ranks make before the first operation: it has no number, is in
   // no digest, does not wait for its turn, and takes the network.
   bool is_probe = false;
   // Called once when the operation has ended, before wait() returns: on one of the communicator's
@@ -186,11 +187,11 @@ class Communicator {
   Handle broadcast(std::span<std::byte> bytes, HostRequest request,
                    const AllReduceOptions& options = {});
 
-  // Adds a ring as a second path for sums of float32, with the same bits. Call it before the first
-  // operation, at all ranks alike. Which path an operation takes follows from the figures and from
-  // what the ranks measure later (way_choice.h), on which they agree after every `judged_every`
-  // operations (0: never); no result depends on it. If one path fails, both fail. Not for a
-  // communicator in the host's memory, with one rank, or with the fixed scale.
+  // Adds a ring as a second path for sums of float32, with the same bits. All ranks must call it,
+  // before the first operation. The figures, and later the ranks' measurements (way_choice.h),
+  // decide which path an operation takes; the ranks agree on the measurements after every
+  // `judged_every` operations (0: never). No result depends on it. If one path fails, both fail.
+  // Not for a communicator in the host's memory, with one rank, or with the fixed scale.
   Status add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
                   std::uint64_t judged_every);
   // The choices so far; nothing without a ring.

@@ -223,9 +223,10 @@ Status CommunicatorOptions::read_own_server() {
     return ok_status();
   }
   const std::string problem = address ? "the port is missing" : address.error().message;
-  return Error{"ATP_OWN_SERVER=" + quoted(text) + ": " + problem +
-               " (expected the address at which this rank serves, as it stands in ATP_ROUTE, e.g. "
-               "10.0.0.3:5500)"};
+  return Error{
+      "ATP_OWN_SERVER=" + quoted(text) + ": " + problem +
+      " (expected the address at which this rank serves, as it is written in ATP_ROUTE, e.g. "
+      "10.0.0.3:5500)"};
 }
 
 Status CommunicatorOptions::set_routes(std::string_view text) {

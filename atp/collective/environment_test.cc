@@ -168,7 +168,7 @@ TEST(Environment, AnErrorNamesTheVariableWhatWasFoundAndWhatWasExpected) {
       {"ATP_OWN_SERVER", "127.0.0.1", "ATP_OWN_SERVER=\"127.0.0.1\": "},
       {"ATP_OWN_SERVER", "127.0.0.1:0",
        "ATP_OWN_SERVER=\"127.0.0.1:0\": the port is missing (expected the address at which this "
-       "rank serves, as it stands in ATP_ROUTE"},
+       "rank serves, as it is written in ATP_ROUTE"},
       {"ATP_PORT_RANGE", "40000",
        "ATP_PORT_RANGE=\"40000\" is not FIRST-LAST, two ports from 1 to 65535, e.g. 40000-40999"},
       {"ATP_PORT_RANGE", "2-1", "ATP_PORT_RANGE=\"2-1\" is not FIRST-LAST"},

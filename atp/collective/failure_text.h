@@ -13,7 +13,7 @@
 
 namespace atp {
 
-// What a sentence may have to mention besides the failure itself.
+// The facts besides the failure itself that a message may mention.
 struct FailureContext {
   Rank rank = 0;  // this worker
   std::size_t world_size = 1;
@@ -65,7 +65,7 @@ std::string peer_refused_text(const Failure& failure);
 // start all ranks with the same world size".
 std::string refusal_text(const Failure& failure, const FailureContext& context);
 
-// "the path from rank 2 to server 10.0.0.9:5500 carries …": what was found, and what is needed.
+// "the path from rank 2 to server 10.0.0.9:5500 carries …": the size found and the size needed.
 std::string narrow_path_text(const NarrowPath& path, const FailureContext& context);
 
 // The operation that a failure hit: "all_reduce #17 (1,000 values)".

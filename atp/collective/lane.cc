@@ -140,7 +140,7 @@ Status Lane::wait_until_joined() {
   if (thread_.report().phase == ParticipantPhase::kJoined) return ok_status();
   const Rank rank = options_.names.empty() ? options_.rank : options_.names[options_.rank];
   return Error{"rank " + std::to_string(rank) +
-               " cannot join the job: " + failure().value_or("it was told to leave")};
+               " cannot join the job: " + failure().value_or("it was asked to leave")};
 }
 
 Status Lane::shutdown(SteadyClock::time_point until, std::chrono::milliseconds timeout) {

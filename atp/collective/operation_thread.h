@@ -196,10 +196,10 @@ class OperationThread {
     progress_.pending += commands_.submitted.size();
     return std::exchange(commands_, {});
   }
-  // Publishes the progress and then finishes the ended operations, whose callers so see it as it
-  // was at the end. Until they are told, which may lead to further operations, theirs count as
-  // pending. True: there are new commands, which come before anything else, because a caller that
-  // leaves may free its operations' memory.
+  // Publishes the progress and then finishes the ended operations, so that their callers see the
+  // progress as it was at the end. An operation counts as pending until its caller is notified,
+  // which may submit further operations. True: there are new commands, which come before anything
+  // else, because a caller that leaves may free its operations' memory.
   bool publish(Progress progress, std::vector<EndedOperation<Operation>> ended) {
     {
       const std::lock_guard lock(mutex_);

@@ -81,7 +81,7 @@ void Participant::handle_event(Instant now, const Event& event) {
     case EventKind::kAttached: tell_of_return(event.endpoint); break;
     case EventKind::kSilent: warn_(silence_text(event.failure, context_now())); break;
     case EventKind::kHeard:
-      warn_(hop_text(event.endpoint, context_.route) + " answers again: the job goes on");
+      warn_(hop_text(event.endpoint, context_.route) + " answers again: the job continues");
       break;
     case EventKind::kWaiting: warn_(waiting_text(event.failure, context_now())); break;
     case EventKind::kWaitingOver: warn_(waiting_over_text(event.failure, event.waited)); break;

@@ -27,7 +27,7 @@ class Participant {
  public:
   using Tell = std::function<void(const std::string&)>;
 
-  // `warn` receives warnings for the user while the job goes on.
+  // `warn` receives warnings for the user while the job continues.
   Participant(const WorkerConfig& config, const FailureContext& context, Tell warn);
 
   Worker& worker() { return worker_; }

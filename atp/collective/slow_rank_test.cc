@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Plays steps of this length with a wait for `missing` at the end of each; returns what was found.
+// Plays steps of this length with a wait for `missing` at the end of each; returns the findings.
 std::vector<SlowRank::Found> play(SlowRank& slow, Duration step, Duration wait,
                                   const RankSet& missing, Duration length,
                                   Instant begin = Instant{1h}) {

@@ -8,7 +8,7 @@
 #include "atp/wire/packet.h"
 
 // For tests: the circumstances in which a message may reach a node. They are the columns of a table
-// whose rows are the types of messages, and whose cells say what the node does with them.
+// whose rows are the types of messages, and whose cells are the node's reactions.
 
 namespace atp {
 

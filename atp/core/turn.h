@@ -8,7 +8,7 @@
 #include "atp/wire/endpoint.h"
 #include "atp/wire/packet_view.h"
 
-// The arguments of every handler in the core, in worker, switch and server alike. The parts of a
+// The arguments of every handler in the core, in worker, switch and server. The parts of a
 // node never keep them, so that their state stays plain data.
 
 namespace atp {

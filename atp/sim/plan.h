@@ -135,9 +135,9 @@ struct Plan {
   ValueCounts value_counts(const JobPlan& job) const;
   // Whether a job may find no room at its server.
   bool is_crowded() const { return server_config.max_jobs < jobs.size(); }
-  // Whether each rank joins through its switches. (What a scenario does by hand is not in the
-  // plan.) A rank that is told through a switch that there is no room joins past the switch, even
-  // if it was the server that had none.
+  // Whether each rank joins through its switches. (A scenario's manual steps are not in the plan.)
+  // A rank that is refused for lack of room through a switch joins past the switch, even if it was
+  // the server that had no room.
   bool all_join_through_switches() const {
     return watched && heal == Duration{0} && !is_crowded() &&
            switch_config.max_trees >= jobs.size() &&
@@ -161,7 +161,7 @@ struct Plan {
 // All of a plan, drawn from the seed: nine seeds of ten have faults.
 Plan draw_plan(std::uint64_t seed);
 
-// One line that says what the plan is, for reports.
+// The plan as one line, for reports.
 std::string describe(const Plan& plan);
 
 }  // namespace atp::sim

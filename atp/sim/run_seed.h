@@ -8,7 +8,7 @@
 
 namespace atp::sim {
 
-// What happened in all runs of a set of seeds, to show what the set has reached.
+// The events in all runs of a set of seeds, to show which cases the set has reached.
 struct Tally {
   std::uint64_t runs = 0;
   std::uint64_t runs_with_faults = 0;

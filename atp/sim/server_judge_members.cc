@@ -79,8 +79,8 @@ void ServerJudge::judge_detaching(const PacketView& packet, const Join& join,
   }
 }
 
-// News must be sent at once, because switches would wait for the rank in vain. That a rank starts
-// detached is not news: the others are told a refresh later.
+// News must be sent at once, because switches would wait for the rank in vain. A rank that starts
+// detached is not news: the others are notified one refresh later.
 void ServerJudge::expect_news(Instant now, const StreamKey& range, const Outbox& out) {
   const auto heard = switch_joined_.find(range);
   const bool has_switch =
@@ -102,7 +102,7 @@ void ServerJudge::judge_lost(Instant now, const Server& server, const Outbox& ou
   });
   if (is_any && now < no_loss_until_) object("a rank was lost by a server that was stopped");
   if (is_news && !says(out, StatusCode::kLeaseEnded))
-    object("the others were not told of a lost rank");
+    object("the other ranks were not notified of a lost rank");
 }
 
 }  // namespace atp::sim

@@ -108,8 +108,8 @@ const Member* SwitchJudge::member_before(const Turn& turn) const {
   return is_known ? &tree->membership().member(rank) : nullptr;
 }
 
-// After its JOIN a rank is behind the sender, and nobody else, for a lease. Of two statements the
-// one with the higher number of detachments counts; with equal numbers, *attached*.
+// After its JOIN a rank is behind the sender only, for one lease. Of two statements the one with
+// the higher number of detachments counts; with equal numbers, *attached*.
 void SwitchJudge::expect_member(const Turn& turn, const Join& join) {
   if (turn.tree == nullptr) return object("a forwarded JOIN was not recorded");
   const Rank rank = turn.packet.ranks.lowest();

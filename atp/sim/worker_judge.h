@@ -12,9 +12,9 @@
 
 namespace atp::sim {
 
-// Checks what a worker may send by docs/protocol.md §5, whatever happens to it: in which order and
-// how far ahead, at which index, with which flags, and after which wait it returns to its tree. The
-// judge sees only the packets that it received and sent, and whether it reports to be attached. The
+// Checks a worker's packets by docs/protocol.md §5, whatever happens to it: their order and how far
+// ahead they are, their index and flags, and the wait before it returns to its tree. The judge sees
+// only the packets that the worker received and sent, and whether it reports to be attached. The
 // timing of repeats is not judged here, but their cost is (economy.h).
 class WorkerJudge {
  public:

@@ -263,7 +263,7 @@ TEST(StatusMessage, EndsWithTheCause) {
   EXPECT_FALSE(StatusMessage::read(too_long, 1));
 }
 
-TEST(StatusMessage, ARefusalHasWhatWasExpectedWhatWasFoundAndWhichRanksDiffer) {
+TEST(StatusMessage, ARefusalHasTheExpectedAndFoundValuesAndTheRanksThatDiffer) {
   const Refusal refusal{RefusalReason::kWorldSize, 4, 8, RankSet::of(0) | RankSet::of(2)};
   const StatusMessage status = StatusMessage::refused(refusal, RankSet::of(3), 0x1112131415161718);
   const Bytes bytes = written(status, 1);
@@ -295,7 +295,7 @@ TEST(StatusMessage, EveryCodeIsReadBackAtEveryWidth) {
   }
 }
 
-TEST(StatusMessage, AnUnknownJobIsItsCodeAloneAndIsAboutTheRanksItIsAddressedTo) {
+TEST(StatusMessage, AnUnknownJobIsOnlyItsCodeAndConcernsTheRanksItIsAddressedTo) {
   StatusMessage status;
   status.code = StatusCode::kUnknownJob;
   status.about = RankSet::of(3);
@@ -310,10 +310,10 @@ TEST(StatusMessage, AnUnknownJobIsItsCodeAloneAndIsAboutTheRanksItIsAddressedTo)
 
   Bytes other = bytes;
   other[1] = 0;
-  EXPECT_FALSE(StatusMessage::read(other, 1)) << "no other code has so short a body";
+  EXPECT_FALSE(StatusMessage::read(other, 1)) << "no other code may have such a short body";
   other = written(StatusMessage{}, 1);
   other[1] = 3;
-  EXPECT_FALSE(StatusMessage::read(other, 1)) << "an *unknown job* has no longer body";
+  EXPECT_FALSE(StatusMessage::read(other, 1)) << "an *unknown job* cannot have a longer body";
 }
 
 // The answer to a packet goes to its source address, which an attacker can forge.
@@ -327,7 +327,7 @@ TEST(StatusMessage, NoAnswerIsLargerThanThePacketThatCausesIt) {
     EXPECT_LE(left.bytes(words), Leave::kBytes) << "a LEAVE";
     StatusMessage unknown;
     unknown.code = StatusCode::kUnknownJob;
-    EXPECT_LE(unknown.bytes(words), atp_value_bytes(ATP_KIND_EXPONENTS)) << "the least GRADIENT";
+    EXPECT_LE(unknown.bytes(words), atp_value_bytes(ATP_KIND_EXPONENTS)) << "the smallest GRADIENT";
   }
   EXPECT_LE(JoinAck::kBytes, Join::kBytes);
 }
@@ -342,7 +342,7 @@ TEST(StatusMessage, RefusesEveryFieldOutOfRange) {
     EXPECT_TRUE(status.add_endpoint(hop(n)));
   }
   EXPECT_FALSE(status.add_endpoint(hop(99)));
-  EXPECT_TRUE(status.add_endpoint(hop(0))) << "it is there already";
+  EXPECT_TRUE(status.add_endpoint(hop(0))) << "it is already in the list";
   bytes = written(status, 1);
   EXPECT_EQ(StatusMessage::read(bytes, 1), status);
   atp_store16(&bytes[4], 9);
@@ -366,7 +366,7 @@ TEST(StatusMessage, ADetachedNamesAtMost128Ranks) {
   EXPECT_FALSE(StatusMessage::read(bytes, 16));
 }
 
-TEST(StatusMessage, EveryCodeAndReasonHasANameOfItsOwn) {
+TEST(StatusMessage, EveryCodeAndReasonHasADistinctName) {
   std::set<std::string> names;
   for (std::uint16_t i = 0; i < static_cast<std::uint16_t>(StatusCode::kCount); ++i) {
     EXPECT_TRUE(names.insert(std::string(to_string(static_cast<StatusCode>(i)))).second) << i;

@@ -8,7 +8,7 @@
 namespace atp {
 namespace {
 
-// The members of each message with the fields that they stand in, for writing and reading alike.
+// Maps the members of each message to its fields, for both writing and reading.
 template <class Body, class Visit>
 void visit_join(Body& join, Visit& visit) {
   using namespace join_field;

@@ -8,7 +8,7 @@
 namespace atp {
 namespace {
 
-// The members with the fields that they stand in, for writing and reading alike.
+// Maps the members to the fields, for both writing and reading.
 template <class Body, class Visit>
 void visit_status(Body& status, Visit& visit) {
   using namespace status_field;

@@ -49,15 +49,15 @@ enum class RefusalReason : std::uint16_t {
   kTooManyJobs = 7,
   kRank = 8,  // rank ≥ world size, or not exactly one rank
   kVersion = 9,
-  kMemory = 10,       // the job needs more than the node has left of what it may take
+  kMemory = 10,       // the job needs more memory than the node's limit leaves
   kIncarnation = 11,  // not a refusal: a rank waits in another incarnation of the job
   kCount,
 };
 
 std::string_view to_string(RefusalReason reason);
 
-// Why a JOIN is refused: what was expected, what the JOIN said, and who says otherwise
-// (docs/protocol.md §3.2 has the numbers of each reason; both are 0 where there are none).
+// Why a JOIN is refused: the expected value, the JOIN's value, and the ranks with other values
+// (docs/protocol.md §3.2 lists the numbers of each reason; both are 0 if a reason has none).
 struct Refusal {
   RefusalReason reason = RefusalReason::kNone;
   std::uint32_t expected = 0;

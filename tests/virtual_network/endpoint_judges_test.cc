@@ -5,7 +5,7 @@
 #include "atp/sim/server_judge.h"
 #include "atp/sim/worker_judge.h"
 
-// What the judges of worker and server object to, given packets that no honest node sends.
+// The objections of the judges of worker and server to packets that no honest node sends.
 
 namespace atp::sim {
 namespace {
@@ -55,7 +55,7 @@ Bytes packet(PacketType type, const Of& of) {
   return bytes;
 }
 
-// What a node does in front of a court, and what its judge objects to.
+// Runs a node in front of its judge, and collects the judge's objections.
 template <class Court>
 struct Case {
   const char* name;
@@ -458,7 +458,7 @@ TEST(ServerJudge, ObjectsToRanksThatMayNotJoinAndToMissingAnnouncements) {
          c.begin();
          c.let_a_lease_end(false);
        },
-       "the others were not told of a lost rank"},
+       "the other ranks were not notified of a lost rank"},
   };
   expect_objections(cases);
 }

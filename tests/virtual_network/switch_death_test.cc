@@ -1,7 +1,8 @@
 #include "tests/virtual_network/scenario.h"
 
-// The switch dies, stays dead, returns without its memory or only seems dead: the job goes on with
-// the same bits, and returns to the tree when it works again (docs/protocol.md §5, *Detaching*).
+// The switch dies, stays dead, returns without its memory or only seems dead: the job continues
+// with the same bits, and returns to the tree when it works again (docs/protocol.md §5,
+// *Detaching*).
 
 namespace atp::sim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "atp/core/dataplane/switch_rig_test.h"
 
-// What the judge of a switch objects to: an honest switch takes a turn, but the judge is told about
+// The objections of a switch's judge: an honest switch takes a turn, but the judge is told about
 // another packet, or that something else was sent.
 
 namespace atp::sim {

@@ -91,7 +91,7 @@ struct HostEngineOptions {
   std::size_t world_size = 0;
   std::vector<Rank> names;
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);  // without progress
-  // An operation as text: "all_reduce #3 (1,000 values)", and what it combines.
+  // An operation as text: "all_reduce #3 (1,000 values)", with its type and reduction.
   std::function<std::string(const HostOperationHeader&)> describe;
 };
 

@@ -32,7 +32,7 @@ void HostEngine::describe_request(const HostRequest& request, HostOperationHeade
   std::memcpy(header->element.data(), request.element.data(), length);
 }
 
-// The end of the rank's data in the piece; the piece's beginning if it has none.
+// The end of the rank's data in the piece; the start of the piece if it has none.
 std::size_t HostEngine::moved_until(const Piece& piece, std::size_t rank) const {
   const HostRequest& request = *piece.entry->asked.request;
   if (request.collective == HostCollective::kBroadcast) {

@@ -199,7 +199,7 @@ Result<std::string> Meeting::hand_out(const Result<HostPlace>& place) {
     static_cast<void>(lines_[rank].pass(place ? place.value().segment.descriptor() : -1));
   }
   // Read every answer, even after a rank is lost: closing a line with an unread answer would
-  // discard what the other side is about to be told.
+  // discard the message that the other side is about to get.
   std::optional<Error> gone;
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
     const Result<std::string> answer = lines_[rank].hear(kLongestText, until_);

@@ -23,7 +23,7 @@
 namespace atp {
 namespace {
 
-// The maximum bytes of a row: what stays in a cache until the others read it.
+// The maximum bytes of a row, so that it stays in a cache until the others read it.
 constexpr std::size_t kMostOfARow = 256 * 1024;
 constexpr std::size_t kLeastOfARow = 16 * 1024;
 // The maximum bytes of a slot: (a part of) a machine's last-level cache.

@@ -95,7 +95,7 @@ Status UnixLine::call(const std::string& name, Time until) const {
   const timeval timeout{.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
   setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   const Name at(name);
-  if (connect(descriptor_, at.get(), at.size) != 0) return failed("nobody waits there");
+  if (connect(descriptor_, at.get(), at.size) != 0) return failed("no process waits there");
   return ok_status();
 }
 

@@ -301,7 +301,7 @@ void PeerEngine::send_to(std::size_t rank) {
     poller_.change(peer.connection->fd(), kConnections + rank,
                    waits ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
-  // Read what the peer said before, and how the connection ended.
+  // Read what the peer sent before, and how the connection ended.
   if (end == PeerConnection::End::kBroken) receive_from(rank);
 }
 

@@ -5,9 +5,9 @@
 
 #include "atp/collective/peer/request.h"
 
-// What goes over a connection between two ranks: frames, each a head and the bytes after it. A
-// message is one frame or several. Frames are in host byte order; a machine with another order is
-// refused when it connects.
+// A connection between two ranks carries frames, each a head followed by bytes. A message is one
+// frame or several. Frames are in host byte order; a machine with another order is refused when it
+// connects.
 //
 // A message of up to 64 KiB is sent at once, and waits at the receiver if no operation needs it
 // yet; the bytes of a rank that may wait there are limited. A larger message is sent when the

@@ -8,7 +8,7 @@
 namespace atp {
 namespace {
 
-// How many bytes may have been taken before the sender is told.
+// How many bytes may be consumed before the sender gets credit for them.
 constexpr std::size_t kCreditStep = kMaxWaitingBytes / 8;
 
 }  // namespace

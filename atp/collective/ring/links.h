@@ -9,7 +9,7 @@
 //
 // Rank r connects twice to rank r+1: once for the data of operations, which flow in one direction,
 // and once for control messages in both directions: that a rank is alive, leaves, or has failed and
-// why. So a message never waits behind data that nobody takes.
+// why. So a control message never waits behind data that is not read.
 
 namespace atp {
 

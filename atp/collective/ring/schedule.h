@@ -5,8 +5,8 @@
 
 #include "atp/collective/ring/request.h"
 
-// What one stage of an operation does with the two streams of a rank: the one that goes out to the
-// next rank and the one that comes in from the rank before.
+// How one stage of an operation uses the two streams of a rank: the outgoing one to the next rank
+// and the incoming one from the previous rank.
 //
 // A ring algorithm is just this: the outgoing stream is a first block, followed by the incoming
 // stream after processing, block by block, without its last block. So a byte may go out as soon as

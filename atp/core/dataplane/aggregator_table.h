@@ -10,8 +10,8 @@
 // The aggregators of a user space switch: the metadata on which the pipeline decides, and the
 // values in one flat vector of lanes (wire/lanes.h). All memory is allocated at construction.
 //
-// Two tables are equal if they would answer every packet alike, so the stale values of an EMPTY
-// aggregator do not count.
+// Two tables are equal if they would answer every packet in the same way, so the stale values of an
+// EMPTY aggregator do not count.
 
 // In the namespace of its type, so that lookup finds it.
 bool operator==(const atp_aggregator& a, const atp_aggregator& b);

@@ -80,7 +80,7 @@ TEST(SwitchSharing, TheGradientsOfAJobBeyondThePartitionPass) {
     EXPECT_EQ(receivers(rig.in(kServer, of_job(bare(type, RankSet::first(2), 0), 3))), children);
   }
   EXPECT_EQ(receivers(rig.in(kServer, of_job(parameter(RankSet::first(2), 0), 3))), children);
-  EXPECT_EQ(rig.node.aggregators_in_use(), 1u) << "job 1 holds what it held";
+  EXPECT_EQ(rig.node.aggregators_in_use(), 1u) << "job 1 still holds its aggregator";
   EXPECT_EQ(rig.drops(), 0u);
 }
 

@@ -103,7 +103,7 @@ TEST(Aggregation, APacketThatContributesNothingIsDroppedUnderItsOwnName) {
        packet_of(2, ranks({2}), 0, kTestOperation + 1),
        ServerCounter::kDropWrongOperation,
        {}},
-      {"a float nobody asked for",
+      {"a float without a request",
        kTestSwitch,
        packet_of(3, ranks({2}), ATP_FLAG_FLOAT),
        ServerCounter::kDropFloatInIntegerMode,

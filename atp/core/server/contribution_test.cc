@@ -42,7 +42,7 @@ TEST(Contribution, TheFirstMatchingRowDecides) {
       {"strictly more", kCollecting, ranks({0, 1}), ranks({0, 1, 2}), kIntegers,
        Contribution::kReplace},
       {"overlapping", kCollecting, ranks({0, 1}), ranks({1, 2}), kIntegers, Contribution::kOverlap},
-      {"a float nobody asked for", kCollecting, ranks({0, 1}), ranks({2}), kFloats,
+      {"a float without a request", kCollecting, ranks({0, 1}), ranks({2}), kFloats,
        Contribution::kFloatTooEarly},
       {"a float as the first packet", kCollecting, none, ranks({2}), kFloats,
        Contribution::kFloatTooEarly},

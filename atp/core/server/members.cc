@@ -1,5 +1,5 @@
-// Records a rank's JOINs on each of its two paths; from them follows who has joined, is gone or
-// detached.
+// Records a rank's JOINs on each of its two paths, and derives which ranks have joined, are gone or
+// are detached.
 #include "atp/core/server/members.h"
 
 #include <algorithm>

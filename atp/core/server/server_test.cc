@@ -26,7 +26,7 @@ TEST(Server, AnUnknownJobOrStreamIsToldToJoinOncePerPause) {
   const Row rows[] = {
       {"an unknown job", {99, 22}, 0, ServerCounter::kDropUnknownJob},
       {"a stale incarnation", {11, 21}, 0, ServerCounter::kDropForeignIncarnation},
-      {"a stream that nobody joined", kTestJob, 1, ServerCounter::kDropUnknownStream},
+      {"a stream that no rank joined", kTestJob, 1, ServerCounter::kDropUnknownStream},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);

@@ -1,4 +1,4 @@
-// Decides what each timer and each answer of a stream leads to; worker_send.cc sends the repeats.
+// Decides how a stream reacts to each timer and each answer; worker_send.cc sends the repeats.
 #include "atp/core/worker/loss_recovery.h"
 
 namespace atp {

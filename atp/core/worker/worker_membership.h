@@ -43,7 +43,7 @@ class WorkerMembership {
     return is_member() ? std::chrono::milliseconds(agreed_.lease_ms) : config.timing.lease;
   }
   const RankSet& missing() const { return missing_; }  // as the server last reported
-  // Since when they have been awaited; kNever: nobody is.
+  // Since when these ranks have been awaited; kNever if there are none.
   Instant waiting_since() const { return waiting_since_; }
   const FailureDetail& detail() const { return detail_; }
 

@@ -263,7 +263,7 @@ TEST(OtherVersion, OfTheSwitchOrServerFailsTheJoinWithAReason) {
     join.bytes[ATP_AT_VERSION] = 1;
     script.worker.handle_packet(script.now, Endpoint::ipv4(9, 9, 9, 9, 9), join.bytes,
                                 script.tensors, script.out);
-    EXPECT_FALSE(script.worker.poll_event()) << "anybody else is ignored";
+    EXPECT_FALSE(script.worker.poll_event()) << "other senders are ignored";
     script.worker.handle_packet(script.now, from, join.bytes, script.tensors, script.out);
     const auto event = script.worker.poll_event();
     ASSERT_TRUE(event && event->kind == EventKind::kFailed);

@@ -105,7 +105,8 @@ bool Worker::values_are_near(const WorkerTurn& turn, Operation& exponents, std::
 void Worker::send_new(WorkerTurn& turn, Stream& stream) {
   const std::uint8_t words = bitmap_words_for(config_.world_size);
   // A stream may always have one fragment in flight. Otherwise workers with different windows could
-  // fill them with different streams, and each would wait for what the other may not send.
+  // fill them with different streams, and each would wait for fragments that the other may not
+  // send.
   const auto fits = [&](const FragmentShape& shape) {
     return stream.window.idle() ||
            in_flight_bytes_ + atp_packet_bytes(words, shape.kind, shape.value_count) <=

@@ -9,7 +9,7 @@ namespace atp {
 // The time in which a thread could run: the monotonic clock without the time in which the thread
 // was stopped. A process that was stopped (Ctrl-Z, a debugger, a suspended machine) has received
 // nothing, so it must not take the others' silence for their death or its own for a time-out. A job
-// that is stopped and continued as a whole goes on.
+// that is stopped and continued as a whole therefore survives.
 //
 // The owner reads the clock often (once per round of a loop), and announces each sleep and its end
 // with sleep_until(), at most kLongestSleep ahead. If it then reads the clock too late, the thread

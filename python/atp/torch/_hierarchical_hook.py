@@ -151,7 +151,7 @@ class _Pipeline:
                     raise self._failure
                 with self._device_of(bucket):
                     before = self._advance(before, bucket)
-            except Exception as error:  # noqa: BLE001 (the thread that waits for the bucket gets it)
+            except Exception as error:  # noqa: BLE001 (who waits for the bucket gets it)
                 # The ranks may disagree on the next operation: the groups can no longer be used.
                 self._failure = error
                 for lost in under_way:
