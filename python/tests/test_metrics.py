@@ -108,7 +108,7 @@ def test_the_page_in_docs_matches_the_code():
     wanted = f"{before}{BEGIN}\n{_metrics.table()}\n{END}{after}"
     if os.environ.get("ATP_WRITE_DOCS"):
         PAGE.write_text(wanted)
-    assert PAGE.read_text() == wanted, "run this with ATP_WRITE_DOCS=1 to write the page anew"
+    assert PAGE.read_text() == wanted, "run this with ATP_WRITE_DOCS=1 to rewrite the page"
 
 
 def test_every_counter_named_here_exists(ranks):

@@ -80,7 +80,7 @@ def test_the_bound_in_units_equals_the_bound_by_the_largest_value():
                 continue
             most = max(abs(count) for own in ranks for count in own)
             log2 = oracle.unit(ranks, 8, "int32")
-            # W/2 units against W 2^c 2^-30 m; the least unit loses nothing.
+            # W/2 units against W 2^c 2^-30 m; the smallest unit loses nothing.
             assert log2 == 0 or Fraction(8, 2) * 2**log2 <= Fraction(8 * 2**3, 2**30) * most
 
 

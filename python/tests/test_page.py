@@ -1,4 +1,4 @@
-"""The Python of README.md and docs/torch.md runs as it stands, and does what is said of it."""
+"""The Python code in README.md and docs/torch.md runs as printed, and does what the pages say."""
 
 import os
 
@@ -17,7 +17,7 @@ README, TORCH = (
 
 
 def as_started(rank, size, folder):
-    """What `atp run` sets, and no group yet."""
+    """The environment that `atp run` sets, without a group."""
     dist.destroy_process_group()
     where = f"file://{folder}/anew"
     make = dist.init_process_group

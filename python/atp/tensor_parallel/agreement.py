@@ -92,7 +92,7 @@ def _wait(said: dist.Store, patience: datetime.timedelta) -> list[str]:
 def _refuse_errors(everything: list[str]) -> None:
     for rank, text in enumerate(everything):
         if text.startswith("error: "):
-            raise ValueError(f"rank {rank} cannot go on: {text.removeprefix('error: ')}")
+            raise ValueError(f"rank {rank} cannot continue: {text.removeprefix('error: ')}")
 
 
 def _refuse_differences(

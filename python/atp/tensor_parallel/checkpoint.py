@@ -197,7 +197,7 @@ def _state(model: nn.Module) -> dict[str, torch.Tensor]:
     for name, tensor in state.items():
         if is_cut_further(tensor):
             raise ValueError(
-                f"{name}: fully_shard() has cut it among the replicas, too; save and load it with "
+                f"{name}: fully_shard() has sharded it over the replicas; save and load it with "
                 "torch.distributed.checkpoint"
             )
         if tensor not in pieces:
@@ -257,7 +257,7 @@ def _of_another_model(model: nn.Module, found: Mapping[str, Any], source: str) -
     if not wrong:
         return None
     more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    return ValueError(f"{source} is of another model: {'; '.join(wrong[:3])}{more}")
+    return ValueError(f"{source} belongs to another model: {'; '.join(wrong[:3])}{more}")
 
 
 def _write(path: pathlib.Path, how: Callable[[Any], Any]) -> None:
@@ -308,7 +308,7 @@ def _reading(file: str) -> Iterator[None]:
 def _read_manifest(path: pathlib.Path) -> dict[str, Any]:
     manifest = json.loads((path / _MANIFEST).read_text())
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise ValueError(f"it does not say {_FORMAT!r}")
+        raise ValueError(f"its format is not {_FORMAT!r}")
     _, (rows, columns), token = manifest["state"], manifest["mesh"], manifest["pieces"]
     names = [_shard(row, column, token) for row in range(rows) for column in range(columns)]
     missing = [name for name in names if not (path / name).exists()]
@@ -336,7 +336,7 @@ class _Pieces:
     def _open(self, file: pathlib.Path) -> dict[str, Any]:
         with _reading(file.name):
             if not zipfile.is_zipfile(file):
-                raise ValueError("it is cut short, or none that save() wrote")
+                raise ValueError("it is cut short, or was not written by save()")
             content = torch.load(file, mmap=True, weights_only=True, map_location="cpu")
             for name in self._state:
                 content["model"][name]
@@ -377,7 +377,7 @@ class _Pieces:
         found = [group["parameters"] for group in self.groups()]
         expected = [group["parameters"] for group in groups_of(model, optimizer)]
         if found != expected:
-            raise ValueError("its optimizer has other groups of parameters")
+            raise ValueError("its optimizer has different groups of parameters")
 
     def extra(self) -> Any:
         return self._files[0, 0].get("extra")

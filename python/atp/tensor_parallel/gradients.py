@@ -25,8 +25,8 @@ def grad_norm(model: nn.Module) -> torch.Tensor:
         if parameter.grad is not None:
             if is_cut_further(parameter):
                 raise ValueError(
-                    f"{name}: fully_shard() has cut it among the replicas, too; "
-                    "torch.nn.utils.clip_grad_norm_ is right of all parameters then"
+                    f"{name}: fully_shard() has sharded it over the replicas; use "
+                    "torch.nn.utils.clip_grad_norm_, which is then right for all parameters"
                 )
             for piece, copies in _pieces(cuts[name], local(parameter.grad), mesh):
                 squares += piece.double().square().sum() / copies

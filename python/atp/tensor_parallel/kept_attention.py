@@ -159,8 +159,8 @@ class _HeadsOfRank:
         require_piece(layer.site, x, layer.in_features, layer.mesh)
         if not any(x is given for given in self._given):
             raise ValueError(
-                f"{self._site}: it gives {layer.site} something else than it is given itself, of "
-                "which a rank has a piece only; say with plan={name: role} what the block is"
+                f"{self._site}: it calls {layer.site} with something other than its own input, of "
+                "which a rank has only a piece; give the block a role with plan={name: role}"
             )
         if x is not self._x or number not in self._ready:
             self._compute(x)
@@ -184,8 +184,8 @@ class _HeadsOfRank:
         result = outputs[0] if isinstance(outputs, tuple) and outputs else outputs
         if result is not None and result is not made:
             raise ValueError(
-                f"{self._site}: what it returns first is not what its last layer has made, of which"
-                " a rank has a piece only; say with plan={name: role} what the block is"
+                f"{self._site}: its first result is not the output of its last layer, of which a "
+                "rank has only a piece; give the block a role with plan={name: role}"
             )
 
 

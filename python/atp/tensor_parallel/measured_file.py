@@ -118,7 +118,7 @@ def _entries(text: str) -> list[str]:
             return []
         raise ValueError(
             "measured: found measurements in one line, expected each on lines of its own that "
-            "begin with '- '; else those of other algorithms would be lost"
+            "begin with '- '; otherwise those of other algorithms would be lost"
         )
     margin = len(first.group(1))
     entries: list[list[str]] = []

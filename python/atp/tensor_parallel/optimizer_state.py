@@ -30,7 +30,7 @@ def _names(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[torch.Ten
     names = {parameter: name for name, parameter in model.named_parameters()}
     for group in optimizer.param_groups:
         if any(parameter not in names for parameter in group["params"]):
-            raise ValueError("the optimizer has parameters that are none of the model's")
+            raise ValueError("the optimizer has parameters that do not belong to the model")
     return names
 
 

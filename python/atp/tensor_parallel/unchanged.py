@@ -82,15 +82,15 @@ def _walk(name: str, module: nn.Module, plan: dict[str, Role]) -> None:
     children = list(module.named_children())
     is_leaf = not children and not isinstance(module, _WITHOUT_ROLE)
     if module._parameters or (is_leaf and not _is_rotary(module)):
-        raise _unknown(name, module, "it is none of the modules that parallelize() knows")
+        raise _unknown(name, module, "parallelize() does not support it")
     for child_name, child in children:
         _walk(f"{name}.{child_name}", child, plan)
 
 
 def _unknown(name: str, module: nn.Module, why: str) -> ValueError:
     return ValueError(
-        f"{name}: a {type(module).__name__} cannot be cut: {why}; say with plan={{name: role}} "
-        "what the model's modules are"
+        f"{name}: a {type(module).__name__} cannot be cut: {why}; give the model's modules roles "
+        "with plan={name: role}"
     )
 
 
@@ -159,10 +159,10 @@ def _check_children(name: str, module: nn.Module, layers: tuple, others: tuple) 
     for child_name, child in module.named_children():
         if child_name in layers:
             if not _is_linear(child):
-                raise _unknown(f"{name}.{child_name}", child, "it is no linear layer")
+                raise _unknown(f"{name}.{child_name}", child, "it is not a linear layer")
         elif child_name not in others or type(child) is not nn.Dropout:
             known = ", ".join(layers)
-            raise _unknown(name, module, f"it has {child_name} beside {known}")
+            raise _unknown(name, module, f"it has {child_name} besides {known}")
     own = [*module._parameters, *module._buffers]
     if own:
         raise _unknown(name, module, f"it has {', '.join(own)} of its own")
@@ -185,12 +185,12 @@ def _feed_forward(name: str, module: Any) -> Role | None:
             raise _unknown(name, module, f"it has {', '.join(own)} of its own")
         for each in layers:
             if not _is_linear(children[each]):
-                raise _unknown(f"{name}.{each}", children[each], "it is no linear layer")
+                raise _unknown(f"{name}.{each}", children[each], "it is not a linear layer")
         between = _Gated(act) if len(inputs) == 2 else act
         expected = functools.partial(_feed_forward_of, _Layers(children, layers), between)
         width = features_of(children[output])[0]
         if not behaves_as(module, width, expected) or not _acts_on_each_value(act):
-            raise _unknown(name, module, "it computes something else than it looks like")
+            raise _unknown(name, module, "it does not compute what it appears to")
         return FeedForwardRole(inputs, output, between, dropout if dropout in children else None)
     return None
 

@@ -71,7 +71,7 @@ _OVER_AN_AXIS = {
 
 
 def _is_of_each_value(func: Any, args: Any, kwargs: Any, pieces: list, others: list) -> bool:
-    """Whether it is element-wise, or combines a value only with tensors of one value per token."""
+    """Whether it is right on a piece: element-wise, or along other axes than the last."""
     packet = func.overloadpacket
     if packet in _VIEW or packet in _COPY or packet in _MAKE_NEW:
         return True

@@ -21,7 +21,7 @@ from atp.torch._options import Options
 
 
 def register() -> None:
-    """Makes init_process_group("atp") known to torch. Idempotent."""
+    """Registers the backend "atp" with torch. Idempotent."""
     if "atp" in dist.Backend.backend_list:
         return
     # "cuda" is claimed so that tensors on a GPU get our error, which says what to do.

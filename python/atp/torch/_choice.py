@@ -179,10 +179,10 @@ def line_through(points: list[tuple[int, int]]) -> tuple[int, int]:
 def _described(group, figures: Figures) -> str:
     begins = group.way_counts()["ring_from_bytes"]
     if begins is None:
-        return f"in the network, and for no large size over a ring ({_numbers(figures)})"
+        return f"in the network, and never over a ring ({_numbers(figures)})"
     if begins <= 1:
         return f"over a ring ({_numbers(figures)})"
-    return f"in the network, and from {begins} bytes on over a ring ({_numbers(figures)})"
+    return f"in the network, and over a ring from {begins} bytes on ({_numbers(figures)})"
 
 
 def _numbers(figures: Figures) -> str:

@@ -45,7 +45,7 @@ PLANNED = {
     "switches": ((SWITCH, FLOAT32), (8, 1), ("innetwork", "gloo")),
     "switches that may not be used": (
         (SWITCH, FLOAT32 | {"algorithm": "ring"}), (4, 2), ("ring", "ring")),
-    "Gloo beside switches": ((SWITCH, FLOAT32 | {"algorithm": "gloo"}), (4, 2), ("gloo", "gloo")),
+    "Gloo despite switches": ((SWITCH, FLOAT32 | {"algorithm": "gloo"}), (4, 2), ("gloo", "gloo")),
     "two racks": ((TWO_RACKS, FLOAT32), (2, 2), ("ring", "ring")),
     "half precision, which rings send as float32": (
         (SWITCH, {"dtype": torch.bfloat16}), (8, 1), ("innetwork", "gloo")),

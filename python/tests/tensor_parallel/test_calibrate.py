@@ -31,7 +31,7 @@ measured:
     dimension2: 1 GB/s
 """
 AFTER = """\
-# what follows is not ours
+# not written by calibrate
 point_to_point: {unit: GB/s per direction, rows: []}
 """
 FOUND = Measurements(

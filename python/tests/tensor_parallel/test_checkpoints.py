@@ -35,7 +35,7 @@ def equal(state, expected) -> bool:
 
 @pytest.mark.parametrize("config", [GPT, LLAMA], ids=["GPT", "Llama"])
 def test_a_model_moves_from_mesh_to_mesh(gloo_ranks, tmp_path, config):
-    """Each mesh begins with other weights, loads what the one before it saved, and saves."""
+    """Each mesh starts with different weights, loads the previous one's checkpoint, and saves."""
 
     def body(_rank):
         expected = make(config, seed=1).state_dict()
@@ -86,11 +86,9 @@ def test_another_models_checkpoint_is_refused_at_every_rank_and_changes_nothing(
 
     for said, unchanged in gloo_ranks.run(2, body, backend="gloo"):
         assert unchanged
-        assert (
-            "is of another model: blocks.0.attention.out.bias is (64,), expected (32,)" in said[0]
-        )
+        assert "another model: blocks.0.attention.out.bias is (64,), expected (32,)" in said[0]
         assert "nothing cannot be loaded: " in said[1]
-        assert "the state dict is of another model" in said[2]
+        assert "the state dict belongs to another model" in said[2]
 
 
 NO_STATE = b'{"format": "atp tensor parallel checkpoint 2", "mesh": [1, 1], "pieces": "x"}'
@@ -109,12 +107,12 @@ DAMAGES = {
     "a piece that is cut short": (
         "shard-0-0-*.pt",
         lambda file: file.write_bytes(file.read_bytes()[:1000]),
-        "it is cut short, or none that save() wrote",
+        "it is cut short, or was not written by save()",
     ),
     "a piece that is no piece": (
         "shard-1-0-*.pt",
         lambda file: file.write_bytes(b"PK"),
-        "it is cut short, or none that save() wrote",
+        "it is cut short, or was not written by save()",
     ),
     "a piece that lacks a tensor": (
         "shard-1-0-*.pt",

@@ -240,7 +240,7 @@ def test_fully_shard_shards_them_among_the_replicas(gloo_ranks, what):
             with pytest.raises(ValueError, match="save and load it with torch.distributed.check"):
                 full_state_dict(model)
             model(batch(0)).sum().backward()
-            with pytest.raises(ValueError, match="torch.nn.utils.clip_grad_norm_ is right"):
+            with pytest.raises(ValueError, match="torch.nn.utils.clip_grad_norm_, which is"):
                 clip_grad_norm_(model, 1.0)
             mesh.close()
         return errors

@@ -279,15 +279,15 @@ WHAT_CANNOT_BE_CUT = {
     ),
     "a feed-forward block that computes something else": (
         lambda: with_changed("layers.1.feed_forward", SquaredFeedForward),
-        "layers.1.feed_forward: a SquaredFeedForward cannot be cut: it computes something else",
+        "layers.1.feed_forward: a SquaredFeedForward cannot be cut: it does not compute what it",
     ),
     "a block that differs from an earlier one in a tensor": (
         lambda: with_scales(torch.tensor),
-        "layers.1.feed_forward: a ScaledFeedForward cannot be cut: it computes something else",
+        "layers.1.feed_forward: a ScaledFeedForward cannot be cut: it does not compute what it",
     ),
     "a block that differs from an earlier one in a tuple": (
         lambda: with_scales(lambda scale: (scale,)),
-        "layers.1.feed_forward: a ScaledFeedForward cannot be cut: it computes something else",
+        "layers.1.feed_forward: a ScaledFeedForward cannot be cut: it does not compute what it",
     ),
     "a feed-forward block with a parameter of its own": (
         lambda: with_scales(lambda scale: nn.Parameter(torch.tensor(scale))),
@@ -299,11 +299,11 @@ WHAT_CANNOT_BE_CUT = {
     ),
     "an activation of a token's values together": (
         with_softmax_between,
-        "layers.1.feed_forward: a GatedFeedForward cannot be cut: it computes something else",
+        "layers.1.feed_forward: a GatedFeedForward cannot be cut: it does not compute what it",
     ),
     "a layer of another kind": (
         lambda: with_changed("layers.1.attention.k_proj", lambda: nn.Bilinear(2, 2, 2)),
-        "layers.1.attention.k_proj: a Bilinear cannot be cut: it is no linear layer",
+        "layers.1.attention.k_proj: a Bilinear cannot be cut: it is not a linear layer",
     ),
     "one layer that computes one head after another": (
         lambda: with_changed("h.1.attention", HeadByHead, GPT2),
@@ -311,7 +311,7 @@ WHAT_CANNOT_BE_CUT = {
     ),
     "queries that are normalized": (
         with_norms_of_queries,
-        "layers.1.attention: a GroupedAttention cannot be cut: it has q_norm beside q_proj",
+        "layers.1.attention: a GroupedAttention cannot be cut: it has q_norm besides q_proj",
     ),
     "a norm of another width": (
         lambda: with_changed("norm", lambda: nn.LayerNorm(HIDDEN // 2)),
@@ -319,7 +319,7 @@ WHAT_CANNOT_BE_CUT = {
     ),
     "a module of an unknown kind": (
         lambda: with_changed("drop", nn.Softmax, GPT2),
-        "drop: a Softmax cannot be cut: it is none of the modules",
+        "drop: a Softmax cannot be cut: parallelize() does not support it",
     ),
     "a forward pass that was replaced": (
         cut_by_hand,
@@ -376,8 +376,8 @@ class DropsItsOutput(GroupedAttention):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (NormsItsInput, "layers.1.attention: it gives layers.1.attention.q_proj something else"),
-        (DropsItsOutput, "layers.1.attention: what it returns first is not what its last layer"),
+        (NormsItsInput, "layers.1.attention: it calls layers.1.attention.q_proj with something"),
+        (DropsItsOutput, "layers.1.attention: its first result is not the output of its last"),
     ],
 )
 def test_a_block_that_computes_something_itself_on_a_piece_is_an_error(gloo_ranks, kind, expected):
