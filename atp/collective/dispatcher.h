@@ -45,7 +45,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   // `values` are bytes.
   Operations submit(const Values& values, HostRequest request, AllReduceOptions options);
 
-  // As Communicator::add_ring().
+  // See Communicator::add_ring().
   Status add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
                   std::uint64_t judged_every);
   std::optional<WayCounts> way_counts();

@@ -13,7 +13,7 @@
 
 namespace atp {
 
-// What the callers can read about the engine.
+// The engine's state that callers can read.
 struct HostLaneReport {
   HostCounters counters;
   std::optional<WaitedForRanks> waited_for;
@@ -21,10 +21,10 @@ struct HostLaneReport {
 
 // A communicator's path through the memory of its host.
 //
-// The engine is driven by the lane's thread, or by the caller of an operation who waits for it
+// The engine is driven by the lane's thread, or by the caller of an operation that waits for it
 // anyway: that avoids waking another thread, which takes longer than a small sum. The driver holds
-// driving_, and until it releases it, it does all the work of the thread, for other callers'
-// operations too.
+// driving_, and until it releases it, it does all the thread's work, also for other callers'
+// operations.
 //
 // If the job has several hosts, the leader of this one connects it with the others, before there
 // are operations.
@@ -35,8 +35,8 @@ class HostLane final : public WayWithThread<HostLaneReport>,
                                                 HostPlace place);
   HostLane(const CommunicatorOptions& options, HostPlace place, std::unique_ptr<Waker> waker);
 
-  // For the leader: it has met the others and all have memory; or not all have; or it has not met
-  // them.
+  // The three outcomes at the leader: it has met the other leaders and all have memory; not all
+  // have memory; or it has not met them.
   void lead(std::unique_ptr<LeaderUplink> uplink);
   void say_without_memory();
   void give_up_meeting(const std::string& why);

@@ -43,7 +43,7 @@ class ResultDigest {
   DigestReading read() const;
   // The same, and starts a new digest with the next operation.
   DigestReading restart();
-  // As read(), regardless of restarts.
+  // Like read(), but regardless of restarts.
   DigestReading whole() const;
 
  private:

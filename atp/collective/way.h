@@ -20,12 +20,12 @@ class Way {
   virtual ~Way() = default;
 
   virtual Status wait_until_joined() = 0;
-  // Takes the operation, or returns why it does not.
+  // Accepts the operation, or returns why it cannot.
   virtual std::optional<std::string> submit(std::shared_ptr<PendingOperation> operation) = 0;
   // The caller of an operation that was submitted `here` has nothing else to do: if any thread can
   // drive this path, the caller carries the operation out.
   virtual void help(PendingOperation& /*operation*/) {}
-  // As the communicator's; `until` is now + `timeout`, which is for the message.
+  // Like the communicator's. `until` is now + `timeout`; `timeout` is only for the message.
   virtual Status shutdown(std::chrono::steady_clock::time_point until,
                           std::chrono::milliseconds timeout) = 0;
   virtual void abort(const std::string& why) = 0;
@@ -36,7 +36,7 @@ class Way {
 
   // Why this path has failed, if it has.
   virtual std::optional<std::string> failure() const = 0;
-  virtual std::size_t value_count() const = 0;  // K; 0: nothing travels in fragments
+  virtual std::size_t value_count() const = 0;  // K; 0 if this path sends no fragments
   virtual CounterList counters() const = 0;
   virtual std::optional<WaitedForRanks> waited_for() const { return std::nullopt; }
   virtual bool on_own_thread() const = 0;
@@ -45,7 +45,7 @@ class Way {
 // The reason for which operations fail and ranks leave after a shutdown.
 inline constexpr const char* kShutDown = "the communicator was shut down";
 
-// A path with a thread of its own, which publishes a Report for its callers.
+// A path with its own thread, which publishes a Report for its callers.
 template <class Report>
 class WayWithThread : public Way {
  public:

@@ -129,7 +129,7 @@ class World {
   bool passes(std::uint64_t sequence) const;
   // All violations of the oracle or the invariants so far.
   std::vector<std::string> violations() const;
-  // Who still waits for what, for the report of a run that did not finish.
+  // Which ranks still wait, and for what, for the report of a run that did not finish.
   std::string unfinished() const;
   std::string name_of(const Endpoint& endpoint) const;
 

@@ -127,7 +127,7 @@ struct StatusMessage {
   void write(std::uint8_t* at, std::uint8_t bitmap_words) const;
   static std::optional<StatusMessage> read(std::span<const std::uint8_t> body,
                                            std::uint8_t bitmap_words);
-  // As above; an *unknown job* is about the ranks that it is addressed to.
+  // Like the one above; an *unknown job* is about the ranks that it is addressed to.
   static std::optional<StatusMessage> read(const PacketView& packet);
   bool operator==(const StatusMessage&) const = default;
 };

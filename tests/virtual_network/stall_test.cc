@@ -128,7 +128,7 @@ TEST(Stall, AParameterMarksASlotThatHeldAnotherJobLast) {  // B4a
     // The other job holds the aggregator while rank 0 sends, and releases it before the PARAMETER.
     if (is_first_gradient(world, packet, 0, 0)) return {.delay = milliseconds(2)};
     if (is_first_gradient(world, packet, 1, 1)) return {.delay = milliseconds(5)};
-    // Of rank 1 only the original passes the switch, long after its direct repeat was used.
+    // Only rank 1's original passes the switch, long after its direct repeat was used.
     const bool to_switch = packet.to == world.endpoint(world.switch_host(0));
     if (!is_first_gradient(world, packet, 1, 0) || !to_switch) return {};
     return from_rank_1++ == 0 ? Verdict{.delay = seconds(2)} : Verdict{.drop = true};

@@ -201,7 +201,7 @@ TEST(EnginesOfSeveralHosts, SumWhateverTheOrderOfTheirSteps) {
   }
 }
 
-// Of ranks 0, 1 and 2 on one host, with another that never dies.
+// Kills one of ranks 0, 1 and 2 on one host; another host's rank never dies.
 void expect_named(std::size_t dies, std::size_t rounds, bool network_works) {
   Job job({3, 1});
   std::vector<Sum> sums;

@@ -373,7 +373,7 @@ void PeerEngine::close_connection(std::size_t rank, PeerConnection::End end) {
   if (end == PeerConnection::End::kClosed) {
     const std::string why =
         "the connection with " + name(rank) + " was closed: its process has ended";
-    // A rank that never said anything may have failed, and left, before it knew of the connection.
+    // A rank from which nothing came may have failed and left before it noticed the connection.
     return peer.connection->received().bytes == 0 ? suspect(why) : fail(why);
   }
   suspect("the connection with " + name(rank) +

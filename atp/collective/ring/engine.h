@@ -29,7 +29,7 @@
 
 namespace atp {
 
-// What a rank counts about its ring, per system call. TCP's own retransmissions are not visible.
+// A rank's counters of its ring, per system call. TCP's own retransmissions are not visible.
 enum class RingCounter : std::uint8_t {
   kBytesSent,        // of all stages: the bytes in the model of a ring
   kHeaderBytesSent,  // 32 per operation
@@ -118,7 +118,7 @@ class RingEngine {
   void refuse(std::shared_ptr<RingOperation> operation);
   void note_progress();
   std::string mismatch_text(const Transfer& transfer) const;
-  std::chrono::milliseconds patience() const;  // with the oldest operation
+  std::chrono::milliseconds patience() const;  // how long to wait for the oldest operation
   std::chrono::milliseconds asking_interval() const;
   std::chrono::milliseconds grace() const;
   SteadyTime deadline() const { return progress_at_ + patience(); }
@@ -136,7 +136,7 @@ class RingEngine {
   SteadyTime now_;
   SteadyTime progress_at_;  // the last progress, or the first operation's submission
   SteadyTime ask_at_;       // when to probe the neighbours
-  bool can_send_ = true;    // the socket takes more in this round
+  bool can_send_ = true;    // the socket accepts more in this round
   bool can_receive_ = true;
   std::optional<Suspicion> suspicion_;
   std::optional<std::string> failure_;

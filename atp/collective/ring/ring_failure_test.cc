@@ -123,7 +123,7 @@ TEST(RingFailure, a_rank_that_does_not_call_is_named_by_all_others) {
     if (rank == 2) others.wait();
     std::string error = error_of(sum(own, 1000));
     if (rank != 2) others.count_down();
-    // All that it needs of the others may be there before the news that they have given up.
+    // It may have received all the data it needs before the message that the others gave up.
     if (rank == 2 && error == "no error") error = error_of(sum(own, 1000));
     EXPECT_THAT(error,
                 HasSubstr(name_of(ring, 2) + " has not called all_reduce #1 (1,000 float32"));

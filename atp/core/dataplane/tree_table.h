@@ -83,7 +83,7 @@ class Tree {
   void note_parameter(std::uint16_t stream, std::uint64_t sequence);
   // A STATUS *waiting for* about the fragment that the header names.
   void note_waiting(Instant now, const atp_header& header, const StatusMessage& status);
-  // Whom the server waits for now; it reports once a second.
+  // The ranks that the server waits for now; it reports them once a second.
   std::optional<HeardWaiting> waiting(Instant now) const;
   // A GRADIENT that came from its child.
   void note_gradient(Instant now, const atp_header& header, const RankSet& ranks) {

@@ -37,7 +37,7 @@ struct WaitedFor {
 struct AggregationProgress {
   std::uint64_t fragments = 0;  // complete
   std::uint64_t as_floats = 0;  // of these: sent directly to the server, which adds them exactly
-  // Of the others, if there are switches: arrived in no more packets than the server has
+  // The other fragments, if there are switches, that arrived in no more packets than the server has
   // neighbours, so the switches have added all they could.
   std::uint64_t in_least_packets = 0;
   bool operator==(const AggregationProgress&) const = default;

@@ -9,7 +9,7 @@
 #include "atp/core/topology/membership.h"
 #include "atp/wire/join.h"
 
-// Who belongs to a job, and on which paths the server reaches them (docs/protocol.md §2). A rank
+// The ranks of a job, and the paths by which the server reaches them (docs/protocol.md §2). A rank
 // has two leases: one renewed by its JOINs through the tree (it names the child), one by its
 // straight JOINs (they show its own endpoint, the path around all switches). While only the second
 // runs, the rank is *detached*; when both have ended, it is *lost*.

@@ -83,7 +83,7 @@ struct OperationSpec {
   std::uint64_t count = 0;  // values
   DataType type = DataType::kFloat32;
   Reduction reduction = Reduction::kSum;
-  // Of a floating-point sum that is not small; ignored in a job of the fixed scale.
+  // The format of a floating-point sum that is not small; ignored in a job with the fixed scale.
   NumberFormat format = NumberFormat::kBlocks;
   // Goes on the express stream; a floating-point sum is then exact. By the protocol's rule, an
   // operation of at most small_operation_values(), counted before it is cut into shards.
