@@ -76,7 +76,7 @@ void leave_repeats_unanswered(Node& node, const PacketView& packet) {
   if (server == nullptr || packet.type() != PacketType::kGradient) return;
   const atp_header& h = packet.header;
   Fragment* fragment = find_fragment(*server, packet.job(), h.stream, h.sequence);
-  // Forever acts as if they had just been answered.
+  // Marks all ranks as answered in the far future, so that no request is ever answered.
   if (fragment != nullptr && fragment->complete()) {
     fragment->answered = {RankSet::first(kMaxRanks), Instant::max() - std::chrono::hours(1)};
   }

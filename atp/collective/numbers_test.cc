@@ -233,7 +233,7 @@ TEST(OneRank, HasItsResultAtOnceAndSendsNothing) {
   shut_down(communicators);
 }
 
-TEST(Refusals, OfInvalidOperationsLeaveTheJobIntact) {
+TEST(Refusals, InvalidOperationsLeaveTheJobIntact) {
   const TestingCluster cluster(kRanks);
   const Communicators communicators = join_all(cluster);
   in_parallel(kRanks, [&](std::size_t rank) {
@@ -255,7 +255,7 @@ TEST(Refusals, OfInvalidOperationsLeaveTheJobIntact) {
   shut_down(communicators);
 }
 
-TEST(Refusals, OfSixteenBitsForManyRanksComeBeforeAnyPacket) {
+TEST(Refusals, SixteenBitsForManyRanksAreRefusedBeforeAnyPacket) {
   const TestingCluster cluster(65);
   CommunicatorOptions options = cluster.options(0);
   options.number_format = NumberFormat::kBlocksInt16;

@@ -99,7 +99,7 @@ TEST_F(OwnServers, SumAPartEachAndEndWhenAllHaveLeft) {
   for (const Endpoint& address : servers_) EXPECT_TRUE(UdpSocket::open(address).ok());
 }
 
-TEST_F(OwnServers, ThatEndWithTheirRankAreNamedByTheOthers) {
+TEST_F(OwnServers, TheOthersNameAServerThatEndedWithItsRank) {
   Communicators communicators = join_all();
   communicators[1].reset();  // aborts, and its server ends with it
   in_parallel(2, [&](std::size_t i) {

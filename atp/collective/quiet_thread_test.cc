@@ -24,7 +24,7 @@ TEST(QuietThread, GetsNoSignalsWhileItsCreatorStillDoes) {
 }
 
 // Otherwise a program that cannot start more threads could not even be interrupted.
-TEST(QuietThread, ThatCannotBeStartedLeavesSignalsUnchanged) {
+TEST(QuietThread, AThreadThatCannotBeStartedLeavesSignalsUnchanged) {
   const testing::RoomForThreads none(0);
   EXPECT_FALSE(quiet_thread("atp-test", [] {}).ok());
   EXPECT_FALSE(is_blocked(SIGTERM));

@@ -21,7 +21,7 @@ std::vector<SlowRank::Found> play(SlowRank& slow, Duration step, Duration wait,
   return all;
 }
 
-TEST(SlowRank, ThatIsWaitedForMostOfTheTimeIsFoundOnce) {
+TEST(SlowRank, ARankThatIsWaitedForMostOfTheTimeIsFoundOnce) {
   SlowRank slow(0);
   const auto found = play(slow, 100ms, 60ms, RankSet::of(2), 1min);
   ASSERT_EQ(found.size(), 1U);

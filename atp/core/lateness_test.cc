@@ -60,7 +60,7 @@ TEST(LatenessHistogram, ForgetsOldDurations) {
   EXPECT_LE(histogram.quantile(0.99), microseconds(16));
 }
 
-TEST(Lateness, OfTheFirstPacketIsMeasuredAgainstTheMedian) {
+TEST(Lateness, TheFirstPacketIsMeasuredAgainstTheMedian) {
   Job job(3);
   for (std::uint32_t operation = 0; operation < 10; ++operation) {
     const Duration begin = seconds(operation);
@@ -76,7 +76,7 @@ TEST(Lateness, OfTheFirstPacketIsMeasuredAgainstTheMedian) {
   EXPECT_LE(job.of(0).first.quantile(0.99), microseconds(1)) << "the median";
 }
 
-TEST(Lateness, OfTheLastPacketIsMeasuredOnceTheNextOperationBegins) {
+TEST(Lateness, TheLastPacketIsMeasuredOnceTheNextOperationBegins) {
   Job job(2);
   std::uint64_t sequence = 0;
   for (std::uint32_t operation = 0; operation < 3; ++operation) {
@@ -127,7 +127,7 @@ TEST(Lateness, IgnoresAnOperationThatARankNeverBegins) {
   EXPECT_EQ(job.of(1).first.count(), 2U) << "measuring resumes afterwards";
 }
 
-TEST(Lateness, OfASingleRankIsNotMeasured) {
+TEST(Lateness, ASingleRankIsNotMeasured) {
   Job job(1);
   job.packet(set_of({0}), 0, 1, seconds(0));
   job.packet(set_of({0}), 1, 2, seconds(1));

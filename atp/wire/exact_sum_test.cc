@@ -148,7 +148,7 @@ float drawn(Random& random, int powers) {
   return std::bit_cast<float>(exponent | (static_cast<std::uint32_t>(random.next()) & 0x807fffffU));
 }
 
-TEST(ExactSums, OfManyColumnsHaveTheBitsOfEachAlone) {
+TEST(ExactSums, ManyColumnsHaveTheSameBitsAsEachAlone) {
   Random random(11);
   for (const std::size_t ranks : {1U, 2U, 3U, 8U, 64U}) {
     for (const std::size_t count : {0U, 1U, 255U, 256U, 257U, 1000U}) {

@@ -100,7 +100,7 @@ TEST(Rows, AddUpToTheSumOfTheirIntegers) {
   }
 }
 
-TEST(Rows, OfMoreThanABlockStopTheProcess) {
+TEST(Rows, MoreThanABlockStopsTheProcess) {
   const std::vector<float> row(kBlockValues + 1, 1.0F);
   std::vector<std::byte> sum(4 * row.size());
   const std::vector<const std::byte*> rows(2, std::as_bytes(std::span(row)).data());

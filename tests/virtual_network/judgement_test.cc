@@ -41,7 +41,7 @@ struct Case {
   const char* report;
 };
 
-TEST(Judgement, OfARunIsTheExitCodeOfAtpSim) {
+TEST(Judgement, TheExitCodeOfAtpSimIsTheRunsJudgement) {
   const Case cases[] = {
       {"all held", small_plan(3, {20}), Ending::kHeld, ""},
       {"a wrong sum", with_a_wrong_contribution(), Ending::kWrongSum,

@@ -30,7 +30,7 @@ Plan long_plan(std::uint16_t world_size) {
 
 class SwitchDeath : public testing::TestWithParam<double> {};  // probability of an ICMP error
 
-TEST_P(SwitchDeath, ThatLastsIsSurvivedByDetaching) {  // C1
+TEST_P(SwitchDeath, RanksSurviveALastingDeathByDetaching) {  // C1
   Plan plan = steady_plan(3, 200, 40, milliseconds(5));
   plan.report_unreachable = GetParam();
   World world(plan);
@@ -67,7 +67,7 @@ TEST(SwitchMemory, LostInARestartIsBackWithinTwoSeconds) {
   expect_all_done(world);
 }
 
-TEST(SwitchMemory, OfOneRankAloneIsRelearnedOnRequest) {  // C7
+TEST(SwitchMemory, ASingleRankIsRelearnedOnRequest) {  // C7
   World world(long_plan(2));
   world.run_for(milliseconds(500));
   world.restart_switch(0);
@@ -145,7 +145,7 @@ std::vector<std::uint8_t> says_detached(const World& world, Rank rank) {
 // Two racks of two ranks, with a switch each, under a third. Rank 0 detaches while its contribution
 // waits in its rack's switch for rank 1's: their sum comes to the upper switch with the bit of a
 // detached rank, and must not be dropped there.
-TEST(Detaching, OfARankWhoseContributionIsInASumInFlightLosesNothing) {  // C6
+TEST(Detaching, ARankWithAContributionInASumInFlightLosesNothing) {  // C6
   Plan plan = steady_plan(4, 400, 40, milliseconds(1));
   plan.switches = 3;
   plan.jobs[0].parent = {0, 0, 1, 1};
@@ -198,7 +198,7 @@ void detach_rank_0(World& world) {
   world.set_tap(nullptr);
 }
 
-TEST(Detaching, OfOneRankWithABadPathEndsWhenThePathWorksAgain) {
+TEST(Detaching, ARankWithABadPathReturnsWhenThePathWorksAgain) {
   World world(long_plan(3));
   world.run_for(milliseconds(500));
   detach_rank_0(world);
@@ -210,7 +210,7 @@ TEST(Detaching, OfOneRankWithABadPathEndsWhenThePathWorksAgain) {
   expect_all_done(world);
 }
 
-TEST(Detaching, OfARankWhoseJoinsNeverArriveHappensWhenItsLeaseEnds) {
+TEST(Detaching, ARankWhoseJoinsNeverArriveDetachesWhenItsLeaseEnds) {
   World world(long_plan(3));
   world.run_for(milliseconds(500));
   // Its packets to the switch are lost, but all downward packets arrive.
@@ -242,7 +242,7 @@ TEST(Detaching, AnnouncedLateDoesNotRemoveARankThatIsBack) {  // C4
   EXPECT_THAT(world.violations(), testing::IsEmpty());
 }
 
-TEST(Detaching, OfARankThatStaysAwayLeavesTheOthersInTheTree) {
+TEST(Detaching, ARankThatStaysDetachedLeavesTheOthersInTheTree) {
   World world(long_plan(4));
   world.run_for(milliseconds(500));
   world.set_tap(
@@ -274,7 +274,7 @@ TEST(Detaching, AtTheStartEndsWellEvenIfTheSwitchReturnsWithTooSmallAK) {
   EXPECT_EQ(world.application(0).attached(), 0);
 }
 
-TEST(Detaching, OfAJoiningRankWhoseSwitchDiesAfterItHasAnsweredOnce) {
+TEST(Detaching, AJoiningRankDetachesIfItsSwitchDiesAfterOneAnswer) {
   World world(steady_plan(2, 200, 40, milliseconds(5)));
   const Endpoint rank = world.endpoint(world.worker_host(0));
   world.set_tap([&](const Packet& packet) -> Verdict {

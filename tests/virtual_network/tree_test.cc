@@ -147,7 +147,7 @@ TEST(Shards, AServerThatDiesFailsItsOwnStreamsOnly) {
 
 // Paper §3.6: two jobs that share an aggregator could each wait for the other's. Paper §3.7: a job
 // whose workers vanish leaves its aggregators behind.
-TEST(StalledAggregation, OfTwoJobsInTwoLevelsEnds) {
+TEST(StalledAggregation, TwoJobsInTwoLevelsDoNotStall) {
   Plan plan = small_plan(4, {60, 60});
   plan.switches = 3;
   plan.switch_config.aggregators = 1;
@@ -161,7 +161,7 @@ TEST(StalledAggregation, OfTwoJobsInTwoLevelsEnds) {
   expect_all_done(world);
 }
 
-TEST(MemoryLeak, OfAJobWhoseWorkersVanishEndsWithTheSweep) {
+TEST(MemoryLeak, TheSweepFreesAJobWhoseWorkersVanish) {
   Plan plan = steady_plan(4, 400, 40, milliseconds(20));
   plan.switches = 3;
   plan.jobs[0].parent = {0, 0, 1, 1};

@@ -201,7 +201,7 @@ TEST(EnginesOfSeveralHosts, SumWhateverTheOrderOfTheirSteps) {
   }
 }
 
-// Kills one of ranks 0, 1 and 2 on one host; another host's rank never dies.
+// Kills rank `dies`, one of ranks 0, 1 and 2 on one host; rank 3 on the other host never dies.
 void expect_named(std::size_t dies, std::size_t rounds, bool network_works) {
   Job job({3, 1});
   std::vector<Sum> sums;

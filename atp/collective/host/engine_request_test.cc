@@ -176,7 +176,7 @@ std::vector<std::string> failures_of(Host& host, const std::vector<std::size_t>&
 }
 
 // Rank 1 of 3 dies after this many rounds of work; at the latest the next operation fails.
-TEST(HostRequest, ThatLosesARankAfterAnyRoundOfWorkNamesIt) {
+TEST(HostRequest, ARankLostAfterAnyRoundOfWorkIsNamed) {
   for (const auto collective :
        {HostCollective::kAllGather, HostCollective::kReduceScatter, HostCollective::kBroadcast}) {
     for (std::size_t rounds = 0; rounds < 8; ++rounds) {
@@ -203,7 +203,7 @@ TEST(HostRequest, ThatLosesARankAfterAnyRoundOfWorkNamesIt) {
 }
 
 // Two ranks that call these get an error before either reads a byte of the other.
-TEST(HostRequest, ThatDiffersBetweenRanksIsNamed) {
+TEST(HostRequest, ADifferenceBetweenRanksIsNamed) {
   struct Case {
     const char* what;
     Call mine;

@@ -107,7 +107,7 @@ TEST(HostMeeting, NamesTheMissingRanksToTheLeastPatientRank) {
 }
 
 // All ranks are told, even those that called after the one that differs.
-TEST(HostMeeting, OfRanksWithDifferentNumberFormatsTellsAllWhichUsesWhich) {
+TEST(HostMeeting, RanksWithDifferentNumberFormatsAllLearnWhichUsesWhich) {
   const JobKey job = new_job();
   std::vector<std::thread> ranks;
   for (std::size_t rank = 0; rank < 3; ++rank) {

@@ -95,7 +95,7 @@ TEST(RowReduction, MayTakeAnyBlocksAndWriteOverARow) {
   EXPECT_EQ(parts[1], Row(whole.begin() + 256, whole.begin() + 1024));
 }
 
-TEST(RowReduction, OfASmallOperationIsExact) {
+TEST(RowReduction, ASmallOperationIsExact) {
   const BlockLayout layout(2);
   const std::vector<Row> rows = {{1e30F, 1}, {1, 0x1p-40F}, {-1e30F, -1}};
   const RowReduction reduction(DataType::kFloat32, Reduction::kSum, NumberFormat::kBlocks, true,
@@ -105,7 +105,7 @@ TEST(RowReduction, OfASmallOperationIsExact) {
   EXPECT_EQ(result, (Row{1, 0x1p-40F}));
 }
 
-TEST(RowReduction, OfOneRowIsACopyWhateverItContains) {
+TEST(RowReduction, OneRowIsCopiedWhateverItContains) {
   const BlockLayout layout(300);
   std::vector<Row> rows = random_rows(1, 300);
   rows[0][7] = std::numeric_limits<float>::infinity();

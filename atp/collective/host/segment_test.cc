@@ -36,7 +36,7 @@ TEST(Segment, IsTheSameMemoryForEveryRankThatOpensIt) {
   EXPECT_EQ(theirs.board_of(0).called.load(), 0U);
 }
 
-TEST(Segment, OfAnotherNumberOfRanksIsRefused) {
+TEST(Segment, ADifferentNumberOfRanksIsRefused) {
   const Segment two = Segment::create(2).value();
   const auto opened = Segment::open(dup(two.descriptor()), 5);
   ASSERT_FALSE(opened.ok());
@@ -57,7 +57,7 @@ TEST(Segment, HasARowPerRankInEverySlotAndIsNotMuchLargerForManyRanks) {
   }
 }
 
-TEST(Segment, OfSeveralHostsHasRoomInEverySlotForTheWordsThatLeaveTheHost) {
+TEST(Segment, WithSeveralHostsEverySlotHasRoomForTheWordsThatLeaveTheHost) {
   for (const std::size_t ranks : {1U, 4U, 300U}) {
     const SegmentShape shape = SegmentShape::of_several_hosts(ranks, 300);
     EXPECT_EQ(shape.piece_values, SegmentShape::of_several_hosts(1, 300).piece_values);
@@ -118,7 +118,7 @@ TEST(Presence, EndsWithTheProcessHoweverItEnds) {
   close(ready[1]);
 }
 
-TEST(Presence, OfARankCanBeClaimedOnce) {
+TEST(Presence, ARankCanBeClaimedOnce) {
   const Segment segment = Segment::create(2).value();
   const auto first = Presence::of(segment.descriptor(), 1);
   EXPECT_TRUE(first.ok());

@@ -74,7 +74,7 @@ Bytes strangers_join(std::uint32_t job, Rank rank, std::uint16_t world_size) {
   return control(put_join, head, RankSet::of(rank), body);
 }
 
-TEST(SwitchMemory, OfStrangersTreesStaysBelowItsLimitAndFurtherTreesAreRefused) {
+TEST(SwitchMemory, StrangersTreesStayBelowItsLimitAndFurtherTreesAreRefused) {
   for (const std::uint16_t world_size : {1, 1024}) {
     SCOPED_TRACE(world_size);
     SwitchConfig limited = config();

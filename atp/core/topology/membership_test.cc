@@ -62,7 +62,7 @@ TEST(Membership, TheNewestJoinDecidesTheChildAndAChildWithoutRanksIsDropped) {
   ASSERT_EQ(membership.children().size(), 1u);
 }
 
-TEST(Membership, OfTwoStatementsTheHigherNumberCountsAndAtEqualNumbersAttached) {
+TEST(Membership, TheStatementWithTheHigherNumberCountsAndAtEqualNumbersAttached) {
   struct Case {
     const char* name;
     std::uint32_t known;

@@ -256,7 +256,7 @@ TEST(WorkerTables, AnUnknownJobIsJoinedAgainAndThenEverythingIsRepeated) {
   EXPECT_EQ(again[0].to, kTestSwitch);
 }
 
-TEST(WorkerJoin, ThatAnotherRankIsRefusedIsReportedAndFailsNothing) {
+TEST(WorkerJoin, ARefusalOfAnotherRankIsReportedAndFailsNothing) {
   WorkerScript s;
   s.worker.start(s.now);
   s.run();
@@ -292,7 +292,7 @@ TEST(WorkerJoin, ANodeOfALaterVersionAnswersInOurFormat) {
   EXPECT_EQ(event->failure.endpoint, kTestServer);
 }
 
-TEST(WorkerJoin, WhomItWaitsForIsReportedOncePerEpisode) {
+TEST(WorkerJoin, TheRanksThatItWaitsForAreReportedOncePerEpisode) {
   WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});

@@ -255,7 +255,7 @@ TEST_F(Numbers, FragmentsThatGoStraightFromTheStartDoNotDetachWhenPeersAreSlow) 
   EXPECT_TRUE(script_.worker.attached());
 }
 
-TEST(OtherVersion, OfTheSwitchOrServerFailsTheJoinWithAReason) {
+TEST(OtherVersion, ASwitchOrServerWithAnotherVersionFailsTheJoinWithAReason) {
   for (const Endpoint& from : {kTestSwitch, kTestServer}) {
     WorkerScript script;
     script.worker.start(script.now);
