@@ -94,7 +94,7 @@ PERFORMANCE = {
     "atp server --listen 10.0.0.9:5600 --lanes 4": Here(
         addresses=("10.0.0.1", "10.0.0.9"),
         serving=("atp server", "atp switch"),
-        then="atp status 10.0.0.1:5703\natp run -n 2 -- atp bench allreduce -e 64K",
+        then="atp run -n 2 -- atp bench allreduce -e 64K\natp status 10.0.0.1:5703",
     ),
     "/usr/bin/time atp run -n 4 --switch --lanes N": Never("a measurement of minutes"),
     ".venv/bin/python -m bench --without-mpi": Never("a measurement of hours"),
