@@ -6,12 +6,15 @@
 #include <string>
 #include <string_view>
 
+#include "atp/base/rank_set.h"
 #include "atp/cli/node/status_dialogue.h"
+#include "atp/cli/view/node_status.h"
 #include "atp/config/text/plain_text.h"
 
 // The dialogue of `atp status`. Whatever a node is sent, and in whatever pieces, it classifies it
 // the same way as a request or not. Whatever answers, the client ends with a text without terminal
-// control characters, or with an error that names the address.
+// control characters, or with an error that names the address; and what `atp view` reads in it is
+// bounded and can be shown.
 
 namespace {
 
@@ -62,6 +65,27 @@ void check_reply(const std::string& reply, bool json) {
     fail("an error that does not name the address", text);
 }
 
+void check_status(const std::string& reply) {
+  const atp::Result<atp::NodeStatus> read = atp::read_node_status("address", reply);
+  if (!read) return;
+  const atp::NodeStatus& status = read.value();
+  const auto check_word = [](const std::string& word) {
+    if (!atp::is_plain(word)) fail("a word has control characters", word);
+  };
+  check_word(status.listen);
+  check_word(status.version);
+  for (const auto& [name, value] : status.counters) check_word(name);
+  for (const atp::JobStatus& job : status.jobs) {
+    check_word(job.parent);
+    for (const atp::RankList* ranks :
+         {&job.joined, &job.missing, &job.detached, &job.waited_for, &job.lost, &job.left}) {
+      if (!ranks->empty() && ranks->back() >= atp::kMaxRanks) fail("no rank is so high", reply);
+    }
+    if (!job.stuck) continue;
+    for (const auto& [rank, host] : job.stuck->ranks) check_word(host);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -71,5 +95,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_reply(text, json);
     check_reply(std::string(atp::kStatusLine) + text, json);
   }
+  check_status(std::string(atp::kStatusLine) + text);
   return 0;
 }

@@ -15,6 +15,7 @@
 #include "atp/cli/command/log.h"
 #include "atp/cli/doctor/doctor_command.h"
 #include "atp/cli/help/help_command.h"
+#include "atp/cli/view/view_command.h"
 #include "atp/wire/packet.h"
 
 namespace atp {
@@ -61,6 +62,7 @@ void add_commands(CommandLine& program) {
   add_switch_command(program);
   add_server_command(program);
   add_status_command(program);
+  add_view_command(program);
   add_doctor_command(program);
   add_bench_command(program);
   add_plan_command(program);

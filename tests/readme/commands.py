@@ -225,6 +225,8 @@ def of_words(words):
     if program == "export":
         return found + of_words(rest)
     if program == "ssh":
+        while rest[0].startswith("-"):  # -L 5580:127.0.0.1:5580
+            rest = rest[2:]
         return found + complaints(" ".join(rest[1:]))
     if program in ("atp", "build/release/bin/atp"):
         return found + of_atp(rest)

@@ -81,6 +81,12 @@ STATUS = {
     "ssh rack1 atp status 10.0.0.1:5501": SOME_HOSTS,
 }
 
+VIEW = {
+    "$ atp view /etc/atp/cluster.yaml": By("tests/e2e/test_view.py"),
+    "atp run --cluster /etc/atp/cluster.yaml --status-from": SOME_HOSTS,
+    "ssh -L 5580:127.0.0.1:5580 ops1": SOME_HOSTS,
+}
+
 METRICS = {
     "atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.9/32": Here(
         addresses=("10.0.0.1", "10.0.0.9"), serving=("atp switch",)
@@ -171,6 +177,7 @@ BLOCKS = {
     "docs/tensor-parallel-transformers.md": TRANSFORMERS,
     "docs/tensor-parallel.md": TENSOR_PARALLEL,
     "docs/torch.md": TORCH,
+    "docs/view.md": VIEW,
 }
 
 

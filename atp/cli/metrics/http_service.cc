@@ -1,6 +1,7 @@
 #include "atp/cli/metrics/http_service.h"
 
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "atp/driver/udp/address.h"
@@ -28,30 +30,18 @@ struct FreeHttp {
 struct FreeEvent {
   void operator()(event* one) const { event_free(one); }
 };
+struct FreeBuffer {
+  void operator()(evbuffer* buffer) const { evbuffer_free(buffer); }
+};
 
 std::string path_of(evhttp_request* request) {
   const char* path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
   return path == nullptr || *path == '\0' ? "/" : path;
 }
 
-void reply(evhttp_request* request, void* pages) {
-  const auto page = (*static_cast<HttpService::Pages*>(pages))(path_of(request));
-  evkeyvalq* headers = evhttp_request_get_output_headers(request);
-  evhttp_add_header(headers, "Connection", "close");
-  evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
-  if (!page) {
-    evhttp_send_error(request, HTTP_NOTFOUND, nullptr);
-    return;
-  }
-  evhttp_add_header(headers, "Content-Type", page->content_type.c_str());
-  evhttp_add_header(headers, "Cache-Control", "no-store");
-  evbuffer* body = evhttp_request_get_output_buffer(request);
-  evbuffer_add(body, page->body.data(), page->body.size());
-  evhttp_send_reply(request, page->status, nullptr, nullptr);
-}
-
-void stop(evutil_socket_t, short, void* base) {
-  event_base_loopbreak(static_cast<event_base*>(base));
+std::string host_of(evhttp_request* request) {
+  const char* host = evhttp_find_header(evhttp_request_get_input_headers(request), "Host");
+  return host == nullptr ? "" : host;
 }
 
 }  // namespace
@@ -59,11 +49,101 @@ void stop(evutil_socket_t, short, void* base) {
 // In the order in which they need each other.
 struct HttpService::Loop {
   Pages pages;
-  std::unique_ptr<Waker> stop_waker;
+  std::unique_ptr<Waker> waker;
+  std::mutex mutex;
+  std::optional<std::string> published;                                 // and not sent yet
+  std::vector<std::pair<evhttp_connection*, evhttp_request*>> streams;  // until they close
   std::unique_ptr<event_base, FreeBase> base;
-  std::unique_ptr<event, FreeEvent> stop_event;
+  std::unique_ptr<event, FreeEvent> wake_event;
   std::unique_ptr<evhttp, FreeHttp> http;
+
+  static void reply(evhttp_request* request, void* self);
+  static void wake(evutil_socket_t, short, void* self);
+  static void forget(evhttp_connection* connection, void* self);
+  void keep_open(evhttp_request* request, evbuffer* beginning);
+  void send_published();
 };
+
+void HttpService::Loop::reply(evhttp_request* request, void* self) {
+  Loop& loop = *static_cast<Loop*>(self);
+  const auto page = loop.pages({.path = path_of(request), .host = host_of(request)});
+  evkeyvalq* headers = evhttp_request_get_output_headers(request);
+  evhttp_add_header(headers, "Connection", "close");
+  evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+  if (!page) {
+    evhttp_send_error(request, HTTP_NOTFOUND, nullptr);
+    return;
+  }
+  const bool is_whole = !page->stays_open || evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
+  if (!is_whole && loop.streams.size() >= kMostStreams) {
+    evhttp_send_error(request, HTTP_SERVUNAVAIL, nullptr);
+    return;
+  }
+  evhttp_add_header(headers, "Content-Type", page->content_type.c_str());
+  evhttp_add_header(headers, "Cache-Control", "no-store");
+  for (const auto& [name, value] : page->headers) {
+    evhttp_add_header(headers, name.c_str(), value.c_str());
+  }
+  if (is_whole) {
+    evbuffer* body = evhttp_request_get_output_buffer(request);
+    evbuffer_add(body, page->body.data(), page->body.size());
+    evhttp_send_reply(request, page->status, nullptr, nullptr);
+    return;
+  }
+  const std::unique_ptr<evbuffer, FreeBuffer> beginning(evbuffer_new());
+  evbuffer_add(beginning.get(), page->body.data(), page->body.size());
+  loop.keep_open(request, beginning.get());
+}
+
+void HttpService::Loop::keep_open(evhttp_request* request, evbuffer* beginning) {
+  evhttp_connection* connection = evhttp_request_get_connection(request);
+  evhttp_connection_set_closecb(connection, forget, this);
+  streams.emplace_back(connection, request);
+  evhttp_send_reply_start(request, HTTP_OK, nullptr);
+  evhttp_send_reply_chunk(request, beginning);
+  // Who reads a stream says nothing; who reads nothing of it for so long is gone.
+  bufferevent* stream = evhttp_connection_get_bufferevent(connection);
+  const timeval patience{.tv_sec = kPatienceSeconds, .tv_usec = 0};
+  bufferevent_set_timeouts(stream, nullptr, &patience);
+  bufferevent_setwatermark(stream, EV_READ, 0, kMostHeaderBytes);
+}
+
+void HttpService::Loop::forget(evhttp_connection* connection, void* self) {
+  std::erase_if(static_cast<Loop*>(self)->streams, [&](const auto& stream) {
+    if (stream.first != connection) return false;
+    // A reader that has left takes its connection along; the request is ours to free then.
+    if (evhttp_request_get_connection(stream.second) == nullptr) {
+      evhttp_send_reply_end(stream.second);
+    }
+    return true;
+  });
+}
+
+void HttpService::Loop::wake(evutil_socket_t, short, void* self) {
+  Loop& loop = *static_cast<Loop*>(self);
+  loop.waker->drain();
+  if (loop.waker->stopped()) {
+    event_base_loopbreak(loop.base.get());
+  } else {
+    loop.send_published();
+  }
+}
+
+void HttpService::Loop::send_published() {
+  std::optional<std::string> text;
+  {
+    const std::lock_guard lock(mutex);
+    text.swap(published);
+  }
+  if (!text) return;
+  for (const auto& [connection, request] : streams) {
+    bufferevent* stream = evhttp_connection_get_bufferevent(connection);
+    if (evbuffer_get_length(bufferevent_get_output(stream)) > 0) continue;
+    const std::unique_ptr<evbuffer, FreeBuffer> chunk(evbuffer_new());
+    evbuffer_add(chunk.get(), text->data(), text->size());
+    evhttp_send_reply_chunk(request, chunk.get());
+  }
+}
 
 Result<std::unique_ptr<HttpService>> HttpService::start(const Endpoint& at, Pages pages) {
   const Result<TcpSocket> listener = TcpSocket::listen(at);
@@ -74,22 +154,22 @@ Result<std::unique_ptr<HttpService>> HttpService::start(const Endpoint& at, Page
   if (!waker) return waker.error();
   auto loop = std::make_unique<Loop>();
   loop->pages = std::move(pages);
-  loop->stop_waker = std::move(waker).value();
+  loop->waker = std::move(waker).value();
   loop->base.reset(event_base_new());
   loop->http.reset(evhttp_new(loop->base.get()));
-  loop->stop_event.reset(
-      event_new(loop->base.get(), loop->stop_waker->fd(), EV_READ, stop, loop->base.get()));
+  loop->wake_event.reset(
+      event_new(loop->base.get(), loop->waker->fd(), EV_READ | EV_PERSIST, Loop::wake, loop.get()));
   const int own = fcntl(listener.value().fd(), F_DUPFD_CLOEXEC, 0);  // libevent closes it
   if (own < 0 || evhttp_accept_socket(loop->http.get(), own) != 0) {
     return Error{std::string("cannot listen: ") + std::strerror(errno)};
   }
-  event_add(loop->stop_event.get(), nullptr);
+  event_add(loop->wake_event.get(), nullptr);
   evhttp* http = loop->http.get();
   evhttp_set_timeout(http, kPatienceSeconds);
   evhttp_set_max_headers_size(http, kMostHeaderBytes);
   evhttp_set_max_body_size(http, kMostBodyBytes);
   evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
-  evhttp_set_gencb(http, reply, &loop->pages);
+  evhttp_set_gencb(http, Loop::reply, loop.get());
   return std::unique_ptr<HttpService>(new HttpService(address.value(), std::move(loop)));
 }
 
@@ -104,8 +184,16 @@ HttpService::HttpService(const Endpoint& address, std::unique_ptr<Loop> loop)
       }) {}
 
 HttpService::~HttpService() {
-  loop_->stop_waker->stop();
+  loop_->waker->stop();
   thread_.join();
+}
+
+void HttpService::publish(std::string text) {
+  {
+    const std::lock_guard lock(loop_->mutex);
+    loop_->published = std::move(text);
+  }
+  loop_->waker->wake();
 }
 
 }  // namespace atp

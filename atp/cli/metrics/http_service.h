@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "atp/base/result.h"
 #include "atp/driver/tcp/tcp_socket.h"
@@ -19,16 +21,26 @@ struct event;
 
 namespace atp {
 
+struct HttpRequest {
+  std::string path;
+  std::string host;  // the header of that name
+};
+
 struct HttpPage {
   std::string content_type;
   std::string body;
   int status = 200;
+  std::vector<std::pair<std::string, std::string>> headers = {};  // more of them
+  bool stays_open = false;  // the body is only its beginning; publish() sends more
 };
 
 class HttpService {
  public:
-  // What is at a path, asked for by GET or HEAD; nothing: 404. Called in the service's thread.
-  using Pages = std::function<std::optional<HttpPage>(const std::string& path)>;
+  // More pages at a time do not stay open.
+  static constexpr std::size_t kMostStreams = 32;
+
+  // What is asked for by GET or HEAD; nothing: 404. Called in the service's thread.
+  using Pages = std::function<std::optional<HttpPage>(const HttpRequest& request)>;
 
   static Result<std::unique_ptr<HttpService>> start(const Endpoint& at, Pages pages);
   ~HttpService();
@@ -36,6 +48,10 @@ class HttpService {
   HttpService& operator=(const HttpService&) = delete;
 
   const Endpoint& address() const { return address_; }
+
+  // Sends the text to all pages that have stayed open. One whose reader has not yet taken what came
+  // before does without: each text must make sense alone. Any thread.
+  void publish(std::string text);
 
  private:
   struct Loop;

@@ -22,9 +22,10 @@ class HttpServiceTest : public testing::Test {
   }
 
   std::unique_ptr<HttpService> service_ =
-      HttpService::start(resolve_endpoint("127.0.0.1:0").value(), [](const std::string& path) {
-        return path == "/page" ? std::optional<HttpPage>({"text/plain", std::string(20'000, 'x')})
-                               : std::nullopt;
+      HttpService::start(resolve_endpoint("127.0.0.1:0").value(), [](const HttpRequest& request) {
+        return request.path == "/page"
+                   ? std::optional<HttpPage>({"text/plain", std::string(20'000, 'x')})
+                   : std::nullopt;
       }).value();
 };
 
@@ -61,6 +62,81 @@ TEST_F(HttpServiceTest, GoesOnAfterOneWhoHangsUp) {
     setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   }
   EXPECT_TRUE(ask("GET /page HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
+}
+
+class HttpStreamTest : public HttpServiceTest {
+ protected:
+  TcpSocket open() const {
+    TcpSocket socket = TcpSocket::connect_once(streams_->address(), until_).value();
+    const std::string request = "GET / HTTP/1.1\r\n\r\n";
+    EXPECT_TRUE(socket.send_all(std::as_bytes(std::span(request)), until_));
+    return socket;
+  }
+
+  // Whether this comes before the end.
+  bool reads(const TcpSocket& socket, const std::string& text) const {
+    std::string got;
+    std::byte byte{};
+    while (!got.ends_with(text) && socket.receive_all({&byte, 1}, until_)) {
+      got += static_cast<char>(byte);
+    }
+    return got.ends_with(text);
+  }
+
+  const SteadyTime until_ = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::unique_ptr<HttpService> streams_ =
+      HttpService::start(resolve_endpoint("127.0.0.1:0").value(), [](const HttpRequest&) {
+        return HttpPage{.content_type = "text/plain", .body = "first", .stays_open = true};
+      }).value();
+};
+
+TEST_F(HttpStreamTest, APageThatStaysOpenGetsWhatIsPublished) {
+  const TcpSocket one = open(), other = open();
+  EXPECT_TRUE(reads(one, "first"));
+  EXPECT_TRUE(reads(other, "first"));
+  streams_->publish("second");
+  EXPECT_TRUE(reads(one, "second"));
+  EXPECT_TRUE(reads(other, "second"));
+}
+
+TEST_F(HttpStreamTest, ReadersMayLeaveAtAnyTime) {
+  const TcpSocket stays = open();
+  EXPECT_TRUE(reads(stays, "first"));
+  for (int i = 0; i < 100; ++i) {
+    const TcpSocket leaves = open();
+    EXPECT_TRUE(i % 2 == 0 || reads(leaves, "first"));
+    streams_->publish("next");
+  }
+  EXPECT_TRUE(reads(stays, "next"));
+  EXPECT_TRUE(reads(open(), "first")) << "those that have left take no place";
+}
+
+TEST_F(HttpStreamTest, ThereAreNoMoreReadersThanPromised) {
+  std::vector<TcpSocket> readers;
+  for (std::size_t i = 0; i < HttpService::kMostStreams; ++i) {
+    readers.push_back(open());
+    EXPECT_TRUE(reads(readers.back(), "first"));
+  }
+  EXPECT_TRUE(reads(open(), "HTTP/1.1 503 "));
+}
+
+TEST_F(HttpStreamTest, OneWhoReadsNothingCostsNoMemoryAndNobodyElse) {
+  const TcpSocket lazy = open(), stays = open();
+  EXPECT_TRUE(reads(stays, "first\r\n"));
+  std::vector<std::byte> much(std::size_t{1} << 20, std::byte{'x'});
+  for (int i = 0; i < 50; ++i) {
+    streams_->publish(std::string(reinterpret_cast<const char*>(much.data()), much.size()));
+    EXPECT_TRUE(reads(stays, "\r\n")) << "the length of the chunk";
+    EXPECT_TRUE(stays.receive_all(much, until_));
+    EXPECT_TRUE(reads(stays, "\r\n"));
+  }
+}
+
+TEST_F(HttpStreamTest, EndsWhileSomebodyReads) {
+  const TcpSocket reader = open();
+  EXPECT_TRUE(reads(reader, "first"));
+  streams_.reset();
+  EXPECT_FALSE(reads(reader, "never"));
 }
 
 TEST_F(HttpServiceTest, EndsWhileSomebodyIsConnected) {

@@ -11,7 +11,7 @@ namespace atp {
 Result<std::unique_ptr<MetricsService>> MetricsService::start(const Endpoint& at, Waker& loop) {
   std::unique_ptr<MetricsService> service(new MetricsService(loop));
   auto http = HttpService::start(
-      at, [own = service.get()](const std::string& path) { return own->page(path); });
+      at, [own = service.get()](const HttpRequest& request) { return own->page(request.path); });
   if (!http) return http.error();
   service->http_ = std::move(http).value();
   return service;

@@ -140,6 +140,12 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
                 "With a command: start the host's switches and servers too, and end them with it")
       .needs(cluster);
   command
+      .add_option("--status-from", options.status_from,
+                  "Networks whose hosts may ask the host's switches and servers for their status, "
+                  "for `atp view` and `atp status` (default: this host only)")
+      .type_name("CIDR")
+      .needs(cluster);
+  command
       .add_option("--job", options.job,
                   "Job number, the same on all its hosts; concurrent jobs "
                   "need different ones")

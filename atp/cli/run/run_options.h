@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "atp/cli/run/host_plan.h"
 #include "atp/cli/run/job_runner.h"
@@ -32,6 +33,7 @@ struct RunOptions {
   std::string hosts;  // of the job, with commas between
   std::uint32_t ranks_per_host = 0;
   bool with_services = false;
+  std::vector<std::string> status_from;  // networks, for the host's switches and servers
   std::uint32_t job = 0;
   std::optional<std::uint32_t> incarnation;
   std::uint16_t master_port = 0;

@@ -1,0 +1,257 @@
+#include "atp/cli/view/cluster_view.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace atp {
+namespace {
+
+constexpr std::size_t kMostUnasked = 64;
+constexpr double kBitsPerValue = 32;
+
+using JobName = std::pair<std::uint64_t, std::uint64_t>;
+
+class Builder {
+ public:
+  Builder(const ViewSite& site, const std::vector<NodeRecord>& records, const ClusterView& before)
+      : site_(site), records_(records), before_(before) {}
+
+  ClusterView build(double time_s) {
+    view_.time_s = time_s;
+    add_nodes();
+    add_links();
+    add_jobs();
+    return std::move(view_);
+  }
+
+ private:
+  void add_nodes() {
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      const ViewNode& is = site_.nodes[i];
+      const NodeRecord& record = records_[i];
+      NodeView node{.name = is.name,
+                    .role = is.role,
+                    .address = is.address,
+                    .host = is.host,
+                    .presence = record.presence(),
+                    .since_s = record.since_s(),
+                    .problem = record.problem(),
+                    .rates = record.rates(),
+                    .restarts = record.restarts(),
+                    .stopped_s = record.stopped_s()};
+      if (const auto& status = record.status()) {
+        node.role = status->is_switch ? "switch" : "server";
+        node.version = status->version;
+        node.aggregators = status->aggregators;
+        node.aggregators_held = status->aggregators_held;
+        node.jobs = status->jobs.size();
+      }
+      indexes_.emplace(is.address, i);
+      view_.nodes.push_back(std::move(node));
+    }
+  }
+
+  bool is_up(std::size_t i) const { return records_[i].presence() == Presence::kUp; }
+
+  // A node that is named as another's parent and is not asked is shown all the same.
+  std::optional<std::size_t> index_of(const std::string& address) {
+    const auto found = indexes_.find(address);
+    if (found != indexes_.end()) return found->second;
+    if (view_.nodes.size() >= records_.size() + kMostUnasked) return std::nullopt;
+    const std::size_t i = view_.nodes.size();
+    indexes_.emplace(address, i);
+    view_.nodes.push_back(
+        {.name = address, .role = "", .address = address, .host = "", .is_asked = false});
+    return i;
+  }
+
+  void add_link(std::size_t from, std::size_t to, bool is_used) {
+    for (LinkView& link : view_.links) {
+      if (link.from != from || link.to != to) continue;
+      link.is_used |= is_used;
+      return;
+    }
+    if (from != to) view_.links.push_back({from, to, is_used});
+  }
+
+  void add_links() {
+    for (const auto& [from, to] : site_.links) add_link(from, to, false);
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      const auto& status = records_[i].status();
+      if (!status || !status->is_switch) continue;
+      for (const JobStatus& job : status->jobs) {
+        const auto parent = index_of(job.parent);
+        if (parent) add_link(i, *parent, is_up(i));
+      }
+    }
+  }
+
+  // Servers know a job best; a switch is asked where there is none to ask.
+  bool tells_jobs(std::size_t i) const {
+    const auto& status = records_[i].status();
+    return status && (!status->is_switch || !has_servers());
+  }
+
+  bool has_servers() const {
+    return std::any_of(view_.nodes.begin(), view_.nodes.end(),
+                       [](const NodeView& node) { return node.is_asked && node.role == "server"; });
+  }
+
+  void add_jobs() {
+    std::map<JobName, std::vector<std::pair<std::size_t, std::size_t>>> told;  // by node, its job
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      if (!tells_jobs(i)) continue;
+      const auto& jobs = records_[i].status()->jobs;
+      for (std::size_t k = 0; k < jobs.size(); ++k) {
+        told[{jobs[k].job, jobs[k].incarnation}].emplace_back(i, k);
+      }
+    }
+    for (auto& [name, parts] : told) {
+      const auto is_old = [&](const auto& part) { return !is_up(part.first); };
+      const bool is_known = !std::all_of(parts.begin(), parts.end(), is_old);
+      if (is_known) std::erase_if(parts, is_old);
+      add_job(name, parts, is_known);
+    }
+  }
+
+  void add_job(const JobName& name, const std::vector<std::pair<std::size_t, std::size_t>>& parts,
+               bool is_known) {
+    JobView job{.job = name.first, .incarnation = name.second, .is_known = is_known};
+    std::map<std::uint32_t, RankView> ranks;
+    double could = 0, did = 0;
+    for (const auto& [node, k] : parts) {
+      const JobStatus& part = records_[node].status()->jobs[k];
+      job.world_size = std::max(job.world_size, part.world_size);
+      job.is_joining |= part.joining;
+      add_states(part, ranks);
+      if (part.stuck) job.waited_s = std::max(job.waited_s, part.stuck->waited_s);
+      if (!is_known || k >= records_[node].job_rates().size()) continue;
+      const JobRates& rates = records_[node].job_rates()[k];
+      job.sums += rates.sums;
+      job.goodput_bits +=
+          rates.sums * static_cast<double>(part.values_per_fragment) * kBitsPerValue;
+      could += rates.sums_that_switches_could_add;
+      did += rates.sums_in_switches;
+    }
+    if (could > 0) job.share_summed = did / could;
+    find_ways(name, parts, ranks);
+    find_delays(name, ranks);
+    for (auto& [rank, view] : ranks) job.ranks.push_back(std::move(view));
+    view_.jobs.push_back(std::move(job));
+  }
+
+  static void worsen(std::map<std::uint32_t, RankView>& ranks, const RankList& of,
+                     RankState state) {
+    for (const std::uint32_t rank : of) {
+      const auto [at, is_new] = ranks.try_emplace(rank, RankView{.rank = rank, .state = state});
+      if (!is_new) at->second.state = std::max(at->second.state, state);
+    }
+  }
+
+  static void add_states(const JobStatus& part, std::map<std::uint32_t, RankView>& ranks) {
+    worsen(ranks, part.joined, RankState::kJoined);
+    worsen(ranks, part.left, RankState::kLeft);
+    worsen(ranks, part.detached, RankState::kDetached);
+    worsen(ranks, part.waited_for, RankState::kLate);
+    worsen(ranks, part.missing, RankState::kMissing);
+    worsen(ranks, part.lost, RankState::kLost);
+    if (!part.stuck) return;
+    for (const auto& [rank, host] : part.stuck->ranks) {
+      worsen(ranks, {rank}, RankState::kStuck);
+      const auto at = ranks.find(rank);
+      if (at != ranks.end() && !host.empty()) at->second.host = host;
+    }
+  }
+
+  // The lowest switch that has a rank; of those that send straight to a server, the server.
+  void find_ways(const JobName& name, const std::vector<std::pair<std::size_t, std::size_t>>& parts,
+                 std::map<std::uint32_t, RankView>& ranks) {
+    std::map<std::uint32_t, std::set<std::size_t>> on_way;  // all switches above a rank
+    std::set<std::pair<std::size_t, std::size_t>> arrows;   // of this job, upward
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      const auto& status = records_[i].status();
+      if (!status || !status->is_switch || !is_up(i)) continue;
+      for (const JobStatus& tree : status->jobs) {
+        if (JobName(tree.job, tree.incarnation) != name) continue;
+        for (const std::uint32_t rank : tree.joined) on_way[rank].insert(i);
+        if (const auto parent = index_of(tree.parent)) arrows.emplace(i, *parent);
+      }
+    }
+    const JobView* old = before_.find_job(name.first, name.second);
+    for (auto& [rank, view] : ranks) {
+      if (view.state == RankState::kMissing) continue;
+      if (old != nullptr) remember(*old, view);
+      // Its switch has just died, and the next one up is not yet where it sends to.
+      const bool is_orphan = view.via && !is_up(*view.via);
+      const std::set<std::size_t>& switches = on_way[rank];
+      for (const std::size_t at : switches) {
+        const bool is_lowest = std::none_of(switches.begin(), switches.end(), [&](std::size_t one) {
+          return arrows.contains({one, at});
+        });
+        if (is_lowest && !is_orphan) view.via = at;
+        if (is_lowest) break;
+      }
+      const bool is_straight =
+          view.state == RankState::kDetached || (switches.empty() && !view.via && !parts.empty());
+      if (is_straight) view.via = parts.front().first;
+    }
+  }
+
+  // Those that are not asked may have another index now.
+  void remember(const JobView& old, RankView& view) const {
+    const auto was = std::find_if(old.ranks.begin(), old.ranks.end(),
+                                  [&](const RankView& one) { return one.rank == view.rank; });
+    if (was == old.ranks.end()) return;
+    if (was->via && *was->via < records_.size()) view.via = was->via;
+    if (view.host.empty()) view.host = was->host;
+  }
+
+  // Ranks that a switch has summed come together further up, so the latest that anybody says holds.
+  void find_delays(const JobName& name, std::map<std::uint32_t, RankView>& ranks) {
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      const auto& status = records_[i].status();
+      if (!status || !is_up(i)) continue;
+      for (const JobStatus& job : status->jobs) {
+        if (JobName(job.job, job.incarnation) != name) continue;
+        for (const RankDelay& delay : job.delays) {
+          const auto at = ranks.find(delay.rank);
+          if (at == ranks.end()) continue;
+          std::optional<RankDelay>& known = at->second.delay;
+          if (!known || known->typical_us() < delay.typical_us()) known = delay;
+        }
+      }
+    }
+  }
+
+  const ViewSite& site_;
+  const std::vector<NodeRecord>& records_;
+  const ClusterView& before_;
+  ClusterView view_;
+  std::map<std::string, std::size_t> indexes_;
+};
+
+}  // namespace
+
+RankList JobView::in(RankState state) const {
+  RankList list;
+  for (const RankView& one : ranks) {
+    if (one.state == state) list.push_back(one.rank);
+  }
+  return list;
+}
+
+const JobView* ClusterView::find_job(std::uint64_t job, std::uint64_t incarnation) const {
+  const auto found = std::find_if(jobs.begin(), jobs.end(), [&](const JobView& one) {
+    return one.job == job && one.incarnation == incarnation;
+  });
+  return found == jobs.end() ? nullptr : &*found;
+}
+
+ClusterView make_cluster_view(const ViewSite& site, const std::vector<NodeRecord>& records,
+                              const ClusterView& before, double time_s) {
+  return Builder(site, records, before).build(time_s);
+}
+
+}  // namespace atp

@@ -1,0 +1,138 @@
+#include "atp/cli/view/cluster_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "atp/cli/view/testing_view.h"
+
+namespace atp {
+namespace {
+
+// A server, a spine switch before it, and two racks' switches before that.
+ViewSite site_of_racks() {
+  ViewSite site;
+  for (const char* name : {"server", "spine", "a", "b"}) {
+    site.nodes.push_back({.name = name,
+                          .role = site.nodes.empty() ? "server" : "switch",
+                          .address = std::string(name) + ":1"});
+  }
+  site.links = {{1, 0}, {2, 1}, {3, 1}};
+  return site;
+}
+
+class ClusterViewTest : public testing::Test {
+ protected:
+  void take(std::size_t node, NodeAnswer answer) { records_[node].take(std::move(answer), 1000); }
+  void look() { view_ = make_cluster_view(site_, records_, view_, 1000); }
+
+  void take_running_job() {
+    take(0, answer(false, {{.joined = {0, 1, 2, 3}}}));
+    take(1, answer(true, {{.joined = {0, 1, 2, 3}, .parent = "server:1"}}));
+    take(2, answer(true, {{.joined = {0, 1}, .parent = "spine:1"}}));
+    take(3, answer(true, {{.joined = {2, 3}, .parent = "spine:1"}}));
+  }
+
+  // The node that each rank of the only job sends to.
+  std::vector<std::string> ways() const {
+    std::vector<std::string> names;
+    for (const RankView& rank : view_.jobs.at(0).ranks) {
+      names.push_back(rank.via ? view_.nodes[*rank.via].name : "-");
+    }
+    return names;
+  }
+
+  ViewSite site_ = site_of_racks();
+  std::vector<NodeRecord> records_ = std::vector<NodeRecord>(4);
+  ClusterView view_;
+};
+
+TEST_F(ClusterViewTest, ARankSendsToTheLowestSwitchThatHasIt) {
+  take_running_job();
+  look();
+  EXPECT_THAT(ways(), testing::ElementsAre("a", "a", "b", "b"));
+  for (const LinkView& link : view_.links) EXPECT_TRUE(link.is_used);
+}
+
+TEST_F(ClusterViewTest, ADetachedRankSendsStraightToTheServer) {
+  take_running_job();
+  take(0, answer(false, {{.joined = {0, 1, 2, 3}, .detached = {2, 3}}}));
+  take(3, no_answer(Presence::kDead));
+  look();
+  EXPECT_THAT(ways(), testing::ElementsAre("a", "a", "server", "server"));
+  EXPECT_EQ(view_.jobs[0].in(RankState::kDetached), (RankList{2, 3}));
+}
+
+TEST_F(ClusterViewTest, TheWayIsRememberedUntilTheServerHasNoticed) {
+  take_running_job();
+  look();
+  take(3, no_answer(Presence::kDead));
+  look();
+  EXPECT_THAT(ways(), testing::ElementsAre("a", "a", "b", "b"));
+}
+
+TEST_F(ClusterViewTest, AJobIsWhatItsServersTell) {
+  take(2, answer(true, {{.joined = {0, 1}, .parent = "spine:1"}}));
+  look();
+  EXPECT_TRUE(view_.jobs.empty()) << "a switch keeps a tree for a while after its job";
+  site_.nodes.erase(site_.nodes.begin());
+  site_.nodes[0].role = "switch";
+  site_.links.clear();
+  records_ = std::vector<NodeRecord>(3);
+  take(1, answer(true, {{.joined = {0, 1}, .parent = "spine:1"}}));
+  look();
+  ASSERT_EQ(view_.jobs.size(), 1u) << "where no server is asked, a switch must do";
+}
+
+TEST_F(ClusterViewTest, TheWorstStateOfARankHolds) {
+  NodeAnswer server =
+      answer(false, {{.joined = {0, 1, 2}, .missing = {3}, .detached = {1}, .stuck = {1}}});
+  server.status.jobs[0].waited_for = {2};
+  take(0, server);
+  look();
+  std::vector<RankState> states;
+  for (const RankView& rank : view_.jobs[0].ranks) states.push_back(rank.state);
+  EXPECT_THAT(states, testing::ElementsAre(RankState::kJoined, RankState::kStuck, RankState::kLate,
+                                           RankState::kMissing));
+  EXPECT_EQ(view_.jobs[0].ranks[1].host, "10.0.1.2");
+}
+
+TEST_F(ClusterViewTest, TheLatestThatAnybodySaysHolds) {
+  take_running_job();
+  NodeAnswer rack = answer(true, {{.joined = {0, 1}, .parent = "spine:1"}});
+  rack.status.jobs[0].delays = {{.rank = 1, .operations = 5, .first_p50_us = 900}};
+  NodeAnswer spine = answer(true, {{.joined = {0, 1, 2, 3}, .parent = "server:1"}});
+  spine.status.jobs[0].delays = {{.rank = 1, .operations = 5, .first_p50_us = 30}};
+  take(1, spine);
+  take(2, rack);
+  look();
+  EXPECT_EQ(view_.jobs[0].ranks[1].delay->first_p50_us, 900u);
+}
+
+TEST_F(ClusterViewTest, AParentThatIsNotAskedIsShownAllTheSame) {
+  take(2, answer(true, {{.joined = {0, 1}, .parent = "10.9.9.9:5501"}}));
+  look();
+  ASSERT_EQ(view_.nodes.size(), 5u);
+  EXPECT_EQ(view_.nodes[4].name, "10.9.9.9:5501");
+  EXPECT_FALSE(view_.nodes[4].is_asked);
+}
+
+TEST_F(ClusterViewTest, ALyingNodeCannotMakeTheViewLong) {
+  NodeAnswer liar = answer(true);
+  for (std::uint64_t i = 0; i < 256; ++i) {
+    liar.status.jobs.push_back(job_status({.job = i, .parent = std::to_string(i) + ":1"}));
+  }
+  take(2, liar);
+  look();
+  EXPECT_EQ(view_.nodes.size(), 4u + 64u);
+}
+
+TEST_F(ClusterViewTest, WhatADeadServerSaidOfItsJobsIsOld) {
+  take_running_job();
+  take(0, no_answer(Presence::kDead));
+  look();
+  ASSERT_EQ(view_.jobs.size(), 1u);
+  EXPECT_FALSE(view_.jobs[0].is_known);
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atp/cli/view/node_status.h"
+#include "atp/cli/view/questions.h"
+
+// What is known of one node over time: whether it is there and since when, and how fast its
+// counters rise.
+
+namespace atp {
+
+// Per second, between two answers.
+struct NodeRates {
+  double in_bits = 0;  // with IP and UDP headers
+  double out_bits = 0;
+  double sums = 0;
+  double goodput_bits = 0;  // sums of float32 values
+  // Of the gradients of a switch those that it did not merely pass on; of the sums of a server
+  // those for which the switches had added all that they could.
+  std::optional<double> share_summed;
+  std::optional<double> share_collided;
+  double refused_packets = 0;  // dropped, and such as no healthy job sends
+  double lost_packets = 0;     // for want of room, here
+};
+
+// Of one range of streams of a job, at a server.
+struct JobRates {
+  double sums = 0;
+  double sums_that_switches_could_add = 0;
+  double sums_in_switches = 0;
+};
+
+class NodeRecord {
+ public:
+  // Answers come in the order of their times, in seconds since 1970.
+  void take(NodeAnswer answer, double time_s);
+
+  Presence presence() const { return presence_; }
+  double since_s() const { return since_s_; }  // of the presence
+  const std::string& problem() const { return problem_; }
+  // The last one; nothing if it has never answered.
+  const std::optional<NodeStatus>& status() const { return status_; }
+  // Nothing unless it is up and has answered twice. A node that restarted has counted from 0.
+  const std::optional<NodeRates>& rates() const { return rates_; }
+  const std::vector<JobRates>& job_rates() const { return job_rates_; }  // of status()->jobs
+  std::uint64_t restarts() const { return restarts_; }
+  // For how long its process has not run, by its own count, between the last two answers.
+  double stopped_s() const { return stopped_s_; }
+
+ private:
+  void compare(const NodeStatus& before, const NodeStatus& now, double seconds);
+
+  Presence presence_ = Presence::kUnknown;
+  double since_s_ = 0;
+  double answered_s_ = 0;
+  std::string problem_;
+  std::optional<NodeStatus> status_;
+  std::optional<NodeRates> rates_;
+  std::vector<JobRates> job_rates_;
+  std::uint64_t restarts_ = 0;
+  double stopped_s_ = 0;
+};
+
+}  // namespace atp

@@ -1,0 +1,106 @@
+#include "atp/cli/view/node_record.h"
+
+#include <gtest/gtest.h>
+
+#include "atp/cli/view/testing_view.h"
+
+namespace atp {
+namespace {
+
+NodeRates rates_after(const NodeAnswer& first, const NodeAnswer& second, double seconds) {
+  NodeRecord record;
+  record.take(first, 1000);
+  record.take(second, 1000 + seconds);
+  return record.rates().value();
+}
+
+TEST(NodeRecord, HasRatesOfASwitchPerSecond) {
+  const NodeRates rates = rates_after(
+      answer(true, {{}},
+             {{"udp_ip_bytes_in", 1000}, {"complete_sums_sent", 10}, {"gradients_received", 50}}),
+      answer(true, {{}},
+             {{"udp_ip_bytes_in", 3000},
+              {"udp_ip_bytes_out", 500},
+              {"complete_sums_sent", 30},
+              {"gradients_received", 90},
+              {"forwarded_detached", 5},
+              {"collisions", 4},
+              {"drop_bad_body", 6},
+              {"drop_unknown_job", 60},
+              {"udp_receive_drops", 2}}),
+      2);
+  EXPECT_DOUBLE_EQ(rates.in_bits, 8000);
+  EXPECT_DOUBLE_EQ(rates.out_bits, 2000);
+  EXPECT_DOUBLE_EQ(rates.sums, 10);
+  EXPECT_DOUBLE_EQ(rates.goodput_bits, 10 * 350 * 32);
+  EXPECT_DOUBLE_EQ(rates.share_summed.value(), 0.775) << "of 40 gradients 9 were passed on";
+  EXPECT_DOUBLE_EQ(rates.share_collided.value(), 0.1);
+  EXPECT_DOUBLE_EQ(rates.refused_packets, 3);
+  EXPECT_DOUBLE_EQ(rates.lost_packets, 1);
+}
+
+TEST(NodeRecord, HasRatesOfAServerByItsJobs) {
+  NodeAnswer now = answer(false, {{.job = 7, .fragments = 100}, {.job = 8, .fragments = 50}});
+  now.status.jobs[0].fragments_as_floats = 20;
+  now.status.jobs[0].fragments_summed_in_switches = 60;
+  now.status.jobs[1].has_switches = false;
+  const NodeRates rates =
+      rates_after(answer(false, {{.job = 7, .fragments = 0}, {.job = 8, .fragments = 40}}), now, 1);
+  EXPECT_DOUBLE_EQ(rates.sums, 110);
+  EXPECT_DOUBLE_EQ(rates.share_summed.value(), 60.0 / 80.0) << "of those that switches could add";
+}
+
+TEST(NodeRecord, CountsARestartedNodeFromZero) {
+  struct Case {
+    const char* name;
+    std::uint64_t before, now;
+    double bits;
+    std::uint64_t restarts;
+  };
+  const Case cases[] = {
+      {"it goes on", 1000, 1500, 4000, 0},
+      {"it has less: it began anew", 1000, 200, 1600, 1},
+      {"it stands still", 1000, 1000, 0, 0},
+  };
+  for (const Case& c : cases) {
+    NodeRecord record;
+    record.take(answer(true, {}, {{"udp_ip_bytes_in", c.before}}), 1000);
+    record.take(answer(true, {}, {{"udp_ip_bytes_in", c.now}}), 1001);
+    EXPECT_DOUBLE_EQ(record.rates()->in_bits, c.bits) << c.name;
+    EXPECT_EQ(record.restarts(), c.restarts) << c.name;
+  }
+}
+
+TEST(NodeRecord, ANewerCounterThatIsHigherDoesNotHideARestart) {
+  NodeRecord record;
+  record.take(answer(true, {}, {{"packets_received", 500}, {"udp_ip_bytes_in", 100}}), 1000);
+  record.take(answer(true, {}, {{"packets_received", 40}, {"udp_ip_bytes_in", 300}}), 1001);
+  EXPECT_EQ(record.restarts(), 1u);
+  EXPECT_DOUBLE_EQ(record.rates()->in_bits, 2400) << "all of it is of the new start";
+}
+
+TEST(NodeRecord, IsSilentAboutRatesOfWhoDoesNotAnswer) {
+  NodeRecord record;
+  EXPECT_EQ(record.presence(), Presence::kUnknown);
+  record.take(answer(true), 1000);
+  EXPECT_FALSE(record.rates()) << "one answer is no rate";
+  record.take(answer(true), 1001);
+  EXPECT_TRUE(record.rates());
+  record.take(no_answer(Presence::kDead), 1002);
+  record.take(no_answer(Presence::kDead), 1003);
+  EXPECT_FALSE(record.rates());
+  EXPECT_EQ(record.since_s(), 1002) << "since it was first found dead";
+  EXPECT_TRUE(record.status()) << "the last that it has said";
+}
+
+TEST(NodeRecord, ComparesWithTheLastAnswerOverAnAbsence) {
+  NodeRecord record;
+  record.take(answer(true, {}, {{"udp_ip_bytes_in", 1000}}), 1000);
+  record.take(no_answer(Presence::kSilent), 1001);
+  record.take(answer(true, {}, {{"udp_ip_bytes_in", 5000}}), 1010);
+  EXPECT_DOUBLE_EQ(record.rates()->in_bits, 3200);
+  EXPECT_EQ(record.since_s(), 1010);
+}
+
+}  // namespace
+}  // namespace atp

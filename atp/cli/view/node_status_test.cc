@@ -1,0 +1,74 @@
+#include "atp/cli/view/node_status.h"
+
+#include <gtest/gtest.h>
+
+#include "atp/cli/node/status_dialogue.h"
+
+namespace atp {
+namespace {
+
+std::string reply(const std::string& jobs, const std::string& more = "") {
+  return std::string(kStatusLine) +
+         R"({"role": "server", "listen": "10.0.0.9:5500", "version": "0.1.0", "counters": {"joins": 2}, "jobs": [)" +
+         jobs + "]" + more + "}";
+}
+
+std::string job(const std::string& more = "") {
+  return R"({"job": 7, "incarnation": 3, "world_size": 4, "joined": [3, 0, 1])" + more + "}";
+}
+
+TEST(NodeStatus, ReadsWhatANodeSays) {
+  const std::string stuck =
+      R"(, "state": "running", "stuck": {"ranks": [{"rank": 2, "host": "10.0.1.2"}, {"rank": 3, "host": null}], "waited_s": 4.5},
+         "lateness": [{"rank": 1, "operations": 9, "first_p50_us": 40, "first_p99_us": 80, "last_p50_us": 50, "last_p99_us": 90}])";
+  const NodeStatus status = read_node_status("a", reply(job(stuck))).value();
+  EXPECT_FALSE(status.is_switch);
+  EXPECT_EQ(status.counter("joins"), 2u);
+  EXPECT_EQ(status.counter("none"), 0u);
+  ASSERT_EQ(status.jobs.size(), 1u);
+  EXPECT_EQ(status.jobs[0].joined, (RankList{0, 1, 3})) << "sorted, whatever was said";
+  EXPECT_EQ(status.jobs[0].stuck->ranks[0].second, "10.0.1.2");
+  EXPECT_EQ(status.jobs[0].stuck->ranks[1].second, "");
+  EXPECT_EQ(status.jobs[0].delays[0].typical_us(), 50u);
+}
+
+TEST(NodeStatus, RefusesWhatIsNoStatus) {
+  struct Case {
+    const char* name;
+    std::string reply;
+  };
+  const Case cases[] = {
+      {"another protocol", "HTTP/1.1 400 Bad Request\r\n\r\n"},
+      {"another version", "atp-status 7\n{}"},
+      {"half of a document", std::string(kStatusLine) + "{"},
+      {"no object", std::string(kStatusLine) + "[1]"},
+      {"an empty object", std::string(kStatusLine) + "{}"},
+      {"jobs that are none", reply("7")},
+      {"a negative job", reply(R"({"job": -7, "incarnation": 3, "world_size": 4})")},
+      {"a job that is a word", reply(R"({"job": "x", "incarnation": 3, "world_size": 4})")},
+      {"ranks that are words", reply(job(R"(, "left": ["x"])"))},
+      {"ranks that are no list", reply(job(R"(, "left": 3)"))},
+      {"a host that is a number",
+       reply(job(R"(, "stuck": {"ranks": [{"rank": 2, "host": 3}], "waited_s": 1})"))},
+      {"a parent that is a list", reply(job(R"(, "parent": [])"))},
+  };
+  for (const Case& c : cases) EXPECT_FALSE(read_node_status("a", c.reply)) << c.name;
+}
+
+TEST(NodeStatus, BoundsAndCleansWhatAStrangerSays) {
+  std::string many;
+  for (int i = 0; i < 2000; ++i) many += (i == 0 ? "" : ",") + job();
+  EXPECT_EQ(read_node_status("a", reply(many)).value().jobs.size(), 256u);
+
+  const NodeStatus far =
+      read_node_status("a", reply(job(R"(, "left": [1023, 1024, 4000000000])"))).value();
+  EXPECT_EQ(far.jobs[0].left, RankList{1023}) << "no rank has a higher number";
+
+  const std::string name = R"("\u001b[31m<script>)" + std::string(500, 'x') + "\"";
+  const NodeStatus named = read_node_status("a", reply(job(R"(, "parent": )" + name))).value();
+  EXPECT_EQ(named.jobs[0].parent.size(), 64u);
+  EXPECT_EQ(named.jobs[0].parent[0], ' ') << "no escape sequence";
+}
+
+}  // namespace
+}  // namespace atp

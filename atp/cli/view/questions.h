@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atp/cli/view/node_status.h"
+#include "atp/driver/tcp/tcp_socket.h"
+#include "atp/wire/endpoint.h"
+
+// Asks many nodes for their status at the same time, each for a bounded time and as `atp status`
+// does. One that says nothing holds up no other.
+
+namespace atp {
+
+// How a node is there.
+enum class Presence : std::uint8_t {
+  kUnknown,  // not asked to the end yet
+  kUp,
+  kDead,     // its host refuses the connection, or cannot be reached
+  kSilent,   // took the connection, or nothing came back at all: stopped, or its host is down
+  kRefuses,  // closed the connection: it takes no questions from this host
+  kStrange,  // answered something else
+};
+
+struct NodeAnswer {
+  Presence presence = Presence::kUnknown;
+  std::string problem;  // unless it is up
+  NodeStatus status;    // if it is up
+};
+
+class Questions {
+ public:
+  using Take = std::function<void(std::size_t node, NodeAnswer answer)>;
+
+  Questions(std::vector<Endpoint> nodes, std::chrono::milliseconds patience, Take take);
+
+  // Asks all that are not being asked already.
+  void ask();
+  // Until nothing is under way, `until` has come, or `stop_fd` is readable (-1: none).
+  void wait_for_answers(SteadyTime until, int stop_fd = -1);
+  // The same, and until then also if nothing is under way.
+  void wait(SteadyTime until, int stop_fd = -1);
+
+ private:
+  struct Talk {
+    TcpSocket socket;  // open: under way
+    bool connected = false;
+    std::string to_send;
+    std::string reply;
+    SteadyTime end;
+  };
+
+  bool under_way() const;
+  void go_on(std::size_t node);
+  void connect(std::size_t node);
+  void send(std::size_t node);
+  void receive(std::size_t node);
+  void finish(std::size_t node);
+  void fail(std::size_t node, Presence presence, std::string problem);
+  void give_up_late(SteadyTime now);
+
+  std::vector<Endpoint> nodes_;
+  std::chrono::milliseconds patience_;
+  Take take_;
+  std::vector<Talk> talks_;
+};
+
+}  // namespace atp

@@ -1,0 +1,110 @@
+#include "atp/cli/view/questions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "atp/cli/node/status_dialogue.h"
+#include "atp/driver/udp/address.h"
+
+namespace atp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr const char* kDocument =
+    R"({"role": "switch", "listen": "a", "version": "0.1.0", "counters": {}, "jobs": []})";
+
+// A listener that takes a connection and answers with these bytes; no bytes at all: it says nothing
+// and keeps it.
+class Listener {
+ public:
+  explicit Listener(std::optional<std::string> reply)
+      : socket_(TcpSocket::listen(resolve_endpoint("127.0.0.1:0").value()).value()) {
+    if (!reply) return;  // the kernel takes the connection
+    thread_ = std::thread([this, reply = *reply] {
+      const auto until = steady_clock::now() + std::chrono::seconds(5);
+      auto peer = socket_.accept(until);
+      if (!peer) return;
+      std::byte line[13];
+      (void)peer.value().receive_all(line, until);
+      (void)peer.value().send_all(std::as_bytes(std::span(reply)), until);
+    });
+  }
+  ~Listener() {
+    if (thread_.joinable()) thread_.join();
+  }
+  Endpoint endpoint() const { return socket_.local().value(); }
+
+ private:
+  TcpSocket socket_;
+  std::thread thread_;
+};
+
+Endpoint closed_port() {
+  return TcpSocket::listen(resolve_endpoint("127.0.0.1:0").value()).value().local().value();
+}
+
+// By node; of each, the last answer.
+std::map<std::size_t, NodeAnswer> ask(const std::vector<Endpoint>& nodes, milliseconds patience) {
+  std::map<std::size_t, NodeAnswer> answers;
+  Questions questions(nodes, patience, [&](std::size_t node, NodeAnswer answer) {
+    answers[node] = std::move(answer);
+  });
+  questions.ask();
+  questions.wait_for_answers(steady_clock::now() + std::chrono::seconds(5));
+  return answers;
+}
+
+TEST(Questions, TellHowEachNodeIsThere) {
+  struct Case {
+    const char* name;
+    std::optional<std::string> reply;
+    Presence presence;
+    const char* problem;
+  };
+  const Case cases[] = {
+      {"a node", std::string(kStatusLine) + kDocument, Presence::kUp, ""},
+      {"one that tells nobody", "", Presence::kRefuses, "--status-from"},
+      {"one that is stopped", std::nullopt, Presence::kSilent, "said nothing for 0.2 s"},
+      {"something else", "HTTP/1.1 400\r\n\r\n", Presence::kStrange, "is no atp switch or server"},
+      {"another version", "atp-status 7\n", Presence::kStrange, "atp-status 7"},
+      {"too much", std::string(kStatusLine) + std::string(5 << 20, ' '), Presence::kStrange,
+       "too long"},
+  };
+  for (const Case& c : cases) {
+    const Listener listener(c.reply);
+    const auto answers = ask({listener.endpoint()}, milliseconds(c.reply ? 3000 : 200));
+    ASSERT_EQ(answers.size(), 1u) << c.name;
+    EXPECT_EQ(answers.at(0).presence, c.presence) << c.name;
+    EXPECT_THAT(answers.at(0).problem, testing::HasSubstr(c.problem)) << c.name;
+  }
+  EXPECT_EQ(ask({closed_port()}, milliseconds(3000)).at(0).presence, Presence::kDead);
+}
+
+TEST(Questions, OneWhoSaysNothingHoldsUpNobody) {
+  const Listener silent(std::nullopt), node(std::string(kStatusLine) + kDocument);
+  std::vector<std::size_t> order;
+  Questions questions({silent.endpoint(), node.endpoint(), closed_port()}, milliseconds(60'000),
+                      [&](std::size_t from, const NodeAnswer&) { order.push_back(from); });
+  questions.ask();
+  const auto begin = steady_clock::now();
+  questions.wait_for_answers(begin + milliseconds(300));
+  EXPECT_THAT(order, testing::UnorderedElementsAre(1u, 2u));
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+TEST(Questions, WhoHasGivenUpOnTheLastNodeWaitsForNothing) {
+  const Listener silent(std::nullopt);
+  Questions questions({silent.endpoint()}, milliseconds(50), [](std::size_t, const NodeAnswer&) {});
+  questions.ask();
+  const auto begin = steady_clock::now();
+  questions.wait_for_answers(begin + std::chrono::seconds(60));
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace atp

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atp/cli/view/cluster_view.h"
+
+// Answers and views for the tests, in few words.
+
+namespace atp {
+
+// One rank list of a job for each state that matters here.
+struct TestJob {
+  std::uint64_t job = 7;
+  RankList joined = {0, 1};
+  RankList missing = {}, detached = {}, lost = {}, left = {};
+  RankList stuck = {};
+  std::string parent = {};
+  std::uint64_t fragments = 0;
+};
+
+inline JobStatus job_status(const TestJob& is) {
+  JobStatus job{.job = is.job,
+                .incarnation = 1,
+                .world_size = is.joined.size() + is.missing.size() + is.lost.size(),
+                .values_per_fragment = 350,
+                .joining = !is.missing.empty(),
+                .joined = is.joined,
+                .missing = is.missing,
+                .detached = is.detached,
+                .lost = is.lost,
+                .left = is.left,
+                .fragments = is.fragments,
+                .has_switches = true,
+                .parent = is.parent};
+  if (is.stuck.empty()) return job;
+  job.stuck.emplace(StuckJob{.waited_s = 1});
+  for (const std::uint32_t rank : is.stuck) job.stuck->ranks.emplace_back(rank, "10.0.1.2");
+  return job;
+}
+
+inline NodeAnswer answer(bool is_switch, const std::vector<TestJob>& jobs = {},
+                         std::map<std::string, std::uint64_t> counters = {}) {
+  NodeAnswer answer{.presence = Presence::kUp};
+  answer.status.is_switch = is_switch;
+  answer.status.counters = std::move(counters);
+  for (const TestJob& job : jobs) answer.status.jobs.push_back(job_status(job));
+  return answer;
+}
+
+inline NodeAnswer no_answer(Presence presence, std::string problem = "Connection refused") {
+  return {.presence = presence, .problem = std::move(problem), .status = {}};
+}
+
+// A server, and a switch that sends to it.
+inline ViewSite small_site() {
+  ViewSite site{.name = "small"};
+  site.nodes = {{.name = "server", .role = "server", .address = "10.0.0.9:5500"},
+                {.name = "switch", .role = "switch", .address = "10.0.0.1:5501"}};
+  site.links = {{1, 0}};
+  return site;
+}
+
+}  // namespace atp

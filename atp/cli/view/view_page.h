@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace atp {
+
+// view_page.html, which the build takes into the program.
+extern const std::string_view kViewPage;
+
+}  // namespace atp

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atp/base/result.h"
+#include "atp/config/site/site.h"
+#include "atp/wire/endpoint.h"
+
+// Whom `atp view` asks: the switches and servers of a cluster file, or nodes by their addresses.
+
+namespace atp {
+
+struct ViewNode {
+  std::string name;     // "switch-a", or the address
+  std::string role;     // "switch", "server", or "" until it has said so
+  std::string address;  // as written: where it is asked
+  std::string host;     // its name in the file
+  Endpoint endpoint;
+};
+
+struct ViewSite {
+  std::string name;
+  std::vector<ViewNode> nodes;
+  // Where each node's packets go next, by index: as the file has it.
+  std::vector<std::pair<std::size_t, std::size_t>> links;
+};
+
+// Of one cluster file, or of the addresses: HOST:PORT, or HOST:FIRST-LAST for lanes.
+Result<ViewSite> view_site(const std::vector<std::string>& words);
+ViewSite view_site_of(const Site& site);
+
+}  // namespace atp

@@ -1,0 +1,291 @@
+#include "atp/cli/view/watch.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "atp/base/rank_set.h"
+#include "atp/base/text.h"
+
+namespace atp {
+namespace {
+
+constexpr double kScarce = 0.1;                   // of the gradients of a switch collide
+constexpr std::uint64_t kLateUs = 10'000;         // in half of the operations
+constexpr std::uint64_t kEnoughOperations = 100;  // the first ones say little
+constexpr std::uint64_t kOnTimeUs = 5'000;        // less, so that nobody is late by turns
+constexpr double kSlowToJoin_s = 10;
+constexpr double kWorthStopping_s = 0.5;
+
+std::string text_of(const RankList& ranks) {
+  RankSet set;
+  for (const std::uint32_t rank : ranks) {
+    if (rank < kMaxRanks) set.insert(static_cast<Rank>(rank));
+  }
+  return ranks_text(set);
+}
+
+std::string name_of(const JobView& job) { return fmt::format("job {}", job.job); }
+
+std::string name_of(const NodeView& node) {
+  return node.name == node.address ? node.name : fmt::format("{} ({})", node.name, node.address);
+}
+
+// "rank 2 (10.0.1.2)", or the ranks alone where they are several.
+std::string stuck_text(const JobView& job, const RankList& ranks) {
+  if (ranks.size() != 1) return text_of(ranks);
+  const auto one = std::find_if(job.ranks.begin(), job.ranks.end(),
+                                [&](const RankView& view) { return view.rank == ranks[0]; });
+  return text_of(ranks) + (one->host.empty() ? "" : " (" + one->host + ")");
+}
+
+// How it is not there, as half of a sentence.
+std::string_view absence_of(Presence presence) {
+  switch (presence) {
+    case Presence::kDead: return "is dead";
+    case Presence::kSilent: return "does not answer";
+    case Presence::kRefuses: return "does not tell its status";
+    case Presence::kStrange: return "is no node of this version of atp";
+    case Presence::kUnknown:
+    case Presence::kUp: break;
+  }
+  return "is there";
+}
+
+bool is_gone(Presence presence) {
+  return presence == Presence::kDead || presence == Presence::kSilent;
+}
+
+// Of whom a problem was is there and in order, so that the problem is over and not merely unseen.
+bool can_be_over(const Problem& problem, const ClusterView& now) {
+  if (problem.over.empty()) return false;
+  if (problem.job) {
+    const JobView* job = now.find_job(problem.job->first, problem.job->second);
+    return job != nullptr && job->is_known;
+  }
+  return std::any_of(now.nodes.begin(), now.nodes.end(), [&](const NodeView& node) {
+    return node.name == problem.node && node.presence == Presence::kUp;
+  });
+}
+
+bool has_restarted(const NodeView& node, const ClusterView& before) {
+  return std::any_of(before.nodes.begin(), before.nodes.end(), [&](const NodeView& old) {
+    return old.address == node.address && old.restarts < node.restarts;
+  });
+}
+
+bool has_restarted_server(const ClusterView& now, const ClusterView& before) {
+  return std::any_of(now.nodes.begin(), now.nodes.end(), [&](const NodeView& node) {
+    return node.role == "server" && has_restarted(node, before);
+  });
+}
+
+std::string end_of(const JobView& job, bool is_forgotten) {
+  const RankList lost = job.in(RankState::kLost), stuck = job.in(RankState::kStuck);
+  if (!lost.empty()) return fmt::format("{} ended: {} lost", name_of(job), text_of(lost));
+  if (!stuck.empty()) {
+    return fmt::format("{} ended while it waited for {}", name_of(job), stuck_text(job, stuck));
+  }
+  if (is_forgotten) return fmt::format("{} ended with its server", name_of(job));
+  return fmt::format("{} has finished", name_of(job));
+}
+
+Severity severity_of_end(const JobView& job, bool is_forgotten) {
+  const bool is_bad =
+      is_forgotten || !job.in(RankState::kLost).empty() || !job.in(RankState::kStuck).empty();
+  return is_bad ? Severity::kBad : Severity::kGood;
+}
+
+}  // namespace
+
+void Watch::take(const ClusterView& now) {
+  note_restarts(now);
+  note_jobs(now);
+  compare_problems(problems_of(now), now);
+  view_ = now;
+}
+
+void Watch::note(double time_s, Severity severity, std::string text, std::string node) {
+  happenings_.push_back({.number = ++last_number_,
+                         .time_s = time_s,
+                         .severity = severity,
+                         .text = std::move(text),
+                         .node = std::move(node)});
+  if (happenings_.size() > kMostHappenings) happenings_.pop_front();
+}
+
+void Watch::note_restarts(const ClusterView& now) {
+  for (const NodeView& node : now.nodes) {
+    if (has_restarted(node, view_)) {
+      note(now.time_s, Severity::kWarning, name_of(node) + " has restarted", node.name);
+    }
+    if (node.stopped_s >= kWorthStopping_s) {
+      note(now.time_s, Severity::kWarning,
+           fmt::format("{} did not run for {:.1f} s: stopped, or short of a processor",
+                       name_of(node), node.stopped_s),
+           node.name);
+    }
+  }
+}
+
+void Watch::note_jobs(const ClusterView& now) {
+  const bool server_restarted = has_restarted_server(now, view_);
+  for (const JobView& job : view_.jobs) {
+    if (now.find_job(job.job, job.incarnation) != nullptr) continue;
+    const bool is_forgotten = !job.is_known || server_restarted;
+    note(now.time_s, severity_of_end(job, is_forgotten), end_of(job, is_forgotten));
+  }
+  for (const JobView& job : now.jobs) {
+    const JobView* before = view_.find_job(job.job, job.incarnation);
+    if (before == nullptr && job.is_joining) {
+      note(now.time_s, Severity::kNote,
+           fmt::format("{} begins to join: {} ranks in all", name_of(job), job.world_size));
+    } else if (!job.is_joining && (before == nullptr || before->is_joining)) {
+      note(now.time_s, Severity::kGood,
+           fmt::format("{} runs with {} ranks", name_of(job), job.world_size));
+    }
+    const RankList left = job.in(RankState::kLeft);
+    if (before == nullptr || left.empty()) continue;
+    const RankList left_before = before->in(RankState::kLeft);
+    if (left.size() > left_before.size()) {
+      RankList fresh;
+      std::set_difference(left.begin(), left.end(), left_before.begin(), left_before.end(),
+                          std::back_inserter(fresh));
+      note(now.time_s, Severity::kNote, fmt::format("{} left {}", text_of(fresh), name_of(job)));
+    }
+  }
+}
+
+void Watch::compare_problems(std::vector<Problem> problems, const ClusterView& now) {
+  for (const Problem& old : problems_) {
+    const auto same = [&](const Problem& one) { return one.key == old.key; };
+    if (std::any_of(problems.begin(), problems.end(), same) || !can_be_over(old, now)) continue;
+    note(now.time_s, Severity::kGood,
+         fmt::format("{}, after {:.0f} s", old.over, now.time_s - old.since_s), old.node);
+  }
+  for (Problem& problem : problems) {
+    const auto old = std::find_if(problems_.begin(), problems_.end(),
+                                  [&](const Problem& one) { return one.key == problem.key; });
+    if (old != problems_.end()) problem.since_s = old->since_s;
+    if (old == problems_.end() || old->subject != problem.subject) {
+      note(now.time_s, problem.severity, problem.text, problem.node);
+    }
+  }
+  std::stable_sort(problems.begin(), problems.end(),
+                   [](const Problem& a, const Problem& b) { return a.severity > b.severity; });
+  problems_ = std::move(problems);
+}
+
+std::vector<Problem> Watch::problems_of(const ClusterView& view) {
+  std::vector<Problem> problems;
+  for (const NodeView& node : view.nodes) add_node_problems(node, view.time_s, problems);
+  for (const JobView& job : view.jobs) add_job_problems(job, view.time_s, problems);
+  // What holds nothing any more is forgotten, with the nodes and jobs that it was about.
+  std::erase_if(held_until_, [&](const auto& one) { return one.second < view.time_s; });
+  return problems;
+}
+
+void Watch::add_node_problems(const NodeView& node, double time_s, std::vector<Problem>& problems) {
+  if (!node.is_asked || node.presence == Presence::kUnknown) return;
+  if (node.presence == Presence::kUp) {
+    add_traffic_problems(node, time_s, problems);
+    return;
+  }
+  const std::string_view absence = absence_of(node.presence);
+  problems.push_back({.key = fmt::format("node {} is not there", node.address),
+                      .severity = is_gone(node.presence) ? Severity::kBad : Severity::kWarning,
+                      .text = fmt::format("{} {}: {}", name_of(node), absence, node.problem),
+                      .over = name_of(node) + " answers again",
+                      .subject = "",
+                      .node = node.name,
+                      .since_s = node.since_s});
+}
+
+void Watch::add_traffic_problems(const NodeView& node, double time_s,
+                                 std::vector<Problem>& problems) {
+  const NodeRates rates = node.rates.value_or(NodeRates{});
+  const auto add = [&](const char* what, bool is_so, const char* text, const char* over) {
+    const std::string key = fmt::format("node {} {}", node.address, what);
+    if (!holds(key, is_so, time_s)) return;
+    problems.push_back({.key = key,
+                        .severity = Severity::kWarning,
+                        .text = fmt::format("{} {}", name_of(node), text),
+                        .over = fmt::format("{} {}", name_of(node), over),
+                        .subject = "",
+                        .node = node.name,
+                        .since_s = time_s});
+  };
+  add("refuses", rates.refused_packets > 0,
+      "drops packets that no healthy job sends: strangers', or of ranks started wrongly",
+      "drops no more of them");
+  add("loses", rates.lost_packets > 0,
+      "loses packets for want of room: a core or a socket buffer is too small",
+      "loses no more packets");
+  add("collides", rates.share_collided.value_or(0) > kScarce,
+      "has too few aggregators: more than 10 % of the gradients collide",
+      "has aggregators enough again");
+}
+
+void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Problem>& problems) {
+  const auto add = [&](const std::string& what, Severity severity, std::string text,
+                       std::string over, double since_s, std::string subject = "") {
+    problems.push_back({.key = fmt::format("job {} {} {}", job.job, job.incarnation, what),
+                        .severity = severity,
+                        .text = name_of(job) + std::move(text),
+                        .over = over.empty() ? "" : name_of(job) + over,
+                        .subject = std::move(subject),
+                        .node = "",
+                        .job = std::pair(job.job, job.incarnation),
+                        .since_s = since_s});
+  };
+  if (!job.is_known) {
+    add("unknown", Severity::kBad, " lost its server: no server that answers knows it", "", time_s);
+    return;
+  }
+  if (const RankList stuck = job.in(RankState::kStuck); !stuck.empty()) {
+    add("stuck", Severity::kBad, " waits for " + stuck_text(job, stuck), " goes on",
+        time_s - job.waited_s, text_of(stuck));
+  }
+  if (const RankList lost = job.in(RankState::kLost); !lost.empty()) {
+    add("lost", Severity::kBad, fmt::format(" lost {}", text_of(lost)), "", time_s, text_of(lost));
+  }
+  if (const RankList missing = job.in(RankState::kMissing); !missing.empty()) {
+    const JobView* before = view_.find_job(job.job, job.incarnation);
+    const std::string key = fmt::format("job {} {} is joining", job.job, job.incarnation);
+    if (before == nullptr) held_until_[key] = time_s + kSlowToJoin_s;
+    if (!held_until_.contains(key)) {
+      add("missing", Severity::kWarning, fmt::format(" waits for {} to join", text_of(missing)), "",
+          time_s);
+    }
+  }
+  if (const RankList detached = job.in(RankState::kDetached); !detached.empty()) {
+    add("detached", Severity::kWarning,
+        fmt::format(": {} left the switch and send{} straight to the server", text_of(detached),
+                    detached.size() == 1 ? "s" : ""),
+        ": all ranks send through their switches again", time_s, text_of(detached));
+  }
+  for (const RankView& rank : job.ranks) {
+    const std::string what = fmt::format("late {}", rank.rank);
+    const bool was = is_problem(fmt::format("job {} {} {}", job.job, job.incarnation, what));
+    if (!rank.delay || rank.delay->operations < kEnoughOperations) continue;
+    if (rank.delay->typical_us() < (was ? kOnTimeUs : kLateUs)) continue;
+    add(what, Severity::kWarning,
+        fmt::format(": rank {} is late by {:.0f} ms in half of the operations", rank.rank,
+                    static_cast<double>(rank.delay->typical_us()) / 1000),
+        fmt::format(": rank {} is late no more", rank.rank), time_s);
+  }
+}
+
+bool Watch::holds(const std::string& key, bool is_so, double time_s) {
+  if (is_so) held_until_[key] = time_s + kHoldSeconds;
+  const auto found = held_until_.find(key);
+  return found != held_until_.end() && time_s <= found->second;
+}
+
+bool Watch::is_problem(const std::string& key) const {
+  return std::any_of(problems_.begin(), problems_.end(),
+                     [&](const Problem& one) { return one.key == key; });
+}
+
+}  // namespace atp

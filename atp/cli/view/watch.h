@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atp/cli/view/cluster_view.h"
+
+// What is wrong now, and what has happened: from one view of the cluster to the next.
+
+namespace atp {
+
+enum class Severity : std::uint8_t { kGood, kNote, kWarning, kBad };
+
+struct Problem {
+  std::string key;  // the same as long as it is the same problem
+  Severity severity = Severity::kWarning;
+  std::string text;
+  std::string over;     // what to say when it is gone
+  std::string subject;  // the ranks that it is about: others are news
+  std::string node;     // its name; "" if it is none's
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> job = std::nullopt;  // and incarnation
+  double since_s = 0;
+};
+
+struct Happening {
+  std::uint64_t number = 0;  // from 1 on
+  double time_s = 0;
+  Severity severity = Severity::kNote;
+  std::string text;
+  std::string node;
+};
+
+class Watch {
+ public:
+  static constexpr std::size_t kMostHappenings = 200;
+
+  // The next view, in the order of their times.
+  void take(const ClusterView& now);
+
+  const std::vector<Problem>& problems() const { return problems_; }       // the worst first
+  const std::deque<Happening>& happenings() const { return happenings_; }  // the oldest first
+  const ClusterView& view() const { return view_; }
+
+ private:
+  // Conditions that come and go with every packet hold on for so long.
+  static constexpr double kHoldSeconds = 10;
+
+  void note(double time_s, Severity severity, std::string text, std::string node = "");
+  void note_restarts(const ClusterView& now);
+  void note_jobs(const ClusterView& now);
+  void compare_problems(std::vector<Problem> problems, const ClusterView& now);
+
+  std::vector<Problem> problems_of(const ClusterView& view);
+  void add_node_problems(const NodeView& node, double time_s, std::vector<Problem>& problems);
+  void add_traffic_problems(const NodeView& node, double time_s, std::vector<Problem>& problems);
+  void add_job_problems(const JobView& job, double time_s, std::vector<Problem>& problems);
+  // True while `is_so`, and for a while after it was.
+  bool holds(const std::string& key, bool is_so, double time_s);
+  bool is_problem(const std::string& key) const;
+
+  ClusterView view_;
+  std::vector<Problem> problems_;
+  std::deque<Happening> happenings_;
+  std::uint64_t last_number_ = 0;
+  std::map<std::string, double> held_until_;
+};
+
+}  // namespace atp
