@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that every #include "atp/..." points inward, as the table below allows.
+"""Checks that every #include "atp/..." points inward, according to the table below.
 
-A folder's own headers are always allowed. The table is the whole rule: to add a component, add
-its line. The core and the wire format are pure, so they may not include I/O headers either.
+A folder's own headers are always allowed. To add a component, add its line to the table. The core
+and the wire format are pure, so they may not include I/O headers either.
 
 Usage: tools/check_layers.py [repository root]
 """
@@ -11,8 +11,8 @@ import re
 import sys
 from pathlib import Path
 
-# component: the components whose headers it may include. "atp/core" means headers directly in
-# that folder; "atp/core/**" includes everything below it.
+# component: the components whose headers it may include. "atp/core" means headers directly in that
+# folder; "atp/core/**" everything below it.
 ALLOWED = {
     "atp/base": [],
     "atp/wire": ["atp/base"],
@@ -127,7 +127,7 @@ ALLOWED = {
     "examples": ["atp/**"],
     "experiments": ["atp/**"],
 }
-# Only tests and the like may reach into the program; nothing else builds on it.
+# Only tests and the like may include headers of the program.
 MAY_INCLUDE_CLI = {"atp/cli/**", "tests", "fuzz", "experiments", "models"}
 
 PURE = ["atp/wire", "atp/core"]
@@ -138,7 +138,7 @@ IMPURE_HEADERS = set(
     sys/timerfd.h sys/ioctl.h sys/mman.h netdb.h""".split()
 )
 IMPURE_PREFIXES = ("spdlog/", "fmt/")
-# <chrono>'s durations are plain values and welcome; its clocks are not.
+# Of <chrono>, durations are allowed because they are plain values; clocks are not.
 IMPURE_CODE = re.compile(
     r"\b(?:(?:system|steady|high_resolution|utc|tai|gps|file)_clock|random_device)\b"
 )
@@ -149,7 +149,7 @@ TEST_FILE = re.compile(r"_(test|bench|fuzz)\.cc$")
 
 
 def component_of(path):
-    """The longest component that a repository path lies in, or None."""
+    """The longest component that contains a repository path, or None."""
     folder = path.rsplit("/", 1)[0] if "/" in path else ""
     while folder:
         if folder in ALLOWED:
@@ -166,17 +166,17 @@ def covers(pattern, component):
 
 
 def check_include(root, path, component, quoted, system):
-    """Says what is wrong with one include of one file, or None."""
+    """What is wrong with one include of one file, or None."""
     included = quoted or system
     pure = any(covers(p + "/**", component) for p in PURE) and not TEST_FILE.search(path)
     if pure and (included in IMPURE_HEADERS or included.startswith(IMPURE_PREFIXES)):
-        return f"<{included}> in {component}, which does no I/O and knows no clock or thread"
+        return f"<{included}> in {component}, which must not use I/O, clocks or threads"
     if quoted and (quoted.startswith(".") or (root / path).parent.joinpath(quoted).is_file()):
-        return f'"{quoted}" is relative; write the path from the repository root'
+        return f'"{quoted}" is relative; use the path from the repository root'
     target = component_of(included)
     if target is None:
         if included.startswith("atp/"):
-            return f'"{included}" is in no known component; add it to {Path(__file__).name}'
+            return f'"{included}" is not in a known component; add it to {Path(__file__).name}'
         return None
     if target == component:
         return None
@@ -184,7 +184,7 @@ def check_include(root, path, component, quoted, system):
     if covers("atp/cli/**", target) and not is_user:
         return f'"{included}": nothing may include atp/cli'
     if not target.startswith("atp/"):
-        # python/, tests/ and the like stand outside: only they include one another.
+        # Code outside of atp/, such as python/ and tests/, may only be included there.
         if component.startswith("atp/"):
             return f'"{included}": {component} is product code and may not include {target}'
         return None
@@ -199,7 +199,7 @@ def check_file(root, path):
     component = component_of(path)
     if component is None:
         if path.startswith("atp/"):
-            yield f"{path}:1: in no known component; add its line to {Path(__file__).name}"
+            yield f"{path}:1: not in a known component; add its line to {Path(__file__).name}"
         return
     pure = any(covers(p + "/**", component) for p in PURE) and not TEST_FILE.search(path)
     for number, line in enumerate((root / path).read_text().splitlines(), start=1):
@@ -228,9 +228,9 @@ def main(arguments):
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
-        print(f"check_layers: {len(problems)} includes break the layers", file=sys.stderr)
+        print(f"check_layers: {len(problems)} includes violate the layers", file=sys.stderr)
         return 1
-    print(f"check_layers: {len(files)} files, every include points inward")
+    print(f"check_layers: {len(files)} files, all includes point inward")
     return 0
 
 

@@ -1,5 +1,5 @@
-// Preloaded into a program, makes every limit on its socket buffers that of a kernel as it comes:
-// net.core.rmem_max and wmem_max are 212,992 bytes, and no network namespace has its own.
+// Preloaded into a program, limits its socket buffers to the kernel's defaults: net.core.rmem_max
+// and wmem_max of 212,992 bytes, which network namespaces do not override.
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/socket.h>

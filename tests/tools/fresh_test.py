@@ -77,7 +77,10 @@ def eventually(condition, seconds=20):
         (["--as"], "--as takes a value; see tools/fresh --help"),
         (["--cache"], "--cache takes a value; see tools/fresh --help"),
         (["--except"], "--except takes a value; see tools/fresh --help"),
-        (["--folder", "/no/such/folder"], "/no/such/folder is no folder; name one with --folder"),
+        (
+            ["--folder", "/no/such/folder"],
+            "/no/such/folder is not a folder; choose one with --folder",
+        ),
         (["--nonsense"], "unknown option --nonsense; see tools/fresh --help"),
         (["--except", "make nothing"], "--except: the README has no command 'make nothing'"),
     ],
@@ -126,7 +129,7 @@ def test_a_debootstrap_that_fails_is_shown_and_leaves_nothing(stubs):
     code, said, complained = stubs.run()
     assert code == 2
     assert "E: no such mirror" in said
-    assert "fresh: debootstrap made no machine; it says why above\n" in complained
+    assert "fresh: debootstrap failed; see its message above\n" in complained
     assert list(stubs.machines.iterdir()) == []
 
 

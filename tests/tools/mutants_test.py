@@ -306,8 +306,8 @@ def test_the_parts_are_the_whole():
     "words, says",
     [
         (["--only", "no such mutant"], "no mutant is called so; --list names them all"),
-        (["--only", "("], "is no regular expression"),
-        (["--draw", "0"], "expected a number of 1 or more, found 0"),
+        (["--only", "("], "is not a regular expression"),
+        (["--draw", "0"], "expected a number of at least 1, found 0"),
         (["--layers", "unit,moon"], "unknown layer 'moon'; there are unit,seeds,e2e"),
         (["--part", "3/2"], "expected a part such as 1/2, found '3/2'"),
     ],

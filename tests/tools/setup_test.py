@@ -204,7 +204,7 @@ def test_only_the_benchmark_needs_its_peers_packages(machine):
     [
         ("Err:1 Temporary failure resolving 'mirror'", "there is no network"),
         ("E: You don't have enough free space in /var/cache/apt/archives/.", "the disk is full"),
-        ("E: Unable to locate package cmake", "it says why above"),
+        ("E: Unable to locate package cmake", "see the message above"),
     ],
 )
 def test_a_failed_installation_ends_with_its_cause_and_the_commands(machine, apt_says, cause):
@@ -229,7 +229,7 @@ def test_a_system_without_dpkg_is_told_which_packages_and_how_to_go_on(machine):
 def test_a_python_without_torch_gets_a_venv_with_the_pinned_one(machine):
     result = machine.setup()
     assert result.returncode == 0, result.stderr
-    assert "setup: making .venv\n" in result.stdout
+    assert "setup: creating .venv\n" in result.stdout
     assert "setup: installing torch==2.13.0 into .venv (large: a few minutes)" in result.stdout
     venv, torch, requirements = machine.done()
     assert venv == "venv .venv"
@@ -239,7 +239,7 @@ def test_a_python_without_torch_gets_a_venv_with_the_pinned_one(machine):
 
 def test_a_torch_of_the_right_version_is_used_and_not_installed_again(machine):
     result = machine.setup(LENT_TORCH="2.13.1")
-    assert "setup: making .venv on top of the installed torch 2.13\n" in result.stdout
+    assert "setup: creating .venv on top of the installed torch 2.13\n" in result.stdout
     assert machine.done()[0] == "venv --system-site-packages .venv"
     assert not any("torch" in line for line in machine.done())
 
@@ -275,7 +275,7 @@ def test_the_venv_of_a_checkout_that_was_moved_is_made_anew(machine):
         ("NewConnectionError: Failed to establish a new connection", "there is no network"),
         ("OSError: [Errno 28] No space left on device", "the disk is full"),
         ("SSLError: CERTIFICATE_VERIFY_FAILED", "the index is known by a certificate that"),
-        ("ERROR: No matching distribution found for torch==2.13.0", "it says why above"),
+        ("ERROR: No matching distribution found for torch==2.13.0", "see the message above"),
     ],
 )
 def test_a_pip_that_fails_ends_with_its_cause_and_two_ways_to_go_on(machine, pip_says, cause):

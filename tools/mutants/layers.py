@@ -16,20 +16,20 @@ END_TO_END = [
     "tests/e2e/test_switch_restart.py",
 ]
 
-# What stands beside the code and is compiled into its tests alone.
+# Files next to the code that are compiled only into its tests.
 TEST_FILE = re.compile(r"_test\.|/testing_|_harness\.h$|/conformance/")
 
 ENDINGS = {
     1: "a wrong sum",
     2: "not finished, or something left over",
     4: "wasteful",
-    5: "a turn against the page",
+    5: "a turn that the protocol does not allow",
 }
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """result: "killed", "held", or "broken": it does not compile. `by`: which test, or what."""
+    """result: "killed", "held", or "broken" (it does not compile). `by`: the test, or the error."""
 
     result: str
     by: str = ""
@@ -41,7 +41,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Test:
-    """What is built, what is run from the copy, and how a failure is named."""
+    """What to build, what to run in the copy, and a name for its failures."""
 
     targets: tuple
     command: tuple
@@ -49,11 +49,11 @@ class Test:
 
 
 class DishonestCopy(Exception):
-    """A test fails, or does not build, and no mutant is to blame."""
+    """A test fails, or does not build, without a mutant."""
 
 
 def tests_of(layer, file, scratch, seeds):
-    """In the order in which they are asked."""
+    """The tests of a layer, in the order in which they run."""
     if layer == "unit":
         programs = tables_of(file) + [f"atp_{room}_test" for room in rooms_of(file)]
         return [unit_test(program, scratch) for program in programs]
@@ -66,7 +66,7 @@ def tests_of(layer, file, scratch, seeds):
 
 
 def files_of_tests(layer, file, tracked):
-    """Of what `layer` asks about a mutant of this file; not the code that it tests."""
+    """Of the tests that `layer` runs for a mutant of this file, without the tested code."""
     if layer == "unit":
         rooms = tuple(f"atp/{room.replace('_', '/')}/" for room in rooms_of(file))
         return [name for name in tracked if name.startswith(rooms) and TEST_FILE.search(name)]
@@ -80,7 +80,7 @@ def unit_test(target, scratch):
 
 
 def killer(test, run):
-    """What found the mutant, in a few words."""
+    """What detected the mutant, in a few words."""
     if run.code is None:
         return "time-out"
     if test.name == "seeds":
@@ -95,7 +95,7 @@ def killer(test, run):
 
 
 class Judge:
-    """Asks layers about mutants. A test must hold for the honest copy before it may judge."""
+    """Tests mutants by layers. A test must pass on the original code before it counts."""
 
     def __init__(self, scratch, seeds, say):
         self.scratch, self.seeds, self.say = scratch, seeds, say
@@ -107,15 +107,15 @@ class Judge:
     def prove_honest(self, test):
         if test.name in self.honest_seconds:
             return
-        self.say(f"building {test.name} as it is")
+        self.say(f"building {test.name} without a mutant")
         built = self.scratch.build(test.targets)
         if built.code != 0:
             raise DishonestCopy(f"{test.name} does not build:\n{built.output[-3000:]}")
         run = self.scratch.run(test.command, 1800)
         if run.code != 0:
-            raise DishonestCopy(f"{test.name} fails with nothing planted:\n{run.output[-3000:]}")
+            raise DishonestCopy(f"{test.name} fails without a mutant:\n{run.output[-3000:]}")
         self.honest_seconds[test.name] = run.seconds
-        self.say(f"{test.name} holds in {run.seconds:.1f} s")
+        self.say(f"{test.name} passes in {run.seconds:.1f} s")
 
     def ask(self, layer, mutant):
         tests = self.tests(layer, mutant.file)
@@ -135,8 +135,8 @@ class Judge:
 
 
 def first_error(test, built):
-    """Of the compiler or the linker. What else ends a build says nothing of the mutant."""
+    """The error of compiler or linker. Any other failed build is not the mutant's fault."""
     found = re.search(r"error: (.*)|(undefined reference .*)", built.output)
     if not found:
-        raise DishonestCopy(f"the build of {test.name} broke off:\n{built.output[-3000:]}")
+        raise DishonestCopy(f"the build of {test.name} was interrupted:\n{built.output[-3000:]}")
     return (found[1] or found[2])[:120]

@@ -1,4 +1,4 @@
-"""What a mutant is, and how it is planted."""
+"""Mutants, and how to plant them."""
 
 import dataclasses
 import hashlib
@@ -6,7 +6,7 @@ import hashlib
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule of docs/protocol.md left out: `found`, which stands once in `file`, gives way."""
+    """A rule of docs/protocol.md left out: `found`, unique in `file`, is replaced."""
 
     name: str  # a sentence
     file: str
@@ -21,7 +21,7 @@ class Mutant:
     identity: str
     kind: str  # "semantic", or the operator's name
     file: str
-    at: int  # where `found` stands in the file's text
+    at: int  # the position of `found` in the file's text
     found: str
     planted: str
 
@@ -35,7 +35,7 @@ class Mutant:
 
 
 class PlaceNotFound(Exception):
-    """Says which mutant has no place, or more than one, in today's sources."""
+    """Names a mutant that has no place, or more than one, in the current sources."""
 
 
 def digest(text):
@@ -47,8 +47,8 @@ def of_rule(rule, text):
     count = text.count(rule.found)
     if count != 1:
         raise PlaceNotFound(
-            f"“{rule.name}”: its text stands {count} times in {rule.file}, not once; "
-            f"mend its place in tools/mutants/semantic: {rule.found!r}"
+            f"“{rule.name}”: its text occurs {count} times in {rule.file}, expected once; "
+            f"correct it in tools/mutants/semantic: {rule.found!r}"
         )
     return Mutant(
         rule.name, "semantic", rule.file, text.index(rule.found), rule.found, rule.planted

@@ -1,7 +1,7 @@
-"""Where an operator, a condition, a statement or a constant of the core can be turned into another.
+"""Finds the operators, conditions, statements and constants of the core that can be mutated.
 
-The rules are textual. clang-format puts a space on both sides of every binary operator and on none
-of a template's or a reference's, so text without comments, literals and directives is enough.
+The rules are textual. clang-format puts spaces around every binary operator but not around those of
+templates and references, so text without comments, literals and directives is enough.
 """
 
 import re
@@ -9,15 +9,15 @@ import re
 from tools.mutants.mutant import Mutant, digest
 
 FOLDERS = ("atp/base", "atp/wire", "atp/core")
-# Tests, and what only they use; names of counters and texts for people, which tests of other
-# folders read; the random numbers, of which any others would do.
+# Not mutated: tests and their helpers; counter names and texts for people, which tests of other
+# folders check; random numbers, which have no right value.
 LEFT_OUT = re.compile(
     r"_test\.|_bench\.|_harness\.h$|/testing_|/conformance/|\.bpf\.c$|_counter\.|"
     r"base/(check|text|counters|random|result)\.|wire/cause\."
 )
 
-# Of the sites about one in so many is in the sample. By the hash of its identity, so that an edit
-# elsewhere changes nothing about it.
+# The sample has about one in this many sites, chosen by the hash of their identity, so that an edit
+# elsewhere does not change it.
 ONE_IN = 36
 
 # name, pattern (its group is replaced), replacement
@@ -42,8 +42,8 @@ SWAPS = [
     ("false to true", r"(?<=return )(false)(?=;)", "true"),
 ]
 CONDITION = re.compile(r"\bif \((?!const |constexpr )")
-# A whole statement on a line of its own: a call, an assignment or an increment. What stands before
-# must have ended, or it would be the rest of a longer one.
+# A complete statement on its own line: a call, an assignment or an increment. The text before must
+# have ended, or this would be the rest of a longer statement.
 STATEMENT = re.compile(
     r"(?<=[;{}])\n +((?!return\b|break\b|continue\b|using\b|goto\b|delete\b|throw\b|const\b|case\b)"
     r"(?:(?:\+\+|--)?[\w.\->\[\]:]+(?:\+\+|--)?;|[\w.\->\[\]:]+(?: [-+*/|&^]?= .*|\(.*\));))(?=\n)"
@@ -63,7 +63,7 @@ def is_mutated(file):
 
 
 def code_of(text):
-    """The text with everything blank that no rule may touch; every character stays in its place."""
+    """The text with everything blanked that no rule may touch; positions stay the same."""
 
     def blank(match):
         return re.sub(r"[^\n]", " ", match[0])
@@ -74,7 +74,7 @@ def code_of(text):
 
 
 def matching(code, at):
-    """Where the parenthesis that opens at `at` is closed."""
+    """The position of the parenthesis that closes the one at `at`."""
     depth = 0
     for i in range(at, len(code)):
         depth += {"(": 1, ")": -1}.get(code[i], 0)
@@ -84,7 +84,7 @@ def matching(code, at):
 
 
 def changes(text):
-    """(operator, where, found, planted) for each site of a file, in its order."""
+    """(operator, where, found, planted) for each site of a file, in order."""
     code = code_of(text)
     found = []
     for name, pattern, planted in SWAPS:
@@ -104,7 +104,7 @@ def changes(text):
 
 
 def mutants(file, text):
-    """All of a file, each with its identity: file, operator, the line, and which one of those."""
+    """All mutants of a file, identified by file, operator, line, and number among equal ones."""
     seen = {}
     for name, at, before, after in changes(text):
         start = text.rfind("\n", 0, at) + 1

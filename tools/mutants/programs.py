@@ -1,6 +1,6 @@
-"""Which test programs a file's mutants are asked of, and what the copy adds to CMake for them."""
+"""The test programs for a file's mutants, and the CMake code that the copy adds for them."""
 
-# A file's own room first, then those above it, the quickest to build before the others.
+# A file's own folder first, then those above it, the quickest to build first.
 NODES = ["core_dataplane", "core_server", "core_worker"]
 ROOMS = {
     "atp/base": ["base", "wire", "core", "core_topology", *NODES],
@@ -12,8 +12,8 @@ ROOMS = {
     "atp/core/worker": ["core_worker"],
 }
 
-# Of headers that a whole room includes: tests of little else, which are built before the room's,
-# with all of the room that they need.
+# For headers that a whole folder includes: small tests of little else, built before the folder's
+# tests, with the sources that they need.
 TABLES = {
     "pipeline_table": (
         ("atp/core/dataplane/pipeline.h", "atp/core/dataplane/aggregator.h"),
@@ -60,9 +60,9 @@ def tables_of(file):
     return [program for program, (headers, _) in TABLES.items() if file in headers]
 
 
-# The seeds have a program of their own, which is linked in a tenth of the time of the simulator's
-# tests. And a mutant in a header is compiled with every source that includes it, so what none of
-# them changes is precompiled.
+# The seeds have a separate program that links in a tenth of the time of the simulator's tests. A
+# mutant in a header recompiles every source that includes it, so unchanging headers are
+# precompiled.
 ADDITIONS = """
 add_executable(play_seeds tools/mutants/play_seeds.cc)
 target_link_libraries(play_seeds PRIVATE atp_sim)
@@ -79,7 +79,7 @@ target_precompile_headers(atp_sim REUSE_FROM atp_base)
 
 
 def additions():
-    """What the copy's CMakeLists.txt has beside the repository's."""
+    """What the copy's CMakeLists.txt adds to the repository's."""
     text = ADDITIONS
     for program, (headers, sources) in TABLES.items():
         of_wire = headers[0].startswith("atp/wire/")

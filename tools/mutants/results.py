@@ -1,4 +1,4 @@
-"""What each layer said of each mutant: kept as JSON lines, and told as a table."""
+"""The outcome of each layer for each mutant: stored as JSON lines, and printed as a table."""
 
 import json
 
@@ -7,14 +7,14 @@ from tools.mutants.mutant import digest
 
 
 class Results:
-    """Every outcome is written at once, so that whoever is stopped goes on where it was.
+    """Every outcome is written immediately, so an interrupted run can resume.
 
-    A kill counts as long as the mutant's file has not changed; that nothing killed it, as long as
-    none of the tests that could have done so has.
+    A kill stays valid until the mutant's file changes; a survival, until one of the tests that
+    could have killed it changes.
     """
 
     def __init__(self, path, text_of, tests_digest):
-        """tests_digest(layer, file): of the tests that are asked."""
+        """tests_digest(layer, file): a digest of the tests that run."""
         self.path, self.text_of, self.tests_digest = path, text_of, tests_digest
         self.rows = {}
         if path.is_file():
@@ -108,7 +108,7 @@ class Report:
             )
         seconds = [sum(o.seconds for o in self.outcomes[m].values()) for m in counted]
         if seconds:
-            lines.append(f"{sum(seconds) / len(seconds):.1f} s a mutant")
+            lines.append(f"{sum(seconds) / len(seconds):.1f} s per mutant")
         return "\n".join(lines)
 
     def told_survivors(self):

@@ -12,18 +12,19 @@ from pathlib import Path
 
 from tools.mutants.programs import additions
 
-# Compiled more often than it runs, and with the checks of the sanitizers' build. Whether warnings
-# find a mutant is not asked.
+# The code is compiled more often than it runs, so it is hardly optimized. It has the checks of the
+# sanitizers' build, but no warnings: they do not count as finding a mutant.
 FLAGS = "-w -O1 -D_GLIBCXX_ASSERTIONS -fpch-preprocess"
-MEMORY = 6 << 30  # bytes of address space for what a mutant runs
-# What only waits ends by the clock, after so many times what it may compute.
+MEMORY = 6 << 30  # bytes of address space for a mutant's tests
+# A process that only waits is ended by wall-clock time, at this multiple of its processor time
+# limit.
 WAITING = 10
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a command ended: its exit code, negative for a signal, None if its time ran out.
-    The seconds are those that it computed, so that a busy machine kills no mutant."""
+    """How a command ended: its exit code, negative for a signal, None for a time-out. The seconds
+    are processor time, so that a busy machine does not kill mutants."""
 
     code: int | None
     output: str
@@ -35,17 +36,17 @@ class Scratch:
         self.repository = Path(repository)
         self.folder = Path(folder).resolve()
         self.checkout = self.folder / "checkout"
-        self.build_folder = self.checkout / "build" / "release"  # where tests look for programs
+        self.build_folder = self.checkout / "build" / "release"  # where the tests find programs
         self.jobs = jobs
 
     def lock(self):
-        """Held until the process ends; raises BlockingIOError if another one works here."""
+        """Locks the folder until the process ends; raises BlockingIOError if another one has it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.held = open(self.folder / "lock", "w")
         fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def text(self, file):
-        """The honest text of a file."""
+        """The original text of a file."""
         return (self.repository / file).read_text()
 
     def tracked(self):
@@ -53,7 +54,7 @@ class Scratch:
         return [name for name in names.splitlines() if (self.repository / name).is_file()]
 
     def refresh(self):
-        """Makes the copy what the checkout is, whatever an earlier run has left planted in it."""
+        """Makes the copy equal to the checkout, even if an earlier run left a mutant in it."""
         tracked = set(self.tracked())
         for name in sorted(tracked):
             content = (self.repository / name).read_bytes()
@@ -82,7 +83,7 @@ class Scratch:
 
     @contextlib.contextmanager
     def planted(self, mutant):
-        """The mutant stands in the copy; afterwards, whatever happens, the honest text."""
+        """Plants the mutant in the copy, and restores the original text in any case."""
         honest = self.text(mutant.file)
         path = self.checkout / mutant.file
         try:
@@ -92,11 +93,11 @@ class Scratch:
             path.write_text(honest)
 
     def run(self, command, limit, cwd=None):
-        """Runs it in a process group of its own, which is killed when its time is over."""
+        """Runs a command in its own process group, which is killed on time-out."""
         begin = computed()
         environment = dict(os.environ)
-        # A cache of its own: mutants would push out what others will ask for again. The honest
-        # objects come back from it when a mutant is taken out.
+        # A separate cache, because mutants would evict objects that others need. When a mutant is
+        # removed, the original objects come from it.
         environment.update(CCACHE_DIR=str(self.folder / "ccache"), CCACHE_DEPEND="1")
         environment.update(CCACHE_MAXSIZE="2G", CCACHE_SLOPPINESS="pch_defines,time_macros")
         log = self.folder / "output"
@@ -111,7 +112,7 @@ class Scratch:
             except subprocess.TimeoutExpired:
                 code = None
             finally:
-                # What it started and left behind goes, too.
+                # Kill what it left behind as well.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -121,13 +122,13 @@ class Scratch:
 
 
 def computed():
-    """Processor seconds of all that has ended."""
+    """Processor seconds of all ended children."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def bound(seconds):
-    """Of each process."""
+    """The limits of each process."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""Of the format and of numbers (docs/protocol.md §3 and §5, *Numbers*)."""
+"""Rules about the format and numbers (docs/protocol.md §3 and §5, *Numbers*)."""
 
 from tools.mutants.mutant import Rule
 
@@ -61,19 +61,19 @@ RULES = [
     ),
     Rule("an exact sum forgets NaN", EXACT, "if ((marks_ & kNan) != 0 || both)", "if (both)"),
     Rule(
-        "a sum in float64 is believed though it lost bits",
+        "a sum in float64 is used although it lost bits",
         EXACT,
         "found.lost[i] == 0 ?",
         "true ?",
     ),
     Rule(
-        "bfloat16 is cut off instead of rounded",
+        "bfloat16 is truncated instead of rounded",
         "atp/wire/element.h",
         "(bits + to_even) >> 16",
         "bits >> 16",
     ),
     Rule(
-        "units are cut off instead of rounded",
+        "units are truncated instead of rounded",
         BLOCKS,
         "__builtin_rintf(value * first * second)",
         "__builtin_truncf(value * first * second)",
@@ -85,7 +85,7 @@ RULES = [
         "load(i));",
     ),
     Rule(
-        "a value beyond the fixed scale is not told",
+        "a value beyond the fixed scale is not reported",
         FIXED,
         "return {magnitude, out_of_range != 0};",
         "return {magnitude, false};",

@@ -1,4 +1,4 @@
-"""Of the server (docs/protocol.md §2 and §6)."""
+"""Rules about the server (docs/protocol.md §2 and §6)."""
 
 from tools.mutants.mutant import Rule
 
@@ -25,7 +25,7 @@ SUMS = [
         "if (packet.ranks.contains(fragment.bitmap)) return Contribution::kAdd;",
     ),
     Rule(
-        "the server adds what belongs to another operation",
+        "the server adds packets of another operation",
         JUDGE,
         "if (fragment.named && fragment.operation != packet.operation) {",
         "if (false) {",
@@ -63,7 +63,7 @@ SUMS = [
         "  fragment.next_index = atp_fmix32(fragment.next_index + 1);\n",
     ),
     Rule(
-        "a collision moves nothing",
+        "a collision does not move a fragment",
         AGGREGATION,
         "const bool moves = turn.config.rehash && (fragment.flags & ATP_FLAG_COLLISION) != 0;",
         "const bool moves = false;",
@@ -86,21 +86,21 @@ SUMS = [
         "completed_end_ = fragment.sequence + 1;",
         "completed_end_ = static_cast<std::uint32_t>(fragment.sequence + 1);",
     ),
-    Rule("a float slot is not given back", AGGREGATION, "  floats_.give_back(slot);\n", ""),
+    Rule("a float slot is not returned", AGGREGATION, "  floats_.give_back(slot);\n", ""),
     Rule(
-        "no fragment is asked for when a float slot comes free",
+        "no fragment is requested when a float slot becomes free",
         AGGREGATION,
         "while (const auto next = floats_.next()) {",
         "while (const auto next = std::optional<FloatRequest>()) {",
     ),
     Rule(
-        "no stream gives up a float slot for another one",
+        "no stream releases a float slot for another one",
         AGGREGATION,
         "if (!waits_for_a_slot_alone) return std::nullopt;",
         "return std::nullopt;",
     ),
     Rule(
-        "a stream gives up a float slot for what some rank has not sent",
+        "a stream releases a float slot before all ranks have sent",
         AGGREGATION,
         "const bool waits_for_a_slot_alone = fragment.ready == all_ &&",
         "const bool waits_for_a_slot_alone = !fragment.ready.empty() &&",
@@ -112,7 +112,7 @@ SUMS = [
         ") continue;",
     ),
     Rule(
-        "a float slot begins with the sum that it held before",
+        "a float slot starts with its previous sum",
         "atp/core/server/float_pool.cc",
         "  std::fill_n(sums_.data() + begin_of(slot), values, ExactSum{});\n",
         "",
@@ -133,20 +133,20 @@ STALLS = [
         "case StallAction::kFlush: break;",
     ),
     Rule(
-        "the ranks that a stalled fragment lacks are not asked",
+        "the missing ranks of a stalled fragment are not asked",
         STALL,
         "down.nack(name_of(stream, fragment), is_float ? ATP_FLAG_FLOAT : 0,\n"
         "                asked - down.members().gone(), {});",
         "",
     ),
     Rule(
-        "what nothing has come of is never pulled along",
+        "a fragment of which nothing has arrived is never requested",
         STALL,
         "if (s >= ring.completed_end()) continue;",
         "continue;",
     ),
     Rule(
-        "nobody hears whom the oldest fragment waits for",
+        "nobody is told which ranks the oldest fragment waits for",
         STALL,
         "    down.status(name_of(stream, fragment), "
         "down.waiting_for(named_of(turn.now, fragment)),\n"
@@ -154,13 +154,13 @@ STALLS = [
         "",
     ),
     Rule(
-        "operations that wait for one another's ranks are no mismatch",
+        "operations that wait for one another's ranks are not a mismatch",
         STALL,
         "if (others.empty()) {\n    crossing.reset();",
         "{\n    crossing.reset();",
     ),
     Rule(
-        "crossed operations are a mismatch at once",
+        "crossed operations are a mismatch immediately",
         STALL,
         "return now >= crossing->since + down.turn().config.timing.crossed;",
         "return true;",
@@ -178,7 +178,7 @@ STALLS = [
         "if (!missing(fragment).intersects(missing(*head)))",
     ),
     Rule(
-        "operations that go on are watched as if they stood",
+        "operations that make progress are watched as if stuck",
         STALL,
         "if (!crossing || crossing->sequence != fragment.sequence ||"
         " crossing->ranks != fragment.bitmap ||\n"
@@ -186,13 +186,13 @@ STALLS = [
         "if (!crossing) {",
     ),
     Rule(
-        "who waits itself is named with whom it waits for",
+        "a rank that waits is itself reported as late",
         STALL,
         "if (oldest && !everywhere.empty()) oldest->ranks = everywhere;",
         "",
     ),
     Rule(
-        "a FLUSH goes to workers, too",
+        "a FLUSH also goes to workers",
         "atp/core/server/downlink.cc",
         "if (members_.is_switch(child) && child.ranks.intersects(ranks)) {",
         "if (child.ranks.intersects(ranks)) {",
@@ -204,7 +204,7 @@ STALLS = [
         "return RankSet{};",
     ),
     Rule(
-        "a detached rank is answered through its tree alone",
+        "a detached rank is answered only through its tree",
         "atp/core/server/members.h",
         "const RankSet straight = ((ranks - tree_.attached()) | straight_too) & straight_.known();",
         "const RankSet straight = straight_too & straight_.known();",
@@ -225,7 +225,7 @@ MEMBERSHIP = [
         "if (members_.left().contains(rank)) {",
     ),
     Rule(
-        "a job begins before all ranks are in",
+        "a job begins before all ranks have joined",
         JOINING,
         "if (!joining() || joined(turn) != members_.all()) return;",
         "if (!joining() || joined(turn).empty()) return;",
@@ -237,19 +237,19 @@ MEMBERSHIP = [
         "",
     ),
     Rule(
-        "a server that began anew takes members for new ranks",
+        "a restarted server takes members for new ranks",
         SERVER,
         "const bool other_life = join.server_boot_id != config_.boot_id;",
         "const bool other_life = false;",
     ),
     Rule(
-        "a member of a job that is over makes it anew",
+        "a member of an ended job creates it again",
         SERVER,
         "if (!other_life && job != jobs_.end() && !job->second.job.joining()) return std::nullopt;",
         "if (!other_life) return std::nullopt;",
     ),
     Rule(
-        "a twin takes the rank of another at the server",
+        "a second process takes a rank at the server",
         MEMBERS,
         "if (records_[rank].nonce == nonce) return std::nullopt;",
         "return std::nullopt;",
@@ -279,13 +279,13 @@ MEMBERSHIP = [
         "",
     ),
     Rule(
-        "nobody hears of a lost rank",
+        "nobody is told about a lost rank",
         LEAVING,
         "    announce_gone(turn);\n    gone_at_",
         "    gone_at_",
     ),
     Rule(
-        "switches hear late of a detached rank",
+        "switches are told late about a detached rank",
         JOINING,
         "  if (detached_news) announce_detached(turn);\n",
         "",

@@ -1,4 +1,4 @@
-"""Of a switch (docs/protocol.md §2 and §4)."""
+"""Rules about a switch (docs/protocol.md §2 and §4)."""
 
 from tools.mutants.mutant import Rule
 
@@ -56,15 +56,15 @@ AGGREGATION = [
         "",
     ),
     Rule(
-        "a contribution claims though others of its fragment have passed",
+        "a contribution claims although others of its fragment have passed",
         PIPELINE,
         "if (a->any_passed && atp_same_identity(&a->passed, &p->header))",
         "if (0)",
     ),
-    Rule("what passes in a collision is not noted", PIPELINE, "  a->any_passed = 1;\n", ""),
+    Rule("a pass after a collision is not recorded", PIPELINE, "  a->any_passed = 1;\n", ""),
     Rule("a quota is ignored", PIPELINE, "if (s->held >= s->quota) {", "if (0) {"),
     Rule(
-        "what passes over its quota leaves no mark",
+        "a pass over the quota leaves no mark",
         PIPELINE,
         "    atp_set_identity(&a->identity, &p->header);\n    a->state = ATP_EMPTY;\n    return",
         "    return",
@@ -76,7 +76,7 @@ AGGREGATION = [
         "return atp_verdict_of(ATP_DATA_STORE, ATP_FORWARD_NOWHERE, ATP_CLAIMED);",
     ),
     Rule(
-        "RESEND of what is here already is consumed",
+        "a RESEND of a duplicate is consumed",
         PIPELINE,
         "if (resend) return atp_emit_and_release(a, p, ATP_DATA_LOAD, ATP_SENT_PARTIAL);",
         "if (resend) return atp_drop(ATP_DUPLICATE);",
@@ -100,13 +100,13 @@ AGGREGATION = [
         "return atp_drop(ATP_DUPLICATE);",
     ),
     Rule(
-        "what overlaps may be merged further up",
+        "an overlapping sum may be merged further up",
         PIPELINE,
         "return atp_pass_direct(p, ATP_PASS_OVERLAP);",
         "return atp_pass(ATP_PASS_OVERLAP);",
     ),
     Rule(
-        "a switch does not tell of a collision",
+        "a switch does not report a collision",
         PIPELINE,
         "  p->header.flags = (atp_u8)(p->header.flags | ATP_FLAG_COLLISION);\n",
         "",
@@ -157,14 +157,14 @@ ADMISSION = [
         "",
     ),
     Rule(
-        "a packet without hops left goes on",
+        "a packet without hops left is forwarded",
         "atp/core/dataplane/switch_node.cc",
         "  if (in.packet.header.hops == 0) return turn.count(SwitchCounter::kDropTooManyHops);\n",
         "",
     ),
     Rule("hops of sums are not counted", UPWARD, "  --bytes[ATP_AT_HOPS];\n", ""),
     Rule(
-        "hops of what is passed on are not counted",
+        "hops of passed packets are not counted",
         "atp/core/outbox.cc",
         "  --place[ATP_AT_HOPS];\n",
         "",
@@ -191,7 +191,7 @@ RELEASE = [
         "",
     ),
     Rule(
-        "the mark knows 32 bits of a sequence",
+        "the mark has only 32 bits of a sequence",
         AGGREGATOR,
         "a->identity.sequence > h->sequence;",
         "(atp_u32)a->identity.sequence > (atp_u32)h->sequence;",
@@ -203,7 +203,7 @@ RELEASE = [
         "reason = ATP_MARKED;",
     ),
     Rule(
-        "a PARAMETER releases whatever it meets",
+        "a PARAMETER releases any fragment",
         PIPELINE,
         "} else if (atp_expired(a, now, reclaim)) {",
         "} else {",
@@ -221,7 +221,7 @@ RELEASE = [
         "if (1) {",
     ),
     Rule(
-        "a FLUSH takes whatever it finds",
+        "a FLUSH takes any fragment",
         PIPELINE,
         " || !atp_asks_for(&p->header, &a->identity)) {",
         ") {",
@@ -261,7 +261,7 @@ TREES = [
         "",
     ),
     Rule(
-        "what comes down goes to every child",
+        "downward packets go to every child",
         DOWNWARD,
         "    if (!child.ranks.intersects(in.packet.ranks)) continue;\n",
         "",
@@ -285,7 +285,7 @@ TREES = [
         "empty_at_ = now + kThresholds * threshold_ + sending;",
     ),
     Rule(
-        "the virtual queue has no end",
+        "the virtual queue has no limit",
         STATE,
         "empty_at_ = std::min(std::max(empty_at_, now), now + kThresholds * threshold_) + sending;",
         "empty_at_ = std::max(empty_at_, now) + sending;",
@@ -297,7 +297,7 @@ TREES = [
         "if (operation == ATP_DATA_STORE) {",
     ),
     Rule(
-        "a twin takes the rank of another at a switch",
+        "a second process takes a rank at a switch",
         RELAY,
         "if (tree != nullptr && tree->taken(rank, join->nonce, turn.now)) {",
         "if (false) {",
@@ -323,7 +323,7 @@ TREES = [
         "",
     ),
     Rule(
-        "a JOIN does not record the switches that it has passed",
+        "a JOIN does not record the switches on its path",
         RELAY,
         "names(join.recorded, join.remaining.front()) && join.recorded.push_back(own);",
         "names(join.recorded, join.remaining.front());",
@@ -347,7 +347,7 @@ TREES = [
         "",
     ),
     Rule(
-        "a switch has no bound on memory for trees",
+        "a switch has no memory limit for trees",
         RELAY,
         "return needed > left ? memory_refusal(left, needed) : Refusal{};",
         "return {};",

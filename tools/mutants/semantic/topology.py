@@ -1,4 +1,4 @@
-"""Of what switch and server share: who is behind whom, and what strangers are told (§2)."""
+"""Rules that switch and server share: the tree, and answers to strangers (§2)."""
 
 from tools.mutants.mutant import Rule
 
@@ -13,7 +13,7 @@ RULES = [
         "if (!knows(rank) || detachments < members_[rank].detachments) return false;",
     ),
     Rule(
-        "of a JOIN with the same number *detached* counts",
+        "*detached* counts in a JOIN with the same number",
         MEMBERSHIP,
         "statement.detachments > member.detachments ||",
         "statement.detachments >= member.detachments ||",
@@ -31,19 +31,19 @@ RULES = [
         "  if (!was_known) member.lease_end = statement.lease_end;\n",
     ),
     Rule(
-        "a rank that moves stays behind its old child, too",
+        "a rank that moves also stays behind its old child",
         MEMBERSHIP,
         "if (was_known && member.child != statement.child) take_from_child(rank);",
         "",
     ),
     Rule(
-        "strangers get any number of answers at an address",
+        "one address gets any number of answers",
         PACER,
         "  if (!of_address.has(now, pause_, kAddressBurst)) return false;\n",
         "",
     ),
     Rule(
-        "strangers get any number of answers in all",
+        "strangers get any number of answers in total",
         PACER,
         "  if (!total_.has(now, total_pause, kTotalBurst)) return false;\n",
         "",

@@ -1,4 +1,4 @@
-"""Of a worker (docs/protocol.md §2 and §5)."""
+"""Rules about a worker (docs/protocol.md §2 and §5)."""
 
 from tools.mutants.mutant import Rule
 
@@ -49,7 +49,12 @@ SENDING = [
         "if (needed >= express().window.base()) return false;",
         "(void)needed;  if (operation.first_exponents >= express().window.base()) return false;",
     ),
-    Rule("what the server has asked for waits in switches", RECEIVE, "  note_asked(packet);\n", ""),
+    Rule(
+        "fragments that the server requested wait in switches",
+        RECEIVE,
+        "  note_asked(packet);\n",
+        "",
+    ),
     Rule(
         "a detached worker's contributions may be merged",
         SEND,
@@ -57,19 +62,19 @@ SENDING = [
         "",
     ),
     Rule(
-        "what may overflow goes to the switches",
+        "values that may overflow go to the switches",
         SEND,
         "  if (keeps_from_switches(quantized)) h.flags |= ATP_FLAG_DIRECT;\n",
         "",
     ),
     Rule(
-        "a worker does not tell of an overflow",
+        "a worker does not report an overflow",
         SEND,
         "  if (quantized.overflow) h.flags |= ATP_FLAG_OVERFLOW;\n",
         "",
     ),
     Rule(
-        "a worker does not turn to floats",
+        "a worker does not switch to floats",
         RECEIVE,
         "    stream->window.at(sequence).float_mode = true;\n",
         "",
@@ -98,7 +103,7 @@ LOSSES = [
         "    return sent;",
     ),
     Rule(
-        "what waited for a peer's repeat raises the time-out as it is",
+        "waiting for a peer's repeat counts fully towards the time-out",
         "atp/core/worker/retransmission_timeout.cc",
         "  rtt = std::min(rtt, 2 * smoothed_ + timing.reorder_min);\n",
         "",
@@ -142,7 +147,7 @@ LOSSES = [
         "",
     ),
     Rule(
-        "a window is cut for each of its losses",
+        "a window is cut once per loss",
         CONGESTION,
         "next_cut_ = answered_ + bytes_;",
         "next_cut_ = answered_;",
@@ -153,13 +158,13 @@ LOSSES = [
 
 RECEIVING = [
     Rule(
-        "a worker takes any PARAMETER of a sequence that it awaits",
+        "a worker accepts a PARAMETER of another operation",
         RECEIVE,
         "    counters_.add(WorkerCounter::kDropWrongOperation);\n    return nullptr;\n",
         "    counters_.add(WorkerCounter::kDropWrongOperation);\n",
     ),
     Rule(
-        "a worker takes what is addressed to others",
+        "a worker accepts packets for others",
         RECEIVE,
         "  if (!packet.ranks.contains(config_.rank)) "
         "return turn.count(WorkerCounter::kDropNotAddressed);\n",
@@ -173,7 +178,7 @@ RECEIVING = [
         "",
     ),
     Rule(
-        "a worker takes what another incarnation gets",
+        "a worker accepts packets of another incarnation",
         RECEIVE,
         "  if (packet.job() != config_.job) return turn.count(WorkerCounter::kDropWrongJob);\n",
         "",
@@ -188,13 +193,13 @@ RECEIVING = [
 
 JOINING = [
     Rule(
-        "a worker takes the JOIN_ACK of its twin",
+        "a worker accepts the JOIN_ACK of another process",
         MEMBERSHIP,
         "if (ack->nonce != config.nonce) {",
         "if (false) {",
     ),
     Rule(
-        "a worker does not notice that the server began anew",
+        "a worker does not notice a server restart",
         MEMBERSHIP,
         "if (joined() && ack->server_boot_id != agreed_.server_boot_id) {",
         "if (false) {",
@@ -213,13 +218,13 @@ JOINING = [
     ),
     Rule("leaving never gives up", MEMBERSHIP, "if (turn.now >= left_by_) {", "if (false) {"),
     Rule(
-        "a LEAVE is said once",
+        "a LEAVE is sent only once",
         MEMBERSHIP,
         "  leave_.sent(turn.now, config.timing);\n",
         "  leave_.stop();\n",
     ),
     Rule(
-        "*unknown job* concerns all that hear it",
+        "*unknown job* applies to every receiver",
         STATUS,
         "if (status.about.contains(turn.config.rank) && joined()) on_unknown_job(turn);",
         "if (joined()) on_unknown_job(turn);",
