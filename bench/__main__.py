@@ -1,11 +1,11 @@
-"""All-reduce over atp, Gloo and Open MPI's ring on the same links, in turns: `make bench`.
+"""Times all-reduces over atp, Gloo and Open MPI's ring on the same links, in turns: `make bench`.
 
     .venv/bin/python -m bench [--short] [--only NAME,...] [--without-mpi] [FOLDER]
 
-Each rank is a process in a network namespace of its own, whose link is shaped in both directions.
-All ways of a workload run in turns (A, B, A, B, ...), each from an instant that all ranks share
-until the last rank has its result, and every result is compared with the true sum. Writes
-bench.json, after each workload, and the pictures into FOLDER (default: out/bench).
+Each rank is a process in its own network namespace, whose link is shaped in both directions. All
+implementations run in turns (A, B, A, B, ...). Each is timed from a common instant until the last
+rank has its result, and every result is compared with the true sum. Writes bench.json, after each
+workload, and the pictures into FOLDER (default: out/bench).
 """
 
 import argparse
@@ -32,13 +32,15 @@ def make_parser():
         nargs="?",
         default="out/bench",
         metavar="FOLDER",
-        help="of the results (default: out/bench)",
+        help="folder for the results (default: out/bench)",
     )
     parser.add_argument("--short", action="store_true", help="one small workload of each kind")
-    parser.add_argument("--only", metavar="NAME,...", help="these workloads (--list: their names)")
-    parser.add_argument("--list", action="store_true", help="print the workloads, and do nothing")
     parser.add_argument(
-        "--without-mpi", action="store_true", help="leave Open MPI out, which need not be installed"
+        "--only", metavar="NAME,...", help="only these workloads (--list shows their names)"
+    )
+    parser.add_argument("--list", action="store_true", help="print the workloads and exit")
+    parser.add_argument(
+        "--without-mpi", action="store_true", help="omit Open MPI, which then need not be installed"
     )
     return parser
 
@@ -49,7 +51,7 @@ def chosen(arguments):
         names = arguments.only.split(",")
         known = {workload.name: workload for workload in workloads}
         if unknown := [name for name in names if name not in known]:
-            sys.exit(f"bench: no workload {unknown[0]}; there are {', '.join(known)}")
+            sys.exit(f"bench: no workload {unknown[0]}; the workloads are {', '.join(known)}")
         workloads = [known[name] for name in names]
     if arguments.without_mpi:
         workloads = [
@@ -68,7 +70,7 @@ def main():
     if arguments.list:
         print("\n".join(map(tables.head, workloads)))
         return
-    try:  # only now: --list and a misspelt workload leave no folder behind
+    try:  # only now, so that --list or a misspelt workload leaves no folder behind
         results = results_folder(arguments.folder)
     except argparse.ArgumentTypeError as problem:
         parser.error(str(problem))
@@ -88,7 +90,7 @@ def main():
             rows += measured
             table = tables.write(results, rows, arguments)
     written = [table, *pictures.draw(results, rows)]
-    print(f"\nwritten in {time.monotonic() - begin:.0f} s: {', '.join(map(str, written))}")
+    print(f"\nwrote in {time.monotonic() - begin:.0f} s: {', '.join(map(str, written))}")
 
 
 if __name__ == "__main__":

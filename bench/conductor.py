@@ -1,8 +1,8 @@
-"""Says to all ranks of all programs what to do when, so that they take turns, from one instant on.
+"""Tells all ranks of all programs what to do, so that they take turns and start simultaneously.
 
-The ranks live in other network namespaces, but share this machine's file system and its clock:
-each connects to a Unix socket, and an all-reduce begins at the same reading of CLOCK_MONOTONIC at
-all ranks. So no barrier's end is part of a time, whatever the way.
+The ranks are in other network namespaces but share this machine's file system and clock: each
+connects to a Unix socket, and an all-reduce starts at the same value of CLOCK_MONOTONIC on all
+ranks. So no measured time includes a barrier.
 
     rank:       hello KIND JOB RANK
     conductor:  prepare WAY BYTES ITERATIONS     rank:  ready
@@ -15,7 +15,7 @@ import select
 import socket
 import time
 
-# Enough for every rank to be asleep again before the instant comes.
+# Enough for every rank to be asleep again before the start.
 LEAD_S = 0.02
 
 
@@ -25,27 +25,27 @@ class RankFailed(SystemExit):
 
 class Conductor:
     def __init__(self, path, check):
-        """`check`: called while one waits, and raises where a process has ended."""
+        """`check` is called during waits, and raises if a process has ended."""
         self.path = path
         self._check = check
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(path))
         self._listening.listen(256)
         self._connections = []
-        self._ranks = {}  # (kind, job, rank): the file that reads what it says
+        self._ranks = {}  # (kind, job, rank): the file to read its messages from
 
     def wait_for(self, kind, count, seconds):
-        """Until that many ranks of a kind have said hello."""
+        """Waits until this many ranks of a kind have said hello."""
         end = time.monotonic() + seconds
         while sum(key[0] == kind for key in self._ranks) < count:
-            self._wait(self._listening, end, f"{count} ranks of {kind} are not there")
+            self._wait(self._listening, end, f"{count} ranks of {kind} did not connect")
             connection, _ = self._listening.accept()
             file = connection.makefile("r", encoding="ascii", newline="\n")
             self._connections.append(connection)
             self._ranks[tuple(self._line(file, end).split()[1:])] = file
 
     def turn(self, way, kind, size, iterations, seconds):
-        """Seconds from the common instant until the last rank of each job was done, the longest."""
+        """Seconds from the common start until the last rank of the slowest job was done."""
         ranks = [file for key, file in self._ranks.items() if key[0] == kind]
         end = time.monotonic() + seconds
         self._tell(ranks, f"prepare {way.replace(' ', '_')} {size} {iterations}")
@@ -69,11 +69,11 @@ class Conductor:
     def _expect(self, file, word, end):
         line = self._line(file, end)
         if not line.startswith(word):
-            raise RankFailed(f"bench: a rank says '{line}' where '{word}' was expected")
+            raise RankFailed(f"bench: found '{line}' from a rank, expected '{word}'")
         return line.removeprefix(word).strip()
 
     def _line(self, file, end):
-        self._wait(file, end, "a rank does not answer")
+        self._wait(file, end, "a rank did not answer")
         line = file.readline()
         if not line:
             self._fail_as_one_has_ended()

@@ -1,4 +1,4 @@
-"""One workload: its ranks' programs, started once, and its ways in turns, round after round."""
+"""Runs one workload: starts its ranks once, then runs its implementations in turns, in rounds."""
 
 import statistics
 import sys
@@ -13,12 +13,12 @@ from lab.ranks import KEEP_MEMORY, environment
 
 RANK = Path(__file__).with_name("torch_rank.py")
 START_S, TURN_S = 120, 300
-# Small all-reduces are timed many at once, as one is shorter than it takes to wake its ranks.
+# Small all-reduces are timed in batches, because waking the ranks takes longer than one of them.
 TIMED_BYTES, MOST_ITERATIONS = 1 << 20, 32
 
 
 def measure(workload, mpi_program):
-    """A row for each size and way; `mpi_program` may be None if no way is Open MPI's."""
+    """A row per size and implementation; `mpi_program` may be None if Open MPI is not used."""
     with network_of(workload) as place:
         processes = []
 
@@ -40,7 +40,7 @@ def measure(workload, mpi_program):
 
 
 def _start(kind, job, place, conductor, mpi_program):
-    """The processes of one job's ranks."""
+    """The rank processes of one job."""
     folder = place.network.folder
     if kind == "openmpi":
         return [openmpi.start(mpi_program, place.hosts, conductor.path, job, folder)]
@@ -73,7 +73,7 @@ def _turns(place, conductor, size):
             took = conductor.turn(way, WAYS[way].kind, size, iterations, TURN_S)
             if before is not None:
                 carried[way] = (place.bytes_of_rank_0() - before) / iterations
-            if turn > 0:  # the first one connects and warms up
+            if turn > 0:  # the first turn connects and warms up
                 seconds[way].append(took / iterations)
     return [_row(workload, size, way, seconds[way], carried.get(way)) for way in workload.ways]
 

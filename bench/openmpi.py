@@ -1,4 +1,4 @@
-"""Open MPI over the same links: its ring, which is its best all-reduce for large tensors."""
+"""Open MPI over the same links, with its ring: its best all-reduce for large tensors."""
 
 import os
 import shlex
@@ -10,7 +10,7 @@ FORCED_RING = {
     "coll_tuned_use_dynamic_rules": 1,
     "coll_tuned_allreduce_algorithm": 4,
 }
-# TCP over the shaped interface and nothing else; its ranks give way while they wait, as they spin.
+# Only TCP over the shaped interface. Ranks yield while they wait, because they spin.
 TRANSPORT = {
     "btl": "tcp,self",
     "btl_tcp_if_include": "eth0",
@@ -27,13 +27,13 @@ def compile_rank(folder):
         subprocess.run(command, check=True)
     except FileNotFoundError:
         raise SystemExit(
-            "bench: mpicxx not found: run tools/setup --bench, or give --without-mpi"
+            "bench: mpicxx not found: run tools/setup --bench, or use --without-mpi"
         ) from None
     return program
 
 
 def start(program, hosts, socket, job, folder):
-    """One rank on each host; mpirun reaches the others by a shell script in the place of ssh."""
+    """One rank per host; mpirun reaches the other hosts by a shell script instead of ssh."""
     agent = _write_agent(hosts, Path(folder) / f"agent-{job}")
     options = {**TRANSPORT, **FORCED_RING, "plm_rsh_agent": agent, "orte_keep_fqdn_hostnames": 1}
     words = ["mpirun", "--allow-run-as-root", "-n", len(hosts), "--bind-to", "none"]
@@ -46,7 +46,7 @@ def start(program, hosts, socket, job, folder):
 
 
 def _write_agent(hosts, path):
-    """`agent ADDRESS COMMAND...` runs a command on the host that has this address."""
+    """`agent ADDRESS COMMAND...` runs a command on the host with this address."""
     lines = ["#!/bin/sh", "address=$1", "shift", "case $address in"]
     for host in hosts:
         inside = shlex.join(map(str, host.command("sh", "-c")))

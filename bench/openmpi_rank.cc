@@ -1,4 +1,4 @@
-// A rank of Open MPI: all-reduces of float32 as bench/conductor.py says, each result checked.
+// A rank of Open MPI: runs float32 all-reduces for bench/conductor.py and checks each result.
 //
 //   mpirun ... openmpi_rank SOCKET JOB
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-// As in torch_rank.py: their sums are exact.
+// As in torch_rank.py: numbers with exact sums.
 constexpr int kPattern = 31;
 constexpr float kScale = 1.0F / 16;
 
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank.number);
   MPI_Comm_size(MPI_COMM_WORLD, &rank.ranks);
 
-  // Open MPI spins while it waits; between its turns it waits here instead, and sleeps.
+  // Open MPI spins while it waits. Between turns the rank waits here instead, sleeping.
   FILE* conductor = connect_to(argv[1]);
   std::fprintf(conductor, "hello openmpi %s %d\n", argv[2], rank.number);
   std::fflush(conductor);

@@ -1,4 +1,4 @@
-"""Pictures of what was measured: a family of workloads each, if its workloads were measured."""
+"""Pictures of the results: one per family of workloads that was measured."""
 
 from experiments.report import plt, save
 
@@ -16,14 +16,14 @@ MIB = 1 << 20
 
 
 def draw(folder, rows):
-    """The pictures' paths."""
+    """Draws the pictures; returns their paths."""
     families = {}
     for row in rows:
         families.setdefault(row["family"], []).append(row)
     paths = []
     for family, own in families.items():
         figure = _by_size(own) if len({row["bytes"] for row in own}) > 2 else _bars(own)
-        figure.suptitle(f"all-reduce of float32, {family}", fontsize=10)
+        figure.suptitle(f"float32 all-reduce, {family}", fontsize=10)
         path = folder / (family.replace("/", " per ").replace(" ", "-").lower() + ".svg")
         save(figure, path)
         paths.append(path)
@@ -31,7 +31,7 @@ def draw(folder, rows):
 
 
 def _bars(rows):
-    """A group of bars per workload: the median, from the least to the most, and the bound."""
+    """A group of bars per workload: median, minimum to maximum, and the bound."""
     places = list(dict.fromkeys((row["workload"], row["bytes"]) for row in rows))
     ways = list(dict.fromkeys(row["way"] for row in rows))
     figure, axis = plt.subplots(
@@ -57,7 +57,7 @@ def _bars(rows):
                 [x + width * 0.45 for x in at],
                 color="k",
                 linewidth=2,
-                label="least that the links allow" if number == 0 else None,
+                label="lower bound of the links" if number == 0 else None,
             )
     labels = [f"{name}\n{_size(size)}" for name, size in places]
     axis.set_xticks(range(len(places)), labels, fontsize=8)
@@ -69,7 +69,7 @@ def _bars(rows):
 
 
 def _by_size(rows):
-    """Time against size, an axis for each workload."""
+    """Time by size, with one plot per workload."""
     names = list(dict.fromkeys(row["workload"] for row in rows))
     figure, axes = plt.subplots(
         1, len(names), figsize=(1 + 3 * len(names), 3.4), sharey=True, layout="constrained"

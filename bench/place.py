@@ -1,4 +1,4 @@
-"""The network of a workload: hosts, links, switches, servers, and each rank's way through them."""
+"""The network of a workload: hosts, links, switches, servers, and each rank's route."""
 
 import contextlib
 import tempfile
@@ -92,7 +92,7 @@ class Place:
         self.network.wait_for_line(node, "listening on", 30)
 
     def route(self, rank):
-        """ATP_ROUTE: a way to each server, the switches before it."""
+        """ATP_ROUTE: the route to each server, through the switches before it."""
         if self.workload.layout == "host":
             address = self.network["host"].address
             return f"{address}:{SWITCH_PORT},{address}:{SERVER_PORT}"
@@ -109,7 +109,7 @@ class Place:
         )
 
     def bytes_of_rank_0(self):
-        """What its interface has sent and received; None where ranks share one."""
+        """Bytes that its interface sent and received; None if ranks share one."""
         if self.workload.layout == "host":
             return None
         counters = self.hosts[0].counters()
@@ -117,7 +117,7 @@ class Place:
 
 
 def kinds(workload):
-    """The programs that the ways of a workload need, in the order of the ways."""
+    """The programs that a workload's implementations need, in their order."""
     return list(dict.fromkeys(WAYS[way].kind for way in workload.ways))
 
 

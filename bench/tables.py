@@ -1,4 +1,4 @@
-"""What was measured, as tables in nccl-tests' manner and as JSON with what it was measured on."""
+"""The results, as tables in the style of nccl-tests and as JSON that describes the system."""
 
 import json
 import os
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 def add_ratios(rows):
-    """How many times as long as each way Gloo takes for the same tensors in the same rounds."""
+    """Gloo's time relative to each implementation's, for the same tensors in the same rounds."""
     of_gloo = {_place(row): row["median_s"] for row in rows if row["way"] == BASELINE}
     for row in rows:
         gloo = of_gloo.get(_place(row))
@@ -27,9 +27,9 @@ def _place(row):
 
 
 def head(workload):
-    """One line that says what the table below was measured on."""
+    """The heading of a table: the network and the workload."""
     if workload.layout == "host":
-        where = "processes of one host, as fast as the machine"
+        where = "processes on one host, as fast as the machine"
     else:
         racks = "in two racks, each with a switch, " if workload.layout == "racks" else ""
         wide = f"links of {workload.mbit} Mbit/s"
@@ -39,9 +39,9 @@ def head(workload):
     if workload.servers > 1:
         more.append(f"{workload.servers} servers")
     if workload.jobs > 1:
-        more.append(f"{workload.jobs} jobs at once on the same hosts")
+        more.append(f"{workload.jobs} concurrent jobs on the same hosts")
     if workload.loss_per_cent:
-        more.append(f"{workload.loss_per_cent:g} % of the packets lost at every host")
+        more.append(f"{workload.loss_per_cent:g} % packet loss at every host")
     if workload.mtu != 1500:
         more.append(f"MTU {workload.mtu}")
     words = ", ".join([f"{workload.ranks} ranks, {where}", *more])

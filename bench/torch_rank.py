@@ -1,4 +1,5 @@
-"""A rank of torch: all-reduces over atp and Gloo as bench/conductor.py says, each result checked.
+"""A rank of torch: runs all-reduces over atp and Gloo for bench/conductor.py, and checks each
+result.
 
 RANK=... WORLD_SIZE=... [ATP_ROUTE=...] torch_rank.py SOCKET JOB WAY,...
 """
@@ -14,7 +15,7 @@ import torch.distributed as dist
 import atp.torch
 from bench.ways import FLOAT32_BYTES, WAYS
 
-# Numbers whose sums are exact in every format, and differ from element to element.
+# Numbers that differ between elements and have exact sums in every format.
 PATTERN = 31
 SCALE = 1 / 16
 
@@ -29,9 +30,9 @@ class Rank:
     def _make_group(name, way):
         options = atp.torch.Options(**way.options) if way.backend == "atp" else None
         group = dist.new_group(backend=way.backend, pg_options=options)
-        # Where there is no memory to be had, atp takes the network instead.
+        # Without shared memory, atp would fall back to the network.
         if options and atp.torch.stats(group)["host_memory"] != way.in_memory:
-            sys.exit(f"rank {dist.get_rank()}: '{name}' would take another way than it says")
+            sys.exit(f"rank {dist.get_rank()}: '{name}' would not run as named")
         return group
 
     def prepare(self, name, size, iterations):
@@ -42,7 +43,7 @@ class Rank:
         self.tensors = [mine.clone() for _ in range(int(iterations))]
 
     def go(self, begin_ns):
-        """When it was done, by the clock that all ranks share."""
+        """The time at which it was done, by the clock that all ranks share."""
         time.sleep(max(0, int(begin_ns) - time.monotonic_ns()) / 1e9)
         for tensor in self.tensors:
             dist.all_reduce(tensor, group=self.group)
@@ -81,7 +82,7 @@ def main():
         else:
             break
     dist.destroy_process_group()
-    # What torch's threads still do at the interpreter's end is none of the measurement's.
+    # The measurement does not include what torch's threads do at the interpreter's end.
     sys.stdout.flush()
     os._exit(0)
 

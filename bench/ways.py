@@ -1,4 +1,4 @@
-"""The ways to an all-reduce that are measured beside each other, and the least time of each."""
+"""The all-reduce implementations that are compared, and the lower bound for each."""
 
 import dataclasses
 
@@ -7,13 +7,13 @@ FLOAT32_BYTES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    kind: str  # of its ranks' program: "torch" or "openmpi"
-    backend: str = ""  # torch's
+    kind: str  # the program of its ranks: "torch" or "openmpi"
+    backend: str = ""  # of torch
     options: dict | None = None  # atp.torch.Options of its group
     dtype: str = "float32"  # of the tensor
     bytes_per_value: int = FLOAT32_BYTES  # on the wire
-    # Where the bytes go: "ring", "network" (through switches and servers), or "either", where that
-    # takes less time. Memory has no bound.
+    # The path of the bytes: "ring", "network" (through switches and servers), or "either",
+    # whichever is faster. Memory has no bound.
     shape: str = "ring"
 
     @property
@@ -41,11 +41,12 @@ BASELINE = "Gloo"
 
 
 def bound_s(way, workload, size):
-    """The least time that the links allow for the float32 tensors of `size` bytes of all jobs.
+    """The minimum time that the links allow for the float32 tensors of `size` bytes of all jobs.
 
-    In each direction a rank's link carries 2(N-1)/N of a tensor in a ring and one tensor in the
-    network; a switch's carries those of N ranks and the server's one; a server without a switch
-    those of N ranks, of its share of the tensors. Headers are not counted. 0 without shaped links.
+    In each direction a rank's link carries 2(N-1)/N tensors in a ring and one tensor in the
+    network. A switch's link carries those of N ranks and the server's one. A server without a
+    switch carries its share of the tensors of N ranks. Headers are not counted. 0 without shaped
+    links.
     """
     if workload.mbit is None:
         return 0

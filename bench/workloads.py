@@ -1,4 +1,4 @@
-"""What `make bench` measures: the networks, the tensors, and the ways that run in turns."""
+"""What `make bench` measures: networks, tensors, and the implementations that run in turns."""
 
 import dataclasses
 
@@ -10,22 +10,22 @@ ON_ONE_HOST = ("atp memory", "atp", "atp ring", "Gloo")
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """One network and what runs on it. `layout`: "star", one rack; "racks", two with a switch in
-    each and one above them, whose uplinks are as wide as a rank's link; "host", one for all ranks.
+    """One network and what runs on it. `layout` is "star" (one rack), "racks" (two racks with a
+    switch each and one above, whose uplinks are as fast as a rank's link) or "host" (one host).
     """
 
-    name: str  # of --only
+    name: str  # for --only
     family: str  # of tables and pictures
     ranks: int
-    sizes: tuple[int, ...]  # bytes of float32
+    sizes: tuple[int, ...]  # in bytes of float32
     ways: tuple[str, ...] = FLOAT32
     layout: str = "star"
-    mbit: int | None = None  # of a rank's link in each direction; None: as fast as the machine
-    wide: float = 1  # links of switches and servers, in links of a rank
+    mbit: int | None = None  # per rank's link and direction; None: as fast as the machine
+    wide: float = 1  # bandwidth of switches' and servers' links, in rank links
     has_switch: bool = True
     servers: int = 1
-    jobs: int = 1  # at a time, all on the same hosts
-    loss_per_cent: float = 0  # of the packets that come in at every host
+    jobs: int = 1  # concurrent jobs on the same hosts
+    loss_per_cent: float = 0  # of incoming packets at every host
     mtu: int = 1500
     rounds: int = 5
 
@@ -101,7 +101,7 @@ FULL = (
     ),
 )
 
-# One of each kind, small: what CI runs to see that all of it works, and never how fast.
+# A small one of each kind, for CI: it checks that everything works, not how fast.
 SHORT = (
     Workload("star", "star", 2, (MIB,), ALL, mbit=400, wide=3, rounds=2),
     Workload("racks", "two racks", 4, (MIB,), FLOAT32, "racks", mbit=300, wide=5, rounds=2),

@@ -1,4 +1,4 @@
-"""A network of namespaces as a cluster file describes it, and what `atp run` starts in it."""
+"""Builds the network of a cluster file from namespaces, and runs `atp run` in it."""
 
 import json
 import os
@@ -10,10 +10,10 @@ from lab.network import Network
 
 
 class Cluster:
-    """Racks, addresses and shaped links of `file`; each host knows only its name in the file.
+    """Has the racks, addresses and shaped links of `file`; each host knows only its name.
 
-    Racks that stand above others are not built. Latencies are not, either: namespaces of one
-    machine wait for its cores far longer.
+    Racks above racks are not supported. Latencies are ignored: namespaces on one machine wait much
+    longer for its cores.
     """
 
     def __init__(self, folder, atp, file):
@@ -51,24 +51,24 @@ class Cluster:
         return self.network[name]
 
     def run(self, host, *words, env=None):
-        """`atp run` on a host, as its user would type it there."""
+        """Runs `atp run` on a host, as its user would type it."""
         command = (self.atp, "run", "--cluster", self.file, "--host", host, *words)
         return self.network[host].start(*command, env=env)
 
     def serve(self, *words, env=None):
-        """Switches and servers, by host; returns once all of them listen."""
+        """Starts switches and servers; returns them by host once all of them listen."""
         services = {host: self.run(host, *words, env=env) for host in self.service_hosts}
         for service in services.values():
             self.network.wait_for_line(service, "is ready", 60)
         return services
 
     def start_job(self, hosts, *command, options=(), env=None):
-        """A job over the hosts, one `atp run` on each."""
+        """Starts a job over the hosts, with one `atp run` on each."""
         words = ("--hosts", ",".join(hosts), *options, "--", *command)
         return [self.run(host, *words, env=env) for host in hosts]
 
     def finish(self, job, seconds):
-        """The outputs of a job that must succeed in time, by host."""
+        """The outputs of a job by host; it must succeed in time."""
         outputs = []
         for part in job:
             code, output = self.network.wait(part, seconds)
@@ -77,7 +77,7 @@ class Cluster:
         return outputs
 
     def kill_switch(self, rack):
-        """SIGKILL to a rack's switch, which `atp run` starts again after a second."""
+        """Kills a rack's switch, which `atp run` restarts after a second."""
         for pid in self[f"{rack}0"].pids():
             command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if command[1:2] == [b"switch"]:

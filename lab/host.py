@@ -1,4 +1,4 @@
-"""One host: a network namespace whose interface eth0 is one end of a cable to its rack."""
+"""One host: a network namespace whose interface eth0 is connected to its rack."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from lab.requirements import privileged
 
 
 def run(*words, **options):
-    """The standard output of a command that must succeed."""
+    """The standard output of a command; it must succeed."""
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True, **options)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
@@ -18,7 +18,7 @@ def run(*words, **options):
 
 
 def pids(namespace):
-    """Of the processes in a namespace; none if it does not exist."""
+    """The ids of the processes in a namespace; none if it does not exist."""
     command = privileged("ip", "netns", "pids", namespace)
     done = subprocess.run(command, capture_output=True, text=True)
     return [int(pid) for pid in done.stdout.split()]
@@ -35,11 +35,11 @@ class Host:
         return run(*self.command(*words), **options)
 
     def command(self, *words):
-        """The command line that runs `words` in this host."""
+        """The command line that runs `words` on this host."""
         return privileged("ip", "netns", "exec", self.namespace, *words)
 
     def start(self, *words, env=None, log=None):
-        """A process in this host; its output goes to a file that `output()` of it reads."""
+        """Starts a process on this host; its output goes to a file that `output()` reads."""
         log = Path(log or self.network.folder / f"{self.name}-{secrets.token_hex(3)}.log")
         with open(log, "wb") as out:
             process = subprocess.Popen(
@@ -54,7 +54,7 @@ class Host:
         return process
 
     def drop(self, per_cent):
-        """Loses so many of the UDP and TCP packets that come in, at random."""
+        """Drops this share of incoming UDP and TCP packets, at random."""
         of_ten_thousand = round(per_cent * 100)
         self.exec("nft", "add table inet lose")
         self.exec("nft", "add chain inet lose in { type filter hook input priority 0 ; }")
@@ -62,11 +62,11 @@ class Host:
         self.exec("nft", f"add rule inet lose in meta l4proto {{ tcp, udp }} {some} drop")
 
     def pids(self):
-        """Of the processes in this host."""
+        """The ids of the processes on this host."""
         return pids(self.namespace)
 
     def udp_ports(self):
-        """Of the sockets that programs have opened; the system's resolver has none in here."""
+        """The UDP ports of the programs' sockets; the system's resolver has none here."""
         return {
             line.split()[3].rpartition(":")[2] for line in self.exec("ss", "-Hunl").splitlines()
         }

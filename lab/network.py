@@ -1,4 +1,4 @@
-"""Racks of hosts: one bridge each in a namespace of its own, and a core bridge that joins them."""
+"""Racks of hosts: one bridge per rack in its own namespace, and a core bridge between them."""
 
 import contextlib
 import ipaddress
@@ -15,10 +15,10 @@ from lab.requirements import missing, privileged
 
 
 class Network:
-    """`racks` maps a rack's name to the names of its hosts; one rack alone has no core.
+    """`racks` maps a rack's name to the names of its hosts; a single rack has no core.
 
-    All hosts share one /24 subnet, unless `addresses` gives their own, which are in one /8. Links
-    are as fast as the machine until `shape_host` and `shape_uplink` say otherwise. TCP is cubic.
+    All hosts share one /24 subnet, unless `addresses` assigns addresses within one /8. Links are as
+    fast as the machine until shaped by `shape_host` and `shape_uplink`. TCP uses cubic.
     """
 
     def __init__(self, folder, racks, subnet="10.77.0", addresses=None):
@@ -78,7 +78,7 @@ class Network:
         run(*inside, "addr", "add", f"{host.address}/{bits}", "dev", "eth0")
         run(*inside, "link", "set", "lo", "up")
         run(*inside, "link", "set", "eth0", "up")
-        # The machine's own choice may be another: BBR takes the bursts of tbf for bandwidth.
+        # The machine's default may differ, and BBR takes the bursts of tbf for bandwidth.
         subnet = ipaddress.ip_interface(f"{host.address}/{bits}").network
         run(*inside, "route", "change", subnet, "dev", "eth0", "src", host.address,
             "congctl", "cubic")  # fmt: skip
@@ -87,7 +87,7 @@ class Network:
         return self.hosts[name]
 
     def _shape(self, name, device, mbit, queue_bytes):
-        # With a burst below 64 KiB tbf would cut every packet train and arm a timer for each piece.
+        # With a burst below 64 KiB tbf would split every packet train and set a timer per piece.
         burst = max(70_000, mbit * 1_000_000 // 8 // 1000)
         namespace = self._namespace(name)
         shape = ("rate", f"{mbit}mbit", "burst", burst, "limit", queue_bytes)
@@ -95,29 +95,29 @@ class Network:
         run(*privileged("ip", "netns", "exec", namespace, *qdisc))
 
     def shape_host(self, name, mbit, queue_bytes=8_000_000):
-        """Both directions of a host's link; what would wait longer than the queue is lost."""
+        """Shapes both directions of a host's link; packets beyond the queue are dropped."""
         self._shape(name, "eth0", mbit, queue_bytes)
         self._shape(f"{self._rack_of[name]}.br", name, mbit, queue_bytes)
 
     def shape_uplink(self, rack, mbit, queue_bytes=8_000_000):
-        """Both directions between a rack and the core."""
+        """Shapes both directions between a rack and the core."""
         self._shape(f"{rack}.br", "uplink", mbit, queue_bytes)
         self._shape("core.br", f"to-{rack}", mbit, queue_bytes)
 
     def set_mtu(self, mtu):
-        """Of every link, and of the bridges between them."""
+        """Sets the MTU of every link and bridge."""
         for namespace in self.namespaces:
             links = json.loads(run(*privileged("ip", "-n", namespace, "-j", "link", "show")))
             for device in (link["ifname"] for link in links if link["ifname"] != "lo"):
                 run(*privileged("ip", "-n", namespace, "link", "set", device, "mtu", mtu))
 
     def set_link(self, name, state):
-        """The cable of a host "down", which keeps its addresses and routes, or "up" again."""
+        """Sets a host's cable "down", which keeps its addresses and routes, or "up" again."""
         bridge = f"{self._rack_of[name]}.br"
         run(*self._ip(bridge), "link", "set", "dev", name, state)
 
     def link(self, one, other, mtu, *subnets):
-        """A cable between two hosts; one gets .1 and ::1, the other .2 and ::2 of the subnets."""
+        """Connects two hosts; one gets .1 and ::1, the other .2 and ::2 of the subnets."""
         device = f"to-{other}", f"to-{one}"
         ends = [self._ip(one), self._ip(other)]
         peer = ("peer", "name", device[1], "netns", self._namespace(other))
@@ -130,18 +130,20 @@ class Network:
             run(*end, "link", "set", device[number], "mtu", mtu, "up")
 
     def without_segmentation(self):
-        """Every packet becomes a frame of its own, which the kernel counts as one."""
+        """Turns off segmentation, so that the kernel counts every packet as one frame."""
         for host in self.hosts.values():
             for feature in ("tx-udp-segmentation", "gso", "tso", "gro"):
                 host.exec("ethtool", "-K", "eth0", feature, "off")
 
     def wait(self, process, seconds):
-        """The exit code and output of a process that must end in time."""
+        """The exit code and output of a process; it must end in time."""
         try:
             code = process.wait(seconds)
         except subprocess.TimeoutExpired:
             text = process.log.read_text(errors="replace")
-            raise AssertionError(f"{process.args} still runs after {seconds} s:\n{text}") from None
+            raise AssertionError(
+                f"{process.args} is still running after {seconds} s:\n{text}"
+            ) from None
         return code, process.log.read_text(errors="replace")
 
     def wait_for_line(self, process, text, seconds=10):

@@ -1,4 +1,4 @@
-"""Ports for programs that are told on which to listen."""
+"""Free ports for programs that need to be given one."""
 
 import contextlib
 import random
@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 LEAST = 10_000
-drawn = random.SystemRandom()  # a seeded one gives all tests that run side by side the same
+drawn = random.SystemRandom()  # a seeded one would give parallel tests the same ports
 
 
 def free_port():
@@ -14,10 +14,10 @@ def free_port():
 
 
 def free_ports(count):
-    """Free as UDP's and as TCP's, at every IPv4 address, and different from each other.
+    """Ports that are free for UDP and TCP, at every IPv4 address, and differ from each other.
 
-    Between this call and the program's own bind() a port is anybody's. So they are drawn from below
-    the range from which the kernel gives every connection of this machine one.
+    Until the program's own bind() any process could take the port. So they are chosen below the
+    ephemeral range, from which the kernel assigns ports to connections.
     """
     with contextlib.ExitStack() as held:
         ports = []
@@ -37,7 +37,7 @@ def first_of_connections():
 
 
 def consecutive_ports(count):
-    """The first of so many that are free."""
+    """The first of `count` consecutive free ports."""
     for _ in range(100):
         first = drawn.randrange(LEAST, first_of_connections() - count)
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):

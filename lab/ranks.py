@@ -1,16 +1,16 @@
-"""The ranks of a job of torch, one process on each of some hosts."""
+"""Runs the ranks of a torch job, one process per host."""
 
 import os
 import time
 from pathlib import Path
 
 PYTHON = Path(__file__).resolve().parents[1] / "python"
-# Memory that stays with the process: fresh pages cost as much time as a fast link.
+# Keep freed memory in the process: fresh pages cost as much time as a fast link.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 1 << 30}
 
 
 def environment(rank, hosts):
-    """What torchrun would set, and where this checkout's `atp` is."""
+    """The variables that torchrun would set, and the path of this checkout's `atp`."""
     return {
         "PYTHONPATH": os.pathsep.join([str(PYTHON), os.environ.get("PYTHONPATH", "")]),
         "RANK": rank,
@@ -19,14 +19,14 @@ def environment(rank, hosts):
         "MASTER_PORT": 29500,
         "GLOO_SOCKET_IFNAME": "eth0",
         "OMP_NUM_THREADS": 1,
-        "ATP_HOST_MEMORY": 0,  # a lab is of networks
+        "ATP_HOST_MEMORY": 0,  # use the network
     }
 
 
 def run_ranks(network, words, seconds, env=None, hosts=None):
-    """Runs one program on hosts of a network (default: all) to its end; the outputs, by rank.
+    """Runs a program on hosts of a network (default: all) to its end; returns the outputs by rank.
 
-    The first rank that fails ends it, with what that rank said.
+    The first rank that fails ends the run, with that rank's output.
     """
     hosts = hosts or list(network.hosts.values())
     ranks = [
@@ -42,7 +42,9 @@ def run_ranks(network, words, seconds, env=None, hosts=None):
         _check(ranks)
         if time.monotonic() > end:
             first = running[0]
-            raise SystemExit(f"rank {first} still runs after {seconds} s:\n{_said(ranks[first])}")
+            raise SystemExit(
+                f"rank {first} is still running after {seconds} s:\n{_said(ranks[first])}"
+            )
         time.sleep(0.05)
     _check(ranks)
     return [_said(rank) for rank in ranks]
@@ -51,7 +53,7 @@ def run_ranks(network, words, seconds, env=None, hosts=None):
 def _check(ranks):
     for number, rank in enumerate(ranks):
         if rank.poll():
-            raise SystemExit(f"rank {number} ended with {rank.returncode}:\n{_said(rank)}")
+            raise SystemExit(f"rank {number} exited with code {rank.returncode}:\n{_said(rank)}")
 
 
 def _said(rank):

@@ -1,6 +1,6 @@
-"""What a network of namespaces needs of this machine, and how a command gets it.
+"""Checks what networks of namespaces need from this machine, and runs commands with it.
 
-python -m lab.requirements     says what is missing, and what to do about it
+python -m lab.requirements     prints what is missing and what to do
 """
 
 import functools
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from lab import user_namespace
 
-# Debian has ip, tc, nft and ethtool where an ordinary user's PATH does not lead.
+# Debian has ip, tc, nft and ethtool outside of an ordinary user's PATH.
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _CAP_NET_ADMIN, _CAP_SYS_ADMIN = 12, 21
 
 
 def missing(*tools):
-    """What is missing, and what to do about it, or None; `tools` are wanted beside ip and tc."""
+    """What is missing and what to do, or None; `tools` are needed besides ip and tc."""
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
     absent = [tool for tool in ("ip", "tc", *tools) if shutil.which(tool) is None]
     if absent:
@@ -30,7 +30,7 @@ def missing(*tools):
 
 
 def privileged(*words):
-    """The command line that runs `words` where networks may be made."""
+    """The command line that runs `words` where networks can be created."""
     return [*_way_in(), *map(str, words)]
 
 
@@ -42,10 +42,10 @@ def _way_in():
 
 
 def may_make_networks(status, writable):
-    """Whether this process may by itself: `status` is its /proc/self/status.
+    """Whether this process may create networks by itself. `status` is its /proc/self/status.
 
-    Being root says little: a container's root may not, nor root of a user namespace where `ip`
-    could not write into /run/netns.
+    Being root is not enough: root in a container may not, nor may root in a user namespace in which
+    `ip` cannot write to /run/netns.
     """
     effective = int(status.partition("CapEff:")[2].split()[0], 16)
     return writable and all(effective >> one & 1 for one in (_CAP_NET_ADMIN, _CAP_SYS_ADMIN))

@@ -1,4 +1,4 @@
-"""The folder that a demo or an experiment leaves its results in."""
+"""The results folder of a demo or experiment."""
 
 import argparse
 import tempfile
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def results_folder(text):
-    """For argparse: the folder, made if need be and found writable before anything is measured.
+    """An argparse type: a folder, created if necessary and checked to be writable in advance.
 
-    A default must be a string, which argparse then passes through here as well.
+    A default must be a string, so that argparse passes it through here as well.
     """
     path = Path(text)
     try:
@@ -17,7 +17,7 @@ def results_folder(text):
             pass
     except OSError as error:
         raise argparse.ArgumentTypeError(
-            f"cannot write results into {path}: {error.strerror}; name a folder that you may "
+            f"cannot write results into {path}: {error.strerror}; choose a folder that you can "
             "write to"
         ) from None
     return path

@@ -1,6 +1,6 @@
-"""Bulk TCP flows with cubic, the traffic that a job has to share its links with.
+"""Bulk TCP flows with cubic, as competing traffic for a job.
 
-python -m lab.tcp_flows receive ADDRESS PORT          prints "PORT BYTES" a second
+python -m lab.tcp_flows receive ADDRESS PORT          prints "PORT BYTES" every second
 python -m lab.tcp_flows send ADDRESS PORT FLOWS
 """
 

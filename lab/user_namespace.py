@@ -1,14 +1,14 @@
-"""A user namespace in which an ordinary user may make networks, as root may everywhere.
+"""A user namespace in which an ordinary user can create networks.
 
-It lasts as long as this process: even if it is killed, nothing is left of its networks and of what
-ran in them. Files and processes still belong to the user; inside they are root's.
+It lasts as long as this process; even if that is killed, nothing is left of its networks and their
+processes. Files and processes still belong to the user; inside they appear to be root's.
 """
 
 import subprocess
 from pathlib import Path
 
-# `ip netns` wants to write /run/netns. Where root has not made that folder, the whole of /run is
-# replaced, and what was in it bound in again: a user's TMPDIR may be there.
+# `ip netns` writes to /run/netns. If root has not created that folder, /run is replaced, and its
+# contents are bound in again, because a user's TMPDIR may be there.
 _HOLD = """
 set -e
 if [ -d /run/netns ]; then
@@ -35,7 +35,7 @@ for namespace in /run/netns/*; do
 done
 """
 
-# What forbids user namespaces: a file under /proc/sys, the value that does, one that does not.
+# Settings that forbid user namespaces: the file in /proc/sys, a forbidding value, a permitting one.
 _SYSCTLS = (
     ("kernel/unprivileged_userns_clone", "0", "1"),
     ("user/max_user_namespaces", "0", "15000"),
@@ -46,16 +46,16 @@ _SYSCTLS = (
 
 
 class Forbidden(Exception):
-    """Its text says what forbids user namespaces, and what to do."""
+    """The message says what forbids user namespaces and what to do."""
 
 
-_holders = []  # As long as we hold their standard input, and so until this process ends.
+_holders = []  # These live until their standard input closes, when this process ends.
 
 
 def make():
-    """Makes one; the words before a command that make it run there, with the process id it has."""
+    """Creates one; returns the words that run a command there, and its process id."""
     command = ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c", _HOLD]
-    # A session of its own: Ctrl-C is for those who still want to delete their networks.
+    # In its own session: Ctrl-C must not end it before others have deleted their networks.
     holder = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -73,7 +73,7 @@ def make():
 
 
 def why_forbidden(said, sysctls):
-    """`said`: the complaint of the command that failed; `sysctls`: /proc/sys."""
+    """`said`: the error output of the failed command; `sysctls`: /proc/sys."""
     cause, remedy = (said.strip() or "no reason given").splitlines()[-1], ""
     for name, forbids, permits in _SYSCTLS:
         file = sysctls / name
@@ -82,6 +82,6 @@ def why_forbidden(said, sysctls):
             cause, remedy = f"{setting} is {forbids}", f", or set sysctl {setting}={permits}"
             break
     return (
-        "network namespaces need root or a user namespace, and this system permits no user "
+        "network namespaces need root or a user namespace, but this system permits no user "
         f"namespace ({cause}): run this as root, or with sudo{remedy}"
     )

@@ -1,25 +1,25 @@
-"""The two runs side by side: the table that the demo prints, and what must be true of it."""
+"""Compares the two runs: the table that the demo prints, and its checks."""
 
 import dataclasses
 
 import node_stats
 from job import VALUES_PER_FRAGMENT, WORKERS, Run
 
-# UDP payload of a fragment (header, one bitmap word, values) and the IPv4 and UDP headers.
+# UDP payload of a fragment (header, one bitmap word, values), plus IPv4 and UDP headers.
 _FRAGMENT_BYTES = 40 + 8 + 4 * VALUES_PER_FRAGMENT + 28
 _REPEATS = ("repeats_plain", "repeats_resend", "repeats_direct", "repeats_float")
 
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """How much is trained, and what must come of it."""
+    """The amount of training, and the required results."""
 
     images: int
     epochs: int
-    accuracy: float  # at least, of both runs
+    accuracy: float  # minimum, for both runs
     accuracy_apart: float = 0.015
     first_losses: int = 50
-    loss_difference: float = 1e-4  # relative, of the first losses
+    loss_difference: float = 1e-4  # relative, for the first losses
     summed_in_switch: float = 0.95  # of all fragments
 
 
@@ -44,7 +44,7 @@ class Comparison:
         self.fragments = self._server["fragments_completed"]
         self.summed_in_switch = node_stats.share_summed_in_switch(atp.server[-1]) or 0.0
         self.server_bytes = self._server["udp_ip_bytes_in"]
-        # Without a switch every worker's fragments would reach the server.
+        # Without a switch the server would receive every worker's fragments.
         self.server_bytes_without = self.fragments * WORKERS * _FRAGMENT_BYTES
         self.repeats = sum(worker[name] for worker in self._workers for name in _REPEATS)
 
@@ -99,14 +99,14 @@ class Comparison:
              f"{server['fragments_completed_by_one_packet']:,}", f"{self.summed_in_switch:.2%}"),
             ("  finished by the server", f"{server['fragments_completed_by_server']:,}", ""),
             ("reached the server", _size(self.server_bytes), ""),
-            ("  without a switch that would be", _size(self.server_bytes_without),
+            ("  without a switch it would be", _size(self.server_bytes_without),
              f"{self.server_bytes_without / self.server_bytes:.2f} times"),
-            ("packets that workers sent again", f"{self.repeats:,}",
+            ("packets that workers repeated", f"{self.repeats:,}",
              f"of {sum(worker['gradients_sent'] for worker in workers):,}"),
         ]  # fmt: skip
 
     def _traffic(self, path: str, dtype: str) -> tuple[int, int]:
-        """Calls and bytes of all-reduce in the atp run, at the rank with most."""
+        """Calls and bytes of all-reduces in the atp run, on the rank with the most."""
         counts = [
             stats[path].get("all_reduce", {}).get(dtype, {"calls": 0, "bytes": 0})
             for stats in self._atp.result["stats"]

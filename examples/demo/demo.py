@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""make demo: trains one model twice, its gradients summed in the network and then by Gloo.
+"""make demo: trains a model twice, with gradients summed in the network and then by Gloo.
 
     examples/demo/demo.py            all 60,000 images, two epochs: a few minutes
     examples/demo/demo.py --short    a quarter of the images, one epoch
 
 Starts a switch, a server and 4 workers on this machine, compares the two runs, draws
-out/demo/demo.png, and fails if something is not as it should be.
+out/demo/demo.png, and fails if a check fails.
 """
 
 import argparse
@@ -25,13 +25,13 @@ sys.path.insert(0, str(CHECKOUT))
 from lab.results import results_folder  # noqa: E402
 
 FULL = comparison.Expectation(images=60_000, epochs=2, accuracy=0.84)
-# One pass over a quarter of the images, all of it warm-up, teaches less.
+# One pass over a quarter of the images, all of it warm-up, reaches a lower accuracy.
 SHORT = comparison.Expectation(images=15_360, epochs=1, accuracy=0.55)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--short", action="store_true", help="fewer images, for automatic tests")
+    parser.add_argument("--short", action="store_true", help="fewer images, for automated tests")
     parser.add_argument("--out", type=results_folder, default=str(CHECKOUT / "out/demo"))
     arguments = parser.parse_args()
     program = BUILD / "bin/atp"

@@ -1,4 +1,4 @@
-"""Fashion-MNIST as Debian's package dataset-fashion-mnist installs it: 70,000 images of clothes."""
+"""Fashion-MNIST, 70,000 images of clothes, from Debian's package dataset-fashion-mnist."""
 
 import gzip
 import pathlib
@@ -8,7 +8,7 @@ import torch
 
 FOLDER = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
-# Mean and standard deviation of the training images' pixels, as is usual for this set.
+# Mean and standard deviation of the training images' pixels, the usual normalization.
 _MEAN, _DEVIATION = 0.2860, 0.3530
 
 
@@ -24,7 +24,7 @@ def load(part: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def normalized(images: torch.Tensor) -> torch.Tensor:
-    """Bytes to float32 around zero."""
+    """Converts bytes to normalized float32."""
     return images.float().div_(255).sub_(_MEAN).div_(_DEVIATION)
 
 
@@ -34,7 +34,7 @@ def _read_idx(path: pathlib.Path) -> np.ndarray:
     with gzip.open(path) as file:
         data = file.read()
     if data[:3] != b"\0\0\x08":
-        raise ValueError(f"{path} is no idx file of bytes")
+        raise ValueError(f"{path} is not an idx file of bytes")
     dimensions = data[3]
     shape = np.frombuffer(data, ">u4", dimensions, offset=4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * dimensions).reshape(shape).copy()

@@ -1,4 +1,4 @@
-"""The demo's picture: what both runs learned, and where the sums were made meanwhile."""
+"""The demo's picture: the losses of both runs, and where their sums were computed."""
 
 import pathlib
 
@@ -26,7 +26,7 @@ def draw(atp: Run, gloo: Run, path: pathlib.Path) -> None:
     _draw_losses(losses, atp, _ATP, "atp (summed in the switch)", "-")
     losses.set_ylabel("training loss")
     losses.set_ylim(bottom=0)
-    # Above the curves, which may pass anywhere.
+    # Above the plot, because the curves may be anywhere.
     losses.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), borderpad=0)
     _draw_shares(shares, atp)
     shares.set_xlabel("seconds of training")
@@ -43,11 +43,11 @@ def _draw_losses(axes, run: Run, color: str, label: str, style: str) -> None:
     seconds = np.array(run.result["times"]) - run.result["begin"]
     loss = np.array(run.result["losses"])
     axes.plot(seconds, loss, color=color, alpha=0.25, linewidth=0.8)
-    # A moving average over the steps before, shorter at the start.
+    # A moving average over the previous steps, shorter at the start.
     sums = np.cumsum(np.insert(loss, 0, 0.0))
     first = np.maximum(np.arange(len(loss)) + 1 - _SMOOTHED_STEPS, 0)
     smooth = (sums[1:] - sums[first]) / (np.arange(len(loss)) + 1 - first)
-    accuracy = f"{run.result['accuracy']:.1%} of the test images right"
+    accuracy = f"{run.result['accuracy']:.1%} of the test images correct"
     axes.plot(seconds, smooth, style, color=color, linewidth=1.8, label=f"{label}: {accuracy}")
 
 

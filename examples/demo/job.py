@@ -1,4 +1,4 @@
-"""One training job under `atp run`, watched while it runs."""
+"""Runs one training job under `atp run` and shows its progress."""
 
 import json
 import os
@@ -11,22 +11,22 @@ import time
 import node_stats
 
 WORKERS = 4
-# What Ethernet's 1500 bytes carry; the loopback interface alone would carry more.
+# What fits Ethernet's MTU of 1500; loopback would allow more.
 VALUES_PER_FRAGMENT = 350
 HERE = pathlib.Path(__file__).resolve().parent
 _BAR_WIDTH = 24
 
 
 class JobFailed(Exception):
-    """Its text says which command failed and what it said."""
+    """The message has the failed command and its output."""
 
 
 class Run:
-    """What a finished job left behind."""
+    """The results of a finished job."""
 
     def __init__(self, backend: str, folder: pathlib.Path):
         self.backend = backend
-        # As train.py wrote it.
+        # Written by train.py.
         self.result = json.loads((folder / "result.json").read_text())
         self.server = node_stats.read(folder / "server.jsonl")
         self.switch = node_stats.read(folder / "switch.jsonl")
@@ -40,7 +40,7 @@ def run(program: pathlib.Path, backend: str, size, folder: pathlib.Path) -> Run:
         folder.mkdir(parents=True)
     except OSError as error:
         raise JobFailed(
-            f"cannot empty {folder}, which an earlier run left: {error.filename}: "
+            f"cannot empty {folder} of an earlier run: {error.filename}: "
             f"{error.strerror}; remove it, or choose another folder with --out"
         ) from None
     command = [
@@ -49,8 +49,8 @@ def run(program: pathlib.Path, backend: str, size, folder: pathlib.Path) -> Run:
         sys.executable, str(HERE / "train.py"), "--backend", backend, "--out", str(folder),
         "--images", str(size.images), "--epochs", str(size.epochs),
     ]  # fmt: skip
-    # One thread a worker: more would compete for the same cores. Gloo would otherwise connect by
-    # the host's name, which need not resolve on a machine that was just set up.
+    # One thread per worker, because more would compete for the cores. By default Gloo connects by
+    # the host's name, which may not resolve on a newly installed machine.
     environment = {"GLOO_SOCKET_IFNAME": "lo", **os.environ, "OMP_NUM_THREADS": "1"}
     log_path = folder / "log.txt"
     begin = time.monotonic()
@@ -61,17 +61,17 @@ def run(program: pathlib.Path, backend: str, size, folder: pathlib.Path) -> Run:
                 time.sleep(0.2)
                 display.update()
         finally:
-            # Ctrl-C reaches `atp run` too, and it ends its workers.
+            # Ctrl-C also reaches `atp run`, which ends its workers.
             process.wait()
         display.finish(time.monotonic() - begin)
     if process.returncode != 0:
         last = "\n".join(log_path.read_text().splitlines()[-15:])
-        raise JobFailed(f"{' '.join(command)}\nended with {process.returncode}:\n{last}")
+        raise JobFailed(f"{' '.join(command)}\nexited with code {process.returncode}:\n{last}")
     return Run(backend, folder)
 
 
 class _Display:
-    """A line that follows the training; on a terminal it is rewritten in place."""
+    """A progress line, rewritten in place on a terminal."""
 
     def __init__(self, backend: str, folder: pathlib.Path):
         self._backend = backend
@@ -101,7 +101,7 @@ class _Display:
     def finish(self, seconds: float) -> None:
         record = _last_line(self._progress)
         if record is not None:
-            self._show(f"{self._text(record)}  {seconds:.0f} s in all")
+            self._show(f"{self._text(record)}  {seconds:.0f} s in total")
 
     def _text(self, record: dict) -> str:
         done = _BAR_WIDTH * record["step"] // record["steps"]
@@ -130,5 +130,5 @@ def _last_line(path: pathlib.Path) -> dict | None:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 8192))
         lines = file.read().split(b"\n")
-    # After the last newline stands nothing, or a line that is not finished yet.
+    # The text after the last newline is empty, or an unfinished line.
     return json.loads(lines[-2]) if len(lines) >= 2 else None

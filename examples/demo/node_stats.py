@@ -1,4 +1,4 @@
-"""The counters that switch and server write while they run, as JSON lines."""
+"""Reads the counters that switch and server write while they run, as JSON lines."""
 
 import json
 import pathlib
@@ -10,9 +10,9 @@ def read(path: pathlib.Path) -> list[dict]:
 
 
 def share_summed_in_switch(record: dict | None, before: dict | None = None) -> float | None:
-    """Of the fragments completed (since `before`), those that came as one packet with all ranks.
+    """The share of completed fragments (since `before`) that arrived as one packet with all ranks.
 
-    None where there was none.
+    None if no fragment was completed.
     """
     if record is None:
         return None

@@ -1,9 +1,9 @@
-"""Trains a small CNN on Fashion-MNIST with DistributedDataParallel; one process of a job.
+"""One process of a job that trains a small CNN on Fashion-MNIST with DistributedDataParallel.
 
     atp run -n 4 -- python examples/demo/train.py --backend atp --out out/demo/atp
 
-Nothing here knows of the network but the name of the backend. Rank 0 writes progress.jsonl while
-it trains, and result.json at the end.
+Only the name of the backend depends on the network. Rank 0 writes progress.jsonl during training,
+and result.json at the end.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch
 
-BATCH = 64  # images a worker and step
+BATCH = 64  # images per worker and step
 LEARNING_RATE = 0.05
 WARM_UP_STEPS = 200
 
@@ -37,14 +37,15 @@ def make_model() -> nn.Module:
 
 
 def train(model: nn.Module, options: argparse.Namespace, progress) -> tuple[list, list]:
-    """Returns the loss of every step on this rank's images, and when it was known."""
+    """Returns the loss of every step on this rank's images, with its time."""
     images, labels = fashion_mnist.load("train")
     images, labels = images[: options.images], labels[: options.images]
     rank, world_size = dist.get_rank(), dist.get_world_size()
     steps = options.epochs * -(-options.images // (BATCH * world_size))
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=0.9)
-    # Up and then down. Without the slow start training is so unstable at first that roundings of
-    # 1e-8 grow into visible differences within 30 steps, over any network.
+    # The learning rate goes up and then down. Without the slow start, training is so unstable at
+    # first that rounding errors of 1e-8 grow to visible differences within 30 steps, on any
+    # network.
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: np.interp(step, [-1, WARM_UP_STEPS, steps], [0, 1, 0])
     )
@@ -66,7 +67,7 @@ def train(model: nn.Module, options: argparse.Namespace, progress) -> tuple[list
 
 @torch.no_grad()
 def test(model: nn.Module) -> float:
-    """The share of the 10,000 test images that are named right; each rank looks at its part."""
+    """The accuracy on the 10,000 test images, of which each rank evaluates a part."""
     images, labels = fashion_mnist.load("t10k")
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right = torch.zeros(1, dtype=torch.int64)
@@ -83,7 +84,7 @@ def digest(model: nn.Module) -> str:
 
 
 def gather(thing) -> list:
-    """`thing` of every rank, at every rank."""
+    """`thing` of every rank, on every rank."""
     things = [None] * dist.get_world_size()
     dist.all_gather_object(things, thing)
     return things
@@ -134,7 +135,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    # Threads of torch's Gloo can outlive their group, and one that takes the interpreter's lock
-    # while it is being taken down ends the process with an abort. All is written, so leave now.
+    # Threads of torch's Gloo can outlive their group. One that takes the interpreter's lock during
+    # shutdown aborts the process. Everything is written, so exit now.
     sys.stdout.flush()
     os._exit(0)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""make demo-tp: a GPT on every mesh of a network of four hosts, beside what the planner says.
+"""make demo-tp: trains a GPT on every mesh of four hosts, and compares with the planner.
 
     examples/demo_tp/demo.py            40 steps on each mesh: a few minutes
     examples/demo_tp/demo.py --short    4 steps
 
-Makes two racks of two hosts as network namespaces on this machine, with links of 2000 Mbit/s and
-400 Mbit/s between the racks; prints the planner's table; measures the communication of a layer on
-each mesh, over our ring; trains the same GPT on each, on the bytes of the King James Bible;
-draws out/demo_tp/demo_tp.png; and fails if something is not as it should be.
+Creates two racks of two hosts as network namespaces on this machine, with links of 2000 Mbit/s and
+400 Mbit/s between the racks. Prints the planner's table, measures the communication of a layer on
+each mesh over our ring, trains the same GPT on each with the bytes of the King James Bible, draws
+out/demo_tp/demo_tp.png, and fails if a check fails.
 """
 
 import argparse
@@ -39,14 +39,14 @@ LIMIT_S = 280
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--short", action="store_true", help="fewer steps, for automatic tests")
+    parser.add_argument("--short", action="store_true", help="fewer steps, for automated tests")
     parser.add_argument("--out", type=results_folder, default=str(CHECKOUT / "out/demo_tp"))
     arguments = parser.parse_args()
     program = BUILD / "bin/atp"
     if not program.exists():
         return complain(f"{program} is missing; `make demo-tp` builds it")
     if not text.is_installed():
-        return complain("no text to learn; install it: apt-get install bible-kjv")
+        return complain("no training text; install it: apt-get install bible-kjv")
     if problem := missing():
         return complain(problem)
 
@@ -56,7 +56,7 @@ def main() -> int:
     result = measure(arguments.out, steps=4 if arguments.short else 40)
     picture = arguments.out / "demo_tp.png"
     figure.draw(result, picture)
-    print(f"\nPredicted beside measured, and the losses: {os.path.relpath(picture)}")
+    print(f"\nPredicted and measured times, and the losses: {os.path.relpath(picture)}")
     return report(result)
 
 
@@ -65,7 +65,7 @@ def run(*words) -> None:
 
 
 def measure(folder: pathlib.Path, steps: int) -> dict:
-    """Runs the four ranks, each on a host of its own."""
+    """Runs the four ranks, each on its own host."""
     print("\nFour ranks on four hosts: a layer's collectives on each mesh, then training.\n")
     result = folder / "result.json"
     result.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ def measure(folder: pathlib.Path, steps: int) -> dict:
 
 
 def report(result: dict) -> int:
-    print("\nmesh    predicted     measured  measured/predicted  training, a step")
+    print("\nmesh    predicted     measured  measured/predicted  training, per step")
     medians = {}
     for one, trained in zip(result["replayed"], result["trained"], strict=True):
         mesh = tuple(one["mesh"])
@@ -104,13 +104,13 @@ def checks(result: dict, medians: dict) -> dict[str, bool]:
     predicted = {tuple(one["mesh"]): one["predicted"] for one in result["replayed"]}
     curves = [one["losses"] for one in result["trained"]]
     return {
-        "where predictions differ by 5 %, the measured times have their order": all(
+        "measured times are in the predicted order where predictions differ by 5 %": all(
             medians[a] < medians[b]
             for a in predicted
             for b in predicted
             if predicted[a] * 1.05 < predicted[b]
         ),
-        "every mesh has the losses of the others within 0.1 %": all(
+        "the losses of all meshes agree within 0.1 %": all(
             max(step) - min(step) <= 1e-3 * max(step) for step in zip(*curves, strict=True)
         ),
         "the model learns": all(curve[-1] < curve[0] for curve in curves),

@@ -1,4 +1,4 @@
-"""The demo's picture: each mesh's communication beside its prediction, and what it learned."""
+"""The demo's picture: predicted and measured communication per mesh, and the losses."""
 
 import pathlib
 import statistics
@@ -37,15 +37,15 @@ def _draw_bars(axes, replayed: list[dict]) -> None:
                   label="each round" if first else None)  # fmt: skip
     axes.set_xticks(range(len(replayed)), [str(tuple(one["mesh"])) for one in replayed])
     axes.set_xlabel("mesh")
-    axes.set_ylabel("ms of communication, a layer forward and backward")
+    axes.set_ylabel("ms of communication per layer, forward and backward")
     axes.legend(frameon=False, loc="upper left")
 
 
 def _draw_losses(axes, trained: list[dict]) -> None:
     styles = ("-", "--", "o")
     for i, one in enumerate(trained):
-        label = f"{tuple(one['mesh'])}: {one['seconds'] * 1e3:.0f} ms a step"
-        # Equal curves lie on one another, so they must differ to be seen.
+        label = f"{tuple(one['mesh'])}: {one['seconds'] * 1e3:.0f} ms per step"
+        # Equal curves coincide, so different styles keep them visible.
         look = {"color": _COLORS[i % 3], "linewidth": 3.2 - i, "markersize": 3.5}
         axes.plot(one["losses"], styles[i % 3], label=label, **look)
     axes.set_xlabel("step")

@@ -1,4 +1,4 @@
-"""One rank of the demo: replays a layer on every mesh, then trains the model on every mesh.
+"""One rank of the demo: runs a layer's communication, then trains the model, on every mesh.
 
 RANK=... rank.py CLUSTER CONFIG RESULT STEPS
 """
@@ -34,7 +34,7 @@ MODEL = TransformerConfig(hidden=256, heads=8, layers=2, vocabulary=256, positio
 
 
 def train(shape: tuple[int, int], tokens: torch.Tensor, steps: int) -> dict:
-    """Losses, and seconds a step, of the model that all meshes begin with."""
+    """Losses and seconds per step; the initial model is the same on all meshes."""
     torch.manual_seed(0)
     mesh = init_mesh(*shape, algorithm="ring")
     model = parallelize(Transformer(MODEL), mesh=mesh, chunks=2)
@@ -44,9 +44,9 @@ def train(shape: tuple[int, int], tokens: torch.Tensor, steps: int) -> dict:
 
 
 def train_by_torch(tokens: torch.Tensor, steps: int) -> dict:
-    """The same with torch's own tensor parallelism, on a mesh of one dimension and over our ring.
+    """The same with torch's own tensor parallelism, on a one-dimensional mesh over our ring.
 
-    It cannot cut a product for queries, keys and values together, so its weights are other ones.
+    It cannot split a joint product for queries, keys and values, so it has different weights.
     """
     torch.manual_seed(0)
     mesh = init_mesh(dist.get_world_size(), 1, algorithm="ring")

@@ -1,4 +1,4 @@
-"""The King James Bible as bytes, from Debian's bible-kjv."""
+"""The bytes of the King James Bible, from Debian's bible-kjv."""
 
 import shutil
 import subprocess
@@ -14,13 +14,13 @@ def is_installed() -> bool:
 
 
 def tokens() -> torch.Tensor:
-    """One number a byte, 4.4 million of them."""
+    """One number per byte, 4.4 million in total."""
     text = subprocess.run(_ALL_OF_IT, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     return torch.frombuffer(bytearray(text.stdout), dtype=torch.uint8)
 
 
 def batch(text: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same sequences for a step wherever it is trained, and what follows each byte of them."""
+    """The sequences of a step, the same on every mesh, and the next byte for each position."""
     draw = torch.Generator().manual_seed(step)
     begins = torch.randint(len(text) - SEQUENCE - 1, (BATCH,), generator=draw).tolist()
     pieces = torch.stack([text[begin : begin + SEQUENCE + 1] for begin in begins]).long()

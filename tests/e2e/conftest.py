@@ -62,7 +62,7 @@ class Process:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
             pytest.fail(
-                f"{self.popen.args} still runs after {seconds} s; it said:\n{self.output()}"
+                f"{self.popen.args} still runs after {seconds} s; its output:\n{self.output()}"
             )
 
     def signal(self, number):

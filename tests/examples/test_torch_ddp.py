@@ -19,7 +19,7 @@ def test_ddp_trains_the_same_model_at_every_rank():
     )
     assert result.returncode == 0, result.stderr
     for rank in range(2):
-        assert f"rank {rank} of 2: weights equal at all ranks" in result.stdout
+        assert f"rank {rank} of 2: weights equal on all ranks" in result.stdout
     assert "after 50 sums by atp" in result.stdout
 
 

@@ -31,5 +31,5 @@ def test_a_rank_that_fails_is_told_at_once_with_what_it_said(two_hosts):
 
 def test_a_rank_that_hangs_is_named(two_hosts):
     script = shell("[ $RANK = 0 ] || exit 0; echo here; exec sleep 1000")
-    with pytest.raises(SystemExit, match=r"rank 0 still runs after 3 s:\nhere"):
+    with pytest.raises(SystemExit, match=r"rank 0 is still running after 3 s:\nhere"):
         run_ranks(two_hosts, script, 3)

@@ -71,7 +71,7 @@ def test_a_user_who_may_not_is_told_why_and_what_to_do_in_one_line(needs_namespa
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == (
-        "network namespaces need root or a user namespace, and this system permits no user "
+        "network namespaces need root or a user namespace, but this system permits no user "
         "namespace (user.max_user_namespaces is 0): run this as root, or with sudo, or set sysctl "
         "user.max_user_namespaces=15000\n"
     )
