@@ -1,6 +1,6 @@
-"""What experiments share: the programs that they run, and how they tell what they found.
+"""The common parts of experiments: the programs they run, and how they report results.
 
-An experiment is a module, run from the root of the repository:
+An experiment is a module that runs from the root of the repository:
 
     .venv/bin/python -m experiments.sharing.fig14 [FOLDER]
 """
@@ -19,25 +19,25 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
 
 plt.switch_backend("svg")
-# Else the parts of one figure get other names each time that it is drawn.
+# Otherwise the elements of a figure get different ids each time it is drawn.
 plt.rcParams["svg.hashsalt"] = "atp"
 
 
 def parser(text, folder):
-    """Of the command line: what the experiment is, by its docstring, and where results go."""
+    """A command line parser with the experiment's docstring and a results folder."""
     words = argparse.ArgumentParser(description=text.splitlines()[0])
     words.add_argument(
         "folder",
         nargs="?",
         type=results_folder,
         default=folder,
-        help=f"of the results (default: {folder})",
+        help=f"folder for the results (default: {folder})",
     )
     return words
 
 
 def publish(path, rows, figure):
-    """Writes `path`.csv, one line for each of `rows`, and `path`.svg, and says so."""
+    """Writes `path`.csv, with a line per row, and `path`.svg, and prints their names."""
     table, picture = Path(f"{path}.csv"), Path(f"{path}.svg")
     table.parent.mkdir(parents=True, exist_ok=True)
     with open(table, "w", newline="") as out:
@@ -45,17 +45,17 @@ def publish(path, rows, figure):
         writer.writeheader()
         writer.writerows(rows)
     save(figure, picture)
-    print(f"written: {table}, {picture}")
+    print(f"wrote {table}, {picture}")
 
 
 def save(figure, path):
-    """The same bytes for the same figure."""
+    """Saves a figure reproducibly: the same bytes for the same figure."""
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
 
 def verdict(paper, ours, why):
-    """Three wrapped paragraphs: what the paper says, what we find, why they differ."""
+    """Three wrapped paragraphs: the paper's result, ours, and why they differ."""
     return "\n".join(
         textwrap.fill(text, 98, initial_indent=f"{name + ':':7}", subsequent_indent=" " * 7)
         for name, text in (("paper", paper), ("ours", ours), ("why", why))

@@ -1,4 +1,4 @@
-"""Starts the ranks of an experiment on this machine, and shows what they say while they run."""
+"""Starts the ranks of an experiment on this machine, and shows their progress."""
 
 import collections
 import os
@@ -9,7 +9,7 @@ from experiments.report import BUILD, REPOSITORY
 
 
 def run_job(module, world_size, *words):
-    """`atp run` of a module of this folder; what rank 0 prints is shown at once."""
+    """Runs a module of this folder under `atp run`; rank 0's output is shown immediately."""
     command = [
         BUILD / "bin" / "atp", "run", "-n", world_size, "--switch", "--",
         sys.executable, "-m", f"experiments.accuracy.{module}", *words,
@@ -31,7 +31,7 @@ def run_job(module, world_size, *words):
         last = collections.deque(maxlen=200)
         for line in job.stdout:
             last.append(line)
-            if line.startswith("#"):  # of progress
+            if line.startswith("#"):  # progress
                 print(line, end="", flush=True)
     if job.returncode != 0:
         raise SystemExit(f"{module} with {world_size} ranks failed:\n{''.join(last)}")

@@ -1,4 +1,4 @@
-"""How wrong is a sum, against how much smaller its values are than the largest of their block?"""
+"""The error of a sum, by the size of its values relative to the largest in their block."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from experiments.accuracy.ways import WAYS
 from experiments.report import plt
 
 WORLD_SIZES = (4, 8)
-FLOOR = 1e-9  # what is exact is drawn here
+FLOOR = 1e-9  # exact sums are drawn here
 STYLES = {
     "int32": ("-", "C0"),
     "int16": ("-", "C1"),
@@ -18,9 +18,10 @@ STYLES = {
 
 
 def bound(world_size, power):
-    """Of int32, relative to a value 2^power times the block's largest: W/2 units and half an ulp.
+    """int32's error bound, relative to a value 2^power times the block's largest: W/2 units and
+    half an ulp.
 
-    A sum of W values from 2^power up to twice that is W 2^power at least.
+    A sum of W values from 2^power to twice that is at least W 2^power.
     """
     unit = 2.0 ** (0 + 1 + math.ceil(math.log2(world_size)) - 30)
     return min(1, world_size / 2 * unit / (world_size * 2.0**power) + 2.0**-24)
@@ -51,7 +52,7 @@ def measure(folder, blocks):
 
 
 def outside(rows):
-    """Rows of int32 that break the promise."""
+    """Rows of int32 that exceed the bound."""
     return [
         row
         for row in rows
@@ -60,7 +61,7 @@ def outside(rows):
 
 
 def table(rows, powers=(0, -5, -10, -15, -20, -25, -30)):
-    """Largest relative errors."""
+    """A table of the largest relative errors."""
     lines = [f"{'ranks':5} {'way':16}" + "".join(f"{f'2^{power}':>9}" for power in powers)]
     for world_size in WORLD_SIZES:
         for way, name in WAYS.items():

@@ -1,4 +1,4 @@
-"""One rank of magnitudes.py: sums blocks whose values have all magnitudes, and says how well.
+"""One rank of magnitudes.py: sums blocks with values of all magnitudes, and measures the errors.
 
 atp run -n W -- python -m experiments.accuracy.magnitudes_rank RESULT BLOCKS
 """
@@ -15,16 +15,16 @@ import torch.distributed as dist
 from experiments.accuracy.ways import WAYS, Ways
 
 BLOCK = 256
-POWERS = 40  # values of a block are 2^0 to 2^-POWERS times its largest
+POWERS = 40  # a block's values are 2^0 to 2^-POWERS times its largest
 
 
 def powers(blocks):
-    """Of each value, relative to the largest of its block; the same at every rank."""
+    """The power of each value relative to its block's largest; the same on every rank."""
     return np.tile(-(np.arange(BLOCK) * (POWERS + 1) // BLOCK), blocks)
 
 
 def inputs(rank, blocks):
-    """Positive, so that nothing cancels and a relative error means something."""
+    """Positive values, so that nothing cancels and relative errors are meaningful."""
     mantissas = np.random.default_rng(rank).uniform(1, 2, blocks * BLOCK)
     return (mantissas * np.exp2(powers(blocks).astype(np.float64))).astype(np.float32)
 
@@ -53,6 +53,6 @@ def main(result, blocks):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # Threads of torch's Gloo can outlive their group; all is written, so leave now.
+    # Threads of torch's Gloo can outlive their group. Everything is written, so exit now.
     sys.stdout.flush()
     os._exit(0)

@@ -18,13 +18,13 @@ GPT = TransformerConfig(hidden=128, heads=4, layers=2, vocabulary=256, positions
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """batch: of all ranks together. `data(seed)` gives draw(step, rank, ranks) and the test set."""
+    """`batch` is over all ranks. `data(seed)` returns draw(step, rank, ranks) and the test set."""
 
     what: str
     batch: int
     steps: int
     rate: float
-    missing: str | None  # what to install
+    missing: str | None  # package to install
     make: Callable[[], nn.Module]
     data: Callable
 
@@ -42,7 +42,7 @@ class Images:
         return fashion_mnist.normalized(self._images[chosen]), self._labels[chosen]
 
     def test(self):
-        """Batches of what was not trained on."""
+        """Batches of held-out data."""
         for images, labels in zip(*self._test, strict=True):
             yield fashion_mnist.normalized(images), labels
 
@@ -78,14 +78,14 @@ def _cnn():
 
 
 class Narrow(nn.Module):
-    """A model of bfloat16 parameters and gradients; what lies between is computed in float32.
+    """A model with bfloat16 parameters and gradients that computes in float32.
 
-    Many processors have no bfloat16 arithmetic and would need ten times as long to pretend.
+    Many processors have no bfloat16 arithmetic, and emulating it takes ten times as long.
     """
 
     def __init__(self, model):
         super().__init__()
-        self._model = [model]  # in a list: its float32 parameters are no part of this module
+        self._model = [model]  # in a list, so that its float32 parameters are not this module's
         self._names = [name for name, _ in model.named_parameters()]
         self.narrow = nn.ParameterList(p.detach().bfloat16() for p in model.parameters())
 

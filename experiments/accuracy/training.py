@@ -1,4 +1,4 @@
-"""Does a training end elsewhere when its gradients are summed another way? And what vanishes?"""
+"""Does the kind of sum change the result of training? And how many gradients become zero?"""
 
 import itertools
 import json
@@ -14,9 +14,9 @@ REFERENCE = "gloo_float32"
 
 
 def measure(folder, names, world_sizes, dtypes, seeds, steps=None):
-    """All rows that the ranks write; `steps`: fewer than a task has.
+    """All rows that the ranks write; `steps`: instead of the task's number.
 
-    What an earlier run has left in the folder, whole and of as many steps, is not trained again.
+    A complete training with as many steps from an earlier run is not repeated.
     """
     known, rows = tasks(), []
     for name in names:
@@ -47,7 +47,7 @@ def of(rows, kind):
 
 
 def _settings(rows):
-    """Each training that was made several ways, once."""
+    """Each training, independent of the kind of sum, once."""
     return list(dict.fromkeys((row["task"], row["dtype"], row["world_size"]) for row in rows))
 
 
@@ -57,9 +57,9 @@ def _matching(rows, setting, way):
 
 
 def summarize(trained):
-    """A row for each setting and way: the mean over the seeds, and how far they are apart.
+    """A row per setting and kind of sum: the mean over the seeds, and their spread.
 
-    `apart` compares with Gloo in float32, seed by seed: they begin with the same weights.
+    `apart` compares with Gloo in float32 seed by seed, because those start with the same weights.
     """
     rows = []
     for setting, way in itertools.product(_settings(trained), WAYS):
@@ -76,7 +76,7 @@ def summarize(trained):
 
 
 def told_apart(summary):
-    """Means that are further from that of Gloo in float32 than its seeds are from each other."""
+    """Means further from that of Gloo in float32 than Gloo's seeds are from each other."""
     spreads = {
         (r["task"], r["dtype"], r["world_size"], name): r[f"{name}_spread"]
         for r in summary
@@ -112,7 +112,7 @@ def table(summary):
 
 
 def summarize_gradients(looks):
-    """A row for each setting and way, over all steps that were looked at."""
+    """A row per setting and kind of sum, over all inspected steps."""
     rows = []
     for setting, way in itertools.product(_settings(looks), WAYS):
         own = _matching(looks, setting, way)

@@ -1,8 +1,8 @@
-"""One rank of training.py: trains one model again and again, its gradients summed each way.
+"""One rank of training.py: trains a model once per seed and kind of sum.
 
     atp run -n W -- python -m experiments.accuracy.training_rank RESULT TASK DTYPE STEPS SEEDS
 
-Appends a line of JSON to RESULT for each training, and one for each look at the gradients.
+Appends a line of JSON to RESULT per training, and per inspection of the gradients.
 """
 
 import json
@@ -17,12 +17,12 @@ from torch.nn.parallel import DistributedDataParallel
 from experiments.accuracy.tasks import Narrow, loss_of, tasks
 from experiments.accuracy.ways import WAYS, Ways
 
-LAST = 20  # steps whose loss is the final one
-LOOKS = 5  # at the gradients, spread over a training
+LAST = 20  # steps over which the final loss is averaged
+LOOKS = 5  # inspections of the gradients, spread over a training
 
 
 class Master:
-    """Adam on float32 copies of the parameters, as trainings of narrow types do."""
+    """Adam on float32 copies of the parameters, as usual for narrow types."""
 
     def __init__(self, model, rate, steps):
         self._parameters = [*model.parameters()]
@@ -48,7 +48,7 @@ class Trainer:
         self.looks = {round((steps - 1) * look / (LOOKS - 1)) for look in range(LOOKS)}
 
     def train(self, way, seed, look):
-        """The row of one training; `look` is called with this rank's gradients of some steps."""
+        """The row of one training; `look` is called with this rank's gradients at some steps."""
         torch.manual_seed(seed)
         model = self.task.make()
         if self.narrow:
@@ -79,7 +79,7 @@ class Trainer:
 
     @torch.no_grad()
     def _test(self, model, data):
-        """Loss and share of right guesses; each rank looks at its part."""
+        """Loss and accuracy; each rank evaluates its part."""
         found = torch.zeros(3, dtype=torch.float64)
         for number, (inputs, targets) in enumerate(data.test()):
             if number % self.ranks == self.rank:
@@ -93,7 +93,7 @@ class Trainer:
         return loss / count, right / count
 
     def compare(self, gradients, step):
-        """Rows: how far the sum of these gradients is from the exact one, each way."""
+        """Rows with the distance of these gradients' sum from the exact one, by kind of sum."""
         exact = self.ways.exact_sums(gradients)
         there = exact != 0
         for way in WAYS:
@@ -126,7 +126,7 @@ def main(result, name, dtype, steps, seeds):
     for seed in range(seeds):
         for way in WAYS:
             begin = time.monotonic()
-            # Gradients are looked at along one trajectory, the same for all ways.
+            # Gradients are inspected along one trajectory, the same for all kinds of sums.
             row = trainer.train(way, seed, look if way == "gloo_float32" and seed == 0 else None)
             write("training", row)
             if rank == 0:
@@ -139,6 +139,6 @@ def main(result, name, dtype, steps, seeds):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # Threads of torch's Gloo can outlive their group; all is written, so leave now.
+    # Threads of torch's Gloo can outlive their group. Everything is written, so exit now.
     sys.stdout.flush()
     os._exit(0)

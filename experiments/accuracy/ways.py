@@ -1,4 +1,4 @@
-"""The ways to sum gradients that are compared: over atp with 32 and 16 bits, and over Gloo."""
+"""The compared kinds of sums: over atp with 32 and 16 bits, and over Gloo."""
 
 import torch
 import torch.distributed as dist
@@ -15,7 +15,7 @@ _GLOO_TYPES = {"gloo_float32": torch.float32, "gloo_bfloat16": torch.bfloat16}
 
 
 class Ways:
-    """The groups of a job, and what each way does with them; made once by every rank."""
+    """The process groups, and the sums over them; created once per rank."""
 
     def __init__(self):
         every = [*range(dist.get_world_size())]
@@ -29,7 +29,7 @@ class Ways:
         return self._groups.get(way, self.gloo)
 
     def register(self, model, way):
-        """Makes a DDP model, of the group of its way, average its gradients so."""
+        """Makes a DDP model on the right group average its gradients this way."""
         if way == "int32":
             model.register_comm_hook(self.group(way), atp.torch.ddp_hook)
         elif way == "int16":
@@ -38,7 +38,7 @@ class Ways:
             model.register_comm_hook(self.gloo, _average_as(_GLOO_TYPES[way]))
 
     def sums(self, tensors, way):
-        """The sums of these tensors, which stay as they are, one after the other as float64."""
+        """The sums of these tensors as one float64 vector; the tensors are not changed."""
         if way in self._groups:
             copies = [tensor.clone() for tensor in tensors]
             dist.all_reduce_coalesced(copies, group=self.group(way))
@@ -48,16 +48,16 @@ class Ways:
         return whole.double()
 
     def exact_sums(self, tensors):
-        """In float64, whose roundings are nothing beside those that are compared."""
+        """Exact sums in float64, whose rounding errors are negligible here."""
         whole = torch.cat([tensor.flatten() for tensor in tensors]).double()
         dist.all_reduce(whole, group=self.gloo)
         return whole
 
 
 def _average_as(dtype):
-    """A hook that averages in this type, whatever that of the gradients.
+    """A hook that averages in this type, independent of the gradients' type.
 
-    As torch's bf16_compress_hook, which wants a GPU.
+    Like torch's bf16_compress_hook, which requires a GPU.
     """
 
     def hook(group, bucket):

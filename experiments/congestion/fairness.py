@@ -1,10 +1,10 @@
-"""How a job shares a link: with another job, and with 1, 2 and 4 TCP flows (paper §5.5, Fig. 16).
+"""How a job shares a link with another job, and with 1, 2 and 4 TCP flows (paper §5.5, Fig. 16).
 
     .venv/bin/python -m experiments.congestion.fairness [--seconds S] [--mbit M] [FOLDER]
 
-Real processes in network namespaces on links shaped with tbf; the flows use cubic. Prints goodput
-(of gradients, of TCP payload) beside the equal share, and writes fairness.csv and fairness.svg into
-FOLDER (default: out/congestion). Every rank compares every element of every sum.
+Real processes in network namespaces on links shaped with tbf; the flows use cubic. Prints the
+goodput (of gradients and of TCP payload) relative to the equal share, and writes fairness.csv and
+fairness.svg into FOLDER (default: out/congestion). Every rank checks every element of every sum.
 """
 
 import sys
@@ -24,7 +24,7 @@ COLUMNS = [
 
 
 def row_of(direction, flows, policy, outcome, link):
-    """Shares are parts of the equal share: 1 is fair, and below 0.5 somebody starves."""
+    """Shares are relative to the equal share: 1 is fair, below 0.5 is starvation."""
     equal = link.mbit / (flows + 1)
     job = outcome.goodput[0]
     return {
@@ -71,7 +71,7 @@ def plot(rows):
 
 
 def two_jobs(atp, link, seconds):
-    """Whether two equal jobs behind one uplink were right, and with AIMD fair."""
+    """Whether two equal jobs behind one uplink were correct and, with AIMD, fair."""
     print("two equal jobs behind one uplink")
     fair = True
     for policy in POLICIES:
@@ -91,16 +91,16 @@ def verdict(rows):
     least = min(min(row["job_share"], row["tcp_share"]) for row in ours)
     return report.verdict(
         "near the fair share (Fig. 16b)",
-        f"with congestion control neither side of {len(ours)} cases gets less than {least:.0%} "
+        f"with congestion control no side in {len(ours)} cases gets less than {least:.0%} "
         "of its equal share",
-        "a window that grows by a packet for each round trip is not cubic's, and it meets the "
-        "queue in trains; behind another queue the shares will be others, too.",
+        "the window grows by a packet per round trip, unlike cubic's, and packets reach the "
+        "queue in trains; other queues give other shares.",
     )
 
 
 def main():
     parser = report.parser(__doc__, "out/congestion")
-    parser.add_argument("--seconds", type=float, default=20, help="of each case (default: 20)")
+    parser.add_argument("--seconds", type=float, default=20, help="per case (default: 20)")
     parser.add_argument("--mbit", type=int, default=50, help="of the link (default: 50)")
     options = parser.parse_args()
     link = Link(options.mbit, options.mbit * 2000)
@@ -108,7 +108,7 @@ def main():
 
     print(f"links of {link.mbit} Mbit/s with queues of {link.queue_bytes} bytes, K {K}")
     fair = two_jobs(atp, link, options.seconds)
-    print("a job beside TCP flows on one worker's link; share: part of the equal share")
+    print("a job and TCP flows on one worker's link; shares are relative to the equal share")
     print(("{:>9} " * len(COLUMNS)).format(*COLUMNS))
     rows = beside_flows(atp, link, options.seconds, POLICIES)
     print(verdict(rows))

@@ -1,11 +1,11 @@
-"""Many workers, one server, too few aggregators: what congestion control is for (paper Fig. 15).
+"""Many workers, one server, too few aggregators: the case for congestion control (paper Fig. 15).
 
     .venv/bin/python -m experiments.congestion.incast [FOLDER]
 
-Plays, in the simulator, one job of 8 workers with half of the aggregators that it would need, a
-server that takes 60 Gbit/s (paper §D.1) and ports that hold 200 kB: with the paper's AIMD and with
-a fixed window. Prints goodput and repeats, and writes incast.csv and incast.svg into FOLDER
-(default: out/congestion). Every sum of every rank is checked in the same run.
+Simulates one job of 8 workers with half of the aggregators that it needs, a server that receives
+60 Gbit/s (paper §D.1) and ports with buffers of 200 kB, with the paper's AIMD and with a fixed
+window. Prints goodput and repeats, and writes incast.csv and incast.svg into FOLDER (default:
+out/congestion). Every sum of every rank is checked in the same run.
 """
 
 from experiments import report
@@ -24,11 +24,11 @@ WORLD = {
     "sample": SAMPLE_US,
 }
 POLICIES = {"aimd": {"aimd": True, "ecn_bytes": 65_000}, "none": {}}
-BITS = 62 * 32  # of a fragment
+BITS = 62 * 32  # per fragment
 
 
 def measure(operations):
-    """One row for each policy, and its goodput over time."""
+    """One row per policy, and its goodput over time."""
     contests = [{**WORLD, **extra, "operations": operations} for extra in POLICIES.values()]
     results = play_all(contests)
     rows = [
@@ -43,7 +43,7 @@ def measure(operations):
 
 
 def table(rows):
-    lines = ["policy   goodput  in switch  packets to server  repeats, each for a fragment"]
+    lines = ["policy   goodput  in switch  packets to server  repeats (both per fragment)"]
     for row in rows:
         lines.append(
             f"{row['policy']:6} {row['goodput_gbit']:6.2f} G {row['share_in_switch']:10.1%} "
@@ -70,8 +70,8 @@ def compared(rows):
     return report.verdict(
         "66.8 img/s with congestion control, 23.2 without (-65 %, 2.9 times); 7.5 Gbit/s",
         f"{rows[0]['goodput_gbit']} and {rows[1]['goodput_gbit']} Gbit/s ({ours:.1f} times)",
-        "a training job computes between its sums and so hides a part; this one only sums. The "
-        "product's timers are made for ordinary hosts, so each loss costs more on such a network",
+        "a training job computes between sums and so hides part of them; this one only sums. The "
+        "product's timers are meant for ordinary hosts, so each loss costs more on this network",
     )
 
 

@@ -1,13 +1,12 @@
-"""Short all-reduces where packets are lost: in the network and over Gloo, in turns.
+"""Short all-reduces with packet loss: in the network and over Gloo, in turns.
 
     .venv/bin/python -m experiments.congestion.loss [FOLDER]
 
-Each rank is a process in a network namespace of its own whose link carries --mbit in each
-direction; a switch and a server have hosts of their own, with links that carry --ranks + 1 times
-as much. Every host drops each packet that comes in with a probability of --loss per cent, of UDP
-and TCP alike. The time of an all-reduce is that of the slowest rank, each result is compared with
-the true sum, and the medians and 90 % quantiles of --iterations count. Writes loss.csv and loss.svg
-into FOLDER (default: out/loss).
+Each rank is a process in its own network namespace, with a link of --mbit in each direction. A
+switch and a server have their own hosts, with links --ranks + 1 times as fast. Every host drops
+incoming packets with a probability of --loss per cent, UDP and TCP alike. The time of an all-reduce
+is that of the slowest rank, and each result is compared with the true sum. Reports medians and 90 %
+quantiles of --iterations. Writes loss.csv and loss.svg into FOLDER (default: out/loss).
 """
 
 import json
@@ -28,7 +27,7 @@ LIMIT_S = 600
 
 
 def measure(arguments, per_cent, folder):
-    """{path: seconds of each all-reduce}"""
+    """{path: seconds per all-reduce}"""
     ranks = [f"h{rank}" for rank in range(arguments.ranks)]
     with Network(folder, {"rack": [*ranks, "switch", "server"]}) as network:
         for name in ranks:
@@ -84,8 +83,8 @@ def plot(rows):
 def parse():
     parser = report.parser(__doc__, "out/loss")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--mbit", type=int, default=200, help="of each rank's link")
-    parser.add_argument("--bytes", type=int, default=65536, help="of the tensor, float32")
+    parser.add_argument("--mbit", type=int, default=200, help="bandwidth per rank's link")
+    parser.add_argument("--bytes", type=int, default=65536, help="size of the float32 tensor")
     parser.add_argument("--iterations", type=int, default=300)
     parser.add_argument(
         "--loss",
@@ -100,7 +99,7 @@ def main():
     arguments = parse()
     print(
         f"{arguments.ranks} ranks, links of {arguments.mbit} Mbit/s, {arguments.bytes} bytes of"
-        f" float32, {arguments.iterations} all-reduces of each in turns"
+        f" float32, {arguments.iterations} all-reduces each, in turns"
     )
     print(f"{'loss %':>9} {'in-network':>12} {'p90 ms':>9} {'Gloo':>9} {'p90 ms':>9}")
     rows = summarize(arguments)

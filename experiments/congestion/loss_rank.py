@@ -16,7 +16,7 @@ import torch.distributed as dist
 import atp.torch  # noqa: F401 (registers the backend)
 
 PATHS = ("innetwork", "gloo")
-BATCH = 10  # all-reduces of one path before the other's turn
+BATCH = 10  # all-reduces on one path per turn
 
 
 def seconds_of_one(group, tensor, expected):
@@ -25,7 +25,7 @@ def seconds_of_one(group, tensor, expected):
     begin = time.perf_counter()
     dist.all_reduce(tensor, group=group)
     took = time.perf_counter() - begin
-    assert torch.equal(tensor, expected), f"a wrong sum by {dist.get_backend(group)}"
+    assert torch.equal(tensor, expected), f"wrong sum by {dist.get_backend(group)}"
     return took
 
 
@@ -44,7 +44,7 @@ def main(meet, result, size, iterations):
     tensor = torch.empty(size // 4)
     expected = torch.full_like(tensor, ranks * (ranks + 1) / 2)
     seconds = {path: [] for path in PATHS}
-    for begin in range(0, iterations + BATCH, BATCH):  # the first batch warms up
+    for begin in range(0, iterations + BATCH, BATCH):  # the first batch is a warm-up
         for path in PATHS:
             own = [seconds_of_one(groups[path], tensor, expected) for _ in range(BATCH)]
             slowest = torch.tensor(own, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Jobs and TCP flows on one shaped link of a lab network; what each got of it."""
+"""Runs jobs and TCP flows on one shaped link of a lab network, and measures their shares."""
 
 import json
 import sys
@@ -11,20 +11,20 @@ from lab.network import Network
 
 K = 350
 MIB = 1 << 20
-WIRE = (4 * K + 48 + 42) / (4 * K)  # bytes on the wire for a byte of gradients, Ethernet included
+WIRE = (4 * K + 48 + 42) / (4 * K)  # bytes on the wire per byte of gradients, Ethernet included
 
 
 @dataclass
 class Link:
     mbit: int = 50
-    queue_bytes: int = 100_000  # what a port of an ordinary switch holds of it: 16 ms
+    queue_bytes: int = 100_000  # as in a port of an ordinary switch: 16 ms
 
 
 @dataclass
 class Outcome:
     goodput: list[float]  # Mbit/s of gradients, by job
     tcp: float = 0.0  # Mbit/s, all flows together
-    verified: bool = True  # every sum of every job
+    verified: bool = True  # every sum of every job was correct
     text: str = field(default="", repr=False)
 
 
@@ -60,13 +60,13 @@ def start_ranks(network, atp, job, hosts, server, iterations, policy):
 
 
 def completed(stats):
-    """Fragments that a server has completed, by its last line of counters."""
-    lines = stats.read_text().rpartition("\n")[0].splitlines()  # not what is being written
+    """Fragments that a server has completed, from its last line of counters."""
+    lines = stats.read_text().rpartition("\n")[0].splitlines()  # without an incomplete line
     return json.loads(lines[-1])["counters"]["fragments_completed"] if lines else 0
 
 
 def received(flow):
-    """When the receiver of the TCP flows last counted, and how many bytes it had."""
+    """The time of the TCP receiver's last report, and its bytes."""
     moment, count = flow.log.read_text().rpartition("\n")[0].splitlines()[-1].split()
     return float(moment), int(count)
 
@@ -82,7 +82,7 @@ def start_flows(network, sender, receiver, count):
 
 
 def wait_until_begun(jobs_stats, seconds=60):
-    """Until each job has a scale that fits its gradients: the first two results are past."""
+    """Waits until each job has a scale that fits its gradients, after its first two results."""
     before = [2 * MIB // (4 * K)] * len(jobs_stats)
     end = time.monotonic() + seconds
     while any(completed(stats) <= count for stats, count in zip(jobs_stats, before, strict=True)):
@@ -92,7 +92,7 @@ def wait_until_begun(jobs_stats, seconds=60):
 
 
 def measure(network, stats, ranks, flow, seconds):
-    """What jobs and flows got while all jobs ran: from two seconds after their begin."""
+    """The shares of jobs and flows while all jobs ran, from two seconds after the start."""
     time.sleep(2)
     begin, fragments = time.monotonic(), [completed(s) for s in stats]
     moment = received(flow) if flow else None
@@ -111,7 +111,7 @@ def measure(network, stats, ranks, flow, seconds):
 
 
 def verify(network, ranks, outcome, seconds, jobs=1):
-    """Every rank compares every element of every result; rank 0 says how many were wrong."""
+    """Every rank checks every element of every result; rank 0 reports how many were wrong."""
     codes = []
     for rank in ranks:
         code, text = network.wait(rank, seconds)
@@ -133,7 +133,7 @@ def job_beside_flows(folder, atp, flows, direction, policy, link, seconds, worke
                 link.mbit * (2 * workers if middle else 1),
                 8_000_000 if middle else link.queue_bytes,
             )
-        network.without_segmentation()  # a queue holds packets, as a switch's does, not trains
+        network.without_segmentation()  # queues hold packets, as in a switch, not trains
         server = start_node(network, atp, "server", "server")
         start_node(
             network, atp, "switch", "switch", "--upstream", f"{network['server'].address}/32"
@@ -151,7 +151,7 @@ def job_beside_flows(folder, atp, flows, direction, policy, link, seconds, worke
 
 
 def equal_jobs(folder, atp, jobs, policy, link, seconds, workers=2):
-    """Jobs with servers of their own behind one switch, whose uplink they share."""
+    """Jobs with separate servers behind one switch, whose uplink they share."""
     hosts = [[f"j{job}w{rank}" for rank in range(workers)] for job in range(jobs)]
     servers = [f"server{job}" for job in range(jobs)]
     racks = {"left": ["switch", *sum(hosts, [])], "right": servers}

@@ -1,15 +1,14 @@
-"""What strangers, idle connections and deaths cost: measured, honest ranks beside them.
+"""Measures what strangers, idle connections and failures cost honest ranks.
 
     .venv/bin/python -m experiments.defence.defence [FOLDER]
 
-In turns without and with the attack where a time is compared. A stranger knows docs/protocol.md,
-the port, and nothing that only members know, and sends from another address. Measures all-reduces
-beside jobs that are made and left at 6 kB/s; packets forwarded after JOINs whose route is a loop;
-answers to a flood, and how long an honest asker waits for its own meanwhile; the answer of `atp
-status` beside 500 idle connections; how long the other ranks take to end, with the right name,
-after a rank or one of three servers is killed; and, among hosts that are network namespaces,
-all-reduces beside forged ICMP errors, and the end of a rank that nothing reaches any more. Writes
-defence.csv into FOLDER (default: out/defence).
+Compared times are measured in turns, without and with the attack. A stranger knows docs/protocol.md
+and the port but none of the members' secrets, and sends from another address. Measures:
+all-reduces while jobs are created and left at 6 kB/s; packets forwarded after JOINs with a looped
+route; answers to a flood, and how long an honest client waits meanwhile; `atp status` with 500 idle
+connections; the time until the other ranks end with the right culprit after a rank or one of three
+servers is killed. On hosts in network namespaces: all-reduces under forged ICMP errors, and the end
+of a rank that is cut off. Writes defence.csv into FOLDER (default: out/defence).
 """
 
 import csv
@@ -36,7 +35,7 @@ LIMIT_S = 60
 
 
 class Nodes:
-    """Switches, servers and ranks on loopback; all end with the `with`."""
+    """Switches, servers and ranks on loopback, which end with the `with` block."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -52,7 +51,7 @@ class Nodes:
         self._folder.cleanup()
 
     def node(self, role, *options, port=None):
-        """Its address, once it listens, and its process."""
+        """Starts a node; returns its address, once it listens, and its process."""
         at = ("127.0.0.1", port or free_port())
         command = (ATP, role, "--listen", f"{at[0]}:{at[1]}", *options)
         process = self.start(command)
@@ -60,7 +59,7 @@ class Nodes:
         return at, process
 
     def ranks(self, count, route, *words):
-        """One process for each rank of `atp bench`."""
+        """Starts one process per rank of `atp bench`."""
         job = random.randrange(1, 2**32)
         variables = {"WORLD_SIZE": count, "ATP_JOB": job, "ATP_INCARNATION": 1, "ATP_ROUTE": route}
         command = (ATP, "bench", "allreduce", *words)
@@ -89,7 +88,7 @@ def wait_until(condition, what):
     end = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > end:
-            raise SystemExit(f"waited {LIMIT_S} s in vain for {what}")
+            raise SystemExit(f"timed out after {LIMIT_S} s waiting for {what}")
         time.sleep(0.002)
 
 
@@ -98,14 +97,14 @@ def text(address):
 
 
 def counters(address):
-    """Of a node, by name."""
+    """A node's counters by name."""
     words = [str(ATP), "status", text(address), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["counters"]
 
 
 def bench_us(nodes, server):
-    """The mean time of an all-reduce of 256 KiB by two ranks; a wrong sum ends everything."""
+    """The mean time of a 256 KiB all-reduce by two ranks; exits on a wrong sum."""
     size = ("-b", "256K", "-e", "256K", "-n", "400", "-w", "20")
     ranks = nodes.ranks(2, text(server), *size)
     if any(rank.wait(LIMIT_S) for rank in ranks):
@@ -116,7 +115,7 @@ def bench_us(nodes, server):
 
 
 def churn(rounds, rate):
-    """All-reduces beside jobs made and left, over all-reduces alone."""
+    """The time of all-reduces while jobs are created and left, over that without."""
     times = {False: [], True: []}
     with Nodes() as nodes:
         server, _ = nodes.node("server")
@@ -125,13 +124,17 @@ def churn(rounds, rate):
             with Churn(server, rate):
                 times[True].append(bench_us(nodes, server))
     alone, beside = (statistics.median(times[way]) for way in (False, True))
-    yield "256 KiB beside jobs made and left at 6 kB/s, over alone", beside / alone, "at most 1.3"
+    yield (
+        "256 KiB while jobs are created and left at 6 kB/s, over alone",
+        beside / alone,
+        "at most 1.3",
+    )
     spread = max((max(t) - min(t)) / statistics.median(t) for t in times.values())
     yield "… spread of the rounds, (largest - smallest) / median", spread, ""
 
 
 def loop(gradients):
-    """Packets passed on by three switches, each of which may send to the others."""
+    """Packets forwarded by three switches, each of which may send to the others."""
     with Nodes() as nodes:
         server, _ = nodes.node("server")
         switches = [nodes.node("switch", "--upstream", "127.0.0.0/8")[0] for _ in range(3)]
@@ -154,7 +157,7 @@ def loop(gradients):
 
 
 def flood(packets):
-    """Answers to gradients of jobs that nobody knows, from one address; and to an honest one."""
+    """Answers to gradients of unknown jobs from one address, and to an honest client."""
     with Nodes() as nodes:
         server, process = nodes.node("server")
         with Stranger() as stranger, Asker("127.0.0.3", server) as honest:
@@ -171,18 +174,18 @@ def flood(packets):
             stranger.hear()
     yield f"a flood of {stranger.sent_packets} packets: answers to it", stranger.answers, ""
     share = stranger.answered_bytes / stranger.sent_bytes
-    yield "… bytes answered for 1,000 that it sent", 1000 * share, "at most 1,000"
+    yield "… bytes answered per 1,000 that it sent", 1000 * share, "at most 1,000"
     asked = len(honest.waits)
     yield (
-        f"… of {asked} questions beside it, answered at the first asking",
+        f"… of {asked} honest questions meanwhile, answered at the first attempt",
         honest.at_once / asked,
         "most",
     )
-    yield "… the others come again every 10 ms: the slowest answer, s", max(honest.waits), ""
+    yield "… the others repeat every 10 ms: the slowest answer, s", max(honest.waits), ""
 
 
 def idle(connections, rounds):
-    """`atp status` beside connections from which nothing comes."""
+    """`atp status` with many idle connections."""
     took = []
     with Nodes() as nodes:
         server, _ = nodes.node("server")
@@ -193,14 +196,14 @@ def idle(connections, rounds):
             took.append(time.monotonic() - begin)
             for connection in held:
                 connection.close()
-    yield f"`atp status` beside {connections} idle connections, s", max(took), "at most 1"
+    yield f"`atp status` with {connections} idle connections, s", max(took), "at most 1"
 
 
 ENDLESS = ("-b", "1M", "-e", "1M", "-n", "1000000", "-w", "0")
 
 
 def kill_a_server():
-    """Of three: seconds from its death until the first rank ends, and from there to the last."""
+    """Kills one of three servers: seconds until the first rank ends, and from there to the last."""
     with Nodes() as nodes:
         switch, _ = nodes.node("switch")
         servers = [nodes.node("server") for _ in range(3)]
@@ -217,12 +220,12 @@ def kill_a_server():
         took = (known - begin, time.monotonic() - known)
         for rank in ranks:
             if text(at) not in output(rank) and "left the job" not in output(rank):
-                raise SystemExit(f"a rank names something else than {text(at)}:\n{output(rank)}")
+                raise SystemExit(f"a rank does not name {text(at)}:\n{output(rank)}")
     return took
 
 
 def kill_a_rank():
-    """Of `atp run`: from its death until the others name it, in seconds."""
+    """Kills a rank of `atp run`: seconds until the others name it."""
     named = re.compile(r"rank 2 .*left the job.*signal 9")
     with Nodes() as nodes:
         run = nodes.start(
@@ -237,7 +240,7 @@ def kill_a_rank():
 
 
 def rank_of(ancestor, rank):
-    """The process of a rank that `atp run` has started."""
+    """The process of a rank that `atp run` started."""
     parents, candidates = {}, []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -246,7 +249,7 @@ def rank_of(ancestor, rank):
             )
             if f"RANK={rank}".encode() in (entry / "environ").read_bytes().split(b"\0"):
                 candidates.append(int(entry.name))
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended
             continue
     for found in candidates:
         above = found
@@ -280,7 +283,7 @@ def measures(short):
 
 def main():
     parser = report.parser(__doc__, "out/defence")
-    parser.add_argument("--short", action="store_true", help="a tiny form, for automatic tests")
+    parser.add_argument("--short", action="store_true", help="a tiny form, for automated tests")
     arguments = parser.parse_args()
     rows = []
     for what, value, wanted in measures(arguments.short):
@@ -293,7 +296,7 @@ def main():
         writer = csv.DictWriter(out, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    print(f"written: {folder / 'defence.csv'}")
+    print(f"wrote {folder / 'defence.csv'}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Forged ICMP errors, over and over, until it is ended; needs to be root of its network namespace.
+"""Sends forged ICMP errors until it is killed; needs root in its network namespace.
 
     forge_icmp.py ERROR HOST SOURCE_PORTS TARGET TARGET_PORT
 
-tells HOST that what it has sent from one of SOURCE_PORTS to TARGET does not arrive: because it was
-larger than 600 bytes (ERROR too-big; IPv6: 1,280), or because nobody listens there (unreachable).
-What it quotes is a GRADIENT of job 1, incarnation 1, as good as somebody can guess it who has read
-docs/protocol.md and has seen none of the packets.
+claims to HOST that packets from one of its SOURCE_PORTS to TARGET did not arrive, because they were
+larger than 600 bytes (ERROR too-big; IPv6: 1,280) or nothing listens there (unreachable). The
+quoted packet is a GRADIENT of job 1, incarnation 1, guessed from docs/protocol.md without having
+seen any packet.
 """
 
 import ipaddress
@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 
-# (type, code, the number in the second word), in IPv4 and in IPv6
+# (type, code, the number in the second word), for IPv4 and IPv6
 ERRORS = {
     "too-big": ((3, 4, 600), (2, 0, 1280)),
     "unreachable": ((3, 3, 0), (1, 4, 0)),
@@ -31,7 +31,7 @@ def gradient(sequence):
 
 
 def quoted(host, source_port, target, target_port, payload):
-    """The beginning of the packet that HOST is said to have sent."""
+    """The start of the packet that HOST supposedly sent."""
     udp = struct.pack("!HHHH", source_port, target_port, 1456, 0) + payload
     if host.version == 6:
         return struct.pack("!IHBB", 6 << 28, 1456, 17, 64) + host.packed + target.packed + udp

@@ -1,5 +1,5 @@
-"""What needs hosts with links of their own, which are network namespaces (lab/): ICMP errors that
-a third host forges, and a rank that nothing reaches any more."""
+"""Measurements that need separate hosts, in network namespaces (lab/): forged ICMP errors from a
+third host, and a rank that is cut off."""
 
 import re
 import statistics
@@ -42,7 +42,7 @@ class Job:
         return [rank.log.read_text(errors="replace") for rank in self.ranks]
 
     def wait_until(self, condition, what):
-        """The seconds that it took."""
+        """Waits; returns the seconds it took."""
         begin = time.monotonic()
         while not condition():
             if time.monotonic() > begin + LIMIT_S:
@@ -72,10 +72,10 @@ def summing_us(network, about_the_job, iterations):
         forger.wait()
     said = job.outputs()[0]
     if any(rank.returncode for rank in job.ranks) or "going straight" in said:
-        raise SystemExit(f"a forged error has changed the job:\n{said}")
+        raise SystemExit(f"a forged error affected the job:\n{said}")
     reached = re.search(r"^# +udp_icmp_unproven +(\d+)$", said, re.MULTILINE)
     if about_the_job != (reached is not None and int(reached[1]) > 0):
-        raise SystemExit(f"the forged errors went elsewhere:\n{said}")
+        raise SystemExit(f"the forged errors did not arrive:\n{said}")
     # The columns of nccl-tests: size, count, type, reduction, time …
     return float(re.search(r"^\s*1048576\s.*$", said, re.MULTILINE)[0].split()[4])
 
@@ -91,13 +91,13 @@ def forged_icmp(rounds, iterations):
             for about_the_job in (False, True) if number % 2 == 0 else (True, False):
                 times[about_the_job].append(summing_us(network, about_the_job, iterations))
     nobodys, its = (statistics.median(times[way]) for way in (False, True))
-    yield "1 MiB beside forged ICMP errors about it, over as many about nobody", its / nobodys, ""
+    yield "1 MiB under forged ICMP errors about it, over as many about nobody", its / nobodys, ""
     spread = max((max(t) - min(t)) / statistics.median(t) for t in times.values())
     yield "… of forged errors, the rounds' (largest - smallest) / median", spread, ""
 
 
 def cut_off():
-    """Seconds until both others name the rank that nothing reaches, and until all have ended."""
+    """Seconds until both others name the rank that is cut off, and until all have ended."""
     ranks = ("a", "b", "c")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -114,14 +114,14 @@ def cut_off():
         ended = named + job.wait_until(job.all_ended, "all ranks to end")
         *others, own = job.outputs()
         if not all("rank 2 (" in said.splitlines()[-1] for said in others):
-            raise SystemExit("another rank is blamed:\n" + "\n".join(others))
+            raise SystemExit("the wrong rank is blamed:\n" + "\n".join(others))
         if "is the link of this rank's host up?" not in own:
-            raise SystemExit(f"it does not doubt its own link:\n{own}")
+            raise SystemExit(f"the rank does not suspect its own link:\n{own}")
     return named, ended
 
 
 def cut_offs(trials):
     found = [cut_off() for _ in range(trials)]
     named, ended = ([trial[i] for trial in found] for i in (0, 1))
-    yield "nothing reaches one of three ranks: both others name it after, s", max(named), ""
+    yield "one of three ranks is cut off: both others name it after, s", max(named), ""
     yield "… and all three have ended after, the slowest trial, s", max(ended), ""

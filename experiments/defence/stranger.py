@@ -1,5 +1,5 @@
-"""What a stranger sends who knows docs/protocol.md and nothing else: no address of a member, no
-nonce of a JOIN."""
+"""The packets of a stranger who knows only docs/protocol.md: no member's address and no JOIN's
+nonce."""
 
 import os
 import random
@@ -47,7 +47,7 @@ def gradient(job, sequence=0, flags=0, values=1):
 
 
 class Stranger:
-    """A socket on another address than all honest ones of these measurements have."""
+    """A socket on an address that no honest process of these measurements uses."""
 
     def __init__(self, address="127.0.0.2"):
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -82,19 +82,19 @@ class Stranger:
 
 
 class Asker(Stranger):
-    """An honest one: every so often it asks about a job that nobody knows, whatever became of the
-    earlier questions, and each of them again until it is answered."""
+    """An honest client: at intervals it asks about an unknown job, independent of earlier
+    questions, and repeats each question until it is answered."""
 
     EVERY_S = 0.02
-    AGAIN_S = 0.01  # the least time between two answers of a kind to one endpoint
+    AGAIN_S = 0.01  # the minimum time between two answers of a kind to one endpoint
 
     def __init__(self, address, to):
         super().__init__(address)
         self._to = to
         self._due = time.monotonic()
-        self._open = {}  # by job: when it was asked first, and last
-        self.waits = []  # for each answer
-        self.at_once = 0  # of these, those that the first packet got
+        self._open = {}  # by job: when it was asked first and last
+        self.waits = []  # seconds per answer
+        self.at_once = 0  # how many were answers to the first packet
 
     def step(self):
         self._hear_answers()
@@ -110,7 +110,7 @@ class Asker(Stranger):
                 self._ask(job, now)
 
     def finish(self, limit_s):
-        """Asks no more, but for the answers that are due."""
+        """Asks no new questions, but waits for the pending answers."""
         end = time.monotonic() + limit_s
         while self._open:
             if time.monotonic() > end:
@@ -138,8 +138,8 @@ class Asker(Stranger):
 
 
 class Churn:
-    """Jobs of one rank that are made as large as a job may be, and left, at so many bytes per
-    second, in a thread, until the end of the `with`."""
+    """Creates and leaves one-rank jobs of maximum size at this many bytes per second, in a thread,
+    until the end of the `with` block."""
 
     def __init__(self, server, bytes_per_s):
         self._server, self._rate = server, bytes_per_s

@@ -1,4 +1,4 @@
-"""One rank of memory_beside_gloo.py: times all-reduces, and checks their results.
+"""One rank of memory_beside_gloo.py: times all-reduces and checks their results.
 
 RANK=... WORLD_SIZE=... host_rank.py MEET RESULT ROUNDS SIZES...
 """
@@ -17,13 +17,13 @@ import torch.distributed as dist
 import atp.torch
 
 PATHS = ("memory", "ring", "gloo")
-# A round of a small tensor is as many in a row, as one alone would be lost in the noise.
+# A round of a small tensor is this many all-reduces in a row; a single one would be lost in noise.
 BYTES_OF_A_ROUND = 1 << 20
 MOST_OF_A_ROUND = 50
 
 
 def seconds(group, tensor, times):
-    """Of one all-reduce at the slowest rank, in a row of them."""
+    """Seconds per all-reduce on the slowest rank, over several in a row."""
     dist.barrier()
     begin = time.perf_counter()
     for _ in range(times):
@@ -34,7 +34,7 @@ def seconds(group, tensor, times):
 
 
 def measure(groups, size, rounds):
-    """By path, the seconds of each round; the paths take turns."""
+    """Seconds of each round by path; the paths take turns."""
     ranks, values = dist.get_world_size(), size // 4
     times = max(1, min(MOST_OF_A_ROUND, BYTES_OF_A_ROUND // size))
     taken = {path: [] for path in PATHS}
@@ -43,12 +43,12 @@ def measure(groups, size, rounds):
             tensor = torch.full((values,), 2.0**-100)
             taken[path].append(seconds(groups[path], tensor, times))
             expected = torch.full((values,), 2.0**-100 * ranks**times)
-            assert torch.equal(tensor, expected), f"a wrong sum over {path}"
-    return {path: own[1:] for path, own in taken.items()}  # the first warms up
+            assert torch.equal(tensor, expected), f"wrong sum over {path}"
+    return {path: own[1:] for path, own in taken.items()}  # the first is a warm-up
 
 
 def main(meet, result, rounds, *sizes):
-    # What else this machine does shall not count, where that is allowed.
+    # Take priority over other processes of this machine, if permitted.
     with contextlib.suppress(PermissionError):
         os.nice(-15)
     torch.set_num_threads(1)

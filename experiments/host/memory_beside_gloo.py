@@ -1,9 +1,9 @@
-"""All-reduces inside one host: in shared memory, over our ring, and by Gloo, in turns.
+"""All-reduces within one host: in shared memory, over our ring, and over Gloo, in turns.
 
     .venv/bin/python -m experiments.host.memory_beside_gloo [FOLDER]
 
-The ranks are processes of this machine. Rounds alternate between the three, and the median counts;
-the time of a round is that of the slowest rank. Every result is checked. Writes
+The ranks are processes on this machine. Rounds alternate between the three; the time of a round is
+that of the slowest rank, and the median is reported. Every result is checked. Writes
 memory-beside-gloo.csv and .svg into FOLDER (default: out/host).
 """
 
@@ -34,12 +34,12 @@ def measure(ranks, arguments):
             subprocess.Popen(words, env={**environment, "RANK": str(rank)}) for rank in range(ranks)
         ]
         if any([process.wait() for process in processes]):
-            raise SystemExit("a rank failed; its error stands above")
+            raise SystemExit("a rank failed; see its error above")
         return json.loads(result.read_text())
 
 
 def row(ranks, size, seconds):
-    """Medians in milliseconds, the spread of ours, and how many times ours the others take."""
+    """Medians in milliseconds, our spread, and the others' times relative to ours."""
     medians = {path: statistics.median(seconds[path]) for path in PATHS}
     least, most = min(seconds["memory"]), max(seconds["memory"])
     return {
@@ -86,13 +86,15 @@ def parse():
         return [int(number) for number in text.split(",")]
 
     parser = report.parser(__doc__, "out/host")
-    parser.add_argument("--ranks", type=numbers, default=[2, 4, 8], help="numbers of them, N,N,...")
+    parser.add_argument(
+        "--ranks", type=numbers, default=[2, 4, 8], help="numbers of ranks, N,N,..."
+    )
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument(
         "--sizes",
         type=numbers,
         default=[2**12, 2**16, 2**20, 2**24],
-        help="bytes of the tensors, N,N,...",
+        help="tensor sizes in bytes, N,N,...",
     )
     return parser.parse_args()
 

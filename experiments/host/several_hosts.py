@@ -1,13 +1,13 @@
-"""Hosts of several ranks: each rank sends for itself, or the host's sum is sent once for all.
+"""Hosts with several ranks: each rank sends separately, or the host sends one sum for all.
 
     .venv/bin/python -m experiments.host.several_hosts [FOLDER]
 
-Two hosts are network namespaces whose links carry --mbit in each direction; a switch and a server
-are on a third, whose link is not shaped. All-reduces of float32 with one rank on each host, and
-with --ranks: with a worker for each rank, and with the hosts' memory first. The time of a round is
-that of the slowest rank, the bytes are those that the first host has sent, by its kernel's count,
-with all headers and the two barriers around it. Every result is checked. Writes several-hosts.csv
-and .svg into FOLDER (default: out/host).
+Two hosts are network namespaces with links of --mbit in each direction; a switch and a server are
+on a third, whose link is not shaped. Runs float32 all-reduces with one rank per host, and with
+--ranks per host: with a worker per rank, and with shared memory first. The time of a round is that
+of the slowest rank. The bytes are what the first host sent, as counted by its kernel, with all
+headers and the two barriers around the all-reduce. Every result is checked. Writes
+several-hosts.csv and .svg into FOLDER (default: out/host).
 """
 
 import json
@@ -39,7 +39,7 @@ def start_services(network):
 
 
 def measure(arguments, ranks, in_memory):
-    """What each rank has found, by rank: the first half of them is on the first host."""
+    """The results by rank; the first half of the ranks is on the first host."""
     with tempfile.TemporaryDirectory() as folder:
         with Network(Path(folder), {"rack": ["services", "h0", "h1"]}) as network:
             for name in ("h0", "h1"):
@@ -98,10 +98,10 @@ def plot(rows):
 
 def parse():
     parser = report.parser(__doc__, "out/host")
-    parser.add_argument("--ranks", type=int, default=4, help="on each host, in the second part")
+    parser.add_argument("--ranks", type=int, default=4, help="ranks per host, in the second part")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--bytes", type=int, default=2**26, help="of the tensor")
-    parser.add_argument("--mbit", type=int, default=1000, help="of a host's link")
+    parser.add_argument("--bytes", type=int, default=2**26, help="tensor size in bytes")
+    parser.add_argument("--mbit", type=int, default=1000, help="bandwidth per host's link")
     return parser.parse_args()
 
 

@@ -1,12 +1,11 @@
-"""What exponents cost where latency counts: small, coalesced and queued all-reduces on loopback.
+"""The cost of exponents in latency: small, coalesced and queued all-reduces on loopback.
 
     .venv/bin/python -m experiments.numbers.costs [FOLDER] [--beside CHECKOUT]
 
-Each round starts a job of --ranks by `atp run`, which times every case; the median of the rounds
-counts, and the spread is (largest − smallest) / median. With --beside the rounds alternate with
-those of another checkout that has been built, such as one of before the exponents. Writes costs.csv
-and costs.svg into FOLDER (default: out/numbers): where the exact way of small operations stops to
-be the faster one.
+Each round starts a job of --ranks with `atp run`, which times every case. Reports the median over
+the rounds and the spread, (largest − smallest) / median. With --beside the rounds alternate with
+those of another checkout that has been built, such as one before the exponents. Writes costs.csv
+and costs.svg into FOLDER (default: out/numbers), which show up to which size exact sums are faster.
 """
 
 import json
@@ -22,7 +21,7 @@ from experiments.numbers.costs_rank import SWEEP
 from experiments.report import REPOSITORY, plt
 
 RANK = Path(__file__).with_name("costs_rank.py")
-# One case's time over another's, and what it may be at most.
+# The time of one case over another's, and the maximum ratio.
 RATIOS = (
     ("64 in flight, one length", "64 in flight, 64 lengths", 1.1),
     ("100 x 1 KiB, coalesced", "100 KiB", 1.5),
@@ -111,7 +110,7 @@ def parse():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="per case and round")
-    parser.add_argument("--beside", type=Path, help="another checkout, built, to alternate with")
+    parser.add_argument("--beside", type=Path, help="another built checkout to alternate with")
     return parser.parse_args()
 
 

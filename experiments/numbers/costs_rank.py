@@ -1,9 +1,9 @@
-"""One rank of costs.py: how long small all-reduces take, in many shapes, on the job's own route.
+"""One rank of costs.py: times small all-reduces in many shapes, on the job's own route.
 
 costs_rank.py RESULT [SECONDS]
 
-Writes seconds per call by case, as JSON. It also runs on checkouts that know no formats, so that
-costs.py can put an older one beside this one.
+Writes seconds per call by case, as JSON. It also runs on checkouts without formats, so that
+costs.py can compare with an older one.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 import atp.torch
 
-# Values beyond which an operation is no longer a small one (docs/protocol.md §5), and multiples.
+# The largest size of a small operation (docs/protocol.md §5), and multiples.
 SWEEP = (1, 2, 4, 8)
 
 
@@ -40,7 +40,7 @@ def coalesced(count, tensors):
 
 
 def queued(counts):
-    """All in flight at once."""
+    """All operations in flight at once."""
     tensors = [torch.ones(count) for count in counts]
 
     def call():
@@ -68,7 +68,7 @@ def cases(ranks):
 
 
 def seconds_per_call(call, seconds):
-    """All ranks make the same number of calls, which rank 0 chooses."""
+    """The number of calls, chosen by rank 0 for all ranks."""
     call()
     begin = time.perf_counter()
     for _ in range(5):

@@ -1,15 +1,14 @@
-"""All-reduces in every format of the wire, and Gloo's: the same links, the same tensor, in turns.
+"""All-reduces in every wire format and over Gloo, on the same links, in turns.
 
     .venv/bin/python -m experiments.numbers.formats [FOLDER]
 
-Each rank is a process in a network namespace of its own, whose link carries --mbit in each
-direction. Switch and server stand on hosts of their own. The switch's link carries what all N ranks
-send and what the server answers, N + 1 times a rank's traffic, so with --wide, in links of a rank,
-below that it would be what everybody waits for.
-Rounds take one all-reduce of each way, and the median of the rounds counts; the time of one is that
-of the slowest rank. Every result is compared with the true sum. Prints the bytes that a rank has
-sent for one all-reduce beside those of the fixed scale, and the least time that the links allow.
-Writes formats.csv and formats.svg into FOLDER (default: out/numbers).
+Each rank is a process in its own network namespace, with a link of --mbit in each direction. Switch
+and server have their own hosts. The switch's link carries what all N ranks send and what the server
+answers, N + 1 times a rank's traffic; with a smaller --wide, given in rank links, it would be the
+bottleneck. A round has one all-reduce per format; the time is that of the slowest rank, and the
+median over the rounds is reported. Every result is compared with the true sum. Prints the bytes
+that a rank sends per all-reduce relative to the fixed scale, and the minimum time that the links
+allow. Writes formats.csv and formats.svg into FOLDER (default: out/numbers).
 """
 
 import json
@@ -28,11 +27,11 @@ RANK = Path(__file__).with_name("formats_rank.py")
 ATP = BUILD / "bin" / "atp"
 SERVICES = {"switch": 5501, "server": 5500}
 LIMIT_S = 1800
-FRAME = 1514 / 1448  # Ethernet, IP and UDP or TCP headers, about
+FRAME = 1514 / 1448  # Ethernet, IP and UDP or TCP headers, approximately
 
 
 def measure(arguments):
-    """By way: the seconds of each round, and the bytes that rank 0 sent for one all-reduce."""
+    """By format: seconds of each round, and the bytes that rank 0 sent per all-reduce."""
     names = [f"h{rank}" for rank in range(arguments.ranks)]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -56,7 +55,7 @@ def measure(arguments):
 
 
 def bound_s(way, arguments):
-    """The least time that the busiest link allows."""
+    """The minimum time that the busiest link allows."""
     size = arguments.bytes * WAYS[way].bytes_per_value / 4 * FRAME
     in_network = max(1, (arguments.ranks + 1) / arguments.wide)
     share = 2 * (arguments.ranks - 1) / arguments.ranks if WAYS[way].is_ring else in_network
@@ -117,14 +116,14 @@ def plot(rows):
 def parse():
     parser = report.parser(__doc__, "out/numbers")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--mbit", type=int, default=400, help="of each rank's link")
+    parser.add_argument("--mbit", type=int, default=400, help="bandwidth per rank's link")
     parser.add_argument(
         "--wide",
         type=int,
-        help="of switch and server, times --mbit (default: the ranks' number + 2)",
+        help="bandwidth of switch and server, times --mbit (default: number of ranks + 2)",
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--bytes", type=int, default=2**26, help="of the float32 tensor")
+    parser.add_argument("--bytes", type=int, default=2**26, help="size of the float32 tensor")
     arguments = parser.parse_args()
     if arguments.wide is None:
         arguments.wide = arguments.ranks + 2

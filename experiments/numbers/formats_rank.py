@@ -1,4 +1,4 @@
-"""One rank of formats.py: times one all-reduce of each way in turns, and checks each result.
+"""One rank of formats.py: times one all-reduce per format in turns, and checks each result.
 
 RANK=... WORLD_SIZE=... ATP_ROUTE=... formats_rank.py RESULT ROUNDS BYTES
 """
@@ -17,7 +17,7 @@ import atp.torch
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    options: dict | None = None  # of atp's group; None: Gloo
+    options: dict | None = None  # for atp's group; None: Gloo
     dtype: torch.dtype = torch.float32
     bytes_per_value: int = 4
 
@@ -42,9 +42,9 @@ def make_group(way):
 
 
 def seconds(way, group, count):
-    """Of the slowest rank."""
+    """Seconds on the slowest rank."""
     ranks = dist.get_world_size()
-    # A sixteenth of the rank, so that no sum leaves the range of the fixed scale.
+    # A sixteenth of the rank's number, so that sums stay within the fixed scale.
     tensor = torch.full((count,), (dist.get_rank() + 1) / 16, dtype=way.dtype)
     dist.barrier()
     begin = time.perf_counter()
@@ -56,7 +56,7 @@ def seconds(way, group, count):
 
 
 def sent_for_one(way, group, count):
-    """Bytes of one all-reduce, first transmissions; 0 of Gloo, which does not count."""
+    """Bytes of one all-reduce without repeats; 0 for Gloo, which does not count them."""
     if way.options is None:
         return 0
     before = atp.torch.stats(group)["bytes_sent"]
@@ -73,7 +73,7 @@ def main():
     for turn in range(rounds + 1):
         for name, way in WAYS.items():
             took = seconds(way, groups[name], count)
-            if turn > 0:  # the first warms up
+            if turn > 0:  # the first is a warm-up
                 times[name].append(took)
     sent = {name: sent_for_one(way, groups[name], count) for name, way in WAYS.items()}
     if dist.get_rank() == 0:

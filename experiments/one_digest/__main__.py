@@ -1,14 +1,14 @@
-"""The same sums in many places: how many different results are there?
+"""Runs the same sums in many places and counts the different results.
 
     .venv/bin/python -m experiments.one_digest [FOLDER] [--short]
 
 Four ranks sum the same tensors (float32, bfloat16, float16, int32; sums, averages, maxima and
-minima; in 32 and in 16 bits, and exact; every magnitude; NaN and infinity in one rank) in the
-memory of one host, on loopback and on hosts of namespaces, with 0, 1 and 3 switches, 1 and 2
-servers, 1 % loss, a switch that is killed in the middle, with the ranks' inputs exchanged and with
-tensors in pieces. A training is interrupted and resumed. Each rank hashes its results; the
-product's own digest stands beside. The same exchanges over Gloo are counted too. Writes
-one-digest.csv into FOLDER (default: out/one-digest); exit 1 if there is more than one result.
+minima; in 32 and 16 bits, and exact; every magnitude; NaN and infinity on one rank) in the memory
+of one host, on loopback and on hosts in namespaces, with 0, 1 and 3 switches, 1 and 2 servers, 1 %
+loss, a switch killed halfway, permuted inputs and split tensors. A training is interrupted and
+resumed. Each rank hashes its results and also reports the product's own digest. The same is done
+over Gloo. Writes one-digest.csv into FOLDER (default: out/one-digest); exit status 1 if there is
+more than one result.
 """
 
 import csv
@@ -39,12 +39,12 @@ PLACES = [
     Racks("racks, 3 switches, 2 servers, 1 % loss, one killed", servers=2, loss=True, killed="b"),
 ]
 SHORT = [HOME, Racks("racks, 3 switches, 2 servers, 1 % loss", servers=2, loss=True)]
-ORDERS = ["0123", "3210", "1032", "2301"]  # whose inputs each rank takes
+ORDERS = ["0123", "3210", "1032", "2301"]  # whose inputs each rank uses
 TRAINED = 2 * CHECKPOINT  # steps
 
 
 def run(place, name, *words):
-    """A row; all ranks must have the same results."""
+    """The row of one run; all ranks must have the same results."""
     with tempfile.TemporaryDirectory() as folder:
         return _run_in(Path(folder), place, name, *words)
 
@@ -89,7 +89,7 @@ def measure(short):
 
 
 def resumed(backend):
-    """Two rows: a training without interruption, and one from its checkpoint on."""
+    """Two rows: an uninterrupted training, and one resumed from its checkpoint."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         whole = _run_in(folder, HOME, "a training, not interrupted", backend, "train", 0, TRAINED)
@@ -102,14 +102,14 @@ def distinct(rows, backend, what, column="result"):
 
 
 def complaints(rows):
-    """What is not as promised of atp's results."""
+    """Violations of the promise about atp's results."""
     found = [
         f"{len(results)} different results of {what}"
         for what in ("sums", "train")
         if len(results := distinct(rows, "atp", what)) != 1
     ]
     found += [f"{r['run']}: {r[c]}" for r in rows for c in ("result", "digest") if "differ" in r[c]]
-    # Of pieces there are more operations, so their digest is another one.
+    # Split tensors take more operations, so their digest differs.
     whole = [row for row in rows if "pieces" not in row["run"]]
     for what in ("sums", "train"):
         if len(digests := distinct(whole, "atp", what, "digest")) != 1:
@@ -119,7 +119,7 @@ def complaints(rows):
 
 def main():
     parser = report.parser(__doc__, "out/one-digest")
-    parser.add_argument("--short", action="store_true", help="a few places, for automatic tests")
+    parser.add_argument("--short", action="store_true", help="a few places, for automated tests")
     arguments = parser.parse_args()
     print(f"{'':5} {'run':58} {'hash of results':17} digest")
     rows = measure(arguments.short)
@@ -132,7 +132,7 @@ def main():
         results = len(distinct(rows, backend, "sums"))
         print(f"{backend}: {results} different results of the same sums in {runs} runs")
     for complaint in (found := complaints(rows)):
-        print(f"not as promised: {complaint}")
+        print(f"promise violated: {complaint}")
     return 1 if found else 0
 
 

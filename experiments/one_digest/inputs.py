@@ -1,4 +1,4 @@
-"""What the ranks of one_digest sum: the same tensors wherever and however they run."""
+"""The tensors that the ranks of one_digest sum, the same everywhere."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 RANKS = 4
-BLOCK = 256  # of docs/protocol.md; pieces of a tensor end where its blocks do
+BLOCK = 256  # of docs/protocol.md; tensors are split at block boundaries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Operation:
     dtype: torch.dtype = torch.float32
     op: str = "SUM"
     fill: str = "normal"
-    way: str = ""  # of the sum over atp: "exact", "int16"; in a group of its own
+    way: str = ""  # kind of sum over atp: "exact", "int16"; in a separate group
 
     def input(self, number: int, rank: int) -> torch.Tensor:
         draw = np.random.default_rng([number, rank])
@@ -29,7 +29,7 @@ class Operation:
         return torch.from_numpy(values.astype(np.float32)).to(self.dtype)
 
     def pieces(self, tensor: torch.Tensor, split: bool) -> list[torch.Tensor]:
-        """Views; a long tensor in three, at other places than its quarters."""
+        """Views; a long tensor is split in three, not at its quarters."""
         blocks = self.length // BLOCK
         if not split or blocks < 100:
             return [tensor]

@@ -1,4 +1,4 @@
-"""Where the ranks of one_digest run: on loopback, or on hosts of two racks in namespaces."""
+"""The places where the ranks of one_digest run: loopback, or hosts in two racks in namespaces."""
 
 import contextlib
 import dataclasses
@@ -45,12 +45,12 @@ servers: [{servers}]
 
 
 class Failed(Exception):
-    """A run that did not end well; its text is what the ranks said."""
+    """A failed run; the message is the ranks' output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Loopback:
-    """`options`: of `atp run`."""
+    """`options` are for `atp run`."""
 
     name: str
     options: tuple = ()
@@ -84,8 +84,8 @@ class Racks:
     name: str
     switches: tuple = ("a", "b", "s")
     servers: int = 1
-    loss: bool = False  # of 1 % of all packets, in both directions
-    killed: str | None = None  # the rack whose switch is killed in the middle
+    loss: bool = False  # 1 % packet loss in both directions
+    killed: str | None = None  # the rack whose switch is killed halfway
 
     def file(self):
         switches = {rack: f"switch: {rack}0" if rack in self.switches else "" for rack in "abs"}
@@ -114,11 +114,11 @@ class Racks:
             finally:
                 cluster.delete()
         if self.killed and "no longer answers" not in said:
-            raise Failed(f"{self.name}: the ranks have not noticed that a switch was killed")
+            raise Failed(f"{self.name}: the ranks did not notice that a switch was killed")
 
     @contextlib.contextmanager
     def _loss(self, cluster):
-        """Fails if nothing was lost."""
+        """Drops packets meanwhile; fails if none were lost."""
         if not self.loss:
             yield
             return
@@ -133,7 +133,7 @@ class Racks:
         assert lost > 0, "no packet was lost"
 
     def _kill(self, cluster, services, job, folder):
-        """Once a round is done; `atp run` starts the switch again after a second."""
+        """Kills it after a round; `atp run` restarts the switch after a second."""
         end = time.monotonic() + LIMIT_S
         while not (folder / "progress").exists():
             assert time.monotonic() < end, "no round is done"

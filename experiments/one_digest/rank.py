@@ -1,9 +1,9 @@
-"""One rank of one_digest: makes the sums of inputs.py and hashes them, or trains and hashes that.
+"""One rank of one_digest: computes the sums of inputs.py, or trains, and hashes the results.
 
-    rank.py FOLDER BACKEND sums ROUNDS ORDER SPLIT     ORDER: whose inputs each rank takes, "0123"
+    rank.py FOLDER BACKEND sums ROUNDS ORDER SPLIT     ORDER: whose inputs each rank uses, "0123"
     rank.py FOLDER BACKEND train BEGIN END             BEGIN > 0: resumes FOLDER/checkpoint.pt
 
-RANK and the like are set as torchrun sets them. Writes FOLDER/rank-RANK.json.
+Uses torchrun's variables. Writes FOLDER/rank-RANK.json.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ import torch.distributed as dist
 import atp.torch
 from experiments.one_digest.inputs import ROUND
 
-CHECKPOINT = 10  # the step at which one is written, and from which results count
+CHECKPOINT = 10  # the step at which it is written, and after which results count
 
 
 class Hash:
-    """Of results in the order of their operations: ours, beside the product's own digest."""
+    """A hash of results in operation order, independent of the product's own digest."""
 
     def __init__(self):
         self._sha = hashlib.sha256()
@@ -35,7 +35,7 @@ class Hash:
 
 
 def sums(folder, rounds, order, split):
-    """All operations of a round are in flight at once."""
+    """Runs one round, with all operations in flight at once."""
     rank, found, groups = dist.get_rank(), Hash(), {}
     if dist.get_backend() == "atp":
         groups["exact"] = dist.new_group(pg_options=atp.torch.Options(exact=True))
@@ -46,7 +46,7 @@ def sums(folder, rounds, order, split):
         for place, operation in enumerate(ROUND):
             tensor = operation.input(100 * number + place, source)
             tensors.append(tensor)
-            # Gloo knows no average.
+            # Gloo has no average.
             name = operation.op if groups else operation.op.replace("AVG", "SUM")
             op, group = getattr(dist.ReduceOp, name), groups.get(operation.way)
             for piece in operation.pieces(tensor, split == "split"):
@@ -77,10 +77,10 @@ def train(folder, begin, end):
                 {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint
             )
         if step == CHECKPOINT and dist.get_backend() == "atp":
-            atp.torch.digest(restart=True)  # what came before is no part of the resumed run
+            atp.torch.digest(restart=True)  # a resumed run does not include what came before
         draw = torch.Generator().manual_seed(1000 * dist.get_rank() + step)
         x = torch.randn(16, 64, generator=draw)
-        # Magnitudes rise and fall, as nothing of earlier steps may show.
+        # Magnitudes rise and fall, because earlier steps must not affect later ones.
         loss = (model(x) - x[:, :10]).square().mean() * 10.0 ** (step % 7 - 3)
         optimizer.zero_grad()
         loss.backward()
@@ -110,6 +110,6 @@ def main(folder, backend, what, *words):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # Threads of torch's Gloo can outlive their group; all is written, so leave now.
+    # Threads of torch's Gloo can outlive their group. Everything is written, so exit now.
     sys.stdout.flush()
     os._exit(0)

@@ -1,10 +1,9 @@
-// Runs a command and writes the most memory that it had resident, in KiB, into a file.
+// Runs a command and writes its peak resident memory, in KiB, into a file.
 //
 //     peak_memory FILE COMMAND [ARGUMENT]...
 //
-// The kernel lets a process inherit the high-water mark of the one that started it: what Python
-// starts seems to need at least what Python needs. This program is small, so what it starts is
-// measured as it is.
+// A process inherits the high-water mark of its parent, so a child of Python seems to need at least
+// as much as Python. This program is small, so its children are measured correctly.
 
 #include <sys/resource.h>
 #include <sys/wait.h>

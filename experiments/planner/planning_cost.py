@@ -1,10 +1,10 @@
-"""Time and memory of one plan against the number of devices, on four levels.
+"""Time and memory of one plan by number of devices, on four levels.
 
     .venv/bin/python -m experiments.planner.planning_cost [FOLDER]
 
-Runs `atp plan best` as a whole process, and writes planning-cost.csv and planning-cost.svg into
-FOLDER (default: out/planner). peak_memory.cc starts it, compiled by $CXX or c++, because what
-Python starts itself inherits Python's high-water mark.
+Runs `atp plan best` as a process, and writes planning-cost.csv and planning-cost.svg into FOLDER
+(default: out/planner). It is started by peak_memory.cc, compiled with $CXX or c++, because children
+of Python inherit Python's high-water mark.
 """
 
 import os
@@ -17,14 +17,14 @@ from pathlib import Path
 from experiments import report
 from experiments.report import BUILD, plt
 
-# Powers of two from 16 to 2^20 devices, spread over four levels from the bottom up.
+# Powers of two from 16 to 2^20 devices, distributed over four levels from the bottom up.
 EXPONENTS = range(4, 21, 2)
 REPEATS = 5
 MODEL = ["--hidden", "65536", "--layers", "100", "--heads", "4096", "--batch", "4096"]
 
 
 def cluster_file(exponent):
-    """Four levels of 2^exponent devices in all."""
+    """Four levels with 2^exponent devices in total."""
     shares = [exponent // 4 + (1 if level < exponent % 4 else 0) for level in range(4)]
     lines = ["levels:"]
     for level, share in enumerate(shares):
@@ -38,7 +38,7 @@ def cluster_file(exponent):
 
 
 def compile_starter(folder):
-    """peak_memory.cc as a program in `folder`; static, so that it is as small as can be."""
+    """Compiles peak_memory.cc in `folder`, statically, to make it as small as possible."""
     program = Path(folder, "peak_memory")
     source = Path(__file__).with_name("peak_memory.cc")
     compiler = os.environ.get("CXX", "c++")
@@ -47,7 +47,7 @@ def compile_starter(folder):
 
 
 def run(starter, arguments):
-    """Seconds and the largest memory in MiB of one process."""
+    """Seconds and peak MiB of one process."""
     with tempfile.NamedTemporaryFile("r") as peak:
         begin = time.perf_counter()
         subprocess.run([starter, peak.name, *arguments], check=True, stdout=subprocess.DEVNULL)

@@ -1,12 +1,12 @@
-"""Our ring and Gloo side by side: the same collectives on the same links, in turns.
+"""Compares our ring with Gloo: the same collectives on the same links, in turns.
 
     .venv/bin/python -m experiments.ring.ring_beside_gloo [FOLDER]
 
-Each rank is a process in a network namespace of its own, whose link carries --mbit in each
-direction. Rounds alternate between the two (A, B, A, B, ...), and the median counts; the time of a
-round is that of the slowest rank. Every result is compared with the true sum. Writes
-ring-beside-gloo.csv and ring-beside-gloo.svg into FOLDER (default: out/ring). With --local
-the ranks share this machine's loopback, and with it the processor is the limit.
+Each rank is a process in its own network namespace, with a link of --mbit in each direction. Rounds
+alternate between the two (A, B, A, B, ...); the time of a round is that of the slowest rank, and
+the median is reported. Every result is compared with the true sum. Writes ring-beside-gloo.csv and
+ring-beside-gloo.svg into FOLDER (default: out/ring). With --local the ranks use this machine's
+loopback, where the processor is the limit.
 """
 
 import json
@@ -36,7 +36,7 @@ def run_locally(arguments, folder):
         for rank in range(arguments.ranks)
     ]
     if any([rank.wait() for rank in ranks]):
-        raise SystemExit("a rank failed; its error stands above")
+        raise SystemExit("a rank failed; see its error above")
 
 
 def run_in_namespaces(arguments, folder):
@@ -62,7 +62,7 @@ def measure(arguments):
 
 
 def summarize(measured, arguments):
-    """One row for each collective and size: medians, and the least time that the links allow."""
+    """A row per collective and size: medians, and the minimum time that the links allow."""
     medians = {(name, size, path): statistics.median(s) for name, size, path, s in measured}
     rows = []
     for name, share in SHARES.items():
@@ -117,14 +117,14 @@ def plot(rows, arguments):
 def parse():
     parser = report.parser(__doc__, "out/ring")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--mbit", type=int, default=400, help="of each rank's link")
+    parser.add_argument("--mbit", type=int, default=400, help="bandwidth per rank's link")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--local", action="store_true", help="on loopback, without namespaces")
     parser.add_argument(
         "--sizes",
         type=lambda text: [int(size) for size in text.split(",")],
         default=[2**14, 2**16, 2**18, 2**20, 2**22, 2**24],
-        help="bytes of the tensors, N,N,...",
+        help="tensor sizes in bytes, N,N,...",
     )
     return parser.parse_args()
 

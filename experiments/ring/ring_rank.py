@@ -1,4 +1,4 @@
-"""One rank of ring_beside_gloo.py: times the collectives, and checks their results and bytes.
+"""One rank of ring_beside_gloo.py: times collectives, and checks their results and bytes.
 
 RANK=... WORLD_SIZE=... ring_rank.py MEET RESULT ROUNDS SIZES...
 """
@@ -18,7 +18,7 @@ import torch.distributed as dist
 import atp.torch
 
 PATHS = ("ring", "gloo")
-# What a rank sends at least, in units of the whole tensor.
+# The minimum that a rank sends, in units of the whole tensor.
 SHARES = {
     "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,
     "reduce_scatter": lambda ranks: (ranks - 1) / ranks,
@@ -27,7 +27,7 @@ SHARES = {
 
 
 class Collective:
-    """One of SHARES, of a tensor of `size` bytes: what goes in, comes out, and must come out."""
+    """A collective of SHARES on a tensor of `size` bytes: input, output, expected output."""
 
     def __init__(self, name, size):
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -49,14 +49,14 @@ class Collective:
             dist.all_gather_into_tensor(self.result, self.input, group=group)
 
     def seconds(self, group):
-        """Of the slowest rank."""
+        """Seconds on the slowest rank."""
         self.input.fill_(self.fill)
         dist.barrier()
         begin = time.perf_counter()
         self.run(group)
         took = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
         right = torch.equal(self.result, self.expected)
-        assert right, f"a wrong result of {self.name} by {dist.get_backend(group)}"
+        assert right, f"wrong result of {self.name} by {dist.get_backend(group)}"
         dist.all_reduce(took, op=dist.ReduceOp.MAX)
         return took.item()
 
@@ -71,13 +71,13 @@ def measure(sizes, rounds):
             turns = [
                 [collective.seconds(groups[path]) for path in PATHS] for _ in range(rounds + 1)
             ]
-            taken = zip(*turns[1:], strict=True)  # the first warms up
+            taken = zip(*turns[1:], strict=True)  # the first is a warm-up
             rows += [(name, size, path, own) for path, own in zip(PATHS, taken, strict=True)]
     return rows
 
 
 def bytes_of_a_rank(name, size, ranks):
-    """The model of docs/torch.md, where the ranks divide the values and their blocks of 256."""
+    """The model of docs/torch.md, if the ranks divide the values and their blocks of 256."""
     values = size // 4
     if name == "all_reduce" and values <= max(16, 4096 // ranks):
         return (ranks - 1) * size
@@ -86,16 +86,16 @@ def bytes_of_a_rank(name, size, ranks):
 
 
 def check_bytes(sizes, rounds):
-    """The ring has sent what the model says; the maxima of the times go over Gloo."""
+    """Checks that the ring sent what the model predicts; maxima of times go over Gloo."""
     ranks = dist.get_world_size()
     once = sum(bytes_of_a_rank(name, size, ranks) for name in SHARES for size in sizes)
     sent, expected = atp.torch.stats()["bytes_sent"], once * (rounds + 1)
-    assert sent == expected, f"sent {sent} bytes, the model says {expected}"
+    assert sent == expected, f"sent {sent} bytes, expected {expected} by the model"
 
 
 def main(meet, result, rounds, *sizes):
     rounds, sizes = int(rounds), [int(size) for size in sizes]
-    # What else this machine does shall not count, where that is allowed.
+    # Take priority over other processes of this machine, if permitted.
     with contextlib.suppress(PermissionError):
         os.nice(-15)
     torch.set_num_threads(1)

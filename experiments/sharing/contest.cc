@@ -29,7 +29,7 @@ sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {
   return job;
 }
 
-// The counters at one moment.
+// A snapshot of the counters.
 struct Snapshot {
   Instant at{};
   std::vector<std::uint64_t> operations;  // completed, by job
@@ -139,10 +139,9 @@ class Contest {
   std::string unfinished_;
 };
 
-// The product's times are those of programs on ordinary hosts, whose peers take milliseconds to
-// answer. Here a round trip is 5 µs: with the product's 2 ms of patience a stall would cost as much
-// as forty thousand fragments. The paper's testbed took the third later answer for a loss at once,
-// and had a timer of 1 ms.
+// The product's timers are meant for ordinary hosts, whose answers take milliseconds. Here a round
+// trip is 5 µs: with the product's 2 ms a stall would cost as much as forty thousand fragments. The
+// paper's testbed treated the third later answer as a loss immediately, and had a timer of 1 ms.
 Timing fast_timing() {
   Timing timing;
   timing.reorder_min = std::chrono::microseconds(5);

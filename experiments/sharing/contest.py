@@ -1,7 +1,7 @@
 """Runs the program sharing_contest (main.cc).
 
-One contest is jobs that share one switch and one server in the simulator; every sum of every rank
-is checked in the same run, and a wrong one, or anything left over, is an error here.
+A contest simulates jobs that share one switch and one server. Every sum of every rank is checked in
+the same run; a wrong sum, or anything left over, is an error.
 """
 
 import json
@@ -14,7 +14,7 @@ PARALLEL = 2
 
 
 def play(options):
-    """The result of one contest; options as the program has them, without the dashes."""
+    """The result of one contest; the options are the program's, without dashes."""
     command = [str(BUILD / "bin" / "sharing_contest")]
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
@@ -23,25 +23,25 @@ def play(options):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(
-            f"{' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}"
+            f"{' '.join(command)} exited with code {done.returncode}: {done.stdout}{done.stderr}"
         )
     return json.loads(done.stdout)
 
 
 def play_all(contests):
-    """Several at a time; results in the order of the contests."""
+    """Runs contests in parallel; results are in their order."""
     with ThreadPoolExecutor(PARALLEL) as pool:
         return list(pool.map(play, contests))
 
 
 def measure(cases, options_of):
-    """A row for each case, with what came of the contest of `options_of(**case)`."""
+    """A row per case, with the result of the contest with `options_of(**case)`."""
     results = play_all([options_of(**case) for case in cases])
     return [{**case, **numbers(result)} for case, result in zip(cases, results, strict=True)]
 
 
 def numbers(result):
-    """What a row says of a contest, of all its jobs together."""
+    """The columns for a contest, over all its jobs."""
     return {
         "goodput_gbit": round(sum(result["goodput"]), 2),
         "share_in_switch": round(result["share_in_switch"], 4),
@@ -51,18 +51,18 @@ def numbers(result):
 
 
 def congestion_control(options, window):
-    """As the product does it unless told otherwise; queues mark from 40 kB on."""
+    """The product's defaults; queues mark from 40 kB on."""
     return {**options, "window": window, "aimd": True, "ecn_bytes": 40_000}
 
 
 def static_partition(options, regions):
-    """SwitchML's way: a job counts through a region of its own, and has no more in flight."""
+    """SwitchML's scheme: a job cycles through its own region, which limits its window."""
     region = options["aggregators"] // regions
     return {**options, "partition": True, "placement": "linear", "window": region}
 
 
 def plot_goodput(axes, rows, schemes):
-    """A line for each of `schemes`, which has their labels, from plenty of aggregators to few."""
+    """Draws a line per scheme (name: label), from plenty of aggregators to few."""
     for scheme, label in schemes.items():
         mine = [row for row in rows if row["scheme"] == scheme]
         axes.plot(

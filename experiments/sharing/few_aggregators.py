@@ -1,10 +1,10 @@
-"""Two equal jobs that never pause, on aggregators from plenty to few (paper Fig. 12 and Fig. 13a).
+"""Two equal jobs that never pause, with plenty to few aggregators (paper Fig. 12 and Fig. 13a).
 
     .venv/bin/python -m experiments.sharing.few_aggregators [FOLDER]
 
-Dynamic sharing, with a fixed window and with congestion control, beside a static partition. Prints
-how goodput falls and Jain's index of the two jobs; writes few-aggregators.csv and .svg into FOLDER
-(default: out/sharing). Every sum is checked.
+Compares dynamic sharing, with a fixed window and with congestion control, with a static partition.
+Prints how goodput falls, and Jain's index of the two jobs; writes few-aggregators.csv and .svg into
+FOLDER (default: out/sharing). Every sum is checked.
 """
 
 from experiments import report
@@ -12,7 +12,7 @@ from experiments.report import plt
 from experiments.sharing import contest
 
 AGGREGATORS = [256, 128, 64, 32, 16]
-PEAK = 128  # the fewest with which the static partition fills the server's link
+PEAK = 128  # the minimum for the static partition to fill the server's link
 OPERATIONS = 60
 SCHEMES = {
     "dynamic": "dynamic, fixed window of 64",
@@ -50,16 +50,16 @@ def verdict(rows):
     few, many = min(n for _, n in at), max(n for _, n in at)
     kept = {scheme: at[scheme, few] / at[scheme, many] for scheme in SCHEMES}
     return report.verdict(
-        "two VGG16 jobs run alike (Fig. 12); with three, dynamic sharing falls by 5 to 10 % at "
+        "two VGG16 jobs are equally fast (Fig. 12); with three, dynamic sharing loses 5 to 10 % at "
         "half of the aggregators and is 38 % better than static under heavy contention",
         f"Jain's index is at least {min(row['jain'] for row in rows):.3f}; on {few} aggregators "
         f"instead of {many} dynamic keeps {kept['dynamic']:.0%}, with congestion control "
         f"{kept['aimd']:.0%}, static {kept['static']:.0%}",
-        "these jobs never pause, so nobody leaves aggregators to the other, and the server's link "
+        "these jobs never pause, so neither leaves aggregators to the other, and the server's link "
         "is the bottleneck: a fragment without an aggregator crosses it four times. There static "
         "is better, until its regions are too small for the round trip. Congestion control (marks "
-        "from 40 kB in a queue) gives up most where aggregators just suffice, and falls the most "
-        "gently. Jobs that pause are in phases.py.",
+        "from 40 kB in a queue) loses most where aggregators just suffice, and degrades most "
+        "gracefully. Jobs that pause are in phases.py.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Paper Fig. 14: placement by rehash against hash, linear placement and a static partition.
+"""Paper Fig. 14: placement by rehash, compared with hash, linear placement and a static partition.
 
     .venv/bin/python -m experiments.sharing.fig14 [FOLDER]
 
@@ -57,8 +57,8 @@ def verdict(rows):
         f"{PAPER} (8 jobs; the bars' heights are not in the text)",
         f"with {most} jobs rehash reaches {at['rehash'] / at['static']:.0%} of static, hash "
         f"{at['hash'] / at['static']:.0%}, linear {at['linear'] / at['static']:.0%}",
-        "the order is the paper's. What rehash lacks are the collisions until every fragment has "
-        "found an aggregator of its own, and newcomers that meet them again.",
+        "the order is the paper's. Rehash loses to static by collisions until every fragment has "
+        "its own aggregator, and by new fragments that collide again.",
     )
 
 

@@ -5,7 +5,7 @@
 #include "atp/cli/command/command.h"
 #include "experiments/sharing/contest.h"
 
-// One contest, as the options say, and its result as JSON. The scripts beside this program run it.
+// Runs one contest and prints its result as JSON, for the scripts in this folder.
 
 namespace atp::sharing {
 namespace {
@@ -38,7 +38,8 @@ void add_options(const CommandLine& program, Setup& setup) {
 
 void check(const Setup& setup) {
   if (std::has_single_bit(setup.window)) return;
-  throw UsageError("--window: a power of two up to 65536, not " + std::to_string(setup.window));
+  throw UsageError("--window: expected a power of two up to 65536, found " +
+                   std::to_string(setup.window));
 }
 
 nlohmann::json json_of(const Report& report) {
@@ -62,8 +63,7 @@ nlohmann::json json_of(const Report& report) {
 }  // namespace atp::sharing
 
 int main(int argc, char** argv) {
-  atp::CommandLine program("sharing_contest",
-                           "Jobs that share a switch and a server, in the simulator");
+  atp::CommandLine program("sharing_contest", "Simulate jobs that share a switch and a server");
   atp::sharing::Setup setup;
   atp::sharing::add_options(program, setup);
   int exit_code = 0;

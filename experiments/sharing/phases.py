@@ -1,9 +1,9 @@
-"""Dynamic allocation pays: three jobs whose communication comes and goes (paper Fig. 13).
+"""The benefit of dynamic allocation: three jobs with phases of communication (paper Fig. 13).
 
     .venv/bin/python -m experiments.sharing.phases [FOLDER]
 
-Each job sums 248 KiB, computes for 0.2 to 0.6 ms, and so on; computing is the same for all workers
-of a job. The static partition's goodput is printed beside that of dynamic sharing on half as many
+Each job alternates between summing 248 KiB and computing for 0.2 to 0.6 ms, the same for all its
+workers. Compares the static partition's goodput with that of dynamic sharing on half as many
 aggregators, with congestion control and with a fixed window. Writes phases.csv and phases.svg into
 FOLDER (default: out/sharing). Every sum is checked.
 """
@@ -13,7 +13,7 @@ from experiments.report import plt
 from experiments.sharing import contest
 
 JOBS = 3
-AGGREGATORS = [384, 192, 96, 48]  # each a power of two for a job
+AGGREGATORS = [384, 192, 96, 48]  # each a power of two per job
 OPERATIONS = 90
 WORKERS = [2, 4]
 WINDOW = max(AGGREGATORS) // JOBS
@@ -49,7 +49,7 @@ def measure(aggregators_list, workers_list, operations):
 
 
 def side_by_side(rows):
-    """(workers, aggregators of static, its goodput, those of dynamic and fixed on half of them)."""
+    """(workers, static's aggregators and goodput, goodput of dynamic and fixed on half)."""
     at = {(r["workers"], r["scheme"], r["aggregators"]): r["goodput_gbit"] for r in rows}
     return [
         (workers, n, goodput, at[workers, "dynamic", n // 2], at[workers, "fixed", n // 2])
@@ -82,9 +82,9 @@ def verdict(rows):
         "on half of the aggregators dynamic sharing loses 5 to 10 %, static more (Fig. 13a)",
         "dynamic sharing with congestion control on half of the aggregators reaches, of static's "
         f"goodput, {ours}",
-        "a fragment that finds no aggregator crosses the server's link once for each worker, so "
-        "jobs of four workers pay more for it than jobs of two. The paper doesn't tell how many "
-        "its three jobs had; its testbed had eight in all.",
+        "a fragment without an aggregator crosses the server's link once per worker, so "
+        "that costs jobs of four workers more than jobs of two. The paper does not say how many "
+        "its three jobs had; its testbed had eight in total.",
     )
 
 

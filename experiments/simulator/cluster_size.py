@@ -1,10 +1,9 @@
-"""Time and memory of the simulator against the number of workers.
+"""Time and memory of the simulator by number of workers.
 
     .venv/bin/python -m experiments.simulator.cluster_size [FOLDER]
 
-Runs `atp sim --workers N` three times for each size, prints the medians, and writes
-cluster-size.csv and cluster-size.svg into FOLDER (default: out/simulator). Each run checks every
-sum on every rank.
+Runs `atp sim --workers N` three times per size, prints the medians, and writes cluster-size.csv and
+cluster-size.svg into FOLDER (default: out/simulator). Each run checks every sum on every rank.
 """
 
 import csv
@@ -19,7 +18,7 @@ REPEATS = 3
 
 
 def run(workers):
-    """One run as a dictionary of numbers."""
+    """The numbers of one run."""
     command = [BUILD / "bin" / "atp", "sim", "--workers", str(workers)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     (row,) = csv.DictReader(lines)

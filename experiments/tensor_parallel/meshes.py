@@ -1,14 +1,14 @@
-"""One layer's communication on every mesh of shaped networks, beside what the planner says.
+"""Compares one layer's communication on every mesh of shaped networks with the planner.
 
     .venv/bin/python -m experiments.tensor_parallel.meshes [--only NAME] [--rounds N] [--out FOLDER]
 
-Hosts are network namespaces, links are shaped with tbf. The ranks run `atp plan compare`:
-the runtime's own blocks, forward and backward, without the matrix products, over our ring or, where
-a switch sums, through `atp switch` and `atp server` on two hosts of their own whose links are not
-shaped; five rounds that alternate between the meshes, of which the medians count. Writes
-FOLDER/meshes.json (with --only: that part of it) and meshes.svg (default: docs/tensor-parallel).
-Fails if a mesh takes other than predicted, by more than 10 % for rings and 15 % for sums in a
-switch, or if the order of two meshes is wrong whose predictions differ by more than 5 %.
+Hosts are network namespaces, links are shaped with tbf. The ranks run `atp plan compare`: the
+runtime's blocks, forward and backward, without the matrix products. They use our ring or, if a
+switch sums, `atp switch` and `atp server` on two further hosts with unshaped links. Five rounds
+alternate between the meshes; medians are reported. Writes FOLDER/meshes.json (with --only: that
+part of it) and meshes.svg (default: docs/tensor-parallel). Fails if a measurement differs from the
+prediction by more than 10 % for rings or 15 % for sums in a switch, or if two meshes whose
+predictions differ by more than 5 % are in the wrong order.
 """
 
 import argparse
@@ -27,10 +27,10 @@ from lab.network import Network
 from lab.ranks import KEEP_MEMORY, run_ranks
 from lab.results import results_folder
 
-# What TCP, IP and Ethernet leave of a frame of 1514 bytes.
+# The payload share of a frame of 1514 bytes after TCP, IP and Ethernet.
 PAYLOAD = 1448 / 1514
 LIMIT_S = 500
-# 350 values in a packet of 1400 bytes; its header and those of UDP, IP and Ethernet.
+# 350 values in a packet of 1400 bytes, plus its header and those of UDP, IP and Ethernet.
 AGGREGATION = (
     ", aggregation: {payload_bytes: 1400, header_bytes: 90, servers: dedicated, server_hosts: 1, "
     "server_bandwidth: 10 Gbit/s per direction}"
@@ -39,7 +39,7 @@ AGGREGATION = (
 
 @dataclasses.dataclass(frozen=True)
 class Testbed:
-    """racks of `hosts` each; a layer of `hidden` over `batch` sequences of `sequence` tokens."""
+    """`racks` racks of `hosts`; a layer of `hidden` on `batch` sequences of `sequence` tokens."""
 
     name: str
     racks: int
@@ -50,14 +50,14 @@ class Testbed:
     batch: int
     sequence: int
     heads: int = 16
-    sums: bool = False  # in a switch; of one rack
+    sums: bool = False  # in a switch; one rack only
 
     @property
     def size(self) -> int:
         return self.racks * self.hosts
 
     def cluster(self) -> str:
-        """The cluster file that describes it."""
+        """Its cluster file."""
         levels = [("rack", self.racks, self.uplink_mbit), ("host", self.hosts, self.host_mbit)]
         share = 1 if self.sums else PAYLOAD
         lines = [
@@ -96,7 +96,7 @@ TINY = Testbed("tiny", 1, 2, 1000, None, 32, 2, 16, heads=4)
 
 
 def measure(testbed: Testbed, rounds: int) -> list[dict]:
-    """What each mesh of the testbed took, as `atp plan compare --json` says it."""
+    """The measurements of each mesh, as in `atp plan compare --json`."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "cluster.yaml").write_text(testbed.cluster())
@@ -116,7 +116,7 @@ def measure(testbed: Testbed, rounds: int) -> list[dict]:
 
 
 def start_nodes(network: Network) -> str:
-    """A server and a switch; returns the route of the ranks."""
+    """Starts a server and a switch; returns the ranks' route."""
     program = report.BUILD / "bin" / "atp"
     server, switch = network["server"], network["switch"]
     server.start(program, "server", "--listen", f"{server.address}:5500")
@@ -138,7 +138,7 @@ def show(testbed: Testbed, meshes: list[dict]) -> None:
 
 
 def wrong_orders(meshes: list[dict]) -> list[str]:
-    """Pairs that were measured in the other order, though predicted to differ by 5 %."""
+    """Pairs measured in the wrong order although predicted to differ by 5 %."""
     return [
         f"{tuple(a['mesh'])} is not faster than {tuple(b['mesh'])}"
         for a in meshes
@@ -149,7 +149,7 @@ def wrong_orders(meshes: list[dict]) -> list[str]:
 
 
 def unlike_predicted(testbed: Testbed, meshes: list[dict]) -> list[str]:
-    """Meshes that took longer or shorter than predicted by more than is granted."""
+    """Meshes whose time differs from the prediction by more than the tolerance."""
     granted = 0.15 if testbed.sums else 0.10
     ratios = {
         tuple(one["mesh"]): statistics.median(one["measured"]) / one["predicted"] for one in meshes
@@ -195,7 +195,9 @@ def _plot_testbed(axes, name: str, meshes: list[dict]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", help="the testbed whose name begins so; 'tiny' for a test")
+    parser.add_argument(
+        "--only", help="only the testbed whose name starts with this; 'tiny' for a test"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--out", type=results_folder, default=str(report.REPOSITORY / "docs/tensor-parallel")
@@ -203,8 +205,8 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = [t for t in [*TESTBEDS, TINY] if t.name.startswith(arguments.only or "")]
     if not chosen:
-        parser.error(f"no testbed's name begins with {arguments.only!r}; "
-                     f"there are {', '.join(repr(t.name) for t in TESTBEDS)}")  # fmt: skip
+        parser.error(f"no testbed's name starts with {arguments.only!r}; "
+                     f"the testbeds are {', '.join(repr(t.name) for t in TESTBEDS)}")  # fmt: skip
     if not arguments.only:
         chosen.remove(TINY)
     file, results, wrong = arguments.out / "meshes.json", {}, []
@@ -218,7 +220,7 @@ def main() -> int:
         wrong += [f"{testbed.name}: {one}" for one in what]
     file.write_text(json.dumps(results, indent=1) + "\n")
     report.save(plot(results), arguments.out / "meshes.svg")
-    right = "All is as predicted: the meshes' order, and their times within 10 and 15 %."
+    right = "Predictions confirmed: the order of meshes, and their times within 10 and 15 %."
     print("\n".join(["", *(wrong or [right])]))
     return 1 if wrong else 0
 

@@ -2,10 +2,10 @@
 
     .venv/bin/python -m experiments.tensor_parallel.overlap [--hidden N] [--steps N] [--out FOLDER]
 
-Two ranks of one thread each train two layers on mesh (2,1), on two hosts that are network
-namespaces. A first run finds how long the matrix products take, and the link is then shaped so that
-the sums take as long. Each rank traces where it waits; the fastest step of each counts. Writes
-FOLDER/overlap.json and overlap.svg (default: docs/tensor-parallel).
+Two single-threaded ranks train two layers on mesh (2,1), on two hosts in network namespaces. A
+first run measures the matrix products, and the link is then shaped so that the sums take equally
+long. Each rank traces where it waits; its fastest step counts. Writes FOLDER/overlap.json and
+overlap.svg (default: docs/tensor-parallel).
 """
 
 import argparse
@@ -35,13 +35,13 @@ def run(network: Network, folder: pathlib.Path, hidden: int, steps: int, *chunks
 
 
 def measure(hidden: int, steps: int) -> dict:
-    """{"mbit": of the link, "computing": seconds, "runs": what each number of chunks took}."""
+    """{"mbit": the link's, "computing": seconds, "runs": the results by number of chunks}."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         with Network(folder, {"r": ["h0", "h1"]}) as network:
             (free,) = run(network, folder, hidden, steps, 1)
             computing = free["seconds"] - free["exposed"]
-            # Each of two ranks sends a ring's sum of S bytes once.
+            # In a ring of two, each rank sends the S bytes of a sum once.
             mbit = round(free["bytes"] * 8 / PAYLOAD / computing / 1e6)
             for host in network.hosts:
                 network.shape_host(host, mbit)
@@ -50,9 +50,9 @@ def measure(hidden: int, steps: int) -> dict:
 
 
 def show(result: dict) -> None:
-    print(f"the products of a step take {result['computing'] * 1e3:.0f} ms, its sums as long on a "
+    print(f"the products of a step take {result['computing'] * 1e3:.0f} ms, its sums the same on a "
           f"link of {result['mbit']} Mbit/s")  # fmt: skip
-    print("chunks     a step   exposed   of the sums")
+    print("chunks   per step   exposed   of the sums")
     for one in result["runs"]:
         share = one["exposed"] / result["computing"]
         print(f"{one['chunks']:6} {one['seconds'] * 1e3:7.0f} ms {one['exposed'] * 1e3:6.0f} ms "

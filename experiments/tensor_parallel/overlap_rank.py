@@ -20,7 +20,7 @@ BATCH, SEQUENCE, LAYERS = 8, 128, 2
 
 
 class Trace:
-    """Waits of this rank, as (begin, end) since the step began."""
+    """Waits of this rank, as (begin, end) relative to the start of the step."""
 
     def __init__(self):
         self.waits: list[tuple[float, float]] = []
@@ -42,7 +42,7 @@ class Trace:
 
 
 def run(trace: Trace, hidden: int, chunks: int, steps: int) -> dict:
-    """Of the fastest step, which was disturbed least: its seconds, and those spent waiting."""
+    """The fastest step, which was disturbed least: its seconds, and those spent waiting."""
     torch.manual_seed(0)
     mesh = init_mesh(2, 1, algorithm="ring")
     config = TransformerConfig(hidden=hidden, heads=8, layers=LAYERS, vocabulary=64,

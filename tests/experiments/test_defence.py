@@ -25,7 +25,7 @@ def test_a_tiny_run_measures_every_defence(tmp_path):
     with open(tmp_path / "defence.csv") as file:
         found = {row["what"]: float(row["value"]) for row in csv.DictReader(file)}
     assert found["60 gradients after JOINs of a looped route: forwards"] == 0
-    assert 0 < found["… bytes answered for 1,000 that it sent"] <= 1000
+    assert 0 < found["… bytes answered per 1,000 that it sent"] <= 1000
     assert len(found) == 16
 
 

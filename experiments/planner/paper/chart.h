@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-// The three kinds of plot that the planner shows, each as data; the functions draw them as SVG.
+// The three kinds of plots as data, and functions that draw them as SVG.
 
 namespace atp {
 
@@ -30,7 +30,7 @@ struct LineChart {
   std::vector<Series> series;
 };
 
-// Horizontal bars, each of stacked parts, with a note at its end.
+// Horizontal bars of stacked parts, with a note at the end.
 struct Bar {
   std::string name;
   std::vector<double> parts;
@@ -45,7 +45,7 @@ struct BarChart {
   std::vector<Bar> bars;
 };
 
-// A matrix of cells: text on a shade from 0 (pale) to 1 (full), of the hue with that number.
+// A matrix of cells: text on a shade from 0 (pale) to 1 (full) of the numbered hue.
 struct Cell {
   std::string text;
   double shade = 0;
@@ -60,7 +60,7 @@ struct GridChart {
   std::vector<std::string> rows;
   std::vector<std::vector<Cell>> cells;     // [row][column]
   std::vector<std::string> hue_names = {};  // the legend; empty: none
-  std::vector<double> legend_shades = {};   // as the cells have them; empty: strong
+  std::vector<double> legend_shades = {};   // those of the cells; empty: strong
 };
 
 std::string draw(const LineChart& chart);

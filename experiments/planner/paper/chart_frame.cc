@@ -24,7 +24,7 @@ constexpr std::array<Rgb, 7> kHues{{{0, 114, 178},
 constexpr std::array<std::string_view, 7> kColors{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                   "#56b4e9", "#e69f00", "#5a5a5a"};
 
-// About five steps of 1, 2 or 5 times a power of ten.
+// About five ticks at multiples of 1, 2 or 5 times a power of ten.
 std::vector<double> linear_ticks(double low, double high) {
   const double raw = (high - low) / 5;
   const double power = std::pow(10, std::floor(std::log10(raw)));

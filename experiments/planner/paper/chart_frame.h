@@ -8,26 +8,26 @@
 #include "experiments/planner/paper/chart.h"
 #include "experiments/planner/paper/svg.h"
 
-// What the charts share: colours, title, legend, and the map from values to pixels.
+// The common parts of charts: colours, title, legend, and the mapping from values to pixels.
 
 namespace atp {
 
-// Hues that people with any colour vision can tell apart (Okabe and Ito), the calm ones first.
+// Hues that are distinguishable with any colour vision (Okabe and Ito), calm ones first.
 std::string_view series_color(std::size_t index);
-// The hue mixed with white: shade 0 is pale, 1 the hue itself.
+// The hue mixed with white: shade 0 is pale, 1 is the full hue.
 std::string shaded_color(std::size_t hue, double shade);
 
-// Title and subtitle; returns the height that they take.
+// Draws title and subtitle; returns their height.
 double draw_title(Svg& svg, std::string_view title, std::string_view subtitle);
 
 struct LegendEntry {
   std::string name;
   std::string color;
 };
-// One row or more from `at` on, within `width`; returns the height.
+// Draws the legend from `at` on within `width`, in one or more rows; returns its height.
 double draw_legend(Svg& svg, Point at, double width, std::span<const LegendEntry> entries);
 
-// Values to pixels along one axis.
+// Maps values to pixels along one axis.
 class AxisMap {
  public:
   AxisMap(const Axis& axis, double least, double most, double from, double to);
@@ -36,7 +36,7 @@ class AxisMap {
   const std::vector<double>& ticks() const { return ticks_; }
 
  private:
-  double position(double value) const;  // on the scale, before the pixels
+  double position(double value) const;  // on the scale, before conversion to pixels
 
   Scale scale_;
   double low_;

@@ -13,8 +13,8 @@
 #include "atp/cli/command/text_table.h"
 #include "experiments/planner/paper/paper_rows.h"
 
-// The figures and tables of the paper that need no GPU: what the paper says, what the planner
-// computes, and why they differ; with --out also the plots of docs/planner.md.
+// The figures and tables of the paper that need no GPU: the paper's numbers, the planner's, and why
+// they differ. With --out also the plots of docs/planner.md.
 
 namespace atp {
 namespace {
@@ -59,7 +59,7 @@ void print_csv(const std::vector<paper::Row>& rows) {
 void write_plots(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) throw CommandError(fmt::format("cannot make {}: {}", folder, error.message()));
+  if (error) throw CommandError(fmt::format("cannot create {}: {}", folder, error.message()));
   for (const paper::Plot& plot : paper::plots()) {
     const std::string path = folder + "/" + plot.file;
     std::ofstream file(path, std::ios::binary);
@@ -82,14 +82,14 @@ void run_paper(const PaperOptions& options) {
 }
 
 int run_program(const std::vector<std::string>& arguments) {
-  CommandLine program(
-      "planner_paper",
-      "The paper's figures and tables that need no GPU: paper, ours, why they differ");
+  CommandLine program("planner_paper",
+                      "Compare the paper's figures and tables that need no GPU with the planner");
   program.footer(kExamples);
   PaperOptions options;
-  const Option markdown = program.add_flag("--markdown", options.markdown, "As a Markdown table");
-  program.add_flag("--csv", options.csv, "As CSV").excludes(markdown);
-  program.add_option("--out", options.folder, "Also write the plots into this folder, as SVG")
+  const Option markdown =
+      program.add_flag("--markdown", options.markdown, "Print a Markdown table");
+  program.add_flag("--csv", options.csv, "Print CSV").excludes(markdown);
+  program.add_option("--out", options.folder, "Also write the plots into this folder as SVG")
       .type_name("DIR");
   program.callback([&options] { run_paper(options); });
   try {

@@ -17,7 +17,7 @@ std::string best_text(const Interconnect& interconnect, Collective collective) {
   return fmt::format("{} at {:.4g}", mesh_text(found.mesh), found.units);
 }
 
-// One parameter server host on a link like the others'.
+// One parameter server host, with a link like the others.
 Interconnect one_server(std::uint32_t devices) {
   Interconnect interconnect = aggregating_switch(devices);
   interconnect.levels[0].aggregation->server_hosts = 1;

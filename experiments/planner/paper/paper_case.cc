@@ -18,7 +18,7 @@ Level level(const char* name, std::uint32_t count, LevelKind kind, double gigaby
   return {.name = name, .count = count, .kind = kind, .bandwidth = gigabytes_per_second(gigabytes)};
 }
 
-// 2 b s h e: seconds of a layer are this times T over bytes per second.
+// 2 b s h e: a layer takes this times T divided by bytes per second.
 double units_of(const Request& request, double seconds) {
   return seconds * 1e9 /
          (2.0 * static_cast<double>(request.workload.tokens()) * request.model.hidden *

@@ -14,7 +14,7 @@ using planner::CostMode;
 using planner::Interconnect;
 using planner::Mesh;
 
-// "layer 1: 25 between two, 25 in all; ..."
+// "25 between two, group 25; ... GB/s"
 std::string matrix_text(const Interconnect& interconnect) {
   const Result<planner::CommunicationMatrix> matrix = planner::communication_matrix(interconnect);
   ATP_CHECK(matrix.ok());

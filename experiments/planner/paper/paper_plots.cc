@@ -20,7 +20,7 @@ using planner::Mesh;
 
 constexpr std::array<std::uint32_t, 9> kDevices{4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
-// What is new here is no comparison with equation 2: it counts what a layer sends.
+// The new plots do not compare with equation 2, so they count what a layer really sends.
 planner::Request exact(planner::Request request) {
   request.options.volume = planner::Volume::kExact;
   return request;
@@ -48,7 +48,7 @@ LineChart figure_12() {
   return chart;
 }
 
-// The best of all meshes, by devices.
+// The best mesh by number of devices.
 Series best_series(std::string name,
                    const std::function<Interconnect(std::uint32_t)>& interconnect) {
   Series series{.name = std::move(name)};
@@ -115,7 +115,7 @@ GridChart grid_of(const PlanSweep& sweep) {
   return chart;
 }
 
-// Where the best meshes part: by how many hosts there are, and how much faster a host is inside.
+// The best meshes by number of hosts and by how much faster the links inside a host are.
 std::string map_of_meshes() {
   const PlanSweep sweep = run_sweep(exact(request(hosts_of_four(), CostMode::kLinkLoad)),
                                     {.level = 0, .values = {2, 4, 8, 16, 32, 64}},
@@ -123,7 +123,7 @@ std::string map_of_meshes() {
   return draw(grid_of(sweep));
 }
 
-// The same on a flat switch, whose links may differ from the servers' by a factor.
+// The same on a flat switch, whose links differ from the servers' by a factor.
 std::string map_of_servers() {
   Interconnect interconnect = aggregating_switch(8);
   interconnect.name = "a flat switch with one server host on 1 GB/s";

@@ -7,8 +7,8 @@
 namespace atp::paper {
 namespace {
 
-// Split of q^2 devices that moves the least through a feed-forward block whose 4h are cut by d1:
-// the least of 4/d1 + 1/d2.
+// The split of q^2 devices that moves the least in a feed-forward block whose 4h are split by d1:
+// the minimum of 4/d1 + 1/d2.
 std::pair<int, int> best_feed_forward_split(int devices) {
   std::pair<int, int> best{devices, 1};
   double least = 1e9;

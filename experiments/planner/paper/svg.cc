@@ -81,7 +81,7 @@ void Svg::text(Point at, std::string_view text, const TextStyle& style) {
 }
 
 double text_width(std::string_view text, double size) {
-  // UTF-8 continuation bytes take no room.
+  // UTF-8 continuation bytes have no width.
   std::size_t letters = 0;
   for (const char c : text) letters += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;
   return 0.6 * size * static_cast<double>(letters);

@@ -5,7 +5,8 @@
 #include <string_view>
 #include <utility>
 
-// A drawing as SVG text: the few shapes that the charts need, in pixels from the upper left corner.
+// A drawing as SVG text, with the few shapes that charts need, in pixels from the upper left
+// corner.
 
 namespace atp {
 
@@ -21,7 +22,7 @@ struct TextStyle {
   Anchor anchor = Anchor::kStart;
   std::string_view color = "#333";
   bool bold = false;
-  double rotate = 0;  // degrees, about the text's own point
+  double rotate = 0;  // degrees, around the text's anchor
 };
 
 class Svg {
@@ -41,7 +42,7 @@ class Svg {
   std::string body_;
 };
 
-// About as wide as the text will be drawn; SVG itself cannot be asked.
+// The approximate width of the drawn text, which SVG does not provide.
 double text_width(std::string_view text, double size);
 
 }  // namespace atp
