@@ -21,17 +21,18 @@ std::optional<Command> find_command(const Command& group, const std::string& nam
 CommandError not_a_command(const Command& group, const std::string& path,
                            const std::string& found) {
   if (group.commands().empty()) {
-    return CommandError(fmt::format("'{}' is no command of '{}', which has none", found, path),
-                        kWrongUsage);
+    return CommandError(
+        fmt::format("'{}' is not a command of '{}', which has no subcommands", found, path),
+        kWrongUsage);
   }
   std::vector<std::string> names;
   for (const Command& command : group.commands()) names.push_back(command.name());
   const std::vector<std::string_view> known(names.begin(), names.end());
   const std::string problem =
       found.starts_with('-')
-          ? fmt::format("'{}' is no option of '{}', and a command comes first: write {}", found,
+          ? fmt::format("'{}' is not an option of '{}', and a command comes first: use {}", found,
                         path, listed(known))
-          : fmt::format("'{}' is no command of '{}': {}", found, path, hint(found, known));
+          : fmt::format("'{}' is not a command of '{}': {}", found, path, hint(found, known));
   return CommandError(fmt::format("{} (see '{} --help')", problem, path), kWrongUsage);
 }
 

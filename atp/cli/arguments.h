@@ -6,23 +6,23 @@
 
 #include "atp/cli/command/command.h"
 
-// What the parser of arguments is spared: to say what is no command, and to find where the user's
-// own command begins.
+// Two things that CLI11 does not do: name an unknown command, and find where the user's own command
+// line begins.
 
 namespace atp {
 
-// Throws CommandError when what stands where a command is expected is none: CLI11 would only say
-// that a command is missing. What follows a command is left to CLI11.
+// Throws CommandError if the argument in a command's place is not a command: CLI11 would only say
+// that a command is missing. The arguments after a command are left to CLI11.
 void check_commands(const Command& program, std::span<const std::string> arguments);
 
-// `atp help plan best` means `atp plan best --help`, and `atp help` alone `atp --help`. Left as
-// they are: a topic that is no command, and options of `help` itself. Throws CommandError where a
-// word after a command is none of its own.
+// Turns `atp help plan best` into `atp plan best --help`, and `atp help` into `atp --help`. Leaves
+// topics and the options of `help` itself alone. Throws CommandError if a word after a command is
+// not one of its subcommands.
 std::vector<std::string> help_arguments(const Command& program, std::vector<std::string> arguments);
 
-// `atp run -n 4 python train.py --epochs 2` means what it means with "--" before python: everything
-// from the first argument that is no option of `run` belongs to the user's command. Returns the
-// arguments of `run` with that "--" put in where it is missing.
+// Everything from the first argument that is not an option of `run` belongs to the user's command:
+// `atp run -n 4 python train.py --epochs 2` is read as if "--" preceded python. Returns the
+// arguments of `run` with that "--" inserted where it is missing.
 std::vector<std::string> mark_command(const Command& run, std::vector<std::string> arguments);
 
 }  // namespace atp

@@ -11,7 +11,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// "" when nothing is wrong.
+// Empty if nothing is wrong.
 std::string complaint_about(const std::vector<std::string>& arguments) {
   const CommandLine program("atp", "");
   std::string listen;
@@ -27,18 +27,19 @@ std::string complaint_about(const std::vector<std::string>& arguments) {
   return "";
 }
 
-TEST(CommandCheck, SaysWhatIsNoCommandAndWhatThereIs) {
+TEST(CommandCheck, NamesTheUnknownCommandAndTheKnownOnes) {
   struct Case {
     std::vector<std::string> arguments;
     const char* complaint;
   };
   const Case cases[] = {
-      {{"frob"}, "'frob' is no command of 'atp': write switch, server or bench (see 'atp --help')"},
-      {{"swich"}, "'swich' is no command of 'atp': did you mean switch? (see 'atp --help')"},
+      {{"frob"},
+       "'frob' is not a command of 'atp': use switch, server or bench (see 'atp --help')"},
+      {{"swich"}, "'swich' is not a command of 'atp': did you mean switch? (see 'atp --help')"},
       {{"bench", "frob"},
-       "'frob' is no command of 'atp bench': write allreduce (see 'atp bench --help')"},
+       "'frob' is not a command of 'atp bench': use allreduce (see 'atp bench --help')"},
       {{"--frob", "switch"},
-       "'--frob' is no option of 'atp', and a command comes first: write switch, server or bench "
+       "'--frob' is not an option of 'atp', and a command comes first: use switch, server or bench "
        "(see 'atp --help')"},
   };
   for (const Case& c : cases) EXPECT_EQ(complaint_about(c.arguments), c.complaint);
@@ -50,7 +51,7 @@ TEST(CommandCheck, LeavesTheRestToTheParser) {
   for (const auto& arguments : cases) EXPECT_EQ(complaint_about(arguments), "");
 }
 
-TEST(HelpArguments, BecomeTheHelpOfTheCommandThatTheyName) {
+TEST(HelpArguments, BecomeTheHelpOptionOfTheNamedCommand) {
   const CommandLine program("atp", "");
   program.add_command("run", "");
   program.add_command("bench", "").add_command("allreduce", "");
@@ -70,9 +71,10 @@ TEST(HelpArguments, BecomeTheHelpOfTheCommandThatTheyName) {
   for (const auto& [given, wanted] : cases) EXPECT_EQ(help_arguments(program, given), wanted);
   const std::vector<std::pair<Arguments, std::string>> complaints = {
       {{"help", "bench", "frob"},
-       "'frob' is no command of 'atp bench': write allreduce (see 'atp bench --help')"},
-      // A program after `run` must not be started by asking for help.
-      {{"help", "run", "reboot"}, "'reboot' is no command of 'atp run', which has none"},
+       "'frob' is not a command of 'atp bench': use allreduce (see 'atp bench --help')"},
+      // Asking for help must not start the program after `run`.
+      {{"help", "run", "reboot"},
+       "'reboot' is not a command of 'atp run', which has no subcommands"},
   };
   for (const auto& [given, wanted] : complaints) {
     try {
@@ -85,7 +87,7 @@ TEST(HelpArguments, BecomeTheHelpOfTheCommandThatTheyName) {
   }
 }
 
-TEST(CommandMark, StandsBeforeTheFirstArgumentThatIsNoOption) {
+TEST(CommandMark, IsInsertedBeforeTheFirstArgumentThatIsNotAnOption) {
   const CommandLine run("run", "");
   int ranks = 0;
   bool tag = false;

@@ -23,13 +23,13 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp run -n 4 -- python train.py
-      4 ranks, a switch and a server on this machine
+      run 4 ranks on this machine
   atp server --listen 10.0.0.9:5500
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.0/24
-      the same across machines: the server, and a switch that may send to it
+      on two other machines: a server, and a switch that may send to it
   atp plan best --topology cluster.yaml --model config.json
-      the device mesh for tensor parallelism on that cluster
-`atp help COMMAND` explains a command, `atp help routes` and `atp help environment` what they share.
+      find the device mesh for tensor parallelism on that cluster
+`atp help COMMAND` explains a command; `atp help` also covers routes, environment and exit-codes.
 Exit codes: 0 success, 1 the operation failed, 2 wrong usage.)";
 
 void print_error(const CommandLine& program, const std::string& message) {
@@ -46,7 +46,7 @@ void add_version_command(const Command& program) {
   command.callback([] { fmt::print("{}\n", version_text()); });
 }
 
-// Every command, also those of groups, takes --log-level.
+// Every command takes --log-level, including those in groups.
 void add_log_options(const Command& group) {
   for (const Command& command : group.commands()) {
     if (command.commands().empty()) add_log_option(command);
@@ -57,7 +57,7 @@ void add_log_options(const Command& group) {
 void add_commands(CommandLine& program) {
   program.footer(kExamples);
   program.require_command();
-  program.version_flag(version_text(), "The same as `atp version`");
+  program.version_flag(version_text(), "Print the version and exit");
   add_run_command(program);
   add_switch_command(program);
   add_server_command(program);
@@ -70,7 +70,7 @@ void add_commands(CommandLine& program) {
   add_cluster_command(program);
   add_version_command(program);
   add_log_options(program);
-  add_help_command(program);  // these two log nothing
+  add_help_command(program);  // this and the next log nothing
   add_completion_command(program);
 }
 
@@ -86,7 +86,7 @@ std::vector<std::string> checked(const CommandLine& program, std::vector<std::st
   return arguments;
 }
 
-// What is still buffered would be lost in silence when the disk is full.
+// Without this, buffered output would be lost silently when the disk is full.
 int after_output(const CommandLine& program, int exit_code) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return exit_code;

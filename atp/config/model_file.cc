@@ -33,19 +33,19 @@ std::uint32_t read_element_bytes(const JsonObject& file) {
       if (name == type) return bytes;
     }
     refuse(file.place(key), shown(name), "float16, bfloat16 or float32",
-           "these are the types that activations are reduced in");
+           "activations are reduced in one of these types");
   }
   return 2;
 }
 
-// What head_width and grouped queries need to be whole.
+// Checks that the head width and the queries per key-value head are whole numbers.
 void check_heads(const JsonObject& file, const Transformer& model, const std::string& hidden_key,
                  const std::string& heads_key) {
   if (model.head_width == 0 && model.hidden % model.heads != 0) {
     throw FileError(file.place(heads_key), "found " + std::to_string(model.heads) +
                                                ", expected a divisor of " + hidden_key + " = " +
                                                std::to_string(model.hidden) +
-                                               "; heads are equally wide");
+                                               "; all heads have the same width");
   }
   if (model.kv_heads != 0 && model.heads % model.kv_heads != 0) {
     throw FileError(file.place("num_key_value_heads"), "found " + std::to_string(model.kv_heads) +
@@ -87,12 +87,12 @@ Model read(const JsonObject& file, const std::string& path) {
     model = {read_llama(file), file.place("num_attention_heads")};
   } else {
     refuse(file.place("model_type"), shown(type), listed(kModelTypes),
-           "for a transformer with the same matrices give the widths as flags instead "
+           "for a transformer with the same matrices, give the sizes as flags instead "
            "(--hidden, --layers, --heads)");
   }
   Transformer& transformer = model.transformer;
   transformer.vocabulary = read_count_if_present(file, "vocab_size");
-  // What Hugging Face's classes take when the key is absent.
+  // Hugging Face's default if the key is absent.
   transformer.tied_head = file.yes_or_no("tie_word_embeddings", type == "gpt2");
   transformer.bytes_per_element = read_element_bytes(file);
   const std::string base = path.substr(path.find_last_of('/') + 1);

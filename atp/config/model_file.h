@@ -7,8 +7,8 @@
 #include "atp/config/text/file.h"
 #include "atp/planner/model.h"
 
-// A model's `config.json` as Hugging Face writes it. The file has many keys that do not matter for
-// communication, so unlike a cluster file it is read for what it must have:
+// A model's `config.json` as Hugging Face writes it. Most of its keys do not affect communication,
+// so unknown keys are ignored, unlike in a cluster file. The keys that are read:
 //
 //   model_type "gpt2"   n_embd, n_layer, n_head; n_inner (4 n_embd if absent or null)
 //   model_type "llama"  hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
@@ -16,16 +16,16 @@
 //   both                vocab_size, tie_word_embeddings (if absent true for gpt2, false for llama),
 //                       and torch_dtype or dtype: bytes per element (2 if absent)
 //
-// Another model_type is refused by name: its layers may be cut in other ways.
+// Any other model_type is refused, because its layers may have to be split differently.
 
 namespace atp {
 
 struct Model {
   planner::Transformer transformer;
-  Place heads;  // where the file says what d1 must divide
+  Place heads;  // where the file has the number of heads, which d1 must divide
 };
 
-// `file` is only named in messages.
+// `file` is used only in messages.
 Result<Model> parse_model(std::string_view text, const std::string& file);
 Result<Model> read_model(const std::string& path);
 

@@ -63,14 +63,14 @@ TEST(ModelFile, ALlamaIsRead) {
                                                     .norm_statistics = 1}));
 }
 
-TEST(ModelFile, WithoutATypeTwoBytesPerElementAreTaken) {
+TEST(ModelFile, WithoutATypeAnElementHasTwoBytes) {
   const Result<Model> model =
       parse_model(R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2})", "f");
   ASSERT_TRUE(model);
   EXPECT_EQ(model.value().transformer.bytes_per_element, 2u);
 }
 
-TEST(ModelFile, EveryKeyThatIsOptionalCounts) {
+TEST(ModelFile, EveryOptionalKeyIsRead) {
   const auto read = [](const char* text) {
     const Result<Model> model = parse_model(text, "f");
     EXPECT_TRUE(model) << model.error().message;
@@ -84,11 +84,11 @@ TEST(ModelFile, EveryKeyThatIsOptionalCounts) {
   const planner::Transformer llama = read(
       R"({"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3, "head_dim": 16,
           "num_hidden_layers": 2, "intermediate_size": 7, "torch_dtype": "float16"})");
-  EXPECT_EQ(llama.q_width(), 48u) << "3 heads of 16, which 100 is no multiple of";
+  EXPECT_EQ(llama.q_width(), 48u) << "3 heads of 16, although 100 is not a multiple of 16";
   EXPECT_EQ(llama.bytes_per_element, 2u);
 }
 
-TEST(ModelFile, TheHeadIsTheEmbeddingIfTheFileOrItsClassSaysSo) {
+TEST(ModelFile, TheHeadIsTiedIfTheFileOrItsModelTypeSaysSo) {
   const auto tied = [](std::string text, const char* more) {
     text.insert(1, more);
     return parse_model(text, "f").value().transformer.tied_head;
@@ -100,17 +100,17 @@ TEST(ModelFile, TheHeadIsTheEmbeddingIfTheFileOrItsClassSaysSo) {
   EXPECT_TRUE(tied(kGpt, "\"tie_word_embeddings\": null,"));
 }
 
-TEST(ModelFile, AByteOrderMarkIsNoMistake) {
+TEST(ModelFile, AByteOrderMarkIsAccepted) {
   const std::string text = std::string("\xef\xbb\xbf") + kGpt;
   EXPECT_TRUE(parse_model(text, "f"));
 }
 
-TEST(ModelFile, AMissingKeyIsNamedByTheLineOfItsObject) {
+TEST(ModelFile, AMissingKeyIsReportedWithTheLineOfItsObject) {
   const Result<Model> model = parse_model("\n\n{\"model_type\": \"gpt2\"}", "f");
   EXPECT_THAT(model.error().message, StartsWith("f:3: n_embd: is missing"));
 }
 
-TEST(ModelFile, EveryMistakeIsNamedByFileLineAndKey) {
+TEST(ModelFile, EveryErrorNamesFileLineAndKey) {
   const struct {
     const char* text;
     std::string right;
@@ -141,7 +141,7 @@ TEST(ModelFile, EveryMistakeIsNamedByFileLineAndKey) {
   }
 }
 
-TEST(ModelFile, WhatIsNoJsonObjectIsRefused) {
+TEST(ModelFile, TextThatIsNotAJsonObjectIsRefused) {
   for (const char* text : {"", "[]", "7", "null", "{", "{\"a\":", "\"x\"", "{} {}"}) {
     EXPECT_FALSE(parse_model(text, "f")) << text;
   }

@@ -4,9 +4,9 @@
 
 #include "atp/planner/planner.h"
 
-// A plan as JSON: what `atp plan best --json` prints and what the Python binding hands over. Times
-// are seconds, sizes bytes; `seconds` are of one layer, forward and backward. A dimension of one
-// rank has the collective "none". With an indent of 0 and more the text has lines, for people.
+// A plan as JSON, for `atp plan best --json` and the Python binding. Times are in seconds, sizes in
+// bytes; `seconds` is per layer, forward and backward. A dimension of one rank has the collective
+// "none". An indent of 0 or more breaks the text into lines.
 
 namespace atp {
 

@@ -4,18 +4,18 @@
 
 #include "atp/planner/link_load.h"
 
-// In-network aggregation on the levels whose switches can.
+// The link loads of in-network aggregation, on the levels whose switches can aggregate.
 //
 // Consecutive aggregating levels form one tree: the lower switches sum for the upper ones, and the
-// servers that catch what the switches cannot stand at the top of the tree. Below, "the units" are
-// the children of the tree's top switch that a group spans, s the children of a lower level. With
-// the factor w * o of the wire (bytes per value times framing) and the fallback share phi, a
-// child's link carries per group
-//     w o [(1 - phi) g + phi 2(s-1)/s],   g = 1, or (s+1)/s when the workers serve:
-// the sum then passes through a shard of 1/s of the tensor on its way back. A link of one of n
-// server hosts carries what ALL groups of the tree send, ((1 - phi) + phi units) / n each: this,
-// and not the workers' links, is why one server undoes the gain of many small groups. Servers that
-// stand in another unit are reached through the units' uplinks, which the sums then load too.
+// servers at the top of the tree sum what the switches cannot. Below, "the units" are the children
+// of the tree's top switch that a group spans, s the children of a lower level. With the wire
+// factor w * o (bytes per value times framing) and the fallback share phi, a child's link carries
+// per group
+//     w o [(1 - phi) g + phi 2(s-1)/s],   g = 1, or (s+1)/s if the workers serve,
+// because each sum then also passes through the 1/s of the tensor that a worker serves. The link of
+// one of n server hosts carries ((1 - phi) + phi units) / n for EACH group of the tree: this, and
+// not the workers' links, is why a single server undoes the gain of many small groups. Servers in
+// another unit are reached through the units' uplinks, which then carry the sums too.
 
 namespace atp::planner {
 namespace {
@@ -23,12 +23,12 @@ namespace {
 struct Tree {
   std::size_t top = 0;
   double wire = 1;      // w * o
-  double passing = 0;   // of the levels above, handled by the servers
-  double children = 1;  // s so far
+  double passing = 0;   // exchanged by the levels above, through the servers
+  double children = 1;  // s up to here
   bool is_open = false;
 };
 
-// Server hosts that share the workers' links, and what each receives from all groups together.
+// Server hosts that share the workers' links, and the load of each from all groups together.
 struct CoLocatedHosts {
   std::size_t top = 0;
   double hosts = 0;
@@ -67,7 +67,7 @@ void load_servers(const Interconnect& interconnect, const GroupGeometry& geometr
   const double phi = fallback_share(aggregation, group);
   const double of_group = tree.wire * (1 - phi + phi * group.own) + tree.passing;
   if (tree.top > 0 && aggregation.uplink_sums > 0) {
-    // Servers of other units: the sums leave this one, and come back.
+    // With servers in other units, the sums leave this one and come back.
     const double groups = groups_in_switch(group);
     const double load = groups * of_group * aggregation.uplink_sums;
     cost.links.push_back({LinkRole::kUplink, tree.top - 1, groups, load,
@@ -86,8 +86,8 @@ void load_servers(const Interconnect& interconnect, const GroupGeometry& geometr
   cost.links.push_back({LinkRole::kServer, tree.top, groups, load, load / bandwidth.value});
 }
 
-// Adds to a child's link what the servers inside it receive beside the tensors of its own members;
-// they are spread over the children of the level as evenly as they can be.
+// Adds to a child's link what its servers receive from members outside of it. The servers are
+// spread over the children of the level as evenly as possible.
 void add_serving(const Interconnect& interconnect, const Serving& serving, std::size_t index,
                  AllReduceCost& cost) {
   const Level& level = interconnect.levels[index];
@@ -105,7 +105,7 @@ void add_serving(const Interconnect& interconnect, const Serving& serving, std::
   }
 }
 
-// One level of a tree; returns what one group sends over a child's link.
+// Adds one level of a tree; returns the load of one group on a child's link.
 double aggregating_step(const Interconnect& interconnect, const GroupGeometry& geometry,
                         std::size_t index, Tree& tree, AllReduceCost& cost) {
   const Level& level = interconnect.levels[index];
@@ -137,7 +137,7 @@ AllReduceCost aggregating_all_reduce(const Interconnect& interconnect,
     const Level& level = interconnect.levels[index];
     const GroupLevel& group = geometry.levels[index];
     if (!level.aggregation || group.own == 1) {
-      // A level that the group does not divide only passes on, and a tree continues below it.
+      // A level that the group does not split only forwards, so a tree continues below it.
       if (group.own > 1) tree.is_open = false;
       passing = hierarchical_step(interconnect, geometry, index, passing, cost);
     } else {

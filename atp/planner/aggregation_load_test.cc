@@ -1,5 +1,5 @@
-// Trees of aggregating switches on several levels, worked out by hand; link_load_test.cc rebuilds
-// those of one tree from paths.
+// Trees of aggregating switches on several levels, computed by hand. link_load_test.cc derives the
+// loads of single trees from paths.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using testing::switched;
 
 Aggregation falling_back(double share) { return {.fallback_share = share}; }
 
-// One group over all of `counts`; an aggregation for each level that sums.
+// One group over all of `counts`, with an aggregation for each level that sums.
 struct Machine {
   Interconnect interconnect;
   MeshLayout layout;
@@ -43,7 +43,7 @@ double server_load(const AllReduceCost& cost, std::size_t level) {
   return -1;
 }
 
-// Two trees with a level between them that cannot sum: the lower one is not a part of the upper.
+// Two trees separated by a level that cannot sum, so the lower is not part of the upper.
 Machine two_trees(const Aggregation& upper, const Aggregation& lower) {
   Machine machine;
   machine.add(2, upper);
@@ -57,11 +57,11 @@ TEST(SeparateTrees, AreTwoRoundTripsEach) {
   EXPECT_DOUBLE_EQ(two_trees({}, {}).cost().latency_s, 4 + 2 + 4);
 }
 
-TEST(SeparateTrees, HaveServersOfTheirOwn) {
+TEST(SeparateTrees, HaveSeparateServers) {
   const AllReduceCost cost = two_trees({.server_hosts = 1}, {.server_hosts = 1}).cost();
   EXPECT_DOUBLE_EQ(server_load(cost, 0), 1);
-  // What the upper levels exchange, 1 between the siblings and half of the upper tree's 1, passes
-  // the servers of the lower tree.
+  // The upper levels exchange 1 between siblings and half of the upper tree's 1, through the
+  // servers of the lower tree.
   EXPECT_DOUBLE_EQ(load_of(cost, 1), 1.5);
   EXPECT_DOUBLE_EQ(server_load(cost, 2), 1 + 1.5);
 }
@@ -71,10 +71,10 @@ TEST(SeparateTrees, AreServedByTheirOwnWorkers) {
   const AllReduceCost cost = two_trees(on_workers, on_workers).cost();
   EXPECT_DOUBLE_EQ(load_of(cost, 0), 1.5);
   EXPECT_DOUBLE_EQ(load_of(cost, 1), 1 + 1.5 / 2);
-  EXPECT_DOUBLE_EQ(load_of(cost, 2), 1.5 + 1.75 / 2) << "of two children, not of four";
+  EXPECT_DOUBLE_EQ(load_of(cost, 2), 1.5 + 1.75 / 2) << "for two children, not four";
 }
 
-TEST(OneTree, FallsBackByTheChildrenSoFar) {
+TEST(OneTree, FallsBackByTheChildrenUpToALevel) {
   Machine machine;
   machine.add(2, falling_back(0.25));
   machine.add(4, falling_back(0.5));
@@ -83,7 +83,7 @@ TEST(OneTree, FallsBackByTheChildrenSoFar) {
   EXPECT_DOUBLE_EQ(load_of(cost, 1), 0.5 + 0.5 * 2 * 7 / 8);
 }
 
-TEST(OneTree, SaysTheLargestShareThatFallsBack) {
+TEST(OneTree, ReportsTheLargestShareThatFallsBack) {
   for (const auto& [upper, lower] : {std::pair{0.5, 0.25}, std::pair{0.25, 0.5}}) {
     Machine machine;
     machine.add(2, falling_back(upper));
@@ -92,7 +92,7 @@ TEST(OneTree, SaysTheLargestShareThatFallsBack) {
   }
 }
 
-// Eight hosts among two racks of eight: four in a rack, and at most one on a machine.
+// Eight server hosts in two racks of eight machines: four per rack, at most one per machine.
 TEST(OneTree, SpreadsServersOverTheChildrenOfEveryLevel) {
   const Aggregation served{.placement = ServerPlacement::kCoLocated, .server_hosts = 8};
   Machine machine;

@@ -5,12 +5,12 @@
 namespace atp::planner {
 namespace {
 
-// Two numbers of which 0 says nothing.
+// The smaller number, where 0 means unknown.
 BytesPerSecond smaller(BytesPerSecond a, BytesPerSecond b) {
   return a.is_positive() && b.is_positive() ? std::min(a, b) : std::max(a, b);
 }
 
-// What the devices of two children can exchange by the explicit matrix, all pairs at once.
+// The bandwidth between two children by the explicit matrix, with all pairs of devices at once.
 BytesPerSecond between_devices(const PointToPointMatrix& matrix, std::uint32_t devices,
                                std::uint32_t from, std::uint32_t to) {
   BytesPerSecond sum;
@@ -71,7 +71,7 @@ Result<CommunicationMatrix> communication_matrix(const Interconnect& interconnec
     const Level& level = interconnect.levels[index];
     if (level.count > kMaxMatrixSide) {
       return Error{"level '" + level.name + "' has " + std::to_string(level.count) +
-                   " children; a matrix is made for at most " + std::to_string(kMaxMatrixSide)};
+                   " children; a matrix has at most " + std::to_string(kMaxMatrixSide)};
     }
     CommunicationLayer layer;
     layer.name = level.name;

@@ -38,7 +38,7 @@ std::string bottleneck_text(const Interconnect& interconnect, const Bottleneck& 
          rate_text(bottleneck.load / bottleneck.seconds_per_byte);
 }
 
-// "; reduce-scatters and all-gathers by ring", where these run differently.
+// "; reduce-scatters and all-gathers by ring", if these use another collective.
 std::string halves_text(const DimensionCost& chosen) {
   std::string text;
   const auto add = [&](const char* what, Collective collective) {
@@ -60,7 +60,7 @@ std::string choice_text(const std::vector<DimensionOption>& options, std::uint32
     const double ratio = options[index].step_seconds(layers) / options[0].step_seconds(layers);
     text += index == 1 ? ": " : ", ";
     text += to_string(options[index].layer.collective);
-    text += ratio < 1 + 1e-9 ? std::string(" takes as long")
+    text += ratio < 1 + 1e-9 ? std::string(" takes equally long")
                              : " takes " + number_text(ratio) + " times as long";
   }
   return text + halves_text(chosen);

@@ -18,15 +18,15 @@ std::string does_not_divide(const char* dimension, std::uint32_t size, const cha
 void check_kv_heads(const Transformer& model, Mesh mesh, const Options& options,
                     Feasibility& result) {
   const std::uint32_t kv_heads = model.kv_heads != 0 ? model.kv_heads : model.heads;
-  // As many as heads: those have the reason already.
+  // As many as heads: the reason is already listed for those.
   if (kv_heads == model.heads || kv_heads % mesh.d1 == 0) return;
   if (mesh.d1 % kv_heads != 0) {
     result.reasons.push_back(does_not_divide("d1", mesh.d1, "number of key-value heads", kv_heads) +
-                             " and is no multiple of it");
+                             " and is not a multiple of it");
   } else if (!options.replicate_kv) {
     result.reasons.push_back("d1 = " + std::to_string(mesh.d1) + " exceeds the " +
                              std::to_string(kv_heads) +
-                             " key-value heads, and copying them is not allowed");
+                             " key-value heads, and replicating them is not allowed");
   } else if (model.heads % mesh.d1 == 0) {
     result.notes.push_back("each key-value head is stored on " +
                            std::to_string(mesh.d1 / kv_heads) +
@@ -38,8 +38,8 @@ std::string counted(std::uint64_t number, const char* noun) {
   return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
 }
 
-// The scatter before the attention core (paper §3.2.1): over the heads of a row, or over the
-// sequences of a chunk.
+// Checks the scatter before the attention core (paper §3.2.1): over a row's heads, or over a
+// chunk's sequences.
 void check_scatter(const Transformer& model, const Workload& workload, const Options& options,
                    Mesh mesh, Feasibility& result) {
   const std::uint64_t batch = sequences_at_once(workload, options);
@@ -49,14 +49,14 @@ void check_scatter(const Transformer& model, const Workload& workload, const Opt
   const std::uint32_t kv_of_row = std::max(1u, kv_heads / mesh.d1);
   if (!spread) {
     result.reasons.push_back(
-        "the attention core cannot be spread over d2 = " + std::to_string(mesh.d2) +
+        "the attention core cannot be split over d2 = " + std::to_string(mesh.d2) +
         ": it divides neither the " + counted(heads_of_row, "head") + " of a row with its " +
         counted(kv_of_row, "key-value head") +
-        (options.by_heads ? ", and this model's attention spreads heads only (by_heads)"
-                          : " nor the " + counted(batch, "sequence") + " that go through at once"));
+        (options.by_heads ? ", and this model's attention splits by heads only (by_heads)"
+                          : " nor the " + counted(batch, "sequence") + " per chunk"));
   } else if (*spread == CoreSpread::kSequences) {
     result.notes.push_back(
-        "the attention core is spread over dimension 2 by sequences, because d2 does not divide "
+        "the attention core is split over dimension 2 by sequences, because d2 does not divide "
         "the " +
         counted(heads_of_row, "head") + " of a row with its " +
         counted(kv_of_row, "key-value head"));
@@ -114,12 +114,12 @@ Feasibility feasibility_of(const Transformer& model, const Workload& workload, M
   if (model.vocabulary > 0 && (mesh.d1 - 1) * of_row >= model.vocabulary) {
     result.reasons.push_back("a vocabulary of " + std::to_string(model.vocabulary) +
                              " tokens leaves a row of d1 = " + std::to_string(mesh.d1) +
-                             " without any");
+                             " without tokens");
   }
   const double needed = memory_per_rank(model, workload, mesh, options).total();
   if (options.device_memory_bytes > 0 && needed > options.device_memory_bytes) {
     result.reasons.push_back("a rank needs " + number_text(needed / 1e9) +
-                             " GB of memory and has " +
+                             " GB of memory but has " +
                              number_text(options.device_memory_bytes / 1e9) + " GB");
   }
   return result;

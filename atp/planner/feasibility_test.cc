@@ -24,7 +24,7 @@ TEST(Feasibility, MeshesThatDoNotDivideAreRejectedWithReasons) {
   // Eight columns: neither the heads nor a batch of four can be cut.
   EXPECT_EQ(found.rejected[1].mesh, (Mesh{1, 8}));
   EXPECT_THAT(found.rejected[1].reasons,
-              ElementsAre(HasSubstr("the attention core cannot be spread over d2 = 8")));
+              ElementsAre(HasSubstr("the attention core cannot be split over d2 = 8")));
   EXPECT_FALSE(found.one_dimensional.has_value());
 }
 
@@ -45,7 +45,7 @@ TEST(Feasibility, AModelThatSpreadsHeadsOnlyGetsNoMeshThatNeedsSequences) {
   request.options.by_heads = true;
   const Candidate candidate = evaluate(request, Mesh{2, 4}).value();
   EXPECT_THAT(candidate.infeasible,
-              ElementsAre(HasSubstr("this model's attention spreads heads only (by_heads)")));
+              ElementsAre(HasSubstr("this model's attention splits by heads only (by_heads)")));
   request = small_gpt(4);
   request.options.by_heads = true;
   EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().infeasible.empty());
@@ -70,9 +70,9 @@ TEST_P(SpreadOfTheCore, IsTheFirstThatIsPossible) {
 INSTANTIATE_TEST_SUITE_P(
     Table, SpreadOfTheCore,
     ::testing::Values(
-        Spread{"OneColumnHasItWhole", 8, 8, {8, 1}, 1, CoreSpread::kWhole},
+        Spread{"OneColumnHasTheWholeCore", 8, 8, {8, 1}, 1, CoreSpread::kWhole},
         Spread{"HeadsThatDivide", 8, 8, {4, 2}, 1, CoreSpread::kHeads},
-        Spread{"SequencesWhereHeadsDoNot", 12, 12, {2, 4}, 4, CoreSpread::kSequences},
+        Spread{"SequencesIfHeadsDoNotDivide", 12, 12, {2, 4}, 4, CoreSpread::kSequences},
         Spread{"SequencesBeforeSharedKeyValueHeads", 8, 2, {2, 2}, 4, CoreSpread::kSequences},
         Spread{
             "SharedKeyValueHeadsForOneSequence", 8, 2, {2, 2}, 3, CoreSpread::kHeadsWithSharedKv},
@@ -84,7 +84,7 @@ TEST(Feasibility, ChunksDecideHowManySequencesGoThroughAtOnce) {
   Request request = small_gpt(8);
   request.options.chunks = 4;  // of a batch of 4: one sequence cannot be shared by four columns
   EXPECT_THAT(evaluate(request, Mesh{2, 4}).value().infeasible,
-              ElementsAre(HasSubstr("nor the 1 sequence that go through at once")));
+              ElementsAre(HasSubstr("nor the 1 sequence per chunk")));
   request.options.chunks = 3;
   EXPECT_THAT(evaluate(request, Mesh{4, 2}).value().infeasible,
               Contains("3 chunks do not divide the batch of 4 sequences"));
@@ -99,7 +99,7 @@ TEST(Feasibility, EveryRowNeedsSomeOfTheVocabulary) {
   request.model.vocabulary = 9;
   EXPECT_TRUE(evaluate(request, Mesh{2, 2}).value().infeasible.empty());
   EXPECT_THAT(evaluate(request, Mesh{4, 1}).value().infeasible,
-              ElementsAre("a vocabulary of 9 tokens leaves a row of d1 = 4 without any"));
+              ElementsAre("a vocabulary of 9 tokens leaves a row of d1 = 4 without tokens"));
 }
 
 TEST(Feasibility, WidthsAndKvHeads) {
@@ -112,11 +112,11 @@ TEST(Feasibility, WidthsAndKvHeads) {
   EXPECT_THAT(evaluate(request, Mesh{4, 2}).value().notes,
               Contains(HasSubstr("each key-value head is stored on 2 rows of the mesh")));
   request.options.replicate_kv = false;
-  EXPECT_THAT(reasons({4, 2}), ElementsAre(HasSubstr("copying them is not allowed")));
+  EXPECT_THAT(reasons({4, 2}), ElementsAre(HasSubstr("replicating them is not allowed")));
   request.interconnect = flat(3, {1});
   request.model = {.hidden = 768, .layers = 1, .heads = 12, .kv_heads = 4};
   EXPECT_THAT(reasons({3, 1}), ElementsAre("d1 = 3 does not divide the number of key-value heads 4 "
-                                           "and is no multiple of it"));
+                                           "and is not a multiple of it"));
   request.model = {.hidden = 800, .layers = 1, .heads = 8};
   EXPECT_THAT(reasons({1, 3}), Contains("d2 = 3 does not divide the hidden size 800"));
 }

@@ -30,8 +30,7 @@ Status check_aggregation(const Level& level, const std::string& where) {
                  number_text(aggregation.uplink_sums)};
   }
   if (aggregation.slots > 0 && aggregation.window == 0) {
-    return Error{where +
-                 ": slots are given, so window (fragments in flight per group) must be too"};
+    return Error{where + ": slots require window (fragments in flight per group)"};
   }
   if (!(aggregation.wire_bytes_per_value >= 0) ||
       !std::isfinite(aggregation.wire_bytes_per_value)) {
@@ -40,7 +39,7 @@ Status check_aggregation(const Level& level, const std::string& where) {
   }
   if (aggregation.fallback_share &&
       !(*aggregation.fallback_share >= 0 && *aggregation.fallback_share <= 1)) {
-    return Error{where + ": the fallback share must lie in [0, 1], found " +
+    return Error{where + ": the fallback share must be in [0, 1], found " +
                  number_text(*aggregation.fallback_share)};
   }
   if (aggregation.server_bandwidth.value != 0 && !is_rate(aggregation.server_bandwidth)) {
@@ -62,18 +61,20 @@ Status check_level(const Level& level, std::size_t index, bool below_torus) {
                  number_text(level.latency_s) + " s"};
   }
   if (level.kind == LevelKind::kPairs && level.count != 2) {
-    return Error{where + ": pairs join exactly 2 children, found " + std::to_string(level.count) +
-                 "; describe the pair as a level of count 2 and what joins the pairs as a level "
-                 "above it"};
+    return Error{
+        where + ": pairs have exactly 2 children, found " + std::to_string(level.count) +
+        "; describe the pair as a level of count 2, and the links between pairs as a level "
+        "above it"};
   }
   if (below_torus && level.kind != LevelKind::kTorus) {
     return Error{where +
-                 ": below a torus level only torus levels (the other axes) can stand, "
+                 ": below a torus level only torus levels (the other axes) are allowed, "
                  "found " +
-                 to_string(level.kind) + "; if one link joins whole units, their level is a ring"};
+                 to_string(level.kind) +
+                 "; if one link connects whole units, their level is a ring"};
   }
   if (index == 0 && level.aggregation && level.aggregation->uplink_sums > 0) {
-    return Error{where + ": no unit stands above the top level, so sums cross no uplink; found " +
+    return Error{where + ": the top level has no uplink, so its uplink sums must be 0, found " +
                  number_text(level.aggregation->uplink_sums)};
   }
   return check_aggregation(level, where);
@@ -101,7 +102,7 @@ Status check_matrix(const Interconnect& interconnect) {
   return ok_status();
 }
 
-// Of one dimension that has several ranks.
+// Checks one dimension with several ranks.
 Status check_dimension(const MeasuredDimension& dimension, const std::string& where) {
   for (const MeasuredCollective& one :
        {dimension.all_reduce, dimension.reduce_scatter.value_or(dimension.all_reduce),
@@ -110,8 +111,8 @@ Status check_dimension(const MeasuredDimension& dimension, const std::string& wh
       return Error{"a positive bandwidth on " + where + ", found " + rate_text(one.bandwidth)};
     }
     if (!(one.latency_s >= 0) || !std::isfinite(one.latency_s)) {
-      return Error{"a latency that is not negative on " + where + ", found " +
-                   number_text(one.latency_s) + " s"};
+      return Error{"a nonnegative latency on " + where + ", found " + number_text(one.latency_s) +
+                   " s"};
     }
   }
   return ok_status();
@@ -122,7 +123,7 @@ Status check_measured(const Interconnect& interconnect) {
     const Mesh& mesh = measured.mesh;
     const std::string where = "the measurement of mesh " + mesh_text(mesh);
     if (mesh.d1 == 0 || mesh.d2 == 0 || mesh.size() != device_count(interconnect)) {
-      return Error{where + " must be of " + std::to_string(device_count(interconnect)) +
+      return Error{where + " must have " + std::to_string(device_count(interconnect)) +
                    " devices, found " + std::to_string(mesh.size())};
     }
     for (const auto& [size, dimension_text, dimension] :
@@ -142,7 +143,7 @@ std::uint64_t device_count(const Interconnect& interconnect) {
   std::uint64_t devices = 1;
   for (const Level& level : interconnect.levels) {
     devices *= level.count;
-    if (devices > kMaxDevices) return devices;  // far from an overflow, and refused anyway
+    if (devices > kMaxDevices) return devices;  // refused by the caller, and cannot overflow yet
   }
   return devices;
 }
@@ -168,7 +169,7 @@ Status validate(const Interconnect& interconnect) {
   }
   if (device_count(interconnect) > kMaxDevices) {
     return Error{"the levels multiply to more than " + std::to_string(kMaxDevices) +
-                 " devices; plan for the part that one tensor-parallel group spans"};
+                 " devices; plan for the part that one tensor-parallel group uses"};
   }
   if (Status status = check_matrix(interconnect); !status) return status;
   return check_measured(interconnect);

@@ -11,9 +11,9 @@
 #include "atp/planner/mesh.h"
 #include "atp/planner/options.h"
 
-// A rate of bytes in ONE direction. Vendors quote NVLink as the sum of both directions and networks
-// as one direction in bits; a type that cannot be made from a bare number by accident keeps the two
-// from being compared, which paper §3.4 does in Fig. 7a (600 GB/s against 200 Gbit/s).
+// A rate in bytes in ONE direction. Vendors quote NVLink as the sum of both directions, and
+// networks as one direction in bits. A type without an implicit conversion prevents comparing the
+// two, as paper §3.4 does in Fig. 7a (600 GB/s against 200 Gbit/s).
 
 namespace atp::planner {
 
@@ -31,63 +31,61 @@ constexpr BytesPerSecond operator/(BytesPerSecond rate, double divisor) {
   return {rate.value / divisor};
 }
 
-// Decimal prefixes, as networks and vendors use them.
+// Decimal prefixes, as vendors use them.
 constexpr BytesPerSecond gigabytes_per_second(double value) { return {value * 1e9}; }
 constexpr BytesPerSecond gigabits_per_second(double value) { return {value * 1e9 / 8}; }
 
-// An interconnect as a tree of identical levels, top to bottom: racks of hosts of devices. Every
-// unit of a level has `count` children; the bottom level's children are the devices. This is
-// what a person knows about a machine, and enough to say which link every byte of a collective
-// crosses; irregular machines are described by an explicit point-to-point matrix or by measured
-// bandwidths beside the levels.
+// An interconnect as a tree of regular levels, top to bottom: racks of hosts of devices. Every unit
+// of a level has `count` children; the bottom level's children are the devices. That is what people
+// know about a machine, and enough to tell which links every byte of a collective crosses.
+// Irregular machines add an explicit point-to-point matrix or measured bandwidths to the levels.
 //
-// What a level's links are:
-//   switch  every child has one link to the unit's switch, which never limits. All that leaves the
-//           child, also for levels above, passes this link.
-//   full    every two children have a link of their own.
-//   pairs   the same for exactly two children (a bridge); a machine whose devices are joined
-//           two by two has a level of count 2 below the level that joins the pairs.
-//   ring    every child has a link to its next and to its previous sibling, and the last is next to
-//           the first. Two children have one link.
-//   torus   as ring, but every *device* inside a child has its own link to the device of the same
-//           place in the sibling. Levels below a torus are torus levels (the other axes).
-// Links of full, pairs, ring and torus carry only what their own children exchange: what goes to
-// other units leaves through the levels above.
+// The links of a level, by kind:
+//   switch  every child has one link to the unit's switch, which is never the bottleneck. All that
+//           leaves the child, also for levels above, crosses this link.
+//   full    every two children have a direct link.
+//   pairs   the same for exactly two children (a bridge). A machine whose devices are connected in
+//           pairs has a level of count 2 below the level that connects the pairs.
+//   ring    every child has a link to its next and to its previous sibling, and the last is the
+//           first one's neighbour. Two children have one link.
+//   torus   as ring, but every *device* inside a child has its own link to the corresponding device
+//           of the sibling. Levels below a torus are torus levels (the other axes).
+// The links of full, pairs, ring and torus carry only traffic between their own children; traffic
+// to other units uses the levels above.
 
 enum class LevelKind { kSwitch, kRing, kFull, kPairs, kTorus };
 
-// Where the parameter servers that stand behind an aggregating switch run, that is, whose links
-// carry the sums a second time.
+// Where the parameter servers behind an aggregating switch run, and so whose links carry the sums a
+// second time.
 enum class ServerPlacement {
-  kDedicated,  // hosts of their own on the same switch
+  kDedicated,  // on separate hosts at the same switch
   kCoLocated,  // on the workers' machines, sharing their links
 };
 
 // In-network aggregation at one switch level (docs/protocol.md §4).
 struct Aggregation {
-  std::uint32_t slots = 0;          // aggregators of a switch; 0: never too few
-  std::uint32_t window = 0;         // fragments one group has in flight; needed when slots > 0
-  std::uint32_t payload_bytes = 1;  // of one packet; with header_bytes the framing factor
-  std::uint32_t header_bytes = 0;   // all else a packet takes on the wire, Ethernet included
-  // Bytes that one tensor value takes in a packet: 4 for int32, 2 for int16 with block scales.
-  // 0: as many as the tensor's element.
+  std::uint32_t slots = 0;          // aggregators per switch; 0: unlimited
+  std::uint32_t window = 0;         // fragments in flight per group; required if slots > 0
+  std::uint32_t payload_bytes = 1;  // per packet; with header_bytes the framing factor
+  std::uint32_t header_bytes = 0;   // everything else per packet on the wire, Ethernet included
+  // Bytes per tensor value in a packet: 4 for int32, 2 for int16 with block scales. 0: those of the
+  // tensor's element.
   double wire_bytes_per_value = 0;
   ServerPlacement placement = ServerPlacement::kDedicated;
-  // Of how many units of this level the servers sum the groups: the hosts of a rack, say, when all
-  // racks have the servers in common.
+  // How many units of this level share the servers: all racks, for example, if the level's switches
+  // are those of the racks.
   std::uint32_t shared_by = 1;
-  // Sums that cross the fullest uplink of a unit in one direction, per group inside each unit: a
-  // server that stands in another unit gets them, and gives them back, through it. 0: the servers
-  // stand inside.
+  // Sums over a unit's fullest uplink in one direction, per group inside each unit: a server in
+  // another unit receives and returns them through it. 0: the servers are inside.
   double uplink_sums = 0;
-  // How many machines serve under one switch. 0 means: dedicated, so many that no server's link
-  // binds (or a switch that multicasts the sum itself); co-located, shards on every worker of a
-  // group. Every group that runs at once loads the servers' links.
+  // Server hosts under one switch. 0 means, if dedicated, so many that no server's link is the
+  // bottleneck (or a switch that multicasts the sum itself); if co-located, one on every worker of
+  // a group. All groups load the servers' links at the same time.
   std::uint32_t server_hosts = 0;
-  // Of one dedicated server host, per direction; 0: as a child of this level.
+  // Per dedicated server host and direction; 0: that of a child of this level.
   BytesPerSecond server_bandwidth{};
-  // The part of the fragments that falls back to the servers, in [0, 1]; absent: computed from
-  // slots, window and the number of groups as max(0, 1 - slots / (groups * window)).
+  // The share of fragments that fall back to the servers, in [0, 1]; absent: computed from slots,
+  // window and the number of groups as max(0, 1 - slots / (groups * window)).
   std::optional<double> fallback_share;
 
   bool operator==(const Aggregation&) const = default;
@@ -95,17 +93,16 @@ struct Aggregation {
 
 struct Level {
   std::string name;
-  std::uint32_t count = 1;  // children of one unit
+  std::uint32_t count = 1;  // children per unit
   LevelKind kind = LevelKind::kSwitch;
-  BytesPerSecond bandwidth{};              // of one link, per direction
-  double latency_s = 0;                    // one way between two children, all software included
-  std::optional<Aggregation> aggregation;  // of kind switch only
+  BytesPerSecond bandwidth{};              // per link and direction
+  double latency_s = 0;                    // one way between two children, software included
+  std::optional<Aggregation> aggregation;  // only for kind switch
 
   bool operator==(const Level&) const = default;
 };
 
-// A square matrix in row order: bandwidth[from * size + to] per direction; the diagonal is not
-// read.
+// A square matrix in row order: bandwidth[from * size + to] per direction; the diagonal is ignored.
 struct PointToPointMatrix {
   std::uint32_t size = 0;
   std::vector<BytesPerSecond> bandwidth;
@@ -116,18 +113,18 @@ struct PointToPointMatrix {
   bool operator==(const PointToPointMatrix&) const = default;
 };
 
-// What was measured on one mesh with all groups of a dimension running at once: the *algorithm*
-// bandwidth, that is, the bytes of a rank's tensor over the seconds of one all-reduce (B1 and B2 of
+// A measurement on one mesh with all groups of a dimension running at once: the *algorithm*
+// bandwidth, which is a rank's tensor bytes over the seconds of one all-reduce (B1 and B2 of
 // equation 2, not B1' and B2' of equation 3). A dimension of size 1 needs none.
 struct MeasuredCollective {
   BytesPerSecond bandwidth{};
-  double latency_s = 0;  // of one operation, whatever its size
+  double latency_s = 0;  // per operation of any size
   bool operator==(const MeasuredCollective&) const = default;
 };
 
 struct MeasuredDimension {
   MeasuredCollective all_reduce;
-  // Absent: half of an all-reduce, or a whole one where switches sum.
+  // Absent: half of an all-reduce, or a whole one if switches sum.
   std::optional<MeasuredCollective> reduce_scatter;
   std::optional<MeasuredCollective> all_gather;
   bool operator==(const MeasuredDimension&) const = default;
@@ -137,14 +134,14 @@ struct MeasuredMesh {
   Mesh mesh;
   MeasuredDimension dimension1;
   MeasuredDimension dimension2;
-  Collective algorithm = Collective::kMeasured;  // kMeasured: the file does not say
+  Collective algorithm = Collective::kMeasured;  // kMeasured: not in the file
   bool operator==(const MeasuredMesh&) const = default;
 };
 
-// What one device computes. 0: unknown.
+// The speed of one device. 0: unknown.
 struct Device {
-  double flops_per_second = 0;         // of matrix products
-  double memory_bytes_per_second = 0;  // read or written by everything else
+  double flops_per_second = 0;         // for matrix products
+  double memory_bytes_per_second = 0;  // for everything else, read or written
   bool operator==(const Device&) const = default;
 };
 
@@ -152,10 +149,10 @@ struct Interconnect {
   std::string name;
   std::vector<Level> levels;                         // top to bottom
   std::optional<PointToPointMatrix> point_to_point;  // between devices, by position
-  std::vector<MeasuredMesh> measured;                // used in place of the model, both modes
+  std::vector<MeasuredMesh> measured;                // replace the model, in both modes
   Device device;
-  // Of each device, counted through the levels, its rank in the job that is planned for; empty: the
-  // same number. Costs do not depend on it.
+  // The job's rank of each device, in the order of the levels; empty: the device's number. Costs do
+  // not depend on it.
   std::vector<std::uint32_t> job_ranks;
 
   bool operator==(const Interconnect&) const = default;
@@ -164,13 +161,13 @@ struct Interconnect {
 // The product of the counts.
 std::uint64_t device_count(const Interconnect& interconnect);
 
-// What one child of level `level` holds: the product of the counts below it.
+// The devices in one child of level `level`: the product of the counts below it.
 std::uint64_t devices_per_child(const Interconnect& interconnect, std::size_t level);
 
-// Says what cannot be planned for: no levels or more than kMaxLevels, a count of 0 or beyond
-// kMaxDevices in all, a bandwidth that is not positive and finite, a negative latency, aggregation
-// at a level without a switch, pairs of other than two, a level below a torus that is none, a
-// matrix that does not fit.
+// Refuses an interconnect that cannot be planned for: no levels or more than kMaxLevels, a count of
+// 0, more than kMaxDevices in total, a bandwidth that is not positive and finite, a negative
+// latency, aggregation without a switch, pairs of other than two, another kind below a torus, a
+// matrix of the wrong size.
 Status validate(const Interconnect& interconnect);
 
 inline constexpr std::uint64_t kMaxDevices = 1u << 20;

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
                   i.levels[0].bandwidth = {std::numeric_limits<double>::infinity()};
                 },
                 "positive and finite"},
-        Refusal{"BandwidthThatIsNoNumber",
+        Refusal{"BandwidthThatIsNotANumber",
                 [](Interconnect& i) {
                   i.levels[0].bandwidth = {std::numeric_limits<double>::quiet_NaN()};
                 },
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"NegativeLatency", [](Interconnect& i) { i.levels[0].latency_s = -1; },
                 "latency must not be negative"},
         Refusal{"PairsOfFour", [](Interconnect& i) { i.levels[1].kind = LevelKind::kPairs; },
-                "pairs join exactly 2 children, found 4"},
+                "pairs have exactly 2 children, found 4"},
         Refusal{"SwitchBelowATorus", [](Interconnect& i) { i.levels[0].kind = LevelKind::kTorus; },
                 "level 2 'gpu': below a torus level only torus levels"},
         Refusal{"AggregationWithoutASwitch",
@@ -70,11 +70,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "payload of at least 1 byte"},
         Refusal{"SlotsWithoutWindow",
                 [](Interconnect& i) { i.levels[0].aggregation = Aggregation{.slots = 64}; },
-                "window (fragments in flight per group) must be too"},
+                "slots require window (fragments in flight per group)"},
         Refusal{
             "FallbackShareBeyondOne",
             [](Interconnect& i) { i.levels[0].aggregation = Aggregation{.fallback_share = 1.5}; },
-            "must lie in [0, 1], found 1.5"},
+            "must be in [0, 1], found 1.5"},
         Refusal{"NegativeServerBandwidth",
                 [](Interconnect& i) {
                   i.levels[0].aggregation = Aggregation{.server_bandwidth = {-1}};
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "from device 0 to 3 must not be negative"},
         Refusal{"MeasurementOfOtherDevices",
                 [](Interconnect& i) { i.measured = {{{4, 2}, {1}, {1}}}; },
-                "the measurement of mesh (4, 2) must be of 16 devices, found 8"},
+                "the measurement of mesh (4, 2) must have 16 devices, found 8"},
         Refusal{"MeasurementWithoutBandwidth",
                 [](Interconnect& i) { i.measured = {{{8, 2}, {1}, {}}}; },
                 "needs a positive bandwidth on dimension 2"}),

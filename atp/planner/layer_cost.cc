@@ -34,19 +34,20 @@ Seconds all_reduce_seconds(const AllReduceCost& cost, const Demand& demand) {
           demand.all_reduces * cost.latency_s};
 }
 
-// Copies numbers, not text.
+// Copies only the numbers, not the text.
 Bottleneck bottleneck_of(const LinkLoad& link) {
   return {link.role, link.level, link.groups, link.load, link.seconds_per_byte, {}};
 }
 
-// Reduce-scatters or all-gathers.
+// The reduce-scatters or the all-gathers.
 struct Half {
   Collective collective = Collective::kNone;
   Seconds seconds;
   Rate rate;
 };
 
-// What a reduce-scatter or an all-gather takes of an all-reduce. Switches know no halves.
+// The cost of a reduce-scatter or all-gather relative to an all-reduce. Switches only do whole
+// sums.
 double scatter_part(Collective collective) {
   return collective == Collective::kAggregation || collective == Collective::kGloo ? 1 : 0.5;
 }
@@ -54,7 +55,7 @@ double gather_part(Collective collective) {
   return collective == Collective::kAggregation ? 1 : 0.5;
 }
 
-// The cheapest way of those that `may_run`; the simplest of equal ones.
+// The cheapest collective that `may_run`; among equals the simplest.
 template <class MayRun>
 Half best_half(const std::vector<AllReduceCost>& costs, double bytes, double operations,
                double (*part_of)(Collective), MayRun may_run) {
@@ -75,8 +76,8 @@ Half best_half(const std::vector<AllReduceCost>& costs, double bytes, double ope
   return best;
 }
 
-// `demand` with one collective for its sums. Its reduce-scatters and all-gathers run on whatever of
-// `all` is cheapest for them, or as the runtime has them.
+// The cost of `demand` with one collective for its all-reduces. Reduce-scatters and all-gathers use
+// the cheapest of `all`, or what the runtime uses.
 DimensionCost cost_with(const AllReduceCost& cost, const std::vector<AllReduceCost>& all,
                         const Demand& demand, bool runtime) {
   const Seconds seconds = all_reduce_seconds(cost, demand);
@@ -105,7 +106,7 @@ DimensionCost cost_with(const AllReduceCost& cost, const std::vector<AllReduceCo
 
 bool is_paper(const Options& options) { return options.mode != CostMode::kLinkLoad; }
 
-// The bandwidth is known as such; only equation 2 remains.
+// The cost if the bandwidth is given: only equation 2 remains.
 DimensionCost cost_of_bandwidth(Collective collective, const Demand& demand,
                                 const Bottleneck& bottleneck) {
   DimensionCost cost;
@@ -181,7 +182,7 @@ CollectiveSet allowed_on(const Options& options, Dimension dimension) {
   return allowed;
 }
 
-// Norms and losses are reduced in float32, or wider.
+// Norms and losses are reduced in float32 or a wider type.
 double statistics_bytes(const CostInputs& inputs) {
   return std::max(4u, inputs.model.bytes_per_element);
 }
@@ -222,7 +223,7 @@ bool may_run(Collective algorithm, CollectiveSet allowed) {
   return true;
 }
 
-// Which links are full was not measured: it is what the model says of them on this layout.
+// The level of the fullest links by the model on this layout, which was not measured.
 std::size_t level_by_model(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout,
                            Dimension dimension, Collective algorithm) {
   if (layout.empty() || is_paper(inputs.options)) return 0;
@@ -234,7 +235,7 @@ std::size_t level_by_model(const CostInputs& inputs, Mesh mesh, const MeshLayout
   return (same != options.end() ? *same : options.front()).layer.bottleneck.level;
 }
 
-// The cheapest of what was measured on this mesh and may run.
+// The cheapest allowed collective that was measured on this mesh.
 DimensionOption measured_option(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout,
                                 Dimension dimension) {
   DimensionOption best = impossible();
@@ -275,7 +276,7 @@ DimensionOption option_of(const CostInputs& inputs, Mesh mesh, const MeshLayout&
   return options.empty() ? impossible() : options.front();
 }
 
-// Of the norms' statistics, on what sums on dimension 2.
+// The time of the norms' statistics, with the collective of dimension 2.
 double norm_seconds(const CostInputs& inputs, const DimensionCost& second, double values,
                     double operations) {
   const Rate& rate = second.all_reduce_rate;
@@ -296,7 +297,7 @@ std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh me
   const GroupGeometry geometry = geometry_of(layout, dimension);
   const CollectiveSet allowed = allowed_on(inputs.options, dimension);
   CollectiveSet halves = allowed;
-  // The runtime's all-gathers go around a ring, whatever sums.
+  // The runtime's all-gathers always use a ring.
   halves.ring |= inputs.options.runtime && !allowed.gloo;
   const auto all =
       allowed_all_reduces(inputs.interconnect, geometry, halves, inputs.model.bytes_per_element);
@@ -308,7 +309,7 @@ std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh me
                       cost_with(cost, all, ends_demand(inputs, mesh, dimension, cost.collective),
                                 inputs.options.runtime)});
   }
-  // Rounding noise must not decide against the simpler collective.
+  // Rounding errors must not favour the more complex collective.
   const auto layers = inputs.model.layers;
   std::sort(result.begin(), result.end(), [layers](const auto& a, const auto& b) {
     const double seconds_a = comparable(a.step_seconds(layers)),
@@ -325,7 +326,7 @@ std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
   std::vector<DimensionCost> result;
   result.reserve(all.size());
   for (const AllReduceCost& cost : all) result.push_back(cost_with(cost, all, demand, false));
-  // Rounding noise must not decide against the simpler collective.
+  // Rounding errors must not favour the more complex collective.
   std::sort(result.begin(), result.end(), [](const DimensionCost& a, const DimensionCost& b) {
     const double seconds_a = comparable(a.seconds()), seconds_b = comparable(b.seconds());
     return seconds_a != seconds_b ? seconds_a < seconds_b : a.collective < b.collective;
@@ -343,7 +344,7 @@ Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
   const LayerVolume volume =
       volume_of_layer(inputs, mesh, accounting_of(inputs.options, collective));
   const double summed = summed_bytes(inputs, collective);
-  // A chunk moves its part of the bytes and is an operation of its own.
+  // Each chunk moves its part of the bytes in a separate operation.
   const double chunks = inputs.options.chunks;
   if (dimension == Dimension::k1) {
     return {.all_reduced_bytes = volume.all_reduced1 * summed,

@@ -10,21 +10,21 @@
 #include "atp/planner/options.h"
 #include "atp/planner/plan.h"
 
-// The cost of one transformer layer on one layout of one mesh, in any mode; and on the link-load
-// model, what each mesh dimension contributes: the best of the allowed collectives for what the
-// layer reduces there.
+// The cost of one transformer layer on one layout of one mesh, in any mode. In link-load mode also
+// the contribution of each mesh dimension: the best allowed collective for what the layer reduces
+// there.
 
 namespace atp::planner {
 
-// A cost rounded to 40 bits (12 digits). Two ways to compute one cost differ in the last bits, and
-// which of them wins must not depend on that: ties are decided by rule.
+// A cost rounded to 40 bits (12 digits). Equal costs may differ in the last bits, which must not
+// decide between them: ties are decided by rule.
 inline double comparable(double seconds) {
   int exponent = 0;
   const double fraction = std::frexp(seconds, &exponent);
   return std::ldexp(std::nearbyint(std::ldexp(fraction, 40)), exponent - 40);
 }
 
-// What the layer asks of the dimension; bytes per rank and operations per layer.
+// What the layer needs from a dimension: bytes per rank and operations per layer.
 struct Demand {
   double all_reduced_bytes = 0;
   double all_reduces = 0;
@@ -37,18 +37,18 @@ struct Demand {
   double operations() const { return all_reduces + reduce_scatters + all_gathers; }
 };
 
-// The cost of every allowed collective that can run on this dimension, cheapest first; equal ones
-// stay in the order ring, hierarchical, aggregation. Empty when none can.
+// The cost of every allowed collective that can run on this dimension, cheapest first; ties stay in
+// the order ring, hierarchical, aggregation. Empty if none can run.
 //
-// Reduce-scatters run on whichever collective is cheapest for them, and so do all-gathers, whatever
-// sums the rest. With ring and hierarchical they are half of an all-reduce. Switches that aggregate
-// know no halves: a slice is taken of the whole sum, or the slices are summed with zeros elsewhere.
+// Reduce-scatters use the collective that is cheapest for them, and so do all-gathers, independent
+// of the all-reduces. With ring and hierarchical they cost half of an all-reduce. Switches do only
+// whole sums: a slice is taken from a whole sum, or slices are summed with zeros elsewhere.
 std::vector<DimensionCost> dimension_costs(const Interconnect& interconnect,
                                            const GroupGeometry& geometry, const Demand& demand,
                                            CollectiveSet allowed, double bytes_per_element);
 
-// What a dimension costs in one layer and in embedding, head and loss, one collective summing in
-// all of them.
+// The cost of a dimension in one layer and in embedding, head and loss, with one collective for all
+// of their all-reduces.
 struct DimensionOption {
   DimensionCost layer;
   DimensionCost ends;
@@ -58,42 +58,42 @@ struct DimensionOption {
   }
 };
 
-// What costing needs of a request; the parts are validated and outlive it. tokens is a number of
-// its own so that its influence can be explored.
+// The parts of a request that determine costs; they are validated and outlive this. `tokens` is
+// separate so that its influence can be explored.
 struct CostInputs {
   const Interconnect& interconnect;
   const Transformer& model;
   const Options& options;
   double tokens = 0;
-  double sequence = 0;        // tokens of one sequence; for the time of the attention core
-  std::uint64_t at_once = 0;  // sequences of a chunk; for how the attention core is spread
+  double sequence = 0;        // tokens per sequence; for the time of the attention core
+  std::uint64_t at_once = 0;  // sequences per chunk; for the split of the attention core
 };
 
-// The allowed collectives of one dimension, cheapest for the whole model first, equal ones simplest
-// first. Link-load mode.
+// The allowed collectives of one dimension, the cheapest for the whole model first, ties by
+// simplicity. Link-load mode only.
 std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh mesh,
                                                const MeshLayout& layout, Dimension dimension);
 
-// mesh is that of the layout; in the paper's modes the layout is not read and may be empty. Where
-// the mesh was measured the layout only says which links the sums fill. The cost is infinite when
-// no allowed collective can run on a dimension. No texts are made, see describe().
+// `mesh` is that of the layout. In the paper's modes the layout is ignored and may be empty. If the
+// mesh was measured, the layout only determines which links the sums load. The cost is infinite if
+// no allowed collective can run on a dimension. Leaves the texts empty; describe() fills them.
 LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout);
 
-// Fills the texts for people: bottlenecks and why each collective was chosen.
+// Fills the texts for people: bottlenecks, and why each collective was chosen.
 void describe(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout, LayerCost& cost);
 
-// What the layer asks of one dimension. In the runtime it depends on what sums there.
+// What the layer needs from one dimension. In the runtime this depends on the collective.
 Demand layer_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
                     Collective collective);
 
-// Of one value that `collective` sums.
+// Bytes per value that `collective` sums.
 double summed_bytes(const CostInputs& inputs, Collective collective);
 
-// What the layer moves in any of the ways to count it.
+// The volume of the layer, by the given accounting.
 LayerVolume volume_of_layer(const CostInputs& inputs, Mesh mesh, Accounting accounting);
 
-// Whether the mesh is priced by Interconnect::measured: by what was measured with an algorithm that
-// may run.
+// Whether the cost of the mesh comes from Interconnect::measured, measured with an allowed
+// algorithm.
 bool is_measured(const CostInputs& inputs, Mesh mesh);
 
 }  // namespace atp::planner

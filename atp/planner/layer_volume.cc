@@ -38,7 +38,7 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Acc
   if (mesh.d1 > 1) {
     volume.all_reduced1 = 4 * tokens * model.hidden / mesh.d2;
     volume.all_reduces1 = 4;
-    // Keys and values, and of rows that store the same heads.
+    // Keys and values, if several rows store the same heads.
     if (kv_copies(model, mesh) > 1 && accounting != Accounting::kEquation2) {
       volume.copies_all_reduced1 =
           2 * static_cast<double>(model.kv_width()) * model.hidden / mesh.d2;
@@ -71,8 +71,8 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Acc
       volume.all_reduces2 = 4;
       break;
   }
-  // Of two norms: forward one after the other (the mean, then the squares of what differs from it),
-  // backward all at once.
+  // Two norms per layer. Forward the statistics are reduced one after the other (the mean, then the
+  // squared deviations), backward all at once.
   volume.norm_all_reduces = 2 * (model.norm_statistics + 1);
   volume.norm = 4 * model.norm_statistics * tokens;
   return volume;

@@ -4,42 +4,42 @@
 
 #include "atp/planner/point_to_point.h"
 
-// Rings, and what a hierarchical all-reduce does on each level; aggregation is in
+// The link loads of rings, and of each level of a hierarchical all-reduce. Aggregation is in
 // aggregation_load.cc.
 
 namespace atp::planner {
 namespace {
 
-// How full the direct links of a ring, torus, full or pairs level become when siblings run a ring.
-// "Ring of volume c" means that every hop carries c times the tensor, half in each direction.
+// The load on the direct links of a ring, torus, full or pairs level when siblings run a ring. In a
+// "ring of volume c" every hop carries c times the tensor, half in each direction.
 //
-// The load on the fullest link, per unit of c, by all groups that share it, when the hops end where
-// they began (is_closed) or pass from the first sibling to the last only, because the ring goes on
+// Returns the load on the fullest link per unit of c, from all groups that share it. The hops
+// either return to the first sibling (is_closed) or end at the last one, because the ring continues
 // in another unit.
 double ring_hop_load(const Level& level, const GroupLevel& group, bool is_closed) {
-  // With two children both directions share one link, unless the ring only passes by.
+  // With two children both directions share one link, unless the ring only passes through.
   if (level.count == 2) return (is_closed ? 1 : 0.5) * group.sharing;
-  // Siblings `other` apart go around the whole circle, and so do the groups beside them: every
-  // link is crossed by hops of all of them, half of the volume clockwise.
+  // The hops of siblings `other` apart cover the whole circle, and so do those of the groups next
+  // to them: all of them cross every link, half of the volume clockwise.
   if (group.strided || group.other == 1) return group.other / 2 * group.sharing;
-  // An arc: the hop that closes the ring returns over all its links.
+  // On an arc, the hop that closes the ring returns over all its links.
   return (is_closed ? 1 : 0.5) * group.sharing;
 }
 
-// On a level of full or pairs, rings in every order of the siblings (or a direct exchange: it is
-// the same) spread the hops over all links.
+// On a level of kind full or pairs, rings in all orders of the siblings (equivalent to a direct
+// exchange) spread the hops over all links.
 double full_hop_load(const GroupLevel& group, bool is_closed) {
   // `own` or, when it is open, own - 1 hops on own * (own - 1) directed links.
   return (is_closed ? 1 / (group.own - 1) : 1 / group.own) * group.sharing;
 }
 
-// A torus hop of a group with several members per child starts at the last of them in one direction
-// and at the first in the other, so the directions never meet on one link. (A hierarchical
+// A torus hop of a group with several members per child starts at the last member in one direction
+// and at the first in the other, so the two directions never share a link. (A hierarchical
 // all-reduce uses the links of all members and is the better choice there.)
 double torus_hop_load(const Level& level, const GroupLevel& group, bool is_closed) {
   if (group.members_below == 1) {
     GroupLevel alone = group;
-    alone.sharing = 1;  // the groups beside it have links of their own
+    alone.sharing = 1;  // neighbouring groups have their own links
     return ring_hop_load(level, alone, is_closed);
   }
   return group.strided ? group.other / 2 : 0.5;
@@ -74,7 +74,7 @@ AllReduceCost ring_all_reduce(const Interconnect& interconnect, const GroupGeome
     if (group.own > 1) step_latency = std::max(step_latency, level.latency_s);
     double load = 0;
     if (level.kind == LevelKind::kSwitch) {
-      // The ring leaves and enters every child once, whatever it does inside.
+      // The ring leaves and enters every child once, independent of its path inside.
       load = group.spanned > 1 ? group.sharing : 0;
     } else if (group.own > 1) {
       switch (level.kind) {
@@ -83,7 +83,7 @@ AllReduceCost ring_all_reduce(const Interconnect& interconnect, const GroupGeome
         case LevelKind::kRing: load = ring_hop_load(level, group, group.is_top); break;
         case LevelKind::kTorus:
           load = torus_hop_load(level, group, group.is_top || crosses_torus);
-          // Below this axis the ring enters a unit where it left the last one, and so closes.
+          // Below this axis the ring enters a unit where it left the last one, so it is closed.
           crosses_torus = true;
           break;
         case LevelKind::kSwitch: break;
@@ -106,8 +106,8 @@ double hierarchical_step(const Interconnect& interconnect, const GroupGeometry& 
                          std::size_t index, double passing, AllReduceCost& cost) {
   const Level& level = interconnect.levels[index];
   const GroupLevel& group = geometry.levels[index];
-  const double volume = 2 * (group.own - 1) / group.own;  // of a ring among the siblings
-  // Each of the `own` siblings holds its part when the levels above begin.
+  const double volume = 2 * (group.own - 1) / group.own;  // of the ring among siblings
+  // Each of the `own` siblings holds 1/own when the levels above start.
   const double leaving = volume + passing / group.own;
   cost.latency_s += 2 * (group.own - 1) * level.latency_s;
 
@@ -120,7 +120,7 @@ double hierarchical_step(const Interconnect& interconnect, const GroupGeometry& 
     const bool is_full = level.kind == LevelKind::kFull || level.kind == LevelKind::kPairs;
     double load =
         volume * (is_full ? full_hop_load(group, true) : ring_hop_load(level, group, true));
-    // Every device of the child has its own link to the sibling and carries its own share.
+    // Every device of the child has its own link to the sibling, which carries its share.
     if (level.kind == LevelKind::kTorus) load /= group.sharing * group.members_below;
     cost.links.push_back(
         {LinkRole::kDirect, index, group.sharing, load, load / level.bandwidth.value});

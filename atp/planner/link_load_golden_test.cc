@@ -1,5 +1,5 @@
-// Where the optimum lies by link loads, with rings, hierarchical all-reduces and aggregation. Costs
-// are in units of h/B, as docs/planner.md prints them.
+// The best meshes by link loads, with rings, hierarchical all-reduces and aggregation. Costs are in
+// units of h/B, as in docs/planner.md.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct BestCase {
   const char* name;
   Interconnect interconnect;
   CollectiveSet allowed;
-  double scale;  // bandwidth that the printed cost is relative to
+  double scale;  // the bandwidth to which the cost is relative
   Mesh mesh;
   double cost;
   double tolerance;
@@ -51,7 +51,7 @@ Interconnect nodes(std::uint32_t count, double network, std::uint32_t devices, d
                     switched("device", devices, inside));
 }
 
-// Four racks of four hosts; the racks' uplinks have a quarter of what their hosts have.
+// Four racks of four hosts; a rack's uplink has a quarter of its hosts' bandwidth.
 Interconnect racks(std::optional<Aggregation> spine, std::optional<Aggregation> tor) {
   return two_levels(switched("rack", 4, 12.5, spine), switched("host", 4, 12.5, tor));
 }
@@ -129,7 +129,7 @@ TEST(Flat32, AggregationOnDimension1OnlyIsBestAs16_2) {
   EXPECT_NEAR(testing::units(request, found.best), 1.4375, 1e-12);
 }
 
-// The contiguous (8, 16), which equation 3 as printed rejects.
+// The contiguous (8, 16), which equation 3 as printed rules out.
 TEST(SixteenNodesOfEight, WideMeshesBeatOneDimension) {
   const Request request = request_for(nodes(16, 50, 8, 450));
   const Plan found = plan(request).value();
@@ -138,8 +138,8 @@ TEST(SixteenNodesOfEight, WideMeshesBeatOneDimension) {
   EXPECT_NEAR(1 - 1 / found.gain_over_one_dimensional, 0.30, 5e-3);
 }
 
-// Rings in network namespaces with shaped links, measured within -5 % to +9 % of these predictions;
-// 1514/1448 is what TCP and Ethernet add to a segment.
+// Rings in network namespaces with shaped links. Measurements were within -5 % to +9 % of these
+// predictions. 1514/1448 is the overhead of TCP and Ethernet.
 struct TestbedCase {
   const char* name;
   Interconnect interconnect;
@@ -202,7 +202,8 @@ TEST(ServerLinks, OneHostForAllGroupsCostsNineOn82) {
   EXPECT_DOUBLE_EQ(cost_of(with_hosts(0), {8, 2}), 1.875);
   EXPECT_DOUBLE_EQ(cost_of(with_hosts(1), {8, 2}), 9.0);
   EXPECT_DOUBLE_EQ(cost_of(with_hosts(2), {8, 2}), 4.5);
-  EXPECT_DOUBLE_EQ(cost_of(with_hosts(8), {8, 2}), 1.875) << "a host per group binds nowhere";
+  EXPECT_DOUBLE_EQ(cost_of(with_hosts(8), {8, 2}), 1.875)
+      << "a host per group is never the bottleneck";
   const Candidate found = evaluate(with_hosts(1), Mesh{8, 2}).value();
   EXPECT_EQ(found.cost.dimension2.bottleneck.role, LinkRole::kServer);
   EXPECT_EQ(found.cost.dimension2.bottleneck.groups, 8);
@@ -216,7 +217,7 @@ TEST(ServerLinks, AFasterServerHostServesMoreGroups) {
   EXPECT_DOUBLE_EQ(cost_of(request, {8, 2}), 1.875);
 }
 
-TEST(ServerLinks, OneWorkerThatServesAllGainsNothing) {
+TEST(ServerLinks, OneWorkerThatServesAllBringsNoGain) {
   Aggregation aggregation = on_the_workers();
   aggregation.server_hosts = 1;
   const Request request = with_collectives(request_for(flat(8, {1}, aggregation)),
@@ -224,7 +225,7 @@ TEST(ServerLinks, OneWorkerThatServesAllGainsNothing) {
   EXPECT_DOUBLE_EQ(cost_of(request, {8, 1}), 4.0) << "twice the aggregated 2.0";
 }
 
-// Llama-3-70B: C = 8.25 h. Eight kv heads on sixteen rows are copied.
+// Llama-3-70B: C = 8.25 h. Eight kv heads on sixteen rows are replicated.
 TEST(Llama3_70b, AggregationMovesSixteenDevicesToOneDimension) {
   const auto best = [](std::optional<Aggregation> aggregation) {
     Request request = request_for(flat(16, {1}, aggregation));
@@ -259,21 +260,21 @@ double gain(std::uint32_t devices, const Aggregation& aggregation,
          flat_seconds(devices, Collective::kAggregation, aggregation, 1, bytes_per_element);
 }
 
-TEST(WhenAggregationPays, DedicatedServers) {
+TEST(WhenAggregationPays, WithDedicatedServers) {
   EXPECT_DOUBLE_EQ(gain(2, servers_enough()), 1);
   EXPECT_DOUBLE_EQ(gain(4, servers_enough()), 1.5);
   EXPECT_DOUBLE_EQ(gain(8, servers_enough()), 1.75);
 }
 
-TEST(WhenAggregationPays, ServersOnTheWorkers) {
+TEST(WhenAggregationPays, WithServersOnTheWorkers) {
   EXPECT_LT(gain(2, on_the_workers()), 1);
   EXPECT_DOUBLE_EQ(gain(3, on_the_workers()), 1);
   EXPECT_DOUBLE_EQ(gain(4, on_the_workers()), 1.2);
   EXPECT_NEAR(gain(8, on_the_workers()), 1.56, 5e-3);
 }
 
-// 248 bytes of payload in packets of 306.
-TEST(WhenAggregationPays, SmallPayloadsEatTheGain) {
+// 248 bytes of payload in packets of 306 bytes.
+TEST(WhenAggregationPays, NotWithSmallPayloads) {
   Aggregation aggregation = on_the_workers();
   aggregation.payload_bytes = 248;
   aggregation.header_bytes = 58;
@@ -281,7 +282,7 @@ TEST(WhenAggregationPays, SmallPayloadsEatTheGain) {
   EXPECT_LT(gain(4, aggregation), 1.02);
 }
 
-TEST(WhenAggregationPays, HalfPrecisionOnAnInt32WireNeverDoes) {
+TEST(WhenAggregationPays, NeverForHalfPrecisionOnAnInt32Wire) {
   Aggregation aggregation = servers_enough();
   aggregation.wire_bytes_per_value = 4;
   for (std::uint32_t devices = 2; devices <= 1024; devices *= 2) {
@@ -295,8 +296,8 @@ TEST(WhenAggregationPays, HalfPrecisionOnAnInt32WireNeverDoes) {
   }
 }
 
-// A share of phi falls back: (1 - phi) + phi * 2(K-1)/K on the workers' links.
-TEST(Fallback, CostsWhatTheRingCostsForItsShare) {
+// A share phi falls back: (1 - phi) + phi * 2(K-1)/K on the workers' links.
+TEST(Fallback, CostsAsMuchAsARingForItsShare) {
   Aggregation aggregation = servers_enough();
   aggregation.fallback_share = 0.25;
   EXPECT_DOUBLE_EQ(flat_seconds(8, Collective::kAggregation, aggregation), 0.75 + 0.25 * 1.75);
@@ -304,14 +305,14 @@ TEST(Fallback, CostsWhatTheRingCostsForItsShare) {
   EXPECT_DOUBLE_EQ(gain(8, aggregation), 1);
 }
 
-TEST(Fallback, ComesFromTooFewSlotsForTheGroupsAtOnce) {
+TEST(Fallback, IsCausedByTooFewSlotsForAllGroups) {
   Aggregation aggregation = servers_enough();
   aggregation.slots = 64;
   aggregation.window = 32;
   const Interconnect network = flat(16, {1}, aggregation);
   const Request request =
       with_collectives(request_for(network), CollectiveSet::only(Collective::kAggregation));
-  // Two groups of eight use all slots; eight groups of two find them for a quarter.
+  // Slots suffice for two groups of eight, but only for a quarter of eight groups of two.
   const Candidate found = evaluate(request, Mesh{8, 2}).value();
   EXPECT_DOUBLE_EQ(found.cost.dimension1.fallback_share, 0);
   EXPECT_DOUBLE_EQ(found.cost.dimension2.fallback_share, 0.75);
@@ -323,9 +324,9 @@ TEST(Fallback, ReachesTheServersUnsummed) {
   EXPECT_DOUBLE_EQ(flat_seconds(8, Collective::kAggregation, aggregation), 0.5 + 0.5 * 8);
 }
 
-// Decoding on eight devices at 100 Gbit/s with 5 us: a ring pays 14 latencies, aggregation two
+// Decoding on eight devices at 100 Gbit/s with 5 us: a ring costs 14 latencies, aggregation two
 // round trips.
-TEST(Latency, SmallTensorsPayItAndAggregationPaysLess) {
+TEST(Latency, DominatesSmallTensorsAndIsLowerWithAggregation) {
   const auto microseconds = [](Collective collective, double batch) {
     Interconnect network = flat(8, gigabits_per_second(100), on_the_workers());
     network.levels[0].latency_s = 5e-6;
@@ -352,39 +353,39 @@ double rack_seconds(std::optional<Aggregation> spine, std::optional<Aggregation>
   return all_reduce_seconds(network, {{4, 1}, {4, 1}}, Dimension::k1, bytes, allowed, 4).value();
 }
 
-// The racks' servers exchange their sums, 1.5 tensors, through the links they stand on.
-TEST(AggregationInTheRackOnly, LoadsTheRacksServers) {
+// The racks' servers exchange their sums, 1.5 tensors, over their own links.
+TEST(AggregationOnlyInTheRacks, LoadsTheRacksServers) {
   EXPECT_DOUBLE_EQ(rack_seconds({}, servers_enough()), 1.5);
   EXPECT_DOUBLE_EQ(rack_seconds({}, on_the_workers()), 1 + 0.25 + 1.5 / 4);
   EXPECT_DOUBLE_EQ(rack_seconds({}, server_hosts(1)), 1 + 1.5);
 }
 
-TEST(AggregationOnTheSpineOnly, LeavesHostsTheirScatter) {
+TEST(AggregationOnlyOnTheSpine, LeavesTheScatterToTheHosts) {
   EXPECT_DOUBLE_EQ(rack_seconds(servers_enough(), {}), 2 * 0.75 + 1.0 / 4);
 }
 
-TEST(Latency, OneTreeIsTwoRoundTripsAndScattersArePaidStepByStep) {
+TEST(Latency, IsTwoRoundTripsPerTreeAndOnePerScatterStep) {
   EXPECT_DOUBLE_EQ(rack_seconds({}, {}, 1e-3, 0), 12e-3);
   EXPECT_DOUBLE_EQ(rack_seconds(servers_enough(), servers_enough(), 1e-3, 0), 4e-3);
   EXPECT_DOUBLE_EQ(rack_seconds(servers_enough(), {}, 1e-3, 0), 4e-3 + 6e-3);
 }
 
-// What the layer sends, rather than what equation 2 says it does.
+// Counts what the layer sends rather than equation 2's volume.
 Request exact_request_for(Interconnect interconnect) {
   Request request = request_for(std::move(interconnect));
   request.options.volume = Volume::kExact;
   return request;
 }
 
-// On rings an all-gather is half an all-reduce, so the two accounts agree for a GPT.
-TEST(ExactVolume, IsEquation2sOnRings) {
+// On rings an all-gather costs half an all-reduce, so both volumes agree for a GPT.
+TEST(ExactVolume, EqualsEquation2sOnRings) {
   for (const Mesh mesh : {Mesh{16, 1}, Mesh{8, 2}, Mesh{4, 4}, Mesh{1, 16}}) {
     const Interconnect rings = flat(16, {1});
     EXPECT_DOUBLE_EQ(cost_of(exact_request_for(rings), mesh), cost_of(request_for(rings), mesh));
   }
 }
 
-TEST(ExactVolume, LeavesTheSmallAggregatedMeshesWhatTheyAre) {
+TEST(ExactVolume, DoesNotChangeTheSmallAggregatedMeshes) {
   const auto best = [](const Interconnect& interconnect) {
     const Request request = exact_request_for(interconnect);
     const Plan found = plan(request).value();
@@ -397,8 +398,8 @@ TEST(ExactVolume, LeavesTheSmallAggregatedMeshesWhatTheyAre) {
   EXPECT_EQ(best(flat(32, {1}, on_the_workers())), std::pair(16u, 1.5));
 }
 
-// Equation 2's 1.375 on (8,4) gathers as cheaply as the switch sums. It cannot: 12 h at 1 and 4 h
-// at 3/4 are as much as (16,2) costs, and the larger d1 wins.
+// Equation 2's 1.375 on (8,4) assumes that gathering is as cheap as summing in the switch. In fact
+// 12 h at 1 and 4 h at 3/4 cost as much as (16,2), and the larger d1 wins.
 TEST(ExactVolume, TiesTwoMeshesOfThirtyTwo) {
   const Request request = exact_request_for(flat(32, {1}, servers_enough()));
   EXPECT_DOUBLE_EQ(cost_of(request, {8, 4}), 1.4375);
@@ -406,13 +407,13 @@ TEST(ExactVolume, TiesTwoMeshesOfThirtyTwo) {
   EXPECT_EQ(plan(request).value().best.mesh, (Mesh{16, 2}));
 }
 
-TEST(ExactVolume, WithAggregationAloneGathersAreWholeSums) {
+TEST(ExactVolume, GathersAreWholeSumsWithAggregationAlone) {
   const Request request = with_collectives(exact_request_for(flat(16, {1}, server_hosts(1))),
                                            CollectiveSet::only(Collective::kAggregation));
   EXPECT_DOUBLE_EQ(cost_of(request, {8, 2}), 10) << "equation 2 has 9";
 }
 
-TEST(ExactVolume, SaysWhatGathers) {
+TEST(ExactVolume, NamesTheCollectiveThatGathers) {
   const Request request = exact_request_for(flat(16, {1}, servers_enough()));
   const DimensionCost cost = evaluate(request, Mesh{1, 16}).value().cost.dimension2;
   EXPECT_EQ(cost.collective, Collective::kAggregation);
@@ -432,9 +433,9 @@ TEST(Fused, SevenBecomeSixOnDimension2) {
   EXPECT_DOUBLE_EQ(evaluate(request, Mesh{16, 1}).value().cost.seconds, one_dimension);
 }
 
-// 4 h in all-reduces, which a switch sums, and 2 h each in scatters and gathers, which are half a
-// ring and less than a whole sum.
-TEST(Fused, ScattersStayOnTheRing) {
+// 4 h are all-reduced by a switch; 2 h each are scattered and gathered, for which half a ring costs
+// less than a whole sum.
+TEST(Fused, ScattersUseTheRing) {
   Request request = exact_request_for(flat(16, {1}, servers_enough()));
   EXPECT_DOUBLE_EQ(cost_of(request, {1, 16}), 6 + 2 * 0.9375);
   request.options.fused = true;
@@ -444,8 +445,8 @@ TEST(Fused, ScattersStayOnTheRing) {
       << "with aggregation alone every scatter is a whole all-reduce";
 }
 
-// A sum by the switch is two round trips, half a ring of sixteen fifteen steps.
-TEST(Fused, ScattersAreSummedByTheSwitchWhereLatencyDecides) {
+// A sum in the switch takes two round trips, half a ring of sixteen takes fifteen steps.
+TEST(Fused, ScattersUseTheSwitchIfLatencyDominates) {
   Interconnect network = flat(16, {1e15}, servers_enough());
   network.levels[0].latency_s = 1;
   Request request = exact_request_for(network);
@@ -456,7 +457,7 @@ TEST(Fused, ScattersAreSummedByTheSwitchWhereLatencyDecides) {
   EXPECT_DOUBLE_EQ(cost.latency_seconds, 6 * 4);
 }
 
-TEST(Norms, AreShownAndOnlyCountedWhenAsked) {
+TEST(Norms, AreShownButCountedOnlyOnRequest) {
   Request request = request_for(flat(8, {1}));
   const Candidate shown = evaluate(request, Mesh{4, 2}).value();
   EXPECT_DOUBLE_EQ(testing::units(request, shown), 3.25);
@@ -468,7 +469,7 @@ TEST(Norms, AreShownAndOnlyCountedWhenAsked) {
                    shown.cost.seconds + shown.cost.norm_seconds);
 }
 
-TEST(Chunks, PayEveryLatencyAgain) {
+TEST(Chunks, RepeatEveryLatency) {
   Interconnect network = flat(8, {1e9});
   network.levels[0].latency_s = 1e-3;
   Request request = request_for(network);

@@ -1,4 +1,4 @@
-// The closed formulas for link loads against messages routed one by one on random interconnects.
+// Compares the formulas for link loads with messages routed one by one on random interconnects.
 
 #include "atp/planner/link_load.h"
 
@@ -22,7 +22,7 @@ using testing::Paths;
 
 constexpr int kTopologies = 3000;
 constexpr std::uint64_t kMaxTestDevices = 48;
-constexpr std::uint32_t kMaxFullMembers = 4;  // 24 orders of siblings are averaged
+constexpr std::uint32_t kMaxFullMembers = 4;  // averages over 24 orders of siblings
 
 struct Scenario {
   Interconnect interconnect;
@@ -82,7 +82,7 @@ Scenario random_scenario(Random& random) {
   }
 }
 
-// For every level the orders in which siblings are visited: all on full levels, else as they stand.
+// For every level the orders in which siblings are visited: all on full levels, else their own.
 using SiblingOrders = std::vector<Digits>;
 
 std::vector<SiblingOrders> sibling_orders(const Scenario& scenario, const Groups& groups) {
@@ -103,7 +103,7 @@ std::vector<SiblingOrders> sibling_orders(const Scenario& scenario, const Groups
   return result;
 }
 
-// Sends a ring of the given volume per hop through the devices, half of it each way.
+// Sends a ring of the given volume per hop through the devices, half in each direction.
 void send_ring(Paths& paths, const std::vector<Digits>& devices, double volume) {
   for (std::size_t place = 0; place < devices.size(); ++place) {
     const Digits& here = devices[place];
@@ -134,7 +134,7 @@ Paths flat_ring_paths(const Scenario& scenario) {
   return paths;
 }
 
-// Rings among the siblings of one level for every choice of the other digits.
+// Sends rings among the siblings of one level for every choice of the other digits.
 void send_level_rings(const Scenario& scenario, const Groups& groups, std::size_t level,
                       double tensor, Paths& paths) {
   const std::uint32_t siblings = groups.own_sizes()[level];
@@ -155,7 +155,7 @@ void send_level_rings(const Scenario& scenario, const Groups& groups, std::size_
   }
 }
 
-// What each member holds when all levels below `level` have scattered.
+// The share that each member holds after all levels below `level` have scattered.
 double share_at(const Groups& groups, std::size_t level) {
   double share = 1;
   for (std::size_t below = level + 1; below < groups.own_sizes().size(); ++below) {
@@ -174,7 +174,7 @@ Paths hierarchical_paths(const Scenario& scenario) {
   return paths;
 }
 
-// Servers on the workers' machines share their links; hosts of their own have others.
+// Servers on the workers' machines share their links; dedicated hosts have their own.
 enum class Servers { kCounted, kApart };
 
 double load_of(const AllReduceCost& cost, std::size_t level, Servers servers) {
@@ -194,7 +194,7 @@ void expect_same_loads(const Scenario& scenario, const Paths& paths, const AllRe
   }
 }
 
-TEST(LinkLoads, OfTheRingAreThoseOfItsPaths) {
+TEST(LinkLoads, OfARingEqualThoseOfItsPaths) {
   Random random(2);
   for (int topology = 0; topology < kTopologies && !::testing::Test::HasFailure(); ++topology) {
     const Scenario scenario = random_scenario(random);
@@ -204,7 +204,7 @@ TEST(LinkLoads, OfTheRingAreThoseOfItsPaths) {
   }
 }
 
-TEST(LinkLoads, OfTheHierarchicalAllReduceAreThoseOfItsRings) {
+TEST(LinkLoads, OfAHierarchicalAllReduceEqualThoseOfItsRings) {
   Random random(3);
   for (int topology = 0; topology < kTopologies && !::testing::Test::HasFailure(); ++topology) {
     const Scenario scenario = random_scenario(random);
@@ -214,8 +214,8 @@ TEST(LinkLoads, OfTheHierarchicalAllReduceAreThoseOfItsRings) {
   }
 }
 
-// An aggregation tree from the top level that a group spans down to `bottom`: every level in it
-// aggregates, the levels below scatter first.
+// An aggregation tree from the top level that a group spans down to `bottom`: all its levels
+// aggregate, and the levels below scatter first.
 struct AggregationScenario {
   Scenario scenario;
   std::size_t top = 0;
@@ -247,7 +247,7 @@ AggregationScenario random_aggregation(Random& random) {
       here.aggregation = made.aggregation;
       if (own[level] > 1) made.bottom = level;
     }
-    // Levels below the tree that still say they aggregate would open another one.
+    // An aggregating level below would start another tree.
     for (std::size_t level = made.bottom + 1; level < own.size(); ++level) {
       scenario.interconnect.levels[level].aggregation.reset();
     }
@@ -255,8 +255,8 @@ AggregationScenario random_aggregation(Random& random) {
   }
 }
 
-// One group's sum through the server hosts under its switch, which `somewhere` is below of. Host by
-// host the topmost digit moves first, so that they are spread evenly on every level.
+// Sends one group's sum through the server hosts under its switch, the one above `somewhere`. From
+// host to host the topmost digit changes first, which spreads the hosts evenly on every level.
 void add_hosts(const AggregationScenario& made, const Digits& somewhere, double wire,
                Paths& paths) {
   const std::uint32_t hosts = made.aggregation.server_hosts;
@@ -274,8 +274,7 @@ void add_hosts(const AggregationScenario& made, const Digits& somewhere, double 
   }
 }
 
-// What a server host of its own carries, and the groups that meet in one top switch counted one by
-// one.
+// Checks the load of a dedicated server host, with the groups of one top switch counted one by one.
 void expect_server_load(const AggregationScenario& made, const AllReduceCost& cost) {
   const Groups groups(made.scenario.layout, made.scenario.dimension);
   const Digits member = groups.all_members().front();
@@ -310,16 +309,16 @@ Paths aggregation_paths(const AggregationScenario& made) {
   for (const Digits& other : groups.all_groups()) {
     for (const Digits& own : members) {
       const Digits device = groups.device({own, other});
-      // Each member's share goes up to the lowest switch of the tree and comes back.
+      // Each member's share goes up to the tree's lowest switch and comes back.
       for (const Direction direction : {Direction::kUp, Direction::kDown}) {
         paths.climb(device, made.bottom, wire * share, direction);
-        // The first member of a child stands for the one sum that leaves the child's switch.
+        // The first member of a child represents the single sum that leaves the child's switch.
         for (std::size_t level = made.top; level < made.bottom; ++level) {
           const bool is_first = std::all_of(own.begin() + level + 1, own.end(),
                                             [](std::uint32_t digit) { return digit == 0; });
           if (is_first) paths.add_uplink(device, level, wire, direction);
         }
-        // A shard of the server on every member receives and returns its part of the sum.
+        // The server on every member receives and returns its part of the sum.
         if (made.aggregation.placement == ServerPlacement::kCoLocated &&
             made.aggregation.server_hosts == 0) {
           paths.climb(device, made.top, wire / members.size(), direction);
@@ -334,7 +333,7 @@ Paths aggregation_paths(const AggregationScenario& made) {
   return paths;
 }
 
-TEST(LinkLoads, OfAggregationAreThoseOfItsTrees) {
+TEST(LinkLoads, OfAggregationEqualThoseOfItsTrees) {
   Random random(4);
   for (int topology = 0; topology < kTopologies && !::testing::Test::HasFailure(); ++topology) {
     const AggregationScenario made = random_aggregation(random);

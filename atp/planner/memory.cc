@@ -8,7 +8,7 @@ namespace {
 
 double ranks(Mesh mesh) { return static_cast<double>(mesh.size()); }
 
-// Softmax, its dropout mask and the dropped result, for every head and pair of tokens.
+// The softmax, its dropout mask and the result, per head and pair of tokens.
 double attention_scores(const Transformer& model, const Workload& workload, Mesh mesh) {
   const double pairs = static_cast<double>(workload.tokens()) * workload.sequence;
   return 5 * model.heads * pairs / ranks(mesh);

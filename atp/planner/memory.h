@@ -5,22 +5,22 @@
 #include "atp/planner/options.h"
 #include "atp/planner/plan.h"
 
-// Bytes that a rank keeps. Weights are cut by both dimensions and none is stored twice (copied kv
-// heads apart). Of the activations each is cut by the dimensions it is sharded on, so neither an
-// extreme mesh nor (N, 1) needs the least: for a GPT in half precision the s b h multiples are
+// Memory per rank. Weights are split over both dimensions without duplicates (except for replicated
+// kv heads). Each activation is split over the dimensions it is sharded on, so neither extreme mesh
+// needs the least: for a GPT in half precision the multiples of s b h are
 //     10/d2 + 18/d1 + 6/(d1 d2) + 5 a s/(h d1 d2),
-// Megatron's 10 + 24/N + 5 a s/(h N) at (N, 1). The embedding is cut by both dimensions, and
-// so is the LM head where it is a matrix of its own.
+// which is Megatron's 10 + 24/N + 5 a s/(h N) at (N, 1). The embedding is split over both
+// dimensions, and so is the LM head if it is a separate matrix.
 
 namespace atp::planner {
 
 MemoryPerRank memory_per_rank(const Transformer& model, const Workload& workload, Mesh mesh,
                               const Options& options);
 
-// Weights without biases, norms and positions, of which there are few.
+// Weights without biases, norms and position embeddings, which are few.
 double parameters_per_rank(const Transformer& model, Mesh mesh);
 
-// The bracket above, without the attention scores: activation bytes of one layer over s b h.
+// The expression above without the attention scores: activation bytes per layer over s b h.
 // core_copies: kv_copies_of_core().
 double activation_factor(const Transformer& model, Mesh mesh, double core_copies = 1);
 

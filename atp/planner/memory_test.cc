@@ -10,20 +10,20 @@ namespace {
 const Transformer kGpt{.hidden = 1024, .layers = 24, .heads = 16};
 
 // s b h * [10/d2 + 18/d1 + 6/(d1 d2)] at N = 8.
-TEST(Activations, AreLeastBetweenTheExtremes) {
+TEST(Activations, AreSmallestBetweenTheExtremes) {
   EXPECT_DOUBLE_EQ(activation_factor(kGpt, {8, 1}), 13);
   EXPECT_DOUBLE_EQ(activation_factor(kGpt, {4, 2}), 10.25);
   EXPECT_DOUBLE_EQ(activation_factor(kGpt, {2, 4}), 12.25);
   EXPECT_DOUBLE_EQ(activation_factor(kGpt, {1, 8}), 20);
 }
 
-TEST(Activations, OfOneDimensionAreMegatrons) {
+TEST(Activations, OnOneDimensionEqualMegatrons) {
   for (const std::uint32_t n : {1u, 2u, 4u, 16u}) {
     EXPECT_DOUBLE_EQ(activation_factor(kGpt, {n, 1}), 10 + 24.0 / n);
   }
 }
 
-TEST(Memory, WeightsAreCutByBothDimensions) {
+TEST(Memory, WeightsAreSplitOverBothDimensions) {
   const Workload workload{.batch = 2, .sequence = 512};
   const double parameters = 12.0 * 1024 * 1024 * 24;
   for (const Mesh mesh : {Mesh{8, 1}, Mesh{4, 2}, Mesh{1, 8}}) {
@@ -34,7 +34,7 @@ TEST(Memory, WeightsAreCutByBothDimensions) {
   }
 }
 
-TEST(Memory, AttentionScoresAreFiveBytesPerHeadAndPairWhereTheyAreStored) {
+TEST(Memory, StoredAttentionScoresTakeFiveBytesPerHeadAndPair) {
   const Workload workload{.batch = 2, .sequence = 512};
   Options options;
   const double without = memory_per_rank(kGpt, workload, {4, 2}, options).activations;
@@ -44,7 +44,7 @@ TEST(Memory, AttentionScoresAreFiveBytesPerHeadAndPairWhereTheyAreStored) {
   EXPECT_DOUBLE_EQ(without, 24.0 * 2 * 512 * 1024 * 10.25);
 }
 
-TEST(Memory, CountsTheEmbeddingAndCopiedKvHeads) {
+TEST(Memory, CountsTheEmbeddingAndReplicatedKvHeads) {
   Transformer model = kGpt;
   model.vocabulary = 50000;
   const Workload workload{.batch = 1, .sequence = 1};
@@ -53,7 +53,7 @@ TEST(Memory, CountsTheEmbeddingAndCopiedKvHeads) {
                    2.0 * 50000 * 1024 / 8);
   model = kGpt;
   model.kv_heads = 4;
-  // Width of kv 256; with eight rows each head is stored twice.
+  // kv width 256; with eight rows each head is stored twice.
   const double four_rows = memory_per_rank(model, workload, {4, 2}, {}).weights;
   const double eight_rows = memory_per_rank(model, workload, {8, 1}, {}).weights;
   EXPECT_DOUBLE_EQ(eight_rows - four_rows, 24.0 * 2 * 2 * 1024 * 256 / 8);
@@ -73,7 +73,7 @@ TEST(Llama3_70b, HasItsParameters) {
   EXPECT_NEAR(80 * layer_parameters(kLlama) + 2 * 128256.0 * 8192, 70.6e9, 0.1e9);
 }
 
-TEST(Llama3_8b, HasAHeadOfItsOwn) {
+TEST(Llama3_8b, HasASeparateHead) {
   Transformer model{.hidden = 4096,
                     .layers = 32,
                     .heads = 32,
@@ -100,7 +100,7 @@ TEST(Llama3_70b, ReducesEightAndAQuarterHiddenWidths) {
   EXPECT_DOUBLE_EQ(volume.norm, 4 * 10);
 }
 
-TEST(Volume, IsEquation2s) {
+TEST(Volume, EqualsEquation2s) {
   const LayerVolume volume = layer_volume(kGpt, 100, {4, 2}, Accounting::kEquation2);
   EXPECT_DOUBLE_EQ(volume.all_reduced1, 4 * 100 * 1024 / 2.0);
   EXPECT_DOUBLE_EQ(volume.all_reduced2, 2 * 7 * 100 * 1024 / 4.0);
@@ -115,16 +115,16 @@ TEST(Volume, IsTwelveHAllReducedAndFourGathered) {
   EXPECT_EQ(volume.reduce_scattered2, 0);
 }
 
-// The QKV product has 1.25 h, forward and backward, the attention output 1 h, the gate and its
-// sibling 7 h forward, and their product, which is all that the next matrix takes, 3.5 h backward.
-TEST(Volume, OfGroupedQueriesIsMoreThanEquation2Says) {
+// The QKV product has 1.25 h, forward and backward, the attention output 1 h, the two first
+// matrices 7 h forward, and their product, the next matrix's only input, 3.5 h backward.
+TEST(Volume, OfGroupedQueriesExceedsEquation2s) {
   const LayerVolume volume = layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain);
   EXPECT_DOUBLE_EQ(volume.all_reduced2, (1.25 + 1 + 7 + 3.5) * 8192 * 10 / 8);
   EXPECT_DOUBLE_EQ(volume.all_gathered2, (1.25 + 1) * 8192 * 10 / 8);
 }
 
-// Sixteen rows, eight key-value heads: the gradients of 1/8 h x h of keys and of values are summed.
-TEST(Volume, CountsTheGradientsOfCopiedKeyValueHeads) {
+// Sixteen rows, eight key-value heads: gradients of 1/8 h x h are summed for keys and for values.
+TEST(Volume, CountsTheGradientsOfReplicatedKeyValueHeads) {
   const LayerVolume volume = layer_volume(kLlama, 10, {16, 2}, Accounting::kPlain);
   const double gradients = 2 * 1024 * 8192 / 2.0;
   EXPECT_DOUBLE_EQ(volume.all_reduced1, 4 * 10 * 8192 / 2.0 + gradients);
@@ -132,12 +132,11 @@ TEST(Volume, CountsTheGradientsOfCopiedKeyValueHeads) {
   EXPECT_EQ(layer_volume(kLlama, 10, {8, 2}, Accounting::kPlain).copies_all_reduces1, 0);
 }
 
-// Four heads and two key-value heads on (2,2): a row has one of these, and both of its ranks use
-// it. What is scattered and gathered has it twice, and so has what the core keeps; a whole sum does
-// not.
-TEST(Volume, CountsTheKeyValueHeadsThatRanksOfARowShare) {
+// Four heads and two key-value heads on (2,2): a row has one key-value head, which both of its
+// ranks use. Scatters, gathers and the core's activations contain it twice, whole sums once.
+TEST(Volume, CountsKeyValueHeadsSharedByRanksOfARow) {
   const Transformer model{.hidden = 32, .layers = 1, .heads = 4, .kv_heads = 2, .vocabulary = 0};
-  const double of_row = 10 * 8 / 2.0;  // ten tokens of the width of a head, in two rows
+  const double of_row = 10 * 8 / 2.0;  // ten tokens of a head's width, in two rows
   const LayerVolume plain = layer_volume(model, 10, {2, 2}, Accounting::kPlain, 2);
   EXPECT_DOUBLE_EQ(plain.all_reduced2, (2 * 16 + 8 + 4) * of_row);
   EXPECT_DOUBLE_EQ(plain.all_gathered2, (4 + 2 * 2 * 2 + 4) * of_row);
@@ -147,7 +146,7 @@ TEST(Volume, CountsTheKeyValueHeadsThatRanksOfARowShare) {
                    2 * 2 * 0.5 / 4);
 }
 
-TEST(Volume, OfTheEndsIsEmbeddingHeadLossAndNorm) {
+TEST(Volume, OfTheEndsCountsEmbeddingHeadLossAndNorm) {
   Transformer model = kGpt;
   model.vocabulary = 50000;
   const EndsVolume ends = ends_volume(model, 100, {4, 2});
@@ -162,13 +161,13 @@ TEST(Volume, OfTheEndsIsEmbeddingHeadLossAndNorm) {
   EXPECT_EQ(ends_volume(model, 100, {1, 8}).all_reduces1, 0);
 }
 
-TEST(Volume, OfAVocabularyThatCannotBeCutEvenlyIsTheLongerRows) {
+TEST(Volume, OfAnUnevenlySplitVocabularyIsTheLongerRows) {
   Transformer model = kGpt;
   model.vocabulary = 50257;
   EXPECT_DOUBLE_EQ(ends_volume(model, 100, {4, 2}).all_reduced2, 100 * 12565);
 }
 
-TEST(Volume, FusedReduceScattersWhatIsSliced) {
+TEST(Volume, FusedReduceScattersIfASliceIsUsed) {
   const LayerVolume volume = layer_volume(kGpt, 100, {4, 2}, Accounting::kFused);
   EXPECT_DOUBLE_EQ(volume.all_reduced2, 8 * 100 * 1024 / 4.0);
   EXPECT_DOUBLE_EQ(volume.reduce_scattered2, 4 * 100 * 1024 / 4.0);

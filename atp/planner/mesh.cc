@@ -15,7 +15,7 @@ std::vector<std::uint32_t> ranks_by_position(const MeshLayout& layout) {
   const Mesh mesh = mesh_of(layout);
   std::vector<std::uint32_t> ranks(mesh.size());
   for (std::uint32_t position = 0; position < ranks.size(); ++position) {
-    // Digits from the bottom level up; weight1 and weight2 are the places of the next digits.
+    // Digits from the bottom level up; weight1 and weight2 are the weights of the next digits.
     std::uint32_t rest = position, i = 0, j = 0, weight1 = 1, weight2 = 1;
     for (auto split = layout.rbegin(); split != layout.rend(); ++split) {
       const std::uint32_t child = rest % (split->d1 * split->d2);

@@ -11,12 +11,12 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(RanksByPosition, OfAContiguousLayoutCountUp) {
+TEST(RanksByPosition, AreInOrderForAContiguousLayout) {
   EXPECT_THAT(ranks_by_position({{2, 1}, {1, 2}}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(ranks_by_position({{2, 3}}), ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
-TEST(RanksByPosition, PutsDimension2AcrossNodesWhenItIsOnTheUpperLevel) {
+TEST(RanksByPosition, PutsDimension2AcrossNodesIfItIsOnTheUpperLevel) {
   // Node 0 holds column 0 of both rows, node 1 column 1.
   EXPECT_THAT(ranks_by_position({{1, 2}, {2, 1}}), ElementsAre(0, 2, 1, 3));
 }
@@ -33,7 +33,7 @@ TEST(ContiguousLayout, GivesDimension1TheUpperLevels) {
   EXPECT_THAT(contiguous_layout(figure, {16, 1}), ElementsAre(LevelSplit{4, 1}, LevelSplit{4, 1}));
 }
 
-TEST(ContiguousLayout, IsEmptyWhereTheCountsDoNotAllowIt) {
+TEST(ContiguousLayout, IsEmptyIfTheCountsDoNotAllowIt) {
   const Interconnect odd =
       testing::two_levels(testing::switched("node", 3, 1), testing::switched("gpu", 4, 1));
   EXPECT_TRUE(contiguous_layout(odd, {4, 3}).empty());
@@ -41,7 +41,7 @@ TEST(ContiguousLayout, IsEmptyWhereTheCountsDoNotAllowIt) {
   EXPECT_FALSE(contiguous_layout(odd, {6, 2}).empty());
 }
 
-TEST(Layouts, AreAllProductsOfSplits) {
+TEST(Layouts, AreAllCombinationsOfSplits) {
   const Interconnect interconnect =
       testing::two_levels(testing::switched("node", 6, 1), testing::switched("gpu", 4, 1));
   std::size_t seen = 0;

@@ -40,7 +40,7 @@ Status validate(const Transformer& model) {
 }
 
 Status validate(const Workload& workload) {
-  if (workload.batch == 0) return Error{"the batch must hold at least 1 sequence, found 0"};
+  if (workload.batch == 0) return Error{"the batch must have at least 1 sequence, found 0"};
   if (workload.sequence == 0) return Error{"a sequence must have at least 1 token, found 0"};
   return ok_status();
 }
@@ -54,8 +54,8 @@ double layer_parameters(const Transformer& model) {
 }
 
 double layer_flops(const Transformer& model, const Workload& workload) {
-  // Two operations per weight and token forward, twice that backward; the attention's two products
-  // are b s^2 q multiplications each.
+  // Two operations per weight and token forward, twice that backward. The attention's two products
+  // take b s^2 q multiplications each.
   const double tokens = static_cast<double>(workload.tokens());
   const double attention = 2.0 * tokens * workload.sequence * static_cast<double>(model.q_width());
   return 6 * (tokens * layer_parameters(model) + attention);

@@ -5,7 +5,7 @@
 
 #include "atp/base/result.h"
 
-// A transformer as the planner sees it: the widths of its matrices. All layers are alike.
+// The planner's view of a transformer: the widths of its matrices. All layers are identical.
 
 namespace atp::planner {
 
@@ -17,24 +17,24 @@ struct Transformer {
   std::uint32_t kv_heads = 0;           // 0: as many as heads; fewer with grouped queries
   std::uint32_t head_width = 0;         // 0: hidden / heads
   std::uint32_t ffn = 0;                // width of the feed-forward block; 0: 4 * hidden
-  bool gated = false;                   // two first matrices (SwiGLU and kin) instead of one
-  std::uint32_t vocabulary = 0;         // 0: the embedding is left out of the memory
-  bool tied_head = true;                // the LM head is the embedding, not a matrix of its own
+  bool gated = false;                   // two first matrices (as in SwiGLU) instead of one
+  std::uint32_t vocabulary = 0;         // 0: embedding and head are not counted
+  bool tied_head = true;                // the LM head is the embedding, not a separate matrix
   std::uint32_t bytes_per_element = 2;  // of activations and weights
-  // Statistics that the norm reduces per token: 2 for LayerNorm, 1 for RMSNorm.
+  // Statistics per token that a norm reduces: 2 for LayerNorm, 1 for RMSNorm.
   std::uint32_t norm_statistics = 2;
 
   bool operator==(const Transformer&) const = default;
 
   std::uint64_t q_width() const;    // heads * head_width
-  std::uint64_t kv_width() const;   // kv_heads * head_width, of k and of v each
-  std::uint64_t ffn_width() const;  // of one first matrix
+  std::uint64_t kv_width() const;   // kv_heads * head_width, for k and v each
+  std::uint64_t ffn_width() const;  // per first matrix
   std::uint32_t first_matrices() const { return gated ? 2 : 1; }
 };
 
 struct Workload {
   std::uint32_t batch = 1;     // sequences
-  std::uint32_t sequence = 1;  // tokens of each
+  std::uint32_t sequence = 1;  // tokens per sequence
 
   std::uint64_t tokens() const { return std::uint64_t{batch} * sequence; }
   bool operator==(const Workload&) const = default;
@@ -43,12 +43,12 @@ struct Workload {
 Status validate(const Transformer& model);
 Status validate(const Workload& workload);
 
-// Weights of one layer without biases and norms: 12 h^2 for a GPT (paper Table 2 prints this
-// over 2^20 * 1000).
+// Weights per layer without biases and norms: 12 h^2 for a GPT (paper Table 2 divides by
+// 2^20 * 1000).
 double layer_parameters(const Transformer& model);
 
-// Floating-point operations of one layer forward and backward, without recomputation:
-// 72 b s h^2 (1 + s / 6h) for a GPT (paper Table 2 prints this over 2^40).
+// Floating-point operations per layer, forward and backward, without recomputation:
+// 72 b s h^2 (1 + s / 6h) for a GPT (paper Table 2 divides by 2^40).
 double layer_flops(const Transformer& model, const Workload& workload);
 
 }  // namespace atp::planner

@@ -1,5 +1,5 @@
-// The numbers of the paper (docs/planner.md) that need no GPU, and where the paper's own arithmetic
-// is wrong, the right ones beside them.
+// The numbers of the paper (docs/planner.md) that need no GPU, with corrections where the paper's
+// arithmetic is wrong.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ Mesh paper_best(Interconnect interconnect, CostMode mode = CostMode::kPaper) {
   return plan(request_for(std::move(interconnect), mode)).value().best.mesh;
 }
 
-TEST(Figure7, A_HasNodesOfFullyJoinedGpus) {
+TEST(Figure7, A_HasNodesOfFullyConnectedGpus) {
   const CommunicationMatrix matrix = communication_matrix(figure_7a()).value();
   ASSERT_EQ(matrix.layers.size(), 2u);
   EXPECT_EQ(gigabytes(matrix.layers[0].group), 25);
@@ -73,7 +73,7 @@ struct BandwidthCase {
 
 class Equation3 : public ::testing::TestWithParam<BandwidthCase> {};
 
-TEST_P(Equation3, GivesTheBandwidthsThatLinksOffer) {
+TEST_P(Equation3, GivesTheBandwidthsOfTheLinks) {
   const BandwidthCase& given = GetParam();
   const PaperBandwidths found =
       paper_bandwidths(given.interconnect, given.mesh, given.mode, given.correction);
@@ -170,18 +170,18 @@ Interconnect ic2(double nvlink, double pcie) {
   return two_levels(switched("pcie", 4, pcie), linked("nvlink", 2, LevelKind::kPairs, nvlink));
 }
 
-// The paper selects (8, 1), forgetting that equation 4 makes its terms differ; by its own equations
-// (4, 2) is better as soon as NVLink is 3.5 times as fast as PCIe, and it is 9.4 times.
-TEST(Ic2, Mesh42WinsFromARatioOf3_5) {
+// The paper selects (8, 1), overlooking that the terms of equation 4 differ. By its own equations
+// (4, 2) is better once NVLink is 3.5 times as fast as PCIe, and it is 9.4 times as fast.
+TEST(Ic2, Mesh42WinsAboveARatioOf3_5) {
   EXPECT_EQ(paper_best(ic2(600, 64)), (Mesh{4, 2}));
   EXPECT_EQ(paper_best(ic2(3.49 * 64, 64)), (Mesh{8, 1}));
-  EXPECT_EQ(paper_best(ic2(3.5 * 64, 64)), (Mesh{8, 1})) << "equal: the larger d1";
+  EXPECT_EQ(paper_best(ic2(3.5 * 64, 64)), (Mesh{8, 1})) << "a tie: the larger d1 wins";
   EXPECT_EQ(paper_best(ic2(3.51 * 64, 64)), (Mesh{4, 2}));
   const double gain = 1 - paper_units(ic2(600, 64), {4, 2}) / paper_units(ic2(600, 64), {8, 1});
   EXPECT_NEAR(gain, 0.09, 0.005);
 }
 
-// The paper names ATP-1 for 8 GPUs on one switch; equations 2 and 4 give ATP-2 7 % less.
+// The paper names ATP-1 for 8 GPUs on one switch; by equations 2 and 4, ATP-2 costs 7 % less.
 TEST(Ic3, EightOnASwitchAreBestAs42) {
   const Interconnect machine = flat(8, {1});
   EXPECT_DOUBLE_EQ(paper_units(machine, {8, 1}), 3.5);
@@ -218,7 +218,7 @@ TEST(Ic6, TorusFollowsTheFormulaWithoutThePairCorrection) {
   EXPECT_NEAR(paper_units(figure_7b(), {8, 2}, false) * 1e9, 0.0525, 1e-12);
 }
 
-// Two neighbours on a torus have one link, not the two of GroupBW, so (4, 4) is best and not ATP-2.
+// Two neighbours on a torus have one link, not GroupBW's two, so (4, 4) is best and not ATP-2.
 TEST(Ic6, PairCorrectionMakes44Best) {
   EXPECT_NEAR(paper_units(figure_7b(), {8, 2}) * 1e9, 0.0700, 1e-12);
   EXPECT_NEAR(paper_units(figure_7b(), {4, 4}) * 1e9, 0.0675, 1e-12);
@@ -264,7 +264,7 @@ TEST(Figure12, CurvesCrossAt7And28And112) {
   EXPECT_GT(paper_units(flat(8, {1}), {8, 1}), paper_units(flat(8, {1}), {4, 2}));
 }
 
-// Dividing by d2 in every case rejects every second dimension, against §5.3 and Fig. 12.
+// Always dividing by d2 rules out every second dimension, which contradicts §5.3 and Fig. 12.
 TEST(LiteralEquation3, PicksOneDimensionOnEveryFlatSwitch) {
   for (std::uint32_t devices = 2; devices <= 1024; devices *= 2) {
     EXPECT_EQ(paper_best(flat(devices, {1}), CostMode::kPaperLiteral), (Mesh{devices, 1}));
@@ -289,7 +289,7 @@ TEST(Table2, ParametersAndOperations) {
   }
 }
 
-// §2.3 and §5.4: Megatron's layout is ATP-1 and its cost rises to 4.
+// §2.3 and §5.4: Megatron's layout is ATP-1, and its cost rises to 4.
 TEST(PaperMode, OneDimensionIsFourAllReduces) {
   const Request request = request_for(flat(8, {1}), CostMode::kPaper);
   const Candidate megatron = evaluate(request, Mesh{8, 1}).value();

@@ -9,8 +9,8 @@
 namespace atp::planner {
 namespace {
 
-// The layers that equation 3 takes the minima over: dimension 1 has 0..last1, dimension 2 has
-// first2..bottom.
+// The layers over which equation 3 takes the minima: 0..last1 for dimension 1, first2..bottom for
+// dimension 2.
 struct LayerRange {
   std::size_t last1 = 0;
   std::size_t first2 = 0;
@@ -29,8 +29,8 @@ LayerRange layers_of(const Interconnect& interconnect, Mesh mesh, CostMode mode)
   return range;
 }
 
-// What `members` of the siblings of one level can exchange: side by side (dimension 2) or spread
-// over the whole unit (dimension 1). Absent when the group bandwidth stands.
+// The bandwidth among `members` siblings of one level, adjacent (dimension 2) or spread over the
+// whole unit (dimension 1). Absent if the group bandwidth applies.
 std::optional<BytesPerSecond> among_siblings(const Interconnect& interconnect, std::size_t index,
                                              double members, bool side_by_side) {
   const Level& level = interconnect.levels[index];
@@ -40,8 +40,8 @@ std::optional<BytesPerSecond> among_siblings(const Interconnect& interconnect, s
     case LevelKind::kFull: return pair * (members - 1);
     case LevelKind::kRing:
     case LevelKind::kTorus:
-      // The ends of an arc have one link towards the rest. Siblings that lie apart reach each other
-      // through others, which the paper does not cost.
+      // The ends of an arc have one link to the rest. Siblings that are apart reach each other
+      // through others, for which the paper has no cost.
       if (side_by_side) return pair;
       return std::nullopt;
     case LevelKind::kSwitch:
@@ -50,7 +50,7 @@ std::optional<BytesPerSecond> among_siblings(const Interconnect& interconnect, s
   return std::nullopt;
 }
 
-// Keeps the smaller of two bandwidths.
+// Lowers `least` to the bandwidth if that is smaller.
 void limit(PaperBandwidth& least, BytesPerSecond bandwidth, std::size_t level, double groups,
            LinkRole role) {
   const BytesPerSecond shared = bandwidth / groups;
@@ -89,8 +89,8 @@ PaperBandwidth dimension2(const Interconnect& interconnect, Mesh mesh, std::size
   return least;
 }
 
-// The explicit matrix: the slowest hop of the rings of a contiguous mesh, whose ranks are numbered
-// as the devices.
+// Applies the explicit matrix: the slowest hop of the rings of a contiguous mesh, whose ranks are
+// in the order of the devices.
 void limit_by_matrix(const Interconnect& interconnect, Mesh mesh, Dimension dimension,
                      PaperBandwidth& least) {
   const GroupGeometry geometry = geometry_of({{mesh.d1, mesh.d2}}, dimension);

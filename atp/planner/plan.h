@@ -8,30 +8,30 @@
 #include "atp/planner/mesh.h"
 #include "atp/planner/options.h"
 
-// The answer: the mesh, what it costs, why, and what else was considered.
+// The result of planning: the mesh, its cost, the reasons, and the alternatives.
 
 namespace atp::planner {
 
 enum class LinkRole {
   kNone,          // nothing is sent
   kUplink,        // a child's link to its switch
-  kDirect,        // between two children of a full, pairs, ring or torus level
-  kServer,        // of a parameter server's host
+  kDirect,        // a link between two children of a full, pairs, ring or torus level
+  kServer,        // the link of a parameter server's host
   kPointToPoint,  // an entry of the explicit matrix
   kGroup,         // a group bandwidth of equation 3, or a measured one
 };
 
-// The link that decides how long an all-reduce takes.
+// The link that determines the time of an all-reduce.
 struct Bottleneck {
   LinkRole role = LinkRole::kNone;
-  std::size_t level = 0;  // index into Interconnect::levels; meaningless for kPointToPoint
-  double groups = 1;      // groups of the dimension that share the link
-  double load = 0;        // bytes that cross it, per byte of one rank's tensor, all groups together
+  std::size_t level = 0;        // index into Interconnect::levels; meaningless for kPointToPoint
+  double groups = 1;            // groups of the dimension that share the link
+  double load = 0;              // bytes over it per byte of one rank's tensor, all groups together
   double seconds_per_byte = 0;  // load / bandwidth: seconds per byte of one rank's tensor
   std::string text;             // for people: "uplink of a host (level 1 of 2), shared by 4 groups"
 };
 
-// What one operation takes, by the bytes of a rank's tensor.
+// The time of one operation as a function of a rank's tensor bytes.
 struct Rate {
   double seconds_per_byte = 0;
   double seconds = 0;
@@ -40,14 +40,14 @@ struct Rate {
 
 // One dimension of one mesh on one layout.
 struct DimensionCost {
-  Collective collective = Collective::kNone;      // of the all-reduces
-  Collective reduce_scatter = Collective::kNone;  // likewise, where the layer has any
+  Collective collective = Collective::kNone;      // for all-reduces
+  Collective reduce_scatter = Collective::kNone;  // kNone if the layer has none
   Collective all_gather = Collective::kNone;
-  double bytes = 0;              // tensor bytes per rank reduced or gathered on it, per layer
+  double bytes = 0;              // tensor bytes per rank and layer, reduced or gathered
   double bandwidth_seconds = 0;  // per layer, forward and backward
   double latency_seconds = 0;    // per layer
   double collectives = 0;        // operations per layer
-  double fallback_share = 0;     // of the fragments, with aggregation
+  double fallback_share = 0;     // of fragments, with aggregation
   Rate all_reduce_rate;
   Rate reduce_scatter_rate;  // per byte of the whole tensor
   Rate all_gather_rate;
@@ -58,9 +58,9 @@ struct DimensionCost {
 };
 
 // Embedding, last norm, head and loss together, forward and backward. All 0 for a model without a
-// vocabulary, and by equation 2, which does not know them.
+// vocabulary, and with equation 2, which ignores them.
 struct EndsCost {
-  double bytes1 = 0;  // tensor bytes per rank summed on dimension 1, the loss's among them
+  double bytes1 = 0;  // tensor bytes per rank summed on dimension 1, including the loss
   double bytes2 = 0;  // on dimension 2
   double seconds1 = 0;
   double seconds2 = 0;
@@ -68,13 +68,13 @@ struct EndsCost {
   double seconds = 0;
 };
 
-// One training step of one rank: forward, backward, optimizer. All 0 where no speed of the devices
-// is known, and in the paper's modes.
+// One training step of one rank: forward, backward, optimizer. All 0 if the devices' speed is
+// unknown, and in the paper's modes.
 struct StepTime {
   double products = 0;  // seconds of matrix products
-  double others = 0;    // of norms, activations, losses and the optimizer
-  double sent = 0;      // of collectives, as if nothing overlapped
-  double waited = 0;    // of these, what computing does not hide
+  double others = 0;    // seconds of norms, activations, losses and the optimizer
+  double sent = 0;      // seconds of collectives, without overlap
+  double waited = 0;    // the part of `sent` that is not hidden by computation
   double seconds = 0;   // products + others + waited
 };
 
@@ -82,15 +82,15 @@ struct LayerCost {
   DimensionCost dimension1;
   DimensionCost dimension2;
   double norm_seconds = 0;  // counted in seconds only with Options::count_norm_statistics
-  double seconds = 0;       // of one layer, forward and backward
-  EndsCost ends;            // of the whole model, on the collectives of the layers
+  double seconds = 0;       // per layer, forward and backward
+  EndsCost ends;            // for the whole model, with the layers' collectives
   StepTime step;            // step_time.h
-  // What the search minimizes: the time of a step, or where no speed of the devices is known that
-  // of all collectives of layers and ends.
+  // What the search minimizes: the time of a step or, if the devices' speed is unknown, of all
+  // collectives of layers and ends.
   double step_seconds = 0;
 };
 
-// Bytes on one rank, all layers.
+// Bytes per rank, all layers.
 struct MemoryPerRank {
   double weights = 0;
   double gradients = 0;
@@ -101,27 +101,27 @@ struct MemoryPerRank {
 
 struct Candidate {
   Mesh mesh;
-  MeshLayout layout;  // by level, top to bottom; in paper mode the contiguous one
+  MeshLayout layout;  // per level, top to bottom; in paper mode the contiguous one
   LayerCost cost;
   MemoryPerRank memory;
-  bool measured = false;                // bandwidths are of Interconnect::measured
-  std::vector<std::string> infeasible;  // why the model cannot run on it; empty in every plan
-  std::vector<std::string> notes;  // what holds but costs something: copied kv heads, batch scatter
+  bool measured = false;                // bandwidths come from Interconnect::measured
+  std::vector<std::string> infeasible;  // why the model cannot run; empty in a plan
+  std::vector<std::string> notes;       // caveats: replicated kv heads, batch scatter
 };
 
-// A mesh that cannot run this model, with all the reasons.
+// A mesh that cannot run this model, with all reasons.
 struct RejectedMesh {
   Mesh mesh;
   std::vector<std::string> reasons;
 };
 
-// A change of the description at which another mesh or another collective becomes best.
+// A change of the input after which another mesh or collective is best.
 struct Sensitivity {
   enum class Quantity { kBandwidth, kLatency, kTokens, kAggregation };
   Quantity quantity = Quantity::kBandwidth;
   std::size_t level = 0;  // for bandwidth and aggregation
-  double factor = 1;      // the quantity times this (aggregation: none)
-  Mesh mesh;              // best from there on
+  double factor = 1;      // for the quantity (aggregation: none)
+  Mesh mesh;              // best after the change
   Collective dimension1 = Collective::kNone;
   Collective dimension2 = Collective::kNone;
   std::string text;  // "with 2.3 times the bandwidth of 'pcie' mesh (8,1) with ring is best"
@@ -133,8 +133,8 @@ struct Plan {
   std::vector<RejectedMesh> rejected;  // larger d1 first
   double seconds_per_step = 0;         // best.cost.step_seconds
 
-  // The best of (N, 1), Megatron's tensor parallelism, if it is feasible, and how many times as
-  // long it takes as best (1 when best is it).
+  // The best (N, 1), Megatron's tensor parallelism, if feasible, and its time relative to `best` (1
+  // if it is the best).
   std::optional<Candidate> one_dimensional;
   double gain_over_one_dimensional = 1;
   bool use_one_dimensional = false;  // "use plain 1-D": best is (N, 1)

@@ -10,29 +10,30 @@
 #include "atp/planner/sensitivity.h"
 #include "atp/planner/text.h"
 
-// From a request to its plan: what is refused, what is searched, and what the caller reads of what
-// was found; or the same for the one mesh or layout that he names.
+// Turns a request into a plan: checks it, searches, and describes the result. Also evaluates a
+// single mesh or layout.
 
 namespace atp::planner {
 namespace {
 
-// Why a mesh has no cost though the model fits it.
+// Why a feasible mesh has no cost.
 constexpr const char* kNoCollective =
-    "no allowed collective can run on one of its dimensions; allow a ring, or say which switches "
+    "no allowed collective can run on one of its dimensions; allow a ring, or mark the switches "
+    "that "
     "aggregate";
 
 Status check_options(const Options& options) {
   if (options.fused.value_or(false) &&
       (options.mode != CostMode::kLinkLoad || options.volume != Volume::kExact)) {
     return Error{
-        "fused reduce-scatters are not in equation 2; ask for them in link-load mode with "
+        "fused reduce-scatters are not in equation 2; use link-load mode with "
         "exact volumes"};
   }
   if (options.runtime &&
       (options.mode != CostMode::kLinkLoad || options.volume != Volume::kExact)) {
     return Error{
-        "what the runtime runs is costed in link-load mode with exact volumes only; ask for these, "
-        "or without the runtime"};
+        "runtime plans require link-load mode with exact volumes; use these, "
+        "or turn off `runtime`"};
   }
   if (options.chunks == 0) return Error{"the number of chunks must be at least 1, found 0"};
   if (!(options.optimizer_bytes_per_parameter >= 0)) {
@@ -46,7 +47,7 @@ Status check_options(const Options& options) {
   return ok_status();
 }
 
-// A split of every level into factors of its count.
+// Checks that a layout splits every level into factors of its count.
 Status check_layout(const Interconnect& interconnect, const MeshLayout& layout) {
   const auto& levels = interconnect.levels;
   if (layout.size() != levels.size()) {
@@ -72,13 +73,13 @@ CostInputs cost_inputs(const Request& request) {
           sequences_at_once(request.workload, request.options)};
 }
 
-// Whether the runtime must guess what was measured.
+// Whether the runtime must guess which algorithm was measured.
 bool assumes_ring(const Request& request, const LayerCost& cost) {
   return request.options.runtime && (cost.dimension1.collective == Collective::kMeasured ||
                                      cost.dimension2.collective == Collective::kMeasured);
 }
 
-// With memory, texts and notes.
+// Adds memory, texts and notes.
 Candidate candidate_of(const Request& request, const CostInputs& inputs, const CostedMesh& found) {
   Candidate candidate;
   candidate.mesh = found.mesh;
@@ -93,7 +94,7 @@ Candidate candidate_of(const Request& request, const CostInputs& inputs, const C
   candidate.notes = std::move(feasibility.notes);
   if (candidate.measured && assumes_ring(request, candidate.cost)) {
     candidate.notes.push_back(
-        "the measurement does not say which algorithm ran; the runtime takes a ring");
+        "the measurement does not say which algorithm ran; the runtime uses a ring");
   }
   if (found.layout.empty()) {
     candidate.notes.push_back(
@@ -126,7 +127,7 @@ void compare_with_one_dimension(Plan& plan, const std::vector<CostedMesh>& found
   }
 }
 
-// Splits the meshes into those that the model fits (by d1) and, with reasons, the others.
+// Separates feasible meshes (by d1) from the others, which get reasons.
 std::set<std::uint32_t> feasible_meshes(const Request& request,
                                         std::vector<RejectedMesh>& rejected) {
   std::set<std::uint32_t> feasible_d1;
@@ -164,7 +165,7 @@ Status check_request(const Request& request) {
   if (request.world_size != 0 && request.world_size != devices) {
     return Error{"the world size is " + std::to_string(request.world_size) +
                  ", but the levels of the interconnect multiply to " + std::to_string(devices) +
-                 " devices; describe the part that the group runs on, or ask for " +
+                 " devices; describe only the part that the group runs on, or ask for " +
                  std::to_string(devices)};
   }
   return ok_status();

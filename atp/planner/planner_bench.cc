@@ -1,6 +1,6 @@
-// Time and memory of a whole plan against the number of devices, with and without the search for
-// what would change it. Four levels with different links, aggregation on two of them, so that all
-// collectives are costed. Run `atp_planner_bench --benchmark_format=csv` for a plot.
+// Time and memory of a whole plan by number of devices, with and without sensitivities. There are
+// four levels with different links, two of them with aggregation, so that all collectives are
+// evaluated. Run `atp_planner_bench --benchmark_format=csv` for a plot.
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
@@ -14,13 +14,13 @@
 
 namespace {
 
-// What the planner has allocated, and the most it had at once; one thread runs.
+// Bytes that the planner has allocated, and their peak. Only one thread runs.
 std::size_t allocated_bytes = 0;
 std::size_t peak_bytes = 0;
 
 }  // namespace
 
-// Not inlined, or GCC takes malloc for a mismatched partner of delete.
+// Not inlined, because GCC would report malloc and delete as mismatched.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* block = std::malloc(bytes);
   if (block == nullptr) throw std::bad_alloc();
@@ -41,7 +41,7 @@ std::size_t peak_bytes = 0;
 namespace atp::planner {
 namespace {
 
-// Devices are a power of two, dealt to the levels from the bottom: 1,024 are 4 x 4 x 8 x 8.
+// A power of two devices, distributed over the levels from the bottom: 1,024 are 4 x 4 x 8 x 8.
 Interconnect four_levels(std::int64_t devices) {
   const int bits = static_cast<int>(std::log2(static_cast<double>(devices)));
   const auto count = [bits](int place) { return 1u << ((bits + place) / 4); };
@@ -58,7 +58,7 @@ Interconnect four_levels(std::int64_t devices) {
 
 void run(benchmark::State& state, bool sensitivities) {
   Request request = testing::request_for(four_levels(state.range(0)));
-  // Every mesh is feasible, so that the work grows with the devices alone.
+  // Every mesh is feasible, so the work depends only on the number of devices.
   request.model.heads = std::max(1024u, static_cast<std::uint32_t>(state.range(0)));
   request.model.hidden = 16 * request.model.heads;
   request.options.sensitivities = sensitivities;

@@ -1,4 +1,4 @@
-// What must hold on every interconnect, tried on random ones.
+// Properties of every interconnect, checked on random ones.
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ CostMode random_mode(Random& random) {
   return choice < 0.85 ? CostMode::kPaper : CostMode::kPaperLiteral;
 }
 
-// A model that meshes of up to 6^4 devices divide.
+// A model that can be split on meshes of up to 6^4 devices.
 Request divisible_request(Interconnect interconnect, CostMode mode) {
   Request request = request_for(std::move(interconnect), mode);
   request.model.heads = 256 * 81 * 25;
@@ -94,7 +94,7 @@ TEST(Property, MoreBandwidthNeverCostsMore) {
   }
 }
 
-// A reduce-scatter is at most the all-reduce that it stands for, whatever runs either.
+// A reduce-scatter never costs more than the all-reduce it replaces.
 TEST(Property, FusingNeverCostsMore) {
   Random random(18);
   for (int attempt = 0; attempt < kTries; ++attempt) {
@@ -115,7 +115,7 @@ TEST(Property, FusingNeverCostsMore) {
   }
 }
 
-TEST(Property, ScalingAllBandwidthsScalesTheTimeAndNothingElse) {
+TEST(Property, ScalingAllBandwidthsScalesOnlyTheTime) {
   Random random(12);
   for (int attempt = 0; attempt < kTries; ++attempt) {
     Request request = random_request(random);
@@ -131,7 +131,7 @@ TEST(Property, ScalingAllBandwidthsScalesTheTimeAndNothingElse) {
   }
 }
 
-// Equation 3 as printed counts layers, so there it does.
+// This does not hold for equation 3 as printed, which counts layers.
 TEST(Property, ALevelWithOneChildChangesNothing) {
   Random random(13);
   for (int attempt = 0; attempt < kTries; ++attempt) {
@@ -139,7 +139,7 @@ TEST(Property, ALevelWithOneChildChangesNothing) {
     if (request.options.mode == CostMode::kPaperLiteral) continue;
     const Plan before = plan(request).value();
     auto& levels = request.interconnect.levels;
-    std::size_t place = 0;  // not among torus levels
+    std::size_t place = 0;  // not between torus levels
     while (place < levels.size() && levels[place].kind != LevelKind::kTorus && random.chance(0.5)) {
       ++place;
     }
@@ -152,7 +152,7 @@ TEST(Property, ALevelWithOneChildChangesNothing) {
   }
 }
 
-TEST(Property, ThePlanIsTheBestOfAllLayouts) {
+TEST(Property, ThePlanIsTheBestLayout) {
   Random random(14);
   for (int attempt = 0; attempt < kTries; ++attempt) {
     Request request = random_request(random);
@@ -172,8 +172,8 @@ TEST(Property, ThePlanIsTheBestOfAllLayouts) {
   }
 }
 
-// Devices of one switch are equal: a matrix whose entries are those of the levels, in any order of
-// the siblings, says nothing new.
+// Devices of one switch are interchangeable: a matrix with the entries of the levels, in any order
+// of the siblings, changes nothing.
 TEST(Property, RelabellingEqualDevicesChangesNothing) {
   Random random(15);
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -185,7 +185,7 @@ TEST(Property, RelabellingEqualDevicesChangesNothing) {
     const Plan before = plan(request).value();
     const std::uint32_t devices = outer * inner;
     const auto turn = static_cast<std::uint32_t>(random.below(outer));
-    // Nodes change places, and the devices of each stand in the opposite order.
+    // Swaps the nodes, and reverses the devices of each.
     const auto label = [&](std::uint32_t device) {
       return (device / inner + turn) % outer * inner + (inner - 1 - device % inner);
     };
@@ -204,7 +204,7 @@ TEST(Property, RelabellingEqualDevicesChangesNothing) {
   }
 }
 
-TEST(Property, NamesAndRepetitionChangeNothing) {
+TEST(Property, NamesAndRepeatedRunsChangeNothing) {
   Random random(16);
   for (int attempt = 0; attempt < 50; ++attempt) {
     Request request = random_request(random);

@@ -34,7 +34,7 @@ TEST_P(RefusedRequest, SaysWhatWasExpectedAndFound) {
 INSTANTIATE_TEST_SUITE_P(
     Table, RefusedRequest,
     ::testing::Values(
-        Refusal{"WorldSizeThatIsNotTheTopologys", [](Request& r) { r.world_size = 8; },
+        Refusal{"WorldSizeOfAnotherTopology", [](Request& r) { r.world_size = 8; },
                 "the world size is 8, but the levels of the interconnect multiply to 4"},
         Refusal{"NoHiddenSize", [](Request& r) { r.model.hidden = 0; }, "hidden size"},
         Refusal{"NoLayers", [](Request& r) { r.model.layers = 0; }, "number of layers"},
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "mesh (4, 1): a rank needs"}),
     [](const auto& each) { return each.param.name; });
 
-TEST(Evaluate, RefusesAMeshOfOtherDevices) {
+TEST(Evaluate, RefusesAMeshOfAnotherSize) {
   EXPECT_THAT(evaluate(small_gpt(8), Mesh{3, 2}).error().message,
               HasSubstr("mesh (3, 2) has 6 ranks, but the interconnect has 8 devices"));
   EXPECT_THAT(evaluate(small_gpt(8), MeshLayout{{4, 1}}).error().message,
@@ -63,7 +63,7 @@ TEST(Evaluate, RefusesAMeshOfOtherDevices) {
               HasSubstr("must split each of the 1 levels, found 2"));
 }
 
-TEST(Collectives, AMeshThatNoneCanServeIsRejected) {
+TEST(Collectives, AMeshWithoutAPossibleCollectiveIsRejected) {
   Request request =
       testing::with_collectives(small_gpt(4), CollectiveSet::only(Collective::kAggregation));
   EXPECT_THAT(plan(request).error().message, HasSubstr("no allowed collective can run"));
@@ -88,8 +88,8 @@ TEST(Plan, SaysWhenOneDimensionIsBest) {
   EXPECT_EQ(twelve.one_dimensional->mesh, (Mesh{12, 1}));
 }
 
-// The layers alone want (4,2), the wide sum of the logits turns it.
-TEST(Plan, TheHeadDecidesForASmallModelOfManyTokens) {
+// The layers alone favour (4,2); the wide sum of the logits changes that.
+TEST(Plan, TheHeadDecidesForASmallModelWithManyTokens) {
   Request request = request_for(flat(8, gigabytes_per_second(1)));
   request.model = {.hidden = 2048,  // Llama-3.2-1B
                    .layers = 16,
@@ -113,9 +113,9 @@ TEST(Plan, TheHeadDecidesForASmallModelOfManyTokens) {
                    16 * found.best.cost.seconds + found.best.cost.ends.seconds);
 }
 
-// Two racks of four with 1000 and 200 Mbit/s: hierarchical all-reduces want (8,1), the rings that
-// the runtime has (2,4), which was measured as the fastest (docs/tensor-parallel.md).
-TEST(Runtime, IsPlannedWithWhatItRuns) {
+// Two racks of four with 1000 and 200 Mbit/s: hierarchical all-reduces favour (8,1), the runtime's
+// rings (2,4), which was the fastest in measurements (docs/tensor-parallel.md).
+TEST(Runtime, IsPlannedWithItsOwnCollectives) {
   Request request = request_for(testing::two_levels(testing::switched("rack", 2, 0.2 / 8),
                                                     testing::switched("host", 4, 1.0 / 8)));
   request.model = {.hidden = 512, .layers = 1, .heads = 8, .bytes_per_element = 4};
@@ -129,8 +129,8 @@ TEST(Runtime, IsPlannedWithWhatItRuns) {
   EXPECT_EQ(best.cost.dimension2.reduce_scatter, Collective::kRing);
 }
 
-// Switches know no halves: slices of whole sums, and gathers around a ring.
-TEST(Runtime, HasNoReduceScattersWhereSwitchesSum) {
+// Switches only do whole sums, from which slices are taken; gathers use a ring.
+TEST(Runtime, HasNoReduceScattersIfSwitchesSum) {
   Request request =
       request_for(flat(8, gigabytes_per_second(1), Aggregation{.wire_bytes_per_value = 4}));
   request.model.bytes_per_element = 4;
@@ -145,7 +145,7 @@ TEST(Runtime, HasNoReduceScattersWhereSwitchesSum) {
   EXPECT_EQ(forced.all_gather, Collective::kRing);
 }
 
-// Rings get float32, which is twice the bytes of half precision; gathers keep their own.
+// Rings send float32, twice the bytes of half precision; gathers keep their type.
 TEST(Runtime, SumsHalfPrecisionAsFloat32OnRings) {
   Request request = request_for(flat(8, gigabytes_per_second(1)));
   request.options.volume = Volume::kExact;
@@ -164,8 +164,8 @@ TEST(Runtime, SumsHalfPrecisionAsFloat32OnRings) {
                    wide.dimension1.bytes / 2);
 }
 
-// Its gradients are summed once for all chunks, everything else once for each.
-TEST(Runtime, SumsCopiedKeyValueHeadsOncePerBatch) {
+// Their gradients are summed once for all chunks, everything else once per chunk.
+TEST(Runtime, SumsReplicatedKeyValueHeadsOncePerBatch) {
   Request request = request_for(flat(4, gigabytes_per_second(1)));
   request.model = {.hidden = 64, .layers = 1, .heads = 8, .kv_heads = 2};
   request.options.volume = Volume::kExact;
@@ -174,7 +174,7 @@ TEST(Runtime, SumsCopiedKeyValueHeadsOncePerBatch) {
   EXPECT_EQ(evaluate(request, Mesh{4, 1}).value().cost.dimension1.collectives, 2 * 4 + 2);
 }
 
-TEST(Runtime, OfGloosRingsHasNoReduceScatter) {
+TEST(Runtime, HasNoReduceScatterOnGloosRings) {
   Request request = testing::with_collectives(request_for(flat(8, gigabytes_per_second(1))),
                                               CollectiveSet::only(Collective::kGloo));
   request.options.volume = Volume::kExact;
@@ -184,15 +184,15 @@ TEST(Runtime, OfGloosRingsHasNoReduceScatter) {
   EXPECT_EQ(sums.reduce_scatter, Collective::kNone);
 }
 
-TEST(Runtime, IsNotCostedByTheEquations) {
+TEST(Runtime, IsNotPlannedByTheEquations) {
   Request request = small_gpt(4);
   request.options.runtime = true;
   request.options.mode = CostMode::kPaper;
   EXPECT_THAT(plan(request).error().message, HasSubstr("in link-load mode with exact volumes"));
 }
 
-// What ran is known, and each collective has a latency and a bandwidth of its own.
-TEST(Measured, IsPricedByCollectiveAndAlgorithm) {
+// The algorithm is known, and each collective has its own latency and bandwidth.
+TEST(Measured, CostsDependOnCollectiveAndAlgorithm) {
   Request request = request_for(flat(4, gigabytes_per_second(1)));
   request.options.volume = Volume::kExact;
   request.options.fused = true;
@@ -209,7 +209,7 @@ TEST(Measured, IsPricedByCollectiveAndAlgorithm) {
   EXPECT_DOUBLE_EQ(cost.latency_seconds, 2 * 1e-3 + 2 * 2e-3 + 2 * 3e-3);
 }
 
-TEST(Measured, OnlyWhatMayRunCounts) {
+TEST(Measured, CountsOnlyIfTheAlgorithmIsAllowed) {
   Request request = request_for(flat(4, gigabytes_per_second(1)));
   request.interconnect.measured = {
       {{4, 1}, {{gigabytes_per_second(100)}}, {}, Collective::kAggregation},
@@ -227,7 +227,7 @@ TEST(Measured, OnlyWhatMayRunCounts) {
       << "hierarchical was not measured, so it is modelled";
 }
 
-TEST(Measured, WithoutItsAlgorithmTheRuntimeIsToldSo) {
+TEST(Measured, WithoutItsAlgorithmAddsANote) {
   Request request = request_for(flat(4, gigabytes_per_second(1)));
   request.interconnect.measured = {{{4, 1}, {{gigabytes_per_second(100)}}, {}}};
   request.options.volume = Volume::kExact;
@@ -266,8 +266,8 @@ TEST(Ties, AreNotDecidedByRounding) {
   }
 }
 
-// The upper level never limits, so it does not matter which dimension crosses it.
-TEST(Ties, OfLayoutsGoToTheOneWithDimension1OnTheUpperLevels) {
+// The upper level is never the bottleneck, so it does not matter which dimension crosses it.
+TEST(Ties, BetweenLayoutsGoToDimension1OnTheUpperLevels) {
   const Request request = request_for(
       testing::two_levels(testing::switched("node", 2, 1e6), testing::switched("gpu", 2, 1)));
   const double cost = evaluate(request, MeshLayout{{2, 1}, {1, 2}}).value().cost.seconds;

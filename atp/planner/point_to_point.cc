@@ -7,7 +7,7 @@ namespace {
 
 using Position = std::uint32_t;
 
-// Finds the successor of a device in its group by counting through the digits.
+// Finds a device's successor in its group by incrementing its digits.
 class Neighbours {
  public:
   explicit Neighbours(const GroupGeometry& geometry) : geometry_(geometry) {
@@ -22,7 +22,7 @@ class Neighbours {
 
   Position devices() const { return devices_; }
 
-  // The next sibling on one level, the first after the last; is_last says so.
+  // The next sibling on one level; after the last the first, and is_last is set.
   Position next_on_level(Position device, std::size_t index, bool& is_last) const {
     const GroupLevel& level = geometry_.levels[index];
     const auto own = static_cast<Position>(level.own);
@@ -34,7 +34,7 @@ class Neighbours {
     return is_last ? device - digit * stride : device + stride;
   }
 
-  // The next member of the whole group: as an odometer, bottom level first.
+  // The next member of the whole group, like an odometer, bottom level first.
   Position next_member(Position device) const {
     for (std::size_t index = weights_.size(); index-- > 0;) {
       bool is_last = false;
@@ -64,7 +64,7 @@ class Slowest {
     link_.seconds_per_byte = load / bandwidth;
   }
 
-  // The ring sends half of the volume each way, and with two members both halves meet.
+  // The ring sends half of the volume in each direction; with two members both use one link.
   void consider_hop(Position from, Position to, double volume, double members) {
     const double load = members == 2 ? volume : volume / 2;
     consider(from, to, load);

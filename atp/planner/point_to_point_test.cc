@@ -12,9 +12,9 @@ namespace {
 using testing::flat;
 using testing::request_for;
 
-// Two pairs on PCIe whose bridges join devices 0 with 2 and 1 with 3: the ring in device order
-// would cross PCIe on every hop, and the matrix says how fast that is.
-TEST(PointToPoint, LimitsWhatTheLevelsPromise) {
+// Two pairs on PCIe, with bridges between devices 0 and 2 and between 1 and 3. The ring in device
+// order would cross PCIe on every hop, and the matrix has its speed.
+TEST(PointToPoint, LimitsTheBandwidthOfTheLevels) {
   Request request = request_for(flat(4, gigabytes_per_second(50)));
   PointToPointMatrix matrix{4, std::vector<BytesPerSecond>(16, gigabytes_per_second(5))};
   for (const auto& [a, b] : {std::pair{0u, 2u}, {2u, 0u}, {1u, 3u}, {3u, 1u}}) {
@@ -23,13 +23,13 @@ TEST(PointToPoint, LimitsWhatTheLevelsPromise) {
   const double unlimited = evaluate(request, Mesh{2, 2}).value().cost.dimension1.seconds();
   request.interconnect.point_to_point = matrix;
   const Candidate candidate = evaluate(request, Mesh{2, 2}).value();
-  // Dimension 1 joins 0 with 2 and 1 with 3, dimension 2 neighbours.
+  // Dimension 1 connects 0 with 2 and 1 with 3, dimension 2 neighbours.
   EXPECT_DOUBLE_EQ(candidate.cost.dimension1.seconds(), unlimited);
   EXPECT_EQ(candidate.cost.dimension2.bottleneck.role, LinkRole::kPointToPoint);
   EXPECT_DOUBLE_EQ(candidate.cost.dimension2.bottleneck.seconds_per_byte, 1 / 5e9);
 }
 
-// The matrix says one hundredth of what the switch would let pass, in every mode.
+// The matrix has one hundredth of the switch's bandwidth, in every mode.
 Request two_slow_devices() {
   Request request = request_for(flat(2, gigabytes_per_second(100)));
   request.interconnect.point_to_point =
@@ -53,7 +53,7 @@ TEST(PointToPoint, LimitsTheRingsOfAContiguousMeshInTheEquations) {
   PointToPointMatrix matrix{4, std::vector<BytesPerSecond>(16, gigabytes_per_second(50))};
   matrix.bandwidth[1 * 4 + 3] = gigabytes_per_second(2);
   request.interconnect.point_to_point = matrix;
-  // Dimension 1 of (2,2) joins 1 with 3, dimension 2 neighbours; the ring of four never hops so.
+  // Dimension 1 of (2,2) connects 1 with 3; the ring of four has no such hop.
   const LayerCost cost = evaluate(request, Mesh{2, 2}).value().cost;
   EXPECT_DOUBLE_EQ(cost.dimension1.bottleneck.seconds_per_byte, 1 / 2e9);
   EXPECT_DOUBLE_EQ(cost.dimension2.bottleneck.seconds_per_byte, 1 / 50e9);
@@ -72,13 +72,13 @@ TEST(PointToPoint, IsShownInTheCommunicationMatrix) {
   matrix.bandwidth[2 * 4 + 3] = gigabytes_per_second(2);
   nodes.point_to_point = matrix;
   const CommunicationMatrix found = communication_matrix(nodes).value();
-  EXPECT_EQ(found.layers[0].at(0, 1), gigabytes_per_second(10)) << "four pairs at 3 carry more";
+  EXPECT_EQ(found.layers[0].at(0, 1), gigabytes_per_second(10)) << "four pairs at 3 allow more";
   EXPECT_EQ(found.layers[1].at(0, 1), gigabytes_per_second(2)) << "in the second node";
   EXPECT_EQ(found.layers[1].at(1, 0), gigabytes_per_second(3));
   EXPECT_EQ(found.layers[1].group, gigabytes_per_second(2));
 }
 
-// Two nodes of two: between nodes every device carries its half only, at a quarter of the rate.
+// Two nodes of two: between nodes every device sends only its half, at a quarter of the bandwidth.
 TEST(PointToPoint, LimitsEachDevicesShareOfAHierarchicalAllReduce) {
   Interconnect nodes =
       testing::two_levels(testing::switched("node", 2, 100), testing::switched("gpu", 2, 100));
@@ -92,7 +92,7 @@ TEST(PointToPoint, LimitsEachDevicesShareOfAHierarchicalAllReduce) {
   EXPECT_DOUBLE_EQ(seconds.value(), 0.5 / 0.25);
 }
 
-TEST(PointToPoint, LimitsEveryHopOfARingToHalfTheVolumeEachWay) {
+TEST(PointToPoint, LimitsEveryHopOfARingWithHalfTheVolumePerDirection) {
   Interconnect network = flat(4, {100});
   network.point_to_point = PointToPointMatrix{4, std::vector<BytesPerSecond>(16, {100})};
   const auto seconds = [&network](std::uint32_t from, std::uint32_t to, double bandwidth) {
@@ -107,7 +107,7 @@ TEST(PointToPoint, LimitsEveryHopOfARingToHalfTheVolumeEachWay) {
   EXPECT_DOUBLE_EQ(seconds(0, 1, 1), 0.75);
   EXPECT_DOUBLE_EQ(seconds(0, 3, 1), 0.75) << "the ring also runs backwards";
   EXPECT_DOUBLE_EQ(seconds(0, 2, 1), 0.015) << "not neighbours";
-  EXPECT_DOUBLE_EQ(seconds(0, 1, 0), 0.015) << "0 says nothing";
+  EXPECT_DOUBLE_EQ(seconds(0, 1, 0), 0.015) << "0 is no limit";
 }
 
 }  // namespace

@@ -25,15 +25,15 @@ void split_level(const Interconnect& interconnect, MeshLayout& layout,
   }
 }
 
-// Larger splits of the upper levels come first.
+// Orders layouts: larger d1 on the upper levels first.
 bool comes_first(const MeshLayout& a, const MeshLayout& b) {
   return std::lexicographical_compare(
       a.begin(), a.end(), b.begin(), b.end(),
       [](const LevelSplit& x, const LevelSplit& y) { return x.d1 > y.d1; });
 }
 
-// Of a mesh that was measured: ranks in their own order, as `atp plan calibrate` runs them; where
-// no layout is that, the one that would be best.
+// The layout of a measured mesh: ranks in device order, as `atp plan calibrate` runs them; if there
+// is no such layout, the best one.
 MeshLayout layout_of_measured(const CostInputs& inputs, Mesh mesh) {
   MeshLayout layout = contiguous_layout(inputs.interconnect, mesh);
   if (!layout.empty() || inputs.options.mode != CostMode::kLinkLoad) return layout;
@@ -46,7 +46,7 @@ MeshLayout layout_of_measured(const CostInputs& inputs, Mesh mesh) {
   return found.empty() ? MeshLayout{} : found.front().layout;
 }
 
-// In the paper's modes, and where a mesh was measured, no layout is searched.
+// The paper's modes and measured meshes need no search over layouts.
 bool needs_no_layout(const CostInputs& inputs, Mesh mesh) {
   return inputs.options.mode != CostMode::kLinkLoad || is_measured(inputs, mesh);
 }
@@ -73,7 +73,7 @@ MeshLayout contiguous_layout(const Interconnect& interconnect, Mesh mesh) {
   std::uint32_t left = mesh.d1;
   for (const Level& level : interconnect.levels) {
     const std::uint32_t d1 = std::gcd(left, level.count);
-    // Once a level is not dimension 1's alone, none below it may be.
+    // After the first level that is not entirely dimension 1's, no further one may be.
     if (d1 != level.count && d1 != left) return {};
     layout.push_back({d1, level.count / d1});
     left /= d1;

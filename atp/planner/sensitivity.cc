@@ -14,7 +14,7 @@ using Quantity = Sensitivity::Quantity;
 
 constexpr double kMinGain = 0.05;
 constexpr int kSteps = 12;       // of sqrt(2): a factor of 64
-constexpr int kBisections = 20;  // of one step: a millionth
+constexpr int kBisections = 20;  // per step: to a millionth
 
 std::string best_text(const CostedMesh& found) {
   std::string text = "mesh " + mesh_text(found.mesh) + " is best, with ";
@@ -26,7 +26,7 @@ std::string best_text(const CostedMesh& found) {
   return text;
 }
 
-// What this project's switches do (docs/protocol.md): 350 int32 values in an Ethernet frame.
+// This project's switches (docs/protocol.md): 350 int32 values per Ethernet frame.
 const Aggregation kOwnAggregation{
     .payload_bytes = 1400, .header_bytes = 114, .wire_bytes_per_value = 4};
 
@@ -35,7 +35,7 @@ class Prober {
   Prober(const CostInputs& inputs, const CostedMesh& best, const std::function<bool(Mesh)>& wanted)
       : inputs_(inputs), best_(best), wanted_(wanted) {}
 
-  // The best with one quantity times `factor`.
+  // The best mesh with one quantity multiplied by `factor`.
   std::optional<CostedMesh> best_with(Quantity quantity, std::size_t level, double factor) const {
     Interconnect changed = inputs_.interconnect;
     CostInputs inputs{changed,        inputs_.model,    inputs_.options,
@@ -53,7 +53,7 @@ class Prober {
     return std::move(found.front());
   }
 
-  // The nearest factor in one direction at which the mesh changes.
+  // The nearest factor in one direction at which the best mesh changes.
   std::optional<Sensitivity> first_change(Quantity quantity, std::size_t level,
                                           bool upwards) const {
     const double direction = upwards ? 0.5 : -0.5;
@@ -70,7 +70,7 @@ class Prober {
   std::optional<Sensitivity> aggregation_change(std::size_t level) const {
     const auto found = best_with(Quantity::kAggregation, level, 1);
     if (!found || is_same_answer(*found)) return std::nullopt;
-    // Nobody changes switches for a few latencies.
+    // Saving a few latencies is no reason to replace switches.
     const bool is_gain = found->cost.step_seconds < (1 - kMinGain) * best_.cost.step_seconds;
     const bool has_it = inputs_.interconnect.levels[level].aggregation.has_value();
     if (!has_it && found->mesh == best_.mesh && !is_gain) return std::nullopt;
@@ -92,7 +92,7 @@ class Prober {
            found.cost.dimension2.collective == best_.cost.dimension2.collective;
   }
 
-  // Exponents of two: at `same` the mesh is the old one, at `other` it is another.
+  // Exponents of two: at `same` the mesh is the original one, at `other` it differs.
   Sensitivity bisect(Quantity quantity, std::size_t level, double same, double other,
                      CostedMesh found) const {
     for (int round = 0; round < kBisections; ++round) {
@@ -131,7 +131,7 @@ class Prober {
     return changed.aggregation
                ? "if the switches of " + quoted(changed.name) + " did not aggregate,"
                : "if the switches of " + quoted(changed.name) +
-                     " aggregated int32 values over Ethernet, with servers enough,";
+                     " aggregated int32 values over Ethernet, with enough servers,";
   }
 
   const CostInputs& inputs_;
@@ -139,7 +139,7 @@ class Prober {
   const std::function<bool(Mesh)>& wanted_;
 };
 
-// Switches that certainly do not sum: PCIe's, by the name of the level or of one above.
+// PCIe switches cannot sum. They are recognized by the name of the level or of one above.
 bool is_pcie(const Interconnect& interconnect, std::size_t level) {
   const auto says_pcie = [](const Level& each) {
     std::string name = each.name;
@@ -174,7 +174,7 @@ std::vector<Sensitivity> sensitivities_of(const CostInputs& inputs, const Costed
     add(prober.first_change(quantity, level, false));
   };
   const auto& levels = inputs.interconnect.levels;
-  // With one level all bandwidths scale together, and without latency so do all costs.
+  // With one level, and without latencies, scaling the bandwidth scales all costs.
   const bool is_link_load = inputs.options.mode == CostMode::kLinkLoad;
   const bool latency = is_link_load && has_latency(inputs.interconnect);
   for (std::size_t level = 0; level < levels.size(); ++level) {

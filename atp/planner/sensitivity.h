@@ -5,14 +5,14 @@
 
 #include "atp/planner/search.h"
 
-// What would change the answer. Each number of the description is moved alone, up and down by
-// powers of sqrt(2) to a factor of 64, until another mesh is best; bisection then finds where.
-// Aggregation is switched on where a switch lacks it, with this project's packets of int32 values
-// and servers enough, and off where it has it. Whether the switch is one that could is not known;
-// those that are called PCIe, and gains of less than a twentieth, are left out.
+// What would change the answer. Each input is varied alone, up and down by powers of sqrt(2) to a
+// factor of 64, until another mesh is best; bisection then finds the threshold. Aggregation is
+// turned on for switches without it, with this project's packets of int32 values and enough
+// servers, and off for switches with it. Whether a switch could aggregate is unknown; switches
+// named PCIe, and gains below 5 %, are left out.
 //
-// The answer can change back further out; only the first change is reported. One probe is one
-// whole search, so interconnects with more than kMaxLayoutsProbed layouts are not probed.
+// The answer may change back beyond that; only the first change is reported. Each probe is a
+// complete search, so interconnects with more than kMaxLayoutsProbed layouts are not probed.
 
 namespace atp::planner {
 

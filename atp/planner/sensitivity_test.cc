@@ -32,7 +32,7 @@ TEST(Sensitivity, FindsTheRatioAtWhichTheMeshChanges) {
   EXPECT_TRUE(has_seen);
 }
 
-TEST(Sensitivity, SaysWhatAggregationWouldChange) {
+TEST(Sensitivity, ReportsWhatAggregationWouldChange) {
   Request request = request_for(flat(8, {1}));
   request.model.bytes_per_element = 4;
   request.options.sensitivities = true;
@@ -41,11 +41,11 @@ TEST(Sensitivity, SaysWhatAggregationWouldChange) {
   EXPECT_EQ(found.sensitivities[0].quantity, Sensitivity::Quantity::kAggregation);
   EXPECT_EQ(found.sensitivities[0].mesh, (Mesh{8, 1}));
   EXPECT_EQ(found.sensitivities[0].text,
-            "if the switches of 'network' aggregated int32 values over Ethernet, with servers "
-            "enough, mesh (8, 1) is best, with aggregation on dimension 1");
+            "if the switches of 'network' aggregated int32 values over Ethernet, with enough "
+            "servers, mesh (8, 1) is best, with aggregation on dimension 1");
 }
 
-TEST(Sensitivity, PcieSwitchesAreNotAskedToAggregate) {
+TEST(Sensitivity, PcieSwitchesAreNotAssumedToAggregate) {
   Request request = request_for(flat(8, {1}));
   request.model.bytes_per_element = 4;
   request.options.sensitivities = true;
@@ -53,8 +53,8 @@ TEST(Sensitivity, PcieSwitchesAreNotAskedToAggregate) {
   EXPECT_TRUE(plan(request).value().sensitivities.empty());
 }
 
-// Between the two boxes is the bottleneck: aggregation inside them would save some latency only.
-TEST(Sensitivity, AFewLatenciesAreNoReasonForASwitch) {
+// The bottleneck is between the two boxes: aggregation inside them would only save some latency.
+TEST(Sensitivity, SavingAFewLatenciesIsNotReported) {
   Request request = request_for(
       testing::two_levels(testing::switched("box", 2, 100), testing::switched("gpu", 8, 300)));
   request.interconnect.levels[1].latency_s = 2e-6;
@@ -69,10 +69,10 @@ TEST(Sensitivity, AFewLatenciesAreNoReasonForASwitch) {
   };
   EXPECT_FALSE(gain_inside());
   request.interconnect.levels[1].latency_s = 2e-3;
-  EXPECT_TRUE(gain_inside()) << "many are";
+  EXPECT_TRUE(gain_inside()) << "saving many latencies is";
 }
 
-// The packets that this project's switches sum take four bytes for a value.
+// Packets for this project's switches take four bytes per value.
 TEST(Sensitivity, AggregationWouldNotChangeHalfPrecision) {
   Request request = request_for(flat(8, {1}));
   request.model.bytes_per_element = 2;

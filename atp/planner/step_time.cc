@@ -11,13 +11,13 @@
 namespace atp::planner {
 namespace {
 
-// What one chunk does between two collectives that it waits for.
+// The work of one chunk between two collectives for which it waits.
 struct Stage {
-  double statistics = 0;  // seconds of a norm's sums, which are waited for at once
-  double computed = 0;    // then
-  int link = 0;           // on which `sent` starts
+  double statistics = 0;  // seconds of a norm's sums, which block immediately
+  double computed = 0;    // seconds of computation after that
+  int link = 0;           // the link of `sent`
   double sent = 0;        // seconds of the collective that the next stage waits for
-  double behind = 0;      // computed while that is under way
+  double behind = 0;      // seconds of computation during `sent`
 };
 using Pass = std::vector<Stage>;
 
@@ -29,7 +29,7 @@ class Timeline {
 
   void compute(double seconds) { now_ += seconds; }
 
-  // When it will be done.
+  // Returns when the transfer ends.
   double send(int link, double seconds) {
     double& free = free_[static_cast<std::size_t>(link)];
     free = std::max(now_, free) + seconds;
@@ -45,7 +45,7 @@ class Timeline {
   std::array<double, 2> free_{};
 };
 
-// Chunks take turns, stage by stage.
+// Simulates one pass: chunks take turns, stage by stage.
 void play(const Pass& pass, std::vector<double>& arrives, int statistics_link, Timeline& timeline) {
   for (const Stage& stage : pass) {
     for (double& arrival : arrives) {
@@ -58,7 +58,7 @@ void play(const Pass& pass, std::vector<double>& arrives, int statistics_link, T
   }
 }
 
-// One chunk's passes through a layer, and through what stands before and behind the layers.
+// One chunk's passes through a layer, and through the parts before and after the layers.
 class Passes {
  public:
   Passes(const CostInputs& inputs, Mesh mesh, const LayerCost& cost)
@@ -74,7 +74,7 @@ class Passes {
     scatters_ = second_.reduce_scatter != Collective::kNone;
   }
 
-  // Of a product of [tokens, from] with [from, to], cut over all ranks.
+  // Seconds of a product of [tokens, from] with [from, to], split over all ranks.
   double product(double from, double to) const {
     return 2 * tokens_ * from * to / ranks_ / inputs_.interconnect.device.flops_per_second;
   }
@@ -124,7 +124,7 @@ class Passes {
   double vocabulary() const {
     return mesh_.d1 * static_cast<double>(vocabulary_of_row(inputs_.model.vocabulary, mesh_.d1));
   }
-  // Two statistics, the normal values, and those scaled; and the residual's sum.
+  // Two statistics, the normalized values, the scaled ones, and the residual's sum.
   double norm() const { return 11 * moved(h() / mesh_.d2); }
   double loss() const { return 8 * moved(vocabulary() / mesh_.d1); }
 
@@ -142,7 +142,7 @@ class Passes {
              .behind = product(h(), vocabulary())},
             {.statistics = norm_sum(1), .computed = 2 * norm()}};
   }
-  // Of the gradients of key-value heads that several rows hold, once for all chunks.
+  // The gradient sums of replicated key-value heads, once for all chunks.
   double copies_sum() const {
     if (mesh_.d1 == 1) return 0;
     const LayerVolume volume = volume_of_layer(inputs_, mesh_, Accounting::kPlain);
@@ -151,7 +151,7 @@ class Passes {
                rate.seconds_per_byte +
            volume.copies_all_reduces1 * rate.seconds;
   }
-  // Maximum and sums of all chunks at once.
+  // The maximum and the sums, for all chunks at once.
   double loss_sums() const {
     if (mesh_.d1 == 1) return 0;
     const double bytes = statistics_bytes() * inputs_.tokens;
@@ -165,7 +165,7 @@ class Passes {
   double element() const { return inputs_.model.bytes_per_element; }
   double statistics_bytes() const { return std::max(4.0, element()); }
 
-  // Reading or writing `width` values per token.
+  // Seconds for reading or writing `width` values per token.
   double moved(double width) const {
     const double speed = inputs_.interconnect.device.memory_bytes_per_second;
     return speed > 0 ? tokens_ * width * element() / speed : 0;
@@ -192,7 +192,7 @@ class Passes {
   double gathered(double width) const {
     return mesh_.d2 == 1 ? 0 : second_.all_gather_rate.of(of_row(width) * element());
   }
-  // In so many operations one after the other: forward the mean comes before the squares.
+  // With this many consecutive operations: forward the mean precedes the squares.
   double norm_sum(std::uint32_t operations) const {
     if (mesh_.d2 == 1) return 0;
     const Rate& rate = second_.all_reduce_rate;
@@ -209,7 +209,7 @@ class Passes {
   bool scatters_ = false;
 };
 
-// Both dimensions' sums cross the links of one level, and wait for one another.
+// Whether both dimensions' sums use the links of one level and so wait for each other.
 bool share_links(const LayerCost& cost) {
   const Bottleneck& first = cost.dimension1.bottleneck;
   const Bottleneck& second = cost.dimension2.bottleneck;
@@ -227,7 +227,7 @@ struct Played {
   double sent = 0;
 };
 
-// A step of so many layers, without the optimizer.
+// A step with this many layers, without the optimizer.
 Played play_step(const CostInputs& inputs, const Passes& passes, const LayerCost& cost,
                  std::uint32_t layers) {
   const bool shared = share_links(cost);
@@ -255,7 +255,7 @@ Played play_step(const CostInputs& inputs, const Passes& passes, const LayerCost
   return {timeline.now(), timeline.sent()};
 }
 
-// Adam reads and writes weights and two moments of float32, and reads gradients.
+// Adam reads and writes the weights and two moments in float32, and reads the gradients.
 double optimizer_seconds(const CostInputs& inputs, Mesh mesh) {
   const double speed = inputs.interconnect.device.memory_bytes_per_second;
   if (speed == 0) return 0;

@@ -3,18 +3,18 @@
 #include "atp/planner/layer_cost.h"
 #include "atp/planner/plan.h"
 
-// The time of one training step: what a rank computes, and for what it waits.
+// The time of one training step: computation, and waiting for communication.
 //
-// The runtime's own order is played: the chunks of the batch take turns at every collective that is
-// awaited (§4.1), in a product's backward pass the sum of dX is under way while dW is computed
-// (§4.2), and the norms and the loss wait for their sums at once. There are three resources, the
-// processor and the links of each dimension; dimensions whose fullest links are of one level share
-// one. Products take their operations over the device's speed; everything else what it reads and
-// writes over the speed of its memory, or nothing where that is not known.
+// It simulates the runtime's order. The chunks of the batch take turns at every collective that
+// blocks (§4.1). In a product's backward pass the sum of dX overlaps with computing dW (§4.2).
+// Norms and the loss block on their sums immediately. There are three resources, the processor and
+// the links of each dimension; dimensions whose fullest links are on the same level share one.
+// Matrix products take their operations divided by the device's speed. Everything else takes its
+// memory traffic divided by the memory's speed, or no time if that is unknown.
 
 namespace atp::planner {
 
-// Of a mesh whose collectives `cost` has; the interconnect's device has a speed.
+// For a mesh whose collectives are in `cost`. The interconnect's device must have a speed.
 StepTime step_time(const CostInputs& inputs, Mesh mesh, const LayerCost& cost);
 
 }  // namespace atp::planner

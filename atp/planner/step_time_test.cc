@@ -10,8 +10,8 @@ namespace {
 using testing::flat;
 using testing::request_for;
 
-// A GPT without a vocabulary whose layer has 72 T h^2 operations in products and, with one token
-// per sequence, hardly any in attention.
+// A GPT without a vocabulary. Its layers have 72 T h^2 operations in products and, with one token
+// per sequence, almost none in attention.
 Request timed(std::uint32_t devices, double flops_per_second) {
   Request request = request_for(flat(devices, {1e9}));
   request.model = {.hidden = 1024, .layers = 5, .heads = 16, .bytes_per_element = 4};
@@ -25,13 +25,13 @@ StepTime step_of(const Request& request, Mesh mesh) {
   return evaluate(request, mesh).value().cost.step;
 }
 
-TEST(StepTime, IsZeroWhereNoSpeedIsKnown) {
+TEST(StepTime, IsZeroIfTheSpeedIsUnknown) {
   const Candidate found = evaluate(timed(4, 0), Mesh{2, 2}).value();
   EXPECT_EQ(found.cost.step.seconds, 0);
   EXPECT_DOUBLE_EQ(found.cost.step_seconds, 5 * found.cost.seconds);
 }
 
-TEST(StepTime, OfOneDeviceIsThatOfItsProducts) {
+TEST(StepTime, OfOneDeviceIsTheTimeOfItsProducts) {
   const Request request = timed(1, 1e12);
   const StepTime step = step_of(request, {1, 1});
   EXPECT_DOUBLE_EQ(step.products, 5 * layer_flops(request.model, request.workload) / 1e12);
@@ -39,15 +39,15 @@ TEST(StepTime, OfOneDeviceIsThatOfItsProducts) {
   EXPECT_NEAR(step.waited, 0, 1e-12);
 }
 
-TEST(StepTime, OfTheHeadIsSixOperationsPerWeightAndToken) {
+TEST(StepTime, CountsSixOperationsPerWeightOfTheHeadAndToken) {
   Request request = timed(1, 1e12);
   const double without = step_of(request, {1, 1}).products;
   request.model.vocabulary = 50000;
   EXPECT_NEAR(step_of(request, {1, 1}).products - without, 6.0 * 1024 * 1024 * 50000 / 1e12, 1e-9);
 }
 
-// Products that take no time hide nothing.
-TEST(StepTime, OfInfinitelyFastDevicesIsThatOfAllCollectives) {
+// Products that take no time cannot hide communication.
+TEST(StepTime, OfInfinitelyFastDevicesIsTheTimeOfAllCollectives) {
   const Request request = timed(4, 1e30);
   for (const Mesh mesh : {Mesh{4, 1}, Mesh{2, 2}, Mesh{1, 4}}) {
     const Candidate found = evaluate(request, mesh).value();
@@ -56,18 +56,17 @@ TEST(StepTime, OfInfinitelyFastDevicesIsThatOfAllCollectives) {
   }
 }
 
-// (4,1) has four sums per layer; the two of the backward pass are under way while dW is computed,
-// which of the feed-forward block takes 8 T h^2 / N and of the queries, keys and values 6 T h^2 /
-// N.
-TEST(StepTime, SumsOfTheBackwardPassHideBehindTheWeightsGradients) {
+// (4,1) has four sums per layer. The two of the backward pass overlap with computing dW, which
+// takes 8 T h^2 / N for the feed-forward block and 6 T h^2 / N for queries, keys and values.
+TEST(StepTime, ComputingWeightGradientsHidesTheSumsOfTheBackwardPass) {
   const Request slow = timed(4, 1e9);
   const StepTime step = step_of(slow, {4, 1});
   const double one_sum = step.sent / (5 * 4);
   EXPECT_NEAR(step.waited, 5 * 2 * one_sum, 1e-6 * step.waited)
-      << "dW takes longer than a sum, so only the sums of the forward pass are waited for";
+      << "dW takes longer than a sum, so only the forward pass waits";
 }
 
-TEST(StepTime, ChunksHideSumsBehindTheOtherChunks) {
+TEST(StepTime, ChunksHideEachOthersSums) {
   Request request = timed(4, 1e12);
   const double whole = step_of(request, {4, 1}).waited;
   request.options.chunks = 2;
@@ -77,8 +76,8 @@ TEST(StepTime, ChunksHideSumsBehindTheOtherChunks) {
   EXPECT_LT(step_of(request, {4, 1}).waited, two.waited);
 }
 
-// Sums of both dimensions at once where chunks take turns: on one link they wait for each other.
-TEST(StepTime, DimensionsOnLinksOfTheirOwnHideMore) {
+// With chunks, both dimensions sum at once; on one link they wait for each other.
+TEST(StepTime, DimensionsOnSeparateLinksHideMore) {
   Request request = timed(4, 1e13);
   request.options.chunks = 4;
   LayerCost cost = evaluate(request, Mesh{2, 2}).value().cost;
@@ -92,9 +91,9 @@ TEST(StepTime, DimensionsOnLinksOfTheirOwnHideMore) {
   EXPECT_LT(apart.waited, 0.9 * shared.waited);
 }
 
-// Each dimension has links of its own. What is measured just as it is modelled changes nothing:
-// neither the step's time nor the best mesh.
-TEST(StepTime, IsTheSameWhereTheModelIsMeasured) {
+// Each dimension has separate links. A measurement equal to the model changes neither the step's
+// time nor the best mesh.
+TEST(StepTime, IsTheSameIfMeasurementsEqualTheModel) {
   Request request = timed(8, 1e13);
   request.interconnect =
       testing::two_levels(testing::switched("rack", 2, 1), testing::switched("host", 4, 4));
@@ -123,7 +122,7 @@ TEST(StepTime, IsTheSameWhereTheModelIsMeasured) {
   }
 }
 
-TEST(StepTime, MemoryIsReadAndWrittenAtItsSpeed) {
+TEST(StepTime, IncludesMemoryTraffic) {
   Request request = timed(1, 1e12);
   request.interconnect.device.memory_bytes_per_second = 1e9;
   const double others = step_of(request, {1, 1}).others;
@@ -132,7 +131,7 @@ TEST(StepTime, MemoryIsReadAndWrittenAtItsSpeed) {
   EXPECT_NEAR(step_of(request, {1, 1}).others, others / 2, 1e-9);
 }
 
-TEST(StepTime, DecidesWhichMeshIsBest) {
+TEST(StepTime, DeterminesTheBestMesh) {
   Request request = timed(8, 1e9);
   const Plan found = plan(request).value();
   EXPECT_DOUBLE_EQ(found.seconds_per_step, found.best.cost.step.seconds);

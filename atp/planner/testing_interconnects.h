@@ -6,7 +6,7 @@
 
 #include "atp/planner/planner.h"
 
-// Interconnects and requests that several tests of the planner use, the paper's among them.
+// Interconnects and requests for the planner's tests, including the paper's.
 
 namespace atp::planner::testing {
 
@@ -40,7 +40,7 @@ inline Level linked(std::string name, std::uint32_t count, LevelKind kind, doubl
           .bandwidth = gigabytes_per_second(gigabytes)};
 }
 
-// Fig. 7a with the paper's numbers: NVLink's 200 GB/s between two GPUs count both directions.
+// Fig. 7a with the paper's numbers: NVLink's 200 GB/s between two GPUs include both directions.
 inline Interconnect figure_7a() {
   return two_levels(switched("node", 4, 25), linked("gpu", 4, LevelKind::kFull, 200));
 }
@@ -51,8 +51,8 @@ inline Interconnect figure_7b() {
                     linked("column", 4, LevelKind::kTorus, 25));
 }
 
-// A GPT whose widths no mesh of up to 1,024 ranks fails to divide, one byte per element: a layer
-// costs unit_seconds() * T, T being the number that the paper and the tables print.
+// A GPT whose widths can be split on every mesh of up to 1,024 ranks, with one byte per element: a
+// layer costs layer_unit() * T, where T is the number in the paper and the tables.
 inline Transformer divisible_gpt() {
   return {.name = "gpt",
           .hidden = 16384,
@@ -79,7 +79,7 @@ inline Request with_collectives(Request request, CollectiveSet allowed) {
   return request;
 }
 
-// 2 b s h e: seconds of a layer on links of one byte per second are this times T.
+// 2 b s h e: a layer takes this times T seconds on links of one byte per second.
 inline double layer_unit(const Request& request) {
   return 2.0 * static_cast<double>(request.workload.tokens()) * request.model.hidden *
          request.model.bytes_per_element;

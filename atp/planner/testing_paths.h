@@ -8,8 +8,8 @@
 #include "atp/planner/interconnect.h"
 #include "atp/planner/mesh.h"
 
-// Link loads the slow way: every device is a list of digits, every message is routed hop by hop,
-// and what crosses each directed link is added up. It shares no formula with the planner.
+// Computes link loads by brute force: every device is a list of digits, every message is routed hop
+// by hop, and the bytes on each directed link are added up. Shares no formula with the planner.
 
 namespace atp::planner::testing {
 
@@ -17,8 +17,8 @@ using Digits = std::vector<std::uint32_t>;  // the child on each level, top to b
 
 enum class Direction { kUp, kDown, kNext, kPrevious, kPair };
 
-// A directed link: of a level, at a place (digits of the child or device it belongs to), towards
-// somewhere. `other` tells apart the partners on full levels.
+// A directed link: its level, its place (the digits of the child or device it belongs to) and its
+// direction. `other` identifies the partner on full levels.
 struct Link {
   std::size_t level = 0;
   Digits place;
@@ -32,8 +32,8 @@ class Paths {
  public:
   explicit Paths(const Interconnect& interconnect) : levels_(interconnect.levels) {}
 
-  // Sends from one device to another. On a ring level the shorter way is taken, and of two equal
-  // ones the one that clockwise says.
+  // Sends from one device to another. On a ring level it takes the shorter direction; for a tie
+  // `clockwise` decides.
   void send(Digits from, const Digits& to, double bytes, bool clockwise) {
     while (from != to) {
       std::size_t top = 0;
@@ -42,8 +42,8 @@ class Paths {
     }
   }
 
-  // A packet between a device and the switch of one level, without and with the link of the child
-  // on that level itself.
+  // Sends between a device and the switch of one level, without and with the child's link on that
+  // level itself.
   void climb(const Digits& device, std::size_t level, double bytes, Direction direction) {
     for (std::size_t below = levels_.size(); below-- > level;) {
       if (levels_[below].kind == LevelKind::kSwitch) add_uplink(device, below, bytes, direction);
@@ -54,7 +54,7 @@ class Paths {
     add({level, prefix(device, level + 1), direction, 0}, bytes);
   }
 
-  // The fullest link of a level.
+  // The load of a level's fullest link.
   double fullest(std::size_t level) const {
     double fullest = 0;
     for (const auto& [link, bytes] : loads_) {
@@ -70,7 +70,7 @@ class Paths {
  private:
   void add(Link link, double bytes) { loads_[std::move(link)] += bytes; }
 
-  // Crosses the topmost level on which the two differ; `from` becomes where the message then is.
+  // Crosses the topmost level on which the two differ, and updates `from`.
   void cross(Digits& from, const Digits& to, std::size_t top, double bytes, bool clockwise) {
     const Level& level = levels_[top];
     if (level.kind == LevelKind::kTorus) {
@@ -97,14 +97,14 @@ class Paths {
     from = to;
   }
 
-  // Along a circle, link by link; place is whose links they are (a child's or a device's).
+  // Goes around a ring, link by link; `place` is the owner of the links (a child or a device).
   void walk(const Digits& from, std::uint32_t to, std::size_t top, Digits place, double bytes,
             bool clockwise) {
     const std::uint32_t count = levels_[top].count;
     const std::uint32_t ahead = (to + count - from[top]) % count;
     const bool next = 2 * ahead == count ? clockwise : 2 * ahead < count;
     while (place[top] != to) {
-      // Two children have one link, whichever way it is taken.
+      // Two children share one link for both directions.
       const Direction direction = next || count == 2 ? Direction::kNext : Direction::kPrevious;
       add({top, place, direction, 0}, bytes);
       place[top] = (place[top] + (next ? 1 : count - 1)) % count;
@@ -117,7 +117,7 @@ class Paths {
 
 // One device's coordinates on the mesh, level by level.
 struct Coordinates {
-  Digits own;    // of the dimension whose groups are looked at
+  Digits own;    // of the dimension under test
   Digits other;  // of the other dimension
 };
 
@@ -145,7 +145,7 @@ class Groups {
   std::vector<Digits> all_groups() const { return all(other_); }
   std::vector<Digits> all_members() const { return all(own_); }
 
-  // All digit lists below the given sizes, the first digit slowest.
+  // All lists of digits below the given sizes, the first digit slowest.
   static std::vector<Digits> all(const Digits& sizes) {
     std::vector<Digits> result{{}};
     for (const std::uint32_t size : sizes) {

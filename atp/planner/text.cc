@@ -6,7 +6,7 @@
 #include "atp/planner/options.h"
 #include "atp/planner/plan.h"
 
-// The names that people read and that files and JSON carry.
+// Names for people, files and JSON.
 
 namespace atp::planner {
 

@@ -8,7 +8,7 @@
 
 namespace atp::planner {
 
-// Six significant digits at most, no trailing zeros: 2.3, 0.000125, 1e+12.
+// At most six significant digits, no trailing zeros: 2.3, 0.000125, 1e+12.
 std::string number_text(double value);
 
 // 'name'

@@ -58,7 +58,7 @@ def digest_of(output):
     (line,) = [line for line in output.splitlines() if line.startswith("# Digest of ")]
     head, _, tail = line.partition(" : ")
     digest, _, equal = tail.partition(", ")
-    assert equal == "equal at all ranks"
+    assert equal == "the same on all ranks"
     return head, digest
 
 

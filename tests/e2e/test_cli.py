@@ -70,18 +70,18 @@ def test_version(words):
     [
         pytest.param([], "subcommand is required", id="no command"),
         pytest.param(
-            ["frob"], "'frob' is no command of 'atp': write run, switch,", id="unknown command"
+            ["frob"], "'frob' is not a command of 'atp': use run, switch,", id="unknown command"
         ),
         pytest.param(["sever"], "did you mean server?", id="misspelt command"),
         pytest.param(
             ["bench", "frob"],
-            "'frob' is no command of 'atp bench': write allreduce (see 'atp bench --help')",
+            "'frob' is not a command of 'atp bench': use allreduce (see 'atp bench --help')",
             id="unknown command of a group",
         ),
         pytest.param(["bench"], "(see 'atp bench --help')", id="no command of a group"),
         pytest.param(
             ["--frob"],
-            "'--frob' is no option of 'atp', and a command comes first",
+            "'--frob' is not an option of 'atp', and a command comes first",
             id="only an option",
         ),
         pytest.param(
@@ -194,8 +194,8 @@ def test_aggregators_that_the_memory_does_not_hold_are_refused():
     node = ("switch", "--listen", "127.0.0.1:0", "--values", "2226")
     result = atp(*node, "--aggregators", "16777216", preexec_fn=little_memory)
     assert result.returncode == 1
-    asked = r"--aggregators 16777216 of 2226 values each need 14\d\.\d GiB of memory"
-    advice = r"but there is \d\.\d GiB: use at most --aggregators 131072, or smaller fragments"
+    asked = r"--aggregators 16777216 with 2226 values each need 14\d\.\d GiB of memory"
+    advice = r"but \d\.\d GiB is available: use at most --aggregators 131072, or smaller fragments"
     assert re.search(f"{asked}, {advice}", result.stderr), result.stderr
 
 

@@ -160,7 +160,7 @@ def test_a_taken_port_is_named(cluster):
     address = f"127.0.1.1:{cluster.port}"
     assert f"cannot listen on {address}: address already in use; `atp status {address}`" in said
     assert "`port:` in the cluster file" in said
-    assert f"switch-a could not be started on {address}" in said
+    assert f"cannot start switch-a on {address}" in said
     asked = [ATP, "status", address]
     told = subprocess.run(asked, capture_output=True, text=True, timeout=LIMIT_S)
     assert told.stdout.startswith(f"switch {address}"), told.stderr

@@ -125,15 +125,18 @@ def test_the_topic_has_each_variable_of_a_rank():
     [
         (
             ["enviroment"],
-            "atp help: 'enviroment' is no command or topic: did you mean environment?",
+            "atp help: 'enviroment' is not a command or topic: did you mean environment?",
         ),
-        (["--man", "plan", "frob"], "atp help: 'atp plan frob' is no command"),
-        (["run", "reboot"], "atp: 'reboot' is no command of 'atp run', which has none"),
-        (["--"], "atp help: expected a command or a topic, found none"),
-        (["plan", "bset"], "atp: 'bset' is no command of 'atp plan': did you mean best?"),
+        (["--man", "plan", "frob"], "atp help: 'atp plan frob' is not a command"),
+        (
+            ["run", "reboot"],
+            "atp: 'reboot' is not a command of 'atp run', which has no subcommands",
+        ),
+        (["--"], "atp help: expected a command or a topic"),
+        (["plan", "bset"], "atp: 'bset' is not a command of 'atp plan': did you mean best?"),
     ],
 )
-def test_what_is_no_topic_is_said(words, complaint):
+def test_an_unknown_topic_is_named(words, complaint):
     done = atp("help", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(complaint)
@@ -143,4 +146,4 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
     done = atp("help", "--install", tmp_path / "file")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"atp help: cannot make {tmp_path}/file/share/man/man1: ")
+    assert done.stderr.startswith(f"atp help: cannot create {tmp_path}/file/share/man/man1: ")

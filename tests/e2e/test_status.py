@@ -171,9 +171,9 @@ def test_docs_status_md_shows_what_is_printed(cluster):
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no atp switch or server"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is not an atp switch or server"),
         (b"", "closed the connection without an answer"),
-        (b"atp-status 7\n", 'answered "atp-status 7", this program knows "atp-status 1"'),
+        (b"atp-status 7\n", 'found "atp-status 7", expected "atp-status 1"'),
         (b"atp-status \x1b[31m\n", 'answered "atp-status  [31m"'),
         (b"atp-status 1\n{", "cannot be read"),
         (b"atp-status 1\n[1]", "cannot be read"),
@@ -192,7 +192,7 @@ def test_what_is_no_node_of_this_version_is_said(cluster, reply, message):
 @pytest.mark.parametrize(
     ("address", "code", "message"),
     [
-        ("127.0.0.1:1", 1, "nothing at 127.0.0.1:1 tells its status: Connection refused"),
+        ("127.0.0.1:1", 1, "no status from 127.0.0.1:1: Connection refused"),
         ("127.0.0.1", 2, "127.0.0.1"),
         ("no-such-host.invalid:5500", 2, "no-such-host.invalid"),
     ],
@@ -213,7 +213,10 @@ def test_a_node_that_is_stopped_is_said(cluster):
 
 def test_a_node_may_be_told_to_answer_nobody(cluster):
     start_server(cluster, "--no-status")
-    assert "tells its status: Connection refused" in status(cluster, cluster.server_address).stderr
+    assert (
+        f"no status from {cluster.server_address}: Connection refused"
+        in status(cluster, cluster.server_address).stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_nothing_is_wrong_with_a_switch_and_its_server(network):
     assert doctor(network, 5501) == (0, [])
 
 
-def test_nobody_listens(network):
-    assert "nobody listens" in the_one_error(network, "answer", 5509)["found"]
+def test_nothing_listens(network):
+    assert "nothing listens" in the_one_error(network, "answer", 5509)["found"]
 
 
 def test_a_firewall_drops_udp(network):
@@ -75,7 +75,7 @@ def test_a_firewall_drops_udp(network):
     assert "a firewall drops it" in finding["found"] and "UDP port 5500" in finding["to_do"]
 
 
-def test_docs_operations_md_shows_what_is_printed_then(network):
+def test_docs_operations_md_shows_the_output_for_a_firewall(network):
     firewall(network["server"], "input", "udp dport 5500 drop")
     address = network["server"].address
     command = network["worker"].command(network.atp, "doctor", f"{address}:5500")
@@ -89,15 +89,15 @@ def test_docs_operations_md_shows_what_is_printed_then(network):
     ]
 
 
-def test_a_firewall_refuses_udp_as_if_nobody_listened(network):
+def test_a_firewall_rejects_udp_as_port_unreachable(network):
     firewall(network["server"], "input", "udp dport 5500 reject")
-    assert "refused: by a firewall" in the_one_error(network, "answer")["found"]
+    assert "a firewall rejects UDP" in the_one_error(network, "answer")["found"]
 
 
-def test_a_firewall_refuses_udp_and_says_so(network):
+def test_a_firewall_rejects_udp_as_prohibited(network):
     firewall(network["server"], "input", "udp dport 5500 reject with icmpx type admin-prohibited")
     found = the_one_error(network, "answer")["found"]
-    assert f"a firewall at {network['server'].address} refuses it" in found
+    assert f"a firewall at {network['server'].address} rejects packets to it" in found
 
 
 def test_the_firewall_is_this_hosts(network):
@@ -115,7 +115,7 @@ def test_the_node_is_stopped(network):
 def test_the_host_is_cut_off(network):
     network.set_link("server", "down")
     finding = the_one_error(network, "answer")
-    assert "no word from its host" in finding["found"] and "ping 10.77" in finding["to_do"]
+    assert "no response from its host" in finding["found"] and "ping 10.77" in finding["to_do"]
 
 
 def test_there_is_no_route(network):
@@ -134,19 +134,19 @@ def test_packets_are_lost(network):
         ("answer", "warning"),
         ("bandwidth", "warning"),
     ]
-    assert "packets are lost" in findings[0]["to_do"]
+    assert "where packets are lost" in findings[0]["to_do"]
 
 
-def test_large_packets_vanish_without_a_word(network):
-    """As behind a bridge that has another MTU than the hosts."""
+def test_large_packets_vanish_silently(network):
+    """As behind a bridge with a smaller MTU than the hosts."""
     network.set_mtu(9000)
     firewall(network["server"], "input", "udp length > 1480 drop")
     finding = the_one_error(network, "mtu")
-    assert "packets of 1500 bytes arrive, larger ones vanish" in finding["found"]
-    assert "9000 bytes, as eth0 has" in finding["expected"]
+    assert "packets of up to 1500 bytes arrive, larger ones vanish" in finding["found"]
+    assert "9000 bytes, the MTU of eth0" in finding["expected"]
 
 
-def test_a_router_says_that_packets_are_too_large(make_network):
+def test_a_router_reports_that_packets_are_too_large(make_network):
     network = make_network("worker", "router", "server")
     network.link("worker", "router", 9000, "10.1.0.")
     network.link("router", "server", 1500, "10.2.0.")
@@ -156,10 +156,13 @@ def test_a_router_says_that_packets_are_too_large(make_network):
     network["server"].address = "10.2.0.2"
     start(network, "server", "server", 5500)
     finding = the_one_error(network, "mtu")
-    assert "packets of 1500 bytes arrive, larger ones do not, as a router says" in finding["found"]
+    assert (
+        "packets of up to 1500 bytes arrive, larger ones do not, as a router reports"
+        in finding["found"]
+    )
 
 
-def test_the_bandwidth_is_no_more_than_that_of_the_narrowest_link(network):
+def test_the_bandwidth_does_not_exceed_the_narrowest_link(network):
     shape = ("rate", "100mbit", "burst", 3000, "limit", 1_000_000)
     network["worker"].exec("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *shape)
     command = network["worker"].command(network.atp, "doctor", "10.77.0.1:5500", "--json")

@@ -135,7 +135,7 @@ def test_a_node_says_to_whom_the_path_is_too_narrow(make_network):
     assert code == 1, output
     assert f" to server {host}:5500 carries packets of at most 1,500" in output
     warning = (
-        f"the path to {host} carries packets of at most 1500 bytes (MTU), so fragments do not "
+        f"the path to {host} has an MTU of 1500 bytes, so fragments do not "
         "arrive there: start the switch with --values 350 or less"
     )
     assert switch.log.read_text().count(warning) == 1

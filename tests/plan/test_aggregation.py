@@ -83,11 +83,11 @@ def test_the_last_lines_say_where_the_crossover_lies(program):
         "reaches the ranks' line rate.",
     ]
     narrow = ("--bandwidth", "10 Mbit/s per direction")
-    assert sentences(program, *narrow)[-1] == "Aggregation hosts bring nothing more."
+    assert sentences(program, *narrow)[-1] == "Aggregation hosts do not improve on that."
     star(program, node=", bandwidth: 5 Gbit/s per direction")
     assert sentences(program) == [
         "As the cluster stands, in-network summing is faster than a ring, at the ranks' line rate.",
-        "Aggregation hosts bring nothing more.",
+        "Aggregation hosts do not improve on that.",
     ]
 
 
@@ -158,10 +158,10 @@ def test_the_simulated_nodes_come_close_to_the_bound(program, cluster):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--hosts", "r1"), "One rank has nothing to sum."),
+        (("--hosts", "r1"), "A single rank has nothing to sum."),
         (
             ("--hosts", "r1", "--ranks-per-host", 4),
-            "All 4 ranks are on host r1: they sum in memory that they share, and no link is used, "
+            "All 4 ranks are on host r1: they sum in shared memory and use no link, "
             "with or without aggregation hosts.",
         ),
     ],
@@ -215,7 +215,7 @@ def test_the_added_hosts_stand_in_the_racks_that_are_named(program):
         (EQUAL, ("--bandwidth", "10 Gb/s"), '--bandwidth: found the unit "Gb/s", which may mean '),
         (EQUAL, ("--aggregation-hosts", "1,65"), "--aggregation-hosts 1,65: found "),
         (EQUAL, ("--aggregation-hosts", "0"), "expected numbers from 1 to 64"),
-        (EQUAL, ("--size", "0"), "--size 0: expected a byte or more"),
+        (EQUAL, ("--size", "0"), "--size 0: expected at least 1 byte"),
         (EQUAL, ("--json", "--csv"), "--json excludes --csv"),
     ],
 )

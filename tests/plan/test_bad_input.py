@@ -142,10 +142,10 @@ USAGE_MISTAKES = {
         ("nowhere.yaml: cannot be read: No such file",),
     ),
     "an unknown mode": (("best", *FILES, "--mode", "papr"), ("--mode", "papr", "linkload")),
-    "literal without paper": (("best", *FILES, "--literal"), ("--literal needs --mode paper",)),
+    "literal without paper": (("best", *FILES, "--literal"), ("--literal requires --mode paper",)),
     "uncorrected without paper": (
         ("best", *FILES, "--uncorrected"),
-        ("--uncorrected needs --mode paper",),
+        ("--uncorrected requires --mode paper",),
     ),
     "an unknown collective": (("best", *FILES, "--collectives", "tree"), ("tree",)),
     "JSON and CSV at once": (("best", *FILES, "--json", "--csv"), ("--csv",)),

@@ -150,12 +150,12 @@ def test_a_file_that_cannot_be_read_is_told_by_every_rank_in_one_line(folder, wo
 UNFIT = {
     "of more devices than the job has ranks": (
         CLUSTER.replace("count: 2", "count: 4").encode(),
-        "cluster.yaml:1: levels: found 4 devices, the product of the counts, expected 2",
+        "cluster.yaml:1: levels: found 4 devices (the product of the counts), expected 2",
     ),
     "that is empty": (b"", "cluster.yaml: found nothing, expected a YAML document"),
     "with an unknown key": (
         CLUSTER.encode() + b"levles: 3\n",
-        'cluster.yaml:3: "levles": is no key known here; did you mean levels?',
+        'cluster.yaml:3: "levles": unknown key; did you mean levels?',
     ),
     "of bytes that are no text": (bytes(range(128, 256)), "cluster.yaml:1: "),
 }

@@ -144,7 +144,7 @@ def test_the_papers_own_number_for_the_torus_can_be_had(program):
 def test_the_best_mesh_is_not_explained_twice(program):
     text = program.output("explain", *FLAT, "--mesh", "8,1")
     assert text.count("Mesh (8,1)") == 1
-    assert text.endswith("It is the best.\n")
+    assert text.endswith("This is the best mesh.\n")
     assert "The best is\nMesh (8,1)" in program.output("explain", *FLAT, "--mesh", "4,2")
 
 

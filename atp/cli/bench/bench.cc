@@ -11,7 +11,7 @@
 namespace atp {
 namespace {
 
-// As nccl-tests call them.
+// The names that nccl-tests uses.
 const char* column_name(DataType type) {
   switch (type) {
     case DataType::kFloat32: return "float";
@@ -33,7 +33,7 @@ std::string route_text(const CommunicatorOptions& job) {
 
 }  // namespace
 
-// nccl-tests' busbw: what a ring would have moved over each link in the same time.
+// nccl-tests' busbw: the bandwidth of each link if a ring had taken the same time.
 double Bench::bus_factor() const {
   const auto n = static_cast<double>(communicator_.world_size());
   return 2 * (n - 1) / n;
@@ -58,8 +58,8 @@ void Bench::print_counters() const {
   }
 }
 
-// One timed all_reduce over fresh data, in nanoseconds. All ranks leave the small one before it at
-// nearly the same time, so that the time is the network's, not that of the slowest check.
+// Times one all_reduce over fresh data, in nanoseconds. A small one before it aligns the ranks, so
+// that the time does not include waiting for the rank that checks its results slowest.
 std::uint64_t Bench::run_once(std::vector<std::byte>& data, std::uint64_t& wrong) {
   const BenchPattern pattern(communicator_.world_size(), ++seed_, type_);
   pattern.fill(communicator_.rank(), data);
@@ -77,7 +77,7 @@ std::uint64_t Bench::run_once(std::vector<std::byte>& data, std::uint64_t& wrong
 Measurement Bench::measure(std::uint64_t bytes) {
   std::vector<std::byte> data(bytes / bytes_of(type_) * bytes_of(type_));
   const auto iterations = static_cast<std::size_t>(options_.iterations);
-  std::vector<std::uint64_t> mine(iterations + 1);  // times, then wrong elements
+  std::vector<std::uint64_t> mine(iterations + 1);  // times, then the count of wrong elements
   for (int i = 0; i < options_.warmup_iterations; ++i) run_once(data, mine.back());
   for (std::size_t i = 0; i < iterations; ++i) mine[i] = run_once(data, mine.back());
 
@@ -105,10 +105,14 @@ void Bench::print_header(const CommunicatorOptions& job) const {
              values == 0
                  ? "in shared memory"
                  : fmt::format("route {}, {} values per fragment", route_text(job), values));
-  fmt::print("# in place; iterations: {} after {} to warm up; every element of each is checked\n",
-             options_.iterations, options_.warmup_iterations);
-  fmt::print("# time: mean over the iterations of the slowest rank; busbw = algbw * 2(N-1)/N\n");
-  fmt::print("# bounds, S bytes over links of B: ring 2(N-1)/N * S/B, in-network S/B\n#\n");
+  fmt::print(
+      "# in place; {} timed iterations after {} warm-up iterations; every element is checked\n",
+      options_.iterations, options_.warmup_iterations);
+  fmt::print(
+      "# time: of the slowest rank, mean over the timed iterations; busbw = algbw * 2(N-1)/N\n");
+  fmt::print(
+      "# lower bounds for S bytes over links of bandwidth B: ring 2(N-1)/N * S/B, in-network "
+      "S/B\n#\n");
   std::string names = fmt::format("#{:>12} {:>12} {:>8} {:>6} {:>10} {:>8} {:>8} {:>7}", "size",
                                   "count", "type", "redop", "time", "algbw", "busbw", "#wrong");
   std::string units = fmt::format("#{:>12} {:>12} {:>8} {:>6} {:>10} {:>8} {:>8} {:>7}", "(B)",
@@ -148,7 +152,7 @@ bool Bench::print_digest() {
   }
   if (prints()) {
     fmt::print("# Digest of {} results : {}, {}\n", mine.operations, mine.digest.text(),
-               others.empty() ? "equal at all ranks" : "OTHERS at rank " + others);
+               others.empty() ? "the same on all ranks" : "DIFFERENT on rank " + others);
   }
   return others.empty();
 }

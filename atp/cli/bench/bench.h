@@ -7,8 +7,8 @@
 #include "atp/collective/communicator.h"
 #include "atp/collective/result_digest.h"
 
-// What `atp bench allreduce` does: times sums over a range of sizes, checks every element, and
-// prints the columns of nccl-tests.
+// `atp bench allreduce`: times all-reduces over a range of sizes, checks every element, and prints
+// the columns of nccl-tests.
 
 namespace atp {
 
@@ -22,13 +22,13 @@ struct BenchOptions {
   bool counters = false;
   bool digest = false;
   DataType type = DataType::kFloat32;
-  double bandwidth_gbit = 0;  // of a link, for the bounds; 0: not given
+  double bandwidth_gbit = 0;  // per link, for the bounds; 0: not given
 };
 
 // One row of the table.
 struct Measurement {
   std::uint64_t bytes = 0;
-  double time_us = 0;  // of the slowest rank, mean over the iterations
+  double time_us = 0;  // of the slowest rank, mean over the timed iterations
   std::uint64_t wrong = 0;
 };
 
@@ -37,7 +37,7 @@ class Bench {
   Bench(Communicator& communicator, const BenchOptions& options)
       : communicator_(communicator), options_(options), type_(options.type) {}
 
-  // Runs all sizes; rank 0 prints. True if every element was right, and at all ranks the same.
+  // Runs all sizes; rank 0 prints. True if every element was right and the same on all ranks.
   bool run(const CommunicatorOptions& job);
 
  private:
@@ -49,15 +49,15 @@ class Bench {
   void print_row(const Measurement& row) const;
   double bus_factor() const;
   void print_counters() const;
-  // Also whether all ranks have the same.
+  // Returns whether all ranks have the same digest.
   bool print_digest();
   bool prints() const { return communicator_.rank() == 0; }
 
   Communicator& communicator_;
   BenchOptions options_;
   DataType type_;
-  std::uint64_t seed_ = 0;  // counts the iterations
-  ResultDigest digest_;     // of what they left
+  std::uint64_t seed_ = 0;  // one per iteration
+  ResultDigest digest_;     // of all results
 };
 
 }  // namespace atp

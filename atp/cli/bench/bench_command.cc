@@ -21,15 +21,15 @@ const std::map<std::string, DataType> kTypes = {{"float32", DataType::kFloat32},
                                                 {"float16", DataType::kFloat16},
                                                 {"int32", DataType::kInt32}};
 
-// As the command line says it.
+// The options as text.
 struct Words {
   BenchOptions bench;
   std::string type = "float32";
-  std::string wire;  // empty: as the environment says
+  std::string wire;  // empty: from the environment
   bool exact = false;
 };
 
-// What the command line says goes before the environment.
+// The command line takes precedence over the environment.
 NumberFormat format_of_job(const Words& words, NumberFormat of_environment) {
   if (words.wire.empty() && !words.exact) return of_environment;
   const Result<NumberFormat> format =
@@ -38,7 +38,7 @@ NumberFormat format_of_job(const Words& words, NumberFormat of_environment) {
   return format.value();
 }
 
-// The job of the environment, in the format and for the type that were asked for.
+// The environment's job, with the requested number format and type.
 CommunicatorOptions job_of(const Words& words) {
   Result<CommunicatorOptions> read = CommunicatorOptions::from_environment();
   if (!read) throw CommandError(read.error().message, kWrongUsage);
@@ -56,13 +56,14 @@ bool run_bench(const Words& words) {
   BenchOptions options = words.bench;
   options.type = kTypes.at(words.type);
   if (options.min_bytes < sizeof(float) || options.min_bytes > options.max_bytes) {
-    throw CommandError(fmt::format("-b {} -e {} is no range of sizes from 4 bytes upward",
-                                   options.min_bytes, options.max_bytes),
-                       kWrongUsage);
+    throw CommandError(
+        fmt::format("-b {} -e {}: expected sizes of at least 4 bytes, the smallest first",
+                    options.min_bytes, options.max_bytes),
+        kWrongUsage);
   }
   if (const std::uint64_t obtainable = obtainable_memory(); options.max_bytes >= obtainable) {
-    throw CommandError(fmt::format("-e {} is more than the memory that a process gets here, {} "
-                                   "bytes; each rank needs it once",
+    throw CommandError(fmt::format("-e {} is more than this process can allocate, {} "
+                                   "bytes; each rank allocates it once",
                                    options.max_bytes, obtainable),
                        kWrongUsage);
   }
@@ -78,15 +79,15 @@ bool run_bench(const Words& words) {
 
 constexpr const char* kExamples = R"(Examples:
   atp run -n 4 -- atp bench allreduce
-      4 ranks in this machine's memory; 4 KiB to 16 MiB
+      sum over 4 ranks in shared memory, 4 KiB to 16 MiB
   atp run -n 4 --switch -- atp bench allreduce
-      through a switch and a server on this machine
+      sum through a switch and a server on this machine
   atp run -n 8 -- atp bench allreduce -b 64M -e 64M -n 5 -w 1
-      one size
+      measure one size
   atp run -n 4 -- atp bench allreduce --wire int16 --dtype bfloat16 --digest
-      another wire and type, and a digest that is the same in every run
+      use another type and wire format, and print a digest that is the same in every run
   atp run -n 2 --switch -- atp bench allreduce -b 1K -e 1M -f 2 --bandwidth 10
-      with the bounds of a 10 Gbit/s network beside the times)";
+      show the lower bounds of a 10 Gbit/s network beside the times)";
 
 }  // namespace
 
@@ -124,12 +125,11 @@ void add_bench_command(const Command& program) {
       .one_of({"float32", "bfloat16", "float16", "int32"})
       .type_name("TYPE")
       .show_default();
-  command.add_option("--wire", words->wire, "Type of a value on the wire: int32 or int16")
+  command.add_option("--wire", words->wire, "Type of values on the wire: int32 or int16")
       .one_of({"int32", "int16"})
       .type_name("TYPE");
-  command.add_flag("--exact", words->exact, "Exact sums of floats, added up by the server");
-  command.add_flag("--digest", options->digest,
-                   "Compare a digest of all results between the ranks");
+  command.add_flag("--exact", words->exact, "Compute exact float sums, on the server");
+  command.add_flag("--digest", options->digest, "Compare a digest of all results across ranks");
   command.add_flag("--counters", options->counters, "Print rank 0's counters at the end");
   command
       .add_option("--bandwidth", options->bandwidth_gbit,

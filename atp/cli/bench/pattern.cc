@@ -11,8 +11,8 @@ namespace {
 
 constexpr float kUnit = 1.0F / 256;
 
-// Of absolute numerators, whatever the number of ranks. 390625 · 5497 is the largest multiple of
-// 390625 = 1e8 / 256 below 2^31; the others are what the narrow types hold exactly.
+// The largest sum of absolute numerators, for any number of ranks. 390625 · 5497 is the largest
+// multiple of 390625 = 1e8 / 256 below 2^31; the others are what the narrow types hold exactly.
 std::uint32_t largest_sum(DataType type) {
   if (type == DataType::kBFloat16) return 256;
   return type == DataType::kFloat16 ? 2048 : 5497;

@@ -7,25 +7,25 @@
 
 #include "atp/wire/number_format.h"
 
-// The data of `atp bench`: every rank can compute what every rank contributes, so that each
-// element of a result is compared, bit for bit, with the exact one.
+// The data of `atp bench`: every rank can compute every rank's contribution, so each element of a
+// result is compared, bit for bit, with the exact one.
 //
-// An element of a floating-point type is m / 256 with an integer m. Multiplied by the fixed scale
-// 1e8 = 2^8 · 390625 it is an integer, and so it is by the inverse of its block's unit, in 16 bits,
-// too: no rounding anywhere. |m| is bounded so that the sum of all ranks stays within an int32 of
-// the fixed scale, and each element within what its type can hold; a sum that a narrow type cannot
-// hold is rounded once. Of int32 an element is any number, as sums are taken modulo 2^32.
+// An element of a floating-point type is m / 256 with an integer m. It is an integer both on the
+// fixed scale, 1e8 = 2^8 · 390625, and in its block's unit, even in 16 bits: nothing is rounded.
+// |m| is bounded so that the sum over all ranks fits into an int32 on the fixed scale, and each
+// element into its type; a sum that a narrow type cannot hold is rounded once. int32 elements are
+// arbitrary, because int32 sums are taken modulo 2^32.
 
 namespace atp {
 
 class BenchPattern {
  public:
-  // One iteration of one size; the seed tells it from all others.
+  // The data of one iteration of one size; `seed` identifies it.
   BenchPattern(std::size_t world_size, std::uint64_t seed, DataType type = DataType::kFloat32);
 
-  // Whole elements of the type.
+  // `out` holds whole elements of the type.
   void fill(std::size_t rank, std::span<std::byte> out) const;
-  // Elements of the sum (or the average) that are not exactly what they must be.
+  // How many elements of the sum (or the average) are not exactly right.
   std::uint64_t count_wrong(std::span<const std::byte> sum, bool average) const;
 
  private:
@@ -40,8 +40,8 @@ class BenchPattern {
   std::uint32_t bound_;
 };
 
-// Numbers of 64 bits from each rank to all: a rank writes its own into its part of a vector of
-// zeros, and after a sum of int32, which is exact in every job, everybody can read everybody's.
+// An all-gather of 64-bit numbers: each rank writes its own into its part of a vector of zeros. An
+// all-reduce of int32, which is exact in every job, then gives every rank all of them.
 class ExactGather {
  public:
   ExactGather(std::size_t world_size, std::size_t count)

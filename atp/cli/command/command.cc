@@ -17,7 +17,7 @@ std::vector<CLI::App*> subcommands(CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-// CLI11 keeps one text, "N:UINT in [1 - 64]" or "TYPE:{int32,int16}": a name, then its checks.
+// CLI11 keeps one text, "N:UINT in [1 - 64]" or "TYPE:{int32,int16}": a name, then the checks.
 void read_type(const std::string& type, OptionText& option) {
   const std::size_t choices = type.find('{');
   const std::size_t range = type.find(" in [");
@@ -86,7 +86,7 @@ Option Option::in_range(std::size_t least, std::size_t most) {
   return *this;
 }
 
-// CLI11's own checks of numbers let nan pass, which no later comparison finds.
+// CLI11's own range checks accept NaN, which no later comparison rejects.
 Option Option::number_between(double least, double most) {
   const auto check = [least, most](const std::string& text) -> std::string {
     const std::optional<double> value = parse_number(text);
@@ -97,7 +97,7 @@ Option Option::number_between(double least, double most) {
   return *this;
 }
 
-// Infinity, too, may be written in 309 digits.
+// A number of 309 digits reads as infinity.
 Option Option::positive_number() {
   const auto check = [](const std::string& text) -> std::string {
     const std::optional<double> value = parse_number(text);
@@ -120,7 +120,7 @@ Option Option::one_of(std::initializer_list<unsigned> values) {
 
 Option Option::byte_size() {
   CLI::AsSizeValue as_size(false);
-  as_size.description("");  // its own is about "kb"
+  as_size.description("");  // CLI11's own mentions "kb"
   option_->transform(as_size);
   return *this;
 }
@@ -235,7 +235,7 @@ void CommandLine::parse(std::vector<std::string> arguments) {
   }
 }
 
-// In the order that they were typed in; CLI11's own message turns them around.
+// In the order in which they were typed; CLI11's own message reverses them.
 std::string CommandLine::unknown_arguments() const {
   std::string text;
   for (const std::string& argument : app_->remaining(true)) {

@@ -11,12 +11,12 @@
 
 #include "atp/base/result.h"
 
-// What all commands of `atp` share: how one says which options it has, and how it ends. CLI11 does
-// the work; it is known to command.cc alone, because including it takes a compiler six seconds.
+// What all commands of `atp` share: how they declare options, and how they end. CLI11 does the
+// work; only command.cc includes it, because that costs six seconds of compile time.
 //
-// A command's callback returns when it succeeded (exit code 0) and throws otherwise: CommandError
-// with a message and a code, or anything derived from std::exception, which means code 1. Wrong
-// usage is code 2, whether the parser or a command finds it.
+// A command's callback returns on success (exit code 0) and throws otherwise: CommandError with a
+// message and a code, or anything else derived from std::exception, which means code 1. Wrong usage
+// is code 2, whether the parser or the command detects it.
 
 namespace CLI {  // NOLINT(readability-identifier-naming): its own name
 class App;
@@ -28,7 +28,7 @@ namespace atp {
 inline constexpr int kOperationFailed = 1;
 inline constexpr int kWrongUsage = 2;
 
-// As CMakeLists.txt has it.
+// Defined by CMakeLists.txt.
 extern const char* const kProgramVersion;
 
 class CommandError : public std::runtime_error {
@@ -41,13 +41,13 @@ class CommandError : public std::runtime_error {
   int exit_code_;
 };
 
-// What is wrong with the arguments themselves: the message sends the user to --help.
+// An error in the arguments themselves: the message refers the user to --help.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Ends the command with a code; what there is to say has been said.
+// Ends the command with a code, after it has printed everything itself.
 class CommandEnd : public std::exception {
  public:
   explicit CommandEnd(int exit_code) : exit_code_(exit_code) {}
@@ -58,24 +58,24 @@ class CommandEnd : public std::exception {
   int exit_code_;
 };
 
-// What the user has said wrongly ends the command.
+// Returns the value, or ends the command with the error.
 template <class T>
 T value_or_throw(Result<T> result) {
   if (!result) throw CommandError(result.error().message, kWrongUsage);
   return std::move(result).value();
 }
 
-// One option of a command. Each call says more about it.
+// One option of a command. Calls can be chained.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
-  Option type_name(const std::string& name);  // of its value, in the help
+  Option type_name(const std::string& name);  // of the value, in the help
   Option show_default();
   Option required();
   Option split_at(char delimiter);  // one argument is a list of values
 
-  // What its value may be. Both ends are included.
+  // Restrict the value. Ranges include both ends.
   Option in_range(int least, int most);
   Option in_range(unsigned least, unsigned most);
   Option in_range(std::size_t least, std::size_t most);
@@ -99,24 +99,24 @@ class Command {
   explicit Command(CLI::App* app) : app_(app) {}
 
   Command add_command(const std::string& name, const std::string& description) const;
-  void require_command() const;  // of a group: none alone is wrong usage
+  void require_command() const;  // a group without a command is wrong usage
   void footer(const std::string& text) const;
 
-  // Value is one of the types for which command.cc has it.
+  // Value is one of the types that command.cc instantiates.
   template <class Value>
   Option add_option(const std::string& names, Value& value, const std::string& help) const;
   Option add_flag(const std::string& names, bool& value, const std::string& help) const;
 
-  // What runs once all arguments are read, and what runs before that.
+  // Runs once all arguments are read; the next one runs before that.
   void callback(std::function<void()> run) const;
   void before_callback(std::function<void()> run) const;
-  // Takes all arguments as they are, --help too, for a program that knows what they mean.
+  // Passes all arguments on unread, --help among them, to a program that interprets them.
   void callback_with_all_arguments(std::function<void(const std::vector<std::string>&)> run) const;
 
   std::string name() const;
-  std::vector<Command> commands() const;  // of a group
+  std::vector<Command> commands() const;  // a group's
   bool has_option(const std::string& name) const;
-  bool takes_value(const std::string& name) const;  // the option is there, and is no flag
+  bool takes_value(const std::string& name) const;  // the option exists and is not a flag
 
  protected:
   CLI::App* app_;
@@ -132,10 +132,10 @@ class CommandLine : public Command {
 
   void version_flag(const std::string& text, const std::string& help);
 
-  // Runs the command that the arguments name, or prints the help or the version. Throws UsageError,
-  // and what the command throws.
+  // Runs the command that the arguments name, or prints the help or the version. Throws UsageError
+  // and whatever the command throws.
   void parse(std::vector<std::string> arguments);
-  // The command that the user named, as far as it was understood: "atp bench allreduce".
+  // The command that the user named, as far as it was recognized: "atp bench allreduce".
   std::string named_command() const;
 
  private:
@@ -144,7 +144,7 @@ class CommandLine : public Command {
   std::unique_ptr<CLI::App> owned_;
 };
 
-// The commands, each in a file of its own.
+// The commands, one per file.
 void add_run_command(const Command& program);
 void add_cluster_command(const Command& program);
 void add_switch_command(const Command& program);

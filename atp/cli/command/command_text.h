@@ -5,18 +5,18 @@
 
 #include "atp/cli/command/command.h"
 
-// What --help knows of a command, as values: manual pages and shell completion are made from it.
+// What --help says about a command, as values: the source of manual pages and shell completion.
 
 namespace atp {
 
 // One option or positional argument, as --help describes it.
 struct OptionText {
-  std::vector<std::string> names;  // "-n", "--ranks"; of a positional argument its name alone
+  std::vector<std::string> names;  // "-n", "--ranks"; for a positional argument just its name
   bool positional = false;
   bool required = false;
-  std::string value;                 // "N", "ADDR:PORT"; "" of a flag
-  std::string range;                 // "1 to 64", or "" where its help says all there is
-  std::vector<std::string> choices;  // the only values that it takes, if it is so
+  std::string value;                 // "N", "ADDR:PORT"; empty for a flag
+  std::string range;                 // "1 to 64"; empty without one
+  std::vector<std::string> choices;  // the only allowed values; empty: not restricted
   std::string default_value;
   std::string help;
 };
@@ -25,18 +25,18 @@ struct OptionText {
 struct CommandText {
   std::string path;  // "atp plan best"
   std::string description;
-  std::vector<OptionText> options;  // positional arguments among them
+  std::vector<OptionText> options;  // including positional arguments
   std::vector<CommandText> commands;
   std::string footer;
-  bool passes_arguments_on = false;  // to a program whose --help has the options
+  bool passes_arguments_on = false;  // to a program whose --help lists the options
 };
 
-// A command that is asked what it takes.
+// A command that can describe itself.
 class DescribedCommand : public Command {
  public:
   explicit DescribedCommand(const Command& command) : Command(command) {}
 
-  CommandText text(const std::string& path = "") const;  // the path: of the group that it is in
+  CommandText text(const std::string& path = "") const;  // path: of the enclosing group
 };
 
 }  // namespace atp

@@ -7,18 +7,18 @@
 
 #include "atp/cli/command/command.h"
 
-// The log of the programs, on standard error, so that standard output stays the program's. spdlog
-// writes it; it is known to log.cc alone.
+// The log, on standard error: standard output is for a command's results. spdlog writes it; only
+// log.cc includes it.
 
 namespace atp {
 
-// --log-level; takes effect before the command's callback runs.
+// Adds --log-level, which takes effect before the command's callback runs.
 void add_log_option(const Command& command);
 
-// What stands before each line, in place of the command's name.
+// Replaces the command's name as the prefix of each line.
 void rename_log(const std::string& name);
 
-// The level in force, as --log-level takes it.
+// The current level, as a value of --log-level.
 std::string log_level();
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };

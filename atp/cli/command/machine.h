@@ -3,19 +3,19 @@
 #include <cstdint>
 #include <string>
 
-// What a command asks of the machine that it runs on.
+// What commands need to know about the machine they run on.
 
 namespace atp {
 
-// The most memory in bytes that this process may hope to get: what the machine has available, its
-// control group's limit (a container's), and its own address space limit; the least of these. A
-// limit that cannot be read is none. `root` is where /proc and /sys are, for tests.
+// How much memory this process can allocate, in bytes: the minimum of what the machine has
+// available, the limit of its control group (a container's), and its own address space limit. A
+// limit that cannot be read is ignored. `root` contains /proc and /sys, for tests.
 std::uint64_t obtainable_memory(const std::string& root = "");
 
-// The name of this machine's interface that has the address, "" if none has.
+// The name of this machine's interface with the address; empty if there is none.
 std::string interface_with(const std::string& address);
 
-// Drawn by the kernel: for identities that must differ between starts and machines. Never 0.
+// From the kernel, for identities that must differ between starts and machines. Never 0.
 std::uint64_t random_seed();
 
 }  // namespace atp

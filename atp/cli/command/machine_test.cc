@@ -14,7 +14,7 @@ constexpr const char* kMeminfo =
     "MemTotal:       24684084 kB\nHugePages_Total:       0\nMemAvailable:         1000 kB\n"
     "Buffers:           15836 kB\n";
 
-TEST(MemoryLimit, IsTheLeastOfWhatIsKnown) {
+TEST(MemoryLimit, IsTheSmallestKnownLimit) {
   struct Case {
     const char* name;
     const char* meminfo;
@@ -28,7 +28,7 @@ TEST(MemoryLimit, IsTheLeastOfWhatIsKnown) {
       {"an older container's", kMeminfo, "sys/fs/cgroup/memory/memory.limit_in_bytes", "8192\n",
        8192},
       {"a container without a limit", kMeminfo, "sys/fs/cgroup/memory.max", "max\n", 1'024'000},
-      {"nothing is known", "", nullptr, nullptr, std::numeric_limits<std::uint64_t>::max()},
+      {"no limit is known", "", nullptr, nullptr, std::numeric_limits<std::uint64_t>::max()},
   };
   for (const Case& c : cases) {
     char folder[] = "/tmp/atp-memory-XXXXXX";

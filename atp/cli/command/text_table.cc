@@ -5,7 +5,7 @@
 namespace atp {
 namespace {
 
-// Letters, not bytes: UTF-8 continuation bytes take no column.
+// In characters, not bytes: UTF-8 continuation bytes take no column.
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;

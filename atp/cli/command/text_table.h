@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-// Rows of text, as columns for people and as CSV (RFC 4180) for programs.
+// A table as aligned columns for people and as CSV (RFC 4180) for programs.
 
 namespace atp {
 
@@ -15,7 +15,7 @@ class TextTable {
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   bool empty() const { return rows_.empty(); }
 
-  // Two spaces between columns; a column whose every cell starts with a digit is set to the right.
+  // Two spaces between columns; a column whose cells all start with a digit is right-aligned.
   std::string text(std::string_view indent = "  ") const;
   std::string csv() const;
 

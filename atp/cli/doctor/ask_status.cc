@@ -41,7 +41,7 @@ void take_document(const std::string& address, const std::string& reply, NodeFac
 void ask_status(const Endpoint& node, NodeFacts& facts) {
   facts.tcp = TcpWord::kNothing;
   const Result<TcpSocket> socket = TcpSocket::begin_connect(node);
-  if (!socket) {  // at once: this host itself has said so
+  if (!socket) {  // an immediate error comes from this host itself
     facts.tcp = TcpWord::kRefused;
     return;
   }

@@ -5,8 +5,8 @@
 
 namespace atp {
 
-// Asks the node for its status, over TCP: which version it is; and of a node that says nothing by
-// UDP, whether it runs. In three seconds at most.
+// Asks the node for its status over TCP, to learn its version and, if it does not answer over UDP,
+// whether it is running. Takes at most three seconds.
 void ask_status(const Endpoint& node, NodeFacts& facts);
 
 }  // namespace atp

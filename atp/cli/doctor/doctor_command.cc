@@ -21,12 +21,12 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp doctor 10.0.0.1:5501,10.0.0.9:5500
-      from this host: are the switch and the server of this route there, and can they be used?
+      check from this host that the switch and the server of this route are up and usable
   atp doctor
-      the same of the route in ATP_ROUTE
+      check the route in ATP_ROUTE
   atp doctor 10.0.0.9:5500 --json
-      for programs
-Exit codes: 0 nothing is wrong (there may be warnings), 1 something is, 2 wrong usage.)";
+      print the findings for programs
+Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong usage.)";
 
 struct DoctorOptions {
   std::string route;
@@ -38,7 +38,7 @@ std::vector<Endpoint> nodes_of(const DoctorOptions& options) {
   const std::string route =
       options.route.empty() && variable != nullptr ? std::string(variable) : options.route;
   if (route.empty()) {
-    throw CommandError("no route: name the switches and servers, HOST:PORT,…, or set ATP_ROUTE",
+    throw CommandError("no route: list the switches and servers as HOST:PORT,…, or set ATP_ROUTE",
                        kWrongUsage);
   }
   CommunicatorOptions parsed;
@@ -59,7 +59,7 @@ void print(const std::vector<Finding>& findings) {
     fmt::print("{:<8} {:<15} {:<22} {}\n", to_string(finding.verdict), finding.check,
                finding.node.empty() ? "this host" : finding.node, finding.found);
     if (!finding.expected.empty()) fmt::print("{:<8} expected: {}\n", "", finding.expected);
-    if (!finding.mend.empty()) fmt::print("{:<8} to do: {}\n", "", finding.mend);
+    if (!finding.mend.empty()) fmt::print("{:<8} fix: {}\n", "", finding.mend);
   }
 }
 
@@ -87,15 +87,16 @@ void run_doctor(const DoctorOptions& options) {
 }  // namespace
 
 void add_doctor_command(const Command& program) {
-  const Command command = program.add_command(
-      "doctor", "Look from this host whether switches and servers can be used, and what mends it");
+  const Command command = program.add_command("doctor",
+                                              "Check from this host that switches and servers can "
+                                              "be reached, and say how to fix what cannot");
   command.footer(kExamples);
   const auto options = std::make_shared<DoctorOptions>();
   command
       .add_option("route", options->route,
                   "Switches and servers, as in ATP_ROUTE (default: ATP_ROUTE)")
       .type_name("HOST:PORT,...");
-  command.add_flag("--json", options->json, "As JSON (docs/operations.md)");
+  command.add_flag("--json", options->json, "Print JSON (docs/operations.md)");
   command.callback([options] { run_doctor(*options); });
 }
 

@@ -7,48 +7,48 @@
 #include <string>
 #include <vector>
 
-// What `atp doctor` finds out about this host and the way to each node.
+// What `atp doctor` learns about this host and the path to each node.
 
 namespace atp {
 
-// What ICMP, or this host itself, says of packets that do not arrive.
+// Why packets do not arrive, as reported by ICMP or by this host itself.
 enum class Refused : std::uint8_t {
   kNo,
-  kNobodyListens,  // the node's host: port unreachable
-  kUnreachable,    // a host or a router: no way to that network or host
-  kProhibited,     // a firewall that says so
+  kNobodyListens,  // reported by the node's host: port unreachable
+  kUnreachable,    // reported by a host or router: network or host unreachable
+  kProhibited,     // reported by a firewall
   kByThisHost,     // this host's own firewall
 };
 
-// What comes of asking the node for its status, over TCP at the same port.
+// The outcome of asking the node for its status over TCP, on the same port.
 enum class TcpWord : std::uint8_t {
   kNotAsked,
-  kStatus,   // a status
-  kClosed,   // the connection is closed: it runs, and tells this host nothing
-  kSilence,  // the kernel takes the connection, and the process says nothing
-  kRefused,  // nobody listens there
-  kNothing,  // no word from that host
+  kStatus,   // it sent a status
+  kClosed,   // it closed the connection: it runs, but does not answer this host
+  kSilence,  // the kernel accepts the connection, the process sends nothing
+  kRefused,  // nothing listens on the port
+  kNothing,  // no response from the host
 };
 
 struct NodeFacts {
   std::string address;                // HOST:PORT
   std::optional<std::string> no_way;  // why this host cannot send there
-  std::string from;                   // this host's address on the way
-  std::string interface;              // and its device; empty: not known
-  std::size_t device_mtu = 0;         // what the route and the device carry
-  std::size_t path_mtu = 0;           // what arrives
-  bool told_of_mtu = false;           // ICMP says so; else larger packets vanish
+  std::string from;                   // this host's address on the path
+  std::string interface;              // and its interface; empty: unknown
+  std::size_t device_mtu = 0;         // of the route and the interface
+  std::size_t path_mtu = 0;           // the largest size that arrives
+  bool told_of_mtu = false;           // reported by ICMP; else larger packets vanish silently
   std::size_t questions = 0;
   std::size_t answers = 0;
   Refused refused = Refused::kNo;
-  std::string refused_by;                              // the address that said so
+  std::string refused_by;                              // the address that reported it
   std::vector<std::chrono::microseconds> round_trips;  // sorted
-  // Trains of full packets, back to back; 0 sent: not tried.
+  // Trains of full packets, back to back; 0 packets: not tried.
   std::size_t train_packets = 0;
   std::size_t train_answers = 0;
-  double mbit_per_s = 0;  // of the best train that was answered whole; 0: none was
+  double mbit_per_s = 0;  // of the fastest fully answered train; 0: there was none
   TcpWord tcp = TcpWord::kNotAsked;
-  // In the status.
+  // From the status.
   std::string role;
   std::string version;
   int wire_version = 0;

@@ -33,53 +33,53 @@ Finding way_finding(const NodeFacts& node) {
   Finding finding = finding_of("route", node);
   if (!node.no_way) {
     finding.found =
-        fmt::format("from {}{}", node.from, node.interface.empty() ? "" : " by " + node.interface);
+        fmt::format("from {}{}", node.from, node.interface.empty() ? "" : " via " + node.interface);
     return finding;
   }
   finding.verdict = Verdict::kWrong;
   finding.found = *node.no_way;
   finding.expected = "a route to " + host_of(node.address);
-  finding.mend =
-      fmt::format("correct the address, or add the route: ip route get {}", host_of(node.address));
+  finding.mend = fmt::format("correct the address, or add a route; check with: ip route get {}",
+                             host_of(node.address));
   return finding;
 }
 
 std::string allow_commands(const NodeFacts& node, const std::string& host) {
   return fmt::format(
-      "on {}: nft list ruleset (or iptables -L -n); let UDP port {} in, and answers out "
+      "on {}: check nft list ruleset (or iptables -L -n); allow UDP port {} in, and replies out "
       "(docs/operations.md#ports)",
       host, port_of(node.address));
 }
 
-// Who said that packets do not get there.
+// Names who reported that packets do not arrive.
 void explain_refusal(const NodeFacts& node, Finding& finding) {
   const std::string host = host_of(node.address);
   const std::string port = port_of(node.address);
   switch (node.refused) {
     case Refused::kByThisHost:
-      finding.found = "this host's own firewall does not let UDP out to it";
-      finding.mend = "nft list ruleset (or iptables -L -n): accept UDP to port " + port;
+      finding.found = "this host's own firewall blocks UDP to it";
+      finding.mend = "check nft list ruleset (or iptables -L -n); allow UDP to port " + port;
       return;
     case Refused::kProhibited:
-      finding.found = fmt::format("a firewall at {} refuses it", node.refused_by);
+      finding.found = fmt::format("a firewall at {} rejects packets to it", node.refused_by);
       finding.mend = allow_commands(node, node.refused_by);
       return;
     case Refused::kUnreachable:
-      finding.found =
-          node.refused_by.empty() || node.refused_by == node.from
-              ? "nobody in this host's network has that address"
-              : fmt::format("{} says that there is no way to {}", node.refused_by, host);
-      finding.mend = fmt::format("correct the address, or start {}: ping {}; ip neigh show {}",
-                                 host, host, host);
+      finding.found = node.refused_by.empty() || node.refused_by == node.from
+                          ? "no host in this network has that address"
+                          : fmt::format("{} reports that {} is unreachable", node.refused_by, host);
+      finding.mend =
+          fmt::format("correct the address, or start {}; check with: ping {}; ip neigh show {}",
+                      host, host, host);
       return;
     default: break;
   }
   if (node.tcp == TcpWord::kStatus || node.tcp == TcpWord::kClosed) {
-    finding.found = "it runs, it can be reached by TCP, and UDP is refused: by a firewall";
+    finding.found = "it is running and reachable over TCP, but a firewall rejects UDP";
     finding.mend = allow_commands(node, host);
     return;
   }
-  finding.found = "the host is there, and nobody listens at that port";
+  finding.found = "the host is up, but nothing listens on that port";
   finding.mend = fmt::format(
       "start the atp switch or server there, or correct the port; on {}: ss -lun 'sport = :{}'",
       host, port);
@@ -92,26 +92,28 @@ void explain_silence(const NodeFacts& node, Finding& finding) {
     case TcpWord::kStatus:
     case TcpWord::kClosed:
       finding.found =
-          "it runs and can be reached by TCP, but no UDP comes back: a firewall drops it";
+          "it is running and reachable over TCP, but UDP gets no reply: a firewall drops it";
       finding.mend = allow_commands(node, host + " and this host");
       return;
     case TcpWord::kSilence:
-      finding.found = "its host takes connections for it, but it says nothing: it is stopped";
+      finding.found =
+          "its host accepts connections, but the process does not respond: it is stopped";
       finding.mend = fmt::format(
-          "on {}: {} shows its process; kill -CONT PID, or start it again if that does not help",
+          "on {}: find its process with {}; kill -CONT PID, or restart it if that does not help",
           host, look);
       return;
     case TcpWord::kRefused:
       finding.found =
-          "its host is there, and nobody listens at that port by TCP: it does not run there (or "
-          "with --no-status, behind a firewall that drops UDP)";
+          "its host is up, but nothing listens on that port over TCP: it is not running (or it "
+          "runs with --no-status behind a firewall that drops UDP)";
       finding.mend = fmt::format(
           "start the atp switch or server there, or correct the port; on {}: {}", host, look);
       return;
     default:
-      finding.found = "no word from its host: that is down or cut off, or a firewall drops all";
-      finding.mend =
-          fmt::format("ping {}; then on it: {}; nft list ruleset (or iptables -L -n)", host, look);
+      finding.found =
+          "no response from its host: it is down or cut off, or a firewall drops everything";
+      finding.mend = fmt::format(
+          "ping {}; then check on that host: {}; nft list ruleset (or iptables -L -n)", host, look);
   }
 }
 
@@ -119,19 +121,19 @@ Finding answer_finding(const NodeFacts& node) {
   Finding finding = finding_of("answer", node);
   if (node.answers == 0) {
     finding.verdict = Verdict::kWrong;
-    finding.expected = "answers to UDP";
+    finding.expected = "replies over UDP";
     node.refused == Refused::kNo ? explain_silence(node, finding) : explain_refusal(node, finding);
     return finding;
   }
   const auto& times = node.round_trips;
-  finding.found = fmt::format("{} of {} questions; round trip {:.2f} ms, at most {:.2f} ms",
-                              node.answers, node.questions, milliseconds(times[times.size() / 2]),
-                              milliseconds(times.back()));
+  finding.found = fmt::format(
+      "{} of {} questions answered; round trip {:.2f} ms, at most {:.2f} ms", node.answers,
+      node.questions, milliseconds(times[times.size() / 2]), milliseconds(times.back()));
   if (node.answers == node.questions) return finding;
   finding.verdict = Verdict::kWarning;
   finding.expected = "all answered";
   finding.mend = fmt::format(
-      "packets are lost on the way: ping -f -c 1000 {}; ethtool -S {}; tc -s qdisc show dev {}",
+      "find where packets are lost: ping -f -c 1000 {}; ethtool -S {}; tc -s qdisc show dev {}",
       host_of(node.address), node.interface, node.interface);
   return finding;
 }
@@ -142,16 +144,17 @@ Finding mtu_finding(const NodeFacts& node) {
   if (node.path_mtu < node.device_mtu) {
     finding.verdict = Verdict::kWrong;
     finding.found =
-        fmt::format("packets of {} bytes arrive, larger ones {}", node.path_mtu,
-                    node.told_of_mtu ? "do not, as a router says" : "vanish without a word");
-    finding.expected = fmt::format("{} bytes, as {} has", node.device_mtu, node.interface);
+        fmt::format("packets of up to {} bytes arrive, larger ones {}", node.path_mtu,
+                    node.told_of_mtu ? "do not, as a router reports" : "vanish silently");
+    finding.expected = fmt::format("{} bytes, the MTU of {}", node.device_mtu, node.interface);
     finding.mend = fmt::format(
-        "raise the MTU of the way's other links, or on each host of the job: ip link set dev {} "
+        "raise the MTU of the other links on the path, or on each host of the job: ip link set dev "
+        "{} "
         "mtu {}",
         node.interface, node.path_mtu);
   } else if (node.path_mtu < kLeastMtu) {
     finding.verdict = Verdict::kWarning;
-    finding.expected = fmt::format("{} bytes: smaller packets cost more", kLeastMtu);
+    finding.expected = fmt::format("{} bytes; smaller packets cost more", kLeastMtu);
     finding.mend = fmt::format("ip link set dev {} mtu {}", node.interface, kLeastMtu);
   }
   return finding;
@@ -164,12 +167,14 @@ Finding bandwidth_finding(const NodeFacts& node) {
     return finding;
   }
   finding.verdict = Verdict::kWarning;
-  finding.found = fmt::format("of {} full packets in short trains {} were answered",
+  finding.found = fmt::format("of {} full packets in short trains, {} were answered",
                               node.train_packets, node.train_answers);
-  finding.expected = "all answered: a queue on the way, or the node's receive buffer, is short";
+  finding.expected =
+      "all answered: a queue on the path, or the node's receive buffer, is too small";
   finding.mend = fmt::format(
-      "on {}: nstat -az UdpRcvbufErrors; sysctl -w net.core.rmem_max=4194304 and start the node "
-      "again; on the way: tc -s qdisc show, ethtool -S",
+      "on {}: check nstat -az UdpRcvbufErrors; sysctl -w net.core.rmem_max=4194304 and restart the "
+      "node"
+      "; on the path: tc -s qdisc show, ethtool -S",
       host_of(node.address));
   return finding;
 }
@@ -177,20 +182,21 @@ Finding bandwidth_finding(const NodeFacts& node) {
 Finding version_finding(const NodeFacts& node) {
   Finding finding = finding_of("version", node);
   if (node.tcp != TcpWord::kStatus) {
-    finding.found = "not known: it tells this host nothing about itself";
-    finding.mend = fmt::format("ask on its own host, or start it with --status-from {}", node.from);
+    finding.found = "unknown: it does not answer `atp status` from this host";
+    finding.mend = fmt::format(
+        "run `atp status` on its own host, or start it with --status-from {}", node.from);
     return finding;
   }
   finding.found = fmt::format("{}, atp {}", node.role, node.version);
   if (node.wire_version != ATP_VERSION) {
     finding.verdict = Verdict::kWrong;
     finding.found += fmt::format(", wire version {}", node.wire_version);
-    finding.expected = fmt::format("wire version {}, as this atp", ATP_VERSION);
+    finding.expected = fmt::format("wire version {}, the one of this atp", ATP_VERSION);
   } else if (node.version != kProgramVersion) {
     finding.verdict = Verdict::kWarning;
-    finding.expected = fmt::format("{}, as this atp", kProgramVersion);
+    finding.expected = fmt::format("{}, the version of this atp", kProgramVersion);
   }
-  if (finding.verdict != Verdict::kFine) finding.mend = "use the same atp on all hosts";
+  if (finding.verdict != Verdict::kFine) finding.mend = "install the same atp version on all hosts";
   return finding;
 }
 
@@ -200,7 +206,7 @@ Finding buffer_finding(const char* name, const char* limit, std::size_t wanted, 
   finding.found = fmt::format("{} bytes", is);
   if (is >= wanted) return finding;
   finding.verdict = Verdict::kWarning;
-  finding.expected = fmt::format("{} bytes: with less, bursts are lost in this host", wanted);
+  finding.expected = fmt::format("{} bytes; with less, this host loses bursts", wanted);
   finding.mend = fmt::format("sysctl -w {}={}", limit, wanted);
   return finding;
 }

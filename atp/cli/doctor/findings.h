@@ -7,7 +7,7 @@
 
 #include "atp/cli/doctor/facts.h"
 
-// What the facts come to: what is fine, what is not, and what mends it.
+// Judges the facts: what is fine, what is not, and how to fix it.
 
 namespace atp {
 
@@ -17,10 +17,10 @@ std::string_view to_string(Verdict verdict);
 struct Finding {
   Verdict verdict = Verdict::kFine;
   std::string check;  // "mtu"
-  std::string node;   // HOST:PORT; empty: this host itself
+  std::string node;   // HOST:PORT; empty: this host
   std::string found;
-  std::string expected;  // empty where it is fine
-  std::string mend;      // what to do
+  std::string expected;  // empty if it is fine
+  std::string mend;      // how to fix it
 };
 
 std::vector<Finding> findings_of(const HostFacts& facts);

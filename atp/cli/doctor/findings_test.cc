@@ -37,7 +37,7 @@ HostFacts sound() {
                      .wire_version = ATP_VERSION}}};
 }
 
-TEST(Findings, OfASoundHostAreAllFine) {
+TEST(Findings, AreAllFineOnASoundHost) {
   const auto findings = findings_of(sound());
   EXPECT_EQ(findings.size(), 7U);
   for (const Finding& finding : findings) {
@@ -56,7 +56,7 @@ struct Case {
   const char* mend;
 };
 
-// As a node of which nothing came by UDP.
+// A node that did not answer over UDP.
 std::function<void(HostFacts&)> refused(Refused refused, TcpWord tcp) {
   return [=](HostFacts& facts) {
     NodeFacts& node = facts.nodes[0];
@@ -70,8 +70,8 @@ std::function<void(HostFacts&)> refused(Refused refused, TcpWord tcp) {
 
 class FindingsOf : public testing::TestWithParam<Case> {};
 
-// One thing is wrong, and it is the one thing that is found.
-TEST_P(FindingsOf, SayWhatIsWrongAndWhatMendsIt) {
+// One thing is wrong, and exactly that is found.
+TEST_P(FindingsOf, SayWhatIsWrongAndHowToFixIt) {
   HostFacts facts = sound();
   GetParam().spoil(facts);
   const auto findings = findings_of(facts);
@@ -98,40 +98,42 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoRoute", [](HostFacts& f) { f.nodes[0].no_way = "no route to host"; },
              Verdict::kWrong, "route", "no route to host", "ip route get 10.0.0.9"},
         Case{"NobodyListens", refused(Refused::kNobodyListens, TcpWord::kRefused), Verdict::kWrong,
-             "answer", "nobody listens", "ss -lun 'sport = :5500'"},
-        Case{"AFirewallThatAnswersAsNobody", refused(Refused::kNobodyListens, TcpWord::kClosed),
-             Verdict::kWrong, "answer", "UDP is refused: by a firewall", "let UDP port 5500 in"},
-        Case{"AFirewallThatSaysSo", refused(Refused::kProhibited, TcpWord::kNothing),
-             Verdict::kWrong, "answer", "a firewall at 10.0.0.7 refuses it", "on 10.0.0.7: nft"},
+             "answer", "nothing listens", "ss -lun 'sport = :5500'"},
+        Case{"AFirewallThatRejectsAsPortUnreachable",
+             refused(Refused::kNobodyListens, TcpWord::kClosed), Verdict::kWrong, "answer",
+             "a firewall rejects UDP", "allow UDP port 5500 in"},
+        Case{"AFirewallThatReportsItself", refused(Refused::kProhibited, TcpWord::kNothing),
+             Verdict::kWrong, "answer", "a firewall at 10.0.0.7 rejects packets to it",
+             "on 10.0.0.7: check nft"},
         Case{"ThisHostsFirewall", refused(Refused::kByThisHost, TcpWord::kNothing), Verdict::kWrong,
-             "answer", "this host's own firewall", "accept UDP to port 5500"},
-        Case{"AnAddressThatNobodyHas", refused(Refused::kUnreachable, TcpWord::kNothing),
-             Verdict::kWrong, "answer", "10.0.0.7 says that there is no way to 10.0.0.9",
-             "ping 10.0.0.9"},
+             "answer", "this host's own firewall", "allow UDP to port 5500"},
+        Case{"AnUnusedAddress", refused(Refused::kUnreachable, TcpWord::kNothing), Verdict::kWrong,
+             "answer", "10.0.0.7 reports that 10.0.0.9 is unreachable", "ping 10.0.0.9"},
         Case{"AFirewallThatDropsUdp", refused(Refused::kNo, TcpWord::kClosed), Verdict::kWrong,
-             "answer", "a firewall drops it", "let UDP port 5500 in"},
+             "answer", "a firewall drops it", "allow UDP port 5500 in"},
         Case{"AStoppedNode", refused(Refused::kNo, TcpWord::kSilence), Verdict::kWrong, "answer",
              "it is stopped", "kill -CONT PID"},
-        Case{"NoNodeAndNoWord", refused(Refused::kNo, TcpWord::kRefused), Verdict::kWrong, "answer",
-             "nobody listens at that port by TCP", "ss -lunp 'sport = :5500'"},
+        Case{"NoNodeAndNoReply", refused(Refused::kNo, TcpWord::kRefused), Verdict::kWrong,
+             "answer", "nothing listens on that port over TCP", "ss -lunp 'sport = :5500'"},
         Case{"ADeadHost", refused(Refused::kNo, TcpWord::kNothing), Verdict::kWrong, "answer",
-             "no word from its host", "ping 10.0.0.9"},
+             "no response from its host", "ping 10.0.0.9"},
         Case{"Loss", [](HostFacts& f) { f.nodes[0].answers = 2; }, Verdict::kWarning, "answer",
              "2 of 3", "ethtool -S eth0"},
         Case{"NarrowPath", [](HostFacts& f) { f.nodes[0].path_mtu = 1500; }, Verdict::kWrong, "mtu",
-             "packets of 1500 bytes arrive, larger ones vanish", "ip link set dev eth0 mtu 1500"},
+             "packets of up to 1500 bytes arrive, larger ones vanish",
+             "ip link set dev eth0 mtu 1500"},
         Case{"BurstsAreLost", [](HostFacts& f) { f.nodes[0].train_answers = 31; },
-             Verdict::kWarning, "bandwidth", "of 40 full packets in short trains 31",
-             "on 10.0.0.9: nstat"},
+             Verdict::kWarning, "bandwidth", "of 40 full packets in short trains, 31",
+             "on 10.0.0.9: check nstat"},
         Case{"SmallMtu", [](HostFacts& f) { f.nodes[0].path_mtu = f.nodes[0].device_mtu = 1400; },
              Verdict::kWarning, "mtu", "1400 bytes", "mtu 1500"},
         Case{"OtherWireVersion", [](HostFacts& f) { f.nodes[0].wire_version = ATP_VERSION + 1; },
-             Verdict::kWrong, "version", "wire version", "the same atp on all hosts"},
+             Verdict::kWrong, "version", "wire version", "the same atp version on all hosts"},
         Case{"OtherVersion", [](HostFacts& f) { f.nodes[0].version = "0.0.1"; }, Verdict::kWarning,
-             "version", "atp 0.0.1", "the same atp on all hosts"}),
+             "version", "atp 0.0.1", "the same atp version on all hosts"}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
-TEST(Findings, ThatANodeTellsNothingIsNoFault) {
+TEST(Findings, ANodeThatHidesItsStatusIsNotAFault) {
   HostFacts facts = sound();
   facts.nodes[0].tcp = TcpWord::kClosed;
   EXPECT_EQ(worst_of(findings_of(facts)), Verdict::kFine);

@@ -28,26 +28,26 @@ using SteadyClock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kBufferBytes = std::size_t{4} << 20;  // what UdpSocket asks for
+constexpr std::size_t kBufferBytes = std::size_t{4} << 20;  // what UdpSocket requests
 constexpr std::size_t kQuestions = 50;
-constexpr std::size_t kQuestionsIntoSilence = 4;  // then nobody is there
-constexpr milliseconds kPatience{250};            // with one packet
-constexpr int kTrials = 3;                        // of a size of which nothing is heard
+constexpr std::size_t kQuestionsIntoSilence = 4;  // then give up
+constexpr milliseconds kPatience{250};            // per packet
+constexpr int kTrials = 3;                        // per size without a reply
 constexpr int kTrialsWithLoss = 10;
-// A node gives one answer to one sender in 10 ms (AnswerPacer).
+// A node answers one sender once per 10 ms (AnswerPacer).
 constexpr milliseconds kBetween{15};
-// Fewer than it gives to one address at once, after a pause in which that many come back.
+// Fewer than a node answers at once to one address, after a pause that restores its allowance.
 constexpr std::size_t kTrainPackets = 40;
 constexpr int kTrains = 3;
 constexpr milliseconds kBetweenTrains{500};
 
-// What one node makes of packets of several kinds.
+// Sends one node several kinds of packets and records the answers.
 class Probe {
  public:
   Probe(const Endpoint& to, ProbeSocket socket, NodeFacts& facts)
       : to_(to), socket_(std::move(socket)), facts_(facts) {}
 
-  // Whether it is there, how far, and how reliably.
+  // Measures whether the node answers, how fast, and how reliably.
   void ask() {
     while (facts_.questions < kQuestions && facts_.refused == Refused::kNo &&
            (facts_.answers > 0 || facts_.questions < kQuestionsIntoSilence)) {
@@ -56,7 +56,7 @@ class Probe {
     std::sort(facts_.round_trips.begin(), facts_.round_trips.end());
   }
 
-  // How large packets arrive, between the least that is tried and the device's MTU.
+  // Finds the largest packet that arrives, between kLeastMtu and the interface's MTU.
   void find_path_mtu() {
     std::uint16_t arrives = values_for_mtu(kLeastMtu);
     std::uint16_t too_many = values_for_mtu(facts_.device_mtu) + 1;
@@ -73,7 +73,7 @@ class Probe {
     facts_.path_mtu = as_told ? told : mtu_of(arrives);
   }
 
-  // How fast full packets get there, as far as a few tell.
+  // Estimates the bandwidth from a few short trains of full packets.
   void send_trains() {
     for (int train = 0; train < kTrains; ++train) {
       std::this_thread::sleep_for(kBetweenTrains);
@@ -82,13 +82,13 @@ class Probe {
   }
 
  private:
-  // What IPv6 promises of any path.
+  // IPv6 guarantees it on any path.
   static constexpr std::size_t kLeastMtu = 1280;
   static constexpr std::array<std::size_t, 2> kCommonMtus = {1500, 9000};
 
   struct Outcome {
     bool arrived = false;
-    std::size_t told = 0;  // the path's MTU by ICMP
+    std::size_t told = 0;  // the path MTU that ICMP reported
   };
 
   void ask_once() {
@@ -106,7 +106,7 @@ class Probe {
     std::this_thread::sleep_for(kBetween);
   }
 
-  // False when the time is over.
+  // False on time-out.
   bool listen_for_answers(SteadyClock::time_point until) {
     const ProbeSocket::Heard heard = socket_.listen(until);
     if (heard.nothing()) return false;
@@ -136,7 +136,7 @@ class Probe {
     return refused == Refused::kNo;
   }
 
-  // A fragment of a job that does not exist, which any node answers: it has no such job.
+  // A fragment of a job that does not exist: every node answers that it does not know the job.
   static std::vector<std::uint8_t> fragment(const JobKey& job, std::uint16_t values, Rank rank) {
     atp_header header{};
     header.version = ATP_VERSION;
@@ -161,7 +161,8 @@ class Probe {
     return packet.ok() && packet.view().job() == job;
   }
 
-  // Half way; first of all one of the usual sizes, which it probably is. `arrives` at the end.
+  // The next size to try: a common one, which is the likeliest, else the middle. Returns `arrives`
+  // when the search is over.
   static std::uint16_t between(std::uint16_t arrives, std::uint16_t too_many) {
     for (const std::size_t common : kCommonMtus) {
       const std::uint16_t values = values_for_mtu(common);
@@ -198,7 +199,7 @@ class Probe {
         const ProbeSocket::Heard heard = socket_.listen(until);
         if (heard.nothing()) break;
         outcome.arrived = is_of(heard.packet, job);
-        // Whoever has told of a size that arrives, is not believed.
+        // Ignore a report of a path MTU for which this size is not too large.
         if (values_for_mtu(heard.too_big_for) < values) outcome.told = heard.too_big_for;
       }
       std::this_thread::sleep_for(kBetween);
@@ -206,8 +207,8 @@ class Probe {
     return outcome;
   }
 
-  // The time of a train less that of one packet is that of the bytes on the narrowest link, or of
-  // whoever is slower than it.
+  // A train takes longer than one packet by the time of its bytes on the narrowest link, or in a
+  // slower node.
   void send_train() {
     const JobKey job = draw_job();
     const std::uint16_t values = values_for_mtu(facts_.path_mtu);
@@ -262,7 +263,7 @@ NodeFacts look_at(const Endpoint& node) {
   return facts;
 }
 
-// Half of what the kernel says, which counts its own share.
+// Half of what the kernel reports, which includes its overhead.
 std::size_t buffer_of(const UdpSocket& socket, int option) {
   int bytes = 0;
   socklen_t length = sizeof bytes;

@@ -8,7 +8,7 @@
 
 namespace atp {
 
-// Asks the nodes, one after another: about two seconds each.
+// Probes the nodes one after another; each takes about two seconds.
 HostFacts look_around(const std::vector<Endpoint>& nodes);
 
 }  // namespace atp

@@ -90,7 +90,7 @@ ProbeSocket::~ProbeSocket() {
 }
 
 Refused ProbeSocket::send(std::span<const std::uint8_t> packet) const {
-  // An error of an earlier packet is told once, in the place of sending, and again by listen().
+  // send() fails once with the error of an earlier packet, which listen() then reports as well.
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (::send(fd_, packet.data(), packet.size(), 0) >= 0) return Refused::kNo;
     if (errno == EPERM) return Refused::kByThisHost;
@@ -129,7 +129,7 @@ ProbeSocket::Heard ProbeSocket::next_error() {
       heard.too_big_for = error.ee_info;
       continue;
     }
-    // Of this host itself: it finds nobody who has that address.
+    // The rest comes from this host itself: no host answered for the address.
     heard.refused = error.ee_origin == SO_EE_ORIGIN_ICMP    ? refusal_by_icmp(error.ee_code)
                     : error.ee_origin == SO_EE_ORIGIN_ICMP6 ? refusal_by_icmpv6(error.ee_code)
                                                             : Refused::kUnreachable;

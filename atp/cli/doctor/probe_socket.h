@@ -11,8 +11,8 @@
 #include "atp/cli/doctor/facts.h"
 #include "atp/wire/endpoint.h"
 
-// A UDP socket to one node that tells what becomes of single packets: the node's answers, and who
-// refused them and why. (The driver's sockets serve many peers and need to know less.)
+// A UDP socket to one node that reports the fate of single packets: the node's answers, or who
+// refused them and why. (The driver's sockets serve many peers and need less.)
 
 namespace atp {
 
@@ -21,10 +21,10 @@ class ProbeSocket {
   using Time = std::chrono::steady_clock::time_point;
 
   struct Heard {
-    std::span<const std::uint8_t> packet;  // of the node; valid until the next call
+    std::span<const std::uint8_t> packet;  // from the node; valid until the next call
     Refused refused = Refused::kNo;
     std::string refused_by;
-    std::size_t too_big_for = 0;  // a path of this MTU; 0: nobody says so
+    std::size_t too_big_for = 0;  // the reported path MTU; 0: none reported
     bool nothing() const { return packet.empty() && refused == Refused::kNo && too_big_for == 0; }
   };
 
@@ -34,9 +34,9 @@ class ProbeSocket {
   ~ProbeSocket();
 
   const std::string& own_host() const { return own_host_; }
-  // Refused::kByThisHost if its firewall does not let it out. Never fragments.
+  // Returns Refused::kByThisHost if this host's firewall blocks it. Never fragments.
   Refused send(std::span<const std::uint8_t> packet) const;
-  // The first thing that is heard, or nothing by then.
+  // Waits for the first answer or error; nothing at the time-out.
   Heard listen(Time until);
 
  private:

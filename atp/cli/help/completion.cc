@@ -4,19 +4,19 @@
 
 #include <string_view>
 
-// The scripts are printed by the program itself, from the same description as --help, so that they
-// never offer what this build of it does not take.
+// The program prints the script from the same description as --help, so completion offers exactly
+// what this build accepts.
 
 namespace atp {
 namespace {
 
-// `words` and `commands` are cases made below. A word before the cursor leads into a command only
-// where one of that name is, and a command that is no group is the end of the path.
+// `words` and `commands` are cases built below. A word before the cursor extends the path only if
+// it names a command there, and the path ends at a command that is not a group.
 constexpr std::string_view kBash = R"(# Completion of atp, printed by `atp completion`: do not edit.
 _atp() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
   local path=atp choices= i
-  # bash takes --option=value for three words.
+  # bash splits --option=value into three words.
   if [ "$word" = "=" ]; then
     word=
   elif [ "$before" = "=" ]; then
@@ -24,7 +24,7 @@ _atp() {{
   fi
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; ++i)); do
-    # What follows is another program's.
+    # The words after it are another program's.
     [ "${{COMP_WORDS[i]}}" != "--" ] || return 0
     case "$path ${{COMP_WORDS[i]}}" in
 {commands}    esac
@@ -41,9 +41,9 @@ complete -o bashdefault -o default -F _atp atp
 )";
 
 struct Cases {
-  std::string commands;  // a path, one word longer
-  std::string values;    // what may follow an option
-  std::string words;     // what may follow a path
+  std::string commands;  // a path extended by one word
+  std::string values;    // completions after an option
+  std::string words;     // completions after a path
 };
 
 void add_option_cases(const CommandText& command, Cases& cases) {
@@ -55,7 +55,7 @@ void add_option_cases(const CommandText& command, Cases& cases) {
     }
     std::string choices;
     for (const std::string& choice : option.choices) choices += " " + choice;
-    // Without choices the answer is empty, and bash offers files.
+    // Without choices nothing is offered, and bash falls back to file names.
     cases.values += choices.empty()
                         ? fmt::format("    {}) return 0 ;;\n", patterns)
                         : fmt::format("    {}) choices=\"{}\" ;;\n", patterns, choices.substr(1));

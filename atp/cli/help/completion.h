@@ -6,8 +6,8 @@
 
 namespace atp {
 
-// A script for bash that completes commands, options and the values of options that have a fixed
-// few. Anything else is left to bash, which completes names of files.
+// A bash script that completes commands, options, and the values of options with fixed choices.
+// Anything else falls back to file names.
 std::string bash_completion(const CommandText& program);
 
 }  // namespace atp

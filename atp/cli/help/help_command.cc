@@ -27,42 +27,43 @@ struct Topic {
   std::string_view text;
 };
 
-// What belongs to no single command. `atp help COMMAND` is `atp COMMAND --help` (arguments.cc).
+// Topics that concern several commands. `atp help COMMAND` is `atp COMMAND --help` (arguments.cc).
 constexpr std::array<Topic, 3> kTopics = {{
     {"routes", R"(A route is the path from a rank up to a server: switches first, the server last.
 
-  ATP_ROUTE=10.0.0.9:5500                  straight to the server, without in-network sums
+  ATP_ROUTE=10.0.0.9:5500                  straight to the server, no in-network sums
   ATP_ROUTE=10.0.0.1:5501,10.0.0.9:5500    through one switch
   ATP_ROUTE=10.0.0.1:5501,10.0.0.8:5500;10.0.0.1:5501,10.0.0.9:5500
                                            two servers, over which tensors are spread
   ATP_ROUTE=10.0.0.1:5700-5703,10.0.0.9:5600-5603
                                            four lanes: a route per port
 
-All ranks name the same servers in the same order. `atp run` sets ATP_ROUTE for the ranks that it
-starts; with --cluster it takes the routes from the cluster file (docs/cluster.md).
+All ranks must list the same servers in the same order. `atp run` sets ATP_ROUTE for the ranks that
+it starts; with --cluster it derives the routes from the cluster file (docs/cluster.md).
 )"},
-    {"environment", R"(Environment variables that ranks read. `atp run` sets those that it must.
-docs/variables.md has all of them, with their values and defaults.
+    {"environment",
+     R"(Environment variables that ranks read. `atp run` sets the ones that a job needs.
+docs/variables.md lists all of them, with values and defaults.
 
   ATP_ROUTE                  the path to the server (atp help routes)
-  ATP_JOB, ATP_INCARNATION   which job, and which start of it
-  ATP_HOST_MEMORY            0: ranks of one host do not sum in shared memory
-  ATP_HIERARCHY              1: sum per host first, then between hosts
+  ATP_JOB, ATP_INCARNATION   the job's number, and the number of this start of it
+  ATP_HOST_MEMORY            0: ranks on one host do not sum in shared memory
+  ATP_HIERARCHY              1: sum within each host first, then between hosts
   ATP_ALGORITHM              innetwork, ring or auto (torch)
-  ATP_WAY_FIGURES            expected times of both, which auto compares (torch)
-  ATP_SCALE                  blocks, or fixed: the paper's scale
-  ATP_WIRE                   int32 or int16 per value on the wire
-  ATP_EXACT                  1: exact sums of floats, added up by the server
+  ATP_WAY_FIGURES            expected times of both, for auto to compare (torch)
+  ATP_SCALE                  blocks, or fixed: the fixed scale of the paper
+  ATP_WIRE                   type of values on the wire: int32 or int16
+  ATP_EXACT                  1: exact float sums, computed on the server
   ATP_DIGEST                 1: keep a digest of all results
-  ATP_DIGEST_EVERY           compare the digests of all ranks after so many operations
+  ATP_DIGEST_EVERY           compare digests across ranks every N operations
   ATP_VALUES_PER_FRAGMENT    maximum values per fragment
   ATP_OVERFLOW               reactive or proactive
   ATP_CONGESTION             aimd, or none: a fixed window
-  ATP_SOCKET_IFNAME          the interface that other ranks connect to (torch)
-  ATP_PORT_RANGE             FIRST-LAST: the ports that a rank receives at
-  ATP_TIMEOUT                seconds that an all-reduce may make no progress
-  ATP_JOIN_TIMEOUT           seconds to wait until all ranks have joined
-  ATP_METRICS                ADDR:PORT at which ranks serve metrics (torch)
+  ATP_SOCKET_IFNAME          interface that other ranks connect to (torch)
+  ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive
+  ATP_TIMEOUT                seconds without progress after which an all-reduce fails
+  ATP_JOIN_TIMEOUT           seconds to wait for all ranks to join
+  ATP_METRICS                ADDR:PORT on which ranks serve metrics (torch)
 )"},
     {"exit-codes", R"(Exit codes of every command:
 
@@ -88,7 +89,7 @@ void print_topic(const CommandText& program, const std::vector<std::string>& wor
   });
   if (topic == kTopics.end()) {
     std::vector<std::string> names;
-    throw UsageError(fmt::format("'{}' is no command or topic: {}", words[0],
+    throw UsageError(fmt::format("'{}' is not a command or topic: {}", words[0],
                                  hint(words[0], topics_and(program, names))));
   }
   fmt::print("{}", topic->text);
@@ -100,7 +101,7 @@ const CommandText& command_at(const CommandText& program, const std::vector<std:
     const std::string path = at->path + " " + word;
     const auto found = std::find_if(at->commands.begin(), at->commands.end(),
                                     [&](const CommandText& one) { return one.path == path; });
-    if (found == at->commands.end()) throw UsageError(fmt::format("'{}' is no command", path));
+    if (found == at->commands.end()) throw UsageError(fmt::format("'{}' is not a command", path));
     at = &*found;
   }
   return *at;
@@ -126,12 +127,13 @@ void install(const CommandText& program, const std::filesystem::path& prefix) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) {
-      throw CommandError(fmt::format("cannot make {}: {}", folder.string(), error.message()));
+      throw CommandError(fmt::format("cannot create {}: {}", folder.string(), error.message()));
     }
   }
   write_pages(program, pages);
   write_file(completions / "atp", bash_completion(program));
-  fmt::print("manual pages in {}, completion in {}\n", pages.string(), completions.string());
+  fmt::print("wrote manual pages to {} and completion to {}\n", pages.string(),
+             completions.string());
 }
 
 struct HelpOptions {
@@ -146,7 +148,7 @@ void help(const CommandText& program, const HelpOptions& options) {
     fmt::print("{}", man_page(command_at(program, options.words), kProgramVersion));
     return;
   }
-  if (options.words.empty()) throw UsageError("expected a command or a topic, found none");
+  if (options.words.empty()) throw UsageError("expected a command or a topic");
   print_topic(program, options.words);
 }
 
@@ -156,11 +158,11 @@ void add_help_command(const Command& program) {
   const Command command =
       program.add_command("help", "Explain a command or a topic: routes, environment, exit-codes");
   const auto options = std::make_shared<HelpOptions>();
-  command.add_option("topic", options->words, "A command, or a topic").type_name("TOPIC");
+  command.add_option("topic", options->words, "Command or topic").type_name("TOPIC");
   const Option man = command.add_flag("--man", options->man, "Print the command's manual page");
   command
       .add_option("--install", options->prefix,
-                  "Write all manual pages and the completion for bash under this prefix")
+                  "Install all manual pages and the bash completion under this prefix")
       .type_name("DIR")
       .excludes(man)
       .excludes("topic");
@@ -168,11 +170,11 @@ void add_help_command(const Command& program) {
   atp help plan best
       the same as `atp plan best --help`
   atp help routes
-      how a rank finds its switches and its server
+      how ranks find their switches and servers
   atp help --man switch | man -l -
-      the manual page of one command
+      show the manual page of one command
   atp help --install ~/.local
-      then `man atp-switch` works, and the Tab key in a new bash (with the package bash-completion))");
+      make `man atp-switch` work, and Tab in new shells (needs the package bash-completion))");
   command.callback([program, options] { help(DescribedCommand(program).text(), *options); });
 }
 
@@ -180,13 +182,13 @@ void add_completion_command(const Command& program) {
   const Command command =
       program.add_command("completion", "Print a script that completes commands and options");
   const auto shell = std::make_shared<std::string>();
-  command.add_option("shell", *shell, "Which shell")
+  command.add_option("shell", *shell, "Shell")
       .type_name("SHELL")
       .one_of(std::vector<std::string>{"bash"})
       .required();
   command.footer(R"(Examples:
   source <(atp completion bash)
-      in this shell; in ~/.bashrc for every new one)");
+      enable completion in this shell; put the line into ~/.bashrc for every new one)");
   command.callback(
       [program, shell] { fmt::print("{}", bash_completion(DescribedCommand(program).text())); });
 }

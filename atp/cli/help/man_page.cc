@@ -10,8 +10,8 @@
 namespace atp {
 namespace {
 
-// A hyphen alone would become a typographic one, which nobody can type back into a shell; a dot or
-// a quote at the head of a line would be a request.
+// troff turns a plain hyphen into a typographic one, which cannot be pasted into a shell, and takes
+// a dot or a quote at the start of a line for a request.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -83,7 +83,7 @@ std::string commands_section(const CommandText& command) {
   return text;
 }
 
-// A footer is a few "Heading: ..." with lines that belong to it, as they are.
+// A footer is a few "Heading: ..." lines, each followed by preformatted lines.
 std::string footer_sections(const std::string& footer) {
   std::string text;
   bool is_open = false;

@@ -6,10 +6,10 @@
 
 namespace atp {
 
-// The manual page of one command, in troff's man macros: the same words as its --help.
+// The manual page of one command, in troff's man macros, with the text of its --help.
 std::string man_page(const CommandText& command, const std::string& version);
 
-// "atp-plan-best": of "atp plan best", what `man` is asked for.
+// The name for `man`: "atp-plan-best" for "atp plan best".
 std::string man_page_name(const CommandText& command);
 
 }  // namespace atp

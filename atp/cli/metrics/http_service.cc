@@ -17,9 +17,9 @@
 namespace atp {
 namespace {
 
-constexpr int kPatienceSeconds = 5;  // with one connection
+constexpr int kPatienceSeconds = 5;  // per connection
 constexpr std::ptrdiff_t kMostHeaderBytes = 16 * 1024;
-constexpr std::ptrdiff_t kMostBodyBytes = 1024;  // none is wanted
+constexpr std::ptrdiff_t kMostBodyBytes = 1024;  // requests need no body
 
 struct FreeBase {
   void operator()(event_base* base) const { event_base_free(base); }
@@ -46,7 +46,7 @@ std::string host_of(evhttp_request* request) {
 
 }  // namespace
 
-// In the order in which they need each other.
+// In order of dependency.
 struct HttpService::Loop {
   Pages pages;
   std::unique_ptr<Waker> waker;
@@ -175,7 +175,8 @@ Result<std::unique_ptr<HttpService>> HttpService::start(const Endpoint& at, Page
 
 HttpService::HttpService(const Endpoint& address, std::unique_ptr<Loop> loop)
     : address_(address), loop_(std::move(loop)), thread_([base = loop_->base.get()] {
-        // Of who has hung up libevent hears by the error, not by a signal that ends the process.
+        // A closed connection must reach libevent as an error, not as a signal that ends the
+        // process.
         sigset_t pipe;
         sigemptyset(&pipe);
         sigaddset(&pipe, SIGPIPE);

@@ -16,8 +16,8 @@ struct event_base;
 struct evhttp;
 struct event;
 
-// A few pages by HTTP, for Prometheus and for browsers, from a thread of its own (libevent, whose
-// archives the program takes in).
+// Serves a few pages over HTTP, for Prometheus and browsers, from a thread of its own (libevent,
+// linked statically).
 
 namespace atp {
 
@@ -36,10 +36,10 @@ struct HttpPage {
 
 class HttpService {
  public:
-  // More pages at a time do not stay open.
+  // The most pages that stay open at a time.
   static constexpr std::size_t kMostStreams = 32;
 
-  // What is asked for by GET or HEAD; nothing: 404. Called in the service's thread.
+  // The page for a GET or HEAD; nothing: 404. Called on the service's thread.
   using Pages = std::function<std::optional<HttpPage>(const HttpRequest& request)>;
 
   static Result<std::unique_ptr<HttpService>> start(const Endpoint& at, Pages pages);

@@ -10,7 +10,7 @@ namespace {
 
 class HttpServiceTest : public testing::Test {
  protected:
-  // All that comes back for it, to the end.
+  // The whole reply, up to the end of the connection.
   std::string ask(const std::string& request) const {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     TcpSocket socket = TcpSocket::connect_once(service_->address(), until).value();
@@ -29,7 +29,7 @@ class HttpServiceTest : public testing::Test {
       }).value();
 };
 
-TEST_F(HttpServiceTest, SendsAPageWholeAndThenCloses) {
+TEST_F(HttpServiceTest, SendsTheWholePageAndThenCloses) {
   const std::string reply = ask("GET /page?a=b HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(reply.starts_with("HTTP/1.1 200 ")) << reply.substr(0, 200);
   EXPECT_NE(reply.find("Content-Type: text/plain\r\n"), std::string::npos);
@@ -37,7 +37,7 @@ TEST_F(HttpServiceTest, SendsAPageWholeAndThenCloses) {
   EXPECT_TRUE(reply.ends_with("\r\n\r\n" + std::string(20'000, 'x')));
 }
 
-TEST_F(HttpServiceTest, RefusesWhatItDoesNotHave) {
+TEST_F(HttpServiceTest, RefusesUnknownPathsAndMethods) {
   struct Case {
     const char* request;
     const char* answer;
@@ -52,7 +52,7 @@ TEST_F(HttpServiceTest, RefusesWhatItDoesNotHave) {
   }
 }
 
-TEST_F(HttpServiceTest, GoesOnAfterOneWhoHangsUp) {
+TEST_F(HttpServiceTest, KeepsServingAfterAClientHangsUp) {
   for (int i = 0; i < 3; ++i) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     TcpSocket socket = TcpSocket::connect_once(service_->address(), until).value();
@@ -73,7 +73,7 @@ class HttpStreamTest : public HttpServiceTest {
     return socket;
   }
 
-  // Whether this comes before the end.
+  // Whether `text` arrives before the end.
   bool reads(const TcpSocket& socket, const std::string& text) const {
     std::string got;
     std::byte byte{};
@@ -90,7 +90,7 @@ class HttpStreamTest : public HttpServiceTest {
       }).value();
 };
 
-TEST_F(HttpStreamTest, APageThatStaysOpenGetsWhatIsPublished) {
+TEST_F(HttpStreamTest, APageThatStaysOpenGetsEveryPublishedPart) {
   const TcpSocket one = open(), other = open();
   EXPECT_TRUE(reads(one, "first"));
   EXPECT_TRUE(reads(other, "first"));
@@ -108,10 +108,10 @@ TEST_F(HttpStreamTest, ReadersMayLeaveAtAnyTime) {
     streams_->publish("next");
   }
   EXPECT_TRUE(reads(stays, "next"));
-  EXPECT_TRUE(reads(open(), "first")) << "those that have left take no place";
+  EXPECT_TRUE(reads(open(), "first")) << "readers that have left still count";
 }
 
-TEST_F(HttpStreamTest, ThereAreNoMoreReadersThanPromised) {
+TEST_F(HttpStreamTest, ReadersBeyondTheLimitAreRefused) {
   std::vector<TcpSocket> readers;
   for (std::size_t i = 0; i < HttpService::kMostStreams; ++i) {
     readers.push_back(open());
@@ -120,7 +120,7 @@ TEST_F(HttpStreamTest, ThereAreNoMoreReadersThanPromised) {
   EXPECT_TRUE(reads(open(), "HTTP/1.1 503 "));
 }
 
-TEST_F(HttpStreamTest, OneWhoReadsNothingCostsNoMemoryAndNobodyElse) {
+TEST_F(HttpStreamTest, AReaderThatReadsNothingCostsNoMemoryAndDelaysNoOther) {
   const TcpSocket lazy = open(), stays = open();
   EXPECT_TRUE(reads(stays, "first\r\n"));
   std::vector<std::byte> much(std::size_t{1} << 20, std::byte{'x'});
@@ -132,14 +132,14 @@ TEST_F(HttpStreamTest, OneWhoReadsNothingCostsNoMemoryAndNobodyElse) {
   }
 }
 
-TEST_F(HttpStreamTest, EndsWhileSomebodyReads) {
+TEST_F(HttpStreamTest, EndsWhileAClientReads) {
   const TcpSocket reader = open();
   EXPECT_TRUE(reads(reader, "first"));
   streams_.reset();
   EXPECT_FALSE(reads(reader, "never"));
 }
 
-TEST_F(HttpServiceTest, EndsWhileSomebodyIsConnected) {
+TEST_F(HttpServiceTest, EndsWhileAClientIsConnected) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   const TcpSocket silent = TcpSocket::connect_once(service_->address(), until).value();
   service_.reset();

@@ -5,7 +5,7 @@
 namespace atp {
 namespace {
 
-// Of a label's value, or (without quotes) of a help text.
+// Escapes a label's value or, without quotes, a help text.
 std::string escaped(std::string_view text, bool in_quotes) {
   std::string result;
   for (const char c : text) {

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-// The text format in which Prometheus reads metrics, version 0.0.4.
+// Prometheus's text format for metrics, version 0.0.4.
 //
-// Written here, as Debian has prometheus-cpp as shared libraries only, which bring civetweb, curl
-// and OpenSSL, while atp is one file that runs without packages. Prometheus's own parser reads what
-// this writes in tests/metrics.
+// We write it ourselves: Debian has prometheus-cpp only as shared libraries, which pull in
+// civetweb, curl and OpenSSL, while atp is a single file that needs no packages. tests/metrics
+// checks the output with Prometheus's own parser.
 
 namespace atp {
 
@@ -24,16 +24,16 @@ class MetricsText {
  public:
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-  // The samples that follow are of it. Of one without samples nothing is written.
+  // Starts a metric, to which the samples that follow belong. One without samples is left out.
   void begin(std::string_view name, MetricType type, std::string_view help);
-  // `suffix` behind the name, as summaries have it: "_count".
+  // `suffix` is appended to the name, for summaries: "_count".
   void sample(const MetricLabels& labels, double value, std::string_view suffix = {});
 
   const std::string& text() const { return text_; }
 
  private:
   std::string name_;
-  std::string head_;  // not written yet
+  std::string head_;  // pending until the first sample
   std::string text_;
 };
 

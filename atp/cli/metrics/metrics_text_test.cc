@@ -5,7 +5,7 @@
 namespace atp {
 namespace {
 
-TEST(MetricsText, HasTheHeadOfAFamilyOnceAndALineForEachSample) {
+TEST(MetricsText, HasOneHeaderPerFamilyAndOneLinePerSample) {
   MetricsText metrics;
   metrics.begin("atp_things_total", MetricType::kCounter, "Things that came.");
   metrics.sample({}, 7);
@@ -22,7 +22,7 @@ TEST(MetricsText, HasTheHeadOfAFamilyOnceAndALineForEachSample) {
             "atp_late_seconds_count{rank=\"3\"} 4\n");
 }
 
-TEST(MetricsText, OfAFamilyWithoutSamplesSaysNothing) {
+TEST(MetricsText, OmitsAFamilyWithoutSamples) {
   MetricsText metrics;
   metrics.begin("atp_none", MetricType::kGauge, "Of nothing.");
   metrics.begin("atp_one", MetricType::kGauge, "Of one.");

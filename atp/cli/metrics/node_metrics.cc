@@ -23,7 +23,7 @@ std::string whole(const Json& object, const char* key) {
   return fmt::format("{:.0f}", number(object, key));
 }
 
-// Writes the metrics of one status.
+// Writes one status as metrics.
 class Writer {
  public:
   Writer(const Json& status, MetricsText& out)
@@ -59,7 +59,7 @@ class Writer {
  private:
   struct Job {
     const Json* status;
-    std::vector<const Json*> ranks;  // those whose lateness is told
+    std::vector<const Json*> ranks;  // those whose lateness is reported
   };
 
   bool is_of(const MetricInfo& info) const { return info.of == MetricOf::kBoth || info.of == of_; }
@@ -71,7 +71,7 @@ class Writer {
       const auto late = [](const Json* rank) {
         return std::max(number(*rank, "first_p99_us"), number(*rank, "last_p99_us"));
       };
-      // Of ranks that are equally late the lower one is first, as in the array.
+      // Ties go to the lower rank, as in the array.
       return std::pair(-late(one), one) < std::pair(-late(other), other);
     });
     if (ranks.size() > kMostMetricRanks) {

@@ -7,7 +7,7 @@
 
 #include "atp/cli/metrics/metrics_text.h"
 
-// What a switch or a server tells Prometheus: its status (docs/status.md) as metrics.
+// The status of a switch or server (docs/status.md) as metrics for Prometheus.
 
 namespace atp {
 
@@ -19,26 +19,26 @@ struct MetricInfo {
   std::string_view help;
   MetricOf of = MetricOf::kBoth;
   std::string_view labels = {};
-  // Of the status; "drop_*": all that begin so, and what follows is the label. Empty: it is made of
-  // something else.
+  // The counter in the status. "drop_*" stands for all with that prefix; the rest of the name
+  // becomes the label. Empty: not made from a counter.
   std::string_view counter = {};
-  double unit = 1;  // of the counter, in the metric's
+  double unit = 1;  // the counter's unit in units of the metric
 };
 
 std::span<const MetricInfo> node_metrics();
-void begin_metric(std::string_view name, MetricsText& metrics);  // one of these
+void begin_metric(std::string_view name, MetricsText& metrics);  // `name` must be in the list
 
-// A job is one label value for each of its ranks, so there are bounds; what is beyond them is
-// counted in atp_metrics_left_out. The latest ranks go first.
+// Each rank of a job is a label value, so their number is limited. atp_metrics_left_out counts what
+// is left out; the ranks that are latest are kept.
 inline constexpr std::size_t kMostMetricJobs = 32;
-inline constexpr std::size_t kMostMetricRanks = 64;  // of each job
+inline constexpr std::size_t kMostMetricRanks = 64;  // per job
 
 void add_node_metrics(const nlohmann::ordered_json& status, MetricsText& metrics);
 
-// Of this process, under the names that all exporters use: processor time, memory, descriptors.
+// This process's processor time, memory and descriptors, under the names that all exporters use.
 void add_process_metrics(MetricsText& metrics);
 
-// docs/metrics.md between its marks.
+// The table in docs/metrics.md, between its markers.
 std::string node_metrics_table();
 
 }  // namespace atp

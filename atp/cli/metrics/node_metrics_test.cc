@@ -28,7 +28,7 @@ using testing::Not;
 template <class Enum>
 Json counters_of() {
   Json counters = Json::object();
-  double value = 1001;  // no other sample's
+  double value = 1001;  // differs from every other sample's
   const auto add = [&](std::string_view name, std::uint64_t) {
     counters[std::string(name)] = value++;
   };
@@ -84,8 +84,8 @@ TEST(NodeMetrics, HaveConventionalNames) {
   }
 }
 
-// Whoever adds a counter says what it means.
-TEST(NodeMetrics, HaveEveryCounterOfANode) {
+// A new counter needs a metric that explains it.
+TEST(NodeMetrics, CoverEveryCounterOfANode) {
   for (const std::string role : {"switch", "server"}) {
     const Json all = status(role);
     const std::string text = text_of(all);
@@ -97,12 +97,12 @@ TEST(NodeMetrics, HaveEveryCounterOfANode) {
   }
 }
 
-TEST(NodeMetrics, OfOneRoleAreNotThoseOfTheOther) {
+TEST(NodeMetrics, BelongToOneRoleOnly) {
   EXPECT_THAT(text_of(status("switch")), Not(HasSubstr("atp_server_")));
   EXPECT_THAT(text_of(status("server")), Not(HasSubstr("atp_switch_")));
 }
 
-TEST(NodeMetrics, SayWhoIsWhereWhoIsStuckAndWhoIsLate) {
+TEST(NodeMetrics, ReportStatesStuckRanksAndLateRanks) {
   Json one = status("server");
   one["jobs"][0]["stuck"] = Json::parse(R"({"ranks": [{"rank": 2, "host": null}],
                                             "waited_s": 3.25})");
@@ -123,7 +123,7 @@ TEST(NodeMetrics, SayWhoIsWhereWhoIsStuckAndWhoIsLate) {
   }
 }
 
-TEST(NodeMetrics, AreBoundedAndKeepTheLatest) {
+TEST(NodeMetrics, AreLimitedAndKeepTheLatestRanks) {
   Json many = status("server");
   const Json job = many["jobs"][0];
   many["jobs"].clear();
@@ -161,8 +161,8 @@ TEST(ProcessMetrics, AreThoseOfThisProcess) {
   EXPECT_LT(age, 3600);
 }
 
-// ATP_WRITE_DOCS=1 writes it.
-TEST(MetricsPage, SaysWhatTheCodeHas) {
+// ATP_WRITE_DOCS=1 rewrites the page.
+TEST(MetricsPage, MatchesTheCode) {
   const std::string path = docs() + "metrics.md";
   const std::string begin = "<!-- of switches and servers: written by atp_cli_metrics_test -->\n";
   const std::string end = "<!-- end -->";
@@ -174,10 +174,10 @@ TEST(MetricsPage, SaysWhatTheCodeHas) {
   const std::string wanted =
       page.substr(0, from) + begin + "\n" + node_metrics_table() + "\n" + page.substr(to);
   if (std::getenv("ATP_WRITE_DOCS") != nullptr) std::ofstream(path) << wanted;
-  EXPECT_EQ(read(path), wanted) << "run it with ATP_WRITE_DOCS=1 to write the page anew";
+  EXPECT_EQ(read(path), wanted) << "run the test with ATP_WRITE_DOCS=1 to rewrite the page";
 }
 
-TEST(Dashboard, AsksForMetricsThatExistAndHasNoTwoPanelsInOnePlace) {
+TEST(Dashboard, UsesExistingMetricsAndItsPanelsDoNotOverlap) {
   const Json board = Json::parse(read(docs() + "grafana.json"));
   std::set<std::string> names;
   for (const MetricInfo& info : node_metrics()) names.emplace(info.name);

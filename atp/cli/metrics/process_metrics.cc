@@ -35,8 +35,8 @@ double open_descriptors() {
   return problem ? 0 : static_cast<double>(std::distance(begin(files), end(files)) - 1);
 }
 
-// Boot time and the process's start after it, in ticks: the 22nd word, counted behind the name of
-// the program, which may have spaces.
+// Boot time plus the process's start after it, in ticks: the 22nd field. Fields are counted from
+// the end of the program's name, which may contain spaces.
 double start_time() {
   std::ifstream stat("/proc/self/stat");
   std::string line;

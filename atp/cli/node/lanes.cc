@@ -22,7 +22,7 @@ namespace {
 
 struct Lane {
   pid_t pid = -1;  // 0: ended
-  int ready = -1;  // a pipe: its address, as soon as it listens
+  int ready = -1;  // a pipe that carries its address once it listens
 };
 
 sigset_t watched_signals() {
@@ -36,12 +36,12 @@ sigset_t watched_signals() {
   throw CommandError(fmt::format("cannot start a lane: {}: {}", what, std::strerror(errno)));
 }
 
-// The process that watches over the lanes.
+// Runs in the process that watches the lanes.
 class Lanes {
  public:
   explicit Lanes(std::string_view role) : role_(role) {}
 
-  // True in the new process, which is told by the kernel when this one dies.
+  // True in the new process, which the kernel notifies when this one dies.
   bool start(ServeOptions& options, const sigset_t& usual_signals) {
     std::array<int, 2> ends{};
     if (pipe(ends.data()) != 0) fail("pipe");
@@ -63,7 +63,7 @@ class Lanes {
     return true;
   }
 
-  // False if a lane has ended instead.
+  // False if a lane ended before it was ready.
   bool wait_until_ready() {
     for (Lane& lane : lanes_) {
       char first = 0;
@@ -74,7 +74,7 @@ class Lanes {
     return true;
   }
 
-  // Until all have ended; the exit code of the first that failed.
+  // Returns when all lanes have ended, with the exit code of the first that failed.
   int watch() {
     const sigset_t signals = watched_signals();
     reap();
@@ -110,7 +110,7 @@ class Lanes {
       const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (code_ == 0) code_ = code;
       if (stopping_) continue;
-      log_error("lane {} of the {} {}, so the others end, too", &lane - lanes_.data(), role_,
+      log_error("lane {} of the {} {}; stopping the others", &lane - lanes_.data(), role_,
                 WIFSIGNALED(status)
                     ? fmt::format("was killed by SIG{}", sigabbrev_np(WTERMSIG(status)))
                     : fmt::format("ended with code {}", code));
@@ -124,7 +124,7 @@ class Lanes {
   int code_ = 0;
 };
 
-// "out/server.jsonl" is "out/server-2.jsonl" for lane 2.
+// "out/server.jsonl" becomes "out/server-2.jsonl" for lane 2.
 std::string file_of_lane(const std::string& file, std::uint32_t lane) {
   if (file.empty()) return file;
   const std::filesystem::path path(file);
@@ -132,13 +132,13 @@ std::string file_of_lane(const std::string& file, std::uint32_t lane) {
          fmt::format("{}-{}{}", path.stem().string(), lane, path.extension().string());
 }
 
-// Port 0, any that is free, is so for every lane.
+// Port 0 means a free port for every lane.
 std::string metrics_of_lane(const ServeOptions& options, std::uint32_t lane) {
   if (options.metrics.empty()) return {};
   Endpoint at = metrics_endpoint(options);
   if (at.port != 0 && at.port + options.lanes - 1 > 65535) {
-    throw CommandError(fmt::format("--metrics {} with --lanes {} takes the {} ports after it, too, "
-                                   "and there is none after 65535: name a lower port",
+    throw CommandError(fmt::format("--metrics {} with --lanes {} also needs the {} ports after it, "
+                                   "and ports end at 65535: use a lower port",
                                    options.metrics, options.lanes, options.lanes - 1),
                        kWrongUsage);
   }
@@ -153,12 +153,11 @@ ServeOptions options_of_lane(const ServeOptions& options, const Endpoint& listen
   if (options.lanes == 1) return options;
   const std::uint32_t last = listen.port + options.lanes - 1;
   if (listen.port == 0 || last > 65535) {
-    throw CommandError(
-        fmt::format("--lanes {} takes the port of --listen and the {} after it, and {}",
-                    options.lanes, options.lanes - 1,
-                    listen.port == 0 ? "port 0 says none: name a port"
-                                     : "there is none after 65535: name a lower port"),
-        kWrongUsage);
+    throw CommandError(fmt::format("--lanes {} needs the port of --listen and the {} after it, {}",
+                                   options.lanes, options.lanes - 1,
+                                   listen.port == 0 ? "and port 0 is not fixed: name a port"
+                                                    : "and ports end at 65535: use a lower port"),
+                       kWrongUsage);
   }
   Endpoint own = listen;
   own.port = static_cast<std::uint16_t>(listen.port + lane);

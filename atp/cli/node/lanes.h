@@ -6,24 +6,24 @@
 
 #include "atp/cli/node/serve.h"
 
-// A switch or a server of several lanes. One event loop is one core, so a node that is to carry
-// more is several nodes, each a process of its own on one of consecutive ports. They share nothing:
-// a rank spreads its tensors over the lanes as it does over servers, and all ranks send what is to
-// be added up through the same lane (ATP_ROUTE with ranges of ports).
+// A switch or server with several lanes. An event loop uses one core, so a node that needs more
+// runs as several nodes: processes on consecutive ports that share nothing. Ranks spread their
+// tensors over the lanes as over servers, and all ranks send the same fragment through the same
+// lane (ATP_ROUTE with port ranges).
 
 namespace atp {
 
-// The options of one lane of `options.lanes`: its port, its file of counters. Throws CommandError
-// where the ports do not exist.
+// The options of one of `options.lanes` lanes, with its own port and counter file. Throws
+// CommandError if the ports do not exist.
 ServeOptions options_of_lane(const ServeOptions& options, const Endpoint& listen,
                              std::uint32_t lane);
 
 // "127.0.0.1:5500-5503"
 std::string text_of_lanes(const ServeOptions& options, const Endpoint& listen);
 
-// Calls `serve_one` in a process for each lane and passes on the signals that end them. When one
-// has ended, so do the others: what is left would serve half of a tensor. With one lane it is
-// called here. Returns in a lane when that has ended; throws CommandEnd if one has failed.
+// Calls `serve_one` in one process per lane and forwards the signals that end them. When a lane
+// ends, the others end too: they would serve only part of a tensor. A single lane runs in this
+// process. Returns in a lane when it has ended; throws CommandEnd if one failed.
 void serve_in_lanes(std::string_view role, const ServeOptions& options,
                     const std::function<void(const ServeOptions&)>& serve_one);
 

@@ -25,7 +25,7 @@ TEST(LaneOptions, OneLaneIsTheNodeItself) {
   EXPECT_EQ(text_of_lanes(options, at(5500)), "10.0.0.9:5500");
 }
 
-TEST(LaneOptions, EachLaneHasAPortAndAFileOfItsOwn) {
+TEST(LaneOptions, EachLaneHasItsOwnPortAndFile) {
   struct Row {
     const char* name;
     std::uint32_t lane;
@@ -46,7 +46,7 @@ TEST(LaneOptions, EachLaneHasAPortAndAFileOfItsOwn) {
   EXPECT_EQ(text_of_lanes(options_of(4), at(5500)), "10.0.0.9:5500-5503");
 }
 
-TEST(LaneOptions, PortsThatDoNotExistAreRefused) {
+TEST(LaneOptions, NonexistentPortsAreRefused) {
   EXPECT_THROW(options_of_lane(options_of(2), at(0), 0), CommandError);
   EXPECT_THROW(options_of_lane(options_of(2), at(65535), 0), CommandError);
   EXPECT_NO_THROW(options_of_lane(options_of(2), at(65534), 0));

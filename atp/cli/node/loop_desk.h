@@ -8,8 +8,8 @@
 
 #include "atp/driver/udp/waker.h"
 
-// How the thread of a service has the node's loop write a document: the loop looks whether it is
-// asked, and answers.
+// Lets a service's thread request a document from the node's loop, which polls is_asked() and
+// answers.
 
 namespace atp {
 
@@ -17,12 +17,12 @@ class LoopDesk {
  public:
   explicit LoopDesk(Waker& loop) : loop_(loop) {}
 
-  // Nothing: the loop did not answer in time, or close() came. One at a time.
+  // Waits for the answer; nothing on time-out or after close(). One caller at a time.
   std::optional<std::string> ask();
-  // Whoever waits, or asks from now on, gets nothing.
+  // Ends the current wait and all later ones without an answer.
   void close();
 
-  // For the loop's thread.
+  // Called on the loop's thread.
   bool is_asked() const { return asked_.load(std::memory_order_relaxed); }
   void answer(std::string document);
 

@@ -24,7 +24,7 @@ std::optional<HttpPage> MetricsService::page(const std::string& path) {
   }
   if (path != "/metrics") return std::nullopt;
   const std::optional<std::string> status = desk_.ask();
-  if (!status) return HttpPage{"text/plain", "the node has not answered\n", 503};
+  if (!status) return HttpPage{"text/plain", "the node did not answer in time\n", 503};
   MetricsText metrics;
   add_node_metrics(nlohmann::ordered_json::parse(*status), metrics);
   add_process_metrics(metrics);

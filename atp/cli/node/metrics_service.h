@@ -6,7 +6,7 @@
 #include "atp/cli/metrics/http_service.h"
 #include "atp/cli/node/loop_desk.h"
 
-// What --metrics asks for: the page /metrics (docs/metrics.md).
+// Serves the page /metrics for --metrics (docs/metrics.md).
 
 namespace atp {
 
@@ -18,7 +18,7 @@ class MetricsService {
   MetricsService& operator=(const MetricsService&) = delete;
 
   const Endpoint& address() const { return http_->address(); }
-  // For the loop's thread: the status, as `atp status` gets it.
+  // Called on the loop's thread, with the status that `atp status` gets.
   bool is_asked() const { return desk_.is_asked(); }
   void answer(std::string status) { desk_.answer(std::move(status)); }
 
@@ -27,7 +27,7 @@ class MetricsService {
   std::optional<HttpPage> page(const std::string& path);
 
   LoopDesk desk_;
-  std::unique_ptr<HttpService> http_;  // last: its thread uses the desk
+  std::unique_ptr<HttpService> http_;  // last, because its thread uses the desk
 };
 
 }  // namespace atp

@@ -9,9 +9,9 @@
 namespace atp {
 namespace {
 
-constexpr std::uint8_t kMappedBits = 96;  // of ::ffff:0:0/96, where IPv4 lives
+constexpr std::uint8_t kMappedBits = 96;  // of ::ffff:0:0/96, the IPv4-mapped addresses
 
-// The address with all of its bits.
+// Parses an address, with all of its bits as the prefix.
 bool parse_host(const std::string& text, Prefix& prefix) {
   std::uint8_t ipv4[4];
   if (inet_pton(AF_INET, text.c_str(), ipv4) == 1) {
@@ -24,8 +24,9 @@ bool parse_host(const std::string& text, Prefix& prefix) {
 }  // namespace
 
 Result<Prefix> parse_prefix(std::string_view text) {
-  const Error wrong{"'" + std::string(text) +
-                    "' is no network: expected ADDRESS/BITS, for example 10.0.0.0/8 or fd00::/8"};
+  const Error wrong{
+      "'" + std::string(text) +
+      "' is not a network: expected ADDRESS/BITS, for example 10.0.0.0/8 or fd00::/8"};
   const std::size_t slash = text.find('/');
   Prefix prefix;
   if (!parse_host(std::string(text.substr(0, slash)), prefix)) return wrong;

@@ -7,7 +7,7 @@
 
 namespace atp {
 
-// "10.0.0.0/8", "fd00::/8", or a bare address, which means that host alone.
+// Parses "10.0.0.0/8", "fd00::/8", or a bare address, which stands for that host alone.
 Result<Prefix> parse_prefix(std::string_view text);
 
 // 127.0.0.0/8 and ::1/128.

@@ -13,7 +13,7 @@ struct Case {
   const char* outside;
 };
 
-TEST(Prefix, HoldsWhatItSays) {
+TEST(Prefix, ContainsItsAddressesAndNoOthers) {
   for (const Case& c : std::vector<Case>{
            {"10.0.0.0/8", "10.255.1.2:1", "11.0.0.0:1"},
            {"10.1.2.3/8", "10.0.0.1:1", "11.1.2.3:1"},
@@ -31,14 +31,14 @@ TEST(Prefix, HoldsWhatItSays) {
   }
 }
 
-TEST(Prefix, RefusesWhatIsNoNetwork) {
+TEST(Prefix, RefusesTextThatIsNotANetwork) {
   for (const char* text : {"", "/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8x", "10.0.0/8",
                            "::/129", "localhost/8", "10.0.0.0/-1", "10.0.0.0/8/8"}) {
     EXPECT_FALSE(parse_prefix(text).ok()) << text;
   }
 }
 
-TEST(Prefix, LoopbackIsBothFamilies) {
+TEST(Prefix, LoopbackCoversBothAddressFamilies) {
   const UpstreamPolicy policy(loopback_prefixes());
   EXPECT_TRUE(policy.allows(resolve_endpoint("127.8.8.8:5500").value()));
   EXPECT_TRUE(policy.allows(resolve_endpoint("[::1]:5500").value()));

@@ -42,7 +42,7 @@ std::uint64_t microseconds_of(Duration duration) {
       std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
 }
 
-// null where nobody is stuck.
+// null if no rank is stuck.
 Json json_of(const std::optional<StuckRanks>& stuck) {
   if (!stuck) return nullptr;
   Json ranks = Json::array();
@@ -57,7 +57,7 @@ Json json_of(const std::optional<StuckRanks>& stuck) {
           {"fingerprint", stuck->operation}};
 }
 
-// Of one job of a server.
+// For one job of a server.
 std::optional<StuckRanks> stuck_ranks_of(const JobSummary& job, Instant now) {
   if (!job.stuck) return std::nullopt;
   return StuckRanks{.job = job.terms.key,
@@ -86,7 +86,7 @@ std::optional<StuckRanks> stuck_ranks_of(const Tree& tree, Instant now) {
   return stuck;
 }
 
-// Of the ranks of which something is known.
+// Only ranks with measurements.
 Json json_of(std::span<const RankLateness> lateness) {
   Json list = Json::array();
   for (std::size_t rank = 0; rank < lateness.size(); ++rank) {
@@ -102,7 +102,7 @@ Json json_of(std::span<const RankLateness> lateness) {
   return list;
 }
 
-// What both kinds of job have first.
+// The keys that servers' and switches' jobs share.
 Json job_head(const JobKey& key, std::uint16_t first_stream, std::uint16_t streams,
               std::size_t world_size) {
   return {{"job", key.job},
@@ -146,7 +146,7 @@ Json json_of(const Tree& tree, const atp_share& share, Instant now) {
   return json;
 }
 
-// The counters whose names begin with drop_, without it, if they have risen.
+// The nonzero counters with the prefix "drop_", without the prefix.
 Json drops_of(const CounterSnapshot& counters) {
   constexpr std::string_view kPrefix = "drop_";
   Json drops = Json::object();

@@ -10,18 +10,18 @@
 #include "atp/core/dataplane/switch_node.h"
 #include "atp/core/server/server.h"
 
-// What a switch or server tells about itself while it runs: its counters as JSON lines in a file,
-// and a log line when one that people care about has risen.
+// What a switch or server reports while it runs: its counters as JSON lines in a file, and a log
+// line when an important counter has risen.
 
 namespace atp {
 
 using CounterSnapshot = std::vector<std::pair<std::string_view, std::uint64_t>>;
 
-// One object a line: {"time_s": seconds since 1970, "role": "switch", "counters": {…}}.
+// One object per line: {"time_s": seconds since 1970, "role": "switch", "counters": {…}}.
 double seconds_since_1970();
 std::string to_json_line(double time_s, std::string_view role, const CounterSnapshot& counters);
 
-// A counter whose rise is worth a line: "1 rank left (1 so far)", "2 ranks left (3 so far)".
+// A counter whose rise is logged: "1 rank left (1 so far)", "2 ranks left (3 so far)".
 struct WatchedCounter {
   std::string_view name;
   std::string_view one;
@@ -32,7 +32,7 @@ class CounterWatch {
  public:
   explicit CounterWatch(std::vector<WatchedCounter> watched) : watched_(std::move(watched)) {}
 
-  // The lines for what has risen since the last call.
+  // The lines for the counters that have risen since the last call.
   std::vector<std::string> lines(const CounterSnapshot& counters);
 
  private:
@@ -40,25 +40,25 @@ class CounterWatch {
   std::vector<std::uint64_t> last_ = std::vector<std::uint64_t>(watched_.size());
 };
 
-// Ranks of a job without which an operation has not gone on for a second, though others have
-// contributed to it: stopped, silent, cut off, or busy with something else.
+// Ranks of a job that have held up an operation for a second although others have contributed to
+// it: stopped, silent, cut off, or busy with something else.
 struct StuckRanks {
   JobKey job;
   std::uint16_t first_stream = 0;
-  std::vector<std::pair<Rank, Endpoint>> ranks;  // the endpoint may be unknown
+  std::vector<std::pair<Rank, Endpoint>> ranks;  // an endpoint may be unset
   Duration waited{};
   std::uint16_t stream = 0;
   std::uint64_t sequence = 0;
-  std::uint32_t operation = 0;  // the fingerprint
+  std::uint32_t operation = 0;  // its fingerprint
 };
 std::vector<StuckRanks> stuck_ranks_of(const Server& server, Instant now);
-// As the server has told its tree.
+// As the server reported them to its tree.
 std::vector<StuckRanks> stuck_ranks_of(const SwitchNode& node, Instant now);
 // "rank 2 (10.0.1.2), ranks 3 …".
 std::string stuck_text(const StuckRanks& stuck);
 
-// What `atp status` says of a node, as JSON; docs/status.md lists the keys, which later versions
-// only add to.
+// The status of a node for `atp status`, as JSON. docs/status.md lists the keys; later versions
+// only add keys.
 
 std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
                            Instant now, const CounterSnapshot& counters);

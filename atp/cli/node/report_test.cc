@@ -9,13 +9,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(CounterReport, IsOneJsonObjectALine) {
+TEST(CounterReport, IsOneJsonObjectPerLine) {
   EXPECT_EQ(to_json_line(1.5, "switch", {{"b", 2}, {"a", 18446744073709551615u}}),
             "{\"time_s\":1.5,\"role\":\"switch\",\"counters\":{\"b\":2,\"a\":18446744073709551615}}"
             "\n");
 }
 
-TEST(CounterWatch, TellsOnceWhatHasRisen) {
+TEST(CounterWatch, ReportsEachRiseOnce) {
   CounterWatch watch({{"leaves", "rank left", "ranks left"}, {"absent", "never", "never"}});
   EXPECT_THAT(watch.lines({{"leaves", 0}}), IsEmpty());
   EXPECT_THAT(watch.lines({{"x", 1}, {"leaves", 2}}), ElementsAre("2 ranks left (2 so far)"));

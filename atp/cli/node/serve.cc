@@ -26,7 +26,7 @@ namespace {
 
 std::atomic<Waker*> stop_waker{nullptr};
 
-// The first that came, and from which process; 0: the kernel.
+// The first signal, and the process that sent it; 0: the kernel.
 std::atomic<int> stop_signal{0};
 std::atomic<pid_t> stop_sender{0};
 
@@ -47,52 +47,53 @@ void set_action(const struct sigaction& action) {
 void add_serve_options(const Command& command, ServeOptions& options) {
   command
       .add_option("--listen", options.listen,
-                  "UDP address to listen on; port 0 takes a free port, 0.0.0.0 or [::] all "
+                  "UDP address to listen on; port 0 takes a free port, 0.0.0.0 or [::] means all "
                   "addresses of this host")
       .type_name("ADDR:PORT")
       .show_default();
   command
       .add_option("--lanes", options.lanes,
-                  "Number of nodes, one per core, at the port of --listen and those after it; "
-                  "ranks name them as HOST:FIRST-LAST")
+                  "Number of nodes, one per core, on consecutive ports from --listen on; ranks "
+                  "address them as HOST:FIRST-LAST")
       .type_name("N")
       .in_range(1u, kMaxLanes)
       .show_default();
   command
       .add_option("--values", options.values,
-                  "Maximum values per fragment (default: what the interface's MTU carries)")
+                  "Maximum values per fragment (default: what fits the interface's MTU)")
       .type_name("K")
       .in_range(1, ATP_VALUES_MAX);
   command.add_option("--stats", options.stats_file, "Write counters to this file, as JSON lines")
       .type_name("FILE");
-  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between lines")
+  command
+      .add_option("--stats-interval", options.stats_interval_s, "Seconds between lines of counters")
       .type_name("SEC")
       .number_between(0.01, 86400)
       .show_default();
   command
-      .add_option("--stats-limit", options.stats_limit_mb,
-                  "Maximum size of that file in MB; it then replaces FILE.1, and a new one begins")
+      .add_option(
+          "--stats-limit", options.stats_limit_mb,
+          "Maximum size of the file in MB; when full it becomes FILE.1 and a new one begins")
       .type_name("MB")
       .number_between(0.001, 1e6)
       .show_default();
   command
       .add_option("--port-file", options.port_file,
-                  "Write the address to this file (or /dev/fd/N) when ready, as one line")
+                  "When ready, write the address as one line to this file (or /dev/fd/N)")
       .type_name("FILE");
   command
-      .add_option(
-          "--status-from", options.status_from,
-          "Networks whose hosts may ask for the status, over TCP on the same port (default: "
-          "this host only)")
+      .add_option("--status-from", options.status_from,
+                  "Networks whose hosts may query the status, over TCP on the same port (default: "
+                  "this host only)")
       .type_name("CIDR");
   command
       .add_option("--metrics", options.metrics,
-                  "Serve metrics for Prometheus at this address, by HTTP (docs/metrics.md); of "
-                  "several lanes, the first is there and the others at the ports after it")
+                  "Serve metrics for Prometheus at this address, over HTTP (docs/metrics.md); "
+                  "further lanes use the ports after it")
       .type_name("ADDR:PORT");
   command.add_flag("--no-status", options.no_status, "Do not answer `atp status`");
   command.add_flag("--die-with-parent", options.die_with_parent,
-                   "Stop when the process that started this one ends");
+                   "Stop when the parent process ends");
 }
 
 Endpoint listen_endpoint(const ServeOptions& options) {
@@ -107,10 +108,11 @@ Endpoint metrics_endpoint(const ServeOptions& options) {
   return at.value();
 }
 
-// A port that the kernel may choose is one that `atp status` can have too, by TCP.
+// Opens the socket. If the kernel chooses the port, it must be free for TCP as well, for `atp
+// status`.
 UdpSocket open_socket(const Endpoint& local) {
   constexpr std::size_t kTries = 16;
-  std::vector<UdpSocket> tried;  // held, so that the kernel chooses another one
+  std::vector<UdpSocket> tried;  // kept open so that the kernel chooses another port
   for (;;) {
     Result<UdpSocket> socket = UdpSocket::listen(local);
     if (!socket) throw CommandError(socket.error().message);
@@ -127,8 +129,8 @@ std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen) {
   const std::uint16_t values = values_for_mtu(mtu.value());
   if (values == 0) {
     throw CommandError(
-        fmt::format("the interface of {} has an MTU of {} bytes, too little for any "
-                    "value; listen on another one",
+        fmt::format("the interface of {} has an MTU of {} bytes, too small for a single "
+                    "value; listen on another interface",
                     to_string(listen), mtu.value()));
   }
   return values;
@@ -183,8 +185,8 @@ void NarrowPathLog::add(const Endpoint& peer, std::size_t mtu) {
   if (std::find(reported_.begin(), reported_.end(), peer.address) != reported_.end()) return;
   reported_.push_back(peer.address);
   log_warning(
-      "the path to {} carries packets of at most {} bytes (MTU), so fragments do not arrive there: "
-      "start the {} with --values {} or less, or raise the MTU on the way",
+      "the path to {} has an MTU of {} bytes, so fragments do not arrive there: start the {} with "
+      "--values {} or less, or raise the MTU on the path",
       host_text(peer), mtu, role_, values_for_mtu(mtu));
 }
 
@@ -220,7 +222,7 @@ std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const Serve
   }
   auto service = StatusService::start(socket.local(), std::move(allowed), waker);
   if (service) return std::move(service).value();
-  log_warning("`atp status` will get no answer: {}", service.error().message);
+  log_warning("`atp status` will not be answered: {}", service.error().message);
   return nullptr;
 }
 
@@ -230,7 +232,7 @@ std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker
   if (!service) {
     throw CommandError(fmt::format("--metrics {}: {}", options.metrics, service.error().message));
   }
-  log_info("metrics at http://{}/metrics", to_string(service.value()->address()));
+  log_info("serving metrics at http://{}/metrics", to_string(service.value()->address()));
   return std::move(service).value();
 }
 
@@ -238,7 +240,7 @@ void obey_parent(const ServeOptions& options) {
   if (!options.die_with_parent) return;
   const pid_t parent = getppid();
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // A parent that has died already sends nothing.
+  // If the parent has already died, no signal will come.
   if (parent == 1 || getppid() != parent) throw CommandError("the parent process has ended");
 }
 

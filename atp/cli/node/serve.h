@@ -16,15 +16,15 @@
 #include "atp/cli/node/stuck_log.h"
 #include "atp/driver/udp/event_loop.h"
 
-// What `atp switch` and `atp server` have in common: open a socket, say where, drive the node until
-// a signal ends it, report its counters meanwhile and at the end.
+// What `atp switch` and `atp server` share: they open a socket, announce its address, drive the
+// node until a signal ends it, and report its counters.
 
 namespace atp {
 
 struct ServeOptions {
   std::string listen;
-  std::uint32_t lanes = 1;   // nodes on the port of `listen` and those after it (lanes.h)
-  std::uint32_t values = 0;  // most of a fragment; 0: what the MTU carries
+  std::uint32_t lanes = 1;   // nodes on consecutive ports from `listen` on (lanes.h)
+  std::uint32_t values = 0;  // maximum per fragment; 0: what fits the MTU
   std::string stats_file;
   double stats_interval_s = 1;
   double stats_limit_mb = 64;
@@ -41,14 +41,14 @@ void add_serve_options(const Command& command, ServeOptions& options);
 
 // The endpoint of --listen, or CommandError.
 Endpoint listen_endpoint(const ServeOptions& options);
-Endpoint metrics_endpoint(const ServeOptions& options);  // likewise, of --metrics
+Endpoint metrics_endpoint(const ServeOptions& options);  // the same for --metrics
 UdpSocket open_socket(const Endpoint& local);
 
-// K: what --values asks for, else what the MTU of the interface carries.
+// K: the value of --values, else what fits the interface's MTU.
 std::uint16_t value_count(const ServeOptions& options, const Endpoint& listen);
 
-// Ends the loop at SIGINT, SIGTERM and SIGHUP, as long as it lives, and knows which one came. One
-// at a time.
+// While it exists, ends the loop on SIGINT, SIGTERM and SIGHUP and records which one arrived. Only
+// one may exist.
 class StopSignals {
  public:
   explicit StopSignals(Waker& waker);
@@ -60,7 +60,7 @@ class StopSignals {
   static std::string reason();
 };
 
-// Counters to the log and to the file, each interval.
+// Writes the counters to the log and to the file at each interval.
 class Reporter {
  public:
   Reporter(std::string_view role, const ServeOptions& options, std::vector<WatchedCounter> watched);
@@ -76,33 +76,33 @@ class Reporter {
   CounterWatch watch_;
 };
 
-// Says of a host, once, that the path to it carries only smaller packets than were sent.
+// Warns once per host whose path MTU is smaller than the packets sent.
 class NarrowPathLog {
  public:
   explicit NarrowPathLog(std::string_view role) : role_(role) {}
   void add(const Endpoint& peer, std::size_t mtu);
 
  private:
-  static constexpr std::size_t kMaxHosts = 64;  // more lines would say nothing new
+  static constexpr std::size_t kMaxHosts = 64;  // further warnings would not help
 
   std::string_view role_;
   std::vector<decltype(Endpoint::address)> reported_;
 };
 
-// "atp switch listening on 127.0.0.1:5501", and into --port-file.
+// Prints "atp switch listening on 127.0.0.1:5501", and writes --port-file.
 void announce(std::string_view role, const UdpSocket& socket, const ServeOptions& options);
-// What --port-file asks for. Throws CommandError.
+// Writes --port-file. Throws CommandError.
 void write_port_file(const ServeOptions& options, const std::string& address);
 void obey_parent(const ServeOptions& options);
-// Answers `atp status`; null if that is not wanted, or not possible, which is no reason to stop.
+// Starts answering `atp status`. Null if that is not wanted or not possible; the node runs anyway.
 std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,
                                             Waker& waker);
 
-// The page that --metrics asks for, and says where it is; null if none is wanted. Throws
-// CommandError, as whoever asks for it relies on it.
+// Starts serving --metrics and logs the address; null if it is not given. Throws CommandError on
+// failure, because whoever sets --metrics relies on it.
 std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker& waker);
 
-// Drives `node` until it is told to stop. `gauges(snapshot)` adds what the node alone knows.
+// Drives `node` until a signal stops it. `gauges(snapshot)` adds the node's own figures.
 template <class Node, class Gauges>
 void serve(std::string_view role, const UdpSocket& socket, Node& node, const ServeOptions& options,
            std::vector<WatchedCounter> watched, Gauges&& gauges) {

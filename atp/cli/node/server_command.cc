@@ -18,13 +18,13 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp server
-      on 127.0.0.1:5500, for workers on this machine
+      listen on 127.0.0.1:5500, for workers on this machine
   atp server --listen 10.0.0.9:5500
-      for workers and switches that reach 10.0.0.9
+      listen on 10.0.0.9, for workers and switches on other hosts
   atp server --listen 127.0.0.1:0 --port-file server.address --stats server.jsonl
-      on a free port, which is written to a file; counters each second
+      listen on a free port, write the address to a file, and log counters every second
   atp server --listen 10.0.0.9:5600 --lanes 4
-      on four cores, at the ports 5600 to 5603)";
+      use four cores, on ports 5600 to 5603)";
 
 struct ServerOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SERVER_PORT)};
@@ -40,8 +40,8 @@ Placement placement_of(const ServerOptions& options) {
   }
   if (!options.aggregators) return {};
   throw CommandError(
-      fmt::format("--aggregators is of --placement linear, and this one is {}; leave "
-                  "it out, or give it to the switch",
+      fmt::format("--aggregators requires --placement linear, found {}; remove it, or give it to "
+                  "the switch",
                   options.placement),
       kWrongUsage);
 }
@@ -49,9 +49,10 @@ Placement placement_of(const ServerOptions& options) {
 void serve_one(const ServerOptions& options) {
   const Endpoint listen = listen_endpoint(options.serve);
   if (!std::has_single_bit(options.window)) {
-    throw CommandError(fmt::format("--window {} is no power of two; use {} or {}", options.window,
-                                   std::bit_floor(options.window), std::bit_ceil(options.window)),
-                       kWrongUsage);
+    throw CommandError(
+        fmt::format("--window {} is not a power of two; use {} or {}", options.window,
+                    std::bit_floor(options.window), std::bit_ceil(options.window)),
+        kWrongUsage);
   }
   ServerConfig config;
   config.rehash = options.placement == "rehash";
@@ -96,22 +97,22 @@ void add_server_command(const Command& program) {
   add_serve_options(command, options->serve);
   command
       .add_option("--window", options->window,
-                  "Maximum packets in flight per stream, a power of two")
+                  "Maximum packets in flight per stream; a power of two")
       .type_name("N")
       .in_range(2u, 65536u)
       .show_default();
   command
       .add_option("--lease", options->lease_s,
-                  "Seconds of silence after which a rank is lost to its job, and the server to its "
-                  "ranks")
+                  "Seconds of silence after which the server considers a rank lost, and ranks the "
+                  "server")
       .type_name("SEC")
       .number_between(3, 3600)
       .show_default();
   command
       .add_option("--placement", options->placement,
-                  "Which aggregators fragments use: by a hash, moving after a collision (rehash), "
-                  "without moving (hash), or one after another (linear); the last two for "
-                  "comparison")
+                  "How fragments are assigned to aggregators: by a hash that changes after a "
+                  "collision (rehash), by a fixed hash (hash), or in order (linear); the last two "
+                  "are for comparison")
       .one_of({"rehash", "hash", "linear"})
       .show_default();
   command

@@ -26,7 +26,7 @@ Result<StatsFile> StatsFile::open(const std::string& path, std::size_t most_byte
     if (fd >= 0) close(fd);
     return Error{fmt::format("cannot write --stats file {}: {}", path, std::strerror(problem))};
   }
-  // A pipe or a device has no size, and no place for what is old.
+  // A pipe or a device has no size and cannot be rotated.
   const bool is_file = S_ISREG(found.st_mode);
   return StatsFile(path, is_file ? most_bytes : ~std::size_t{0}, fd,
                    is_file ? static_cast<std::size_t>(found.st_size) : 0);
@@ -71,7 +71,7 @@ int StatsFile::write_whole(const std::string& line) {
   }
   const int problem = put < 0 ? errno : ENOSPC;
   if (put > 0 && ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) {
-    bytes_ += static_cast<std::size_t>(put);  // a piece of a line stays
+    bytes_ += static_cast<std::size_t>(put);  // part of a line was written
   }
   return problem;
 }
@@ -82,12 +82,12 @@ std::optional<std::string> StatsFile::append(const std::string& line) {
   if (problem == 0) problem = write_whole(line);
   if (problem != 0) {
     if (lost_++ > 0) return std::nullopt;
-    return fmt::format("cannot write --stats file {}: {}; lines are lost until it can be written",
+    return fmt::format("cannot write --stats file {}: {}; lines are lost until writing works again",
                        path_, std::strerror(problem));
   }
   const std::uint64_t lost = std::exchange(lost_, 0);
   if (lost == 0) return std::nullopt;
-  return fmt::format("--stats file {} can be written again; {} line{} lost", path_, lost,
+  return fmt::format("--stats file {} is writable again; {} line{} lost", path_, lost,
                      lost == 1 ? " was" : "s were");
 }
 

@@ -7,9 +7,9 @@
 
 #include "atp/base/result.h"
 
-// Lines in a file that is bounded: what was there stays, at a start too, and when it is full it
-// becomes FILE.1, in the place of an earlier one. A line is written whole or not at all, so that a
-// disk which is full costs lines, and whoever reads the file sees none cut.
+// A log file of bounded size. It appends to an existing file; a full file becomes FILE.1, replacing
+// an earlier one. A line is written completely or not at all: a full disk costs lines, but readers
+// never see a truncated one.
 
 namespace atp {
 
@@ -20,14 +20,13 @@ class StatsFile {
   StatsFile& operator=(StatsFile&& other) noexcept;
   ~StatsFile();
 
-  // What is to be said about it: that lines are lost from here on and why, or that they are no
-  // more.
+  // Returns a message when lines begin to be lost, with the reason, and when writing works again.
   std::optional<std::string> append(const std::string& line);
 
  private:
   StatsFile(const std::string& path, std::size_t most_bytes, int fd, std::size_t bytes)
       : path_(path), most_bytes_(most_bytes), fd_(fd), bytes_(bytes) {}
-  // 0, or the errno of what went wrong.
+  // 0, or the errno of the failure.
   int rotate();
   int write_whole(const std::string& line);
 
@@ -35,7 +34,7 @@ class StatsFile {
   std::size_t most_bytes_;
   int fd_ = -1;
   std::size_t bytes_ = 0;
-  std::uint64_t lost_ = 0;  // lines, since one was written
+  std::uint64_t lost_ = 0;  // lines lost since the last one written
 };
 
 }  // namespace atp

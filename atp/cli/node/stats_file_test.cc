@@ -35,14 +35,14 @@ class StatsFileTest : public testing::Test {
   std::string path_;
 };
 
-TEST_F(StatsFileTest, ThatCannotBeWrittenIsNamed) {
+TEST_F(StatsFileTest, AnErrorNamesTheFileThatCannotBeWritten) {
   const Result<StatsFile> file = StatsFile::open("/no/such/folder/stats", 100);
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().message,
             "cannot write --stats file /no/such/folder/stats: No such file or directory");
 }
 
-TEST_F(StatsFileTest, KeepsWhatWasThereAtAStart) {
+TEST_F(StatsFileTest, AppendsToAnExistingFile) {
   for (const char* line : {"before\n", "after\n"}) {
     Result<StatsFile> file = StatsFile::open(path_, 100);
     EXPECT_EQ(file.value().append(line), std::nullopt);
@@ -50,7 +50,7 @@ TEST_F(StatsFileTest, KeepsWhatWasThereAtAStart) {
   EXPECT_EQ(content(path_), "before\nafter\n");
 }
 
-TEST_F(StatsFileTest, TakesTheNextFileWhenItIsFullAndKeepsOneOldOne) {
+TEST_F(StatsFileTest, StartsANewFileWhenFullAndKeepsOneOldOne) {
   Result<StatsFile> file = StatsFile::open(path_, 10);
   for (const char* line : {"1234\n", "5678\n", "9abc\n", "defg\n", "hijk\n"}) {
     EXPECT_EQ(file.value().append(line), std::nullopt);
@@ -59,8 +59,8 @@ TEST_F(StatsFileTest, TakesTheNextFileWhenItIsFullAndKeepsOneOldOne) {
   EXPECT_EQ(content(path_ + ".1"), "9abc\ndefg\n");
 }
 
-// A limit of the process stands for a full disk: a write is short, the next one fails.
-TEST_F(StatsFileTest, SaysOnceThatNothingCanBeWrittenAndGoesOnWhenThereIsRoomAgain) {
+// A file size limit simulates a full disk: one write is short, the next one fails.
+TEST_F(StatsFileTest, WarnsOnceThatItCannotWriteAndResumesWhenThereIsRoom) {
   signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -71,7 +71,7 @@ TEST_F(StatsFileTest, SaysOnceThatNothingCanBeWrittenAndGoesOnWhenThereIsRoomAga
   const auto said = file.value().append("second\n");
   const auto said_again = file.value().append("third\n");
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  EXPECT_THAT(said, Optional(HasSubstr("lines are lost until it can be written")));
+  EXPECT_THAT(said, Optional(HasSubstr("lines are lost until writing works again")));
   EXPECT_EQ(said_again, std::nullopt) << "once";
   EXPECT_EQ(content(path_), "first\n") << "no line is cut";
   EXPECT_THAT(file.value().append("fourth\n"), Optional(HasSubstr("2 lines were lost")));

@@ -15,10 +15,10 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp status 127.0.0.1:5501
-      what the switch on this machine knows: jobs, ranks, collisions, drops
+      show the jobs, ranks, collisions and drops of the switch on this machine
   atp status 10.0.0.9:5500 --json
-      the same of a server, for programs (run it on that host, or start the server with
-      --status-from and the network of this one)
+      print the status of a server for programs (run it on that host, or start the server with
+      --status-from and this host's network)
   ssh rack1 atp status 10.0.0.1:5501)";
 
 constexpr std::chrono::seconds kPatience{5};
@@ -29,24 +29,24 @@ struct StatusOptions {
   bool json = false;
 };
 
-// Why there is no document, in the words of what to do about it.
+// Explains a missing answer and what to do about it.
 CommandError no_answer(const std::string& address, bool timed_out) {
   if (timed_out) {
     return CommandError(
-        fmt::format("{} took the connection and said nothing for {} s: it is no atp "
+        fmt::format("{} accepted the connection but sent nothing for {} s: it is not an atp "
                     "switch or server, or it is stopped",
                     address, kPatience.count()));
   }
   return CommandError(fmt::format(
-      "{} closed the connection without an answer: it is no atp switch or server, or takes no "
-      "requests from this host (ask on its own host, or start it with --status-from)",
+      "{} closed the connection without an answer: it is not an atp switch or server, or it does "
+      "not accept requests from this host (ask on its own host, or start it with --status-from)",
       address));
 }
 
 CommandError cannot_connect(const std::string& address, const std::string& problem) {
   return CommandError(fmt::format(
-      "nothing at {} tells its status: {} (an atp switch or server answers at the address of its "
-      "--listen, by TCP, unless it runs with --no-status)",
+      "no status from {}: {} (an atp switch or server answers over TCP at its --listen address, "
+      "unless it runs with --no-status)",
       address, problem));
 }
 
@@ -73,13 +73,13 @@ void run_status(const StatusOptions& options) {
 
 void add_status_command(const Command& program) {
   const Command command =
-      program.add_command("status", "Ask a switch or a server what it knows: jobs, ranks, drops");
+      program.add_command("status", "Show the jobs, ranks and drops of a switch or server");
   command.footer(kExamples);
   const auto options = std::make_shared<StatusOptions>();
-  command.add_option("address", options->address, "Where it listens")
+  command.add_option("address", options->address, "Address of its --listen")
       .type_name("HOST:PORT")
       .required();
-  command.add_flag("--json", options->json, "As JSON (docs/status.md lists the keys)");
+  command.add_flag("--json", options->json, "Print JSON (docs/status.md lists the keys)");
   command.callback([options] { run_status(*options); });
 }
 

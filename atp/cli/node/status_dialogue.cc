@@ -13,21 +13,22 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Deeper than any status is, and no more than what is read, copied and written by recursion may be.
+// Deeper than any status, and shallow enough for code that reads, copies and writes recursively.
 constexpr int kMaxDepth = 16;
 
 struct TooDeep {};
 
 Error unreadable(const std::string& address) {
   return {fmt::format(
-      "the answer of {} cannot be read: it ended early, or is of another version of atp", address)};
+      "the answer from {} cannot be read: it ended early, or comes from another version of atp",
+      address)};
 }
 
 Error other_version(const std::string& address, const std::string& reply) {
   const std::string line = made_plain(reply.substr(0, std::min<std::size_t>(reply.find('\n'), 40)));
   return {fmt::format(
-      "{} tells its status in another version: it answered \"{}\", this program knows \"{}\"; use "
-      "the atp of that host",
+      "{} uses another version of the status format: found \"{}\", expected \"{}\"; use the atp of "
+      "that host",
       address, line, kStatusLine.substr(0, kStatusLine.size() - 1))};
 }
 
@@ -53,12 +54,13 @@ StatusRequest::Kind StatusRequest::take(std::string_view bytes) {
 
 Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json) {
   if (!reply.starts_with(kStatusGreeting)) {
-    return Error{fmt::format("what listens at {} is no atp switch or server", address)};
+    return Error{
+        fmt::format("the process listening on {} is not an atp switch or server", address)};
   }
   if (!reply.starts_with(kStatusLine)) return other_version(address, reply);
   try {
     const ordered_json status = parse(std::string_view(reply).substr(kStatusLine.size()));
-    // Escaped but for ASCII: what came over the network must not command the terminal.
+    // All but ASCII is escaped: text from the network must not control the terminal.
     constexpr bool kAsciiOnly = true;
     return json ? status.dump(2, ' ', kAsciiOnly) + "\n" : status_table(status);
   } catch (const nlohmann::json::exception&) {

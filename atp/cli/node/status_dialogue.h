@@ -6,35 +6,35 @@
 
 #include "atp/base/result.h"
 
-// What `atp status` and a node say to each other, as bytes, whatever carries them: a line
-// "atp-status 1" in; the same line, then one JSON document, out; and the end of the connection. A
-// request in another version gets the line alone, which says what is spoken.
+// The dialogue of `atp status`, as bytes over any transport. The request is a line "atp-status 1";
+// the reply is the same line, then one JSON document, then the end of the connection. A request in
+// another version gets only the line, which names the node's version.
 
 namespace atp {
 
 inline constexpr std::string_view kStatusGreeting = "atp-status ";
 inline constexpr std::string_view kStatusLine = "atp-status 1\n";
 
-// The node's side: what has come in of one request.
+// The node's side: one request as it arrives.
 class StatusRequest {
  public:
   static constexpr std::size_t kMaxBytes = 64;
 
   enum class Kind : std::uint8_t {
     kIncomplete,
-    kNone,          // no request of ours: the connection is closed
-    kOtherVersion,  // answered by the line alone
+    kNone,          // not a status request: close the connection
+    kOtherVersion,  // reply with the line alone
     kStatus,
   };
-  // Of all bytes so far. Those behind the line are nobody's; `bytes` are at most kMaxBytes.
+  // Judges all bytes so far, at most kMaxBytes. Bytes after the line are ignored.
   Kind take(std::string_view bytes);
 
  private:
   std::string line_;
 };
 
-// The asker's side: what a reply of `address`, read to its end, says, for people or (`json`) for
-// programs; the error says what to do where it is no such reply.
+// The client's side: formats a complete reply from `address`, for people or (`json`) for programs.
+// If it is not a valid reply, the error says what to do.
 Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json);
 
 }  // namespace atp

@@ -21,7 +21,7 @@ Result<std::string> answer(const std::string& document, bool json = false) {
   return status_answer(kAddress, std::string(kStatusLine) + document, json);
 }
 
-TEST(StatusRequest, IsOneLineInWhateverPiecesItComes) {
+TEST(StatusRequest, IsOneLineInAnyNumberOfPieces) {
   struct Case {
     const char* text;
     Kind kind;
@@ -46,22 +46,22 @@ TEST(StatusRequest, IsOneLineInWhateverPiecesItComes) {
   }
 }
 
-TEST(StatusAnswer, SaysWhoAnswersInsteadOfANode) {
+TEST(StatusAnswer, AReplyThatIsNotANodesIsRefused) {
   EXPECT_THAT(status_answer(kAddress, "HTTP/1.1 400\r\n", false).error().message,
-              HasSubstr("is no atp switch or server"));
+              HasSubstr("is not an atp switch or server"));
   EXPECT_THAT(status_answer(kAddress, "atp-status 9\x1b[2J\n{}", false).error().message,
-              HasSubstr("it answered \"atp-status 9 [2J\", this program knows \"atp-status 1\""));
+              HasSubstr("found \"atp-status 9 [2J\", expected \"atp-status 1\""));
   EXPECT_THAT(answer(status_with("12").substr(0, 80)).error().message, HasSubstr("ended early"));
 }
 
-TEST(StatusAnswer, NestedWithoutEndCannotBeRead) {
+TEST(StatusAnswer, EndlessNestingIsRefused) {
   const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
   for (const bool json : {false, true}) {
     EXPECT_THAT(answer(deep, json).error().message, HasSubstr("cannot be read"));
   }
 }
 
-TEST(StatusAnswer, ForProgramsCommandsNoTerminalEither) {
+TEST(StatusAnswer, JsonCannotControlTheTerminalEither) {
   const Result<std::string> json = answer("{\"a\": \"\u009b31m\x7f\"}", true);
   ASSERT_TRUE(json.ok());
   EXPECT_EQ(json.value(), "{\n  \"a\": \"\\u009b31m\\u007f\"\n}\n");

@@ -16,9 +16,9 @@
 namespace atp {
 namespace {
 
-constexpr std::chrono::seconds kPatience{2};  // with one connection
-constexpr std::size_t kMostTalks = 64;        // beyond them the oldest makes room
-constexpr int kPauseMs = 100;                 // after a connection that could not be taken
+constexpr std::chrono::seconds kPatience{2};  // per connection
+constexpr std::size_t kMostTalks = 64;        // more close the oldest
+constexpr int kPauseMs = 100;                 // after a failed accept()
 
 }  // namespace
 
@@ -73,7 +73,7 @@ void StatusService::run() {
 void StatusService::take_connection() {
   Result<TcpSocket> connection = listener_.accept(std::chrono::steady_clock::now());
   if (!connection) {
-    // Out of descriptors, say, and the connection still waits: not to be asked for without end.
+    // If descriptors have run out, the connection is still pending: pause instead of spinning.
     pollfd stop{stop_->fd(), POLLIN, 0};
     poll(&stop, 1, kPauseMs);
     return;
@@ -98,7 +98,7 @@ void StatusService::listen_to(Talk& talk) {
   char bytes[StatusRequest::kMaxBytes];
   const ssize_t got = recv(talk.socket.fd(), bytes, sizeof bytes, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  talk.over = got <= 0;  // after the answer: it has been read to its end
+  talk.over = got <= 0;  // after the answer: the client has read all of it
   if (talk.over || talk.answered) return;
   const auto kind = talk.request.take({bytes, static_cast<std::size_t>(got)});
   talk.over = kind == StatusRequest::Kind::kNone;
@@ -113,7 +113,8 @@ void StatusService::listen_to(Talk& talk) {
   talk.reply = std::move(reply);
 }
 
-// And says that it is all; the other side closes when it has read it, so that nothing is lost.
+// Then shuts down the sending side; the client closes once it has read everything, so nothing is
+// lost.
 void StatusService::send_reply(Talk& talk) {
   const ssize_t put =
       send(talk.socket.fd(), talk.reply.data(), talk.reply.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -14,21 +14,21 @@
 #include "atp/driver/tcp/tcp_socket.h"
 #include "atp/driver/udp/waker.h"
 
-// Answers `atp status`: a TCP socket with the port of the node's UDP socket. By TCP, since nobody
-// can make it answer to an address that is not his; and only to this host, or to the networks that
-// --status-from names, since an answer tells who trains what.
+// Answers `atp status` on a TCP socket with the port number of the node's UDP socket. TCP, because
+// its sender addresses cannot be forged; and only for this host, or the networks of --status-from,
+// because an answer reveals who trains what.
 //
-// What both sides say is in status_dialogue.h.
+// status_dialogue.h defines the dialogue.
 //
-// A thread of its own talks to the network, with all who ask at once and each for a bounded time,
-// so that nobody who connects and says nothing stands in another's way. The node's loop only writes
-// the document when it is asked to: is_asked(), then answer().
+// A thread of its own serves all clients at once, each for a bounded time, so a client that
+// connects and sends nothing blocks nobody else. The node's loop only writes the document on
+// request: is_asked(), then answer().
 
 namespace atp {
 
-// Whether one who asks from `peer` is on the host whose `own` address he asks: from that very
-// address, or from another that this machine has. No other host can use one of them, nor loopback,
-// as what answers it does not leave this machine.
+// Whether a client at `peer` is on this host, which it reached at `own`: its address is `own`'s,
+// another address of this machine, or loopback. No other host can use one of these, because the
+// replies never leave this machine.
 bool is_same_host(const Endpoint& own, const Endpoint& peer);
 
 class StatusService {
@@ -39,19 +39,19 @@ class StatusService {
   StatusService(const StatusService&) = delete;
   StatusService& operator=(const StatusService&) = delete;
 
-  // For the loop's thread.
+  // Called on the loop's thread.
   bool is_asked() const { return desk_.is_asked(); }
   void answer(std::string document) { desk_.answer(std::move(document)); }
 
  private:
   StatusService(TcpSocket listener, std::vector<Prefix> allowed, Waker& loop,
                 std::unique_ptr<Waker> stop);
-  // One who asks. It sends a line, gets the reply, and closes.
+  // One client: it sends a line, gets the reply, and closes.
   struct Talk {
     TcpSocket socket;
     std::chrono::steady_clock::time_point end;
     StatusRequest request;
-    std::string reply;  // what of it is not sent yet
+    std::string reply;  // the part not yet sent
     bool answered = false;
     bool over = false;
   };
@@ -68,8 +68,8 @@ class StatusService {
   std::vector<Prefix> allowed_;
   LoopDesk desk_;
   std::unique_ptr<Waker> stop_;
-  std::vector<Talk> talks_;  // of the thread; the oldest first
-  std::thread thread_;       // last, as it uses the others
+  std::vector<Talk> talks_;  // used by the thread; the oldest first
+  std::thread thread_;       // last, because it uses the others
 };
 
 }  // namespace atp

@@ -7,7 +7,7 @@
 namespace atp {
 namespace {
 
-TEST(StatusService, TakesTheSameAddressAndAllThatThisMachineHasForItsHost) {
+TEST(StatusService, CountsEveryAddressOfThisMachineAsTheSameHost) {
   struct Case {
     const char* own;
     const char* peer;

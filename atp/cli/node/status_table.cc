@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Any other number is no count, and could not be made one.
+// Refuses any number that is not a count.
 std::uint64_t count_of(const json& value) {
   if (!value.is_number_integer() || value < 0) {
     throw json::type_error::create(302, "expected a whole number from 0", &value);
@@ -26,7 +26,7 @@ std::uint64_t count_of(const json& value) {
 
 std::uint64_t number(const json& from, const char* key) { return count_of(from.at(key)); }
 
-// What came over the network must not command the terminal.
+// Text from the network must not control the terminal.
 std::string word(const json& from, const char* key) {
   return made_plain(from.at(key).get<std::string>());
 }
@@ -43,7 +43,7 @@ RankSet ranks(const json& job, const char* key) {
 }
 
 std::string share(const json& of) {
-  // Floats go straight to the server, and where no way goes through a switch none can add.
+  // Float sums bypass the switches, and without a switch on any route there is no share.
   const std::uint64_t fragments = number(of, "fragments");
   const std::uint64_t all = fragments - std::min(fragments, number(of, "fragments_as_floats"));
   if (all == 0 || !of.at("has_switches").get<bool>()) return "-";
@@ -74,7 +74,7 @@ std::string workers(const json& job) {
   return fmt::format("{} of {}", job.at("joined").size(), number(job, "world_size"));
 }
 
-// "  job 7 has waited 3.2 s for rank 2 (10.0.1.2)", a line for each job that does.
+// "  job 7 has waited 3.2 s for rank 2 (10.0.1.2)", one line per waiting job.
 std::string stuck_lines(const json& status) {
   std::string text;
   for (const json& job : status.at("jobs")) {
@@ -97,8 +97,8 @@ std::string milliseconds(const json& of, const char* key) {
   return fmt::format("{:.1f} ms", static_cast<double>(number(of, key)) / 1000);
 }
 
-// "  job 7: rank 2 is the latest: first packets 40.1 ms (p99 81.0 ms), last …", a line for each job
-// of which one is late at all.
+// "  job 7: the latest is rank 2: its first packets by 40.1 ms (p99 81.0 ms), …", one line per job
+// with a late rank.
 std::string lateness_lines(const json& status) {
   constexpr std::uint64_t kWorthALineUs = 1000;
   std::string text;

@@ -5,8 +5,8 @@
 
 namespace atp {
 
-// A node's status document as a short table for people; throws nlohmann::json::exception if it is
-// none.
+// A node's status document as a short table for people. Throws nlohmann::json::exception if the
+// document is not a status.
 std::string status_table(const nlohmann::json& status);
 
 }  // namespace atp

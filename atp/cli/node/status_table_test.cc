@@ -21,7 +21,7 @@ json switch_status() {
     "drops": {"unknown_job": 5}})");
 }
 
-TEST(StatusText, OfASwitchIsATable) {
+TEST(StatusText, ShowsASwitchAsATable) {
   EXPECT_EQ(
       status_table(switch_status()),
       "switch 10.0.0.1:5501 (atp 1.2.3)\n"
@@ -33,7 +33,7 @@ TEST(StatusText, OfASwitchIsATable) {
       "  dropped: unknown_job 5\n");
 }
 
-TEST(StatusText, NamesWhoHoldsUpAJobAndWhoIsTheLatest) {
+TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheLatestRank) {
   json status = switch_status();
   json& job = status["jobs"][0];
   job["stuck"] = json::parse(R"({"ranks": [{"rank": 2, "host": "10.0.1.2"},
@@ -50,10 +50,10 @@ TEST(StatusText, NamesWhoHoldsUpAJobAndWhoIsTheLatest) {
       << table;
   job["stuck"] = nullptr;
   job["lateness"].erase(1);
-  EXPECT_EQ(status_table(status), status_table(switch_status())) << "10 us are not worth a line";
+  EXPECT_EQ(status_table(status), status_table(switch_status())) << "10 us do not deserve a line";
 }
 
-TEST(StatusText, CommandsNoTerminal) {
+TEST(StatusText, CannotControlTheTerminal) {
   const std::string evil = "\x1b[31m\n";
   json status = switch_status();
   for (const char* key : {"role", "listen", "version"}) status[key] = evil;
@@ -64,7 +64,7 @@ TEST(StatusText, CommandsNoTerminal) {
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5) << table;
 }
 
-TEST(StatusText, OfWhatIsNoStatusThrows) {
+TEST(StatusText, ThrowsIfTheDocumentIsNotAStatus) {
   for (const char* text : {"{}", "[1]", R"({"role": 7})", R"({"role": "server"})"}) {
     EXPECT_THROW(status_table(json::parse(text)), json::exception) << text;
   }

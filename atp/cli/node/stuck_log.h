@@ -7,20 +7,22 @@
 
 #include "atp/cli/node/report.h"
 
-// The lines of a switch's or server's log about ranks that hold up their job: one when it begins,
-// one when others join them, one when it is over. Who is late in each step is not news in each.
+// The log lines of a switch or server about ranks that hold up their job: one when that begins, one
+// when more ranks do, one when it is over. A rank that is late in every step is not logged in every
+// step.
 
 namespace atp {
 
 class StuckLog {
  public:
-  // How often to look.
+  // How often to check.
   static constexpr Duration kBetweenLooks = std::chrono::milliseconds(250);
 
-  // Between two lines about the same ranks, as a worker's (WorkerConfig::tell_waiting_pause).
+  // The minimum between two lines about the same ranks, as for workers
+  // (WorkerConfig::tell_waiting_pause).
   static constexpr Duration kPause = std::chrono::seconds(10);
 
-  // What has begun or ended since the last call.
+  // The lines for what has begun or ended since the last call.
   std::vector<std::string> lines(const std::vector<StuckRanks>& now_stuck, Instant now);
 
  private:
@@ -29,11 +31,11 @@ class StuckLog {
     std::uint16_t first_stream = 0;
     auto operator<=>(const Key&) const = default;
   };
-  // It stays for the pause after its end.
+  // Kept for kPause after its end.
   struct Episode {
     RankSet named;
-    std::string text;   // of the ranks, as it was written last
-    Duration waited{};  // as of the last look
+    std::string text;   // the ranks, as last logged
+    Duration waited{};  // at the last check
     bool is_there = false;
     RankSet named_last;
     Instant named_at{};

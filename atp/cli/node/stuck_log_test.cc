@@ -21,7 +21,7 @@ StuckRanks stuck(std::vector<Rank> ranks, Duration waited, std::uint32_t job = 7
 
 constexpr Instant kBegin{std::chrono::hours(1)};
 
-TEST(StuckLog, SaysOnceThatAnEpisodeBeginsAndOnceThatItEnds) {
+TEST(StuckLog, LogsTheBeginningAndTheEndOfAnEpisodeOnce) {
   StuckLog log;
   EXPECT_THAT(log.lines({}, kBegin), IsEmpty());
   EXPECT_THAT(log.lines({stuck({2}, milliseconds(1040))}, kBegin),
@@ -32,7 +32,7 @@ TEST(StuckLog, SaysOnceThatAnEpisodeBeginsAndOnceThatItEnds) {
   EXPECT_THAT(log.lines({}, kBegin), IsEmpty());
 }
 
-TEST(StuckLog, NamesThoseThatJoinThem) {
+TEST(StuckLog, LogsRanksThatJoinAnEpisode) {
   StuckLog log;
   log.lines({stuck({2}, milliseconds(1000))}, kBegin);
   EXPECT_THAT(log.lines({stuck({2, 5}, milliseconds(2000))}, kBegin),
@@ -50,7 +50,7 @@ TEST(StuckLog, KeepsJobsApart) {
               ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 1 s"));
 }
 
-TEST(StuckLog, WhoIsLateInEachStepIsNewsOnceInTenSeconds) {
+TEST(StuckLog, ARankThatIsLateInEveryStepIsLoggedOncePerTenSeconds) {
   StuckLog log;
   std::size_t said = 0;
   for (Instant now = kBegin; now < kBegin + std::chrono::seconds(25);) {
@@ -58,13 +58,13 @@ TEST(StuckLog, WhoIsLateInEachStepIsNewsOnceInTenSeconds) {
     said += log.lines({}, now + milliseconds(250)).size();
     now += milliseconds(1300);
   }
-  EXPECT_EQ(said, 6U) << "it holds the job up, and no longer, three times";
+  EXPECT_EQ(said, 6U) << "begins and ends to hold up the job, three times";
   EXPECT_EQ(log.lines({stuck({3}, milliseconds(1100))}, kBegin + std::chrono::seconds(25)).size(),
             1U)
-      << "another rank is news at once";
+      << "another rank is logged at once";
 }
 
-TEST(StuckLog, WhoIsLateAgainAndStaysAwayIsNewsWhenTheTenSecondsAreOver) {
+TEST(StuckLog, ARankThatIsLateAgainAndStaysSoIsLoggedAfterTenSeconds) {
   StuckLog log;
   log.lines({stuck({2}, milliseconds(1000))}, kBegin);
   log.lines({}, kBegin + milliseconds(250));

@@ -19,13 +19,13 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp switch
-      on 127.0.0.1:5501, for servers on this machine
+      listen on 127.0.0.1:5501, for servers on this machine
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.0/24
-      for servers and further switches in 10.0.0.0/24
+      allow servers and further switches in 10.0.0.0/24
   atp switch --listen 10.0.0.1:5501 --upstream 10.0.0.9 --stats switch.jsonl
-      for one server; counters each second
+      allow one server; log counters every second
   atp switch --listen 10.0.0.1:5700 --lanes 4 --upstream 10.0.0.9
-      on four cores, at the ports 5700 to 5703; ATP_ROUTE=10.0.0.1:5700-5703,10.0.0.9:5600-5603)";
+      use four cores, on ports 5700 to 5703; ATP_ROUTE=10.0.0.1:5700-5703,10.0.0.9:5600-5603)";
 
 struct SwitchOptions {
   ServeOptions serve{.listen = fmt::format("127.0.0.1:{}", ATP_DEFAULT_SWITCH_PORT)};
@@ -39,9 +39,9 @@ UpstreamPolicy upstream_policy(const SwitchOptions& options, const Endpoint& lis
   if (options.upstream.empty()) {
     if (is_loopback(listen)) return UpstreamPolicy(loopback_prefixes());
     throw CommandError(
-        fmt::format("--upstream is required when listening on {}: a switch sends where workers ask "
-                    "it to, so name the networks of the servers and switches above it, for example "
-                    "--upstream 10.0.0.0/24",
+        fmt::format("--upstream is required when listening on {}: a switch forwards to addresses "
+                    "that workers name, so limit these to the networks of the servers and switches "
+                    "above it, for example --upstream 10.0.0.0/24",
                     to_string(listen)),
         kWrongUsage);
   }
@@ -58,14 +58,15 @@ std::string gib_text(std::uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-// The switch touches all its memory at once, so what is not there would end it without a word.
+// The switch touches all its memory at the start. If there is too little, the kernel would kill it
+// without a message.
 void check_memory(const SwitchConfig& config) {
   const std::uint64_t each = sizeof(atp_aggregator) + 4 * std::uint64_t{config.max_value_count};
   const std::uint64_t needed = config.aggregators * each;
   const std::uint64_t obtainable = obtainable_memory();
   if (needed < obtainable) return;
   throw CommandError(fmt::format(
-      "--aggregators {} of {} values each need {} of memory, but there is {}: use at most "
+      "--aggregators {} with {} values each need {} of memory, but {} is available: use at most "
       "--aggregators {}, or smaller fragments (--values)",
       config.aggregators, config.max_value_count, gib_text(needed), gib_text(obtainable),
       std::bit_floor(std::max<std::uint64_t>(obtainable / 2 / each, 1))));
@@ -74,7 +75,7 @@ void check_memory(const SwitchConfig& config) {
 void check_sharing(const SwitchOptions& options) {
   if (options.sharing.partitions <= options.aggregators) return;
   throw CommandError(
-      fmt::format("--partition {} leaves no aggregator for a job, as there are {}: "
+      fmt::format("--partition {} leaves no aggregators per region, because there are only {}: "
                   "use at most --partition {}, or more --aggregators",
                   options.sharing.partitions, options.aggregators, options.aggregators),
       kWrongUsage);
@@ -97,7 +98,7 @@ void serve_one(const SwitchOptions& options) {
   serve("switch", socket, node, options.serve,
         {{"trees_made", "job appeared", "jobs appeared"},
          {"trees_dropped", "job ended", "jobs ended"},
-         {"leaves_relayed", "leave passed on", "leaves passed on"},
+         {"leaves_relayed", "LEAVE relayed", "LEAVEs relayed"},
          {"leases_ended", "rank vanished", "ranks vanished"},
          {"unreachable", "ICMP error", "ICMP errors"},
          {"process_stopped_ms", "millisecond in which this process was stopped",
@@ -124,32 +125,31 @@ void add_switch_command(const Command& program) {
   command.footer(kExamples);
   const auto options = std::make_shared<SwitchOptions>();
   add_serve_options(command, options->serve);
-  command
-      .add_option("--aggregators", options->aggregators, "Maximum fragments being summed at a time")
+  command.add_option("--aggregators", options->aggregators, "Maximum fragments summed at a time")
       .type_name("N")
       .in_range(1u, 1u << 24)
       .show_default();
   command
       .add_option("--partition", options->sharing.partitions,
-                  "Divide the aggregators into N equal regions, one per job; a job that finds "
-                  "none free has no aggregators (default: first come, first served)")
+                  "Divide the aggregators into N equal regions, one per job; a job without a free "
+                  "region has no aggregators (default: all jobs share all aggregators)")
       .type_name("N")
       .in_range(1u, 1u << 24);
   command
       .add_option("--quota", options->sharing.quota,
-                  "Maximum aggregators that one job may hold at a time (default: all)")
+                  "Maximum aggregators per job at a time (default: all)")
       .type_name("N")
       .in_range(1u, 1u << 24);
   command
       .add_option(
           "--upstream", options->upstream,
-          "Networks that the switch may send to, for servers and switches above it (default when "
-          "listening on loopback: loopback)")
+          "Networks of the servers and switches above, to which the switch may send (default on "
+          "loopback: loopback)")
       .type_name("CIDR");
   command
       .add_option("--uplink-rate", options->uplink_gbit,
-                  "Uplink bandwidth in Gbit/s; sums that would queue there for over 1 ms are "
-                  "marked as congested (default: unknown)")
+                  "Uplink bandwidth in Gbit/s; sums that would wait there for over 1 ms are marked "
+                  "as congested (default: unknown)")
       .type_name("GBIT")
       .number_between(0.001, 10000);
   command.callback([options] { run_switch(*options); });

@@ -6,30 +6,30 @@
 #include <string>
 #include <string_view>
 
-// A TCP connection that takes no longer than it may: whatever the other side does, or doesn't, all
-// calls together end when the time is over.
+// A TCP connection with a total time limit: whatever the other side does or doesn't do, all calls
+// together take no longer.
 
 namespace atp {
 
 class TimedStream {
  public:
-  // The socket doesn't block, and stays its owner's. stop_fd: readable when all is to end; −1:
-  // none.
+  // The socket must be non-blocking and stays the caller's. stop_fd becomes readable to end all
+  // waits; -1: none.
   TimedStream(int fd, std::chrono::milliseconds patience, int stop_fd = -1);
 
-  // Up to and with '\n'; nothing if the stream ends before, or the line is longer.
+  // A line with its '\n'; nothing if the stream ends first or the line is longer.
   std::optional<std::string> read_line(std::size_t most);
-  // All until the other side's end; nothing on an error, in too much time or too many bytes.
+  // Everything up to the end of the stream; nothing on an error, a time-out, or too many bytes.
   std::optional<std::string> read_all(std::size_t most);
   bool write(std::string_view text);
-  // Nothing more will be written; waits for the other side to close, so that nothing is lost.
+  // Shuts down sending and waits for the other side to close, so that nothing is lost.
   void finish();
   bool timed_out() const { return timed_out_; }
 
  private:
-  // False if the time is over.
+  // False on time-out.
   bool wait(short events);
-  // Bytes read; 0: the end, or an error.
+  // The number of bytes read; 0: the end or an error.
   std::size_t read_some(char* at, std::size_t size);
 
   int fd_;

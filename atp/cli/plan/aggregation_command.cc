@@ -16,13 +16,13 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml
-      four machines with equal links: how many more it takes to be faster than a ring
+      find how many aggregation hosts beat a ring on four machines with equal links
   atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --size 1G --json
-      for programs
+      print the forecast for programs
   atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --hosts a1,a2,a3,a4
       --bandwidth "100 Gbit/s per direction" --aggregation-hosts 1,2,3
-      a job of four hosts, with wide aggregation hosts in its rack
-Times are bounds: what the fullest link carries, with the headers of packets and without latencies.)";
+      place a job on four hosts, with faster aggregation hosts in its rack
+Times are bounds: those of the fullest link, with packet headers but without latencies.)";
 
 struct AggregationOptions {
   std::string cluster_file;
@@ -52,7 +52,7 @@ std::vector<std::uint32_t> read_counts(const AggregationOptions& options, std::u
     const long long count = parse_integer(word).value_or(0);
     if (count < 1 || count > kMaxServers) {
       throw CommandError(fmt::format("--aggregation-hosts {}: found {}, expected numbers from 1 to "
-                                     "{}, the most servers of a job",
+                                     "{}, the maximum number of servers per job",
                                      options.aggregation_hosts, shown(word), kMaxServers),
                          kWrongUsage);
     }
@@ -88,7 +88,7 @@ double read_bandwidth_of(const std::string& text) {
 }
 
 AggregationPlan plan_of(const AggregationOptions& options) {
-  if (options.bytes == 0) throw CommandError("--size 0: expected a byte or more", kWrongUsage);
+  if (options.bytes == 0) throw CommandError("--size 0: expected at least 1 byte", kWrongUsage);
   AggregationPlan plan{.site = value_or_throw(read_site_file(options.cluster_file)),
                        .bytes = static_cast<double>(options.bytes)};
   plan.placement =
@@ -96,7 +96,7 @@ AggregationPlan plan_of(const AggregationOptions& options) {
   plan.added = {.bandwidth = read_bandwidth_of(options.bandwidth),
                 .racks = read_racks(plan.site, options.racks)};
   plan.shown = read_counts(options, plan.placement.world_size);
-  // The crossover is looked for among all numbers, the ones that are not shown too.
+  // The crossover may be at a number that is not shown.
   const std::uint32_t most = std::max(usual_counts(plan.placement.world_size).back(),
                                       *std::max_element(plan.shown.begin(), plan.shown.end()));
   plan.forecast = value_or_throw(read_or_error(
@@ -133,7 +133,7 @@ void add_job_options(const Command& command, AggregationOptions& options) {
                   "Ranks per host (default: as in the file)")
       .in_range(1U, std::uint32_t{kMaxRanks})
       .type_name("N");
-  command.add_option("--size", options.bytes, "Bytes per tensor: 512, 4K, 1G (default: 64M)")
+  command.add_option("--size", options.bytes, "Bytes per tensor, e.g. 512, 4K, 1G (default: 64M)")
       .byte_size()
       .type_name("SIZE");
 }
@@ -141,7 +141,7 @@ void add_job_options(const Command& command, AggregationOptions& options) {
 void add_added_options(const Command& command, AggregationOptions& options) {
   command
       .add_option("--aggregation-hosts", options.aggregation_hosts,
-                  "Numbers of added hosts to show (default: 1, 2, 4, … and one per rank)")
+                  "Numbers of added hosts to show (default: 1, 2, 4, … up to one per rank)")
       .type_name("N,N,…");
   command
       .add_option("--bandwidth", options.bandwidth,
@@ -149,7 +149,7 @@ void add_added_options(const Command& command, AggregationOptions& options) {
       .type_name("BANDWIDTH");
   command
       .add_option("--racks", options.racks,
-                  "Racks of the added hosts, in turn (default: those that have ranks)")
+                  "Racks for the added hosts, in turn (default: those with ranks)")
       .type_name("NAME,NAME,…");
 }
 
@@ -157,7 +157,8 @@ void add_added_options(const Command& command, AggregationOptions& options) {
 
 void add_aggregation_command(const Command& plan) {
   const Command command = plan.add_command(
-      "aggregation", "What in-network sums take on a cluster, and with hosts added for them");
+      "aggregation",
+      "Bound the time of in-network sums on a cluster, and with added aggregation hosts");
   command.footer(kExamples);
   const auto options = std::make_shared<AggregationOptions>();
   add_job_options(command, *options);

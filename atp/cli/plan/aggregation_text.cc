@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using planner::number_text;
 
-// As networks are sold, and as most cluster files write it.
+// In the units of network equipment and of most cluster files.
 std::string bits_text(double bytes_per_second) {
   const double bits = bytes_per_second * 8;
   return bits < 1e9 ? fmt::format("{:.4g} Mbit/s", bits / 1e6)
@@ -25,12 +25,12 @@ std::string counted(std::uint64_t number, const char* noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
-// Added hosts are counted after those of the file.
+// Added hosts are numbered after those of the file.
 bool is_added(const Site& site, const SiteBottleneck& link) {
   return link.host && *link.host >= site.hosts.size();
 }
 
-// " (switch, server)": what makes the host's link as full as it is, of the cluster as it stands.
+// " (switch, server)": the services that load the host's link, in the cluster as it stands.
 std::string services_text(const Site& site, std::uint32_t host) {
   std::string text;
   const auto add = [&text](const char* service) {
@@ -65,7 +65,7 @@ const AggregationRow& row_of(const AggregationPlan& plan, std::uint32_t hosts) {
   return plan.forecast.rows[hosts];
 }
 
-// The cluster as it stands, then what is shown.
+// The cluster as it stands, then the requested rows.
 std::vector<const AggregationRow*> shown_rows(const AggregationPlan& plan) {
   std::vector<const AggregationRow*> rows;
   if (plan.forecast.rows.empty()) return rows;
@@ -76,14 +76,14 @@ std::vector<const AggregationRow*> shown_rows(const AggregationPlan& plan) {
 
 std::string no_link_text(const AggregationPlan& plan) {
   const std::string& host = plan.site.hosts[plan.placement.hosts.front().host].name;
-  if (plan.placement.world_size == 1) return "One rank has nothing to sum.";
+  if (plan.placement.world_size == 1) return "A single rank has nothing to sum.";
   return fmt::format(
-      "All {} ranks are on host {}: they sum in memory that they share, and no link is used, with "
-      "or without aggregation hosts.",
+      "All {} ranks are on host {}: they sum in shared memory and use no link, with or without "
+      "aggregation hosts.",
       plan.placement.world_size, host);
 }
 
-// What the link that bounds the sums would carry of a ring.
+// The tensors that a ring would send over the link that bounds the sums.
 double of_ring(const AggregationPlan& plan, const SiteBottleneck& link) {
   const LinkTraffic ring = ring_traffic(plan.site, plan.placement);
   if (link.rack) return ring.uplinks[*link.rack];
@@ -134,8 +134,8 @@ std::string hosts_text(std::uint32_t hosts) {
   return fmt::format("R = {} aggregation host{}", hosts, hosts == 1 ? "" : "s");
 }
 
-// What bounds the fastest sums. Of the numbers of hosts with which they are as fast the largest is
-// asked: with fewer, the hosts' own links may be as full as the one that lasts.
+// The bound of the fastest sums. Among equally fast numbers of hosts the largest is used: with
+// fewer, the added hosts' own links may be just as full as the lasting bottleneck.
 std::string lasting_bound_text(const AggregationPlan& plan) {
   const AggregationForecast& forecast = plan.forecast;
   const AggregationRow& best = forecast.best();
@@ -163,7 +163,7 @@ std::string with_hosts_text(const AggregationPlan& plan) {
   const AggregationRow& best = forecast.best();
   const AggregationRow& now = forecast.rows.front();
   if (forecast.is_faster(now) && forecast.ratio(now) >= forecast.ratio(best) * (1 - 1e-9)) {
-    return "Aggregation hosts bring nothing more.";
+    return "Aggregation hosts do not improve on that.";
   }
   if (const auto faster = forecast.faster_from()) return crossover_text(plan, *faster);
   const std::uint32_t most = forecast.rows.back().hosts;

@@ -21,10 +21,10 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   nvidia-smi topo -m | atp plan import - > mine.yaml
   atp plan import topo.txt --link "SYS=12 GB/s per direction" --link "NV=50 GB/s per direction"
-      with what was measured between sockets, and NVLink 5
+      use a measured bandwidth between sockets, and that of NVLink 5
   atp plan import Ring_Switch.yml --format astra-sim > cluster.yaml
   atp plan import topology.conf --link "NODE=200 Gbit/s per direction" > cluster.yaml
-      of Slurm, a device per node; UPLINK is what a leaf switch has upwards)";
+      import from Slurm, one device per node (UPLINK sets the bandwidth above a leaf switch))";
 
 struct ImportOptions {
   std::string file;
@@ -38,8 +38,8 @@ std::string read_input(const std::string& file) {
   return text.value();
 }
 
-// Only the matrix of nvidia-smi has GPU0 in it, only an ASTRA-sim network npus_count, and only
-// Slurm's file SwitchName, in any case.
+// Only nvidia-smi's matrix contains GPU0, only an ASTRA-sim network npus_count, and only Slurm's
+// file SwitchName, in upper or lower case.
 std::string format_of(const std::string& text, const std::string& name) {
   if (text.find("GPU0") != std::string::npos) return "nvidia-smi";
   if (text.find("npus_count") != std::string::npos) return "astra-sim";
@@ -49,14 +49,14 @@ std::string format_of(const std::string& text, const std::string& name) {
   const std::string line = shown(text.substr(0, text.find('\n')));
   throw CommandError(
       fmt::format(
-          "{}: found {}, expected the output of nvidia-smi topo -m, with a line that begins "
-          "with GPU0, an ASTRA-sim network, with the key npus_count, or Slurm's topology.conf, "
-          "with the key SwitchName",
+          "{}: found {}, expected the output of nvidia-smi topo -m (a line begins with GPU0), an "
+          "ASTRA-sim network (with the key npus_count), or Slurm's topology.conf (with the key "
+          "SwitchName)",
           name, line),
       kWrongUsage);
 }
 
-// Which of the names, and the bandwidth.
+// Returns the index of the name, and the bandwidth.
 std::pair<std::size_t, double> parse_link(const std::string& text,
                                           const std::vector<std::string_view>& names) {
   const std::size_t equals = text.find('=');
@@ -108,9 +108,8 @@ Result<Imported> import_any(const ImportOptions& options) {
   if (format == "nvidia-smi") return import_nvidia(text, name, options);
   if (format == "slurm") return import_slurm(text, name, options);
   if (options.links.empty()) return import_astra_network(text, name);
-  throw CommandError(
-      "--link is for the classes of nvidia-smi and Slurm's links; this is an ASTRA-sim network",
-      kWrongUsage);
+  throw CommandError("--link is for nvidia-smi and Slurm; this is an ASTRA-sim network",
+                     kWrongUsage);
 }
 
 void run_import(const ImportOptions& options) {
@@ -124,22 +123,21 @@ void run_import(const ImportOptions& options) {
 void add_import_command(const Command& plan) {
   const Command command = plan.add_command(
       "import",
-      "Print a cluster file made from `nvidia-smi topo -m`, Slurm's topology.conf or an ASTRA-sim "
-      "network");
+      "Convert `nvidia-smi topo -m`, Slurm's topology.conf or an ASTRA-sim network to a cluster "
+      "file");
   command.footer(kExamples);
   const auto options = std::make_shared<ImportOptions>();
-  command.add_option("file", options->file, "File to read, - for standard input")
+  command.add_option("file", options->file, "Input file, - for standard input")
       .required()
       .type_name("FILE");
-  command.add_option("--format", options->format, "What the file is")
+  command.add_option("--format", options->format, "Format of the file")
       .one_of({"auto", "nvidia-smi", "slurm", "astra-sim"})
       .type_name("FORMAT")
       .show_default();
   command
       .add_option("--link", options->links,
-                  "Bandwidth of a class of links, instead of the usual one: NV (one NVLink), PIX, "
-                  "PXB, PHB, "
-                  "NODE, SYS; of Slurm NODE and UPLINK")
+                  "Bandwidth of a class of links, instead of the usual one: NV (per NVLink), PIX, "
+                  "PXB, PHB, NODE, SYS; for Slurm NODE and UPLINK")
       .type_name("CLASS=BANDWIDTH");
   command.callback([options] { run_import(*options); });
 }

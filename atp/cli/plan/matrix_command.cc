@@ -22,7 +22,7 @@ struct MatrixOptions {
   bool csv = false;
 };
 
-// What is printed of a level: beyond this many children a matrix is no help.
+// A matrix with more children than this would be unreadable.
 constexpr std::uint32_t kMaxPrinted = 32;
 
 std::string gigabytes(planner::BytesPerSecond rate) {
@@ -97,7 +97,7 @@ void run_matrix(const MatrixOptions& options) {
 
 void add_matrix_command(const Command& plan) {
   const Command command = plan.add_command(
-      "matrix", "The hierarchical communication matrix of a topology (Fig. 7 of the paper)");
+      "matrix", "Print the hierarchical communication matrix of a topology (Fig. 7 of the paper)");
   command.footer(kExamples);
   const auto options = std::make_shared<MatrixOptions>();
   command.add_option("--topology", options->topology_file, "Cluster file")

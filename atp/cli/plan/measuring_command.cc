@@ -14,13 +14,13 @@
 #include "atp/cli/command/command.h"
 #include "atp/cli/plan/plan_command.h"
 
-// `atp plan calibrate` and `atp plan compare` measure with the collectives of the runtime, which
-// is Python: the program becomes that one.
+// `atp plan calibrate` and `atp plan compare` measure the collectives of the runtime, which is
+// written in Python: this program executes it in its place.
 
 namespace atp {
 namespace {
 
-// As `python -m` does it, but for what it says to who has no atp there.
+// Like `python -m`, but with a helpful message if the module atp is missing.
 constexpr const char* kRunModule = R"(
 import importlib.util, runpy, sys
 if importlib.util.find_spec("atp") is None:
@@ -30,8 +30,8 @@ if importlib.util.find_spec("atp") is None:
 runpy.run_module("atp.tensor_parallel.calibrate", run_name="__main__", alter_sys=True)
 )";
 
-// For a program in the build/PRESET/bin of a checkout: what tools/setup made there has torch, and
-// the checkout's extension was built for it.
+// For a program in build/PRESET/bin of a checkout: the checkout's .venv, made by tools/setup, which
+// has torch and the extension.
 std::optional<std::string> checkout_interpreter() {
   std::error_code missing;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", missing);
@@ -62,7 +62,7 @@ std::string interpreter() {
 void add(const Command& plan, const char* name, const char* description,
          const std::vector<std::string>& first) {
   const Command command = plan.add_command(name, description);
-  // Python's --help says more.
+  // The Python program has its own --help.
   command.callback_with_all_arguments([first](const std::vector<std::string>& arguments) {
     std::vector<std::string> words = first;
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -74,11 +74,12 @@ void add(const Command& plan, const char* name, const char* description,
 
 void add_measuring_commands(const Command& plan) {
   add(plan, "calibrate",
-      "Measure all-reduces of every mesh, as all ranks of a job (atp run -n N -- atp plan "
+      "Measure the all-reduces of every mesh, run as the ranks of a job (atp run -n N -- atp plan "
       "calibrate ...), and write them into the cluster file",
       {});
   add(plan, "compare",
-      "Measure a layer's communication on every mesh, as all ranks of a job, beside its prediction",
+      "Measure a layer's communication on every mesh, run as the ranks of a job, and compare it "
+      "with the prediction",
       {"--compare"});
 }
 

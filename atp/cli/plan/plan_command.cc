@@ -15,18 +15,18 @@ namespace {
 constexpr const char* kExamples =
     R"(Examples, from the root of a checkout:
   atp plan best --topology examples/topologies/pcie-8.yaml --model examples/models/gpt2-medium.json
-      a server with eight GPUs on PCIe
+      plan for a server with eight GPUs on PCIe
   atp plan best --topology examples/topologies/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
-      two servers with NVLink, joined by InfiniBand
+      plan for two servers with NVLink, connected by InfiniBand
   atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8 --json
-      eight machines on one Ethernet switch that sums in the network; for a program
+      plan for eight machines on one Ethernet switch that aggregates; print JSON for programs
   atp plan explain --topology examples/topologies/two-racks.yaml --model examples/models/gpt3-175b.json --mesh 8,2
-      two oversubscribed racks: what this mesh costs, and where
+      explain what this mesh costs on two oversubscribed racks, and where
   atp plan aggregation --cluster examples/topologies/four-equal-hosts.yaml
-      data parallelism: which link bounds sums in the network, and whether a ring is faster
+      for data parallelism: find which link bounds in-network sums, and whether a ring is faster
   nvidia-smi topo -m | atp plan import - > mine.yaml
       describe the machine you are on
-Exit codes: 0 success; 1 no mesh can run the model, or writing failed; 2 a flag or a file is wrong.)";
+Exit codes: 0 success; 1 no mesh can run the model, or writing failed; 2 wrong flag or file.)";
 
 constexpr const char* kBestExamples = R"(Examples:
   atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8
@@ -56,9 +56,9 @@ void run_best(const BestOptions& options) {
 
 constexpr const char* kExplainExamples = R"(Examples:
   atp plan explain --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json
-      why the best mesh costs what it costs
+      explain the cost of the best mesh
   atp plan explain --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --mesh 4,2
-      the same of another mesh, beside the best)";
+      explain the cost of another mesh, and compare it with the best)";
 
 struct ExplainOptions {
   PlanInputs inputs;
@@ -100,19 +100,19 @@ void run_explain(const ExplainOptions& options) {
   }
   for (const planner::RejectedMesh& rejected : plan.value().rejected) {
     if (!(rejected.mesh == mesh)) continue;
-    fmt::print("\nThis model cannot run on it: {}.\n", fmt::join(rejected.reasons, "; "));
+    fmt::print("\nThis model cannot run on this mesh: {}.\n", fmt::join(rejected.reasons, "; "));
   }
   if (plan.value().best.mesh == mesh) {
-    fmt::print("\nIt is the best.\n");
+    fmt::print("\nThis is the best mesh.\n");
     return;
   }
-  fmt::print("\nThe best is\n{}", candidate_text(request, plan.value().best));
+  fmt::print("\nThe best mesh is\n{}", candidate_text(request, plan.value().best));
 }
 
 }  // namespace
 
 void add_best_command(const Command& plan) {
-  const Command command = plan.add_command("best", "The best mesh, and the runners-up");
+  const Command command = plan.add_command("best", "Find the best mesh, and the runners-up");
   command.footer(kBestExamples);
   const auto options = std::make_shared<BestOptions>();
   add_plan_inputs(command, options->inputs);
@@ -123,19 +123,20 @@ void add_best_command(const Command& plan) {
 }
 
 void add_explain_command(const Command& plan) {
-  const Command command =
-      plan.add_command("explain", "What one mesh costs: bytes, links, groups, latencies, memory");
+  const Command command = plan.add_command(
+      "explain", "Explain the cost of one mesh: bytes, links, groups, latencies, memory");
   command.footer(kExplainExamples);
   const auto options = std::make_shared<ExplainOptions>();
   add_plan_inputs(command, options->inputs);
-  command.add_option("--mesh", options->mesh, "The mesh (default: the best)").type_name("D1,D2");
+  command.add_option("--mesh", options->mesh, "Mesh to explain (default: the best)")
+      .type_name("D1,D2");
   command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run_explain(*options); });
 }
 
 void add_plan_command(const Command& program) {
   const Command plan = program.add_command(
-      "plan", "Find the device mesh for tensor parallelism, and the bounds of sums, on a network");
+      "plan", "Find the best device mesh for tensor parallelism, and bounds for in-network sums");
   plan.footer(kExamples);
   plan.require_command();
   add_best_command(plan);

@@ -2,9 +2,9 @@
 
 #include "atp/cli/command/command.h"
 
-// The commands of `atp plan`: from a description of the interconnect and the model, the device mesh
-// on which a layer communicates least, and why; from a cluster file, what sums in the network take.
-// Nothing runs on the described machine but what measures it.
+// The commands of `atp plan`. From a description of the interconnect and the model they find the
+// device mesh on which a layer communicates least, and why; from a cluster file, the bounds of
+// in-network sums. Only the measuring commands run on the described machines.
 
 namespace atp {
 

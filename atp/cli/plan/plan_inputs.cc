@@ -26,24 +26,25 @@ void add_count(const Command& command, const char* name, std::uint32_t& value, c
 void add_model_options(const Command& command, PlanInputs& inputs) {
   command
       .add_option("--model", inputs.model_file,
-                  "Hugging Face config.json of a gpt2 or llama; or the flags below")
+                  "Hugging Face config.json of a gpt2 or llama model; or use the flags below")
       .type_name("FILE");
-  add_count(command, "--hidden", inputs.hidden, "Width of the model, instead of a file");
-  add_count(command, "--layers", inputs.layers, "Layers, with --hidden");
-  add_count(command, "--heads", inputs.heads, "Attention heads, with --hidden");
-  add_count(command, "--kv-heads", inputs.kv_heads, "Key-value heads (default: as many as heads)");
+  add_count(command, "--hidden", inputs.hidden, "Hidden width of the model, instead of a file");
+  add_count(command, "--layers", inputs.layers, "Number of layers, with --hidden");
+  add_count(command, "--heads", inputs.heads, "Number of attention heads, with --hidden");
+  add_count(command, "--kv-heads", inputs.kv_heads,
+            "Number of key-value heads (default: that of --heads)");
   add_count(command, "--ffn", inputs.ffn, "Feed-forward width (default: 4 times hidden)");
-  command.add_flag("--gated", inputs.gated, "The feed-forward block has a gate, as llama's");
+  command.add_flag("--gated", inputs.gated, "The feed-forward block has a gate, as in llama");
   command
       .add_option("--element-bytes", inputs.element_bytes,
-                  "Bytes of one activation (default: what the model file says, else 2)")
+                  "Bytes per activation (default: from the model file, else 2)")
       .one_of({1u, 2u, 4u, 8u})
       .type_name("N");
-  command.add_option("--batch", inputs.batch, "Sequences of one step")
+  command.add_option("--batch", inputs.batch, "Sequences per step")
       .in_range(1u, kMax)
       .type_name("N")
       .show_default();
-  command.add_option("--sequence", inputs.sequence, "Tokens of one sequence")
+  command.add_option("--sequence", inputs.sequence, "Tokens per sequence")
       .in_range(1u, kMax)
       .type_name("N")
       .show_default();
@@ -52,59 +53,62 @@ void add_model_options(const Command& command, PlanInputs& inputs) {
 void add_cost_options(const Command& command, PlanInputs& inputs) {
   command
       .add_option("--mode", inputs.mode,
-                  "linkload: the load of every link by all groups at once; paper: equations 2 to 4 "
-                  "with the index rule and the sharing put right")
+                  "Cost model. linkload: the load of every link with all groups active at once; "
+                  "paper: equations 2 to 4, with the index rule and the sharing corrected")
       .one_of({"linkload", "paper"})
       .type_name("MODE")
       .show_default();
-  command.add_flag("--literal", inputs.literal, "With --mode paper: the equations as printed");
-  command.add_flag("--uncorrected", inputs.uncorrected,
-                   "With --mode paper: group bandwidths, though two devices may have less (IC6)");
+  command.add_flag("--literal", inputs.literal, "With --mode paper: use the equations as printed");
+  command.add_flag(
+      "--uncorrected", inputs.uncorrected,
+      "With --mode paper: use group bandwidths even if a pair of devices has less (IC6)");
   command
       .add_option("--collectives", inputs.collectives,
-                  "What may run: ring, hierarchical, aggregation, gloo (default: all)")
+                  "Allowed collectives: ring, hierarchical, aggregation, gloo (default: all)")
       .split_at(',')
       .one_of({"ring", "hierarchical", "aggregation", "gloo"})
       .type_name("LIST");
   command
       .add_option("--volume", inputs.volume,
-                  "exact: a layer's all-reduces and all-gathers (default); equation2: all as "
-                  "all-reduces, as --mode paper does")
+                  "Communication volume. exact: a layer's all-reduces and all-gathers (default); "
+                  "equation2: all as all-reduces, as in --mode paper")
       .one_of({"exact", "equation2"})
       .type_name("VOLUME");
   command.add_flag("--fused", inputs.fused,
-                   "Reduce-scatter where only a slice of an all-reduce is used (7h becomes 6h)");
+                   "Use a reduce-scatter where only a slice of an all-reduce is needed (7h becomes "
+                   "6h)");
   command.add_flag(
       "--runtime", inputs.runtime,
-      "Only what atp.tensor_parallel runs: rings with reduce-scatters, or aggregation");
+      "Consider only what atp.tensor_parallel runs: rings with reduce-scatters, or aggregation");
   command.add_flag("--by-heads", inputs.by_heads,
-                   "Spread attention by heads only, as models of transformers need it");
-  command.add_flag("--count-norms", inputs.count_norms, "Count the norms' small all-reduces too");
+                   "Split attention by heads only, as models of the transformers library require");
+  command.add_flag("--count-norms", inputs.count_norms,
+                   "Include the small all-reduces of the norms");
   command
       .add_option("--chunks", inputs.chunks,
-                  "Chunks per batch: one computes while another communicates")
+                  "Chunks per batch; one computes while another communicates")
       .in_range(1u, 1024u)
       .type_name("N")
       .show_default();
   command
       .add_option("--device-memory", inputs.device_memory_gb,
-                  "Refuse meshes that need more than this on a device")
+                  "Reject meshes that need more memory per device")
       .positive_number()
       .type_name("GB");
   command.add_flag("--attention-scores", inputs.attention_scores,
-                   "Memory of attention that stores its scores, as the runtime's does not");
+                   "Assume that attention stores its scores in memory (the runtime's does not)");
   command
       .add_option(
           "--device-tflops", inputs.device_tflops,
-          "Speed of a device's matrix products in TFLOP/s, for the time of a step (default: "
-          "the cluster file's)")
+          "Matrix product speed per device in TFLOP/s, for the time of a step (default: from the "
+          "cluster file)")
       .positive_number()
       .type_name("N");
 }
 
 Transformer model_from_flags(const PlanInputs& inputs) {
   if (inputs.hidden == 0 || inputs.layers == 0 || inputs.heads == 0) {
-    throw CommandError("name a model: --model FILE, or --hidden, --layers and --heads",
+    throw CommandError("no model: use --model FILE, or --hidden, --layers and --heads",
                        kWrongUsage);
   }
   Transformer model{.name = "model of width " + std::to_string(inputs.hidden),
@@ -125,8 +129,9 @@ Transformer read_transformer(const PlanInputs& inputs) {
   } else {
     if (inputs.hidden != 0 || inputs.layers != 0 || inputs.heads != 0 || inputs.kv_heads != 0 ||
         inputs.ffn != 0 || inputs.gated) {
-      throw CommandError("--model FILE and the model's flags exclude each other; give one of them",
-                         kWrongUsage);
+      throw CommandError(
+          "--model FILE cannot be combined with the model's flags; use one or the other",
+          kWrongUsage);
     }
     const Result<Model> file = read_model(inputs.model_file);
     if (!file) throw CommandError(file.error().message, kWrongUsage);
@@ -149,22 +154,22 @@ planner::Interconnect read_interconnect(const PlanInputs& inputs) {
 
 CostMode read_mode(const PlanInputs& inputs) {
   const bool paper = inputs.mode == "paper";
-  if (inputs.literal && !paper) throw CommandError("--literal needs --mode paper", kWrongUsage);
+  if (inputs.literal && !paper) throw CommandError("--literal requires --mode paper", kWrongUsage);
   if (inputs.uncorrected && !paper) {
-    throw CommandError("--uncorrected needs --mode paper", kWrongUsage);
+    throw CommandError("--uncorrected requires --mode paper", kWrongUsage);
   }
   if (!paper) return CostMode::kLinkLoad;
-  // What the equations do not know is refused, lest someone believe that it was counted.
+  // The equations ignore these flags; accepting one would suggest that it was taken into account.
   const auto refuse = [](const char* flag, const char* why) {
     throw CommandError(
         fmt::format("--mode paper: {} {}; remove it, or use --mode linkload", flag, why),
         kWrongUsage);
   };
   if (inputs.fused) refuse("--fused", "is not in equation 2");
-  if (inputs.runtime) refuse("--runtime", "is not what the paper costs");
-  if (inputs.volume == "exact") refuse("--volume exact", "is not equation 2's");
+  if (inputs.runtime) refuse("--runtime", "is not covered by the paper's equations");
+  if (inputs.volume == "exact") refuse("--volume exact", "is not the volume of equation 2");
   if (!inputs.collectives.empty())
-    refuse("--collectives", "cannot be chosen, equation 4 is a ring's");
+    refuse("--collectives", "has no effect, because equation 4 assumes a ring");
   return inputs.literal ? CostMode::kPaperLiteral : CostMode::kPaper;
 }
 
@@ -181,20 +186,21 @@ CollectiveSet read_collectives(const std::vector<std::string>& names) {
 void add_plan_inputs(const Command& command, PlanInputs& inputs) {
   command
       .add_option("--topology", inputs.topology_file,
-                  "Cluster file that describes the network, - for standard input")
+                  "Cluster file with the network, - for standard input")
       .required()
       .type_name("FILE");
   command
-      .add_option("--workers", inputs.workers,
-                  "Tensor-parallel ranks: the devices of the topology (default: all)")
+      .add_option(
+          "--workers", inputs.workers,
+          "Number of tensor-parallel ranks; must match the topology's devices (default: all)")
       .in_range(1u, kMax)
       .type_name("N");
   command
       .add_option("--hosts", inputs.hosts,
-                  "Plan for these hosts of the cluster, as `atp run --hosts` (default: all)")
+                  "Hosts of the cluster to plan for, as for `atp run --hosts` (default: all)")
       .type_name("NAMES");
   add_count(command, "--ranks-per-host", inputs.ranks_per_host,
-            "Ranks on each host (default: the cluster file's)");
+            "Ranks per host (default: as in the cluster file)");
   add_model_options(command, inputs);
   add_cost_options(command, inputs);
 }

@@ -7,32 +7,32 @@
 #include "atp/cli/command/command.h"
 #include "atp/planner/planner.h"
 
-// The flags that `atp plan best`, `explain` and `sweep` share: what is planned for.
+// The flags that `atp plan best`, `explain` and `sweep` share.
 
 namespace atp {
 
 struct PlanInputs {
   std::string topology_file;
   std::string model_file;
-  std::uint32_t workers = 0;  // 0: all of the topology
+  std::uint32_t workers = 0;  // 0: all devices of the topology
   std::string hosts;          // empty: all
   std::uint32_t ranks_per_host = 0;
   std::uint32_t batch = 4;
   std::uint32_t sequence = 2048;
-  // The model without a file; hidden 0 means that there is a file.
+  // The model if there is no file. A `hidden` of 0 means that there is one.
   std::uint32_t hidden = 0;
   std::uint32_t layers = 0;
   std::uint32_t heads = 0;
   std::uint32_t kv_heads = 0;
   std::uint32_t ffn = 0;
   bool gated = false;
-  std::uint32_t element_bytes = 0;  // 0: as the file says
+  std::uint32_t element_bytes = 0;  // 0: from the file
 
   std::string mode = "linkload";
   bool literal = false;
   bool uncorrected = false;
   std::vector<std::string> collectives;  // empty: all
-  std::string volume;                    // empty: as the mode counts
+  std::string volume;                    // empty: the mode's default
   bool fused = false;
   bool by_heads = false;
   bool count_norms = false;
@@ -45,10 +45,10 @@ struct PlanInputs {
 
 void add_plan_inputs(const Command& command, PlanInputs& inputs);
 
-// Reads the files. CommandError with code 2 for whatever is wrong in them or in the flags.
+// Reads the files. Throws CommandError with code 2 on any error in them or in the flags.
 planner::Request read_request(const PlanInputs& inputs);
 
-// "4,2", "4x2" or "(4,2)".
+// Parses "4,2", "4x2" or "(4,2)".
 planner::Mesh parse_mesh(const std::string& text);
 
 }  // namespace atp

@@ -66,7 +66,7 @@ std::string dimension_text(const DimensionCost& cost, int dimension, std::uint32
   std::string text = fmt::format("  dimension {}: {} group{} of {}, {}\n", dimension, groups,
                                  groups == 1 ? "" : "s", size, planner::to_string(cost.collective));
   text += fmt::format(
-      "    {:g} operations per layer on {} per rank in all: {} of bandwidth, {} of "
+      "    {:g} operations per layer with {} per rank in total: {} of bandwidth, {} of "
       "latency\n",
       cost.collectives, bytes_for_people(cost.bytes), duration_for_people(cost.bandwidth_seconds),
       duration_for_people(cost.latency_seconds));
@@ -79,7 +79,7 @@ std::string dimension_text(const DimensionCost& cost, int dimension, std::uint32
   return text;
 }
 
-// Of the dimension that takes longer.
+// The bottleneck of the slower dimension.
 std::string bottleneck_text(const Candidate& candidate) {
   const planner::LayerCost& cost = candidate.cost;
   const bool is_first = cost.dimension1.seconds() >= cost.dimension2.seconds();
@@ -89,23 +89,23 @@ std::string bottleneck_text(const Candidate& candidate) {
                      slower.bottleneck.text);
 }
 
-// A model is more hopeful than a measurement: the two should not be compared in silence.
+// A model is more optimistic than a measurement, so a comparison of the two gets a note.
 std::string measured_text(const Plan& plan) {
   for (const Candidate& candidate : plan.runners_up) {
     if (!candidate.measured) continue;
-    return fmt::format("Note: this mesh was not measured; the best that was is {} with {}.\n",
+    return fmt::format("Note: this mesh was not measured; the best measured one is {} with {}.\n",
                        mesh_text(candidate.mesh), duration_for_people(candidate.cost.step_seconds));
   }
   return "Note: this mesh was not measured.\n";
 }
 
-// Without it the mesh alone would be no answer. Empty if device p runs rank p.
+// The mapping of ranks to devices; empty if device p runs rank p.
 std::string order_text(const Request& request, const Candidate& best) {
   constexpr std::size_t kMaxPrinted = 64;
   const std::vector<std::uint32_t> ranks = planner::ranks_by_position(best.layout);
   if (std::is_sorted(ranks.begin(), ranks.end())) return "";
   std::string text =
-      "Its ranks are not in the order of the devices; dimension 1 x dimension 2 of each level: ";
+      "Its ranks are not in the order of the devices; dimension 1 x dimension 2 per level: ";
   for (std::size_t level = 0; level < best.layout.size(); ++level) {
     text += fmt::format("{}'{}' {} x {}", level == 0 ? "" : ", ",
                         request.interconnect.levels[level].name, best.layout[level].d1,
@@ -117,7 +117,7 @@ std::string order_text(const Request& request, const Candidate& best) {
   return text + ".\n";
 }
 
-// Layers and ends.
+// Layers, embedding, head and loss together.
 double communication_of(const Request& request, const planner::LayerCost& cost) {
   return cost.seconds * request.model.layers + cost.ends.seconds;
 }
@@ -253,7 +253,7 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
   }
   const planner::MemoryPerRank& memory = candidate.memory;
   text += fmt::format(
-      "  memory of a rank: {} (weights {}, gradients {}, optimizer {}, activations {})\n",
+      "  memory per rank: {} (weights {}, gradients {}, optimizer {}, activations {})\n",
       bytes_for_people(memory.total()), bytes_for_people(memory.weights),
       bytes_for_people(memory.gradients), bytes_for_people(memory.optimizer),
       bytes_for_people(memory.activations));
@@ -262,7 +262,7 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
 }
 
 TextTable mesh_table(const Plan& plan) {
-  // Of the whole step, or where no speed of the devices is known, of all that it sends.
+  // The time of the whole step or, if the devices' speed is unknown, of its communication.
   const char* whole = plan.best.cost.step.seconds > 0 ? "step" : "in all";
   TextTable table(
       {"mesh", "dimension 1", "dimension 2", "per layer", whole, "against best", "memory"});

@@ -7,12 +7,12 @@
 #include "atp/cli/command/text_table.h"
 #include "atp/planner/planner.h"
 
-// The same question for many sizes of one level and many bandwidths of another (or the same), each
-// answered twice: without in-network aggregation and, where a switch can aggregate, with it.
+// Plans for many sizes of one level and many bandwidths of another (or the same) level. Each point
+// is planned without in-network aggregation and, if a switch can aggregate, with it.
 
 namespace atp {
 
-// What is varied of one level; empty values: nothing.
+// The values tried for one level; empty: it is not varied.
 struct SweepAxis {
   std::size_t level = 0;
   std::vector<double> values;  // counts, or factors of the bandwidth
@@ -22,14 +22,14 @@ struct SweepAnswer {
   planner::Mesh mesh;
   planner::Collective dimension1 = planner::Collective::kNone;
   planner::Collective dimension2 = planner::Collective::kNone;
-  double seconds = 0;  // of a step, which is what the meshes are ranked by
+  double seconds = 0;  // per step, by which the meshes are ranked
 };
 
 struct SweepPoint {
-  std::uint32_t count = 0;  // of the varied level
-  double factor = 1;        // of the varied bandwidth
+  std::uint32_t count = 0;  // of the level whose count varies
+  double factor = 1;        // for the bandwidth that varies
   std::uint64_t devices = 0;
-  // Absent: no mesh is possible, for the reasons.
+  // Absent: no mesh is possible; `reasons` says why.
   std::optional<SweepAnswer> without_aggregation;
   std::optional<SweepAnswer> with_aggregation;
   std::string reasons;
@@ -48,11 +48,11 @@ struct PlanSweep {
 PlanSweep run_sweep(const planner::Request& request, const SweepAxis& count,
                     const SweepAxis& factor);
 
-// How many times as fast aggregation is; 1 where it cannot be.
+// The speed-up by aggregation; 1 if no switch can aggregate.
 double gain(const SweepPoint& point);
 
 TextTable sweep_table(const PlanSweep& sweep);
-// Why points of the table have no answer; empty if all have.
+// Why points of the table have no mesh; empty if all have one.
 std::string sweep_reasons(const PlanSweep& sweep);
 TextTable sweep_csv(const PlanSweep& sweep);
 

@@ -15,10 +15,10 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp plan sweep --topology examples/topologies/flat-8.yaml --model examples/models/gpt3-175b.json --element-bytes 4
-      2 to 64 machines on the switch, with and without in-network aggregation
+      try 2 to 64 machines on the switch, with and without in-network aggregation
   atp plan sweep --topology examples/topologies/two-nvlink-boxes.yaml --model examples/models/llama-3-70b.json
       --count box=2,4,8,16 --bandwidth box=0.25,0.5,1,2,4 --csv
-      how many boxes, and how fast the network between them is)";
+      vary the number of boxes, and the bandwidth of the network between them)";
 
 struct SweepOptions {
   PlanInputs inputs;
@@ -57,7 +57,7 @@ SweepAxis parse_axis(const planner::Interconnect& interconnect, const std::strin
                           *value == static_cast<double>(static_cast<long long>(*value));
     if (!value || *value <= 0 || *value > 1e6 || (whole && !is_count)) {
       throw CommandError(
-          fmt::format("{} {}: {} is no {}", option, text, shown(rest.substr(0, end)),
+          fmt::format("{} {}: {} is not a {}", option, text, shown(rest.substr(0, end)),
                       whole ? "whole number from 1 to " + std::to_string(planner::kMaxDevices)
                             : "number above 0, at most 1e6"),
           kWrongUsage);
@@ -72,7 +72,7 @@ SweepAxis parse_axis(const planner::Interconnect& interconnect, const std::strin
   return axis;
 }
 
-// A count that the level's kind cannot have is a mistake, not a point without an answer.
+// A count that the level's kind does not allow is an error, not a point without a mesh.
 void check_counts(planner::Interconnect interconnect, const SweepAxis& count) {
   for (const double value : count.values) {
     interconnect.levels[count.level].count = static_cast<std::uint32_t>(value);
@@ -91,15 +91,15 @@ void run_sweep_command(const SweepOptions& options) {
   const SweepAxis factor = parse_axis(interconnect, options.bandwidth, "--bandwidth", false);
   if (count.values.empty() && factor.values.empty()) count.values = {2, 4, 8, 16, 32, 64};
   if (!count.values.empty() && (interconnect.point_to_point || !interconnect.measured.empty())) {
-    throw CommandError(fmt::format("{} describes single devices (point_to_point or measured), so "
-                                   "its counts cannot be varied; use --bandwidth",
+    throw CommandError(fmt::format("{} describes individual devices (point_to_point or measured), "
+                                   "so its counts cannot vary; use --bandwidth",
                                    options.inputs.topology_file),
                        kWrongUsage);
   }
   if (!count.values.empty() && options.inputs.workers != 0) {
     throw CommandError(
-        "--workers fixes the number of devices that a sweep of counts varies; remove "
-        "it, or use --bandwidth",
+        "--workers fixes the number of devices, which a sweep of counts varies; remove it, or use "
+        "--bandwidth",
         kWrongUsage);
   }
   check_counts(interconnect, count);
@@ -116,7 +116,7 @@ void run_sweep_command(const SweepOptions& options) {
 void add_sweep_command(const Command& plan) {
   const Command command = plan.add_command(
       "sweep",
-      "The best meshes over numbers of devices and bandwidths, with and without aggregation");
+      "Find the best mesh for many device counts and bandwidths, with and without aggregation");
   command.footer(kExamples);
   const auto options = std::make_shared<SweepOptions>();
   add_plan_inputs(command, options->inputs);
@@ -125,7 +125,7 @@ void add_sweep_command(const Command& plan) {
                   "Counts to try for a level (default: 2 to 64 for the top one)")
       .type_name("LEVEL=N,N,...");
   command
-      .add_option("--bandwidth", options->bandwidth, "Factors to try for the bandwidth of a level")
+      .add_option("--bandwidth", options->bandwidth, "Factors to try on the bandwidth of a level")
       .type_name("LEVEL=X,X,...");
   command.add_flag("--csv", options->csv, "Print CSV");
   command.callback([options] { run_sweep_command(*options); });

@@ -14,9 +14,9 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp cluster cluster.yaml
-      checks the file; each host with its ranks, their route, its switches and servers
+      check the file; show the ranks, route, switches and servers of each host
   atp cluster cluster.yaml --json
-      the same for programs, with the links)";
+      print the same for programs, including the links)";
 
 using Json = nlohmann::ordered_json;
 
@@ -81,13 +81,13 @@ void run_cluster_command(const ClusterOptions& options) {
 
 void add_cluster_command(const Command& program) {
   const Command command =
-      program.add_command("cluster", "Check a cluster file, and show what it gives to each host");
+      program.add_command("cluster", "Check a cluster file, and show what each host runs");
   command.footer(kExamples);
   const auto options = std::make_shared<ClusterOptions>();
-  command.add_option("file", options->file, "The cluster file, - for standard input")
+  command.add_option("file", options->file, "Cluster file, - for standard input")
       .type_name("FILE")
       .required();
-  command.add_flag("--json", options->json, "As JSON");
+  command.add_flag("--json", options->json, "Print JSON");
   command.callback([options] { run_cluster_command(*options); });
 }
 

@@ -10,7 +10,7 @@ using std::chrono::seconds;
 
 constexpr Instant at(int second) { return Instant(seconds(second)); }
 
-TEST(EndPolicy, RanksThatSucceedEndNothing) {
+TEST(EndPolicy, ASuccessfulRankDoesNotEndTheJob) {
   EndPolicy policy(seconds(15));
   EXPECT_FALSE(policy.rank_ended(at(1), 0));
   EXPECT_EQ(policy.next(), kNever);
@@ -18,7 +18,7 @@ TEST(EndPolicy, RanksThatSucceedEndNothing) {
   EXPECT_EQ(policy.exit_code(), 0);
 }
 
-TEST(EndPolicy, TheFirstFailureDecidesTheExitCodeAndBeginsTheGrace) {
+TEST(EndPolicy, TheFirstFailureSetsTheExitCodeAndStartsTheGracePeriod) {
   EndPolicy policy(seconds(15));
   EXPECT_TRUE(policy.rank_ended(at(1), 3));
   EXPECT_FALSE(policy.rank_ended(at(2), 4));
@@ -33,7 +33,7 @@ TEST(EndPolicy, TheFirstFailureDecidesTheExitCodeAndBeginsTheGrace) {
   EXPECT_EQ(policy.due(at(1000)), Step::kNone);
 }
 
-TEST(EndPolicy, AskingToEndBeginsTheGraceOnce) {
+TEST(EndPolicy, ARequestToEndStartsTheGracePeriodOnce) {
   EndPolicy policy(seconds(10));
   policy.asked_to_end(at(1));
   policy.asked_to_end(at(5));
@@ -43,7 +43,7 @@ TEST(EndPolicy, AskingToEndBeginsTheGraceOnce) {
   EXPECT_EQ(policy.exit_code(), 130);
 }
 
-TEST(EndPolicy, WithoutGraceRanksAreStoppedAtOnce) {
+TEST(EndPolicy, WithoutAGracePeriodRanksAreStoppedAtOnce) {
   EndPolicy policy(seconds(0));
   policy.rank_ended(at(1), 1);
   EXPECT_EQ(policy.due(at(1)), Step::kTerminate);

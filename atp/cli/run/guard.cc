@@ -22,7 +22,7 @@
 namespace atp {
 namespace {
 
-// The parent's id stands after the command's name, which is in parentheses and may contain any.
+// The parent's id follows the command's name, which is in parentheses and may itself contain some.
 pid_t parent_of(const char* pid_text) {
   char line[512];
   std::FILE* file = std::fopen((std::string("/proc/") + pid_text + "/stat").c_str(), "re");
@@ -51,7 +51,7 @@ std::vector<pid_t> children() {
   return result;
 }
 
-// In the front process: passes signals on until the supervisor has ended.
+// Runs in the front process: forwards signals until the supervisor has ended.
 int wait_for(pid_t supervisor) {
   const sigset_t signals = supervised_signals();
   int status = 0;
@@ -68,8 +68,8 @@ int wait_for(pid_t supervisor) {
 }
 
 [[noreturn]] void be_supervisor(const std::function<int(int)>& supervise, int front_fd) {
-  // Of a session of its own, it and its children are out of reach of the terminal's signals, which
-  // the front process passes on: each comes once.
+  // In a session of its own, the supervisor and its children do not get the terminal's signals
+  // directly. The front process forwards them, so each arrives once.
   setsid();
   prctl(PR_SET_NAME, "atp-supervisor");
   become_subreaper();
@@ -91,7 +91,7 @@ void become_subreaper() { ATP_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); }
 void kill_descendants() {
   for (;;) {
     for (const pid_t child : children()) kill(child, SIGKILL);
-    // Each death may bring orphans; reap what has died and look again.
+    // Each death may orphan more processes: reap the dead and look again.
     if (waitpid(-1, nullptr, 0) < 0 && errno == ECHILD) return;
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
@@ -109,7 +109,7 @@ sigset_t supervised_signals() {
 int run_guarded(const std::function<int(int)>& supervise) {
   int front[2];
   if (pipe2(front, O_CLOEXEC) != 0) {
-    throw std::runtime_error(std::string("cannot make a pipe: ") + std::strerror(errno));
+    throw std::runtime_error(std::string("cannot create a pipe: ") + std::strerror(errno));
   }
   become_subreaper();
   const sigset_t signals = supervised_signals();

@@ -11,7 +11,7 @@
 namespace atp {
 namespace {
 
-// torchrun's usual port, and those after it, so that jobs on the same hosts do not meet.
+// torchrun's default port and those after it, so that jobs on the same hosts use different ones.
 constexpr std::uint32_t kMasterPort = 29500;
 constexpr std::uint32_t kMasterPorts = 1000;
 
@@ -25,8 +25,8 @@ void add_lanes(NodePlan& plan, const Site& site) {
   if (site.lanes > 1) add_count(plan, "--lanes", site.lanes);
 }
 
-// What leaves the switch upward passes its host's link, and the rack's uplink if the next hop is
-// behind it: the slower one of which the file says the bandwidth; 0 if it says none.
+// The bandwidth of the switch's upward path: the host's link, and the rack's uplink if the next hop
+// is behind it. The slower of the bandwidths that the file gives; 0 if it gives none.
 double uplink_bandwidth(const Site& site, const SiteSwitch& node, std::uint32_t rack) {
   double least = site.hosts[node.host].link.bandwidth;
   for (const std::uint32_t above : hosts_above(site, rack)) {

@@ -49,7 +49,7 @@ JobEnvironment environment(const char* host, const JobOptions& options) {
   return environment_of(all, placement, *placement.on_host(all.find_host(host).value()), options);
 }
 
-TEST(SitePart, ASwitchMaySendToTheNextHopAtTheRateOfTheWayThere) {
+TEST(SitePart, ASwitchMaySendToTheNextHopAtTheBandwidthOfThePath) {
   const std::vector<NodePlan> plans = nodes_of(site(), 0);
   ASSERT_EQ(plans.size(), 1u);
   EXPECT_EQ(plans[0].role, "switch");
@@ -59,7 +59,7 @@ TEST(SitePart, ASwitchMaySendToTheNextHopAtTheRateOfTheWayThere) {
                                               "--quota", "100", "--uplink-rate", "4"));
 }
 
-TEST(SitePart, WhereTheFileDoesNotSayAHostsRateTheUplinksIsTaken) {
+TEST(SitePart, WithoutAHostsBandwidthTheUplinksIsUsed) {
   std::string text = kText;
   const std::string host = "  host: {bandwidth: 10 Gbit/s per direction}\n";
   text.erase(text.find(host), host.size());
@@ -68,7 +68,7 @@ TEST(SitePart, WhereTheFileDoesNotSayAHostsRateTheUplinksIsTaken) {
   EXPECT_THAT(nodes_of(site, 2).at(2).arguments, Not(Contains("--uplink-rate")));
 }
 
-TEST(SitePart, AHostMayHaveSeveralNodesEachWithANameOfItsOwn) {
+TEST(SitePart, AHostMayHaveSeveralNodesWithDifferentNames) {
   const std::vector<NodePlan> plans = nodes_of(site(), 2);
   ASSERT_EQ(plans.size(), 3u);
   EXPECT_EQ(plans[0].name, "server-s1-5500");
@@ -76,11 +76,11 @@ TEST(SitePart, AHostMayHaveSeveralNodesEachWithANameOfItsOwn) {
   EXPECT_THAT(plans[0].arguments, IsEmpty());
   EXPECT_EQ(plans[1].name, "server-s1-7000");
   EXPECT_THAT(plans[1].arguments, ElementsAre("--window", "64", "--lease", "60"));
-  // Its server is in its own rack, so that the uplink does not matter.
+  // Its server is in the same rack, so the uplink does not matter.
   EXPECT_THAT(plans[2].arguments, ElementsAre("--upstream", "fd00::1", "--uplink-rate", "10"));
 }
 
-TEST(SitePart, LanesShareTheRateOfTheWay) {
+TEST(SitePart, LanesShareTheBandwidthOfThePath) {
   const std::vector<NodePlan> plans = nodes_of(site_of(std::string(kText) + "lanes: 2\n"), 0);
   ASSERT_EQ(plans.size(), 1u);
   EXPECT_EQ(plans[0].listen, "10.0.1.1:5502");
@@ -89,7 +89,7 @@ TEST(SitePart, LanesShareTheRateOfTheWay) {
 
 TEST(SitePart, AHostOfWorkersHasNoNodes) { EXPECT_THAT(nodes_of(site(), 1), IsEmpty()); }
 
-TEST(SitePart, RanksAreToldTheJobAndTheirPlaceInIt) {
+TEST(SitePart, RanksGetTheJobAndTheirPlaceInIt) {
   unsetenv("OMP_NUM_THREADS");
   const Site all = site();
   EXPECT_THAT(

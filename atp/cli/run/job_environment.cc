@@ -29,7 +29,7 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
   const auto add = [&variables](const char* name, const std::string& value) {
     variables.emplace_back(name, value);
   };
-  // What the user has set himself is left alone.
+  // The user's own setting takes precedence.
   const auto add_if_unset = [&add](const char* name, const std::string& value) {
     if (std::getenv(name) == nullptr) add(name, value);
   };
@@ -40,15 +40,15 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
   if (!own_servers.empty()) add("ATP_OWN_SERVER", own_servers[rank - first_rank]);
   if (values > 0) add("ATP_VALUES_PER_FRAGMENT", std::to_string(values));
   if (!way_figures.empty()) add_if_unset("ATP_WAY_FIGURES", way_figures);
-  // Gloo would go by the host's name, which need not resolve to the address of the cluster file.
+  // By default Gloo resolves the host's name, which may not yield the address in the cluster file.
   if (!interface_name.empty()) add_if_unset("GLOO_SOCKET_IFNAME", interface_name);
-  // As torchrun does: several ranks with a thread for each core would only stand in their own way.
+  // As torchrun does: several ranks with one thread per core each would compete for the cores.
   if (local_ranks > 1) add_if_unset("OMP_NUM_THREADS", "1");
   return variables;
 }
 
-// Drawn from below those that the kernel gives to connections: until rank 0 listens, which may take
-// it seconds, any connection of this machine could get one of these.
+// Picks a port below the kernel's ephemeral range: rank 0 may need seconds until it listens, and
+// until then any connection of this machine could get an ephemeral port.
 Result<std::uint16_t> free_tcp_port() {
   constexpr unsigned kLeast = 10'000;
   constexpr int kAttempts = 100;

@@ -30,14 +30,14 @@ TEST(JobEnvironment, HasTorchrunsVariablesAndOurs) {
                                      Pair("OMP_NUM_THREADS", "1")));
 }
 
-TEST(JobEnvironment, SaysTheFragmentSizeOnlyIfGiven) {
+TEST(JobEnvironment, HasTheFragmentSizeOnlyIfGiven) {
   JobEnvironment job{.ranks = 1};
   EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_VALUES_PER_FRAGMENT"))));
   job.values = 350;
   EXPECT_THAT(job.of_rank(0), Contains(Pair("ATP_VALUES_PER_FRAGMENT", "350")));
 }
 
-TEST(JobEnvironment, NamesTheInterfaceToGlooUnlessTheUserDoes) {
+TEST(JobEnvironment, SetsGloosInterfaceUnlessTheUserDoes) {
   unsetenv("GLOO_SOCKET_IFNAME");
   const JobEnvironment job{.ranks = 1, .interface_name = "eth7"};
   EXPECT_THAT(job.of_rank(0), Contains(Pair("GLOO_SOCKET_IFNAME", "eth7")));
@@ -46,7 +46,7 @@ TEST(JobEnvironment, NamesTheInterfaceToGlooUnlessTheUserDoes) {
   unsetenv("GLOO_SOCKET_IFNAME");
 }
 
-TEST(JobEnvironment, SaysWhatSumsTakeUnlessTheUserDoes) {
+TEST(JobEnvironment, SetsTheExpectedTimesUnlessTheUserDoes) {
   unsetenv("ATP_WAY_FIGURES");
   JobEnvironment job{.ranks = 1};
   EXPECT_THAT(job.of_rank(0), Not(Contains(Key("ATP_WAY_FIGURES"))));
@@ -57,14 +57,14 @@ TEST(JobEnvironment, SaysWhatSumsTakeUnlessTheUserDoes) {
   unsetenv("ATP_WAY_FIGURES");
 }
 
-TEST(JobEnvironment, SaysToEachRankWhereItServes) {
+TEST(JobEnvironment, GivesEachRankItsServersAddress) {
   JobEnvironment job{.ranks = 4, .first_rank = 2, .local_ranks = 2};
   EXPECT_THAT(job.of_rank(2), Not(Contains(Key("ATP_OWN_SERVER"))));
   job.own_servers = {"10.0.0.3:5500", "10.0.0.3:5502"};
   EXPECT_THAT(job.of_rank(3), Contains(Pair("ATP_OWN_SERVER", "10.0.0.3:5502")));
 }
 
-TEST(JobEnvironment, LeavesTheThreadsOfASingleRankAndAnExplicitChoiceAlone) {
+TEST(JobEnvironment, LimitsNeitherASingleRanksThreadsNorAnExplicitSetting) {
   unsetenv("OMP_NUM_THREADS");
   EXPECT_THAT(JobEnvironment{.ranks = 1}.of_rank(0), Not(Contains(Key("OMP_NUM_THREADS"))));
   setenv("OMP_NUM_THREADS", "2", 1);
@@ -72,10 +72,10 @@ TEST(JobEnvironment, LeavesTheThreadsOfASingleRankAndAnExplicitChoiceAlone) {
   unsetenv("OMP_NUM_THREADS");
 }
 
-TEST(FreeTcpPort, IsNoneThatAConnectionMayBeGivenBeforeRank0Listens) {
+TEST(FreeTcpPort, CannotBeGivenToAConnectionBeforeRank0Listens) {
   unsigned connections = 0;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> connections;
-  // Where they may have nearly all, the port is one that they would not have by default.
+  // If the ephemeral range covers nearly all ports, the port is outside of the default range.
   const unsigned end = connections > 20'000 ? connections : 32'768;
   for (int i = 0; i < 50; ++i) {
     const Result<std::uint16_t> port = free_tcp_port();

@@ -26,7 +26,7 @@ namespace {
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 constexpr Duration kRestartPause = std::chrono::seconds(1);
-constexpr Duration kNodesPeriod = std::chrono::seconds(5);  // to write their last counters
+constexpr Duration kNodesPeriod = std::chrono::seconds(5);  // for writing their last counters
 
 double to_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -45,7 +45,7 @@ JobRunner::JobRunner(const RunnerOptions& options, const HostPlan& plan, int fro
   const sigset_t signals = supervised_signals();
   signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
   if (signal_fd_ < 0) {
-    throw CommandError(fmt::format("cannot make a signalfd: {}", std::strerror(errno)));
+    throw CommandError(fmt::format("cannot create a signalfd: {}", std::strerror(errno)));
   }
 }
 
@@ -93,7 +93,7 @@ std::string JobRunner::start_nodes() {
       add_server(plan.lane, address);
     }
   }
-  // The ranks' own servers come up with them.
+  // Servers inside ranks start with the ranks.
   if (plan_.job) {
     for (const std::string& address : plan_.job->own_servers) add_server(0, address);
   }
@@ -107,7 +107,7 @@ std::string JobRunner::start_node(const NodePlan& plan) {
   return node.address;
 }
 
-// With ranks, a node's own information would repeat ours; what is worse than that comes through.
+// With ranks, the nodes' info lines would only repeat ours, so they log warnings and worse.
 std::string JobRunner::level_of_nodes() const {
   const std::string level = log_level();
   return plan_.job && level == "info" ? "warning" : level;
@@ -124,7 +124,7 @@ void JobRunner::restart_nodes() {
     try {
       start_node(*plan);
     } catch (const CommandError& error) {
-      log_error("{}; once more in {} s", error.what(), to_seconds(kRestartPause));
+      log_error("{}; retrying in {} s", error.what(), to_seconds(kRestartPause));
       children_.push_back({plan->name, Kind::kNode, -1, false, plan});
       restart_ = clock_now() + kRestartPause;
     }
@@ -164,8 +164,8 @@ Started JobRunner::start_rank(const JobEnvironment& job, std::size_t rank) {
 int JobRunner::tagged(std::size_t rank, int to) {
   const int fd = outputs_.open(fmt::format("[{}] ", rank), to);
   if (fd >= 0) return fd;
-  throw CommandError(
-      fmt::format("cannot make a pipe for the output of rank {}: {}", rank, std::strerror(errno)));
+  throw CommandError(fmt::format("cannot create a pipe for the output of rank {}: {}", rank,
+                                 std::strerror(errno)));
 }
 
 void JobRunner::watch(Kind kind, Instant until) {
@@ -198,7 +198,7 @@ void JobRunner::handle_signals() {
       reap();
       continue;
     }
-    log_debug("passing on SIG{} from process {}", sigabbrev_np(signal), info.ssi_pid);
+    log_debug("forwarding SIG{} from process {}", sigabbrev_np(signal), info.ssi_pid);
     if (signal == SIGTSTP || signal == SIGCONT) {
       stop_or_continue(signal == SIGTSTP ? SIGSTOP : SIGCONT);
       continue;
@@ -212,8 +212,8 @@ void JobRunner::handle_signals() {
   }
 }
 
-// A job is stopped as a whole, its switches and servers too: else these would take the ranks for
-// dead after a lease.
+// SIGTSTP suspends the whole job, switches and servers included: otherwise they would consider the
+// ranks lost after a lease.
 void JobRunner::stop_or_continue(int signal) {
   signal_all(Kind::kRank, signal);
   signal_all(Kind::kNode, signal);
@@ -222,7 +222,7 @@ void JobRunner::stop_or_continue(int signal) {
 void JobRunner::reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    for (Child& child : children_) {  // adopted orphans are in no list
+    for (Child& child : children_) {  // adopted orphans are not in the list
       if (child.pid != pid || !child.running) continue;
       child.running = false;
       handle_end(child, status);
@@ -253,12 +253,12 @@ void JobRunner::apply(EndPolicy::Step step) {
   const bool terminate = step == EndPolicy::Step::kTerminate;
   for (const Child& child : children_) {
     if (child.kind != Kind::kRank || !child.running) continue;
-    log_warning("{} still runs: {}", child.name, terminate ? "SIGTERM" : "SIGKILL");
+    log_warning("{} is still running: {}", child.name, terminate ? "SIGTERM" : "SIGKILL");
   }
   signal_all(Kind::kRank, terminate ? SIGTERM : SIGKILL);
 }
 
-// To the whole process group of each: a rank may be a shell script.
+// Signals each process group, because a rank may be a shell script.
 void JobRunner::signal_all(Kind kind, int signal) {
   for (const Child& child : children_) {
     if (child.kind == kind && child.running) kill(-child.pid, signal);

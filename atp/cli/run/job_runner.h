@@ -12,12 +12,12 @@
 #include "atp/cli/run/tagged_outputs.h"
 #include "atp/cli/run/wills.h"
 
-// `atp run`, in the supervisor process (guard.h): servers, switches, and one process per rank, all
-// children of this process. It starts the nodes and waits until they listen, starts the ranks, and
-// then only reacts: to the end of a child, to a signal, to a rank's output, to the end of the front
-// process. The nodes end after the last rank.
+// `atp run` in the supervisor process (guard.h), the parent of all servers, switches and ranks. It
+// starts the nodes, waits until they listen, starts the ranks, and then reacts to events: a child
+// ends, a signal arrives, a rank writes output, the front process ends. The nodes end after the
+// last rank.
 //
-// Without ranks the nodes serve until a signal ends them, and one that dies is started again.
+// Without ranks the nodes serve until a signal ends them, and a node that dies is restarted.
 
 namespace atp {
 
@@ -44,7 +44,7 @@ class JobRunner {
     Kind kind = Kind::kRank;
     pid_t pid = -1;
     bool running = true;
-    const NodePlan* plan = nullptr;  // of a node
+    const NodePlan* plan = nullptr;  // nodes only
   };
 
   int run_job();
@@ -53,11 +53,11 @@ class JobRunner {
   std::string start_node(const NodePlan& plan);
   std::string level_of_nodes() const;
   void restart_nodes();
-  int start_ranks(const JobEnvironment& job);  // returns 0 or the exit code of the failure
+  int start_ranks(const JobEnvironment& job);  // returns 0, or the exit code if one failed to start
   Started start_rank(const JobEnvironment& job, std::size_t rank);
-  int tagged(std::size_t rank, int to);  // where it writes what goes to `to`
+  int tagged(std::size_t rank, int to);  // the descriptor for its output to `to`
 
-  // Reacts until `until`, the end of the front process, or the end of all ranks (or nodes).
+  // Handles events until `until`, the end of the front process, or the end of all ranks (or nodes).
   void watch(Kind kind, Instant until);
   void wait_for_something(Instant until);
   void handle_signals();
@@ -76,7 +76,7 @@ class JobRunner {
   bool front_died_ = false;
   bool asked_to_end_ = false;
   bool stopping_nodes_ = false;
-  Instant restart_ = kNever;  // of the nodes that have died
+  Instant restart_ = kNever;  // when to restart nodes that have died
   EndPolicy policy_;
   std::vector<Child> children_;
   TaggedOutputs outputs_;

@@ -44,11 +44,11 @@ void connect_standard_streams(const ProcessSpec& spec) {
   if (spec.stderr_fd >= 0) dup2(spec.stderr_fd, STDERR_FILENO);
 }
 
-// In the new process: becomes the program, or tells why not.
+// Runs in the new process: executes the program, or reports why it cannot.
 [[noreturn]] void become_program(const ProcessSpec& spec, pid_t parent, int report_fd) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the kernel could be asked
+  if (getppid() != parent) _exit(1);  // the parent died before prctl()
   reset_signals();
   connect_standard_streams(spec);
   for (const int fd : spec.kept_fds) fcntl(fd, F_SETFD, 0);
@@ -73,7 +73,7 @@ Started failed(const ProcessSpec& spec, int problem) {
 
 constexpr Duration kStartLimit = std::chrono::seconds(10);
 
-// The line that the node writes; empty if it ended or took too long.
+// The line that the node writes; empty if it ended or timed out.
 std::string read_line(int fd) {
   const Instant end = clock_now() + kStartLimit;
   std::string line;
@@ -93,7 +93,7 @@ std::string read_line(int fd) {
 }  // namespace
 
 Started start_process(const ProcessSpec& spec) {
-  int report[2];  // closed by a successful exec, else it brings the errno
+  int report[2];  // closed by a successful exec, else carries the errno
   if (pipe2(report, O_CLOEXEC) != 0) return failed(spec, errno);
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -126,7 +126,7 @@ std::string how_it_ended(int wait_status) {
 StartedNode start_node_process(const NodePlan& plan, const std::string& level) {
   int ready[2];
   if (pipe2(ready, O_CLOEXEC) != 0) {
-    throw CommandError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+    throw CommandError(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   }
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   ProcessSpec spec;
@@ -144,7 +144,7 @@ StartedNode start_node_process(const NodePlan& plan, const std::string& level) {
   close(ready[0]);
   if (started.pid < 0) throw CommandError(started.failure.message);
   if (address.empty()) {
-    throw CommandError(fmt::format("{} could not be started on {}", plan.name, plan.listen));
+    throw CommandError(fmt::format("cannot start {} on {}", plan.name, plan.listen));
   }
   return {started.pid, address};
 }

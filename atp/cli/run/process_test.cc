@@ -42,7 +42,7 @@ TEST(Process, EndsWithAnExitCodeAsAShellReportsIt) {
   EXPECT_EQ(how_it_ended(killed), "was killed by signal 9 (Killed)");
 }
 
-TEST(Process, ThatDoesNotExistOrMayNotRunIsNamed) {
+TEST(Process, AProgramThatCannotRunIsNamed) {
   const Started absent = start_process({.arguments = {"no-such-program"}});
   EXPECT_EQ(absent.pid, -1);
   EXPECT_TRUE(absent.failure.not_found);
@@ -53,13 +53,13 @@ TEST(Process, ThatDoesNotExistOrMayNotRunIsNamed) {
   EXPECT_EQ(folder.failure.message, "cannot run '/tmp': Permission denied");
 }
 
-TEST(Process, HasTheVariablesAndAnEmptyInput) {
+TEST(Process, GetsTheVariablesAndAnEmptyInput) {
   ProcessSpec spec = shell("cat; echo $RANK");
   spec.environment = {{"RANK", "5"}};
   EXPECT_EQ(output_of(spec), "5\n");
 }
 
-TEST(Process, LeadsAGroupAndHeedsSignalsThatThisProcessIgnores) {
+TEST(Process, LeadsAGroupAndReceivesSignalsThatThisProcessIgnores) {
   const auto before = signal(SIGTERM, SIG_IGN);
   const Started started = start_process(shell("sleep 1000 & wait"));
   signal(SIGTERM, before);
@@ -69,7 +69,7 @@ TEST(Process, LeadsAGroupAndHeedsSignalsThatThisProcessIgnores) {
 }
 
 TEST(Descendants, AreKilledEvenIfTheyLeftTheirGroupAndLostTheirParent) {
-  int alive[2];  // every descendant holds the writing end
+  int alive[2];  // every descendant holds the write end
   ASSERT_EQ(pipe(alive), 0);
   const pid_t reaper = fork();
   if (reaper == 0) {
@@ -84,7 +84,7 @@ TEST(Descendants, AreKilledEvenIfTheyLeftTheirGroupAndLostTheirParent) {
   close(alive[1]);
   EXPECT_EQ(wait_status_of(reaper), 0);
   char byte = 0;
-  EXPECT_EQ(read(alive[0], &byte, 1), 0);  // end of file: nobody holds it
+  EXPECT_EQ(read(alive[0], &byte, 1), 0);  // end of file: no process holds it
   close(alive[0]);
 }
 

@@ -18,43 +18,44 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp run -n 4 -- python train.py --epochs 2
-      4 ranks with torchrun's variables and ATP_JOB, ATP_INCARNATION, which sum in shared memory
+      run 4 ranks that sum in shared memory, with torchrun's variables, ATP_JOB and ATP_INCARNATION
   atp run -n 4 --switch -- python train.py
-      the same through a switch and a server on this machine, with ATP_ROUTE
+      sum through a switch and a server on this machine; also sets ATP_ROUTE
   atp run -n 4 --tag-output -- sh -c 'echo $RANK of $WORLD_SIZE'
-      each line with the rank it came from
+      prefix each output line with its rank
   atp run -n 8 --values 350 --stats-dir out -- atp bench allreduce
-      fragments as on Ethernet; counters in out/switch.jsonl and out/server.jsonl
+      use Ethernet-sized fragments; write counters to out/switch.jsonl and out/server.jsonl
   atp run -n 4 --servers 2 -- atp bench allreduce
-      two servers, each with a part of every large tensor
+      use two servers, each for a part of every large tensor
   atp run -n 4 --lanes 2 -- atp bench allreduce
-      two switches with a server each, on cores of their own
+      use two switches with a server each, on separate cores
   atp run -n 4 --servers-inside -- python train.py
-      four, one in the process of each rank
+      use four servers, one inside each rank's process
   atp run --cluster cluster.yaml --host a0
-      the switches and servers that the file gives to host a0, until a signal ends them
+      run the switches and servers of host a0 until a signal ends them
   atp run --cluster cluster.yaml --host a1 -- python train.py
-      the ranks of host a1, in a job over all hosts of the file
+      run the ranks of host a1, in a job over all hosts of the file
   atp run --cluster cluster.yaml --host a1 --hosts a1,b1 --job 7 --incarnation 3 -- ./program
-      a job over two of them, beside others
+      run them in job 7, over two of the hosts
 Exit code: that of the first rank that failed (128 + signal if killed, 127 if CMD is not found).)";
 
-// Of every job.
+// Options for every job.
 void add_common_options(const Command& command, RunOptions& options) {
   command.add_option("--values", options.values, "Maximum values per fragment (default: path MTU)")
       .type_name("K")
       .in_range(1, ATP_VALUES_MAX);
   command
       .add_option("--stats-dir", options.stats_folder,
-                  "Write the counters of switches and servers to this folder, as JSON lines")
+                  "Write the counters of switches and servers into this folder, as JSON lines")
       .type_name("DIR");
-  command.add_option("--stats-interval", options.stats_interval_s, "Seconds between lines")
+  command
+      .add_option("--stats-interval", options.stats_interval_s, "Seconds between lines of counters")
       .type_name("SEC")
       .number_between(0.01, 86400)
       .show_default();
   command
       .add_option("--grace", options.runner.grace_s,
-                  "Seconds that the other ranks have to end after one has failed")
+                  "Seconds that the other ranks get to end after one has failed")
       .type_name("SEC")
       .number_between(0, 86400)
       .show_default();
@@ -62,12 +63,12 @@ void add_common_options(const Command& command, RunOptions& options) {
                    "Prefix each output line with its rank");
   command
       .add_option("command", options.runner.command,
-                  "Program that each rank runs, with its arguments; with --cluster it may be left "
-                  "out: then the host's switches and servers run until a signal ends them")
+                  "Program that each rank runs, with its arguments; with --cluster and no CMD, the "
+                  "host's switches and servers run until a signal ends them")
       .type_name("CMD...");
 }
 
-// Of a job that has this machine to itself; a cluster file says these things in its own way.
+// Options for a job on this machine alone; a cluster file has its own keys for them.
 void add_local_options(const Command& command, RunOptions& options, Option cluster) {
   command.add_option("-n,--ranks", options.ranks, "Number of ranks, all on this machine")
       .type_name("N")
@@ -75,7 +76,7 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
       .excludes(cluster);
   Option servers = command
                        .add_option("--servers", options.servers,
-                                   "Number of servers; tensors are spread over them")
+                                   "Number of servers, over which tensors are spread")
                        .type_name("N")
                        .in_range(1u, kMaxServers)
                        .show_default()
@@ -83,8 +84,8 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
   Option lanes =
       command
           .add_option("--lanes", options.lanes,
-                      "Number of switches, each with a server and a core of its own; tensors "
-                      "are spread over them")
+                      "Number of switches, each with a server and a core of its own, over which "
+                      "tensors are spread")
           .type_name("N")
           .in_range(1u, kMaxServers)
           .show_default()
@@ -92,25 +93,25 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
           .excludes(cluster);
   command
       .add_flag("--servers-inside", options.servers_inside,
-                "One server in the process of each rank (ATP_OWN_SERVER)")
+                "Run one server inside each rank's process (ATP_OWN_SERVER)")
       .excludes(servers)
       .excludes(lanes)
       .excludes(cluster);
   Option with_switch =
       command
           .add_flag("--switch", options.with_network,
-                    "Sum through a switch and a server; without this and the other network "
-                    "options, the ranks sum in shared memory")
+                    "Sum through a switch and a server; without this or another network option, "
+                    "the ranks sum in shared memory")
           .excludes(cluster);
   Option aggregators = command
                            .add_option("--aggregators", options.aggregators,
-                                       "Aggregators of the switch (default: as `atp switch`)")
+                                       "Aggregators of the switch (default: that of `atp switch`)")
                            .type_name("N")
                            .in_range(1u, 1u << 24)
                            .excludes(cluster);
   command
       .add_flag("--no-switch", options.without_switch,
-                "Start a server only; ranks send straight to it")
+                "Start only a server; ranks send straight to it")
       .excludes(with_switch)
       .excludes(aggregators)
       .excludes(cluster);
@@ -137,7 +138,7 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
       .needs(cluster);
   command
       .add_flag("--services", options.with_services,
-                "With a command: start the host's switches and servers too, and end them with it")
+                "With CMD: also start the host's switches and servers, and stop them afterwards")
       .needs(cluster);
   command
       .add_option("--status-from", options.status_from,
@@ -147,8 +148,8 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
       .needs(cluster);
   command
       .add_option("--job", options.job,
-                  "Job number, the same on all its hosts; concurrent jobs "
-                  "need different ones")
+                  "Job number, the same on all hosts of the job; concurrent jobs need different "
+                  "ones")
       .type_name("N")
       .in_range(0U, kMaxWord)
       .needs(cluster)
@@ -162,18 +163,17 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
       .needs(cluster);
   command
       .add_option("--master-port", options.master_port,
-                  "TCP port of rank 0's host for torch's store (default: 29500 + job mod 1000)")
+                  "TCP port on rank 0's host for torch's store (default: 29500 + job mod 1000)")
       .type_name("PORT")
       .in_range(1, 65535)
       .needs(cluster);
 }
 
 void add_run_options(const Command& command, RunOptions& options) {
-  Option cluster =
-      command
-          .add_option("--cluster", options.cluster_file,
-                      "Cluster file: start what it gives to this host (docs/cluster.md)")
-          .type_name("FILE");
+  Option cluster = command
+                       .add_option("--cluster", options.cluster_file,
+                                   "Cluster file: run this host's part of it (docs/cluster.md)")
+                       .type_name("FILE");
   add_local_options(command, options, cluster);
   add_cluster_options(command, options, cluster);
   add_common_options(command, options);
@@ -186,7 +186,7 @@ void run_job(const RunOptions& options) {
     std::filesystem::create_directories(options.stats_folder, problem);
     if (problem) {
       throw CommandError(
-          fmt::format("cannot make --stats-dir {}: {}", options.stats_folder, problem.message()));
+          fmt::format("cannot create --stats-dir {}: {}", options.stats_folder, problem.message()));
     }
   }
   const int code = run_guarded(

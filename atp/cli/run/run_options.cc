@@ -13,7 +13,7 @@
 #include "atp/config/site/site_reader.h"
 #include "atp/driver/udp/socket.h"
 
-// From the options of `atp run` to what it starts.
+// Turns the options of `atp run` into what it starts.
 
 namespace atp {
 namespace {
@@ -24,7 +24,7 @@ NodePlan local_node(const char* role, std::string name, std::uint32_t lane) {
   return {.role = role, .name = std::move(name), .lane = lane};
 }
 
-// UDP addresses of the loopback that are free now, held until all are found so that they differ.
+// Free UDP addresses on loopback. The sockets stay open until all are found, so that they differ.
 std::vector<std::string> free_addresses(std::size_t count) {
   std::vector<UdpSocket> sockets;
   std::vector<std::string> addresses;
@@ -37,7 +37,7 @@ std::vector<std::string> free_addresses(std::size_t count) {
   return addresses;
 }
 
-// "switch", or "switch-1" where there are several.
+// "switch", or "switch-1" if there are several.
 std::string name_of(const char* role, std::uint32_t number, std::uint32_t count) {
   return count == 1 ? role : fmt::format("{}-{}", role, number);
 }
@@ -54,8 +54,8 @@ void add_switches(HostPlan& plan, const RunOptions& options) {
 void add_servers(HostPlan& plan, const RunOptions& options) {
   if (options.servers_inside) {
     if (options.ranks > kMaxServers) {
-      throw CommandError(fmt::format("--servers-inside would make {} servers, one in each rank; at "
-                                     "most {} are useful: use --servers N",
+      throw CommandError(fmt::format("--servers-inside would start {} servers, one per rank; a job "
+                                     "has at most {}: use --servers N",
                                      options.ranks, kMaxServers),
                          kWrongUsage);
     }
@@ -69,17 +69,17 @@ void add_servers(HostPlan& plan, const RunOptions& options) {
   }
 }
 
-// As a rank would find out, but could not help itself.
+// Checks in advance what a rank would find out too late.
 bool has_memory(const RunOptions& options) {
   const Result<Segment> memory = Segment::create(std::min(options.ranks, kMaxRanks));
   if (!memory) {
-    log_warning("the ranks cannot sum in shared memory ({}), so they get a switch and a server",
+    log_warning("the ranks cannot sum in shared memory ({}), so a switch and a server are started",
                 memory.error().message);
   }
   return memory.ok();
 }
 
-// The ranks of one machine sum in memory, unless something was said that only a network has.
+// Ranks on one machine sum in shared memory unless an option or variable needs the network.
 bool takes_network(const RunOptions& options) {
   const auto is_set_to = [](const char* name, std::string_view value) {
     const char* text = std::getenv(name);
@@ -109,7 +109,7 @@ HostPlan local_plan(const RunOptions& options) {
   return plan;
 }
 
-// --host, or the only host of the file with an address of this machine.
+// --host, or the only host in the file with an address of this machine.
 std::uint32_t this_host(const Site& site, const RunOptions& options) {
   if (!options.host.empty()) return value_or_throw(site.find_host(options.host));
   std::vector<std::uint32_t> found;
@@ -118,7 +118,7 @@ std::uint32_t this_host(const Site& site, const RunOptions& options) {
   }
   if (found.size() == 1) return found.front();
   throw CommandError(fmt::format("this machine has the addresses of {} hosts of {}, expected one; "
-                                 "say which one it is with --host NAME",
+                                 "choose with --host NAME",
                                  found.size(), options.cluster_file),
                      kWrongUsage);
 }
@@ -136,18 +136,18 @@ JobEnvironment job_on(const Site& site, std::uint32_t host, const RunOptions& op
       value_or_throw(place_job(site, names_in(options.hosts), options.ranks_per_host));
   const PlacedRanks* placed = placement.on_host(host);
   if (placed == nullptr) {
-    throw CommandError(fmt::format("host {} has no ranks of this job, which runs on {}; leave the "
-                                   "command out to start the host's switches and servers",
+    throw CommandError(fmt::format("host {} has no ranks of this job, which runs on {}; omit the "
+                                   "command to start the host's switches and servers",
                                    site.hosts[host].name, job_hosts(site, placement)),
                        kWrongUsage);
   }
   JobOptions job{options.job, options.incarnation, options.master_port, options.values};
-  // Several hosts cannot agree on one by themselves; torch does, through its store.
+  // Several hosts have no common number unless it is given; torch agrees on one through its store.
   if (!job.incarnation && placement.hosts.size() == 1) job.incarnation = random_number();
   JobEnvironment environment = environment_of(site, placement, *placed, job);
   environment.interface_name = interface_with(site.hosts[host].address);
-  // Of the services that are started with a job on this host alone. (Over several, it finds out for
-  // each of its groups, and all ranks must have been told the same.)
+  // Services started with a job on this host alone are meant to be used. (A job over several hosts
+  // decides for each of its groups, and all its ranks need the same setting.)
   environment.takes_network = options.with_services && placement.hosts.size() == 1;
   return environment;
 }
@@ -162,7 +162,7 @@ HostPlan cluster_plan(const RunOptions& options) {
     plan.job = job_on(site, host, options);
   } else if (plan.nodes.empty()) {
     throw CommandError(
-        fmt::format("{} gives host {} no switch and no server; to start ranks there, "
+        fmt::format("{} has no switch and no server on host {}; to start ranks there, "
                     "add their command",
                     options.cluster_file, plan.host),
         kWrongUsage);

@@ -20,17 +20,17 @@ struct RunOptions {
 
   // On this machine alone.
   std::size_t ranks = 0;
-  bool with_network = false;    // a switch and a server, also where the ranks can do without
+  bool with_network = false;    // use a switch and a server although shared memory would do
   std::uint32_t servers = 1;    // at most kMaxServers
-  bool servers_inside = false;  // … one in the process of each rank
-  std::uint32_t lanes = 1;      // that many switches with a server each
+  bool servers_inside = false;  // … one inside each rank's process
+  std::uint32_t lanes = 1;      // switches with a server each
   bool without_switch = false;
   std::uint32_t aggregators = 0;  // of the switch; 0: its default
 
   // On a host of a cluster file.
   std::string cluster_file;
   std::string host;
-  std::string hosts;  // of the job, with commas between
+  std::string hosts;  // of the job, comma-separated
   std::uint32_t ranks_per_host = 0;
   bool with_services = false;
   std::vector<std::string> status_from;  // networks, for the host's switches and servers

@@ -12,7 +12,7 @@ namespace {
 void write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) return;  // nobody reads it any more
+    if (written < 0 && errno != EINTR) return;  // the reader is gone
     if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }

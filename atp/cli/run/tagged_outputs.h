@@ -9,23 +9,23 @@
 
 namespace atp {
 
-// Puts a tag before each line of a stream that comes in pieces. Only whole lines go out, so the
-// lines of several ranks never mix.
+// Prefixes each line of a stream with a tag. The stream may come in any pieces; only whole lines go
+// out, so lines of different ranks never mix.
 class LineTagger {
  public:
   explicit LineTagger(std::string tag) : tag_(std::move(tag)) {}
 
   // Returns the tagged lines that `bytes` completes.
   std::string add(std::string_view bytes);
-  // The stream has ended: what remains, as a line.
+  // Ends the stream: returns the rest as a line.
   std::string finish();
 
  private:
   std::string tag_;
-  std::string begun_;  // the line that is not complete yet
+  std::string begun_;  // the incomplete line
 };
 
-// Pipes whose lines go on to where they would have gone, each behind the tag of its writer.
+// Pipes that forward each line to its original destination, prefixed with the tag of its writer.
 class TaggedOutputs {
  public:
   TaggedOutputs() = default;
@@ -33,13 +33,14 @@ class TaggedOutputs {
   TaggedOutputs(const TaggedOutputs&) = delete;
   TaggedOutputs& operator=(const TaggedOutputs&) = delete;
 
-  // Returns the end for the writer, which the caller closes when the writer has it; −1 and errno if
-  // there is none.
+  // Returns the writer's end, which the caller closes once the writer has it; -1 and errno on
+  // failure.
   int open(const std::string& tag, int to);
-  // What to wait for; and what is done with what poll() made of it.
+  // Adds the descriptors for poll(); the next one handles its result.
   void add_to(std::vector<pollfd>& waiting) const;
   void forward(std::span<const pollfd> ready);
-  // What is left in the pipes. A descendant of a writer that holds one open is not waited for.
+  // Forwards what is left in the pipes, without waiting for descendants of a writer that hold one
+  // open.
   void finish();
 
  private:

@@ -13,7 +13,7 @@
 namespace atp {
 namespace {
 
-// Two writers, and the pipe to which what they write goes.
+// Two writers, and the pipe that receives their output.
 class Outputs : public ::testing::Test {
  protected:
   Outputs() {
@@ -60,7 +60,7 @@ TEST_F(Outputs, EachLineHasTheTagOfItsWriter) {
   EXPECT_EQ(came(), "[1] c\n[0] bd\n");
 }
 
-TEST_F(Outputs, ThatHaveEndedAreWaitedForNoMore) {
+TEST_F(Outputs, EndedStreamsAreNotPolledAnyMore) {
   write(0, "a");
   end(0);
   forward();  // reads the text
@@ -70,7 +70,7 @@ TEST_F(Outputs, ThatHaveEndedAreWaitedForNoMore) {
   EXPECT_EQ(forward(), 1u);
 }
 
-TEST_F(Outputs, WhatIsLeftComesAtTheEndThoughAWriterGoesOn) {
+TEST_F(Outputs, TheRestIsForwardedAtTheEndEvenIfAWriterGoesOn) {
   write(0, "a");
   write(1, "b\nc");
   end(1);

@@ -25,7 +25,7 @@ std::string make_folder() {
   std::error_code problem;
   std::string path = fs::temp_directory_path(problem) / "atp-run-XXXXXX";
   if (problem || mkdtemp(path.data()) == nullptr) {
-    log_debug("no folder for the ranks' wills: {}", std::strerror(errno));
+    log_debug("cannot create a folder for the ranks' wills: {}", std::strerror(errno));
     return {};
   }
   return path;
@@ -44,15 +44,14 @@ std::vector<Will> wills_in(const std::string& folder) {
   return wills;
 }
 
-// From the port that the rank had. A process of the rank's own that still runs may have it too.
+// Sent from the rank's port, which a surviving process of the rank may still use as well.
 void send(const Will& will) {
   Endpoint local = any_address_for(std::span(&will.server, 1));
   local.port = will.port;
   const Result<UdpSocket> socket = UdpSocket::open(local);
   SocketAddress to;
   if (!socket || !to_socket_address(will.server, socket.value().family(), to)) {
-    log_debug("a rank's will cannot be sent: {}",
-              socket ? "no such address" : socket.error().message);
+    log_debug("cannot send a rank's will: {}", socket ? "no such address" : socket.error().message);
     return;
   }
   sendto(socket.value().fd(), will.leave.data(), will.leave.size(), MSG_DONTWAIT | MSG_NOSIGNAL,

@@ -8,27 +8,27 @@
 #include "atp/collective/last_will.h"
 #include "atp/driver/udp/socket.h"
 
-// Sends the wills of ranks whose processes have ended (atp/collective/last_will.h): the folder in
-// which they write them, and the datagrams, each of which goes three times, as nobody acknowledges
-// it here.
+// Sends the wills of ranks whose processes have ended (atp/collective/last_will.h). It owns the
+// folder into which ranks write them, and sends each datagram three times, because no
+// acknowledgement comes back here.
 
 namespace atp {
 
 class Wills {
  public:
-  // A folder of its own, for as long as it lives. Without one no rank leaves a will, and the others
-  // wait for its lease.
+  // Creates a folder that exists as long as this object. If that fails, ranks leave no wills, and
+  // the others wait for the lease to end.
   Wills();
   ~Wills();
   Wills(const Wills&) = delete;
   Wills& operator=(const Wills&) = delete;
 
-  // Where one rank writes its own; empty without a folder.
+  // The folder for one rank's wills; empty without a folder.
   std::string folder_of(std::string_view rank);
-  // The rank's process has ended, which its ranks' peers hear in these words.
+  // Sends the wills of a rank whose process has ended; `cause` is what its peers report.
   void execute(Instant now, std::string_view rank, std::string_view cause);
 
-  // When the next datagram is due; whoever waits calls send_due() then.
+  // When the next datagram is due; the caller then calls send_due().
   Instant next() const;
   void send_due(Instant now);
 

@@ -44,7 +44,7 @@ TEST(Wills, AreSentFromTheRanksOwnPortWithTheCause) {
   const LastWill will(config, port);
   unsetenv("ATP_WILLS");
   Instant now{};
-  wills.execute(now, "rank 1", "another rank's, of which there is none");
+  wills.execute(now, "rank 1", "another rank, which left no will");
   EXPECT_EQ(receive(server), std::nullopt);
   wills.execute(now, "rank 2", "its process was killed by signal 9 (Killed)");
   int times = 0;

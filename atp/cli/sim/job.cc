@@ -19,7 +19,7 @@ namespace atp {
 namespace {
 
 constexpr std::uint64_t kAggregatorBytes = 4 * kSiteValues + 256;
-constexpr std::uint64_t kMemory = std::uint64_t{1} << 30;  // for all switches' aggregators
+constexpr std::uint64_t kMemory = std::uint64_t{1} << 30;  // for the aggregators of all switches
 
 sim::LinkPlan link_plan(const SiteLink& link, const Place& place, const char* kind,
                         std::uint32_t parts = 1) {
@@ -29,7 +29,7 @@ sim::LinkPlan link_plan(const SiteLink& link, const Place& place, const char* ki
           .delay = Duration(nanoseconds)};
 }
 
-// Switches of the world are those of the racks that have one, in the racks' order.
+// The world has the switches of the racks that have one, in the racks' order.
 std::vector<int> switch_numbers(const Site& site) {
   std::vector<int> numbers;
   numbers.reserve(site.racks.size());
@@ -38,7 +38,7 @@ std::vector<int> switch_numbers(const Site& site) {
   return numbers;
 }
 
-// The least that the file says of any switch, else the program's default; no more than fits here.
+// The smallest number that the file gives any switch, else the default; limited by kMemory.
 std::uint32_t aggregators_of(const Site& site, std::uint32_t switches) {
   std::uint32_t least = 0;
   for (const SiteRack& rack : site.racks) {
@@ -53,8 +53,9 @@ std::uint32_t aggregators_of(const Site& site, std::uint32_t switches) {
 void set_fabric(const Site& site, sim::Plan& plan) {
   for (const SiteRack& rack : site.racks) {
     if (rack.above) {
-      throw FileError(rack.place,
-                      "leads to another rack, and the simulator takes racks below its core only");
+      throw FileError(
+          rack.place,
+          "leads to another rack; the simulator supports only racks directly below the core");
     }
     plan.fabric.rack_links.push_back(
         site.racks.size() > 1 ? link_plan(rack.uplink, rack.place, "rack") : sim::LinkPlan{});
@@ -70,7 +71,7 @@ void set_fabric(const Site& site, sim::Plan& plan) {
   }
 }
 
-// The job's part on one server: streams of its own, and a socket of each rank.
+// The part of the job on one server: streams of its own, and one socket per rank.
 sim::JobPlan shard_of(const Site& site, const JobPlacement& placement, std::uint32_t server,
                       std::uint64_t fragments) {
   const std::vector<int> numbers = switch_numbers(site);
@@ -125,7 +126,7 @@ Played play(sim::World& world) {
   return played;
 }
 
-// The exponents of blocks are fragments, too.
+// The blocks' exponents travel as fragments too.
 void print_servers(const Site& site, sim::World& world) {
   std::uint64_t fragments = 0;
   std::uint64_t by_one_packet = 0;
@@ -141,7 +142,7 @@ void print_servers(const Site& site, sim::World& world) {
              100.0 * static_cast<double>(by_one_packet) / static_cast<double>(fragments));
 }
 
-// Of this program alone: what getrusage() says includes the process that started it.
+// Of this program alone: getrusage() includes the process that started it.
 long most_memory_mib() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -41,7 +41,7 @@ Result<sim::Plan> world(const std::string& text, std::uint32_t fragments = 5) {
   return read_or_error([&] { return world_of(site.value(), placement, fragments); });
 }
 
-TEST(SiteWorld, HasTheFilesRacksSwitchesServersAndLinks) {
+TEST(SiteWorld, HasTheRacksSwitchesServersAndLinksOfTheFile) {
   const sim::Plan plan = world(kText).value();
   EXPECT_EQ(plan.switches, 2u);
   EXPECT_EQ(plan.servers, 2u);
@@ -79,16 +79,16 @@ TEST(SiteWorld, AServerWithoutAFragmentHasNoPart) {
   EXPECT_EQ(world(kText, 1).value().jobs.size(), 1u);
 }
 
-TEST(SiteWorld, WhatCannotBePlayedIsRefusedByLineAndKey) {
+TEST(SiteWorld, AnErrorNamesLineAndKey) {
   const Mistake mistakes[] = {
       {"no bandwidth of a host", "host: {bandwidth: 10 Gbit/s per direction, latency: 5 us}",
        "host: {latency: 5 us}", "f:18: racks[2].hosts[0]: its bandwidth is missing",
-       "add it here, or links.host for all"},
+       "add it here, or to links.host for all"},
       {"no bandwidth of a rack", "rack: {bandwidth: 40 Gbit/s per direction, latency",
        "rack: {latency", "f:7: racks[0].uplink: its bandwidth is missing",
-       "add it here, or links.rack for all"},
+       "add it here, or to links.rack for all"},
       {"a rack above a rack", "name: a\n    uplink: core", "name: a\n    uplink: b",
-       "f:7: racks[0].uplink: leads to another rack", "racks below its core only"},
+       "f:7: racks[0].uplink: leads to another rack", "only racks directly below the core"},
   };
   for (const Mistake& mistake : mistakes) {
     expect_refused(kText, mistake, [](const std::string& text) { return world(text); });

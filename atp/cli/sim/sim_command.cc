@@ -17,18 +17,18 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp sim --seed 17
-      plays the world that the seed 17 draws: network, jobs and faults
+      simulate the world that seed 17 draws: network, jobs and faults
   atp sim --seed 17 --trace
-      with every packet and event
+      print every packet and event of it
   atp sim --count 100000 --threads 2
-      plays many seeds and prints what they reached
+      simulate many seeds and print what they covered
   atp sim --workers 1024
-      one all-reduce of a job over racks of 32 workers, without faults: its time and memory
+      simulate one all-reduce over racks of 32 workers, without faults; print its time and memory
   atp sim --cluster cluster.yaml --hosts a1,b1
-      one all-reduce of a job on two hosts of a cluster file: its time, and what reached the servers
-Exit codes: 0 all held, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash,
-  4 wasteful: all sums right, with more packets or time than the world needs,
-  5 a node took a turn that the protocol does not allow.)";
+      simulate one all-reduce on two hosts of a cluster file; print its time and servers' load
+Exit codes: 0 all correct, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash,
+  4 wasteful: all sums correct, but with more packets or time than the world needs,
+  5 a node did something that the protocol does not allow.)";
 
 constexpr int kCrashed = 3;
 constexpr std::uint64_t kMaxSeeds = 1'000'000'000'000;  // centuries
@@ -45,7 +45,7 @@ struct SimOptions {
 
 constexpr std::chrono::seconds kReportInterval{10};
 
-// The seed being played, for the message of a crash.
+// The seed that is running, for the message of a crash.
 thread_local std::uint64_t current_seed = 0;
 
 void on_crash(int) {
@@ -82,7 +82,7 @@ void run_sim(const SimOptions& options) {
   std::signal(SIGABRT, on_crash);
   std::signal(SIGSEGV, on_crash);
   const sim::Ending ending = play(options);
-  // It has been said already what failed.
+  // The report has been printed.
   if (ending != sim::Ending::kHeld) throw CommandEnd(static_cast<int>(ending));
 }
 
@@ -91,13 +91,13 @@ void add_seed_options(const Command& command, SimOptions& options) {
   command.add_option("--count", options.count, "Number of seeds")
       .in_range(std::uint64_t{1}, kMaxSeeds)
       .show_default();
-  command.add_option("--threads", options.threads, "Seeds played in parallel")
+  command.add_option("--threads", options.threads, "Seeds simulated in parallel")
       .in_range(1U, 256U)
       .show_default();
   command.add_flag("--trace", options.trace, "Print every packet and event");
 }
 
-// Of a world that no seed draws.
+// For options of a world that no seed draws.
 void exclude_seeds(Option option) {
   for (const char* seeds : {"--seed", "--count", "--threads", "--trace"}) option.excludes(seeds);
 }
@@ -105,7 +105,7 @@ void exclude_seeds(Option option) {
 void add_worker_options(const Command& command, SimOptions& options) {
   Option workers = command
                        .add_option("--workers", options.cluster.workers,
-                                   "Play one job of this many workers instead of a seed")
+                                   "Simulate one job of this many workers instead of a seed")
                        .in_range(std::size_t{1}, kMaxRanks);
   exclude_seeds(workers);
   command.add_option("--rack-size", options.cluster.rack_size, "Workers per rack")
@@ -118,7 +118,7 @@ void add_cluster_options(const Command& command, SimOptions& options) {
   Option cluster =
       command
           .add_option("--cluster", options.site.file,
-                      "Play one job on this cluster file instead of a seed (docs/cluster.md)")
+                      "Simulate one job on this cluster file instead of a seed (docs/cluster.md)")
           .type_name("FILE")
           .excludes("--workers");
   exclude_seeds(cluster);
@@ -138,7 +138,7 @@ void add_cluster_options(const Command& command, SimOptions& options) {
 
 void add_sim_command(const Command& program) {
   const Command command =
-      program.add_command("sim", "Play a simulated network with the product's own nodes");
+      program.add_command("sim", "Simulate a network of real workers, switches and servers");
   command.footer(kExamples);
   const auto options = std::make_shared<SimOptions>();
   add_seed_options(command, *options);

@@ -12,8 +12,8 @@
 
 namespace atp {
 
-// Many seeds, in their order, each thread the next one, until one fails. It knows nothing of what
-// is played, and says by `report` how far it is and what failed.
+// Runs many seeds in order until one fails; each thread takes the next one. `report` receives the
+// progress and the failure. What a seed does is the caller's affair.
 class Soak {
  public:
   struct Range {
@@ -31,7 +31,7 @@ class Soak {
         report_interval_(report_interval),
         next_(range.first) {}
 
-  // How the first that failed ended, or kHeld.
+  // Returns how the first failing seed ended, or kHeld.
   sim::Ending run();
   const sim::Tally& tally() const { return tally_; }
 

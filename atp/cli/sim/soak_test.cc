@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// A soak whose seeds end as `ending_of` says, and all that it told; progress after each seed.
+// A soak whose seeds end as `ending_of` says, and all of its reports; progress after each seed.
 struct Told {
   Ending ending = Ending::kHeld;
   std::vector<std::string> lines;
@@ -41,7 +41,7 @@ Told soak(const Soak::Range& range, const std::function<Ending(std::uint64_t)>& 
 
 Ending held(std::uint64_t) { return Ending::kHeld; }
 
-TEST(Soak, PlaysEachSeedOnceWithAnyNumberOfThreads) {
+TEST(Soak, RunsEachSeedOnceWithAnyNumberOfThreads) {
   for (const unsigned threads : {1u, 4u}) {
     const Told told = soak({.first = 7, .count = 50, .threads = threads}, held);
     EXPECT_EQ(told.ending, Ending::kHeld);
@@ -51,7 +51,7 @@ TEST(Soak, PlaysEachSeedOnceWithAnyNumberOfThreads) {
   }
 }
 
-TEST(Soak, TellsHowManyHaveHeld) {
+TEST(Soak, ReportsHowManySeedsHaveHeld) {
   const Told told = soak({.count = 3}, held);
   ASSERT_EQ(told.lines.size(), 3u);
   EXPECT_THAT(told.lines[0], StartsWith("sim: 1 of 3 seeds held, "));
@@ -59,7 +59,7 @@ TEST(Soak, TellsHowManyHaveHeld) {
   EXPECT_THAT(soak({.count = 3}, held, std::chrono::hours{1}).lines, IsEmpty());
 }
 
-TEST(Soak, StopsAtASeedThatFailsAndDoesNotCountItAsHeld) {
+TEST(Soak, StopsAtAFailingSeedAndDoesNotCountItAsHeld) {
   const Told told = soak({.first = 10, .count = 100}, [](std::uint64_t seed) {
     return seed == 12 ? Ending::kNotLive : Ending::kHeld;
   });

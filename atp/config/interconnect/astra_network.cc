@@ -12,7 +12,7 @@ namespace {
 using planner::Level;
 using planner::LevelKind;
 
-// The four lists, whose lengths must agree: one entry per dimension.
+// The four lists, of equal length: one entry per dimension.
 struct Dimensions {
   std::vector<YamlValue> topology;
   std::vector<YamlValue> npus;
@@ -26,7 +26,7 @@ std::vector<YamlValue> read_list(const YamlMap& map, std::string_view key, std::
   std::vector<YamlValue> list = value.list(expected);
   if (list.empty() || (size > 0 && list.size() != size)) {
     refuse(value.place(), std::to_string(list.size()) + " entries",
-           size == 0 ? "one per dimension" : std::to_string(size) + ", as many as in topology");
+           size == 0 ? "one per dimension" : std::to_string(size) + ", one per entry of topology");
   }
   return list;
 }
@@ -59,10 +59,11 @@ Level read_level(const Dimensions& dimensions, std::size_t at, std::uint64_t ins
   level.name = ordinal_name(at);
   level.kind = read_kind(dimensions.topology[at]);
   level.count = static_cast<std::uint32_t>(dimensions.npus[at].count(1, planner::kMaxDevices));
-  // ASTRA-sim's analytical network: 1 GB is 2^30 B.
+  // In ASTRA-sim's analytical network 1 GB is 2^30 B.
   level.bandwidth = {read_positive(dimensions.bandwidth[at], 0x1p30, 1e18, "GB/s above 0")};
   level.latency_s = read_latency(dimensions.latency[at]);
-  // A torus level is described by the link of one device, every other by that of a whole child.
+  // A torus level has the bandwidth of one device's link, every other level that of a whole
+  // child's.
   level.bandwidth = level.bandwidth * static_cast<double>(inside);
   return level;
 }
@@ -97,10 +98,10 @@ Imported read(const YamlNode& root, const std::string& file) {
     levels.push_back(read_level(dimensions, at, inside));
     inside *= levels.back().count;
     if (inside > planner::kMaxDevices) {
-      throw FileError(dimensions.npus[at].place(), "with this dimension there are " +
-                                                       std::to_string(inside) +
-                                                       " NPUs, and the planner takes at most " +
-                                                       std::to_string(planner::kMaxDevices));
+      throw FileError(dimensions.npus[at].place(),
+                      "found " + std::to_string(inside) +
+                          " NPUs up to this dimension, expected at most " +
+                          std::to_string(planner::kMaxDevices));
     }
   }
   make_torus(levels);
@@ -111,13 +112,12 @@ Imported read(const YamlNode& root, const std::string& file) {
                            .levels = levels};
   imported.remarks = {
       "Imported from the ASTRA-sim network " + made_plain(file) + ".",
-      "GB/s is read as 2^30 bytes per second, as ASTRA-sim's analytical network does, per "
-      "link and direction."};
+      "GB/s means 2^30 bytes per second, per link and direction, as in ASTRA-sim's analytical "
+      "network."};
   if (size > 1) {
     imported.remarks.emplace_back(
-        "ASTRA-sim gives every NPU links of its own in each dimension: the link of an upper level "
-        "here carries");
-    imported.remarks.emplace_back("what the links of all NPUs below it carry together.");
+        "ASTRA-sim gives every NPU its own links in each dimension. Here a link of an upper level");
+    imported.remarks.emplace_back("has the combined bandwidth of the links of all NPUs below it.");
   }
   const Status valid = planner::validate(imported.interconnect);
   if (!valid) throw FileError({file, 0, ""}, valid.error().message);

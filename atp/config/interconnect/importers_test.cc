@@ -23,7 +23,7 @@ constexpr const char* kSwitched =
     "GPU3\tNV12\tNV12\tNV12\t X \tSYS\t16-31\t1\n"
     "NIC0\tPXB\tPXB\tSYS\tSYS\t X \n\nLegend:\n\n  X    = Self\n";
 
-// Two sockets, on each two GPUs with a bridge, whose numbers are not neighbours.
+// Two sockets, each with two bridged GPUs whose numbers are not adjacent.
 constexpr const char* kPairs = R"(
         GPU0    GPU1    GPU2    GPU3    CPU Affinity
 GPU0     X      SYS     NV4     SYS     0-15
@@ -44,7 +44,7 @@ GPU6 SYS  SYS  SYS  SYS  PHB  PHB   X   PIX
 GPU7 SYS  SYS  SYS  SYS  PHB  PHB  PIX   X
 )";
 
-// A corner of the cube of a DGX-1: not every two GPUs have NVLinks.
+// A corner of a DGX-1's cube: some pairs of GPUs have no NVLink.
 constexpr const char* kCube = R"(
      GPU0 GPU1 GPU2 GPU3
 GPU0  X   NV1  NV2  SYS
@@ -70,7 +70,7 @@ TEST(NvidiaTopology, MoreNvLinksThanAGpuHasAreASwitch) {
   EXPECT_DOUBLE_EQ(levels[0].bandwidth.value, 300e9);
 }
 
-TEST(NvidiaTopology, PairsAreNumberedAsTheyAreJoined) {
+TEST(NvidiaTopology, PairsAreOrderedAsTheyAreConnected) {
   const Result<Imported> imported = import_nvidia_topology(kPairs, "topo.txt");
   ASSERT_TRUE(imported) << imported.error().message;
   const std::vector<Level>& levels = imported.value().interconnect.levels;
@@ -92,7 +92,7 @@ TEST(NvidiaTopology, PcieClassesBecomeLevels) {
   for (const Level& level : levels) EXPECT_EQ(level.count, 2u);
 }
 
-TEST(NvidiaTopology, WhatIsNoTreeIsDescribedPairByPair) {
+TEST(NvidiaTopology, AnIrregularMachineIsDescribedPairByPair) {
   const Result<Imported> imported = import_nvidia_topology(kCube, "topo.txt");
   ASSERT_TRUE(imported) << imported.error().message;
   ASSERT_TRUE(imported.value().interconnect.point_to_point);
@@ -104,10 +104,11 @@ TEST(NvidiaTopology, WhatIsNoTreeIsDescribedPairByPair) {
 TEST(NvidiaTopology, DirectLinksAreAsFastAsTheFastest) {
   const auto interconnect = import_nvidia_topology(kCube, "topo.txt").value().interconnect;
   EXPECT_EQ(interconnect.levels[0].kind, LevelKind::kFull);
-  EXPECT_DOUBLE_EQ(interconnect.levels[0].bandwidth.value, 50e9) << "the matrix says where less";
+  EXPECT_DOUBLE_EQ(interconnect.levels[0].bandwidth.value, 50e9)
+      << "the matrix has the slower pairs";
 }
 
-// Every two of three GPUs have NVLinks, one or two of them.
+// Each pair of three GPUs has one or two NVLinks.
 TEST(NvidiaTopology, UnequalNvLinksAreDescribedPairByPair) {
   const auto imported = import_nvidia_topology(
       "GPU0 GPU1 GPU2\nGPU0 X NV1 NV2\nGPU1 NV1 X NV1\nGPU2 NV2 NV1 X\n", "topo.txt");
@@ -118,7 +119,7 @@ TEST(NvidiaTopology, UnequalNvLinksAreDescribedPairByPair) {
 }
 
 // One GPU on one socket, two on the other, on PCIe alone.
-TEST(NvidiaTopology, UnequalSocketsAreASwitchForAGpuHasOneSlot) {
+TEST(NvidiaTopology, UnequalSocketsAreASwitchBecauseAGpuHasOneSlot) {
   const auto imported = import_nvidia_topology(
       "GPU0 GPU1 GPU2\nGPU0 X SYS SYS\nGPU1 SYS X NODE\nGPU2 SYS NODE X\n", "topo.txt");
   ASSERT_TRUE(imported) << imported.error().message;
@@ -127,10 +128,11 @@ TEST(NvidiaTopology, UnequalSocketsAreASwitchForAGpuHasOneSlot) {
   EXPECT_EQ(interconnect.levels[0].kind, LevelKind::kSwitch);
   EXPECT_DOUBLE_EQ(interconnect.levels[0].bandwidth.value, 32e9);
   EXPECT_DOUBLE_EQ(interconnect.point_to_point->at(0, 1).value, 20e9);
-  EXPECT_THAT(imported.value().remarks, Contains(HasSubstr("share a link there is not modelled")));
+  EXPECT_THAT(imported.value().remarks,
+              Contains(HasSubstr("between sockets share a link is not modelled")));
 }
 
-TEST(NvidiaTopology, EveryLevelHasANameOfItsOwn) {
+TEST(NvidiaTopology, EveryLevelHasADifferentName) {
   const Result<Imported> imported = import_nvidia_topology(R"(
      GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7
 GPU0  X   PIX  PXB  PXB  PHB  PHB  PHB  PHB
@@ -195,7 +197,7 @@ TEST(AstraNetwork, DimensionsComeInnermostFirst) {
   EXPECT_DOUBLE_EQ(levels[2].bandwidth.value, 200 * 0x1p30);
 }
 
-TEST(AstraNetwork, RingsUponRingsAreATorus) {
+TEST(AstraNetwork, RingsOfRingsBecomeATorus) {
   const Result<Imported> imported = import_astra_network(
       "topology: [Ring, Ring]\nnpus_count: [4, 4]\nbandwidth: [25, 25]\nlatency: [0, 0]\n", "n");
   ASSERT_TRUE(imported) << imported.error().message;
@@ -205,7 +207,7 @@ TEST(AstraNetwork, RingsUponRingsAreATorus) {
   }
 }
 
-TEST(AstraNetwork, WhatItWritesIsAClusterFile) {
+TEST(AstraNetwork, ItsOutputIsAClusterFile) {
   const Result<Imported> imported = import_astra_network(
       "topology: [Ring, Switch]\nnpus_count: [4, 2]\nbandwidth: [25, 10]\nlatency: [100, 0]\n",
       "n");
@@ -216,7 +218,7 @@ TEST(AstraNetwork, WhatItWritesIsAClusterFile) {
   EXPECT_EQ(cluster.value().interconnect, imported.value().interconnect);
 }
 
-TEST(AstraNetwork, MistakesAreNamed) {
+TEST(AstraNetwork, ErrorsNameTheirPlace) {
   const struct {
     const char* text;
     const char* rest;

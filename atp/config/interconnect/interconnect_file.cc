@@ -20,7 +20,7 @@ using planner::Level;
 using planner::PointToPointMatrix;
 using planner::ServerPlacement;
 
-// The hosts with ranks, rack by rack: the order in which the levels count them.
+// The hosts with ranks, rack by rack, in the order of the levels.
 std::vector<std::uint32_t> hosts_by_rack(const Site& site) {
   std::vector<std::uint32_t> hosts;
   for (std::uint32_t rack = 0; rack < site.racks.size(); ++rack) {
@@ -31,7 +31,7 @@ std::vector<std::uint32_t> hosts_by_rack(const Site& site) {
   return hosts;
 }
 
-// Leaves ranks on the hosts of the part only. Returns the job's rank of each device.
+// Removes the ranks of hosts outside the part. Returns the job's rank of each device.
 std::vector<std::uint32_t> take_part(Site& site, const ClusterPart& part) {
   const Result<JobPlacement> placed = place_job(site, part.hosts, part.ranks_per_host);
   if (!placed) throw FileError(site.place, placed.error().message);
@@ -47,7 +47,7 @@ std::vector<std::uint32_t> take_part(Site& site, const ClusterPart& part) {
   return ranks;
 }
 
-// From `levels`, or where the file has only racks or a part is asked for, from these.
+// Reads `levels`, or derives them from the racks if there are none or a part is requested.
 void read_tree(const YamlMap& map, const ClusterPart& part, Cluster& cluster) {
   const auto racks = map.find("racks");
   Site site = racks ? read_site(map) : Site();
@@ -55,8 +55,8 @@ void read_tree(const YamlMap& map, const ClusterPart& part, Cluster& cluster) {
   if (!part.is_whole()) {
     if (!racks) {
       throw FileError(map.place(),
-                      "has no racks, and only of hosts that a file lists can a part be planned; "
-                      "list them (docs/cluster.md), or write the part's own levels");
+                      "has no racks, which planning for part of the hosts requires; list them "
+                      "(docs/cluster.md), or write levels for just that part");
     }
     job_ranks = take_part(site, part);
   }
@@ -85,13 +85,13 @@ Cluster read(const YamlNode& root, const std::string& file, const ClusterPart& p
     interconnect.measured = read_measured(*measured, devices);
   }
   if (const auto device = map.find("device")) interconnect.device = read_device(*device);
-  // What the planner requires beyond what the keys above were checked for.
+  // The planner has requirements beyond the checks above.
   const Status valid = planner::validate(interconnect);
   if (!valid) throw FileError({file, 0, ""}, valid.error().message);
   return cluster;
 }
 
-// In double quotes whatever it holds, so that "yes", "2" and "a: b" stay text.
+// Always in double quotes, so that "yes", "2" and "a: b" stay text.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : made_plain(text)) {
@@ -209,7 +209,7 @@ Status check_world_size(const Cluster& cluster, std::uint32_t world_size) {
   const std::uint64_t devices = planner::device_count(cluster.interconnect);
   if (world_size == 0 || world_size == devices) return ok_status();
   return Error{cluster.levels.text() + ": found " + std::to_string(devices) +
-               " devices, the product of the counts, expected " + std::to_string(world_size) +
+               " devices (the product of the counts), expected " + std::to_string(world_size) +
                ", the number of workers; change one of the two"};
 }
 

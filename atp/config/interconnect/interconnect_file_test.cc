@@ -54,7 +54,7 @@ measured:
 device: {products: 300 TFLOP/s, memory: 2 TB/s}
 )";
 
-TEST(ClusterFile, EveryKeyArrivesInTheInterconnect) {
+TEST(ClusterFile, EveryKeyReachesTheInterconnect) {
   const Result<Cluster> cluster = parse_cluster(kWhole, "two.yaml");
   ASSERT_TRUE(cluster) << cluster.error().message;
   const planner::Interconnect& interconnect = cluster.value().interconnect;
@@ -95,7 +95,7 @@ TEST(ClusterFile, EveryKeyArrivesInTheInterconnect) {
   EXPECT_EQ(cluster.value().levels.line, 3);
 }
 
-TEST(ClusterFile, ItsTextReadsBackAsTheSame) {
+TEST(ClusterFile, ItsTextParsesToTheSameInterconnect) {
   const Result<Cluster> first = parse_cluster(kWhole, "two.yaml");
   ASSERT_TRUE(first);
   const std::string text = cluster_text(first.value().interconnect, {"a remark"});
@@ -105,8 +105,8 @@ TEST(ClusterFile, ItsTextReadsBackAsTheSame) {
   EXPECT_EQ(second.value().interconnect, first.value().interconnect);
 }
 
-// Servers that all racks have in common, and that stand outside of some.
-TEST(ClusterFile, SaysWhichUnitsTheServersServe) {
+// Servers shared by all racks, some of which they are outside of.
+TEST(ClusterFile, ReadsHowManyUnitsShareTheServers) {
   const std::string text =
       "levels:\n"
       "  - {name: rack, count: 2, kind: switch, bandwidth: 1 GB/s per direction}\n"
@@ -123,19 +123,19 @@ TEST(ClusterFile, SaysWhichUnitsTheServersServe) {
 
   std::string top = text;
   top.replace(top.find("count: 2"), 8, "count: 2, aggregation: {uplink_sums: 1}");
-  EXPECT_THAT(parse_cluster(top, "f").error().message, HasSubstr("sums cross no uplink; found 1"));
+  EXPECT_THAT(parse_cluster(top, "f").error().message, HasSubstr("uplink sums must be 0, found 1"));
   std::string none = text;
   none.replace(none.find("shared_by: 2"), 12, "shared_by: 0");
   EXPECT_THAT(parse_cluster(none, "f").error().message,
               HasSubstr("f:4: levels[1].aggregation.shared_by:"));
 }
 
-TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
+TEST(ClusterFile, EveryErrorNamesFileLineAndKey) {
   const Mistake mistakes[] = {
       {"unknown key", "latency: 5 us", "latancy: 5 us",
        "f:8: levels[0].\"latancy\":", "did you mean latency?"},
       {"unknown key at the top", "name: two racks", "hosts: []", "f:2: \"hosts\":",
-       "is no key known here; write name, levels, point_to_point, measured, device, links, racks, "
+       "unknown key; use name, levels, point_to_point, measured, device, links, racks, "
        "servers or lanes"},
       {"key twice", "latency: 5 us", "count: 2", "f:8: levels[0].count:", "duplicate key"},
       {"missing key", "    kind: switch\n", "", "f:4: levels[0].kind:", "is missing"},
@@ -145,24 +145,24 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
        "count: 2147483648\n    kind: switch",
        "f:5: levels[0].count:", "expected a whole number from 1 to 1048576"},
       {"name twice", "name: gpu", "name: rack",
-       "f:19: levels[1]:", "is called \"rack\" as levels[0] is"},
+       "f:19: levels[1]:", "is named \"rack\" like levels[0]"},
       {"name with a control character", "name: rack", "name: \"\\x1b[31m\"",
        "f:4: levels[0].name:", "without control characters"},
-      {"name that is no UTF-8", "name: rack", "name: r\xe9",
+      {"name that is not UTF-8", "name: rack", "name: r\xe9",
        "f:4: levels[0].name:", "found \"r?\", expected a name, in UTF-8"},
       {"measured dimension of one rank", "dimension1: 1.5 GB/s",
        "dimension1: 1.5 GB/s, dimension2: 1 GB/s",
        "f:28: measured[0].dimension2:", "a dimension of one rank has nothing to measure"},
       {"negative count", "count: 2\n    kind: switch", "count: -2\n    kind: switch",
        "f:5: levels[0].count:", "found \"-2\""},
-      {"a count that is text", "count: 2\n    kind: switch", "count: \"2\"\n    kind: switch",
+      {"count in quotes", "count: 2\n    kind: switch", "count: \"2\"\n    kind: switch",
        "f:5: levels[0].count:", "expected a whole number"},
       {"too many devices", "count: 2\n    kind: switch", "count: 999999\n    kind: switch",
        "f:19: levels[1]:", "1999998 devices"},
       {"unknown kind", "kind: switch", "kind: swich",
        "f:6: levels[0].kind:", "did you mean switch?"},
       {"pairs of three", "count: 2, kind: pairs", "count: 3, kind: pairs",
-       "f:19: levels[1].count:", "a level of kind pairs joins two"},
+       "f:19: levels[1].count:", "a level of kind pairs has two children"},
       {"ambiguous unit", "bandwidth: 100 Gbit/s per direction", "bandwidth: 100 Gb/s per direction",
        "f:7: levels[0].bandwidth:", "which may mean bits or bytes"},
       {"no direction", "bandwidth: 100 Gbit/s per direction", "bandwidth: 100 Gbit/s",
@@ -178,9 +178,9 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
       {"aggregation without a switch", "kind: switch", "kind: full",
        "f:9: levels[0].aggregation:", "only a switch can aggregate"},
       {"slots without window", "      window: 64\n", "",
-       "f:13: levels[0].aggregation.slots:", "add window"},
+       "f:13: levels[0].aggregation.slots:", "slots require window"},
       {"header without payload", "      payload_bytes: 1400\n", "",
-       "f:10: levels[0].aggregation.header_bytes:", "add payload_bytes"},
+       "f:10: levels[0].aggregation.header_bytes:", "requires payload_bytes"},
       {"share beyond 1", "fallback_share: 0.25", "fallback_share: 1.25",
        "f:18: levels[0].aggregation.fallback_share:", "a number from 0 to 1"},
       {"co-located servers with links", "servers: dedicated", "servers: co-located",
@@ -195,7 +195,7 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
        "f:21: point_to_point.unit:", "is missing"},
       {"matrix with half a unit", "unit: GB/s per direction", "unit: GB/s",
        "f:21: point_to_point.unit:", "a unit and a direction"},
-      {"mesh that is not the devices", "mesh: [2, 2]", "mesh: [2, 3]",
+      {"mesh that does not match the devices", "mesh: [2, 2]", "mesh: [2, 3]",
        "f:29: measured[1].mesh:", "found 2 x 3 = 6, expected d1 x d2 = 4"},
       {"mesh twice", "mesh: [2, 2]", "mesh: [4, 1]", "f:29: measured[1].mesh:", "twice"},
       {"measured with a direction", "dimension1: 1.5 GB/s", "dimension1: 1.5 GB/s per direction",
@@ -203,7 +203,7 @@ TEST(ClusterFile, EveryMistakeIsNamedByFileLineAndKey) {
       {"measured dimension missing", ", dimension2: 3 GB/s", "",
        "f:29: measured[1].dimension2:", "is missing"},
       {"mesh twice with one algorithm", "algorithm: aggregation\n", "\n",
-       "f:30: measured[2].mesh:", "stands here twice, with the same algorithm"},
+       "f:30: measured[2].mesh:", "is listed twice with the same algorithm"},
       {"unknown algorithm", "algorithm: aggregation", "algorithm: tree",
        "f:31: measured[2].algorithm:", "found \"tree\""},
       {"a collective without bandwidth", "{bandwidth: 6 GB/s, latency: 7 us}", "{latency: 7 us}",
@@ -228,7 +228,7 @@ constexpr const char* kTooManyServers =
     "  - {name: host, count: 4, kind: switch, bandwidth: 1 GB/s per direction}";
 constexpr const char* kTooManyLevels = "levels: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]";
 
-TEST(ClusterFile, WhatIsNoClusterAtAllIsRefused) {
+TEST(ClusterFile, TextThatIsNotAClusterIsRefused) {
   const struct {
     const char* text;
     const char* rest;
@@ -243,7 +243,7 @@ TEST(ClusterFile, WhatIsNoClusterAtAllIsRefused) {
       {"levels: [a]", "levels[0]: found \"a\", expected a level"},
       {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "nested deeper"},
       {"name: a\n---\nname: b", "a second document"},
-      {"? [a]\n: b", "a key that is no word"},
+      {"? [a]\n: b", "a key that is not a word"},
       {"levels: !!set {}", "the tag"},
       {"levels:\n  - {name: a, count: 2, kind: torus, bandwidth: 1 GB/s per direction}\n"
        "  - {name: b, count: 2, kind: ring, bandwidth: 1 GB/s per direction}",
@@ -256,7 +256,7 @@ TEST(ClusterFile, WhatIsNoClusterAtAllIsRefused) {
   }
 }
 
-TEST(ClusterFile, ServersOnAllDevicesOfASwitchOrOnHostsOfTheirOwnAreAccepted) {
+TEST(ClusterFile, ServersOnEveryDeviceOrOnDedicatedHostsAreAccepted) {
   std::string text = kTooManyServers;
   text.replace(text.find("hosts: 9"), 8, "hosts: 8");
   EXPECT_TRUE(parse_cluster(text, "f"));
@@ -276,13 +276,13 @@ TEST(ClusterFile, HasAtMostEightMebibytes) {
   EXPECT_EQ(cluster.error().message, "f: found 8388609 bytes, expected at most 8 MiB");
 }
 
-TEST(ClusterFile, WithoutAnEndIsNotReadToIt) {
+TEST(ClusterFile, AnEndlessFileIsNotReadCompletely) {
   const Result<Cluster> cluster = read_cluster("/dev/zero");
   ASSERT_FALSE(cluster);
   EXPECT_THAT(cluster.error().message, StartsWith("/dev/zero: found more than 8 MiB"));
 }
 
-TEST(ClusterFile, AFileThatIsNotThereIsNamed) {
+TEST(ClusterFile, AMissingFileIsNamed) {
   const Result<Cluster> cluster = read_cluster("/nowhere/cluster.yaml");
   ASSERT_FALSE(cluster);
   EXPECT_EQ(cluster.error().message,

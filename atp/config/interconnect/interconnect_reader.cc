@@ -61,7 +61,7 @@ YamlMap map_of(const YamlValue& value) {
   return value.map(
       {"payload_bytes", "header_bytes", "wire_bytes_per_value", "slots", "window", "servers",
        "shared_by", "uplink_sums", "server_hosts", "server_bandwidth", "fallback_share"},
-      "a map, {} if everything is as usual");
+      "a map, {} for the defaults");
 }
 
 Aggregation read_aggregation(const YamlValue& value) {
@@ -76,12 +76,12 @@ Aggregation read_aggregation(const YamlValue& value) {
   aggregation.window = read_count(map, "window", 1, 0);
   if (aggregation.slots > 0 && aggregation.window == 0) {
     throw FileError(map.find("slots")->place(),
-                    "slots alone say nothing; add window, the fragments that one group has in "
-                    "flight");
+                    "slots require window, the number of fragments that one group has in "
+                    "flight; add it");
   }
   if (aggregation.header_bytes > 0 && !map.find("payload_bytes")) {
     throw FileError(map.find("header_bytes")->place(),
-                    "a header alone says nothing; add payload_bytes");
+                    "header_bytes requires payload_bytes; add it");
   }
   read_servers(map, aggregation);
   if (const auto share = map.find("fallback_share")) {
@@ -90,13 +90,13 @@ Aggregation read_aggregation(const YamlValue& value) {
   return aggregation;
 }
 
-// Refuses more co-located server hosts than the devices under one such switch.
+// Refuses more co-located server hosts than there are devices under one such switch.
 void check_server_hosts(const YamlValue& aggregation, std::uint64_t devices) {
   const auto hosts = map_of(aggregation).find("server_hosts");
   const bool too_many = read_aggregation(aggregation).server_hosts > devices;
   if (!too_many || read_aggregation(aggregation).placement == ServerPlacement::kDedicated) return;
   hosts->refuse("at most " + std::to_string(devices) +
-                ", the devices under one switch: co-located servers are on them");
+                ", the number of devices under one switch, which run the co-located servers");
 }
 
 LevelKind read_kind(const YamlValue& value) {
@@ -115,21 +115,21 @@ YamlMap level_map(const YamlValue& value) {
 Level read_level(const YamlValue& value) {
   const YamlMap map = level_map(value);
   Level level;
-  level.name = map.need("name", "what a child of this level is called").text("a name");
-  const YamlValue count = map.need("count", "how many children one unit has");
+  level.name = map.need("name", "the name of a child of this level").text("a name");
+  const YamlValue count = map.need("count", "the number of children per unit");
   level.count = static_cast<std::uint32_t>(count.count(1, planner::kMaxDevices));
   const YamlValue kind = map.need("kind", "switch, ring, full, pairs or torus");
   level.kind = read_kind(kind);
   if (level.kind == LevelKind::kPairs && level.count != 2) {
-    count.refuse("2, because a level of kind pairs joins two",
-                 "write kind: full for more than two that are all joined");
+    count.refuse("2, because a level of kind pairs has two children",
+                 "use kind: full for more than two that are all connected");
   }
   level.bandwidth = {read_bandwidth(map.need("bandwidth", kBandwidthExpected))};
   if (const auto latency = map.find("latency")) level.latency_s = read_duration(*latency);
   if (const auto aggregation = map.find("aggregation")) {
     if (level.kind != LevelKind::kSwitch) {
       throw FileError(aggregation->place(),
-                      "only a switch can aggregate, and this level's kind is " +
+                      "only a switch can aggregate, but this level's kind is " +
                           std::string(planner::to_string(level.kind)) +
                           "; remove the key or write kind: switch");
     }
@@ -141,21 +141,22 @@ Level read_level(const YamlValue& value) {
 void check_torus(const YamlValue& place, const std::vector<Level>& levels) {
   if (levels.size() < 2 || levels[levels.size() - 2].kind != LevelKind::kTorus) return;
   if (levels.back().kind == LevelKind::kTorus) return;
-  throw FileError(place.place(),
-                  "the level above is a torus, whose other axes follow below it; write kind: torus "
-                  "here too, or kind: ring above");
+  throw FileError(
+      place.place(),
+      "the level above is a torus, whose other axes must follow below it; use kind: torus "
+      "here too, or kind: ring above");
 }
 
-// `sweep --count` and --bandwidth find a level by its name.
+// `sweep --count` and --bandwidth refer to levels by name.
 void check_name(const YamlValue& place, const std::vector<Level>& levels) {
   for (std::size_t above = 0; above + 1 < levels.size(); ++above) {
     if (levels[above].name != levels.back().name) continue;
-    throw FileError(place.place(), "is called " + shown(levels.back().name) + " as levels[" +
-                                       std::to_string(above) + "] is; give it a name of its own");
+    throw FileError(place.place(), "is named " + shown(levels.back().name) + " like levels[" +
+                                       std::to_string(above) + "]; give it a different name");
   }
 }
 
-// Bytes per second per direction of 1 in the matrix.
+// The unit of the matrix, in bytes per second per direction.
 double read_unit(const YamlValue& value) {
   constexpr std::string_view kExpected = "a unit and a direction such as \"GB/s per direction\"";
   const Parsed parsed = parse_bandwidth("1 " + value.text(kExpected));
@@ -168,8 +169,9 @@ BytesPerSecond read_cell(const YamlValue& value, double unit, bool diagonal) {
   if (diagonal) return {0};
   const double bandwidth = number * unit;
   if (number <= 0 || bandwidth > 1e18) {
-    value.refuse("a bandwidth above 0, in the unit above",
-                 "two devices without a link of their own have what the way between them carries");
+    value.refuse(
+        "a bandwidth above 0, in the unit above",
+        "for two devices without a direct link, use the bandwidth of the path between them");
   }
   return {bandwidth};
 }
@@ -178,7 +180,7 @@ std::string square(std::uint32_t devices) {
   return std::to_string(devices) + " x " + std::to_string(devices);
 }
 
-// {bandwidth, latency} of one collective.
+// Reads {bandwidth, latency} of one collective.
 planner::MeasuredCollective read_collective(const YamlMap& map) {
   planner::MeasuredCollective measured;
   measured.bandwidth = {read_rate(map.need("bandwidth", kRateExpected))};
@@ -186,7 +188,7 @@ planner::MeasuredCollective read_collective(const YamlMap& map) {
   return measured;
 }
 
-// A rate, or what all-reduces, reduce-scatters and all-gathers take.
+// Reads a rate, or separate values for all-reduce, reduce-scatter and all-gather.
 planner::MeasuredDimension read_dimension(const YamlValue& value) {
   planner::MeasuredDimension dimension;
   if (!value.is_map()) {
@@ -230,8 +232,8 @@ std::vector<Level> read_levels(const YamlValue& value) {
     check_torus(item, levels);
     devices *= levels.back().count;
     if (devices > planner::kMaxDevices) {
-      throw FileError(item.place(), "with this level there are " + std::to_string(devices) +
-                                        " devices, and the planner takes at most " +
+      throw FileError(item.place(), "found " + std::to_string(devices) +
+                                        " devices up to this level, expected at most " +
                                         std::to_string(planner::kMaxDevices));
     }
   }
@@ -252,7 +254,7 @@ PointToPointMatrix read_matrix(const YamlValue& value, std::uint32_t devices) {
   const auto size_text = [](std::size_t size) { return std::to_string(size); };
   if (rows.size() != devices) {
     refuse(rows_value.place(), size_text(rows.size()) + " rows",
-           size_text(devices) + ", a square matrix of all devices of the levels");
+           size_text(devices) + ", because the matrix covers all devices of the levels");
   }
   PointToPointMatrix matrix{.size = devices};
   for (std::size_t from = 0; from < rows.size(); ++from) {
@@ -295,8 +297,9 @@ std::vector<MeasuredMesh> read_measured(const YamlValue& value, std::uint32_t de
     if (const auto name = map.find("algorithm")) measured.algorithm = read_algorithm(*name);
     for (const MeasuredMesh& earlier : meshes) {
       if (earlier.mesh == measured.mesh && earlier.algorithm == measured.algorithm) {
-        throw FileError(sides_value.place(),
-                        "the mesh " + mesh_text + " stands here twice, with the same algorithm");
+        throw FileError(
+            sides_value.place(),
+            "the mesh " + mesh_text + " is listed twice with the same algorithm; remove one");
       }
     }
     const auto dimension = [&](std::string_view key,
@@ -305,7 +308,7 @@ std::vector<MeasuredMesh> read_measured(const YamlValue& value, std::uint32_t de
       if (!given && side == 1) return {};
       if (side == 1) {
         throw FileError(given->place(),
-                        "a dimension of one rank has nothing to measure; remove it");
+                        "a dimension of one rank has nothing to measure; remove the key");
       }
       return read_dimension(map.need(key, kRateExpected));
     };

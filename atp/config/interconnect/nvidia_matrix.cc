@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, kGpuLinkKinds> kNames{"NV",  "PIX",  "PXB
                                                              "PHB", "NODE", "SYS"};
 constexpr std::size_t kMaxGpus = 256;
 
-// A line's words; the terminal's underlining of the header is taken out.
+// A line's words, without the escape sequences that underline the header.
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool between = true;
@@ -79,7 +79,7 @@ void read_row(const Line& line, const std::string& file, std::size_t row, Nvidia
   }
 }
 
-// `rows` are the lines that the rows stand on.
+// `rows` holds the line numbers of the matrix rows.
 void check_symmetric(const NvidiaMatrix& matrix, const std::string& file,
                      const std::vector<int>& rows) {
   for (std::size_t from = 0; from < matrix.gpus; ++from) {
@@ -87,7 +87,7 @@ void check_symmetric(const NvidiaMatrix& matrix, const std::string& file,
       if (matrix.at(from, to) == matrix.at(to, from)) continue;
       throw FileError(
           {file, rows[from], "GPU" + std::to_string(from) + ", GPU" + std::to_string(to)},
-          "the two halves of the matrix differ; was the text cut or edited?");
+          "the two halves of the matrix differ; was the text truncated or edited?");
     }
   }
 }
@@ -118,7 +118,7 @@ NvidiaMatrix parse_nvidia_matrix(std::string_view text, const std::string& file)
   }
   if (rows.size() < matrix.gpus) {
     refuse({file, header->number, ""}, std::to_string(rows.size()) + " rows of GPUs",
-           std::to_string(matrix.gpus) + ", as many as columns", "was the text cut?");
+           std::to_string(matrix.gpus) + ", one per column", "was the text truncated?");
   }
   check_symmetric(matrix, file, rows);
   return matrix;

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-// The matrix that `nvidia-smi topo -m` prints: for every two GPUs the path between them. The text
-// also has columns for network cards, CPU affinity and a legend, which are skipped.
+// The matrix that `nvidia-smi topo -m` prints: the path between each pair of GPUs. Its columns for
+// network cards and CPU affinity and its legend are skipped.
 
 namespace atp {
 
@@ -22,13 +22,13 @@ inline constexpr int kGpuLinkKinds = 6;
 
 struct GpuPath {
   GpuLink link = GpuLink::kSys;
-  int nvlinks = 0;  // of kNvLink
+  int nvlinks = 0;  // for kNvLink
   bool operator==(const GpuPath&) const = default;
 };
 
 struct NvidiaMatrix {
   std::size_t gpus = 0;
-  std::vector<GpuPath> paths;  // gpus x gpus in row order; the diagonal is not read
+  std::vector<GpuPath> paths;  // gpus x gpus in row order; the diagonal is unused
   const GpuPath& at(std::size_t from, std::size_t to) const { return paths[from * gpus + to]; }
 };
 

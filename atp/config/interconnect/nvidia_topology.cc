@@ -12,11 +12,11 @@ namespace {
 using planner::Level;
 using planner::LevelKind;
 
-// GPUs that are joined by some class of links or a closer one, in the order that keeps all closer
-// groups together.
+// GPUs connected by some class of links or a closer one, in an order that keeps closer groups
+// together.
 struct Group {
   std::vector<std::size_t> gpus;
-  std::size_t children = 1;  // groups of the next closer class; 1 if this class joins nothing new
+  std::size_t children = 1;  // groups of the next closer class; 1 if this class merges none
 };
 
 // All groups of one class.
@@ -32,7 +32,7 @@ bool joined(const NvidiaMatrix& matrix, const Group& a, const Group& b, GpuLink 
   });
 }
 
-// Merges groups of the stage below that a link of this class (or a closer one) joins.
+// Merges groups of the stage below that are connected by links of this class or a closer one.
 Stage merge(const NvidiaMatrix& matrix, const std::vector<Group>& below, GpuLink link) {
   Stage stage{.link = link, .groups = {}};
   std::vector<bool> taken(below.size(), false);
@@ -81,7 +81,7 @@ bool is_even(const Stage& stage) {
   });
 }
 
-// The NVLinks of every two GPUs of every group, if they are as many everywhere.
+// The number of NVLinks per pair of GPUs, if it is the same for all pairs in all groups.
 std::optional<int> uniform_nvlinks(const NvidiaMatrix& matrix, const Stage& stage) {
   std::optional<int> links;
   for (const Group& group : stage.groups) {
@@ -100,7 +100,7 @@ std::optional<int> uniform_nvlinks(const NvidiaMatrix& matrix, const Stage& stag
 }
 
 LevelKind nvlink_kind(std::size_t gpus, int links) {
-  // The most links that a GPU has had so far (H100 and B200).
+  // The maximum number of NVLinks per GPU to date (H100 and B200).
   constexpr int kMaxNvLinks = 18;
   if (gpus == 2) return LevelKind::kPairs;
   const bool direct = static_cast<int>(gpus - 1) * links <= kMaxNvLinks;
@@ -130,14 +130,14 @@ Level level_of(const Stage& stage, const Stage* below, const GpuLinkBandwidths& 
     return level;
   }
   level.bandwidth = {bandwidths.of({.link = stage.link})};
-  // GPUs that NVLink joins still have a PCIe slot each; groups that PCIe joins share a link.
+  // GPUs connected by NVLink still have a PCIe slot each; groups connected by PCIe share a link.
   if (below != nullptr && below->link == GpuLink::kNvLink) {
     level.bandwidth = level.bandwidth * static_cast<double>(below->groups.front().gpus.size());
   }
   return level;
 }
 
-// Levels, top to bottom; empty if the machine is no tree of equal groups.
+// Levels, top to bottom; empty if the machine is not a tree of equal groups.
 std::vector<Level> levels_of(const NvidiaMatrix& matrix, const std::vector<Stage>& stages,
                              const GpuLinkBandwidths& bandwidths) {
   std::vector<Level> levels;
@@ -173,34 +173,33 @@ void describe_pairs(const NvidiaMatrix& matrix, const GpuLinkBandwidths& bandwid
                                    .bandwidth = {most}}};
   imported.interconnect.point_to_point = std::move(pairs);
   imported.remarks.emplace_back(
-      "The GPUs are no tree of equal groups, so every pair is described by itself.");
+      "The GPUs do not form a tree of equal groups, so each pair is described separately.");
   if (has_nvlink) return;
   imported.remarks.emplace_back(
-      "Each has one slot. That pairs between sockets share a link there is not modelled.");
+      "Each GPU has one slot. That pairs between sockets share a link is not modelled.");
 }
 
-// A layout counts devices through the levels, which may not be the order of their numbers.
+// A layout orders devices by the levels, which may differ from the order of their numbers.
 void remark_order(const Stage& top, Imported& imported) {
   const std::vector<std::size_t>& order = top.groups.front().gpus;
   if (std::is_sorted(order.begin(), order.end())) return;
   std::string text;
   for (const std::size_t gpu : order) text += (text.empty() ? "" : ",") + std::to_string(gpu);
   imported.remarks.push_back(
-      "Neighbours here are not neighbours by number: run with "
+      "The order here differs from the GPUs' numbers: run with "
       "CUDA_VISIBLE_DEVICES=" +
       text + ".");
 }
 
 Imported import_matrix(const NvidiaMatrix& matrix, const std::string& file,
                        const GpuLinkBandwidths& bandwidths) {
-  if (matrix.gpus < 2)
-    refuse({file, 0, ""}, "one GPU", "two or more, between which there is a way");
+  if (matrix.gpus < 2) refuse({file, 0, ""}, "one GPU", "two or more");
   Imported imported;
   imported.interconnect.name = made_plain(file.substr(file.find_last_of('/') + 1));
   imported.remarks = {
       "Imported from " + made_plain(file) + ", the output of nvidia-smi topo -m.",
-      "It has no bandwidths: these are usual ones for the classes of links. Put yours in their "
-      "place."};
+      "It contains no bandwidths: these are typical ones for the classes of links. Replace them "
+      "with yours."};
   const std::vector<Stage> stages = stages_of(matrix);
   imported.interconnect.levels = levels_of(matrix, stages, bandwidths);
   if (imported.interconnect.levels.empty()) {

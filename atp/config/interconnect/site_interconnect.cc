@@ -14,7 +14,7 @@ using planner::Interconnect;
 using planner::Level;
 
 constexpr const char* kAdvice = "write `levels` for the planner (docs/planner.md)";
-// The first window of the programs, of 256 KiB (docs/protocol.md §5).
+// The programs' initial window of 256 KiB (docs/protocol.md §5), in fragments.
 constexpr std::uint32_t kWindow = 256 * 1024 / (kPacketOwnHeaderBytes + kPacketPayloadBytes);
 
 // The hosts of a rack that have ranks.
@@ -34,22 +34,23 @@ void check_equal(const Site& site, const std::vector<Members>& racks) {
   for (const Members& members : racks) {
     const SiteRack& rack = site.racks[members.front()->rack];
     if (members.size() != racks.front().size()) {
-      throw FileError(rack.place, "has " + std::to_string(members.size()) +
-                                      " hosts with ranks, and the planner takes racks of equal " +
-                                      "size, here " + std::to_string(racks.front().size()) + "; " +
-                                      kAdvice);
+      throw FileError(rack.place,
+                      "has " + std::to_string(members.size()) +
+                          " hosts with ranks, but the planner supports only racks of equal " +
+                          "size, here " + std::to_string(racks.front().size()) + "; " + kAdvice);
     }
     for (const SiteHost* host : members) {
       if (host->ranks == racks.front().front()->ranks) continue;
-      throw FileError(host->place, "has " + std::to_string(host->ranks) +
-                                       " ranks, and the planner takes hosts of equal size, here " +
-                                       std::to_string(racks.front().front()->ranks) + "; " +
-                                       kAdvice);
+      throw FileError(host->place,
+                      "has " + std::to_string(host->ranks) +
+                          " ranks, but the planner supports only hosts of equal size, here " +
+                          std::to_string(racks.front().front()->ranks) + "; " + kAdvice);
     }
     if (rack.above && racks.size() > 1) {
-      throw FileError(rack.place, std::string("leads to another rack, and of racks above racks "
-                                              "the planner makes no levels; ") +
-                                      kAdvice);
+      throw FileError(rack.place,
+                      std::string("leads to another rack, and the planner derives no levels "
+                                  "from racks above racks; ") +
+                          kAdvice);
     }
   }
 }
@@ -79,7 +80,7 @@ SiteLink slowest_uplink(const Site& site, const std::vector<Members>& racks) {
   return slowest;
 }
 
-// Dedicated unless each server is on a host with ranks.
+// Servers count as dedicated unless each is on a host with ranks.
 void set_servers(const Site& site, Aggregation& aggregation) {
   const auto works = [&site](const SiteServer& server) {
     return site.hosts[server.host].ranks > 0;
@@ -96,7 +97,7 @@ void set_servers(const Site& site, Aggregation& aggregation) {
   aggregation.server_bandwidth = {slowest.bandwidth};
 }
 
-// The least of the racks' switches; absent unless each of the racks has one.
+// The aggregation of the weakest of the racks' switches; absent unless every rack has one.
 std::optional<Aggregation> aggregation_of(const Site& site, const std::vector<Members>& racks) {
   Aggregation aggregation{.payload_bytes = kPacketPayloadBytes,
                           .header_bytes = kPacketHeaderBytes,
@@ -113,9 +114,9 @@ std::optional<Aggregation> aggregation_of(const Site& site, const std::vector<Me
   return aggregation;
 }
 
-// Sums over the fullest uplink of a rack, per group inside each rack. Every tensor is spread over
-// all servers: what other racks' servers sum leaves the rack, and what its own sum of other racks
-// enters it.
+// Sums over a rack's fullest uplink, per group inside each rack. Tensors are spread over all
+// servers: the parts for servers in other racks leave the rack, and other racks' parts for its own
+// servers enter it.
 double uplink_sums(const Site& site, const std::vector<Members>& racks) {
   std::vector<double> share(site.racks.size());
   for (const SiteServer& server : site.servers) {
@@ -132,7 +133,7 @@ double uplink_sums(const Site& site, const std::vector<Members>& racks) {
   return fullest;
 }
 
-// Of the level of hosts: the switch of a rack sums, the servers are all racks'.
+// For the level of hosts: the rack's switch sums, and all racks share the servers.
 Aggregation aggregation_inside(const Site& site, const std::vector<Members>& racks,
                                Aggregation aggregation) {
   aggregation.shared_by = static_cast<std::uint32_t>(racks.size());
@@ -140,8 +141,8 @@ Aggregation aggregation_inside(const Site& site, const std::vector<Members>& rac
   return aggregation;
 }
 
-// Of the level above the racks, whose sums come from the racks' switches. Where they meet in no
-// further switch, the servers add them up.
+// For the level above the racks, which gets sums from the racks' switches. If there is no further
+// switch, the servers add them up.
 Aggregation aggregation_above(const Site& site, const std::vector<Members>& racks,
                               Aggregation aggregation) {
   for (const Members& members : racks) {
@@ -185,8 +186,8 @@ Interconnect interconnect_of(const Site& site) {
   if (const std::uint32_t ranks = racks[0][0]->ranks; ranks > 1) {
     if (site.rank_link.bandwidth == 0) {
       throw FileError(site.place,
-                      "hosts have several ranks, and no bandwidth says how fast these "
-                      "reach each other; add links.rank.bandwidth");
+                      "hosts have several ranks, but the bandwidth between these is missing; add "
+                      "links.rank.bandwidth");
     }
     interconnect.levels.push_back(
         level_of("rank", ranks, site.rank_link, 2 * site.rank_link.latency_s));

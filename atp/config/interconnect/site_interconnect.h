@@ -5,10 +5,10 @@
 
 namespace atp {
 
-// The planner's view of a site: levels of racks, hosts and ranks, with aggregation where the racks
-// have switches. The planner knows trees of equal units only, so throws FileError where racks or
-// hosts differ in number, where a bandwidth is missing, and where racks stand above racks with
-// ranks; `levels` in the file then says it. Of links that differ the slowest counts.
+// The planner's view of a site: levels of racks, hosts and ranks, with aggregation if the racks
+// have switches. The planner knows only trees of equal units, so this throws FileError if racks or
+// hosts differ in size, a bandwidth is missing, or racks are above racks with ranks; such a file
+// needs `levels`. If links differ, the slowest counts.
 planner::Interconnect interconnect_of(const Site& site);
 
 }  // namespace atp

@@ -12,7 +12,7 @@
 namespace atp {
 namespace {
 
-// A rack of two hosts, 1 and 2 after its name.
+// A rack with two hosts, named after the rack with 1 and 2 appended.
 std::string even_rack(const std::string& name, int number, bool with_switch) {
   const std::string host = "      - {name: " + name;
   const std::string address = ", address: 10.0." + std::to_string(number) + ".";
@@ -22,7 +22,7 @@ std::string even_rack(const std::string& name, int number, bool with_switch) {
          "2, ranks: 1}\n";
 }
 
-// Racks a and b, and a rack with a server and perhaps a switch.
+// Racks a and b, and a third rack with a server and optionally a switch.
 std::string even_text(bool with_switches, bool above) {
   std::string text =
       "links:\n  host: {bandwidth: 10 Gbit/s per direction, latency: 5 us}\n"
@@ -61,7 +61,7 @@ TEST(SiteInterconnect, HasTheRacksAndTheirHostsAsLevels) {
   EXPECT_FALSE(rack.aggregation->fallback_share);
 }
 
-TEST(SiteInterconnect, WithoutASwitchAboveTheRacksTheServersAdd) {
+TEST(SiteInterconnect, WithoutASwitchAboveTheRacksTheServersAddUpSums) {
   const planner::Interconnect interconnect = interconnect_of_text(even_text(true, false));
   ASSERT_TRUE(interconnect.levels.at(0).aggregation);
   EXPECT_EQ(interconnect.levels[0].aggregation->fallback_share, 1);
@@ -74,14 +74,14 @@ TEST(SiteInterconnect, WithoutSwitchesInTheRacksNothingAggregates) {
   }
 }
 
-// Sums inside a rack whose server is elsewhere go there and back over the rack's uplink, and each
-// server sums for all racks.
+// If a rack's server is elsewhere, its sums cross the rack's uplink in both directions. Each server
+// sums for all racks.
 TEST(SiteInterconnect, SumsInsideARackLeaveItForTheServers) {
   struct Row {
     const char* servers;
     double uplink_sums;
   };
-  // Of the rack with servers only, s, the uplink carries both racks' sums.
+  // The uplink of s, the rack with only servers, carries both racks' sums.
   for (const Row& row : {Row{"[s1]", 2}, Row{"[a1]", 1}, Row{"[a1, b1]", 1}, Row{"[a1, a2, b1]", 1},
                          Row{"[a1, s1]", 1}}) {
     std::string text = even_text(true, true);
@@ -92,8 +92,8 @@ TEST(SiteInterconnect, SumsInsideARackLeaveItForTheServers) {
   }
 }
 
-// The review's two racks: dimension 2 runs inside the racks, and still fills the link between them.
-TEST(SiteInterconnect, TheLinkBetweenRacksDecidesForGroupsInsideThem) {
+// Dimension 2 runs inside the racks, but its sums still fill the link between them.
+TEST(SiteInterconnect, TheLinkBetweenRacksCanLimitGroupsInsideThem) {
   std::string text = even_text(true, false);
   text.replace(text.find("40 Gbit/s"), 9, "0.05 Gbit/s");
   const planner::Interconnect interconnect = interconnect_of_text(text);
@@ -101,11 +101,11 @@ TEST(SiteInterconnect, TheLinkBetweenRacksDecidesForGroupsInsideThem) {
       interconnect, {{2, 1}, {1, 2}}, planner::Dimension::k2, 1e6,
       planner::CollectiveSet::only(planner::Collective::kAggregation), 4);
   ASSERT_TRUE(seconds) << seconds.error().message;
-  // One group a rack; the rack of the server carries both sums.
+  // One group per rack; the uplink of the server's rack carries both sums.
   EXPECT_NEAR(seconds.value(), 2 * 1e6 * 1514 / 1400 / (0.05e9 / 8), 1e-3);
 }
 
-TEST(SiteInterconnect, APartIsTheHostsOfAJob) {
+TEST(SiteInterconnect, APartConsistsOfTheHostsOfAJob) {
   const auto part = [](std::vector<std::string> hosts, std::uint32_t ranks = 0) {
     return parse_cluster(even_text(true, true), "f", {std::move(hosts), ranks});
   };
@@ -120,7 +120,7 @@ TEST(SiteInterconnect, APartIsTheHostsOfAJob) {
   EXPECT_EQ(across.value().interconnect.levels.at(0).name, "rack");
   EXPECT_THAT(part({"x"}).error().message, testing::HasSubstr("x"));
   EXPECT_THAT(part({"a1", "a2", "b1"}).error().message,
-              testing::HasSubstr("takes racks of equal size"));
+              testing::HasSubstr("supports only racks of equal size"));
   EXPECT_THAT(parse_cluster("levels: [{name: a, count: 2, kind: switch, bandwidth: 1 GB/s per "
                             "direction}]",
                             "f", {{"a1"}, 0})
@@ -129,27 +129,27 @@ TEST(SiteInterconnect, APartIsTheHostsOfAJob) {
               testing::HasSubstr("has no racks"));
 }
 
-TEST(SiteInterconnect, LevelsOfTheFileGoFirst) {
+TEST(SiteInterconnect, LevelsInTheFileTakePrecedence) {
   const std::string text = even_text(true, true) +
                            "levels:\n  - {name: gpu, count: 7, kind: full, "
                            "bandwidth: 1 GB/s per direction}\n";
   EXPECT_EQ(interconnect_of_text(text).levels.at(0).count, 7u);
 }
 
-TEST(SiteInterconnect, WhatThePlannerCannotTakeIsSaid) {
+TEST(SiteInterconnect, UnsupportedSitesAreRefused) {
   const Mistake mistakes[] = {
       {"racks of different size", "b2, address: 10.0.1.2, ranks: 1",
        "b2, address: 10.0.1.2, ranks: 0", "f:12: racks[1].uplink: has 1 hosts with ranks",
-       "the planner takes racks of equal size"},
+       "the planner supports only racks of equal size"},
       {"hosts of different size", "b2, address: 10.0.1.2, ranks: 1",
        "b2, address: 10.0.1.2, ranks: 3", "f:16: racks[1].hosts[1]: has 3 ranks",
-       "the planner takes hosts of equal size, here 1"},
+       "the planner supports only hosts of equal size, here 1"},
       {"no bandwidth of a host", "host: {bandwidth: 10 Gbit/s per direction, latency",
        "host: {latency", "f:9: racks[0].hosts[0]: its bandwidth is missing",
-       "add it here, or links.host for all"},
+       "add it here, or to links.host for all"},
       {"no bandwidth of a rack", "rack: {bandwidth: 40 Gbit/s per direction, latency",
        "rack: {latency", "f:6: racks[0].uplink: its bandwidth is missing",
-       "add it here, or links.rack for all"},
+       "add it here, or to links.rack for all"},
       {"a rack above a rack", "name: b\n    uplink: core", "name: b\n    uplink: s",
        "f:12: racks[1].uplink: leads to another rack", "write `levels` for the planner"},
   };

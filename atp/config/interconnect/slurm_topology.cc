@@ -30,7 +30,7 @@ struct Switch {
 };
 using Switches = std::map<std::string, Switch>;
 
-// "0-3,08-11": the numbers as they are written.
+// The numbers of "0-3,08-11", with their leading zeros.
 void add_numbers(std::string_view text, const Place& place, std::vector<std::string>& numbers) {
   const std::size_t dash = text.find('-');
   const std::string_view first = text.substr(0, dash);
@@ -42,7 +42,7 @@ void add_numbers(std::string_view text, const Place& place, std::vector<std::str
   if (!is_number(first) || !is_number(last)) refuse(place, shown(text), kListExpected);
   const long long begin = *parse_integer(first), end = *parse_integer(last);
   if (end < begin || end - begin >= static_cast<long long>(kMaxNames)) {
-    refuse(place, shown(text), "a range that grows, by less than " + std::to_string(kMaxNames));
+    refuse(place, shown(text), "an ascending range of less than " + std::to_string(kMaxNames));
   }
   for (long long number = begin; number <= end; ++number) {
     std::string digits = std::to_string(number);
@@ -51,7 +51,7 @@ void add_numbers(std::string_view text, const Place& place, std::vector<std::str
   }
 }
 
-// Parts between commas outside of brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
@@ -66,7 +66,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-// Of one part, whose brackets are all combined with one another.
+// The names of one part: all combinations of its brackets.
 std::vector<std::string> names_of_part(std::string_view part, const Place& place) {
   std::vector<std::string> names{""};
   const std::string_view whole = part;
@@ -145,10 +145,10 @@ void read_switch(const std::vector<std::string_view>& words, const std::string& 
   if (name.empty()) refuse(place, "no SwitchName", "the name of the line's switch");
   if (found.nodes.empty() == found.switches.empty()) {
     refuse(place, found.nodes.empty() ? "neither Nodes nor Switches" : "both Nodes and Switches",
-           "one of them; the planner's levels are of one kind each");
+           "one of them, because a level of the planner has children of one kind");
   }
   if (!switches.emplace(name, std::move(found)).second) {
-    throw FileError(place, "the switch " + shown(name) + " stands here twice");
+    throw FileError(place, "duplicate switch " + shown(name) + "; remove one");
   }
 }
 
@@ -163,7 +163,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-// Lines without comments; one that ends in a backslash goes on in the next.
+// Strips comments, and joins a line that ends in a backslash with the next one.
 Switches switches_of(std::string_view text, const std::string& file) {
   Switches switches;
   std::string joined;
@@ -188,8 +188,8 @@ Switches switches_of(std::string_view text, const std::string& file) {
   return switches;
 }
 
-// Every switch and node belongs to one switch. Returns the name of the only one that belongs to
-// none.
+// Checks that every switch and node belongs to exactly one switch, except for the root, whose name
+// it returns.
 std::string root_of(Switches& switches, const std::string& file) {
   std::map<std::string, std::string> switch_of_node;
   for (auto& [name, one] : switches) {
@@ -197,18 +197,18 @@ std::string root_of(Switches& switches, const std::string& file) {
     for (const std::string& child : one.switches) {
       const auto found = switches.find(child);
       if (found == switches.end()) {
-        refuse(place, "the switch " + shown(child), "one that has a line of its own");
+        refuse(place, "the switch " + shown(child), "a switch with its own line");
       }
       if (found->second.has_parent) {
-        throw FileError(place, "the switch " + shown(child) + " belongs to another one already");
+        throw FileError(place, "the switch " + shown(child) + " already belongs to another one");
       }
       found->second.has_parent = true;
     }
     for (const std::string& node : one.nodes) {
       const auto [other, is_new] = switch_of_node.emplace(node, name);
       if (is_new) continue;
-      throw FileError(place, "the node " + shown(node) + " belongs to the switch " +
-                                 shown(other->second) + " already");
+      throw FileError(place, "the node " + shown(node) + " already belongs to the switch " +
+                                 shown(other->second));
     }
   }
   std::string root;
@@ -216,15 +216,15 @@ std::string root_of(Switches& switches, const std::string& file) {
     if (one.has_parent) continue;
     if (!root.empty()) {
       refuse({file, one.line, ""}, "no switch above both " + shown(root) + " and " + shown(name),
-             "one tree; plan for the part below one of them");
+             "a single tree; plan for the part below one of them");
     }
     root = name;
   }
-  if (root.empty()) refuse({file, 0, ""}, "switches in a circle", "one that is above all others");
+  if (root.empty()) refuse({file, 0, ""}, "switches in a cycle", "one that is above all others");
   return root;
 }
 
-// The switches of one tier, all with as many children of one kind.
+// The switches of one tier, all with the same number and kind of children.
 using Tier = std::vector<const Switch*>;
 
 Tier below(const Tier& tier, const Switches& switches) {
@@ -245,8 +245,8 @@ void check_even(const Tier& tier, const std::string& file) {
       return std::to_string(each.children()) + (each.nodes.empty() ? " switches" : " nodes");
     };
     refuse({file, one->line, ""}, text(*one),
-           text(first) + ", as the switch in line " + std::to_string(first.line) + " has",
-           "the planner's trees are even: plan for a part that is");
+           text(first) + ", like the switch in line " + std::to_string(first.line),
+           "the planner needs a regular tree: plan for a part that is one");
   }
 }
 
@@ -267,7 +267,7 @@ Level level_of(const Tier& tier, std::size_t tiers_below, std::size_t leaves, st
   return level;
 }
 
-// The planner counts devices through the levels, which need not be the names' order.
+// The planner orders devices by the levels, which may differ from the order of their names.
 std::string order_text(const Tier& leaves) {
   constexpr std::size_t kShown = 16;
   std::string text;
@@ -277,23 +277,23 @@ std::string order_text(const Tier& leaves) {
       if (count++ < kShown) text += (text.empty() ? "" : ",") + node;
     }
   }
-  return "The nodes, one device each, are counted in this order: " + text +
+  return "The nodes, one device each, in the planner's order: " + text +
          (count > kShown ? ",... of " + std::to_string(count) : std::string()) + ".";
 }
 
-// Which bandwidths were given and which are ours.
+// Says which bandwidths were given and which are defaults.
 std::string bandwidths_text(const SlurmBandwidths& given, bool has_uplinks) {
   const bool node = given.node > 0, uplink = given.uplink > 0 || !has_uplinks;
-  std::string text = "It has no bandwidths: ";
-  if (node && uplink) return text + "these were given.";
+  std::string text = "It contains no bandwidths: ";
+  if (node && uplink) return text + "both were given.";
   if (node) {
-    text += "the nodes' was given; upwards they have as much as the nodes together.";
+    text += "that of nodes was given; a switch's uplinks equal its nodes' links together.";
   } else if (given.uplink > 0 && has_uplinks) {
-    text += "what leaf switches have upwards was given; the nodes' is a usual one.";
+    text += "that above leaf switches was given; that of nodes is typical.";
   } else {
-    text += "these are usual ones, upwards as much as the nodes have together.";
+    text += "that of nodes is typical, and a switch's uplinks equal its nodes' links together.";
   }
-  return text + " Put yours in their place.";
+  return text + " Replace them with yours.";
 }
 
 Imported import_tree(std::string_view text, const std::string& file, const SlurmBandwidths& given) {
@@ -310,7 +310,7 @@ Imported import_tree(std::string_view text, const std::string& file, const Slurm
   SlurmBandwidths bandwidths = given;
   if (bandwidths.node == 0) bandwidths.node = kUsualNode;
   if (reached != switches.size()) {
-    refuse({file, 0, ""}, "switches in a circle", "one tree with all of them");
+    refuse({file, 0, ""}, "switches in a cycle", "a single tree with all of them");
   }
   const Tier& leaves = tiers.back();
   const std::size_t nodes = leaves.size() * leaves.front()->nodes.size();
@@ -318,7 +318,7 @@ Imported import_tree(std::string_view text, const std::string& file, const Slurm
   Imported imported;
   imported.interconnect.name = made_plain(file.substr(file.find_last_of('/') + 1));
   for (std::size_t tier = 0; tier < tiers.size(); ++tier) {
-    if (tiers[tier].front()->children() == 1) continue;  // nothing is chosen there
+    if (tiers[tier].front()->children() == 1) continue;  // this level offers no choice
     imported.interconnect.levels.push_back(
         level_of(tiers[tier], tiers.size() - 1 - tier, leaves.size(), nodes, bandwidths));
   }

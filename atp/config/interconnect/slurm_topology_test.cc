@@ -39,7 +39,7 @@ TEST(SlurmTopology, ATreeOfSwitchesBecomesLevels) {
   EXPECT_THAT(found.remarks, Contains(HasSubstr("tux0,tux1,tux2,other,tux08,tux09,tux10,tux11.")));
 }
 
-TEST(SlurmTopology, GivenBandwidthsCountForEveryLeafBelow) {
+TEST(SlurmTopology, AGivenUplinkCountsPerLeafSwitchBelow) {
   const std::vector<Level> levels =
       imported(
           "SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n[2-3]\nSwitchName=c Nodes=n[4-5]\n"
@@ -58,15 +58,15 @@ TEST(SlurmTopology, SaysWhichBandwidthsWereGiven) {
   const auto remark = [](const SlurmBandwidths& given) {
     return imported(kTwoTiers, given).remarks[1];
   };
-  EXPECT_THAT(remark({}), HasSubstr("these are usual ones"));
-  EXPECT_THAT(remark({.node = 1e9}), HasSubstr("the nodes' was given; upwards"));
-  EXPECT_THAT(remark({.uplink = 1e9}), HasSubstr("was given; the nodes' is a usual one"));
-  EXPECT_THAT(remark({.node = 1e9, .uplink = 1e9}), HasSubstr("these were given."));
+  EXPECT_THAT(remark({}), HasSubstr("that of nodes is typical, and"));
+  EXPECT_THAT(remark({.node = 1e9}), HasSubstr("that of nodes was given; a switch's"));
+  EXPECT_THAT(remark({.uplink = 1e9}), HasSubstr("was given; that of nodes is typical"));
+  EXPECT_THAT(remark({.node = 1e9, .uplink = 1e9}), HasSubstr("were given."));
   EXPECT_THAT(imported("SwitchName=a Nodes=n[0-3]\n", {.node = 1e9}).remarks[1],
-              HasSubstr("these were given."));
+              HasSubstr("were given."));
 }
 
-TEST(SlurmTopology, ASwitchAboveOneSwitchIsNoLevel) {
+TEST(SlurmTopology, ASwitchAboveOneSwitchIsNotALevel) {
   const Imported found = imported("SwitchName=a Nodes=n[0-3]\nSwitchName=top Switches=a\n");
   ASSERT_EQ(found.interconnect.levels.size(), 1u);
   EXPECT_EQ(found.interconnect.levels[0].count, 4u);
@@ -77,7 +77,7 @@ TEST(SlurmTopology, SeveralBracketsAreCombined) {
   EXPECT_THAT(found.remarks, Contains(HasSubstr("r0n1,r0n3,r1n1,r1n3.")));
 }
 
-TEST(SlurmTopology, WhatItWritesIsAClusterFile) {
+TEST(SlurmTopology, ItsOutputIsAClusterFile) {
   const Imported found = imported(kTwoTiers);
   const Result<Cluster> again =
       parse_cluster(cluster_text(found.interconnect, found.remarks), "written");
@@ -85,7 +85,7 @@ TEST(SlurmTopology, WhatItWritesIsAClusterFile) {
   EXPECT_EQ(again.value().interconnect, found.interconnect);
 }
 
-TEST(SlurmTopology, MistakesAreNamed) {
+TEST(SlurmTopology, ErrorsNameTheirPlace) {
   const struct {
     const char* text;
     const char* rest;
@@ -95,21 +95,21 @@ TEST(SlurmTopology, MistakesAreNamed) {
       {"SwitchName=a Nodes=n0 Switches=b\n", "found both Nodes and Switches"},
       {"Nodes=n[0-1]\n", "found no SwitchName"},
       {"SwitchName=a Nodes=n[0-\n", "t:1: Nodes: found"},
-      {"SwitchName=a Nodes=n[3-1]\n", "expected a range that grows"},
-      {"SwitchName=a Nodes=n[0-999999]\n", "by less than 65536"},
+      {"SwitchName=a Nodes=n[3-1]\n", "expected an ascending range"},
+      {"SwitchName=a Nodes=n[0-999999]\n", "of less than 65536"},
       {"SwitchName=a Nodes=n[0-999]m[0-999]\n", "at most 65536 names"},
       {"SwitchName=a Nodes=n0,,n1\n", "t:1: Nodes: found \"\""},
       {"SwitchName=a Node=n0\n", "did you mean Nodes?"},
       {"SwitchName=a Nodes\n", "expected KEY=VALUE"},
-      {"SwitchName=a Nodes=n0\nSwitchName=a Nodes=n1\n", "t:2: the switch \"a\" stands here twice"},
-      {"SwitchName=a Nodes=n0\nSwitchName=b Nodes=n0\n", "belongs to the switch \"a\" already"},
+      {"SwitchName=a Nodes=n0\nSwitchName=a Nodes=n1\n", "t:2: duplicate switch \"a\""},
+      {"SwitchName=a Nodes=n0\nSwitchName=b Nodes=n0\n", "already belongs to the switch \"a\""},
       {"SwitchName=a Switches=b\n", "t:1: found the switch \"b\""},
       {"SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n[2-3]\n", "no switch above both"},
-      {"SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "switches in a circle"},
+      {"SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "switches in a cycle"},
       {"SwitchName=t Nodes=n[0-1]\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n",
-       "switches in a circle"},
+       "switches in a cycle"},
       {"SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\n",
-       "t:2: found 1 nodes, expected 2 nodes, as the switch in line 1 has"},
+       "t:2: found 1 nodes, expected 2 nodes, like the switch in line 1"},
       {"SwitchName=a Nodes=n0\n", "one node"},
   };
   for (const auto& row : rows) {

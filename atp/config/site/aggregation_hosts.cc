@@ -7,7 +7,7 @@
 namespace atp {
 namespace {
 
-// The same links that bound two ways give times that differ by rounding only.
+// Equal bounds may differ by rounding.
 constexpr double kRounding = 1e-9;
 
 void remove_switches(Site& site) {
@@ -36,7 +36,7 @@ std::vector<std::uint32_t> racks_of(const Site& site, const JobPlacement& placem
   return racks;
 }
 
-// Takes all tensors away from the file's servers and gives them to hosts of their own.
+// Replaces the file's servers by added hosts with a server each.
 Site with_added(Site site, const AddedHosts& added, std::uint32_t count) {
   site.servers.clear();
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -62,14 +62,14 @@ AggregationRow faster_row(const Site& site, const JobPlacement& placement, const
     remove_switches(with_hosts);
   }
   const SiteBottleneck alone = bound_of(with_hosts, placement);
-  // As fast without the switches is better without them.
+  // Switches that do not help are left out.
   if (row.with_switches && row.bound.seconds_per_byte < alone.seconds_per_byte * (1 - kRounding)) {
     return row;
   }
   return {.hosts = count, .bound = alone};
 }
 
-// The least number of hosts, of 1 and more, from which on all rows fulfil the condition.
+// The smallest number of hosts, at least 1, from which on all rows satisfy the condition.
 template <class Condition>
 std::optional<std::uint32_t> holds_from(const std::vector<AggregationRow>& rows,
                                         Condition condition) {

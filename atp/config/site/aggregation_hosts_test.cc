@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Ratios without the framing of either: 2(N-1)/N tensors in a ring against the fullest link's.
+// The ratio without framing: the 2(N-1)/N tensors of a ring over those of the fullest link.
 double ratio(const AggregationForecast& forecast, std::uint32_t hosts) {
   return forecast.ratio(forecast.rows[hosts]) * kNetworkFraming / kRingFraming;
 }
@@ -31,16 +31,16 @@ Asked ask(const std::string& text, std::uint32_t most, const AddedHosts& added =
   return asked;
 }
 
-// The host `name` with another link.
+// The text with another bandwidth for the host `name`.
 std::string with_bandwidth(std::string text, const std::string& name, const std::string& rate) {
   const std::size_t at = text.find(", ranks", text.find("{name: " + name + ","));
   return text.insert(at, ", bandwidth: " + rate + " GB/s per direction");
 }
 
-TEST(AggregationForecast, OfFourEqualLinksHasTheBoundsOfTheBenchmark) {
+TEST(AggregationForecast, MatchesTheBenchmarksBoundsForFourEqualLinks) {
   const AggregationForecast forecast = ask(star_text(4, "s", "[p]"), 4).forecast;
   ASSERT_EQ(forecast.rows.size(), 5u);
-  EXPECT_DOUBLE_EQ(ratio(forecast, 0), 1.5 / 5) << "one switch, a server behind it";
+  EXPECT_DOUBLE_EQ(ratio(forecast, 0), 1.5 / 5) << "one switch with a server behind it";
   for (std::uint32_t hosts = 1; hosts <= 4; ++hosts) {
     EXPECT_NEAR(ratio(forecast, hosts), 1.5 * hosts / 4, 1e-12) << hosts << " without the switch";
     EXPECT_FALSE(forecast.rows[hosts].with_switches);
@@ -49,7 +49,7 @@ TEST(AggregationForecast, OfFourEqualLinksHasTheBoundsOfTheBenchmark) {
   EXPECT_EQ(forecast.line_rate_from(), 4u);
 }
 
-TEST(AggregationForecast, CountsTheHeadersOfBoth) {
+TEST(AggregationForecast, CountsTheHeadersOfSumsAndRing) {
   const AggregationForecast forecast = ask(star_text(4, "s", "[p]"), 4).forecast;
   const struct {
     std::uint32_t hosts;
@@ -60,7 +60,7 @@ TEST(AggregationForecast, CountsTheHeadersOfBoth) {
   }
 }
 
-TEST(AggregationForecast, OfMoreHostsThanRanksStaysAtTheLineRate) {
+TEST(AggregationForecast, StaysAtTheLineRateWithMoreHostsThanRanks) {
   const AggregationForecast forecast = ask(star_text(4, "", "[p]"), 9).forecast;
   EXPECT_NEAR(ratio(forecast, 9), 1.5, 1e-12);
   EXPECT_EQ(forecast.faster_from(), 3u);
@@ -68,7 +68,7 @@ TEST(AggregationForecast, OfMoreHostsThanRanksStaysAtTheLineRate) {
   EXPECT_EQ(forecast.best().hosts, 4u);
 }
 
-TEST(AggregationForecast, OfAWideSwitchNeedsNoHosts) {
+TEST(AggregationForecast, NeedsNoHostsWithAFastSwitch) {
   const Asked asked = ask(with_bandwidth(star_text(4, "s", "[p]"), "s", "5"), 4);
   const AggregationForecast& forecast = asked.forecast;
   EXPECT_TRUE(forecast.is_line_rate(forecast.rows[0]));
@@ -78,10 +78,11 @@ TEST(AggregationForecast, OfAWideSwitchNeedsNoHosts) {
   }
   EXPECT_FALSE(forecast.rows[4].with_switches) << "as fast without";
   EXPECT_EQ(forecast.faster_from(), 1u);
-  EXPECT_FALSE(links_to_beat_ring(asked.site, asked.placement, forecast)) << "it is beaten";
+  EXPECT_FALSE(links_to_beat_ring(asked.site, asked.placement, forecast))
+      << "the ring is already slower";
 }
 
-TEST(AggregationForecast, OfWideHostsTakesFewerOfThem) {
+TEST(AggregationForecast, NeedsFewerHostsWithFastLinks) {
   const AddedHosts wide{.bandwidth = 4e9};
   EXPECT_EQ(ask(star_text(4, "s", "[p]"), 4, wide).forecast.line_rate_from(), 1u);
   const AddedHosts narrow{.bandwidth = 0.5e9};
@@ -90,37 +91,38 @@ TEST(AggregationForecast, OfWideHostsTakesFewerOfThem) {
   EXPECT_EQ(forecast.line_rate_from(), 8u);
 }
 
-TEST(AggregationForecast, OfAddedHostsWithoutABandwidthTakesTheSlowestRanks) {
+TEST(AggregationForecast, GivesAddedHostsTheSlowestRanksBandwidthByDefault) {
   const AggregationForecast forecast =
       ask(with_bandwidth(star_text(4, "", "[p]"), "r2", "0.25"), 1).forecast;
   EXPECT_DOUBLE_EQ(forecast.rows[1].bound.bandwidth, 0.25e9);
 }
 
-TEST(AggregationForecast, OfTwoRanksHasNoCrossover) {
+TEST(AggregationForecast, HasNoCrossoverForTwoRanks) {
   const AggregationForecast forecast = ask(star_text(2, "s", "[p]"), 2).forecast;
-  EXPECT_NEAR(ratio(forecast, 2), 1, 1e-12) << "a ring sends each tensor once, too";
+  EXPECT_NEAR(ratio(forecast, 2), 1, 1e-12) << "a ring also sends each tensor once";
   EXPECT_FALSE(forecast.faster_from()) << "our headers are larger";
   EXPECT_EQ(forecast.line_rate_from(), 2u);
 }
 
-TEST(AggregationForecast, OfOneHostIsEmptySinceNoLinkIsUsed) {
+TEST(AggregationForecast, IsEmptyForOneHostBecauseNoLinkIsUsed) {
   EXPECT_TRUE(ask(star_text(1, "s", "[p]"), 1).forecast.rows.empty());
   const Site site = site_of(star_text(4, "s", "[p]"));
   const JobPlacement placement = place_job(site, {"r1"}, 4).value();
   EXPECT_TRUE(forecast_aggregation(site, placement, {}, 4).rows.empty());
 }
 
-// Racks a and b of two, with uplinks half as fast as a host's link.
-TEST(AggregationForecast, OfTwoRacksIsBoundByTheUplinks) {
+// Racks a and b with two ranks each, and uplinks half as fast as a host's link.
+TEST(AggregationForecast, IsBoundByTheUplinksOfTwoRacks) {
   const struct {
     const char* what;
     bool with_switches;
     AddedHosts added;
-    std::vector<double> tensors;  // on the fullest link, by the number of added hosts
+    std::vector<double> tensors;  // on the fullest link, by number of added hosts
   } rows[] = {
-      // The uplink of p; a0, with its ranks', b's and the answer; half of that, and 2 + 1 halves.
+      // p's uplink; a0, which carries its ranks' tensors, b's sum and the result; half of that, and
+      // 2 + 1 halves.
       {"with switches", true, {}, {2, 4, 3.5}},
-      // The uplink of p; the host, or the uplinks: two ranks' halves there, and as many back.
+      // p's uplink; the host, or the uplinks: two ranks' halves in each direction.
       {"without", false, {}, {4, 4, 2}},
       {"in the servers' rack", false, {.racks = {2}}, {4, 4, 4}},
   };
@@ -134,13 +136,13 @@ TEST(AggregationForecast, OfTwoRacksIsBoundByTheUplinks) {
   }
 }
 
-TEST(WiderLinks, AreThoseOfAllSwitchesAndServersThatBound) {
+TEST(WiderLinks, CoverAllSwitchesAndServersThatAreBottlenecks) {
   const Asked one = ask(star_text(4, "s", "[p]"), 1);
   const auto wider = links_to_beat_ring(one.site, one.placement, one.forecast);
   ASSERT_TRUE(wider);
   EXPECT_THAT(wider->hosts, ElementsAre(one.site.find_host("s").value()));
   EXPECT_DOUBLE_EQ(wider->bandwidth, 5 / 1.5 * 1e9 * kNetworkFraming / kRingFraming);
-  // A little more than that, and it is so.
+  // Slightly more than that beats the ring, slightly less does not.
   for (const auto& [factor, is_faster] : {std::pair{1.001, true}, std::pair{0.999, false}}) {
     const std::string rate = std::to_string(wider->bandwidth * factor / 1e9);
     const Asked changed = ask(with_bandwidth(star_text(4, "s", "[p]"), "s", rate), 1);
@@ -148,7 +150,7 @@ TEST(WiderLinks, AreThoseOfAllSwitchesAndServersThatBound) {
   }
 }
 
-TEST(WiderLinks, AreNoneWhereTheRanksLinksBoundAsWell) {
+TEST(WiderLinks, AreNoneIfTheRanksLinksAreBottlenecksToo) {
   const Asked two_ranks = ask(star_text(2, "s", "[p]"), 1);
   EXPECT_FALSE(links_to_beat_ring(two_ranks.site, two_ranks.placement, two_ranks.forecast));
 }

@@ -9,7 +9,7 @@
 namespace atp {
 namespace {
 
-// What a rank, a switch or a server needs to pass a packet on, beside its link's latency.
+// The time in which a rank, switch or server forwards a packet, without its link's latency.
 constexpr double kNodeSeconds = 30e-6;
 
 double slowest_link_latency(const Site& site, const JobPlacement& placement) {
@@ -20,7 +20,7 @@ double slowest_link_latency(const Site& site, const JobPlacement& placement) {
   return slowest;
 }
 
-// Up to the farthest server and back, twice, as the blocks' exponents go before the values.
+// Two round trips to the farthest server, because the blocks' exponents precede the values.
 double network_latency(const Site& site, const JobPlacement& placement) {
   std::size_t most_nodes = 0;
   for (const PlacedRanks& placed : placement.hosts) {
@@ -33,7 +33,7 @@ double network_latency(const Site& site, const JobPlacement& placement) {
   return 4 * static_cast<double>(most_nodes) * (kNodeSeconds + 2 * link);
 }
 
-// Once around for the sums and once for the results, and the same for the exponents before.
+// Once around for the sums and once for the results, and both again for the exponents.
 double ring_latency(const Site& site, const JobPlacement& placement) {
   const double link = slowest_link_latency(site, placement);
   return 4.0 * (placement.world_size - 1) * (kNodeSeconds + 2 * link);

@@ -6,9 +6,9 @@
 #include "atp/config/site/job_placement.h"
 #include "atp/config/site/site.h"
 
-// What an all-reduce of a job is expected to take in the network and around a ring, as a cluster
-// file has the links: what ranks that choose between the two begin with, before they have measured
-// anything (ATP_WAY_FIGURES).
+// The expected time of a job's all-reduce in the network and over a ring, from the links in the
+// cluster file. Ranks that choose between the two start from these figures, before they have
+// measured anything (ATP_WAY_FIGURES).
 
 namespace atp {
 
@@ -21,8 +21,8 @@ struct ExpectedTimes {
   ExpectedTime ring;
 };
 
-// Nothing where the file does not say the bandwidth of a link on either way, or has no server, or
-// where nothing leaves a host.
+// Nothing if the file lacks the bandwidth of a used link or has no server, or if no packet leaves a
+// host.
 std::optional<ExpectedTimes> expected_times(const Site& site, const JobPlacement& placement);
 
 // "innetwork=0.0002,4.2e-08;ring=0.0003,1.3e-08"

@@ -27,13 +27,14 @@ struct Case {
   double ring_hops;
 };
 
-TEST(ExpectedTimes, AreThoseOfTheFullestLinkAndOfTheNodesOnTheWay) {
+TEST(ExpectedTimes, AreThoseOfTheFullestLinkAndTheNodesOnThePath) {
   const std::vector<Case> cases = {
-      {"a switch that is a host among four equals has five times a rank's traffic",
+      {"a switch on a host like the four ranks' carries five times a rank's traffic",
        star_text(4, "s", "[p]"), 5, 1.5, 8, 12},
-      {"beside its server it has four times that", star_text(4, "s", "[s]"), 4, 1.5, 8, 12},
+      {"with its server on the same host it carries four times that", star_text(4, "s", "[s]"), 4,
+       1.5, 8, 12},
       {"two servers without a switch share it", star_text(4, "", "[s, p]"), 2, 1.5, 4, 12},
-      {"racks are joined by uplinks of half the rate", two_racks_text(true, "[p]"), 4, 3, 8, 12},
+      {"racks have uplinks of half the bandwidth", two_racks_text(true, "[p]"), 4, 3, 8, 12},
   };
   for (const Case& each : cases) {
     const ExpectedTimes times = times_of(each.text);
@@ -47,7 +48,7 @@ TEST(ExpectedTimes, AreThoseOfTheFullestLinkAndOfTheNodesOnTheWay) {
   }
 }
 
-TEST(ExpectedTimes, ALinksLatencyCountsAtBothEndsOfEachHop) {
+TEST(ExpectedTimes, ALinksLatencyCountsAtBothEndsOfAHop) {
   std::string text = star_text(2, "s", "[p]");
   const std::string link = "{bandwidth: 1 GB/s per direction}";
   text.replace(text.find(link), link.size(), "{bandwidth: 1 GB/s per direction, latency: 10 us}");
@@ -55,7 +56,7 @@ TEST(ExpectedTimes, ALinksLatencyCountsAtBothEndsOfEachHop) {
   EXPECT_NEAR(times_of(text).ring.latency_s, 4 * 50e-6, 1e-12);
 }
 
-TEST(ExpectedTimes, AreNotKnownWithoutBandwidthsOrOnOneHost) {
+TEST(ExpectedTimes, AreUnknownWithoutBandwidthsOrOnOneHost) {
   std::string text = star_text(2, "s", "[p]");
   const std::string links = "links:\n  host: {bandwidth: 1 GB/s per direction}\n";
   Site site = site_of(star_text(1, "s", "[p]"));

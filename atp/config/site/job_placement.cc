@@ -13,13 +13,12 @@ Result<std::vector<std::uint32_t>> named_hosts(const Site& site,
   for (const std::string& name : names) {
     if (name.empty()) {
       return Error{
-          "found an empty name among the job's hosts; write them as a1,b1 with one comma "
-          "between two"};
+          "found an empty name among the job's hosts; write them as a1,b1 with single commas"};
     }
     const Result<std::uint32_t> host = site.find_host(name);
     if (!host) return host.error();
     if (std::find(hosts.begin(), hosts.end(), host.value()) != hosts.end()) {
-      return Error{"host " + name + " stands twice in the job's hosts; name each once"};
+      return Error{"host " + name + " is listed twice in the job's hosts; name each once"};
     }
     hosts.push_back(host.value());
   }
@@ -65,7 +64,7 @@ Result<JobPlacement> place_job(const Site& site, const std::vector<std::string>&
     const std::uint32_t ranks = ranks_per_host > 0 ? ranks_per_host : site.hosts[host].ranks;
     if (ranks == 0) {
       return Error{site.hosts[host].place.text() + ": host " + site.hosts[host].name +
-                   " has no ranks; give it `ranks` there, or say --ranks-per-host"};
+                   " has no ranks; give it `ranks` there, or use --ranks-per-host"};
     }
     placement.hosts.push_back({host, static_cast<std::uint32_t>(world_size), ranks});
     world_size += ranks;

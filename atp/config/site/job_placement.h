@@ -8,7 +8,7 @@
 #include "atp/base/result.h"
 #include "atp/config/site/site.h"
 
-// Which hosts of a site a job runs on, and which of its ranks on each.
+// The hosts of a site that a job runs on, and its ranks on each.
 
 namespace atp {
 
@@ -19,18 +19,17 @@ struct PlacedRanks {
 };
 
 struct JobPlacement {
-  std::vector<PlacedRanks> hosts;  // in the order of their ranks; rank 0 is on the first
+  std::vector<PlacedRanks> hosts;  // in rank order; rank 0 is on the first
   std::uint32_t world_size = 0;
 
-  const PlacedRanks* on_host(std::uint32_t host) const;  // null: no rank of the job runs there
+  const PlacedRanks* on_host(std::uint32_t host) const;  // null: it has no rank of the job
 };
 
-// The names in "a,b,c", one by one; none in "". Of "a," the second is empty, and place_job() says
-// so.
+// The names in "a,b,c"; none in "". In "a," the second is empty, which place_job() reports.
 std::vector<std::string> names_in(std::string_view list);
 
-// `hosts` by name, in the order of their ranks; none: all hosts that have ranks, in the file's
-// order. `ranks_per_host` in place of the file's numbers unless it is 0.
+// Places the job on `hosts`, in rank order; none: on all hosts with ranks, in the file's order.
+// `ranks_per_host` overrides the file's numbers unless it is 0.
 Result<JobPlacement> place_job(const Site& site, const std::vector<std::string>& hosts,
                                std::uint32_t ranks_per_host);
 

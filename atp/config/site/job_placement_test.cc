@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(JobPlacement, TakesTheFilesHostsOrTheNamedOnesInTheirOrder) {
+TEST(JobPlacement, UsesTheFilesHostsOrTheNamedOnesInTheirOrder) {
   const Site site = site_of(kThreeRacks);
   const struct {
     std::vector<std::string> hosts;
@@ -37,7 +37,7 @@ TEST(JobPlacement, TakesTheFilesHostsOrTheNamedOnesInTheirOrder) {
   }
 }
 
-TEST(JobPlacement, WhatCannotBePlacedIsRefused) {
+TEST(JobPlacement, AnImpossiblePlacementIsRefused) {
   const Site site = site_of(kThreeRacks);
   const struct {
     std::vector<std::string> hosts;
@@ -45,7 +45,7 @@ TEST(JobPlacement, WhatCannotBePlacedIsRefused) {
     const char* error;
   } rows[] = {
       {{"a9"}, 0, "f has no host \"a9\"; did you mean a0?"},
-      {{"a1", "a1"}, 0, "host a1 stands twice"},
+      {{"a1", "a1"}, 0, "host a1 is listed twice"},
       {{"a1", ""}, 0, "found an empty name among the job's hosts"},
       {{"s1"}, 0, "f:20: racks[2].hosts[0]: host s1 has no ranks; give it `ranks`"},
       {{}, 1000, "the job has 3000 ranks, expected at most 1024"},

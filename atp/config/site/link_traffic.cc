@@ -15,7 +15,7 @@ class Tally {
     traffic_.framing = framing;
   }
 
-  // As much comes back. What stays inside a host uses no link.
+  // Traffic in both directions. Inside a host it uses no link.
   void exchange(std::uint32_t from, std::uint32_t to, double tensors) {
     if (from == to) return;
     pass(from, to, tensors);
@@ -23,8 +23,8 @@ class Tally {
     traffic_.hosts[to] += tensors;
   }
 
-  // One way. The hops of a circle leave a host as often as they enter it, and a rack, too: of what
-  // crosses an uplink, one half is in each direction.
+  // Traffic in one direction. The hops of a ring leave a host and a rack as often as they enter it,
+  // so half of an uplink's traffic is in each direction.
   void hop(std::uint32_t from, std::uint32_t to, double tensors) {
     if (from == to) return;
     pass(from, to, tensors / 2);
@@ -46,14 +46,14 @@ class Tally {
   LinkTraffic traffic_;
 };
 
-// One server's part of the tensor.
+// Adds the traffic of one server's part of the tensor.
 void add_part(const Site& site, const JobPlacement& placement, std::uint32_t server, double part,
               Tally& tally) {
   const auto node_at = [&](const std::vector<std::uint32_t>& switches, std::size_t hop) {
     return hop < switches.size() ? site.racks[switches[hop]].switch_node->host
                                  : site.servers[server].host;
   };
-  // By rack: its switch has sent its sum, once for all that have sent to it.
+  // By rack: whether its switch has sent its sum, which it does once for all its senders.
   std::vector<bool> has_sent(site.racks.size());
   std::optional<std::uint32_t> rack;
   std::vector<std::uint32_t> switches;
@@ -62,7 +62,7 @@ void add_part(const Site& site, const JobPlacement& placement, std::uint32_t ser
       rack = site.hosts[placed.host].rack;
       switches = switches_between(site, *rack, server);
     }
-    // Each rank sends for itself, also where several share a host.
+    // Each rank sends separately, even if several share a host.
     tally.exchange(placed.host, node_at(switches, 0), part * placed.ranks);
     for (std::size_t hop = 0; hop < switches.size() && !has_sent[switches[hop]]; ++hop) {
       has_sent[switches[hop]] = true;
@@ -73,7 +73,7 @@ void add_part(const Site& site, const JobPlacement& placement, std::uint32_t ser
 
 void take_slower(SiteBottleneck& slowest, const SiteBottleneck& link, double framing) {
   const double seconds = link.tensors * framing / link.bandwidth;
-  // Of links that are as full but for rounding the first is named.
+  // The first of links that are equally full, up to rounding.
   if (seconds <= slowest.seconds_per_byte * (1 + 1e-9)) return;
   slowest = link;
   slowest.seconds_per_byte = seconds;

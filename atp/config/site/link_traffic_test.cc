@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the links carry, by name: hosts', and racks' uplinks as "^rack".
+// The traffic on links by name: hosts' links, and racks' uplinks as "^rack".
 struct Carries {
   const char* link;
   double network;
@@ -43,40 +43,40 @@ void expect_traffic(const Site& site, const JobPlacement& placement,
   }
 }
 
-TEST(LinkTraffic, OfASwitchOnAHostIsThatOfAllRanksAndTheSum) {
+TEST(LinkTraffic, OfASwitchsHostIsAllRanksTensorsAndTheSum) {
   const Site site = site_of(star_text(4, "s", "[p]"));
   expect_traffic(site, placed(site), {{"r1", 1, 1.5}, {"r4", 1, 1.5}, {"s", 5, 0}, {"p", 1, 0}});
 }
 
-TEST(LinkTraffic, OfAServerBesideTheSwitchStaysInItsHost) {
+TEST(LinkTraffic, OfAServerOnTheSwitchsHostStaysInside) {
   const Site site = site_of(star_text(4, "s", "[s]"));
   expect_traffic(site, placed(site), {{"r1", 1, 1.5}, {"s", 4, 0}, {"p", 0, 0}});
 }
 
-TEST(LinkTraffic, OfServersAloneIsTheirPartOfEachTensor) {
+TEST(LinkTraffic, OfServersWithoutASwitchIsTheirPartOfEachTensor) {
   expect_traffic(site_of(star_text(4, "", "[p]")), placed(site_of(star_text(4, "", "[p]"))),
                  {{"r1", 1, 1.5}, {"p", 4, 0}});
   const Site two = site_of(star_text(4, "", "[s, p]"));
   expect_traffic(two, placed(two), {{"r1", 1, 1.5}, {"s", 2, 0}, {"p", 2, 0}});
 }
 
-TEST(LinkTraffic, OfServersOnTheRanksHostsIsThatOfARing) {
+TEST(LinkTraffic, OfServersOnTheRanksHostsEqualsARings) {
   const Site site = site_of(star_text(4, "", "[r1, r2, r3, r4]"));
   expect_traffic(site, placed(site), {{"r1", 1.5, 1.5}, {"r3", 1.5, 1.5}});
 }
 
-TEST(LinkTraffic, OfRanksOnOneHostIsThatOfEachButARingPassesOnce) {
+TEST(LinkTraffic, OfAHostAddsUpItsRanksExceptInARing) {
   const Site site = site_of(star_text(2, "s", "[p]"));
   expect_traffic(site, placed(site, "", 4), {{"r1", 4, 1.75}, {"s", 9, 0}, {"p", 1, 0}});
 }
 
-TEST(LinkTraffic, OfOneRankInARingIsNone) {
+TEST(LinkTraffic, OfARingOfOneRankIsNone) {
   const Site site = site_of(star_text(1, "s", "[p]"));
   expect_traffic(site, placed(site), {{"r1", 1, 0}, {"s", 2, 0}, {"p", 1, 0}});
   EXPECT_EQ(slowest_link(site, ring_traffic(site, placed(site))).seconds_per_byte, 0);
 }
 
-TEST(LinkTraffic, OfAnUplinkIsOneSumWhereItsRackHasASwitch) {
+TEST(LinkTraffic, OfAnUplinkIsOneSumIfItsRackHasASwitch) {
   for (const bool with_switches : {true, false}) {
     const Site site = site_of(two_racks_text(with_switches, "[p]"));
     const double up = with_switches ? 1 : 2;
@@ -86,24 +86,24 @@ TEST(LinkTraffic, OfAnUplinkIsOneSumWhereItsRackHasASwitch) {
   }
 }
 
-// From rack to rack twice: each uplink carries both hops.
-TEST(LinkTraffic, OfARingIsThatOfTheHostsInTheirOrder) {
+// The ring crosses between the racks twice: each uplink carries both hops.
+TEST(LinkTraffic, OfARingFollowsTheOrderOfTheHosts) {
   const Site site = site_of(two_racks_text(true, "[p]"));
   expect_traffic(site, placed(site, "a1,b1,a2,b2"),
                  {{"a1", 1, 1.5}, {"^a", 1, 3}, {"^b", 1, 3}, {"^p", 2, 0}});
 }
 
-// Half of each tensor to a0's rack, where the server shares the switch's host, half to b0's.
-TEST(LinkTraffic, OfServersInTheRanksRacksCrossesTheUplinksInPart) {
+// Half of each tensor goes to a0's rack, whose server is on the switch's host, half to b0's.
+TEST(LinkTraffic, OfServersInTheRanksRacksPartlyCrossesTheUplinks) {
   const Site site = site_of(two_racks_text(true, "[a0, b0]"));
-  // In: two tensors of its own rack and b0's half sum; out: its own half sum.
+  // In: two tensors from its own rack, and b0's half sum; out: its own half sum.
   expect_traffic(site, placed(site), {{"^a", 1, 1.5}, {"a0", 3, 0}, {"^p", 0, 0}});
 }
 
-TEST(SlowestLink, IsTheFullestForItsBandwidth) {
+TEST(SlowestLink, HasTheMostTrafficForItsBandwidth) {
   const Site site = site_of(two_racks_text(true, "[p]"));
   const SiteBottleneck network = slowest_link(site, network_traffic(site, placed(site)));
-  ASSERT_TRUE(network.rack) << "2 tensors at half of the bandwidth that a0 has for 3";
+  ASSERT_TRUE(network.rack) << "2 tensors at half the bandwidth with which a0 carries 3";
   EXPECT_EQ(site.racks[*network.rack].name, "p");
   EXPECT_DOUBLE_EQ(network.tensors, 2);
   EXPECT_DOUBLE_EQ(network.bandwidth, 0.5e9);
@@ -114,7 +114,7 @@ TEST(SlowestLink, IsTheFullestForItsBandwidth) {
   EXPECT_DOUBLE_EQ(ring.seconds_per_byte, 1.5 * 1538 / 1448 / 0.5e9);
 }
 
-TEST(SlowestLink, NamesTheKeyAndLineOfAMissingBandwidth) {
+TEST(SlowestLink, ReportsTheKeyAndLineOfAMissingBandwidth) {
   const struct {
     const char* without;
     const char* message;
@@ -132,11 +132,11 @@ TEST(SlowestLink, NamesTheKeyAndLineOfAMissingBandwidth) {
         read_or_error([&] { return slowest_link(site, network_traffic(site, placed(site))); });
     ASSERT_FALSE(link);
     EXPECT_THAT(link.error().message, HasSubstr(row.message));
-    EXPECT_THAT(link.error().message, HasSubstr("add it here, or links."));
+    EXPECT_THAT(link.error().message, HasSubstr("add it here, or to links."));
   }
 }
 
-TEST(SlowestLink, AsksForTheBandwidthsOfUsedLinksOnly) {
+TEST(SlowestLink, NeedsOnlyTheBandwidthsOfUsedLinks) {
   const Site site = site_of(star_text(2, "", "[p]"));
   Site without = site;
   without.hosts[without.find_host("s").value()].link.bandwidth = 0;
@@ -144,7 +144,7 @@ TEST(SlowestLink, AsksForTheBandwidthsOfUsedLinksOnly) {
             slowest_link(site, network_traffic(site, placed(site))).seconds_per_byte);
 }
 
-TEST(LineRate, IsOnceEachRanksTensorOverItsHostsLink) {
+TEST(LineRate, IsEachRanksTensorOnceOverItsHostsLink) {
   const Site site = site_of(star_text(4, "s", "[p]"));
   EXPECT_DOUBLE_EQ(line_rate(site, placed(site)), 1514.0 / 1400 / 1e9);
   EXPECT_DOUBLE_EQ(line_rate(site, placed(site, "r1,r2", 3)), 3 * 1514.0 / 1400 / 1e9);

@@ -7,19 +7,19 @@
 namespace atp {
 namespace {
 
-constexpr std::size_t kMaxSwitches = Route::kMaxHops - 1;  // the server is a hop, too
+constexpr std::size_t kMaxSwitches = Route::kMaxHops - 1;  // the server is a hop too
 
-// The rack and all above it.
+// The rack and all racks above it.
 std::vector<std::uint32_t> racks_upward(const Site& site, std::uint32_t rack) {
   std::vector<std::uint32_t> racks;
   for (std::optional<std::uint32_t> at = rack; at; at = site.racks[*at].above) racks.push_back(*at);
   return racks;
 }
 
-// From rack to rack, both included.
+// The racks from one to the other, both included.
 std::vector<std::uint32_t> racks_between(const Site& site, std::uint32_t from, std::uint32_t to) {
   std::vector<std::uint32_t> up = racks_upward(site, from), down = racks_upward(site, to);
-  // What both pass above the rack where they meet is no part of the route.
+  // The route does not go above the rack where both paths meet.
   while (up.size() > 1 && down.size() > 1 && up[up.size() - 2] == down[down.size() - 2]) {
     up.pop_back();
     down.pop_back();
@@ -96,7 +96,8 @@ void check_routes(const Site& site) {
       const std::size_t switches = switches_between(site, rack, server).size();
       if (switches <= kMaxSwitches) continue;
       throw FileError(site.racks[rack].place,
-                      "has " + std::to_string(switches) + " switches on its way to the server on " +
+                      "has " + std::to_string(switches) +
+                          " switches on the route to the server on " +
                           site.hosts[site.servers[server].host].name + ", expected at most " +
                           std::to_string(kMaxSwitches) + "; leave some racks without a switch");
     }

@@ -14,14 +14,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Rack p stands above a and b, q above c; the core joins p, q and s, the servers' rack.
+// Rack p is above a and b, q above c; the core connects p, q and s, the servers' rack.
 std::string tree_text(bool p_has_switch) {
   return "racks:\n" + rack_lines("a", "p", 1) + rack_lines("b", "p", 2) + rack_lines("c", "q", 3) +
          rack_lines("p", "core", 4, p_has_switch) + rack_lines("q", "core", 5) +
          rack_lines("s", "core", 6) + "servers: [s, b]";
 }
 
-TEST(Routes, LeadAlongTheUplinksToEachServer) {
+TEST(Routes, FollowTheUplinksToEachServer) {
   const struct {
     const char* host;
     const char* way;  // the last number of each address
@@ -46,19 +46,19 @@ TEST(Routes, LeadAlongTheUplinksToEachServer) {
   }
 }
 
-TEST(Routes, ARackWithoutASwitchIsPassed) {
+TEST(Routes, SkipARackWithoutASwitch) {
   const Site site = site_of(tree_text(false));
   EXPECT_EQ(route_text(site, site.find_host("a").value()),
             "10.0.0.1:5501,10.0.0.6:5501,10.0.0.6:5500;10.0.0.1:5501,10.0.0.2:5501,10.0.0.2:5500");
 }
 
-TEST(Uplinks, AreThoseUpToWhereTheRacksMeetAndDownFromThere) {
+TEST(Uplinks, LeadUpToWhereTheRacksMeetAndDownFromThere) {
   const struct {
     std::uint32_t from, to;
     std::vector<std::uint32_t> racks;
   } rows[] = {
       {0, 0, {}},            // a
-      {0, 1, {0, 1}},        // b: in the network of p, whose own uplink stays unused
+      {0, 1, {0, 1}},        // b: inside p's network, whose own uplink is not used
       {0, 3, {0}},           // p
       {0, 2, {0, 3, 4, 2}},  // c: through the core
       {5, 0, {5, 3, 0}},     // s
@@ -67,7 +67,7 @@ TEST(Uplinks, AreThoseUpToWhereTheRacksMeetAndDownFromThere) {
   for (const auto& row : rows) EXPECT_EQ(uplinks_between(site, row.from, row.to), row.racks);
 }
 
-TEST(Routes, OfASwitchTheNextHopsAreTheSameForAllThatPassIt) {
+TEST(Routes, ThroughOneSwitchHaveTheSameNextHops) {
   const Site site = site_of(tree_text(true));
   for (std::uint32_t rack = 0; rack < site.racks.size(); ++rack) {
     for (std::uint32_t server = 0; server < site.servers.size(); ++server) {
@@ -81,7 +81,7 @@ TEST(Routes, OfASwitchTheNextHopsAreTheSameForAllThatPassIt) {
   }
 }
 
-TEST(Routes, ASwitchMaySendToTheNextHopsAlone) {
+TEST(Routes, ASwitchMaySendOnlyToItsNextHops) {
   const Site site = site_of(tree_text(true));
   const auto names = [&site](std::uint32_t rack) {
     std::vector<std::string> above;
@@ -94,14 +94,14 @@ TEST(Routes, ASwitchMaySendToTheNextHopsAlone) {
   EXPECT_THAT(names(5), ElementsAre("s", "p"));
 }
 
-TEST(Routes, OfMoreSwitchesThanARouteHoldsAreRefused) {
+TEST(Routes, WithTooManySwitchesAreRefused) {
   std::string text = "racks:\n" + rack_lines("r0", "core", 1);
   for (int i = 1; i < 8; ++i) {
     text += rack_lines("r" + std::to_string(i), "r" + std::to_string(i - 1), i + 1);
   }
   const Result<Site> site = parse_site(text + "servers: [r0]", "f");
   ASSERT_FALSE(site);
-  EXPECT_THAT(site.error().message, HasSubstr("racks[7].uplink: has 8 switches on its way to the "
+  EXPECT_THAT(site.error().message, HasSubstr("racks[7].uplink: has 8 switches on the route to the "
                                               "server on r0, expected at most 7"));
 }
 

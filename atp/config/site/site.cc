@@ -17,17 +17,18 @@ struct Listener {
 void check_port(const Site& site, std::uint32_t host, std::uint16_t port, const Place& place,
                 std::vector<Listener>& listeners) {
   if (port + site.lanes - 1 > 65535) {
-    throw FileError(place, "has no " + std::to_string(site.lanes) + " ports from " +
-                               std::to_string(port) + " on, for as many lanes; lower its port");
+    throw FileError(place, "needs a port per lane, " + std::to_string(site.lanes) + " from " +
+                               std::to_string(port) +
+                               " on, but ports end at 65535; lower its port");
   }
   const std::string endpoint = endpoint_text(site.hosts[host].address, port, site.lanes);
   for (const Listener& other : listeners) {
     if (other.host != host || port + site.lanes <= other.port || other.port + site.lanes <= port) {
       continue;
     }
-    throw FileError(place, "listens on " + endpoint + " as " + other.place->key + " (line " +
+    throw FileError(place, "listens on " + endpoint + " like " + other.place->key + " (line " +
                                std::to_string(other.place->line) +
-                               ") does; give one of the two another port");
+                               "); give one of the two another port");
   }
   listeners.push_back({host, port, &place});
 }
@@ -52,7 +53,7 @@ std::string endpoint_text(const std::string& address, std::uint16_t port, std::u
 void check_bandwidth(const SiteLink& link, const Place& place, std::string_view kind) {
   if (link.bandwidth > 0) return;
   throw FileError(place, "its bandwidth is missing, expected " + std::string(kBandwidthExpected) +
-                             "; add it here, or links." + std::string(kind) + " for all");
+                             "; add it here, or to links." + std::string(kind) + " for all");
 }
 
 void check_uplinks(const Site& site) {
@@ -63,9 +64,9 @@ void check_uplinks(const Site& site) {
       circle += " > " + site.racks[*at].name;
       if (&site.racks[*at] == &rack) {
         throw FileError(rack.place, "its uplink leads back to itself (" + circle +
-                                        "); let the uplink of one of them lead to core");
+                                        "); connect the uplink of one of them to core");
       }
-      if (++steps == site.racks.size()) break;  // a circle of others, which they will report
+      if (++steps == site.racks.size()) break;  // a cycle of other racks, which these will report
     }
   }
 }

@@ -9,25 +9,25 @@
 #include "atp/base/result.h"
 #include "atp/config/text/file.h"
 
-// The racks, hosts, switches and servers that a cluster file lists (docs/cluster.md), as plain
-// values: what `atp run --cluster` starts, what the simulator plays, and from which the planner's
-// levels follow. Hosts, racks and servers are known by their index here.
+// The racks, hosts, switches and servers of a cluster file (docs/cluster.md) as plain values. `atp
+// run --cluster` starts them, the simulator simulates them, and the planner derives its levels from
+// them. Hosts, racks and servers are identified by index.
 
 namespace atp {
 
-// Over which the tensors of a job are spread; those of each lane count.
+// The maximum number of servers per job, counting each lane.
 inline constexpr std::uint32_t kMaxServers = 64;
 
 struct SiteLink {
-  double bandwidth = 0;  // bytes per second in one direction; 0: the file does not say
+  double bandwidth = 0;  // bytes per second per direction; 0: not in the file
   double latency_s = 0;  // one way
 };
 
 struct SiteHost {
   std::string name;
-  std::string address;  // as inet_ntop() writes it
+  std::string address;  // in the form of inet_ntop()
   std::uint32_t rack = 0;
-  std::uint32_t ranks = 0;  // that a job starts here unless told otherwise
+  std::uint32_t ranks = 0;  // that a job starts here by default
   SiteLink link;            // to the rack's network
   Place place;
 };
@@ -44,7 +44,7 @@ struct SiteSwitch {
 
 struct SiteRack {
   std::string name;
-  std::optional<std::uint32_t> above;  // the rack that its uplink leads to; absent: the core
+  std::optional<std::uint32_t> above;  // the rack at the other end of its uplink; absent: the core
   SiteLink uplink;
   std::optional<SiteSwitch> switch_node;
   Place place;
@@ -64,24 +64,24 @@ struct Site {
   std::vector<SiteHost> hosts;
   std::vector<SiteServer> servers;  // over which every tensor is spread
   SiteLink rank_link;               // between the ranks of one host
-  std::uint32_t lanes = 1;          // of each switch and server, at its port and those after it
+  std::uint32_t lanes = 1;          // per switch and server, on consecutive ports
   Place place;
 
-  // The host of this name; the error has the names that there are.
+  // The index of the host with this name; the error lists the names.
   Result<std::uint32_t> find_host(std::string_view host_name) const;
 };
 
 // "10.0.0.1:5500" or "[fd00::1]:5500"; with lanes "10.0.0.1:5500-5503"
 std::string endpoint_text(const std::string& address, std::uint16_t port, std::uint32_t lanes = 1);
 
-// Refuses a link whose bandwidth the file does not say, as who reckons with it must. `kind` is that
-// of the usual links: "host" or "rack".
+// Refuses a link without a bandwidth, for callers that need it. `kind` is the default link's:
+// "host" or "rack".
 void check_bandwidth(const SiteLink& link, const Place& place, std::string_view kind);
 
-// Refuses racks whose uplinks run in a circle.
+// Refuses racks whose uplinks form a cycle.
 void check_uplinks(const Site& site);
 
-// Refuses two switches or servers with one address and port, and ports beyond the last.
+// Refuses switches or servers that share an address and port, and ports above 65535.
 void check_ports(const Site& site);
 
 }  // namespace atp

@@ -18,7 +18,7 @@
 namespace atp {
 namespace {
 
-constexpr std::uint16_t kServerPort = 5500;  // a switch's is the one after the server's lanes
+constexpr std::uint16_t kServerPort = 5500;  // a switch's port follows those of the server's lanes
 constexpr int kMaxAggregators = 1 << 24;
 constexpr int kMaxWindow = 65536;
 constexpr int kMinLease = 3;  // seconds
@@ -27,9 +27,10 @@ constexpr std::size_t kMaxRacks = 1024;
 constexpr std::size_t kMaxHosts = 8192;
 constexpr std::string_view kCore = "core";
 constexpr std::string_view kUplinkExpected =
-    "where the rack's uplink leads: core, or the rack above it";
+    "the other end of the rack's uplink: core, or the rack above it";
 
-// Letters, digits, '-', '_' and '.': names stand in lists with commas and in names of files.
+// Only letters, digits, '-', '_' and '.', because names appear in comma-separated lists and in file
+// names.
 std::string read_name(const YamlValue& value) {
   const std::string expected = "a name of letters, digits, '-', '_' and '.'";
   std::string name = value.text(expected);
@@ -50,8 +51,8 @@ bool can_be_a_hosts(const in_addr& address) {
   return number != INADDR_ANY && number != INADDR_BROADCAST && !IN_MULTICAST(number);
 }
 
-// A link-local address needs a scope, which the protocol's endpoints do not have, and an IPv4
-// address in IPv6's clothes would be another text than the address itself.
+// A link-local address needs a scope, which the protocol's endpoints do not have. An IPv4-mapped
+// address would be a second spelling of an IPv4 address.
 bool can_be_a_hosts(const in6_addr& address) {
   return !IN6_IS_ADDR_UNSPECIFIED(&address) && !IN6_IS_ADDR_MULTICAST(&address) &&
          !IN6_IS_ADDR_LINKLOCAL(&address) && !IN6_IS_ADDR_V4MAPPED(&address);
@@ -64,8 +65,8 @@ bool can_be_a_hosts(const AddressBytes& bytes) {
   return can_be_a_hosts(address);
 }
 
-// The IPv4 or IPv6 address of a host, written as inet_ntop() does, so that equal ones are equal
-// texts.
+// The IPv4 or IPv6 address of a host in the form of inet_ntop(), so that equal addresses are equal
+// strings.
 std::string read_address(const YamlValue& value) {
   const std::string expected = "an IPv4 or IPv6 address, without a port";
   const std::string text = value.text(expected);
@@ -74,35 +75,35 @@ std::string read_address(const YamlValue& value) {
   for (const int family : {AF_INET, AF_INET6}) {
     if (inet_pton(family, text.c_str(), bytes.data()) != 1) continue;
     if (!(family == AF_INET ? can_be_a_hosts<in_addr>(bytes) : can_be_a_hosts<in6_addr>(bytes))) {
-      value.refuse("an address by which the other hosts reach this one",
-                   "not a wildcard, multicast or link-local one, and no IPv4 address as IPv6");
+      value.refuse("an address at which the other hosts reach this one",
+                   "not a wildcard, multicast, link-local or IPv4-mapped address");
     }
     return inet_ntop(family, bytes.data(), written.data(), written.size());
   }
   value.refuse(expected);
 }
 
-// Where each word was read first.
+// Words with the place of their first use.
 class UniqueWords {
  public:
-  // Refuses a word that was added before; the advice ends the message.
+  // Refuses a word that was added before; the message ends with the advice.
   void add(const std::string& word, const Place& place, const char* advice) {
     const auto [first, is_new] = first_.emplace(word, place);
     if (is_new) return;
-    throw FileError(place, shown(word) + " is that of " + first->second.key + " (line " +
-                               std::to_string(first->second.line) + ") too; " + advice);
+    throw FileError(place, shown(word) + " is already used by " + first->second.key + " (line " +
+                               std::to_string(first->second.line) + "); " + advice);
   }
 
  private:
   std::map<std::string, Place> first_;
 };
 
-// The usual links by kind, to which a host's or a rack's own link may leave either of its values.
+// The default links by kind. A host's or rack's own link may omit either value.
 struct DefaultLinks {
   SiteLink host, rack, rank;
 };
 
-// What the map's keys `bandwidth` and `latency` say; else the default.
+// The map's `bandwidth` and `latency`, each with the default if absent.
 SiteLink read_link(const YamlMap& map, const SiteLink& otherwise) {
   SiteLink link = otherwise;
   if (const auto bandwidth = map.find("bandwidth")) link.bandwidth = read_bandwidth(*bandwidth);
@@ -115,7 +116,7 @@ DefaultLinks read_default_links(const YamlMap& cluster) {
   const auto links = cluster.find("links");
   if (!links) return defaults;
   const YamlMap map = links->map({"host", "rack", "rank"},
-                                 "the usual links, by kind: {host: {bandwidth, latency}}");
+                                 "the default links by kind: {host: {bandwidth, latency}}");
   const auto read = [&map](std::string_view kind, SiteLink& link) {
     const auto value = map.find(kind);
     if (value) link = read_link(value->map({"bandwidth", "latency"}, "{bandwidth, latency}"), {});
@@ -126,8 +127,8 @@ DefaultLinks read_default_links(const YamlMap& cluster) {
   return defaults;
 }
 
-// What stands at a key whose map may be abbreviated to its first value: `uplink: core` for
-// `uplink: {to: core}`.
+// The value of a key whose map may be abbreviated to its first value: `uplink: core` for `uplink:
+// {to: core}`.
 struct Abbreviated {
   YamlValue first;
   std::optional<YamlMap> rest;
@@ -184,12 +185,13 @@ class SiteReader {
 
   void add_rack(const YamlValue& value) {
     const YamlMap map = rack_map(value);
-    const YamlValue name = map.need("name", "what the rack is called");
+    const YamlValue name = map.need("name", "the rack's name");
     SiteRack rack{.name = read_name(name), .place = value.place()};
     if (rack.name == kCore) {
-      throw FileError(name.place(), "core is the network above all racks; take another name");
+      throw FileError(name.place(),
+                      "core is reserved for the network above all racks; use another name");
     }
-    rack_names_.add(rack.name, name.place(), "give each rack a name of its own");
+    rack_names_.add(rack.name, name.place(), "give each rack a different name");
     site_.racks.push_back(rack);
     for (const YamlValue& host : map.need("hosts", "a list of hosts").list("a list of hosts")) {
       add_host(host);
@@ -199,7 +201,7 @@ class SiteReader {
   void add_host(const YamlValue& value) {
     const YamlMap map =
         value.map({"name", "address", "ranks", "bandwidth", "latency"}, "a host: {name, address}");
-    const YamlValue name = map.need("name", "what the host is called");
+    const YamlValue name = map.need("name", "the host's name");
     const YamlValue address = map.need("address", "its IPv4 or IPv6 address");
     const auto ranks = map.find("ranks");
     SiteHost host{.name = read_name(name),
@@ -208,14 +210,14 @@ class SiteReader {
                   .link = read_link(map, links_.host),
                   .place = value.place()};
     if (ranks) host.ranks = static_cast<std::uint32_t>(ranks->count(0, kMaxRanks));
-    host_names_.add(host.name, name.place(), "give each host a name of its own");
-    addresses_.add(host.address, address.place(), "give each host an address of its own");
+    host_names_.add(host.name, name.place(), "give each host a different name");
+    addresses_.add(host.address, address.place(), "give each host a different address");
     has_ranks_.push_back(ranks.has_value());
     site_.hosts.push_back(host);
     check_count(site_.hosts.size(), kMaxHosts, "hosts", host.place);
   }
 
-  // What names hosts and racks that may stand further down.
+  // Reads the keys that refer to hosts and racks, which may follow later in the file.
   void read_services(const YamlValue& value, std::uint32_t rack) {
     const YamlMap map = rack_map(value);
     read_uplink(map, site_.racks[rack]);
@@ -224,7 +226,7 @@ class SiteReader {
 
   void read_uplink(const YamlMap& map, SiteRack& rack) {
     rack.uplink = links_.rack;
-    // A rack alone has nowhere to go.
+    // A single rack needs no uplink.
     if (site_.racks.size() == 1 && !map.find("uplink")) return;
     const auto [to, rest] = read_abbreviated(map.need("uplink", kUplinkExpected), "to",
                                              {"to", "bandwidth", "latency"}, kUplinkExpected);
@@ -247,7 +249,7 @@ class SiteReader {
   std::uint32_t find_host(const YamlValue& value) const {
     const std::string name = value.text("a host of this file");
     const Result<std::uint32_t> host = site_.find_host(name);
-    if (!host) throw FileError(value.place(), "is no host: " + host.error().message);
+    if (!host) throw FileError(value.place(), "unknown host: " + host.error().message);
     return host.value();
   }
 
@@ -257,7 +259,7 @@ class SiteReader {
                          "the host that runs the rack's switch, or {host, port, aggregators}");
     SiteSwitch node{.host = find_host(host), .place = value.place()};
     if (site_.hosts[node.host].rack != rack) {
-      throw FileError(host.place(), "a rack's switch runs on a host of the rack, and " +
+      throw FileError(host.place(), "a rack's switch must run on a host of the rack, but " +
                                         site_.hosts[node.host].name + " is in rack " +
                                         site_.racks[site_.hosts[node.host].rack].name);
     }
@@ -280,17 +282,17 @@ class SiteReader {
       server.window = count_of(rest, "window", 2, kMaxWindow, 0);
       server.lease = count_of(rest, "lease", kMinLease, kMaxLease, 0);
       if ((server.window & (server.window - 1)) != 0) {
-        rest->find("window")->refuse("a power of two", "write 256, or leave it out");
+        rest->find("window")->refuse("a power of two", "use 256, or omit it");
       }
       site_.servers.push_back(server);
-      check_count(site_.servers.size() * site_.lanes, kMaxServers, "servers and lanes of them",
+      check_count(site_.servers.size() * site_.lanes, kMaxServers, "servers, counting lanes",
                   item.place());
       serves_.push_back(server.host);
     }
     if (site_.servers.empty()) servers.refuse("at least one host");
   }
 
-  // A host without the key `ranks` has one, or none if it serves.
+  // A host without the key `ranks` has one rank, or none if it runs a switch or server.
   void set_missing_ranks() {
     for (std::uint32_t host = 0; host < site_.hosts.size(); ++host) {
       if (has_ranks_[host]) continue;
@@ -303,7 +305,7 @@ class SiteReader {
   DefaultLinks links_;
   Site site_;
   UniqueWords rack_names_, host_names_, addresses_;
-  std::vector<bool> has_ranks_;        // by host: the file says how many
+  std::vector<bool> has_ranks_;        // by host: the file has the key `ranks`
   std::vector<std::uint32_t> serves_;  // hosts of switches and servers
 };
 

@@ -11,16 +11,16 @@
 
 namespace atp {
 
-// The racks of a cluster file, which must have them. `file` is only named in messages. An error is
-// whatever cannot be started, routed or played: names and addresses that stand twice, hosts and
-// racks that are not there, racks whose uplinks lead nowhere or in a circle.
+// The racks of a cluster file, which must have some. `file` is used only in messages. Errors are
+// duplicate names and addresses, unknown hosts and racks, and uplinks that lead nowhere or form a
+// cycle.
 Result<Site> parse_site(std::string_view text, const std::string& file);
 Result<Site> read_site_file(const std::string& path);
 
-// The same of a file that is read for more than its racks. Throws FileError.
+// The same for a file that has already been parsed. Throws FileError.
 Site read_site(const YamlMap& cluster);
 
-// A cluster file's outermost map, in which no key is unknown. Throws FileError.
+// A cluster file's outermost map. Throws FileError if it has an unknown key.
 YamlMap cluster_map(const YamlNode& root, const std::string& file);
 
 }  // namespace atp

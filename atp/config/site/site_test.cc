@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Site, EveryKeyArrives) {
+TEST(Site, EveryKeyIsRead) {
   const Site site = site_of(kThreeRacks);
   ASSERT_EQ(site.racks.size(), 3u);
   ASSERT_EQ(site.hosts.size(), 5u);
@@ -41,13 +41,13 @@ TEST(Site, EveryKeyArrives) {
   EXPECT_EQ(site.servers[1].lease, 60u);
 }
 
-TEST(Site, AHostThatServesHasNoRanksUnlessTheFileSaysSo) {
+TEST(Site, AHostOfASwitchOrServerHasNoRanksByDefault) {
   std::vector<std::uint32_t> ranks;
   for (const SiteHost& host : site_of(kThreeRacks).hosts) ranks.push_back(host.ranks);
   EXPECT_THAT(ranks, ElementsAre(0, 2, 1, 0, 1));
 }
 
-TEST(Site, ARackAloneNeedsNoUplink) {
+TEST(Site, ASingleRackNeedsNoUplink) {
   const Site site = site_of(
       "racks: [{name: a, hosts: [{name: h, address: 10.0.0.1, ranks: 2}]}]\n"
       "servers: [h]");
@@ -55,27 +55,29 @@ TEST(Site, ARackAloneNeedsNoUplink) {
   EXPECT_EQ(route_text(site, 0), "10.0.0.1:5500");
 }
 
-TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
+TEST(Site, EveryErrorNamesFileLineAndKey) {
   const Mistake mistakes[] = {
       {"unknown host as server", "servers: [s1,", "servers: [s3,",
-       "f:22: servers[0]: is no host: f has no host \"s3\"", "did you mean"},
+       "f:22: servers[0]: unknown host: f has no host \"s3\"", "did you mean"},
       {"unknown host as switch", "switch: s1", "switch: z",
-       "f:18: racks[2].switch: is no host: f has no host \"z\"", "write a0, a1, b1, s1 or s2"},
+       "f:18: racks[2].switch: unknown host: f has no host \"z\"", "use a0, a1, b1, s1 or s2"},
       {"switch in another rack", "switch: s1", "switch: b1",
-       "f:18: racks[2].switch:", "runs on a host of the rack, and b1 is in rack b"},
+       "f:18: racks[2].switch:", "must run on a host of the rack, but b1 is in rack b"},
       {"address twice", "address: 10.0.3.2", "address: 10.0.1.2",
        "f:21: racks[2].hosts[1].address:",
-       "\"10.0.1.2\" is that of racks[0].hosts[1].address (line 11) too"},
+       "\"10.0.1.2\" is already used by racks[0].hosts[1].address (line 11)"},
       {"one address in two ways", "address: 10.0.3.2", "address: \"fd00::0:1\"",
-       "f:21: racks[2].hosts[1].address:", "is that of racks[1].hosts[0].address (line 15) too"},
+       "f:21: racks[2].hosts[1].address:",
+       "is already used by racks[1].hosts[0].address (line 15)"},
       {"host twice", "name: s2", "name: a1",
-       "f:21: racks[2].hosts[1].name:", "give each host a name of its own"},
+       "f:21: racks[2].hosts[1].name:", "give each host a different name"},
       {"rack twice", "name: b\n", "name: a\n",
-       "f:12: racks[1].name:", "give each rack a name of its own"},
+       "f:12: racks[1].name:", "give each rack a different name"},
       {"a rack called core", "name: b\n", "name: core\n",
        "f:12: racks[1].name:", "above all racks"},
       {"rack without uplink", "    uplink: core\n    switch: s1", "    switch: s1",
-       "f:16: racks[2].uplink:", "is missing, expected where the rack's uplink leads: core, or"},
+       "f:16: racks[2].uplink:",
+       "is missing, expected the other end of the rack's uplink: core, or"},
       {"unknown uplink", "name: a\n    uplink: core", "name: a\n    uplink: coer",
        "f:7: racks[0].uplink:", "did you mean core?"},
       {"bandwidth without unit", "bandwidth: 1 GB/s per direction", "bandwidth: 1",
@@ -84,18 +86,18 @@ TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
        "f:3: links.host.bandwidth:", "without a direction"},
       {"latency without unit", "latency: 2 us", "latency: 2",
        "f:13: racks[1].uplink.latency:", "without a unit"},
-      {"address that is none", "10.0.3.2", "10.0.3",
+      {"invalid address", "10.0.3.2", "10.0.3",
        "f:21: racks[2].hosts[1].address:", "expected an IPv4 or IPv6 address"},
       {"address with a port", "10.0.3.2", "10.0.3.2:80",
        "f:21: racks[2].hosts[1].address:", "without a port"},
       {"address of all hosts", "10.0.3.2", "0.0.0.0",
-       "f:21: racks[2].hosts[1].address:", "by which the other hosts reach this one"},
+       "f:21: racks[2].hosts[1].address:", "at which the other hosts reach this one"},
       {"address of a group", "10.0.3.2", "224.0.0.1",
-       "f:21: racks[2].hosts[1].address:", "by which the other hosts reach this one"},
+       "f:21: racks[2].hosts[1].address:", "at which the other hosts reach this one"},
       {"address of a link", "10.0.3.2", "\"fe80::1\"",
-       "f:21: racks[2].hosts[1].address:", "by which the other hosts reach this one"},
+       "f:21: racks[2].hosts[1].address:", "at which the other hosts reach this one"},
       {"IPv4 address as IPv6", "10.0.3.2", "\"::ffff:10.0.1.2\"",
-       "f:21: racks[2].hosts[1].address:", "no IPv4 address as IPv6"},
+       "f:21: racks[2].hosts[1].address:", "or IPv4-mapped address"},
       {"name with a comma", "name: b1", "name: \"b,1\"",
        "f:15: racks[1].hosts[0].name:", "a name of letters, digits"},
       {"host without address", ", address: 10.0.3.2, ranks: 1", ", ranks: 1",
@@ -104,21 +106,21 @@ TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
        "f:8: racks[0].switch.port:", "a whole number from 1 to 65535"},
       {"window that is no power of two", "window: 64", "window: 65",
        "f:22: servers[1].window:", "a power of two"},
-      {"ranks that are none", "ranks: 2", "ranks: two",
+      {"ranks that are not a number", "ranks: 2", "ranks: two",
        "f:11: racks[0].hosts[1].ranks:", "a whole number from 0 to 1024"},
       {"unknown key of a host", "ranks: 2", "rank: 2",
        "f:11: racks[0].hosts[1].\"rank\":", "did you mean ranks?"},
-      {"lease that no refresh can keep", "lease: 60", "lease: 2",
+      {"lease shorter than refreshes allow", "lease: 60", "lease: 2",
        "f:22: servers[1].lease:", "from 3 to 3600"},
       {"two servers on a port", "{host: s2, port: 7000, window: 64, lease: 60}", "s1",
-       "f:22: servers[1]:", "listens on 10.0.3.1:5500 as servers[0] (line 22) does"},
+       "f:22: servers[1]:", "listens on 10.0.3.1:5500 like servers[0] (line 22)"},
       {"switch and server on a port", "servers: [s1,", "servers: [{host: s1, port: 5501},",
-       "f:22: servers[0]:", "listens on 10.0.3.1:5501 as racks[2].switch (line 18) does"},
+       "f:22: servers[0]:", "listens on 10.0.3.1:5501 like racks[2].switch (line 18)"},
       {"ports of lanes that meet", "servers: [s1,", "lanes: 3\nservers: [{host: s1, port: 5505},",
-       "f:23: servers[0]:", "listens on 10.0.3.1:5505-5507 as racks[2].switch (line 18) does"},
+       "f:23: servers[0]:", "listens on 10.0.3.1:5505-5507 like racks[2].switch (line 18)"},
       {"lanes beyond the last port", "servers: [s1,",
        "lanes: 3\nservers: [{host: s1, port: 65534},",
-       "f:23: servers[0]:", "has no 3 ports from 65534 on"},
+       "f:23: servers[0]:", "needs a port per lane, 3 from 65534 on"},
       {"more lanes than a job has servers", "servers: [s1,", "lanes: 33\nservers: [s1,",
        "f:23: servers[1]:", "at most 64"},
       {"no servers", "servers: [s1, {host: s2, port: 7000, window: 64, lease: 60}]", "servers: []",
@@ -132,7 +134,7 @@ TEST(Site, EveryMistakeIsNamedByFileLineAndKey) {
   }
 }
 
-TEST(Site, LanesStandBehindEachOtherOnTheirPorts) {
+TEST(Site, LanesUseConsecutivePorts) {
   std::string text = kThreeRacks;
   text += "lanes: 4\n";
   const Site site = site_of(text);
@@ -142,24 +144,25 @@ TEST(Site, LanesStandBehindEachOtherOnTheirPorts) {
               HasSubstr("10.0.1.1:6000-6003,10.0.3.1:5504-5507,10.0.3.1:5500-5503;"));
 }
 
-TEST(Site, UplinksInACircleAreNamed) {
+TEST(Site, UplinksThatFormACycleAreNamed) {
   const Result<Site> site =
       parse_site("racks:\n" + rack_lines("x", "core", 1) + rack_lines("a", "b", 2) +
                      rack_lines("b", "c", 3) + rack_lines("c", "b", 4) + "servers: [x]",
                  "f");
   ASSERT_FALSE(site);
-  EXPECT_EQ(site.error().message,
-            "f:11: racks[2].uplink: its uplink leads back to itself (b > c > b); let the uplink of "
-            "one of them lead to core");
+  EXPECT_EQ(
+      site.error().message,
+      "f:11: racks[2].uplink: its uplink leads back to itself (b > c > b); connect the uplink of "
+      "one of them to core");
 }
 
-TEST(Site, ARackAboveItselfIsACircle) {
+TEST(Site, ARackAboveItselfIsACycle) {
   const Result<Site> site = parse_site("racks:\n" + rack_lines("a", "a", 1) + "servers: [a]", "f");
   ASSERT_FALSE(site);
   EXPECT_THAT(site.error().message, HasSubstr("f:3: racks[0].uplink: its uplink leads back"));
 }
 
-TEST(Site, HasAtMostSoManyRacks) {
+TEST(Site, HasALimitedNumberOfRacks) {
   std::string text = "racks:\n";
   for (int rack = 0; rack < 1025; ++rack) text += "  - {name: r" + std::to_string(rack) + "}\n";
   const Result<Site> site = parse_site(text + "servers: [x]", "f");

@@ -7,7 +7,7 @@
 
 #include "atp/config/site/site_reader.h"
 
-// For tests: sites as a file lists them.
+// For tests: the text of cluster files.
 
 namespace atp {
 
@@ -41,7 +41,7 @@ inline Site site_of(const std::string& text) {
   return site ? std::move(site).value() : Site();
 }
 
-// A rack with one host of the same name, on the address 10.0.0.N.
+// A rack with one host of the same name at the address 10.0.0.N.
 inline std::string rack_lines(const std::string& name, const std::string& uplink, int number,
                               bool has_switch = true) {
   return "  - name: " + name + "\n    uplink: " + uplink + "\n" +
@@ -49,8 +49,8 @@ inline std::string rack_lines(const std::string& name, const std::string& uplink
          ", address: 10.0.0." + std::to_string(number) + ", ranks: 1}]\n";
 }
 
-// A rack of the hosts r1, r2, ... with a rank each, and of s and p without; the switch is on the
-// host `node` unless it is "". All links have 1 GB/s.
+// A rack with the hosts r1, r2, ... with a rank each, and s and p without. The switch is on the
+// host `node` unless that is empty. All links have 1 GB/s.
 inline std::string star_text(int ranks, const std::string& node, const std::string& servers) {
   std::string text = "links:\n  host: {bandwidth: 1 GB/s per direction}\nracks:\n  - name: a\n";
   if (!node.empty()) text += "    switch: " + node + "\n";
@@ -65,8 +65,8 @@ inline std::string star_text(int ranks, const std::string& node, const std::stri
          servers + "\n";
 }
 
-// Racks a and b of two ranks and a host for the switch each, and the rack p with a host. Hosts have
-// 1 GB/s, uplinks half of that.
+// Racks a and b with two ranks and a switch host each, and rack p with one host. Hosts have 1 GB/s,
+// uplinks half of that.
 inline std::string two_racks_text(bool with_switches, const std::string& servers) {
   std::string text =
       "links:\n  host: {bandwidth: 1 GB/s per direction}\n"

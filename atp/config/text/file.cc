@@ -17,7 +17,7 @@ std::string read_all(std::FILE* file, const std::string& name) {
     throw FileError({name, 0, ""}, std::string("cannot be read: ") + std::strerror(errno));
   }
   if (text.size() > kMaxFileBytes) {
-    refuse({name, 0, ""}, "more than 8 MiB", "a description of some kilobytes");
+    refuse({name, 0, ""}, "more than 8 MiB", "a description of a few kilobytes");
   }
   text.shrink_to_fit();
   return text;

@@ -8,9 +8,9 @@
 
 #include "atp/base/result.h"
 
-// Descriptions that people write are files: how one is read, and what one may do wrong, said in one
-// form: where (file, line, key), what was found, what was expected, what to do. The readers throw
-// FileError from any depth, and the functions that other folders call turn it into a Result.
+// Reading the files that people write, and reporting errors in them in one form: where (file, line,
+// key), what was found, what was expected, what to do. Readers throw FileError from any depth; the
+// functions that other folders call turn it into a Result.
 
 namespace atp {
 
@@ -27,14 +27,14 @@ class FileError : public std::runtime_error {
   FileError(const Place& place, std::string_view problem);
 };
 
-// The sentence of all readers: "found F, expected E; A". The advice may be empty.
+// Throws the error "found F, expected E; A" that all readers use. The advice may be empty.
 [[noreturn]] void refuse(const Place& place, std::string_view found, std::string_view expected,
                          std::string_view advice = {});
 
-// A value as an error message shows it: quoted, cut when long, made plain.
+// A value as shown in error messages: quoted, truncated, and made plain.
 std::string shown(std::string_view text);
 
-// Runs a reader, and turns the FileError that it may throw into an Error.
+// Runs a reader and turns a FileError that it throws into an Error.
 template <class Reader>
 auto read_or_error(Reader&& reader) -> Result<decltype(reader())> {
   try {
@@ -44,14 +44,14 @@ auto read_or_error(Reader&& reader) -> Result<decltype(reader())> {
   }
 }
 
-// A description has kilobytes; the matrix between a thousand devices, some MiB.
+// A description has a few kilobytes; the matrix of a thousand devices has a few MiB.
 inline constexpr std::size_t kMaxFileBytes = std::size_t{8} << 20;
 
-// The whole file, or standard input for "-". Throws FileError, also when there is more than
-// kMaxFileBytes of it.
+// The whole file, or standard input for "-". Throws FileError if it cannot be read or is larger
+// than kMaxFileBytes.
 std::string read_text_file(const std::string& path);
 
-// What messages call it: "standard input" for "-".
+// Its name in messages: "standard input" for "-".
 std::string input_name(const std::string& path);
 
 }  // namespace atp

@@ -22,8 +22,8 @@ struct JsonObject::Members {
 
 namespace {
 
-// Walks over the text and counts the lines that the lexer has read: when it reports a token, the
-// count is that token's line.
+// Iterates over the text and counts the lines that the lexer has read: when the lexer reports a
+// token, the count is the token's line.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -46,7 +46,7 @@ class CountingIterator {
   int* line_;
 };
 
-// nlohmann's SAX interface; its names and signatures are given.
+// Implements nlohmann's SAX interface, which prescribes the names and signatures.
 class MemberCollector {
  public:
   MemberCollector(const std::string& file, const int* line, JsonObject::Members& members)

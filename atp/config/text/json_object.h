@@ -6,30 +6,30 @@
 
 #include "atp/config/text/file.h"
 
-// The members of a JSON file's outermost object, each with its line. The parser is nlohmann's,
-// whose documents forget where a value stood; members whose value is an object or a list are kept
-// by name only.
+// The members of a JSON file's outermost object, each with its line. nlohmann's own documents do
+// not record positions, so this collects the parser's events. Of members whose value is an object
+// or a list only the name is kept.
 
 namespace atp {
 
 class JsonObject {
  public:
-  // Throws FileError. `file` is only named in messages.
+  // Throws FileError. `file` is used only in messages.
   JsonObject(std::string_view text, const std::string& file);
 
   bool has(const std::string& key) const;
-  // Present and neither null nor absent.
+  // Whether the key is present and not null.
   bool has_value(const std::string& key) const;
-  // The object's, if the key is absent.
+  // The place of the object if the key is absent.
   Place place(const std::string& key) const;
 
-  // Each refuses whatever is not what its name says, and absence.
+  // Each refuses a value of another type, and a missing key.
   std::string text(const std::string& key, std::string_view expected) const;
   int count(const std::string& key) const;  // 1 to 2^30
-  // The fallback if it is absent or null.
+  // Returns the fallback if the key is absent or null.
   bool yes_or_no(const std::string& key, bool fallback) const;
 
-  // Nobody else needs to know nlohmann's types.
+  // Defined in the source file, to hide nlohmann's types.
   struct Member;
   struct Members;
 

@@ -7,7 +7,7 @@
 namespace atp {
 namespace {
 
-// One code point at the front of a text; length 0 if it is not well formed.
+// The first code point of a text; length 0 if it is malformed.
 struct Letter {
   std::size_t length = 0;
   std::uint32_t code = 0;
@@ -36,7 +36,7 @@ Letter first_letter(std::string_view text) {
   return {length, code};
 }
 
-// C0, DEL and C1: terminals obey both. XML knows no U+FFFE and U+FFFF.
+// C0, DEL and C1: terminals interpret all of them. XML forbids U+FFFE and U+FFFF.
 bool is_control(std::uint32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
 bool is_plain_code(std::uint32_t code) {
   return !is_control(code) && code != 0xfffe && code != 0xffff;

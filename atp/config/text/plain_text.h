@@ -3,16 +3,16 @@
 #include <string>
 #include <string_view>
 
-// Text that may be shown: well-formed UTF-8 without control characters. Names of a description
-// reach terminals, JSON, SVG and comments; an escape sequence, a line feed or half a letter in them
-// would break each in its own way.
+// Text that is safe to show: well-formed UTF-8 without control characters. Names from a file reach
+// terminals, JSON, SVG and comments, and an escape sequence, a line feed or a truncated character
+// would break each of them differently.
 
 namespace atp {
 
 bool is_plain(std::string_view text);
 
-// The same with a space for every control character and a question mark for every other byte that
-// is no text.
+// Replaces every control character by a space, and every other byte that is not text by a question
+// mark.
 std::string made_plain(std::string_view text);
 
 }  // namespace atp

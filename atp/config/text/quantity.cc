@@ -27,7 +27,7 @@ constexpr std::array<Unit, 11> kBandwidthUnits{{{"kB/s", 1e3},
                                                 {"Gbit/s", 1e9 / 8},
                                                 {"Tbit/s", 1e12 / 8},
                                                 {"B/s", 1}}};
-// Beyond these a file means something else, and sums of times might overflow.
+// A value beyond these is an error in the file, and sums of times might overflow.
 constexpr double kMinBandwidth = 1;
 constexpr double kMaxBandwidth = 1e18;
 constexpr double kLongestDuration = 1000;
@@ -47,13 +47,13 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-// "25GB/s" is two words that lost their space.
+// Splits "25GB/s" into number and unit.
 void split_number_from_unit(std::vector<std::string_view>& words) {
   if (words.empty()) return;
   const std::string_view first = words.front();
   std::size_t end = first.find_first_not_of("+-.0123456789");
   if (end == 0 || end == std::string_view::npos) return;
-  // The e of an exponent is followed by digits, which no unit is.
+  // An e followed by digits is an exponent: no unit has digits.
   if ((first[end] == 'e' || first[end] == 'E') && end + 1 < first.size() &&
       first.find_first_of("+-0123456789", end + 1) == end + 1) {
     end = first.find_first_not_of("+-0123456789", end + 1);
@@ -75,8 +75,8 @@ std::string units_text(std::span<const Unit> units) {
   return listed(names);
 }
 
-// "Gb/s", "Gbps", "GBps", "gbit": the prefix, where bits and bytes are told apart by the size of a
-// letter or not at all. Empty for anything else.
+// The prefix of units that distinguish bits from bytes only by the case of a letter, or not at all:
+// "Gb/s", "Gbps", "GBps", "gbit". Empty for anything else.
 std::string ambiguous_prefix(std::string_view unit) {
   std::string rest(unit);
   std::string prefix;
@@ -109,7 +109,7 @@ Parsed refuse_unit(std::string_view unit, std::string_view number) {
   return problem("the unknown unit " + shown(unit), "the units are " + units_text(kBandwidthUnits));
 }
 
-// "25 GB/s ...": a positive number, a unit, and the words after them.
+// "25 GB/s ...": a positive number, a unit, and the words after it.
 struct Amount {
   Parsed parsed;
   std::string text;  // "25 GB/s"
@@ -120,7 +120,7 @@ Amount parse_amount(std::string_view text, const std::string& direction) {
   std::vector<std::string_view> words = words_of(text);
   split_number_from_unit(words);
   const std::optional<double> number = words.empty() ? std::nullopt : parse_number(words[0]);
-  if (!number) return {problem(shown(text), "begin with the number")};
+  if (!number) return {problem(shown(text), "start with a number")};
   if (*number <= 0) return {problem("the bandwidth " + shown(text), "write one above 0")};
   const std::string count(words[0]);
   if (words.size() == 1) {
@@ -147,7 +147,7 @@ Parsed in_range(double bytes_per_second, std::string_view text) {
   return problem("the bandwidth " + shown(text), "write one from 1 B/s to 1000000 TB/s");
 }
 
-// Fifteen digits at most, so that 5e-6 / 1e-6 is "5".
+// At most fifteen digits, so that 5e-6 / 1e-6 prints as "5".
 std::string number_text(double value) {
   std::array<char, 32> buffer{};
   const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
@@ -177,8 +177,8 @@ Parsed parse_bandwidth(std::string_view text) {
   const std::string given = amount.text;
   if (amount.rest.empty()) {
     return problem(shown(text) + " without a direction",
-                   "write \"" + given + " per direction\" if each way carries that much, \"" +
-                       given + " both directions\" if it is the sum of the two ways");
+                   "write \"" + given + " per direction\" if each direction carries that much, \"" +
+                       given + " both directions\" if it is the sum of both");
   }
   const bool per_direction = amount.rest == "per direction";
   if (!per_direction && amount.rest != "both directions") {
@@ -201,7 +201,7 @@ Parsed parse_speed(std::string_view text) {
   std::vector<std::string_view> words = words_of(text);
   split_number_from_unit(words);
   const std::optional<double> number = words.empty() ? std::nullopt : parse_number(words[0]);
-  if (!number) return problem(shown(text), "begin with the number");
+  if (!number) return problem(shown(text), "start with a number");
   if (*number <= 0) return problem("the speed " + shown(text), "write one above 0");
   const Unit* unit = words.size() == 2 ? find_unit(kSpeedUnits, words[1]) : nullptr;
   if (unit == nullptr) {
@@ -217,7 +217,7 @@ Parsed parse_duration(std::string_view text) {
   std::vector<std::string_view> words = words_of(text);
   split_number_from_unit(words);
   const std::optional<double> number = words.empty() ? std::nullopt : parse_number(words[0]);
-  if (!number) return problem(shown(text), "begin with the number");
+  if (!number) return problem(shown(text), "start with a number");
   if (*number < 0) return problem("the negative time " + shown(text), "write 0 us or more");
   const std::string units = units_text(kTimeUnits);
   if (words.size() == 1) return problem(shown(text) + " without a unit", "add " + units);

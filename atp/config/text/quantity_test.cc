@@ -29,7 +29,7 @@ TEST(Quantity, BandwidthsAreBytesPerSecondInOneDirection) {
   }
 }
 
-TEST(Quantity, WhateverCouldMeanTwoBandwidthsIsRefusedWithBoth) {
+TEST(Quantity, AnAmbiguousBandwidthIsRefusedWithBothMeanings) {
   const struct {
     const char* text;
     const char* advice;
@@ -39,14 +39,14 @@ TEST(Quantity, WhateverCouldMeanTwoBandwidthsIsRefusedWithBoth) {
       {"200 GBps", "\"200 GB/s ...\""},
       {"200 G", "the units are"},
       {"40 gbit/s per direction", "\"40 Gbit/s ...\""},
-      {"200 GB/s", "\"200 GB/s per direction\" if each way carries that much"},
+      {"200 GB/s", "\"200 GB/s per direction\" if each direction carries that much"},
       {"200 GB/s one way", "\"per direction\" or \"both directions\""},
       {"200", "\"200 Gbit/s per direction\" for bits or \"200 GB/s per direction\" for bytes"},
       {"-1 GB/s per direction", "above 0"},
       {"0 GB/s per direction", "above 0"},
-      {"nan GB/s per direction", "begin with the number"},
-      {"fast", "begin with the number"},
-      {"", "begin with the number"},
+      {"nan GB/s per direction", "start with a number"},
+      {"fast", "start with a number"},
+      {"", "start with a number"},
       {"1e300 TB/s per direction", "from 1 B/s to"},
       {"200 parsec per direction", "the units are kB/s"},
   };
@@ -57,7 +57,7 @@ TEST(Quantity, WhateverCouldMeanTwoBandwidthsIsRefusedWithBoth) {
   }
 }
 
-TEST(Quantity, TheProblemFitsIntoASentence) {
+TEST(Quantity, TheProblemReadsAsPartOfASentence) {
   EXPECT_EQ(parse_bandwidth("200 Gb/s per direction").problem,
             "the unit \"Gb/s\", which may mean bits or bytes");
 }
@@ -67,7 +67,7 @@ TEST(Quantity, ARateOfATensorHasNoDirection) {
   EXPECT_THAT(parse_rate("1.2 GB/s per direction").advice, HasSubstr("no direction"));
 }
 
-TEST(Quantity, TimesHaveUnitsAndNoSign) {
+TEST(Quantity, TimesHaveAUnitAndAreNotNegative) {
   EXPECT_DOUBLE_EQ(parse_duration("5 us").value, 5e-6);
   EXPECT_DOUBLE_EQ(parse_duration("0.5ms").value, 5e-4);
   EXPECT_DOUBLE_EQ(parse_duration("0 s").value, 0);
@@ -76,7 +76,7 @@ TEST(Quantity, TimesHaveUnitsAndNoSign) {
   }
 }
 
-TEST(Quantity, TextReadsBackAsTheSame) {
+TEST(Quantity, TextParsesToTheSameValue) {
   for (const double bandwidth : {25e9, 12.5e9, 1.0, 3.3e6, 2.5e12}) {
     EXPECT_DOUBLE_EQ(parse_bandwidth(bandwidth_text(bandwidth)).value, bandwidth);
   }

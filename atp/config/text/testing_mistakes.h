@@ -4,12 +4,11 @@
 
 #include <string>
 
-// For tests: files with one thing wrong, and what must be said of it.
+// For tests: files with one error, and the message it must produce.
 
 namespace atp {
 
-// `wrong` in place of `right` in a file that is right: the message begins with `place` and has
-// `rest`.
+// `wrong` replaces `right` in a valid file: the message begins with `place` and contains `rest`.
 struct Mistake {
   std::string name;
   std::string right;

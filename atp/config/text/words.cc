@@ -10,10 +10,10 @@
 namespace atp {
 namespace {
 
-// Edits from one word to the other: letters put in, taken out, changed, or two neighbours swapped
-// (the optimal string alignment), one row of the table at a time.
+// The edit distance: letters inserted, deleted, changed, or two neighbours swapped (optimal string
+// alignment), one row of the table at a time.
 std::size_t edits(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> before(to.size() + 1);  // the row before `above`
+  std::vector<std::size_t> before(to.size() + 1);  // the row above `above`
   std::vector<std::size_t> above(to.size() + 1);
   std::iota(above.begin(), above.end(), std::size_t{0});
   for (std::size_t i = 1; i <= from.size(); ++i) {
@@ -33,7 +33,7 @@ std::size_t edits(std::string_view from, std::string_view to) {
 
 template <class Number>
 std::optional<Number> parse(std::string_view text) {
-  // from_chars takes no plus sign, people do.
+  // from_chars does not accept a plus sign.
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -45,7 +45,7 @@ std::optional<Number> parse(std::string_view text) {
 
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
   std::string_view nearest;
-  // A name far longer than every known one cannot be near, and is not worth its quadratic time.
+  // A name much longer than every known one cannot be near, and would take quadratic time.
   constexpr std::size_t kMaxLength = 64;
   if (name.size() > kMaxLength) return nearest;
   std::size_t fewest = std::max<std::size_t>(1, name.size() / 3) + 1;
@@ -71,7 +71,7 @@ std::string listed(std::span<const std::string_view> names) {
 std::string hint(std::string_view name, std::span<const std::string_view> known) {
   const std::string_view near = nearest_name(name, known);
   if (!near.empty()) return "did you mean " + std::string(near) + "?";
-  return "write " + listed(known);
+  return "use " + listed(known);
 }
 
 std::optional<double> parse_number(std::string_view text) {

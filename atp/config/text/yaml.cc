@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 16;
 
-// Collects yaml-cpp's events into the tree. `open_` are the lists and maps around the next event.
+// Builds the tree from yaml-cpp's events. `open_` holds the lists and maps around the next event.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::string& file) : file_(file) {}
@@ -53,17 +53,17 @@ class TreeBuilder final : public YAML::EventHandler {
  private:
   struct Open {
     YamlNode node;
-    bool has_key = false;  // of a map: the key is read, its value not yet
+    bool has_key = false;  // in a map: the key has been read, but not its value
   };
 
   static int line(const YAML::Mark& mark) { return mark.line + 1; }
 
   [[noreturn]] void refuse_reuse(int line) const {
     refuse({file_, line, ""}, "an anchor (&name) or an alias (*name)", "plain values",
-           "write the value out where it is needed");
+           "repeat the value instead");
   }
 
-  // "?" is yaml-cpp's tag of plain values, "!" that of quoted ones.
+  // yaml-cpp tags plain values with "?", quoted ones with "!".
   void check(const YamlNode& node, const std::string& tag, YAML::anchor_t anchor) const {
     if (anchor != 0) refuse_reuse(node.line);
     if (!tag.empty() && tag != "?" && tag != "!") {
@@ -74,8 +74,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void open(YamlNode node, const std::string& tag, YAML::anchor_t anchor) {
     check(node, tag, anchor);
     if (open_.size() == kMaxDepth) {
-      refuse({file_, node.line, ""}, "lists and maps nested deeper than 16",
-             "at most a few levels");
+      refuse({file_, node.line, ""}, "lists and maps nested deeper than 16", "at most 16");
     }
     open_.push_back({.node = std::move(node)});
   }
@@ -135,7 +134,7 @@ YamlNode parse_yaml(std::string_view text, const std::string& file) {
       TreeBuilder ignored(file);
       if (parser.HandleNextDocument(ignored)) {
         refuse({file, ignored.take().line, ""}, "a second document", "one",
-               "remove what follows ---");
+               "remove everything after ---");
       }
     }
     return root;
@@ -212,12 +211,12 @@ YamlMap::YamlMap(const YamlNode& node, Place place, std::initializer_list<std::s
   std::vector<std::string_view> seen;
   for (const YamlNode& key : node.keys) {
     if (key.kind != YamlNode::Kind::kScalar) {
-      atp::refuse({place_.file, key.line, place_.key}, "a key that is no word",
+      atp::refuse({place_.file, key.line, place_.key}, "a key that is not a word",
                   listed(as_span(known)));
     }
     if (std::find(known.begin(), known.end(), key.scalar) == known.end()) {
       throw FileError(place_of(shown(key.scalar), key.line),
-                      "is no key known here; " + hint(key.scalar, as_span(known)));
+                      "unknown key; " + hint(key.scalar, as_span(known)));
     }
     if (std::find(seen.begin(), seen.end(), key.scalar) != seen.end()) {
       throw FileError(place_of(key.scalar, key.line), "duplicate key; remove one of the two");

@@ -8,12 +8,12 @@
 
 #include "atp/config/text/file.h"
 
-// A YAML document as plain values, each with the line that it stands on. yaml-cpp parses; the tree
-// is ours, because its own loses keys that stand twice and shares nodes between aliases.
+// A YAML document as plain values, each with its line. yaml-cpp parses, but the tree is our own:
+// yaml-cpp's loses duplicate keys and shares nodes between aliases.
 //
-// Only what a file written by hand needs is accepted: one document of maps, lists and scalars.
-// Tags, anchors and aliases are refused, so that a tree is a tree, no larger than its text; and
-// nesting is bounded, so that no walk over it can exhaust the stack.
+// It accepts only what files written by hand need: one document of maps, lists and scalars. Tags,
+// anchors and aliases are refused, so the tree is no larger than its text. Nesting is bounded, so
+// that recursion cannot exhaust the stack.
 
 namespace atp {
 
@@ -22,17 +22,16 @@ struct YamlNode {
 
   Kind kind = Kind::kEmpty;
   int line = 0;         // from 1
-  bool quoted = false;  // a scalar in quotes is text, whatever it looks like
+  bool quoted = false;  // a quoted scalar is text even if it looks like a number
   std::string scalar;
-  std::vector<YamlNode> keys;   // of a map, in the file's order
-  std::vector<YamlNode> items;  // of a list, or a map's values
+  std::vector<YamlNode> keys;   // a map's, in the file's order
+  std::vector<YamlNode> items;  // a list's items or a map's values
 };
 
-// Throws FileError. `file` is only named in messages.
+// Throws FileError. `file` is used only in messages.
 YamlNode parse_yaml(std::string_view text, const std::string& file);
 
-// Typed access to a YAML tree that knows the path to each value, so that whatever is wrong is named
-// by file, line and key.
+// Typed access to a YAML tree. It knows the path to each value, so errors name file, line and key.
 
 class YamlMap;
 
@@ -44,7 +43,7 @@ class YamlValue {
   bool is_list() const { return node_->kind == YamlNode::Kind::kList; }
   bool is_map() const { return node_->kind == YamlNode::Kind::kMap; }
 
-  // Each refuses whatever is not what its name says; `expected` completes "expected ...".
+  // Each refuses a value of another type; `expected` completes "expected ...".
   std::string text(std::string_view expected) const;
   double number(std::string_view expected) const;  // finite
   int count(int least, int most) const;
@@ -62,14 +61,14 @@ class YamlValue {
   Place place_;
 };
 
-// A map all of whose keys are known and stand once.
+// A map without unknown or duplicate keys.
 class YamlMap {
  public:
   YamlMap(const YamlNode& node, Place place, std::initializer_list<std::string_view> known);
 
   const Place& place() const { return place_; }
   std::optional<YamlValue> find(std::string_view key) const;
-  // Refuses its absence: "... key is missing, expected <expected>".
+  // Refuses a missing key: "... key is missing, expected <expected>".
   YamlValue need(std::string_view key, std::string_view expected) const;
 
  private:
