@@ -73,10 +73,10 @@ def eventually(condition, seconds=20):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--as", "bob"], "--as takes root or sudo, found 'bob'"),
-        (["--as"], "--as takes a value; see tools/fresh --help"),
-        (["--cache"], "--cache takes a value; see tools/fresh --help"),
-        (["--except"], "--except takes a value; see tools/fresh --help"),
+        (["--as", "bob"], "--as: found 'bob', expected root or sudo"),
+        (["--as"], "--as needs a value; see tools/fresh --help"),
+        (["--cache"], "--cache needs a value; see tools/fresh --help"),
+        (["--except"], "--except needs a value; see tools/fresh --help"),
         (
             ["--folder", "/no/such/folder"],
             "/no/such/folder is not a folder; choose one with --folder",
@@ -94,7 +94,7 @@ def test_wrong_arguments_are_named(stubs, arguments, complaint):
 def test_its_help_is_its_head(stubs):
     code, said, _ = stubs.run("--help")
     assert code == 0
-    assert said.startswith("Runs the README's commands, word for word, on bare machines")
+    assert said.startswith("Runs the README's commands verbatim on bare machines")
 
 
 def test_the_list_is_every_command_of_the_readme(stubs):
@@ -121,7 +121,7 @@ def test_a_folder_without_room_is_named(stubs):
     stubs.add("df", "echo; echo disk 100000 1 250 1% /")
     code, _, complained = stubs.run()
     assert code == 2
-    assert f"8000 MiB in {stubs.machines}, found 250 MiB free; name another place" in complained
+    assert f"8000 MiB in {stubs.machines}, found 250 MiB free; choose another place" in complained
 
 
 def test_a_debootstrap_that_fails_is_shown_and_leaves_nothing(stubs):

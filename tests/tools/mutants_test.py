@@ -132,7 +132,9 @@ def test_an_edit_elsewhere_leaves_the_identity_of_a_mutant():
 
 @pytest.mark.parametrize("text, times", [("a b", 0), ("a found found b", 2)])
 def test_a_rule_without_its_one_place_says_where_to_mend_it(text, times):
-    with pytest.raises(PlaceNotFound, match=rf"“a sentence”.* {times} times in f\.cc, not once"):
+    with pytest.raises(
+        PlaceNotFound, match=rf"“a sentence”.* {times} times in f\.cc, expected once"
+    ):
         of_rule(Rule("a sentence", "f.cc", "found", "planted"), text)
 
 
@@ -276,7 +278,7 @@ def test_a_build_that_is_broken_off_is_no_mutant_that_does_not_compile():
     test = layers.Test((), (), "unit")
     compiler = Run(1, "a.cc:7:1: error: no match for x\nninja: build stopped", 1)
     assert layers.first_error(test, compiler) == "no match for x"
-    with pytest.raises(layers.DishonestCopy, match="unit broke off:\ninterrupted by user"):
+    with pytest.raises(layers.DishonestCopy, match="unit was interrupted:\ninterrupted by user"):
         layers.first_error(test, Run(2, "interrupted by user", 1))
 
 
@@ -305,10 +307,10 @@ def test_the_parts_are_the_whole():
 @pytest.mark.parametrize(
     "words, says",
     [
-        (["--only", "no such mutant"], "no mutant is called so; --list names them all"),
+        (["--only", "no such mutant"], "no mutant matches; --list shows all of them"),
         (["--only", "("], "is not a regular expression"),
         (["--draw", "0"], "expected a number of at least 1, found 0"),
-        (["--layers", "unit,moon"], "unknown layer 'moon'; there are unit,seeds,e2e"),
+        (["--layers", "unit,moon"], "unknown layer 'moon'; the layers are unit,seeds,e2e"),
         (["--part", "3/2"], "expected a part such as 1/2, found '3/2'"),
     ],
 )
