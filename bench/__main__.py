@@ -1,9 +1,9 @@
-"""Times all-reduces over atp, Gloo and Open MPI's ring on the same links, in turns: `make bench`.
+"""Times all-reduces over atp, Gloo and Open MPI's ring alternately on equal links: `make bench`.
 
     .venv/bin/python -m bench [--short] [--only NAME,...] [--without-mpi] [FOLDER]
 
 Each rank is a process in its own network namespace, whose link is shaped in both directions. All
-implementations run in turns (A, B, A, B, ...). Each is timed from a common instant until the last
+implementations alternate (A, B, A, B, ...). Each is timed from a common instant until the last
 rank has its result, and every result is compared with the true sum. Writes bench.json, after each
 workload, and the pictures into FOLDER (default: out/bench).
 """

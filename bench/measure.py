@@ -1,4 +1,4 @@
-"""Runs one workload: starts its ranks once, then runs its implementations in turns, in rounds."""
+"""Runs one workload: starts its ranks once, then alternates its implementations, in rounds."""
 
 import statistics
 import sys

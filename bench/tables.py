@@ -45,7 +45,7 @@ def head(workload):
     if workload.mtu != 1500:
         more.append(f"MTU {workload.mtu}")
     words = ", ".join([f"{workload.ranks} ranks, {where}", *more])
-    return f"{workload.name}: {words}; medians of {workload.rounds} rounds in turns"
+    return f"{workload.name}: {words}; medians of {workload.rounds} alternating rounds"
 
 
 COLUMNS = (

@@ -1,4 +1,4 @@
-"""What `make bench` measures: networks, tensors, and the implementations that run in turns."""
+"""What `make bench` measures: networks, tensors, and the implementations to compare."""
 
 import dataclasses
 

@@ -54,9 +54,7 @@ def trainings(folder, short):
         *apart or ["none"],
         sep="\n  ",
     )
-    print(
-        "\nsums of real gradients: relative L2 error, and elements that become zero"
-    )
+    print("\nsums of real gradients: relative L2 error, and elements that become zero")
     print(training.table_of_gradients(gradients))
     write(folder / "training.csv", trained)
     write(folder / "gradients.csv", gradients)

@@ -1,13 +1,13 @@
-"""Every collective over atp and over Gloo, side by side: the same tensors, links and processes.
+"""Compares every collective over atp and over Gloo: the same tensors, links and processes.
 
     .venv/bin/python -m experiments.collectives [FOLDER]
 
-Rounds alternate between the two (A, B, A, B, ...), and medians count; the time of a round is that
-of the slowest rank, and every result is checked to the bit. First the ranks share this machine, and
-with it the processor is the limit; then each has a network namespace and a link of --mbit in each
-direction, with cubic for both. There atp has neither switch nor server: it sums around a ring, so
-both sides have the same links. Writes collectives.csv and collectives.svg into FOLDER (default:
-out/collectives).
+Rounds alternate between the two (A, B, A, B, ...), and medians are reported. The slowest rank
+determines the time of a round, and every result is checked to the bit. First the ranks share this
+machine, so the processor is the limit. Then each rank has a network namespace with a link of --mbit
+in each direction, and TCP uses cubic for both. In that case atp has no switch or server but sums
+over a ring, so both use the same links. Writes collectives.csv and collectives.svg to FOLDER
+(default: out/collectives).
 """
 
 import json
@@ -42,7 +42,7 @@ def run_locally(ranks, arguments, folder):
         subprocess.Popen(words, env={**environment, "RANK": str(rank)}) for rank in range(ranks)
     ]
     if any([rank.wait() for rank in running]):
-        raise SystemExit("a rank failed; its error stands above")
+        raise SystemExit("a rank failed; see its error above")
 
 
 def run_in_namespaces(ranks, arguments, folder):
@@ -69,7 +69,7 @@ def measure(where, ranks, arguments):
 
 
 def summarize(where, ranks, measured, arguments):
-    """One row for each collective and size: medians, their spread, and what the links allow."""
+    """One row per collective and size: medians, their spread, and the bound of the links."""
     of = {(name, size, path): times for name, size, path, times in measured["rows"]}
     rows = []
     for name, size in dict.fromkeys((name, size) for name, size, _ in of):
@@ -95,8 +95,8 @@ def summarize(where, ranks, measured, arguments):
 
 
 def print_table(rows, arguments):
-    print(f"float32, medians of up to {arguments.rounds} rounds in turns; Gloo's time over atp's")
-    print(f"bound: what the fullest link carries, S/B with headers (x {HEADERS:.3f})")
+    print(f"float32, medians of up to {arguments.rounds} alternating rounds; Gloo's time / atp's")
+    print(f"bound: time of the fullest link, S/B with headers (x {HEADERS:.3f})")
     head = f"{'where':10} {'ranks':>5} {'collective':15} {'bytes':>11} {'atp ms':>9} {'Gloo ms':>9}"
     print(f"{head} {'Gloo/atp':>8} {'least':>6} {'most':>6} {'bound ms':>9}")
     for row in rows:
@@ -148,20 +148,25 @@ def parse():
         "--where",
         choices=["one host", "links", "both"],
         default="both",
-        help="processes of this machine, or namespaces with links (default: both)",
+        help="processes on this machine, or namespaces with links (default: both)",
     )
     parser.add_argument(
-        "--mbit", type=int, default=1000, help="of each rank's link (default: 1000)"
+        "--mbit", type=int, default=1000, help="bandwidth of each rank's link (default: 1000)"
     )
-    parser.add_argument("--rounds", type=int, default=9, help="at most (default: 9)")
     parser.add_argument(
-        "--budget", type=float, default=6, help="seconds per row, with three rounds at least"
+        "--rounds", type=int, default=9, help="maximum number of rounds (default: 9)"
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=6,
+        help="seconds per row, but at least three rounds (default: 6)",
     )
     parser.add_argument(
         "--sizes",
         type=numbers,
         default=[2**12, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26],
-        help="bytes of the tensors, N,N,... (default: 4 KiB to 64 MiB)",
+        help="tensor sizes in bytes, N,N,... (default: 4 KiB to 64 MiB)",
     )
     return parser.parse_args()
 

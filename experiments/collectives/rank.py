@@ -1,4 +1,4 @@
-"""One rank of experiments.collectives: times each collective over atp and over Gloo, in turns.
+"""One rank of experiments.collectives: times each collective over atp and over Gloo, alternating.
 
 RANK=... WORLD_SIZE=... rank.py MEET RESULT ROUNDS BUDGET SIZES...
 """
@@ -17,8 +17,8 @@ import torch.distributed as dist
 import atp.torch
 
 PATHS = ("atp", "gloo")
-# Calls of small tensors that are timed as one: a single one is shorter than what a clock shares
-# with other processes.
+# Calls with small tensors are timed in groups of this size: one call is shorter than the
+# interruptions by other processes.
 CALLS_OF_SMALL, SMALL = 10, 1 << 16
 
 
@@ -35,7 +35,7 @@ class Collective:
         self.root = self.rank == 0
 
     def fill(self):
-        """The whole of rank r holds r + 1; so does its share."""
+        """`whole` and `share` of rank r hold r + 1."""
         self.whole.fill_(self.rank + 1.0)
         self.other.fill_(-1.0)
         self.share.fill_(self.rank + 1.0)
@@ -44,7 +44,7 @@ class Collective:
         getattr(self, f"_{self.name}")(group)
 
     def check(self):
-        """Of the last call: each result is known to the bit, as sums of small integers are."""
+        """Whether the last result is right to the bit; sums of small integers are exact."""
         found, expected = getattr(self, f"_result_of_{self.name}")()
         return found is None or torch.equal(found, expected)
 
@@ -55,7 +55,7 @@ class Collective:
         return self.ranks * (self.ranks + 1) / 2
 
     def _all_reduce(self, group):
-        # In place: what several calls would sum again is copied first, over either path alike.
+        # In place, so copy first; several calls would otherwise sum sums. The same for both paths.
         self.other.copy_(self.whole)
         dist.all_reduce(self.other, group=group)
 
@@ -110,7 +110,7 @@ class Collective:
         return self.other, self._numbered()
 
     def _send_recv(self, group):
-        """Rank 0 to rank 1 and back; the others wait for the end of the round."""
+        """From rank 0 to rank 1 and back; the other ranks wait for the end of the round."""
         if self.rank == 0:
             dist.send(self.whole, 1, group=group)
             dist.recv(self.other, 1, group=group)
@@ -128,7 +128,7 @@ class Collective:
         return None, None
 
 
-# Per rank: what its fullest link has to carry in one direction, in units of the tensor.
+# What the fullest link of n ranks carries in one direction, in units of the tensor.
 SHARES = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,
@@ -144,7 +144,7 @@ SHARES = {
 
 
 def seconds(collective, group, control):
-    """Per call, of the slowest rank."""
+    """Seconds per call on the slowest rank."""
     calls = CALLS_OF_SMALL if collective.whole.nbytes <= SMALL else 1
     collective.fill()
     dist.barrier(group=control)
@@ -153,7 +153,7 @@ def seconds(collective, group, control):
         collective.call(group)
     took = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
     right = collective.check()
-    assert right, f"a wrong result of {collective.name} over {dist.get_backend(group)}"
+    assert right, f"{collective.name} over {dist.get_backend(group)}: wrong result"
     dist.all_reduce(took, op=dist.ReduceOp.MAX, group=control)
     return took.item() / calls
 
@@ -161,7 +161,7 @@ def seconds(collective, group, control):
 def measure(sizes, rounds, budget):
     """Rows of (collective, bytes, path, seconds of each round).
 
-    A pair of rounds that takes more than `budget` seconds has fewer rounds, but three at least.
+    Slow collectives run fewer than `rounds` rounds, but at least 3, to stay within `budget` s.
     """
     groups = {"atp": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
     control = dist.new_group(backend="gloo")
@@ -183,7 +183,7 @@ def measure(sizes, rounds, budget):
 
 
 def main(meet, result, rounds, budget, *sizes):
-    # What else this machine does shall not count, where that is allowed.
+    # Run ahead of other processes on this machine, if permitted.
     with contextlib.suppress(PermissionError):
         os.nice(-15)
     torch.set_num_threads(1)

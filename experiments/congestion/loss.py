@@ -1,4 +1,4 @@
-"""Short all-reduces with packet loss: in the network and over Gloo, in turns.
+"""Short all-reduces with packet loss: in the network and over Gloo, alternately.
 
     .venv/bin/python -m experiments.congestion.loss [FOLDER]
 
@@ -99,7 +99,7 @@ def main():
     arguments = parse()
     print(
         f"{arguments.ranks} ranks, links of {arguments.mbit} Mbit/s, {arguments.bytes} bytes of"
-        f" float32, {arguments.iterations} all-reduces each, in turns"
+        f" float32, {arguments.iterations} all-reduces each, alternately"
     )
     print(f"{'loss %':>9} {'in-network':>12} {'p90 ms':>9} {'Gloo':>9} {'p90 ms':>9}")
     rows = summarize(arguments)

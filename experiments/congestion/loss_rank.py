@@ -1,4 +1,4 @@
-"""One rank of loss.py: times all-reduces in the network and over Gloo, in turns.
+"""One rank of loss.py: times all-reduces in the network and over Gloo, alternately.
 
 RANK=... WORLD_SIZE=... loss_rank.py MEET RESULT BYTES ITERATIONS
 """

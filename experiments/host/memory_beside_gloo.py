@@ -1,4 +1,4 @@
-"""All-reduces within one host: in shared memory, over our ring, and over Gloo, in turns.
+"""All-reduces within one host: in shared memory, over our ring, and over Gloo, alternately.
 
     .venv/bin/python -m experiments.host.memory_beside_gloo [FOLDER]
 

@@ -1,4 +1,4 @@
-"""All-reduces in every wire format and over Gloo, on the same links, in turns.
+"""All-reduces in every wire format and over Gloo, on the same links, alternately.
 
     .venv/bin/python -m experiments.numbers.formats [FOLDER]
 
@@ -87,7 +87,7 @@ def print_table(rows, arguments):
     print(
         f"{arguments.ranks} ranks, links of {arguments.mbit} Mbit/s, switch and server "
         f"{arguments.wide} times that, {arguments.bytes:,} bytes of float32, "
-        f"medians of {arguments.rounds} rounds in turns"
+        f"medians of {arguments.rounds} alternating rounds"
     )
     print(
         f"{'way':14}{'ms':>9}{'spread':>8}{'Gloo f32 /':>11}{'Gloo f16 /':>11}{'fixed /':>9}"

@@ -1,4 +1,4 @@
-"""One rank of formats.py: times one all-reduce per format in turns, and checks each result.
+"""One rank of formats.py: times one all-reduce per format alternately, and checks each result.
 
 RANK=... WORLD_SIZE=... ATP_ROUTE=... formats_rank.py RESULT ROUNDS BYTES
 """

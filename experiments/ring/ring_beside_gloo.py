@@ -1,4 +1,4 @@
-"""Compares our ring with Gloo: the same collectives on the same links, in turns.
+"""Compares our ring with Gloo: the same collectives on the same links, alternately.
 
     .venv/bin/python -m experiments.ring.ring_beside_gloo [FOLDER]
 
@@ -84,9 +84,8 @@ def summarize(measured, arguments):
 
 def print_table(rows, arguments):
     where = "loopback" if arguments.local else f"links of {arguments.mbit} Mbit/s"
-    print(
-        f"{arguments.ranks} ranks, {where}, float32, medians of {arguments.rounds} rounds in turns"
-    )
+    rounds = f"medians of {arguments.rounds} alternating rounds"
+    print(f"{arguments.ranks} ranks, {where}, float32, {rounds}")
     print(f"bound: (N-1)/N * S/B, an all-reduce twice that, with headers (x {HEADERS:.3f})")
     print(f"{'collective':15} {'bytes':>10} {'ring ms':>9} {'Gloo ms':>9} {'Gloo/ring':>9}", end="")
     print(f" {'bound ms':>9} {'ring/bound':>10}")

@@ -65,7 +65,7 @@ CLUSTER = {
 }
 
 OPERATIONS = {
-    "# Where there is no such table and chain yet:": Here(
+    "# If the table and chain do not exist yet:": Here(
         addresses=("10.0.0.1",), then="nft list table inet filter | grep -c 'dport { 5500, 5501 }'"
     ),
     "# /etc/systemd/system/atp.service": Never("systemd reads it; its command is checked"),
