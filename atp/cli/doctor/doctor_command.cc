@@ -88,8 +88,8 @@ void run_doctor(const DoctorOptions& options) {
 
 void add_doctor_command(const Command& program) {
   const Command command = program.add_command("doctor",
-                                              "Check from this host that switches and servers can "
-                                              "be reached, and say how to fix what cannot");
+                                              "Check from this host that switches and servers are "
+                                              "reachable, and suggest fixes");
   command.footer(kExamples);
   const auto options = std::make_shared<DoctorOptions>();
   command

@@ -155,7 +155,7 @@ ServeOptions options_of_lane(const ServeOptions& options, const Endpoint& listen
   if (listen.port == 0 || last > 65535) {
     throw CommandError(fmt::format("--lanes {} needs the port of --listen and the {} after it, {}",
                                    options.lanes, options.lanes - 1,
-                                   listen.port == 0 ? "and port 0 is not fixed: name a port"
+                                   listen.port == 0 ? "but port 0 is not fixed: choose a port"
                                                     : "and ports end at 65535: use a lower port"),
                        kWrongUsage);
   }
