@@ -68,17 +68,17 @@ struct Aggregation {
   std::uint32_t window = 0;         // fragments in flight per group; required if slots > 0
   std::uint32_t payload_bytes = 1;  // per packet; with header_bytes the framing factor
   std::uint32_t header_bytes = 0;   // everything else per packet on the wire, Ethernet included
-  // Bytes per tensor value in a packet: 4 for int32, 2 for int16 with block scales. 0: those of the
-  // tensor's element.
+  // Bytes per tensor value in a packet: 4 for int32, 2 for int16 with block scales. 0: the size of
+  // the tensor's element.
   double wire_bytes_per_value = 0;
   ServerPlacement placement = ServerPlacement::kDedicated;
   // How many units of this level share the servers: all racks, for example, if the level's switches
-  // are those of the racks.
+  // are the racks' switches.
   std::uint32_t shared_by = 1;
   // Sums over a unit's fullest uplink in one direction, per group inside each unit: a server in
   // another unit receives and returns them through it. 0: the servers are inside.
   double uplink_sums = 0;
-  // Server hosts under one switch. 0 means, if dedicated, so many that no server's link is the
+  // Server hosts under one switch. 0 means, if dedicated, enough that no server's link is the
   // bottleneck (or a switch that multicasts the sum itself); if co-located, one on every worker of
   // a group. All groups load the servers' links at the same time.
   std::uint32_t server_hosts = 0;

@@ -74,7 +74,7 @@ struct CostInputs {
 std::vector<DimensionOption> dimension_options(const CostInputs& inputs, Mesh mesh,
                                                const MeshLayout& layout, Dimension dimension);
 
-// `mesh` is that of the layout. In the paper's modes the layout is ignored and may be empty. If the
+// `mesh` is the layout's mesh. In the paper's modes the layout is ignored and may be empty. If the
 // mesh was measured, the layout only determines which links the sums load. The cost is infinite if
 // no allowed collective can run on a dimension. Leaves the texts empty; describe() fills them.
 LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layout);

@@ -23,7 +23,7 @@
 namespace atp::planner {
 
 struct LayerVolume {
-  // Elements per rank; those of the whole tensor even if a rank has or gets only a slice.
+  // Elements per rank: all of the tensor's, even if a rank has or gets only a slice.
   double all_reduced1 = 0;
   double copies_all_reduced1 = 0;  // included in all_reduced1
   double all_reduced2 = 0;

@@ -19,8 +19,8 @@ namespace {
 double ring_hop_load(const Level& level, const GroupLevel& group, bool is_closed) {
   // With two children both directions share one link, unless the ring only passes through.
   if (level.count == 2) return (is_closed ? 1 : 0.5) * group.sharing;
-  // The hops of siblings `other` apart cover the whole circle, and so do those of the groups next
-  // to them: all of them cross every link, half of the volume clockwise.
+  // The hops of siblings `other` apart cover the whole circle, as do the hops of neighbouring
+  // groups: all of them cross every link, half of the volume clockwise.
   if (group.strided || group.other == 1) return group.other / 2 * group.sharing;
   // On an arc, the hop that closes the ring returns over all its links.
   return (is_closed ? 1 : 0.5) * group.sharing;

@@ -10,8 +10,8 @@
 //
 // The unit of load is one rank's tensor: at load 1.5, one and a half times its bytes cross the link
 // in the busier direction. By symmetry all links of a level carry the same load, otherwise the
-// fullest counts, so a collective has at most one load per level. Its time is that of the fullest
-// link, because all links are busy at once; latency is added separately.
+// fullest counts, so a collective has at most one load per level. Its time is the fullest link's,
+// because all links are busy at once; latency is added separately.
 //
 // In short (docs/planner.md), t = max over levels of c * q / U, with q the groups that share the
 // link. The ring's c is 2(D-1)/D on every switch link, the hierarchical all-reduce's 2(K-1)/K with

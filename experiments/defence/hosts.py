@@ -55,7 +55,7 @@ class Job:
 
 
 def summing_us(network, about_the_job, iterations):
-    """The time of an all-reduce while a stranger forges errors about it, or about nobody."""
+    """The time of an all-reduce while a stranger forges errors about it, or about unused ports."""
     size = ("-b", "1M", "-e", "1M", "-w", "5", "-n", iterations, "--counters")
     job = Job(network, "nodes", ("workers", "workers"), *size)
     workers, nodes = network["workers"], network["nodes"].address
@@ -91,7 +91,7 @@ def forged_icmp(rounds, iterations):
             for about_the_job in (False, True) if number % 2 == 0 else (True, False):
                 times[about_the_job].append(summing_us(network, about_the_job, iterations))
     nobodys, its = (statistics.median(times[way]) for way in (False, True))
-    yield "1 MiB under forged ICMP errors about it, over as many about nobody", its / nobodys, ""
+    yield "1 MiB under forged ICMP errors about it / about unused ports", its / nobodys, ""
     spread = max((max(t) - min(t)) / statistics.median(t) for t in times.values())
     yield "… of forged errors, the rounds' (largest - smallest) / median", spread, ""
 

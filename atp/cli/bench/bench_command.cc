@@ -87,7 +87,7 @@ constexpr const char* kExamples = R"(Examples:
   atp run -n 4 -- atp bench allreduce --wire int16 --dtype bfloat16 --digest
       use another type and wire format, and print a digest that is the same in every run
   atp run -n 2 --switch -- atp bench allreduce -b 1K -e 1M -f 2 --bandwidth 10
-      show the lower bounds of a 10 Gbit/s network beside the times)";
+      show the lower bounds of a 10 Gbit/s network next to the times)";
 
 }  // namespace
 

@@ -72,7 +72,7 @@ docs/variables.md lists all of them, with values and defaults.
   2    wrong usage: an unknown option, a bad value, a bad file
 
 `atp run` exits with the code of the first rank that failed: 128 + N if signal N killed it, 127 if
-its program was not found. `atp sim` has codes of its own (atp help sim).
+its program was not found. `atp sim` has its own exit codes (atp help sim).
 )"},
 }};
 

@@ -16,7 +16,7 @@ struct event_base;
 struct evhttp;
 struct event;
 
-// Serves a few pages over HTTP, for Prometheus and browsers, from a thread of its own (libevent,
+// Serves a few pages over HTTP, for Prometheus and browsers, from a separate thread (libevent,
 // linked statically).
 
 namespace atp {

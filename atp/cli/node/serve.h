@@ -99,7 +99,7 @@ std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const Serve
                                             Waker& waker);
 
 // Starts serving --metrics and logs the address; null if it is not given. Throws CommandError on
-// failure, because whoever sets --metrics relies on it.
+// failure, because a user who sets --metrics relies on it.
 std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker& waker);
 
 // Drives `node` until a signal stops it. `gauges(snapshot)` adds the node's own figures.

@@ -20,8 +20,8 @@
 //
 // status_dialogue.h defines the dialogue.
 //
-// A thread of its own serves all clients at once, each for a bounded time, so a client that
-// connects and sends nothing blocks nobody else. The node's loop only writes the document on
+// A separate thread serves all clients at once, each for a bounded time, so a client that
+// connects and sends nothing does not block the others. The node's loop only writes the document on
 // request: is_asked(), then answer().
 
 namespace atp {

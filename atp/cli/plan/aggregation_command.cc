@@ -22,7 +22,7 @@ constexpr const char* kExamples = R"(Examples:
   atp plan aggregation --cluster examples/topologies/two-racks-and-servers.yaml --hosts a1,a2,a3,a4
       --bandwidth "100 Gbit/s per direction" --aggregation-hosts 1,2,3
       place a job on four hosts, with faster aggregation hosts in its rack
-Times are bounds: those of the fullest link, with packet headers but without latencies.)";
+Times are lower bounds: of the fullest link, with packet headers, without latencies.)";
 
 struct AggregationOptions {
   std::string cluster_file;
@@ -145,7 +145,7 @@ void add_added_options(const Command& command, AggregationOptions& options) {
       .type_name("N,N,…");
   command
       .add_option("--bandwidth", options.bandwidth,
-                  "Link bandwidth per added host (default: that of the slowest rank)")
+                  "Link bandwidth per added host (default: the slowest rank's)")
       .type_name("BANDWIDTH");
   command
       .add_option("--racks", options.racks,

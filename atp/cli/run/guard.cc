@@ -68,7 +68,7 @@ int wait_for(pid_t supervisor) {
 }
 
 [[noreturn]] void be_supervisor(const std::function<int(int)>& supervise, int front_fd) {
-  // In a session of its own, the supervisor and its children do not get the terminal's signals
+  // In a separate session, the supervisor and its children do not get the terminal's signals
   // directly. The front process forwards them, so each arrives once.
   setsid();
   prctl(PR_SET_NAME, "atp-supervisor");

@@ -37,7 +37,7 @@ constexpr const char* kExamples = R"(Examples:
       run the ranks of host a1, in a job over all hosts of the file
   atp run --cluster cluster.yaml --host a1 --hosts a1,b1 --job 7 --incarnation 3 -- ./program
       run them in job 7, over two of the hosts
-Exit code: that of the first rank that failed (128 + signal if killed, 127 if CMD is not found).)";
+Exit code: the exit code of the first rank that failed (128 + signal if killed, 127 if CMD is not found).)";
 
 // Options for every job.
 void add_common_options(const Command& command, RunOptions& options) {
@@ -84,7 +84,7 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
   Option lanes =
       command
           .add_option("--lanes", options.lanes,
-                      "Number of switches, each with a server and a core of its own, over which "
+                      "Number of switches, each with its own server and core, over which "
                       "tensors are spread")
           .type_name("N")
           .in_range(1u, kMaxServers)
@@ -157,7 +157,7 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
   command
       .add_option("--incarnation", options.incarnation,
                   "Number of this start of the job, the same on all its hosts and new each time "
-                  "(default: random on one host; torch agrees on one by itself)")
+                  "(default: random on one host; torch chooses one automatically)")
       .type_name("N")
       .in_range(0U, kMaxWord)
       .needs(cluster);
