@@ -47,7 +47,7 @@ void set_action(const struct sigaction& action) {
 void add_serve_options(const Command& command, ServeOptions& options) {
   command
       .add_option("--listen", options.listen,
-                  "UDP address to listen on; port 0 takes a free port, 0.0.0.0 or [::] means all "
+                  "UDP address to listen on; port 0 picks a free port, 0.0.0.0 or [::] means all "
                   "addresses of this host")
       .type_name("ADDR:PORT")
       .show_default();

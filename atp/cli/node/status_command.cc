@@ -19,7 +19,8 @@ constexpr const char* kExamples = R"(Examples:
   atp status 10.0.0.9:5500 --json
       print the status of a server for programs (run it on that host, or start the server with
       --status-from and this host's network)
-  ssh rack1 atp status 10.0.0.1:5501)";
+  ssh rack1 atp status 10.0.0.1:5501
+      query a switch from its own host)";
 
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;

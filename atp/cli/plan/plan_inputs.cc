@@ -32,7 +32,7 @@ void add_model_options(const Command& command, PlanInputs& inputs) {
   add_count(command, "--layers", inputs.layers, "Number of layers, with --hidden");
   add_count(command, "--heads", inputs.heads, "Number of attention heads, with --hidden");
   add_count(command, "--kv-heads", inputs.kv_heads,
-            "Number of key-value heads (default: that of --heads)");
+            "Number of key-value heads (default: same as --heads)");
   add_count(command, "--ffn", inputs.ffn, "Feed-forward width (default: 4 times hidden)");
   command.add_flag("--gated", inputs.gated, "The feed-forward block has a gate, as in llama");
   command

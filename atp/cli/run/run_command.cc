@@ -105,7 +105,7 @@ void add_local_options(const Command& command, RunOptions& options, Option clust
           .excludes(cluster);
   Option aggregators = command
                            .add_option("--aggregators", options.aggregators,
-                                       "Aggregators of the switch (default: that of `atp switch`)")
+                                       "Aggregators of the switch (default: as for `atp switch`)")
                            .type_name("N")
                            .in_range(1u, 1u << 24)
                            .excludes(cluster);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp sim --seed 17
-      simulate the world that seed 17 draws: network, jobs and faults
+      simulate the world that seed 17 generates: network, jobs and faults
   atp sim --seed 17 --trace
       print every packet and event of it
   atp sim --count 100000 --threads 2
