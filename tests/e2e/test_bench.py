@@ -112,7 +112,7 @@ def test_what_does_not_go_together_is_said_and_ends_with_2(cluster, options, com
     ("options", "complaint"),
     [
         ((), "WORLD_SIZE is not set"),
-        (("-b", "8K", "-e", "4K"), "-b 8192 -e 4096 is no range of sizes"),
+        (("-b", "8K", "-e", "4K"), "-b 8192 -e 4096: expected sizes of at least 4 bytes"),
         (("-n", "0"), "--iters"),
         (("-b", "much"), "--minbytes"),
     ],

@@ -170,7 +170,7 @@ def test_a_taken_port_is_named(cluster):
     ("arguments", "message"),
     [
         pytest.param(["--host", "a9"], 'has no host "a9"; did you mean a0?', id="unknown host"),
-        pytest.param(["--host", "a1"], "gives host a1 no switch and no server", id="no services"),
+        pytest.param(["--host", "a1"], "has no switch and no server on host a1", id="no services"),
         pytest.param([], "has the addresses of 0 hosts", id="no host said, and none is this one"),
         pytest.param(
             ["--host", "a0", "true"], "host a0 has no ranks of this job, which runs on a1, b1",
@@ -181,7 +181,7 @@ def test_a_taken_port_is_named(cluster):
             id="unknown host of the job",
         ),
         pytest.param(
-            ["--host", "a1", "--hosts", "a1,a1", "true"], "a1 stands twice", id="host twice"
+            ["--host", "a1", "--hosts", "a1,a1", "true"], "a1 is listed twice", id="host twice"
         ),
         pytest.param(
             ["--host", "a1", "--hosts", "a1,", "true"], "found an empty name among the job's hosts",
@@ -252,12 +252,12 @@ def test_a_file_is_played_by_the_simulator():
         ),
         pytest.param(
             "servers: [s1]", "servers: [s2]",
-            'cluster.yaml:20: servers[0]: is no host: cluster.yaml has no host "s2"',
+            'cluster.yaml:20: servers[0]: unknown host: cluster.yaml has no host "s2"',
             id="an unknown host",
         ),
         pytest.param(
             "127.0.2.2", "127.0.1.2",
-            'cluster.yaml:13: racks[1].hosts[1].address: "127.0.1.2" is that of',
+            'cluster.yaml:13: racks[1].hosts[1].address: "127.0.1.2" is already used by',
             id="an address twice",
         ),
         pytest.param(

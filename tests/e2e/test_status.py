@@ -174,10 +174,10 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is not an atp switch or server"),
         (b"", "closed the connection without an answer"),
         (b"atp-status 7\n", 'found "atp-status 7", expected "atp-status 1"'),
-        (b"atp-status \x1b[31m\n", 'answered "atp-status  [31m"'),
+        (b"atp-status \x1b[31m\n", 'found "atp-status  [31m", expected "atp-status 1"'),
         (b"atp-status 1\n{", "cannot be read"),
         (b"atp-status 1\n[1]", "cannot be read"),
-        (None, "said nothing for 5 s"),
+        (None, "sent nothing for 5 s"),
     ],
 )
 def test_what_is_no_node_of_this_version_is_said(cluster, reply, message):
@@ -208,7 +208,7 @@ def test_a_node_that_is_stopped_is_said(cluster):
     server.signal(signal.SIGSTOP)
     result = status(cluster, cluster.server_address)
     assert result.returncode == 1
-    assert "said nothing for 5 s" in result.stderr
+    assert "sent nothing for 5 s" in result.stderr
 
 
 def test_a_node_may_be_told_to_answer_nobody(cluster):
@@ -264,7 +264,7 @@ def test_the_host_itself_may_ask_from_any_address_of_loopback(cluster):
 def test_a_taken_port_does_not_stop_a_node(cluster):
     with socket.create_server(("127.0.0.1", cluster.server_port)):
         server = start_server(cluster)
-        assert "`atp status` will get no answer" in server.output()
+        assert "`atp status` will not be answered" in server.output()
 
 
 def test_many_who_connect_and_say_nothing_are_in_nobodys_way(cluster):
