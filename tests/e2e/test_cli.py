@@ -122,7 +122,7 @@ def test_version(words):
         ),
         pytest.param(
             ["bench", "allreduce", "-e", "900G", "-b", "4K"],
-            "-e 966367641600 is more than the memory that a process gets here",
+            "-e 966367641600 is more than this process can allocate",
             id="more than the memory",
         ),
         pytest.param(["sim", "--count", "0"], "not in range 1 to 10000", id="no seeds"),

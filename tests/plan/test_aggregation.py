@@ -207,7 +207,7 @@ def test_the_added_hosts_stand_in_the_racks_that_are_named(program):
             "latency: 5 us",
             (),
             "cluster.yaml:9: racks[0].hosts[2]: its bandwidth is missing, expected a bandwidth "
-            'such as "200 Gbit/s per direction" or "600 GB/s both directions"; add it here, or '
+            'such as "200 Gbit/s per direction" or "600 GB/s both directions"; add it here, or to '
             "links.host for all",
         ),
         (EQUAL, ("--hosts", "r9"), 'cluster.yaml has no host "r9"; '),

@@ -55,7 +55,12 @@ CLUSTER_MISTAKES = {
         *("count: 2", "cuont: 2"),
         *('cluster.yaml:4: levels[0]."cuont":', "did you mean count?"),
     ),
-    "a key for later": ("name: small", "hosts: [a]", 'cluster.yaml:1: "hosts":', "no key known"),
+    "a key for later": (
+        "name: small",
+        "hosts: [a]",
+        'cluster.yaml:1: "hosts":',
+        "unknown key; use name",
+    ),
     "an unknown unit": ("25 GB/s", "25 furlong/s", "cluster.yaml:10: levels[1].bandwidth:", "unit"),
     "an ambiguous unit": (
         *("100 Gbit/s", "100 Gb/s", "cluster.yaml:6: levels[0].bandwidth:"),
@@ -135,7 +140,7 @@ USAGE_MISTAKES = {
     ),
     "a mesh that is none": (("explain", *FILES, "--mesh", "wide"), ("--mesh wide", "such as 4,2")),
     "no model": (("best", "--topology", "cluster.yaml"), ("--model FILE, or --hidden",)),
-    "two models": (("best", *FILES, "--hidden", "64"), ("exclude each other",)),
+    "two models": (("best", *FILES, "--hidden", "64"), ("cannot be combined with",)),
     "no topology": (("best", "--model", "model.json"), ("--topology is required",)),
     "a file that is not there": (
         ("best", "--topology", "nowhere.yaml", "--model", "model.json"),
@@ -177,7 +182,7 @@ USAGE_MISTAKES = {
             "--count",
             "gpu=2,4",
         ),
-        ("--count gpu=4:", "pairs join exactly 2 children"),
+        ("--count gpu=4:", "pairs have exactly 2 children"),
     ),
     "a sweep of counts for so many workers": (
         ("sweep", *FILES, "--workers", 8),
@@ -193,7 +198,7 @@ USAGE_MISTAKES = {
     ),
     "another collective than equation 4's": (
         ("best", *FILES, "--mode", "paper", "--collectives", "hierarchical"),
-        ("--mode paper: --collectives cannot be chosen",),
+        ("--mode paper: --collectives has no effect",),
     ),
     "another volume than equation 2's": (
         ("best", *FILES, "--mode", "paper", "--volume", "exact"),
@@ -284,4 +289,4 @@ def test_what_cannot_be_printed_is_a_failure(program, arguments):
 
 def test_a_sweep_of_counts_needs_levels_alone(program):
     result = program.run("sweep", "--topology", "ic1-measured.yaml", "--model", "gpt3-175b.json")
-    assert_refused(result, "describes single devices", "use --bandwidth")
+    assert_refused(result, "describes individual devices", "use --bandwidth")

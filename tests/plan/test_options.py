@@ -145,7 +145,7 @@ def test_the_best_mesh_is_not_explained_twice(program):
     text = program.output("explain", *FLAT, "--mesh", "8,1")
     assert text.count("Mesh (8,1)") == 1
     assert text.endswith("This is the best mesh.\n")
-    assert "The best is\nMesh (8,1)" in program.output("explain", *FLAT, "--mesh", "4,2")
+    assert "The best mesh is\nMesh (8,1)" in program.output("explain", *FLAT, "--mesh", "4,2")
 
 
 def test_one_is_not_many_and_a_name_is_not_needed(program):
