@@ -25,7 +25,7 @@ def test_each_host_gets_a_rank_and_the_way_to_the_first(two_hosts):
 
 def test_a_rank_that_fails_is_told_at_once_with_what_it_said(two_hosts):
     script = shell("[ $RANK = 1 ] || exec sleep 1000; echo no such model; exit 3")
-    with pytest.raises(SystemExit, match="rank 1 ended with 3:\nno such model"):
+    with pytest.raises(SystemExit, match="rank 1 exited with code 3:\nno such model"):
         run_ranks(two_hosts, script, 500)
 
 
