@@ -52,7 +52,7 @@ def test_every_kind_of_workload_is_measured_with_right_sums(tmp_path):
 WRONG_ARGUMENTS = {
     "a workload that is none": (
         ["--only", "galaxy-4"],
-        "no workload galaxy-4; there are gigabit-2",
+        "no workload galaxy-4; the workloads are gigabit-2",
     ),
     "an option that is none": (["--quick"], "unrecognized arguments: --quick"),
     "a folder that cannot be made": (["/proc/nowhere"], "cannot write results into /proc/nowhere"),
