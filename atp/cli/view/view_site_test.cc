@@ -28,6 +28,7 @@ servers: [s1, s2]
 
 std::vector<std::string> links_of(const ViewSite& site) {
   std::vector<std::string> texts;
+  texts.reserve(site.links.size());
   for (const auto& [from, to] : site.links) {
     texts.push_back(site.nodes[from].name + " > " + site.nodes[to].name);
   }
@@ -37,6 +38,7 @@ std::vector<std::string> links_of(const ViewSite& site) {
 TEST(ViewSite, HasTheSwitchesAndServersOfAClusterFileAndTheirLinks) {
   const ViewSite site = view_site_of(parse_site(kTwoRacks, "file").value());
   std::vector<std::string> names;
+  names.reserve(site.nodes.size());
   for (const ViewNode& node : site.nodes) names.push_back(node.name + " " + node.address);
   EXPECT_THAT(names, testing::ElementsAre("server-s1 10.0.3.11:5500", "server-s2 10.0.3.12:5500",
                                           "switch-a 10.0.1.10:5501", "switch-b 10.0.2.10:6000",

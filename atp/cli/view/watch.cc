@@ -15,8 +15,8 @@ constexpr double kScarce = 0.1;                   // of the gradients of a switc
 constexpr std::uint64_t kLateUs = 10'000;         // in half of the operations
 constexpr std::uint64_t kEnoughOperations = 100;  // the first ones say little
 constexpr std::uint64_t kOnTimeUs = 5'000;        // less, so that nobody is late by turns
-constexpr double kSlowToJoin_s = 10;
-constexpr double kWorthStopping_s = 0.5;
+constexpr double kSlowToJoinSeconds = 10;
+constexpr double kWorthStoppingSeconds = 0.5;
 
 std::string text_of(const RankList& ranks) {
   RankSet set;
@@ -81,6 +81,19 @@ bool has_restarted_server(const ClusterView& now, const ClusterView& before) {
   });
 }
 
+// Of equal severity, in the order in which they are.
+std::vector<Problem> worst_first(std::vector<Problem> problems) {
+  std::vector<Problem> sorted;
+  sorted.reserve(problems.size());
+  for (const Severity severity :
+       {Severity::kBad, Severity::kWarning, Severity::kNote, Severity::kGood}) {
+    for (Problem& problem : problems) {
+      if (problem.severity == severity) sorted.push_back(std::move(problem));
+    }
+  }
+  return sorted;
+}
+
 std::string end_of(const JobView& job, bool is_forgotten) {
   const RankList lost = job.in(RankState::kLost), stuck = job.in(RankState::kStuck);
   if (!lost.empty()) return fmt::format("{} ended: {} lost", name_of(job), text_of(lost));
@@ -120,7 +133,7 @@ void Watch::note_restarts(const ClusterView& now) {
     if (has_restarted(node, view_)) {
       note(now.time_s, Severity::kWarning, name_of(node) + " has restarted", node.name);
     }
-    if (node.stopped_s >= kWorthStopping_s) {
+    if (node.stopped_s >= kWorthStoppingSeconds) {
       note(now.time_s, Severity::kWarning,
            fmt::format("{} did not run for {:.1f} s: stopped, or short of a processor",
                        name_of(node), node.stopped_s),
@@ -172,9 +185,7 @@ void Watch::compare_problems(std::vector<Problem> problems, const ClusterView& n
       note(now.time_s, problem.severity, problem.text, problem.node);
     }
   }
-  std::stable_sort(problems.begin(), problems.end(),
-                   [](const Problem& a, const Problem& b) { return a.severity > b.severity; });
-  problems_ = std::move(problems);
+  problems_ = worst_first(std::move(problems));
 }
 
 std::vector<Problem> Watch::problems_of(const ClusterView& view) {
@@ -229,7 +240,7 @@ void Watch::add_traffic_problems(const NodeView& node, double time_s,
 
 void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Problem>& problems) {
   const auto add = [&](const std::string& what, Severity severity, std::string text,
-                       std::string over, double since_s, std::string subject = "") {
+                       const std::string& over, double since_s, std::string subject = "") {
     problems.push_back({.key = fmt::format("job {} {} {}", job.job, job.incarnation, what),
                         .severity = severity,
                         .text = name_of(job) + std::move(text),
@@ -253,7 +264,7 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
   if (const RankList missing = job.in(RankState::kMissing); !missing.empty()) {
     const JobView* before = view_.find_job(job.job, job.incarnation);
     const std::string key = fmt::format("job {} {} is joining", job.job, job.incarnation);
-    if (before == nullptr) held_until_[key] = time_s + kSlowToJoin_s;
+    if (before == nullptr) held_until_[key] = time_s + kSlowToJoinSeconds;
     if (!held_until_.contains(key)) {
       add("missing", Severity::kWarning, fmt::format(" waits for {} to join", text_of(missing)), "",
           time_s);
