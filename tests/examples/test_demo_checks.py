@@ -93,7 +93,7 @@ def test_all_checks_pass_when_all_is_well(comparison):
     result = outcome(comparison, lambda atp, gloo: None)
     assert all(check.passed for check in result.checks())
     assert "99.00%" in result.table()
-    assert re.search(r"sent again +24 ", result.table())  # of four workers
+    assert re.search(r"repeated +24 ", result.table())  # of four workers
 
 
 def test_docs_getting_started_md_shows_this_table(comparison):
