@@ -30,22 +30,7 @@ SentHeads::SentHeads() {
   seed_ = std::uint64_t{device()} << 32 | device();
 }
 
-// An attacker who knows a job can guess the header of its GRADIENTs, so a quote of one that begins
-// with zeros, or has only one value, proves nothing. (A probe of the path's MTU has a random header
-// and few hops.)
-bool SentHeads::is_guessable(std::span<const std::uint8_t> packet) {
-  if (packet.size() < ATP_HEADER_BYTES) return false;
-  if (packet[ATP_AT_TYPE] != ATP_GRADIENT || packet[ATP_AT_HOPS] != ATP_HOPS) return false;
-  const std::size_t end = bytes_compared(packet);
-  const std::size_t begin =
-      std::min<std::size_t>(end, atp_body_offset(packet[ATP_AT_BITMAP_WORDS]));
-  const auto body = packet.subspan(begin, end - begin);
-  constexpr std::size_t kValue = 4;
-  return body.size() <= kValue || std::equal(body.begin() + kValue, body.end(), body.begin());
-}
-
 void SentHeads::add(const Endpoint& to, std::span<const std::uint8_t> packet) {
-  if (is_guessable(packet)) return;
   const std::uint64_t added = hash(to, packet);
   hashes_[added % kSlots] = added;
 }

@@ -37,7 +37,6 @@ class SentHeads {
  private:
   static constexpr std::size_t kSlots = 4096;
 
-  static bool is_guessable(std::span<const std::uint8_t> packet);
   std::uint64_t hash(const Endpoint& to, std::span<const std::uint8_t> bytes) const;
 
   std::uint64_t seed_;
