@@ -53,7 +53,7 @@ void add_serve_options(const Command& command, ServeOptions& options) {
       .show_default();
   command
       .add_option("--lanes", options.lanes,
-                  "Number of nodes, one per core, on consecutive ports from --listen on; ranks "
+                  "Number of nodes, one per core, on consecutive ports from --listen's; ranks "
                   "address them as HOST:FIRST-LAST")
       .type_name("N")
       .in_range(1u, kMaxLanes)

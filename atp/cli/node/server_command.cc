@@ -102,9 +102,9 @@ void add_server_command(const Command& program) {
       .in_range(2u, 65536u)
       .show_default();
   command
-      .add_option("--lease", options->lease_s,
-                  "Seconds of silence after which the server considers a rank lost, and ranks the "
-                  "server")
+      .add_option(
+          "--lease", options->lease_s,
+          "Seconds of silence after which the server considers a rank lost, and a rank the server")
       .type_name("SEC")
       .number_between(3, 3600)
       .show_default();

@@ -55,7 +55,7 @@ void add_common_options(const Command& command, RunOptions& options) {
       .show_default();
   command
       .add_option("--grace", options.runner.grace_s,
-                  "Seconds that the other ranks get to end after one has failed")
+                  "Seconds that the other ranks have to exit after one has failed")
       .type_name("SEC")
       .number_between(0, 86400)
       .show_default();

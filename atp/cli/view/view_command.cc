@@ -125,16 +125,16 @@ void add_view_command(const Command& program) {
       .required();
   command
       .add_option("--listen", options->listen,
-                  "TCP address to serve the page at, by HTTP; port 0 takes a free port")
+                  "TCP address at which to serve the page, over HTTP; port 0 picks a free port")
       .type_name("ADDR:PORT")
       .show_default();
-  command.add_option("--interval", options->interval_s, "Seconds between questions to the nodes")
+  command.add_option("--interval", options->interval_s, "Seconds between queries of a node")
       .type_name("SEC")
       .number_between(0.1, 3600)
       .show_default();
   command
       .add_option("--host-name", options->host_names,
-                  "Answer to this name in the browser's address line, too (default: addresses, "
+                  "Also answer requests for this host name (default: addresses, "
                   "localhost and this host's name)")
       .type_name("NAME");
   command.callback([options] { run_view(*options); });
