@@ -188,7 +188,8 @@ TEST(Runtime, IsNotPlannedByTheEquations) {
   Request request = small_gpt(4);
   request.options.runtime = true;
   request.options.mode = CostMode::kPaper;
-  EXPECT_THAT(plan(request).error().message, HasSubstr("require link-load mode with exact volumes"));
+  EXPECT_THAT(plan(request).error().message,
+              HasSubstr("require link-load mode with exact volumes"));
 }
 
 // The algorithm is known, and each collective has its own latency and bandwidth.
