@@ -54,7 +54,7 @@ Status check(const CommunicatorOptions& options) {
   if (!hosts) return hosts;
   if (options.own_server && sums_on_hosts(options)) {
     return Error{
-        "a rank with a server of its own must send its own sums: leave out the hosts of the ranks "
+        "a rank with its own server must send its own gradients: leave out the hosts of the ranks "
         "(ATP_HIERARCHY), or the server in this process (ATP_OWN_SERVER)"};
   }
   for (const std::vector<Endpoint>& route : all_routes(options)) {

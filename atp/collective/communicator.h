@@ -162,7 +162,7 @@ class Communicator {
  public:
   // Joins the job; blocks until every rank has joined or the join time-out has passed.
   static Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options);
-  ~Communicator();  // leaves; operations still pending fail here and at the other ranks
+  ~Communicator();  // leaves; operations still pending fail here and on the other ranks
 
   Rank rank() const;
   std::size_t world_size() const;
@@ -216,7 +216,7 @@ class Communicator {
   std::optional<std::string> failure() const;
 
   // The digest of this rank's results, from the first operation up to the first that has not ended;
-  // equal at all ranks. Nothing if the options did not ask for it.
+  // equal on all ranks. Nothing if the options did not ask for it.
   std::optional<DigestReading> digest() const;
   // The same, and starts a new digest with the next operation, so that a resumed run can be
   // compared with the last part of an uninterrupted one.

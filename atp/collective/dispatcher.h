@@ -26,7 +26,7 @@ namespace atp {
 // results before it are there: the comparison needs them and goes first.
 //
 // With a ring as a second path, the path of an operation is chosen when it is sent, in the order of
-// submission, by a rule that is the same at all ranks. From time to time the ranks exchange their
+// submission, by a rule that is the same on all ranks. From time to time the ranks exchange their
 // times, with an internal operation that has no number. The times count from a fixed number of
 // operations later, so that operation and those behind it wait for the exchange to end.
 //

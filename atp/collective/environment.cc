@@ -116,7 +116,8 @@ Result<NumberFormat> read_number_format() {
   if (!exact) return exact.error();
   auto format = format_of({.scale = scale.value(), .wire = wire.value(), .exact = exact.value()});
   if (format) return format;
-  return Error{"ATP_SCALE, ATP_WIRE and ATP_EXACT do not go together: " + format.error().message};
+  return Error{"ATP_SCALE, ATP_WIRE and ATP_EXACT contradict each other: " +
+               format.error().message};
 }
 
 // digest and digest_every

@@ -125,7 +125,7 @@ TEST(Environment, NamesTheFormatsThatExcludeEachOther) {
     const Result<CommunicatorOptions> options = read_with(variables);
     ASSERT_FALSE(options.ok());
     EXPECT_THAT(options.error().message,
-                HasSubstr("ATP_SCALE, ATP_WIRE and ATP_EXACT do not go together: "));
+                HasSubstr("ATP_SCALE, ATP_WIRE and ATP_EXACT contradict each other: "));
   }
 }
 

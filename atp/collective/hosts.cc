@@ -8,9 +8,8 @@ namespace atp {
 Status Hosts::check(const std::vector<std::size_t>& host_of, std::size_t world_size) {
   if (host_of.empty()) return ok_status();
   if (host_of.size() != world_size) {
-    return Error{"the hosts of " + std::to_string(host_of.size()) +
-                 " ranks were given, and there are " + std::to_string(world_size) +
-                 ": give the host of each rank"};
+    return Error{"found the hosts of " + std::to_string(host_of.size()) + " ranks, expected " +
+                 std::to_string(world_size) + ": give the host of each rank"};
   }
   std::size_t next = 0;
   for (std::size_t rank = 0; rank < world_size; ++rank) {

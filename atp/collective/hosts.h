@@ -27,7 +27,7 @@ class Hosts {
 };
 
 // Whether the ranks of each host sum in memory before one of them sends. Depends only on options
-// that are the same at all ranks.
+// that are the same on all ranks.
 bool sums_on_hosts(const CommunicatorOptions& options);
 
 }  // namespace atp

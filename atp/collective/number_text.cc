@@ -86,7 +86,7 @@ Status check_kind(const OperationKind& kind, NumberFormat of_job, std::optional<
                   std::size_t world_size) {
   if (kind.reduction == Reduction::kAverage && !is_floating(kind.type)) {
     return Error{
-        "int32 has no average, since that may not be an integer: ask for the sum and divide it, or "
+        "int32 has no average, because it may not be an integer: request the sum and divide it, or "
         "convert the values to float32"};
   }
   if (is_plain(kind)) return ok_status();

@@ -33,7 +33,7 @@ struct DigestReading {
 
 class ResultDigest {
  public:
-  // Adds an operation's result at this rank. Call it before anybody is told of the end, since the
+  // Adds an operation's result on this rank. Call it before anybody is told of the end, since the
   // memory then belongs to the caller. Operations are numbered from 0 without gaps.
   void add(std::uint64_t operation, DataType type, std::span<const std::byte> result);
   // Adds an operation without a result, which still counts.

@@ -100,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(HostsOfAJob, AreNumberedByTheirLowestRanks) {
   EXPECT_TRUE(Hosts::check({}, 4).ok());
   EXPECT_TRUE(Hosts::check({0, 1, 0, 2, 1}, 5).ok());
-  EXPECT_THAT(message(Hosts::check({0, 0}, 3)), HasSubstr("the hosts of 2 ranks were given"));
+  EXPECT_THAT(message(Hosts::check({0, 0}, 3)),
+              HasSubstr("found the hosts of 2 ranks, expected 3"));
   EXPECT_THAT(message(Hosts::check({0, 2, 1}, 3)),
               AllOf(HasSubstr("rank 1 is on host 2"), HasSubstr("no rank below it is on host 1")));
   EXPECT_THAT(message(Hosts::check({1, 0}, 2)), HasSubstr("rank 0 is on host 1"));

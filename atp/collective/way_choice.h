@@ -75,7 +75,7 @@ class WaySamples {
   WayTimes times_;
 };
 
-// The choices of a communicator with two paths, equal at all ranks.
+// The choices of a communicator with two paths, equal on all ranks.
 struct WayCounts {
   std::array<std::uint64_t, kSumWays> operations{};  // by index_of(), that both could take
   std::uint64_t trials = 0;                          // of these, trials of the other path

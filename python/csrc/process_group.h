@@ -16,7 +16,7 @@
 // (peers_backend.h).
 //
 // The choice depends only on data type, layout class, operation and the group's size and options,
-// which are the same at every rank, never on anything local: ranks that chose differently would
+// which are the same on every rank, never on anything local: ranks that chose differently would
 // wait for one another until the time-out. For the same reason, a failure on one path is never
 // repaired on the other.
 

@@ -11,7 +11,7 @@
 
 #include "atp/collective/peer/peers.h"
 
-// The sum of sparse tensors, which may have a different number of values at each rank: all ranks
+// The sum of sparse tensors, which may have a different number of values on each rank: all ranks
 // gather the numbers, then the indices and values of all, and coalesce them in the order of ranks.
 
 namespace atp::pytorch {

@@ -15,7 +15,7 @@ SIZES = [1, 2, 349, 350, 351, 700, 4096, 100_003]
 
 
 def values(rank: int, size: int) -> torch.Tensor:
-    """Gradient-like values, different at each rank."""
+    """Gradient-like values, different on each rank."""
     generator = torch.Generator().manual_seed(1000 * rank + size)
     return torch.randn(size, generator=generator) * 0.1
 
@@ -160,7 +160,7 @@ def test_a_callback_may_start_the_next_operation(ranks):
 def test_a_tensor_with_strides_is_summed_in_place_whatever_the_strides_of_the_others(ranks):
     def body(rank):
         base = torch.arange(12.0).reshape(3, 4)
-        # The same values in the same places, in a different memory order at each rank.
+        # The same values in the same places, in a different memory order on each rank.
         tensor = base.t().contiguous().t() if rank == 0 else base.clone()
         every_second = torch.arange(20.0)[::2]
         dist.all_reduce(tensor)

@@ -50,7 +50,7 @@ def sums(calls):
 
 
 def same(*values):
-    """A call with one tensor, the same at all ranks."""
+    """A call with one tensor, the same on all ranks."""
     return lambda _: [torch.tensor(values)], [len(values)]
 
 

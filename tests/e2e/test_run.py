@@ -96,7 +96,9 @@ def test_ranks_of_one_machine_that_cannot_have_memory_get_a_switch_and_a_server(
     )
     assert result.returncode == 0, result.stderr
     assert "2 ranks, route 127" in result.stdout
-    said = r"cannot sum in shared memory \(cannot have \d+ bytes of shared memory: File too large\)"
+    said = (
+        r"cannot sum in shared memory \(cannot reserve \d+ bytes of shared memory: File too large\)"
+    )
     assert len(re.findall(said, result.stderr)) == 1
 
 

@@ -190,7 +190,7 @@ def test_a_cluster_file_names_its_nodes(cluster, tmp_path):
     [
         ([], 2, "nodes is required"),
         (["no-such-file.yaml"], 2, "no-such-file.yaml"),
-        (["127.0.0.1:5500", "cluster.yaml"], 2, "'cluster.yaml' is no HOST:PORT"),
+        (["127.0.0.1:5500", "cluster.yaml"], 2, "'cluster.yaml' is not HOST:PORT"),
         (["127.0.0.1:5500", "--listen", "5580"], 2, "--listen .*5580"),
         (["127.0.0.1:5500", "--listen", "203.0.113.77:5580"], 1, "--listen 203.0.113.77:5580: "),
         (["127.0.0.1:5500", "--interval", "0"], 2, "0.1"),

@@ -128,7 +128,7 @@ class SharedJob:
         return [np.fromfile(file, step[0]) for file, step in zip(files, self.plan, strict=True)]
 
     def check(self, bits=30):
-        """The same bits at all ranks, and right ones."""
+        """The same bits on all ranks, and right ones."""
         of_others = {other: self.results_of(other) for other in self.ours}
         for i, (type_, reduction, segments, specials, _) in enumerate(self.plan):
             mine = self.sums[i].result()

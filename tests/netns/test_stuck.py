@@ -1,4 +1,4 @@
-"""A rank that holds up its job has a name: at the other ranks, in the logs and in the status."""
+"""A rank that holds up its job has a name: on the other ranks, in the logs and in the status."""
 
 import json
 import os

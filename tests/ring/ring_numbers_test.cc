@@ -28,7 +28,7 @@ using Tensor = std::vector<float>;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Draws one value of a rank's tensor. `shared` draws the same at all ranks.
+// Draws one value of a rank's tensor. `shared` draws the same on all ranks.
 using Draw = float (*)(Random& own, Random& shared, std::size_t rank);
 
 float of_any_magnitude(Random& own, Random&, std::size_t) {
@@ -90,8 +90,8 @@ constexpr Fill kFills[] = {{"of any magnitude", of_any_magnitude},
                            {"halves of a unit", half_a_unit},
                            {"just below a power of two", just_below_a_power_of_two},
                            {"close to overflow", close_to_overflow},
-                           {"special at one rank", special_at_one_rank},
-                           {"special at some ranks", special_at_some_ranks},
+                           {"special on one rank", special_at_one_rank},
+                           {"special on some ranks", special_at_some_ranks},
                            {"special everywhere", special_everywhere}};
 
 struct Sum {

@@ -130,7 +130,7 @@ Result<NodeStatus> read_node_status(const std::string& address, const std::strin
     return status_of(json::parse(document.value()));
   } catch (const json::exception&) {
     return Error{
-        fmt::format("the answer of {} cannot be read: it is of another version of atp", address)};
+        fmt::format("cannot read the answer of {}: it is from another version of atp", address)};
   }
 }
 

@@ -27,7 +27,7 @@ Result<ViewSite> site_of_addresses(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (!is_address(word)) {
       return Error{fmt::format(
-          "'{}' is no HOST:PORT; name one cluster file, or the addresses of nodes", word)};
+          "'{}' is not HOST:PORT; give one cluster file, or the addresses of nodes", word)};
     }
     // A range of ports stands for as many ways of one hop each.
     const auto ways = resolve_routes(word);
@@ -127,7 +127,7 @@ Result<ViewSite> view_site(const std::vector<std::string>& words) {
   }();
   if (site && site.value().nodes.empty()) {
     return Error{
-        fmt::format("{} has no switch and no server; there is nothing to ask", words.front())};
+        fmt::format("{} has no switch and no server, so there is nothing to show", words.front())};
   }
   if (site && site.value().nodes.size() > kMostNodes) {
     return Error{

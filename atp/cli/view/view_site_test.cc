@@ -73,7 +73,7 @@ TEST(ViewSite, RefusesWhatIsNeither) {
   };
   const Case cases[] = {
       {{"no-such-file.yaml"}, "no-such-file.yaml"},
-      {{"127.0.0.1:5500", "cluster.yaml"}, "'cluster.yaml' is no HOST:PORT"},
+      {{"127.0.0.1:5500", "cluster.yaml"}, "'cluster.yaml' is not HOST:PORT"},
       {{"127.0.0.1:70000"}, "70000"},
       {{"127.0.0.1:0"}, "127.0.0.1:0"},
   };

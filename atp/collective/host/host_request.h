@@ -27,7 +27,7 @@ constexpr const char* name_of(HostCollective collective) {
 struct HostRequest {
   HostCollective collective = HostCollective::kBroadcast;
   // All-gather: the bytes of each rank's block. Reduce-scatter: the values of each rank's share,
-  // together those of the tensor. The same at all ranks.
+  // together those of the tensor. The same on all ranks.
   std::vector<std::size_t> lengths;
   // All-gather: the destination of each rank's block (this rank's own may be there already).
   // Reduce-scatter: one destination, for this rank's share of the sum; it may be the share's place

@@ -131,7 +131,7 @@ void Meeting::take(UnixLine line) {
   if (!got || got.value() < sizeof hello.magic) return;
   if (hello.magic != Hello::kMagic) {
     static_cast<void>(
-        line.say(rank_text(0) + " has another version of atp: run the same one at all ranks"));
+        line.say(rank_text(0) + " has another version of atp: run the same one on all ranks"));
   } else if (got.value() != sizeof hello) {
     return;
   } else if (hello.world_size != options_.world_size || hello.rank == 0 ||
@@ -263,7 +263,7 @@ Result<HostMeetingOutcome> Meeting::follow() {
   if (!line) return line.error();
   UnixLine& leader = line.value();
   if (!leader.is_of_this_user()) {
-    return Error{"a process of another user waits in the place of " + rank_text(0) +
+    return Error{"a process of another user has taken the place of " + rank_text(0) +
                  " (abstract socket " + name_of(options_) +
                  "): end it, or start the job with another number"};
   }

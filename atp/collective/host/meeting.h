@@ -40,7 +40,7 @@ struct HostMeetingOptions {
   std::size_t world_size = 1;  // likewise
   std::optional<HostOfSeveral> of_several = std::nullopt;
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
-  // The number format as text; it must be the same at all ranks.
+  // The number format as text; it must be the same on all ranks.
   std::string numbers = "";
 };
 

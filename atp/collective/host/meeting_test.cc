@@ -190,7 +190,7 @@ TEST(HostMeeting, WithoutMemoryTellsAllRanksWhichOneLacksIt) {
   ASSERT_TRUE(outcome.ok()) << outcome.error().message;
   EXPECT_FALSE(outcome.value().place);
   EXPECT_THAT(outcome.value().why_not,
-              AllOf(HasSubstr("rank 0: cannot have"), HasSubstr("bytes of shared memory")));
+              AllOf(HasSubstr("rank 0: cannot reserve"), HasSubstr("bytes of shared memory")));
   int status = -1;
   waitpid(leader, &status, 0);
   EXPECT_EQ(status, 0);

@@ -13,7 +13,7 @@
 // with the number of ranks of the whole job.
 //
 // Values in blocks first need the largest exponent of any host, one word per block. Then a value of
-// an ordinary block is a word, or half of one in 16 bits; a block that is zero at all ranks has no
+// an ordinary block is a word, or half of one in 16 bits; a block that is zero on all ranks has no
 // words; and a value with an exact sum, or in a special block, has the parts of that sum
 // (ExactSum::kParts).
 

@@ -126,13 +126,13 @@ Segment Segment::alias() const {
 
 Result<Segment> Segment::create(const SegmentShape& shape) {
   Segment segment(memfd_create("atp", MFD_CLOEXEC | MFD_ALLOW_SEALING), shape);
-  if (segment.descriptor_ < 0) return refused("make shared memory (memfd_create)");
+  if (segment.descriptor_ < 0) return refused("create shared memory (memfd_create)");
   const auto bytes = static_cast<off_t>(shape.bytes());
   if (fchmod(segment.descriptor_, S_IRUSR | S_IWUSR) != 0) return refused("protect shared memory");
   // Reserve memory now, so that a lack of it is an error here and not a signal later.
   if (const int why = reserve(segment.descriptor_, bytes); why != 0) {
     errno = why;
-    return refused(("have " + std::to_string(bytes) + " bytes of shared memory").c_str());
+    return refused(("reserve " + std::to_string(bytes) + " bytes of shared memory").c_str());
   }
   // Seal the size, so that no process can take memory away from another.
   if (fcntl(segment.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
@@ -146,11 +146,11 @@ Result<Segment> Segment::create(const SegmentShape& shape) {
 Result<Segment> Segment::open(int descriptor, const SegmentShape& shape) {
   Segment segment(descriptor, shape);
   struct stat found{};
-  if (fstat(descriptor, &found) != 0) return refused("look at the shared memory");
+  if (fstat(descriptor, &found) != 0) return refused("get the size of the shared memory");
   const auto expected = static_cast<off_t>(shape.bytes());
   if (found.st_size != expected) {
     return Error{"the shared memory has " + std::to_string(found.st_size) + " bytes, expected " +
-                 std::to_string(expected) + ": run the same version of atp at all ranks"};
+                 std::to_string(expected) + ": run the same version of atp on all ranks"};
   }
   const Status mapped = segment.map();
   if (!mapped) return mapped.error();
@@ -164,7 +164,9 @@ Status Segment::map() {
   if (at == MAP_FAILED) return refused("map shared memory");
   memory_ = {static_cast<std::byte*>(at), bytes};
   // A forked child is not part of the job.
-  if (madvise(at, bytes, MADV_DONTFORK) != 0) return refused("keep shared memory from children");
+  if (madvise(at, bytes, MADV_DONTFORK) != 0) {
+    return refused("hide shared memory from forked children");
+  }
   return ok_status();
 }
 

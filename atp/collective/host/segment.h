@@ -112,7 +112,7 @@ struct HostBoard {
   // With several hosts: what the leaders have agreed on.
   std::atomic<Verdict> verdict;
   alignas(64) std::atomic<std::uint32_t> failing;
-  // How many operations the reporting rank had completed; they complete at every rank.
+  // How many operations the reporting rank had completed; they complete on every rank.
   std::atomic<std::uint64_t> ended_before_failure;
   std::array<char, kLongestText> failure;
 };

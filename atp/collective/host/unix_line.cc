@@ -78,7 +78,7 @@ Status UnixLine::wait_readable(Time until) const {
     const int ready = poll(&waited, 1, milliseconds_until(until));
     if (ready > 0) return ok_status();
     if (ready < 0 && errno != EINTR) return failed("cannot wait at a Unix socket");
-    if (ready == 0) return Error{"nothing came in time"};
+    if (ready == 0) return Error{"nothing arrived in time"};
   }
 }
 

@@ -38,7 +38,7 @@ struct Frame {
   std::uint32_t root = 0;    // or a transfer's tag
   std::uint32_t part = 0;    // of an operation's messages between two ranks
   std::uint64_t number = 0;  // of the operation; of a transfer, among those that its sender began
-  std::uint64_t total = 0;   // bytes of the operation's tensor, if the same at all ranks
+  std::uint64_t total = 0;   // bytes of the operation's tensor, if the same on all ranks
   std::uint64_t bytes = 0;   // of the message
   std::uint64_t offset = 0;  // of this frame in it
   std::uint64_t length = 0;  // of what follows
@@ -54,7 +54,7 @@ inline constexpr std::size_t kSentAtOnceBytes = 64 * 1024;
 inline constexpr std::size_t kMaxWaitingBytes = 2 * 1024 * 1024;
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
-// The frame of an operation at this rank, without kind, part, bytes, offset and length, which are
+// The frame of an operation on this rank, without kind, part, bytes, offset and length, which are
 // the message's.
 Frame frame_of(const PeerRequest& request, std::uint64_t number);
 

@@ -47,7 +47,9 @@ bool write_hello(const TcpSocket& socket, const Hello& hello) {
 
 Result<Poller> Poller::create() {
   const int fd = epoll_create1(EPOLL_CLOEXEC);
-  if (fd < 0) return Error{std::string("cannot make an epoll descriptor: ") + std::strerror(errno)};
+  if (fd < 0) {
+    return Error{std::string("cannot create an epoll descriptor: ") + std::strerror(errno)};
+  }
   return Poller(fd);
 }
 

@@ -48,7 +48,7 @@ class Peers {
   static Result<std::unique_ptr<Peers>> start(std::shared_ptr<const TcpListener> listener,
                                               const PeerOptions& options,
                                               std::vector<Endpoint> addresses);
-  ~Peers();  // leaves; operations still pending fail here and at the other ranks
+  ~Peers();  // leaves; operations still pending fail here and on the other ranks
 
   std::size_t rank() const;
   std::size_t world_size() const;

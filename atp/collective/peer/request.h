@@ -63,7 +63,7 @@ struct PeerRequest {
   ElementReduction reduction = ElementReduction::kNone;
   std::size_t root = 0;   // the peer of a transfer
   std::uint32_t tag = 0;  // of a transfer
-  // The caller's number for the element type; it must be the same at all ranks.
+  // The caller's number for the element type; it must be the same on all ranks.
   std::uint8_t type = 0;
   // A number from reserve(); otherwise the next one.
   std::optional<std::uint64_t> number;

@@ -39,7 +39,7 @@ bool are_side_by_side(const std::vector<Bytes>& blocks) {
 // Checks an all-reduce of float32.
 Status check_numbers(const RingRequest& request, std::size_t ranks) {
   if (!are_side_by_side(request.outputs)) {
-    return Error{"the blocks of an all_reduce of float32 must lie side by side"};
+    return Error{"the blocks of a float32 all_reduce must be contiguous"};
   }
   if (request.format == NumberFormat::kFixed) {
     return Error{
@@ -119,7 +119,9 @@ Status check(const RingRequest& request, std::size_t rank, std::size_t ranks) {
   if (!are_whole(request.inputs, request.type) || !are_whole(request.outputs, request.type)) {
     return Error{"a block is not a whole number of elements"};
   }
-  if (!gathers && request.type == ElementType::kByte) return Error{"a ring cannot add bytes"};
+  if (!gathers && request.type == ElementType::kByte) {
+    return Error{"a ring cannot add untyped bytes"};
+  }
   if (!gathers && !scatters && !are_same(request)) {
     return Error{"an all_reduce works in place: input and output must be the same memory"};
   }

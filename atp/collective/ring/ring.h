@@ -51,7 +51,7 @@ class Ring {
   static Result<std::unique_ptr<Ring>> connect(const TcpListener& listener,
                                                const RingOptions& options,
                                                const std::vector<Endpoint>& addresses);
-  ~Ring();  // leaves; operations still pending fail here and at the other ranks
+  ~Ring();  // leaves; operations still pending fail here and on the other ranks
 
   std::size_t rank() const;
   std::size_t world_size() const;

@@ -109,7 +109,7 @@ std::vector<Refusal> refusals() {
                  all_gather_request(ElementType::kFloat64, bytes.first(12), bytes.first(24), 2),
                  "not a whole number of elements"});
   all.push_back({"a_sum_of_bytes", all_reduce_request(ElementType::kByte, bytes, 2),
-                 "a ring cannot add bytes"});
+                 "a ring cannot add untyped bytes"});
   RingRequest moved = all_reduce_request(ElementType::kFloat32, bytes, 2);
   moved.inputs[1] = bytes_of_vector(other).subspan(24);
   all.push_back({"an_all_reduce_into_other_memory", moved, "an all_reduce works in place"});
@@ -122,7 +122,7 @@ std::vector<Refusal> refusals() {
       {"tensors_of_other_lengths", segmented, "its segments have 13 values and the tensor has 12"});
   RingRequest apart = all_reduce_request(ElementType::kFloat32, bytes, 2);
   apart.inputs[1] = apart.outputs[1] = bytes_of_vector(other).subspan(24);
-  all.push_back({"float32_in_two_places", apart, "must lie side by side"});
+  all.push_back({"float32_in_two_places", apart, "must be contiguous"});
   return all;
 }
 

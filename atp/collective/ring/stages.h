@@ -8,7 +8,7 @@
 
 // The stages of an operation. Most have one. A sum by the rule of numbers (number_stages.h) has
 // several, because a rank cannot compute its contribution to one before the previous one has come
-// in. Their order is the same at all ranks, and every stage of an operation precedes the next
+// in. Their order is the same on all ranks, and every stage of an operation precedes the next
 // operation.
 
 namespace atp {

@@ -13,7 +13,7 @@
 
 namespace atp::testing {
 
-// Small whole numbers and fractions, different at each rank.
+// Small whole numbers and fractions, different on each rank.
 template <class T>
 std::vector<T> values_of(std::size_t rank, std::size_t count) {
   std::vector<T> values(count);

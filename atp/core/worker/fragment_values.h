@@ -12,7 +12,7 @@
 
 namespace atp {
 
-// The kind and number of a fragment's values; the same at all ranks.
+// The kind and number of a fragment's values; the same on all ranks.
 struct FragmentShape {
   std::uint8_t kind = ATP_KIND_SUM_FIXED;
   std::uint16_t value_count = 0;

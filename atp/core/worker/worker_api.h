@@ -59,7 +59,7 @@ struct WorkerConfig {
   // exponents and small operations.
   std::uint16_t stream_count = 1;
   std::uint16_t max_value_count = 350;                // largest K that the path carries
-  NumberFormat number_format = NumberFormat::kFixed;  // the same at all ranks
+  NumberFormat number_format = NumberFormat::kFixed;  // the same on all ranks
   OverflowPolicy overflow = OverflowPolicy::kReactive;
   CongestionPolicy congestion = CongestionPolicy::kAimd;
   Route route;                          // switches upward, the server last

@@ -82,7 +82,7 @@ def _wait(said: dist.Store, patience: datetime.timedelta) -> list[str]:
     except RuntimeError as error:
         missing = ", ".join(key for key in keys if not said.check([key]))
         raise TimeoutError(
-            f"rank {missing} of {len(keys)} did not come within {patience.total_seconds():g} s: "
+            f"rank {missing} of {len(keys)} did not arrive within {patience.total_seconds():g} s: "
             "every rank must call init_mesh(), parallelize(), save() and load() in the same order "
             "(patience=... waits longer)"
         ) from error

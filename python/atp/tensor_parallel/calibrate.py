@@ -51,7 +51,7 @@ def calibrate(
     rounds: int = 5,
     with_device: bool = False,
 ) -> Measurements:
-    """The times of collectives by mesh and dimension, all groups at once; the same at every rank.
+    """The times of collectives by mesh and dimension, all groups at once; the same on every rank.
 
     Each is measured with `megabytes` and with an eighth of it, which separates latency from
     bandwidth. with_device: also measure how fast the ranks compute, all of them at once.
@@ -141,7 +141,7 @@ def compare(
     """Measures every mesh that can run the model, best prediction first, rounds interleaved.
 
     Raises:
-        ValueError: a file cannot be read, or the files and the job do not fit; at every rank.
+        ValueError: a file cannot be read, or the files and the job do not fit; on every rank.
     """
     answer = _plan(topology, model, algorithm, batch, sequence)
     candidates = sorted([answer, *answer.runners_up], key=lambda candidate: candidate.seconds)

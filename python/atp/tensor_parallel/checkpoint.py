@@ -35,7 +35,7 @@ Path = str | os.PathLike[str]
 
 
 def full_state_dict(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The state dict of the unsharded model, at every rank; a collective."""
+    """The state dict of the unsharded model, on every rank; a collective."""
     mesh, cuts = mesh_of(model), cuts_of(model)
     return {name: _gather(tensor, cuts[name], mesh) for name, tensor in _state(model).items()}
 
@@ -52,7 +52,7 @@ def load_full_state_dict(
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError: at some rank it is another model's, or no state dict; raised at every rank,
+        ValueError: on some rank it is another model's, or no state dict; raised on every rank,
             and nothing is loaded.
     """
     shapes: dict[str, tuple[int, ...]] = {}
@@ -87,7 +87,7 @@ def save(
         patience: how long to wait for the other ranks.
 
     Raises:
-        ValueError, or errors of torch and the system: a rank cannot write; raised at every rank.
+        ValueError, or errors of torch and the system: a rank cannot write; raised on every rank.
         TimeoutError: a rank made no such call in time.
     """
     mesh, path = mesh_of(model), pathlib.Path(folder)
@@ -160,7 +160,7 @@ def load(
 
     Raises:
         ValueError: it is no checkpoint, or another model's, or lacks the optimizer's state;
-            raised at every rank, and nothing is loaded.
+            raised on every rank, and nothing is loaded.
         TimeoutError: a rank made no such call in time.
     """
     path = pathlib.Path(folder)
@@ -336,7 +336,7 @@ class _Pieces:
     def _open(self, file: pathlib.Path) -> dict[str, Any]:
         with _reading(file.name):
             if not zipfile.is_zipfile(file):
-                raise ValueError("it is cut short, or was not written by save()")
+                raise ValueError("it is truncated, or was not written by save()")
             content = torch.load(file, mmap=True, weights_only=True, map_location="cpu")
             for name in self._state:
                 content["model"][name]

@@ -13,7 +13,7 @@ __all__ = ["clip_grad_norm_", "grad_norm"]
 
 
 def grad_norm(model: nn.Module) -> torch.Tensor:
-    """The 2-norm of the whole model's gradients, the same at every rank; a collective.
+    """The 2-norm of the whole model's gradients, the same on every rank; a collective.
 
     A value that several ranks hold counts once (torch.nn.utils.clip_grad_norm_ would count only
     this rank's pieces, and differ from rank to rank).

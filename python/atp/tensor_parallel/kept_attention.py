@@ -47,7 +47,7 @@ def keep_attention(
     mesh: Mesh,
     site: str,
 ) -> nn.Module:
-    """The block as it runs at this rank; the given block is left unchanged.
+    """The block as it runs on this rank; the given block is left unchanged.
 
     Args:
         inputs, output: its layers, as in `ATPAttention`.

@@ -60,18 +60,18 @@ def vocabulary_parallel_cross_entropy(
     ignore_index: int = -100,
     count: torch.Tensor | int | None = None,
 ) -> torch.Tensor:
-    """The mean cross entropy, in float32 at least, the same at every rank of the mesh.
+    """The mean cross entropy, in float32 at least, the same on every rank of the mesh.
 
     Args:
         logits: [..., V/d1], the output of a column-first head.
-        targets: [...], numbers from 0 to V - 1, the same at every rank.
+        targets: [...], numbers from 0 to V - 1, the same on every rank.
         mesh: default: the one that init_mesh() made last.
         vocabulary: V, needed if d1 does not divide it.
         ignore_index: a target that does not count, as in torch.
         count: the divisor of the sum; default: the number of targets that count.
 
     Raises:
-        ValueError: a target is not in the vocabulary; raised at every rank.
+        ValueError: a target is not in the vocabulary; raised on every rank.
     """
     mesh = mesh or current_mesh()
     vocabulary = vocabulary or logits.shape[-1] * mesh.first.size

@@ -56,7 +56,7 @@ class Mesh:
         return self.second.index
 
     def generator(self, site: str) -> torch.Generator:
-        """Draws the same numbers at every rank, and on every mesh, for a layer of this name."""
+        """Draws the same numbers on every rank, and on every mesh, for a layer of this name."""
         return torch.Generator().manual_seed((self.seed + zlib.crc32(site.encode())) % 2**63)
 
     def __deepcopy__(self, _memo: dict) -> "Mesh":
@@ -116,7 +116,7 @@ def init_mesh(
 
     Raises:
         ValueError: the mesh does not fit the job, an argument is wrong, or the ranks disagree;
-            raised at every rank.
+            raised on every rank.
         TimeoutError: a rank made no such call in time.
     """
     if not dist.is_initialized():

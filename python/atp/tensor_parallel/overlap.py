@@ -47,8 +47,9 @@ def run_chunks(module: torch.nn.Module, batch: Sequence[torch.Tensor], chunks: i
     """
     if not hasattr(module, "steps"):
         raise ValueError(
-            f"{type(module).__name__} has no steps(), so its chunks cannot take turns: write its "
-            "forward as a generator that yields while a collective is in progress, or use chunks=1"
+            f"{type(module).__name__} has no steps(), so its chunks cannot be interleaved: write "
+            "its forward as a generator that yields while a collective is in progress, or use "
+            "chunks=1"
         )
     size = batch[0].shape[0]
     if chunks < 1 or size % chunks:

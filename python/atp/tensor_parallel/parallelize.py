@@ -41,7 +41,7 @@ def parallelize(
     keep their names, and a parameter that two modules share stays shared. Between the blocks,
     activations are [b, s, h/d2]. The head of a model of transformers returns all logits; a
     column-first head returns [b, s, V/d1] (`vocabulary_parallel_cross_entropy`). Each nn.Dropout
-    between the blocks becomes one that drops the same values at all ranks of a column, whatever
+    between the blocks becomes one that drops the same values on all ranks of a column, whatever
     the ranks' seeds.
 
     Args:
@@ -59,7 +59,7 @@ def parallelize(
         The model.
 
     Raises:
-        ValueError: the model cannot be split so, or the ranks disagree; raised at every rank, and
+        ValueError: the model cannot be split so, or the ranks disagree; raised on every rank, and
             no model is changed.
         TimeoutError: a rank made no such call in time.
     """
@@ -178,7 +178,8 @@ def _check_chunks(model: nn.Module, chunks: int) -> None:
         raise ValueError(f"chunks: found {chunks}, expected at least 1")
     if chunks > 1 and not hasattr(model, "steps"):
         raise ValueError(
-            f"{type(model).__name__} has no steps(), so its chunks cannot take turns; use chunks=1"
+            f"{type(model).__name__} has no steps(), so its chunks cannot be interleaved; "
+            "use chunks=1"
         )
 
 

@@ -1,10 +1,10 @@
 """The random numbers of dropout on a mesh.
 
 Ranks that hold the same tensor must drop the same values of it, or their copies drift apart; ranks
-that hold different pieces must not. So a mesh has its own seed, the same at all ranks whatever the
+that hold different pieces must not. So a mesh has its own seed, the same on all ranks whatever the
 ranks' seeds, and each dropout draws from it by the place of its piece on the mesh.
 
-While a model runs, torch's own generator has the same state at all ranks of a replica. A dropout
+While a model runs, torch's own generator has the same state on all ranks of a replica. A dropout
 draws one number from it, and seeds its own generator with that number and its place. So torch's
 activation checkpointing, which restores the generator, draws the same masks again.
 """

@@ -16,7 +16,7 @@ ALGORITHMS = ("gloo", "ring", "innetwork")
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """The values that must be the same at every rank before groups are made."""
+    """The values that must be the same on every rank before groups are made."""
 
     shape: tuple[int, int]
     data_parallel: int

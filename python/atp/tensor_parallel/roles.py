@@ -181,7 +181,7 @@ class AttentionRole(Role):
 
     inputs: one layer that computes queries, keys and values in this order, or three layers.
     dropout: the name of the nn.Dropout on the block's output. In training, the core draws
-        different random numbers at each rank.
+        different random numbers on each rank.
     """
 
     inputs: tuple[str, ...]
@@ -208,7 +208,7 @@ class KeptAttentionRole(Role):
     of queries, keys and values (or by what `keep_attention` sets).
 
     inputs, output, heads, kv_heads, dropout: as in AttentionRole.
-    core_dropouts: names of the core's nn.Dropouts, which draw different numbers at each rank.
+    core_dropouts: names of the core's nn.Dropouts, which draw different numbers on each rank.
     """
 
     inputs: tuple[str, ...]
@@ -234,7 +234,7 @@ class FeedForwardRole(Role):
     """A feed-forward block: the names of its layers, and the activation between them.
 
     dropout: the name of the nn.Dropout on the block's output. In training, the activation draws
-        the same random numbers at all ranks of a row of the mesh, which hold the same values.
+        the same random numbers on all ranks of a row of the mesh, which hold the same values.
     """
 
     inputs: tuple[str, ...]

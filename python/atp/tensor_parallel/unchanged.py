@@ -138,7 +138,7 @@ def _attention(name: str, module: Any) -> Role | None:
         for each, value in vars(module).items():
             if type(value) is int and "head" in each and each not in {*COUNTS_OF_HEADS, "head_dim"}:
                 raise _unknown(
-                    name, module, f"what its {each} = {value} counts at a rank is not known"
+                    name, module, f"what its {each} = {value} counts on a rank is not known"
                 )
         made = features_of(children[output])[1]
         total = sum(features_of(children[each])[0] for each in inputs)

@@ -28,7 +28,7 @@ def watch_first_runs(model: nn.Module, names: Iterable[str]) -> None:
             the first of several results; except the head, which runs last.
 
     Raises:
-        ValueError: in those runs, as above; raised at every rank.
+        ValueError: in those runs, as above; raised on every rank.
     """
     with_roles, waiting = frozenset(names), {True, False}
     watches: list[_Watch] = []

@@ -1,7 +1,7 @@
 """What a model of transformers offers besides its forward pass, on a mesh.
 
 Calls that would return or take a rank's piece as if it were the whole are refused, and `generate`
-draws the same tokens at all ranks.
+draws the same tokens on all ranks.
 """
 
 import functools

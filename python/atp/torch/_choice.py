@@ -122,7 +122,7 @@ def _chosen(meeting, group, reason: str, level: int = logging.INFO):
 
 
 def _made_by_all(meeting, way: str, make, timeout: datetime.timedelta):
-    """(the result of `make`, "") or, at all ranks, (None, why a rank could not make it)."""
+    """(the result of `make`, "") or, on all ranks, (None, why a rank could not make it)."""
     made, error = None, ""
     try:
         made = make()

@@ -66,7 +66,7 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
 def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str:
     """32 hexadecimal digits: a digest of all results that `group` has summed in the network so far.
 
-    It is equal at all ranks, in every run with the same inputs, on one host or on many. It waits
+    It is equal on all ranks, in every run with the same inputs, on one host or on many. It waits
     for operations in progress. A group of one rank sums nothing in the network, so its digest is
     that of no results.
 
@@ -86,7 +86,7 @@ def digest(group: dist.ProcessGroup | None = None, restart: bool = False) -> str
         return "0" * 32
     if reading is None:
         raise ValueError(
-            "this group keeps no digest: make it with pg_options=atp.torch.Options(digest=True), "
+            "this group keeps no digest: create it with pg_options=atp.torch.Options(digest=True), "
             "or set ATP_DIGEST=1"
         )
     return reading[1]

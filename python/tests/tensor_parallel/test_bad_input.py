@@ -1,4 +1,4 @@
-"""Wrong input is refused at every rank, soon and with a clear message."""
+"""Wrong input is refused on every rank, soon and with a clear message."""
 
 import dataclasses
 import datetime
@@ -29,7 +29,7 @@ SOON = datetime.timedelta(seconds=2)
 
 
 def errors(gloo_ranks, size, body) -> list[str]:
-    """The error that body raised at each rank."""
+    """The error that body raised on each rank."""
 
     def raising(rank):
         with pytest.raises((ValueError, TimeoutError)) as error:
@@ -208,7 +208,7 @@ def test_a_rank_that_stays_away_is_named(gloo_ranks):
         init_mesh(3, 1, patience=SOON)
 
     said = errors(gloo_ranks, 3, body)
-    assert all("rank 2 of 3 did not come within 2 s" in said[rank] for rank in (0, 1))
+    assert all("rank 2 of 3 did not arrive within 2 s" in said[rank] for rank in (0, 1))
 
 
 def test_a_missing_rank_does_not_hide_another_ranks_error(gloo_ranks):

@@ -107,12 +107,12 @@ DAMAGES = {
     "a piece that is cut short": (
         "shard-0-0-*.pt",
         lambda file: file.write_bytes(file.read_bytes()[:1000]),
-        "it is cut short, or was not written by save()",
+        "it is truncated, or was not written by save()",
     ),
     "a piece that is no piece": (
         "shard-1-0-*.pt",
         lambda file: file.write_bytes(b"PK"),
-        "it is cut short, or was not written by save()",
+        "it is truncated, or was not written by save()",
     ),
     "a piece that lacks a tensor": (
         "shard-1-0-*.pt",

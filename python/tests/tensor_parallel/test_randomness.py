@@ -141,7 +141,7 @@ def test_a_checkpoint_continues_with_the_next_masks(gloo_ranks, tmp_path):
 
 
 def test_training_with_dropout_in_the_core_keeps_copies_alike(gloo_ranks):
-    """The core drops different values at every rank; replicated gradients stay equal."""
+    """The core drops different values on every rank; replicated gradients stay equal."""
 
     def core(q, k, v):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
