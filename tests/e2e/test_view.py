@@ -86,7 +86,7 @@ def test_a_frozen_rank_is_named_and_so_is_that_it_goes_on(cluster, view, ranks):
     now = view.wait_for(lambda now: text in [one["text"] for one in now["problems"]], text)
     assert now["jobs"][0]["ranks"][1]["state"] == "stuck"
     ranks[1].signal(signal.SIGCONT)
-    view.wait_for_event(f"job {cluster.job} goes on")
+    view.wait_for_event(f"job {cluster.job} continues")
 
 
 def test_a_dead_switch_is_named_with_the_ranks_that_left_it(cluster, view, ranks):

@@ -131,7 +131,7 @@ def picture(browser, name, folder):
 def test_an_operator_sees_who_is_frozen_and_which_switch_is_dead(cluster, browser, tmp_path):
     racks = TwoRacks(cluster)
     page = Page(cluster, browser, racks.file)
-    page.wait_for("All is well; no job runs", "#verdict")
+    page.wait_for("All is well; no job is running", "#verdict")
     assert browser.text("#up") == "4 of 4"
     assert browser.driver.title == "✓ well – atp two racks"
     time.sleep(2)
@@ -156,7 +156,7 @@ def test_an_operator_sees_who_is_frozen_and_which_switch_is_dead(cluster, browse
     time.sleep(3)
     picture(browser, "rank-frozen", tmp_path)
     ranks[2].signal(signal.SIGCONT)
-    page.wait_for_news("job 7 goes on")
+    page.wait_for_news("job 7 continues")
 
     racks.nodes["switch-b"].kill()
     page.wait_for_news(f"switch-b ({HOSTS['switch-b']}:{racks.port}) is dead: Connection refused")
@@ -171,7 +171,7 @@ def test_an_operator_sees_who_is_frozen_and_which_switch_is_dead(cluster, browse
     assert page.asked_nobody_else() == []
 
     page.process.kill()
-    page.wait_for("atp view has said nothing since", "#old")
+    page.wait_for("nothing received from atp view since", "#old")
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ struct NodeRates {
   // those for which the switches had added all that they could.
   std::optional<double> share_summed;
   std::optional<double> share_collided;
-  double refused_packets = 0;  // dropped, and such as no healthy job sends
-  double lost_packets = 0;     // for want of room, here
+  double refused_packets = 0;  // dropped, and not sent by any healthy job
+  double lost_packets = 0;     // for lack of room, here
 };
 
 // Of one range of streams of a job, at a server.

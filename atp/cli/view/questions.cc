@@ -123,7 +123,7 @@ void Questions::receive(std::size_t node) {
   if (got > 0 && talk.reply.size() + static_cast<std::size_t>(got) <= kMaxDocumentBytes) {
     talk.reply.append(bytes, static_cast<std::size_t>(got));
   } else if (got > 0) {
-    fail(node, Presence::kStrange, "its answer is too long: it is no atp switch or server");
+    fail(node, Presence::kStrange, "its answer is too long: it is not an atp switch or server");
   } else if (got == 0 || !would_block()) {
     finish(node);
   }
@@ -132,8 +132,8 @@ void Questions::receive(std::size_t node) {
 void Questions::finish(std::size_t node) {
   if (talks_[node].reply.empty()) {
     fail(node, Presence::kRefuses,
-         "closed the connection without an answer: it takes no questions from this host (start it "
-         "with --status-from), or is no atp switch or server");
+         "closed the connection without an answer: it does not allow this host (start it with "
+         "--status-from), or is not an atp switch or server");
     return;
   }
   Result<NodeStatus> status = read_node_status(to_string(nodes_[node]), talks_[node].reply);
@@ -157,7 +157,8 @@ void Questions::give_up_late(SteadyTime now) {
     if (!talk.socket.is_open() || now < talk.end) continue;
     fail(node, Presence::kSilent,
          talk.connected
-             ? fmt::format("took the connection and said nothing for {} s: it is stopped", seconds)
+             ? fmt::format("accepted the connection but sent nothing for {} s: it is stopped",
+                           seconds)
              : fmt::format("nothing came back for {} s: its host is down, or a firewall drops "
                            "TCP to this port",
                            seconds));

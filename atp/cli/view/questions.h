@@ -15,13 +15,13 @@
 
 namespace atp {
 
-// How a node is there.
+// Whether a node is there.
 enum class Presence : std::uint8_t {
-  kUnknown,  // not asked to the end yet
+  kUnknown,  // not fully asked yet
   kUp,
   kDead,     // its host refuses the connection, or cannot be reached
-  kSilent,   // took the connection, or nothing came back at all: stopped, or its host is down
-  kRefuses,  // closed the connection: it takes no questions from this host
+  kSilent,   // accepted the connection, or nothing came back at all: stopped, or its host is down
+  kRefuses,  // closed the connection: it refuses status queries from this host
   kStrange,  // answered something else
 };
 

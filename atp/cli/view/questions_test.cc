@@ -69,8 +69,9 @@ TEST(Questions, TellHowEachNodeIsThere) {
   const Case cases[] = {
       {"a node", std::string(kStatusLine) + kDocument, Presence::kUp, ""},
       {"one that tells nobody", "", Presence::kRefuses, "--status-from"},
-      {"one that is stopped", std::nullopt, Presence::kSilent, "said nothing for 0.2 s"},
-      {"something else", "HTTP/1.1 400\r\n\r\n", Presence::kStrange, "is no atp switch or server"},
+      {"one that is stopped", std::nullopt, Presence::kSilent, "sent nothing for 0.2 s"},
+      {"something else", "HTTP/1.1 400\r\n\r\n", Presence::kStrange,
+       "is not an atp switch or server"},
       {"another version", "atp-status 7\n", Presence::kStrange, "atp-status 7"},
       {"too much", std::string(kStatusLine) + std::string(5 << 20, ' '), Presence::kStrange,
        "too long"},

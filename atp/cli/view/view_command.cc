@@ -67,7 +67,7 @@ std::unique_ptr<ViewService> start_service(const ViewOptions& options) {
   }
   if (!is_loopback(at.value())) {
     log_warning(
-        "whoever reaches {} may see which jobs run where; on 127.0.0.1 only this host could",
+        "anyone who can reach {} can see which jobs run where; with 127.0.0.1 only this host could",
         options.listen);
   }
   return std::move(service).value();

@@ -4,7 +4,7 @@
 
 namespace atp {
 
-// view_page.html, which the build takes into the program.
+// view_page.html, which the build embeds in the program.
 extern const std::string_view kViewPage;
 
 }  // namespace atp

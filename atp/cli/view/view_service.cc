@@ -87,8 +87,8 @@ std::optional<HttpPage> ViewService::page(const HttpRequest& request) {
   if (!is_own_host(request.host, names_)) {
     return HttpPage{.content_type = "text/plain",
                     .body =
-                        "atp view is asked for by its address, localhost or the name of its "
-                        "host; for another name, start it with --host-name NAME\n",
+                        "request atp view by its address, localhost or its host's name; for "
+                        "another name, start it with --host-name NAME\n",
                     .status = 403};
   }
   if (request.path == "/") return page_with_policy();

@@ -45,8 +45,8 @@ std::string_view absence_of(Presence presence) {
   switch (presence) {
     case Presence::kDead: return "is dead";
     case Presence::kSilent: return "does not answer";
-    case Presence::kRefuses: return "does not tell its status";
-    case Presence::kStrange: return "is no node of this version of atp";
+    case Presence::kRefuses: return "refuses status queries";
+    case Presence::kStrange: return "is not a node of this version of atp";
     case Presence::kUnknown:
     case Presence::kUp: break;
   }
@@ -135,7 +135,7 @@ void Watch::note_restarts(const ClusterView& now) {
     }
     if (node.stopped_s >= kWorthStoppingSeconds) {
       note(now.time_s, Severity::kWarning,
-           fmt::format("{} did not run for {:.1f} s: stopped, or short of a processor",
+           fmt::format("{} did not run for {:.1f} s: stopped, or short of processor time",
                        name_of(node), node.stopped_s),
            node.name);
     }
@@ -153,7 +153,7 @@ void Watch::note_jobs(const ClusterView& now) {
     const JobView* before = view_.find_job(job.job, job.incarnation);
     if (before == nullptr && job.is_joining) {
       note(now.time_s, Severity::kNote,
-           fmt::format("{} begins to join: {} ranks in all", name_of(job), job.world_size));
+           fmt::format("{} is joining: {} ranks in total", name_of(job), job.world_size));
     } else if (!job.is_joining && (before == nullptr || before->is_joining)) {
       note(now.time_s, Severity::kGood,
            fmt::format("{} runs with {} ranks", name_of(job), job.world_size));
@@ -228,14 +228,14 @@ void Watch::add_traffic_problems(const NodeView& node, double time_s,
                         .since_s = time_s});
   };
   add("refuses", rates.refused_packets > 0,
-      "drops packets that no healthy job sends: strangers', or of ranks started wrongly",
-      "drops no more of them");
+      "drops packets that no healthy job sends: from strangers, or from wrongly started ranks",
+      "no longer drops such packets");
   add("loses", rates.lost_packets > 0,
-      "loses packets for want of room: a core or a socket buffer is too small",
-      "loses no more packets");
+      "loses packets for lack of room: a core is too slow, or a socket buffer too small",
+      "no longer loses packets");
   add("collides", rates.share_collided.value_or(0) > kScarce,
       "has too few aggregators: more than 10 % of the gradients collide",
-      "has aggregators enough again");
+      "has enough aggregators again");
 }
 
 void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Problem>& problems) {
@@ -255,7 +255,7 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
     return;
   }
   if (const RankList stuck = job.in(RankState::kStuck); !stuck.empty()) {
-    add("stuck", Severity::kBad, " waits for " + stuck_text(job, stuck), " goes on",
+    add("stuck", Severity::kBad, " waits for " + stuck_text(job, stuck), " continues",
         time_s - job.waited_s, text_of(stuck));
   }
   if (const RankList lost = job.in(RankState::kLost); !lost.empty()) {
@@ -284,7 +284,7 @@ void Watch::add_job_problems(const JobView& job, double time_s, std::vector<Prob
     add(what, Severity::kWarning,
         fmt::format(": rank {} is late by {:.0f} ms in half of the operations", rank.rank,
                     static_cast<double>(rank.delay->typical_us()) / 1000),
-        fmt::format(": rank {} is late no more", rank.rank), time_s);
+        fmt::format(": rank {} is no longer late", rank.rank), time_s);
   }
 }
 

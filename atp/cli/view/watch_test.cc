@@ -66,7 +66,7 @@ struct Story {
 TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
   const Second idle;
   const Second dead_switch{answer(false), no_answer(Presence::kDead)};
-  const Second silent_server{no_answer(Presence::kSilent, "said nothing for 2 s"), answer(true)};
+  const Second silent_server{no_answer(Presence::kSilent, "sent nothing for 2 s"), answer(true)};
   const Second unasked{no_answer(Presence::kUnknown, ""), no_answer(Presence::kUnknown, "")};
   const std::string dead = "switch (10.0.0.1:5501) is dead: Connection refused";
   const Story stories[] = {
@@ -80,16 +80,16 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
        {}},
       {"a node that is stopped says nothing",
        {idle, silent_server},
-       {"server (10.0.0.9:5500) does not answer: said nothing for 2 s"},
-       {"server (10.0.0.9:5500) does not answer: said nothing for 2 s"}},
+       {"server (10.0.0.9:5500) does not answer: sent nothing for 2 s"},
+       {"server (10.0.0.9:5500) does not answer: sent nothing for 2 s"}},
       {"from silent to dead is one absence",
        {idle, {answer(false), no_answer(Presence::kSilent, "said nothing")}, dead_switch},
        {"switch (10.0.0.1:5501) does not answer: said nothing"},
        {dead}},
       {"a node that tells nobody is another matter",
        {{answer(false), no_answer(Presence::kRefuses, "closed the connection")}},
-       {"switch (10.0.0.1:5501) does not tell its status: closed the connection"},
-       {"switch (10.0.0.1:5501) does not tell its status: closed the connection"}},
+       {"switch (10.0.0.1:5501) refuses status queries: closed the connection"},
+       {"switch (10.0.0.1:5501) refuses status queries: closed the connection"}},
       {"a node restarts unseen",
        {{answer(false), answer(true, {}, {{"packets_received", 10}})},
         {answer(false), answer(true, {}, {{"packets_received", 3}})}},
@@ -98,11 +98,11 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
       {"a process that stood still says so itself",
        {{answer(false), answer(true, {}, {{"process_stopped_ms", 0}})},
         {answer(false), answer(true, {}, {{"process_stopped_ms", 3200}})}},
-       {"switch (10.0.0.1:5501) did not run for 3.2 s: stopped, or short of a processor"},
+       {"switch (10.0.0.1:5501) did not run for 3.2 s: stopped, or short of processor time"},
        {}},
       {"a job joins, runs and finishes",
        {idle, with({.joined = {0}, .missing = {1}}), with({}), with({}), idle},
-       {"job 7 begins to join: 2 ranks in all", "job 7 runs with 2 ranks", "job 7 has finished"},
+       {"job 7 is joining: 2 ranks in total", "job 7 runs with 2 ranks", "job 7 has finished"},
        {}},
       {"a job that runs already is told at once", {with({})}, {"job 7 runs with 2 ranks"}, {}},
       {"two jobs are told apart",
@@ -115,7 +115,8 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
        {}},
       {"a rank is stuck and goes on",
        {with({}), with({.stuck = {1}}), with({.stuck = {1}}), with({})},
-       {"job 7 runs with 2 ranks", "job 7 waits for rank 1 (10.0.1.2)", "job 7 goes on, after 3 s"},
+       {"job 7 runs with 2 ranks", "job 7 waits for rank 1 (10.0.1.2)",
+        "job 7 continues, after 3 s"},
        {}},
       {"another rank that is stuck, too, is news",
        {with({}), with({.stuck = {1}}), with({.stuck = {0, 1}})},
@@ -153,22 +154,22 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
        {{answer(false), answer(true, {}, {{"drop_bad_body", 1}})},
         {answer(false), answer(true, {}, {{"drop_bad_body", 5}})},
         {answer(false), answer(true, {}, {{"drop_bad_body", 9}})}},
-       {"switch (10.0.0.1:5501) drops packets that no healthy job sends: strangers', or of ranks "
-        "started wrongly"},
-       {"switch (10.0.0.1:5501) drops packets that no healthy job sends: strangers', or of ranks "
-        "started wrongly"}},
+       {"switch (10.0.0.1:5501) drops packets that no healthy job sends: from strangers, or from "
+        "wrongly started ranks"},
+       {"switch (10.0.0.1:5501) drops packets that no healthy job sends: from strangers, or from "
+        "wrongly started ranks"}},
       {"drops of jobs that are over, and of repeats, are none",
        {{answer(false), answer(true, {}, {{"drop_unknown_job", 1}, {"drop_duplicate", 1}})},
         {answer(false), answer(true, {}, {{"drop_unknown_job", 500}, {"drop_duplicate", 9}})}},
        {},
        {}},
-      {"packets lost for want of room are another problem",
+      {"packets lost for lack of room are another problem",
        {{answer(false), answer(true, {}, {{"udp_receive_drops", 1}})},
         {answer(false), answer(true, {}, {{"udp_receive_drops", 5}})}},
-       {"switch (10.0.0.1:5501) loses packets for want of room: a core or a socket buffer is too "
-        "small"},
-       {"switch (10.0.0.1:5501) loses packets for want of room: a core or a socket buffer is too "
-        "small"}},
+       {"switch (10.0.0.1:5501) loses packets for lack of room: a core is too slow, or a socket "
+        "buffer too small"},
+       {"switch (10.0.0.1:5501) loses packets for lack of room: a core is too slow, or a socket "
+        "buffer too small"}},
       {"a switch that runs out of aggregators",
        {{answer(false), answer(true, {}, {{"gradients_received", 0}, {"collisions", 0}})},
         {answer(false), answer(true, {}, {{"gradients_received", 100}, {"collisions", 20}})}},
@@ -206,7 +207,8 @@ TEST_F(WatchTest, HoldsOnToDropsForTenSeconds) {
   events();
   pass(dropped(4));
   EXPECT_THAT(problems(), IsEmpty());
-  EXPECT_THAT(events(), ElementsAre("switch (10.0.0.1:5501) drops no more of them, after 11 s"));
+  EXPECT_THAT(events(),
+              ElementsAre("switch (10.0.0.1:5501) no longer drops such packets, after 11 s"));
 }
 
 TEST_F(WatchTest, ComplainsOfRanksThatDoNotJoinAfterTenSeconds) {
