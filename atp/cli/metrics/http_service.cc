@@ -51,7 +51,7 @@ struct HttpService::Loop {
   Pages pages;
   std::unique_ptr<Waker> waker;
   std::mutex mutex;
-  std::optional<std::string> published;                                 // and not sent yet
+  std::optional<std::string> published;                                 // not sent yet
   std::vector<std::pair<evhttp_connection*, evhttp_request*>> streams;  // until they close
   std::unique_ptr<event_base, FreeBase> base;
   std::unique_ptr<event, FreeEvent> wake_event;
@@ -101,7 +101,7 @@ void HttpService::Loop::keep_open(evhttp_request* request, evbuffer* beginning) 
   streams.emplace_back(connection, request);
   evhttp_send_reply_start(request, HTTP_OK, nullptr);
   evhttp_send_reply_chunk(request, beginning);
-  // Who reads a stream says nothing; who reads nothing of it for so long is gone.
+  // A stream's reader sends nothing; one that reads nothing for so long is gone.
   bufferevent* stream = evhttp_connection_get_bufferevent(connection);
   const timeval patience{.tv_sec = kPatienceSeconds, .tv_usec = 0};
   bufferevent_set_timeouts(stream, nullptr, &patience);
@@ -111,7 +111,7 @@ void HttpService::Loop::keep_open(evhttp_request* request, evbuffer* beginning) 
 void HttpService::Loop::forget(evhttp_connection* connection, void* self) {
   std::erase_if(static_cast<Loop*>(self)->streams, [&](const auto& stream) {
     if (stream.first != connection) return false;
-    // A reader that has left takes its connection along; the request is ours to free then.
+    // When a reader leaves, libevent frees the connection, and we must free the request.
     if (evhttp_request_get_connection(stream.second) == nullptr) {
       evhttp_send_reply_end(stream.second);
     }

@@ -30,13 +30,13 @@ struct HttpPage {
   std::string content_type;
   std::string body;
   int status = 200;
-  std::vector<std::pair<std::string, std::string>> headers = {};  // more of them
+  std::vector<std::pair<std::string, std::string>> headers = {};  // additional ones
   bool stays_open = false;  // the body is only its beginning; publish() sends more
 };
 
 class HttpService {
  public:
-  // The most pages that stay open at a time.
+  // The maximum number of pages that stay open.
   static constexpr std::size_t kMostStreams = 32;
 
   // The page for a GET or HEAD; nothing: 404. Called on the service's thread.
@@ -49,8 +49,8 @@ class HttpService {
 
   const Endpoint& address() const { return address_; }
 
-  // Sends the text to all pages that have stayed open. One whose reader has not yet taken what came
-  // before does without: each text must make sense alone. Any thread.
+  // Sends the text to all open pages. A page whose reader has not yet read an earlier text skips
+  // this one, so each text must make sense alone. Any thread.
   void publish(std::string text);
 
  private:

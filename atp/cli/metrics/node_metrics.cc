@@ -201,7 +201,7 @@ void begin_metric(std::string_view name, MetricsText& metrics) {
 void add_node_metrics(const Json& status, MetricsText& metrics) { Writer(status, metrics).write(); }
 
 std::string node_metrics_table() {
-  std::string text = "| metric | of | type | labels | what |\n|---|---|---|---|---|\n";
+  std::string text = "| metric | node | type | labels | meaning |\n|---|---|---|---|---|\n";
   for (const MetricInfo& info : node_metrics()) {
     text += fmt::format(
         "| `{}` | {} | {} | {} | {} |\n", info.name, text_of(info.of), to_string(info.type),

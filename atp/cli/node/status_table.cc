@@ -125,8 +125,8 @@ std::string lateness_lines(const json& status) {
 }
 
 std::string server_text(const json& status) {
-  TextTable table({"job", "incarnation", "streams", "state", "workers", "fragments", "in switches",
-                   "who is not there"});
+  TextTable table(
+      {"job", "incarnation", "streams", "state", "workers", "fragments", "in switches", "remarks"});
   for (const json& job : status.at("jobs")) {
     table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
                streams(job), word(job, "state"), workers(job), counted(job, "fragments"),
@@ -140,8 +140,8 @@ std::string server_text(const json& status) {
 }
 
 std::string switch_text(const json& status) {
-  TextTable table({"job", "incarnation", "streams", "workers here", "aggregators held", "parent",
-                   "who is not there"});
+  TextTable table(
+      {"job", "incarnation", "streams", "workers here", "aggregators held", "parent", "remarks"});
   for (const json& job : status.at("jobs")) {
     table.add({fmt::format("{}", number(job, "job")), fmt::format("{}", number(job, "incarnation")),
                streams(job), workers(job), counted(job.at("aggregators"), "held"),

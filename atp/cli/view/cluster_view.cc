@@ -55,7 +55,7 @@ class Builder {
 
   bool is_up(std::size_t i) const { return records_[i].presence() == Presence::kUp; }
 
-  // A node that is named as another's parent and is not asked is shown all the same.
+  // A node that another names as its parent is shown even if it is not asked.
   std::optional<std::size_t> index_of(const std::string& address) {
     const auto found = indexes_.find(address);
     if (found != indexes_.end()) return found->second;
@@ -88,7 +88,7 @@ class Builder {
     }
   }
 
-  // Servers know a job best; a switch is asked where there is none to ask.
+  // Servers know a job best; a switch's answer is used if no server is asked.
   bool tells_jobs(std::size_t i) const {
     const auto& status = records_[i].status();
     return status && (!status->is_switch || !has_servers());
@@ -183,7 +183,7 @@ class Builder {
     for (auto& [rank, view] : ranks) {
       if (view.state == RankState::kMissing) continue;
       if (old != nullptr) remember(*old, view);
-      // Its switch has just died, and the next one up is not yet where it sends to.
+      // Its switch has just died, and it does not send to the next one up yet.
       const bool is_orphan = view.via && !is_up(*view.via);
       const std::set<std::size_t>& switches = on_way[rank];
       for (const std::size_t at : switches) {
@@ -199,7 +199,7 @@ class Builder {
     }
   }
 
-  // Those that are not asked may have another index now.
+  // Nodes that are not asked may have a different index now.
   void remember(const JobView& old, RankView& view) const {
     const auto was = std::find_if(old.ranks.begin(), old.ranks.end(),
                                   [&](const RankView& one) { return one.rank == view.rank; });
@@ -208,7 +208,7 @@ class Builder {
     if (view.host.empty()) view.host = was->host;
   }
 
-  // Ranks that a switch has summed come together further up, so the latest that anybody says holds.
+  // Ranks that a switch has summed arrive together further up, so the largest value is right.
   void find_delays(const JobName& name, std::map<std::uint32_t, RankView>& ranks) {
     for (std::size_t i = 0; i < records_.size(); ++i) {
       const auto& status = records_[i].status();

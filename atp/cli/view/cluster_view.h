@@ -8,16 +8,16 @@
 #include "atp/cli/view/node_record.h"
 #include "atp/cli/view/view_site.h"
 
-// The cluster at one time, put together from what its nodes have said.
+// The cluster at one time, assembled from its nodes' answers.
 
 namespace atp {
 
 struct NodeView {
   std::string name;
-  std::string role;  // "switch", "server"; "" if it has never said so
+  std::string role;  // "switch", "server"; "" if it has never answered
   std::string address;
-  std::string host;      // "" where no file names it
-  bool is_asked = true;  // others are only what the asked ones send to
+  std::string host;      // "" if no file names it
+  bool is_asked = true;  // otherwise only known as a node to which an asked one sends
   Presence presence = Presence::kUnknown;
   double since_s = 0;
   std::string problem;
@@ -37,7 +37,7 @@ struct LinkView {
   bool is_used = false;  // by a job
 };
 
-// The worse, the later.
+// In order of severity.
 enum class RankState : std::uint8_t {
   kJoined,
   kLeft,
@@ -61,14 +61,14 @@ struct JobView {
   std::uint64_t incarnation = 0;
   std::uint64_t world_size = 0;
   bool is_joining = false;
-  bool is_known = true;  // false: no server that answers has it; what is said of it is old
+  bool is_known = true;  // false: no server that answers knows it, so the rest is out of date
   std::vector<RankView> ranks;
-  double waited_s = 0;  // for those that are stuck
+  double waited_s = 0;  // for the stuck ranks
   double sums = 0;      // per second
   double goodput_bits = 0;
   std::optional<double> share_summed;
 
-  // Those in a state.
+  // The ranks in a state.
   RankList in(RankState state) const;
 };
 
@@ -81,7 +81,7 @@ struct ClusterView {
   const JobView* find_job(std::uint64_t job, std::uint64_t incarnation) const;
 };
 
-// `records` are those of the site's nodes. Where a rank sent to is remembered from `before`.
+// `records` are those of the site's nodes. Uses `before` for the node to which a rank sent last.
 ClusterView make_cluster_view(const ViewSite& site, const std::vector<NodeRecord>& records,
                               const ClusterView& before, double time_s);
 

@@ -11,7 +11,7 @@ namespace {
 constexpr double kBitsPerByte = 8;
 constexpr double kBitsPerValue = 32;
 
-// Of what every node counts up from its start.
+// Every node counts these from 0 at its start, so a lower count means a restart.
 bool has_restarted(const NodeStatus& before, const NodeStatus& now) {
   for (const char* name : {"packets_received", "udp_datagrams_in", "udp_ip_bytes_in",
                            "udp_datagrams_out", "udp_ip_bytes_out"}) {
@@ -42,7 +42,7 @@ std::uint64_t refused(const NodeStatus& status) {
   return sum;
 }
 
-// GRADIENTs that went on as they came.
+// GRADIENTs that were passed on.
 std::uint64_t passed_on(const NodeStatus& status) {
   std::uint64_t sum = status.counter("collisions");
   for (const auto& [name, value] : status.counters) {
@@ -59,7 +59,7 @@ std::uint64_t lost(const NodeStatus& status) {
   return sum;
 }
 
-// Of a switch: its jobs may differ, and its sums are not counted by job.
+// For a switch: its jobs may differ, and it does not count sums per job.
 double values_per_sum(const NodeStatus& status) {
   std::uint64_t most = 0;
   for (const JobStatus& job : status.jobs) most = std::max(most, job.values_per_fragment);
@@ -71,7 +71,7 @@ std::optional<double> share(double part, double whole) {
   return std::clamp(part / whole, 0.0, 1.0);
 }
 
-// The same job's figures in an earlier answer; none: it was not there.
+// The same job's figures in an earlier answer; nothing if it was not in it.
 const JobStatus* same_job(const NodeStatus& status, const JobStatus& job) {
   const auto found =
       std::find_if(status.jobs.begin(), status.jobs.end(), [&](const JobStatus& one) {

@@ -8,26 +8,26 @@
 #include "atp/cli/view/node_status.h"
 #include "atp/cli/view/questions.h"
 
-// What is known of one node over time: whether it is there and since when, and how fast its
+// What is known about one node over time: whether it is up and since when, and how fast its
 // counters rise.
 
 namespace atp {
 
-// Per second, between two answers.
+// Rates per second between two answers.
 struct NodeRates {
   double in_bits = 0;  // with IP and UDP headers
   double out_bits = 0;
   double sums = 0;
   double goodput_bits = 0;  // sums of float32 values
-  // Of the gradients of a switch those that it did not merely pass on; of the sums of a server
-  // those for which the switches had added all that they could.
+  // On a switch, the share of gradients that it did not merely pass on; on a server, the share of
+  // sums for which the switches had added all that they could.
   std::optional<double> share_summed;
   std::optional<double> share_collided;
   double refused_packets = 0;  // dropped, and not sent by any healthy job
   double lost_packets = 0;     // for lack of room, here
 };
 
-// Of one range of streams of a job, at a server.
+// The rates of one stream range of a job, from a server.
 struct JobRates {
   double sums = 0;
   double sums_that_switches_could_add = 0;
@@ -42,13 +42,13 @@ class NodeRecord {
   Presence presence() const { return presence_; }
   double since_s() const { return since_s_; }  // of the presence
   const std::string& problem() const { return problem_; }
-  // The last one; nothing if it has never answered.
+  // The last answer; nothing if the node has never answered.
   const std::optional<NodeStatus>& status() const { return status_; }
-  // Nothing unless it is up and has answered twice. A node that restarted has counted from 0.
+  // Nothing unless the node is up and has answered twice. A restarted node counts from 0.
   const std::optional<NodeRates>& rates() const { return rates_; }
   const std::vector<JobRates>& job_rates() const { return job_rates_; }  // of status()->jobs
   std::uint64_t restarts() const { return restarts_; }
-  // For how long its process has not run, by its own count, between the last two answers.
+  // How long its process did not run between the last two answers, by its own count.
   double stopped_s() const { return stopped_s_; }
 
  private:

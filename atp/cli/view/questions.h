@@ -11,7 +11,7 @@
 #include "atp/wire/endpoint.h"
 
 // Asks many nodes for their status at the same time, each for a bounded time and as `atp status`
-// does. One that says nothing holds up no other.
+// does. A silent node does not delay the others.
 
 namespace atp {
 
@@ -37,16 +37,16 @@ class Questions {
 
   Questions(std::vector<Endpoint> nodes, std::chrono::milliseconds patience, Take take);
 
-  // Asks all that are not being asked already.
+  // Starts to ask all nodes that are not being asked yet.
   void ask();
-  // Until nothing is under way, `until` has come, or `stop_fd` is readable (-1: none).
+  // Returns when no query is in progress, at `until`, or when `stop_fd` is readable (-1: none).
   void wait_for_answers(SteadyTime until, int stop_fd = -1);
-  // The same, and until then also if nothing is under way.
+  // The same, but does not return early if no query is in progress.
   void wait(SteadyTime until, int stop_fd = -1);
 
  private:
   struct Talk {
-    TcpSocket socket;  // open: under way
+    TcpSocket socket;  // open: a query is in progress
     bool connected = false;
     std::string to_send;
     std::string reply;

@@ -8,13 +8,13 @@
 #include "atp/config/site/site.h"
 #include "atp/wire/endpoint.h"
 
-// Whom `atp view` asks: the switches and servers of a cluster file, or nodes by their addresses.
+// The nodes that `atp view` asks: those of a cluster file, or those of the given addresses.
 
 namespace atp {
 
 struct ViewNode {
   std::string name;     // "switch-a", or the address
-  std::string role;     // "switch", "server", or "" until it has said so
+  std::string role;     // "switch", "server", or "" until it has answered
   std::string address;  // as written: where it is asked
   std::string host;     // its name in the file
   Endpoint endpoint;
@@ -23,7 +23,7 @@ struct ViewNode {
 struct ViewSite {
   std::string name;
   std::vector<ViewNode> nodes;
-  // Where each node's packets go next, by index: as the file has it.
+  // The next node on each node's path, by index, as in the file.
   std::vector<std::pair<std::size_t, std::size_t>> links;
 };
 

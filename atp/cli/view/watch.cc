@@ -14,7 +14,7 @@ namespace {
 constexpr double kScarce = 0.1;                   // of the gradients of a switch collide
 constexpr std::uint64_t kLateUs = 10'000;         // in half of the operations
 constexpr std::uint64_t kEnoughOperations = 100;  // the first ones say little
-constexpr std::uint64_t kOnTimeUs = 5'000;        // less, so that nobody is late by turns
+constexpr std::uint64_t kOnTimeUs = 5'000;        // lower, so that a rank does not flap
 constexpr double kSlowToJoinSeconds = 10;
 constexpr double kWorthStoppingSeconds = 0.5;
 
@@ -40,7 +40,7 @@ std::string stuck_text(const JobView& job, const RankList& ranks) {
   return text_of(ranks) + (one->host.empty() ? "" : " (" + one->host + ")");
 }
 
-// How it is not there, as half of a sentence.
+// Why it is not there, as the end of a sentence.
 std::string_view absence_of(Presence presence) {
   switch (presence) {
     case Presence::kDead: return "is dead";
@@ -57,7 +57,7 @@ bool is_gone(Presence presence) {
   return presence == Presence::kDead || presence == Presence::kSilent;
 }
 
-// Of whom a problem was is there and in order, so that the problem is over and not merely unseen.
+// Whether the node or job of a problem is up, so the problem is over and not merely unseen.
 bool can_be_over(const Problem& problem, const ClusterView& now) {
   if (problem.over.empty()) return false;
   if (problem.job) {
@@ -81,7 +81,7 @@ bool has_restarted_server(const ClusterView& now, const ClusterView& before) {
   });
 }
 
-// Of equal severity, in the order in which they are.
+// The worst first; equal ones keep their order.
 std::vector<Problem> worst_first(std::vector<Problem> problems) {
   std::vector<Problem> sorted;
   sorted.reserve(problems.size());
@@ -192,7 +192,7 @@ std::vector<Problem> Watch::problems_of(const ClusterView& view) {
   std::vector<Problem> problems;
   for (const NodeView& node : view.nodes) add_node_problems(node, view.time_s, problems);
   for (const JobView& job : view.jobs) add_job_problems(job, view.time_s, problems);
-  // What holds nothing any more is forgotten, with the nodes and jobs that it was about.
+  // Forget conditions that have ended, with their nodes and jobs.
   std::erase_if(held_until_, [&](const auto& one) { return one.second < view.time_s; });
   return problems;
 }

@@ -10,19 +10,19 @@
 
 #include "atp/cli/view/cluster_view.h"
 
-// What is wrong now, and what has happened: from one view of the cluster to the next.
+// Finds what is wrong and what has happened, from one view of the cluster to the next.
 
 namespace atp {
 
 enum class Severity : std::uint8_t { kGood, kNote, kWarning, kBad };
 
 struct Problem {
-  std::string key;  // the same as long as it is the same problem
+  std::string key;  // identifies the problem while it lasts
   Severity severity = Severity::kWarning;
   std::string text;
-  std::string over;     // what to say when it is gone
-  std::string subject;  // the ranks that it is about: others are news
-  std::string node;     // its name; "" if it is none's
+  std::string over;     // the event's text when it is over
+  std::string subject;  // its ranks; if they change, that is an event
+  std::string node;     // its name; "" if it is about no node
   std::optional<std::pair<std::uint64_t, std::uint64_t>> job = std::nullopt;  // and incarnation
   double since_s = 0;
 };
@@ -39,7 +39,7 @@ class Watch {
  public:
   static constexpr std::size_t kMostHappenings = 200;
 
-  // The next view, in the order of their times.
+  // Takes the next view; in order of time.
   void take(const ClusterView& now);
 
   const std::vector<Problem>& problems() const { return problems_; }       // the worst first
@@ -47,7 +47,7 @@ class Watch {
   const ClusterView& view() const { return view_; }
 
  private:
-  // Conditions that come and go with every packet hold on for so long.
+  // How long a condition lasts that may come and go with every packet.
   static constexpr double kHoldSeconds = 10;
 
   void note(double time_s, Severity severity, std::string text, std::string node = "");
@@ -59,7 +59,7 @@ class Watch {
   void add_node_problems(const NodeView& node, double time_s, std::vector<Problem>& problems);
   void add_traffic_problems(const NodeView& node, double time_s, std::vector<Problem>& problems);
   void add_job_problems(const JobView& job, double time_s, std::vector<Problem>& problems);
-  // True while `is_so`, and for a while after it was.
+  // True while `is_so`, and for a while afterwards.
   bool holds(const std::string& key, bool is_so, double time_s);
   bool is_problem(const std::string& key) const;
 
