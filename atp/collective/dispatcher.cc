@@ -114,7 +114,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest requ
   const bool here = options.here;
   const Status valid = check(values, request, options, options_);
   const bool adds = request.collective == HostCollective::kReduceScatter;
-  // At all ranks, rows are as long as the longest block.
+  // On all ranks, rows are as long as the longest block.
   std::size_t longest = values.count;
   if (!adds && !request.lengths.empty()) {
     longest = *std::max_element(request.lengths.begin(), request.lengths.end());
