@@ -24,8 +24,8 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kForked =
-    "this process was forked after the communicator was made and has no part in the job: make a "
-    "communicator of its own";
+    "this process was forked after the communicator was created and has no part in the job: create "
+    "a new communicator";
 
 // How long the server of an aborting rank waits for the others, which may leave as well, counted
 // from when the rank was first asked to leave.

@@ -188,7 +188,7 @@ Result<std::vector<std::size_t>> read_host_of(std::size_t world_size) {
 Status read_routes(CommunicatorOptions& options) {
   const std::string expected =
       "the switches upward and then the server, e.g. 10.0.0.1:5501,10.0.0.9:5500, and a \";\" "
-      "before the way to another server";
+      "before the route to another server";
   const std::string_view text = lookup("ATP_ROUTE");
   if (text.empty() && options.host_memory) return ok_status();
   if (text.empty()) return missing("ATP_ROUTE", expected);

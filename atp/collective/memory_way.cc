@@ -13,7 +13,7 @@
 namespace atp {
 namespace {
 
-constexpr const char* kTakeTheNetwork = ", so they take the network";
+constexpr const char* kTakeTheNetwork = ", so they use the network";
 
 std::string numbers_text(const CommunicatorOptions& options) {
   return format_text(static_cast<std::uint32_t>(options.number_format));
@@ -123,7 +123,7 @@ Result<MemoryMeeting> OneOfSeveral::meet() {
   if (!leads && lane_ == nullptr) return without_memory();
   const Result<bool> all = leads ? lead() : lane_->hear_of_leaders();
   if (all && all.value()) return MemoryMeeting{lane_, options_.job};
-  if (lane_ != nullptr) lane_->abort(all ? "the job takes the network" : all.error().message);
+  if (lane_ != nullptr) lane_->abort(all ? "the job uses the network" : all.error().message);
   if (!all) return all.error();
   return without_memory();
 }

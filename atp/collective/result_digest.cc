@@ -140,8 +140,8 @@ std::optional<std::string> digest_difference(std::span<const std::uint32_t> word
     text += (i == 0 ? " (digest " : ", not ") + groups[i].digest.text();
   }
   text += "): ";
-  text += majority ? "look for faulty memory or a faulty network card at " + ranks_text(others)
-                   : "look for faulty memory or a faulty network card at either";
+  text += majority ? "look for faulty memory or a faulty network card on " + ranks_text(others)
+                   : "look for faulty memory or a faulty network card on either";
   return text + ", or for a program that writes to a tensor before its operation has ended";
 }
 

@@ -114,7 +114,7 @@ TEST(DigestComparison, ShowsBothDigestsAndWhereToLook) {
             "the results of rank 1 differ from those of ranks 0 and 2 in operations 0 to 9 or "
             "before them (digest 11111111111111111111111111111101, not "
             "ababababababababababababababab01): look for faulty memory or a faulty network card "
-            "at rank 1, or for a program that writes to a tensor before its operation has ended");
+            "on rank 1, or for a program that writes to a tensor before its operation has ended");
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ def test_when_a_rank_fails_the_others_have_the_grace_and_are_stopped_then(marked
     script = "test $RANK = 1 || exec sleep 1000; exit 5"
     result = atp("run", "-n", "3", "--grace", "0.3", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 5
-    assert "rank 1 exited with code 5; the other ranks have 0.3 s to end" in result.stderr
+    assert "rank 1 exited with code 5; the other ranks have 0.3 s to exit" in result.stderr
     assert "rank 0 is still running: SIGTERM" in result.stderr
     assert not marked.alive()
 

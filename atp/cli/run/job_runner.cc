@@ -241,7 +241,7 @@ void JobRunner::handle_end(const Child& child, int status) {
   const bool first = policy_.rank_ended(clock_now(), exit_code_of(status));
   if (exit_code_of(status) == 0) return;
   if (first && any_running(Kind::kRank)) {
-    log_error("{} {}; the other ranks have {} s to end", child.name, how_it_ended(status),
+    log_error("{} {}; the other ranks have {} s to exit", child.name, how_it_ended(status),
               options_.grace_s);
   } else {
     log_error("{} {}", child.name, how_it_ended(status));

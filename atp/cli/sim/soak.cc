@@ -46,7 +46,7 @@ void Soak::report_progress() {
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double left =
       seconds / static_cast<double>(held_) * static_cast<double>(range_.count - held_);
-  report_(fmt::format("sim: {} of {} seeds held, {:.0f} s to go\n", held_, range_.count, left));
+  report_(fmt::format("sim: {} of {} seeds passed, {:.0f} s to go\n", held_, range_.count, left));
 }
 
 }  // namespace atp

@@ -54,8 +54,8 @@ TEST(Soak, RunsEachSeedOnceWithAnyNumberOfThreads) {
 TEST(Soak, ReportsHowManySeedsHaveHeld) {
   const Told told = soak({.count = 3}, held);
   ASSERT_EQ(told.lines.size(), 3u);
-  EXPECT_THAT(told.lines[0], StartsWith("sim: 1 of 3 seeds held, "));
-  EXPECT_THAT(told.lines[2], StartsWith("sim: 3 of 3 seeds held, 0 s to go"));
+  EXPECT_THAT(told.lines[0], StartsWith("sim: 1 of 3 seeds passed, "));
+  EXPECT_THAT(told.lines[2], StartsWith("sim: 3 of 3 seeds passed, 0 s to go"));
   EXPECT_THAT(soak({.count = 3}, held, std::chrono::hours{1}).lines, IsEmpty());
 }
 
@@ -66,7 +66,7 @@ TEST(Soak, StopsAtAFailingSeedAndDoesNotCountItAsHeld) {
   EXPECT_EQ(told.ending, Ending::kNotLive);
   EXPECT_EQ(told.played, (std::set<std::uint64_t>{10, 11, 12}));
   ASSERT_EQ(told.lines.size(), 3u);
-  EXPECT_THAT(told.lines[1], StartsWith("sim: 2 of 100 seeds held, "));
+  EXPECT_THAT(told.lines[1], StartsWith("sim: 2 of 100 seeds passed, "));
   EXPECT_THAT(told.lines[2], AllOf(HasSubstr("the report of this seed"), HasSubstr("--seed 12")));
 }
 

@@ -210,7 +210,7 @@ TEST(HostMeeting, WithoutUnixSocketsFailsAtOnceAndSaysWhatToSet) {
       const bool is_right =
           !outcome && outcome.error().message.starts_with(
                           "rank " + std::to_string(rank) +
-                          " cannot meet the other ranks of this host: cannot make a Unix socket: "
+                          " cannot meet the other ranks of this host: cannot create a Unix socket: "
                           "Too many open files; fix that, or start all ranks with "
                           "ATP_HOST_MEMORY=0");
       _exit(is_right && std::chrono::steady_clock::now() - begun < std::chrono::minutes(1) ? 0 : 1);

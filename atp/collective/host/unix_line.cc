@@ -57,7 +57,7 @@ UnixLine& UnixLine::operator=(UnixLine&& other) noexcept {
 
 Result<UnixLine> UnixLine::make() {
   UnixLine line(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!line.is_open()) return failed("cannot make a Unix socket");
+  if (!line.is_open()) return failed("cannot create a Unix socket");
   return line;
 }
 

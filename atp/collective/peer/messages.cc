@@ -81,7 +81,7 @@ bool PeerEngine::check_match(std::size_t rank, const Frame& theirs, const Task& 
   const std::string own = describe(mine, options_.wording);
   if (task.key.is_transfer) {
     fail(name(rank) + " sends " + said + ", and " + own_name() + " receives into " +
-         std::to_string(mine.bytes) + " bytes: both must be of one size");
+         std::to_string(mine.bytes) + " bytes: both sizes must be equal");
   } else {
     fail_unlike(rank, theirs, own + (said == own ? ", with blocks of other lengths" : ""));
   }
@@ -118,7 +118,7 @@ void PeerEngine::give_credit(std::size_t rank, std::size_t bytes) {
 }
 
 void PeerEngine::refuse_message(std::size_t rank, const Frame& frame, const std::string& own) {
-  fail_unlike(rank, frame, own + ", for which it needs nothing from it");
+  fail_unlike(rank, frame, own + ", for which this rank expects nothing from it");
 }
 
 void PeerEngine::fail_unlike(std::size_t rank, const Frame& theirs, const std::string& own) {

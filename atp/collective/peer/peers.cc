@@ -21,8 +21,7 @@ using std::chrono::steady_clock;
 constexpr const char* kShutDown = "the group was shut down";
 
 constexpr const char* kForked =
-    "this process was forked after the group was made and has no part in it: make a group of its "
-    "own";
+    "this process was forked after the group was created and has no part in it: create a new group";
 
 // How long a leaving rank waits for the others to take its last bytes.
 constexpr milliseconds kLastWords{500};

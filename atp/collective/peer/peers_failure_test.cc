@@ -159,7 +159,7 @@ TEST_P(PeersLose, a_rank_that_is_killed_and_all_others_name_it_at_once) {
 TEST_P(PeersLose, a_rank_that_is_stopped_and_all_others_name_it_when_time_is_up) {
   const std::vector<std::string> found = errors(Fate::kStopped);
   for (const std::size_t rank : {0, 1, 3}) {
-    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within its timeout of 0.6 s"),
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within its time-out of 0.6 s"),
                                    HasSubstr("rank 2"), HasSubstr("does not answer")));
   }
 }
@@ -167,7 +167,7 @@ TEST_P(PeersLose, a_rank_that_is_stopped_and_all_others_name_it_when_time_is_up)
 TEST_P(PeersLose, a_rank_that_has_not_called_it_and_all_others_name_it_when_time_is_up) {
   const std::vector<std::string> found = errors(Fate::kAbsent);
   for (const std::size_t rank : {0, 1, 3}) {
-    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within its timeout of 0.6 s"),
+    EXPECT_THAT(found[rank], AllOf(HasSubstr("not ended within its time-out of 0.6 s"),
                                    HasSubstr("rank 2"), HasSubstr("has not called it")));
   }
 }

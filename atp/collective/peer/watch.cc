@@ -104,7 +104,7 @@ void PeerEngine::check_time() {
   for (const auto& [number, operation] : waiting_) {
     if (now_ < operation->begun() + patience(*operation) + kGrace) continue;
     return fail(operation->text() + " could not begin within " +
-                seconds_text(patience(*operation)) + ", as earlier operations have not ended");
+                seconds_text(patience(*operation)) + ", because earlier operations have not ended");
   }
 }
 
@@ -161,7 +161,7 @@ void PeerEngine::hear_answer(std::size_t rank, const Frame& frame) {
 void PeerEngine::judge(Task& task) {
   const PeerRequest& request = task.operation->request();
   const std::string late =
-      "not ended within its timeout of " + seconds_text(patience(*task.operation)) + ": ";
+      "not ended within its time-out of " + seconds_text(patience(*task.operation)) + ": ";
   std::vector<std::size_t> silent;
   std::vector<std::size_t> not_called;
   std::vector<std::size_t> unreachable;

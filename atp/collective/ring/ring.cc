@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 constexpr const char* kShutDown = "the ring was shut down";
 
 constexpr const char* kForked =
-    "this process was forked after the ring was made and has no part in it: make a ring of its own";
+    "this process was forked after the ring was created and has no part in it: create a new ring";
 
 Status check(const RingOptions& options, const std::vector<Endpoint>& addresses) {
   if (options.world_size > 0 && addresses.size() == options.world_size &&

@@ -13,7 +13,7 @@ static_assert(std::atomic<bool>::is_always_lock_free, "stop() is called in signa
 
 Result<std::unique_ptr<Waker>> Waker::create() {
   const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (fd < 0) return Error{std::string("cannot make an eventfd: ") + std::strerror(errno)};
+  if (fd < 0) return Error{std::string("cannot create an eventfd: ") + std::strerror(errno)};
   return std::unique_ptr<Waker>(new Waker(fd));
 }
 
