@@ -9,7 +9,7 @@ __all__ = ["first_difference", "name_ranks"]
 def first_difference(
     modules: Mapping[str, Mapping[str, str]], ranks: Mapping[str, Sequence[int]]
 ) -> str:
-    """For example "b: Column at ranks 0, 1, Row at rank 2"; empty if all ranks have the same.
+    """For example "b: Column on ranks 0, 1, Row on rank 2"; empty if all ranks have the same.
 
     Args:
         modules: for each plan, its description of every module.
@@ -20,7 +20,7 @@ def first_difference(
         for text, own in modules.items():
             sides[own.get(name, "nothing")] += ranks[text]
         if len(sides) > 1:
-            parts = [f"{what} at {name_ranks(who)}" for what, who in sides.items()]
+            parts = [f"{what} on {name_ranks(who)}" for what, who in sides.items()]
             return f"{name}: {', '.join(parts)}"
     return ""
 

@@ -174,13 +174,13 @@ REFUSED_EVERYWHERE = {
     "ranks with other roles for a module": (
         lambda rank: parallelize(
             Odd(), {"a": Column(), "b": Column() if rank < 3 else Row()}, init_mesh(4, 1)),
-        "They differ first in b: Column at ranks 0, 1, 2, Row at rank 3. All must",
+        "They differ first in b: Column on ranks 0, 1, 2, Row on rank 3. All must",
     ),
     "ranks with other modules": (
         lambda rank: parallelize(
             nn.Sequential(*[nn.Linear(8, 8) for _ in range(1 + rank % 2)]), {"*": Column()},
             init_mesh(4, 1)),
-        "They differ first in 1: nothing at ranks 0, 2, Column at ranks 1, 3. All must",
+        "They differ first in 1: nothing on ranks 0, 2, Column on ranks 1, 3. All must",
     ),
     "ranks with other widths": (
         lambda rank: parallelize(
