@@ -64,7 +64,7 @@ def test_a_job_beyond_the_partition_is_summed_by_the_server(cluster, tmp_path):
         (["switch", "--quota", "0"], "--quota"),
         (["server", "--placement", "random"], "--placement"),
         (["server", "--placement", "linear", "--aggregators", "65536"], "--aggregators"),
-        (["server", "--aggregators", "8"], "--aggregators is of --placement linear"),
+        (["server", "--aggregators", "8"], "--aggregators requires --placement linear"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )

@@ -31,7 +31,7 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(file):
-    with pytest.raises(argparse.ArgumentTypeError, match=r"file/out: Not a directory; name a fo"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"file/out: Not a directory; choose a fo"):
         results_folder(str(file / "out"))
 
 
@@ -61,5 +61,5 @@ def test_every_program_says_so_in_a_line_and_ends(program, file):
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert f"cannot write results into {file}/out: Not a directory; name a folder" in done.stderr
+    assert f"cannot write results into {file}/out: Not a directory; choose a folder" in done.stderr
     assert "Traceback" not in done.stderr

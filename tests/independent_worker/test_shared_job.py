@@ -247,7 +247,7 @@ def test_a_rank_that_has_left_is_told_so_when_it_joins_again(cluster):
         assert job.ours[0].wait(10) == 0
         ours = job.start_again(0)
         first.wait_until(lambda: not ours.running(), 10, "the answer to rank 0")
-        assert "rank 0 cannot join the job: it has left the job before" in ours.output()
+        assert "rank 0 cannot join the job: it has already left the job" in ours.output()
     job.check()
 
 

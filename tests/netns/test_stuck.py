@@ -100,7 +100,9 @@ def test_a_rank_that_holds_up_the_job_is_named_everywhere_until_it_goes_on(job, 
 
     mend()
     for who in ("rank 0", "rank 2"):
-        job.wait(lambda p=others[who]: "rank 1 goes on" in job.said(p), f"{who} says it is over")
+        job.wait(
+            lambda p=others[who]: "rank 1 has resumed" in job.said(p), f"{who} says it is over"
+        )
     for who in ("server", "switch"):
         job.wait(lambda p=others[who]: f"no longer waits for {name}," in job.said(p), f"{who} too")
         assert job.stuck(who) is None

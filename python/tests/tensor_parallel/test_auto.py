@@ -117,7 +117,7 @@ def test_a_model_of_transformers_gets_no_mesh_that_spreads_sequences(gloo_ranks,
     for ours, by_heads, refused, refused_file in gloo_ranks.run(4, body, backend="gloo"):
         assert ours == {(2, 2), (1, 4)}
         assert by_heads == {(4, 1), (2, 2), (1, 4)}
-        assert "attention spreads heads only (by_heads)" in refused
+        assert "attention splits by heads only (by_heads)" in refused
         assert refused_file == refused
 
 
