@@ -22,15 +22,13 @@ json switch_status() {
 }
 
 TEST(StatusText, ShowsASwitchAsATable) {
-  EXPECT_EQ(
-      status_table(switch_status()),
-      "switch 10.0.0.1:5501 (atp 1.2.3)\n"
-      "  12 of 1,024 aggregators held; 1,000 sums completed, 0 gradients collided\n"
-      "  job  incarnation  streams  workers here  aggregators held         parent  who is not "
-      "there\n"
-      "    7            3      0-1        2 of 4                12  10.0.0.9:5500  rank 2 "
-      "detached\n"
-      "  dropped: unknown_job 5\n");
+  EXPECT_EQ(status_table(switch_status()),
+            "switch 10.0.0.1:5501 (atp 1.2.3)\n"
+            "  12 of 1,024 aggregators held; 1,000 sums completed, 0 gradients collided\n"
+            "  job  incarnation  streams  workers here  aggregators held         parent  remarks\n"
+            "    7            3      0-1        2 of 4                12  10.0.0.9:5500  rank 2 "
+            "detached\n"
+            "  dropped: unknown_job 5\n");
 }
 
 TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheLatestRank) {

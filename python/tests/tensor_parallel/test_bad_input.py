@@ -219,7 +219,7 @@ def test_a_missing_rank_does_not_hide_another_ranks_error(gloo_ranks):
 
     said = errors(gloo_ranks, 3, body)
     assert "d1: found 0, expected at least 1" in said[0]
-    assert "rank 2 of 3 did not come" in said[1]
+    assert "rank 2 of 3 did not arrive" in said[1]
 
 
 def test_a_store_that_outlives_the_group_does_not_repeat_old_texts(gloo_ranks, tmp_path):
