@@ -100,7 +100,9 @@ PERFORMANCE = {
     "atp server --listen 10.0.0.9:5600 --lanes 4": Here(
         addresses=("10.0.0.1", "10.0.0.9"),
         serving=("atp server", "atp switch"),
-        then="atp run -n 2 -- atp bench allreduce -e 64K\natp status 10.0.0.1:5703",
+        # They take a moment to come up.
+        then="until atp status 10.0.0.1:5703 2>/dev/null; do sleep 0.1; done\n"
+        "atp run -n 2 -- atp bench allreduce -e 64K",
     ),
     "/usr/bin/time atp run -n 4 --switch --lanes N": Never("a measurement of minutes"),
     ".venv/bin/python -m bench --without-mpi": Never("a measurement of hours"),
