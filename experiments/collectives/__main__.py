@@ -109,30 +109,38 @@ def print_table(rows, arguments):
 
 
 def plot(rows):
-    places = list(dict.fromkeys((row["where"], row["ranks"]) for row in rows))
+    """A row per place and a column per number of ranks; a barrier has no size."""
+    places = list(dict.fromkeys(row["where"] for row in rows))
+    numbers_of_ranks = list(dict.fromkeys(row["ranks"] for row in rows))
     figure, axes = plt.subplots(
-        1,
         len(places),
-        figsize=(3.2 * len(places) + 1.8, 3.8),
+        len(numbers_of_ranks),
+        figsize=(3.2 * len(numbers_of_ranks) + 1.8, 3.2 * len(places)),
+        sharex=True,
         sharey=True,
         squeeze=False,
         layout="constrained",
     )
-    for axis, (where, ranks) in zip(axes[0], places, strict=True):
-        here = [row for row in rows if (row["where"], row["ranks"]) == (where, ranks)]
-        for number, name in enumerate(SHARES):
-            own = [row for row in here if row["collective"] == name]
-            line = dict(color=f"C{number}", marker="os^vD<>ph*"[number], markersize=4)
-            axis.loglog(
-                [row["bytes"] for row in own],
-                [row["gloo_over_atp"] for row in own],
-                label=name,
-                **line,
-            )
-        axis.axhline(1, color="k", linewidth=0.8)
-        axis.set(title=f"{where}, {ranks} ranks", xlabel="bytes")
-        axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("Gloo's time / atp's")
+    sized = [name for name in SHARES if name != "barrier"]
+    for line, where in zip(axes, places, strict=True):
+        for axis, ranks in zip(line, numbers_of_ranks, strict=True):
+            for number, name in enumerate(sized):
+                here = (where, ranks, name)
+                own = [r for r in rows if (r["where"], r["ranks"], r["collective"]) == here]
+                axis.loglog(
+                    [row["bytes"] for row in own],
+                    [row["gloo_over_atp"] for row in own],
+                    label=name,
+                    color=f"C{number}",
+                    marker="os^vD<>ph"[number],
+                    markersize=4,
+                )
+            axis.axhline(1, color="k", linewidth=0.8)
+            axis.set(title=f"{where}, {ranks} ranks")
+            axis.grid(alpha=0.3)
+        line[0].set_ylabel("Gloo's time / atp's")
+    for axis in axes[-1]:
+        axis.set_xlabel("bytes")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
     return figure
 
