@@ -51,7 +51,8 @@ def hierarchical_hook(
         if ranks != intra_group.size() * inter_group.size():
             raise ValueError(
                 f"the model has {ranks} ranks, but {intra_group.size()} ranks per host on "
-                f"{inter_group.size()} hosts are {intra_group.size() * inter_group.size()}"
+                f"{inter_group.size()} hosts are {intra_group.size() * inter_group.size()}: make "
+                "the groups of all its ranks, and pass its own group as state if it has one"
             )
         return pipeline.submit(bucket)
 
@@ -99,7 +100,6 @@ class _Bucket:
     share: torch.Tensor | None = None
     staged: torch.Tensor | None = None  # the share in pinned memory
     work: dist.Work | None = None
-    finish: Callable[[], None] = lambda: None
 
 
 class _Pipeline:
