@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from experiments import report
@@ -156,32 +157,39 @@ def loop(gradients):
     yield f"{gradients} gradients after JOINs of a looped route: forwards", passed_on, "none"
 
 
-def flood(packets):
-    """Answers to gradients of unknown jobs from one address, and to an honest client."""
-    with Nodes() as nodes:
+def flood(packets, addresses):
+    """Answers to gradients of unknown jobs from so many addresses, and to an honest client."""
+    with Nodes() as nodes, ExitStack() as sockets:
         server, process = nodes.node("server")
-        with Stranger() as stranger, Asker("127.0.0.3", server) as honest:
+        strangers = [
+            sockets.enter_context(Stranger(f"127.1.{n // 250}.{n % 250 + 1}"))
+            for n in range(addresses)
+        ]
+        with Asker("127.0.0.3", server) as honest:
             for number in range(packets):
-                stranger.send(gradient(random.randrange(1, 2**32)), server)
+                strangers[number % addresses].send(gradient(random.randrange(1, 2**32)), server)
                 if number % 8 == 0:
                     honest.step()
                 if number % 64 == 0:
-                    stranger.hear()
+                    strangers[number // 64 % addresses].hear()
                     time.sleep(0.002)
             if process.poll() is not None:
                 raise SystemExit(f"the server ended:\n{output(process)}")
             honest.finish(LIMIT_S)
-            stranger.hear()
-    yield f"a flood of {stranger.sent_packets} packets: answers to it", stranger.answers, ""
-    share = stranger.answered_bytes / stranger.sent_bytes
-    yield "… bytes answered per 1,000 that it sent", 1000 * share, "at most 1,000"
+            for stranger in strangers:
+                stranger.hear()
+    sent, heard = (sum(s.sent_bytes for s in strangers), sum(s.answered_bytes for s in strangers))
+    source = "one address" if addresses == 1 else f"{addresses} addresses"
+    flooding = f"a flood of {sum(s.sent_packets for s in strangers)} packets from {source}"
+    yield f"{flooding}: answers to it", sum(s.answers for s in strangers), ""
+    yield f"… bytes answered per 1,000 from {source}", 1000 * heard / sent, "at most 1,000"
     asked = len(honest.waits)
     yield (
-        f"… of {asked} honest questions meanwhile, answered at the first attempt",
+        f"… of {asked} honest questions beside {source}, answered at the first attempt",
         honest.at_once / asked,
-        "most",
+        "most" if addresses == 1 else "",
     )
-    yield "… the others repeat every 10 ms: the slowest answer, s", max(honest.waits), ""
+    yield f"… repeated every 10 ms beside {source}: the slowest answer, s", max(honest.waits), ""
 
 
 def idle(connections, rounds):
@@ -274,7 +282,8 @@ def deaths(trials):
 def measures(short):
     yield from churn(1 if short else 7, 6000)
     yield from loop(60)
-    yield from flood(2_000 if short else 100_000)
+    for addresses in (1, 20) if short else (1, 1000):
+        yield from flood(2_000 if short else 100_000, addresses)
     yield from idle(50 if short else 500, 1 if short else 5)
     yield from deaths(1 if short else 7)
     yield from hosts.cut_offs(1 if short else 5)

@@ -79,8 +79,16 @@ for group in groups:
 dist.barrier()
 print("begun", flush=True)
 sys.stdin.readline()
-dist.destroy_process_group()
 """
+
+NINE_GROUPS_END = {
+    "destroyed": "dist.destroy_process_group()",
+    "not destroyed": "pass",
+    "aborted": """
+for group in [dist.group.WORLD, *groups]:
+    group._get_backend(torch.device("cpu")).abort()
+""",
+}
 
 
 @pytest.fixture
@@ -90,10 +98,12 @@ def own_network():
 
 
 # Each waits out the server's lease, 5 s; one after the other they would take longer than this.
-def test_nine_groups_are_destroyed_together_though_their_server_is_gone(own_network, tmp_path):
+@pytest.mark.parametrize("ending", NINE_GROUPS_END)
+def test_nine_groups_end_together_though_their_server_is_gone(ending, own_network, tmp_path):
+    program = PROLOGUE + NINE_GROUPS + NINE_GROUPS_END[ending]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", PROLOGUE + NINE_GROUPS, str(tmp_path / "store"), str(rank)],
+            [sys.executable, "-c", program, str(tmp_path / "store"), str(rank)],
             env={
                 **os.environ,
                 **environment_of("innetwork"),

@@ -13,6 +13,16 @@ from lab.ports import free_port
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+# Generous bounds, which a loaded machine keeps: beyond them something waits that should not.
+LIMITS = {
+    "256 KiB while jobs are created and left at 6 kB/s, over alone": 10,
+    "`atp status` with 50 idle connections, s": 3,
+    "one of three servers killed: the first rank ends after, s": 30,
+    "… and the last rank after the first, the slowest trial, s": 4,
+    "… the slowest trial, s": 4,
+}
+
+
 def test_a_tiny_run_measures_every_defence(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "experiments.defence.defence", tmp_path, "--short"],
@@ -25,8 +35,11 @@ def test_a_tiny_run_measures_every_defence(tmp_path):
     with open(tmp_path / "defence.csv") as file:
         found = {row["what"]: float(row["value"]) for row in csv.DictReader(file)}
     assert found["60 gradients after JOINs of a looped route: forwards"] == 0
-    assert 0 < found["… bytes answered per 1,000 that it sent"] <= 1000
-    assert len(found) == 16
+    for source in ("one address", "20 addresses"):
+        assert 0 < found[f"… bytes answered per 1,000 from {source}"] <= 1000
+    assert len(found) == 20
+    for what, limit in LIMITS.items():
+        assert 0 <= found[what] < limit, what
 
 
 def test_who_asks_a_server_that_has_ended_gives_up():
