@@ -12,6 +12,9 @@ using W = WorkerCounter;
 // What one lost packet may cost at most, in addition to the same run without loss. Each bound is
 // about twice what the worst of 20,000 seeds needed.
 constexpr std::uint64_t kRepeatsPerLoss = 8;  // per rank: a window that waited for it
+// After a loss that only timers notice, a repeated fragment gives no sample of the round trip. So
+// the timers stay short for a while, and fire whenever the application of a rank is late.
+constexpr std::uint64_t kRepeatsPerLossSeenByTimers = 12;
 constexpr std::uint64_t kAsksPerLoss = 4;     // FLUSH and NACK
 constexpr std::uint64_t kCollisionsPerLoss =
     4;  // an aggregator stays occupied if its PARAMETER was lost
@@ -61,7 +64,8 @@ class Judge {
     at_most("repeats of workers",
             sum_of(workers_,
                    {W::kRepeatsPlain, W::kRepeatsResend, W::kRepeatsDirect, W::kRepeatsFloat}),
-            kRepeatsPerLoss * most_ranks_ * losses_ + 2 * met);
+            (is_narrow() ? kRepeatsPerLossSeenByTimers : kRepeatsPerLoss) * most_ranks_ * losses_ +
+                2 * met);
     // A rank's straight JOIN tells the server the source of its direct packets. If it is lost, the
     // floats of every stream wait for its repeat, each with a timer of its own.
     const std::uint64_t timers = std::max<std::uint64_t>(2, most_streams_);
