@@ -46,11 +46,11 @@ void add_version_command(const Command& program) {
   command.callback([] { fmt::print("{}\n", version_text()); });
 }
 
-// Every command takes --log-level, including those in groups.
-void add_log_options(const Command& group) {
+// Every command can log, including those in groups.
+void add_log_options_to_all(const Command& group) {
   for (const Command& command : group.commands()) {
-    if (command.commands().empty()) add_log_option(command);
-    add_log_options(command);
+    if (command.commands().empty()) add_log_options(command);
+    add_log_options_to_all(command);
   }
 }
 
@@ -69,7 +69,7 @@ void add_commands(CommandLine& program) {
   add_sim_command(program);
   add_cluster_command(program);
   add_version_command(program);
-  add_log_options(program);
+  add_log_options_to_all(program);
   add_help_command(program);  // this and the next log nothing
   add_completion_command(program);
 }

@@ -15,7 +15,7 @@ constexpr std::uint64_t kRepeatsPerLoss = 8;  // per rank: a window that waited 
 // After a loss that only timers notice, a repeated fragment gives no sample of the round trip. So
 // the timers stay short for a while, and fire whenever the application of a rank is late.
 constexpr std::uint64_t kRepeatsPerLossSeenByTimers = 12;
-constexpr std::uint64_t kAsksPerLoss = 4;     // FLUSH and NACK
+constexpr std::uint64_t kAsksPerLoss = 4;  // FLUSH and NACK
 constexpr std::uint64_t kCollisionsPerLoss =
     4;  // an aggregator stays occupied if its PARAMETER was lost
 // A peer's packets on another path may look like a loss, once in some thousand worlds without one.

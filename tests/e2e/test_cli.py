@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 import uuid
+from datetime import datetime
 
 import pytest
 
@@ -109,6 +110,7 @@ def test_version(words):
         pytest.param(["run", "-n", "0", "true"], "1 to 1024", id="no ranks"),
         pytest.param(["run", "-n", "2", "--values", "2227", "true"], "2226", id="K too large"),
         pytest.param(["switch", "--log-level", "loud"], "loud", id="unknown log level"),
+        pytest.param(["switch", "--log-format", "xml"], "xml", id="unknown log format"),
         pytest.param(["server", "--listen", "5500"], "expected HOST:PORT", id="no address"),
         pytest.param(["server", "--window", "1000"], "use 512 or 1024", id="window no power of 2"),
         pytest.param(["switch", "--upstream", "10/8"], "expected ADDRESS/BITS", id="no network"),
@@ -170,6 +172,25 @@ def test_nodes_say_where_they_listen_count_and_end_in_peace(role, end, listening
     assert abs(last["time_s"] - time.time()) < LIMIT_S
     assert last["counters"]["udp_datagrams_in"] == 1
     assert last["counters"]["drop_too_short"] == 1
+
+
+def test_log_lines_have_date_and_offset():
+    lines = atp("run", "-n", "1", "--", "true").stderr.splitlines()
+    time_of = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d"
+    assert lines and all(re.match(time_of + " atp run info: ", line) for line in lines), lines
+
+
+def test_a_log_in_json_has_an_object_per_message_whatever_it_says(tmp_path):
+    name = 'a "quoted"\n\\name\udcff'
+    command = ("run", "-n", "2", "--switch", "--log-format", "json", "--", tmp_path / name)
+    messages = [json.loads(line) for line in atp(*command).stderr.splitlines()]
+    assert {"switch", "server"} <= {message["message"].split()[0] for message in messages}
+    assert {frozenset(message) for message in messages} == {
+        frozenset(("time", "level", "command", "message"))
+    }
+    (error,) = [m for m in messages if m["level"] == "error"]
+    assert error["command"] == "atp run" and 'a "quoted"\n\\name' in error["message"]
+    datetime.fromisoformat(error["time"])
 
 
 def test_a_taken_port_is_named_with_a_way_out(listening):

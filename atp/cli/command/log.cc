@@ -1,9 +1,11 @@
 #include "atp/cli/command/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace atp {
@@ -11,10 +13,42 @@ namespace {
 
 const std::vector<std::string> kLevels = {"trace", "debug", "info", "warning", "error", "off"};
 
+const std::vector<std::string> kFormats = {"text", "json"};
+
+// With date and offset, so that the logs of several hosts and days can be merged.
+constexpr const char* kTime = "%Y-%m-%dT%H:%M:%S.%e%z";
+
+// The message as a JSON string, whatever bytes it has; spdlog's patterns cannot escape.
+class JsonMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
+    const std::string text(message.payload.data(), message.payload.size());
+    out.append(nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<JsonMessage>();
+  }
+};
+
+std::unique_ptr<spdlog::formatter> formatter_of(const std::string& format) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  if (format == "json") {
+    formatter->add_flag<JsonMessage>('*');
+    formatter->set_pattern(std::string(R"({"time": ")") + kTime +
+                           R"(", "level": "%l", "command": "%n", "message": %*})");
+  } else {
+    formatter->set_pattern(std::string(kTime) + " %n %^%l%$: %v");
+  }
+  return formatter;
+}
+
+std::string current_format = "text";
+
 void start_log(const std::string& name, spdlog::level::level_enum level) {
   auto logger = std::make_shared<spdlog::logger>(
       name, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-  logger->set_pattern("%H:%M:%S.%e %n %^%l%$: %v");
+  logger->set_formatter(formatter_of(current_format));
   logger->set_level(level);
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
@@ -32,13 +66,20 @@ spdlog::level::level_enum level_of(LogLevel level) {
 
 }  // namespace
 
-void add_log_option(const Command& command) {
+void add_log_options(const Command& command) {
   const std::string name = "atp " + command.name();
   const auto level = std::make_shared<std::string>("info");
   command.add_option("--log-level", *level, "How much to log on standard error")
       .one_of(kLevels)
       .show_default();
-  command.before_callback([name, level] { start_log(name, spdlog::level::from_str(*level)); });
+  const auto format = std::make_shared<std::string>("text");
+  command.add_option("--log-format", *format, "A line of text or a JSON object per message")
+      .one_of(kFormats)
+      .show_default();
+  command.before_callback([name, level, format] {
+    current_format = *format;
+    start_log(name, spdlog::level::from_str(*level));
+  });
 }
 
 void rename_log(const std::string& name) { start_log(name, spdlog::get_level()); }
@@ -47,6 +88,8 @@ std::string log_level() {
   const spdlog::string_view_t name = spdlog::level::to_string_view(spdlog::get_level());
   return {name.data(), name.size()};
 }
+
+std::string log_format() { return current_format; }
 
 void log(LogLevel level, const std::string& message) {
   spdlog::log(level_of(level), "{}", message);

@@ -12,14 +12,17 @@
 
 namespace atp {
 
-// Adds --log-level, which takes effect before the command's callback runs.
-void add_log_option(const Command& command);
+// Adds --log-level and --log-format, which take effect before the command's callback runs.
+void add_log_options(const Command& command);
 
 // Replaces the command's name as the prefix of each line.
 void rename_log(const std::string& name);
 
 // The current level, as a value of --log-level.
 std::string log_level();
+
+// The current format, as a value of --log-format.
+std::string log_format();
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 void log(LogLevel level, const std::string& message);

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "atp/cli/command/command.h"
+#include "atp/cli/command/log.h"
 #include "atp/driver/udp/event_loop.h"
 
 namespace atp {
@@ -133,7 +134,8 @@ StartedNode start_node_process(const NodePlan& plan, const std::string& level) {
   spec.path = "/proc/self/exe";
   spec.arguments = {"atp",         plan.role,     "--listen",
                     plan.listen,   "--port-file", fmt::format("/dev/fd/{}", ready[1]),
-                    "--log-level", level};
+                    "--log-level", level,         "--log-format",
+                    log_format()};
   spec.arguments.insert(spec.arguments.end(), plan.arguments.begin(), plan.arguments.end());
   spec.stdout_fd = null;
   spec.kept_fds = {ready[1]};
