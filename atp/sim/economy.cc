@@ -70,10 +70,11 @@ class Judge {
     // floats of every stream wait for its repeat, each with a timer of its own.
     const std::uint64_t timers = std::max<std::uint64_t>(2, most_streams_);
     at_most("time-outs of workers", workers_[W::kTimeouts], timers * most_ranks_ * losses_);
-    // A rank whose window was cut is behind its peers, whose probes then get late answers.
+    // A rank whose window was cut is behind its peers, whose probes then get late answers. In every
+    // stream, if its straight JOIN was lost and the server dropped its floats.
     const std::uint64_t seen = is_narrow() ? 2 : 1;
     at_most("losses that workers inferred", workers_[W::kLossesInferred],
-            seen * most_ranks_ * losses_ + met);
+            (is_narrow() ? 2 * most_streams_ : 1) * most_ranks_ * losses_ + met);
     at_most("windows cut for losses", workers_[W::kWindowCutsLoss],
             seen * most_ranks_ * losses_ + met);
     at_most("windows cut for ECN", workers_[W::kWindowCutsEcn], 0);
