@@ -10,13 +10,15 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tp test test-real-programs build bench soak fuzz sanitize format lint clean
+.PHONY: help demo demo-tp test test-real-programs test-packages build package bench soak fuzz sanitize format lint clean
 
 help:
 	@echo "make demo     set up, build, and train a model with in-network aggregation"
 	@echo "make demo-tp  set up, build, and train a GPT on every mesh of a network; compare with the planner"
 	@echo "make test     set up, build, and run every test"
 	@echo "make test-real-programs  test with Lightning, accelerate, transformers and torch's own tests, in a separate venv"
+	@echo "make package  build the Debian package, the wheel and the source package, into build/packages"
+	@echo "make test-packages  as root: install and run these packages from nothing"
 	@echo "make bench    time all-reduces against Gloo and Open MPI (ARGS=--short: short form)"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     simulate a million clusters (SEEDS=n: this many)"
@@ -76,6 +78,16 @@ build:
 	@tools/setup
 	@$(configure)
 	@cmake --build --preset $(PRESET)
+
+package:
+	@echo "package: set up, build the program, and pack it into build/packages (for ARGS see tools/package --help)"
+	@tools/setup
+	@tools/package $(ARGS)
+
+test-packages:
+	@echo "test-packages: build the packages, make a bare Debian with debootstrap, install and run them there (needs root)"
+	@tools/setup --dev
+	@$(venv_python) -m pytest tests/packages
 
 bench:
 	@echo "bench: set up, build, and time all-reduces against Gloo and Open MPI (ARGS=--short: short form)"

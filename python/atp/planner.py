@@ -19,7 +19,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from atp import _planner
+try:
+    from atp import _planner
+except ImportError as error:
+    raise ImportError(
+        "this atp was built without its planner, because yaml-cpp or nlohmann-json was missing: "
+        "apt-get install libyaml-cpp-dev nlohmann-json3-dev and install atp again; "
+        "or use the program: atp plan best --json"
+    ) from error
 
 __all__ = [
     "Candidate",

@@ -18,8 +18,8 @@ from .conftest import BUILD
 
 # Of which no option is checked: they are not ours.
 FOREIGN = {
-    "apt-get", "callgrind_annotate", "curl", "git", "ldd", "nft", "nvidia-smi", "pip", "source",
-    "torchrun", "valgrind", "wait",
+    "apt-get", "callgrind_annotate", "curl", "git", "ldd", "nft", "nvidia-smi", "pip", "podman",
+    "source", "systemctl", "torchrun", "valgrind", "wait",
 }  # fmt: skip
 BEFORE_A_COMMAND = {"/usr/bin/time", "nohup", "sudo", "tools/as_nobody"}
 # Where options of Python programs stand; importing torch to hear --help would take seconds.

@@ -34,6 +34,9 @@ DRAWING = Never("a drawing")
 BARE_MACHINE = By("tools/fresh")
 SOME_HOSTS = Never("it needs hosts that the page names; tests/netns/test_cluster.py has some")
 
+PACKAGE = By("tests/packages/in_machine")
+PIP_PACKAGE = By("tests/packages/test_packages.py")
+
 README = {
     "rank 0   rank 1   rank 2   rank 3": DRAWING,
     "apt-get install git make": BARE_MACHINE,
@@ -68,10 +71,18 @@ OPERATIONS = {
     "# If the table and chain do not exist yet:": Here(
         addresses=("10.0.0.1",), then="nft list table inet filter | grep -c 'dport { 5500, 5501 }'"
     ),
-    "# /etc/systemd/system/atp.service": Never("systemd reads it; its command is checked"),
+    "systemctl enable --now atp": PACKAGE,
     "ssh a0 'nohup atp run --cluster /etc/atp/cluster.yaml": SOME_HOSTS,
     "atp run --cluster /etc/atp/cluster.yaml --host a1": SOME_HOSTS,
     "error    answer          10.0.0.9:5500": By("tests/netns/test_doctor.py"),
+}
+
+PACKAGES = {
+    "apt-get install ./atp_0.1.0_amd64.deb": PACKAGE,
+    "systemctl enable --now atp-server@main atp-switch@main": PACKAGE,
+    "pip install atp_program-0.1.0-py3-none-manylinux_2_35_x86_64.whl": PIP_PACKAGE,
+    "pip install atp-0.1.0.tar.gz": PIP_PACKAGE,
+    "podman build -f deploy/Containerfile": Never("it needs podman and an image of Debian"),
 }
 
 STATUS = {
@@ -171,6 +182,7 @@ BLOCKS = {
     "docs/getting-started.md": GETTING_STARTED,
     "docs/metrics.md": METRICS,
     "docs/operations.md": OPERATIONS,
+    "docs/packages.md": PACKAGES,
     "docs/performance.md": PERFORMANCE,
     "docs/planner.md": PLANNER,
     "docs/protocol.md": {"┌──────────┐": DRAWING, "time   ranks 0": DRAWING},

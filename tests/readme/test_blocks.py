@@ -16,7 +16,7 @@ from . import commands
 from .conftest import type_in
 from .known_blocks import BLOCKS, By, Here, begins, is_output, treatment
 
-SHELL = {"sh", "ini"}
+SHELL = {"sh"}
 ALL = [block for page in all_pages() for block in blocks(page)]
 
 
@@ -120,9 +120,6 @@ def test_commands_stand_in_blocks_that_say_sh():
 @pytest.mark.parametrize("block", [one for one in ALL if one.language in SHELL], ids=name_of)
 def test_a_blocks_programs_and_options_exist(block):
     lines = commands.typed(block.text)
-    if block.language == "ini":
-        lines = re.findall(r"^ExecStart=(?:/usr/local/bin/)?(.*)$", block.text, re.MULTILINE)
-        assert lines
     assert [text for line in lines for text in commands.complaints(line)] == []
 
 

@@ -10,7 +10,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"atp's torch extension cannot be loaded ({error}). In a checkout, build it with `make "
-        "build`; else install atp again, with the same torch: pip install --no-build-isolation ."
+        "build`; else install atp again: pip install --force-reinstall --no-deps ."
     ) from error
 
 from atp.torch import _metrics

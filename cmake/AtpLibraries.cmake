@@ -1,0 +1,77 @@
+# The libraries that the components use. The program links archives only, so that it runs on hosts
+# on which none of them is installed; all that it needs there is the C library.
+#
+#   atp_fmt, atp_spdlog, atp_yaml, atp_events, atp_xxhash, CLI11::CLI11, nlohmann_json::nlohmann_json
+#
+# Without ATP_PROGRAM (a wheel of the Python module) only xxhash, a header, is needed. The planner's
+# Python binding, ATP_PLANNER, is built if its two libraries are there.
+
+find_package(Threads REQUIRED)
+
+# A header is all of it (Debian's package has no CMake file); the source package brings its own.
+add_library(atp_xxhash INTERFACE)
+if(DEFINED SKBUILD AND EXISTS ${PROJECT_SOURCE_DIR}/third_party/xxhash.h)
+  target_include_directories(atp_xxhash SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/third_party)
+else()
+  find_path(xxhash_folder xxhash.h)
+  if(NOT xxhash_folder)
+    message(FATAL_ERROR "xxhash.h is missing: run tools/setup, install libxxhash-dev, or install the "
+                        "Python module from the source package, which contains it (docs/packages.md).")
+  endif()
+endif()
+
+function(_atp_find_archive variable name package)
+  find_library(${variable} ${name})
+  if(NOT ${variable})
+    message(FATAL_ERROR "${name} is missing: run tools/setup, or install ${package}.")
+  endif()
+endfunction()
+
+if(ATP_PROGRAM)
+  find_package(nlohmann_json REQUIRED)
+  find_package(yaml-cpp REQUIRED)
+else()
+  find_package(nlohmann_json QUIET)
+  find_package(yaml-cpp QUIET)
+endif()
+set(ATP_PLANNER OFF)
+if(nlohmann_json_FOUND AND yaml-cpp_FOUND)
+  set(ATP_PLANNER ON)
+  _atp_find_archive(yaml_cpp_archive libyaml-cpp.a libyaml-cpp-dev)
+  # Debian compiles the archive for programs, not for shared objects such as the Python binding.
+  add_library(atp_yaml INTERFACE)
+  target_include_directories(atp_yaml SYSTEM INTERFACE
+                             $<TARGET_PROPERTY:yaml-cpp,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_link_libraries(atp_yaml INTERFACE
+    $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>,yaml-cpp,${yaml_cpp_archive}>)
+else()
+  message(STATUS "atp.planner is left out: it needs yaml-cpp and nlohmann-json "
+                 "(libyaml-cpp-dev, nlohmann-json3-dev)")
+endif()
+
+if(ATP_PROGRAM)
+  find_package(CLI11 REQUIRED)
+  find_package(fmt REQUIRED)
+  find_package(spdlog REQUIRED)
+  if(fmt_VERSION MATCHES "^9\\.")
+    add_library(atp_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt_archive.cc)
+    target_include_directories(atp_fmt SYSTEM PUBLIC
+                               $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
+  else()
+    add_library(atp_fmt INTERFACE)
+    target_link_libraries(atp_fmt INTERFACE fmt::fmt-header-only)
+  endif()
+  # One source includes spdlog, which therefore costs nothing as headers.
+  add_library(atp_spdlog INTERFACE)
+  target_compile_definitions(atp_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+  target_include_directories(atp_spdlog SYSTEM INTERFACE
+                             $<TARGET_PROPERTY:spdlog::spdlog,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_link_libraries(atp_spdlog INTERFACE atp_fmt Threads::Threads)
+
+  # HTTP for --metrics.
+  _atp_find_archive(libevent_extra libevent_extra.a libevent-dev)
+  _atp_find_archive(libevent_core libevent_core.a libevent-dev)
+  add_library(atp_old_glibc STATIC ${PROJECT_SOURCE_DIR}/cmake/old_glibc.cc)
+  add_library(atp_events INTERFACE)
+  target_link_libraries(atp_events INTERFACE ${libevent_extra} ${libevent_core} atp_old_glibc)
+endif()
