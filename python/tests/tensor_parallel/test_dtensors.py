@@ -23,7 +23,7 @@ from atp.tensor_parallel import (
     vocabulary_parallel_cross_entropy,
 )
 
-from .test_unchanged import Llama
+from .lookalikes import Llama
 
 LLAMA = TransformerConfig(
     hidden=32,

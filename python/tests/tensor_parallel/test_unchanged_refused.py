@@ -1,0 +1,207 @@
+"""Modules of unmodified models that cannot be split are refused by name."""
+
+import pytest
+import torch
+from torch import nn
+
+from atp.tensor_parallel import init_mesh, parallelize, plan_of
+
+from .lookalikes import (
+    GPT2,
+    HEADS,
+    HIDDEN,
+    WIDTH,
+    FusedAttention,
+    GatedFeedForward,
+    GroupedAttention,
+    Llama,
+    LlamaRMSNorm,
+    attend,
+    make,
+    with_changed,
+)
+
+
+class GemmaRMSNorm(LlamaRMSNorm):
+    def forward(self, x):
+        return super().forward(x) * (1 + 1 / self.weight)
+
+
+class SquaredFeedForward(GatedFeedForward):
+    def forward(self, x):
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x).square())
+
+
+class ScaledFeedForward(GatedFeedForward):
+    """Like GatedFeedForward, except for a factor in a tensor."""
+
+    def __init__(self, scale, make):
+        super().__init__()
+        self.scale = make(scale)
+
+    def forward(self, x):
+        scale = self.scale[0] if isinstance(self.scale, tuple) else self.scale
+        return super().forward(x) * scale
+
+
+class CountsItsHeads(GroupedAttention):
+    def __init__(self):
+        super().__init__()
+        self.n_heads = HEADS
+
+
+def with_scales(make_scale):
+    model = make(Llama)
+    for layer, scale in zip(model.layers, (1.0, 0.5), strict=True):
+        layer.feed_forward = ScaledFeedForward(scale, make_scale)
+    return model
+
+
+class HeadByHead(FusedAttention):
+    """Like GPTBigCode's: queries, keys and values head by head."""
+
+    def forward(self, hidden_states):
+        x = self.c_attn(hidden_states).unflatten(-1, (-1, 3 * WIDTH)).transpose(1, 2)
+        return self.resid_dropout(self.c_proj(attend(*x.split(WIDTH, -1))))
+
+
+def with_softmax_between():
+    model = make(Llama)
+    model.layers[1].feed_forward.act_fn = nn.Softmax(-1)
+    return model
+
+
+def with_norms_of_queries():
+    model = make(Llama)
+    model.layers[1].attention.q_norm = LlamaRMSNorm(WIDTH)
+    return model
+
+
+def without_head():
+    model = make(Llama)
+    del model.lm_head
+    return model
+
+
+def cut_by_hand():
+    model = make(GPT2)
+    model.h[1].attention.forward = model.h[1].attention.forward
+    return model
+
+
+WHAT_CANNOT_BE_CUT = {
+    "a norm that adds one to its weight": (
+        lambda: with_changed("layers.0.norm1", lambda: GemmaRMSNorm(HIDDEN)),
+        "layers.0.norm1: a GemmaRMSNorm cannot be cut",
+    ),
+    "a feed-forward block that computes something else": (
+        lambda: with_changed("layers.1.feed_forward", SquaredFeedForward),
+        "layers.1.feed_forward: a SquaredFeedForward cannot be cut: it does not compute what it",
+    ),
+    "a block that differs from an earlier one in a tensor": (
+        lambda: with_scales(torch.tensor),
+        "layers.1.feed_forward: a ScaledFeedForward cannot be cut: it does not compute what it",
+    ),
+    "a block that differs from an earlier one in a tuple": (
+        lambda: with_scales(lambda scale: (scale,)),
+        "layers.1.feed_forward: a ScaledFeedForward cannot be cut: it does not compute what it",
+    ),
+    "a feed-forward block with a parameter of its own": (
+        lambda: with_scales(lambda scale: nn.Parameter(torch.tensor(scale))),
+        "layers.0.feed_forward: a ScaledFeedForward cannot be cut: it has scale of its own",
+    ),
+    "an attention block with its own count of heads": (
+        lambda: with_changed("layers.1.attention", CountsItsHeads),
+        "layers.1.attention: a CountsItsHeads cannot be cut: what its n_heads = ",
+    ),
+    "an activation of a token's values together": (
+        with_softmax_between,
+        "layers.1.feed_forward: a GatedFeedForward cannot be cut: it does not compute what it",
+    ),
+    "a layer of another kind": (
+        lambda: with_changed("layers.1.attention.k_proj", lambda: nn.Bilinear(2, 2, 2)),
+        "layers.1.attention.k_proj: a Bilinear cannot be cut: it is not a linear layer",
+    ),
+    "one layer that computes one head after another": (
+        lambda: with_changed("h.1.attention", HeadByHead, GPT2),
+        "h.1.attention: a HeadByHead cannot be cut: c_attn does not compute all queries, then",
+    ),
+    "queries that are normalized": (
+        with_norms_of_queries,
+        "layers.1.attention: a GroupedAttention cannot be cut: it has q_norm besides q_proj",
+    ),
+    "a norm of another width": (
+        lambda: with_changed("norm", lambda: nn.LayerNorm(HIDDEN // 2)),
+        "norm: a LayerNorm cannot be cut: it is of 16 values",
+    ),
+    "a module of an unknown kind": (
+        lambda: with_changed("drop", nn.Softmax, GPT2),
+        "drop: a Softmax cannot be cut: parallelize() does not support it",
+    ),
+    "a forward pass that was replaced": (
+        cut_by_hand,
+        "h.1.attention: a FusedAttention cannot be cut: its forward() has been replaced",
+    ),
+    "no head": (without_head, "a Llama has no lm_head"),
+}
+
+
+@pytest.mark.parametrize("what", WHAT_CANNOT_BE_CUT)
+def test_a_module_that_cannot_be_cut_is_named(what):
+    make_model, expected = WHAT_CANNOT_BE_CUT[what]
+    with pytest.raises(ValueError) as error:
+        plan_of(make_model())
+    assert expected in str(error.value)
+
+
+def test_heads_that_a_mesh_cannot_share_are_named_before_anything_is_changed(gloo_ranks):
+    class FiveHeads(GroupedAttention):
+        def __init__(self):
+            super().__init__()
+            self.q_proj = nn.Linear(HIDDEN, 5 * WIDTH)
+            self.k_proj, self.v_proj = nn.Linear(HIDDEN, WIDTH), nn.Linear(HIDDEN, WIDTH)
+            self.o_proj = nn.Linear(5 * WIDTH, HIDDEN)
+
+    def body(_rank):
+        texts = []
+        for shape in ((2, 1), (1, 2)):
+            mesh = init_mesh(*shape)
+            model = with_changed("layers.1.attention", FiveHeads)
+            before = {name: type(module) for name, module in model.named_modules()}
+            with pytest.raises(ValueError) as error:
+                parallelize(model, mesh)
+            assert before == {name: type(module) for name, module in model.named_modules()}
+            texts.append(str(error.value))
+            mesh.close()
+        return texts
+
+    for first, second in gloo_ranks.run(2, body, backend="gloo"):
+        assert "layers.1.attention: d1 = 2 does not divide its 5 heads" in first
+        assert "layers.1.attention: d2 = 2 does not divide the 5 heads of a row" in second
+
+
+class NormsItsInput(GroupedAttention):
+    def forward(self, hidden_states):
+        return super().forward(nn.functional.normalize(hidden_states, dim=-1))
+
+
+class DropsItsOutput(GroupedAttention):
+    def forward(self, hidden_states):
+        return nn.functional.dropout(super().forward(hidden_states), 0.5, self.training)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (NormsItsInput, "layers.1.attention: it calls layers.1.attention.q_proj with something"),
+        (DropsItsOutput, "layers.1.attention: its first result is not the output of its last"),
+    ],
+)
+def test_a_block_that_computes_something_itself_on_a_piece_is_an_error(gloo_ranks, kind, expected):
+    def body(_rank):
+        mesh = init_mesh(1, 2)
+        model = parallelize(with_changed("layers.1.attention", kind).double(), mesh)
+        with pytest.raises(ValueError, match=expected):
+            model(torch.zeros(1, 1, dtype=torch.long))
+
+    gloo_ranks.run(2, body, backend="gloo")
