@@ -17,11 +17,12 @@ constexpr int kSteps = 12;       // of sqrt(2): a factor of 64
 constexpr int kBisections = 20;  // per step: to a millionth
 
 std::string best_text(const CostedMesh& found) {
-  std::string text = "mesh " + mesh_text(found.mesh) + " is best, with ";
+  std::string text = ", mesh " + mesh_text(found.mesh) + " would be best: ";
   const Collective first = found.cost.dimension1.collective;
   const Collective second = found.cost.dimension2.collective;
+  if (first == second) return text + std::string(to_string(first)) + " on both dimensions";
   if (first != Collective::kNone) text += std::string(to_string(first)) + " on dimension 1";
-  if (first != Collective::kNone && second != Collective::kNone) text += " and ";
+  if (first != Collective::kNone && second != Collective::kNone) text += ", ";
   if (second != Collective::kNone) text += std::string(to_string(second)) + " on dimension 2";
   return text;
 }
@@ -116,7 +117,7 @@ class Prober {
             .mesh = found.mesh,
             .dimension1 = found.cost.dimension1.collective,
             .dimension2 = found.cost.dimension2.collective,
-            .text = change_text(quantity, level, factor) + " " + best_text(found)};
+            .text = change_text(quantity, level, factor) + best_text(found)};
   }
 
   std::string change_text(Quantity quantity, std::size_t level, double factor) const {
@@ -128,10 +129,9 @@ class Prober {
       case Quantity::kTokens: return times + "tokens";
       case Quantity::kAggregation: break;
     }
-    return changed.aggregation
-               ? "if the switches of " + quoted(changed.name) + " did not aggregate,"
-               : "if the switches of " + quoted(changed.name) +
-                     " aggregated int32 values over Ethernet, with enough servers,";
+    return changed.aggregation ? "if the switches of " + quoted(changed.name) + " did not aggregate"
+                               : "if the switches of " + quoted(changed.name) +
+                                     " aggregated int32 values over Ethernet, with enough servers";
   }
 
   const CostInputs& inputs_;

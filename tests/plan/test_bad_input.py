@@ -196,11 +196,11 @@ USAGE_MISTAKES = {
         ("best", *FILES, "--volume", "equation2", "--fused"),
         ("--fused is not in equation 2",),
     ),
-    "another collective than equation 4's": (
+    "a collective that is not equation 4's": (
         ("best", *FILES, "--mode", "paper", "--collectives", "hierarchical"),
         ("--mode paper: --collectives has no effect",),
     ),
-    "another volume than equation 2's": (
+    "a volume that is not equation 2's": (
         ("best", *FILES, "--mode", "paper", "--volume", "exact"),
         ("--mode paper: --volume exact",),
     ),

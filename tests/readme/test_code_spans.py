@@ -19,6 +19,7 @@ from .conftest import type_in
 PAGES = [page for page in all_pages() if page != "CHANGELOG.md"]
 TYPED = {
     "atp help environment",
+    "atp help exit-codes",
     "atp help routes",
     "atp help --install ~/.local",
     "atp cluster cluster.yaml",

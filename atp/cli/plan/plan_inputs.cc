@@ -61,7 +61,8 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
   command.add_flag("--literal", inputs.literal, "With --mode paper: use the equations as printed");
   command.add_flag(
       "--uncorrected", inputs.uncorrected,
-      "With --mode paper: use group bandwidths even if a pair of devices has less (IC6)");
+      "With --mode paper: use the bandwidth of a group even if two neighbours in it have less, as "
+      "the paper does for its torus of 16 devices (Fig. 12, IC6)");
   command
       .add_option("--collectives", inputs.collectives,
                   "Allowed collectives: ring, hierarchical, aggregation, gloo (default: all)")

@@ -26,13 +26,13 @@ Row table_2_row(const PaperModel& given) {
   const planner::Workload workload{.batch = 4, .sequence = 2048};
   const double parameters = planner::layer_parameters(model);
   const double flops = planner::layer_flops(model, workload);
-  return {
-      "Table 2", fmt::format("{}: billion parameters, TFLOP of a layer", given.name),
-      fmt::format("{}, {}", given.parameters, given.flops),
-      fmt::format("{:.4g}, {:.4g}", parameters / 1e9, flops / 1e12),
-      fmt::format("the paper divides by 2^20 * 1000 and by 2^40; so divided ours are {:.3f} and "
-                  "{:.5g}",
-                  parameters / 0x1p20 / 1000, flops / 0x1p40)};
+  return {"Table 2", fmt::format("{}: billion parameters, TFLOP per layer", given.name),
+          fmt::format("{}, {}", given.parameters, given.flops),
+          fmt::format("{:.4g}, {:.4g}", parameters / 1e9, flops / 1e12),
+          fmt::format(
+              "the paper divides by 2^20 * 1000 and by 2^40; divided likewise, ours are {:.3f} and "
+              "{:.5g}",
+              parameters / 0x1p20 / 1000, flops / 0x1p40)};
 }
 
 // TFLOP/s per GPU: [model][interconnect]{baseline, 4 chunks}, as printed.
@@ -52,7 +52,7 @@ std::vector<Row> table_3_rows() {
       most = std::max(most, gain(model[interconnect]));
     }
   }
-  return {{"Table 3", "gain of 4 chunks on IC4: M2, M3, M4", "16 % to 21 %",
+  return {{"Table 3", "gain of 4 chunks on IC4, for M2, M3, M4", "16 % to 21 %",
            fmt::format("{:.1f} %, {:.1f} %, {:.1f} %", gain(kTable3[0][3]), gain(kTable3[1][3]),
                        gain(kTable3[2][3])),
            "agrees up to rounding; the speeds themselves need the GPUs"},

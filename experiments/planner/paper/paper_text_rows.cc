@@ -31,15 +31,15 @@ std::vector<Row> text_rows() {
   return {
       {"2.1", "the two halves of the second product", "reduce(Y1B1, Y2, B2)", "reduce(Y1B1, Y2B2)",
        "a stray comma"},
-      {"5.1", "where the reasons for the settings stand", "3.3", "2.1", "a slip"},
-      {"2.3", "communication of a step", "4Lbsq/B", "4Lbsh e/B",
+      {"5.1", "section that explains the settings", "3.3", "2.1", "a slip"},
+      {"2.3", "communication per step", "4Lbsq/B", "4Lbsh e/B",
        "q is a slip for h; e, the bytes of an element, is left out throughout"},
       {"Fig. 6, 3.2.1", "all-reduce f1 and f3 forward", "dimension 1", "dimension 2",
        "the product is [Shard(1), Partial]: partial on dimension 2, as in the paper's equation 2; "
        "f2 and f4 likewise are on dimension 1"},
       {"Fig. 6, 3.2.1", "all-reduce f3 backward", "dimension 2", "dimension 2",
        "agrees; but its forward pass is on the same dimension, so it is no conjugate pair"},
-      {"Eq. 2", "volume on dimension 2, a layer, forward and backward", "14h/d1 all-reduced",
+      {"Eq. 2", "volume on dimension 2 per layer, forward and backward", "14h/d1 all-reduced",
        "12h/d1 all-reduced, 4h/d1 all-gathered",
        "agrees on rings, where an all-gather is half an all-reduce, by two errors that cancel: the "
        "gather before the output product is forgotten and the backward scatter costed as an "
