@@ -82,7 +82,7 @@ std::string Witness::judge_server(Server& server, const std::vector<Packet>& sen
     const atp_header& h = parsed.view().header;
     const Fragment* fragment = find_fragment(server, parsed.view().job(), h.stream, h.sequence);
     if (fragment == nullptr || !fragment->complete() || fragment->next_index != h.next_index) {
-      return "a PARAMETER has another next index than its fragment";
+      return "a PARAMETER's next index is not that of its fragment";
     }
   }
   return {};

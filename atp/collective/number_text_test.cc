@@ -79,7 +79,7 @@ TEST(NumberText, SaysWhatAJobCannotDoAndSuggestsWhatItCan) {
   };
   const Case cases[] = {
       {"a sum", {}, kJobOfBlocks, {}, 4, ""},
-      {"another wire than the job's", {}, kJobOfBlocks, NumberFormat::kBlocksInt16, 64, ""},
+      {"a wire format other than the job's", {}, kJobOfBlocks, NumberFormat::kBlocksInt16, 64, ""},
       {"an exact one", {}, NumberFormat::kBlocksInt16, NumberFormat::kExact, 4, ""},
       {"int16 for too many",
        {},

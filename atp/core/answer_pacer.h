@@ -14,14 +14,14 @@
 //
 //  * an answer is never larger than the packet that caused it;
 //  * the same answer goes to one endpoint at most once per pause;
-//  * one address, whatever its ports and jobs, gets a burst of kAddressBurst answers and then one
-//  per
-//    pause;
-//  * all addresses together get a burst of kTotalBurst and then kTotalPerPause per pause.
+//  * one address, whatever its ports and jobs, gets a burst of kAddressBurst answers, and then one
+//    per pause;
+//  * all addresses together get a burst of kTotalBurst, and then kTotalPerPause per pause.
 //
-// The memory is a fixed table, indexed by a seeded hash of the address (for IPv6 of its /64
-// network), so a stranger fills its own slot and cannot target another's. A sender without an
-// answer asks again, because its packets are repeated anyway.
+// What was sent is kept in a fixed table, indexed by a seeded hash of the address (for IPv6, of its
+// /64 network). So a flood from one address fills only that address's slot, and nobody can choose
+// whose slot it shares. A sender whose answer was withheld repeats its packet, and gets an answer
+// later.
 
 namespace atp {
 

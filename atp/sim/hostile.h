@@ -39,8 +39,8 @@ class Hostile {
   Packet of_an_earlier_life();
   // A packet that no honest member would send from the address of `child`, behind which `own` are.
   Bytes of_a_child(const Endpoint& child, const RankSet& own);
-  // The same for control messages: unreadable, for the other direction, or with another nonce than
-  // the sender's and other fields changed as well.
+  // The same for control messages: unreadable, for the other direction, or with a nonce that
+  // is not the sender's and other fields changed as well.
   Bytes control_of_a_child(const Endpoint& child, const Endpoint& parent);
   // A JOIN of another incarnation of the job whose route returns to a node or leads out of the
   // network: no switch may forward it.

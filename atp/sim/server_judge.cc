@@ -104,7 +104,7 @@ void ServerJudge::judge(Instant now, const Endpoint& from, const PacketView* cau
   Stream& stream = streams_[{packet.job(), packet.header.stream}];
   const auto index = stream.indices.find(packet.header.sequence);
   if (index != stream.indices.end() && index->second != packet.header.aggregator_index) {
-    object("a fragment at another index than the one its earlier PARAMETER gave");
+    object("a fragment whose index is not the one that an earlier PARAMETER gave");
   }
   if (!is_parameter) return;
   if (cause != nullptr) judge_answer(from, *cause, message);

@@ -29,7 +29,7 @@ void SwitchJudge::judge_join(const Turn& turn) {
     }
     judge_route(*came, *went, turn, packet.to);
     if (went->max_value_count != std::min(came->max_value_count, config_.max_value_count)) {
-      object("a JOIN was forwarded with another K than there is room for");
+      object("a JOIN was forwarded with a K that is not the lower of its own and the switch's");
     }
     const Member* holder = member_before(turn);
     if (holder != nullptr && holder->nonce != came->nonce && holder->lease_end > turn.now &&
@@ -116,7 +116,7 @@ void SwitchJudge::expect_member(const Turn& turn, const Join& join) {
   const Membership& members = turn.tree->membership();
   for (const Child& child : members.children()) {
     if (child.ranks.contains(rank) != (child.endpoint == turn.from)) {
-      object("a rank is behind another child than its JOIN's");
+      object("a rank is not behind the child that its JOIN came from");
     }
   }
   if (members.member(rank).lease_end != turn.now + config_.timing.lease) {

@@ -104,7 +104,7 @@ void WorkerJudge::judge_place(Stream& stream, const PacketView& packet) {
   if (sequence > stream.next) object("sequences out of order");
   const auto index = stream.indices.find(sequence);
   if (index != stream.indices.end() && index->second != packet.header.aggregator_index) {
-    object("a fragment at another index than the one its earlier PARAMETER gave");
+    object("a fragment whose index is not the one that an earlier PARAMETER gave");
   }
   if (sequence >= stream.next) {
     stream.next = sequence + 1;

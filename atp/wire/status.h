@@ -40,8 +40,8 @@ std::string_view to_string(StatusCode code);
 
 enum class RefusalReason : std::uint16_t {
   kNone = 0,
-  kWorldSize = 1,   // another world size or bitmap width than the others
-  kStreams = 2,     // another stream range
+  kWorldSize = 1,   // a world size or bitmap width other than the others'
+  kStreams = 2,     // a stream range other than the others'
   kValueCount = 3,  // the path carries less than the agreed K
   kNumberFormat = 4,
   kUpstream = 5,  // the switch may not send to the next hop

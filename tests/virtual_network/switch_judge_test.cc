@@ -164,7 +164,7 @@ TEST(SwitchJudge, ObjectsToDeviationsFromThePage) {
        "may go no further"},
       {"a JOIN is forwarded with a K that there is no room for",
        [](Court& c) { c.take(child(0), join(0), [](SentPackets& s) { s[0].bytes = join(0); }); },
-       "another K than there is room for"},
+       "a K that is not the lower of its own and the switch's"},
       {"a JOIN does not name the switch that it has passed",
        [](Court& c) { c.take(child(0), join(0), [](SentPackets& s) { s[0].bytes = join(0); }); },
        "with a wrong route"},

@@ -12,8 +12,8 @@
 #include "atp/base/result.h"
 
 // What a node has answered (docs/status.md), as plain values. The bytes come from the network and
-// may be anybody's: whatever has another type than promised makes the answer unreadable, words are
-// shortened and made plain, and lists are bounded.
+// may be anybody's: a value whose type is not the promised one makes the answer unreadable, texts
+// are shortened and made plain, and lists are bounded.
 
 namespace atp {
 

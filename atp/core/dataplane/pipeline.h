@@ -46,7 +46,7 @@ enum atp_reason {
   ATP_PASS_DIRECT,       /* it came with DIRECT, or its values are floats */
   ATP_PASS_DETACHED,     /* a detached rank is in it */
   ATP_PASS_BEYOND_LIMIT, /* its sequence is further ahead than a window allows */
-  ATP_PASS_SHAPE,        /* more values than fit here, or another number or kind than the sum has */
+  ATP_PASS_SHAPE,        /* more values than fit here, or a number or kind that is not the sum's */
   ATP_PASS_OVERLAP,      /* shares some ranks with the sum and lacks others (H4) */
   /* GRADIENT, forwarded as it is */
   ATP_PASS_LATE,            /* released or flushed already: never claims again (H5, H6) */

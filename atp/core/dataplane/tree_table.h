@@ -73,7 +73,7 @@ class Tree {
   // The highest plausible sequence on this stream; 0 while unknown.
   std::uint64_t sequence_limit(std::uint16_t stream) const;
 
-  // Whether another socket than the one with this nonce holds the rank. A rank that left is free.
+  // Whether the rank is held by a socket with a different nonce. A rank that left is free.
   bool taken(Rank rank, std::uint64_t nonce, Instant now) const;
   // A JOIN that was not refused.
   void note_join(Instant now, Rank rank, const Endpoint& child, const Endpoint& parent,

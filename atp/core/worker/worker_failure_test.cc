@@ -138,7 +138,7 @@ TEST(WorkerFailure, RanksThatLeaveAfterAMismatchLeftBecauseOfIt) {
   s.receive_status(
       {.code = StatusCode::kOperationMismatch, .about = RankSet::of(0), .other = RankSet::of(2)},
       kTestSwitch, 1, 5);
-  EXPECT_TRUE(s.worker.joined()) << "they disagree about another operation than the pending one";
+  EXPECT_TRUE(s.worker.joined()) << "they disagree about an operation that is not the pending one";
   s.receive_status({.code = StatusCode::kLeft, .about = RankSet::of(0)}, kTestSwitch);
   std::optional<Event> event;
   while ((event = s.worker.poll_event()) && event->kind != EventKind::kFailed) {

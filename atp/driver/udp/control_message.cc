@@ -28,8 +28,8 @@ std::optional<OwnAddresses::Address> read_own_address(const cmsghdr& header) {
   return std::nullopt;
 }
 
-// Leaves the interface to routing: an answer may leave by another interface than its packet came in
-// on.
+// Leaves the interface to routing: an answer may leave by an interface other than that of its
+// packet.
 void append_own_address(msghdr& message, int family, const OwnAddresses::Address& own) {
   if (family == AF_INET) {
     in_pktinfo info{};

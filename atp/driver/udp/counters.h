@@ -22,7 +22,7 @@ enum class UdpCounter : std::uint8_t {
   kIpBytesOut,
   kLostQueueFull,    // the send buffer stayed full
   kLostTooBig,       // larger than the MTU (EMSGSIZE); packets are never fragmented
-  kLostOther,        // no route, filtered, another address family than the socket's
+  kLostOther,        // no route, filtered, an address family that is not the socket's
   kSegmentsRefused,  // the kernel refused UDP_SEGMENT; packets go out singly from then on
   kIcmpUnreachable,
   kIcmpTooBig,
