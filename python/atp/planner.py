@@ -258,7 +258,7 @@ def plan(
         model: a Hugging Face config.json of a gpt2 or llama, or its content as a mapping
             (`model.config.to_dict()`).
         world_size: ranks, which must be the devices of the topology; None: all of them.
-        batch, sequence: the sequences of a step, and the tokens of each.
+        batch, sequence: sequences per step, and tokens per sequence.
         element_bytes: bytes of one activation; None: what the model file says, else 2.
         mode: "linkload", the load that all groups together put on every link, or the paper's
             equations: "paper" corrected, "paper-literal" as printed.

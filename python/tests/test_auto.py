@@ -58,7 +58,7 @@ def test_small_and_large_sums_take_the_faster_way(ranks, figures, text, expected
         assert found == expected
         assert stats["algorithm"] == "auto"
         assert "over a ring" in stats["choice"]["reason"]
-        assert "by ATP_WAY_FIGURES" in stats["choice"]["reason"]
+        assert "according to ATP_WAY_FIGURES" in stats["choice"]["reason"]
         assert stats["counters"]["ring_bytes_sent"] > 0
         assert stats["bytes_sent"] >= stats["counters"]["ring_bytes_sent"]
 
@@ -73,7 +73,7 @@ def test_no_ring_is_made_where_the_network_is_faster_for_all_sizes(ranks, figure
 
     for stats in ranks.run(2, body, pg_options=AUTO):
         assert stats["choice"] == {
-            "reason": "in the network: it is faster for all sizes by ATP_WAY_FIGURES"
+            "reason": "in the network: faster for all sizes according to ATP_WAY_FIGURES"
         }
         assert "ring_bytes_sent" not in stats["counters"]
 
@@ -157,7 +157,7 @@ def test_ranks_with_different_measurements_choose_the_same_by_the_slowest(ranks,
     assert first["ring_from_bytes"] == 131072, "900,000 / (90 - 80), the next power of two"
     assert (first["innetwork"], first["ring"]) == (8, 2)
     assert "innetwork 1 us and 94.4 ms per MiB" in first["reason"]
-    assert "by what the ranks have measured" in first["reason"]
+    assert "according to what the ranks measured" in first["reason"]
 
 
 def test_without_figures_both_ways_are_measured_and_the_digest_does_not_see_it(ranks):
@@ -171,7 +171,7 @@ def test_without_figures_both_ways_are_measured_and_the_digest_does_not_see_it(r
     empty, chosen, choice, _ = found[0]
     assert empty == "0" * 32
     assert sum(chosen) == 1
-    assert "by what the ranks have measured" in choice["reason"]
+    assert "according to what the ranks measured" in choice["reason"]
 
 
 POINTS = {
@@ -204,7 +204,7 @@ def test_without_a_route_the_ring_sums_and_a_warning_says_why(ranks, caplog):
 
     reason = (
         "over a ring: the ranks cannot sum in the network (rank 0: no route to a server was "
-        "given: see ATP_ROUTE, Options.route)"
+        "given: set ATP_ROUTE or Options.route)"
     )
     found = ranks.run(2, body, route="", pg_options=AUTO)
     assert [choice for _, choice in found] == [{"reason": reason}] * 2
@@ -252,7 +252,7 @@ def test_if_one_rank_lacks_a_way_all_take_the_other(ranks, monkeypatch):
     options = atp.torch.Options(algorithm="auto", join_timeout=datetime.timedelta(seconds=2))
     first, *others = ranks.run(3, body, pg_options=options)
     assert others == [first] * 2
-    assert first.startswith("in the network: the ranks cannot connect in a ring (rank ")
+    assert first.startswith("in the network: the ranks cannot connect to form a ring (rank ")
 
 
 @pytest.mark.parametrize("way, other", [("innetwork", "over a ring"), ("ring", "in the network")])

@@ -28,7 +28,7 @@ def test_ranks_that_disagree_about_the_size(ranks):
 
     for error in errors_of(ranks.outcomes(3, body)):
         assert error.startswith("DistBackendError")
-        assert "rank 1" in error and "another operation" in error
+        assert "rank 1" in error and "a different operation" in error
 
 
 def test_ranks_that_disagree_about_the_order(ranks):
@@ -39,7 +39,7 @@ def test_ranks_that_disagree_about_the_order(ranks):
             work.wait()
 
     for error in errors_of(ranks.outcomes(2, body)):
-        assert "rank 0" in error and "rank 1" in error and "another operation" in error
+        assert "rank 0" in error and "rank 1" in error and "a different operation" in error
 
 
 def test_the_other_ranks_name_a_killed_rank(ranks):

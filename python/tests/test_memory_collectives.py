@@ -302,7 +302,7 @@ def test_ranks_that_call_different_operations_are_an_error(ranks):
     def body(rank):
         tensor = torch.ones(1000)
         # Which rank the error blames depends on which came first; both get it.
-        both = r"another operation, .*broadcast #0 \(1,000 values\), of float32 from rank 0"
+        both = r"a different operation, .*broadcast #0 \(1,000 values\), of float32 from rank 0"
         with pytest.raises(RuntimeError, match=both):
             if rank == 1:
                 dist.broadcast(tensor, src=0)

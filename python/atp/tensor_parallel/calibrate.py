@@ -228,11 +228,13 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--compare", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--topology", required=True, help="the cluster file")
+    parser.add_argument("--topology", required=True, help="cluster file")
     parser.add_argument(
-        "--algorithm", choices=ALGORITHMS, default="ring", help="how tensors are summed"
+        "--algorithm", choices=ALGORITHMS, default="ring", help="how to sum tensors"
     )
-    parser.add_argument("--rounds", type=int, default=5, help="timed rounds; the median counts")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="timed rounds, of which the median is used"
+    )
     (_add_compare if compares else _add_calibrate)(parser)
     arguments = parser.parse_args(words)
     if arguments.rounds < 1:
@@ -246,7 +248,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
 
 def _add_calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--megabytes", type=float, default=4, help="size of the summed tensor in MB"
+        "--megabytes", type=float, default=4, help="size of the largest tensor in MB"
     )
     parser.add_argument(
         "--device", action="store_true", help="also measure how fast a rank computes"
@@ -254,9 +256,9 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", required=True, help="a config.json")
-    parser.add_argument("--batch", type=int, default=4, help="sequences of a step")
-    parser.add_argument("--sequence", type=int, default=256, help="tokens of each")
+    parser.add_argument("--model", required=True, help="the model's config.json")
+    parser.add_argument("--batch", type=int, default=4, help="sequences per step")
+    parser.add_argument("--sequence", type=int, default=256, help="tokens per sequence")
     parser.add_argument("--json", help="also write the numbers to this file")
 
 

@@ -1,4 +1,4 @@
-"""algorithm="auto": the ways that a group has, and the time each is expected to take.
+"""algorithm="auto": which ways to sum a group has, and how long each is expected to take.
 
 All decisions use only values that the ranks have exchanged through the group's store, so every rank
 decides the same. The figures found here, and later the ranks' measurements, determine which way an
@@ -39,7 +39,7 @@ class Figures:
 
 
 def given_figures(meeting) -> Figures | None:
-    """The figures that `atp run --cluster` passes, which hold for the ranks of the whole job."""
+    """The figures that `atp run --cluster` passes; they apply only to the group of all ranks."""
     text = os.environ.get(FIGURES_VARIABLE)
     if not text or not meeting.is_default:
         return None
@@ -62,17 +62,19 @@ def _figures(text: str) -> tuple[int, int]:
 
 
 def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ring_group):
-    """The group's backend with both ways, or with the one available, the reason in its `choice`.
+    """The group's backend, with both ways or the only possible one; `choice` has the reason.
 
-    network, connect_ring: make these ways, and raise a RuntimeError if that is impossible.
-    ring_group: the backend that has only a ring.
+    network, connect_ring: create one of the ways, or raise a RuntimeError if it is impossible.
+    ring_group: creates a backend that has only the given ring.
     """
     if options.route:
         group, why_no_network = _made_by_all(meeting, "innetwork", network, timeout)
     else:
         group, why_no_network = _made_by_all(meeting, "innetwork", _no_route, timeout)
     if group is not None and figures is not None and not figures.are_ever_better_by_ring():
-        return _chosen(meeting, group, f"in the network: it is faster for all sizes by {_said()}")
+        return _chosen(
+            meeting, group, f"in the network: faster for all sizes according to {FIGURES_VARIABLE}"
+        )
     ring, why_no_ring = _made_by_all(meeting, "ring", connect_ring, timeout)
     if group is None and ring is None:
         raise dist.DistBackendError(
@@ -83,14 +85,17 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
         reason = f"over a ring: the ranks cannot sum in the network ({why_no_network})"
         return _chosen(meeting, ring_group(ring), reason, logging.WARNING)
     if ring is None:
-        reason = f"in the network: the ranks cannot connect in a ring ({why_no_ring})"
+        reason = f"in the network: the ranks cannot connect to form a ring ({why_no_ring})"
         return _chosen(meeting, group, reason, logging.WARNING)
-    source = _said()
+    source = FIGURES_VARIABLE
     if figures is None:
         figures, failed = _probe(meeting, options, timeout, group, ring)
-        source = "what the ranks have measured"
+        source = "what the ranks measured"
         if "innetwork" in failed and "ring" in failed:
-            raise dist.DistBackendError(f"sums of this group failed on both ways: {failed}")
+            raise dist.DistBackendError(
+                f"this group can sum neither in the network ({failed['innetwork']}) nor over a "
+                f"ring ({failed['ring']})"
+            )
         if "innetwork" in failed:
             reason = f"over a ring: a sum in the network has failed ({failed['innetwork']})"
             return _chosen(meeting, ring_group(ring), reason, logging.WARNING)
@@ -103,15 +108,11 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
         ring_figures=figures.ring,
         judged_every=_JUDGED_EVERY,
     )
-    return _chosen(meeting, group, f"{_described(group, figures)}, by {source}")
-
-
-def _said() -> str:
-    return FIGURES_VARIABLE
+    return _chosen(meeting, group, f"{_described(group, figures)}, according to {source}")
 
 
 def _no_route():
-    raise RuntimeError("no route to a server was given: see ATP_ROUTE, Options.route")
+    raise RuntimeError("no route to a server was given: set ATP_ROUTE or Options.route")
 
 
 def _chosen(meeting, group, reason: str, level: int = logging.INFO):

@@ -1,6 +1,6 @@
 """A communication hook for hosts of several ranks: each host sends a bucket only once.
 
-    # intra: the ranks of this host; inter: the rank of each host with the same place as this one
+    # intra: the ranks of this rank's host; inter: one rank per host, all at the same position
     model.register_comm_hook(None, atp.torch.hierarchical_hook(intra, inter))
 
 A host of L ranks sends a bucket once instead of L times: a reduce-scatter in the host gives each of
@@ -25,22 +25,25 @@ __all__ = ["hierarchical_hook"]
 def hierarchical_hook(
     intra_group: dist.ProcessGroup, inter_group: dist.ProcessGroup
 ) -> Callable[[object, dist.GradBucket], torch.futures.Future[torch.Tensor]]:
-    """A hook that averages buckets within hosts first, and between hosts by shares.
+    """Returns a hook that averages a bucket within each host first, then its shares between hosts.
 
-    A collective call: all ranks make their hooks at the same time, and check their groups.
+    This is a collective call: all ranks must make it at the same time, because it checks the groups
+    against each other.
 
     intra_group: the ranks of this rank's host, with any backend that supports their device (nccl,
-    gloo, atp). inter_group: the rank of each host with the same place as this one; its tensors are
-    on the CPU, so a share on another device is copied through pinned memory. All hosts must have
-    the same number of ranks.
+    gloo, atp). inter_group: one rank per host, all at this rank's position in their intra_groups.
+    Its tensors are on the CPU, so a share on another device is copied through pinned memory. All
+    hosts must have the same number of ranks.
 
     The hook issues all its operations from one thread, in the order of the buckets, so it needs
     both groups to itself: no other operation may use them during a backward pass. The state passed
     to register_comm_hook is the model's process group (None: the default group). Raises ValueError
-    if the groups do not fit together, or do not have the model's ranks.
+    if the groups do not form a grid, or do not have the model's ranks.
     """
     if intra_group is None or inter_group is None:
-        raise ValueError("hierarchical_hook needs two groups, and found None for one of them")
+        raise ValueError(
+            "hierarchical_hook needs intra_group and inter_group, and found None for one of them"
+        )
     _check(intra_group, inter_group)
     pipeline = _Pipeline(intra_group, inter_group)
 
@@ -50,9 +53,10 @@ def hierarchical_hook(
         ranks = (state if state is not None else dist.group.WORLD).size()
         if ranks != intra_group.size() * inter_group.size():
             raise ValueError(
-                f"the model has {ranks} ranks, but {intra_group.size()} ranks per host on "
-                f"{inter_group.size()} hosts are {intra_group.size() * inter_group.size()}: make "
-                "the groups of all its ranks, and pass its own group as state if it has one"
+                f"expected groups that cover the model's {ranks} ranks, and found an intra_group "
+                f"of {intra_group.size()} and an inter_group of {inter_group.size()}: create them "
+                "from all ranks of the model, and pass the model's process group, if it is not the "
+                "default one, as state to register_comm_hook"
             )
         return pipeline.submit(bucket)
 
@@ -67,29 +71,33 @@ def _check(intra: dist.ProcessGroup, inter: dist.ProcessGroup) -> None:
     columns: list = [None] * intra.size()
     dist.all_gather_object(columns, column, group=intra)
     me = dist.get_rank()
-    for name, others, place in (("host", rows, intra.rank()), ("column", columns, inter.rank())):
+    for name, others, place in (
+        ("intra_group", rows, intra.rank()),
+        ("inter_group", columns, inter.rank()),
+    ):
         for other in others:
             if len(other) != len(others[0]):
                 raise ValueError(
-                    f"every {name} must have the same number of ranks, and found {others[0]} and "
-                    f"{other}"
+                    f"every {name} must have the same number of ranks, and found ranks {others[0]} "
+                    f"and {other}"
                 )
         if {me} != set(row) & set(column) or len(set(sum(others, []))) != sum(map(len, others)):
             raise ValueError(
-                f"intra_group {row} and inter_group {column} of rank {me}: the first must have the "
-                f"ranks of a host and the second one rank per host, with rank {me} alone in both"
+                f"rank {me} has intra_group {row} and inter_group {column}: the first must contain "
+                f"the ranks of its host and the second one rank per host, and only rank {me} may "
+                "be in both"
             )
         met = [other[place] for other in others]
-        if met != (column if name == "host" else row):
+        if met != (column if name == "intra_group" else row):
             raise ValueError(
-                f"intra_group {row} and inter_group {column} of rank {me}: an inter_group must "
-                "have the ranks with the same place in their hosts"
+                f"rank {me} has intra_group {row} and inter_group {column}: all ranks of an "
+                "inter_group must have the same position in their intra_groups"
             )
 
 
 @dataclasses.dataclass
 class _Bucket:
-    """A bucket in progress; its steps fill the fields in their order."""
+    """A bucket in progress. Each step fills the next of these fields."""
 
     whole: torch.Tensor  # DDP's own buffer, in which the average ends
     lengths: list[int]  # the lengths of its parameters' gradients
@@ -103,7 +111,7 @@ class _Bucket:
 
 
 class _Pipeline:
-    """Processes buckets on its own thread, one in the host while another is between hosts.
+    """Processes buckets on its own thread: one within the host while another is between hosts.
 
     All ranks must issue the same operations in the same order, though their buckets become ready
     at different times. So the order depends only on the buckets' order: the reduce-scatter of a
@@ -195,7 +203,7 @@ class _Pipeline:
             bucket.work = dist.all_reduce(bucket.staged, group=self._inter, async_op=True)
 
     def _lengths_in_share(self, bucket: _Bucket) -> list[int]:
-        """The number of values of each parameter, and of padding, in this rank's share."""
+        """How many values of each parameter, and of the padding, are in this rank's share."""
         begin = self._intra.rank() * bucket.share.numel()
         end = begin + bucket.share.numel()
         ends = [*itertools.accumulate(bucket.lengths), bucket.padded.numel()]

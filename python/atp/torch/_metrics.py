@@ -23,7 +23,7 @@ METRICS = {
     "atp_worker_operations_total": (
         "counter",
         "group, way, operation, type",
-        "Operations of a group, by the way they took: atp (the network, or the host's memory), "
+        "Operations of a group by path: atp (the network, or the host's memory), "
         "ring, peers (between ranks).",
     ),
     "atp_worker_operation_bytes_total": (
@@ -45,13 +45,13 @@ COUNTERS = {
     "gradients_sent": "Fragments sent for the first time.",
     "gradients_direct": "Of these, those that went straight to the server.",
     "repeats_plain": "Fragments sent again unchanged: loss, or slow ranks.",
-    "repeats_resend": "Fragments sent again, not to be summed by the switches: loss.",
+    "repeats_resend": "Fragments sent again so that switches send on their partial sums: loss.",
     "repeats_direct": "Fragments sent again straight to the server.",
     "repeats_float": "Fragments sent again as floats.",
     "timeouts": "Time-outs of streams: loss, or slow ranks.",
     "losses_inferred": "Losses inferred from three later answers.",
-    "window_cuts_ecn": "Times the window was halved because of an ECN mark: congestion.",
-    "window_cuts_loss": "Times the window was cut because of a loss.",
+    "window_cuts_ecn": "Times the window was cut by a fifth because of an ECN mark: congestion.",
+    "window_cuts_loss": "Times the window was halved because of a loss.",
     "parameters_received": "Sums received.",
     "parameters_duplicate": "Sums received again.",
     "parameters_collided": "Sums that had no aggregator in some switch: scarcity.",
