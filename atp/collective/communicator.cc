@@ -46,7 +46,7 @@ Status check(const CommunicatorOptions& options) {
                  std::to_string(options.world_size - 1)};
   }
   if (options.own_server && options.own_server->port == 0) {
-    return Error{"the server in this process needs a port that the other ranks know, not 0"};
+    return Error{"the server in this process needs a port that the other ranks know, and found 0"};
   }
   Status format = check_format(options.number_format, options.world_size);
   if (!format) return format;
@@ -54,14 +54,15 @@ Status check(const CommunicatorOptions& options) {
   if (!hosts) return hosts;
   if (options.own_server && sums_on_hosts(options)) {
     return Error{
-        "a rank with its own server must send its own gradients: leave out the hosts of the ranks "
-        "(ATP_HIERARCHY), or the server in this process (ATP_OWN_SERVER)"};
+        "a rank with a server in its process cannot sum on its host first: turn off either that "
+        "server (ATP_OWN_SERVER, own_server) or sums within hosts (ATP_HIERARCHY, host_of)"};
   }
   for (const std::vector<Endpoint>& route : all_routes(options)) {
     if (route.empty() && options.host_memory) continue;
     if (!route.empty() && route.size() <= Route::kMaxHops) continue;
-    return Error{"a route has the server and at most " + std::to_string(Route::kMaxHops - 1) +
-                 " switches before it, not " + std::to_string(route.size()) + " hops"};
+    return Error{"expected a route of at most " + std::to_string(Route::kMaxHops - 1) +
+                 " switches and then the server, and found " + std::to_string(route.size()) +
+                 " hops"};
   }
   return ok_status();
 }

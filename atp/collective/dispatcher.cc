@@ -49,8 +49,8 @@ Status check(const Values& values, const HostRequest& request, const AllReduceOp
       gathers ? lengths[job.rank] : std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
   if (values.count != expected) {
     return Error{"expected a tensor of " + with_commas(expected) +
-                 (gathers ? " bytes" : " values") + ", as the lengths say, and found " +
-                 with_commas(values.count)};
+                 (gathers ? " bytes, this rank's length" : " values, the sum of all lengths") +
+                 ", and found " + with_commas(values.count)};
   }
   return gathers ? ok_status() : check(values, options, job);
 }
@@ -68,7 +68,7 @@ Status Dispatcher::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figu
                             std::uint64_t judged_every) {
   const std::lock_guard lock(mutex_);
   if (next_number_ > 0 || ways_ != nullptr) {
-    return Error{"a ring must be added before the first operation, and once"};
+    return Error{"a ring can be added only once, and only before the first operation"};
   }
   lanes_.push_back(std::move(ring));
   ways_ = std::make_unique<Ways>(figures, judged_every);

@@ -81,7 +81,7 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
 // Each rank knows only its own operation; comparing the messages of several ranks shows the
 // mismatch.
 std::string operation_mismatch(const Failure& failure, const FailureContext& context) {
-  std::string text = ranks_text(failure.ranks) + " submitted another operation than " +
+  std::string text = ranks_text(failure.ranks) + " submitted a different operation from " +
                      ranks_text(failure.other) +
                      ": all ranks must call the same collectives with the same sizes in the same "
                      "order, of the same type, reduction and wire";
@@ -124,13 +124,16 @@ std::string server_of(const Failure& failure, const FailureContext& context) {
 std::string server_lost(const Failure& failure, const FailureContext& context) {
   const std::string silent = "silent for " + seconds_text(context.lease);
   if (is_cut_off(failure, context)) {
-    return "rank " + std::to_string(context.rank) + " receives nothing any more (" + silent +
-           "), neither from " + server_of(failure, context) + " nor from " +
-           hop_text(context.route.front(), context.route) + ": is the link of this rank's host up?";
+    const std::string rank = "rank " + std::to_string(context.rank);
+    return rank + " has received nothing for " + seconds_text(context.lease) + ", neither from " +
+           server_of(failure, context) + " nor from " +
+           hop_text(context.route.front(), context.route) + ": is the network link of " + rank +
+           "'s host up?";
   }
   const std::string and_switch =
-      failure.parent_answers ? ", and " + hop_text(context.route.front(), context.route) + " does"
-                             : "";
+      failure.parent_answers
+          ? ", although " + hop_text(context.route.front(), context.route) + " answers"
+          : "";
   return server_of(failure, context) + " does not answer" +
          (failure.unreachable ? kUnreachable : " (" + silent + and_switch + ")") +
          server_question(context);
@@ -193,17 +196,18 @@ std::string waiting_over_text(const Failure& failure, Duration waited) {
 std::string slow_rank_text(const Failure& failure, Duration waited, Duration window,
                            const FailureContext& context) {
   const Duration tenth = std::chrono::milliseconds(100);
-  return "the others have waited for " + ranks_at_text(failure.ranks, context.detail) + " for " +
-         seconds_text(waited - waited % tenth) + " of the last " +
-         seconds_text(window - window % tenth) +
-         ", never for a second: it is slow (`atp status` of the server shows how late)";
+  return "the other ranks spent " + seconds_text(waited - waited % tenth) + " of the last " +
+         seconds_text(window - window % tenth) + " waiting for " +
+         ranks_at_text(failure.ranks, context.detail) +
+         ", less than a second each time: it is slow (`atp status` of the server shows how late "
+         "its packets arrive)";
 }
 
 std::string silence_text(const Failure& failure, const FailureContext& context) {
   const std::string patience = ": giving up after " + seconds_text(context.lease) + " of silence";
   if (is_cut_off(failure, context)) {
     return "rank " + std::to_string(context.rank) +
-           " receives nothing any more (is the link of its host up?)" + patience;
+           " receives nothing (is the network link of its host up?)" + patience;
   }
   return server_of(failure, context) + " does not answer" +
          (failure.unreachable ? kUnreachable : "") + patience;

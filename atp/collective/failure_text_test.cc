@@ -30,11 +30,12 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "no progress for 20 s, and no word from server 10.0.0.9:5500 about it; if packets of 1,476 "
        "bytes do not get through, set ATP_VALUES_PER_FRAGMENT=296"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0, 1}), .other = set_of({2, 3})},
-       "ranks 0 and 1 submitted another operation than ranks 2 and 3: all ranks must call the "
+       "ranks 0 and 1 submitted a different operation from ranks 2 and 3: all ranks must call the "
        "same collectives with the same sizes in the same order, of the same type, reduction and "
        "wire; rank 2's was the sum of 7 int32 values"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0}), .other = set_of({3})},
-       "rank 0 submitted another operation than rank 3: all ranks must call the same collectives "
+       "rank 0 submitted a different operation from rank 3: all ranks must call the same "
+       "collectives "
        "with the same sizes in the same order, of the same type, reduction and wire"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({3})},
        "rank 3 lost: no word from it for 5 s (its lease ended)"},
@@ -51,11 +52,11 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "server 10.0.0.9:5500 does not answer (connection refused or host unreachable): is `atp "
        "server` running there?"},
       {{.code = FailureCode::kServerLost, .endpoint = kServer, .parent_answers = true},
-       "server 10.0.0.9:5500 does not answer (silent for 5 s, and switch 10.0.0.1:5501 does): is "
-       "`atp server` running there?"},
+       "server 10.0.0.9:5500 does not answer (silent for 5 s, although switch 10.0.0.1:5501 "
+       "answers): is `atp server` running there?"},
       {{.code = FailureCode::kServerLost, .endpoint = kServer},
-       "rank 2 receives nothing any more (silent for 5 s), neither from server 10.0.0.9:5500 nor "
-       "from switch 10.0.0.1:5501: is the link of this rank's host up?"},
+       "rank 2 has received nothing for 5 s, neither from server 10.0.0.9:5500 nor from switch "
+       "10.0.0.1:5501: is the network link of rank 2's host up?"},
       {{.code = FailureCode::kRankTaken, .ranks = set_of({2}), .endpoint = kTwin},
        "rank 2 is taken by 10.0.0.7:4711: start each rank exactly once; if another job has the "
        "same "
@@ -163,15 +164,16 @@ TEST(FailureText, NamesTheHostsOfRanksAndTheCauseThatOneGave) {
             "rank 2 has resumed: the others waited for 4.1 s");
   EXPECT_EQ(slow_rank_text({.ranks = set_of({2})}, std::chrono::milliseconds(6380),
                            std::chrono::milliseconds(10040), context),
-            "the others have waited for rank 2 (10.77.2.11) for 6.3 s of the last 10 s, never for "
-            "a second: it is slow (`atp status` of the server shows how late)");
+            "the other ranks spent 6.3 s of the last 10 s waiting for rank 2 (10.77.2.11), less "
+            "than a second each time: it is slow (`atp status` of the server shows how late its "
+            "packets arrive)");
 }
 
 TEST(FailureText, ForASilentServerBlamesNoNodeThatMayBeAlive) {
   const FailureContext context{.rank = 2, .world_size = 4, .route = {kSwitch, kServer}};
   const Failure silent{.code = FailureCode::kServerLost, .endpoint = kServer};
   EXPECT_EQ(silence_text(silent, context),
-            "rank 2 receives nothing any more (is the link of its host up?): giving up after 5 s "
+            "rank 2 receives nothing (is the network link of its host up?): giving up after 5 s "
             "of silence");
   Failure refused = silent;
   refused.unreachable = true;

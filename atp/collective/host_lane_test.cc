@@ -238,7 +238,7 @@ TEST(HostLane, NamesTheDefectOfARequest) {
               HasSubstr("memory for 1 results, and found 0"));
   EXPECT_THAT(
       message(own.reduce_scatter(values, {.lengths = {3}, .outputs = {bytes.data()}}).wait()),
-      HasSubstr("a tensor of 3 values, as the lengths say, and found 2"));
+      HasSubstr("a tensor of 3 values, the sum of all lengths, and found 2"));
   shut_down(communicators);
 }
 
@@ -278,8 +278,8 @@ TEST(HostLane, NamesARankThatCallsAnotherOperation) {
       {100'000, {}, "100,000 values"},
       {3000, {.reduction = Reduction::kMax}, "the maximum of 3,000 float32 values"},
       {3000, {.format = NumberFormat::kBlocksInt16}, "in blocks of int16"},
-      {3000, {.segments = {1000, 2000}}, "another operation"},
-      {3000, {.tag = 7}, "another operation"},
+      {3000, {.segments = {1000, 2000}}, "a different operation"},
+      {3000, {.tag = 7}, "a different operation"},
   };
   for (const Case& c : cases) {
     const Communicators communicators = join_all(memory_options(3));
@@ -290,7 +290,7 @@ TEST(HostLane, NamesARankThatCallsAnotherOperation) {
       errors[rank] = message(communicators[rank]->all_reduce(tensor, options).wait());
     });
     for (const std::string& error : errors) {
-      EXPECT_THAT(error, AllOf(HasSubstr("another operation"), HasSubstr("rank 1"),
+      EXPECT_THAT(error, AllOf(HasSubstr("a different operation"), HasSubstr("rank 1"),
                                HasSubstr(c.said), HasSubstr("in the same order")));
     }
   }

@@ -41,7 +41,7 @@ std::string streams_text(const Failure& failure) {
 
 std::string route_text(const Failure& failure) {
   if (failure.other.empty()) return std::string(to_string(failure.reason));
-  return "its route has another next hop than that of " + ranks_text(failure.other) +
+  return "its route has a different next hop from that of " + ranks_text(failure.other) +
          "; all routes through a switch must have the same next hop";
 }
 

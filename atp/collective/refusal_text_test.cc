@@ -69,7 +69,7 @@ const Case kCases[] = {
      "next hop of the route (see --upstream)"},
     {{RefusalReason::kRoute, 0, 0, set_of({0})},
      kSwitch,
-     "rank 3 was refused: its route has another next hop than that of rank 0; all routes "
+     "rank 3 was refused: its route has a different next hop from that of rank 0; all routes "
      "through a switch must have the same next hop"},
     {{RefusalReason::kRoute, 0, 0, {}},
      kSwitch,

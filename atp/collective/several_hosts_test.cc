@@ -230,7 +230,7 @@ TEST(SeveralHosts, AreToldWhichRankCallsAnotherOperation) {
     const bool meets = is_sum(c.options.reduction);
     for (std::size_t rank = 0; rank < errors.size(); ++rank) {
       const bool is_there = rank >= c.from;
-      EXPECT_THAT(errors[rank], HasSubstr(meets ? "another operation" : "has not contributed"));
+      EXPECT_THAT(errors[rank], HasSubstr(meets ? "a different operation" : "has not contributed"));
 
       EXPECT_THAT(errors[rank], HasSubstr(c.from == 3 ? "rank 3" : "rank 2")) << rank;
       EXPECT_THAT(errors[rank], HasSubstr(meets ? "" : is_there ? "maximum of" : "sum of")) << rank;
@@ -283,7 +283,7 @@ TEST(SeveralHosts, AreToldWhichRankOfWhichHostIsMissingWhenTheyJoin) {
               HasSubstr("rank 2 has not joined within 2 s (of 2 hosts)"));
   EXPECT_THAT(joined[1].error().message,
               HasSubstr("rank 2 has not joined within 2 s (of 2 hosts)"));
-  EXPECT_THAT(joined[2].error().message, HasSubstr("ranks 3 did not meet rank 2 on this host"));
+  EXPECT_THAT(joined[2].error().message, HasSubstr("rank 3 did not contact rank 2 on this host"));
 }
 
 TEST(SeveralHosts, CannotHaveARankWithAServerOfItsOwn) {

@@ -115,7 +115,7 @@ def cut_off():
         *others, own = job.outputs()
         if not all("rank 2 (" in said.splitlines()[-1] for said in others):
             raise SystemExit("the wrong rank is blamed:\n" + "\n".join(others))
-        if "is the link of this rank's host up?" not in own:
+        if "is the network link of rank 2's host up?" not in own:
             raise SystemExit(f"the rank does not suspect its own link:\n{own}")
     return named, ended
 

@@ -55,7 +55,7 @@ def test_ranks_that_disagree_about_a_size_are_named(cluster):
     small = cluster.bench("-b", "4K", "-e", "4K")
     large = cluster.bench("-b", "8K", "-e", "8K")
     ranks = [cluster.start_rank(r, RANKS, small if r < 3 else large) for r in range(RANKS)]
-    assert_all_fail(ranks, "all_reduce #1 (", "ranks 0 to 2", "rank 3", "another operation")
+    assert_all_fail(ranks, "all_reduce #1 (", "ranks 0 to 2", "rank 3", "a different operation")
 
 
 def test_ranks_that_disagree_about_the_order_are_named(cluster):
@@ -64,7 +64,9 @@ def test_ranks_that_disagree_about_the_order_are_named(cluster):
     sums = cluster.bench("-b", "4K", "-e", "4K")
     averages = cluster.bench("-b", "4K", "-e", "4K", "--average")
     ranks = [cluster.start_rank(r, RANKS, averages if r == 1 else sums) for r in range(RANKS)]
-    assert_all_fail(ranks, "all_reduce #1 (", "rank 1", "another operation", "in the same order")
+    assert_all_fail(
+        ranks, "all_reduce #1 (", "rank 1", "a different operation", "in the same order"
+    )
 
 
 def test_ranks_that_disagree_about_the_type_are_named(cluster):
@@ -74,13 +76,13 @@ def test_ranks_that_disagree_about_the_type_are_named(cluster):
     floats = cluster.bench("-b", "8K", "-e", "8K")
     brain_floats = cluster.bench("-b", "4K", "-e", "4K", "--dtype", "bfloat16")
     ranks = [cluster.start_rank(r, RANKS, floats if r else brain_floats) for r in range(RANKS)]
-    assert_all_fail(ranks, "all_reduce #1 (", "rank 0", "another operation")
+    assert_all_fail(ranks, "all_reduce #1 (", "rank 0", "a different operation")
 
 
 def test_ranks_whose_types_have_no_fragment_in_common_are_told_of_each_other(cluster):
     cluster.start_server()
     cluster.start_switch()
-    # Blocks begin with exponents, on another stream than the values.
+    # Blocks begin with exponents, on a stream of their own.
     floats = cluster.bench("-b", "8K", "-e", "8K")
     integers = cluster.bench("-b", "8K", "-e", "8K", "--dtype", "int32")
     # Neither waits for the other until its time-out.
@@ -88,7 +90,7 @@ def test_ranks_whose_types_have_no_fragment_in_common_are_told_of_each_other(clu
         cluster.start_rank(r, RANKS, floats if r else integers, ATP_TIMEOUT=600)
         for r in range(RANKS)
     ]
-    assert_all_fail(ranks, "all_reduce #1 (", "rank 0", "another operation")
+    assert_all_fail(ranks, "all_reduce #1 (", "rank 0", "a different operation")
 
 
 def test_a_rank_that_never_joins_is_named(cluster):

@@ -266,9 +266,10 @@ bool HostEngine::agrees(const Piece& piece, std::uint64_t number) {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     const HostOperationHeader& theirs = place_.segment.board_of(rank).headers[slot_of(number)];
     if (theirs == mine) continue;
-    fail("rank " + std::to_string(in_job(rank)) + " has called another operation, " +
-         options_.describe(theirs) + "; rank " + std::to_string(in_job(options_.rank)) + "'s is " +
-         options_.describe(mine) + ": all ranks must call the same operations in the same order");
+    fail("rank " + std::to_string(in_job(rank)) + " has called a different operation, " +
+         options_.describe(theirs) + "; rank " + std::to_string(in_job(options_.rank)) +
+         " has called " + options_.describe(mine) +
+         ": all ranks must call the same operations in the same order");
     return false;
   }
   return true;

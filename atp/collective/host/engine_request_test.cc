@@ -227,7 +227,7 @@ TEST(HostRequest, ADifferenceBetweenRanksIsNamed) {
     Host host(2);
     host.engine(0).submit(c.mine.operation(0), steady_clock::now());
     host.engine(1).submit(c.theirs.operation(0), steady_clock::now());
-    EXPECT_THAT(failures_of(host, {0, 1}), Each(HasSubstr("has called another operation")))
+    EXPECT_THAT(failures_of(host, {0, 1}), Each(HasSubstr("has called a different operation")))
         << c.what;
   }
 }

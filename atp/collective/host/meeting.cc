@@ -48,10 +48,9 @@ constexpr std::size_t kLongestText = 1000;
 constexpr std::chrono::milliseconds kPatience{2000};
 constexpr std::chrono::milliseconds kBetweenCalls{5};
 
-// The rank's number in the job, as text.
-std::string rank_number(const HostMeetingOptions& options, std::size_t rank) {
+Rank number_in_job(const HostMeetingOptions& options, std::size_t rank) {
   const bool is_named = options.of_several && rank < options.of_several->ranks.size();
-  return std::to_string(is_named ? options.of_several->ranks[rank] : rank);
+  return static_cast<Rank>(is_named ? options.of_several->ranks[rank] : rank);
 }
 
 std::string name_of(const HostMeetingOptions& options) {
@@ -89,7 +88,9 @@ class Meeting {
   void tell_all(const std::string& text);
   Error lost(std::size_t rank, const std::string& why) const;
   Error has_no_socket(const Error& why) const;
-  std::string rank_text(std::size_t rank) const { return "rank " + rank_number(options_, rank); }
+  std::string rank_text(std::size_t rank) const {
+    return "rank " + std::to_string(number_in_job(options_, rank));
+  }
   Result<UnixLine> call() const;
   std::uint32_t milliseconds_left() const;
   std::chrono::milliseconds patience() const {
@@ -114,12 +115,13 @@ Error Meeting::has_no_socket(const Error& why) const {
           "; fix that, or start all ranks with ATP_HOST_MEMORY=0 and a route"};
 }
 
+// "rank 2", "ranks 1 and 3"; empty if all have called.
 std::string Meeting::missing() const {
-  std::string ranks;
+  RankSet ranks;
   for (std::size_t rank = 1; rank < lines_.size(); ++rank) {
-    if (!lines_[rank].is_open()) ranks += (ranks.empty() ? "" : ", ") + rank_number(options_, rank);
+    if (!lines_[rank].is_open()) ranks.insert(number_in_job(options_, rank));
   }
-  return ranks;
+  return ranks.empty() ? "" : ranks_text(ranks);
 }
 
 // A caller that says the wrong thing, or nothing, is turned away, and the meeting continues.
@@ -130,15 +132,16 @@ void Meeting::take(UnixLine line) {
   const auto got = line.receive(std::as_writable_bytes(std::span(&hello, 1)), patience);
   if (!got || got.value() < sizeof hello.magic) return;
   if (hello.magic != Hello::kMagic) {
-    static_cast<void>(
-        line.say(rank_text(0) + " has another version of atp: run the same one on all ranks"));
+    static_cast<void>(line.say(rank_text(0) +
+                               " runs a different version of atp: use the same one for all ranks"));
   } else if (got.value() != sizeof hello) {
     return;
   } else if (hello.world_size != options_.world_size || hello.rank == 0 ||
              hello.rank >= lines_.size()) {
-    static_cast<void>(line.say(rank_text(hello.rank) + " of " + std::to_string(hello.world_size) +
-                               " called, and the job has ranks 0 to " +
-                               std::to_string(options_.world_size - 1)));
+    static_cast<void>(line.say(rank_text(hello.rank) + " says that this host has " +
+                               std::to_string(hello.world_size) + " ranks of the job, " +
+                               rank_text(0) + " says " + std::to_string(options_.world_size) +
+                               ": start all ranks with the same number of ranks"));
   } else if (lines_[hello.rank].is_open()) {
     static_cast<void>(line.say(rank_text(hello.rank) + " of this job is taken by another process"));
   } else {
@@ -158,9 +161,10 @@ Status Meeting::gather() {
     if (!line && Clock::now() < until_) return line.error();
     if (!line && other_numbers_) return *other_numbers_;
     if (!line) {
-      return Error{"ranks " + missing() + " did not meet " + rank_text(0) +
-                   " on this host within " + seconds_text(patience()) +
-                   ": are they started, on this host and in its network namespace?"};
+      return Error{missing() + " did not contact " + rank_text(0) + " on this host within " +
+                   seconds_text(patience()) +
+                   ": have all ranks been started, on this host and in the same network "
+                   "namespace?"};
     }
     take(std::move(line).value());
   }
@@ -243,10 +247,10 @@ Result<UnixLine> Meeting::call() const {
     const Status called = line.value().call(name_of(options_), until_);
     if (called) return line;
     if (Clock::now() >= until_) {
-      return Error{rank_text(options_.rank) + " did not meet " + rank_text(0) +
+      return Error{rank_text(options_.rank) + " could not contact " + rank_text(0) +
                    " on this host within " + seconds_text(options_.timeout) + " (" +
-                   called.error().message +
-                   "): is it started, on this host and in its network namespace?"};
+                   called.error().message + "): has " + rank_text(0) +
+                   " been started, on this host and in the same network namespace?"};
     }
     std::this_thread::sleep_for(kBetweenCalls);
   }
@@ -263,9 +267,9 @@ Result<HostMeetingOutcome> Meeting::follow() {
   if (!line) return line.error();
   UnixLine& leader = line.value();
   if (!leader.is_of_this_user()) {
-    return Error{"a process of another user has taken the place of " + rank_text(0) +
-                 " (abstract socket " + name_of(options_) +
-                 "): end it, or start the job with another number"};
+    return Error{"a process of another user listens where " + rank_text(0) +
+                 " should (abstract Unix socket " + name_of(options_) +
+                 "): end it, or give the job another number (ATP_JOB)"};
   }
   Hello hello{.rank = static_cast<std::uint32_t>(options_.rank),
               .world_size = static_cast<std::uint32_t>(options_.world_size),
@@ -277,7 +281,9 @@ Result<HostMeetingOutcome> Meeting::follow() {
   if (!passed.value().text.empty()) return Error{passed.value().text};
   HostMeetingOutcome outcome;
   // Matters only if rank 0 passed a descriptor: then the kernel has dropped it.
-  std::string problem = "cannot take another descriptor (ulimit -n)";
+  std::string problem =
+      "cannot receive the descriptor of the shared memory: raise the limit of open files (ulimit "
+      "-n)";
   if (const int descriptor = passed.value().descriptor; descriptor >= 0) {
     Result<Segment> segment = Segment::open(descriptor, shape_of(options_));
     Result<HostPlace> place = segment ? take_place(std::move(segment).value()) : segment.error();

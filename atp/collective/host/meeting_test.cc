@@ -86,7 +86,7 @@ TEST(HostMeeting, NamesTheRanksThatDoNotCome) {
   for (const auto& outcome : outcomes) {
     ASSERT_FALSE(outcome.ok());
     EXPECT_THAT(outcome.error().message,
-                HasSubstr("ranks 1, 3 did not meet rank 0 on this host within 2 s"));
+                HasSubstr("ranks 1 and 3 did not contact rank 0 on this host within 2 s"));
   }
 }
 
@@ -97,12 +97,12 @@ TEST(HostMeeting, NamesTheMissingRanksToTheLeastPatientRank) {
     const auto outcome =
         meet_on_host({.job = job, .rank = 1, .world_size = 3, .timeout = milliseconds(1000)});
     ASSERT_FALSE(outcome.ok());
-    EXPECT_THAT(outcome.error().message, HasSubstr("ranks 2 did not meet rank 0"));
+    EXPECT_THAT(outcome.error().message, HasSubstr("rank 2 did not contact rank 0"));
   });
   const auto outcome =
       meet_on_host({.job = job, .rank = 0, .world_size = 3, .timeout = milliseconds(100'000)});
   ASSERT_FALSE(outcome.ok());
-  EXPECT_THAT(outcome.error().message, HasSubstr("ranks 2 did not meet rank 0"));
+  EXPECT_THAT(outcome.error().message, HasSubstr("rank 2 did not contact rank 0"));
   hasty.join();
 }
 
@@ -131,7 +131,7 @@ TEST(HostMeeting, ReportsAMissingRank0) {
   const Outcomes outcomes = meet(new_job(), 2, {1}, milliseconds(200));
   ASSERT_FALSE(outcomes[0].ok());
   EXPECT_THAT(outcomes[0].error().message,
-              AllOf(HasSubstr("rank 1 did not meet rank 0 on this host within 0.2 s"),
+              AllOf(HasSubstr("rank 1 could not contact rank 0 on this host within 0.2 s"),
                     HasSubstr("network namespace")));
 }
 
@@ -160,7 +160,7 @@ TEST(HostMeeting, TellsACallerThatItsRankIsTaken) {
     errors.push_back(outcome.error().message);
   }
   EXPECT_THAT(errors, ::testing::Contains(HasSubstr("rank 1 of this job is taken")));
-  EXPECT_THAT(errors[0], HasSubstr("ranks 2 did not meet"));
+  EXPECT_THAT(errors[0], HasSubstr("rank 2 did not contact"));
 }
 
 TEST(HostMeeting, TellsACallerThatItsVersionDiffers) {
@@ -169,7 +169,7 @@ TEST(HostMeeting, TellsACallerThatItsVersionDiffers) {
     const auto told = line_of(job, 1, 2, 7)
                           .hear(1000, std::chrono::steady_clock::now() + std::chrono::seconds(20));
     ASSERT_TRUE(told.ok()) << told.error().message;
-    EXPECT_THAT(told.value(), HasSubstr("another version of atp"));
+    EXPECT_THAT(told.value(), HasSubstr("runs a different version of atp"));
     EXPECT_TRUE(meet_on_host({.job = job, .rank = 1, .world_size = 2}).ok());
   });
   EXPECT_TRUE(meet_on_host({.job = job, .rank = 0, .world_size = 2}).ok());

@@ -67,7 +67,7 @@ Result<UnixLine> UnixLine::listen(const std::string& name) {
   const Name at(name);
   const int descriptor = line.value().descriptor_;
   if (bind(descriptor, at.get(), at.size) != 0 || ::listen(descriptor, kBacklog) != 0) {
-    return failed(("cannot wait at the abstract Unix socket " + name).c_str());
+    return failed(("cannot listen on the abstract Unix socket " + name).c_str());
   }
   return line;
 }
@@ -77,8 +77,8 @@ Status UnixLine::wait_readable(Time until) const {
     pollfd waited{descriptor_, POLLIN, 0};
     const int ready = poll(&waited, 1, milliseconds_until(until));
     if (ready > 0) return ok_status();
-    if (ready < 0 && errno != EINTR) return failed("cannot wait at a Unix socket");
-    if (ready == 0) return Error{"nothing arrived in time"};
+    if (ready < 0 && errno != EINTR) return failed("cannot poll a Unix socket");
+    if (ready == 0) return Error{"no message arrived in time"};
   }
 }
 
@@ -86,7 +86,7 @@ Result<UnixLine> UnixLine::accept(Time until) const {
   const Status ready = wait_readable(until);
   if (!ready) return ready.error();
   UnixLine line(accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC));
-  if (!line.is_open()) return failed("cannot accept at a Unix socket");
+  if (!line.is_open()) return failed("cannot accept a connection on a Unix socket");
   return line;
 }
 
@@ -95,7 +95,9 @@ Status UnixLine::call(const std::string& name, Time until) const {
   const timeval timeout{.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
   setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   const Name at(name);
-  if (connect(descriptor_, at.get(), at.size) != 0) return failed("no process waits there");
+  if (connect(descriptor_, at.get(), at.size) != 0) {
+    return failed(("no process listens on the abstract Unix socket " + name).c_str());
+  }
   return ok_status();
 }
 
@@ -108,7 +110,7 @@ bool UnixLine::is_of_this_user() const {
 
 Status UnixLine::send(std::span<const std::byte> message) const {
   if (::send(descriptor_, message.data(), message.size(), MSG_NOSIGNAL) < 0) {
-    return failed("cannot send");
+    return failed("cannot send on a Unix socket");
   }
   return ok_status();
 }
@@ -117,7 +119,7 @@ Result<std::size_t> UnixLine::receive(std::span<std::byte> to, Time until) const
   const Status ready = wait_readable(until);
   if (!ready) return ready.error();
   const ssize_t got = recv(descriptor_, to.data(), to.size(), 0);
-  if (got < 0) return failed("cannot receive");
+  if (got < 0) return failed("cannot receive from a Unix socket");
   if (got == 0) return Error{"its process has ended"};
   return static_cast<std::size_t>(got);
 }
@@ -151,7 +153,8 @@ Status UnixLine::pass(int descriptor) const {
     head->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
   }
-  if (sendmsg(descriptor_, &message, MSG_NOSIGNAL) < 0) return failed("cannot pass a descriptor");
+  if (sendmsg(descriptor_, &message, MSG_NOSIGNAL) < 0)
+    return failed("cannot pass a descriptor over a Unix socket");
   return ok_status();
 }
 
@@ -167,7 +170,7 @@ Result<UnixLine::Passed> UnixLine::take(std::size_t longest, Time until) const {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   const ssize_t got = recvmsg(descriptor_, &message, MSG_CMSG_CLOEXEC);
-  if (got < 0) return failed("cannot receive");
+  if (got < 0) return failed("cannot receive from a Unix socket");
   if (got == 0) return Error{"its process has ended"};
   Passed passed{.text = text.substr(1, static_cast<std::size_t>(got) - 1)};
   const cmsghdr* head = CMSG_FIRSTHDR(&message);

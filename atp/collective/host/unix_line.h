@@ -25,7 +25,7 @@ class UnixLine {
   static Result<UnixLine> make();
   static Result<UnixLine> listen(const std::string& name);
   Result<UnixLine> accept(Time until) const;
-  // Fails at once if no process waits there; may be called again.
+  // Fails at once if no process listens there; may be called again.
   Status call(const std::string& name, Time until) const;
 
   bool is_open() const { return descriptor_ >= 0; }

@@ -80,10 +80,10 @@ bool PeerEngine::check_match(std::size_t rank, const Frame& theirs, const Task& 
   const std::string said = describe(theirs, options_.wording);
   const std::string own = describe(mine, options_.wording);
   if (task.key.is_transfer) {
-    fail(name(rank) + " sends " + said + ", and " + own_name() + " receives into " +
-         std::to_string(mine.bytes) + " bytes: both sizes must be equal");
+    fail(name(rank) + " sends " + said + ", but " + own_name() + " receives into " +
+         std::to_string(mine.bytes) + " bytes: the two sizes must be equal");
   } else {
-    fail_unlike(rank, theirs, own + (said == own ? ", with blocks of other lengths" : ""));
+    fail_unlike(rank, theirs, own + (said == own ? " with blocks of different lengths" : ""));
   }
   return false;
 }
@@ -118,12 +118,12 @@ void PeerEngine::give_credit(std::size_t rank, std::size_t bytes) {
 }
 
 void PeerEngine::refuse_message(std::size_t rank, const Frame& frame, const std::string& own) {
-  fail_unlike(rank, frame, own + ", for which this rank expects nothing from it");
+  fail_unlike(rank, frame, own + ", in which it expects no message from " + name(rank));
 }
 
 void PeerEngine::fail_unlike(std::size_t rank, const Frame& theirs, const std::string& own) {
-  fail(name(rank) + " has called " + describe(theirs, options_.wording) + ", " + own_name() + " " +
-       own +
+  fail(name(rank) + " has called " + describe(theirs, options_.wording) + ", but " + own_name() +
+       " has called " + own +
        ": all ranks must call the same collectives with the same sizes and types in the same "
        "order");
 }
@@ -153,7 +153,7 @@ PeerEngine::Arrival* PeerEngine::arrival_of(std::size_t rank, const Frame& frame
   Arrival& arrival = found->second;
   if (is_new) {
     arrival.frame = frame;
-    if (!key.is_transfer && has_ended(key.number)) refuse_message(rank, frame, "another one");
+    if (!key.is_transfer && has_ended(key.number)) refuse_message(rank, frame, "a different one");
     if (key.is_transfer) match_transfer(rank, key, arrival);
     if (failure_) return nullptr;
   } else if (arrival.task != nullptr && frame.offset == 0) {
@@ -211,7 +211,7 @@ void PeerEngine::hear_offer(std::size_t rank, const Frame& frame) {
   }
   arrival.frame = frame;
   if (!key.is_transfer && has_ended(key.number)) {
-    return refuse_message(rank, frame, "another one");
+    return refuse_message(rank, frame, "a different one");
   }
   if (key.is_transfer && match_transfer(rank, key, arrival)) say_ready(rank, arrival);
 }

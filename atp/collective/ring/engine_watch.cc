@@ -36,8 +36,8 @@ milliseconds RingEngine::patience() const {
 std::string RingEngine::mismatch_text(const Transfer& transfer) const {
   const std::string theirs = describe(transfer.found());
   const std::string mine = describe(transfer.header());
-  return before_->links.name + " has called " + theirs + ", " + own_name_ + " " + mine +
-         (theirs == mine ? ", of tensors with other lengths" : "") +
+  return before_->links.name + " has called " + theirs + ", but " + own_name_ + " has called " +
+         mine + (theirs == mine ? " on tensors of different lengths" : "") +
          ": all ranks must call the same collectives with the same sizes in the same order";
 }
 

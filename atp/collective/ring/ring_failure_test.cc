@@ -162,7 +162,7 @@ TEST(RingFailure, ranks_with_different_number_formats_get_an_error) {
   const Otherwise cases[] = {
       {NumberFormat::kBlocksInt16, {}, "(5,000 float32, int16 on the wire)"},
       {NumberFormat::kExact, {}, "(5,000 float32, exact)"},
-      {NumberFormat::kBlocks, {2000, 3000}, "(5,000 float32), of tensors with other lengths"}};
+      {NumberFormat::kBlocks, {2000, 3000}, "(5,000 float32) on tensors of different lengths"}};
   for (const auto& [format, segments, what] : cases) {
     TestingRing(2).run([&](std::size_t rank, Ring& own) {
       std::vector<float> data(5000, 1);
