@@ -50,14 +50,14 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_HOST_MEMORY            0: ranks on one host do not sum in shared memory
   ATP_HIERARCHY              1: sum within each host first, then between hosts
   ATP_ALGORITHM              innetwork, ring or auto (torch)
-  ATP_WAY_FIGURES            expected times of both, for auto to compare (torch)
+  ATP_WAY_FIGURES            expected times in the network and over a ring, for auto (torch)
   ATP_SCALE                  blocks, or fixed: the fixed scale of the paper
   ATP_WIRE                   type of values on the wire: int32 or int16
   ATP_EXACT                  1: exact float sums, computed on the server
   ATP_DIGEST                 1: keep a digest of all results
   ATP_DIGEST_EVERY           compare digests across ranks every N operations
   ATP_VALUES_PER_FRAGMENT    maximum values per fragment
-  ATP_OVERFLOW               reactive or proactive
+  ATP_OVERFLOW               reactive, or proactive: what might overflow bypasses switches
   ATP_CONGESTION             aimd, or none: a fixed window
   ATP_SOCKET_IFNAME          interface that other ranks connect to (torch)
   ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive

@@ -77,7 +77,7 @@ void add_status_command(const Command& program) {
       program.add_command("status", "Show the jobs, ranks and drops of a switch or server");
   command.footer(kExamples);
   const auto options = std::make_shared<StatusOptions>();
-  command.add_option("address", options->address, "Address of its --listen")
+  command.add_option("address", options->address, "Address of the node, as given to its --listen")
       .type_name("HOST:PORT")
       .required();
   command.add_flag("--json", options->json, "Print JSON (docs/status.md lists the keys)");

@@ -143,8 +143,8 @@ void add_switch_command(const Command& program) {
   command
       .add_option(
           "--upstream", options->upstream,
-          "Networks of the servers and switches above, to which the switch may send (default on "
-          "loopback: loopback)")
+          "Networks of the servers and switches above, to which the switch may send (default: "
+          "loopback if it listens there)")
       .type_name("CIDR");
   command
       .add_option("--uplink-rate", options->uplink_gbit,

@@ -141,7 +141,7 @@ void add_job_options(const Command& command, AggregationOptions& options) {
 void add_added_options(const Command& command, AggregationOptions& options) {
   command
       .add_option("--aggregation-hosts", options.aggregation_hosts,
-                  "Numbers of added hosts to show (default: 1, 2, 4, … up to one per rank)")
+                  "How many hosts to add, one row each (default: 1, 2, 4, … up to one per rank)")
       .type_name("N,N,…");
   command
       .add_option("--bandwidth", options.bandwidth,
@@ -158,7 +158,7 @@ void add_added_options(const Command& command, AggregationOptions& options) {
 void add_aggregation_command(const Command& plan) {
   const Command command = plan.add_command(
       "aggregation",
-      "Bound the time of in-network sums on a cluster, and with added aggregation hosts");
+      "Bound the time of in-network sums on a cluster, as it is and with added aggregation hosts");
   command.footer(kExamples);
   const auto options = std::make_shared<AggregationOptions>();
   add_job_options(command, *options);

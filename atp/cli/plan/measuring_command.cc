@@ -74,12 +74,14 @@ void add(const Command& plan, const char* name, const char* description,
 
 void add_measuring_commands(const Command& plan) {
   add(plan, "calibrate",
-      "Measure the all-reduces of every mesh, run as the ranks of a job (atp run -n N -- atp plan "
-      "calibrate ...), and write them into the cluster file",
+      "Measure the collectives of every mesh, and write the times into the cluster file; every "
+      "rank "
+      "of a job runs it: atp run -n N -- atp plan calibrate ...",
       {});
   add(plan, "compare",
-      "Measure a layer's communication on every mesh, run as the ranks of a job, and compare it "
-      "with the prediction",
+      "Measure a layer's collectives on every mesh, and compare the times with the prediction; "
+      "every "
+      "rank of a job runs it",
       {"--compare"});
 }
 

@@ -54,8 +54,10 @@ void add_common_options(const Command& command, RunOptions& options) {
       .number_between(0.01, 86400)
       .show_default();
   command
-      .add_option("--grace", options.runner.grace_s,
-                  "Seconds that the other ranks have to exit after one has failed")
+      .add_option(
+          "--grace", options.runner.grace_s,
+          "Seconds that the other ranks get to exit after one has failed, before a signal ends "
+          "them")
       .type_name("SEC")
       .number_between(0, 86400)
       .show_default();

@@ -26,13 +26,13 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   atp view /etc/atp/cluster.yaml
-      the cluster live at http://127.0.0.1:5580/: what is wrong, the tree, jobs, ranks, events
+      show the cluster live at http://127.0.0.1:5580/: problems, tree, jobs, ranks, events
   ssh -L 5580:127.0.0.1:5580 ops1 atp view /etc/atp/cluster.yaml
-      the same, from the browser of another machine
+      do the same on host ops1, for the browser of this machine
   atp view 127.0.0.1:5501 127.0.0.1:5500
-      of nodes without a cluster file
+      show two nodes, without a cluster file
   atp run --cluster cluster.yaml --host a0 --status-from 10.0.7.0/24
-      lets the hosts of that network ask; by default a node answers its own host alone)";
+      allow queries from that network; by default a node answers only its own host)";
 
 constexpr std::chrono::milliseconds kPatience{2000};
 // Answers that come no later than this are in the view of their own round.
@@ -115,7 +115,7 @@ void run_view(const ViewOptions& options) {
 
 void add_view_command(const Command& program) {
   const Command command =
-      program.add_command("view", "Show a cluster live in a browser: what is wrong, tree, jobs");
+      program.add_command("view", "Show a cluster live in a browser: problems, tree and jobs");
   command.footer(kExamples);
   const auto options = std::make_shared<ViewOptions>();
   command
