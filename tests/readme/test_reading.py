@@ -1,8 +1,8 @@
 """The pages that a newcomer reads first are short, and so are their sentences.
 
-For the figures of every page, or of those named:
+For the figures of every page, or of those named, now or at an earlier commit:
 
-    .venv/bin/python -m tests.readme.test_reading [PAGE]...
+    .venv/bin/python -m tests.readme.test_reading [--at COMMIT] [PAGE]...
 
 Flesch's reading ease is 206.835 - 1.015 words per sentence - 84.6 syllables per word; 60 to 70 is
 plain English. Syllables are counted as groups of vowels, which is right for nine words in ten and
@@ -10,10 +10,11 @@ needs no dictionary. Only sentences count: no blocks, tables and headings, and a
 word of one syllable.
 """
 
+import argparse
 import dataclasses
 import re
 import statistics
-import sys
+import subprocess
 
 import pytest
 
@@ -119,15 +120,36 @@ def test_a_text_is_measured_as_flesch_did():
     assert figures(long).ease < 0
 
 
-def print_figures(pages):
+def git(*words):
+    return subprocess.run(
+        ["git", *words], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def pages_at(commit):
+    """The text of each page by its name; of the working tree if `commit` is None."""
+    if commit is None:
+        return {page: read(page) for page in all_pages()}
+    names = git("ls-tree", "-r", "--name-only", commit).splitlines()
+    pages = [name for name in names if name.endswith(".md")]
+    return {page: git("show", f"{commit}:{page}") for page in pages}
+
+
+def print_figures(commit, chosen):
+    texts = pages_at(commit)
     print(f"{'words':>6} {'median sentence':>16} {'Flesch':>7}  page")
-    for page in pages:
-        found = figures(read(page))
+    for page in chosen or [page for page in texts if page != "CHANGELOG.md"]:
+        found = figures(texts[page])
         print(f"{found.words:6} {found.sentence:16g} {found.ease:7.1f}  {page}")
-    names, texts = way_to_the_code()
-    words = sum(len(text.split()) for text in texts)
-    print(f"{words} words in {', '.join(names)} to the first line of code")
+    if commit is None:
+        names, way = way_to_the_code()
+        words = sum(len(text.split()) for text in way)
+        print(f"{words} words in {', '.join(names)} to the first line of code")
 
 
 if __name__ == "__main__":
-    print_figures(sys.argv[1:] or [page for page in all_pages() if page != "CHANGELOG.md"])
+    parser = argparse.ArgumentParser(description="Words, sentences and Flesch scores of the pages")
+    parser.add_argument("--at", metavar="COMMIT", help="the pages of that commit")
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help="only these (default: all)")
+    arguments = parser.parse_args()
+    print_figures(arguments.at, arguments.pages)
