@@ -71,13 +71,26 @@ def close(host, but_for):
         host.exec("nft", f"add rule inet wall in {rule}")
 
 
-@pytest.fixture
-def walled(make_network):
+FAMILIES = {"IPv4": "10.77.0.", "IPv6": "fd00:77::"}
+
+
+def endpoint(address, port):
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+@pytest.fixture(params=FAMILIES)
+def walled(make_network, request):
     """Makes two hosts of ranks and one of a switch and a server, closed but for the table."""
 
     def make(without=()):
         network = make_network(SERVICES, "one", "two")
-        for host in network.hosts.values():
+        network.address_of = {}
+        for number, host in enumerate(network.hosts.values(), 1):
+            address = FAMILIES[request.param] + str(number)
+            network.address_of[host.name] = address
+            if request.param == "IPv6":
+                host.exec("ip", "-4", "address", "flush", "dev", "eth0")
+                host.exec("ip", "address", "add", f"{address}/64", "dev", "eth0", "nodad")
             is_services = host.name == SERVICES
             opened = [
                 rule
@@ -88,10 +101,10 @@ def walled(make_network):
             ]
             assert len(opened) >= 2, opened
             close(host, opened)
-        address = network[SERVICES].address
-        server = network[SERVICES].start(network.atp, "server", "--listen", f"{address}:5500")
+        at = network.address_of[SERVICES]
+        server = network[SERVICES].start(network.atp, "server", "--listen", endpoint(at, 5500))
         switch = network[SERVICES].start(
-            *(network.atp, "switch", "--listen", f"{address}:5501", "--upstream", f"{address}/32")
+            *(network.atp, "switch", "--listen", endpoint(at, 5501), "--upstream", at)
         )
         network.wait_for_line(server, "server listening")
         network.wait_for_line(switch, "switch listening")
@@ -101,9 +114,10 @@ def walled(make_network):
 
 
 def run(network, **more):
-    address = network[SERVICES].address
+    at = network.address_of[SERVICES]
     env = {
-        "ATP_ROUTE": f"{address}:5501,{address}:5500",
+        "ATP_ROUTE": f"{endpoint(at, 5501)},{endpoint(at, 5500)}",
+        "MASTER_ADDR": network.address_of["one"],
         "ATP_PORT_RANGE": RANGE,
         "ATP_JOIN_TIMEOUT": 10,
         **more,
@@ -126,7 +140,8 @@ def test_what_the_firewall_keeps_out_ends_in_bounded_time(walled, without, env):
     with pytest.raises(SystemExit) as failure:
         run(walled(without=(without,)), **env)
     text = str(failure.value)
-    assert re.search(r"no answer within 10 s from server 10\.77\.0\.\d+:5500 through", text), text
+    server = r"(10\.77\.0\.|\[fd00:77::)\d+\]?:5500"
+    assert re.search(f"no answer within 10 s from server {server} through", text), text
     assert "Do firewalls let its UDP packets" in text, text
 
 
