@@ -4,6 +4,7 @@ The Debian package's life is in in_machine, which runs under a systemd of its ow
 (debootstrap: half a minute, with the packages of earlier runs in ATP_DEBS or apt's cache).
 """
 
+import json
 import os
 import platform
 import re
@@ -59,6 +60,13 @@ def bare_debian(tmp_path_factory):
     shutil.rmtree(folder)
 
 
+def only(package, **options):
+    """What pip would install for a package, in the environment of the tests, which has torch."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--report", "-"]
+    report = json.loads(run(*pip, "--no-build-isolation", package, **options))
+    return [one["metadata"]["name"] for one in report["install"]]
+
+
 def changed(package, name, folder, **fields):
     """The package with other fields in its control file."""
     content = folder / "content"
@@ -111,6 +119,17 @@ def test_the_page_names_the_packages():
     page = (ROOT / "docs" / "packages.md").read_text()
     for package in PACKAGES.iterdir():
         assert f"./{package.name}\n" in page or f"pip install {package.name}\n" in page
+
+
+def test_the_image_of_the_containerfile_runs(bare_debian, tmp_path):
+    said = run(HERE / "container", bare_debian, PACKAGES, tmp_path)
+    assert said.startswith(f"user 65534\nentry point /usr/bin/atp\natp {VERSION} ")
+    assert "0 OK" in said
+
+
+def test_pip_installs_nothing_else_beside_torch():
+    assert only(the("atp_program-*.whl")) == ["atp-program"]
+    assert only(the("atp-*.tar.gz")) == ["atp"]
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ PACKAGES = {
     "systemctl enable --now atp-server@main atp-switch@main": PACKAGE,
     "pip install atp_program-0.1.0-py3-none-manylinux_2_35_x86_64.whl": PIP_PACKAGE,
     "pip install atp-0.1.0.tar.gz": PIP_PACKAGE,
-    "podman build -f deploy/Containerfile": Never("it needs podman and an image of Debian"),
+    "podman build -f deploy/Containerfile": By("tests/packages/container"),
 }
 
 STATUS = {

@@ -10,7 +10,8 @@ try:
 except ImportError as error:
     raise ImportError(
         f"atp's torch extension cannot be loaded ({error}). In a checkout, build it with `make "
-        "build`; else install atp again: pip install --force-reinstall --no-deps ."
+        "build`; else install atp again (docs/packages.md): pip install --force-reinstall "
+        "--no-deps --no-cache-dir ..."
     ) from error
 
 from atp.torch import _metrics
