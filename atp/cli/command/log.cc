@@ -73,7 +73,9 @@ void add_log_options(const Command& command) {
       .one_of(kLevels)
       .show_default();
   const auto format = std::make_shared<std::string>("text");
-  command.add_option("--log-format", *format, "A line of text or a JSON object per message")
+  command
+      .add_option("--log-format", *format,
+                  "Write each message as a line of text or as a JSON object")
       .one_of(kFormats)
       .show_default();
   command.before_callback([name, level, format] {

@@ -67,7 +67,7 @@ void add_common_options(const Command& command, RunOptions& options) {
       .add_option("command", options.runner.command,
                   "Program that each rank runs, with its arguments; with --cluster and no CMD, the "
                   "host's switches and servers run until a signal ends them")
-      .type_name("CMD...");
+      .type_name("CMD");
 }
 
 // Options for a job on this machine alone; a cluster file has its own keys for them.

@@ -87,14 +87,17 @@ void run_sim(const SimOptions& options) {
 }
 
 void add_seed_options(const Command& command, SimOptions& options) {
-  command.add_option("--seed", options.seed, "First seed").show_default();
-  command.add_option("--count", options.count, "Number of seeds")
+  command.add_option("--seed", options.seed, "First seed").type_name("N").show_default();
+  command.add_option("--count", options.count, "Number of seeds, from the first on")
+      .type_name("N")
       .in_range(std::uint64_t{1}, kMaxSeeds)
       .show_default();
-  command.add_option("--threads", options.threads, "Seeds simulated in parallel")
+  command
+      .add_option("--threads", options.threads, "Seeds simulated in parallel, each on one thread")
+      .type_name("N")
       .in_range(1U, 256U)
       .show_default();
-  command.add_flag("--trace", options.trace, "Print every packet and event");
+  command.add_flag("--trace", options.trace, "Print every packet and event of each seed");
 }
 
 // For options of a world that no seed draws.
@@ -106,9 +109,11 @@ void add_worker_options(const Command& command, SimOptions& options) {
   Option workers = command
                        .add_option("--workers", options.cluster.workers,
                                    "Simulate one job of this many workers instead of a seed")
+                       .type_name("N")
                        .in_range(std::size_t{1}, kMaxRanks);
   exclude_seeds(workers);
   command.add_option("--rack-size", options.cluster.rack_size, "Workers per rack")
+      .type_name("N")
       .in_range(std::size_t{1}, kMaxRanks)
       .needs(workers)
       .show_default();
@@ -130,6 +135,7 @@ void add_cluster_options(const Command& command, SimOptions& options) {
   command
       .add_option("--ranks-per-host", options.site.ranks_per_host,
                   "Ranks per host (default: as in the file)")
+      .type_name("N")
       .in_range(std::size_t{1}, kMaxRanks)
       .needs(cluster);
 }
@@ -147,6 +153,7 @@ void add_sim_command(const Command& program) {
   command
       .add_option("--fragments", options->fragments,
                   "Fragments per all-reduce (default: 100 with --workers, 1000 with --cluster)")
+      .type_name("N")
       .in_range(1, 1'000'000);
   command.callback([options] { run_sim(*options); });
 }

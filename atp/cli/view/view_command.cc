@@ -121,7 +121,7 @@ void add_view_command(const Command& program) {
   command
       .add_option("nodes", options->nodes,
                   "A cluster file, or the addresses of switches and servers")
-      .type_name("FILE|HOST:PORT...")
+      .type_name("FILE|HOST:PORT")
       .required();
   command
       .add_option("--listen", options->listen,
