@@ -108,6 +108,20 @@ def test_the_page_says_what_is_done_here():
     assert f"`{INSTALL}`" in GUIDE
 
 
+def test_the_torch_that_pips_isolated_build_hides_is_found(tmp_path):
+    """pip hides what is installed by a sitecustomize.py in PYTHONPATH; this one hides torch."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
+    hidden = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    imported = subprocess.run(
+        [sys.executable, "-c", "import torch"], env=hidden, text=True, stderr=-1
+    )
+    assert "ModuleNotFoundError" in imported.stderr
+    as_pip = ["-DSKBUILD=2", f"-DPython_EXECUTABLE={sys.executable}"]
+    configure = ["cmake", "-S", REPOSITORY, "-B", tmp_path / "build", "-G", "Ninja", *as_pip]
+    done = subprocess.run(configure, env=hidden, text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_planner_is_installed(installed):
     assert installed.run("python -c 'import atp.planner; print(atp.planner.__name__)'", 60)
 
