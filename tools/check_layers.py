@@ -24,6 +24,7 @@ ALLOWED = {
     "atp/sim": ["atp/base", "atp/wire", "atp/core/**"],
     "atp/driver/udp": ["atp/base", "atp/wire", "atp/core"],
     "atp/driver/tcp": ["atp/base", "atp/wire", "atp/driver/udp"],
+    "atp/collective/recorder": ["atp/base"],
     "atp/collective/host": ["atp/base", "atp/wire", "atp/core/worker"],
     "atp/collective": [
         "atp/base",
@@ -31,6 +32,7 @@ ALLOWED = {
         "atp/core/**",
         "atp/driver/**",
         "atp/collective/host",
+        "atp/collective/recorder",
     ],
     "atp/collective/ring": [
         "atp/base",
@@ -39,6 +41,7 @@ ALLOWED = {
         "atp/driver/**",
         "atp/collective",
         "atp/collective/host",
+        "atp/collective/recorder",
     ],
     "atp/collective/peer": [
         "atp/base",
@@ -46,6 +49,7 @@ ALLOWED = {
         "atp/driver/**",
         "atp/collective",
         "atp/collective/host",
+        "atp/collective/recorder",
     ],
     "atp/planner": ["atp/base"],
     "atp/config/text": ["atp/base"],
@@ -81,6 +85,12 @@ ALLOWED = {
         "atp/config/text",
         "atp/cli/command",
         "atp/cli/metrics",
+    ],
+    "atp/cli/report": [
+        "atp/base",
+        "atp/collective/recorder",
+        "atp/config/text",
+        "atp/cli/command",
     ],
     "atp/cli/doctor": [
         "atp/base",
@@ -118,6 +128,7 @@ ALLOWED = {
         "atp/cli/command",
         "atp/cli/doctor",
         "atp/cli/help",
+        "atp/cli/report",
         "atp/cli/view",
     ],
     "python": ["atp/base", "atp/wire", "atp/collective/**", "atp/planner", "atp/config/**"],

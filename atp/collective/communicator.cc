@@ -67,6 +67,18 @@ Status check(const CommunicatorOptions& options) {
   return ok_status();
 }
 
+CommunicatorOptions with_recording(CommunicatorOptions options) {
+  if (options.recorded != nullptr) return options;
+  RecordedGroupInfo group{
+      .name = "job " + std::to_string(options.job.job),
+      .job = std::to_string(options.job.job) + "/" + std::to_string(options.job.incarnation),
+      .rank = options.rank};
+  for (std::size_t rank = 0; rank < options.world_size; ++rank) group.ranks.push_back(rank);
+  options.recorded = RecordedGroup::open(std::move(group));
+  options.records_operations = true;
+  return options;
+}
+
 }  // namespace
 
 class Communicator::Impl {
@@ -75,7 +87,9 @@ class Communicator::Impl {
        std::vector<std::shared_ptr<Way>> lanes)
       : options_(options),
         server_(std::move(server)),
-        dispatcher_(std::make_shared<Dispatcher>(options, std::move(lanes))) {}
+        dispatcher_(std::make_shared<Dispatcher>(options, std::move(lanes))) {
+    if (options.records_operations) dispatcher_->record_to(options.recorded);
+  }
 
   Status wait_until_joined();
   Status shutdown(std::chrono::milliseconds timeout);
@@ -170,9 +184,10 @@ void CommunicatorOptions::warn(const std::string& text) const {
              : static_cast<void>(std::fprintf(stderr, "atp: %s\n", text.c_str()));
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOptions& options) {
-  const Status valid = check(options);
+Result<std::unique_ptr<Communicator>> Communicator::connect(const CommunicatorOptions& asked) {
+  const Status valid = check(asked);
   if (!valid) return valid.error();
+  const CommunicatorOptions options = with_recording(asked);
   Result<MemoryMeeting> memory = meet_in_memory(options);
   if (!memory)
     return Error{"rank " + std::to_string(options.rank) +

@@ -14,6 +14,7 @@
 #include "atp/base/rank_set.h"
 #include "atp/base/result.h"
 #include "atp/collective/host/host_request.h"
+#include "atp/collective/recorder/flight_recorder.h"
 #include "atp/collective/result_digest.h"
 #include "atp/collective/way_choice.h"
 #include "atp/core/worker/worker.h"
@@ -80,6 +81,11 @@ struct CommunicatorOptions {
   // The ranks' numbers in messages, if each rank represents all ranks of its host. Empty: their
   // own.
   std::vector<Rank> names;
+
+  // Where the flight recorder keeps what happens to this communicator, if its owner records the
+  // operations. Null: connect() opens a group in the recorder and has the operations recorded.
+  std::shared_ptr<RecordedGroup> recorded;
+  bool records_operations = false;
 
   // Calls on_warning, or writes to stderr.
   void warn(const std::string& text) const;

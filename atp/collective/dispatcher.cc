@@ -97,6 +97,8 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, AllReduceOptions
   Operations operations;
   {
     const std::lock_guard lock(mutex_);
+    const RecordedShape shape = RecordedShape::of_values(values.count);
+    if (valid) record("all_reduce", name_of(values.type), shape, shape, options);
     const OperationName name{next_number_++, values.count};
     operations = take(cut(name, values, std::move(options)), valid, refused);
   }
@@ -124,6 +126,7 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest requ
   Operations operations;
   {
     const std::lock_guard lock(mutex_);
+    if (valid) record_request(values, request, options);
     const OperationName name{next_request_++, longest / (adds ? 1 : request.element_bytes),
                              name_of(request.collective)};
     auto operation =
@@ -134,6 +137,43 @@ Dispatcher::Operations Dispatcher::submit(const Values& values, HostRequest requ
   tell(refused);
   if (here && refused.empty()) lanes_.front()->help(*operations.front());
   return operations;
+}
+
+// The order of all operations is the same on all ranks, whatever their kinds, so one counter
+// numbers them.
+void Dispatcher::record(const char* name, const char* type, const RecordedShape& input,
+                        const RecordedShape& output, AllReduceOptions& options) {
+  if (recorded_ == nullptr) return;
+  const bool in_memory = lanes_.front()->value_count() == 0;
+  const RecordedGroup::Token token = recorded_->begin({.name = name,
+                                                       .way = in_memory ? "memory" : "network",
+                                                       .type = type,
+                                                       .number = next_number_ + next_request_,
+                                                       .tag = options.tag,
+                                                       .timeout = options.timeout,
+                                                       .input = input,
+                                                       .output = output});
+  options.on_done = [recorded = recorded_, token,
+                     done = std::move(options.on_done)](const Status& status) {
+    recorded->end(token, status);
+    if (done) done(status);
+  };
+}
+
+void Dispatcher::record_request(const Values& values, const HostRequest& request,
+                                AllReduceOptions& options) {
+  if (recorded_ == nullptr) return;
+  const bool adds = request.collective == HostCollective::kReduceScatter;
+  const std::size_t total =
+      std::accumulate(request.lengths.begin(), request.lengths.end(), std::size_t{0});
+  const std::size_t bytes = adds ? 1 : std::max<std::size_t>(request.element_bytes, 1);
+  const auto of = [&](std::size_t count) { return RecordedShape::of_values(count / bytes); };
+  RecordedShape input = of(values.count);
+  RecordedShape output = input;
+  if (adds && options_.rank < request.lengths.size()) output = of(request.lengths[options_.rank]);
+  if (request.collective == HostCollective::kAllGather) output = of(total);
+  const char* type = adds ? name_of(values.type) : "bytes";
+  record(name_of(request.collective), type, input, output, options);
 }
 
 Dispatcher::Operations Dispatcher::take(Submission submission, const Status& valid,

@@ -39,6 +39,9 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
 
   Dispatcher(const CommunicatorOptions& options, std::vector<std::shared_ptr<Way>> lanes);
 
+  // Before the first operation: where operations are recorded.
+  void record_to(std::shared_ptr<RecordedGroup> recorded) { recorded_ = std::move(recorded); }
+
   // Returns the parts of the operation, which has ended when all of them have.
   Operations submit(const Values& values, AllReduceOptions options);
   // A collective other than an all-reduce, in the host's memory; for all_gather and broadcast
@@ -93,6 +96,10 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
     bool asks = false;           // an exchange is in flight
   };
 
+  // With mutex_ held.
+  void record(const char* name, const char* type, const RecordedShape& input,
+              const RecordedShape& output, AllReduceOptions& options);
+  void record_request(const Values& values, const HostRequest& request, AllReduceOptions& options);
   Submission cut(const OperationName& name, const Values& values, AllReduceOptions options);
   Operations submit_probe(const Values& values, AllReduceOptions options);
   bool ends_comparison(std::uint64_t number) const;
@@ -127,7 +134,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   // Changed only before the first operation.
   std::vector<std::shared_ptr<Way>> lanes_;
   const std::size_t network_lanes_;
-  std::unique_ptr<Ways> ways_;  // null: there is only one
+  std::unique_ptr<Ways> ways_;               // null: there is only one
+  std::shared_ptr<RecordedGroup> recorded_;  // null: operations are recorded elsewhere, or not
   const bool keeps_digest_;
   ResultDigest digest_;
 

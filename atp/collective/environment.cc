@@ -12,6 +12,7 @@
 
 #include "atp/collective/communicator.h"
 #include "atp/collective/number_text.h"
+#include "atp/collective/recorder/record_files.h"
 #include "atp/driver/udp/address.h"
 
 // CommunicatorOptions::from_environment(). Each error names the variable, what was found, what was
@@ -266,6 +267,8 @@ Result<CommunicatorOptions> CommunicatorOptions::from_environment() {
   const Status own_server = options.read_own_server();
   if (!own_server) return own_server.error();
 
+  const auto recorder = RecorderSettings::from_environment();
+  if (!recorder) return recorder.error();
   const auto values = optional_whole({"ATP_VALUES_PER_FRAGMENT", 1, ATP_VALUES_MAX}, 0);
   if (!values) return values.error();
   const Status digest = read_digest(options);

@@ -72,7 +72,9 @@ HostLane::HostLane(const CommunicatorOptions& options, HostPlace place,
                    std::unique_ptr<Waker> waker)
     : WayWithThread(std::move(waker)),
       options_(options),
-      engine_(std::move(place), engine_options(options)) {}
+      engine_(std::move(place), engine_options(options)) {
+  thread_.record_to(options_.recorded);
+}
 
 Result<std::shared_ptr<HostLane>> HostLane::open(const CommunicatorOptions& options,
                                                  HostPlace place) {
@@ -177,7 +179,8 @@ void HostLane::round() {
       left_ = true;
     }
     engine_.work(now);
-    if (const auto warning = engine_.take_warning()) options_.warn(*warning);
+    record_waits();
+    if (const auto warning = engine_.take_warning()) warn(*warning);
     auto ended = take_ended();
     // A callback may submit the next operation.
     more = thread_.publish({.pending = pending_.size(),
@@ -186,6 +189,28 @@ void HostLane::round() {
                             .report = {engine_.counters(), engine_waits(now)}},
                            std::move(ended));
   }
+}
+
+// The engine's failure does not say whom it waited for at last.
+void HostLane::record_waits() {
+  if (engine_.waiting()) {
+    waited_for_ = engine_.waiting()->ranks;
+  } else if (!engine_.failure()) {
+    waited_for_ = {};
+  }
+  if (left_ || !engine_.failure() || waited_for_.empty() || !options_.recorded) return;
+  options_.recorded->failed(*engine_.failure(), waited_ranks());
+}
+
+std::vector<std::size_t> HostLane::waited_ranks() const {
+  std::vector<std::size_t> ranks;
+  waited_for_.for_each([&](Rank rank) { ranks.push_back(rank); });
+  return ranks;
+}
+
+void HostLane::warn(const std::string& text) {
+  if (options_.recorded) options_.recorded->note(RecordedKind::kWaiting, text, waited_ranks());
+  options_.warn(text);
 }
 
 std::vector<EndedOperation<PendingOperation>> HostLane::take_ended() {

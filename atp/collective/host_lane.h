@@ -59,6 +59,9 @@ class HostLane final : public WayWithThread<HostLaneReport>,
   void round();
   std::vector<EndedOperation<PendingOperation>> take_ended();
   std::optional<WaitedForRanks> engine_waits(std::chrono::steady_clock::time_point now) const;
+  void record_waits();
+  std::vector<std::size_t> waited_ranks() const;
+  void warn(const std::string& text);
   bool is_busy() const { return !pending_.empty(); }
 
   const CommunicatorOptions options_;
@@ -69,6 +72,7 @@ class HostLane final : public WayWithThread<HostLaneReport>,
   std::unique_ptr<LeaderUplink> uplink_;
   std::deque<std::shared_ptr<PendingOperation>> pending_;  // oldest first
   bool left_ = false;
+  RankSet waited_for_;  // for a second or more, when last seen
 };
 
 }  // namespace atp

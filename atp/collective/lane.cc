@@ -73,7 +73,10 @@ Lane::Lane(const LaneOptions& options, std::uint16_t value_count, UdpSocket sock
       closed_in_child_({socket_.fd()}),
       will_(worker_config(options, value_count), socket_.local().port),
       participant_(worker_config(options, value_count), failure_context(options),
-                   [this](const std::string& text) { options_.warn(text); }) {}
+                   [this](const std::string& text) { options_.warn(text); }) {
+  thread_.record_to(options_.recorded);
+  participant_.record_to(options_.recorded);
+}
 
 Result<std::shared_ptr<Lane>> Lane::open(const LaneOptions& options) {
   const CommunicatorOptions& communicator = options.communicator;

@@ -12,6 +12,7 @@ Result<std::unique_ptr<LeaderUplink>> LeaderUplink::connect(const CommunicatorOp
   own.names = hosts.leaders();
   own.host_of.clear();
   own.number_format = NumberFormat::kBlocks;  // for the express stream: words have no format
+  own.records_operations = false;             // they are parts of the ranks' operations
   own.digest = false;
   own.digest_every = 0;
   auto communicator = Communicator::connect(own);

@@ -18,6 +18,7 @@
 #include "atp/base/time.h"
 #include "atp/collective/completion.h"
 #include "atp/collective/quiet_thread.h"
+#include "atp/collective/recorder/flight_recorder.h"
 #include "atp/driver/udp/waker.h"
 
 namespace atp {
@@ -55,6 +56,9 @@ class OperationThread {
   // operation carries it out. `shut_down`: the error of operations after shutdown().
   OperationThread(std::unique_ptr<Waker> waker, std::string shut_down)
       : waker_(std::move(waker)), shut_down_(std::move(shut_down)) {}
+
+  // Before start(): where its failure is recorded; may be null.
+  void record_to(std::shared_ptr<RecordedGroup> recorded) { recorded_ = std::move(recorded); }
 
   // The name has at most 15 characters.
   template <class Body>
@@ -204,6 +208,7 @@ class OperationThread {
     {
       const std::lock_guard lock(mutex_);
       if (!progress.failure) progress.failure = std::move(progress_.failure);
+      record_failure(progress.failure);
       progress_ = std::move(progress);
       progress_.pending += ended.size();
       if (stop_by_ && (progress_.left || std::chrono::steady_clock::now() >= *stop_by_)) {
@@ -233,6 +238,13 @@ class OperationThread {
     commands_.leave = why;
     if (waker_ != nullptr) waker_->wake();
   }
+  // The first one, before any operation ends with it. A rank that was asked to leave has not
+  // failed.
+  void record_failure(const std::optional<std::string>& failure) {
+    if (!failure || !recorded_ || is_recorded_) return;
+    is_recorded_ = true;
+    refusal_ ? recorded_->note(RecordedKind::kLeft, *failure) : recorded_->failed(*failure);
+  }
   std::size_t in_flight() const { return progress_.pending + commands_.submitted.size(); }
   void end_thread(std::unique_lock<std::mutex>& lock, SteadyTime until) {
     if (on_own_thread()) {
@@ -252,6 +264,7 @@ class OperationThread {
 
   const std::unique_ptr<Waker> waker_;
   const std::string shut_down_;
+  std::shared_ptr<RecordedGroup> recorded_;
   std::thread thread_;
 
   mutable std::mutex mutex_;
@@ -261,6 +274,7 @@ class OperationThread {
   std::optional<std::string> refusal_;  // why it takes no more operations
   SteadyTime asked_to_leave_;           // when refusal_ was set
   bool closing_ = false;
+  bool is_recorded_ = false;           // progress_.failure
   std::optional<SteadyTime> stop_by_;  // set: the thread is detached
   bool ended_ = false;                 // the thread has ended or is detached
 };

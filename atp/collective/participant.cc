@@ -4,7 +4,27 @@
 
 #include <utility>
 
+#include "atp/base/text.h"
+
 namespace atp {
+namespace {
+
+std::vector<std::size_t> numbers(const RankSet& ranks) {
+  std::vector<std::size_t> list;
+  ranks.for_each([&](Rank rank) { list.push_back(rank); });
+  return list;
+}
+
+std::uint64_t repeats_of(const Counters<WorkerCounter>& counters) {
+  return counters[WorkerCounter::kRepeatsPlain] + counters[WorkerCounter::kRepeatsResend] +
+         counters[WorkerCounter::kRepeatsDirect] + counters[WorkerCounter::kRepeatsFloat];
+}
+
+std::uint64_t cuts_of(const Counters<WorkerCounter>& counters) {
+  return counters[WorkerCounter::kWindowCutsEcn] + counters[WorkerCounter::kWindowCutsLoss];
+}
+
+}  // namespace
 
 Participant::Participant(const WorkerConfig& config, const FailureContext& context, Tell warn)
     : worker_(config), context_(context), warn_(std::move(warn)), slow_(config.rank) {}
@@ -49,6 +69,30 @@ void Participant::on_round(Instant now) {
     start_waiting(now);
   }
   if (failure_) end_all(*failure_);
+  record_losses(now);
+}
+
+void Participant::tell(RecordedKind kind, const std::string& text, const RankSet& ranks) {
+  record(kind, text, ranks);
+  warn_(text);
+}
+
+void Participant::record(RecordedKind kind, const std::string& text, const RankSet& ranks) {
+  if (recorded_) recorded_->note(kind, text, numbers(ranks));
+}
+
+// At most once a second, so that loss does not push everything else out of the recorder.
+void Participant::record_losses(Instant now) {
+  if (!recorded_ || now - losses_recorded_ < std::chrono::seconds(1)) return;
+  const auto& counters = worker_.counters();
+  const std::uint64_t repeats = repeats_of(counters) - repeats_recorded_;
+  const std::uint64_t cuts = cuts_of(counters) - cuts_recorded_;
+  if (repeats == 0 && cuts == 0) return;
+  losses_recorded_ = now;
+  repeats_recorded_ += repeats;
+  cuts_recorded_ += cuts;
+  record(RecordedKind::kLosses, with_commas(repeats) + " fragments sent again, the window cut " +
+                                    with_commas(cuts) + " times");
 }
 
 void Participant::start_waiting(Instant now) {
@@ -79,15 +123,24 @@ void Participant::handle_event(Instant now, const Event& event) {
     case EventKind::kFailed: fail(now, event); break;
     case EventKind::kDetached: tell_of_detaching(event); break;
     case EventKind::kAttached: tell_of_return(event.endpoint); break;
-    case EventKind::kSilent: warn_(silence_text(event.failure, context_now())); break;
-    case EventKind::kHeard:
-      warn_(hop_text(event.endpoint, context_.route) + " answers again: the job continues");
+    case EventKind::kSilent:
+      tell(RecordedKind::kSilent, silence_text(event.failure, context_now()));
       break;
-    case EventKind::kWaiting: warn_(waiting_text(event.failure, context_now())); break;
-    case EventKind::kWaitingOver: warn_(waiting_over_text(event.failure, event.waited)); break;
+    case EventKind::kHeard:
+      tell(RecordedKind::kHeard,
+           hop_text(event.endpoint, context_.route) + " answers again: the job continues");
+      break;
+    case EventKind::kWaiting:
+      tell(RecordedKind::kWaiting, waiting_text(event.failure, context_now()), event.failure.ranks);
+      break;
+    case EventKind::kWaitingOver:
+      tell(RecordedKind::kWaitingOver, waiting_over_text(event.failure, event.waited),
+           event.failure.ranks);
+      break;
     case EventKind::kPeerRefused:
       context_.peer_refused = event.failure;
-      warn_(peer_refused_text(event.failure) + "; this rank waits for it");
+      tell(RecordedKind::kPeerRefused,
+           peer_refused_text(event.failure) + "; this rank waits for it", event.failure.ranks);
       break;
     case EventKind::kLeft: phase_ = ParticipantPhase::kLeft; break;
   }
@@ -98,20 +151,23 @@ void Participant::tell_of_slow_rank(Instant now) {
   const auto found = slow_.observe(now, worker_.waited_for());
   if (!found) return;
   const Failure named = renamed({.ranks = RankSet::of(found->rank)}, context_.names);
-  warn_(slow_rank_text(named, found->waited, found->window, context_now()));
+  tell(RecordedKind::kSlowRank, slow_rank_text(named, found->waited, found->window, context_now()),
+       named.ranks);
 }
 
 // Distinguishes a switch that never answered from one that has stopped.
 void Participant::tell_of_detaching(const Event& event) {
   detached_at_once_ = !event.answered_before;
-  warn_(hop_text(event.endpoint, context_.route) +
-        (detached_at_once_ ? " did not answer" : " no longer answers") + ": going straight to " +
-        hop_text(context_.route.back(), context_.route) + " until it does");
+  tell(RecordedKind::kDetached,
+       hop_text(event.endpoint, context_.route) +
+           (detached_at_once_ ? " did not answer" : " no longer answers") + ": going straight to " +
+           hop_text(context_.route.back(), context_.route) + " until it does");
 }
 
 void Participant::tell_of_return(const Endpoint& parent) {
-  warn_(hop_text(parent, context_.route) + (detached_at_once_ ? " answers now" : " answers again") +
-        ": sums go through it from now on");
+  tell(RecordedKind::kReturned, hop_text(parent, context_.route) +
+                                    (detached_at_once_ ? " answers now" : " answers again") +
+                                    ": sums go through it from now on");
 }
 
 FailureContext Participant::context_now() const {
@@ -150,6 +206,7 @@ void Participant::fail(Instant now, const Event& event) {
       if (context.names.empty()) context.operation_kind = operation->kind_text(context_.world_size);
     }
     failure_ = failure_text(event.failure, context);
+    if (recorded_) recorded_->failed(*failure_, numbers(event.failure.ranks));
     unheard_ = event.failure.code == FailureCode::kServerLost ||
                event.failure.code == FailureCode::kServerRestarted;
     phase_ = ParticipantPhase::kFailed;

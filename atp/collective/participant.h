@@ -11,6 +11,7 @@
 
 #include "atp/collective/failure_text.h"
 #include "atp/collective/operation_table.h"
+#include "atp/collective/recorder/flight_recorder.h"
 #include "atp/collective/slow_rank.h"
 #include "atp/core/worker/worker.h"
 
@@ -29,6 +30,9 @@ class Participant {
 
   // `warn` receives warnings for the user while the job continues.
   Participant(const WorkerConfig& config, const FailureContext& context, Tell warn);
+
+  // Where its events are recorded; may be null.
+  void record_to(std::shared_ptr<RecordedGroup> recorded) { recorded_ = std::move(recorded); }
 
   Worker& worker() { return worker_; }
   Tensors& tensors() { return table_; }
@@ -60,6 +64,10 @@ class Participant {
   std::size_t pending() const { return table_.size() + waiting_.size(); }
 
  private:
+  // Warns the user, and records it with the ranks concerned.
+  void tell(RecordedKind kind, const std::string& text, const RankSet& ranks = {});
+  void record(RecordedKind kind, const std::string& text, const RankSet& ranks = {});
+  void record_losses(Instant now);
   void start_waiting(Instant now);
   void handle_event(Instant now, const Event& event);
   void tell_of_slow_rank(Instant now);
@@ -76,6 +84,10 @@ class Participant {
   std::deque<std::shared_ptr<PendingOperation>> waiting_;  // the worker had no room yet
   FailureContext context_;
   Tell warn_;
+  std::shared_ptr<RecordedGroup> recorded_;
+  Instant losses_recorded_{};
+  std::uint64_t repeats_recorded_ = 0;
+  std::uint64_t cuts_recorded_ = 0;
   SlowRank slow_;
   ParticipantPhase phase_ = ParticipantPhase::kJoining;
   bool unheard_ = false;

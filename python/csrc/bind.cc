@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/collective/recorder/record_files.h"
 #include "python/csrc/in_network_group.h"
 #include "python/csrc/live_groups.h"
 #include "python/csrc/measured.h"
@@ -89,7 +90,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     std::pair<std::uint32_t, std::uint32_t> job, const std::string& route,
     const std::string& route_name, std::size_t values_per_fragment, const std::string& numbers,
     bool fixed_window, bool digest, std::uint64_t digest_every, bool host_memory,
-    const std::vector<std::size_t>& host_of) {
+    const std::vector<std::size_t>& host_of, std::shared_ptr<RecordedGroup> recorded) {
   const py::gil_scoped_release release;
   std::unique_ptr<Communicator> communicator;
   CommunicatorOptions options;
@@ -97,6 +98,7 @@ c10::intrusive_ptr<PyInNetworkGroup> make_in_network_group(
     if (!route.empty() || !host_memory) read_route(options, route, route_name);
     options.host_memory = host_memory;
     options.host_of = host_of;
+    options.recorded = std::move(recorded);
     options.job = {job.first, job.second};
     options.rank = static_cast<Rank>(rank);
     options.world_size = static_cast<std::size_t>(size);
@@ -178,8 +180,10 @@ std::unique_ptr<ConnectedRing> connect_ring(int rank, int size, milliseconds tim
                                             milliseconds join_timeout, std::uint64_t token,
                                             std::vector<std::size_t> names,
                                             const TcpListener& listener,
-                                            const std::vector<std::string>& addresses) {
+                                            const std::vector<std::string>& addresses,
+                                            std::shared_ptr<RecordedGroup> recorded) {
   RingOptions options;
+  options.recorded = std::move(recorded);
   options.rank = static_cast<std::size_t>(rank);
   options.world_size = static_cast<std::size_t>(size);
   options.token = token;
@@ -202,8 +206,11 @@ c10::intrusive_ptr<PyRingGroup> make_ring_group(int rank, int size, milliseconds
 // Connects to no rank: ranks connect when they first need to. A group of one has no listener.
 template <class Group>
 void set_peers(Group& group, std::uint64_t token, std::vector<std::size_t> names,
-               std::shared_ptr<TcpListener> listener, const std::vector<std::string>& addresses) {
+               std::shared_ptr<TcpListener> listener, const std::vector<std::string>& addresses,
+               std::shared_ptr<RecordedGroup> recorded) {
   PeerOptions options;
+  group.set_recorded(recorded);
+  options.recorded = std::move(recorded);
   options.rank = static_cast<std::size_t>(group.getRank());
   options.world_size = static_cast<std::size_t>(group.getSize());
   options.token = token;
@@ -239,6 +246,29 @@ py::object way_counts(const PyInNetworkGroup& group) {
   rows["changes"] = counts->changes;
   rows["ring_from_bytes"] = counts->ring_from;
   return rows;
+}
+
+// The place of a group in the flight recorder; None if it is off. Throws ValueError if its
+// variables cannot be parsed.
+std::shared_ptr<RecordedGroup> open_record(std::string name,
+                                           std::pair<std::uint32_t, std::uint32_t> job,
+                                           std::size_t rank, std::vector<std::size_t> ranks) {
+  const Result<RecorderSettings> settings = RecorderSettings::from_environment();
+  TORCH_CHECK_VALUE(settings.ok(), settings.error().message);
+  return RecordedGroup::open({.name = std::move(name),
+                              .job = std::to_string(job.first) + "/" + std::to_string(job.second),
+                              .rank = rank,
+                              .ranks = std::move(ranks)});
+}
+
+// Empty: where the environment has the files written.
+std::vector<std::string> write_records_to(const std::string& folder) {
+  std::string prefix = record_prefix(folder);
+  if (folder.empty()) prefix = RecorderSettings::of_process().prefix;
+  TORCH_CHECK_VALUE(!prefix.empty(), "no folder: give one, or set ATP_FLIGHT_RECORDER");
+  Result<std::vector<std::string>> written = write_records(prefix, "asked for");
+  TORCH_CHECK_WITH(DistBackendError, written.ok(), "flight recorder: ", written.error().message);
+  return std::move(written).value();
 }
 
 void abort_all() {
@@ -278,7 +308,8 @@ Class& define_common(Class& group) {
       .def("average_segments", &average_segments<Group>, py::arg("tensor"), py::arg("lengths"),
            py::arg("numbers"))
       .def("set_peers", &set_peers<Group>, py::kw_only(), py::arg("token"), py::arg("names"),
-           py::arg("listener"), py::arg("addresses"), py::call_guard<py::gil_scoped_release>())
+           py::arg("listener"), py::arg("addresses"), py::arg("recorded"),
+           py::call_guard<py::gil_scoped_release>())
       .def("values_per_fragment", &Group::values_per_fragment,
            py::call_guard<py::gil_scoped_release>())
       .def("waited_for", [](const Group& self) { return waited_for_of(self); })
@@ -300,12 +331,17 @@ PYBIND11_MODULE(_C, module) {
 
   module.def("check_route", &check_route, py::arg("route"), py::arg("route_name"),
              py::call_guard<py::gil_scoped_release>());
+  py::class_<atp::RecordedGroup, std::shared_ptr<atp::RecordedGroup>>(module, "RecordedGroup");
+  module.def("open_record", &open_record, py::kw_only(), py::arg("name"), py::arg("job"),
+             py::arg("rank"), py::arg("ranks"), py::call_guard<py::gil_scoped_release>());
+  module.def("write_records", &write_records_to, py::arg("folder"),
+             py::call_guard<py::gil_scoped_release>());
   Binding<PyInNetworkGroup> in_network(module, "InNetworkGroup");
   in_network.def(py::init(&make_in_network_group), py::kw_only(), py::arg("rank"), py::arg("size"),
                  py::arg("timeout"), py::arg("join_timeout"), py::arg("job"), py::arg("route"),
                  py::arg("route_name"), py::arg("values_per_fragment"), py::arg("numbers"),
                  py::arg("fixed_window"), py::arg("digest"), py::arg("digest_every"),
-                 py::arg("host_memory"), py::arg("host_of"));
+                 py::arg("host_memory"), py::arg("host_of"), py::arg("recorded"));
   define_common<PyInNetworkGroup>(in_network);
   in_network.def("digest",
                  [](const PyInNetworkGroup& self) { return digest_tuple(self.digest()); });
@@ -335,7 +371,8 @@ PYBIND11_MODULE(_C, module) {
   py::class_<ConnectedRing>(module, "Ring")
       .def(py::init(&connect_ring), py::kw_only(), py::arg("rank"), py::arg("size"),
            py::arg("timeout"), py::arg("join_timeout"), py::arg("token"), py::arg("names"),
-           py::arg("listener"), py::arg("addresses"), py::call_guard<py::gil_scoped_release>())
+           py::arg("listener"), py::arg("addresses"), py::arg("recorded"),
+           py::call_guard<py::gil_scoped_release>())
       .def("measure", &ConnectedRing::nanoseconds_of, py::arg("values"), py::arg("rounds"),
            py::arg("timeout"), py::arg("numbers"), py::call_guard<py::gil_scoped_release>());
   Binding<PyRingGroup> ring(module, "RingGroup");

@@ -1,8 +1,16 @@
 #include "python/csrc/collective_work.h"
 
+#include <chrono>
 #include <utility>
 
+#include "atp/collective/recorder/record_files.h"
+
 namespace atp::pytorch {
+namespace {
+
+constexpr std::chrono::milliseconds kForSlowDisk{1000};
+
+}  // namespace
 
 CollectiveWork::CollectiveWork(int rank, std::uint64_t sequence,
                                const std::vector<at::Tensor>& results, Buffers buffers)
@@ -12,6 +20,11 @@ CollectiveWork::CollectiveWork(int rank, std::uint64_t sequence,
       buffers_(std::move(buffers)),
       future_(
           c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
+}
+
+// One that was refused after it was begun never settles.
+CollectiveWork::~CollectiveWork() {
+  if (recorded_ && !settled_ && owner_ == getpid()) recorded_->refused(token_);
 }
 
 bool CollectiveWork::expect_parts(std::size_t count) {
@@ -28,6 +41,7 @@ bool CollectiveWork::end_part(const std::string& error) {
 }
 
 void CollectiveWork::settle() {
+  record_end();
   try {
     TORCH_CHECK_WITH(DistBackendError, error_.empty(), error_);
     buffers_.finish();
@@ -35,6 +49,13 @@ void CollectiveWork::settle() {
     failure_ = std::current_exception();
   }
   settled_ = true;
+}
+
+// A caller that ends its process for the first error finds the files written.
+void CollectiveWork::record_end() {
+  if (recorded_ == nullptr) return;
+  if (error_.empty()) return recorded_->end_completed(token_);
+  if (recorded_->end_failed(token_, error_)) wait_for_records(kForSlowDisk);
 }
 
 void CollectiveWork::tell() {

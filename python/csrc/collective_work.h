@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "atp/collective/recorder/flight_recorder.h"
 #include "python/csrc/buffers.h"
 
 // One collective in progress: the memory that it works on, and the Work and Future that notify the
@@ -25,7 +27,13 @@ class CollectiveWork final : public c10d::Work {
   // `results`: the Future's value. The tensors are dense tensors on the CPU.
   CollectiveWork(int rank, std::uint64_t sequence, const std::vector<at::Tensor>& results,
                  Buffers buffers);
+  ~CollectiveWork() override;
 
+  // Where its end is recorded, before the first part can end. `recorded` may be null.
+  void record_to(std::shared_ptr<RecordedGroup> recorded, RecordedGroup::Token token) {
+    recorded_ = std::move(recorded);
+    token_ = token;
+  }
   Buffers& buffers() { return buffers_; }
 
   // For a receive: the sender's rank, once it has ended. Call it before the caller has the work.
@@ -36,7 +44,7 @@ class CollectiveWork final : public c10d::Work {
   // then have settle() and tell() called, on a thread that may run Python.
   bool end_part(const std::string& error);
 
-  // Writes the result to the caller's tensors.
+  // Writes the result to the caller's tensors, and records the end.
   void settle();
   // Completes the Future, then the Work, so that a thread woken by one finds the result of the
   // other, too. Runs the callbacks of the Future.
@@ -55,10 +63,14 @@ class CollectiveWork final : public c10d::Work {
   std::uint64_t getSequencenumber() const override { return sequence_; }
 
  private:
+  void record_end();
+
   const pid_t owner_ = getpid();
   const std::uint64_t sequence_;
   std::vector<at::Tensor> results_;
   Buffers buffers_;
+  std::shared_ptr<RecordedGroup> recorded_;
+  RecordedGroup::Token token_ = 0;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::function<int()> source_;
   std::atomic<std::size_t> parts_left_{0};

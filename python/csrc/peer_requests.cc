@@ -47,8 +47,8 @@ bool is_overwritten(const PeerRequest& request, std::size_t input, std::size_t r
 
 }  // namespace
 
-std::string type_name(std::uint8_t type) {
-  switch (static_cast<at::ScalarType>(type)) {
+const char* dtype_name(at::ScalarType type) {
+  switch (type) {
     case at::kByte: return "uint8";
     case at::kChar: return "int8";
     case at::kShort: return "int16";
@@ -61,9 +61,11 @@ std::string type_name(std::uint8_t type) {
     case at::kBool: return "bool";
     case at::kComplexFloat: return "complex64";
     case at::kComplexDouble: return "complex128";
-    default: return c10::toString(static_cast<at::ScalarType>(type));
+    default: return c10::toString(type);
   }
 }
+
+std::string type_name(std::uint8_t type) { return dtype_name(static_cast<at::ScalarType>(type)); }
 
 ElementKind kind_of(at::ScalarType type) {
   switch (type) {

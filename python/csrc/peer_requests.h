@@ -14,6 +14,8 @@
 
 namespace atp::pytorch {
 
+// A literal, as in messages.
+const char* dtype_name(at::ScalarType type);
 // The type's name in messages of atp/collective/peer.
 std::string type_name(std::uint8_t type);
 ElementKind kind_of(at::ScalarType type);

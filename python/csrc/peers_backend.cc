@@ -27,6 +27,22 @@ constexpr const char* kAborted = "the process group was aborted";
 
 std::string text_of(const Status& status) { return status.ok() ? "" : status.error().message; }
 
+RecordedShape shape_of(at::TensorList tensors) {
+  RecordedShape shape;
+  shape.tensors = static_cast<std::uint32_t>(tensors.size());
+  if (tensors.size() == 1) {
+    const auto sizes = tensors.front().sizes();
+    if (sizes.size() <= RecordedShape::kMostDimensions) {
+      shape.dimensions = static_cast<std::uint32_t>(sizes.size());
+      std::copy(sizes.begin(), sizes.end(), shape.sizes.begin());
+      return shape;
+    }
+  }
+  shape.dimensions = 1;
+  for (const at::Tensor& tensor : tensors) shape.sizes[0] += tensor.numel();
+  return shape;
+}
+
 CompletionPool::Ended ended(const c10::intrusive_ptr<CollectiveWork>& work) {
   return {.settle = [work] { work->settle(); }, .tell = [work] { work->tell(); }};
 }
@@ -72,7 +88,26 @@ PeersBackend::OwnWork PeersBackend::begin_work(const char* path, const Name& nam
   for (const at::Tensor& tensor : inputs) Buffers::check_device(name.operation, tensor);
   for (const at::Tensor& tensor : results) Buffers::check_device(name.operation, tensor);
   traffic_.add(path, name.operation, inputs);
-  return c10::make_intrusive<CollectiveWork>(getRank(), ++sequence_, results, Buffers(name));
+  auto work = c10::make_intrusive<CollectiveWork>(getRank(), ++sequence_, results, Buffers(name));
+  record(work, {.name = name.operation, .way = path, .number = work->getSequencenumber()}, inputs,
+         results);
+  return work;
+}
+
+void PeersBackend::record(const OwnWork& work, OperationStart start, at::TensorList inputs,
+                          const Tensors& results) {
+  if (recorded_ == nullptr) return;
+  // torch gives a group its description only after making it.
+  std::call_once(described_, [this] { recorded_->describe(getGroupDesc()); });
+  start.input = shape_of(inputs);
+  start.output = shape_of(results);
+  if (!inputs.empty()) {
+    start.type = dtype_name(inputs.front().scalar_type());
+  } else if (!results.empty()) {
+    start.type = dtype_name(results.front().scalar_type());
+  }
+  start.timeout = timeout_.load();
+  work->record_to(recorded_, recorded_->begin(start));
 }
 
 std::chrono::milliseconds PeersBackend::timeout_of(std::chrono::milliseconds asked_for) const {
@@ -152,11 +187,20 @@ PeersBackend::WorkPtr PeersBackend::transfer(const Name& name, PeerCall call, st
   traffic_.add("peers", name.operation, tensors);
   const auto work =
       c10::make_intrusive<CollectiveWork>(getRank(), sequence_, tensors, Buffers(name));
+  const bool sends = call == PeerCall::kSend;
+  record(work,
+         {.name = name.operation,
+          .way = "peers",
+          .number = ++transfers_begun_,
+          .is_transfer = true,
+          .peer = peer == kAnyRank ? -1 : static_cast<std::int32_t>(peer),
+          .tag = static_cast<std::uint32_t>(tag)},
+         sends ? at::TensorList(tensors) : at::TensorList(), sends ? Tensors() : tensors);
   PeerRequest request = request_of(call, tensors.front().scalar_type());
   request.root = peer;
   request.tag = static_cast<std::uint32_t>(tag);
   request.timeout = timeout_of(c10d::kUnsetTimeout);
-  if (call == PeerCall::kSend) {
+  if (sends) {
     request.inputs = {memory_of(name, work->buffers().input(tensors.front()))};
   } else {
     request.outputs = {memory_of(name, work->buffers().output(tensors.front()))};

@@ -41,6 +41,9 @@ class PeersBackend : public c10d::Backend {
   // Must be called before the group is published.
   void set_peers(std::unique_ptr<Peers> peers) { peers_ = std::move(peers); }
 
+  // Where its collectives and transfers are recorded; may be null. Before the group is published.
+  void set_recorded(std::shared_ptr<RecordedGroup> recorded) { recorded_ = std::move(recorded); }
+
   std::vector<TrafficRow> traffic() const { return traffic_.rows(); }
   // For waiting for the callbacks of collectives that have ended.
   std::shared_ptr<CompletionPool> completion_pool() const { return completion_; }
@@ -133,6 +136,9 @@ class PeersBackend : public c10d::Backend {
                      const c10d::AllreduceOptions& options);
   WorkPtr scatter_sums(const Buffers::Name& name, const Tensors& outputs, const TensorLists& inputs,
                        const c10d::ReduceScatterOptions& options);
+  // Fills in the rest of `start`.
+  void record(const OwnWork& work, OperationStart start, at::TensorList inputs,
+              const Tensors& results);
   void check_open(const char* operation) const;
   void check_root(const Buffers::Name& name, std::int64_t root) const;
   EndPart expect_parts_of(CompletionPool& pool, const OwnWork& work, std::size_t count) const;
@@ -151,6 +157,9 @@ class PeersBackend : public c10d::Backend {
   std::shared_ptr<CompletionPool> transfers_;
   Traffic traffic_;
   std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::uint64_t> transfers_begun_{0};
+  std::shared_ptr<RecordedGroup> recorded_;
+  std::once_flag described_;
 };
 
 }  // namespace atp::pytorch

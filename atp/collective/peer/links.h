@@ -11,6 +11,7 @@
 
 #include "atp/collective/host/closed_in_child.h"
 #include "atp/collective/peer/frame.h"
+#include "atp/collective/recorder/flight_recorder.h"
 #include "atp/driver/tcp/hello.h"
 #include "atp/driver/tcp/tcp_listener.h"
 
@@ -25,6 +26,8 @@ struct PeerOptions {
   // Identifies the group: other connections are refused. The same on all its ranks.
   std::uint64_t token = 0;
   Wording wording;
+  // As in CommunicatorOptions.
+  std::shared_ptr<RecordedGroup> recorded;
   // The total time of an operation; a request may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);
 };

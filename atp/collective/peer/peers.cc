@@ -38,6 +38,42 @@ Status check(const PeerOptions& options, const std::vector<Endpoint>& addresses)
                std::to_string(addresses.size()) + " addresses: expected an address for each rank"};
 }
 
+std::shared_ptr<RecordedGroup> open_record(const PeerOptions& options) {
+  const std::string token = std::to_string(options.token);
+  std::vector<std::size_t> ranks = options.wording.ranks;
+  for (std::size_t rank = ranks.size(); rank < options.world_size; ++rank) ranks.push_back(rank);
+  const std::size_t own = ranks[options.rank];
+  return RecordedGroup::open(
+      {.name = "peers " + token, .job = token, .rank = own, .ranks = std::move(ranks)});
+}
+
+void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number,
+            PeerRequest& request) {
+  const auto values_of = [&](const auto& blocks) {
+    if (blocks.empty()) return RecordedShape();
+    std::size_t bytes = 0;
+    for (const auto& block : blocks) bytes += block.size();
+    return RecordedShape::of_values(bytes / bytes_of(request.kind));
+  };
+  const bool transfers = is_transfer(request.call);
+  const bool from_any = !transfers || request.root == kAnyRank;
+  const auto token =
+      recorded->begin({.name = to_string(request.call).data(),
+                       .way = "peers",
+                       .type = to_string(request.kind).data(),
+                       .number = number,
+                       .is_transfer = transfers,
+                       .peer = from_any ? -1 : static_cast<std::int32_t>(request.root),
+                       .tag = request.tag,
+                       .timeout = request.timeout,
+                       .input = values_of(request.inputs),
+                       .output = values_of(request.outputs)});
+  request.on_done = [recorded, token, done = std::move(request.on_done)](const Status& status) {
+    recorded->end(token, status);
+    if (done) done(status);
+  };
+}
+
 // For a group of one rank, whose operations end at once.
 void carry_out_alone(PeerOperation& operation) {
   const PeerRequest& request = operation.request();
@@ -65,7 +101,14 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
       : options_(std::move(options)),
         poller_(std::move(poller)),
         engine_(std::move(engine)),
-        thread_(std::move(waker), kShutDown) {}
+        thread_(std::move(waker), kShutDown) {
+    if (options_.recorded != nullptr) {
+      thread_.record_to(options_.recorded);
+    } else {
+      own_record_ = open_record(options_);
+      thread_.record_to(own_record_);
+    }
+  }
 
   Status start();
   std::shared_ptr<PeerOperation> submit(PeerRequest request);
@@ -101,8 +144,10 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
   std::unique_ptr<PeerEngine> engine_;  // null: alone
   RunningClock clock_;                  // of its thread
   OperationThread<PeerOperation, PeerCounters> thread_;
-  std::mutex order_mutex_;  // keeps numbers and submissions in the same order
+  std::shared_ptr<RecordedGroup> own_record_;  // null: others record the operations
+  std::mutex order_mutex_;                     // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;
+  std::uint64_t next_transfer_ = 0;
 };
 
 Status Peers::Impl::start() {
@@ -176,6 +221,9 @@ std::shared_ptr<PeerOperation> Peers::Impl::submit(PeerRequest request) {
   const bool is_numbered = !is_transfer(request.call) && valid.ok();
   const std::uint64_t number = request.number.value_or(next_number_);
   if (is_numbered && !request.number) ++next_number_;
+  if (own_record_ && valid) {
+    record(own_record_, is_transfer(request.call) ? next_transfer_++ : number, request);
+  }
   auto operation = std::make_shared<PeerOperation>(std::move(request), number, options_.wording);
   std::optional<std::string> refused;
   if (!valid) {

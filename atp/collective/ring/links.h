@@ -1,8 +1,11 @@
 #pragma once
 
+#include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "atp/collective/recorder/flight_recorder.h"
 #include "atp/driver/tcp/tcp_listener.h"
 
 // The connections of a rank with its two neighbours, and how they are made.
@@ -20,6 +23,8 @@ struct RingOptions {
   std::uint64_t token = 0;
   // The ranks' numbers in messages; empty: their numbers in this group.
   std::vector<std::size_t> names;
+  // As in CommunicatorOptions.
+  std::shared_ptr<RecordedGroup> recorded;
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(30);
   // Time without progress after which an operation fails; a request may have its own.
   std::chrono::milliseconds operation_timeout = std::chrono::seconds(30);

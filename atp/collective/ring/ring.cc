@@ -33,6 +33,35 @@ Status check(const RingOptions& options, const std::vector<Endpoint>& addresses)
                std::to_string(addresses.size()) + " addresses: expected an address for each rank"};
 }
 
+std::shared_ptr<RecordedGroup> open_record(const RingOptions& options) {
+  const std::string token = std::to_string(options.token);
+  std::vector<std::size_t> ranks = options.names;
+  for (std::size_t rank = ranks.size(); rank < options.world_size; ++rank) ranks.push_back(rank);
+  const std::size_t own = ranks[options.rank];
+  return RecordedGroup::open(
+      {.name = "ring " + token, .job = token, .rank = own, .ranks = std::move(ranks)});
+}
+
+void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number,
+            RingRequest& request) {
+  const auto values_of = [&](const auto& blocks) {
+    std::size_t bytes = 0;
+    for (const auto& block : blocks) bytes += block.size();
+    return RecordedShape::of_values(bytes / bytes_of(request.type));
+  };
+  const auto token = recorded->begin({.name = to_string(request.collective).data(),
+                                      .way = "ring",
+                                      .type = to_string(request.type).data(),
+                                      .number = number,
+                                      .timeout = request.timeout,
+                                      .input = values_of(request.inputs),
+                                      .output = values_of(request.outputs)});
+  request.on_done = [recorded, token, done = std::move(request.on_done)](const Status& status) {
+    recorded->end(token, status);
+    if (done) done(status);
+  };
+}
+
 // For a ring of one rank, whose operations end at once.
 void carry_out_alone(RingOperation& operation) {
   make_schedule(operation.request(), 0, 1, {});
@@ -47,7 +76,14 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   Impl(RingOptions options, std::unique_ptr<RingEngine> engine, std::unique_ptr<Waker> waker)
       : options_(std::move(options)),
         engine_(std::move(engine)),
-        thread_(std::move(waker), kShutDown) {}
+        thread_(std::move(waker), kShutDown) {
+    if (options_.recorded != nullptr) {
+      thread_.record_to(options_.recorded);
+    } else {
+      own_record_ = open_record(options_);
+      thread_.record_to(own_record_);
+    }
+  }
 
   Status start();
   std::shared_ptr<RingOperation> submit(RingRequest request);
@@ -81,7 +117,8 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
   std::unique_ptr<RingEngine> engine_;  // null: alone
   RunningClock clock_;                  // of its thread
   OperationThread<RingOperation, RingCounters> thread_;
-  std::mutex order_mutex_;  // keeps numbers and submissions in the same order
+  std::shared_ptr<RecordedGroup> own_record_;  // null: others record the operations
+  std::mutex order_mutex_;                     // keeps numbers and submissions in the same order
   std::uint64_t next_number_ = 0;
 };
 
@@ -141,6 +178,7 @@ std::array<pollfd, 4> Ring::Impl::wait_for_work() {
 std::shared_ptr<RingOperation> Ring::Impl::submit(RingRequest request) {
   const Status valid = check(request, options_.rank, options_.world_size);
   std::unique_lock lock(order_mutex_);
+  if (own_record_ && valid) record(own_record_, next_number_, request);
   auto operation = std::make_shared<RingOperation>(std::move(request), next_number_);
   std::optional<std::string> refused;
   if (!valid) {

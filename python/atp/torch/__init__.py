@@ -35,8 +35,17 @@ from atp.torch._backend import register  # noqa: E402
 from atp.torch._hierarchical_hook import hierarchical_hook  # noqa: E402
 from atp.torch._hooks import ddp_hook, int16_hook  # noqa: E402
 from atp.torch._options import Options  # noqa: E402
-from atp.torch._stats import digest, stats  # noqa: E402
+from atp.torch._stats import digest, stats, write_flight_records  # noqa: E402
 
-__all__ = ["Options", "ddp_hook", "digest", "hierarchical_hook", "int16_hook", "register", "stats"]
+__all__ = [
+    "Options",
+    "ddp_hook",
+    "digest",
+    "hierarchical_hook",
+    "int16_hook",
+    "register",
+    "stats",
+    "write_flight_records",
+]
 
 register()

@@ -55,23 +55,31 @@ def _create(group, pg_options):
         choices.append(Choice("way_figures", figures.text if figures else "-", FIGURES_VARIABLE))
     address = listener.address if listener is not None else ""
     job = meeting.agree_on_job(group.timeout, choices, address, host=this_host())
-    backend = _make(group, meeting, options, asked.route_name, job, listener, figures)
+    recorded = _C.open_record(
+        name=str(group.group_id),
+        job=job,
+        rank=meeting.global_ranks[group.group_rank],
+        ranks=meeting.global_ranks,
+    )
+    backend = _make(group, meeting, options, asked.route_name, job, listener, figures, recorded)
     # Only after the ring is connected: its connections come in at the same port.
     backend.set_peers(
         token=_token(job),
         names=meeting.global_ranks,
         listener=listener,
         addresses=meeting.addresses(),
+        recorded=recorded,
     )
     return backend
 
 
-def _make(group, meeting, options, route_name, job, listener, figures):
+def _make(group, meeting, options, route_name, job, listener, figures, recorded):
     """Makes the group, with the way that its sums take."""
     if listener is None:
-        return _in_network(group, options, (0, 0), route_name, False, [])
+        return _in_network(group, options, (0, 0), route_name, False, [], recorded)
     if options.algorithm == "ring":
-        return _ring_group(group, options, _connect_ring(group, options, job, listener, meeting))
+        ring = _connect_ring(group, options, job, listener, meeting, recorded)
+        return _ring_group(group, options, ring)
     in_memory = options.host_memory and meeting.on_one_host
     if not in_memory:
         options.check_route()
@@ -84,11 +92,11 @@ def _make(group, meeting, options, route_name, job, listener, figures):
             options,
             group.timeout,
             figures,
-            network=lambda: _in_network(group, options, job, route_name, False, []),
-            connect_ring=lambda: _connect_ring(group, options, job, listener, meeting),
+            network=lambda: _in_network(group, options, job, route_name, False, [], recorded),
+            connect_ring=lambda: _connect_ring(group, options, job, listener, meeting, recorded),
             ring_group=lambda ring: _ring_group(group, options, ring),
         )
-    backend = _in_network(group, options, job, route_name, in_memory, host_of)
+    backend = _in_network(group, options, job, route_name, in_memory, host_of, recorded)
     if chooses:
         backend.choice = (
             "the host's memory: all ranks are on one host"
@@ -115,7 +123,7 @@ def _choices_of(options: Options) -> list[Choice]:
     return choices
 
 
-def _in_network(group, options, job, route_name, in_memory, host_of):
+def _in_network(group, options, job, route_name, in_memory, host_of, recorded):
     return _C.InNetworkGroup(
         rank=group.group_rank,
         size=group.group_size,
@@ -131,10 +139,11 @@ def _in_network(group, options, job, route_name, in_memory, host_of):
         digest_every=options.digest_every,
         host_memory=in_memory,
         host_of=host_of,
+        recorded=recorded,
     )
 
 
-def _connect_ring(group, options, job, listener, meeting):
+def _connect_ring(group, options, job, listener, meeting, recorded):
     return _C.Ring(
         rank=group.group_rank,
         size=group.group_size,
@@ -144,6 +153,7 @@ def _connect_ring(group, options, job, listener, meeting):
         names=meeting.global_ranks,
         listener=listener,
         addresses=meeting.addresses(),
+        recorded=recorded,
     )
 
 

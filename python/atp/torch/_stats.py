@@ -1,4 +1,6 @@
-"""The counters of a group."""
+"""The counters of a group, and the flight recorder's files."""
+
+import os
 
 import torch
 import torch.distributed as dist
@@ -119,6 +121,15 @@ def _bytes_sent(counters: dict[str, int]) -> tuple[int, int]:
     # Repeats are only counted, not measured; assume the packets' mean size.
     again = sent * repeats // max(first + repeats, 1)
     return of_ring + sent - again, again
+
+
+def write_flight_records(folder: str | os.PathLike | None = None) -> list[str]:
+    """Writes what this rank did last to one file per rank of this process; returns their paths.
+
+    folder: default: the one of ATP_FLIGHT_RECORDER. `atp report FOLDER` merges the files of all
+        ranks (docs/flight-recorder.md).
+    """
+    return _C.write_records(folder=os.fspath(folder) if folder is not None else "")
 
 
 def backend_of(group: dist.ProcessGroup) -> _C.InNetworkGroup | _C.RingGroup:
