@@ -15,6 +15,7 @@
 #include "atp/cli/command/log.h"
 #include "atp/cli/doctor/doctor_command.h"
 #include "atp/cli/help/help_command.h"
+#include "atp/cli/report/report_command.h"
 #include "atp/cli/view/view_command.h"
 #include "atp/wire/packet.h"
 
@@ -64,6 +65,7 @@ void add_commands(CommandLine& program) {
   add_status_command(program);
   add_view_command(program);
   add_doctor_command(program);
+  add_report_command(program);
   add_bench_command(program);
   add_plan_command(program);
   add_sim_command(program);

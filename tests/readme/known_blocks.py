@@ -105,6 +105,14 @@ METRICS = {
     "ATP_METRICS=127.0.0.1:9600 atp run": Here(addresses=("10.0.0.1",), serving=("ATP_METRICS",)),
 }
 
+FAILING_JOB = Never("it needs a job that fails; python/tests/test_flight_recorder.py has several")
+
+FLIGHT_RECORDER = {
+    "ATP_FLIGHT_RECORDER=/shared/fr torchrun": FAILING_JOB,
+    "job ": FAILING_JOB,
+    "python -m torch.distributed.flight_recorder.fr_trace": FAILING_JOB,
+}
+
 PERFORMANCE = {
     "ranks      bytes  memory ms": By("tests/experiments/test_memory_beside_gloo.py"),
     "ranks per host            ms": By("tests/experiments/test_several_hosts.py"),
@@ -179,6 +187,7 @@ BLOCKS = {
     "docs/architecture.md": {"rank 0      rank 1      rank 2      rank 3": DRAWING},
     "docs/cluster.md": CLUSTER,
     "docs/exploration.md": EXPLORATION,
+    "docs/flight-recorder.md": FLIGHT_RECORDER,
     "docs/getting-started.md": GETTING_STARTED,
     "docs/metrics.md": METRICS,
     "docs/operations.md": OPERATIONS,

@@ -35,7 +35,7 @@ TYPED = {
 SMALLER = {"--count 20000": "--count 200"}
 # Options that are not ours, and what an option of ours may be followed by.
 FOREIGN_OPTIONS = {
-    *("-O1", "-O3", "-minimize_crash", "-runs"),
+    *("--allow-incomplete-ranks", "-O1", "-O3", "-minimize_crash", "-runs"),
     *("--force-reinstall", "--no-deps", "--no-cache-dir"),  # of pip
 }
 # Of a reader's own.

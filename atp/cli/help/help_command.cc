@@ -63,6 +63,8 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive
   ATP_TIMEOUT                seconds without progress after which an all-reduce fails
   ATP_JOIN_TIMEOUT           seconds to wait for all ranks to join
+  ATP_FLIGHT_RECORDER        folder for what each rank did last, if the job fails
+  ATP_FLIGHT_RECORDER_SIZE   operations kept for that; 0: none
   ATP_METRICS                ADDR:PORT on which ranks serve metrics (torch)
 )"},
     {"exit-codes", R"(Exit codes of every command:

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "atp/cli/report/host_clocks.h"
+#include "atp/cli/report/story.h"
+
+namespace atp {
+
+// The report for people, and for programs (docs/flight-recorder.md).
+std::string report_text(const Story& story, const HostClocks& clocks, const RecordFolder& folder);
+std::string report_json(const Story& story, const HostClocks& clocks, const RecordFolder& folder);
+
+}  // namespace atp

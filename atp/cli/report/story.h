@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atp/base/result.h"
+#include "atp/cli/report/host_clocks.h"
+#include "atp/cli/report/rank_record.h"
+
+// One story from the records of all ranks: who waited for whom, in which operation, since when.
+
+namespace atp {
+
+struct Finding {
+  enum class Kind : std::uint8_t { kFailed, kMismatch, kWaiting };
+  enum class Evidence : std::uint8_t {
+    kDiffers,     // these ranks submitted another operation
+    kReported,    // the ranks that failed named them
+    kNotEntered,  // they had not begun the operation, or began it late
+    kNoFile,      // they left no file
+    kNone,        // nobody is to blame, or nobody is known to be
+  };
+  // What one rank did in the operation. Times are corrected.
+  struct Part {
+    std::size_t rank = 0;
+    std::string operation;  // what it submitted under this number
+    std::optional<WallTime> begun;
+    std::optional<WallTime> ended;
+    std::string state;  // "completed", "failed", "unfinished", "not begun"
+  };
+
+  Kind kind = Kind::kFailed;
+  Evidence evidence = Evidence::kNone;
+  std::string group;      // its name and description
+  std::string operation;  // "all_reduce #17 of [1000] float32 values"; empty: none is concerned
+  std::vector<std::size_t> ranks;    // the ranks concerned: those that others waited for
+  std::vector<std::size_t> waiting;  // ranks that waited
+  std::optional<WallTime> since;     // the first of them began to wait
+  std::optional<WallTime> until;     // the first of them stopped waiting
+  std::size_t told_by = 0;           // the rank with the first failure
+  std::string failure;               // its message; empty: nothing has failed
+  std::vector<Part> parts;           // by rank
+};
+
+struct TimelineRow {
+  WallTime time = 0;
+  std::size_t rank = 0;
+  std::string host;
+  std::string text;
+};
+
+// Of one group: who came last to its completed operations.
+struct Lateness {
+  std::string group;
+  std::size_t rank = 0;
+  std::size_t last = 0;        // operations to which it came last
+  std::size_t operations = 0;  // that all ranks have completed
+  std::int64_t median = 0;     // nanoseconds behind the first rank, in these `last` ones
+};
+
+struct StoryOptions {
+  std::int64_t last_ns = 10'000'000'000;  // of the timeline, before its end
+  bool all_operations = false;            // in the timeline
+};
+
+struct Story {
+  std::string job;                 // that of the largest group
+  std::vector<std::size_t> ranks;  // with a record
+  std::vector<std::size_t> without_record;
+  std::vector<std::string> hosts;
+  std::vector<Finding> findings;  // the first failure first
+  std::vector<Lateness> lateness;
+  std::vector<TimelineRow> timeline;
+  WallTime end = 0;  // of the timeline: the first failure, or the last file
+};
+
+// An error if the records are of different jobs, or starts of one.
+Status check_one_job(const std::vector<RankRecord>& records);
+Story tell_story(const std::vector<RankRecord>& records, const HostClocks& clocks,
+                 const StoryOptions& options);
+
+// The ranks that a failure's text names: "rank 3", "ranks 1, 2 and 5", "ranks 4 to 7".
+std::vector<std::size_t> ranks_named_in(const std::string& text);
+
+std::string ranks_list(const std::vector<std::size_t>& ranks);  // "rank 3", "ranks 0 and 2"
+std::string operation_text(const RankRecord::Operation& operation);
+
+}  // namespace atp
