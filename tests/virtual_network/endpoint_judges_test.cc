@@ -169,7 +169,7 @@ TEST(WorkerJudge, ObjectsToPacketsThatNoWorkerMaySend) {
          c.gets(PacketType::kParameter, kAnswerOfTheFirst);
          c.sends({.sequence = 4});
        },
-       "at another index"},
+       "whose index is not the one"},
       {"an answered fragment again",
        [](WorkerCourt& c) {
          c.sends_the_first(2);
@@ -258,7 +258,7 @@ TEST(ServerJudge, ObjectsToPacketsThatNoServerMaySend) {
          c.completes(kMoved);
          c.answers(kSwitch, PacketType::kNack, {.sequence = 4}, {kSwitch});
        },
-       "at another index"},
+       "whose index is not the one"},
       {"a repeat with other contents",
        [](ServerCourt& c) {
          c.completes(kResult);

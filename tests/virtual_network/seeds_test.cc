@@ -36,36 +36,29 @@ void expect_faults(const Tally& tally) {
   EXPECT_GE(tally.waits_for_room, kLeastOfARow);
 }
 
-// Expects the rows of docs/protocol.md §4, and those rules of §5 and §6 that have a counter.
-void expect_rows(const Tally& tally) {
+// What a switch counts and seeds do not produce: operations that differ, shapes that no honest or
+// forged packet of theirs has, and situations of a few seeds in ten thousand. Unit tests have them.
+bool is_rare(SwitchCounter counter) {
   using S = SwitchCounter;
-  for (const S row : {S::kGradientsSummed,
-                      S::kDuplicates,
-                      S::kCompleteSumsSent,
-                      S::kPartialSumsSent,
-                      S::kFlushedSumsSent,
-                      S::kSweptSumsSent,
-                      S::kDuplicatesReemitted,
-                      S::kForwardedDirect,
-                      S::kForwardedDetached,
-                      S::kForwardedLate,
-                      S::kForwardedResend,
-                      S::kForwardedOverlap,
-                      S::kForwardedAfterCollision,
-                      S::kForwardedNoRegion,
-                      S::kForwardedOverQuota,
-                      S::kEcnMarks,
-                      S::kCollisions,
-                      S::kReleases,
-                      S::kMarks,
-                      S::kReclaims,
-                      S::kStatusesSent,
-                      S::kStatusesWithheld,
-                      S::kDropUnknownJob,
-                      S::kDropUnknownChild,
-                      S::kDropNotFromParent,
-                      S::kDropRankTaken}) {
-    EXPECT_GE(tally.switches[row], kLeastOfARow) << to_string(row);
+  switch (counter) {
+    case S::kForwardedShape:
+    case S::kOperationMismatches:
+    case S::kSweptDiscarded:
+    case S::kDropEmptyBitmap:
+    case S::kDropWrongBitmapWidth:
+    case S::kDropWrongValueCount:
+    case S::kDropStraight: return true;
+    default: return false;
+  }
+}
+
+// Expects every counter of a switch, so every row of docs/protocol.md §4, and those rules of §5 and
+// §6 that have a counter.
+void expect_rows(const Tally& tally) {
+  for (std::size_t i = 0; i < Counters<SwitchCounter>::kSize; ++i) {
+    const auto counter = static_cast<SwitchCounter>(i);
+    if (is_rare(counter)) continue;
+    EXPECT_GE(tally.switches[counter], kLeastOfARow) << to_string(counter);
   }
   using P = ServerCounter;
   for (const P row : {P::kFragmentsCompletedByOnePacket,

@@ -37,11 +37,12 @@ enum atp_forward {
 
 /* The rule that decided. Engines count each under a name of its own. */
 enum atp_reason {
-  /* GRADIENT, dropped */
+  /* GRADIENT, dropped: up to ATP_LAST_DROP */
   ATP_DROP_BITMAP_WIDTH = 0, /* not the width of the job */
   ATP_DROP_VALUE_COUNT,      /* more than the agreed K carries */
   ATP_DROP_EMPTY_BITMAP,     /* nobody's contribution */
   ATP_DROP_FOREIGN_RANKS,    /* bits that are not the sender's (H25, H26) */
+  ATP_LAST_DROP = ATP_DROP_FOREIGN_RANKS,
   /* GRADIENT, forwarded as DIRECT, past the aggregators */
   ATP_PASS_DIRECT,       /* it came with DIRECT, or its values are floats */
   ATP_PASS_DETACHED,     /* a detached rank is in it */

@@ -98,7 +98,7 @@ void handle_gradient(SwitchTurn& turn, const Arrival& in) {
   // Do not count dropped packets or a forged sequence far ahead, after which the honest packets
   // would be taken for repeats.
   const std::uint64_t limit = tree->sequence_limit(header.stream);
-  if (reason > ATP_DROP_FOREIGN_RANKS && header.sequence <= limit) {
+  if (reason > ATP_LAST_DROP && header.sequence <= limit) {
     tree->note_gradient(turn.now, header, in.packet.ranks);
   }
   if (reason == ATP_DROP_FOREIGN_RANKS) answer_unknown(turn, in, in.packet.ranks - child);
