@@ -47,6 +47,11 @@ def test_there_are_enough_of_both_kinds():
     assert sum(map(operators.in_sample, operator_mutants())) >= 100
 
 
+def test_the_page_on_the_simulator_counts_the_rules():
+    page = " ".join((REPOSITORY / "docs/simulator.md").read_text().split())
+    assert f" {len(RULES)} rules of the protocol left out by hand" in page
+
+
 def test_every_file_with_operators_has_a_room_that_tests_it():
     assert {name.rsplit("/", 1)[0] for name in mutated_files()} == set(ROOMS)
 
