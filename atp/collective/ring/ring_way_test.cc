@@ -197,11 +197,11 @@ TEST(RingWay, ARingIsAddedOnceAndBeforeTheFirstOperation) {
   TwoWays late({.has_ring = false});
   in_parallel(kRanks, [&](std::size_t rank) {
     EXPECT_THAT(message(ways.at(rank).add_ring(nullptr, kRingForAll, 0)),
-                HasSubstr("before the first operation, and once"));
+                HasSubstr("only once, and only before the first operation"));
     std::vector<float> tensor(5);
     EXPECT_EQ(message(late.at(rank).all_reduce(tensor).wait()), "");
     EXPECT_THAT(message(late.at(rank).add_ring(nullptr, kRingForAll, 0)),
-                HasSubstr("before the first operation, and once"));
+                HasSubstr("only once, and only before the first operation"));
   });
 }
 
