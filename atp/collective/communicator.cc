@@ -46,7 +46,7 @@ Status check(const CommunicatorOptions& options) {
                  std::to_string(options.world_size - 1)};
   }
   if (options.own_server && options.own_server->port == 0) {
-    return Error{"the server in this process needs a port that the other ranks know, and found 0"};
+    return Error{"the server in this process needs a port that the other ranks know, but found 0"};
   }
   Status format = check_format(options.number_format, options.world_size);
   if (!format) return format;
@@ -61,7 +61,7 @@ Status check(const CommunicatorOptions& options) {
     if (route.empty() && options.host_memory) continue;
     if (!route.empty() && route.size() <= Route::kMaxHops) continue;
     return Error{"expected a route of at most " + std::to_string(Route::kMaxHops - 1) +
-                 " switches and then the server, and found " + std::to_string(route.size()) +
+                 " switches and then the server, but found " + std::to_string(route.size()) +
                  " hops"};
   }
   return ok_status();

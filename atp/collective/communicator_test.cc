@@ -184,7 +184,7 @@ TEST(Communicator, NamesRanksThatDoNotJoin) {
   for (const auto& result : join(options)) {
     ASSERT_FALSE(result.ok());
     EXPECT_THAT(result.error().message,
-                HasSubstr("ranks 2 and 3 have not joined within 3 s (of 4 ranks)"));
+                HasSubstr("ranks 2 and 3 have not joined within 3 s; the job has 4 ranks"));
   }
 }
 

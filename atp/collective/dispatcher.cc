@@ -37,12 +37,12 @@ Status check(const Values& values, const HostRequest& request, const AllReduceOp
   }
   if (lengths.size() != job.world_size) {
     return Error{"expected a length for each of " + with_commas(job.world_size) +
-                 " ranks, and found " + with_commas(lengths.size())};
+                 " ranks, but found " + with_commas(lengths.size())};
   }
   const bool gathers = request.collective == HostCollective::kAllGather;
   const std::size_t outputs = gathers ? job.world_size : 1;
   if (request.outputs.size() != outputs) {
-    return Error{"expected memory for " + with_commas(outputs) + " results, and found " +
+    return Error{"expected memory for " + with_commas(outputs) + " results, but found " +
                  with_commas(request.outputs.size())};
   }
   const std::size_t expected =
@@ -50,7 +50,7 @@ Status check(const Values& values, const HostRequest& request, const AllReduceOp
   if (values.count != expected) {
     return Error{"expected a tensor of " + with_commas(expected) +
                  (gathers ? " bytes, this rank's length" : " values, the sum of all lengths") +
-                 ", and found " + with_commas(values.count)};
+                 ", but found " + with_commas(values.count)};
   }
   return gathers ? ok_status() : check(values, options, job);
 }

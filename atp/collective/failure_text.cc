@@ -158,13 +158,15 @@ std::string route_text(const FailureContext& context) {
 std::string join_timeout(const Failure& failure, const FailureContext& context) {
   if (!failure.ranks.empty()) {
     return ranks_text(failure.ranks) + (failure.ranks.size() == 1 ? " has" : " have") +
-           " not joined within " + seconds_text(context.join_timeout) + " (of " +
-           std::to_string(context.world_size) + (context.names.empty() ? " ranks)" : " hosts)") +
+           " not joined within " + seconds_text(context.join_timeout) + "; the job has " +
+           std::to_string(context.world_size) + (context.names.empty() ? " ranks" : " hosts") +
            (context.peer_refused ? "; " + peer_refused_text(*context.peer_refused) : "");
   }
   return "no answer within " + seconds_text(context.join_timeout) + " from " + route_text(context) +
          (failure.unreachable ? kUnreachable : "") + server_question(context) +
-         (failure.unreachable ? "" : " Do firewalls let its UDP packets and the answers through?");
+         (failure.unreachable
+              ? ""
+              : " Do firewalls let this rank's UDP packets out and the answers in?");
 }
 
 }  // namespace

@@ -62,10 +62,10 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "same "
        "number, choose another with `atp run --job N` or ATP_JOB"},
       {{.code = FailureCode::kJoinTimeout, .ranks = set_of({0, 3})},
-       "ranks 0 and 3 have not joined within 30 s (of 4 ranks)"},
+       "ranks 0 and 3 have not joined within 30 s; the job has 4 ranks"},
       {{.code = FailureCode::kJoinTimeout},
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501: is `atp "
-       "server` running there? Do firewalls let its UDP packets and the answers through?"},
+       "server` running there? Do firewalls let this rank's UDP packets out and the answers in?"},
       {{.code = FailureCode::kJoinTimeout, .unreachable = true},
        "no answer within 30 s from server 10.0.0.9:5500 through switch 10.0.0.1:5501 (connection "
        "refused or host unreachable): is `atp server` running there?"},
@@ -194,9 +194,10 @@ TEST(FailureText, ForRanksThatNeverJoinedSaysWhyOneWasRefused) {
                                  .found = 8,
                                  .ranks = set_of({3}),
                                  .other = set_of({0, 1})};
-  EXPECT_EQ(failure_text({.code = FailureCode::kJoinTimeout, .ranks = set_of({3})}, context),
-            "rank 3 has not joined within 30 s (of 4 ranks); rank 3 was refused: it says the job "
-            "has 8 ranks, ranks 0 and 1 say 4; start all ranks with the same world size");
+  EXPECT_EQ(
+      failure_text({.code = FailureCode::kJoinTimeout, .ranks = set_of({3})}, context),
+      "rank 3 has not joined within 30 s; the job has 4 ranks; rank 3 was refused: it says the job "
+      "has 8 ranks, ranks 0 and 1 say 4; start all ranks with the same world size");
   EXPECT_EQ(
       peer_refused_text(
           {.reason = RefusalReason::kIncarnation, .expected = 5, .found = 6, .ranks = set_of({1})}),

@@ -233,12 +233,12 @@ TEST(HostLane, NamesTheDefectOfARequest) {
   Communicator& own = *communicators[0];
   EXPECT_THAT(message(own.broadcast(bytes, {.root = 1}).wait()), HasSubstr("rank 1 is not one of"));
   EXPECT_THAT(message(own.all_gather(bytes, {.lengths = {8, 8}}).wait()),
-              HasSubstr("a length for each of 1 ranks, and found 2"));
+              HasSubstr("a length for each of 1 ranks, but found 2"));
   EXPECT_THAT(message(own.all_gather(bytes, {.lengths = {8}}).wait()),
-              HasSubstr("memory for 1 results, and found 0"));
+              HasSubstr("memory for 1 results, but found 0"));
   EXPECT_THAT(
       message(own.reduce_scatter(values, {.lengths = {3}, .outputs = {bytes.data()}}).wait()),
-      HasSubstr("a tensor of 3 values, the sum of all lengths, and found 2"));
+      HasSubstr("a tensor of 3 values, the sum of all lengths, but found 2"));
   shut_down(communicators);
 }
 

@@ -13,7 +13,7 @@ bool is_plain(const OperationKind& kind) {
 
 const char* carrier_of(NumberFormat format) {
   switch (format) {
-    case NumberFormat::kFixed: return "by the fixed scale";
+    case NumberFormat::kFixed: return "with the fixed scale";
     case NumberFormat::kBlocks: return "in blocks of int32";
     case NumberFormat::kBlocksInt16: return "in blocks of int16";
     case NumberFormat::kExact: return "exactly";
@@ -64,7 +64,8 @@ Result<NumberFormat> format_of(const NumberChoices& choices) {
   const bool fixed = choices.scale == "fixed";
   const bool narrow = choices.wire == "int16";
   if (fixed && (narrow || choices.exact)) {
-    return Error{std::string("scale=fixed is the paper's, of float32 in int32, and excludes ") +
+    return Error{std::string("scale=fixed is the paper's format (float32 sent as int32) and cannot "
+                             "be combined with ") +
                  (narrow ? "wire=int16" : "exact=1") + ": choose scale=blocks, or drop the other"};
   }
   if (narrow && choices.exact) {
@@ -86,7 +87,8 @@ Status check_kind(const OperationKind& kind, NumberFormat of_job, std::optional<
                   std::size_t world_size) {
   if (kind.reduction == Reduction::kAverage && !is_floating(kind.type)) {
     return Error{
-        "int32 has no average, because it may not be an integer: request the sum and divide it, or "
+        "int32 has no average, because the average may not be an integer: request the sum and "
+        "divide it, or "
         "convert the values to float32"};
   }
   if (is_plain(kind)) return ok_status();

@@ -24,7 +24,7 @@ TEST(NumberText, SaysWhatIsCombinedAndHowItTravels) {
        "the sum of 7 float16 values exactly"},
       {7,
        {DataType::kFloat32, Reduction::kSum, NumberFormat::kFixed},
-       "the sum of 7 float32 values by the fixed scale"},
+       "the sum of 7 float32 values with the fixed scale"},
       {7,
        {DataType::kInt32, Reduction::kSum, NumberFormat::kBlocksInt16},
        "the sum of 7 int32 values"},
@@ -51,9 +51,9 @@ TEST(NumberText, MakesOneFormatOfTheUsersChoices) {
 
 TEST(NumberText, NamesTheChoicesThatExcludeEachOther) {
   EXPECT_THAT(format_of({.scale = "fixed", .wire = "int16"}).error().message,
-              AllOf(HasSubstr("scale=fixed"), HasSubstr("excludes wire=int16")));
+              AllOf(HasSubstr("scale=fixed"), HasSubstr("cannot be combined with wire=int16")));
   EXPECT_THAT(format_of({.scale = "fixed", .exact = true}).error().message,
-              AllOf(HasSubstr("scale=fixed"), HasSubstr("excludes exact=1")));
+              AllOf(HasSubstr("scale=fixed"), HasSubstr("cannot be combined with exact=1")));
   EXPECT_THAT(format_of({.wire = "int16", .exact = true}).error().message,
               AllOf(HasSubstr("exact=1"), HasSubstr("wire=int16"), HasSubstr("choose one")));
 }
@@ -99,21 +99,21 @@ TEST(NumberText, SaysWhatAJobCannotDoAndSuggestsWhatItCan) {
        NumberFormat::kBlocksInt16,
        1024,
        ""},
-      {"bfloat16 by the fixed scale",
+      {"bfloat16 with the fixed scale",
        {DataType::kBFloat16},
        kJobOfFixed,
        {},
        4,
        "a job with scale=fixed sums float32 and int32, and this is bfloat16: convert it to "
        "float32, or use scale=blocks"},
-      {"integers by the fixed scale", {DataType::kInt32}, kJobOfFixed, {}, 4, ""},
-      {"a maximum by the fixed scale",
+      {"integers with the fixed scale", {DataType::kInt32}, kJobOfFixed, {}, 4, ""},
+      {"a maximum with the fixed scale",
        {DataType::kFloat16, Reduction::kMax},
        kJobOfFixed,
        {},
        4,
        ""},
-      {"blocks by the fixed scale",
+      {"blocks with the fixed scale",
        {},
        kJobOfFixed,
        NumberFormat::kBlocks,

@@ -32,8 +32,8 @@ std::string holders(const Failure& failure, const char* verb_of_one, const char*
 
 std::string streams_text(const Failure& failure) {
   if (failure.other.empty()) {
-    return "it asks for " + counted(failure.found, "stream") + ", and no job may have more than " +
-           with_commas(failure.expected);
+    return "the rank asks for " + counted(failure.found, "stream") +
+           ", and no job may have more than " + with_commas(failure.expected);
   }
   return "it uses " + streams(failure.found) + ", " + holders(failure, "uses ", "use ") +
          streams(failure.expected) + "; start all ranks with the same streams";
@@ -58,7 +58,7 @@ std::string why(const Failure& failure) {
              "; start all ranks with the same world size";
     case RefusalReason::kStreams: return streams_text(failure);
     case RefusalReason::kValueCount:
-      return "its path carries " + counted(found, "value") +
+      return "the rank's path carries " + counted(found, "value") +
              " per fragment, and the job runs with " + with_commas(expected) +
              "; start all ranks with at most " + with_commas(found);
     case RefusalReason::kNumberFormat:
@@ -67,16 +67,17 @@ std::string why(const Failure& failure) {
              "; start all ranks with the same ATP_SCALE, ATP_WIRE and ATP_EXACT, or options scale, "
              "wire and exact";
     case RefusalReason::kTooManyJobs:
-      return "it already serves " + counted(expected, "job") +
+      return "the node already serves " + counted(expected, "job") +
              ", its maximum; try again when one of them has ended";
     case RefusalReason::kRank:
-      return "it says the job has " + counted(expected, "rank") + ", which are numbered from 0";
+      return "the rank says the job has " + counted(expected, "rank") +
+             ", which are numbered from 0";
     case RefusalReason::kVersion:
-      return "it supports protocol " + versions(found) + ", and the node " + versions(expected) +
-             "; run the same version of atp everywhere";
+      return "the rank supports protocol " + versions(found) + ", and the node " +
+             versions(expected) + "; run the same version of atp everywhere";
     case RefusalReason::kMemory:
       return "the job needs " + with_commas(found) + " MiB there, and only " +
-             with_commas(expected) + " MiB of the memory for all jobs are left";
+             with_commas(expected) + " MiB of the memory for all jobs is left";
     default: return std::string(to_string(failure.reason));
   }
 }

@@ -42,11 +42,13 @@ const Case kCases[] = {
      "same streams"},
     {{RefusalReason::kStreams, 8, 9, {}},
      kServer,
-     "server 10.0.0.9:5500 refused rank 3: it asks for 9 streams, and no job may have more than "
+     "server 10.0.0.9:5500 refused rank 3: the rank asks for 9 streams, and no job may have more "
+     "than "
      "8"},
     {{RefusalReason::kValueCount, 350, 88, set_of({0, 1, 2})},
      kServer,
-     "rank 3 was refused: its path carries 88 values per fragment, and the job runs with 350; "
+     "rank 3 was refused: the rank's path carries 88 values per fragment, and the job runs with "
+     "350; "
      "start all ranks with at most 88"},
     {{RefusalReason::kNumberFormat, 0, 1, set_of({0, 1, 2})},
      kServer,
@@ -73,24 +75,27 @@ const Case kCases[] = {
      "through a switch must have the same next hop"},
     {{RefusalReason::kRoute, 0, 0, {}},
      kSwitch,
-     "rank 3 was refused through switch 10.0.0.1:5501: its route is empty, too long, "
+     "rank 3 was refused through switch 10.0.0.1:5501: the rank's route is empty, too long, "
      "or not in order (switches first, the server last)"},
     {{RefusalReason::kTooManyJobs, 256, 0, {}},
      kServer,
-     "server 10.0.0.9:5500 refused rank 3: it already serves 256 jobs, its maximum; try again when "
+     "server 10.0.0.9:5500 refused rank 3: the node already serves 256 jobs, its maximum; try "
+     "again when "
      "one of them has ended"},
     {{RefusalReason::kRank, 3, 4, {}},
      kServer,
-     "server 10.0.0.9:5500 refused rank 3: it says the job has 3 ranks, which are numbered from "
+     "server 10.0.0.9:5500 refused rank 3: the rank says the job has 3 ranks, which are numbered "
+     "from "
      "0"},
     {{RefusalReason::kVersion, versions_number(1, 1), versions_number(2, 3), {}},
      kServer,
-     "server 10.0.0.9:5500 refused rank 3: it supports protocol versions 2 to 3, and the node "
+     "server 10.0.0.9:5500 refused rank 3: the rank supports protocol versions 2 to 3, and the "
+     "node "
      "version 1; run the same version of atp everywhere"},
     {{RefusalReason::kMemory, 24, 1300, {}},
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the job needs 1,300 MiB there, and only 24 MiB of the "
-     "memory for all jobs are left"},
+     "memory for all jobs is left"},
 };
 
 TEST(RefusalText, NamesWhatWasExpectedWhatWasFoundAndWhichRanksDiffer) {

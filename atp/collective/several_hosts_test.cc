@@ -280,9 +280,9 @@ TEST(SeveralHosts, AreToldWhichRankOfWhichHostIsMissingWhenTheyJoin) {
   const auto joined = join(options);
   for (const auto& each : joined) ASSERT_FALSE(each.ok());
   EXPECT_THAT(joined[0].error().message,
-              HasSubstr("rank 2 has not joined within 2 s (of 2 hosts)"));
+              HasSubstr("rank 2 has not joined within 2 s; the job has 2 hosts"));
   EXPECT_THAT(joined[1].error().message,
-              HasSubstr("rank 2 has not joined within 2 s (of 2 hosts)"));
+              HasSubstr("rank 2 has not joined within 2 s; the job has 2 hosts"));
   EXPECT_THAT(joined[2].error().message, HasSubstr("rank 3 did not contact rank 2 on this host"));
 }
 

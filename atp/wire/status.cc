@@ -60,10 +60,11 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kUpstream:
       return "the switch may not send to the next hop of the route (see --upstream)";
     case RefusalReason::kRoute:
-      return "its route is empty, too long, or not in order (switches first, the server last)";
+      return "the rank's route is empty, too long, or not in order (switches first, the server "
+             "last)";
     case RefusalReason::kTooManyJobs: return "the node serves as many jobs as it can hold";
-    case RefusalReason::kRank: return "its rank is not below the world size";
-    case RefusalReason::kVersion: return "it speaks no common protocol version";
+    case RefusalReason::kRank: return "the rank is not below the world size";
+    case RefusalReason::kVersion: return "the rank speaks no protocol version that the node speaks";
     case RefusalReason::kMemory: return "the job needs more memory than the node has left for it";
     case RefusalReason::kIncarnation: return "it waits in another incarnation of the job";
     case RefusalReason::kCount: break;

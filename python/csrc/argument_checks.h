@@ -30,14 +30,14 @@ inline void check_values(const Buffers::Name& name, const at::Tensor& whole,
   check_type(name, whole, block);
   TORCH_CHECK_VALUE(whole.numel() == block.numel() * ranks, name.operation, ": expected ",
                     block.numel() * ranks, " values, ", ranks, " times the ", block.numel(),
-                    " of a rank, and found ", whole.numel());
+                    " of a rank, but found ", whole.numel());
 }
 
 // `each`: the thing that needs one tensor each.
 inline void check_count(const Buffers::Name& name, const char* each, std::size_t expected,
                         std::size_t found) {
   TORCH_CHECK_VALUE(found == expected, name.operation, ": expected ", expected,
-                    " tensors, one for each ", each, ", and found ", found);
+                    " tensors, one for each ", each, ", but found ", found);
 }
 
 }  // namespace atp::pytorch

@@ -138,7 +138,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::allgather(TensorLists& outputs, T
   for (const at::Tensor& output : outputs[0]) check_type(kAllGather, inputs[0], output);
   const at::Tensor& own = outputs[0][static_cast<std::size_t>(getRank())];
   TORCH_CHECK_VALUE(own.numel() == inputs[0].numel(), kAllGather.operation, ": expected ",
-                    inputs[0].numel(), " values in this rank's output, as in its input, and found ",
+                    inputs[0].numel(), " values in this rank's output, as in its input, but found ",
                     own.numel());
   const auto work = begin_work("atp", kAllGather, inputs, outputs[0]);
   Buffers& buffers = work->buffers();
@@ -250,7 +250,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::broadcast(Tensors& tensors,
     return PeersBackend::broadcast(tensors, options);
   }
   TORCH_CHECK_VALUE(options.rootRank >= 0 && options.rootRank < getSize(), kBroadcast.operation,
-                    ": expected a root among ranks 0 to ", getSize() - 1, " and found ",
+                    ": expected a root among ranks 0 to ", getSize() - 1, " but found ",
                     options.rootRank);
   const auto work = begin_work("atp", kBroadcast, tensors, tensors);
   const at::Tensor buffer = work->buffers().output(tensors[0]);

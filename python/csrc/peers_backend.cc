@@ -79,7 +79,7 @@ void PeersBackend::check_open(const char* operation) const {
 
 void PeersBackend::check_root(const Name& name, std::int64_t root) const {
   TORCH_CHECK_VALUE(root >= 0 && root < getSize(), name.operation,
-                    ": expected a root among ranks 0 to ", getSize() - 1, " and found ", root);
+                    ": expected a root among ranks 0 to ", getSize() - 1, " but found ", root);
 }
 
 PeersBackend::OwnWork PeersBackend::begin_work(const char* path, const Name& name,

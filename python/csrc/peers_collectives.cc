@@ -32,7 +32,7 @@ void check_list_of_root(const Name& name, const PeersBackend::TensorLists& lists
   TORCH_CHECK_VALUE(is_root || lists.empty(), name.operation,
                     ": only the root has a list of tensors, and this rank is not the root");
   if (!is_root) return;
-  TORCH_CHECK_VALUE(lists.size() == 1, name.operation, ": expected one list of tensors, and found ",
+  TORCH_CHECK_VALUE(lists.size() == 1, name.operation, ": expected one list of tensors, but found ",
                     lists.size());
   check_count(name, "rank", ranks, lists.front().size());
   for (const at::Tensor& tensor : lists.front()) check_values(name, tensor, block, 1);

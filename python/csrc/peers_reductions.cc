@@ -124,7 +124,7 @@ PeersBackend::WorkPtr PeersBackend::scatter_sums(const Name& name, const Tensors
 PeersBackend::WorkPtr PeersBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                                    const c10d::ReduceScatterOptions& options) {
   TORCH_CHECK_VALUE(inputs.size() == outputs.size(), kReduceScatter.operation,
-                    ": expected a list of inputs for each output, and found ", inputs.size(),
+                    ": expected a list of inputs for each output, but found ", inputs.size(),
                     " for ", outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check_count(kReduceScatter, "rank", ranks(), inputs[i].size());

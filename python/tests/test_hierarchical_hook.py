@@ -125,7 +125,7 @@ def test_hosts_of_different_sizes_are_refused_at_every_rank(ranks):
         intra = [dist.new_group(members, backend="gloo") for members in ([0, 1, 2], [3, 4])]
         inter = [dist.new_group(members, backend="gloo") for members in ([0, 3], [1, 4], [2])]
         mine = intra[rank // 3], inter[rank % 3]
-        with pytest.raises(ValueError, match="must have the same number of ranks, and found"):
+        with pytest.raises(ValueError, match="must have the same number of ranks, but found"):
             atp.torch.hierarchical_hook(*mine)
 
     ranks.run(5, body)
@@ -138,7 +138,7 @@ def test_groups_without_all_of_the_models_ranks_are_refused(ranks):
         inter = [dist.new_group([member], backend="gloo") for member in range(4)]
         hook = atp.torch.hierarchical_hook(intra[rank // 2], inter[rank])
         model.register_comm_hook(None, hook)
-        with pytest.raises(ValueError, match="the model's 4 ranks, and found an intra_group of 2"):
+        with pytest.raises(ValueError, match="the model's 4 ranks, but found an intra_group of 2"):
             model(torch.ones(1, 3)).sum().backward()
 
     ranks.run(4, body)

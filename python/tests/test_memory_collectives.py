@@ -285,7 +285,7 @@ def test_shapes_that_do_not_fit_are_refused(ranks):
         with pytest.raises(ValueError, match="expected 4 values in this rank's output"):
             outputs = [[torch.empty(3)] * RANKS]
             backend.allgather(outputs, [torch.empty(4)], c10d.AllgatherOptions()).wait()
-        with pytest.raises(ValueError, match="expected 3 tensors, one for each rank, and found 1"):
+        with pytest.raises(ValueError, match="expected 3 tensors, one for each rank, but found 1"):
             backend.reduce_scatter(
                 [torch.empty(3)], [[torch.empty(3)]], c10d.ReduceScatterOptions()
             ).wait()

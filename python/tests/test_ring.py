@@ -262,11 +262,11 @@ def test_shapes_that_do_not_fit_are_refused(ranks):
             backend._allgather_base(
                 torch.empty(6, dtype=torch.int64), torch.empty(3), c10d.AllgatherOptions()
             ).wait()
-        with pytest.raises(ValueError, match="expected 2 tensors, one for each input, and found 1"):
+        with pytest.raises(ValueError, match="expected 2 tensors, one for each input, but found 1"):
             dist.group.WORLD.allgather_into_tensor_coalesced(
                 [torch.empty(2)], [torch.empty(1), torch.empty(1)]
             ).wait()
-        with pytest.raises(ValueError, match="expected 2 tensors, one for each rank, and found 1"):
+        with pytest.raises(ValueError, match="expected 2 tensors, one for each rank, but found 1"):
             backend.reduce_scatter(
                 [torch.empty(3)], [[torch.empty(3)]], c10d.ReduceScatterOptions()
             ).wait()

@@ -54,7 +54,7 @@ def write_header(
     type_, flags, job, incarnation, stream, ranks, words,
     count=0, sequence=0, index=0, operation=0, kind=0,
 ):  # fmt: skip
-    """With the bitmap. The magnitude is 0, since no sum here goes by the fixed scale."""
+    """With the bitmap. The magnitude is 0, since no sum here has the fixed scale."""
     header = HEADER.pack(
         2, type_, flags, words, job, incarnation, stream, count, sequence, index, operation, 0,
         kind, HOPS, 0, 0,

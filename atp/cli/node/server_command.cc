@@ -104,7 +104,8 @@ void add_server_command(const Command& program) {
   command
       .add_option(
           "--lease", options->lease_s,
-          "Seconds of silence after which the server considers a rank lost, and a rank the server")
+          "Seconds of silence after which the server considers a rank lost, and a rank considers "
+          "the server lost")
       .type_name("SEC")
       .number_between(3, 3600)
       .show_default();

@@ -96,8 +96,10 @@ void run_matrix(const MatrixOptions& options) {
 }  // namespace
 
 void add_matrix_command(const Command& plan) {
-  const Command command = plan.add_command(
-      "matrix", "Print the hierarchical communication matrix of a topology (Fig. 7 of the paper)");
+  const Command command =
+      plan.add_command("matrix",
+                       "Print the hierarchical communication matrix of a topology (Fig. 7 of the "
+                       "paper on Adaptive Tensor Parallelism)");
   command.footer(kExamples);
   const auto options = std::make_shared<MatrixOptions>();
   command.add_option("--topology", options->topology_file, "Cluster file")

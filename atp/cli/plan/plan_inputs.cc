@@ -54,7 +54,8 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
   command
       .add_option("--mode", inputs.mode,
                   "Cost model. linkload: the load of every link with all groups active at once; "
-                  "paper: equations 2 to 4, with the index rule and the sharing corrected")
+                  "paper: equations 2 to 4 of the paper \"ATP: Adaptive Tensor Parallelism for "
+                  "Foundation Models\", with the index rule and the sharing corrected")
       .one_of({"linkload", "paper"})
       .type_name("MODE")
       .show_default();
@@ -62,7 +63,7 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
   command.add_flag(
       "--uncorrected", inputs.uncorrected,
       "With --mode paper: use the bandwidth of a group even if two neighbours in it have less, as "
-      "the paper does for its torus of 16 devices (Fig. 12, IC6)");
+      "the paper does for its torus of 16 devices (Fig. 12)");
   command
       .add_option("--collectives", inputs.collectives,
                   "Allowed collectives: ring, hierarchical, aggregation, gloo (default: all)")
@@ -76,8 +77,7 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
       .one_of({"exact", "equation2"})
       .type_name("VOLUME");
   command.add_flag("--fused", inputs.fused,
-                   "Use a reduce-scatter where only a slice of an all-reduce is needed (7h becomes "
-                   "6h)");
+                   "Use a reduce-scatter where only a slice of an all-reduce is needed");
   command.add_flag(
       "--runtime", inputs.runtime,
       "Consider only what atp.tensor_parallel runs: rings with reduce-scatters, or aggregation");

@@ -25,7 +25,7 @@ constexpr const char* kExamples = R"(Examples:
   atp sim --workers 1024
       simulate one all-reduce over racks of 32 workers, without faults; print its time and memory
   atp sim --cluster cluster.yaml --hosts a1,b1
-      simulate one all-reduce on two hosts of a cluster file; print its time and servers' load
+      simulate one all-reduce on two hosts of a cluster file; print its time and the servers' load
 Exit codes: 0 all correct, 1 a wrong sum, 2 not finished in time or something left over, 3 a crash,
   4 wasteful: all sums correct, but with more packets or time than the world needs,
   5 a node did something that the protocol does not allow.)";

@@ -42,7 +42,7 @@ def hierarchical_hook(
     """
     if intra_group is None or inter_group is None:
         raise ValueError(
-            "hierarchical_hook needs intra_group and inter_group, and found None for one of them"
+            "hierarchical_hook needs intra_group and inter_group, but found None for one of them"
         )
     _check(intra_group, inter_group)
     pipeline = _Pipeline(intra_group, inter_group)
@@ -53,7 +53,7 @@ def hierarchical_hook(
         ranks = (state if state is not None else dist.group.WORLD).size()
         if ranks != intra_group.size() * inter_group.size():
             raise ValueError(
-                f"expected groups that cover the model's {ranks} ranks, and found an intra_group "
+                f"expected groups that cover the model's {ranks} ranks, but found an intra_group "
                 f"of {intra_group.size()} and an inter_group of {inter_group.size()}: create them "
                 "from all ranks of the model, and pass the model's process group, if it is not the "
                 "default one, as state to register_comm_hook"
@@ -78,7 +78,7 @@ def _check(intra: dist.ProcessGroup, inter: dist.ProcessGroup) -> None:
         for other in others:
             if len(other) != len(others[0]):
                 raise ValueError(
-                    f"every {name} must have the same number of ranks, and found ranks {others[0]} "
+                    f"every {name} must have the same number of ranks, but found ranks {others[0]} "
                     f"and {other}"
                 )
         if {me} != set(row) & set(column) or len(set(sum(others, []))) != sum(map(len, others)):
@@ -130,7 +130,7 @@ class _Pipeline:
         whole = bucket.buffer()
         if whole.layout != torch.strided:
             raise ValueError(
-                f"hierarchical_hook needs dense gradients, and found {whole.layout}: use "
+                f"hierarchical_hook needs dense gradients, but found {whole.layout}: use "
                 "atp.torch.ddp_hook"
             )
         on_cpu = whole.device.type == "cpu"

@@ -45,7 +45,7 @@ def _average(group, bucket, numbers):
     else:
         if numbers:
             raise ValueError(
-                f"int16_hook needs dense gradients, and found {buffer.layout}: use "
+                f"int16_hook needs dense gradients, but found {buffer.layout}: use "
                 "atp.torch.ddp_hook"
             )
         # Gloo sums sparse tensors, but does not average them.

@@ -180,8 +180,8 @@ class Options:
         ]
         if len(said) > 1:
             raise ValueError(
-                f"{' and '.join(said)} exclude each other: a sum travels by the fixed scale, in 16 "
-                "bits, or exactly; choose one (see Options)"
+                f"{' and '.join(said)} exclude each other: a sum travels with the fixed scale, in "
+                "16 bits, or exactly; choose one (see Options)"
             )
         return {"scale": scale, "wire": wire, "exact": exact}
 
