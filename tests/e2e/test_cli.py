@@ -19,7 +19,7 @@ PLAN_COMMANDS = ("best", "explain", "sweep", "matrix", "aggregation", "import")
 PYTHON_COMMANDS = [["plan", "calibrate"], ["plan", "compare"]]
 COMMANDS = [[], ["run"], ["switch"], ["server"], ["bench"], ["bench", "allreduce"], ["plan"]]
 COMMANDS += [["plan", name] for name in PLAN_COMMANDS] + [["sim"], ["cluster"], ["status"]]
-COMMANDS += [["view"], ["doctor"], ["version"], ["help"], ["completion"]]
+COMMANDS += [["view"], ["report"], ["doctor"], ["version"], ["help"], ["completion"]]
 
 
 @pytest.fixture
