@@ -140,6 +140,7 @@ TEST(HostLane, CarriesOutManyOperationsInFlightInOrder) {
   const Communicators communicators = join_all(options);
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<std::vector<float>> tensors;
+    tensors.reserve(60);
     for (std::size_t i = 0; i < 60; ++i) tensors.push_back(tensor_of(rank, i, 997 * i));
     std::vector<std::size_t> ended;
     std::mutex mutex;
