@@ -5,6 +5,7 @@ capitals and an ellipsis are taken for anything.
 """
 
 import functools
+import importlib.util
 import json
 import os
 import re
@@ -154,6 +155,8 @@ def of_tool(program, words):
 def of_python(words):
     if words[:2] == ["-m", "pytest"]:
         return complaints_about_files(words)
+    if words[:1] == ["-m"] and words[1].startswith("torch."):
+        return [] if importlib.util.find_spec(words[1]) else [f"there is no module {words[1]}"]
     if words[:1] == ["-m"]:
         path = REPOSITORY / words[1].replace(".", "/")
         if not path.with_suffix(".py").exists() and not (path / "__main__.py").exists():

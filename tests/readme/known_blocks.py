@@ -109,7 +109,7 @@ FAILING_JOB = Never("it needs a job that fails; python/tests/test_flight_recorde
 
 FLIGHT_RECORDER = {
     "ATP_FLIGHT_RECORDER=/shared/fr torchrun": FAILING_JOB,
-    "job ": FAILING_JOB,
+    "job 971967073/3875236248:": FAILING_JOB,
     "python -m torch.distributed.flight_recorder.fr_trace": FAILING_JOB,
 }
 
