@@ -58,9 +58,9 @@ void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number
   const bool transfers = is_transfer(request.call);
   const bool from_any = !transfers || request.root == kAnyRank;
   const auto token =
-      recorded->begin({.name = to_string(request.call).data(),
+      recorded->begin({.name = to_string(request.call),
                        .way = "peers",
-                       .type = to_string(request.kind).data(),
+                       .type = to_string(request.kind),
                        .number = number,
                        .is_transfer = transfers,
                        .peer = from_any ? -1 : static_cast<std::int32_t>(request.root),

@@ -38,15 +38,15 @@ struct RecordedShape {
   std::array<std::int64_t, kMostDimensions> sizes{};
 };
 
-// All texts are literals, as the recorder keeps their pointers.
+// All texts are literals, as the recorder keeps only views of them.
 struct OperationStart {
-  const char* name = "all_reduce";  // as in messages
-  const char* way = "";             // the transport that carries it
-  const char* type = "";            // of its values
-  std::uint64_t number = 0;         // in its group; of transfers, among those of this rank
-  bool is_transfer = false;         // a send or a receive
-  std::int32_t peer = -1;           // of a transfer; -1: any rank, or none
-  std::uint32_t tag = 0;            // the caller's
+  std::string_view name = "all_reduce";  // as in messages
+  std::string_view way = "";             // the transport that carries it
+  std::string_view type = "";            // of its values
+  std::uint64_t number = 0;              // in its group; of transfers, among those of this rank
+  bool is_transfer = false;              // a send or a receive
+  std::int32_t peer = -1;                // of a transfer; -1: any rank, or none
+  std::uint32_t tag = 0;                 // the caller's
   std::chrono::milliseconds timeout{0};
   RecordedShape input;
   RecordedShape output;

@@ -123,7 +123,7 @@ class RecordWriter {
     out_.end_list();
   }
 
-  void types(std::string_view key, const RecordedShape& shape, const char* type) {
+  void types(std::string_view key, const RecordedShape& shape, std::string_view type) {
     out_.text(key);
     out_.begin_list();
     if (shape.tensors > 0) out_.text(type);
@@ -135,7 +135,7 @@ class RecordWriter {
     if (!each.start.is_transfer) return name;
     const auto& ranks = recording_.groups[each.group].info.ranks;
     const auto own = std::find(ranks.begin(), ranks.end(), header_.rank) - ranks.begin();
-    const bool sends = std::string_view(each.start.name) == "send";
+    const bool sends = each.start.name == "send";
     const std::string peer = each.start.peer < 0 ? "any" : std::to_string(each.start.peer);
     return name + " " + std::to_string(own) + (sends ? "->" : "<-") + peer;
   }

@@ -49,9 +49,9 @@ void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number
     for (const auto& block : blocks) bytes += block.size();
     return RecordedShape::of_values(bytes / bytes_of(request.type));
   };
-  const auto token = recorded->begin({.name = to_string(request.collective).data(),
+  const auto token = recorded->begin({.name = to_string(request.collective),
                                       .way = "ring",
-                                      .type = to_string(request.type).data(),
+                                      .type = to_string(request.type),
                                       .number = number,
                                       .timeout = request.timeout,
                                       .input = values_of(request.inputs),
