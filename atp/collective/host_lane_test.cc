@@ -94,12 +94,13 @@ std::vector<std::byte> share_of(Communicator& communicator, std::size_t rank, co
 }
 
 TEST_P(HostMemory, GivesEachRankItsShareWithTheBitsOfAnAllReduce) {
-  const auto [format, ranks] = GetParam();
+  const auto format = std::get<0>(GetParam());
+  const auto ranks = std::get<1>(GetParam());
   std::vector<CommunicatorOptions> options = memory_options(ranks);
   for (auto& o : options) o.number_format = format;
   const Communicators memory = join_all(options);
   const std::vector<Task> tasks = tasks_of(format, ranks);
-  in_parallel(ranks, [&, ranks = ranks](std::size_t rank) {
+  in_parallel(ranks, [&](std::size_t rank) {
     bool here = false;
     for (Task task : tasks) {
       if (!task.options.segments.empty()) continue;
