@@ -38,15 +38,6 @@ Status check(const PeerOptions& options, const std::vector<Endpoint>& addresses)
                std::to_string(addresses.size()) + " addresses: expected an address for each rank"};
 }
 
-std::shared_ptr<RecordedGroup> open_record(const PeerOptions& options) {
-  const std::string token = std::to_string(options.token);
-  std::vector<std::size_t> ranks = options.wording.ranks;
-  for (std::size_t rank = ranks.size(); rank < options.world_size; ++rank) ranks.push_back(rank);
-  const std::size_t own = ranks[options.rank];
-  return RecordedGroup::open(
-      {.name = "peers " + token, .job = token, .rank = own, .ranks = std::move(ranks)});
-}
-
 void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number,
             PeerRequest& request) {
   const auto values_of = [&](const auto& blocks) {
@@ -105,7 +96,8 @@ class Peers::Impl : public std::enable_shared_from_this<Peers::Impl> {
     if (options_.recorded != nullptr) {
       thread_.record_to(options_.recorded);
     } else {
-      own_record_ = open_record(options_);
+      own_record_ = RecordedGroup::open("peers", options_.token, options_.rank, options_.world_size,
+                                        options_.wording.ranks);
       thread_.record_to(own_record_);
     }
   }

@@ -180,6 +180,15 @@ std::shared_ptr<RecordedGroup> RecordedGroup::open(RecordedGroupInfo info) {
   return std::shared_ptr<RecordedGroup>(new RecordedGroup(std::move(info)));
 }
 
+std::shared_ptr<RecordedGroup> RecordedGroup::open(const std::string& kind, std::uint64_t token,
+                                                   std::size_t rank, std::size_t world_size,
+                                                   std::vector<std::size_t> names) {
+  for (std::size_t next = names.size(); next < world_size; ++next) names.push_back(next);
+  const std::string text = std::to_string(token);
+  const std::size_t own = names[rank];
+  return open({.name = kind + " " + text, .job = text, .rank = own, .ranks = std::move(names)});
+}
+
 RecordedGroup::RecordedGroup(RecordedGroupInfo info)
     : recorder_(FlightRecorder::of_process()),
       owner_(getpid()),

@@ -192,6 +192,11 @@ class RecordedGroup {
 
   // Starts the writing of files, if the environment asks for any.
   static std::shared_ptr<RecordedGroup> open(RecordedGroupInfo info);
+  // The same for ranks that are connected with each other: `kind` and the token that they share
+  // name the group. `names`: what the ranks are called; those without a name have their number.
+  static std::shared_ptr<RecordedGroup> open(const std::string& kind, std::uint64_t token,
+                                             std::size_t rank, std::size_t world_size,
+                                             std::vector<std::size_t> names);
   ~RecordedGroup();
   RecordedGroup(const RecordedGroup&) = delete;
   RecordedGroup& operator=(const RecordedGroup&) = delete;

@@ -33,15 +33,6 @@ Status check(const RingOptions& options, const std::vector<Endpoint>& addresses)
                std::to_string(addresses.size()) + " addresses: expected an address for each rank"};
 }
 
-std::shared_ptr<RecordedGroup> open_record(const RingOptions& options) {
-  const std::string token = std::to_string(options.token);
-  std::vector<std::size_t> ranks = options.names;
-  for (std::size_t rank = ranks.size(); rank < options.world_size; ++rank) ranks.push_back(rank);
-  const std::size_t own = ranks[options.rank];
-  return RecordedGroup::open(
-      {.name = "ring " + token, .job = token, .rank = own, .ranks = std::move(ranks)});
-}
-
 void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number,
             RingRequest& request) {
   const auto values_of = [&](const auto& blocks) {
@@ -80,7 +71,8 @@ class Ring::Impl : public std::enable_shared_from_this<Ring::Impl> {
     if (options_.recorded != nullptr) {
       thread_.record_to(options_.recorded);
     } else {
-      own_record_ = open_record(options_);
+      own_record_ = RecordedGroup::open("ring", options_.token, options_.rank, options_.world_size,
+                                        options_.names);
       thread_.record_to(own_record_);
     }
   }
