@@ -40,12 +40,7 @@ Status check(const PeerOptions& options, const std::vector<Endpoint>& addresses)
 
 void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number,
             PeerRequest& request) {
-  const auto values_of = [&](const auto& blocks) {
-    if (blocks.empty()) return RecordedShape();
-    std::size_t bytes = 0;
-    for (const auto& block : blocks) bytes += block.size();
-    return RecordedShape::of_values(bytes / bytes_of(request.kind));
-  };
+  const std::size_t size = bytes_of(request.kind);
   const bool transfers = is_transfer(request.call);
   const bool from_any = !transfers || request.root == kAnyRank;
   const auto token =
@@ -57,12 +52,9 @@ void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number
                        .peer = from_any ? -1 : static_cast<std::int32_t>(request.root),
                        .tag = request.tag,
                        .timeout = request.timeout,
-                       .input = values_of(request.inputs),
-                       .output = values_of(request.outputs)});
-  request.on_done = [recorded, token, done = std::move(request.on_done)](const Status& status) {
-    recorded->end(token, status);
-    if (done) done(status);
-  };
+                       .input = RecordedShape::of_blocks(request.inputs, size),
+                       .output = RecordedShape::of_blocks(request.outputs, size)});
+  request.on_done = RecordedGroup::ending(recorded, token, std::move(request.on_done));
 }
 
 // For a group of one rank, whose operations end at once.

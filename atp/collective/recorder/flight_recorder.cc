@@ -189,6 +189,15 @@ std::shared_ptr<RecordedGroup> RecordedGroup::open(const std::string& kind, std:
   return open({.name = kind + " " + text, .job = text, .rank = own, .ranks = std::move(names)});
 }
 
+std::function<void(const Status&)> RecordedGroup::ending(std::shared_ptr<RecordedGroup> group,
+                                                         Token token,
+                                                         std::function<void(const Status&)> done) {
+  return [group = std::move(group), token, done = std::move(done)](const Status& status) {
+    group->end(token, status);
+    if (done) done(status);
+  };
+}
+
 RecordedGroup::RecordedGroup(RecordedGroupInfo info)
     : recorder_(FlightRecorder::of_process()),
       owner_(getpid()),

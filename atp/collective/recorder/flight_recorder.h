@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,6 +32,14 @@ struct RecordedShape {
     RecordedShape shape{.tensors = 1, .dimensions = 1};
     shape.sizes[0] = static_cast<std::int64_t>(count);
     return shape;
+  }
+  // Blocks of bytes together; without any block there is no tensor.
+  template <class Blocks>
+  static RecordedShape of_blocks(const Blocks& blocks, std::size_t bytes_per_value) {
+    if (blocks.empty()) return {};
+    std::size_t bytes = 0;
+    for (const auto& block : blocks) bytes += block.size();
+    return of_values(bytes / bytes_per_value);
   }
 
   std::uint32_t tensors = 0;  // 0: there is none
@@ -206,6 +215,10 @@ class RecordedGroup {
   Token begin(const OperationStart& start) { return recorder_.begin(number_, start); }
   // A failure has the files written.
   void end(Token token, const Status& status);
+  // The same when an operation's `done` is called, which may be none.
+  static std::function<void(const Status&)> ending(std::shared_ptr<RecordedGroup> group,
+                                                   Token token,
+                                                   std::function<void(const Status&)> done);
   // True: the first one that failed.
   bool end_failed(Token token, const std::string& why);
   void end_completed(Token token) { recorder_.end(token, true); }

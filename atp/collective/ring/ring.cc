@@ -35,22 +35,15 @@ Status check(const RingOptions& options, const std::vector<Endpoint>& addresses)
 
 void record(const std::shared_ptr<RecordedGroup>& recorded, std::uint64_t number,
             RingRequest& request) {
-  const auto values_of = [&](const auto& blocks) {
-    std::size_t bytes = 0;
-    for (const auto& block : blocks) bytes += block.size();
-    return RecordedShape::of_values(bytes / bytes_of(request.type));
-  };
+  const std::size_t size = bytes_of(request.type);
   const auto token = recorded->begin({.name = to_string(request.collective),
                                       .way = "ring",
                                       .type = to_string(request.type),
                                       .number = number,
                                       .timeout = request.timeout,
-                                      .input = values_of(request.inputs),
-                                      .output = values_of(request.outputs)});
-  request.on_done = [recorded, token, done = std::move(request.on_done)](const Status& status) {
-    recorded->end(token, status);
-    if (done) done(status);
-  };
+                                      .input = RecordedShape::of_blocks(request.inputs, size),
+                                      .output = RecordedShape::of_blocks(request.outputs, size)});
+  request.on_done = RecordedGroup::ending(recorded, token, std::move(request.on_done));
 }
 
 // For a ring of one rank, whose operations end at once.

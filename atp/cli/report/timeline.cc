@@ -1,0 +1,58 @@
+#include "atp/cli/report/timeline.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace atp {
+namespace {
+
+std::string event_text(const RankRecord& record, const RankRecord::Event& event) {
+  const RankRecord::Group& group = record.groups[event.group];
+  if (event.kind == "opened") return "joined group " + group.name;
+  if (event.kind == "closed") return "closed group " + group.name;
+  if (event.kind == "left") return "left group " + group.name + ": " + event.text;
+  if (event.kind == "failure") return "failed: " + event.text;
+  return event.text;
+}
+
+std::set<std::string> shown_operations(const Story& story) {
+  std::set<std::string> shown;
+  for (const Finding& finding : story.findings) {
+    shown.insert(finding.operation);
+    for (const Finding::Part& part : finding.parts) shown.insert(part.operation);
+  }
+  return shown;
+}
+
+}  // namespace
+
+void Timeline::add(const RankRecord& record, const Story& story) {
+  for (const RankRecord::Event& event : record.events) {
+    row(record, event.time, event_text(record, event));
+  }
+  const std::set<std::string> shown = shown_operations(story);
+  for (const RankRecord::Operation& operation : record.operations) {
+    const std::string text = operation_text(operation);
+    if (!options_.all_operations && !shown.contains(text)) continue;
+    row(record, operation.begun, "began " + text);
+    if (operation.completed) row(record, *operation.completed, "completed " + text);
+    if (operation.failed) row(record, *operation.failed, "failed in " + text);
+  }
+  row(record, record.written, "wrote its file: " + record.reason);
+}
+
+std::vector<TimelineRow> Timeline::rows() && {
+  std::sort(rows_.begin(), rows_.end(), [](const auto& one, const auto& other) {
+    return std::tie(one.time, one.rank) < std::tie(other.time, other.rank);
+  });
+  return std::move(rows_);
+}
+
+void Timeline::row(const RankRecord& record, WallTime time, std::string text) {
+  const WallTime corrected = clocks_.corrected(record.host, time);
+  if (corrected < begin_) return;
+  rows_.push_back({corrected, record.rank, record.host, std::move(text)});
+}
+
+}  // namespace atp
