@@ -153,11 +153,7 @@ void Dispatcher::record(const char* name, const char* type, const RecordedShape&
                                                        .timeout = options.timeout,
                                                        .input = input,
                                                        .output = output});
-  options.on_done = [recorded = recorded_, token,
-                     done = std::move(options.on_done)](const Status& status) {
-    recorded->end(token, status);
-    if (done) done(status);
-  };
+  options.on_done = RecordedGroup::ending(recorded_, token, std::move(options.on_done));
 }
 
 void Dispatcher::record_request(const Values& values, const HostRequest& request,
