@@ -162,6 +162,16 @@ Result<std::string> contents_of(const std::string& path) {
   return bytes;
 }
 
+// By the library that it names, since its pickle may use codes that ours does not.
+bool is_of_another_backend(std::string_view bytes) {
+  constexpr std::string_view kLibrary = "comm_lib_version";
+  const auto at = bytes.find(kLibrary);
+  if (at == std::string_view::npos || bytes.find("pg_config") == std::string_view::npos)
+    return false;
+  constexpr std::size_t kCodes = 16;  // of a pickle, around the text
+  return bytes.substr(at + kLibrary.size(), kCodes).find("atp") == std::string_view::npos;
+}
+
 }  // namespace
 
 std::string RankRecord::Group::key() const {
@@ -173,9 +183,7 @@ std::string RankRecord::Group::key() const {
 Result<RankRecord> read_rank_record(std::string_view bytes, const std::string& file) {
   const Result<Json> whole = read_pickle(bytes);
   if (!whole) {
-    if (bytes.find("pg_config") != std::string_view::npos &&
-        bytes.find("comm_lib_version") != std::string_view::npos &&
-        bytes.find("atp_way") == std::string_view::npos) {
+    if (is_of_another_backend(bytes)) {
       return Error{file +
                    ": written by another backend: read it with `python -m "
                    "torch.distributed.flight_recorder.fr_trace FOLDER`"};

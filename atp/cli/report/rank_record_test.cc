@@ -91,6 +91,12 @@ TEST(RankRecord, SaysWhatIsWrongWithAForeignFile) {
   EXPECT_THAT(message("hello"), HasSubstr("not a flight-recorder file of atp"));
   EXPECT_THAT(message("\x80\x02}q\x01(X\x09pg_configcomm_lib_version"),
               HasSubstr("read it with `python -m torch"));
+  const std::string ours = some_file();
+  const std::size_t groups = ours.find("pg_config");
+  ASSERT_NE(groups, std::string::npos);
+  for (std::size_t size = groups; size < ours.size(); ++size) {
+    EXPECT_THAT(message(ours.substr(0, size)), HasSubstr("damaged, or not a")) << size;
+  }
   PickleWriter empty;
   empty.begin_dict();
   empty.end_dict();

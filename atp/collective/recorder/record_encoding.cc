@@ -44,11 +44,11 @@ class RecordWriter {
   std::string write() && {
     out_.begin_dict();
     text("version", kTorchVersion);
+    text("comm_lib_version", "atp");  // early, so that a damaged file is known to be ours
     groups_for_torch();
     out_.text("pg_status");
     out_.begin_dict();
     out_.end_dict();
-    text("comm_lib_version", "atp");
     operations("entries", false);
     own();
     out_.end_dict();
