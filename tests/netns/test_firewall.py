@@ -142,7 +142,7 @@ def test_what_the_firewall_keeps_out_ends_in_bounded_time(walled, without, env):
     text = str(failure.value)
     server = r"(10\.77\.0\.|\[fd00:77::)\d+\]?:5500"
     assert re.search(f"no answer within 10 s from server {server} through", text), text
-    assert "Do firewalls let its UDP packets" in text, text
+    assert "Do firewalls let this rank's UDP packets" in text, text
 
 
 def test_the_rules_are_those_that_nftables_has(walled):
