@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv_python) >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tp test test-real-programs test-packages build package bench soak fuzz sanitize format lint clean
+.PHONY: help demo demo-tp test test-real-programs test-packages build package bench papers soak fuzz sanitize format lint clean
 
 help:
 	@echo "make demo     set up, build, and train a model with in-network aggregation"
@@ -20,6 +20,7 @@ help:
 	@echo "make package  build the Debian package, the wheel and the source package, into build/packages"
 	@echo "make test-packages  as root: install and run these packages from nothing"
 	@echo "make bench    time all-reduces against Gloo and Open MPI (ARGS=--short: short form)"
+	@echo "make papers   run every figure and table of both papers; compare ours (ARGS=--quick: shapes only)"
 	@echo "make build    set up and build; the program is build/release/bin/atp"
 	@echo "make soak     simulate a million clusters (SEEDS=n: this many)"
 	@echo "make fuzz     run each fuzz target for a minute (ARGS='--inputs 100000000 packets': long form)"
@@ -95,6 +96,13 @@ bench:
 	@$(configure)
 	@cmake --build --preset $(PRESET) --target product
 	@$(venv_python) -m bench $(ARGS)
+
+papers:
+	@echo "papers: set up, build, and run the papers' figures and tables (for ARGS see python -m experiments.papers --help)"
+	@tools/setup --dev
+	@$(configure)
+	@cmake --build --preset $(PRESET) --target product sharing_contest planner_paper
+	@$(venv_python) -m experiments.papers $(ARGS)
 
 soak:
 	@echo "soak: build, then simulate $(SEEDS) clusters; the first failure prints the command that replays it"

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "atp/base/random.h"
 #include "atp/sim/world.h"
+#include "atp/wire/packet_view.h"
 
 namespace atp::sharing {
 namespace {
@@ -12,18 +14,39 @@ Duration microseconds(double us) { return Duration{static_cast<Duration::rep>(us
 
 double in_microseconds(Duration time) { return static_cast<double>(time.count()) / 1000; }
 
+// The entry of a job, or the last one.
+template <class T>
+T of_job(const std::vector<T>& list, std::uint32_t job) {
+  return list[std::min<std::size_t>(job, list.size() - 1)];
+}
+
+// The racks of the paper's Fig. 9, or a single one.
+void place(const Setup& setup, sim::JobPlan& job) {
+  for (Rank rank = 0; rank < job.world_size; ++rank) {
+    const std::uint32_t rack = rank * setup.racks / job.world_size;
+    job.rack.push_back(rack);
+    job.parent.push_back(setup.levels == 0 ? -1 : static_cast<int>(rack));
+  }
+  const int last = static_cast<int>(setup.racks) - 1;
+  for (int rack = 0; rack <= last; ++rack) {
+    job.uplink.push_back(setup.levels == 2 && rack < last ? last : -1);
+  }
+}
+
 sim::JobPlan job_of(const Setup& setup, std::uint32_t index) {
+  const double compute_us = of_job(setup.compute_us, index);
   sim::JobPlan job;
-  job.key = {index + 1, 1};
-  job.world_size = setup.workers;
+  job.key = {static_cast<std::uint32_t>((setup.seed - 1) * 1000 + index + 1), 1};
+  job.world_size = of_job(setup.workers, index);
+  place(setup, job);
   job.max_value_count = setup.values;
   job.congestion = setup.aimd ? CongestionPolicy::kAimd : CongestionPolicy::kNone;
-  job.data_seed = index + 1;
-  job.max_in_flight = setup.compute_us > 0 ? 1 : setup.in_flight;
-  job.pause = microseconds(setup.compute_us);
-  job.start.assign(setup.workers, microseconds(index * setup.stagger_us));
+  job.data_seed = job.key.job;
+  job.max_in_flight = compute_us > 0 ? 1 : setup.in_flight;
+  job.pause = microseconds(compute_us);
+  job.start.assign(job.world_size, microseconds(index * setup.stagger_us));
   sim::OperationPlan operation;
-  operation.spec.count = std::uint64_t{setup.fragments} * setup.values;
+  operation.spec.count = std::uint64_t{of_job(setup.fragments, index)} * setup.values;
   operation.in_place = true;
   job.operations.assign(setup.operations, operation);
   return job;
@@ -49,9 +72,14 @@ double repeats_of(const Snapshot& snapshot) {
 
 class Contest {
  public:
-  explicit Contest(const Setup& setup) : setup_(setup), world_(plan_of(setup)) {
+  explicit Contest(const Setup& setup)
+      : setup_(setup), world_(plan_of(setup)), losses_(setup.seed), in_switch_by_job_(setup.jobs) {
     for (std::uint32_t job = 0; job < setup.jobs; ++job) {
       firsts_.push_back(&world_.application(0, job));
+      lossy_.push_back(world_.endpoint(world_.worker_host(0, job)));
+    }
+    if (setup.loss > 0 || setup.split_jobs) {
+      world_.set_tap([this](const sim::Packet& packet) { return on_packet(packet); });
     }
   }
 
@@ -81,6 +109,22 @@ class Contest {
     });
   }
 
+  sim::Verdict on_packet(const sim::Packet& packet) {
+    if (setup_.split_jobs && packet.to == world_.endpoint(world_.server_host())) count(packet);
+    const bool near = std::ranges::find(lossy_, packet.from) != lossy_.end() ||
+                      std::ranges::find(lossy_, packet.to) != lossy_.end();
+    return {.drop = setup_.loss > 0 && near && losses_.chance(setup_.loss)};
+  }
+
+  // Counts the fragments that reach the server as one packet.
+  void count(const sim::Packet& packet) {
+    const ParsedPacket parsed = parse_packet(packet.bytes);
+    if (!parsed.ok() || parsed.view().type() != PacketType::kGradient) return;
+    const std::uint64_t job = parsed.view().header.job - world_.plan().jobs[0].key.job;
+    const std::size_t all = world_.plan().jobs[job].world_size;
+    if (parsed.view().ranks.size() == all) ++in_switch_by_job_[job];
+  }
+
   Snapshot snapshot() {
     Snapshot now{world_.now(),
                  {},
@@ -96,7 +140,8 @@ class Contest {
     const std::uint64_t fragments = counters[ServerCounter::kFragmentsCompleted];
     const std::uint64_t in_switch = counters[ServerCounter::kFragmentsCompletedByOnePacket];
     series_.push_back({in_microseconds(world_.now().time_since_epoch()), fragments - fragments_,
-                       in_switch - in_switch_});
+                       in_switch - in_switch_, in_switch_by_job_});
+    std::fill(in_switch_by_job_.begin(), in_switch_by_job_.end(), 0);
     fragments_ = fragments;
     in_switch_ = in_switch;
     if (is_over_) return;
@@ -107,8 +152,8 @@ class Contest {
     Result result;
     const double us = in_microseconds(end.at - begin.at);
     result.measured_us = us;
-    const double bits = 32.0 * setup_.values * setup_.fragments;
     for (std::uint32_t job = 0; job < setup_.jobs; ++job) {
+      const double bits = 32.0 * setup_.values * of_job(setup_.fragments, job);
       const auto done = static_cast<double>(end.operations[job] - begin.operations[job]);
       result.goodput.push_back(done * bits / us / 1000);
     }
@@ -131,6 +176,9 @@ class Contest {
 
   Setup setup_;
   sim::World world_;
+  Random losses_;
+  std::vector<Endpoint> lossy_;  // rank 0 of each job
+  std::vector<std::uint64_t> in_switch_by_job_;
   std::vector<const sim::Application*> firsts_;  // rank 0 of each job
   std::vector<Sample> series_;
   std::uint64_t fragments_ = 0;
@@ -180,6 +228,15 @@ sim::Plan plan_of(const Setup& setup) {
   plan.fabric.worker = plan.fabric.server = link;
   plan.fabric.server.bits_per_s = static_cast<std::uint64_t>(setup.server_gbit * 1e9);
   plan.fabric.switch_node = {};
+  plan.switches = setup.levels == 0 ? 0 : setup.racks;
+  for (std::uint32_t rack = 0; rack < setup.racks; ++rack) plan.fabric.switch_rack.push_back(rack);
+  plan.fabric.server_rack = {setup.racks - 1};
+  if (setup.rack_gbit > 0) {
+    plan.fabric.rack = {.bits_per_s = static_cast<std::uint64_t>(setup.rack_gbit * 1e9),
+                        .delay = microseconds(setup.delay_us),
+                        .queue_bytes = setup.queue_bytes,
+                        .ecn_bytes = setup.ecn_bytes};
+  }
   plan.bound = std::chrono::seconds(200);
   return plan;
 }

@@ -10,31 +10,41 @@
 // switch summed. The simulator's oracle checks every sum of every rank.
 //
 // The hosts are those of the paper's testbed as far as they are described: 100 Gbit/s, and 17.5 ns
-// per packet in a host. All hosts are connected to the switch, which adds no time.
+// per packet in a host. All hosts of a rack are connected to its switch, which adds no time.
 
 namespace atp::sharing {
 
 struct Setup {
   std::uint32_t jobs = 2;
-  std::uint16_t workers = 4;  // per job, on separate hosts
+  // By job, the last entry for all further jobs.
+  std::vector<std::uint16_t> workers{4};  // on separate hosts
+  std::vector<std::uint32_t> fragments{256};
+  std::vector<double> compute_us{0};  // mean pause after each operation: half to 1.5 times that
   std::uint32_t aggregators = 512;
   std::string placement = "rehash";  // or hash, linear
   bool partition = false;            // one region per job
   std::uint32_t quota = 0;
   std::uint32_t window = 128;  // maximum packets in flight per worker, a power of two
   std::uint16_t values = 62;   // per packet, as in the paper
-  std::uint32_t fragments = 256;
   std::uint32_t operations = 64;
-  std::uint32_t in_flight = 4;  // operations that a worker submits at once
-  double compute_us = 0;    // mean pause after each operation, from half to one and a half of it
-  double stagger_us = 3.7;  // between the starts of two jobs
-  double delay_us = 1;      // per link
-  double sample_us = 0;     // sampling interval; 0: no series
-  bool aimd = false;        // otherwise the window is fixed
+  std::uint32_t in_flight = 4;    // operations that a worker submits at once
+  double stagger_us = 3.7;        // between the starts of two jobs
+  double delay_us = 1;            // per link
+  double sample_us = 0;           // sampling interval; 0: no series
+  bool aimd = false;              // otherwise the window is fixed
   std::uint64_t ecn_bytes = 0;    // a link's queue length from which packets are marked
   std::uint64_t queue_bytes = 0;  // a link's maximum queue length; 0: no limit
   double server_gbit = 100;       // what the server can receive, possibly less than its link (§D.1)
-  std::uint64_t seed = 1;
+  // The workers of a job are spread over the racks in equal runs; the server is in the last rack.
+  std::uint32_t racks = 1;
+  // The levels of switches that sum. 2: those of the workers' racks, then that of the server's. 1:
+  // those of the workers' racks alone. 0: none.
+  std::uint32_t levels = 2;
+  double rack_gbit = 0;     // of the link between a rack and the others; 0: no limit
+  double loss = 0;          // probability per packet, from and to rank 0 of each job
+  bool split_jobs = false;  // series of each job; simulates at half the speed
+  std::uint64_t seed =
+      1;  // of the jobs' numbers and thus of where their fragments collide; of pauses
 };
 
 // Results over the time in which all jobs were running: from when each had done a third of its
@@ -55,6 +65,7 @@ struct Sample {
   double us = 0;
   std::uint64_t fragments = 0;
   std::uint64_t in_switch = 0;
+  std::vector<std::uint64_t> in_switch_by_job;  // with split_jobs
 };
 
 struct Report {

@@ -1,8 +1,12 @@
+#include <fmt/core.h>
+
 #include <bit>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "atp/cli/command/command.h"
+#include "atp/config/text/words.h"
 #include "experiments/sharing/contest.h"
 
 // Runs one contest and prints its result as JSON, for the scripts in this folder.
@@ -10,22 +14,37 @@
 namespace atp::sharing {
 namespace {
 
-void add_options(const CommandLine& program, Setup& setup) {
+// Lists as they are given: one entry per job, the last for all further ones.
+struct Lists {
+  std::vector<std::string> workers{"4"};
+  std::vector<std::string> fragments{"256"};
+  std::vector<std::string> compute{"0"};
+};
+
+double number(const std::string& option, const std::string& text, double least, double most) {
+  const std::optional<double> found = parse_number(text);
+  if (found && *found >= least && *found <= most) return *found;
+  throw UsageError(
+      fmt::format("{}: expected numbers from {:g} to {:g}, separated by commas, found '{}'", option,
+                  least, most, text));
+}
+
+void add_options(const CommandLine& program, Setup& setup, Lists& lists) {
   const auto option = [&program](const char* name, auto& value) {
     return program.add_option(name, value, "");
   };
   option("--jobs", setup.jobs).in_range(1, 100);
-  option("--workers", setup.workers).in_range(1, 20);
+  option("--workers", lists.workers).split_at(',');
   option("--aggregators", setup.aggregators).in_range(1, 65535);
   option("--placement", setup.placement).one_of({"rehash", "hash", "linear"});
   program.add_flag("--partition", setup.partition, "");
   option("--quota", setup.quota);
   option("--window", setup.window).in_range(1, 65536);
   option("--values", setup.values);
-  option("--fragments", setup.fragments);
+  option("--fragments", lists.fragments).split_at(',');
   option("--operations", setup.operations);
   option("--in-flight", setup.in_flight);
-  option("--compute", setup.compute_us);
+  option("--compute", lists.compute).split_at(',');
   option("--stagger", setup.stagger_us);
   option("--delay", setup.delay_us);
   option("--sample", setup.sample_us);
@@ -33,7 +52,28 @@ void add_options(const CommandLine& program, Setup& setup) {
   option("--ecn-bytes", setup.ecn_bytes);
   option("--queue-bytes", setup.queue_bytes);
   option("--server-gbit", setup.server_gbit);
-  option("--seed", setup.seed);
+  option("--racks", setup.racks).in_range(1, 20);
+  option("--levels", setup.levels).in_range(0, 2);
+  option("--rack-gbit", setup.rack_gbit).number_between(0, 10'000);
+  option("--loss", setup.loss).number_between(0, 0.5);
+  program.add_flag("--split-jobs", setup.split_jobs, "");
+  option("--seed", setup.seed).in_range(std::size_t{1}, std::size_t{1'000'000});
+}
+
+template <class T>
+std::vector<T> numbers(const std::string& option, const std::vector<std::string>& texts,
+                       double least, double most) {
+  std::vector<T> list;
+  for (const std::string& text : texts) {
+    list.push_back(static_cast<T>(number(option, text, least, most)));
+  }
+  return list;
+}
+
+void read_lists(const Lists& lists, Setup& setup) {
+  setup.workers = numbers<std::uint16_t>("--workers", lists.workers, 1, 20);
+  setup.fragments = numbers<std::uint32_t>("--fragments", lists.fragments, 1, 1e8);
+  setup.compute_us = numbers<double>("--compute", lists.compute, 0, 1e7);
 }
 
 void check(const Setup& setup) {
@@ -46,7 +86,7 @@ nlohmann::json json_of(const Report& report) {
   const Result& result = report.result;
   nlohmann::json series = nlohmann::json::array();
   for (const Sample& sample : report.series) {
-    series.push_back({sample.us, sample.fragments, sample.in_switch});
+    series.push_back({sample.us, sample.fragments, sample.in_switch, sample.in_switch_by_job});
   }
   return {{"measured_us", result.measured_us},
           {"goodput", result.goodput},
@@ -65,9 +105,11 @@ nlohmann::json json_of(const Report& report) {
 int main(int argc, char** argv) {
   atp::CommandLine program("sharing_contest", "Simulate jobs that share a switch and a server");
   atp::sharing::Setup setup;
-  atp::sharing::add_options(program, setup);
+  atp::sharing::Lists lists;
+  atp::sharing::add_options(program, setup, lists);
   int exit_code = 0;
   program.callback([&] {
+    atp::sharing::read_lists(lists, setup);
     atp::sharing::check(setup);
     const atp::sharing::Report report = atp::sharing::play(setup);
     std::puts(atp::sharing::json_of(report).dump().c_str());

@@ -358,7 +358,7 @@ def test_no_python_at_all_ends_with_a_way_to_choose_one(machine):
     assert "PYTHON=/path/to/python3.11 tools/setup" in lines_of(result.stderr)
 
 
-@pytest.mark.parametrize("goal", ["build", "demo", "demo-tp", "test", "soak", "lint"])
+@pytest.mark.parametrize("goal", ["build", "demo", "demo-tp", "test", "papers", "soak", "lint"])
 def test_make_leaves_the_choice_of_the_python_to_the_user(tmp_path, goal):
     shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "tools").mkdir()

@@ -1,0 +1,116 @@
+"""docs/papers.md, made from stored results."""
+
+import textwrap
+
+from experiments.papers.entry import Check, State
+from experiments.papers.registry import ENTRIES, INA, TP
+
+_INTRODUCTION = (
+    "Every figure and table of the two papers that is a result, with ours: *ATP* (in-network "
+    "aggregation) and *Adaptive Tensor Parallelism*. `make papers` runs all of "
+    "them and writes this "
+    "page; `make papers ARGS='--figure 14'` runs one, `ARGS=--quick` a short form that only checks "
+    "the shapes. What needs a Tofino or GPUs is named as not shown, and never filled in. Pictures "
+    "have the paper's numbers where its text has any."
+)
+_STATES = (
+    "*Real processes*: the product, in network namespaces or on loopback. *Simulated*: the "
+    "product's own nodes in a simulated network, where speeds are of a stated model of links and "
+    "hosts. *Computed*: arithmetic, on real gradients or by the planner."
+)
+# Claim of the abstract or introduction, and the entries that answer it.
+HEADLINES = [
+    ("1.24 to 8.7 times other systems on one job", "8"),
+    ("38 % over static sharing under contention", "13a"),
+    ("half of the aggregators cost 5 to 10 %", "13a"),
+    ("two thirds less traffic at the server", "9"),
+    ("loss up to 0.1 % costs nothing; 34 % better recovery", "10"),
+    ("congestion control: 3 times", "15"),
+    ("37 % to 64 % over Megatron-LM", "tp-10"),
+]
+
+
+def wrapped(text):
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def item(name, text):
+    return textwrap.fill(
+        f"* **{name}**: {text}",
+        120,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def anchor(entry):
+    """As a link within the page, by the heading that GitHub makes of the title."""
+    return f"[{entry.title.split(':')[0]}](#{slug(entry.title)})"
+
+
+def slug(title):
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -")
+    return kept.replace(" ", "-")
+
+
+def verdict(entry):
+    return entry.holds or "–"
+
+
+def section(entry, found, pictures):
+    lines = [f"### {entry.title}", "", item("paper", entry.claim)]
+    if entry.state is State.NOT_SHOWN:
+        return [*lines, item("ours", f"not shown: {entry.why}"), ""]
+    if found is None:
+        return [
+            *lines,
+            item("ours", "not run yet"),
+            item("set-up", entry.setup),
+            item("why they differ", entry.why),
+            "",
+        ]
+    form = "quick form" if found["quick"] else "full form"
+    held = [str(Check(**one)) for one in found["checks"]]
+    lines += [
+        item(f"ours, {entry.state.value.removeprefix('shown ').strip('()')}", found["ours"]),
+        item("set-up", entry.setup),
+        item("why they differ", entry.why),
+        item("does the claim hold", entry.holds),
+        item("spread", found["spread"]),
+        item("asserted", "; ".join(held)),
+        item(
+            "run",
+            f"`.venv/bin/python -m experiments.papers --figure {entry.key}`, {form}, "
+            f"{found['seconds']:.0f} s, commit {found['commit']}",
+        ),
+    ]
+    return [*lines, "", f"![{entry.title}]({pictures}/{entry.key}.svg)", ""]
+
+
+def contents(results, pictures="papers"):
+    """The page; `results` are stored results by key."""
+    lines = [
+        "# Both papers, figure by figure",
+        "",
+        wrapped(_INTRODUCTION),
+        "",
+        wrapped(_STATES),
+        "",
+    ]
+    by_key = {entry.key: entry for entry in ENTRIES}
+    lines += ["## The headline claims", ""]
+    for claim, key in HEADLINES:
+        found, entry = results.get(key), by_key[key]
+        if found:
+            ours = f"{found['ours']} ({anchor(entry)})"
+        else:
+            ours = f"{'not shown' if entry.run is None else 'not run yet'} ({anchor(entry)})"
+        lines.append(item(claim, ours))
+    lines += ["", "## All entries", "", "| figure | here | does the claim hold |", "|---|---|---|"]
+    lines += [f"| {anchor(e)} | {e.state.value} | {verdict(e)} |" for e in ENTRIES]
+    for title, entries in (("In-network aggregation (ATP)", INA), ("Tensor parallelism", TP)):
+        lines += ["", f"## {title}", ""]
+        for entry in entries:
+            lines += section(entry, results.get(entry.key), pictures)
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,67 @@
+"""All figures and tables of both papers that are results: twenty of seed 001, eight of seed 002.
+
+Drawings and pseudocode that no run can reproduce (seed 001: Fig. 1, 2 and 4 to 6; seed 002: Fig. 1
+to 6, 8 and 9) are not entries.
+"""
+
+from experiments.papers import (
+    accuracy,
+    gradients,
+    loss,
+    shared_links,
+    shared_switch,
+    tensor_parallel,
+    training_speed,
+)
+from experiments.papers.entry import Entry, State
+
+_NOT_SHOWN = [
+    Entry(
+        "17",
+        "Fig. 7 and 17: pseudocode of the switch",
+        "the rules for a packet, without and with loss",
+        State.NOT_SHOWN,
+        "rules, not a result. docs/protocol.md §4 has the product's, and "
+        "atp/core/dataplane/conformance a test for each",
+    ),
+    Entry(
+        "19",
+        "Fig. 19, §D.1: optimizations for small packets",
+        "one worker, one server: TSO 3 times, multi-packet queues 1.47 times, two "
+        "passes 1.3 times, "
+        "6 times in all; the server saturates at 60 Gbit/s",
+        State.NOT_SHOWN,
+        "needs a ConnectX-5 and a Tofino. docs/performance.md measures what trains of packets gain "
+        "on sockets",
+    ),
+]
+_ORDER = [
+    *("3", "8", "9", "10", "11", "12", "13a", "13b", "13c", "14", "15", "16a", "16b", "17", "18"),
+    *("19", "20", "table1", "b1", "overflow"),
+    *("tp-table1", "tp-7a", "tp-7b", "tp-10", "tp-table2", "tp-table3", "tp-11", "tp-12"),
+]
+_ALL = {
+    entry.key: entry
+    for module in (
+        training_speed,
+        shared_switch,
+        loss,
+        accuracy,
+        shared_links,
+        gradients,
+        tensor_parallel,
+    )
+    for entry in module.ENTRIES
+} | {entry.key: entry for entry in _NOT_SHOWN}
+
+ENTRIES = [_ALL[key] for key in _ORDER]
+INA = ENTRIES[:20]  # seed 001, in-network aggregation
+TP = ENTRIES[20:]  # seed 002, tensor parallelism
+
+
+def find(keys):
+    """The entries with these keys, or all; KeyError names an unknown one."""
+    for key in keys or ():
+        if key not in _ALL:
+            raise KeyError(key)
+    return [entry for entry in ENTRIES if not keys or entry.key in keys]

@@ -1,0 +1,71 @@
+"""Seed 001's figures of a link that ATP shares with other traffic: real processes."""
+
+import tempfile
+from pathlib import Path
+
+from experiments.congestion.fairness import row_of
+from experiments.congestion.shared_link import Link, job_beside_flows
+from experiments.papers.entry import Check, Entry, Outcome, State, summary
+from experiments.papers.shared_switch import bars, triple
+from experiments.report import BUILD
+
+
+def figure_16b(size):
+    link, rows = Link(50, 100_000), []
+    for run in range(size.of(2, 5)):
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = job_beside_flows(
+                Path(folder), BUILD / "bin" / "atp", 1, "up", "aimd", link, size.of(4, 15)
+            )
+        if not outcome.verified:
+            raise RuntimeError(f"a sum was wrong, or a rank failed:\n{outcome.text[-2000:]}")
+        row = row_of("up", 1, "aimd", outcome, link)
+        row["together"] = (row["job_share"] + row["tcp_share"]) / 2
+        rows.append({"run": run + 1, **row})
+    columns = ("job_share", "tcp_share", "together")
+    (table,) = summary(rows, ["flows"], columns)
+    shares = [table["job_share_least"], table["job_share_most"]]
+    return Outcome(
+        f"the job gets {table['job_share']:.2f} of its fair share ({shares[0]:.2f} to "
+        f"{shares[1]:.2f}), the flow {table['tcp_share']:.2f}; together {table['together']:.0%} of "
+        "the link",
+        rows,
+        f"{len(rows)} runs, the job's share {shares[0]:.2f} to {shares[1]:.2f}",
+        [
+            Check("the job's share of its fair share, least", shares[0], 0.5, 1.8),
+            Check("the flow's share of its fair share", table["tcp_share"], 0.4, 1.5),
+            Check("both together, of the link", table["together"], 0.75, 1.1),
+        ],
+        bars(
+            ["job", "TCP flow", "both, of the link"],
+            [triple(table, c) for c in columns],
+            [1, 1, 1],
+            "of the fair share",
+        ),
+    )
+
+
+ENTRIES = [
+    Entry(
+        "16a",
+        "Fig. 16a, §5.5: VGG16 beside other traffic",
+        "6 workers and a server, a flow at line rate on one worker's link: the job "
+        "reaches its peak "
+        "(about 20 Gbit/s, less than its fair share), and both together nearly the line rate",
+        State.NOT_SHOWN,
+        "not built yet: a job of real processes that pauses as VGG16 does, beside TCP",
+    ),
+    Entry(
+        "16b",
+        "Fig. 16b, §5.5: a job that only sums beside other traffic",
+        "6 workers and a server on 100 Gbit/s, a flow at line rate on one worker's link: the job "
+        "comes near its fair share, and both together near the line rate",
+        State.REAL,
+        "other rates, another queue and cubic; the job's window grows by a packet per round trip, "
+        "cubic's does not",
+        "two workers, a switch, a server and a cubic flow from one worker, each in a network "
+        "namespace; 50 Mbit/s, a queue of 100 kB; every element of every sum checked",
+        "yes",
+        figure_16b,
+    ),
+]

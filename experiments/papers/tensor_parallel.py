@@ -1,0 +1,250 @@
+"""Seed 002's figures and tables: what the planner computes (experiments/planner/paper)."""
+
+import csv
+import subprocess
+
+from experiments.papers.entry import Check, Entry, Outcome, State
+from experiments.report import BUILD, plt
+
+PLANNER = "the planner (atp/planner), asked by build/release/bin/planner_paper"
+EXACT = "one result: nothing is random"
+DEVICES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+def planner(*arguments):
+    command = [str(BUILD / "bin" / "planner_paper"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} exited with code {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def rows_of(*places):
+    """Rows of the planner's comparison whose place begins with one of these."""
+    return [
+        row
+        for row in csv.DictReader(planner("--csv").splitlines())
+        if any(row["where"] == place or row["where"].startswith(place + ",") for place in places)
+    ]
+
+
+def in_words(rows):
+    return "; ".join(f"{row['what']}: {row['ours']}" for row in rows)
+
+
+def compare(names, paper, ours, label):
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    places = range(len(names))
+    axes.bar([p - 0.2 for p in places], paper, 0.4, label="paper")
+    axes.bar([p + 0.2 for p in places], ours, 0.4, label="ours")
+    axes.set_xticks(list(places), names)
+    axes.set_ylabel(label)
+    axes.legend(fontsize=8)
+    return figure
+
+
+def figure_7a(size):
+    rows = rows_of("Fig. 7a", "3.5")
+    matrix = [
+        float(word.split()[0]) for word in rows[0]["ours"].replace("group ", "").split(", ")[:1]
+    ]
+    group = float(rows[0]["ours"].split("group ")[-1].split()[0])
+    bandwidths = rows[1]["ours"].removesuffix(" GB/s").split(", ")
+    return Outcome(
+        in_words(rows),
+        rows,
+        EXACT,
+        [
+            Check("GB/s between two nodes", matrix[0], 25, 25),
+            Check("GB/s of a node's group, one direction", group, 300, 300),
+            Check("B1' of mesh (8,2), GB/s", float(bandwidths[0]), 12.5, 12.5),
+            Check("B2' of mesh (8,2), GB/s", float(bandwidths[1]), 200, 200),
+        ],
+        compare(
+            ["nodes", "GPUs of a node", "B1' of (8,2)", "B2' of (8,2)"],
+            [25, 600, 12.5, 200],
+            [matrix[0], group, *map(float, bandwidths)],
+            "GB/s",
+        ),
+    )
+
+
+def figure_7b(size):
+    rows = rows_of("Fig. 7b")
+    numbers = [
+        float(w.split(" ")[-1] if "group" in w else w.split(" ")[0])
+        for w in rows[0]["ours"].removesuffix(" GB/s").replace(";", ",").split(", ")
+    ]
+    paper = [100, 200, 25, 50]
+    names = ["two rings", "all rings", "two devices", "a ring"]
+    checks = [Check(f"GB/s of {n}", o, p, p) for n, o, p in zip(names, numbers, paper, strict=True)]
+    return Outcome(in_words(rows), rows, EXACT, checks, compare(names, paper, numbers, "GB/s"))
+
+
+def table_2(size):
+    rows = rows_of("Table 2")
+    paper, ours = [], []
+    for row in rows:
+        paper.append(float(row["paper"].split(", ")[1]) * 2**40 / 1e12)
+        ours.append(float(row["ours"].split(", ")[1]))
+    names = ["M1", "M2", "M3", "M4"]
+    checks = [
+        Check(f"TFLOP of {name}, ours over the paper's in the same unit", o / p, 0.999, 1.001)
+        for name, p, o in zip(names, paper, ours, strict=True)
+    ]
+    return Outcome(
+        in_words(rows), rows, EXACT, checks, compare(names, paper, ours, "TFLOP per layer")
+    )
+
+
+def figure_11(size):
+    rows = [
+        r
+        for place in ("Fig. 11, IC2", "Fig. 11, IC3", "Fig. 11, IC4")
+        for r in rows_of(place)
+        if r["what"].startswith("mesh chosen")
+    ]
+    chosen = [row["ours"].split(" ")[0] for row in rows]
+    second = [int(mesh.strip("()").split(",")[1]) for mesh in chosen]
+    paper = [int(row["paper"].strip("()").split(",")[1]) for row in rows]
+    return Outcome(
+        "; ".join(f"{r['where']}: {r['ours']}, the paper's {r['paper']}" for r in rows),
+        rows,
+        EXACT,
+        [
+            Check("IC4: the paper's mesh, second dimension", second[2], 2, 2),
+            Check("IC2 and IC3: the equations' mesh, second dimension", max(second[:2]), 2, 2),
+        ],
+        compare(["IC2", "IC3", "IC4"], paper, second, "d2 of the chosen mesh"),
+    )
+
+
+def figure_12(size):
+    text = planner().split("Fig. 12, T by devices\n")[1]
+    rows = []
+    for line in text.splitlines()[1:]:
+        devices, one, two, four, best, mesh = line.split()
+        rows.append(
+            {
+                "devices": int(devices),
+                "ATP-1": float(one),
+                "ATP-2": float(two),
+                "ATP-4": float(four),
+                "ATP-OPT": float(best),
+                "mesh": mesh,
+            }
+        )
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for name in ("ATP-1", "ATP-2", "ATP-4", "ATP-OPT"):
+        axes.plot(DEVICES, [r[name] for r in rows], "o-", label=f"ours, {name}")
+    for d2 in (1, 2, 4):
+        formula = [(14 * d2 + 4 * n / d2 - 18) / n for n in DEVICES]
+        axes.plot(DEVICES, formula, "kx", label="the paper's formula" if d2 == 1 else None)
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="devices", ylabel="T, 2Lbsh/GroupBW = 1")
+    axes.legend(fontsize=8)
+    worst = max(
+        abs(r[f"ATP-{d2}"] - (14 * d2 + 4 * r["devices"] / d2 - 18) / r["devices"])
+        for r in rows
+        for d2 in (1, 2, 4)
+    )
+    first, last = rows[0], rows[-1]
+    return Outcome(
+        f"within {worst:.1g} of the paper's formula; from 4 to 1,024 devices ATP-1 goes from "
+        f"{first['ATP-1']:.2f} to {last['ATP-1']:.2f}, ATP-2 from {first['ATP-2']:.2f} to "
+        f"{last['ATP-2']:.2f}, the best mesh from {first['ATP-OPT']:.2f} to {last['ATP-OPT']:.2f} "
+        f"{last['mesh']}",
+        rows,
+        EXACT,
+        [
+            Check("largest distance to the formula", worst, 0, 6e-5),
+            Check("ATP-OPT, 1,024 devices over 4", last["ATP-OPT"] / first["ATP-OPT"], 0.1, 0.2),
+            Check("ATP-1, 1,024 devices over 4", last["ATP-1"] / first["ATP-1"], 1.2, 1.4),
+        ],
+        figure,
+    )
+
+
+GPUS = "speeds of eight A100 and of four models need those GPUs, and no model predicts them"
+ENTRIES = [
+    Entry(
+        "tp-table1",
+        "Table 1: sharding of data and tensor parallelism",
+        "data parallelism, column and row parallelism as sharding specs",
+        State.NOT_SHOWN,
+        "a definition, not a result. docs/tensor-parallel.md has the product's specs, and "
+        "python/tests compares their results with unsharded blocks",
+    ),
+    Entry(
+        "tp-7a",
+        "Fig. 7a, §3.4: four nodes of four GPUs",
+        "200 Gbit/s HDR between nodes, NVLink within: group bandwidths of 25 and 600 GB/s; mesh "
+        "(8,2) has B1' 12.5 and B2' 200 GB/s",
+        State.COMPUTED,
+        "600 GB/s counts both directions of NVLink, 25 GB/s one direction of HDR; ours counts one "
+        "of both. B1' and B2' are in the paper's units",
+        PLANNER,
+        "yes",
+        figure_7a,
+    ),
+    Entry(
+        "tp-7b",
+        "Fig. 7b, §3.4: a torus of 4 x 4",
+        "links of 25 GB/s: 100 and 200 between rings, 25 and 50 within",
+        State.COMPUTED,
+        "agrees",
+        PLANNER,
+        "yes",
+        figure_7b,
+    ),
+    Entry(
+        "tp-10",
+        "Fig. 10, §5.2: training against Megatron-LM, 2D and 2.5D",
+        "four GPT models on IC1 to IC4 (8 or 16 A100): 37 % to 64 % faster than Megatron-LM on "
+        "IC1, little elsewhere",
+        State.NOT_SHOWN,
+        "needs the GPUs: " + GPUS,
+    ),
+    Entry(
+        "tp-table2",
+        "Table 2: four sizes of GPT",
+        "M1 to M4: 0.048 to 1.728 billion parameters, 2.625 to 83.25 TFLOP per layer",
+        State.COMPUTED,
+        "the paper divides by 2^40 and prints TFLOP; compared in the same unit",
+        PLANNER,
+        "yes",
+        table_2,
+    ),
+    Entry(
+        "tp-table3",
+        "Table 3, §5.2: overlap by chunks",
+        "TFLOP/s per GPU of M2 to M4 on IC1 to IC4 with 1, 2 and 4 chunks; 4 chunks gain 16 % to "
+        "21 % on IC4, 1 % to 3 % within a machine",
+        State.NOT_SHOWN,
+        "needs the GPUs: " + GPUS + ". (By the table's own numbers 4 chunks gain -0.2 % to 3.5 % "
+        "within a machine: docs/planner.md)",
+    ),
+    Entry(
+        "tp-11",
+        "Fig. 11, §5.3: the mesh that is chosen",
+        "IC2 and IC3 with 8 GPUs: mesh (8,1); IC4 with 16: (8,2); measured best there",
+        State.COMPUTED,
+        "by the paper's own equations (4,2) is better on IC2 and IC3: it forgets a factor of its "
+        "equation 4, and its curves cross at 7 devices, not 8. docs/tensor-parallel.md measures "
+        "meshes of real processes on shaped links",
+        PLANNER,
+        "IC4: yes; IC2, IC3: no",
+        figure_11,
+    ),
+    Entry(
+        "tp-12",
+        "Fig. 12, §5.4: communication by number of devices",
+        "T = (14 d2 + 4 d1 - 18) / (d1 d2): ATP-1 rises with the devices, ATP-2 and ATP-4 fall, "
+        "and so does the best mesh",
+        State.COMPUTED,
+        "agrees; with a fixed d2 the cost tends to 4/d2 and falls no further",
+        PLANNER,
+        "yes",
+        figure_12,
+    ),
+]
