@@ -57,6 +57,7 @@ def figure_10(size):
         "packets lost from and to one worker, %",
     )
     figure.axes[0].set_xscale("symlog", linthresh=1e-3)
+    figure.axes[0].set_xlim(left=0)
     figure.axes[0].set_ylabel("goodput relative to none lost")
     return Outcome(
         "kept of the goodput without loss, ATP and the pool: "

@@ -35,8 +35,8 @@ def in_words(rows):
 def compare(names, paper, ours, label):
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     places = range(len(names))
-    axes.bar([p - 0.2 for p in places], paper, 0.4, label="paper")
-    axes.bar([p + 0.2 for p in places], ours, 0.4, label="ours")
+    axes.bar([p - 0.2 for p in places], paper, 0.4, color="C1", label="paper")
+    axes.bar([p + 0.2 for p in places], ours, 0.4, color="C0", label="ours")
     axes.set_xticks(list(places), names)
     axes.set_ylabel(label)
     axes.legend(fontsize=8)
