@@ -3,9 +3,9 @@
     .venv/bin/python -m experiments.congestion.incast [FOLDER]
 
 Simulates one job of 8 workers with 100 aggregators and windows of up to 1,024 packets, a server
-that receives 60 Gbit/s (paper §D.1) and ports with buffers of 200 kB, with the paper's AIMD and with a fixed
-window. Prints goodput and repeats, and writes incast.csv and incast.svg into FOLDER (default:
-out/congestion). Every sum of every rank is checked in the same run.
+that receives 60 Gbit/s (paper §D.1) and ports with buffers of 200 kB, with the paper's AIMD and
+with a fixed window. Prints goodput and repeats, and writes incast.csv and incast.svg into FOLDER
+(default: out/congestion). Every sum of every rank is checked in the same run.
 """
 
 from experiments import report

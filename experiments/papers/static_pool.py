@@ -5,9 +5,9 @@ the answer lets each worker send its next packet with that slot. A worker that h
 time-out repeats its packet. The switch keeps the last result of each slot, for workers that missed
 it, until the slot's next result is complete (two alternating versions of a slot).
 
-Links are those of the simulator: a FIFO that serves one packet at a time at a rate, with a time per
-packet and a delay. This model is written from those rules alone and shares no code with the
-product.
+Links are those of the simulator: a FIFO that serves one packet at a time at a rate, and a delay; a
+host needs a further time for each packet that it receives. This model is written from those rules
+alone and shares no code with the product.
 """
 
 import heapq
@@ -45,8 +45,8 @@ class Outcome:
 class _Fifo:
     """When a packet that is offered now will have arrived."""
 
-    def __init__(self, pool):
-        self._service = pool.packet_bytes * 8 / pool.gbit + pool.packet_ns
+    def __init__(self, pool, packet_ns):
+        self._service = pool.packet_bytes * 8 / pool.gbit + packet_ns
         self._delay, self._free = pool.delay_ns, 0.0
 
     def arrival(self, now):
@@ -57,8 +57,8 @@ class _Fifo:
 class _Run:
     def __init__(self, pool):
         self.pool, self.random = pool, random.Random(pool.seed)
-        self.up = [_Fifo(pool) for _ in range(pool.workers)]
-        self.down = [_Fifo(pool) for _ in range(pool.workers)]
+        self.up = [_Fifo(pool, 0) for _ in range(pool.workers)]
+        self.down = [_Fifo(pool, pool.packet_ns) for _ in range(pool.workers)]
         self.events, self.number = [], 0
         self.waits = [{} for _ in range(pool.workers)]  # by worker: {slot: (chunk, attempt)}
         self.seen = {}  # (slot, version): [chunk, set of workers]

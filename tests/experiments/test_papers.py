@@ -10,6 +10,7 @@ from experiments.papers.entry import Check, Entry, Outcome, Size, State
 from experiments.papers.registry import ENTRIES, INA, TP, find
 from experiments.papers.static_pool import Pool, play
 from experiments.report import REPOSITORY, plt
+from experiments.sharing import contest
 
 
 def test_there_are_twenty_entries_of_one_paper_and_eight_of_the_other():
@@ -132,9 +133,10 @@ def test_a_pool_with_many_slots_is_as_fast_as_its_link():
 
 def test_a_pool_with_few_slots_sends_them_once_per_round_trip():
     pool = Pool(slots=4, chunks=4000)
-    service = pool.packet_bytes * 8 / pool.gbit + pool.packet_ns
-    round_trip = 2 * (service + pool.delay_ns)
-    assert play(pool).ns == pytest.approx(1000 * round_trip + 3 * service, rel=1e-9)
+    wire = pool.packet_bytes * 8 / pool.gbit
+    round_trip = 2 * (wire + pool.delay_ns) + pool.packet_ns
+    last_of_four = 3 * (wire + pool.packet_ns)
+    assert play(pool).ns == pytest.approx(1000 * round_trip + last_of_four, rel=1e-9)
 
 
 def test_every_chunk_is_answered_once_whatever_is_lost():
@@ -150,6 +152,30 @@ def test_a_lost_packet_costs_a_time_out():
     slow = play(Pool(workers=2, slots=1, chunks=200, loss=0.02, timeout_ns=1e6))
     fast = play(Pool(workers=2, slots=1, chunks=200, loss=0))
     assert slow.ns >= fast.ns + 1e6 * slow.repeats / 2
+
+
+# The simulator against queueing equations: a fragment passes four links up and down, and two hosts
+# receive it. 62 values have 40 bytes of header, 8 of bitmap and 66 of UDP, IP and Ethernet.
+
+WIRE_NS = (62 * 4 + 40 + 8 + 66) * 8 / 100
+HOST_NS, DELAY_NS = 18, 1000
+FRAGMENTS, OPERATIONS, UNMEASURED = 256, 30, 10
+
+
+@pytest.mark.parametrize("window", [1, 4])
+def test_without_queues_the_simulator_takes_the_equations_time_to_the_nanosecond(window):
+    result = contest.play({"jobs": 1, "workers": 1, "aggregators": 64, "window": window,
+                           "fragments": FRAGMENTS, "operations": OPERATIONS})  # fmt: skip
+    round_trip = 4 * (WIRE_NS + DELAY_NS) + 2 * HOST_NS
+    trips = FRAGMENTS * (OPERATIONS - UNMEASURED) / window
+    assert result["measured_us"] * 1000 == pytest.approx(trips * round_trip, abs=1)
+
+
+def test_with_a_full_window_the_simulator_is_as_fast_as_a_host_receives():
+    result = contest.play({"jobs": 1, "workers": 8, "aggregators": 1024, "window": 256,
+                           "fragments": FRAGMENTS, "operations": OPERATIONS})  # fmt: skip
+    bound = 62 * 32 / (WIRE_NS + HOST_NS)
+    assert result["goodput"][0] == pytest.approx(bound, rel=0.01)
 
 
 # Models of training, and gradients.
