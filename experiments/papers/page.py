@@ -7,11 +7,11 @@ from experiments.papers.registry import ENTRIES, INA, TP
 
 _INTRODUCTION = (
     "Every figure and table of the two papers that is a result, with ours: *ATP* (in-network "
-    "aggregation) and *Adaptive Tensor Parallelism*. `make papers` runs all of "
-    "them and writes this "
-    "page; `make papers ARGS='--figure 14'` runs one, `ARGS=--quick` a short form that only checks "
-    "the shapes. What needs a Tofino or GPUs is named as not shown, and never filled in. Pictures "
-    "have the paper's numbers where its text has any."
+    "aggregation) and *Adaptive Tensor Parallelism*. `make papers` runs all of them, and with "
+    "`ARGS='--page docs/papers.md'` writes this page. `ARGS='--figure 14'` runs one, and "
+    "`ARGS=--quick` is a short form, of a few minutes. Every run asserts the shape of each figure. "
+    "What needs a Tofino or GPUs is named as not shown, and never filled in. Pictures have the "
+    "paper's numbers where its text has any."
 )
 _STATES = (
     "*Real processes*: the product, in network namespaces or on loopback. *Simulated*: the "
@@ -46,7 +46,7 @@ def item(name, text):
 
 def anchor(entry):
     """As a link within the page, by the heading that GitHub makes of the title."""
-    return f"[{entry.title.split(':')[0]}](#{slug(entry.title)})"
+    return f"[{entry.title.split(':')[0].split(',')[0]}](#{slug(entry.title)})"
 
 
 def slug(title):
