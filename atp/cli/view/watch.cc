@@ -40,7 +40,7 @@ std::string stuck_text(const JobView& job, const RankList& ranks) {
   return text_of(ranks) + (one->host.empty() ? "" : " (" + one->host + ")");
 }
 
-// Why it is not there, as the end of a sentence.
+// What is wrong with an absent node, as the end of a sentence.
 std::string_view absence_of(Presence presence) {
   switch (presence) {
     case Presence::kDead: return "is dead";

@@ -269,7 +269,7 @@ void HostEngine::fail_as_told() {
     const Rank teller = HostBoard::teller_of(failing);
     if (!place_.presence.is_there(teller)) return fail_all(lost_text(teller));
     if (std::chrono::steady_clock::now() >= until) {
-      return fail_all(name_of(teller) + " found a failure but has not reported which");
+      return fail_all(name_of(teller) + " has found a failure but not reported it");
     }
     std::this_thread::sleep_for(milliseconds(1));
   }

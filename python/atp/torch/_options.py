@@ -41,7 +41,8 @@ class Options:
 
     algorithm: how the group sums, the same on every rank: "innetwork", through the switches and the
         server of the route; "ring", over TCP from rank to rank, with no route needed; or "auto",
-        each operation the faster way (docs/torch.md). Default: ATP_ALGORITHM, else "innetwork".
+        the faster of the two for each operation (docs/torch.md). Default: ATP_ALGORITHM, else
+        "innetwork".
     route: "HOST:PORT,...", the switches upward and the server last. Default: ATP_ROUTE.
     host_memory: whether a group whose ranks are all on one host sums in memory that they share,
         with no route needed and the same bits; the same on every rank. Default: ATP_HOST_MEMORY
