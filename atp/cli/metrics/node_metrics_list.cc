@@ -15,7 +15,7 @@ constexpr std::string_view kOfRank = "job_id, incarnation, first_stream, rank";
 constexpr auto kMetrics = std::to_array<MetricInfo>({
     {"atp_node_info", kGauge, "Always 1; the labels identify the node.", kBoth,
      "role, listen, version"},
-    {"atp_metrics_left_out", kGauge, "Jobs and ranks left out to limit this page."},
+    {"atp_metrics_left_out", kGauge, "Jobs and ranks left out to limit the size of this page."},
 
     // Jobs and ranks.
     {"atp_job_ranks", kGauge, "Ranks of a job by state; on a switch, the ranks behind it.", kBoth,
@@ -114,8 +114,8 @@ constexpr auto kMetrics = std::to_array<MetricInfo>({
      kSwitch, "", "multicast_copies"},
     {"atp_switch_joins_relayed_total", kCounter, "JOINs relayed.", kSwitch, "", "joins_relayed"},
     {"atp_switch_leaves_relayed_total", kCounter, "LEAVEs relayed.", kSwitch, "", "leaves_relayed"},
-    {"atp_switch_questions_total", kCounter, "Questions from ranks whether the switch is alive.",
-     kSwitch, "", "questions"},
+    {"atp_switch_questions_total", kCounter,
+     "Questions from ranks about whether the switch is alive.", kSwitch, "", "questions"},
     {"atp_switch_statuses_sent_total", kCounter, "STATUSes sent.", kSwitch, "", "statuses_sent"},
     {"atp_switch_statuses_withheld_total", kCounter, "STATUSes not sent: too soon after another.",
      kSwitch, "", "statuses_withheld"},
@@ -143,8 +143,8 @@ constexpr auto kMetrics = std::to_array<MetricInfo>({
      kServer, "", "gradient_bytes_received"},
     {"atp_server_joins_total", kCounter, "JOINs received.", kServer, "", "joins"},
     {"atp_server_leaves_total", kCounter, "LEAVEs received.", kServer, "", "leaves"},
-    {"atp_server_questions_total", kCounter, "Questions from ranks whether the server is alive.",
-     kServer, "", "questions"},
+    {"atp_server_questions_total", kCounter,
+     "Questions from ranks about whether the server is alive.", kServer, "", "questions"},
     {"atp_server_icmp_errors_total", kCounter, "ICMP errors for packets that the server sent.",
      kServer, "", "unreachable"},
     {"atp_server_jobs_made_total", kCounter, "Stream ranges of jobs that appeared.", kServer, "",

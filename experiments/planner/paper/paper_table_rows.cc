@@ -30,7 +30,7 @@ Row table_2_row(const PaperModel& given) {
           fmt::format("{}, {}", given.parameters, given.flops),
           fmt::format("{:.4g}, {:.4g}", parameters / 1e9, flops / 1e12),
           fmt::format(
-              "the paper divides by 2^20 * 1000 and by 2^40; divided likewise, ours are {:.3f} and "
+              "the paper divides by 2^20 * 1000 and by 2^40; divided the same way, ours are {:.3f} and "
               "{:.5g}",
               parameters / 0x1p20 / 1000, flops / 0x1p40)};
 }
