@@ -88,7 +88,7 @@ PACKAGES = {
 STATUS = {
     "$ atp status 127.0.0.1:5501": By("tests/e2e/test_status.py"),
     "job 7 has waited 3.2 s for rank 2 (10.0.1.2)": By("tests/e2e/test_status.py"),
-    "job 7: the latest is rank 2:": By("tests/e2e/test_status.py"),
+    "job 7: rank 2 lags most:": By("tests/e2e/test_status.py"),
     "ssh rack1 atp status 10.0.0.1:5501": SOME_HOSTS,
 }
 

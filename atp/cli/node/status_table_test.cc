@@ -42,7 +42,7 @@ TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheLatestRank) {
      "last_p99_us": 81000}])");
   const std::string table = status_table(status);
   EXPECT_NE(table.find("  job 7 has waited 3.2 s for ranks 2 (10.0.1.2), 3\n"
-                       "  job 7: the latest is rank 1: its first packets by 0.9 ms (p99 7.0 ms), "
+                       "  job 7: rank 1 lags most: its first packets by 0.9 ms (p99 7.0 ms), "
                        "its last by 40.2 ms (p99 81.0 ms)\n"),
             std::string::npos)
       << table;
