@@ -83,8 +83,8 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
 std::string operation_mismatch(const Failure& failure, const FailureContext& context) {
   std::string text = ranks_text(failure.ranks) + " submitted a different operation from " +
                      ranks_text(failure.other) +
-                     ": all ranks must call the same collectives with the same sizes in the same "
-                     "order, of the same type, reduction and wire";
+                     ": all ranks must call the same collectives in the same order, with the same "
+                     "sizes, types, reductions and wire formats";
   const bool is_ours = (failure.ranks | failure.other).contains(context.rank);
   if (context.operation_kind.empty() || !is_ours) return text;
   return text + "; rank " + std::to_string(context.rank) + "'s was " + context.operation_kind;

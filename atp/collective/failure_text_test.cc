@@ -31,12 +31,11 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
        "bytes do not get through, set ATP_VALUES_PER_FRAGMENT=296"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0, 1}), .other = set_of({2, 3})},
        "ranks 0 and 1 submitted a different operation from ranks 2 and 3: all ranks must call the "
-       "same collectives with the same sizes in the same order, of the same type, reduction and "
-       "wire; rank 2's was the sum of 7 int32 values"},
+       "same collectives in the same order, with the same sizes, types, reductions and wire "
+       "formats; rank 2's was the sum of 7 int32 values"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0}), .other = set_of({3})},
        "rank 0 submitted a different operation from rank 3: all ranks must call the same "
-       "collectives "
-       "with the same sizes in the same order, of the same type, reduction and wire"},
+       "collectives in the same order, with the same sizes, types, reductions and wire formats"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({3})},
        "rank 3 lost: no word from it for 5 s (its lease ended)"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({1, 3})},

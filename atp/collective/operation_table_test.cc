@@ -121,7 +121,7 @@ TEST(PendingOperation, DescribesTheOperationToTheWorker) {
   EXPECT_TRUE(spec.small) << "with 4 ranks, up to 1,024 values are small";
   EXPECT_FALSE(pending.spec(8).small);
   EXPECT_EQ(pending.kind_text(8), "the average of 600 bfloat16 values in blocks of int16");
-  EXPECT_EQ(pending.kind_text(4), "the average of 600 bfloat16 values exactly");
+  EXPECT_EQ(pending.kind_text(4), "the exact average of 600 bfloat16 values");
 }
 
 }  // namespace

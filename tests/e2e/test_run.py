@@ -151,7 +151,7 @@ def test_when_a_rank_fails_the_others_have_the_grace_and_are_stopped_then(marked
     result = atp("run", "-n", "3", "--grace", "0.3", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 5
     assert "rank 1 exited with code 5; the other ranks have 0.3 s to exit" in result.stderr
-    assert "rank 0 is still running: SIGTERM" in result.stderr
+    assert "rank 0 is still running: sending SIGTERM" in result.stderr
     assert not marked.alive()
 
 
@@ -161,7 +161,7 @@ def test_a_rank_that_ignores_sigterm_is_killed(marked, tmp_path):
     script = f"if test $RANK = 0; then {deaf}; else {fails}; fi"
     result = atp("run", "-n", "2", "--grace", "0.1", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 5
-    assert "rank 0 is still running: SIGKILL" in result.stderr
+    assert "rank 0 is still running: sending SIGKILL" in result.stderr
     assert not marked.alive()
 
 
