@@ -91,8 +91,13 @@ void Participant::record_losses(Instant now) {
   losses_recorded_ = now;
   repeats_recorded_ += repeats;
   cuts_recorded_ += cuts;
-  record(RecordedKind::kLosses, with_commas(repeats) + " fragments sent again, the window cut " +
-                                    with_commas(cuts) + " times");
+  const auto counted = [](std::uint64_t number, const std::string& one) {
+    return with_commas(number) + one + (number == 1 ? "" : "s");
+  };
+  std::string text;
+  if (repeats > 0) text = counted(repeats, " fragment") + " sent again";
+  if (cuts > 0) text += (text.empty() ? "" : ", ") + counted(cuts, " cut") + " of the window";
+  record(RecordedKind::kLosses, text);
 }
 
 void Participant::start_waiting(Instant now) {

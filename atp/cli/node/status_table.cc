@@ -132,9 +132,11 @@ std::string server_text(const json& status) {
                streams(job), word(job, "state"), workers(job), counted(job, "fragments"),
                share(job), absentees(job, {"missing", "detached", "waited_for", "lost", "left"})});
   }
-  return fmt::format("  {} fragments complete, {} of them summed in switches, {} as floats\n",
-                     counted(status, "fragments"), share(status),
-                     counted(status, "fragments_as_floats")) +
+  const std::string in_switches = share(status);
+  return fmt::format(
+             "  {} fragments complete, {} as floats{}\n", counted(status, "fragments"),
+             counted(status, "fragments_as_floats"),
+             in_switches == "-" ? "" : "; " + in_switches + " of the others summed in switches") +
          (table.empty() ? "  no jobs\n" : table.text()) + stuck_lines(status) +
          lateness_lines(status);
 }
