@@ -110,7 +110,7 @@ void Participant::start_waiting(Instant now) {
       continue;
     }
     const std::optional<OperationId> id =
-        worker_.submit(now, waiting_.front()->spec(context_.world_size));
+        worker_.submit(now, waiting_.front()->spec(context_.world_size, now));
     if (!id) return;
     table_.insert(*id, std::move(waiting_.front()));
     waiting_.pop_front();
@@ -216,7 +216,8 @@ void Participant::fail(Instant now, const Event& event) {
                event.failure.code == FailureCode::kServerRestarted;
     phase_ = ParticipantPhase::kFailed;
     const FailureCode code = event.failure.code;
-    if (code == FailureCode::kServerLost || code == FailureCode::kNoProgress) {
+    if (code == FailureCode::kServerLost || code == FailureCode::kNoProgress ||
+        code == FailureCode::kOverdue) {
       worker_.leave(now, *failure_);
     }
   }
