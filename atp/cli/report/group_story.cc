@@ -270,7 +270,7 @@ std::optional<Finding> GroupStory::finding() {
   return last - *finding.since >= kNoticeable ? std::optional(finding) : std::nullopt;
 }
 
-// The oldest transfer that has waited for long; its peer may be late, or have no reason to come.
+// The oldest transfer that has waited a long time; its peer may be late, or have no reason to come.
 std::optional<Finding> GroupStory::of_transfers() const {
   std::optional<Finding> oldest;
   for (const Member& member : members_) {
