@@ -1,4 +1,4 @@
-"""`atp run` as a user meets it: ranks, their environment, their ends, and what is left behind."""
+"""`atp run` as a user sees it: ranks, their environment, how they end, and what is left over."""
 
 import json
 import os
@@ -185,7 +185,7 @@ def test_a_rank_without_a_handler_ends_by_the_signal(start, tmp_path):
 
 
 def test_what_ranks_leave_behind_is_ended(marked):
-    # Not even a daemon of its own session survives the job.
+    # Not even a daemon in a session of its own survives the job.
     script = "setsid sleep 1000 >/dev/null 2>&1 & exit 0"
     result = atp("run", "-n", "2", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 0

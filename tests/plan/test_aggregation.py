@@ -1,4 +1,4 @@
-"""What `atp plan aggregation` says of clusters, and to whom it says no.
+"""What `atp plan aggregation` says about clusters, and what it refuses.
 
 The loads of every link are in atp/config/site; here is what reaches a user.
 """
@@ -151,7 +151,7 @@ def test_the_simulated_nodes_come_close_to_the_bound(program, cluster):
     ).stdout
     seconds = float(re.search(r"bytes: ([0-9.]+) ms", played)[1]) / 1e3
     forecast = json.loads(program.output("aggregation", *file, "--size", size, "--json"))
-    # Windows take their time to open: 11 % and 19 % here, less of larger tensors.
+    # Windows take time to open: 11 % and 19 % here, less for larger tensors.
     assert 1 <= seconds / forecast["rows"][0]["seconds"] < 1.25
 
 

@@ -11,7 +11,7 @@ import pytest
 GOLDEN = Path(__file__).parent / "golden"
 FLAT = ("--topology", "flat-8.yaml", "--model", "gpt2-medium.json")
 
-# A change of these texts is a change for users: ATP_UPDATE_GOLDEN=1 writes them anew, for review.
+# Users see any change of these texts: ATP_UPDATE_GOLDEN=1 rewrites them, for review.
 GOLDEN_RUNS = {
     "best-pcie-8": ("best", "--topology", "pcie-8.yaml", "--model", "gpt2-medium.json"),
     "best-nvswitch-8": ("best", "--topology", "nvswitch-8.yaml", "--model", "llama-3-8b.json"),
