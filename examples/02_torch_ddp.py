@@ -18,7 +18,7 @@ def main() -> None:
     dist.init_process_group("atp")
     rank, world_size = dist.get_rank(), dist.get_world_size()
 
-    # The task: recover the 1,000 weights that produced the targets. Each rank has other examples.
+    # The task: recover the 1,000 weights that produced the targets. Examples differ by rank.
     teacher = torch.randn(1000, 1, generator=torch.Generator().manual_seed(0))
     examples = torch.Generator().manual_seed(1 + rank)
 

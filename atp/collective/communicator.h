@@ -151,6 +151,8 @@ struct AllReduceOptions {
   std::vector<std::size_t> segments;
   std::uint32_t tag = 0;  // identifies the call site: ranks at different ones get an error
   std::chrono::milliseconds timeout{0};  // without progress; 0: the communicator's
+  // The time-out counts from this call, and ends an operation even if it makes progress.
+  bool timeout_is_total = false;
   // The caller will wait for it at once: if that saves time, all_reduce() itself carries it out,
   // with everything started before.
   bool here = false;

@@ -274,7 +274,7 @@ TEST(Communicator, TimesOutAndNamesTheRankThatDoesNotCall) {
               "all_reduce #0 (1,000 values): no progress for 2.5 s: rank 3 (127.0.0.1) has not "
               "contributed; "
               "rank " +
-                  std::to_string(rank) + " waits for the sum of 1,000 float32 values exactly");
+                  std::to_string(rank) + " waits for the exact sum of 1,000 float32 values");
   });
 }
 

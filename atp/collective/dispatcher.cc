@@ -237,6 +237,7 @@ std::shared_ptr<PendingOperation> Dispatcher::make_comparison(const OperationNam
       std::make_shared<std::vector<std::uint32_t>>(kDigestWords * options_.world_size);
   AllReduceOptions own;
   own.timeout = options.timeout;
+  own.timeout_is_total = options.timeout_is_total;
   own.on_done = options.on_done;
   const OperationName name{after_this.number, words->size(), "comparison of digests after"};
   const Values values{reinterpret_cast<std::byte*>(words->data()), words->size(), DataType::kInt32};

@@ -65,17 +65,27 @@ std::string own_wait(const FailureContext& context) {
   return "; rank " + std::to_string(context.rank) + std::string(kWaitsFor) + context.operation_kind;
 }
 
-std::string no_progress(const Failure& failure, const FailureContext& context) {
-  std::string text = "no progress for " + seconds_text(context.operation_timeout);
-  if (failure.ranks.empty()) {
-    return text + ", and no word from " + server_text(context) + " about it" +
-           silent_path_hint(context);
-  }
-  text += ": " + ranks_at_text(failure.ranks, context.detail) +
-          (failure.ranks.size() == 1 ? " has" : " have") + " not contributed";
+// The rank that the operation has waited for too long, as far as the server has said.
+std::string missing_text(const Failure& failure, const FailureContext& context) {
+  std::string text = ": " + ranks_at_text(failure.ranks, context.detail) +
+                     (failure.ranks.size() == 1 ? " has" : " have") + " not contributed";
   // If this rank is named, its own packets did not arrive.
   return failure.ranks.contains(context.rank) ? text + silent_path_hint(context)
                                               : text + own_wait(context);
+}
+
+std::string no_progress(const Failure& failure, const FailureContext& context) {
+  const std::string text = "no progress for " + seconds_text(context.operation_timeout);
+  return failure.ranks.empty() ? text + ", and no word from " + server_text(context) + " about it" +
+                                     silent_path_hint(context)
+                               : text + missing_text(failure, context);
+}
+
+std::string overdue(const Failure& failure, const FailureContext& context) {
+  const std::string text = "not ended within its time-out of " + seconds_text(failure.time_out);
+  return failure.ranks.empty()
+             ? text + ", although no rank is known to be missing: does it need more time?"
+             : text + missing_text(failure, context);
 }
 
 // Each rank knows only its own operation; comparing the messages of several ranks shows the
@@ -83,8 +93,8 @@ std::string no_progress(const Failure& failure, const FailureContext& context) {
 std::string operation_mismatch(const Failure& failure, const FailureContext& context) {
   std::string text = ranks_text(failure.ranks) + " submitted a different operation from " +
                      ranks_text(failure.other) +
-                     ": all ranks must call the same collectives with the same sizes in the same "
-                     "order, of the same type, reduction and wire";
+                     ": all ranks must call the same collectives in the same order, with the same "
+                     "sizes, types, reductions and wire formats";
   const bool is_ours = (failure.ranks | failure.other).contains(context.rank);
   if (context.operation_kind.empty() || !is_ours) return text;
   return text + "; rank " + std::to_string(context.rank) + "'s was " + context.operation_kind;
@@ -218,6 +228,7 @@ std::string silence_text(const Failure& failure, const FailureContext& context) 
 std::string failure_text(const Failure& failure, const FailureContext& context) {
   switch (failure.code) {
     case FailureCode::kNoProgress: return no_progress(failure, context);
+    case FailureCode::kOverdue: return overdue(failure, context);
     case FailureCode::kOperationMismatch: return operation_mismatch(failure, context);
     case FailureCode::kRankLost: return rank_lost(failure, context);
     case FailureCode::kRankLeft: return rank_left(failure, context);

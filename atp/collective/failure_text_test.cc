@@ -26,17 +26,23 @@ TEST(FailureText, NamesTheProblemTheRanksAndTheAddresses) {
       {{.code = FailureCode::kNoProgress, .ranks = set_of({3})},
        "no progress for 20 s: rank 3 has not contributed; rank 2 waits for the sum of 7 int32 "
        "values"},
+      {{.code = FailureCode::kOverdue, .time_out = std::chrono::seconds(20), .ranks = set_of({3})},
+       "not ended within its time-out of 20 s: rank 3 has not contributed; rank 2 waits for the "
+       "sum "
+       "of 7 int32 values"},
+      {{.code = FailureCode::kOverdue, .time_out = std::chrono::seconds(20)},
+       "not ended within its time-out of 20 s, although no rank is known to be missing: does it "
+       "need more time?"},
       {{.code = FailureCode::kNoProgress},
        "no progress for 20 s, and no word from server 10.0.0.9:5500 about it; if packets of 1,476 "
        "bytes do not get through, set ATP_VALUES_PER_FRAGMENT=296"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0, 1}), .other = set_of({2, 3})},
        "ranks 0 and 1 submitted a different operation from ranks 2 and 3: all ranks must call the "
-       "same collectives with the same sizes in the same order, of the same type, reduction and "
-       "wire; rank 2's was the sum of 7 int32 values"},
+       "same collectives in the same order, with the same sizes, types, reductions and wire "
+       "formats; rank 2's was the sum of 7 int32 values"},
       {{.code = FailureCode::kOperationMismatch, .ranks = set_of({0}), .other = set_of({3})},
        "rank 0 submitted a different operation from rank 3: all ranks must call the same "
-       "collectives "
-       "with the same sizes in the same order, of the same type, reduction and wire"},
+       "collectives in the same order, with the same sizes, types, reductions and wire formats"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({3})},
        "rank 3 lost: no word from it for 5 s (its lease ended)"},
       {{.code = FailureCode::kRankLost, .ranks = set_of({1, 3})},

@@ -53,7 +53,7 @@ HostEngineOptions engine_options(const CommunicatorOptions& options) {
 }
 
 HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
-  const OperationSpec spec = operation.spec(ranks);
+  const OperationSpec spec = operation.spec(ranks, {});
   return {.number = operation.name().number,
           .request = operation.request(),
           .data = operation.bytes().data(),
@@ -63,7 +63,8 @@ HostOperation host_operation(PendingOperation& operation, std::size_t ranks) {
           .small = spec.small,
           .layout = &operation.layout(),
           .tag = spec.tag,
-          .timeout = operation.options().timeout};
+          .timeout = operation.options().timeout,
+          .timeout_is_total = operation.options().timeout_is_total};
 }
 
 }  // namespace

@@ -13,11 +13,11 @@ bool is_plain(const OperationKind& kind) {
 
 const char* carrier_of(NumberFormat format) {
   switch (format) {
-    case NumberFormat::kFixed: return "with the fixed scale";
-    case NumberFormat::kBlocks: return "in blocks of int32";
-    case NumberFormat::kBlocksInt16: return "in blocks of int16";
-    case NumberFormat::kExact: return "exactly";
-    default: return "in an unknown format";
+    case NumberFormat::kFixed: return " with the fixed scale";
+    case NumberFormat::kBlocks: return " in blocks of int32";
+    case NumberFormat::kBlocksInt16: return " in blocks of int16";
+    case NumberFormat::kExact: return "";
+    default: return " in an unknown format";
   }
 }
 
@@ -55,9 +55,10 @@ std::string format_text(std::uint32_t format) {
 }
 
 std::string operation_kind_text(std::uint64_t values, const OperationKind& kind) {
-  return std::string("the ") + name_of(kind.reduction) + " of " + with_commas(values) + " " +
-         name_of(kind.type) + (values == 1 ? " value" : " values") +
-         (is_plain(kind) ? "" : std::string(" ") + carrier_of(kind.format));
+  const bool is_exact = !is_plain(kind) && kind.format == NumberFormat::kExact;
+  return std::string(is_exact ? "the exact " : "the ") + name_of(kind.reduction) + " of " +
+         with_commas(values) + " " + name_of(kind.type) + (values == 1 ? " value" : " values") +
+         (is_plain(kind) ? "" : carrier_of(kind.format));
 }
 
 Result<NumberFormat> format_of(const NumberChoices& choices) {

@@ -21,7 +21,7 @@ TEST(NumberText, SaysWhatIsCombinedAndHowItTravels) {
        "the average of 1 bfloat16 value in blocks of int16"},
       {7,
        {DataType::kFloat16, Reduction::kSum, NumberFormat::kExact},
-       "the sum of 7 float16 values exactly"},
+       "the exact sum of 7 float16 values"},
       {7,
        {DataType::kFloat32, Reduction::kSum, NumberFormat::kFixed},
        "the sum of 7 float32 values with the fixed scale"},

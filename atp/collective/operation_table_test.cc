@@ -110,7 +110,7 @@ TEST(PendingOperation, DescribesTheOperationToTheWorker) {
   const PendingOperation pending({0, 600}, {tensor, BlockLayout(lengths)},
                                  NumberFormat::kBlocksInt16,
                                  {.reduction = Reduction::kAverage, .tag = 9});
-  const OperationSpec spec = pending.spec(4);
+  const OperationSpec spec = pending.spec(4, {});
   EXPECT_EQ(spec.count, 600U);
   EXPECT_EQ(spec.type, DataType::kBFloat16);
   EXPECT_EQ(spec.reduction, Reduction::kAverage);
@@ -119,9 +119,9 @@ TEST(PendingOperation, DescribesTheOperationToTheWorker) {
   EXPECT_EQ(spec.layout, BlockLayout(lengths).fingerprint());
   EXPECT_EQ(spec.tag, 9U);
   EXPECT_TRUE(spec.small) << "with 4 ranks, up to 1,024 values are small";
-  EXPECT_FALSE(pending.spec(8).small);
+  EXPECT_FALSE(pending.spec(8, {}).small);
   EXPECT_EQ(pending.kind_text(8), "the average of 600 bfloat16 values in blocks of int16");
-  EXPECT_EQ(pending.kind_text(4), "the average of 600 bfloat16 values exactly");
+  EXPECT_EQ(pending.kind_text(4), "the exact average of 600 bfloat16 values");
 }
 
 }  // namespace

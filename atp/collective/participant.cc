@@ -91,8 +91,13 @@ void Participant::record_losses(Instant now) {
   losses_recorded_ = now;
   repeats_recorded_ += repeats;
   cuts_recorded_ += cuts;
-  record(RecordedKind::kLosses, with_commas(repeats) + " fragments sent again, the window cut " +
-                                    with_commas(cuts) + " times");
+  const auto counted = [](std::uint64_t number, const std::string& one) {
+    return with_commas(number) + one + (number == 1 ? "" : "s");
+  };
+  std::string text;
+  if (repeats > 0) text = counted(repeats, " fragment") + " sent again";
+  if (cuts > 0) text += (text.empty() ? "" : ", ") + counted(cuts, " cut") + " of the window";
+  record(RecordedKind::kLosses, text);
 }
 
 void Participant::start_waiting(Instant now) {
@@ -105,7 +110,7 @@ void Participant::start_waiting(Instant now) {
       continue;
     }
     const std::optional<OperationId> id =
-        worker_.submit(now, waiting_.front()->spec(context_.world_size));
+        worker_.submit(now, waiting_.front()->spec(context_.world_size, now));
     if (!id) return;
     table_.insert(*id, std::move(waiting_.front()));
     waiting_.pop_front();
@@ -211,7 +216,8 @@ void Participant::fail(Instant now, const Event& event) {
                event.failure.code == FailureCode::kServerRestarted;
     phase_ = ParticipantPhase::kFailed;
     const FailureCode code = event.failure.code;
-    if (code == FailureCode::kServerLost || code == FailureCode::kNoProgress) {
+    if (code == FailureCode::kServerLost || code == FailureCode::kNoProgress ||
+        code == FailureCode::kOverdue) {
       worker_.leave(now, *failure_);
     }
   }

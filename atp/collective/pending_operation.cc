@@ -15,7 +15,7 @@ std::string PendingOperation::kind_text(std::size_t world_size) const {
   return operation_kind_text(name_.values, kind);
 }
 
-OperationSpec PendingOperation::spec(std::size_t world_size) const {
+OperationSpec PendingOperation::spec(std::size_t world_size, Instant now) const {
   return {.count = part_.values.count,
           .type = kind_.type,
           .reduction = kind_.reduction,
@@ -24,7 +24,8 @@ OperationSpec PendingOperation::spec(std::size_t world_size) const {
           .blocks = part_.layout.blocks(),
           .layout = part_.layout.fingerprint(),
           .tag = options_.tag,
-          .timeout = options_.timeout};
+          .timeout = options_.timeout,
+          .ends_by = options_.timeout_is_total ? now + options_.timeout : kNever};
 }
 
 void PendingOperation::finish(Status result) {

@@ -67,8 +67,8 @@ class PendingOperation {
   // The format of a sum, unless it is small.
   NumberFormat format() const { return kind_.format; }
 
-  // Its description for the worker, in a job with this many ranks.
-  OperationSpec spec(std::size_t world_size) const;
+  // Its description for the worker, in a job with this many ranks. Its limits count from now.
+  OperationSpec spec(std::size_t world_size, Instant now) const;
 
   void finish(Status result);
   Status wait() { return completion_.wait(); }

@@ -92,6 +92,18 @@ TEST(Lateness, TheLastPacketIsMeasuredOnceTheNextOperationBegins) {
   EXPECT_LE(job.of(1).first.quantile(0.99), microseconds(1));
 }
 
+TEST(Lateness, AsksForTheSlowWayOnlyAtTheFirstPacketOfAnOperation) {
+  Job job(2);
+  const RankSet rank = set_of({0});
+  Lateness& lateness = job.lateness;
+  ASSERT_FALSE(lateness.goes_on(0, rank, 0, 5, job.start));
+  lateness.begin(0, rank, 0, 5, job.start, job.all);
+  EXPECT_TRUE(lateness.goes_on(0, rank, 1, 5, job.start)) << "the operation's second packet";
+  EXPECT_TRUE(lateness.goes_on(0, rank, 0, 5, job.start)) << "a repeat";
+  EXPECT_TRUE(lateness.goes_on(1, rank, 0, 5, job.start)) << "a stream that is not measured";
+  EXPECT_FALSE(lateness.goes_on(0, rank, 2, 6, job.start)) << "the next operation's first packet";
+}
+
 TEST(Lateness, IgnoresRepeats) {
   Job job(2);
   job.packet(set_of({0}), 0, 5, seconds(0));

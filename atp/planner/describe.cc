@@ -34,7 +34,9 @@ std::string bottleneck_text(const Interconnect& interconnect, const Bottleneck& 
   if (bottleneck.groups > 1) {
     text += ", shared by " + number_text(bottleneck.groups) + " groups";
   }
-  return text + ": it carries " + number_text(bottleneck.load) + " times a rank's tensor at " +
+  const std::string load = factor_text(bottleneck.load);
+  return text + ": it carries " +
+         (load == "1" ? "a rank's tensor once" : load + " times a rank's tensor") + " at " +
          rate_text(bottleneck.load / bottleneck.seconds_per_byte);
 }
 
@@ -61,7 +63,7 @@ std::string choice_text(const std::vector<DimensionOption>& options, std::uint32
     text += index == 1 ? ": " : ", ";
     text += to_string(options[index].layer.collective);
     text += ratio < 1 + 1e-9 ? std::string(" takes equally long")
-                             : " takes " + number_text(ratio) + " times as long";
+                             : " takes " + factor_text(ratio) + " times as long";
   }
   return text + halves_text(chosen);
 }

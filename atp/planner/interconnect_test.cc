@@ -102,10 +102,10 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 "from device 0 to 3 must not be negative"},
         Refusal{"MeasurementOfOtherDevices",
-                [](Interconnect& i) { i.measured = {{{4, 2}, {1}, {1}}}; },
-                "the measurement of mesh (4, 2) must have 16 devices, found 8"},
+                [](Interconnect& i) { i.measured = {{{4, 2}, {{{1}}}, {{{1}}}}}; },
+                "the measurement of mesh (4,2) must have 16 devices, found 8"},
         Refusal{"MeasurementWithoutBandwidth",
-                [](Interconnect& i) { i.measured = {{{8, 2}, {1}, {}}}; },
+                [](Interconnect& i) { i.measured = {{{8, 2}, {{{1}}}, {}}}; },
                 "needs a positive bandwidth on dimension 2"}),
     [](const auto& each) { return each.param.name; });
 

@@ -124,7 +124,7 @@ struct Sensitivity {
   Mesh mesh;              // best after the change
   Collective dimension1 = Collective::kNone;
   Collective dimension2 = Collective::kNone;
-  std::string text;  // "with 2.3 times the bandwidth of 'pcie' mesh (8,1) with ring is best"
+  std::string text;  // "with 2.3 times the bandwidth of 'pcie', mesh (8,1) would be best: …"
 };
 
 struct Plan {

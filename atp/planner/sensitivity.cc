@@ -122,7 +122,7 @@ class Prober {
 
   std::string change_text(Quantity quantity, std::size_t level, double factor) const {
     const Level& changed = inputs_.interconnect.levels[level];
-    const std::string times = "with " + number_text(factor) + " times the ";
+    const std::string times = "with " + factor_text(factor) + " times the ";
     switch (quantity) {
       case Quantity::kBandwidth: return times + "bandwidth of " + quoted(changed.name);
       case Quantity::kLatency: return times + "latencies";

@@ -28,7 +28,7 @@ TEST(Sensitivity, FindsTheRatioAtWhichTheMeshChanges) {
     EXPECT_NEAR(change.factor, 3.5 * 64 / 600, 1e-5);
     EXPECT_EQ(change.mesh, (Mesh{8, 1}));
     EXPECT_THAT(change.text,
-                HasSubstr("times the bandwidth of 'nvlink', mesh (8, 1) would be best"));
+                HasSubstr("times the bandwidth of 'nvlink', mesh (8,1) would be best"));
   }
   EXPECT_TRUE(has_seen);
 }
@@ -43,7 +43,7 @@ TEST(Sensitivity, ReportsWhatAggregationWouldChange) {
   EXPECT_EQ(found.sensitivities[0].mesh, (Mesh{8, 1}));
   EXPECT_EQ(found.sensitivities[0].text,
             "if the switches of 'network' aggregated int32 values over Ethernet, with enough "
-            "servers, mesh (8, 1) would be best: aggregation on dimension 1");
+            "servers, mesh (8,1) would be best: aggregation on dimension 1");
 }
 
 TEST(Sensitivity, PcieSwitchesAreNotAssumedToAggregate) {

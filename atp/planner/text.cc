@@ -1,6 +1,7 @@
 #include "atp/planner/text.h"
 
 #include <charconv>
+#include <cmath>
 
 #include "atp/planner/interconnect.h"
 #include "atp/planner/options.h"
@@ -10,17 +11,29 @@
 
 namespace atp::planner {
 
-std::string number_text(double value) {
+namespace {
+
+std::string with_digits(double value, int digits) {
   char buffer[32];
   const auto end =
-      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, 6);
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, digits);
   return std::string(buffer, end.ptr);
+}
+
+}  // namespace
+
+std::string number_text(double value) { return with_digits(value, 6); }
+
+std::string factor_text(double value) {
+  if (value >= 100) return number_text(std::round(value));
+  const std::string text = with_digits(value, 3);
+  return text == "1" ? number_text(value) : text;
 }
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
 std::string mesh_text(Mesh mesh) {
-  return "(" + std::to_string(mesh.d1) + ", " + std::to_string(mesh.d2) + ")";
+  return "(" + std::to_string(mesh.d1) + "," + std::to_string(mesh.d2) + ")";
 }
 
 const char* to_string(LevelKind kind) {

@@ -170,7 +170,7 @@ class ConnectedRing {
   }
 
  private:
-  void check() const { TORCH_CHECK_VALUE(ring_ != nullptr, "this ring has its group already"); }
+  void check() const { TORCH_CHECK_VALUE(ring_ != nullptr, "this ring already has a group"); }
 
   std::unique_ptr<Ring> ring_;
 };

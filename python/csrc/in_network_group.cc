@@ -114,6 +114,7 @@ c10::intrusive_ptr<c10d::Work> InNetworkGroup::carry_out(const Buffers::Name& na
   const at::Tensor buffer = one_buffer(buffers, tensors);
   if (tensors.size() > 1) request.segments = lengths_of(tensors);
   request.timeout = timeout_of(options.timeout);
+  request.timeout_is_total = true;
   request.here = !options.asyncOp;
   const EndPart end = request.here ? expect_here(work) : expect_parts(work, 1);
   request.on_done = [end_part = end](const Status& status) {

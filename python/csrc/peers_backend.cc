@@ -69,10 +69,11 @@ void PeersBackend::end_threads() {
 }
 
 void PeersBackend::check_open(const char* operation) const {
-  TORCH_CHECK_WITH(DistBackendError, !is_forked(), operation,
-                   ": this process was forked after the process group was made, and has no part in "
-                   "it; leave collectives to the parent, or call destroy_process_group() and "
-                   "init_process_group() here (or start the process with the method \"spawn\")");
+  TORCH_CHECK_WITH(
+      DistBackendError, !is_forked(), operation,
+      ": this process was forked after the process group was created, and has no part in "
+      "it; leave collectives to the parent, or call destroy_process_group() and "
+      "init_process_group() here (or start the process with the method \"spawn\")");
   TORCH_CHECK_WITH(DistBackendError, !closed_, operation,
                    ": this rank has left the group (it was destroyed or aborted)");
 }

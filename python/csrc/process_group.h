@@ -26,7 +26,7 @@ class ProcessGroupATP : public PeersBackend {
  public:
   using Counts = std::vector<std::pair<std::string, std::uint64_t>>;
 
-  // `timeout`: the longest time that an operation may make no progress.
+  // `timeout`: the longest time that an operation may take, from its call to its end.
   ProcessGroupATP(int rank, int size, std::chrono::milliseconds timeout);
 
   const std::string getBackendName() const override { return "atp"; }

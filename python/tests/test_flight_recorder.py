@@ -328,7 +328,7 @@ def test_a_folder_that_cannot_be_made_is_a_warning(ranks, tmp_path, monkeypatch,
 
     assert all(outcome.value for outcome in run(ranks, "memory", body))
     said = capfd.readouterr().err
-    assert f"atp: flight recorder: cannot make the folder {tmp_path}/file/x: " in said
+    assert f"atp: flight recorder: cannot create the folder {tmp_path}/file/x: " in said
     assert f"atp: flight recorder: cannot write {tmp_path}/file/x/atp_rank_0: " in said
 
 

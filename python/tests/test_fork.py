@@ -87,7 +87,7 @@ def test_every_collective_of_a_child_says_what_to_do_at_once(ranks, way, busy):
                     call()
                     missed.append(f"call {number} passed")
                 except dist.DistBackendError as error:
-                    if "forked after the process group was made" not in str(error):
+                    if "forked after the process group was created" not in str(error):
                         missed.append(f"call {number}: {error}")
             for work in works[-1:]:
                 try:

@@ -28,7 +28,7 @@ BUILD = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release"))
 ATP = BUILD / "bin" / "atp"
 TABLE = Path(__file__).with_name("costs.json")
 
-# Of two lengths, so that what a run costs once is in neither's difference.
+# Two lengths, so that one-off costs of a run cancel in the difference.
 FEW, MANY = 1000, 4000
 FEW_CALLS, MANY_CALLS = 50, 250
 INSTRUCTIONS_OF = "instructions are of"
@@ -62,7 +62,7 @@ def build():
 
 @functools.cache
 def _instructions(folder, fragments):
-    """By node, of an all-reduce of four workers in the simulator: each time the same."""
+    """By node, for an all-reduce of four workers in the simulator; the same every time."""
     profile = folder / f"callgrind.{fragments}"
     run(
         "valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}",
@@ -100,7 +100,7 @@ def packets_per_fragment():
 
 
 def _calls(folder, iterations):
-    """All system calls that carry an operation, of two ranks, a switch and a server."""
+    """All system calls of two ranks, a switch and a server for one operation."""
     counted = folder / f"strace.{iterations}"
     size = ("-b", "64K", "-e", "64K", "-n", iterations)
     run(
@@ -117,19 +117,19 @@ def calls_per_operation(folder):
 
 
 def bytes_per_value():
-    """That a rank sends for one value, headers of ATP included, in packets of 350 values."""
+    """Bytes that a rank sends per value, including atp's headers, in packets of 350 values."""
     options = ("-b", "1M", "-e", "1M", "-n", 20, "-w", 0, "--counters")
     env = {**os.environ, "ATP_VALUES_PER_FRAGMENT": "350"}
     said = run(ATP, "run", "-n", 2, "--switch", "--", ATP, "bench", "allreduce", *options, env=env)
     counters = {name: int(value) for name, value in re.findall(r"#   (\w+) (\d+)", said)}
     first = counters["gradients_sent"]
-    # What is sent again is due to losses, which a busy machine has.
+    # Repeats are due to losses, which a busy machine has.
     again = sum(counters.get(f"repeats_{how}", 0) for how in ("plain", "resend", "direct", "float"))
     sent = counters["gradient_bytes_sent"] * first / (first + again)
     return {"bytes per value": sent / (20 * (1 << 18))}
 
 
-# How much dearer a cost may be than the table says. System calls depend on who waits for whom.
+# How far a cost may exceed the table. System calls depend on who waits for whom.
 TOLERANCE = {"system calls per all-reduce of 64 KiB": 1.6, "packets per fragment": 1.001}
 USUAL_TOLERANCE = 1.03
 
@@ -139,7 +139,7 @@ TRIES = 4
 
 
 def dearer(costs, table):
-    """The names of those that cost more than they may."""
+    """The names of the costs over their limit."""
     return [
         name
         for name, cost in costs.items()
@@ -164,7 +164,7 @@ def test_a_cost_that_is_too_high_once_is_measured_again():
 
 
 def compare(costs, table):
-    """With the table's rows of the same names; writes them anew if asked to."""
+    """Compares with the table's rows of the same names; rewrites them on request."""
     costs = {name: round(cost, 3) for name, cost in costs.items()}
     if os.environ.get("ATP_WRITE_COSTS"):
         TABLE.write_text(json.dumps({**table, **costs}, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""A headless Chromium for the tests of a page: what it shows, and what it should not have done."""
+"""A headless Chromium for the tests of a page: what it shows, and what it must not do."""
 
 import json
 import os
@@ -10,7 +10,7 @@ WIDTH, HEIGHT = 1280, 900
 
 
 def start_browser(folder):
-    """Needs Debian's chromium and chromium-driver; without, tests are skipped, or fail in CI."""
+    """Needs Debian's chromium and chromium-driver; without, tests are skipped or fail in CI."""
     programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
     absent = [name for name, path in programs.items() if path is None]
     if absent:
@@ -58,7 +58,7 @@ class Browser:
         self.driver.get(url)
 
     def ask(self, script, *arguments):
-        """What a JavaScript function of this body returns in the page."""
+        """The result of a JavaScript function with this body, run in the page."""
         return self.driver.execute_script(script, *arguments)
 
     def text(self, selector="body"):
@@ -86,11 +86,11 @@ class Browser:
         )
 
     def complaints(self):
-        """Of the console, since the last call: errors, also of the content security policy."""
+        """The console's errors since the last call, including violations of the security policy."""
         return [one for one in self.driver.get_log("browser") if one["level"] != "INFO"]
 
     def requests(self):
-        """The addresses that were asked for since the last call."""
+        """The addresses requested since the last call."""
         messages = [
             json.loads(one["message"])["message"] for one in self.driver.get_log("performance")
         ]

@@ -28,7 +28,7 @@ def udp_port_is_bound(port):
 
 
 def wait_until(condition, what="what this test needs", seconds=LIMIT_S):
-    """What condition() returns, once that is true."""
+    """The result of condition(), once it is true."""
     end = time.monotonic() + seconds
     while not (result := condition()):
         assert time.monotonic() < end, f"waited {seconds} s in vain for {what}"
@@ -57,7 +57,7 @@ class Process:
         return self.popen.poll() is None
 
     def wait(self, seconds):
-        """The exit code; a program that takes longer fails the test with what it has said."""
+        """The exit code; a program that takes longer fails the test, with its output."""
         try:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Who is named when something dies or pauses: the one that did, by all ranks, and nobody else."""
+"""When something dies or pauses, all ranks name it, and nothing else."""
 
 import json
 import signal
@@ -13,7 +13,7 @@ SECONDS = 30
 
 @pytest.fixture
 def running(cluster):
-    """A job in the middle of its work; server, switch and ranks."""
+    """A running job: server, switch and ranks."""
     server = cluster.start_server("--stats", cluster.folder / "server.jsonl")
     switch = cluster.start_switch()
     ranks = cluster.start_ranks(RANKS, cluster.endless_bench())

@@ -1,4 +1,4 @@
-"""The program `atp` as a user meets it: help, exit codes, messages, switch and server."""
+"""The program `atp` as a user sees it: help, exit codes, messages, switch and server."""
 
 import json
 import re

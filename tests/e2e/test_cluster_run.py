@@ -1,4 +1,4 @@
-"""`atp run --cluster`: three racks on loopback, and what a file or its use may do wrong."""
+"""`atp run --cluster`: three racks on loopback, and errors in a file or its use."""
 
 import json
 import os

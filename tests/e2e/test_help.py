@@ -1,4 +1,4 @@
-"""`atp help`, manual pages and completion: what they say is what the program takes."""
+"""`atp help`, manual pages and completion describe what the program accepts."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 BUILD = Path(os.environ.get("ATP_BUILD", Path(__file__).parents[2] / "build" / "release"))
 ATP = BUILD / "bin" / "atp"
 VARIABLES = Path(__file__).parents[2] / "docs" / "variables.md"
-# Of the page's variables those that nobody sets by hand for a rank.
+# The page's variables that nobody sets by hand for a rank.
 SET_BY_ATP_RUN = {"ATP_HOST_RANKS", "ATP_OWN_SERVER", "ATP_WILLS"}
 OF_A_CHECKOUT = {"ATP_PYTHON", "ATP_BUILD"}
 # In a shell that has read the script: what the Tab key offers at the end of a line of words.
@@ -76,7 +76,7 @@ def test_a_commands_manual_page_and_completion_have_all_of_its_options(words, sc
 
 
 def test_every_page_is_well_formed(tmp_path):
-    """groff names what it does not understand; so does this, of what it never writes."""
+    """groff understands every page, and no page has a macro that it should not need."""
     assert atp("help", "--install", tmp_path).returncode == 0
     pages = sorted((tmp_path / "share/man/man1").iterdir())
     assert len(pages) == len(ALL) + len(PASS_ON)

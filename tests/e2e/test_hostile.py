@@ -1,4 +1,4 @@
-"""100,000 hostile packets to the switch's and the server's port while a benchmark runs.
+"""100,000 hostile packets to the ports of switch and server while a benchmark runs.
 
 Half come from foreign addresses: noise, real packets of this job with one to three fields of the
 header changed, and JOINs, LEAVEs and STATUSes of this job with fields of the body changed (always
@@ -140,7 +140,7 @@ class Enemy:
         return packet[:cut] if self.random.random() < 0.5 else packet + bytes(cut)
 
     def dishonest(self, gradient, own_ranks):
-        """What no honest member sends, made of a GRADIENT that it has sent."""
+        """What no honest member sends, derived from a GRADIENT that one has sent."""
         packet = bytearray(gradient)
         kind = self.random.randrange(5)
         if kind == 0:
@@ -260,7 +260,7 @@ def may_open_raw_sockets():
 
 
 def run_where_raw_sockets_may_be_opened(request, folder):
-    """This very test, by a pytest of its own."""
+    """Runs this test in a separate pytest."""
     if problem := missing():
         pytest.fail(problem)
     test = f"{request.path}::{request.node.name}"

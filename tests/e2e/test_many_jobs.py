@@ -1,4 +1,4 @@
-"""Jobs come and go through one switch and one server, some without a word.
+"""Jobs come and go through one switch and one server, some without saying goodbye.
 
 tests/virtual_network/many_jobs_test.cc plays ten thousand of them under virtual time.
 """

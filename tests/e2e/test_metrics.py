@@ -1,4 +1,4 @@
-"""`--metrics`: what a switch and a server tell Prometheus, read by Prometheus's own parser."""
+"""`--metrics`: what a switch and a server report, read by Prometheus's own parser."""
 
 import re
 import signal
@@ -34,7 +34,7 @@ class Page:
 
 
 class Nodes:
-    """A switch, a server, and a job of two ranks in the middle of its work."""
+    """A switch, a server, and a running job of two ranks."""
 
     def __init__(self, cluster):
         self.server_port, self.switch_port = free_ports(2)

@@ -1,4 +1,4 @@
-"""lab/ports.py: a port that the tests give to a program is nobody else's."""
+"""lab/ports.py: no other process has a port that the tests give to a program."""
 
 import socket
 
@@ -8,7 +8,7 @@ from lab import ports
 
 
 class Draws:
-    """In the place of a random generator: what it draws, one after the other."""
+    """Replaces a random generator by these numbers, one after the other."""
 
     def __init__(self, *numbers):
         self.numbers = list(numbers)

@@ -120,7 +120,7 @@ def test_files_of_two_starts_of_a_job_are_refused(cluster, written, running, rep
     cluster.wait_until((written / "atp_rank_0").exists, "a file", SECONDS)
     (written / "atp_rank_2").write_bytes(kept)
     said = report(written, code=2)
-    assert "the files are of different jobs, or of different starts of one: rank 0 of job" in said
+    assert "the files belong to different jobs, or to different starts of one: rank 0" in said
     assert report(written / "atp_rank_2", code=0)
 
 

@@ -1,4 +1,4 @@
-"""`atp run` as a user meets it: ranks, their environment, their ends, and what is left behind."""
+"""`atp run` as a user sees it: ranks, their environment, how they end, and what is left over."""
 
 import json
 import os
@@ -151,7 +151,7 @@ def test_when_a_rank_fails_the_others_have_the_grace_and_are_stopped_then(marked
     result = atp("run", "-n", "3", "--grace", "0.3", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 5
     assert "rank 1 exited with code 5; the other ranks have 0.3 s to exit" in result.stderr
-    assert "rank 0 is still running: SIGTERM" in result.stderr
+    assert "rank 0 is still running: sending SIGTERM" in result.stderr
     assert not marked.alive()
 
 
@@ -161,7 +161,7 @@ def test_a_rank_that_ignores_sigterm_is_killed(marked, tmp_path):
     script = f"if test $RANK = 0; then {deaf}; else {fails}; fi"
     result = atp("run", "-n", "2", "--grace", "0.1", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 5
-    assert "rank 0 is still running: SIGKILL" in result.stderr
+    assert "rank 0 is still running: sending SIGKILL" in result.stderr
     assert not marked.alive()
 
 
@@ -185,7 +185,7 @@ def test_a_rank_without_a_handler_ends_by_the_signal(start, tmp_path):
 
 
 def test_what_ranks_leave_behind_is_ended(marked):
-    # Not even a daemon of its own session survives the job.
+    # Not even a daemon in a session of its own survives the job.
     script = "setsid sleep 1000 >/dev/null 2>&1 & exit 0"
     result = atp("run", "-n", "2", "sh", "-c", script, env=marked.environment())
     assert result.returncode == 0

@@ -68,7 +68,7 @@ def test_a_rank_that_dies_with_its_server_is_named_by_the_others(cluster, victim
 
 
 def test_one_dead_server_of_several_ends_all_ranks(cluster):
-    """What waits at the others for a rank that has noticed it must not wait for the time-out."""
+    """Operations that wait for a rank that has noticed it must not wait for the time-out."""
     cluster.start_switch()
     ports = free_ports(3)
     servers = []

@@ -1,4 +1,4 @@
-"""`atp status`: what a switch and a server know, and what it says where there is none."""
+"""`atp status`: what a switch and a server know, and its message where there is none."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def document(cluster, address):
 
 
 def start_server(cluster, *options):
-    """It says where it listens when it listens for everything."""
+    """It prints its address once all its ports are listening."""
     server = cluster.start_server(*options)
     cluster.wait_until(lambda: "listening on" in server.output(), "the server", SECONDS)
     return server
@@ -36,7 +36,7 @@ def start_server(cluster, *options):
 
 @pytest.fixture
 def running(cluster):
-    """A job of two ranks in the middle of its work."""
+    """A running job of two ranks."""
     cluster.start_server()
     cluster.start_switch()
     ranks = cluster.start_ranks(2, cluster.endless_bench())
@@ -119,7 +119,7 @@ def test_a_lost_rank_is_named_or_its_job_is_over(cluster, running):
 
 
 def answering(reply):
-    """A TCP server that takes one connection, sends this and closes; None: it says nothing."""
+    """A TCP server that accepts one connection, sends this and closes; None: it sends nothing."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -160,7 +160,7 @@ def test_docs_status_md_shows_what_is_printed(cluster):
         return status(cluster, address).stdout
 
     page = "docs/status.md"
-    stuck, late = shown(page, "job 7 has waited"), shown(page, "job 7: the latest is")
+    stuck, late = shown(page, "job 7 has waited"), shown(page, "job 7: rank 2 lags most")
     table = shown(page, "$ atp status").partition("\n")[2]
     before, dropped = table.rstrip("\n").rsplit("\n", 1)
     assert printed() == f"{before}\n{stuck}{late}{dropped}\n"
@@ -271,7 +271,7 @@ def test_many_who_connect_and_say_nothing_are_in_nobodys_way(cluster):
     start_server(cluster)
     at = ("127.0.0.1", cluster.server_port)
     idle = [socket.create_connection(at, SECONDS) for _ in range(500)]
-    # Each of them has two seconds; who asks has a patience of five.
+    # Each of them has two seconds; the client waits for up to five.
     assert document(cluster, cluster.server_address)["role"] == "server"
     for connection in idle:
         connection.close()

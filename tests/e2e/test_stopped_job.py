@@ -1,4 +1,4 @@
-"""Ctrl-Z and `fg`: a job stopped as a whole, for longer than a lease, goes on afterwards."""
+"""Ctrl-Z and `fg`: a job that was stopped as a whole for longer than a lease continues."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""A switch is killed and comes back in mid-run: the job goes on, with the same bits.
+"""A switch is killed and returns in the middle of a run: the job continues, with the same bits.
 
 The benchmark compares every element of every result, on every rank, with the exact integer sum, so
 that "0 OK" at its end means the bits of an undisturbed run. The counters of server and switch tell
@@ -44,7 +44,7 @@ def bench(cluster, iterations):
 
 
 def run_while_the_switch_restarts(cluster, switch, iterations, incarnation, stats):
-    """The ranks, which have ended; the new switch; the time of its return."""
+    """The ranks after they have ended, the new switch, and the time when it returned."""
     total = iterations * FRAGMENTS
 
     def completed():
@@ -94,5 +94,5 @@ def test_the_job_outlives_its_switch_and_returns_to_it(cluster):
         assert f"switch {cluster.switch_address} no longer answers" in rank.output()
         assert f"switch {cluster.switch_address} answers again" in rank.output()
     assert since["fragments_completed_by_one_packet"] >= 0.95 * since["fragments_completed"]
-    # The new switch has done it, and it began with empty tables.
+    # The new switch made these sums, and it started with empty tables.
     assert counters_over_time(stats["switch"])[-1][1]["complete_sums_sent"] > 1000

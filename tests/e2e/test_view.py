@@ -1,4 +1,4 @@
-"""`atp view`: what its HTTP endpoint says of a real job, of a frozen rank and of dead nodes."""
+"""`atp view`: what its HTTP endpoint says about a real job, a frozen rank and dead nodes."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ SECONDS = 30
 
 
 class View:
-    """A running `atp view`, asked as a browser would."""
+    """A running `atp view`, queried as a browser would."""
 
     def __init__(self, cluster, *words):
         command = [cluster.atp, "view", *words, "--listen", "127.0.0.1:0", "--interval", "0.2"]
@@ -31,7 +31,7 @@ class View:
             return json.load(reply)
 
     def wait_for(self, condition, what):
-        """The first document of which condition(document) is true."""
+        """The first document for which condition(document) is true."""
 
         def found():
             document = self.document()
@@ -52,7 +52,7 @@ def view(cluster):
 
 @pytest.fixture
 def ranks(cluster, view):
-    """Of a job in the middle of its work."""
+    """The ranks of a running job."""
     ranks = cluster.start_ranks(2, cluster.endless_bench())
     view.wait_for(lambda now: now["jobs"] and now["jobs"][0]["goodput_bits"] > 0, "sums")
     return ranks

@@ -25,7 +25,7 @@ RACKS = 297  # with the spine and two servers 300 nodes
 
 
 def neighbour(name):
-    """A module of this folder, which is no package."""
+    """A module of this folder, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -103,14 +103,14 @@ class Page:
             return json.load(reply)
 
     def wait_for(self, text, selector="body"):
-        """Until the page shows it; fails with what it shows instead."""
+        """Waits until the page shows it; fails with what it shows instead."""
         end = time.monotonic() + SECONDS
         while text not in (shown := self.browser.text(selector)):
             assert time.monotonic() < end, f"'{text}' is not in {selector}, but:\n{shown}"
             time.sleep(0.05)
 
     def wait_for_news(self, text):
-        """Likewise of an event, which the page has within two seconds of its own time."""
+        """The same for an event, which the page must have within two seconds of its time."""
         self.wait_for(text, "#events")
         seen = time.time()
         events = self.document()["events"]
@@ -242,7 +242,7 @@ def test_all_300_are_there_for_who_wants_them_and_keys_still_work(big, browser):
     browser.ask("for (const one of document.querySelectorAll('#nodes button')) one.click()")
     assert len([one for one in tree_items(browser) if one.startswith("switch")]) == 298
     assert len(browser.texts("#nodes tbody tr")) == 300
-    # Views come in meanwhile, and the reader stays where he is.
+    # New views arrive meanwhile, and the reader's place is kept.
     browser.press("ARROW_DOWN", "ARROW_DOWN")
     before = focused(browser), big.document()["time_s"]
     big.wait_until(lambda: big.document()["time_s"] > before[1] + 2, "more views", SECONDS)

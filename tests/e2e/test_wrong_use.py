@@ -1,4 +1,4 @@
-"""Whatever is used wrongly ends in bounded time, with a message that says what, where and who.
+"""Every kind of misuse ends in bounded time, with a message that says what, where and who.
 
 Times are bounds after which a test fails, far above what is needed; none of them is a measurement.
 Fragments that the path does not carry take a path of its own: tests/netns/test_path_mtu.py.
@@ -85,7 +85,7 @@ def test_ranks_whose_types_have_no_fragment_in_common_are_told_of_each_other(clu
     # Blocks begin with exponents, on a stream of their own.
     floats = cluster.bench("-b", "8K", "-e", "8K")
     integers = cluster.bench("-b", "8K", "-e", "8K", "--dtype", "int32")
-    # Neither waits for the other until its time-out.
+    # Neither waits for the other for the whole time-out.
     ranks = [
         cluster.start_rank(r, RANKS, floats if r else integers, ATP_TIMEOUT=600)
         for r in range(RANKS)
@@ -107,7 +107,7 @@ def test_a_rank_with_another_world_size_is_told_what_the_others_say(cluster, wro
     cluster.start_switch()
     command = cluster.bench("-b", "4K", "-e", "4K")
     ranks = [cluster.start_rank(r, RANKS, command, ATP_JOIN_TIMEOUT=8) for r in range(RANKS - 1)]
-    # The server goes by the first; who of the others has come by then does not matter.
+    # The server takes the first one's word; it does not matter which others have joined by then.
     cluster.wait_until(lambda: "1 job appeared" in server.output(), "the first rank")
     stray = cluster.start_rank(RANKS - 1, wrong, command, ATP_JOIN_TIMEOUT=8)
     assert_all_fail(

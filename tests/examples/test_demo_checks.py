@@ -1,4 +1,4 @@
-"""The demo must fail when a claim is not true: each of its checks, made false one at a time."""
+"""The demo must fail when a claim is false: each of its checks is made false, one at a time."""
 
 import copy
 import re

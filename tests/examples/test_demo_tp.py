@@ -54,7 +54,7 @@ def test_a_bad_result_fails(demo, capsys, lie):
 
 
 def test_the_short_demo_learns_the_same_on_every_mesh(tmp_path, needs_namespaces):
-    """Its timings are for people: a busy machine may turn the order of the meshes around."""
+    """Its timings are for people: a busy machine may change the order of the meshes."""
     assert shutil.which("bible"), "no text to learn: run tools/setup, which installs bible-kjv"
     result = subprocess.run(
         [sys.executable, DEMO / "demo.py", "--short", "--out", tmp_path],

@@ -1,4 +1,4 @@
-"""Whoever may not write where the results would go is told so before anything is measured."""
+"""If results cannot be written to their folder, an error says so before anything is measured."""
 
 import argparse
 import subprocess
@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def file(tmp_path):
-    """Not even root can make a folder in it."""
+    """Not even root can create a folder in it."""
     path = tmp_path / "file"
     path.write_text("")
     return path

@@ -1,4 +1,4 @@
-"""The torch example, as its first lines say to run it and as torchrun would."""
+"""The torch example, run as its first lines say, and by torchrun."""
 
 import os
 import subprocess

@@ -23,7 +23,7 @@ NO_ROOM = (7, 10)  # reasons
 
 
 class ProtocolError(Exception):
-    """The job is over for this rank; says what the server or the switch said."""
+    """The job is over for this rank; the message is that of the server or the switch."""
 
 
 class Membership:
@@ -103,7 +103,7 @@ class Membership:
             self._everything_again(now)
 
     def _may_detach(self, code, reason):
-        """For there is a way around the switch, and the job itself is not in doubt."""
+        """There is a path around the switch, and the job itself is not in doubt."""
         full = code == Code.REFUSED and reason in NO_ROOM
         return len(self.route) > 1 and (self.streams or not self.attached or full)
 
@@ -119,7 +119,7 @@ class Membership:
         self._everything_again(now)
 
     def _everything_again(self, now):
-        """On a new way: two fragments of each stream, and two more for each answer."""
+        """On a new path: two fragments of each stream, and two more for each answer."""
         self.send_all_again = False
         for stream in self.streams:
             stream.to_follow = list(stream.outstanding.values())

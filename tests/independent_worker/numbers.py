@@ -31,7 +31,7 @@ def low_and_high(number):
 
 
 def layout_of(segments):
-    """Of the lengths of segments."""
+    """The layout's hash, from the lengths of the segments."""
     lengths = [length for length in segments if length]
     if len(lengths) <= 1:
         return 0
@@ -99,7 +99,7 @@ class Blocks:
         return self.block_of[end - 1] < self.agreed
 
     def _of_fragment(self, start, end):
-        """For each value: its unit (as a float64), whether its block is special, or of zeros."""
+        """For each value: its unit (as a float64), and whether its block is special or zero."""
         exponents = self.exponents.result[self.block_of[start:end]].astype(np.int64)
         special, zeros = exponents > 127, exponents < -149
         powers = np.where(special | zeros, 0, np.maximum(exponents + self.offset, -149))
@@ -145,7 +145,7 @@ def ordered(floats):
 
 
 class Operation:
-    """One all-reduce: its parts, its fingerprint, and what comes out of it."""
+    """One all-reduce: its parts, its fingerprint, and its result."""
 
     def __init__(self, number, values, reduction, world_size, number_format, segments, tag, whole):
         self.type, self.reduction, self.world_size = values.dtype.name, reduction, world_size

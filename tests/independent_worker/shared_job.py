@@ -1,4 +1,4 @@
-"""A job of the independent worker and ours: what they contribute, and what must come out."""
+"""A job of the independent worker and ours: their contributions, and the expected results."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ SPECIALS = [np.nan, np.inf, -np.inf, -0.0, 1e-45, 3e38, -3e38, 0.0]
 
 
 class Lossy:
-    """A UDP socket that loses what it sends and receives, the same of it for the same seed."""
+    """A UDP socket that loses packets in both directions, the same ones for the same seed."""
 
     def __init__(self, udp, rate, seed):
         self.udp, self.rate = udp, rate
@@ -26,7 +26,7 @@ class Lossy:
         self.to_lose, self.type_to_lose = 0, None
 
     def lose_next(self, times, type_):
-        """Of the packets of a type, from now on, in either direction."""
+        """Loses the next packets of this type, in either direction."""
         self.to_lose, self.type_to_lose = times, type_
 
     def __getattr__(self, name):
@@ -92,7 +92,7 @@ class SharedJob:
         )
 
     def start_again(self, rank):
-        """One of our ranks that has ended, in the same incarnation."""
+        """Replaces one of our ranks that has ended, in the same incarnation."""
         return self._start(rank, f"rank{rank}-again")
 
     def submit(self, worker, steps):
@@ -103,7 +103,7 @@ class SharedJob:
 
     @contextlib.contextmanager
     def telling(self):
-        """What fails in it fails with what the others have said."""
+        """A failure in it also shows what the other ranks printed."""
         try:
             yield
         except ProtocolError as error:
@@ -123,7 +123,7 @@ class SharedJob:
             assert process.wait(15) == 0, process.output()
 
     def results_of(self, rank):
-        """What one of our ranks has got."""
+        """The results of one of our ranks."""
         files = (self.cluster.folder / f"{i}.{rank}.out" for i in range(len(self.plan)))
         return [np.fromfile(file, step[0]) for file, step in zip(files, self.plan, strict=True)]
 

@@ -83,7 +83,7 @@ class RoundTrip:
 
 
 class Repeated:
-    """When a JOIN or LEAVE is due: after 50 … 1000 ms until it is answered, then each second."""
+    """When a JOIN or LEAVE is due: after 50 … 1000 ms until it is answered, then once a second."""
 
     def __init__(self):
         self.again()

@@ -68,7 +68,7 @@ def start(cluster, *switch_options):
 
 
 def summed_in_switches(cluster):
-    """Of the fragments that may be: how many are complete, and how many a switch completed."""
+    """Of the fragments that switches may sum: the complete ones, and those that switches summed."""
     nodes = status(cluster, cluster.server_address)
     integers = nodes["fragments"] - nodes["fragments_as_floats"]
     return integers, nodes["fragments_summed_in_switches"]
@@ -147,7 +147,7 @@ def test_they_do_when_packets_of_the_independent_worker_are_lost(cluster, world_
 
 @pytest.mark.parametrize("type_", [Type.GRADIENT, Type.PARAMETER], ids=lambda t: t.name)
 def test_they_do_when_the_only_packet_is_lost_twice(cluster, type_):
-    """Of a lost PARAMETER nobody but the worker's own timer knows."""
+    """Only the worker's own timer can notice a lost PARAMETER."""
     start(cluster)
     job = SharedJob(cluster, [plain("int32", "sum", 10)], 2, 1, tree(cluster))
     udp = Lossy(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0, seed=1)

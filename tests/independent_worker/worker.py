@@ -64,7 +64,7 @@ class Worker(Membership):
         return operation
 
     def wait(self, seconds=10):
-        """For all that was submitted."""
+        """Waits for everything that was submitted."""
         self.wait_until(
             lambda: all(o.done for o in self.operations), seconds, "all operations to end"
         )
@@ -126,7 +126,7 @@ class Worker(Membership):
     # Fragments.
 
     def _transmit(self, stream, fragment, flags, now, past_switches=False):
-        """What has DIRECT may go through the tree all the same."""
+        """A packet with DIRECT may still go through the tree."""
         straight = past_switches or not self.attached
         fragment.went_straight = straight
         fragment.sent_at = now
@@ -161,7 +161,7 @@ class Worker(Membership):
                 stream.deadline = now + self.round_trip.time_out(0)
 
     def _repeat(self, stream, fragment, now, by_timer=False, direct=False):
-        """The ladder: plain, RESEND, then with DIRECT, straight and through the tree by turns."""
+        """The ladder: plain, RESEND, then with DIRECT, in turn straight and through the tree."""
         fragment.repeats += 1
         self.repeats_sent += 1
         exact = fragment.kind == EXACT
@@ -195,7 +195,7 @@ class Worker(Membership):
                 self._repeat(stream, stream.to_follow.pop(0), now)
 
     def _after_answer(self, stream, fragment, now):
-        """Of a timer's repeat: what lies behind it follows, if the timer was not early."""
+        """After a timer's repeat: what is behind it follows, if the timer was not early."""
         if not fragment.repeats:
             stream.follow_at = None
             if not stream.follow_all:
@@ -205,7 +205,7 @@ class Worker(Membership):
         self._follow_up(stream, now)
 
     def _hurry(self, stream, now):
-        """What lies three or more before the newest answered one is lost: once, two an answer."""
+        """Fragments three or more before the newest answered one are lost: once, two per answer."""
         budget = 2
         for fragment in list(stream.outstanding.values()):
             if fragment.sequence > stream.newest_answered - 3 or budget == 0:

@@ -13,7 +13,7 @@ import atp.torch
 
 
 def bytes_sent():
-    """By this host's link, all its processes together."""
+    """The bytes that all processes of this host have sent over its link."""
     with open("/proc/net/dev") as file:
         line = next(line for line in file if line.strip().startswith("eth0:"))
     return int(line.split(":")[1].split()[8])

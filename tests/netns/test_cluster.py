@@ -26,7 +26,7 @@ STATS_INTERVAL = 0.1
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory, needs_namespaces):
-    """Its services run; `alone` is a training that had them to itself."""
+    """Its services are running; `alone` is a training that had them to itself."""
     folder = tmp_path_factory.mktemp("cluster")
     cluster = Cluster(folder, ATP, HERE / "two-racks.yaml")
     try:
@@ -122,7 +122,7 @@ def share_summed_in_switches(samples):
 
 @contextlib.contextmanager
 def disturbed(host, rule):
-    """A rule on what comes into a host; gives a function that counts what it did."""
+    """Adds a rule for incoming packets; returns a function that counts the packets it matched."""
     host.exec("nft", "add table inet disturb")
     host.exec("nft", "add chain inet disturb in { type filter hook input priority 0 ; }")
     host.exec("nft", f"add rule inet disturb in meta l4proto udp {rule}")
@@ -160,7 +160,7 @@ def test_two_jobs_that_come_and_go_through_loss_and_marks_sum_exactly(cluster):
     )
     assert training.digest == cluster.alone.digest
     assert sum(counters["parameters_ecn"] for counters in training.counters) > 0
-    # Whoever came has gone: nothing is left of any job.
+    # All ranks have left: nothing remains of any job.
     wait_until(lambda: jobs_at_the_server(cluster) == 0, "the server to have forgotten all jobs")
     assert counters_over_time(cluster, "server-s1")[-1][1]["ranks_lost"] == 0
 

@@ -1,4 +1,4 @@
-"""`atp doctor`: between hosts on which one thing is wrong it finds that thing, and nothing else."""
+"""`atp doctor` between hosts with one thing wrong: it finds that, and nothing else."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""A job between hosts whose firewalls let in what the port table of docs/operations.md names, and
-nothing else: no packet passes because one was sent the other way, but for TCP's own answers."""
+"""A job between hosts whose firewalls admit only what the port table of docs/operations.md names.
+Apart from TCP's own answers, no packet passes because one was sent the other way."""
 
 import re
 import subprocess
@@ -49,7 +49,7 @@ def port_table():
 
 
 def rules(what):
-    """Of nftables, as whoever reads the row would write them."""
+    """The nftables rules that a reader of the row would write."""
     if "ATP_PORT_RANGE" in what:
         ports = RANGE
     elif found := re.search(r"29500 \+ job", what):
@@ -80,7 +80,7 @@ def endpoint(address, port):
 
 @pytest.fixture(params=FAMILIES)
 def walled(make_network, request):
-    """Makes two hosts of ranks and one of a switch and a server, closed but for the table."""
+    """Creates two hosts of ranks and one of switch and server, open only as the table says."""
 
     def make(without=()):
         network = make_network(SERVICES, "one", "two")

@@ -51,7 +51,7 @@ def start_ranks(network, subnet, iterations):
 
 
 def start_forging(network, subnet, error, ranks):
-    """Every error that says that packets of the job do not arrive, about all its sockets."""
+    """Every error that reports packets of the job as undeliverable, for all its sockets."""
     ports = set()
     end = time.monotonic() + 10
     while len(ports) < RANKS and time.monotonic() < end:
@@ -59,7 +59,7 @@ def start_forging(network, subnet, error, ranks):
     assert len(ports) == RANKS, "\n".join(rank.log.read_text() for rank in ranks)
     workers, nodes = f"{subnet}1", f"{subnet}2"
     quotes = [(workers, ",".join(ports), nodes, port) for port in (5500, 5501)]
-    # To whom a node has sent need not be guessed: its socket is not connected.
+    # No need to guess to whom a node has sent: its socket is not connected.
     quotes += [(nodes, "5500,5501", workers, 1), (nodes, "5500", nodes, 5501)]
     forgers = [network["stranger"].start(sys.executable, FORGE, error, *quote) for quote in quotes]
     for forger in forgers:

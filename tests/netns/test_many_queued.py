@@ -14,7 +14,7 @@ LATE_S = 2
 
 
 def lose(host, of_how_many):
-    """Of what comes into a host; gives a function that counts what was lost."""
+    """Drops incoming packets of a host; returns a function that counts the losses."""
     host.exec("nft", "add table inet lose")
     host.exec("nft", "add chain inet lose in { type filter hook input priority 0 ; }")
     rule = f"meta l4proto {{ tcp, udp }} numgen random mod {of_how_many} == 0 counter drop"

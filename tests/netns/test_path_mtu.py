@@ -43,7 +43,7 @@ def start_nodes(network, host, values):
 
 
 def run_ranks(network, host, values=None, route=None):
-    """Two ranks of the worker's host; the larger exit code, and what both say.
+    """Two ranks of the worker's host; the larger exit code, and the output of both.
 
     The one that learns of the narrow path first leaves, and the other hears just that.
     """
@@ -79,7 +79,7 @@ def test_a_fragment_that_the_path_behind_the_first_hop_does_not_carry_is_named(
     assert code == 1, output
     assert "all_reduce #" in output
     assert refusal in output
-    # The router has told this host, so that the next job begins with what fits.
+    # The router has reported its MTU to this host, so the next job starts with what fits.
     code, output = run_ranks(network, host)
     assert code == 0, output
     assert "350 values per fragment" in output

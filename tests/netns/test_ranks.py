@@ -1,4 +1,4 @@
-"""lab.ranks: torch's ranks on the hosts of a network, and what is said of one that fails."""
+"""lab.ranks: torch's ranks on the hosts of a network, and the message about one that fails."""
 
 import pytest
 

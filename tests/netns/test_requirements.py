@@ -1,4 +1,4 @@
-"""Who may make networks, and how: as root, as an ordinary user, and where users may not."""
+"""Who may create networks, and how: root, an ordinary user, and a user who may not."""
 
 import contextlib
 import json
@@ -79,7 +79,7 @@ def test_a_user_who_may_not_is_told_why_and_what_to_do_in_one_line(needs_namespa
 
 @pytest.fixture
 def user_with_a_network(needs_namespaces):
-    """A process group that waits, and what its program says of itself."""
+    """A process group that waits, and what its program reports about itself."""
     with subprocess.Popen(
         command("a user", "import time; time.sleep(100)"),
         stdout=subprocess.PIPE,

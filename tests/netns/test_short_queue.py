@@ -1,4 +1,4 @@
-"""A worker whose own interface has a queue that is shorter than what it sends in one breath."""
+"""A worker whose own interface has a queue shorter than what it sends at once."""
 
 import re
 

@@ -29,7 +29,7 @@ def start_services(network):
 
 
 def final_counters(process):
-    """Ends a switch or server; returns what it counted in all."""
+    """Ends a switch or server; returns its final counters."""
     process.terminate()
     assert process.wait(10) == 0, process.log.read_text()
     return json.loads(process.stats.read_text().splitlines()[-1])["counters"]

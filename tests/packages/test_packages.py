@@ -82,7 +82,7 @@ def changed(package, name, folder, **fields):
 
 @pytest.fixture(scope="module")
 def life(bare_debian, tmp_path_factory):
-    """What in_machine said of the Debian package."""
+    """What in_machine reported about the Debian package."""
     srv = bare_debian / "srv"
     package = the("atp_*.deb")
     work = tmp_path_factory.mktemp("changed")

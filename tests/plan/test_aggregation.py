@@ -1,4 +1,4 @@
-"""What `atp plan aggregation` says of clusters, and to whom it says no.
+"""What `atp plan aggregation` says about clusters, and what it refuses.
 
 The loads of every link are in atp/config/site; here is what reaches a user.
 """
@@ -68,19 +68,19 @@ def test_the_last_lines_say_where_the_crossover_lies(program):
         "As the cluster stands, a ring is faster: the link of host s (switch) carries 5 times a "
         "rank's tensor, and nothing in a ring. In-network summing would be faster if the link of s "
         "had more than 3.394 Gbit/s.",
-        "In-network summing is faster than a ring from R = 3 aggregation hosts on; with R = 4 it "
-        "reaches the ranks' line rate.",
+        "In-network summing is faster than a ring with R = 3 or more aggregation hosts; with R = 4 "
+        "it reaches the ranks' line rate.",
     ]
     wide = ("--bandwidth", "4 Gbit/s per direction")
     assert sentences(program, *wide)[-1] == (
-        "In-network summing is faster than a ring from R = 1 aggregation host on, at the ranks' "
-        "line rate."
+        "In-network summing is faster than a ring with R = 1 or more aggregation hosts, at the "
+        "ranks' line rate."
     )
     star(program, node=", bandwidth: 4 Gbit/s per direction")
     assert sentences(program) == [
         "As the cluster stands, in-network summing is faster than a ring.",
-        "In-network summing is faster than a ring from R = 1 aggregation host on; with R = 4 it "
-        "reaches the ranks' line rate.",
+        "In-network summing is faster than a ring with R = 1 or more aggregation hosts; with R = 4 "
+        "it reaches the ranks' line rate.",
     ]
     narrow = ("--bandwidth", "10 Mbit/s per direction")
     assert sentences(program, *narrow)[-1] == "Aggregation hosts do not improve on that."
@@ -151,7 +151,7 @@ def test_the_simulated_nodes_come_close_to_the_bound(program, cluster):
     ).stdout
     seconds = float(re.search(r"bytes: ([0-9.]+) ms", played)[1]) / 1e3
     forecast = json.loads(program.output("aggregation", *file, "--size", size, "--json"))
-    # Windows take their time to open: 11 % and 19 % here, less of larger tensors.
+    # Windows take time to open: 11 % and 19 % here, less for larger tensors.
     assert 1 <= seconds / forecast["rows"][0]["seconds"] < 1.25
 
 

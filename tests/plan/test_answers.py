@@ -11,7 +11,7 @@ import pytest
 GOLDEN = Path(__file__).parent / "golden"
 FLAT = ("--topology", "flat-8.yaml", "--model", "gpt2-medium.json")
 
-# A change of these texts is a change for users: ATP_UPDATE_GOLDEN=1 writes them anew, for review.
+# Users see any change of these texts: ATP_UPDATE_GOLDEN=1 rewrites them, for review.
 GOLDEN_RUNS = {
     "best-pcie-8": ("best", "--topology", "pcie-8.yaml", "--model", "gpt2-medium.json"),
     "best-nvswitch-8": ("best", "--topology", "nvswitch-8.yaml", "--model", "llama-3-8b.json"),
@@ -93,7 +93,7 @@ def test_plain_1_d_is_said_when_it_is_best(program):
 def test_bottleneck_and_what_would_change_the_answer_are_named(program):
     text = program.output("best", *FLAT)
     assert "Bottleneck, on dimension 1: a parameter server's link" in text
-    assert "if the switches of 'host' did not aggregate, mesh (4, 2) would be best" in text
+    assert "if the switches of 'host' did not aggregate, mesh (4,2) would be best" in text
 
 
 def test_the_csv_has_every_mesh(program):

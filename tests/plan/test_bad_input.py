@@ -270,7 +270,7 @@ def test_no_mesh_at_all_is_a_failure_with_reasons(program):
     flags = ("--hidden", 49, "--layers", 2, "--heads", 7)
     program.write("cluster.yaml", CLUSTER)
     result = program.run("best", "--topology", "cluster.yaml", *flags)
-    assert_refused(result, "mesh (8, 1): d1 = 8 does not divide the number of heads 7", code=1)
+    assert_refused(result, "mesh (8,1): d1 = 8 does not divide the number of heads 7", code=1)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_a_python_without_atp_is_named(folder):
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_wrong_use_is_refused(folder, words, message):
-    """What they print is tested in python/tests; here, that they are reached."""
+    """python/tests tests what they print; here, that they are reached."""
     path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
     result = subprocess.run(
         [ATP, "plan", *words, "--topology", "cluster.yaml"],

@@ -1,5 +1,5 @@
-"""Every flag and every axis of a sweep arrives where it counts: each answer is compared with one
-that was asked for in another way."""
+"""Every flag and every axis of a sweep takes effect: each answer is compared with one that was
+obtained in another way."""
 
 import csv
 import io

@@ -17,7 +17,7 @@ from tests.pages import REPOSITORY
 
 from .conftest import BUILD
 
-# Of which no option is checked: they are not ours.
+# Their options are not checked: they are not our programs.
 FOREIGN = {
     "apt-get", "callgrind_annotate", "curl", "git", "ldd", "nft", "nvidia-smi", "pip", "podman",
     "source", "systemctl", "torchrun", "valgrind", "wait",
@@ -46,13 +46,13 @@ def is_command(code):
 
 
 def typed(text):
-    """The lines of a shell block, those that a backslash continues joined."""
+    """The lines of a shell block, with continued lines joined."""
     lines = re.sub(r"\\\n\s*", " ", text).splitlines()
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
 def simple_commands(line):
-    """The words of each simple command of a line, but for redirections."""
+    """The words of each simple command of a line, without redirections."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     words, skip = [], False
@@ -185,7 +185,7 @@ def of_cmake(words):
 
 @functools.cache
 def targets():
-    """What the build can make: names of targets, and files relative to the build's folder."""
+    """What the build can make: targets, and files relative to the build's folder."""
     listed = subprocess.run(
         ["ninja", "-C", BUILD, "-t", "targets", "all"], capture_output=True, text=True
     ).stdout
@@ -216,7 +216,7 @@ def variables():
 
 
 def of_words(words):
-    """What is wrong with a simple command: texts, none if nothing is."""
+    """What is wrong with a simple command, as texts; empty if nothing is."""
     found = []
     while words and (words[0] in BEFORE_A_COMMAND or ASSIGNMENT.fullmatch(words[0])):
         if (assigned := ASSIGNMENT.fullmatch(words[0])) and assigned[1] not in variables():

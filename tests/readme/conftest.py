@@ -1,4 +1,4 @@
-"""A folder in which a page's commands are typed as its reader would in a checkout."""
+"""A folder in which a page's commands run as in its reader's checkout."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ while "ATP_METRICS" in os.environ and not os.path.exists("curl-has-answered"):
     time.sleep(0.05)
 dist.destroy_process_group()
 """
-# Until somebody listens; a bare machine has no curl.
+# Waits until something listens; a bare machine has no curl.
 CURL = f"""#!{sys.executable}
 import pathlib, sys, time, urllib.request
 for attempt in range(300):
@@ -71,7 +71,7 @@ def environment(folder):
 
 
 def type_in(folder, text, addresses=(), ends_with=0):
-    """What the commands print, of which the last ends with this exit code and the others with 0.
+    """The commands' output; the last one must end with this exit code, the others with 0.
 
     With addresses they run in a network of their own, which has only these.
     """

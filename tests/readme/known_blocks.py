@@ -1,4 +1,4 @@
-"""Who runs each fenced block of the pages, by its first line; a block that is not here fails.
+"""Which test runs each fenced block of the pages, by its first line; unknown blocks fail.
 
 Here: test_blocks.py types it. By: another test takes it from the page. Never: it is not run, for
 the reason given; that its programs and options exist is checked all the same.
@@ -9,7 +9,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Here:
-    """Typed in a sandbox: as it stands, but for what `smaller` replaces."""
+    """Run in a sandbox as it stands, except for what `smaller` replaces."""
 
     smaller: tuple[tuple[str, str], ...] = ()
     addresses: tuple[str, ...] = ()  # on a network namespace of its own, which has these
@@ -88,7 +88,7 @@ PACKAGES = {
 STATUS = {
     "$ atp status 127.0.0.1:5501": By("tests/e2e/test_status.py"),
     "job 7 has waited 3.2 s for rank 2 (10.0.1.2)": By("tests/e2e/test_status.py"),
-    "job 7: the latest is rank 2:": By("tests/e2e/test_status.py"),
+    "job 7: rank 2 lags most:": By("tests/e2e/test_status.py"),
     "ssh rack1 atp status 10.0.0.1:5501": SOME_HOSTS,
 }
 
@@ -205,7 +205,7 @@ BLOCKS = {
 
 
 def begins(block, words):
-    """Whether the block's first line is these words, or goes on after them with others."""
+    """Whether the block's first line starts with these words."""
     return f"{block.first_line} ".startswith(f"{words} ")
 
 
@@ -217,6 +217,6 @@ def treatment(block):
 
 
 def is_output(block):
-    """Of a block that is typed."""
+    """Whether it is the output of a block that is run."""
     shown = [one.shows for one in BLOCKS.get(block.page, {}).values() if isinstance(one, Here)]
     return any(words and begins(block, words) for words in shown)

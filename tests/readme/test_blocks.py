@@ -1,4 +1,4 @@
-"""Every fenced block of the pages is typed here or by the test that known_blocks.py names.
+"""Every fenced block of the pages is run here or by the test that known_blocks.py names.
 
 Of a block that is not run the reason stands there. A block that nobody has listed fails, and so
 does an output that is not what its command prints. tools/fresh types those of the README on a bare
@@ -29,7 +29,7 @@ def typed_here():
 
 
 def without_prompt(text):
-    """(commands, the output that stands below them, None where the block has no prompt)"""
+    """(commands, the output below them, or None if the block has no prompt)"""
     if not text.startswith("$ "):
         return text, None
     command, _, output = text.removeprefix("$ ").partition("\n")
@@ -37,7 +37,7 @@ def without_prompt(text):
 
 
 def as_script(text, how):
-    """With what serves in the background, from when it listens."""
+    """The block as a script: services run in the background, and what follows waits for them."""
     for page, small in how.smaller:
         assert page in text, f"the page no longer has {page}"
         text = text.replace(page, small)
@@ -106,7 +106,7 @@ def test_the_tests_that_are_said_to_run_a_block_read_its_page():
 
 
 def test_commands_stand_in_blocks_that_say_sh():
-    """Where they would otherwise be taken for an output."""
+    """Otherwise they would be mistaken for output."""
     untagged = [
         name_of(block)
         for block in ALL

@@ -72,7 +72,7 @@ def test_a_command_of_a_sentence_runs(command, sandbox):
 
 
 def options():
-    """Of all our programs: what the help of atp says, and what the texts of the others have."""
+    """The options of all our programs, from atp's help and the others' texts."""
 
     def of(path):
         text = commands.help_of_atp(*path)
@@ -107,7 +107,7 @@ def tracked():
 SOURCES = (".cc", ".h", ".c", ".py", ".txt", ".cmake", ".toml", "Makefile")
 NAME = re.compile(r"(k[A-Z]\w+|[a-z]+_\w+|\w+(?:::\w+)+)(?:\(.*\))?")
 METRIC = re.compile(r"atp_\w+_(total|seconds|bytes)")  # made of a counter's name; test_metrics.py
-# Another library's, examples of style, and what a page says that a file was called.
+# Names of other libraries, examples of style, and former names of files.
 FOREIGN_NAMES = {"ddp_backend", "snake_case", "kConstant", "timeout_us", "best_command"}
 OURS = re.compile(r"\bATP_\w*[A-Z0-9]\b")
 FILE = re.compile(r"[\w./*-]+\.(cc|h|c|py|md|yaml|json|toml|txt|cmake|supp)")
@@ -138,7 +138,7 @@ def test_a_variable_or_constant_of_ours_exists():
 
 
 def test_a_name_of_the_code_is_in_the_code():
-    """`Timing::lease`, `kMaxRanks`, `switch_counter_of`; also a file's stem, as `run_command`."""
+    """`Timing::lease`, `kMaxRanks`, `switch_counter_of`; also file stems: `run_command`."""
     sources = [name for name in tracked() if name.endswith(SOURCES)]
     texts = "\n".join((REPOSITORY / name).read_text(errors="ignore") for name in sources)
     known = set(re.findall(r"\w+", texts)) | {Path(name).stem for name in sources} | FOREIGN_NAMES

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(1800)  # without ccache it compiles everything
 REPOSITORY = Path(__file__).resolve().parents[2]
 GUIDE = (REPOSITORY / "docs" / "getting-started.md").read_text()
 INSTALL = "pip install ."
-# What is lent cannot be fetched into an isolated environment; tests/packages has that.
+# Borrowed packages cannot be fetched into an isolated environment; tests/packages tests that.
 WITHOUT_FETCHING = "pip install --no-build-isolation ."
 ATP = Path(os.environ.get("ATP_BUILD", REPOSITORY / "build" / "release")).resolve() / "bin" / "atp"
 ASKED_FOR = ("torch", "scikit-build-core")
@@ -95,10 +95,10 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """An environment after the page's command."""
+    """An environment in which the page's command has run."""
     environment = Environment(tmp_path_factory.mktemp("installation") / "venv")
     offline = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    # By the names under which CMake finds the compilers; ccache tells g++ from c++.
+    # Under the names by which CMake finds the compilers: ccache distinguishes g++ from c++.
     compilers = {"CC": "cc", "CXX": "c++"}
     environment.run(WITHOUT_FETCHING, 900, **offline, **compilers)
     return environment

@@ -39,7 +39,7 @@ def lines_with(words, path):
 
 
 def complaint_about(page, text, target):
-    """None of a link that leads where it says."""
+    """The problem with a link; None if it leads where it says."""
     name, _, anchor = target.partition("#")
     path = Path(os.path.normpath(page.parent / name)) if name else page
     if not path.exists():

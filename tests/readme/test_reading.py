@@ -127,7 +127,7 @@ def git(*words):
 
 
 def pages_at(commit):
-    """The text of each page by its name; of the working tree if `commit` is None."""
+    """The text of each page by its name; from the working tree if `commit` is None."""
     if commit is None:
         return {page: read(page) for page in all_pages()}
     names = git("ls-tree", "-r", "--name-only", commit).splitlines()

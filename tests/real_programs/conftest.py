@@ -22,7 +22,7 @@ def atp_program() -> Path:
 
 @pytest.fixture
 def run_program(tmp_path, atp_program):
-    """What a program of this folder, run by so many ranks over a backend, says on each rank."""
+    """Runs a program of this folder on this many ranks over a backend; each rank's output."""
 
     def run(program, *arguments, algorithm="innetwork", ranks=RANKS):
         folder = tmp_path / "-".join([*arguments, algorithm])

@@ -1,4 +1,4 @@
-"""GPT-2 and Llama of transformers, with random weights, on every mesh beside the whole model."""
+"""GPT-2 and Llama of transformers, with random weights, on every mesh and unsharded."""
 
 import contextlib
 import copy
@@ -122,7 +122,7 @@ def of_those_alike(mesh):
 
 
 def make(name, dtype):
-    """With values that bfloat16 has, too."""
+    """With values that bfloat16 can represent."""
     kind, config = MODELS[name]
     torch.manual_seed(1)
     model = kind(copy.deepcopy(config))
@@ -144,7 +144,7 @@ def batch():
 
 
 def results(model):
-    """Logits, loss, the gradient of each parameter, and what the model says in evaluation."""
+    """Logits, loss, each parameter's gradient, and the model's output in evaluation."""
     model.train()
     output = model(**batch())
     output.loss.backward()
@@ -194,7 +194,7 @@ def errors(found, whole, cuts, mesh):
 
 
 def whole_norm(name, whole):
-    """Keys' biases of a GPT-2 have no gradient but for rounding; a weight beside them has."""
+    """The keys' biases of a GPT-2 have no gradient except for rounding; their weight has one."""
     weight = whole.get(name.removesuffix("bias") + "weight", whole[name])
     return float(max(whole[name].double().norm(), weight.double().norm()))
 
@@ -224,7 +224,7 @@ def on_meshes(mesh):
 
 
 def squared_errors(found, exact, cuts, mesh):
-    """Of this rank's piece, whether it is found or taken from the whole."""
+    """The errors of this rank's pieces; `found` may have the pieces or the whole tensors."""
     outcome = {}
     for name, tensor in found.items():
         if name == "tokens":
@@ -240,7 +240,7 @@ def squared_errors(found, exact, cuts, mesh):
 
 
 def with_dropout(mesh):
-    """Whether activation checkpoints change nothing, and what a rank holds that others do, too."""
+    """Whether activation checkpoints change nothing, and what other ranks hold as well."""
     config = changed(GPT2, resid_pdrop=0.2, embd_pdrop=0.2, attn_pdrop=0.2)
     torch.manual_seed(1)
     model = parallelize(GPT2LMHeadModel(config), mesh)
@@ -274,7 +274,7 @@ def big_code(**settings):
 
 
 def refused(mesh):
-    """What a model on a mesh says to what it has only a piece of."""
+    """The errors of a model on a mesh for requests that need more than its piece."""
     model = parallelize(make("Llama", torch.float32), mesh)
     texts = {}
     tokens = batch()["input_ids"]
@@ -310,7 +310,7 @@ def saved(mesh, folder):
 
 
 def sampled(mesh):
-    """What ranks of other seeds draw, and what the whole model does of the first one's."""
+    """What ranks with different seeds draw, and what the whole model draws with the first seed."""
     tokens, mask = batch()["input_ids"], batch()["attention_mask"]
     drawn = []
     for model in (parallelize(make("Llama", torch.float32), mesh), make("Llama", torch.float32)):

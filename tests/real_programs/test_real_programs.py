@@ -1,4 +1,4 @@
-"""What other people's training libraries compute over atp is what they compute over Gloo."""
+"""Other people's training libraries compute the same over atp as over Gloo."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Models of transformers that `parallelize(model, mesh)` has cut are what they were."""
+"""Models of transformers compute the same after `parallelize(model, mesh)` has split them."""
 
 import collections
 import os
@@ -25,7 +25,7 @@ def of_runs():
 
 @pytest.fixture
 def said(run_program, of_runs):
-    """What each rank says of a mesh and the algorithm of its sums."""
+    """Each rank's output, by mesh and algorithm of the sums."""
 
     def of(run):
         if run not in of_runs:

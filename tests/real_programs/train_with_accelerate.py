@@ -1,4 +1,4 @@
-"""A loop with accelerate as its documentation has it, over the backend that is named."""
+"""A loop with accelerate as in its documentation, over the given backend."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A Lightning training as its documentation has it, over the backend that is named."""
+"""A Lightning training as in its documentation, over the given backend."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The layer check must notice a violation and say where it stands."""
+"""The layer check must notice a violation and say where it is."""
 
 import subprocess
 import sys

@@ -53,7 +53,7 @@ class Stubs:
         return process.returncode, said, complained
 
     def in_namespace(self):
-        """The processes of machines being made."""
+        """The processes of machines that are being created."""
         found = subprocess.run(["pgrep", "-f", str(self.machines)], capture_output=True, text=True)
         return found.stdout.split()
 

@@ -67,7 +67,7 @@ def test_whoever_is_argued_harmless_exists():
 
 
 def changed(text):
-    """The lines that the operators make of a snippet."""
+    """The lines that the operators generate from a snippet."""
     return [Mutant("", *c[:1], "", *c[1:]).plant(text) for c in operators.changes(text)]
 
 
@@ -145,7 +145,7 @@ def test_a_rule_without_its_one_place_says_where_to_mend_it(text, times):
 
 @pytest.fixture
 def scratch(tmp_path):
-    """Of a repository of one file."""
+    """A scratch copy of a repository with one file."""
     repository = tmp_path / "repository"
     (repository / "atp/wire").mkdir(parents=True)
     (repository / "atp/wire/a.cc").write_text("a < b;\n")

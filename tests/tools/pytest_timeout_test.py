@@ -1,4 +1,4 @@
-"""A test that hangs ends, as a failure that has its name and says where it hung."""
+"""A test that hangs ends, as a failure with its name and the place where it hung."""
 
 import subprocess
 import sys

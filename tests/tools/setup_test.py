@@ -68,7 +68,7 @@ except metadata.PackageNotFoundError:
 
 
 class Machine:
-    """What it has, and what has been done to it."""
+    """What it contains, and what has been done to it."""
 
     def __init__(self, folder):
         self.checkout = folder / "checkout"

@@ -22,7 +22,7 @@ from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
 
 class _Name(str):
-    """The backend's own name, which the bodies of the tests take for Gloo's as well."""
+    """The backend's own name, which the tests' bodies also accept as Gloo's."""
 
     __hash__ = str.__hash__
 

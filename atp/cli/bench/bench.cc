@@ -101,7 +101,8 @@ Measurement Bench::measure(std::uint64_t bytes) {
 
 void Bench::print_header(const CommunicatorOptions& job) const {
   const std::size_t values = communicator_.values_per_fragment();
-  fmt::print("# atp bench allreduce: {} ranks, {}\n", communicator_.world_size(),
+  fmt::print("# atp bench allreduce: {} rank{}, {}\n", communicator_.world_size(),
+             communicator_.world_size() == 1 ? "" : "s",
              values == 0
                  ? "in shared memory"
                  : fmt::format("route {}, {} values per fragment", route_text(job), values));

@@ -127,7 +127,7 @@ Finding answer_finding(const NodeFacts& node) {
   }
   const auto& times = node.round_trips;
   finding.found = fmt::format(
-      "{} of {} questions answered; round trip {:.2f} ms, at most {:.2f} ms", node.answers,
+      "{} of {} questions answered; round trip: median {:.2f} ms, maximum {:.2f} ms", node.answers,
       node.questions, milliseconds(times[times.size() / 2]), milliseconds(times.back()));
   if (node.answers == node.questions) return finding;
   finding.verdict = Verdict::kWarning;
@@ -169,8 +169,8 @@ Finding bandwidth_finding(const NodeFacts& node) {
   finding.verdict = Verdict::kWarning;
   finding.found = fmt::format("of {} full packets in short trains, {} were answered",
                               node.train_packets, node.train_answers);
-  finding.expected =
-      "all answered: a queue on the path, or the node's receive buffer, is too small";
+  finding.found += "; a queue on the path, or the node's receive buffer, is too small";
+  finding.expected = "all answered";
   finding.mend = fmt::format(
       "on {}: check nstat -az UdpRcvbufErrors; sysctl -w net.core.rmem_max=4194304 and restart the "
       "node"

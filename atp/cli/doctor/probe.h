@@ -8,7 +8,7 @@
 
 namespace atp {
 
-// Probes the nodes one after another; each takes about two seconds.
+// Probes the nodes one after another; each takes about three seconds.
 HostFacts look_around(const std::vector<Endpoint>& nodes);
 
 }  // namespace atp

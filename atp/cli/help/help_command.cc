@@ -73,6 +73,7 @@ docs/variables.md lists all of them, with values and defaults.
   1    the operation failed; the message on standard error says why
   2    wrong usage: an unknown option, a bad value, a bad file
 
+`atp doctor` and `atp report` also exit with 1 if they ran but found an error or a failure.
 `atp run` exits with the code of the first rank that failed: 128 + N if signal N killed it, 127 if
 its program was not found. `atp sim` has its own exit codes (atp help sim).
 )"},

@@ -52,9 +52,10 @@ void add_serve_options(const Command& command, ServeOptions& options) {
       .type_name("ADDR:PORT")
       .show_default();
   command
-      .add_option("--lanes", options.lanes,
-                  "Number of nodes, one per core, on consecutive ports from --listen's; ranks "
-                  "address them as HOST:FIRST-LAST")
+      .add_option(
+          "--lanes", options.lanes,
+          "Number of nodes, one per core, on consecutive ports from that of --listen on; ranks "
+          "address them as HOST:FIRST-LAST")
       .type_name("N")
       .in_range(1u, kMaxLanes)
       .show_default();

@@ -97,7 +97,7 @@ std::string milliseconds(const json& of, const char* key) {
   return fmt::format("{:.1f} ms", static_cast<double>(number(of, key)) / 1000);
 }
 
-// "  job 7: the latest is rank 2: its first packets by 40.1 ms (p99 81.0 ms), …", one line per job
+// "  job 7: rank 2 lags most: its first packets by 40.1 ms (p99 81.0 ms), …", one line per job
 // with a late rank.
 std::string lateness_lines(const json& status) {
   constexpr std::uint64_t kWorthALineUs = 1000;
@@ -115,7 +115,7 @@ std::string lateness_lines(const json& status) {
     }
     if (latest == nullptr) continue;
     text += fmt::format(
-        "  job {}: the latest is rank {}: its first packets by {} (p99 {}), its last by {} (p99 "
+        "  job {}: rank {} lags most: its first packets by {} (p99 {}), its last by {} (p99 "
         "{})\n",
         number(job, "job"), number(*latest, "rank"), milliseconds(*latest, "first_p50_us"),
         milliseconds(*latest, "first_p99_us"), milliseconds(*latest, "last_p50_us"),
@@ -132,9 +132,11 @@ std::string server_text(const json& status) {
                streams(job), word(job, "state"), workers(job), counted(job, "fragments"),
                share(job), absentees(job, {"missing", "detached", "waited_for", "lost", "left"})});
   }
-  return fmt::format("  {} fragments complete, {} of them summed in switches, {} as floats\n",
-                     counted(status, "fragments"), share(status),
-                     counted(status, "fragments_as_floats")) +
+  const std::string in_switches = share(status);
+  return fmt::format(
+             "  {} fragments complete, {} as floats{}\n", counted(status, "fragments"),
+             counted(status, "fragments_as_floats"),
+             in_switches == "-" ? "" : "; " + in_switches + " of the others summed in switches") +
          (table.empty() ? "  no jobs\n" : table.text()) + stuck_lines(status) +
          lateness_lines(status);
 }

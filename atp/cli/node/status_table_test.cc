@@ -31,7 +31,24 @@ TEST(StatusText, ShowsASwitchAsATable) {
             "  dropped: unknown_job 5\n");
 }
 
-TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheLatestRank) {
+// Sums as floats never pass through switches, so they are in no share.
+TEST(StatusText, GivesTheShareSummedInSwitchesOfTheFragmentsThatCanBe) {
+  json status = json::parse(R"({
+    "role": "server", "listen": "10.0.0.9:5500", "version": "1.2.3", "has_switches": true,
+    "fragments": 110, "fragments_as_floats": 10, "fragments_summed_in_switches": 95,
+    "jobs": [], "drops": {}})");
+  const auto second_line = [&status] {
+    const std::string table = status_table(status);
+    const std::size_t begin = table.find('\n') + 1;
+    return table.substr(begin, table.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(second_line(),
+            "  110 fragments complete, 10 as floats; 95.0 % of the others summed in switches");
+  status["has_switches"] = false;
+  EXPECT_EQ(second_line(), "  110 fragments complete, 10 as floats");
+}
+
+TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheOneThatLagsMost) {
   json status = switch_status();
   json& job = status["jobs"][0];
   job["stuck"] = json::parse(R"({"ranks": [{"rank": 2, "host": "10.0.1.2"},
@@ -42,7 +59,7 @@ TEST(StatusText, NamesTheRanksThatHoldUpAJobAndTheLatestRank) {
      "last_p99_us": 81000}])");
   const std::string table = status_table(status);
   EXPECT_NE(table.find("  job 7 has waited 3.2 s for ranks 2 (10.0.1.2), 3\n"
-                       "  job 7: the latest is rank 1: its first packets by 0.9 ms (p99 7.0 ms), "
+                       "  job 7: rank 1 lags most: its first packets by 0.9 ms (p99 7.0 ms), "
                        "its last by 40.2 ms (p99 81.0 ms)\n"),
             std::string::npos)
       << table;

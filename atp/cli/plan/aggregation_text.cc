@@ -148,8 +148,8 @@ std::string lasting_bound_text(const AggregationPlan& plan) {
 
 std::string crossover_text(const AggregationPlan& plan, std::uint32_t faster) {
   const AggregationForecast& forecast = plan.forecast;
-  const std::string begin =
-      fmt::format("In-network summing is faster than a ring from {} on", hosts_text(faster));
+  const std::string begin = fmt::format(
+      "In-network summing is faster than a ring with R = {} or more aggregation hosts", faster);
   const auto line_rate = forecast.line_rate_from();
   if (line_rate == faster) return begin + ", at the ranks' line rate.";
   if (line_rate) {

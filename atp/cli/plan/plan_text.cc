@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "atp/planner/text.h"
+
 namespace atp {
 namespace {
 
@@ -156,10 +158,6 @@ std::vector<std::string> csv_row(const Candidate& candidate) {
 }
 
 }  // namespace
-
-std::string mesh_text(const planner::Mesh& mesh) {
-  return fmt::format("({},{})", mesh.d1, mesh.d2);
-}
 
 std::string duration_for_people(double seconds) {
   constexpr std::array<Prefix, 4> kUnits{{{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}}};

@@ -9,7 +9,6 @@
 
 namespace atp {
 
-std::string mesh_text(const planner::Mesh& mesh);             // "(4,2)"
 std::string duration_for_people(double seconds);              // "3.25 ms"
 std::string bytes_for_people(double bytes);                   // "1.2 GB"
 std::string collective_text(planner::Collective collective);  // "ring", or "-" for none

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "atp/cli/plan/plan_text.h"
+#include "atp/planner/text.h"
 
 namespace atp {
 namespace {

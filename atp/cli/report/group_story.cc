@@ -79,7 +79,7 @@ std::vector<Members> members_of_groups(const std::vector<RankRecord>& records) {
 
 GroupStory::Ranks GroupStory::without_file() const { return without(group().ranks, recorded_); }
 
-// Before it, not all ranks' rings reach back.
+// The oldest operation that the records of all ranks still include.
 std::optional<std::int64_t> GroupStory::common_begin() const {
   std::optional<std::int64_t> begin;
   for (const Member& member : members_) {
@@ -128,7 +128,7 @@ std::optional<GroupStory::FirstFailure> GroupStory::first_failure() const {
   return first;
 }
 
-// By the last word of each rank that nobody has taken back.
+// The ranks for which, by its last report, any rank still waits.
 GroupStory::Ranks GroupStory::waits_reported() const {
   std::set<std::size_t> named;
   for (const Member& member : members_) {
@@ -143,7 +143,7 @@ GroupStory::Ranks GroupStory::waits_reported() const {
   return {named.begin(), named.end()};
 }
 
-// The minority; all, if there is none.
+// The minority; if there is none, all ranks.
 GroupStory::Ranks GroupStory::who_differs(std::int64_t number) const {
   std::map<std::string, Ranks> by_signature;
   for (const Member& member : members_) {
@@ -188,7 +188,7 @@ void GroupStory::describe(std::int64_t number, Finding& finding) const {
   }
 }
 
-// Who had not begun long after others had, as far as its file reaches.
+// The ranks that had not begun long after others had, as far as their files show.
 GroupStory::Ranks GroupStory::late(const Finding& finding) const {
   std::optional<WallTime> first;
   for (const Finding::Part& part : finding.parts) {
@@ -210,7 +210,7 @@ void GroupStory::judge(const std::optional<FirstFailure>& failure, Finding& find
   Ranks named = failure ? failure->ranks : waits_reported();
   if (failure && named.empty()) {
     named = without(ranks_named_in(failure->text), {failure->rank});
-    // Texts also name ranks that only pass on what they heard.
+    // A text may also name ranks that only pass on what they heard.
     Ranks both;
     for (const std::size_t rank : named) {
       if (contains(lost, rank) || contains(late_ranks, rank)) both.push_back(rank);
@@ -270,7 +270,7 @@ std::optional<Finding> GroupStory::finding() {
   return last - *finding.since >= kNoticeable ? std::optional(finding) : std::nullopt;
 }
 
-// The oldest transfer that has waited for long; its peer may be late, or have no reason to come.
+// The oldest transfer that has waited a long time; its peer may be late, or have no reason to come.
 std::optional<Finding> GroupStory::of_transfers() const {
   std::optional<Finding> oldest;
   for (const Member& member : members_) {

@@ -15,7 +15,7 @@ namespace atp {
 // is the reference.
 class HostClocks {
  public:
-  // From so many collectives on, a difference is believed and taken off.
+  // With fewer collectives, a difference is not trusted, and so not corrected.
   static constexpr std::size_t kFewest = 5;
 
   struct Difference {

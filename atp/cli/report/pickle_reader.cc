@@ -49,11 +49,11 @@ class PickleReader {
       case '\x89': return push(false);
       case 'J': return push_integer(4);
       case '\x8a':
-        if (next() != '\x08') return fail("it has a number of an unexpected length");
+        if (next() != '\x08') return fail("it contains a number of an unexpected length");
         return push_integer(8);
       case 'G': return push_real();
       case 'X': return push_text();
-      default: fail("it has pickle codes that atp does not write");
+      default: fail("it contains pickle codes that atp does not write");
     }
   }
 
@@ -103,7 +103,7 @@ class PickleReader {
     std::string text(left_.substr(0, *size));
     left_.remove_prefix(*size);
     for (const char each : text) {
-      if (each < ' ' || each > '~') return fail("it has a text that is not printable");
+      if (each < ' ' || each > '~') return fail("it contains text that is not printable");
     }
     push(std::move(text));
   }
@@ -126,7 +126,7 @@ class PickleReader {
       return fail("its containers do not match");
     }
     for (std::size_t i = 0; i < items->size(); i += 2) {
-      if (!(*items)[i].is_string()) return fail("it has a key that is not a text");
+      if (!(*items)[i].is_string()) return fail("it contains a key that is not a string");
       values_.back()[(*items)[i].get_ref<const std::string&>()] = std::move((*items)[i + 1]);
     }
   }

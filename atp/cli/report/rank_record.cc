@@ -143,7 +143,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
           path +
           ": no flight-recorder files: their names end in a rank, as in atp_rank_0. A job "
           "that ran with ATP_FLIGHT_RECORDER set to this folder writes them when it fails; "
-          "to have them from one that runs, send its ranks SIGUSR1"};
+          "to get them from a running job, send its ranks SIGUSR1"};
     }
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());

@@ -117,7 +117,7 @@ Status check_one_job(const std::vector<RankRecord>& records) {
     names.push_back(std::move(name));
   }
   if (jobs.size() > 1) {
-    std::string text = "the files are of different jobs, or of different starts of one:";
+    std::string text = "the files belong to different jobs, or to different starts of one:";
     std::vector<std::pair<Ranks, std::string>> sorted;
     sorted.reserve(jobs.size());
     for (std::size_t i = 0; i < jobs.size(); ++i) sorted.emplace_back(jobs[i], names[i]);
@@ -131,7 +131,7 @@ Status check_one_job(const std::vector<RankRecord>& records) {
   for (const RankRecord& record : records) {
     const auto [at, is_new] = files.emplace(record.rank, record.file);
     if (!is_new) {
-      return Error{"two files are of rank " + std::to_string(record.rank) + ": " + at->second +
+      return Error{"two files belong to rank " + std::to_string(record.rank) + ": " + at->second +
                    " and " + record.file + ": name one of them"};
     }
   }

@@ -141,7 +141,7 @@ int JobRunner::start_ranks(const JobEnvironment& job) {
     }
     children_.push_back({name_of_rank(rank), Kind::kRank, started.pid});
   }
-  log_info("{} of {} ranks of job {}: {}", job.local_ranks, job.ranks, job.job,
+  log_info("started {} of {} ranks of job {}: {}", job.local_ranks, job.ranks, job.job,
            fmt::join(options_.command, " "));
   return 0;
 }
@@ -253,7 +253,7 @@ void JobRunner::apply(EndPolicy::Step step) {
   const bool terminate = step == EndPolicy::Step::kTerminate;
   for (const Child& child : children_) {
     if (child.kind != Kind::kRank || !child.running) continue;
-    log_warning("{} is still running: {}", child.name, terminate ? "SIGTERM" : "SIGKILL");
+    log_warning("{} is still running: sending {}", child.name, terminate ? "SIGTERM" : "SIGKILL");
   }
   signal_all(Kind::kRank, terminate ? SIGTERM : SIGKILL);
 }

@@ -41,7 +41,9 @@ Exit code: the exit code of the first rank that failed (128 + signal if killed, 
 
 // Options for every job.
 void add_common_options(const Command& command, RunOptions& options) {
-  command.add_option("--values", options.values, "Maximum values per fragment (default: path MTU)")
+  command
+      .add_option("--values", options.values,
+                  "Maximum values per fragment (default: what the path MTU allows)")
       .type_name("K")
       .in_range(1, ATP_VALUES_MAX);
   command

@@ -184,9 +184,11 @@ sim::Ending run_site(const SimSiteOptions& options) {
   }
   const double bytes = 4.0 * kSiteValues * options.fragments;
   const double ms = to_ms(played.reducing);
-  fmt::print("{} ranks on {} hosts, {} switches of {} aggregators, {} servers\n",
-             placement.world_size, placement.hosts.size(), plan.switches,
-             plan.switch_config.aggregators, plan.servers);
+  const auto s = [](std::size_t number) { return number == 1 ? "" : "s"; };
+  fmt::print("{} rank{} on {} host{}, {} switch{} of {} aggregators, {} server{}\n",
+             placement.world_size, s(placement.world_size), placement.hosts.size(),
+             s(placement.hosts.size()), plan.switches, plan.switches == 1 ? "" : "es",
+             plan.switch_config.aggregators, plan.servers, s(plan.servers));
   fmt::print("all-reduce of {:.0f} bytes: {:.3f} ms, {:.3f} Gbit/s of sums ({:.3f} ms to join)\n",
              bytes, ms, bytes * 8 / ms / 1e6, to_ms(played.joining));
   print_servers(site, world);

@@ -27,7 +27,7 @@ struct RankDelay {
   std::uint64_t last_p50_us = 0;
   std::uint64_t last_p99_us = 0;
 
-  // In half of its operations it is later than the others by this.
+  // By how much it is later than the others, in the median of its operations.
   std::uint64_t typical_us() const { return std::max(first_p50_us, last_p50_us); }
 };
 

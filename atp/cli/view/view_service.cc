@@ -35,8 +35,8 @@ std::string in_small_letters(std::string text) {
 // One server-sent event; the document is one line.
 std::string event_of(const std::string& json) { return "data: " + json + "\n\n"; }
 
-// The page's own script and style and nothing else run, it asks nobody but us, and no text can
-// become markup.
+// Only the page's own script and style run, it connects to nobody but us, and no text can become
+// markup.
 HttpPage page_with_policy() {
   const std::string nonce = fmt::format("{:016x}{:016x}", random_seed(), random_seed());
   std::string body(kViewPage);

@@ -29,7 +29,7 @@ Result<ViewSite> site_of_addresses(const std::vector<std::string>& words) {
       return Error{fmt::format(
           "'{}' is not HOST:PORT; give one cluster file, or the addresses of nodes", word)};
     }
-    // A range of ports stands for as many ways of one hop each.
+    // A range of ports stands for one route of a single hop per port.
     const auto ways = resolve_routes(word);
     if (!ways) return ways.error();
     for (const std::vector<Endpoint>& way : ways.value()) {

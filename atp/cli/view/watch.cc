@@ -40,7 +40,7 @@ std::string stuck_text(const JobView& job, const RankList& ranks) {
   return text_of(ranks) + (one->host.empty() ? "" : " (" + one->host + ")");
 }
 
-// Why it is not there, as the end of a sentence.
+// What is wrong with an absent node, as the end of a sentence.
 std::string_view absence_of(Presence presence) {
   switch (presence) {
     case Presence::kDead: return "is dead";
@@ -153,10 +153,12 @@ void Watch::note_jobs(const ClusterView& now) {
     const JobView* before = view_.find_job(job.job, job.incarnation);
     if (before == nullptr && job.is_joining) {
       note(now.time_s, Severity::kNote,
-           fmt::format("{} is joining: {} ranks in total", name_of(job), job.world_size));
+           fmt::format("{} is joining: {} rank{} in total", name_of(job), job.world_size,
+                       job.world_size == 1 ? "" : "s"));
     } else if (!job.is_joining && (before == nullptr || before->is_joining)) {
       note(now.time_s, Severity::kGood,
-           fmt::format("{} runs with {} ranks", name_of(job), job.world_size));
+           fmt::format("{} runs with {} rank{}", name_of(job), job.world_size,
+                       job.world_size == 1 ? "" : "s"));
     }
     const RankList left = job.in(RankState::kLeft);
     if (before == nullptr || left.empty()) continue;

@@ -40,7 +40,9 @@ HostOperationHeader HostEngine::header_of(const HostOperation& operation) {
 
 void HostEngine::submit(const HostOperation& operation, Time now) {
   if (operations_.empty()) note_progress(now);
-  operations_.emplace_back(operation, called_++, options_.world_size);
+  const Time end = operation.timeout_is_total ? now + patience(operation) : Time::max();
+  ends_by_ = std::min(ends_by_, end);
+  operations_.emplace_back(operation, called_++, end, options_.world_size);
   own_board().called.store(called_, std::memory_order_relaxed);
   if (failure_) fail_all(*failure_);
 }
@@ -254,7 +256,12 @@ void HostEngine::take() {
 }
 
 void HostEngine::end_first() {
+  const bool was_limited = operations_.front().ends_by != Time::max();
   operations_.pop_front();
+  if (was_limited) {
+    ends_by_ = Time::max();
+    for (const Entry& entry : operations_) ends_by_ = std::min(ends_by_, entry.ends_by);
+  }
   ++completed_;
   counters_.add(HostCounter::kOperationsCompleted);
 }

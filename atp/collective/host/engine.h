@@ -83,6 +83,8 @@ struct HostOperation {
   const BlockLayout* layout = nullptr;
   std::uint32_t tag = 0;
   std::chrono::milliseconds timeout{0};  // without progress; 0: the engine's
+  // The time-out counts from submit(), and ends an operation even if it makes progress.
+  bool timeout_is_total = false;
 };
 
 struct HostEngineOptions {
@@ -140,9 +142,11 @@ class HostEngine {
 
  private:
   struct Entry {
-    Entry(const HostOperation& operation, std::uint64_t its_turn, std::size_t world_size)
+    Entry(const HostOperation& operation, std::uint64_t its_turn, Time its_end,
+          std::size_t world_size)
         : asked(operation),
           turn(its_turn),
+          ends_by(its_end),
           header(header_of(operation)),
           reduction(operation.type, operation.reduction, operation.format, operation.small,
                     *operation.layout),
@@ -159,6 +163,7 @@ class HostEngine {
     std::size_t value_bytes() const { return moves() ? 1 : bytes_of(asked.type); }
     HostOperation asked;
     std::uint64_t turn;  // its place among all submitted
+    Time ends_by;        // then it fails even if it makes progress; the maximum: never
     HostOperationHeader header;
     RowReduction reduction;
     OutgoingSums outgoing;
@@ -245,10 +250,13 @@ class HostEngine {
   bool is_missing(Rank rank, const Awaited& awaited) const;
   RankSet missing(const Awaited& awaited) const;
   std::optional<std::string> why_gone(Rank rank, const Awaited& awaited) const;
-  std::string blame(const RankSet& ranks, const Awaited& awaited) const;
+  std::string blame(const RankSet& ranks, const Awaited& awaited, Time now) const;
   std::string name_of(Rank rank) const;
   std::string lost_text(Rank rank) const;
-  std::chrono::milliseconds patience() const;
+  std::chrono::milliseconds patience(const HostOperation& operation) const;
+  std::chrono::milliseconds patience() const { return patience(operations_.front().asked); }
+  Time deadline() const { return std::min(progress_at_ + patience(), ends_by_); }
+  std::string too_late(Time now) const;
   std::size_t in_job(std::size_t rank) const;
   void note_progress(Time now);
   void fail(const std::string& why);
@@ -279,6 +287,7 @@ class HostEngine {
   std::vector<std::byte> sums_;  // of whole blocks, when a share has only a part of one
 
   Time progress_at_{};
+  Time ends_by_ = Time::max();  // the earliest of all operations
   Time look_at_{};
   Time warn_at_{};  // no earlier warning about the same ranks
   RankSet warned_of_;

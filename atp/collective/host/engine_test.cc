@@ -259,6 +259,26 @@ TEST(HostEngine, TimesOutThoughAnotherRankKeepsCalling) {
               AllOf(HasSubstr("no progress for 0.3 s"), HasSubstr("rank 2 (process 102)")));
 }
 
+TEST(HostEngine, EndsAnOperationWhoseTimeIsOverAlthoughItMakesProgress) {
+  Host host(2, milliseconds(300));
+  std::vector<Sum> sums;
+  for (std::size_t rank = 0; rank < 2; ++rank) sums.emplace_back(rank, 5'000'000);
+  for (const std::size_t rank : {0U, 1U}) {
+    HostOperation operation = sums[rank].operation(0);
+    operation.timeout_is_total = true;
+    host.engine(rank).submit(operation, steady_clock::now());
+  }
+  // Both take a step now and then, more often than every 300 ms.
+  while (!host.engine(0).failure() || !host.engine(1).failure()) {
+    for (const std::size_t rank : {0U, 1U}) {
+      host.engine(rank).work(steady_clock::now());
+    }
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  EXPECT_THAT(host.engine(0).failure().value_or("none"),
+              HasSubstr("not ended within its time-out of 0.3 s"));
+}
+
 TEST(HostEngine, DoesNotTakeTheLongestTimeOutForOneThatHasPassed) {
   Host host(2, milliseconds::max());
   std::vector<Sum> sums;

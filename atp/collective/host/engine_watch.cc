@@ -16,6 +16,10 @@ using std::chrono::milliseconds;
 
 // Longer than the leader takes to give up on the network.
 constexpr milliseconds kForTheLeader{10'000};
+// The leader's network knows better whom an overdue operation waits for, and gives up first.
+constexpr milliseconds kForTheNetwork{4'000};
+constexpr std::string_view kNobodyMissing =
+    ", although no rank is known to be missing: does it need more time?";
 // Between two checks whether the others are alive.
 constexpr milliseconds kBetweenLooks{100};
 // The same as in the network (WorkerConfig::tell_waiting).
@@ -47,8 +51,8 @@ std::size_t HostEngine::in_job(std::size_t rank) const {
   return options_.names.empty() ? rank : options_.names[rank];
 }
 
-milliseconds HostEngine::patience() const {
-  const milliseconds own = operations_.front().asked.timeout;
+milliseconds HostEngine::patience(const HostOperation& operation) const {
+  const milliseconds own = operation.timeout;
   return bounded_timeout(own.count() > 0 ? own : options_.operation_timeout);
 }
 
@@ -57,7 +61,14 @@ bool HostEngine::has_failed_elsewhere() const {
 }
 
 void HostEngine::watch(Time now) {
-  if (now >= std::min(look_at_, progress_at_ + patience())) look_around(now);
+  if (now >= std::min(look_at_, deadline())) look_around(now);
+}
+
+std::string HostEngine::too_late(Time now) const {
+  if (now < ends_by_) return "no progress for " + seconds_text(patience());
+  const auto late = std::find_if(operations_.begin(), operations_.end(),
+                                 [this](const Entry& each) { return each.ends_by == ends_by_; });
+  return "not ended within its time-out of " + seconds_text(patience(late->asked));
 }
 
 void HostEngine::look_around(Time now) {
@@ -67,9 +78,11 @@ void HostEngine::look_around(Time now) {
     progress_at_ = now;
   }
   const std::optional<Awaited> waits_for = awaited();
-  if (!waits_for) return;
-  const RankSet ranks = missing(*waits_for);
-  if (ranks.empty()) return;
+  const RankSet ranks = waits_for ? missing(*waits_for) : RankSet();
+  if (ranks.empty()) {
+    if (now >= ends_by_) fail(too_late(now) + std::string(kNobodyMissing));
+    return;
+  }
   std::optional<std::string> gone;
   ranks.for_each([&](Rank rank) {
     if (!gone) gone = why_gone(rank, *waits_for);
@@ -78,8 +91,8 @@ void HostEngine::look_around(Time now) {
   if (waits_for->phase == Phase::kReduced) return watch_leader(now, *waits_for);
   const bool is_told = waiting_ && waiting_->is_told && waiting_->here.contains(ranks);
   if (now >= progress_at_ + kToWarn && !is_told) note_waiting(now, ranks, *waits_for);
-  if (now < progress_at_ + patience()) return;
-  fail("no progress for " + seconds_text(patience()) + ": " + blame(ranks, *waits_for));
+  if (now < deadline()) return;
+  fail(too_late(now) + ": " + blame(ranks, *waits_for, now));
 }
 
 void HostEngine::note_waiting(Time now, const RankSet& ranks, const Awaited& awaited) {
@@ -93,7 +106,7 @@ void HostEngine::note_waiting(Time now, const RankSet& ranks, const Awaited& awa
     waiting_->done[rank] = done_by(rank);
   });
   if (now < warn_at_ && warned_of_ == ranks) return;  // the next check tries again
-  warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, awaited);
+  warning_ = "waiting for " + seconds_text(kToWarn) + ": " + blame(ranks, awaited, now);
   warn_at_ = now + kBetweenWarnings;
   warned_of_ = ranks;
   waiting_->is_told = true;
@@ -122,11 +135,14 @@ void HostEngine::note_who_goes_on(Time now) {
 // The leader learns from the network why nothing returns, and reports it before the others give up,
 // unless it is stopped.
 void HostEngine::watch_leader(Time now, const Awaited& awaited) {
-  if (options_.rank == kLeader || now < progress_at_ + patience()) return;
+  if (options_.rank == kLeader) {
+    if (now - kForTheNetwork >= ends_by_) fail(too_late(now) + std::string(kNobodyMissing));
+    return;
+  }
+  if (now < deadline()) return;
   const bool is_there = !is_stopped(place_.segment.board_of(kLeader).process.load());
-  const milliseconds all = patience() + (is_there ? kForTheLeader : milliseconds(0));
-  if (now < progress_at_ + all) return;
-  fail("no progress for " + seconds_text(all) + ": " + blame(RankSet::of(kLeader), awaited));
+  if (now < deadline() + (is_there ? kForTheLeader : milliseconds(0))) return;
+  fail(too_late(now) + ": " + blame(RankSet::of(kLeader), awaited, now));
 }
 
 // Whether the others have progressed since the last call: the sum of what all have done only grows.
@@ -207,7 +223,7 @@ std::string HostEngine::lost_text(Rank rank) const {
   return name_of(rank) + " is lost: its process has ended";
 }
 
-std::string HostEngine::blame(const RankSet& ranks, const Awaited& awaited) const {
+std::string HostEngine::blame(const RankSet& ranks, const Awaited& awaited, Time now) const {
   const Entry& oldest = operations_.front();
   std::string text;
   ranks.for_each([&](Rank rank) {
@@ -217,7 +233,7 @@ std::string HostEngine::blame(const RankSet& ranks, const Awaited& awaited) cons
     if (is_stopped(board.process.load())) {
       text += " is stopped";
     } else if (has_called) {
-      text += " makes no progress";
+      text += now < ends_by_ ? " makes no progress" : " has not done its part";
     } else {
       text += " has not called " + options_.describe(oldest.header);
     }
@@ -269,7 +285,7 @@ void HostEngine::fail_as_told() {
     const Rank teller = HostBoard::teller_of(failing);
     if (!place_.presence.is_there(teller)) return fail_all(lost_text(teller));
     if (std::chrono::steady_clock::now() >= until) {
-      return fail_all(name_of(teller) + " found a failure but has not reported which");
+      return fail_all(name_of(teller) + " has found a failure but not reported it");
     }
     std::this_thread::sleep_for(milliseconds(1));
   }

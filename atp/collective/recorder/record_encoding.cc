@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view kTorchVersion = "2.10";
 constexpr int kOwnVersion = 1;
 
-// Its analyzer knows operations only by torch's own names, and only those of torch's own backends:
-// Gloo is the one for CPUs.
+// torch's analyzer knows operations only by the names of torch's own backends; Gloo is the one for
+// CPUs.
 constexpr std::string_view kBackend = "gloo:";
 
 std::string_view torch_name(std::string_view name) {

@@ -133,7 +133,7 @@ class RecordService {
     std::error_code error;
     const std::string folder = folder_of(prefix_);
     std::filesystem::create_directories(folder, error);
-    if (error) return warn("cannot make the folder " + folder + ": " + error.message());
+    if (error) return warn("cannot create the folder " + folder + ": " + error.message());
     if (::access(folder.c_str(), W_OK) != 0) {
       warn("cannot write to the folder " + folder + ": " + system_error_text());
     }

@@ -29,6 +29,10 @@ void RingEngine::submit(std::shared_ptr<RingOperation> operation, SteadyTime now
   if (failure_) return refuse(std::move(operation));
   now_ = now;
   const bool first = transfers_.empty();
+  if (operation->request().timeout_is_total) {
+    operation->set_end(now + patience(*operation));
+    ends_by_ = std::min(ends_by_, operation->ends_by());
+  }
   transfers_.add(std::move(operation));
   if (first) note_progress();
 }
@@ -81,8 +85,14 @@ bool RingEngine::receive_some() {
 void RingEngine::end_done() {
   while (auto operation = transfers_.take_done()) {
     counters_.add(RingCounter::kOperationsCompleted);
+    if (operation->request().timeout_is_total) set_end();
     ended_.push_back({std::move(operation), ok_status()});
   }
+}
+
+void RingEngine::set_end() {
+  const RingOperation* urgent = transfers_.most_urgent();
+  ends_by_ = urgent == nullptr ? SteadyTime::max() : urgent->ends_by();
 }
 
 void RingEngine::leave(const std::string& why) {

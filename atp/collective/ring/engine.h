@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -104,12 +105,14 @@ class RingEngine {
   bool send_some();
   bool receive_some();
   void end_done();
+  void set_end();
   void note_end(Peer& peer, const Moved& moved);
   void read_messages(Peer& peer);
   void handle(Peer& peer, const Message& message);
   void check_time();
   void ask_neighbours();
   std::optional<std::string> overdue();
+  std::string too_late() const;
   std::optional<std::string> silent_for(std::chrono::milliseconds limit) const;
   void suspect(const std::string& text);
   void miss(const Peer& peer);  // it left before everything was done
@@ -118,10 +121,11 @@ class RingEngine {
   void refuse(std::shared_ptr<RingOperation> operation);
   void note_progress();
   std::string mismatch_text(const Transfer& transfer) const;
+  std::chrono::milliseconds patience(const RingOperation& operation) const;
   std::chrono::milliseconds patience() const;  // how long to wait for the oldest operation
   std::chrono::milliseconds asking_interval() const;
   std::chrono::milliseconds grace() const;
-  SteadyTime deadline() const { return progress_at_ + patience(); }
+  SteadyTime deadline() const { return std::min(progress_at_ + patience(), ends_by_); }
 
   const RingOptions options_;
   const std::string own_name_;
@@ -135,8 +139,9 @@ class RingEngine {
   RingCounters counters_;
   SteadyTime now_;
   SteadyTime progress_at_;  // the last progress, or the first operation's submission
-  SteadyTime ask_at_;       // when to probe the neighbours
-  bool can_send_ = true;    // the socket accepts more in this round
+  SteadyTime ends_by_ = SteadyTime::max();  // the earliest end that an operation asks for
+  SteadyTime ask_at_;                       // when to probe the neighbours
+  bool can_send_ = true;                    // the socket accepts more in this round
   bool can_receive_ = true;
   std::optional<Suspicion> suspicion_;
   std::optional<std::string> failure_;

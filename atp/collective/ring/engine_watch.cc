@@ -29,7 +29,11 @@ void RingEngine::note_progress() {
 
 milliseconds RingEngine::patience() const {
   const RingOperation* oldest = transfers_.oldest();
-  const milliseconds own = oldest == nullptr ? milliseconds(0) : oldest->request().timeout;
+  return oldest == nullptr ? bounded_timeout(options_.operation_timeout) : patience(*oldest);
+}
+
+milliseconds RingEngine::patience(const RingOperation& operation) const {
+  const milliseconds own = operation.request().timeout;
   return bounded_timeout(own.count() > 0 ? own : options_.operation_timeout);
 }
 
@@ -109,11 +113,17 @@ std::optional<std::string> RingEngine::silent_for(milliseconds limit) const {
   return std::nullopt;
 }
 
+std::string RingEngine::too_late() const {
+  return now_ < ends_by_ ? "no progress for " + seconds_text(patience())
+                         : "not ended within its time-out of " +
+                               seconds_text(patience(*transfers_.most_urgent()));
+}
+
 // Why the oldest operation is given up, as far as this rank knows.
 std::optional<std::string> RingEngine::overdue() {
   if (const auto silent = silent_for(kSilence)) return silent;
   if (now_ < deadline()) return std::nullopt;
-  const std::string text = "no progress for " + seconds_text(patience()) + ": ";
+  const std::string text = too_late() + ": ";
   if (const auto silent = silent_for(2 * asking_interval())) return text + *silent;
   Transfer* receiving = transfers_.receiving();
   if (receiving != nullptr && !receiving->begun()) {

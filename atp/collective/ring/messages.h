@@ -26,7 +26,7 @@ class MessageLine {
   explicit MessageLine(const TcpSocket& socket) : socket_(socket) {}
 
   // Never waits: if a message finds no room, the line is closed, because the peer must have been
-  // dead for long.
+  // dead for a long time.
   void send(const Message& message);
   // The messages received since the last call.
   std::vector<Message> receive();

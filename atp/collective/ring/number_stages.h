@@ -14,9 +14,8 @@
 //   1. the exponents of all blocks: an all-reduce of int16 with maximum;
 //   2. in 32 bits, the values of special blocks, if there are any: exactly, as above;
 //   3. the values in units of their blocks: a reduce-scatter of integers. In 32 bits the sums
-//   replace
-//      the values and are gathered as finished floats; in 16 bits they have memory of their own and
-//      are gathered as integers, which is half as much.
+//      replace the values and are gathered as finished floats; in 16 bits they have memory of their
+//      own and are gathered as integers, which is half as much.
 //
 // Integers are in network byte order, as in the network, so that both use the same functions.
 

@@ -58,6 +58,8 @@ struct RingRequest {
   NumberFormat format = NumberFormat::kBlocks;
   std::vector<std::size_t> segments;
   std::chrono::milliseconds timeout{0};  // without progress; 0: the ring's
+  // The time-out counts from submit(), and ends an operation even if it makes progress.
+  bool timeout_is_total = false;
   // Called once when the operation has ended, before wait() returns, on the ring's thread, or in
   // submit() itself if the request is refused or the ring has one rank; must not block.
   std::function<void(const Status&)> on_done;

@@ -144,6 +144,31 @@ TEST(RingFailure, an_operation_may_have_a_deadline_of_its_own) {
   });
 }
 
+TEST(RingFailure, an_operation_whose_time_is_over_fails_although_it_makes_progress) {
+  TestingRing ring(3);
+  ring.run([&](std::size_t, Ring& own) {
+    std::vector<float> data(100'000'000);
+    RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(data), 3);
+    request.timeout = milliseconds(20);
+    request.timeout_is_total = true;
+    const std::string error = error_of(own.submit(std::move(request)).wait());
+    EXPECT_THAT(error, HasSubstr("not ended within its time-out of 0.02 s: "));
+  });
+}
+
+TEST(RingFailure, a_total_time_out_ends_with_its_operation) {
+  TestingRing ring(2);
+  ring.run([&](std::size_t, Ring& own) {
+    std::vector<float> data(10);
+    RingRequest request = all_reduce_request(ElementType::kFloat32, bytes_of_vector(data), 2);
+    request.timeout = milliseconds(500);
+    request.timeout_is_total = true;
+    EXPECT_TRUE(own.submit(std::move(request)).wait().ok());
+    std::this_thread::sleep_for(milliseconds(700));
+    EXPECT_TRUE(sum(own, 100'000).ok());
+  });
+}
+
 TEST(RingFailure, ranks_that_call_different_operations_get_an_error) {
   TestingRing ring(3);
   ring.run([&](std::size_t rank, Ring& own) {

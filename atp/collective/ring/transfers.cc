@@ -82,6 +82,17 @@ const RingOperation* Transfers::oldest() const {
   return waiting_.empty() ? nullptr : waiting_.front().get();
 }
 
+const RingOperation* Transfers::most_urgent() const {
+  const RingOperation* urgent = nullptr;
+  const auto consider = [&urgent](const RingOperation& each) {
+    const SteadyTime before = urgent == nullptr ? SteadyTime::max() : urgent->ends_by();
+    if (each.ends_by() < before) urgent = &each;
+  };
+  for (const auto& transfer : queue_) consider(transfer->operation());
+  for (const auto& operation : waiting_) consider(*operation);
+  return urgent;
+}
+
 std::shared_ptr<RingOperation> Transfers::take_front() {
   const std::unique_ptr<Transfer> transfer = std::move(queue_.front());
   queue_.pop_front();

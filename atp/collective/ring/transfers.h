@@ -12,6 +12,7 @@
 #include "atp/collective/ring/operation_header.h"
 #include "atp/collective/ring/stages.h"
 #include "atp/collective/ring/streams.h"
+#include "atp/driver/tcp/tcp_socket.h"
 
 // The operations in flight, in the order of their submission. Each stream carries them one after
 // the other, but the outgoing one may already be at the next operation while the incoming one is
@@ -32,6 +33,10 @@ class RingOperation {
   std::uint64_t number() const { return number_; }
   std::string text() const { return describe(make_header(request_, number_)); }
 
+  // When it fails even if it makes progress; the maximum: never.
+  SteadyTime ends_by() const { return ends_by_; }
+  void set_end(SteadyTime at) { ends_by_ = at; }
+
   void finish(Status result) { completion_.finish(std::move(result)); }
   Status wait() { return completion_.wait(); }
   bool done() const { return completion_.done(); }
@@ -39,6 +44,7 @@ class RingOperation {
  private:
   RingRequest request_;
   const std::uint64_t number_;
+  SteadyTime ends_by_ = SteadyTime::max();
   Completion completion_;
 };
 
@@ -107,6 +113,8 @@ class Transfers {
   Transfer* sending();
   Transfer* receiving();
   const RingOperation* oldest() const;
+  // The one that must end first, or null: none has such a time.
+  const RingOperation* most_urgent() const;
   // Removes and returns the oldest one if it is done.
   std::shared_ptr<RingOperation> take_done();
   // Removes and returns the oldest one, whatever its progress.

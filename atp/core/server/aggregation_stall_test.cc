@@ -210,6 +210,32 @@ TEST_F(Crossed, OperationsThatMakeProgressAreNoMismatch) {
   }
 }
 
+// Rank 1 is late in one stream only because it waits in the other one.
+TEST_F(Crossed, OnlyTheRankThatAllStreamsWaitForIsNamed) {
+  contribute(0, 1);
+  h.advance(milliseconds(100));
+  contribute(0, 0);
+  contribute(1, 0);
+  h.take();
+  h.advance(milliseconds(1500));
+  const std::vector<Sent> said = h.take(StatusCode::kWaitingFor);
+  ASSERT_FALSE(said.empty());
+  for (const Sent& s : said) EXPECT_EQ(s.status().about, ranks({2}));
+}
+
+TEST_F(Crossed, ADisagreementIsAnnouncedEachSecondInCaseItWasLost) {
+  contribute(0, 0);
+  h.gradient(worker_endpoint(1), {.sequence = 0, .ranks = ranks({1}), .operation = 200});
+  ASSERT_FALSE(h.take(StatusCode::kOperationMismatch).empty());
+  for (int second = 1; second <= 3; ++second) {
+    const std::vector<Sent> said = mismatches_in(seconds(1), {0, 1, 2});
+    ASSERT_FALSE(said.empty()) << "second " << second;
+    for (const Sent& s : said) {
+      EXPECT_EQ(s.status().about | s.status().other, ranks({0, 1}));
+    }
+  }
+}
+
 TEST(StalledFragments, ASlowPeerCostsABoundedNumberOfPackets) {
   ServerConfig config = ServerHarness::small_config();
   config.wmax = 1024;

@@ -96,6 +96,16 @@ class OperationQueue {
   Operation& operator[](std::size_t i) { return ring_[index(i)]; }
   const Operation& operator[](std::size_t i) const { return ring_[index(i)]; }
 
+  // The one that must end first, if any must; null: none.
+  const Operation* most_urgent() const {
+    const Operation* urgent = nullptr;
+    for (std::size_t i = 0; i < size_; ++i) {
+      const Operation& each = ring_[index(i)];
+      if (each.spec.ends_by < (urgent == nullptr ? kNever : urgent->spec.ends_by)) urgent = &each;
+    }
+    return urgent;
+  }
+
   // The operation whose range holds `sequence`, which must belong to a queued operation. It is
   // nearly always the oldest.
   Operation& find(std::uint64_t sequence) {

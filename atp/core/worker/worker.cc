@@ -79,6 +79,7 @@ void Worker::enqueue(Stream& stream, Operation& operation) {
   operation.unanswered = operation.fragments;
   operation.first_sequence = stream.window.extend(operation.fragments);
   stream.operations.push_back(operation);
+  stream.ends_by = std::min(stream.ends_by, operation.spec.ends_by);
 }
 
 void Worker::leave(Instant now, std::string_view cause) {
@@ -113,7 +114,12 @@ void Worker::complete(Stream& stream, Operation& operation) {
     if (has_express() && operation.spec.small) --open_small_;
   }
   while (!stream.operations.empty() && stream.operations.front().unanswered == 0) {
+    const Instant ended = stream.operations.front().spec.ends_by;
     stream.operations.pop_front();
+    if (ended != kNever && ended == stream.ends_by) {
+      const Operation* urgent = stream.operations.most_urgent();
+      stream.ends_by = urgent == nullptr ? kNever : urgent->spec.ends_by;
+    }
   }
 }
 
@@ -171,6 +177,7 @@ void Worker::fail(const Failure& failure) {
       reported = true;
     }
     while (!stream.operations.empty()) stream.operations.pop_front();
+    stream.ends_by = kNever;
     stream.recovery.stop();
   }
   if (!reported) {
@@ -180,9 +187,14 @@ void Worker::fail(const Failure& failure) {
 
 void Worker::check_deadlines(Instant now) {
   for (const Stream& stream : streams_) {
-    if (now < stream.deadline()) continue;
-    fail({.code = FailureCode::kNoProgress, .ranks = membership_.missing(), .endpoint = server()});
-    return;
+    Failure failure{.ranks = membership_.missing(), .endpoint = server()};
+    if (now >= stream.ends_by) {
+      failure.code = FailureCode::kOverdue;
+      failure.time_out = stream.operations.most_urgent()->spec.timeout;
+    } else if (now < stream.deadline()) {
+      continue;
+    }
+    return fail(failure);
   }
 }
 
@@ -200,7 +212,7 @@ Instant Worker::next_timeout() const {
   Instant next = membership_.next_timeout(config_);
   if (!joined()) return next;
   for (const Stream& stream : streams_) {
-    next = std::min({next, stream.recovery.due(), stream.deadline()});
+    next = std::min({next, stream.recovery.due(), stream.deadline(), stream.ends_by});
   }
   return next;
 }

@@ -51,6 +51,7 @@ struct Stream {
   std::uint64_t values_assigned = 0;  // decides which stream a tensor goes to
   std::uint64_t asked_end = 0;        // the server has asked for fragments below, unsent ones too
   Instant last_progress{};            // the last answer, or when it began to wait again
+  Instant ends_by = kNever;           // the earliest of its operations
 
   // When the oldest operation fails for lack of progress. While it waits for its exponents, their
   // stream has the deadline; while exponents wait for their values, the values' stream has it.

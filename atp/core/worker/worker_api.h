@@ -92,11 +92,13 @@ struct OperationSpec {
   std::uint32_t layout = 0;  // the layout's fingerprint
   std::uint32_t tag = 0;     // the caller's name of the call site, part of the fingerprint
   Duration timeout = std::chrono::seconds(30);  // without progress
+  Instant ends_by = kNever;                     // then it fails even if it makes progress
   bool operator==(const OperationSpec&) const = default;
 };
 
 enum class FailureCode : std::uint8_t {
-  kNoProgress,         // ranks: those missing, as far as the server has reported
+  kNoProgress,  // ranks: those missing, as far as the server has reported
+  kOverdue,     // an operation has not ended by its `ends_by`; ranks: as above; time_out: its
   kOperationMismatch,  // ranks: those with this worker's operation; other: the others. If this
                        // worker is in neither, it had not reached that operation yet
   kRankLost,           // ranks: those whose leases ended
@@ -115,6 +117,7 @@ enum class FailureCode : std::uint8_t {
 // Why an operation, or the whole membership, failed. Plain data; collective/ turns it into text.
 struct Failure {
   FailureCode code = FailureCode::kNoProgress;
+  Duration time_out{};  // kOverdue
   RefusalReason reason = RefusalReason::kNone;
   std::uint32_t expected = 0;
   std::uint32_t found = 0;

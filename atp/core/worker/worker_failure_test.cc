@@ -1,4 +1,8 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
 
 #include "atp/core/worker/worker_script_test.h"
 
@@ -7,7 +11,9 @@
 namespace atp {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 
 TEST(WorkerFailure, EveryPendingOperationFailsWithTheCauseAndLaterOnesAreRefused) {
   struct Case {
@@ -166,6 +172,47 @@ TEST(WorkerFailure, NoProgressFailsTheOperationAndNamesTheMissing) {
   ASSERT_TRUE(event.has_value());
   EXPECT_EQ(event->failure.code, FailureCode::kNoProgress);
   EXPECT_EQ(event->failure.ranks, RankSet::of(2));
+}
+
+TEST(WorkerFailure, AnOperationThatHasNotEndedInItsTimeFailsAlthoughItMakesProgress) {
+  WorkerScript s;
+  s.join();
+  const Instant end = s.now + seconds(10);
+  std::vector<float> values(4'000, 1);
+  s.submit(values, {.timeout = seconds(15), .ends_by = end + seconds(5)});
+  // Behind the other one.
+  const OperationId urgent = s.submit(values, {.timeout = seconds(10), .ends_by = end});
+  std::vector<Sent> sent = s.run();
+  while (s.worker.joined() && s.now < end + seconds(1)) {
+    for (const Sent& each : std::exchange(sent, {})) {
+      if (each.view().header.type == ATP_GRADIENT) s.echo(each);
+    }
+    s.advance(milliseconds(100));
+    sent = s.run();
+  }
+  EXPECT_EQ(s.now, end);
+  std::vector<OperationId> failed;
+  while (const std::optional<Event> event = s.worker.poll_event()) {
+    if (event->kind != EventKind::kFailed) continue;
+    failed.push_back(event->operation);
+    EXPECT_EQ(event->failure.code, FailureCode::kOverdue);
+    EXPECT_EQ(event->failure.time_out, seconds(10));
+    EXPECT_TRUE(event->failure.ranks.empty());
+  }
+  EXPECT_THAT(failed, ElementsAre(0, urgent));
+}
+
+TEST(WorkerFailure, AnOperationThatHasEndedInItsTimeLeavesNoDeadlineBehind) {
+  WorkerScript s;
+  s.join();
+  const Instant end = s.now + seconds(1);
+  s.submit({1, 2, 3, 4}, {.ends_by = end});
+  for (const Sent& each : s.run()) s.echo(each);
+  s.submit({1, 2, 3, 4}, {.timeout = seconds(60)});
+  s.now = end;
+  for (const Sent& each : s.run()) s.echo(each);
+  EXPECT_TRUE(s.worker.joined());
+  EXPECT_EQ(s.worker.counters()[WorkerCounter::kOperationsCompleted], 2U);
 }
 
 }  // namespace

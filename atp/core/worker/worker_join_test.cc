@@ -316,6 +316,23 @@ TEST(WorkerJoin, TheRanksThatItWaitsForAreReportedOncePerEpisode) {
   EXPECT_EQ(told, std::vector<Duration>{seconds(1)});
 }
 
+TEST(WorkerJoin, TheRanksThatItWaitsForAreReportedNoSoonerThanConfigured) {
+  WorkerConfig config = WorkerScript::default_config();
+  config.tell_waiting = seconds(4);
+  WorkerScript s(config);
+  s.join();
+  s.submit({1, 2, 3, 4});
+  s.run();
+  StatusMessage waiting{.code = StatusCode::kWaitingFor};
+  waiting.about = RankSet::of(2);
+  for (int second = 1; second <= 4; ++second) {
+    s.advance(seconds(1));
+    s.receive_ack(s.ack(), kTestSwitch);
+    s.receive_status(waiting, kTestSwitch);
+    EXPECT_EQ(s.worker.poll_event().has_value(), second == 4) << "after " << second << " s";
+  }
+}
+
 TEST(WorkerJoin, TheEndOfTheWaitingIsReportedOnceToo) {
   WorkerScript s;
   s.join();

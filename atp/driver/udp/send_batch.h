@@ -31,8 +31,8 @@ namespace atp {
 
 class SendBatch {
  public:
-  // An eighth of the usual window. With longer trains too few are in flight at a time, so parts of
-  // the path lie idle in turns. (With 44 segments, half of the runs of 700 int16 values at 1 Gbit/s
+  // An eighth of the usual window. With longer trains too few are in flight at a time, so some part
+  // of the path is always idle. (With 44 segments, half of the runs of 700 int16 values at 1 Gbit/s
   // took a quarter more time; with 32, one in eight; 22 cost more CPU time.)
   static constexpr std::size_t kMaxSegments = 32;
   static constexpr std::size_t kMaxTrainBytes = 65000;

@@ -1,6 +1,6 @@
 #include <fmt/core.h>
 
-#include "atp/cli/plan/plan_text.h"
+#include "atp/planner/text.h"
 #include "experiments/planner/paper/paper_case.h"
 #include "experiments/planner/paper/paper_rows.h"
 
@@ -40,22 +40,22 @@ std::vector<Row> beyond_rows() {
       {"beyond", "best ring mesh on Fig. 7a against hierarchical all-reduce", "not compared",
        fmt::format("ring {}, hierarchical {}", best_text(nodes, Collective::kRing),
                    best_text(nodes, Collective::kHierarchical)),
-       "on two levels with few nodes the gain over 1-D is one over rings only"},
+       "on two levels with few nodes, a 2-D mesh beats 1-D only if both use rings"},
       {"beyond", "flat switch of 8: ring", "-", best_text(flat_switch(8), Collective::kRing), ""},
       {"beyond", "flat switch of 8: in-network aggregation", "-",
        best_text(aggregating_switch(8), Collective::kAggregation),
-       "large groups cost nothing there, so the best mesh turns back to 1-D"},
+       "large groups cost nothing there, so 1-D is best again"},
       {"beyond", "the same, servers on the workers' machines", "-",
        best_text(serving_workers(8), Collective::kAggregation),
        "each link carries an eighth more, for the servers"},
       {"beyond", "flat switch of 16: ring; aggregation", "-",
        best_text(flat_switch(16), Collective::kRing) + "; " +
            best_text(aggregating_switch(16), Collective::kAggregation),
-       "both matter from here on"},
+       "both dimensions are needed from here on"},
       {"beyond", "flat switch of 32, aggregation: by equation 2; by what is sent", "-",
        best_of_32(planner::Volume::kEquation2) + "; " + best_of_32(planner::Volume::kExact),
-       "equation 2 takes an all-gather for half an all-reduce, which is a ring's price; by what is "
-       "sent (8,4) costs the same as (16,2), and the larger d1 wins"},
+       "equation 2 counts an all-gather as half an all-reduce, which holds for rings; by what is "
+       "sent, (8,4) costs the same as (16,2), and the larger d1 wins"},
       {"beyond", "the same mesh (8,2) with a single server host", "-",
        fmt::format("{:.4g}", units(served, {8, 2})),
        "all groups that run at once share its link: count the servers' links"},

@@ -1,9 +1,9 @@
 #include <fmt/core.h>
 
 #include "atp/base/check.h"
-#include "atp/cli/plan/plan_text.h"
 #include "atp/planner/communication_matrix.h"
 #include "atp/planner/paper_model.h"
+#include "atp/planner/text.h"
 #include "experiments/planner/paper/paper_case.h"
 #include "experiments/planner/paper/paper_rows.h"
 
@@ -65,7 +65,7 @@ std::vector<Row> matrix_rows() {
        "as printed, dimension 2 of (1,16) starts inside a node, though it spans all four"},
       {"Eq. 3", "best mesh on flat switches of 2 to 1,024", "(N,1) as printed",
        fmt::format("{} for 16", mesh_text(best(request(flat_switch(16))).mesh)),
-       "the printed sharing contradicts Fig. 12, which the corrected one gives"},
+       "the printed sharing contradicts Fig. 12; the corrected one reproduces it"},
   };
 }
 

@@ -4,9 +4,9 @@
 #include <functional>
 #include <utility>
 
-#include "atp/cli/plan/plan_text.h"
 #include "atp/cli/plan/sweep.h"
 #include "atp/planner/paper_model.h"
+#include "atp/planner/text.h"
 #include "experiments/planner/paper/paper_case.h"
 #include "experiments/planner/paper/paper_rows.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "atp/cli/plan/plan_text.h"
+#include "atp/planner/text.h"
 #include "experiments/planner/paper/paper_case.h"
 #include "experiments/planner/paper/paper_rows.h"
 

@@ -26,13 +26,14 @@ Row table_2_row(const PaperModel& given) {
   const planner::Workload workload{.batch = 4, .sequence = 2048};
   const double parameters = planner::layer_parameters(model);
   const double flops = planner::layer_flops(model, workload);
-  return {"Table 2", fmt::format("{}: billion parameters, TFLOP per layer", given.name),
-          fmt::format("{}, {}", given.parameters, given.flops),
-          fmt::format("{:.4g}, {:.4g}", parameters / 1e9, flops / 1e12),
-          fmt::format(
-              "the paper divides by 2^20 * 1000 and by 2^40; divided likewise, ours are {:.3f} and "
-              "{:.5g}",
-              parameters / 0x1p20 / 1000, flops / 0x1p40)};
+  return {
+      "Table 2", fmt::format("{}: billion parameters, TFLOP per layer", given.name),
+      fmt::format("{}, {}", given.parameters, given.flops),
+      fmt::format("{:.4g}, {:.4g}", parameters / 1e9, flops / 1e12),
+      fmt::format(
+          "the paper divides by 2^20 * 1000 and by 2^40; divided the same way, ours are {:.3f} and "
+          "{:.5g}",
+          parameters / 0x1p20 / 1000, flops / 0x1p40)};
 }
 
 // TFLOP/s per GPU: [model][interconnect]{baseline, 4 chunks}, as printed.

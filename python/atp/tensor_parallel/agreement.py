@@ -1,7 +1,7 @@
 """Every rank publishes what it is about to do before any of them does it.
 
 Ranks that continue with different plans wait for one another until a time-out that names no rank.
-So each rank first writes what must be the same everywhere into the job's store, and the error at
+So each rank first writes what must be the same everywhere into the job's store, and the error on
 every rank names the ranks that differ, failed or are missing.
 """
 
@@ -32,7 +32,7 @@ def agree(
     error: Exception | None = None,
     patience: datetime.timedelta = PATIENCE,
 ) -> str:
-    """Returns once every rank of the job has published the same `text`; otherwise raises at all.
+    """Returns once every rank of the job has published the same `text`; otherwise raises on all.
 
     Args:
         text: what this rank is about to do, in words for people.

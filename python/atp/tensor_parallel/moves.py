@@ -104,7 +104,7 @@ class Keep:
 
 @dataclasses.dataclass(frozen=True)
 class AllReduce:
-    """The sum over a dimension, at all of its ranks."""
+    """The sum over a dimension, on all of its ranks."""
 
     dimension: Dimension
 

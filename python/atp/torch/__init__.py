@@ -5,11 +5,11 @@
 
     dist.init_process_group("atp")      # under `atp run -n 4 -- python train.py`
 
-All-reduces of dense tensors on the CPU go through the switches and the server that the route names:
-sums and averages of float32, bfloat16 and float16, sums of integers, maxima and minima. They are
-added as integers or exactly. Everything else goes over TCP connections between ranks, and is added
-in a fixed order. All ranks get the same bits in every run, and a result depends only on its inputs
-(docs/torch.md).
+All-reduces of dense tensors on the CPU go through the switches and the server that the route names,
+or through shared memory if all ranks are on one host: sums and averages of float32, bfloat16 and
+float16, sums of integers, maxima and minima. They are added as integers or exactly. Everything else
+goes over TCP connections between ranks, and is added in a fixed order. All ranks get the same bits
+in every run, and a result depends only on its inputs (docs/torch.md).
 
 With DistributedDataParallel, register atp.torch.ddp_hook: it passes on where one parameter's
 gradient ends and the next one's begins.

@@ -26,7 +26,7 @@ def own_host(route: str = "") -> str:
 
 
 def this_host() -> str:
-    """Equal at two processes if they can share memory: the same boot, the same user and user
+    """Equal in two processes if they can share memory: the same boot, the same user and user
     namespace, and the same network namespace, in which shared memory has its name."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:

@@ -31,7 +31,7 @@ def register() -> None:
 
 
 def _create(group, pg_options):
-    """The factory that torch calls at every member of a new group."""
+    """The factory that torch calls in every member of a new group."""
     if not isinstance(pg_options, Options | None):
         raise TypeError(
             f"pg_options of the backend atp must be atp.torch.Options, not {type(pg_options)}"

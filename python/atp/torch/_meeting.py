@@ -32,7 +32,7 @@ _environment_job_is_taken = False
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """An option's value on this rank, which must be the same at all others."""
+    """An option's value on this rank, which must be the same on all others."""
 
     name: str
     value: str

@@ -41,7 +41,8 @@ class Options:
 
     algorithm: how the group sums, the same on every rank: "innetwork", through the switches and the
         server of the route; "ring", over TCP from rank to rank, with no route needed; or "auto",
-        each operation the faster way (docs/torch.md). Default: ATP_ALGORITHM, else "innetwork".
+        the faster of the two for each operation (docs/torch.md). Default: ATP_ALGORITHM, else
+        "innetwork".
     route: "HOST:PORT,...", the switches upward and the server last. Default: ATP_ROUTE.
     host_memory: whether a group whose ranks are all on one host sums in memory that they share,
         with no route needed and the same bits; the same on every rank. Default: ATP_HOST_MEMORY
@@ -62,8 +63,8 @@ class Options:
         and minima, and on a ring only all-reduces of float32.
     congestion: "aimd", the window follows ECN and loss, or "none", a fixed window. Default:
         ATP_CONGESTION, else "aimd".
-    timeout: how long an all-reduce may make no progress. Default: ATP_TIMEOUT (seconds), else the
-        group's timeout.
+    timeout: how long an all-reduce may take, from its call to its end. Default: ATP_TIMEOUT
+        (seconds), else the group's timeout.
     join_timeout: how long to wait for the server's answer once all ranks of the group have met.
         Default: ATP_JOIN_TIMEOUT (seconds), else 30 s, and never more than the group's timeout.
     digest: whether to keep a digest of all results in the network, for `atp.torch.digest()`.

@@ -27,10 +27,10 @@ def stats(group: dist.ProcessGroup | None = None) -> dict:
      "digest": {"operations": 12, "value": "1f0c…"}}  # None if none is kept; see digest()
 
     choice: {"reason": "…", "innetwork": 40, "ring": 12, "trials": 1, "judgements": 0, "changes": 0,
-    "ring_from_bytes": 65536}: the reason for its choice and, if it has both ways: the number of
-    float32 sums on each way, how many of them were trials of the slower way, how often all ranks
-    have compared their times, how many choices that has changed, and the size from which sums now
-    take the ring (None: no sum takes it).
+    "ring_from_bytes": 65536}: the reason for its choice and, if it has both algorithms: the
+    number of float32 sums with each, how many of them were trials of the slower one, how often all
+    ranks have compared their times, how many choices that has changed, and the size from which sums
+    now take the ring (None: no sum takes it).
 
     waiting_for: {"ranks": [2], "seconds": 3.2, "operation": "all_reduce #17 (1,000 values)"}: the
     ranks for which this rank's oldest sum in the network, or in its host's memory, has waited for
