@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments.papers import __main__ as papers
-from experiments.papers import gradients, page, store, training_speed
+from experiments.papers import gradients, page, shared_switch, store, training_speed
 from experiments.papers.entry import Check, Entry, Outcome, Size, State
 from experiments.papers.registry import ENTRIES, INA, TP, find
 from experiments.papers.static_pool import Pool, play
@@ -120,6 +120,24 @@ def test_an_unknown_figure_is_wrong_usage(capsys):
 def test_a_quick_run_has_the_shape_of_its_figure(key, tmp_path):
     assert papers.run_all(find([key]), Size(True), tmp_path, False) == []
     assert (tmp_path / f"{key}.svg").exists() and (tmp_path / f"{key}.csv").exists()
+
+
+# What the product would do without one of its rules, by the options of the contest.
+BROKEN = {
+    "congestion control": ("15", lambda o: {k: v for k, v in o.items() if k != "aimd"}),
+    "rehash": ("14", lambda o: o | {"placement": "hash"} if o.get("placement") == "rehash" else o),
+    "the second level": ("9", lambda o: o | {"levels": min(o["levels"], 1)}),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_product_without_one_of_its_rules_fails_the_shape(rule, tmp_path, monkeypatch):
+    key, broken = BROKEN[rule]
+    monkeypatch.setattr(
+        shared_switch, "play_all", lambda options: contest.play_all([broken(o) for o in options])
+    )
+    problems = papers.run_all(find([key]), Size(True), tmp_path, False)
+    assert problems and all("expected" in problem for problem in problems)
 
 
 # The static pool, from queueing equations alone.
