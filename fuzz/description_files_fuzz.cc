@@ -7,10 +7,12 @@
 
 #include "atp/config/interconnect/astra_network.h"
 #include "atp/config/interconnect/interconnect_file.h"
+#include "atp/config/interconnect/merged_hosts.h"
 #include "atp/config/interconnect/nvidia_topology.h"
 #include "atp/config/model_file.h"
 #include "atp/config/plan_json.h"
 #include "atp/config/site/site_reader.h"
+#include "atp/config/xml/nccl_topology.h"
 
 // Whatever bytes a description file has, its reader returns a value or an error that names the
 // file. A valid cluster is written and read again and must not change: 15 digits of each bandwidth
@@ -49,6 +51,21 @@ void check_plan(const atp::planner::Interconnect& interconnect,
   if (plan.ok() && atp::plan_json(request, plan.value()).empty()) fail("no JSON", "");
 }
 
+// Alone and as two hosts.
+void check_machine(const atp::Result<atp::ImportedMachine>& machine) {
+  check_error(machine);
+  if (!machine.ok()) return;
+  atp::ImportedHost host{.name = "a", .file = "f", .machine = machine.value()};
+  const atp::Result<atp::Imported> alone = atp::imported_machine(host);
+  check_error(alone);
+  if (alone.ok()) check_round_trip(alone.value().interconnect);
+  atp::ImportedHost other = host;
+  other.name = "b";
+  const atp::Result<atp::Imported> both = atp::merged_hosts({host, other});
+  check_error(both);
+  if (both.ok()) check_round_trip(both.value().interconnect);
+}
+
 const atp::planner::Transformer kModel{.name = "gpt", .hidden = 960, .layers = 2, .heads = 240};
 const atp::planner::Interconnect kPair{.name = "pair",
                                        .levels = {{.name = "gpu", .count = 2, .bandwidth = {1e9}}}};
@@ -67,9 +84,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const atp::Result<atp::Imported> astra = atp::import_astra_network(text, "f");
   check_error(astra);
   if (astra.ok()) check_round_trip(astra.value().interconnect);
-  const atp::Result<atp::Imported> nvidia = atp::import_nvidia_topology(text, "f");
-  check_error(nvidia);
-  if (nvidia.ok()) check_round_trip(nvidia.value().interconnect);
+  check_machine(atp::import_nvidia_topology(text, "f"));
+  check_machine(atp::import_nccl_topology(text, "f"));
   const atp::Result<atp::Model> model = atp::parse_model(text, "f");
   check_error(model);
   if (model.ok()) check_plan(kPair, model.value().transformer);

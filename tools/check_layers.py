@@ -60,6 +60,7 @@ ALLOWED = {
         "atp/config/text",
         "atp/config/site",
     ],
+    "atp/config/xml": ["atp/base", "atp/planner", "atp/config/text", "atp/config/interconnect"],
     "atp/config": ["atp/base", "atp/planner", "atp/config/text"],
     "atp/cli/command": ["atp/base", "atp/config/text"],
     "atp/cli/metrics": ["atp/base", "atp/wire", "atp/core/**", "atp/driver/**"],

@@ -133,6 +133,30 @@ def test_what_nvidia_smi_prints_becomes_a_cluster_file(program):
     assert "300" in program.output("matrix", "--topology", "mine.yaml")
 
 
+def nccl_topology(gpus, megabits=200000):
+    """What NCCL dumps for GPUs at one NVSwitch, with a network card."""
+    devices = "".join(
+        f'<pci busid="0000:1{i}:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">'
+        f'<gpu dev="{i}" sm="90" rank="{i}" gdr="1">'
+        '<nvlink target="0000:05:00.0" count="18" tclass="0x068000"/></gpu></pci>'
+        for i in range(gpus)
+    )
+    card = f'<nic><net name="mlx5_0" dev="0" speed="{megabits}" port="1"/></nic>'
+    return f'<system version="1"><cpu numaid="0" arch="x86_64">{devices}{card}</cpu></system>'
+
+
+def test_nccls_topologies_of_two_hosts_become_a_cluster_file(program):
+    program.write("gpu1.xml", nccl_topology(4))
+    program.write("dump.xml", nccl_topology(4, megabits=400000))
+    text = program.output("import", "gpu1.xml", "--name", "gpu2=dump.xml")
+    assert "# The hosts in the planner's order: gpu1,gpu2.\n" in text
+    assert "25 GB/s per direction (gpu1) to 50 GB/s per direction (gpu2): the slowest" in text
+    assert "bandwidth: 450 GB/s per direction" in text
+    program.write("cluster.yaml", text)
+    best = program.output("best", "--topology", "cluster.yaml", "--model", "gpt2-medium.json")
+    assert best.startswith("8 devices: 2 hosts with 4 GPUs each")
+
+
 def test_slurms_topology_becomes_a_cluster_file(program):
     program.write(
         "topology.conf",

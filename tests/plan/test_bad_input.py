@@ -162,7 +162,7 @@ USAGE_MISTAKES = {
     "a factor below 0": (("sweep", *FILES, "--bandwidth", "host=-1"), ('"-1"', "above 0")),
     "a link class that is none": (
         ("import", "topo.txt", "--link", "FOO=1 GB/s per direction"),
-        ("CLASS=BANDWIDTH", "NV, PIX, PXB, PHB, NODE or SYS"),
+        ("CLASS=BANDWIDTH", "NV, PIX, PXB, PHB, NODE, SYS or HOST"),
     ),
     "a link without direction": (
         ("import", "topo.txt", "--link", "SYS=1 GB/s"),
@@ -216,6 +216,33 @@ USAGE_MISTAKES = {
         ("best", "--topology", "cluster.yaml", "--hidden", 768, "--layers", 1, "--heads", 7),
         ("768 is not a multiple of the 7 heads\n",),
     ),
+    "several files of which one is another program's": (
+        ("import", "topo.txt", "topo.xml"),
+        ("topo.xml: found the format nccl, expected nvidia-smi, like topo.txt",),
+    ),
+    "a host twice": (
+        ("import", "topo.txt", "--name", "topo=also.txt"),
+        ('also.txt: the host "topo" occurs twice', "--name HOST=FILE"),
+    ),
+    "a file twice": (("import", "topo.txt", "topo.txt"), ("found twice, expected once",)),
+    "two names for a file": (
+        ("import", "topo.txt", "--name", "a=topo.txt", "--name", "b=topo.txt"),
+        ("found a second name", '"a"'),
+    ),
+    "a name without a file": (("import", "topo.txt", "--name", "a="), ("HOST=FILE",)),
+    "no file": (("import",), ("found no file, expected FILE",)),
+    "the hosts' link of one host": (
+        ("import", "topo.txt", "--link", "HOST=1 GB/s per direction"),
+        ("--link HOST is for several hosts",),
+    ),
+    "hosts with different numbers of GPUs": (
+        ("import", "topo.txt", "three.txt"),
+        ("three.txt: found 3 GPUs, expected 2 GPUs, like topo.txt",),
+    ),
+    "a topology that was truncated": (
+        ("import", "topo.xml"),
+        ("topo.xml:1: not XML", "was the file truncated?"),
+    ),
     "a page that is no description": (
         ("import", "failed.txt"),
         ("failed.txt: found ", "nvidia-smi topo -m", "ASTRA-sim", "npus_count"),
@@ -230,6 +257,9 @@ def test_wrong_use_says_what_was_found_and_expected(program, mistake):
     program.write("cluster.yaml", CLUSTER)
     program.write("model.json", MODEL)
     program.write("topo.txt", "GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n")
+    program.write("also.txt", "GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n")
+    program.write("three.txt", "GPU0 GPU1 GPU2\nGPU0 X SYS SYS\nGPU1 SYS X SYS\nGPU2 SYS SYS X\n")
+    program.write("topo.xml", '<system version="1"><cpu numaid="0">')
     program.write("failed.txt", "NVIDIA-SMI has failed because it couldn't communicate.\n")
     assert_refused(program.run(*arguments), *texts)
 

@@ -5,6 +5,7 @@
 
 #include "atp/config/interconnect/astra_network.h"
 #include "atp/config/interconnect/interconnect_file.h"
+#include "atp/config/interconnect/merged_hosts.h"
 #include "atp/config/interconnect/nvidia_topology.h"
 
 namespace atp {
@@ -53,8 +54,15 @@ GPU2 NV2  SYS   X   NV1
 GPU3 SYS  NV2  NV1   X
 )";
 
+Result<Imported> import_nvidia(std::string_view text, const std::string& file,
+                               const GpuLinkBandwidths& bandwidths = {}) {
+  const Result<ImportedMachine> machine = import_nvidia_topology(text, file, bandwidths);
+  if (!machine) return machine.error();
+  return imported_machine({.name = "", .file = file, .machine = machine.value()});
+}
+
 std::vector<Level> levels_of(const char* text) {
-  const Result<Imported> imported = import_nvidia_topology(text, "topo.txt");
+  const Result<Imported> imported = import_nvidia(text, "topo.txt");
   if (!imported) {
     ADD_FAILURE() << imported.error().message;
     return {};
@@ -71,7 +79,7 @@ TEST(NvidiaTopology, MoreNvLinksThanAGpuHasAreASwitch) {
 }
 
 TEST(NvidiaTopology, PairsAreOrderedAsTheyAreConnected) {
-  const Result<Imported> imported = import_nvidia_topology(kPairs, "topo.txt");
+  const Result<Imported> imported = import_nvidia(kPairs, "topo.txt");
   ASSERT_TRUE(imported) << imported.error().message;
   const std::vector<Level>& levels = imported.value().interconnect.levels;
   ASSERT_EQ(levels.size(), 2u);
@@ -93,7 +101,7 @@ TEST(NvidiaTopology, PcieClassesBecomeLevels) {
 }
 
 TEST(NvidiaTopology, AnIrregularMachineIsDescribedPairByPair) {
-  const Result<Imported> imported = import_nvidia_topology(kCube, "topo.txt");
+  const Result<Imported> imported = import_nvidia(kCube, "topo.txt");
   ASSERT_TRUE(imported) << imported.error().message;
   ASSERT_TRUE(imported.value().interconnect.point_to_point);
   const planner::PointToPointMatrix& pairs = *imported.value().interconnect.point_to_point;
@@ -102,7 +110,7 @@ TEST(NvidiaTopology, AnIrregularMachineIsDescribedPairByPair) {
 }
 
 TEST(NvidiaTopology, DirectLinksAreAsFastAsTheFastest) {
-  const auto interconnect = import_nvidia_topology(kCube, "topo.txt").value().interconnect;
+  const auto interconnect = import_nvidia(kCube, "topo.txt").value().interconnect;
   EXPECT_EQ(interconnect.levels[0].kind, LevelKind::kFull);
   EXPECT_DOUBLE_EQ(interconnect.levels[0].bandwidth.value, 50e9)
       << "the matrix has the slower pairs";
@@ -110,8 +118,8 @@ TEST(NvidiaTopology, DirectLinksAreAsFastAsTheFastest) {
 
 // Each pair of three GPUs has one or two NVLinks.
 TEST(NvidiaTopology, UnequalNvLinksAreDescribedPairByPair) {
-  const auto imported = import_nvidia_topology(
-      "GPU0 GPU1 GPU2\nGPU0 X NV1 NV2\nGPU1 NV1 X NV1\nGPU2 NV2 NV1 X\n", "topo.txt");
+  const auto imported =
+      import_nvidia("GPU0 GPU1 GPU2\nGPU0 X NV1 NV2\nGPU1 NV1 X NV1\nGPU2 NV2 NV1 X\n", "topo.txt");
   ASSERT_TRUE(imported) << imported.error().message;
   ASSERT_TRUE(imported.value().interconnect.point_to_point);
   EXPECT_DOUBLE_EQ(imported.value().interconnect.point_to_point->at(0, 1).value, 25e9);
@@ -120,7 +128,7 @@ TEST(NvidiaTopology, UnequalNvLinksAreDescribedPairByPair) {
 
 // One GPU on one socket, two on the other, on PCIe alone.
 TEST(NvidiaTopology, UnequalSocketsAreASwitchBecauseAGpuHasOneSlot) {
-  const auto imported = import_nvidia_topology(
+  const auto imported = import_nvidia(
       "GPU0 GPU1 GPU2\nGPU0 X SYS SYS\nGPU1 SYS X NODE\nGPU2 SYS NODE X\n", "topo.txt");
   ASSERT_TRUE(imported) << imported.error().message;
   const planner::Interconnect& interconnect = imported.value().interconnect;
@@ -133,7 +141,7 @@ TEST(NvidiaTopology, UnequalSocketsAreASwitchBecauseAGpuHasOneSlot) {
 }
 
 TEST(NvidiaTopology, EveryLevelHasADifferentName) {
-  const Result<Imported> imported = import_nvidia_topology(R"(
+  const Result<Imported> imported = import_nvidia(R"(
      GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7
 GPU0  X   PIX  PXB  PXB  PHB  PHB  PHB  PHB
 GPU1 PIX   X   PXB  PXB  PHB  PHB  PHB  PHB
@@ -144,7 +152,7 @@ GPU5 PHB  PHB  PHB  PHB  PIX   X   PXB  PXB
 GPU6 PHB  PHB  PHB  PHB  PXB  PXB   X   PIX
 GPU7 PHB  PHB  PHB  PHB  PXB  PXB  PIX   X
 )",
-                                                           "topo.txt");
+                                                  "topo.txt");
   ASSERT_TRUE(imported) << imported.error().message;
   const std::string text = cluster_text(imported.value().interconnect, {});
   const Result<Cluster> cluster = parse_cluster(text, "written");
@@ -154,7 +162,7 @@ GPU7 PHB  PHB  PHB  PHB  PXB  PXB  PIX   X
 TEST(NvidiaTopology, TheUsersBandwidthsCount) {
   GpuLinkBandwidths bandwidths;
   bandwidths.bytes_per_second[static_cast<std::size_t>(GpuLink::kNvLink)] = 50e9;
-  const Result<Imported> imported = import_nvidia_topology(kSwitched, "topo.txt", bandwidths);
+  const Result<Imported> imported = import_nvidia(kSwitched, "topo.txt", bandwidths);
   ASSERT_TRUE(imported);
   EXPECT_DOUBLE_EQ(imported.value().interconnect.levels[0].bandwidth.value, 600e9);
 }
@@ -165,7 +173,7 @@ TEST(NvidiaTopology, BrokenTextIsNamed) {
     const char* rest;
   } rows[] = {
       {"", "the output of nvidia-smi topo -m"},
-      {"GPU0\nGPU0 X\n", "one GPU"},
+      {"GPU0\nGPU0 X\n", "t: found 1 GPU, expected two or more"},
       {"GPU0 GPU1\nGPU0 X PIX\n", "t:1: found 1 rows of GPUs, expected 2"},
       {"GPU0 GPU1\nGPU0 X FOO\nGPU1 PIX X\n", "t:2: GPU0, GPU1: found \"FOO\""},
       {"GPU0 GPU1\nGPU0 X PIX\nGPU1 SYS X\n",
@@ -174,7 +182,7 @@ TEST(NvidiaTopology, BrokenTextIsNamed) {
       {"GPU0 GPU1\nGPU0 PIX PIX\nGPU1 PIX X\n", "X on the diagonal"},
   };
   for (const auto& row : rows) {
-    const Result<Imported> imported = import_nvidia_topology(row.text, "t");
+    const Result<Imported> imported = import_nvidia(row.text, "t");
     ASSERT_FALSE(imported) << row.text;
     EXPECT_THAT(imported.error().message, HasSubstr(row.rest));
   }
