@@ -2,6 +2,7 @@
 
 import textwrap
 
+from experiments.papers import store
 from experiments.papers.entry import Check, State
 from experiments.papers.registry import ENTRIES, INA, TP
 
@@ -54,8 +55,14 @@ def slug(title):
     return kept.replace(" ", "-")
 
 
-def verdict(entry):
-    return entry.holds or "–"
+def verdict(entry, found):
+    """The author's reading of a figure, as long as the shape that it rests on holds."""
+    if entry.state is State.NOT_SHOWN:
+        return "–"
+    if found is None:
+        return "not run yet"
+    broken = "; ".join(map(str, store.failed(found)))
+    return f"not in this run: {broken}" if broken else entry.holds
 
 
 def section(entry, found, pictures):
@@ -76,7 +83,7 @@ def section(entry, found, pictures):
         item(f"ours, {entry.state.value.removeprefix('shown ').strip('()')}", found["ours"]),
         item("set-up", entry.setup),
         item("why they differ", entry.why),
-        item("does the claim hold", entry.holds),
+        item("does the claim hold", verdict(entry, found)),
         item("spread", found["spread"]),
         item("asserted", "; ".join(held)),
         item(
@@ -108,7 +115,9 @@ def contents(results, pictures="papers"):
             ours = f"{'not shown' if entry.run is None else 'not run yet'} ({anchor(entry)})"
         lines.append(item(claim, ours))
     lines += ["", "## All entries", "", "| figure | here | does the claim hold |", "|---|---|---|"]
-    lines += [f"| {anchor(e)} | {e.state.value} | {verdict(e)} |" for e in ENTRIES]
+    lines += [
+        f"| {anchor(e)} | {e.state.value} | {verdict(e, results.get(e.key))} |" for e in ENTRIES
+    ]
     for title, entries in (("In-network aggregation (ATP)", INA), ("Tensor parallelism", TP)):
         lines += ["", f"## {title}", ""]
         for entry in entries:

@@ -48,6 +48,14 @@ def test_the_page_has_every_entry_and_no_line_is_too_long():
         )
 
 
+def test_a_figure_without_its_shape_is_not_said_to_show_the_claim():
+    entry = next(entry for entry in ENTRIES if entry.key == "9")
+    checks = [{"what": "packets per fragment", "value": 6.0, "low": 0.9, "high": 1.1}]
+    found = {"checks": checks}
+    assert "not in this run: packets per fragment" in page.verdict(entry, found)
+    assert page.verdict(entry, {"checks": []}) == entry.holds
+
+
 def test_the_committed_page_is_of_these_entries():
     text = (REPOSITORY / "docs" / "papers.md").read_text()
     for entry in ENTRIES:
