@@ -151,7 +151,7 @@ TEST(Communicator, NamesRanksThatSubmitAnotherSize) {
     EXPECT_THAT(
         message(communicators[rank]->all_reduce(tensor).wait()),
         AllOf(HasSubstr("all_reduce #0 ("), HasSubstr("ranks 0 and 1"), HasSubstr("ranks 2 and 3"),
-              HasSubstr("a different operation"), HasSubstr("same sizes in the same order")));
+              HasSubstr("a different operation"), HasSubstr("in the same order, with the same sizes")));
   });
 }
 
