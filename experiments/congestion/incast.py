@@ -55,8 +55,8 @@ def table(rows):
 def plot(series):
     figure, axes = plt.subplots(figsize=(7, 3.6))
     for policy, samples in series.items():
-        times = [us / 1000 for us, _, _ in samples[1:]]
-        goodput = [fragments * BITS / SAMPLE_US / 1000 for _, fragments, _ in samples[1:]]
+        times = [us / 1000 for us, *_ in samples[1:]]
+        goodput = [fragments * BITS / SAMPLE_US / 1000 for _, fragments, *_ in samples[1:]]
         axes.plot(times, goodput, label="AIMD" if policy == "aimd" else "fixed window")
     axes.set(xlabel="ms", ylabel="Gbit/s of sums", ylim=(0, None))
     axes.legend()

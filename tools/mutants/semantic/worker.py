@@ -131,8 +131,14 @@ LOSSES = [
     Rule(
         "an operation has no deadline",
         WORKER,
-        "if (now < stream.deadline()) continue;",
-        "continue;",
+        "} else if (now < stream.deadline()) {",
+        "} else {",
+    ),
+    Rule(
+        "an operation that makes progress may take any time",
+        WORKER,
+        "if (now >= stream.ends_by) {",
+        "if (false) {",
     ),
     Rule(
         "the congestion window is ignored",
