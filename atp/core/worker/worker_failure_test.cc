@@ -202,6 +202,23 @@ TEST(WorkerFailure, AnOperationThatHasNotEndedInItsTimeFailsAlthoughItMakesProgr
   EXPECT_THAT(failed, ElementsAre(0, urgent));
 }
 
+TEST(WorkerFailure, OfTwoOperationsThatMustEndAtOnceTheOldestIsNamed) {
+  WorkerScript s;
+  s.join();
+  const Instant end = s.now + seconds(2);
+  s.submit({1, 2, 3, 4}, {.timeout = seconds(3), .ends_by = end});
+  s.submit({1, 2, 3, 4}, {.timeout = seconds(2), .ends_by = end});
+  s.run();
+  s.now = end;
+  s.run();
+  std::optional<Event> event;
+  while ((event = s.worker.poll_event()) && event->kind != EventKind::kFailed) {
+  }
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->failure.code, FailureCode::kOverdue);
+  EXPECT_EQ(event->failure.time_out, seconds(3));
+}
+
 TEST(WorkerFailure, AnOperationThatHasEndedInItsTimeLeavesNoDeadlineBehind) {
   WorkerScript s;
   s.join();
