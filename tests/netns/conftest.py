@@ -32,3 +32,14 @@ def make_racks(tmp_path, needs_namespaces):
 def make_network(make_racks):
     """Hosts behind one bridge."""
     return lambda *names, subnet="10.77.0": make_racks({"rack": names}, subnet)
+
+
+def serve(network, name="services"):
+    """Starts a server and a switch on a host; returns the ranks' route."""
+    host = network[name]
+    server = host.start(network.atp, "server", "--listen", f"{host.address}:5500")
+    network.wait_for_line(server, "listening on")
+    upstream = ("--upstream", f"{host.address}/32")
+    switch = host.start(network.atp, "switch", "--listen", f"{host.address}:5501", *upstream)
+    network.wait_for_line(switch, "listening on")
+    return f"{host.address}:5501,{host.address}:5500"

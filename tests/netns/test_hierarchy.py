@@ -14,7 +14,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.ranks import run_ranks
 
-from .conftest import ATP
+from .conftest import ATP, serve
 
 RANK = Path(__file__).with_name("hierarchy_rank.py")
 TRAINING = Path(__file__).with_name("hierarchy_training.py")
@@ -29,19 +29,12 @@ def served(make_network):
     def make(ranks):
         names = [f"h{number}" for number in range(len(ranks))]
         network = make_network("services", *names)
-        services = network["services"]
-        server = services.start(network.atp, "server", "--listen", f"{services.address}:5500")
-        network.wait_for_line(server, "listening on")
-        upstream = ("--upstream", f"{services.address}/32")
-        switch = services.start(
-            network.atp, "switch", "--listen", f"{services.address}:5501", *upstream
-        )
-        network.wait_for_line(switch, "listening on")
+        route = serve(network)
         hosts = [
             network[name] for name, count in zip(names, ranks, strict=True) for _ in range(count)
         ]
         env = {
-            "ATP_ROUTE": f"{services.address}:5501,{services.address}:5500",
+            "ATP_ROUTE": route,
             "ATP_HOST_MEMORY": 1,
             "GLOO_SOCKET_IFNAME": "eth0",
         }

@@ -7,6 +7,8 @@ import pytest
 
 from lab.ranks import run_ranks
 
+from .conftest import serve
+
 PROGRAM = """
 import datetime, json, time, torch, torch.distributed as dist, atp.torch
 torch.set_num_threads(1)
@@ -38,18 +40,10 @@ CASES = {"the slow one itself": "hasty", "one that is behind it": "patient"}
 @pytest.mark.parametrize("case", CASES)
 def test_a_slow_operation_ends_by_its_time_out(make_network, algorithm, case):
     network = make_network("services", "w0", "w1", "w2")
-    services = network["services"]
-    server = services.start(network.atp, "server", "--listen", f"{services.address}:5500")
-    network.wait_for_line(server, "listening on")
-    upstream = ("--upstream", f"{services.address}/32")
-    switch = services.start(
-        network.atp, "switch", "--listen", f"{services.address}:5501", *upstream
-    )
-    network.wait_for_line(switch, "listening on")
+    route = serve(network)
     workers = [network[name] for name in ("w0", "w1", "w2")]
     for worker in ("w0", "w1", "w2"):
         network.shape_host(worker, 50)
-    route = f"{services.address}:5501,{services.address}:5500"
     program = PROGRAM.replace("FIRST", CASES[case])
     env = {"ATP_ROUTE": route, "ATP_ALGORITHM": algorithm}
     outputs = run_ranks(network, (sys.executable, "-c", program), 120, env, workers)
