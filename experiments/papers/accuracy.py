@@ -6,7 +6,7 @@ from pathlib import Path
 
 from experiments.accuracy import training
 from experiments.papers.entry import Check, Entry, Outcome, State, mean_of
-from experiments.papers.shared_switch import bars
+from experiments.papers.sweep import bars
 
 
 def figure_11(size):

@@ -1,9 +1,9 @@
 """Seed 001's Fig. 10: one worker loses packets; ATP against a static pool with a time-out."""
 
 from experiments.papers.entry import Check, Entry, Outcome, State, largest_spread, summary
-from experiments.papers.shared_switch import HOSTS, lines
 from experiments.papers.static_pool import Pool
 from experiments.papers.static_pool import play as play_pool
+from experiments.papers.sweep import HOSTS, lines
 from experiments.sharing.contest import play_all
 
 WINDOW = 256

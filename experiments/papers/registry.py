@@ -8,6 +8,7 @@ from experiments.papers import (
     accuracy,
     gradients,
     loss,
+    network,
     shared_links,
     shared_switch,
     tensor_parallel,
@@ -44,6 +45,7 @@ _ALL = {
     entry.key: entry
     for module in (
         training_speed,
+        network,
         shared_switch,
         loss,
         accuracy,

@@ -6,7 +6,7 @@ from pathlib import Path
 from experiments.congestion.fairness import row_of
 from experiments.congestion.shared_link import Link, job_beside_flows
 from experiments.papers.entry import Check, Entry, Outcome, State, summary
-from experiments.papers.shared_switch import bars, triple
+from experiments.papers.sweep import bars, triple
 from experiments.report import BUILD
 
 

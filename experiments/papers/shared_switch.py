@@ -1,159 +1,9 @@
-"""Seed 001's figures of one switch and its jobs: simulated by the product's own nodes."""
+"""Seed 001's figures of jobs that share a switch: simulated by the product's own nodes."""
 
-from experiments.papers.entry import (
-    Check,
-    Entry,
-    Outcome,
-    State,
-    largest_spread,
-    mean_of,
-    summary,
-)
-from experiments.report import jain, plt
+from experiments.papers.entry import Check, Entry, Outcome, State, largest_spread, mean_of, summary
+from experiments.papers.sweep import COLUMNS, HOSTS, bars, lines, over_seeds, triple
+from experiments.report import plt
 from experiments.sharing.contest import congestion_control, play_all, static_partition
-
-HOSTS = (
-    "the product's worker, switch and server in the simulator; links of 100 Gbit/s and 1 µs, 18 ns "
-    "per packet in a host; 62 values in a packet (362 bytes on the wire); every sum checked"
-)
-
-
-def over_seeds(size, cases, options_of):
-    """A row per case and seed: the case, the seed, and the contest's numbers."""
-    runs = [(case, seed) for case in cases for seed in size.seeds]
-    results = play_all([{**options_of(**case), "seed": seed} for case, seed in runs])
-    return [
-        {
-            **case,
-            "seed": seed,
-            "goodput_gbit": sum(result["goodput"]),
-            "share_in_switch": result["share_in_switch"],
-            "packets_to_server": result["packets_to_server"],
-            "repeats": result["repeats"],
-            "jain": jain(result["goodput"]),
-            "least_job_gbit": min(result["goodput"]),
-        }
-        for (case, seed), result in zip(runs, results, strict=True)
-    ]
-
-
-COLUMNS = ("goodput_gbit", "share_in_switch", "packets_to_server", "repeats", "jain")
-
-
-def bars(names, ours, paper=None, label="Gbit/s of sums"):
-    """Bars of ours with their spread, and of the paper's numbers where it prints some."""
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    width = 0.38 if paper else 0.6
-    places = range(len(names))
-    values = [one[0] for one in ours]
-    errors = [[v - low for v, low, _ in ours], [high - v for v, _, high in ours]]
-    shift = width / 2 if paper else 0
-    axes.bar([p + shift for p in places], values, width, yerr=errors, capsize=3, label="ours")
-    if paper:
-        at = [(p, v) for p, v in zip(places, paper, strict=True) if v is not None]
-        axes.bar([p - shift for p, _ in at], [v for _, v in at], width, label="paper")
-        axes.legend(fontsize=8)
-    axes.set_xticks(list(places), names)
-    axes.set_ylabel(label)
-    axes.grid(alpha=0.3, axis="y")
-    return figure
-
-
-def triple(row, name="goodput_gbit"):
-    return row[name], row[f"{name}_least"], row[f"{name}_most"]
-
-
-def lines(rows, x, series, label, invert=False, paper=None):
-    """A line per series (name: label) with the band between its extremes."""
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for name, text in series.items():
-        mine = [row for row in rows if row["scheme"] == name]
-        at = [row[x] for row in mine]
-        (line,) = axes.plot(at, [row["goodput_gbit"] for row in mine], "o-", label=text)
-        least, most = ([row[f"goodput_gbit_{end}"] for row in mine] for end in ("least", "most"))
-        axes.fill_between(at, least, most, alpha=0.2, color=line.get_color())
-    if paper:
-        axes.plot(*paper[0], "kx", ms=8, label=paper[1])
-    axes.set(xlabel=label, ylabel="Gbit/s of sums, all jobs", ylim=(0, None))
-    if invert:
-        axes.invert_xaxis()
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    return figure
-
-
-# Fig. 9 ------------------------------------------------------------------------------------------
-
-LEVELS = {2: "two levels (ATP)", 1: "rack-scale", 0: "no switch"}
-
-
-def figure_9(size):
-    def options_of(levels):
-        return {
-            "jobs": 1,
-            "workers": 6,
-            "racks": 3,
-            "levels": levels,
-            "aggregators": 512,
-            "window": 128,
-            "operations": size.of(12, 40),
-        }
-
-    rows = over_seeds(size, [{"levels": n} for n in LEVELS], options_of)
-    table = summary(rows, ["levels"], COLUMNS)
-    at = {row["levels"]: row["packets_to_server"] for row in table}
-    return Outcome(
-        f"packets at the server per fragment: {at[2]:.3f} with two levels, {at[1]:.3f} with "
-        f"rack-scale aggregation, {at[0]:.3f} without a switch; two levels remove "
-        f"{1 - at[2] / at[1]:.1%} of rack-scale's traffic",
-        table,
-        largest_spread(table, "packets_to_server"),
-        [
-            Check("packets to the server, rack-scale over two levels", at[1] / at[2], 2.9, 3.1),
-            Check("packets to the server, no switch over two levels", at[0] / at[2], 5.8, 6.2),
-        ],
-        bars(
-            list(LEVELS.values()),
-            [triple(r, "packets_to_server") for r in table],
-            [1, 3, None],
-            "packets to the server per fragment",
-        ),
-    )
-
-
-# Fig. 12 -----------------------------------------------------------------------------------------
-
-
-def figure_12(size):
-    def options_of(jobs):
-        return {
-            "jobs": jobs,
-            "workers": 3,
-            "racks": 2,
-            "rack_gbit": 100,
-            "aggregators": 1024,
-            "window": 256,
-            "operations": size.of(20, 80),
-        }
-
-    rows = over_seeds(size, [{"jobs": 1}, {"jobs": 2}], options_of)
-    table = summary(rows, ["jobs"], COLUMNS)
-    alone, both = table
-    ring = 100 / 2 / (2 * 2 / 3)  # two rings over the shared link, 4/3 of a tensor each
-    ours = both["goodput_gbit"] / 2
-    return Outcome(
-        f"two jobs get {ours:.1f} Gbit/s of sums each, Jain's index {both['jain_least']:.3f} or "
-        f"more; one alone {alone['goodput_gbit']:.1f}. Two rings at the link's full rate would get "
-        f"{ring:.1f} each: ours is {ours / ring:.2f} times that bound",
-        table,
-        largest_spread(table, "goodput_gbit"),
-        [
-            Check("Jain's index of the two jobs", both["jain_least"], 0.98, 1),
-            Check("one job alone over one of two", alone["goodput_gbit"] / ours, 1.5, 2.5),
-        ],
-        bars(["one job alone", "each of two"], [triple(alone), tuple(v / 2 for v in triple(both))]),
-    )
-
 
 # Fig. 13a ----------------------------------------------------------------------------------------
 
@@ -367,51 +217,6 @@ def figure_14(size):
     )
 
 
-# Fig. 15 -----------------------------------------------------------------------------------------
-
-POLICIES = {"aimd": {"aimd": True, "ecn_bytes": 65_000}, "fixed": {}}
-
-
-def figure_15(size):
-    def options_of(window, scheme):
-        return {
-            "jobs": 1,
-            "workers": 8,
-            "aggregators": 100,
-            "window": window,
-            "fragments": 4096,
-            "queue_bytes": 200_000,
-            "server_gbit": 60,
-            "operations": size.of(4, 12),
-            **POLICIES[scheme],
-        }
-
-    windows = size.of([64, 1024], [64, 128, 256, 512, 1024])
-    cases = [{"window": w, "scheme": s} for w in windows for s in POLICIES]
-    table = summary(over_seeds(size, cases, options_of), ["window", "scheme"], COLUMNS)
-    at = {(row["window"], row["scheme"]): row["goodput_gbit"] for row in table}
-    by_window = "; ".join(f"{w}: {at[w, 'aimd']:.1f} and {at[w, 'fixed']:.1f}" for w in windows)
-    best = max(at.values())
-    return Outcome(
-        f"Gbit/s with congestion control and without, by the largest window: {by_window}. At 1,024 "
-        f"that is {at[1024, 'aimd'] / at[1024, 'fixed']:.1f} times, at 64 "
-        f"{at[64, 'aimd'] / at[64, 'fixed']:.1f} times; with the large cap congestion control "
-        f"reaches {at[1024, 'aimd'] / best:.0%} of the best that any window reached",
-        table,
-        largest_spread(table, "goodput_gbit"),
-        [
-            Check("with over without, window 1,024", at[1024, "aimd"] / at[1024, "fixed"], 2.5, 10),
-            Check("with over without, window 64", at[64, "aimd"] / at[64, "fixed"], 0.9, 1.1),
-        ],
-        lines(
-            table,
-            "window",
-            {"aimd": "with congestion control", "fixed": "without"},
-            "largest window, packets",
-        ),
-    )
-
-
 # Fig. 20 -----------------------------------------------------------------------------------------
 
 VGG = (2232, 191)  # fragments, and µs of computing, of 1/1000 of an iteration of 32 images
@@ -484,29 +289,6 @@ def figure_20(size):
 
 ENTRIES = [
     Entry(
-        "9",
-        "Fig. 9, §5.2.2: two levels of switches",
-        "six workers in three racks, the server in the third; Tofino's software model. Rack-scale "
-        "aggregation sends the server 3 times as many packets as ATP, which removes two thirds",
-        State.SIMULATED,
-        "nothing to explain: the count is exact in both",
-        HOSTS + "; one job, ample aggregators",
-        "yes",
-        figure_9,
-    ),
-    Entry(
-        "12",
-        "Fig. 12, §5.3.2: two jobs on a dumbbell",
-        "two VGG16 jobs of 3 workers, one link of 100 Gbit/s between two ends; time to 75 % top-5 "
-        "accuracy: both ATP jobs equal, 1.20 times as fast as BytePS's fastest and 1.25 as Horovod",
-        State.SIMULATED,
-        "ours sum without computing, so sharing halves them; the rings beside them are a bound at "
-        "full rate, not Horovod, which the paper measured: against the bound the claim is harder",
-        HOSTS + "; equal windows of 256, no training",
-        "equal: yes; speed: against a bound",
-        figure_12,
-    ),
-    Entry(
         "13a",
         "Fig. 13a, §5.4.1: dynamic and static sharing",
         "three VGG16 jobs, 1,980 aggregators (100 %) to 660 (33 %): equal at 100 %, "
@@ -557,21 +339,6 @@ ENTRIES = [
         "schemes",
         "yes",
         figure_14,
-    ),
-    Entry(
-        "15",
-        "Fig. 15, §5.5: congestion control",
-        "one VGG16 job of 8 workers, half of the aggregators, the server receives 60 Gbit/s: 7.5 "
-        "Gbit/s and 66.8 img/s with congestion control, 0 to 4 Gbit/s and 23.2 img/s without "
-        '("3X"; 2.9 times)',
-        State.SIMULATED,
-        "the factor is one of the window: with one that fits, both are equal. Ours only sums, and "
-        "its timers are scaled to the round trip (loss costs 1 ms). AIMD with a large cap probes "
-        "beyond what the aggregators hold, and halves for it",
-        HOSTS + "; 100 aggregators, ports of 200 kB, server 60 Gbit/s; both sides have the same "
-        "largest window, which is swept",
-        "with a large window: yes; with a fitting one: no gain",
-        figure_15,
     ),
     Entry(
         "20",

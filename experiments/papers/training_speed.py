@@ -8,9 +8,9 @@ RTX 2080 Ti (32 images, float32), divided by the layers' operations; backward is
 """
 
 from experiments.papers.entry import Check, Entry, Outcome, State
-from experiments.papers.shared_switch import HOSTS
 from experiments.papers.static_pool import Pool
 from experiments.papers.static_pool import play as play_pool
+from experiments.papers.sweep import HOSTS
 from experiments.report import plt
 from experiments.sharing.contest import play_all
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments.papers import __main__ as papers
-from experiments.papers import gradients, page, shared_switch, store, training_speed
+from experiments.papers import gradients, page, store, sweep, training_speed
 from experiments.papers.entry import Check, Entry, Outcome, Size, State
 from experiments.papers.registry import ENTRIES, INA, TP, find
 from experiments.papers.static_pool import Pool, play
@@ -142,7 +142,7 @@ BROKEN = {
 def test_a_product_without_one_of_its_rules_fails_the_shape(rule, tmp_path, monkeypatch):
     key, broken = BROKEN[rule]
     monkeypatch.setattr(
-        shared_switch, "play_all", lambda options: contest.play_all([broken(o) for o in options])
+        sweep, "play_all", lambda options: contest.play_all([broken(o) for o in options])
     )
     problems = papers.run_all(find([key]), Size(True), tmp_path, False)
     assert problems and all("expected" in problem for problem in problems)
