@@ -148,10 +148,10 @@ TEST(Communicator, NamesRanksThatSubmitAnotherSize) {
   const Communicators communicators = join_all(cluster);
   in_parallel(kRanks, [&](std::size_t rank) {
     std::vector<float> tensor(rank < 2 ? 1000 : 2000);
-    EXPECT_THAT(
-        message(communicators[rank]->all_reduce(tensor).wait()),
-        AllOf(HasSubstr("all_reduce #0 ("), HasSubstr("ranks 0 and 1"), HasSubstr("ranks 2 and 3"),
-              HasSubstr("a different operation"), HasSubstr("in the same order, with the same sizes")));
+    EXPECT_THAT(message(communicators[rank]->all_reduce(tensor).wait()),
+                AllOf(HasSubstr("all_reduce #0 ("), HasSubstr("ranks 0 and 1"),
+                      HasSubstr("ranks 2 and 3"), HasSubstr("a different operation"),
+                      HasSubstr("in the same order, with the same sizes")));
   });
 }
 
