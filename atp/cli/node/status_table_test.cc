@@ -31,7 +31,7 @@ TEST(StatusText, ShowsASwitchAsATable) {
             "  dropped: unknown_job 5\n");
 }
 
-// Sums as floats never pass through switches, so they are in no share.
+// Switches never add floats, so sums of floats are left out of the share.
 TEST(StatusText, GivesTheShareSummedInSwitchesOfTheFragmentsThatCanBe) {
   json status = json::parse(R"({
     "role": "server", "listen": "10.0.0.9:5500", "version": "1.2.3", "has_switches": true,

@@ -124,7 +124,7 @@ TEST(Pickle, KeepsAllValues) {
             "[\"a\",\"b??\"]]");
 }
 
-TEST(Pickle, RefusesCodeAndDeepNests) {
+TEST(Pickle, RefusesCodeAndDeepNesting) {
   const auto why = [](const std::string& codes) {
     return read_pickle("\x80\x02" + codes).error().message;
   };

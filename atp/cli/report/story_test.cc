@@ -236,23 +236,24 @@ TEST(Story, SaysSinceWhenAndForHowLong) {
   EXPECT_EQ(story.findings[0].operation, "all_reduce #2 of [1000] float32");
 }
 
-TEST(Story, TakesTheDifferenceOfClocksOff) {
+TEST(Story, CorrectsForClocksThatDiffer) {
   Job job;
   for (std::int64_t number = 1; number <= 20; ++number) job.completes(number);
   job.begins(21, {0, 1, 2}).writes(4).moves(2, 100 * kSecond);
   const HostClocks clocks(job.records);
   ASSERT_EQ(clocks.differences().size(), 1u);
   EXPECT_EQ(clocks.differences()[0].ahead, 100 * kSecond);
-  EXPECT_THAT(job.story().findings, IsEmpty()) << "rank 2 would be late by the difference";
+  EXPECT_THAT(job.story().findings, IsEmpty())
+      << "uncorrected, rank 2 would be late by the difference";
 }
 
-TEST(Story, LeavesClocksAloneThatItCannotCompare) {
+TEST(Story, DoesNotCorrectClocksThatItCannotCompare) {
   Job job = Job().completes(1).writes(1);
   job.moves(2, 100 * kSecond);
   EXPECT_EQ(HostClocks(job.records).corrected("b", 7), 7);
 }
 
-TEST(Story, SaysWhoCameLastBefore) {
+TEST(Story, NamesTheRankThatUsedToBeLast) {
   Job job;
   for (std::int64_t number = 1; number <= 20; ++number) job.completes(number, 40, 1);
   const Story story = job.writes(9).story();
@@ -276,7 +277,7 @@ TEST(Story, RefusesTwoFilesOfOneRank) {
   ASSERT_FALSE(check_one_job(job.records).ok());
 }
 
-TEST(Story, FindsTheRanksThatATextNames) {
+TEST(Story, FindsTheRanksNamedInAText) {
   const std::pair<const char*, Ranks> cases[] = {
       {"rank 2 (10.0.0.1) is lost", {2}},
       {"ranks 0, 1 and 3 submitted another operation than rank 2", {0, 1, 2, 3}},

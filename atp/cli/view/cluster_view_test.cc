@@ -8,7 +8,7 @@
 namespace atp {
 namespace {
 
-// A server, a spine switch before it, and two racks' switches before that.
+// A server, a spine switch below it, and two rack switches below that.
 ViewSite site_of_racks() {
   ViewSite site;
   for (const char* name : {"server", "spine", "a", "b"}) {
@@ -62,7 +62,7 @@ TEST_F(ClusterViewTest, ADetachedRankSendsStraightToTheServer) {
   EXPECT_EQ(view_.jobs[0].in(RankState::kDetached), (RankList{2, 3}));
 }
 
-TEST_F(ClusterViewTest, TheWayIsRememberedUntilTheServerHasNoticed) {
+TEST_F(ClusterViewTest, APathThroughADeadSwitchIsKeptUntilTheServerReportsAnother) {
   take_running_job();
   look();
   take(3, no_answer(Presence::kDead));
@@ -70,7 +70,7 @@ TEST_F(ClusterViewTest, TheWayIsRememberedUntilTheServerHasNoticed) {
   EXPECT_THAT(ways(), testing::ElementsAre("a", "a", "b", "b"));
 }
 
-TEST_F(ClusterViewTest, AJobIsWhatItsServersTell) {
+TEST_F(ClusterViewTest, JobsAreListedByServersAndBySwitchesOnlyIfNoServerIsAsked) {
   take(2, answer(true, {{.joined = {0, 1}, .parent = "spine:1"}}));
   look();
   EXPECT_TRUE(view_.jobs.empty()) << "a switch keeps a tree for a while after its job";
@@ -80,10 +80,10 @@ TEST_F(ClusterViewTest, AJobIsWhatItsServersTell) {
   records_ = std::vector<NodeRecord>(3);
   take(1, answer(true, {{.joined = {0, 1}, .parent = "spine:1"}}));
   look();
-  ASSERT_EQ(view_.jobs.size(), 1u) << "where no server is asked, a switch must do";
+  ASSERT_EQ(view_.jobs.size(), 1u) << "without a server to ask, the switch is asked";
 }
 
-TEST_F(ClusterViewTest, TheWorstStateOfARankHolds) {
+TEST_F(ClusterViewTest, OfARanksStatesTheWorstIsShown) {
   NodeAnswer server =
       answer(false, {{.joined = {0, 1, 2}, .missing = {3}, .detached = {1}, .stuck = {1}}});
   server.status.jobs[0].waited_for = {2};
@@ -96,7 +96,7 @@ TEST_F(ClusterViewTest, TheWorstStateOfARankHolds) {
   EXPECT_EQ(view_.jobs[0].ranks[1].host, "10.0.1.2");
 }
 
-TEST_F(ClusterViewTest, TheLatestThatAnybodySaysHolds) {
+TEST_F(ClusterViewTest, OfARanksLatenessTheHighestReportIsShown) {
   take_running_job();
   NodeAnswer rack = answer(true, {{.joined = {0, 1}, .parent = "spine:1"}});
   rack.status.jobs[0].delays = {{.rank = 1, .operations = 5, .first_p50_us = 900}};
@@ -108,7 +108,7 @@ TEST_F(ClusterViewTest, TheLatestThatAnybodySaysHolds) {
   EXPECT_EQ(view_.jobs[0].ranks[1].delay->first_p50_us, 900u);
 }
 
-TEST_F(ClusterViewTest, AParentThatIsNotAskedIsShownAllTheSame) {
+TEST_F(ClusterViewTest, AParentThatIsNotAskedIsShownToo) {
   take(2, answer(true, {{.joined = {0, 1}, .parent = "10.9.9.9:5501"}}));
   look();
   ASSERT_EQ(view_.nodes.size(), 5u);
@@ -116,7 +116,7 @@ TEST_F(ClusterViewTest, AParentThatIsNotAskedIsShownAllTheSame) {
   EXPECT_FALSE(view_.nodes[4].is_asked);
 }
 
-TEST_F(ClusterViewTest, ALyingNodeCannotMakeTheViewLong) {
+TEST_F(ClusterViewTest, ALyingNodeAddsALimitedNumberOfNodes) {
   NodeAnswer liar = answer(true);
   for (std::uint64_t i = 0; i < 256; ++i) {
     liar.status.jobs.push_back(job_status({.job = i, .parent = std::to_string(i) + ":1"}));
@@ -126,7 +126,7 @@ TEST_F(ClusterViewTest, ALyingNodeCannotMakeTheViewLong) {
   EXPECT_EQ(view_.nodes.size(), 4u + 64u);
 }
 
-TEST_F(ClusterViewTest, WhatADeadServerSaidOfItsJobsIsOld) {
+TEST_F(ClusterViewTest, JobsOfADeadServerAreMarkedAsNoLongerKnown) {
   take_running_job();
   take(0, no_answer(Presence::kDead));
   look();

@@ -14,7 +14,7 @@ NodeRates rates_after(const NodeAnswer& first, const NodeAnswer& second, double 
   return record.rates().value();
 }
 
-TEST(NodeRecord, HasRatesOfASwitchPerSecond) {
+TEST(NodeRecord, HasASwitchsRatesPerSecond) {
   const NodeRates rates = rates_after(
       answer(true, {{}},
              {{"udp_ip_bytes_in", 1000}, {"complete_sums_sent", 10}, {"gradients_received", 50}}),
@@ -39,7 +39,7 @@ TEST(NodeRecord, HasRatesOfASwitchPerSecond) {
   EXPECT_DOUBLE_EQ(rates.lost_packets, 1);
 }
 
-TEST(NodeRecord, HasRatesOfAServerByItsJobs) {
+TEST(NodeRecord, AddsUpAServersRatesOverItsJobs) {
   NodeAnswer now = answer(false, {{.job = 7, .fragments = 100}, {.job = 8, .fragments = 50}});
   now.status.jobs[0].fragments_as_floats = 20;
   now.status.jobs[0].fragments_summed_in_switches = 60;
@@ -58,9 +58,9 @@ TEST(NodeRecord, CountsARestartedNodeFromZero) {
     std::uint64_t restarts;
   };
   const Case cases[] = {
-      {"it goes on", 1000, 1500, 4000, 0},
-      {"it has less: it began anew", 1000, 200, 1600, 1},
-      {"it stands still", 1000, 1000, 0, 0},
+      {"the counter rises", 1000, 1500, 4000, 0},
+      {"the counter has fallen: the node restarted", 1000, 200, 1600, 1},
+      {"the counter is unchanged", 1000, 1000, 0, 0},
   };
   for (const Case& c : cases) {
     NodeRecord record;
@@ -76,24 +76,24 @@ TEST(NodeRecord, ANewerCounterThatIsHigherDoesNotHideARestart) {
   record.take(answer(true, {}, {{"packets_received", 500}, {"udp_ip_bytes_in", 100}}), 1000);
   record.take(answer(true, {}, {{"packets_received", 40}, {"udp_ip_bytes_in", 300}}), 1001);
   EXPECT_EQ(record.restarts(), 1u);
-  EXPECT_DOUBLE_EQ(record.rates()->in_bits, 2400) << "all of it is of the new start";
+  EXPECT_DOUBLE_EQ(record.rates()->in_bits, 2400) << "all of it is since the restart";
 }
 
-TEST(NodeRecord, IsSilentAboutRatesOfWhoDoesNotAnswer) {
+TEST(NodeRecord, HasNoRatesWithoutTwoAnswersInARow) {
   NodeRecord record;
   EXPECT_EQ(record.presence(), Presence::kUnknown);
   record.take(answer(true), 1000);
-  EXPECT_FALSE(record.rates()) << "one answer is no rate";
+  EXPECT_FALSE(record.rates()) << "a rate takes two answers";
   record.take(answer(true), 1001);
   EXPECT_TRUE(record.rates());
   record.take(no_answer(Presence::kDead), 1002);
   record.take(no_answer(Presence::kDead), 1003);
   EXPECT_FALSE(record.rates());
   EXPECT_EQ(record.since_s(), 1002) << "since it was first found dead";
-  EXPECT_TRUE(record.status()) << "the last that it has said";
+  EXPECT_TRUE(record.status()) << "its last answer is kept";
 }
 
-TEST(NodeRecord, ComparesWithTheLastAnswerOverAnAbsence) {
+TEST(NodeRecord, ComparesWithTheLastAnswerBeforeASilence) {
   NodeRecord record;
   record.take(answer(true, {}, {{"udp_ip_bytes_in", 1000}}), 1000);
   record.take(no_answer(Presence::kSilent), 1001);

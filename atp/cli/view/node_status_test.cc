@@ -17,7 +17,7 @@ std::string job(const std::string& more = "") {
   return R"({"job": 7, "incarnation": 3, "world_size": 4, "joined": [3, 0, 1])" + more + "}";
 }
 
-TEST(NodeStatus, ReadsWhatANodeSays) {
+TEST(NodeStatus, ReadsANodesAnswer) {
   const std::string stuck =
       R"(, "state": "running", "stuck": {"ranks": [{"rank": 2, "host": "10.0.1.2"}, {"rank": 3, "host": null}], "waited_s": 4.5},
          "lateness": [{"rank": 1, "operations": 9, "first_p50_us": 40, "first_p99_us": 80, "last_p50_us": 50, "last_p99_us": 90}])";
@@ -32,7 +32,7 @@ TEST(NodeStatus, ReadsWhatANodeSays) {
   EXPECT_EQ(status.jobs[0].delays[0].typical_us(), 50u);
 }
 
-TEST(NodeStatus, RefusesWhatIsNoStatus) {
+TEST(NodeStatus, RefusesWhatIsNotAStatus) {
   struct Case {
     const char* name;
     std::string reply;
@@ -43,11 +43,11 @@ TEST(NodeStatus, RefusesWhatIsNoStatus) {
       {"half of a document", std::string(kStatusLine) + "{"},
       {"no object", std::string(kStatusLine) + "[1]"},
       {"an empty object", std::string(kStatusLine) + "{}"},
-      {"jobs that are none", reply("7")},
+      {"jobs that are not a list", reply("7")},
       {"a negative job", reply(R"({"job": -7, "incarnation": 3, "world_size": 4})")},
       {"a job that is a word", reply(R"({"job": "x", "incarnation": 3, "world_size": 4})")},
       {"ranks that are words", reply(job(R"(, "left": ["x"])"))},
-      {"ranks that are no list", reply(job(R"(, "left": 3)"))},
+      {"ranks that are not a list", reply(job(R"(, "left": 3)"))},
       {"a host that is a number",
        reply(job(R"(, "stuck": {"ranks": [{"rank": 2, "host": 3}], "waited_s": 1})"))},
       {"a parent that is a list", reply(job(R"(, "parent": [])"))},
@@ -55,7 +55,7 @@ TEST(NodeStatus, RefusesWhatIsNoStatus) {
   for (const Case& c : cases) EXPECT_FALSE(read_node_status("a", c.reply)) << c.name;
 }
 
-TEST(NodeStatus, BoundsAndCleansWhatAStrangerSays) {
+TEST(NodeStatus, LimitsAndCleansTextsFromAStranger) {
   std::string many;
   for (int i = 0; i < 2000; ++i) many += (i == 0 ? "" : ",") + job();
   EXPECT_EQ(read_node_status("a", reply(many)).value().jobs.size(), 256u);

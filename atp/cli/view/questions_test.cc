@@ -18,13 +18,13 @@ using std::chrono::steady_clock;
 constexpr const char* kDocument =
     R"({"role": "switch", "listen": "a", "version": "0.1.0", "counters": {}, "jobs": []})";
 
-// A listener that takes a connection and answers with these bytes; no bytes at all: it says nothing
-// and keeps it.
+// A listener that accepts a connection and replies with these bytes; without a reply, it keeps the
+// connection and stays silent.
 class Listener {
  public:
   explicit Listener(std::optional<std::string> reply)
       : socket_(TcpSocket::listen(resolve_endpoint("127.0.0.1:0").value()).value()) {
-    if (!reply) return;  // the kernel takes the connection
+    if (!reply) return;  // the kernel accepts the connection
     thread_ = std::thread([this, reply = *reply] {
       const auto until = steady_clock::now() + std::chrono::seconds(5);
       auto peer = socket_.accept(until);
@@ -48,7 +48,7 @@ Endpoint closed_port() {
   return TcpSocket::listen(resolve_endpoint("127.0.0.1:0").value()).value().local().value();
 }
 
-// By node; of each, the last answer.
+// The last answer of each node.
 std::map<std::size_t, NodeAnswer> ask(const std::vector<Endpoint>& nodes, milliseconds patience) {
   std::map<std::size_t, NodeAnswer> answers;
   Questions questions(nodes, patience, [&](std::size_t node, NodeAnswer answer) {
@@ -59,7 +59,7 @@ std::map<std::size_t, NodeAnswer> ask(const std::vector<Endpoint>& nodes, millis
   return answers;
 }
 
-TEST(Questions, TellHowEachNodeIsThere) {
+TEST(Questions, ReportThePresenceOfEachNode) {
   struct Case {
     const char* name;
     std::optional<std::string> reply;
@@ -68,13 +68,13 @@ TEST(Questions, TellHowEachNodeIsThere) {
   };
   const Case cases[] = {
       {"a node", std::string(kStatusLine) + kDocument, Presence::kUp, ""},
-      {"one that tells nobody", "", Presence::kRefuses, "--status-from"},
+      {"one that hides its status", "", Presence::kRefuses, "--status-from"},
       {"one that is stopped", std::nullopt, Presence::kSilent, "sent nothing for 0.2 s"},
-      {"something else", "HTTP/1.1 400\r\n\r\n", Presence::kStrange,
+      {"another program", "HTTP/1.1 400\r\n\r\n", Presence::kStrange,
        "is not an atp switch or server"},
       {"another version", "atp-status 7\n", Presence::kStrange, "atp-status 7"},
-      {"too much", std::string(kStatusLine) + std::string(5 << 20, ' '), Presence::kStrange,
-       "too long"},
+      {"an answer that is too long", std::string(kStatusLine) + std::string(5 << 20, ' '),
+       Presence::kStrange, "too long"},
   };
   for (const Case& c : cases) {
     const Listener listener(c.reply);
@@ -86,7 +86,7 @@ TEST(Questions, TellHowEachNodeIsThere) {
   EXPECT_EQ(ask({closed_port()}, milliseconds(3000)).at(0).presence, Presence::kDead);
 }
 
-TEST(Questions, OneWhoSaysNothingHoldsUpNobody) {
+TEST(Questions, ASilentNodeHoldsUpNoOther) {
   const Listener silent(std::nullopt), node(std::string(kStatusLine) + kDocument);
   std::vector<std::size_t> order;
   Questions questions({silent.endpoint(), node.endpoint(), closed_port()}, milliseconds(60'000),
@@ -98,7 +98,7 @@ TEST(Questions, OneWhoSaysNothingHoldsUpNobody) {
   EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
-TEST(Questions, WhoHasGivenUpOnTheLastNodeWaitsForNothing) {
+TEST(Questions, DoNotWaitOnceTheLastNodeIsGivenUp) {
   const Listener silent(std::nullopt);
   Questions questions({silent.endpoint()}, milliseconds(50), [](std::size_t, const NodeAnswer&) {});
   questions.ask();

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-TEST(IsOwnHost, IsTrueOfNamesThatNoOtherSiteCanHave) {
+TEST(IsOwnHost, IsTrueOnlyOfNamesThatNoOtherSiteCanHave) {
   struct Case {
     const char* header;
     bool is_own;
@@ -63,7 +63,7 @@ class ViewServiceTest : public testing::Test {
       ViewService::start(resolve_endpoint("127.0.0.1:0").value(), {}).value();
 };
 
-TEST_F(ViewServiceTest, ThePageMayRunItsOwnScriptAndAskNobodyElse) {
+TEST_F(ViewServiceTest, ThePageMayRunOnlyItsOwnScriptAndContactNoOtherHost) {
   const std::string reply = ask("/");
   EXPECT_THAT(reply, StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(reply, HasSubstr("Content-Security-Policy: default-src 'none'; script-src 'nonce-"));
@@ -75,9 +75,9 @@ TEST_F(ViewServiceTest, ThePageMayRunItsOwnScriptAndAskNobodyElse) {
   EXPECT_NE(ask("/"), reply) << "the nonce is used once";
 }
 
-TEST_F(ViewServiceTest, ThePageNamesNoOtherPlace) {
+TEST_F(ViewServiceTest, ThePageLoadsNothingFromElsewhere) {
   std::string page(kViewPage);
-  // The name space of SVG, which nobody loads.
+  // The XML namespace of SVG is a name, which no browser loads.
   for (std::size_t at; (at = page.find("http://www.w3.org/2000/svg")) != std::string::npos;) {
     page.erase(at, 26);
   }
@@ -86,7 +86,7 @@ TEST_F(ViewServiceTest, ThePageNamesNoOtherPlace) {
   }
 }
 
-TEST_F(ViewServiceTest, NobodyButItsOwnHostIsAnswered) {
+TEST_F(ViewServiceTest, RequestsForAnotherHostNameAreRefused) {
   for (const char* path : {"/", "/view.json", "/events"}) {
     const std::string reply = ask(path, "evil.example");
     EXPECT_THAT(reply, StartsWith("HTTP/1.1 403 ")) << path;
@@ -94,14 +94,14 @@ TEST_F(ViewServiceTest, NobodyButItsOwnHostIsAnswered) {
   }
 }
 
-TEST_F(ViewServiceTest, NothingCanBeChanged) {
+TEST_F(ViewServiceTest, OnlyGetIsAccepted) {
   for (const char* method : {"POST", "PUT", "DELETE", "PATCH", "OPTIONS"}) {
     EXPECT_THAT(ask("/view.json", "localhost", method), Not(StartsWith("HTTP/1.1 200 "))) << method;
   }
   EXPECT_THAT(ask("/other"), StartsWith("HTTP/1.1 404 "));
 }
 
-TEST_F(ViewServiceTest, TheDataAreThoseThatWereShownLast) {
+TEST_F(ViewServiceTest, TheDataAreThoseOfTheLatestView) {
   EXPECT_THAT(ask("/view.json"), HasSubstr("\r\n\r\nnull\n"));
   service_->show(R"({"name": "one"})");
   EXPECT_THAT(ask("/view.json"), HasSubstr(R"({"name": "one"})"));

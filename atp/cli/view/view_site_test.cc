@@ -66,7 +66,7 @@ TEST(ViewSite, TakesAddressesAndRangesOfLanes) {
   EXPECT_EQ(site.nodes[1].role, "") << "it will say so";
 }
 
-TEST(ViewSite, RefusesWhatIsNeither) {
+TEST(ViewSite, RefusesAnyOtherText) {
   struct Case {
     std::vector<std::string> words;
     const char* complaint;

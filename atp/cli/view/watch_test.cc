@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// What the server and the switch answer at one second.
+// What the server and the switch answer in one second.
 struct Second {
   NodeAnswer server = answer(false);
   NodeAnswer node = answer(true);
@@ -19,7 +19,7 @@ struct Second {
 
 class WatchTest : public testing::Test {
  protected:
-  // One second after the last, 1000 s after 1970 first.
+  // Calls are one second apart; the first is 1000 s after 1970.
   void pass(Second second) {
     records_[0].take(std::move(second.server), time_s_);
     records_[1].take(std::move(second.node), time_s_);
@@ -27,7 +27,7 @@ class WatchTest : public testing::Test {
     time_s_ += 1;
   }
 
-  // What has happened since the last call.
+  // The events since the last call.
   std::vector<std::string> events() {
     std::vector<std::string> texts;
     for (const Happening& one : watch_.happenings()) {
@@ -63,7 +63,7 @@ struct Story {
   std::vector<std::string> problems;
 };
 
-TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
+TEST_F(WatchTest, ReportsWhatChangesBetweenViews) {
   const Second idle;
   const Second dead_switch{answer(false), no_answer(Presence::kDead)};
   const Second silent_server{no_answer(Presence::kSilent, "sent nothing for 2 s"), answer(true)};
@@ -73,12 +73,12 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
       {"nothing happens in an idle cluster", {idle, idle, idle}, {}, {}},
       {"nodes that are still being asked are no problem", {unasked, unasked}, {}, {}},
       {"a node dies once", {idle, dead_switch, dead_switch}, {dead}, {dead}},
-      {"a node that never answered is told, too", {dead_switch}, {dead}, {dead}},
+      {"a node that never answered is reported too", {dead_switch}, {dead}, {dead}},
       {"a node answers again",
        {idle, dead_switch, dead_switch, idle},
        {dead, "switch (10.0.0.1:5501) answers again, after 2 s"},
        {}},
-      {"a node that is stopped says nothing",
+      {"a stopped node does not answer",
        {idle, silent_server},
        {"server (10.0.0.9:5500) does not answer: sent nothing for 2 s"},
        {"server (10.0.0.9:5500) does not answer: sent nothing for 2 s"}},
@@ -86,16 +86,16 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
        {idle, {answer(false), no_answer(Presence::kSilent, "said nothing")}, dead_switch},
        {"switch (10.0.0.1:5501) does not answer: said nothing"},
        {dead}},
-      {"a node that tells nobody is another matter",
+      {"a node that hides its status is no dead node",
        {{answer(false), no_answer(Presence::kRefuses, "closed the connection")}},
        {"switch (10.0.0.1:5501) refuses status queries: closed the connection"},
        {"switch (10.0.0.1:5501) refuses status queries: closed the connection"}},
-      {"a node restarts unseen",
+      {"a node restarts between two views",
        {{answer(false), answer(true, {}, {{"packets_received", 10}})},
         {answer(false), answer(true, {}, {{"packets_received", 3}})}},
        {"switch (10.0.0.1:5501) has restarted"},
        {}},
-      {"a process that stood still says so itself",
+      {"a process that did not run reports it itself",
        {{answer(false), answer(true, {}, {{"process_stopped_ms", 0}})},
         {answer(false), answer(true, {}, {{"process_stopped_ms", 3200}})}},
        {"switch (10.0.0.1:5501) did not run for 3.2 s: stopped, or short of processor time"},
@@ -104,7 +104,10 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
        {idle, with({.joined = {0}, .missing = {1}}), with({}), with({}), idle},
        {"job 7 is joining: 2 ranks in total", "job 7 runs with 2 ranks", "job 7 has finished"},
        {}},
-      {"a job that runs already is told at once", {with({})}, {"job 7 runs with 2 ranks"}, {}},
+      {"a job that is already running is reported at once",
+       {with({})},
+       {"job 7 runs with 2 ranks"},
+       {}},
       {"two jobs are told apart",
        {with({.job = 7}), with({.job = 8})},
        {"job 7 runs with 2 ranks", "job 7 has finished", "job 8 runs with 2 ranks"},
@@ -118,7 +121,7 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
        {"job 7 runs with 2 ranks", "job 7 waits for rank 1 (10.0.1.2)",
         "job 7 continues, after 3 s"},
        {}},
-      {"another rank that is stuck, too, is news",
+      {"a second stuck rank is reported too",
        {with({}), with({.stuck = {1}}), with({.stuck = {0, 1}})},
        {"job 7 runs with 2 ranks", "job 7 waits for rank 1 (10.0.1.2)",
         "job 7 waits for ranks 0 and 1"},
@@ -138,13 +141,13 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
         "job 7: ranks 0 and 1 left the switch and send straight to the server",
         "job 7: all ranks send through their switches again, after 1 s"},
        {}},
-      {"a job whose server is dead is unknown, and ends when the server forgot it",
+      {"a dead server's job is unknown, and ends once the server has forgotten it",
        {with({}), {no_answer(Presence::kDead), answer(true)}, idle},
        {"job 7 runs with 2 ranks", "server (10.0.0.9:5500) is dead: Connection refused",
         "job 7 lost its server: no server that answers knows it", "job 7 ended with its server",
         "server (10.0.0.9:5500) answers again, after 1 s"},
        {}},
-      {"a server that restarts unseen forgets its jobs",
+      {"a server that restarts between two views forgets its jobs",
        {{answer(false, {{}}, {{"packets_received", 9}}), answer(true)},
         {answer(false, {}, {{"packets_received", 1}}), answer(true)}},
        {"job 7 runs with 2 ranks", "server (10.0.0.9:5500) has restarted",
@@ -158,7 +161,7 @@ TEST_F(WatchTest, TellsWhatHappensFromOneViewToTheNext) {
         "wrongly started ranks"},
        {"switch (10.0.0.1:5501) drops packets that no healthy job sends: from strangers, or from "
         "wrongly started ranks"}},
-      {"drops of jobs that are over, and of repeats, are none",
+      {"drops of repeats and of packets of ended jobs are no problem",
        {{answer(false), answer(true, {}, {{"drop_unknown_job", 1}, {"drop_duplicate", 1}})},
         {answer(false), answer(true, {}, {{"drop_unknown_job", 500}, {"drop_duplicate", 9}})}},
        {},
@@ -196,7 +199,7 @@ TEST_F(WatchTest, SaysHowLongANodeHasBeenDead) {
   EXPECT_EQ(watch_.problems()[0].node, "switch");
 }
 
-TEST_F(WatchTest, HoldsOnToDropsForTenSeconds) {
+TEST_F(WatchTest, ShowsDropsForTenSeconds) {
   const auto dropped = [](std::uint64_t count) {
     return Second{answer(false), answer(true, {}, {{"drop_bad_body", count}})};
   };
@@ -211,7 +214,7 @@ TEST_F(WatchTest, HoldsOnToDropsForTenSeconds) {
               ElementsAre("switch (10.0.0.1:5501) no longer drops such packets, after 11 s"));
 }
 
-TEST_F(WatchTest, ComplainsOfRanksThatDoNotJoinAfterTenSeconds) {
+TEST_F(WatchTest, ReportsRanksThatHaveNotJoinedAfterTenSeconds) {
   const Second joining = with({.joined = {0}, .missing = {1}});
   for (int i = 0; i < 11; ++i) pass(joining);
   EXPECT_THAT(problems(), IsEmpty());
@@ -220,7 +223,7 @@ TEST_F(WatchTest, ComplainsOfRanksThatDoNotJoinAfterTenSeconds) {
   EXPECT_THAT(problems(), ElementsAre("job 7 waits for rank 1 to join"));
 }
 
-TEST_F(WatchTest, NamesALateRankUntilItIsWellOnTime) {
+TEST_F(WatchTest, NamesALateRankUntilItIsBelowHalfTheLimit) {
   const auto late = [](std::uint64_t us, std::uint64_t operations = 200) {
     Second second = with({});
     second.node.status.jobs[0].delays = {{.rank = 1, .operations = operations, .first_p50_us = us}};
@@ -244,7 +247,7 @@ TEST_F(WatchTest, NamesALateRankUntilItIsWellOnTime) {
   }
 }
 
-TEST_F(WatchTest, PutsTheWorstFirst) {
+TEST_F(WatchTest, ListsTheWorstProblemFirst) {
   Second second = with({.detached = {0}});
   second.node = no_answer(Presence::kDead);
   pass(second);
@@ -253,7 +256,7 @@ TEST_F(WatchTest, PutsTheWorstFirst) {
   EXPECT_EQ(watch_.problems()[1].severity, Severity::kWarning);
 }
 
-TEST_F(WatchTest, KeepsTheLastEventsOnly) {
+TEST_F(WatchTest, KeepsOnlyTheLatestEvents) {
   for (std::uint64_t i = 0; i < 150; ++i) pass(with({.job = i}));
   EXPECT_EQ(watch_.happenings().size(), Watch::kMostHappenings);
   EXPECT_EQ(watch_.happenings().back().text, "job 149 runs with 2 ranks");
