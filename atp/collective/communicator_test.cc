@@ -170,7 +170,7 @@ TEST(Communicator, FailsPendingAndLaterOperationsWithTheFirstCause) {
     EXPECT_THAT(message(first.wait()), cause);
     EXPECT_THAT(message(communicators[rank]->all_reduce(other).wait()), cause);
   });
-  // Wait until all have been told: for a late rank the first cause would be a rank that left.
+  // Wait until all have been told; to a late rank, a rank that has left would be the first cause.
   in_parallel(kRanks, [&](std::size_t rank) {
     EXPECT_THAT(message(communicators[rank]->shutdown()), cause);
   });
@@ -459,7 +459,7 @@ TEST(Communicator, CountsItsPacketsAndOperations) {
   EXPECT_THAT(counters, Contains(std::pair<std::string, std::uint64_t>("operations_completed", 1)));
 }
 
-// As when a program with many groups ends: without an acknowledgement each takes half a second.
+// As at the end of a program with many groups: unacknowledged, each LEAVE takes half a second.
 TEST(Communicator, ManyThatGaveUpLeaveALostServerTogether) {
   constexpr std::size_t kMany = 24;
   TestingCluster cluster(1);

@@ -38,7 +38,7 @@ const std::vector<Case> kCases = {
      kMiB,
      kNetwork},
     {"a ring with lower latency takes small sums", {WayFigures{9, 1}, WayFigures{5, 9}}, 8, kRing},
-    {"figures beyond all measure do not overflow",
+    {"huge figures do not overflow",
      {WayFigures{UINT64_MAX / 2, UINT64_MAX}, WayFigures{1, 1}},
      std::size_t{1} << 40,
      kRing},
@@ -69,7 +69,7 @@ WayTimes times(std::size_t bytes, std::int32_t network_us, std::int32_t ring_us)
 struct Judgement {
   const char* name;
   WayTimes times;
-  SumWay of_a_mebibyte;  // the ring before
+  SumWay of_a_mebibyte;  // until then the ring
 };
 const std::vector<Judgement> kJudgements = {
     {"nothing was measured", no_times(), kRing},
@@ -137,8 +137,8 @@ struct Measured {
 };
 struct SampleCase {
   const char* name;
-  std::vector<Measured> operations;  // by their begin
-  std::int32_t network_us;           // of a mebibyte
+  std::vector<Measured> operations;  // by begin_us
+  std::int32_t network_us;           // for a mebibyte
   std::int32_t ring_us;
 };
 const std::vector<SampleCase> kSampleCases = {
@@ -166,7 +166,7 @@ const std::vector<SampleCase> kSampleCases = {
      {{kNetwork, kMiB, 0, 900}, {kRing, kMiB, 100, 1000}},
      kNoTime,
      kNoTime},
-    {"times beyond all measure are long and no missing ones",
+    {"huge times count as long, not as missing",
      {{kRing, kMiB, 0, INT32_MAX}},
      kNoTime,
      kNoTime - 1},

@@ -239,8 +239,8 @@ TEST(EnginesOfSeveralHosts, NameARankOfTheirHostThatDiesAfterAnyRoundOfWork) {
   }
 }
 
-// The network may wait for a piece far behind that the dead rank has not done; or the rank may have
-// done everything so far.
+// The network may wait for an early piece that the dead rank has not summed, or the rank may have
+// summed all pieces so far.
 TEST(EnginesOfSeveralHosts, NameARankThatDiesWhileTheNetworkWaits) {
   for (const std::size_t dies : {0U, 1U}) {
     for (std::size_t rounds = 0; rounds < 3; ++rounds) expect_named(dies, rounds, false);

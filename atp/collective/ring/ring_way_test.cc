@@ -126,7 +126,7 @@ struct Case {
 const std::vector<Case> kCases = {
     {"small sums take the network, large ones the ring", {}, 3 * kRounds, 5 * kRounds},
     {"all take the ring", {.figures = kRingForAll}, 0, 7 * kRounds},
-    {"the ways are judged while sums are in flight", {.judged_every = 4}, 1, 1},
+    {"the paths are compared while sums are in flight", {.judged_every = 4}, 1, 1},
     {"before each operation", {.figures = kAlmostEqual, .judged_every = 1}, 0, 0},
     {"digests are compared as well",
      {.figures = kAlmostEqual, .judged_every = 3, .digest_every = 5},

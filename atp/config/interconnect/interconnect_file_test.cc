@@ -141,7 +141,7 @@ TEST(ClusterFile, EveryErrorNamesFileLineAndKey) {
       {"missing key", "    kind: switch\n", "", "f:4: levels[0].kind:", "is missing"},
       {"count of zero", "count: 2\n    kind: switch", "count: 0\n    kind: switch",
        "f:5: levels[0].count:", "found \"0\", expected a whole number from 1 to 1048576"},
-      {"count beyond all integers", "count: 2\n    kind: switch",
+      {"count too large for an integer", "count: 2\n    kind: switch",
        "count: 2147483648\n    kind: switch",
        "f:5: levels[0].count:", "expected a whole number from 1 to 1048576"},
       {"name twice", "name: gpu", "name: rack",
