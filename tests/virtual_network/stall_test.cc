@@ -67,7 +67,7 @@ TEST(Stall, AfterTwoCollisionsTheFirstIsForgottenAndFlushedWithoutAnyWorkersTime
   EXPECT_GT(world.server().counters()[ServerCounter::kFlushes], 0);
 }
 
-TEST(Stall, ALostNackOfTheFloatPathIsRepeated) {  // B1
+TEST(Stall, ALostNackOfTheFloatPathIsRepeated) {
   Plan plan = small_plan(2, {4});
   plan.jobs[0].operations[0].values = Values::kHuge;
   World world(plan);
@@ -79,7 +79,7 @@ TEST(Stall, ALostNackOfTheFloatPathIsRepeated) {  // B1
   EXPECT_GT(lost, 3);
 }
 
-TEST(Stall, ACollisionMovesTheSlotForAllWorkersAndLeavesNothingBehind) {  // B2, B3
+TEST(Stall, ACollisionMovesTheSlotForAllWorkersAndLeavesNothingBehind) {
   Plan plan = two_jobs_one_aggregator();
   plan.switch_config.aggregators = 4;
   plan.timing.reclaim = seconds(600);  // nothing is swept
@@ -115,11 +115,11 @@ void expect_late_packets_claim_nothing(const Plan& base, const std::set<std::uin
   EXPECT_THAT(world.violations(), testing::IsEmpty());
 }
 
-TEST(Stall, ALateOriginalClaimsNothing) {  // B4a, H5
+TEST(Stall, ALateOriginalClaimsNothing) {  // H5
   expect_late_packets_claim_nothing(small_plan(2, {4}), {0}, false);
 }
 
-TEST(Stall, AParameterMarksASlotThatHeldAnotherJobLast) {  // B4a
+TEST(Stall, AParameterMarksASlotThatHeldAnotherJobLast) {
   Plan plan = two_jobs_one_aggregator();
   plan.timing.reclaim = seconds(600);
   World world(plan);
@@ -157,13 +157,13 @@ TEST(Stall, ALateDuplicateClaimsNothing) {  // H6
   expect_late_packets_claim_nothing(small_plan(2, {4}), {0}, true);
 }
 
-TEST(Stall, ALateDuplicateOfAnEarlierSequenceOfTheSlotClaimsNothing) {  // B4b
+TEST(Stall, ALateDuplicateOfAnEarlierSequenceOfTheSlotClaimsNothing) {
   Plan plan = small_plan(2, {12});
   plan.server_config.wmax = 1;
   expect_late_packets_claim_nothing(plan, {0, 1}, true);
 }
 
-TEST(Stall, ARepeatedParameterOfAnEarlierSequenceDoesNotMoveTheMarkBack) {  // B4c
+TEST(Stall, ARepeatedParameterOfAnEarlierSequenceDoesNotMoveTheMarkBack) {
   Plan plan = small_plan(2, {20});
   plan.server_config.wmax = 1;
   plan.timing.reclaim = seconds(600);
@@ -184,7 +184,7 @@ TEST(Stall, ARepeatedParameterOfAnEarlierSequenceDoesNotMoveTheMarkBack) {  // B
   EXPECT_EQ(world.switch_node().aggregators_in_use(), 0);
 }
 
-TEST(Stall, AFragmentThatIsFarBehindTheOthersStaysInTheRing) {  // B5
+TEST(Stall, AFragmentThatIsFarBehindTheOthersStaysInTheRing) {
   Plan plan = small_plan(2, {40});
   plan.server_config.wmax = 2;
   World world(plan);

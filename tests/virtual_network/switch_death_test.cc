@@ -30,7 +30,7 @@ Plan long_plan(std::uint16_t world_size) {
 
 class SwitchDeath : public testing::TestWithParam<double> {};  // probability of an ICMP error
 
-TEST_P(SwitchDeath, RanksSurviveALastingDeathByDetaching) {  // C1
+TEST_P(SwitchDeath, RanksSurviveALastingDeathByDetaching) {
   Plan plan = steady_plan(3, 200, 40, milliseconds(5));
   plan.report_unreachable = GetParam();
   World world(plan);
@@ -67,7 +67,7 @@ TEST(SwitchMemory, LostInARestartIsBackWithinTwoSeconds) {
   expect_all_done(world);
 }
 
-TEST(SwitchMemory, ASingleRankIsRelearnedOnRequest) {  // C7
+TEST(SwitchMemory, ASingleRankIsRelearnedOnRequest) {
   World world(long_plan(2));
   world.run_for(milliseconds(500));
   world.restart_switch(0);
@@ -83,7 +83,7 @@ TEST(SwitchMemory, ASingleRankIsRelearnedOnRequest) {  // C7
   EXPECT_GE(share_in_switch(world, milliseconds(500)), 0.95);
 }
 
-TEST(Detaching, IsNotInferredFromTheFloatPath) {  // C2
+TEST(Detaching, IsNotInferredFromTheFloatPath) {
   Plan plan = steady_plan(3, 60, 40, milliseconds(5));
   for (std::size_t i = 0; i < 30; ++i) plan.jobs[0].operations[i].values = Values::kHuge;
   World world(plan);
@@ -100,7 +100,7 @@ std::vector<std::uint8_t> with_direct(std::vector<std::uint8_t> bytes) {
   return bytes;
 }
 
-TEST(Detaching, IsNotInferredFromPacketsThatASwitchMadeDirect) {  // C3
+TEST(Detaching, IsNotInferredFromPacketsThatASwitchMadeDirect) {
   World world(long_plan(3));
   world.run_for(milliseconds(500));
   const Endpoint rank = world.endpoint(world.worker_host(0));
@@ -145,7 +145,7 @@ std::vector<std::uint8_t> says_detached(const World& world, Rank rank) {
 // Two racks of two ranks, with a switch each, under a third. Rank 0 detaches while its contribution
 // waits in its rack's switch for rank 1's: their sum comes to the upper switch with the bit of a
 // detached rank, and must not be dropped there.
-TEST(Detaching, ARankWithAContributionInASumInFlightLosesNothing) {  // C6
+TEST(Detaching, ARankWithAContributionInASumInFlightLosesNothing) {
   Plan plan = steady_plan(4, 400, 40, milliseconds(1));
   plan.switches = 3;
   plan.jobs[0].parent = {0, 0, 1, 1};
@@ -172,7 +172,7 @@ TEST(Detaching, ARankWithAContributionInASumInFlightLosesNothing) {  // C6
   expect_all_done(world);
 }
 
-TEST(Detaching, IsNotCausedByASlowPeer) {  // C5
+TEST(Detaching, IsNotCausedByASlowPeer) {
   World world(long_plan(3));
   world.run_for(milliseconds(500));
   world.pause(world.worker_host(1), seconds(4));
@@ -225,7 +225,7 @@ TEST(Detaching, ARankWhoseJoinsNeverArriveDetachesWhenItsLeaseEnds) {
   expect_all_done(world);
 }
 
-TEST(Detaching, AnnouncedLateDoesNotRemoveARankThatIsBack) {  // C4
+TEST(Detaching, AnnouncedLateDoesNotRemoveARankThatIsBack) {
   World world(long_plan(3));
   world.run_for(milliseconds(500));
   world.set_tap([&](const Packet& packet) -> Verdict {

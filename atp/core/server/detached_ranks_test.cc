@@ -111,7 +111,7 @@ TEST_F(DetachedRanks, TheNumberOutlivesTheTreesLease) {
   EXPECT_TRUE(detached().empty());
 }
 
-TEST_F(DetachedRanks, GradientsWithDirectDetachNobody) {  // C3
+TEST_F(DetachedRanks, GradientsWithDirectDetachNobody) {
   h_.gradient(kTestSwitch, {.ranks = ranks({1}), .flags = ATP_FLAG_DIRECT | ATP_FLAG_RESEND});
   h_.gradient(worker_endpoint(0), {.ranks = ranks({0}), .flags = ATP_FLAG_DIRECT});
   EXPECT_TRUE(detached().empty());

@@ -45,7 +45,7 @@ TEST(WorkerDetaching, ThreeDirectRepeatsByTimerDetach) {
 }
 
 TEST(WorkerDetaching, ALatePeerIsNotADeadSwitch) {
-  WorkerScript s;  // model-check C5
+  WorkerScript s;
   s.join();
   s.submit({1, 2, 3, 4});
   s.run();
@@ -122,7 +122,7 @@ TEST(WorkerDetaching, OnlyAnAnswerThroughTheTreeAttachesIt) {
   ack.detached = true;
   ack.detachments = 1;
   s.receive_ack(ack, kTestServer);
-  EXPECT_FALSE(s.worker.attached()) << "model-check F2";
+  EXPECT_FALSE(s.worker.attached()) << "only the answer to its own probe counts";
   ack.detached = false;
   s.receive_ack(ack, kTestSwitch);
   EXPECT_FALSE(s.worker.attached()) << "an answer to an older JOIN";

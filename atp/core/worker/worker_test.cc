@@ -186,7 +186,7 @@ TEST(WorkerDrops, AForeignPacketIsCountedUnderItsOwnName) {
        WorkerCounter::kDropWrongJob},
       {"of a foreign stream", [](atp_header& h) { h.stream = 9; }, kTestSwitch,
        WorkerCounter::kDropWrongStream},
-      {"of a sequence unsent", [](atp_header& h) { h.sequence = 40; }, kTestSwitch,
+      {"of an unsent sequence", [](atp_header& h) { h.sequence = 40; }, kTestSwitch,
        WorkerCounter::kDropUnsentSequence},
       {"of another operation", [](atp_header& h) { ++h.operation; }, kTestSwitch,
        WorkerCounter::kDropWrongOperation},
