@@ -45,7 +45,11 @@ home = pathlib.Path(sys.executable).parent
 (folder / "pyvenv.cfg").write_text(f"home = {home}\\ninclude-system-site-packages = false\\n")
 """
 PIP = """
-import os, pathlib, sys, sysconfig
+import json, os, pathlib, sys, sysconfig
+if "--dry-run" in sys.argv:
+    packages = ["torch", *os.environ.get("TORCH_BRINGS", "").split()]
+    print(json.dumps({"install": [{"metadata": {"name": name}} for name in packages]}, indent=2))
+    sys.exit()
 open(os.environ["LOG"], "a").write("pip " + " ".join(sys.argv[1:]) + "\\n")
 if os.environ.get("PIP_FAILS"):
     sys.exit(os.environ["PIP_FAILS"])
@@ -296,6 +300,24 @@ def test_a_disk_without_room_is_told_before_anything_is_made(machine):
     assert "setup: torch in .venv needs about 2000 MiB in" in result.stderr
     assert "found 100 MiB free. Free some space, or clone to a larger disk" in result.stderr
     assert machine.done() == []
+
+
+@pytest.mark.parametrize(
+    ("brings", "free_mib", "problem"),
+    [
+        ("numpy", 2000, None),
+        ("nvidia-cublas nvidia-nccl-cu13", 10000, None),
+        ("nvidia-cublas nvidia-nccl-cu13", 9999, "torch with CUDA in .venv needs about 10000 MiB"),
+    ],
+)
+def test_a_torch_with_cuda_needs_more_room(machine, brings, free_mib, problem):
+    result = machine.setup(TORCH_BRINGS=brings, FREE_MIB=str(free_mib))
+    assert result.returncode == (1 if problem else 0)
+    if problem:
+        assert problem in result.stderr
+        assert f"found {free_mib} MiB free" in result.stderr
+        assert "or let pip find the CPU build (PIP_FIND_LINKS=/folder, about 2000" in result.stderr
+        assert not any("torch" in line for line in machine.done())
 
 
 def test_a_disk_that_is_full_of_a_complete_setup_is_no_reason_to_stop(machine):
