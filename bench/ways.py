@@ -23,11 +23,11 @@ class Way:
 
 WAYS = {
     "atp memory": Way("torch", "atp", {"host_memory": True}),
-    "atp": Way("torch", "atp", {"host_memory": False}, shape="network"),
+    "atp": Way("torch", "atp", {"host_memory": False, "algorithm": "innetwork"}, shape="network"),
     "atp int16": Way(
         "torch",
         "atp",
-        {"host_memory": False, "wire": "int16"},
+        {"host_memory": False, "algorithm": "innetwork", "wire": "int16"},
         bytes_per_value=2,
         shape="network",
     ),

@@ -4,7 +4,8 @@
 
 `atp run` sets the same variables as torchrun. Ranks on one machine sum in shared memory; with
 --switch they sum through a switch and a server that `atp run` starts. With torchrun on several
-machines, set ATP_ROUTE to the addresses of the switch and the server.
+machines they sum over a ring; set ATP_ROUTE to the addresses of a switch and a server to use these
+where they are faster.
 """
 
 import torch

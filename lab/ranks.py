@@ -19,7 +19,9 @@ def environment(rank, hosts):
         "MASTER_PORT": 29500,
         "GLOO_SOCKET_IFNAME": "eth0",
         "OMP_NUM_THREADS": 1,
-        "ATP_HOST_MEMORY": 0,  # use the network
+        # Use the network.
+        "ATP_HOST_MEMORY": 0,
+        "ATP_ALGORITHM": "innetwork",
     }
 
 

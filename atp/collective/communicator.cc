@@ -347,7 +347,7 @@ std::optional<std::string> Communicator::failure() const {
 Status Communicator::add_ring(std::shared_ptr<Way> ring, const FiguresOfWays& figures,
                               std::uint64_t judged_every) {
   if (impl_->forked()) return Error{kForked};
-  if (impl_->lanes().front()->value_count() == 0) {
+  if (in_host_memory()) {
     return Error{"a communicator in the host's memory cannot have a ring as well"};
   }
   if (impl_->options().number_format == NumberFormat::kFixed) {

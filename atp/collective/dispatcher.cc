@@ -345,13 +345,13 @@ void Dispatcher::end_all_ways(const std::string& why) {
 }
 
 bool Dispatcher::awaits_times() const {
-  return ways_ != nullptr && ways_->asks && ways_->sent % ways_->judged_every == 0;
+  return ways_ != nullptr && ways_->asks && ways_->exchanges.is_due(ways_->sent);
 }
 
 // Exchanges times and judges the paths, if that is due before the next operation.
 void Dispatcher::judge_ways(Refusals& refused) {
-  if (ways_->judged_every == 0 || ways_->sent == 0) return;
-  if (ways_->sent % ways_->judged_every != 0) return;
+  if (!ways_->exchanges.is_due(ways_->sent)) return;
+  ways_->exchanges.advance();
   if (ways_->asked) {
     ways_->choice.judge(ways_->told);
     ++ways_->counts.judgements;

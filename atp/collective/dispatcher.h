@@ -27,8 +27,8 @@ namespace atp {
 //
 // With a ring as a second path, the path of an operation is chosen when it is sent, in the order of
 // submission, by a rule that is the same on all ranks. From time to time the ranks exchange their
-// times, with an internal operation that has no number. The times count from a fixed number of
-// operations later, so that operation and those behind it wait for the exchange to end.
+// times, with an internal operation that has no number. The times count from the next exchange on,
+// so the operation behind that waits for the first exchange to end.
 //
 // Callers submit, and the lanes' threads report which operations have ended. Callbacks run outside
 // the lock, since they may submit the next operation. The dispatcher lives as long as an operation
@@ -85,10 +85,10 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   // The state of the choice between two paths, with the ranks' times.
   struct Ways {
     Ways(const FiguresOfWays& figures, std::uint64_t every)
-        : choice(figures), samples(figures), judged_every(every) {}
+        : choice(figures), samples(figures), exchanges(every) {}
     WayChoice choice;
     WaySamples samples;
-    const std::uint64_t judged_every;
+    ExchangePoints exchanges;
     std::uint64_t sent = 0;  // operations so far
     WayCounts counts;
     WayTimes told = no_times();  // the minimum over all ranks

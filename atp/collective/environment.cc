@@ -177,12 +177,15 @@ Result<std::vector<std::size_t>> read_host_ranks(std::size_t world_size) {
   return host_of;
 }
 
-// Empty if each rank is to send for itself.
+// Empty if each rank is to send for itself. If ATP_HIERARCHY is unset, a host's ranks sum in its
+// memory first wherever that is possible.
 Result<std::vector<std::size_t>> read_host_of(std::size_t world_size) {
   const auto hierarchy = optional_switch("ATP_HIERARCHY");
   if (!hierarchy) return hierarchy.error();
+  const bool by_default = lookup("ATP_HIERARCHY").empty() && !lookup("ATP_HOST_RANKS").empty() &&
+                          lookup("ATP_OWN_SERVER").empty();
   const bool has_memory = lookup("ATP_HOST_MEMORY") != "0";
-  if (!hierarchy.value() || !has_memory) return std::vector<std::size_t>();
+  if (!has_memory || (!hierarchy.value() && !by_default)) return std::vector<std::size_t>();
   return read_host_ranks(world_size);
 }
 

@@ -37,7 +37,12 @@ TEST(Environment, ReadsTheHostsOfTheRanks) {
   using Hosts = std::vector<std::size_t>;
   const Variables on = {{"ATP_HIERARCHY", "1"}, {"ATP_HOST_RANKS", "2,1,1"}};
   EXPECT_EQ(read_with(on).value().host_of, (Hosts{0, 0, 1, 2}));
-  EXPECT_EQ(read_with({{"ATP_HOST_RANKS", "2,1,1"}}).value().host_of, Hosts());
+  EXPECT_EQ(read_with({{"ATP_HOST_RANKS", "2,1,1"}}).value().host_of, (Hosts{0, 0, 1, 2}));
+  const Variables off = {{"ATP_HIERARCHY", "0"}, {"ATP_HOST_RANKS", "2,1,1"}};
+  EXPECT_EQ(read_with(off).value().host_of, Hosts());
+  EXPECT_EQ(read_with({}).value().host_of, Hosts());
+  const Variables serves = {{"ATP_OWN_SERVER", "127.0.0.1:5507"}, {"ATP_HOST_RANKS", "2,1,1"}};
+  EXPECT_EQ(read_with(serves).value().host_of, Hosts());
   const Variables without_memory = {
       {"ATP_HIERARCHY", "1"}, {"ATP_HOST_RANKS", "2,1,1"}, {"ATP_HOST_MEMORY", "0"}};
   EXPECT_EQ(read_with(without_memory).value().host_of, Hosts());

@@ -75,10 +75,20 @@ WayChoice::WayChoice(const FiguresOfWays& figures) {
   }
 }
 
+bool WayChoice::is_early_trial(SizeClass& each, std::uint64_t usual, std::uint64_t other) {
+  if (each.operations > kEarlyTrials) return false;
+  const bool is_first = each.operations++ == 0;
+  return !is_first && other / kEarlyTrialCost <= usual;
+}
+
 SumWay WayChoice::next(std::size_t bytes) {
   SizeClass& each = classes_[size_class_of(bytes)];
   const std::uint64_t usual = each.nanoseconds[index_of(each.way)];
   const std::uint64_t other = each.nanoseconds[index_of(other_of(each.way))];
+  if (is_early_trial(each, usual, other)) {
+    ++trials_;
+    return other_of(each.way);
+  }
   // Even if a trial would lose nothing, not every operation is one.
   const std::uint64_t lost = std::max(other > usual ? other - usual : 0, usual);
   each.spent += usual;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -75,6 +76,22 @@ class WaySamples {
   WayTimes times_;
 };
 
+// The numbers of operations after which the ranks exchange their times: 4, 8, 16 and so on up to
+// `every`, and then after each `every` (0: never), so that short programs profit as well.
+class ExchangePoints {
+ public:
+  static constexpr std::uint64_t kFirst = 4;
+
+  explicit ExchangePoints(std::uint64_t every) : every_(every), next_(std::min(kFirst, every)) {}
+
+  bool is_due(std::uint64_t operations) const { return every_ > 0 && operations == next_; }
+  void advance() { next_ += std::min(next_, every_); }
+
+ private:
+  const std::uint64_t every_;
+  std::uint64_t next_;
+};
+
 // The choices of a communicator with two paths, equal on all ranks.
 struct WayCounts {
   std::array<std::uint64_t, kSumWays> operations{};  // by index_of(), that both could take
@@ -88,13 +105,18 @@ struct WayCounts {
 // Chooses for each operation the path that is expected to be faster. It starts from the figures;
 // once the ranks have measured operations of a size, their times count instead.
 //
-// To notice when the other path has become faster again, an operation tries it now and then: as
-// soon as the expected loss is at most a fiftieth of the time spent since the last trial.
+// Expected times that are close prove little. So the second and third operation of each size try
+// the other path, if that is expected to take at most twice as long. Later, to notice when the
+// other path has become faster, an operation tries it as soon as the expected loss is at most a
+// fiftieth of the time spent since the last trial.
 class WayChoice {
  public:
   // A path that is slower by less than a twentieth keeps its operations.
   static constexpr std::uint64_t kKeepsPercent = 105;
   static constexpr std::uint64_t kTrialShare = 50;
+  // Two, because the first operation on a path also opens its windows.
+  static constexpr std::uint64_t kEarlyTrials = 2;
+  static constexpr std::uint64_t kEarlyTrialCost = 2;  // in times of the usual path
 
   explicit WayChoice(const FiguresOfWays& figures);
 
@@ -118,8 +140,10 @@ class WayChoice {
   struct SizeClass {
     SumWay way = SumWay::kNetwork;
     std::array<std::uint64_t, kSumWays> nanoseconds{};
-    std::uint64_t spent = 0;  // since the last trial
+    std::uint64_t operations = 0;  // counted until the early trials are over
+    std::uint64_t spent = 0;       // since the last trial
   };
+  static bool is_early_trial(SizeClass& each, std::uint64_t usual, std::uint64_t other);
 
   std::array<SizeClass, kSizeClasses> classes_;
   std::uint64_t trials_ = 0;

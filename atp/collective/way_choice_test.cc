@@ -110,7 +110,64 @@ TEST(WayChoice, TrialsOfTheOtherPathCostAtMostAFiftieth) {
       best += figures[index_of(usual)].nanoseconds(kMiB);
     }
     EXPECT_GT(choice.trials(), 3U);
-    EXPECT_LE(spent, best + best / WayChoice::kTrialShare);
+    const std::uint64_t early = WayChoice::kEarlyTrials * WayChoice::kEarlyTrialCost;
+    EXPECT_LE(spent, best + best / WayChoice::kTrialShare + early * best / 1000);
+  }
+}
+
+struct EarlyCase {
+  const char* name;
+  FiguresOfWays figures;
+  std::vector<std::size_t> bytes;
+  std::vector<SumWay> ways;
+};
+const std::vector<EarlyCase> kEarlyCases = {
+    {"the second and the third operation, if the other path may be as fast",
+     kFastSwitch,
+     {kMiB, kMiB, kMiB, kMiB, kMiB},
+     {kNetwork, kRing, kRing, kNetwork, kNetwork}},
+    {"none, if the other path is expected to take more than twice as long",
+     kSlowSwitch,
+     {kMiB, kMiB, kMiB, kMiB},
+     {kRing, kRing, kRing, kRing}},
+    {"each size by itself",
+     kFastSwitch,
+     {kMiB, 2 * kMiB, kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB, kMiB, kMiB},
+     {kNetwork, kNetwork, kRing, kRing, kRing, kNetwork, kRing, kNetwork}},
+};
+
+TEST(WayChoice, EarlyOperationsTryTheOtherPath) {
+  for (const EarlyCase& each : kEarlyCases) {
+    WayChoice choice(each.figures);
+    std::vector<SumWay> ways;
+    for (const std::size_t bytes : each.bytes) ways.push_back(choice.next(bytes));
+    EXPECT_EQ(ways, each.ways) << each.name;
+  }
+}
+
+struct ExchangeCase {
+  std::uint64_t every;
+  std::vector<std::uint64_t> points;
+};
+const std::vector<ExchangeCase> kExchangeCases = {
+    {0, {}},
+    {1, {1, 2, 3, 4, 5}},
+    {3, {3, 6, 9, 12, 15}},
+    {5, {4, 8, 13, 18, 23}},
+    {256, {4, 8, 16, 32, 64, 128, 256, 512, 768, 1024}},
+};
+
+TEST(ExchangePoints, ComeAtDoubledIntervalsAndThenRegularly) {
+  for (const ExchangeCase& each : kExchangeCases) {
+    ExchangePoints exchanges(each.every);
+    std::vector<std::uint64_t> points;
+    const std::uint64_t last = each.points.empty() ? 1000 : each.points.back();
+    for (std::uint64_t operations = 0; operations <= last; ++operations) {
+      if (!exchanges.is_due(operations)) continue;
+      exchanges.advance();
+      points.push_back(operations);
+    }
+    EXPECT_EQ(points, each.points) << each.every;
   }
 }
 

@@ -89,8 +89,10 @@ class Ranks:
             "timeout": datetime.timedelta(seconds=timeout_s),
             "pg_options": pg_options,
         }
-        # By default tests use the network; tests of the host's memory set `memory`.
+        # By default tests use the network; tests of the host's memory set `memory`, and those of
+        # other algorithms say so in their options.
         environment = {
+            "ATP_ALGORITHM": os.environ.get("ATP_ALGORITHM", "innetwork"),
             "ATP_ROUTE": self._route if route is None else route,
             "ATP_HOST_MEMORY": "1" if memory else "0",
         }

@@ -13,6 +13,7 @@ import torch.distributed as dist
 import atp.torch
 from atp.torch import Options
 from atp.torch._address import this_host
+from atp.torch._choice import Figures
 
 HOSTS = (0, 0, 1, 0, 1, 2)
 
@@ -88,6 +89,27 @@ def test_results_have_the_same_bits_as_all_other_ways(ranks, group_on_hosts, opt
         return size, len(expected)
 
     assert len(set(ranks.run(len(HOSTS), body, memory=True))) == 1
+
+
+def test_a_ring_beside_the_hosts_changes_no_bit(ranks, group_on_hosts, monkeypatch):
+    """Large sums take the ring of all ranks, small ones the hosts' memory and then the network."""
+    figures = Figures(innetwork=(10_000, 100_000), ring=(1_000_000, 1000), text="planted")
+
+    def body(rank):
+        monkeypatch.setattr("atp.torch._backend.given_figures", lambda meeting: figures)
+        group = group_on_hosts(rank, algorithm="auto")
+        network = dist.new_group(pg_options=Options(algorithm="innetwork", host_memory=False))
+        for length in (10, 700, 30_001, 70_000):
+            tensor = torch.randn(length, generator=torch.Generator().manual_seed(rank))
+            expected = tensor.clone()
+            dist.all_reduce(tensor, group=group)
+            dist.all_reduce(expected, group=network)
+            assert bits(tensor) == bits(expected)
+        stats = atp.torch.stats(group)
+        return stats["host_memory"], stats["choice"]["innetwork"], stats["choice"]["ring"]
+
+    found = ranks.run(len(HOSTS), body, memory=True)
+    assert found == [(True, 2, 2)] * len(HOSTS)
 
 
 def test_one_host_uses_memory_and_hosts_of_one_rank_use_the_network(ranks, monkeypatch):

@@ -43,7 +43,7 @@ SILENT = {
     "digest": False,
     "digest_every": 0,
     "congestion": "aimd",
-    "algorithm": "innetwork",
+    "algorithm": "auto",
 }
 CASES = {
     "nothing said": ({}, Options(), {}),
@@ -53,7 +53,11 @@ CASES = {
         Options(timeout=seconds(7)),
         {"timeout": seconds(7)},
     ),
-    "a scale": ({"ATP_SCALE": "fixed"}, Options(), {"scale": "fixed"}),
+    "a scale, which only the network has": (
+        {"ATP_SCALE": "fixed"},
+        Options(),
+        {"scale": "fixed", "algorithm": "innetwork"},
+    ),
     "a scale in the options goes first": (
         {"ATP_SCALE": "fixed"},
         Options(scale="blocks"),
@@ -74,16 +78,16 @@ CASES = {
     ),
     "a fixed window": ({"ATP_CONGESTION": "none"}, Options(), {"congestion": "none"}),
     "an algorithm": ({"ATP_ALGORITHM": "ring"}, Options(), {"algorithm": "ring"}),
-    "an automatic choice": ({"ATP_ALGORITHM": "auto"}, Options(), {"algorithm": "auto"}),
+    "an automatic choice": ({"ATP_ALGORITHM": "auto"}, Options(), {}),
     "an automatic choice with a fixed scale is the network": (
         {"ATP_ALGORITHM": "auto", "ATP_SCALE": "fixed"},
         Options(),
-        {"scale": "fixed"},
+        {"scale": "fixed", "algorithm": "innetwork"},
     ),
     "an algorithm in the options goes first": (
         {"ATP_ALGORITHM": "ring"},
         Options(algorithm="innetwork"),
-        {},
+        {"algorithm": "innetwork"},
     ),
     "a join time-out": ({"ATP_JOIN_TIMEOUT": "4"}, Options(), {"join_timeout": seconds(4)}),
     "a join time-out beyond the group's": (
@@ -183,7 +187,7 @@ def test_the_fixed_scale_is_for_the_network():
 
 def test_an_invalid_algorithm_in_the_options_is_named():
     with pytest.raises(
-        ValueError, match="Options.algorithm='tree': expected 'innetwork' or 'ring' or 'auto'"
+        ValueError, match="Options.algorithm='tree': expected 'auto' or 'innetwork' or 'ring'"
     ):
         Options(algorithm="tree").resolved(GROUP)
 
@@ -195,7 +199,7 @@ def test_an_invalid_algorithm_in_the_options_is_named():
         ("join_timeout", "5 s", "expected a datetime.timedelta"),
         ("values_per_fragment", 3.5, "expected a whole number"),
         ("route", ["127.0.0.1:5500"], "expected 'HOST:PORT,...'"),
-        ("algorithm", True, "expected 'innetwork' or 'ring' or 'auto'"),
+        ("algorithm", True, "expected 'auto' or 'innetwork' or 'ring'"),
         ("wire", 16, "expected 'int32' or 'int16'"),
         ("exact", 1, "expected True or False"),
         ("digest_every", True, "expected a whole number of operations"),
@@ -209,13 +213,14 @@ def test_an_option_of_the_wrong_type_is_named(name, value, expected):
 def test_a_ring_needs_no_route(monkeypatch):
     monkeypatch.delenv("ATP_ROUTE")
     assert Options(algorithm="ring").resolved(GROUP).route == ""
-    assert Options().resolved(GROUP).route == "", "its ranks may not need one on one host"
+    network = Options(algorithm="innetwork")
+    assert network.resolved(GROUP).route == "", "its ranks may not need one on one host"
     with pytest.raises(RuntimeError, match="ATP_ROUTE="):
-        Options().resolved(GROUP).check_route()
+        network.resolved(GROUP).check_route()
     with pytest.raises(RuntimeError, match="ATP_ROUTE="):
-        Options(host_memory=False).resolved(GROUP)
-    assert Options().resolved(GROUP, alone=True).route == "", "nor does a single rank"
-    auto = Options(algorithm="auto", host_memory=False).resolved(GROUP)
+        Options(algorithm="innetwork", host_memory=False).resolved(GROUP)
+    assert network.resolved(GROUP, alone=True).route == "", "nor does a single rank"
+    auto = Options(host_memory=False).resolved(GROUP)
     assert auto.route == "", "it then has the ring"
     auto.check_route()
     monkeypatch.setenv("ATP_ROUTE", "nonsense")

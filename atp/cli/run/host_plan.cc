@@ -92,7 +92,7 @@ JobEnvironment environment_of(const Site& site, const JobPlacement& placement,
   ranks_of_hosts.reserve(placement.hosts.size());
   for (const PlacedRanks& each : placement.hosts) ranks_of_hosts.push_back(each.ranks);
   if (ranks_of_hosts.size() == 1) ranks_of_hosts.clear();
-  const std::optional<ExpectedTimes> times = expected_times(site, placement);
+  const std::optional<ExpectedTimes> times = expected_times(site, placement, options.sums_on_hosts);
   return {.ranks = placement.world_size,
           .first_rank = placed.first_rank,
           .local_ranks = placed.ranks,

@@ -40,6 +40,7 @@ struct JobOptions {
   std::optional<std::uint32_t> incarnation;
   std::uint16_t master_port = 0;  // 0: derived from the job number
   std::uint32_t values = 0;
+  bool sums_on_hosts = true;  // the ranks of a host sum in its memory before one of them sends
 };
 
 // The environment of the job's ranks on the host.

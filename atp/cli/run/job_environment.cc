@@ -36,7 +36,10 @@ std::vector<std::pair<std::string, std::string>> JobEnvironment::of_rank(std::si
   if (incarnation) add("ATP_INCARNATION", std::to_string(*incarnation));
   if (!route.empty()) add("ATP_ROUTE", route);
   if (!ranks_of_hosts.empty()) add("ATP_HOST_RANKS", host_ranks_text(ranks_of_hosts));
-  if (takes_network) add_if_unset("ATP_HOST_MEMORY", "0");
+  if (takes_network) {
+    add_if_unset("ATP_HOST_MEMORY", "0");
+    add_if_unset("ATP_ALGORITHM", "innetwork");
+  }
   if (!own_servers.empty()) add("ATP_OWN_SERVER", own_servers[rank - first_rank]);
   if (values > 0) add("ATP_VALUES_PER_FRAGMENT", std::to_string(values));
   if (!way_figures.empty()) add_if_unset("ATP_WAY_FIGURES", way_figures);

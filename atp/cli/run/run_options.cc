@@ -79,12 +79,19 @@ bool has_memory(const RunOptions& options) {
   return memory.ok();
 }
 
+bool is_set_to(const char* name, std::string_view value) {
+  const char* text = std::getenv(name);
+  return text != nullptr && value == text;
+}
+
+// What ranks on several hosts do unless a variable forbids it (docs/variables.md).
+bool sums_on_hosts() {
+  return !is_set_to("ATP_HIERARCHY", "0") && !is_set_to("ATP_HOST_MEMORY", "0") &&
+         !is_set_to("ATP_EXACT", "1") && !is_set_to("ATP_SCALE", "fixed");
+}
+
 // Ranks on one machine sum in shared memory unless an option or variable needs the network.
 bool takes_network(const RunOptions& options) {
-  const auto is_set_to = [](const char* name, std::string_view value) {
-    const char* text = std::getenv(name);
-    return text != nullptr && value == text;
-  };
   return options.with_network || options.without_switch || options.servers > 1 ||
          options.lanes > 1 || options.servers_inside || options.aggregators > 0 ||
          options.values > 0 || !options.stats_folder.empty() || is_set_to("ATP_HOST_MEMORY", "0") ||
@@ -141,7 +148,8 @@ JobEnvironment job_on(const Site& site, std::uint32_t host, const RunOptions& op
                                    site.hosts[host].name, job_hosts(site, placement)),
                        kWrongUsage);
   }
-  JobOptions job{options.job, options.incarnation, options.master_port, options.values};
+  JobOptions job{options.job, options.incarnation, options.master_port, options.values,
+                 sums_on_hosts()};
   // Several hosts have no common number unless it is given; torch agrees on one through its store.
   if (!job.incarnation && placement.hosts.size() == 1) job.incarnation = random_number();
   JobEnvironment environment = environment_of(site, placement, *placed, job);

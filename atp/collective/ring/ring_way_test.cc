@@ -117,6 +117,18 @@ std::vector<Outcome> outcomes_of(const Setting& setting) {
 
 std::size_t changing_operations() { return kRounds * std::size(kLengths); }
 
+// Each exchange of times but the last is judged at the next one.
+std::uint64_t judgements_of(std::uint64_t judged_every) {
+  ExchangePoints exchanges(judged_every);
+  std::uint64_t points = 0;
+  for (std::uint64_t sent = 0; sent < changing_operations() + kRounds; ++sent) {
+    if (!exchanges.is_due(sent)) continue;
+    exchanges.advance();
+    ++points;
+  }
+  return points == 0 ? 0 : points - 1;
+}
+
 struct Case {
   const char* name;
   Setting setting;
@@ -160,9 +172,7 @@ TEST(RingWay, ThePathAffectsNoResultAndIsTheSameAtAllRanks) {
       EXPECT_GE(counts.operations[index_of(SumWay::kNetwork)], each.least_in_network);
       EXPECT_GE(counts.operations[index_of(SumWay::kRing)], each.least_over_ring);
       EXPECT_EQ(counts.operations[0] + counts.operations[1], changing_operations());
-      const std::uint64_t every = each.setting.judged_every;
-      const std::uint64_t all = changing_operations() + kRounds;
-      EXPECT_EQ(counts.judgements, every == 0 ? 0 : (all - 1) / every - 1);
+      EXPECT_EQ(counts.judgements, judgements_of(each.setting.judged_every));
     }
   }
 }

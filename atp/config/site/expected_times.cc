@@ -51,9 +51,14 @@ bool says_bandwidths(const Site& site, const LinkTraffic& traffic) {
 
 }  // namespace
 
-std::optional<ExpectedTimes> expected_times(const Site& site, const JobPlacement& placement) {
+std::optional<ExpectedTimes> expected_times(const Site& site, const JobPlacement& placement,
+                                            bool sums_on_hosts) {
   if (site.servers.empty() || placement.hosts.size() < 2) return std::nullopt;
-  const LinkTraffic network = network_traffic(site, placement);
+  JobPlacement senders = placement;
+  if (sums_on_hosts) {
+    for (PlacedRanks& placed : senders.hosts) placed.ranks = 1;
+  }
+  const LinkTraffic network = network_traffic(site, senders);
   const LinkTraffic ring = ring_traffic(site, placement);
   if (!says_bandwidths(site, network) || !says_bandwidths(site, ring)) return std::nullopt;
   return ExpectedTimes{

@@ -22,8 +22,9 @@ struct ExpectedTimes {
 };
 
 // Nothing if the file lacks the bandwidth of a used link or has no server, or if no packet leaves a
-// host.
-std::optional<ExpectedTimes> expected_times(const Site& site, const JobPlacement& placement);
+// host. `sums_on_hosts`: in the network one rank of each host sends for all.
+std::optional<ExpectedTimes> expected_times(const Site& site, const JobPlacement& placement,
+                                            bool sums_on_hosts);
 
 // "innetwork=0.0002,4.2e-08;ring=0.0003,1.3e-08"
 std::string to_text(const ExpectedTimes& times);

@@ -13,7 +13,7 @@ namespace {
 
 ExpectedTimes times_of(const std::string& text) {
   const Site site = site_of(text);
-  const auto times = expected_times(site, place_job(site, {}, 0).value());
+  const auto times = expected_times(site, place_job(site, {}, 0).value(), false);
   EXPECT_TRUE(times.has_value());
   return times.value_or(ExpectedTimes());
 }
@@ -48,6 +48,17 @@ TEST(ExpectedTimes, AreThoseOfTheFullestLinkAndTheNodesOnThePath) {
   }
 }
 
+TEST(ExpectedTimes, RanksThatSumOnTheirHostsSendOneTensorPerHost) {
+  const Site site = site_of(star_text(4, "s", "[p]"));
+  const JobPlacement placement = place_job(site, {}, 3).value();
+  const auto apart = expected_times(site, placement, false);
+  const auto together = expected_times(site, placement, true);
+  ASSERT_TRUE(apart && together);
+  EXPECT_NEAR(apart->network.seconds_per_byte, 13e-9 * kNetworkFraming, 1e-15);
+  EXPECT_NEAR(together->network.seconds_per_byte, 5e-9 * kNetworkFraming, 1e-15);
+  EXPECT_EQ(apart->ring.seconds_per_byte, together->ring.seconds_per_byte);
+}
+
 TEST(ExpectedTimes, ALinksLatencyCountsAtBothEndsOfAHop) {
   std::string text = star_text(2, "s", "[p]");
   const std::string link = "{bandwidth: 1 GB/s per direction}";
@@ -60,10 +71,10 @@ TEST(ExpectedTimes, AreUnknownWithoutBandwidthsOrOnOneHost) {
   std::string text = star_text(2, "s", "[p]");
   const std::string links = "links:\n  host: {bandwidth: 1 GB/s per direction}\n";
   Site site = site_of(star_text(1, "s", "[p]"));
-  EXPECT_FALSE(expected_times(site, place_job(site, {}, 0).value()));
+  EXPECT_FALSE(expected_times(site, place_job(site, {}, 0).value(), false));
   text.erase(text.find(links), links.size());
   site = site_of(text);
-  EXPECT_FALSE(expected_times(site, place_job(site, {}, 0).value()));
+  EXPECT_FALSE(expected_times(site, place_job(site, {}, 0).value(), false));
 }
 
 TEST(ExpectedTimes, AreWrittenInSeconds) {

@@ -85,24 +85,19 @@ def _make(group, meeting, options, route_name, job, listener, figures, recorded)
         options.check_route()
     sums_on_hosts = options.hierarchy and not in_memory and options.route
     host_of = meeting.host_of() if sums_on_hosts else []
-    chooses = options.algorithm == "auto"
-    if chooses and not in_memory and not host_of:
+    if options.algorithm == "auto" and not in_memory:
         return choose_ways(
             meeting,
             options,
             group.timeout,
             figures,
-            network=lambda: _in_network(group, options, job, route_name, False, [], recorded),
+            network=lambda: _in_network(group, options, job, route_name, False, host_of, recorded),
             connect_ring=lambda: _connect_ring(group, options, job, listener, meeting, recorded),
             ring_group=lambda ring: _ring_group(group, options, ring),
         )
     backend = _in_network(group, options, job, route_name, in_memory, host_of, recorded)
-    if chooses:
-        backend.choice = (
-            "the host's memory: all ranks are on one host"
-            if in_memory
-            else "the network, for the sums of hosts: the group was made with hierarchy"
-        )
+    if options.algorithm == "auto":
+        backend.choice = "the host's memory: all ranks are on one host"
     return backend
 
 

@@ -23,6 +23,8 @@ _PROBED = (1024, 16384, 262144)
 _ROUNDS = 3
 _PROBE_LIMIT_NS = 400_000_000
 
+_NO_ROUTE = "no route to a server was given: set ATP_ROUTE or Options.route"
+
 _log = logging.getLogger("atp.torch")
 
 
@@ -67,10 +69,8 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
     network, connect_ring: create one of the ways, or raise a RuntimeError if it is impossible.
     ring_group: creates a backend that has only the given ring.
     """
-    if options.route:
-        group, why_no_network = _made_by_all(meeting, "innetwork", network, timeout)
-    else:
-        group, why_no_network = _made_by_all(meeting, "innetwork", _no_route, timeout)
+    make = network if options.route else _no_route
+    group, why_no_network = _made_by_all(meeting, "innetwork", make, timeout)
     if group is not None and figures is not None and not figures.are_ever_better_by_ring():
         return _chosen(
             meeting, group, f"in the network: faster for all sizes according to {FIGURES_VARIABLE}"
@@ -83,7 +83,10 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
         )
     if group is None:
         reason = f"over a ring: the ranks cannot sum in the network ({why_no_network})"
-        return _chosen(meeting, ring_group(ring), reason, logging.WARNING)
+        # No problem but the usual thing, where nobody has set up a switch or a server.
+        is_wanted = why_no_network == _NO_ROUTE
+        level = logging.INFO if is_wanted else logging.WARNING
+        return _chosen(meeting, ring_group(ring), reason, level)
     if ring is None:
         reason = f"in the network: the ranks cannot connect to form a ring ({why_no_ring})"
         return _chosen(meeting, group, reason, logging.WARNING)
@@ -112,7 +115,7 @@ def choose_ways(meeting, options, timeout, figures, *, network, connect_ring, ri
 
 
 def _no_route():
-    raise RuntimeError("no route to a server was given: set ATP_ROUTE or Options.route")
+    raise RuntimeError(_NO_ROUTE)
 
 
 def _chosen(meeting, group, reason: str, level: int = logging.INFO):
@@ -130,6 +133,8 @@ def _made_by_all(meeting, way: str, make, timeout: datetime.timedelta):
     except RuntimeError as failure:
         error = _first_line(failure)
     errors = meeting.exchange(f"way/{way}", error or "-", timeout)
+    if set(errors) == {_NO_ROUTE}:
+        return None, _NO_ROUTE
     why = _first_failure(meeting, {rank: e for rank, e in enumerate(errors) if e != "-"})
     return (None, why) if why else (made, "")
 

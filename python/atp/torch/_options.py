@@ -7,7 +7,7 @@ import os
 
 _VALUES_MAX = 2226  # docs/protocol.md §3
 _MOST_RANKS_OF_INT16 = 64
-_ALGORITHMS = ("innetwork", "ring", "auto")
+_ALGORITHMS = ("auto", "innetwork", "ring")
 _DIGEST_EVERY_MAX = 10**9
 
 _ROUTE_IS_MISSING = (
@@ -19,7 +19,7 @@ _ROUTE_IS_MISSING = (
 )
 
 _KINDS = (
-    ("algorithm", str, "'innetwork' or 'ring' or 'auto'"),
+    ("algorithm", str, "'auto' or 'innetwork' or 'ring'"),
     ("route", str, "'HOST:PORT,...'"),
     ("host_memory", bool, "True or False"),
     ("hierarchy", bool, "True or False"),
@@ -41,15 +41,16 @@ class Options:
 
     algorithm: how the group sums, the same on every rank: "innetwork", through the switches and the
         server of the route; "ring", over TCP from rank to rank, with no route needed; or "auto",
-        the faster of the two for each operation (docs/torch.md). Default: ATP_ALGORITHM, else
-        "innetwork".
+        the faster of the two for each operation, or the only possible one (docs/torch.md).
+        Default: ATP_ALGORITHM, else "auto".
     route: "HOST:PORT,...", the switches upward and the server last. Default: ATP_ROUTE.
     host_memory: whether a group whose ranks are all on one host sums in memory that they share,
         with no route needed and the same bits; the same on every rank. Default: ATP_HOST_MEMORY
         (0 or 1), else True. (Not with "ring", and not with scale="fixed".)
     hierarchy: whether, in a group over several hosts, the ranks of each host sum in memory that
         they share before one of them sends for all, with the same bits; the same on every rank.
-        Default: ATP_HIERARCHY (0 or 1), else False. (Only with host_memory, not with exact=True.)
+        Default: ATP_HIERARCHY (0 or 1), else True without ATP_OWN_SERVER. (Only with host_memory,
+        not with exact=True.)
     values_per_fragment: float32 values in a packet, 0 for as many as the path's MTU allows.
         Default: ATP_VALUES_PER_FRAGMENT, else 0.
     scale: how sums of floats become sums of integers: "blocks", a power of two for every 256
@@ -149,7 +150,7 @@ class Options:
             algorithm=algorithm,
             route=route,
             host_memory=host_memory,
-            hierarchy=_switch("hierarchy", self.hierarchy) and host_memory and not numbers["exact"],
+            hierarchy=self._resolved_hierarchy() and host_memory and not numbers["exact"],
             values_per_fragment=values,
             **numbers,
             congestion=_choice("congestion", self.congestion, ("aimd", "none")),
@@ -166,6 +167,11 @@ class Options:
         """Raises RuntimeError if these resolved() options need a route and have none."""
         if self.algorithm == "innetwork" and not self.route:
             raise RuntimeError(_ROUTE_IS_MISSING)
+
+    def _resolved_hierarchy(self) -> bool:
+        # A host's leader would send for ranks whose own servers the others need.
+        serves = bool(os.environ.get("ATP_OWN_SERVER"))
+        return _switch("hierarchy", self.hierarchy, otherwise=not serves)
 
     def _resolved_numbers(self) -> dict:
         """scale, wire and exact, some of which exclude each other."""
