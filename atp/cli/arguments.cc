@@ -18,6 +18,12 @@ std::optional<Command> find_command(const Command& group, const std::string& nam
   return std::nullopt;
 }
 
+std::string names_of_commands(const Command& group) {
+  std::vector<std::string> names;
+  for (const Command& command : group.commands()) names.push_back(command.name());
+  return listed(std::vector<std::string_view>(names.begin(), names.end()));
+}
+
 CommandError not_a_command(const Command& group, const std::string& path,
                            const std::string& found) {
   if (group.commands().empty()) {
@@ -31,7 +37,7 @@ CommandError not_a_command(const Command& group, const std::string& path,
   const std::string problem =
       found.starts_with('-')
           ? fmt::format("'{}' is not an option of '{}', and a command comes first: use {}", found,
-                        path, listed(known))
+                        path, names_of_commands(group))
           : fmt::format("'{}' is not a command of '{}': {}", found, path, hint(found, known));
   return CommandError(fmt::format("{} (see '{} --help')", problem, path), kWrongUsage);
 }
@@ -50,6 +56,11 @@ void check_commands(const Command& program, std::span<const std::string> argumen
     }
     group = *command;
     path += " " + argument;
+  }
+  if (!group.commands().empty()) {
+    throw CommandError(fmt::format("'{}' needs a command: use {} (see '{} --help')", path,
+                                   names_of_commands(group), path),
+                       kWrongUsage);
   }
 }
 

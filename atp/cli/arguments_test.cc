@@ -41,13 +41,15 @@ TEST(CommandCheck, NamesTheUnknownCommandAndTheKnownOnes) {
       {{"--frob", "switch"},
        "'--frob' is not an option of 'atp', and a command comes first: use switch, server or bench "
        "(see 'atp --help')"},
+      {{}, "'atp' needs a command: use switch, server or bench (see 'atp --help')"},
+      {{"bench"}, "'atp bench' needs a command: use allreduce (see 'atp bench --help')"},
   };
   for (const Case& c : cases) EXPECT_EQ(complaint_about(c.arguments), c.complaint);
 }
 
 TEST(CommandCheck, LeavesTheRestToTheParser) {
   const std::vector<std::vector<std::string>> cases = {
-      {}, {"bench"}, {"--help"}, {"bench", "--help"}, {"switch", "--frob"}, {"bench", "allreduce"}};
+      {"--help"}, {"bench", "--help"}, {"switch", "--frob"}, {"bench", "allreduce"}};
   for (const auto& arguments : cases) EXPECT_EQ(complaint_about(arguments), "");
 }
 

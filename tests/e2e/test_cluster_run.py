@@ -190,11 +190,14 @@ def test_a_taken_port_is_named(cluster):
         *(
             pytest.param(
                 ["--host", "a1", option, number, "true"],
-                f"{option}: Value {number} not in range 0 to 4294967295", id=f"{option} {number}",
+                f"{option}: found {number}, expected a whole number from 0 to 4294967295",
+                id=f"{option} {number}",
             )
             for option in ("--job", "--incarnation") for number in ("-1", "4294967296")
         ),
-        pytest.param(["-n", "2", "true"], "--cluster excludes --ranks", id="ranks in two ways"),
+        pytest.param(
+            ["-n", "2", "true"], "--cluster cannot be combined with --ranks", id="ranks in two ways"
+        ),
     ],
 )  # fmt: skip
 def test_wrong_use_ends_with_code_2_and_one_line(tmp_path, arguments, message):

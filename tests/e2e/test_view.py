@@ -188,7 +188,7 @@ def test_a_cluster_file_names_its_nodes(cluster, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
-        ([], 2, "nodes is required"),
+        ([], 2, "the argument 'nodes' is missing"),
         (["no-such-file.yaml"], 2, "no-such-file.yaml"),
         (["127.0.0.1:5500", "cluster.yaml"], 2, "'cluster.yaml' is not HOST:PORT"),
         (["127.0.0.1:5500", "--listen", "5580"], 2, "--listen .*5580"),

@@ -216,7 +216,7 @@ def test_the_added_hosts_stand_in_the_racks_that_are_named(program):
         (EQUAL, ("--aggregation-hosts", "1,65"), "--aggregation-hosts 1,65: found "),
         (EQUAL, ("--aggregation-hosts", "0"), "expected numbers from 1 to 64"),
         (EQUAL, ("--size", "0"), "--size 0: expected at least 1 byte"),
-        (EQUAL, ("--json", "--csv"), "--json excludes --csv"),
+        (EQUAL, ("--json", "--csv"), "--json cannot be combined with --csv"),
     ],
 )
 def test_what_is_wrong_is_named(program, links, arguments, message):

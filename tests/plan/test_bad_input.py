@@ -247,7 +247,6 @@ USAGE_MISTAKES = {
         ("import", "failed.txt"),
         ("failed.txt: found ", "nvidia-smi topo -m", "ASTRA-sim", "npus_count"),
     ),
-    "no subcommand": ((), ("A subcommand is required",)),
 }
 
 

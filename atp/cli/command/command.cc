@@ -47,6 +47,64 @@ OptionText option_text(const CLI::Option& option) {
   return text;
 }
 
+// CLI11's check, in our words: what was found, and what was expected.
+CLI::Validator in_our_words(const CLI::Validator& check, const std::string& expected) {
+  const auto problem = [check, expected](const std::string& text) -> std::string {
+    return check(text).empty() ? "" : fmt::format("found {}, expected {}", text, expected);
+  };
+  return {problem, check.get_description()};
+}
+
+template <class Number>
+CLI::Validator whole_number_between(Number least, Number most) {
+  return in_our_words(CLI::Range(least, most),
+                      count_text(static_cast<long long>(least), static_cast<long long>(most)));
+}
+
+// Whether the text is a size; if so, replaces it by the number of bytes.
+bool is_size(std::string& text) {
+  try {
+    return CLI::AsSizeValue(false)(text).empty();
+  } catch (const CLI::ValidationError&) {
+    return false;
+  }
+}
+
+// The parts of a message of CLI11 before and after `mark`, in most messages two options' names.
+std::pair<std::string, std::string> parted(const std::string& message, std::string_view mark) {
+  const std::size_t at = std::min(message.find(mark), message.size());
+  return {message.substr(0, at), message.substr(std::min(at + mark.size(), message.size()))};
+}
+
+std::string usage_text(const CLI::RequiredError& error) {
+  const std::string name = parted(error.what(), " is required").first;
+  return name.starts_with('-') ? error.what() : fmt::format("the argument '{}' is missing", name);
+}
+
+std::string usage_text(const CLI::ArgumentMismatch& error) {
+  const auto [name, problem] = parted(error.what(), ": ");
+  return name + (problem.starts_with("At Most") ? " may be given only once" : " needs a value");
+}
+
+std::string usage_text(const CLI::ExcludesError& error) {
+  const auto [one, other] = parted(error.what(), " excludes ");
+  return fmt::format("{} cannot be combined with {}", one, other);
+}
+
+// "Could not convert: --seed = x". Besides flags, only options with whole numbers get here: those
+// with other values have checks of their own.
+std::string usage_text(const CLI::ConversionError& error, const Command& command) {
+  const auto [name, found] = parted(parted(error.what(), ": ").second, " = ");
+  if (!command.takes_value(name)) return fmt::format("{} takes no value, found {}", name, found);
+  return fmt::format("{}: found {}, expected a whole number", name, found);
+}
+
+// The innermost command that was recognized.
+CLI::App* named_in(CLI::App* command) {
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return command;
+}
+
 }  // namespace
 
 const char* const kProgramVersion = ATP_VERSION;
@@ -72,17 +130,17 @@ Option Option::split_at(char delimiter) {
 }
 
 Option Option::in_range(int least, int most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(whole_number_between(least, most));
   return *this;
 }
 
 Option Option::in_range(unsigned least, unsigned most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(whole_number_between(least, most));
   return *this;
 }
 
 Option Option::in_range(std::size_t least, std::size_t most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(whole_number_between(least, most));
   return *this;
 }
 
@@ -109,19 +167,26 @@ Option Option::positive_number() {
 }
 
 Option Option::one_of(const std::vector<std::string>& values) {
-  option_->check(CLI::IsMember(values));
+  const std::vector<std::string_view> names(values.begin(), values.end());
+  option_->check(in_our_words(CLI::IsMember(values), listed(names)));
   return *this;
 }
 
 Option Option::one_of(std::initializer_list<unsigned> values) {
-  option_->check(CLI::IsMember(values));
+  std::vector<std::string> texts;
+  for (const unsigned value : values) texts.push_back(std::to_string(value));
+  const std::vector<std::string_view> names(texts.begin(), texts.end());
+  option_->check(in_our_words(CLI::IsMember(values), listed(names)));
   return *this;
 }
 
 Option Option::byte_size() {
-  CLI::AsSizeValue as_size(false);
-  as_size.description("");  // CLI11's own mentions "kb"
-  option_->transform(as_size);
+  const auto read = [](std::string& text) -> std::string {
+    const std::string found = text;
+    if (!found.starts_with('-') && is_size(text)) return {};
+    return fmt::format("found {}, expected a size such as 4096, 64K or 1M", found);
+  };
+  option_->transform(CLI::Validator(read, ""));
   return *this;
 }
 
@@ -230,6 +295,16 @@ void CommandLine::parse(std::vector<std::string> arguments) {
     app_->exit(asked);
   } catch (const CLI::ExtrasError&) {
     throw UsageError("unknown argument: " + unknown_arguments());
+  } catch (const CLI::RequiredError& error) {
+    // CLI11 looks for missing ones first, although a misspelt option is the more likely mistake.
+    const std::string unknown = unknown_arguments();
+    throw UsageError(unknown.empty() ? usage_text(error) : "unknown argument: " + unknown);
+  } catch (const CLI::ArgumentMismatch& error) {
+    throw UsageError(usage_text(error));
+  } catch (const CLI::ExcludesError& error) {
+    throw UsageError(usage_text(error));
+  } catch (const CLI::ConversionError& error) {
+    throw UsageError(usage_text(error, Command(named_in(app_))));
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }

@@ -61,7 +61,7 @@ docs/variables.md lists all of them, with values and defaults.
   ATP_CONGESTION             aimd, or none: a fixed window
   ATP_SOCKET_IFNAME          interface that other ranks connect to (torch)
   ATP_PORT_RANGE             FIRST-LAST: ports on which a rank may receive
-  ATP_TIMEOUT                seconds without progress after which an all-reduce fails
+  ATP_TIMEOUT                seconds after which an all-reduce fails (C++: without progress)
   ATP_JOIN_TIMEOUT           seconds to wait for all ranks to join
   ATP_FLIGHT_RECORDER        folder for what each rank did last, if the job fails
   ATP_FLIGHT_RECORDER_SIZE   operations kept for that; 0: none

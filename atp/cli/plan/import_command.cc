@@ -27,8 +27,8 @@ constexpr const char* kExamples = R"(Examples:
   atp plan import topo.txt --link "SYS=12 GB/s per direction" --link "NV=50 GB/s per direction"
       use a measured bandwidth between sockets, and that of NVLink 5
   atp plan import gpu1.txt gpu2.txt --link "HOST=200 Gbit/s per direction" > cluster.yaml
-      two equal hosts, from the output of nvidia-smi topo -m on each; the files' names, or
-      --name HOST=FILE, are the hosts'
+      two equal hosts, from the output of nvidia-smi topo -m on each; the hosts are named after the
+      files, or by --name HOST=FILE
   atp plan import topo.xml > mine.yaml
       import what a job with NCCL_TOPO_DUMP_FILE=topo.xml has written
   atp plan import Ring_Switch.yml --format astra-sim > cluster.yaml
@@ -254,11 +254,12 @@ void add_import_command(const Command& plan) {
   command
       .add_option(
           "file", options->files,
-          "Input file, - for standard input; several: a machine each, of nvidia-smi or NCCL")
+          "Input file, - for standard input; from nvidia-smi or NCCL also several, one per host")
       .type_name("FILE");
   command
-      .add_option("--name", options->names,
-                  "Name of a file's host; else the file's name without its ending")
+      .add_option(
+          "--name", options->names,
+          "Name of the host that a file is from (default: the file's name without its suffix)")
       .type_name("HOST=FILE");
   command.add_option("--format", options->format, "Format of the files")
       .one_of({"auto", "nvidia-smi", "nccl", "slurm", "astra-sim"})

@@ -100,7 +100,9 @@ bool takes_network(const RunOptions& options) {
 
 HostPlan local_plan(const RunOptions& options) {
   if (options.ranks == 0) throw UsageError("--ranks is required");
-  if (options.runner.command.empty()) throw UsageError("command is required");
+  if (options.runner.command.empty()) {
+    throw UsageError("no program to run: name it last, for example -- python train.py");
+  }
   const Result<std::uint16_t> master_port = free_tcp_port();
   if (!master_port) throw CommandError(master_port.error().message);
   HostPlan plan;
