@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "atp/core/worker/worker_api.h"
@@ -9,8 +10,8 @@
 // checks the window before each first transmission.
 //
 // It starts with 200 packets, at most 256 KiB. Policy kAimd: slow start up to a threshold, then
-// 1,500 bytes more per window. A loss halves it and ECN takes a fifth, once per window, down to two
-// packets (H30). A mark comes from a queue that has only begun to build, so it takes less than a
+// 1,500 bytes more per window. A loss halves it, though not below the path's capacity, and ECN takes
+// a fifth, once per window, down to two packets (H30). A mark comes from a queue that has only begun to build, so it takes less than a
 // loss, which comes from one that has overflowed (RFC 8511, and its figure). It counts bytes, so
 // that a job with large packets gets no larger share. A COLLISION means that aggregators are
 // scarce, not bandwidth, and does not affect the window.
@@ -30,7 +31,10 @@ class CongestionWindow {
   // `bytes` were answered. `limited`: the window, not the application, held packets back. Returns
   // whether the window was cut.
   bool on_answer(std::uint64_t bytes, bool ecn, bool limited);
-  bool on_loss() { return cut(bytes_ / 2); }
+  // `capacity`: what the path holds while its queues are empty, in bytes; 0 if that is unknown.
+  bool on_loss(std::uint64_t capacity) {
+    return cut(std::max(bytes_ / 2, std::min(bytes_, capacity)));
+  }
 
   bool operator==(const CongestionWindow&) const = default;
 

@@ -57,7 +57,7 @@ TEST(CongestionWindow, DoublesUntilTheFirstCutAndNeverExceedsItsMaximum) {
 
 TEST(CongestionWindow, ALossHalvesItAMarkTakesAFifthAndThenItGrowsBy1500BytesPerWindow) {
   CongestionWindow lossy = aimd();
-  EXPECT_TRUE(lossy.on_loss());
+  EXPECT_TRUE(lossy.on_loss(0));
   EXPECT_EQ(lossy.bytes(), kFirst / 2);
   CongestionWindow marked = aimd();
   EXPECT_TRUE(marked.on_answer(kPacket, true, true));
@@ -70,10 +70,30 @@ TEST(CongestionWindow, ALossHalvesItAMarkTakesAFifthAndThenItGrowsBy1500BytesPer
   }
 }
 
+TEST(CongestionWindow, ALossLeavesWhatThePathHolds) {
+  const struct {
+    std::string what;
+    std::uint64_t capacity;
+    std::uint64_t bytes;
+  } cases[] = {
+      {"less than half of the window", kFirst / 4, kFirst / 2},
+      {"more than half of it", kFirst * 3 / 4, kFirst * 3 / 4},
+      {"more than all of it", 2 * kFirst, kFirst},
+  };
+  for (const auto& c : cases) {
+    CongestionWindow window = aimd();
+    EXPECT_TRUE(window.on_loss(c.capacity)) << c.what;
+    EXPECT_EQ(window.bytes(), c.bytes) << c.what;
+    answer_window(window);
+    answer_window(window);
+    EXPECT_LE(window.bytes(), c.bytes + 2 * 1500) << "slow start is over: " << c.what;
+  }
+}
+
 TEST(CongestionWindow, IsCutOncePerWindow) {
   CongestionWindow window = aimd();
-  EXPECT_TRUE(window.on_loss());
-  EXPECT_FALSE(window.on_loss());
+  EXPECT_TRUE(window.on_loss(0));
+  EXPECT_FALSE(window.on_loss(0));
   answer_window(window, 0);
   EXPECT_EQ(window.bytes(), kFirst / 2) << "packets sent before the cut are still being answered";
   answer_window(window, 0);
@@ -84,7 +104,7 @@ TEST(CongestionWindow, IsCutOncePerWindow) {
 TEST(CongestionWindow, KeepsTwoPackets) {
   CongestionWindow window = aimd();
   for (int i = 0; i < 20; ++i) {
-    window.on_loss();
+    window.on_loss(0);
     window.on_answer(kFirst, false, false);
   }
   EXPECT_EQ(window.bytes(), 2 * kPacket);
@@ -99,7 +119,7 @@ TEST(CongestionWindow, DoesNotGrowWhereTheApplicationIsTheLimit) {
 TEST(CongestionWindow, WithoutAPolicyStaysAsItIs) {
   CongestionWindow window(CongestionPolicy::kNone, kPacket, kMax);
   answer_window(window, 10);
-  EXPECT_FALSE(window.on_loss());
+  EXPECT_FALSE(window.on_loss(0));
   EXPECT_EQ(window.bytes(), kFirst);
 }
 

@@ -11,6 +11,7 @@
 #include "atp/core/worker/fragment_values.h"
 #include "atp/core/worker/loss_recovery.h"
 #include "atp/core/worker/operation_queue.h"
+#include "atp/core/worker/path_capacity.h"
 #include "atp/core/worker/retransmission_timeout.h"
 #include "atp/core/worker/send_window.h"
 #include "atp/core/worker/worker_api.h"
@@ -187,6 +188,7 @@ class Worker {
   std::vector<Stream> streams_;  // empty until joined; the express stream is last
   RetransmissionTimeout clock_;
   CongestionWindow congestion_;
+  PathCapacity capacity_;
   std::uint64_t in_flight_bytes_ = 0;
   bool held_back_ = false;       // the congestion window held packets back the last time
   std::size_t next_stream_ = 0;  // the stream that sends first the next time

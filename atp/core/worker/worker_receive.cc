@@ -105,6 +105,7 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
   // one is an upper bound, which is all that short operations give.
   if (fragment.rung == Rung::kNone && operation.first_answer <= fragment.first_sent) {
     clock_.sample(turn.now - fragment.first_sent);
+    capacity_.on_round_trip(turn.now, turn.now - fragment.first_sent);
   } else if (fragment.rung == Rung::kNone) {
     clock_.bound(turn.now - fragment.first_sent);
   }
@@ -112,6 +113,7 @@ void Worker::accept_parameter(WorkerTurn& turn, Stream& stream, const PacketView
 
   const std::uint64_t packet_bytes = packet.bytes.size();
   in_flight_bytes_ -= std::min(in_flight_bytes_, packet_bytes);
+  capacity_.on_answer(turn.now, packet_bytes);
   if (congestion_.on_answer(packet_bytes, packet.has(ATP_FLAG_ECN), held_back_)) {
     turn.count(WorkerCounter::kWindowCutsEcn);
   }

@@ -221,7 +221,7 @@ void Worker::handle_stream_timer(WorkerTurn& turn, Stream& stream) {
 }
 
 void Worker::cut_window_for_loss() {
-  if (congestion_.on_loss()) counters_.add(WorkerCounter::kWindowCutsLoss);
+  if (congestion_.on_loss(capacity_.bytes())) counters_.add(WorkerCounter::kWindowCutsLoss);
 }
 
 }  // namespace atp

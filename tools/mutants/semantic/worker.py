@@ -158,6 +158,18 @@ LOSSES = [
         "next_cut_ = answered_ + bytes_;",
         "next_cut_ = answered_;",
     ),
+    Rule(
+        "a loss leaves the window as it is",
+        "atp/core/worker/congestion_window.h",
+        "return cut(std::max(bytes_ / 2, std::min(bytes_, capacity)));",
+        "return cut(bytes_);",
+    ),
+    Rule(
+        "every loss halves the window",
+        "atp/core/worker/congestion_window.h",
+        "return cut(std::max(bytes_ / 2, std::min(bytes_, capacity)));",
+        "return cut(bytes_ / 2);",
+    ),
     Rule("slow start never ends", CONGESTION, "  threshold_ = bytes_;\n", ""),
     Rule("ECN is ignored", CONGESTION, "  if (ecn) return cut(bytes_ * 4 / 5);\n", ""),
 ]
