@@ -10,6 +10,7 @@ over a ring, so both use the same links. Writes collectives.csv and collectives.
 (default: out/collectives).
 """
 
+import argparse
 import json
 import os
 import statistics
@@ -58,7 +59,7 @@ def run_in_namespaces(ranks, arguments, folder):
 
 def rank_words(arguments, meet, result):
     words = (sys.executable, RANK, meet, result, arguments.rounds, arguments.budget)
-    return [str(word) for word in (*words, *arguments.sizes)]
+    return [str(word) for word in (*words, ",".join(arguments.collectives), *arguments.sizes)]
 
 
 def measure(where, ranks, arguments):
@@ -121,7 +122,7 @@ def plot(rows):
         squeeze=False,
         layout="constrained",
     )
-    sized = [name for name in SHARES if name != "barrier"]
+    sized = [name for name in dict.fromkeys(row["collective"] for row in rows) if name != "barrier"]
     for line, where in zip(axes, places, strict=True):
         for axis, ranks in zip(line, numbers_of_ranks, strict=True):
             for number, name in enumerate(sized):
@@ -149,6 +150,15 @@ def numbers(text):
     return [int(number) for number in text.split(",")]
 
 
+def names(text):
+    found = text.split(",")
+    if unknown := set(found) - set(SHARES):
+        raise argparse.ArgumentTypeError(
+            f"found {', '.join(sorted(unknown))}, expected some of {', '.join(SHARES)}"
+        )
+    return found
+
+
 def parse():
     parser = report.parser(__doc__, "out/collectives")
     parser.add_argument("--ranks", type=numbers, default=[2, 4, 8], help="N,N,... (default: 2,4,8)")
@@ -157,6 +167,13 @@ def parse():
         choices=["one host", "links", "both"],
         default="both",
         help="processes on this machine, or namespaces with links (default: both)",
+    )
+    parser.add_argument(
+        "--collectives",
+        type=names,
+        default=list(SHARES),
+        metavar="NAME,NAME,...",
+        help="only these (default: all)",
     )
     parser.add_argument(
         "--mbit", type=int, default=1000, help="bandwidth of each rank's link (default: 1000)"

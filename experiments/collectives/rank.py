@@ -1,6 +1,6 @@
 """One rank of experiments.collectives: times each collective over atp and over Gloo, alternating.
 
-RANK=... WORLD_SIZE=... rank.py MEET RESULT ROUNDS BUDGET SIZES...
+RANK=... WORLD_SIZE=... rank.py MEET RESULT ROUNDS BUDGET COLLECTIVES SIZES...
 """
 
 import contextlib
@@ -158,7 +158,7 @@ def seconds(collective, group, control):
     return took.item() / calls
 
 
-def measure(sizes, rounds, budget):
+def measure(names, sizes, rounds, budget):
     """Rows of (collective, bytes, path, seconds of each round).
 
     Slow collectives run fewer than `rounds` rounds, but at least 3, to stay within `budget` s.
@@ -166,7 +166,7 @@ def measure(sizes, rounds, budget):
     groups = {"atp": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
     control = dist.new_group(backend="gloo")
     rows = []
-    for name in SHARES:
+    for name in names:
         for size in sizes if name != "barrier" else [4]:
             collective = Collective(name, size)
 
@@ -182,7 +182,7 @@ def measure(sizes, rounds, budget):
     return rows
 
 
-def main(meet, result, rounds, budget, *sizes):
+def main(meet, result, rounds, budget, names, *sizes):
     # Run ahead of other processes on this machine, if permitted.
     with contextlib.suppress(PermissionError):
         os.nice(-15)
@@ -194,7 +194,8 @@ def main(meet, result, rounds, budget, *sizes):
         world_size=int(os.environ["WORLD_SIZE"]),
         timeout=datetime.timedelta(seconds=300),
     )
-    rows = measure([int(size) for size in sizes], int(rounds), float(budget))
+    sizes = [int(size) for size in sizes]
+    rows = measure(names.split(","), sizes, int(rounds), float(budget))
     if dist.get_rank() == 0:
         paths = {
             path: sorted(of)

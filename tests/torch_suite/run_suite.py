@@ -2,6 +2,7 @@
 
     PYTHONPATH=python .venv/bin/python tests/torch_suite/run_suite.py --backend atp --ranks 3
 
+With --file it runs a test file of torch's repository instead, which decides on the number of ranks.
 Without a route the ranks of this host sum in memory that they share; ATP_ROUTE and
 ATP_HOST_MEMORY=0 take them to a switch, ATP_ALGORITHM=ring around a ring.
 """
@@ -26,12 +27,9 @@ def main() -> int:
     folder = str(Path(__file__).parent)
     sys.path.insert(0, folder)
     os.environ["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
-    import suite
-
     logging.disable(logging.INFO)
 
-    tests = unittest.defaultTestLoader.loadTestsFromTestCase(suite.Suite)
-    chosen = [test for test in tests if options.only in test.id()]
+    chosen = [test for test in _tests(options.file) if options.only in test.id()]
     outcomes = _Outcomes(len(chosen))
     unittest.TestSuite(chosen).run(outcomes)
     report = json.dumps(outcomes.ended, indent=1)
@@ -42,14 +40,34 @@ def main() -> int:
     counts = {}
     for outcome, _ in outcomes.ended.values():
         counts[outcome] = counts.get(outcome, 0) + 1
-    print(f"{options.backend}, {options.ranks} ranks: {counts}", file=sys.stderr)
+    what = Path(options.file).name if options.file else f"{options.ranks} ranks"
+    print(f"{options.backend}, {what}: {counts}", file=sys.stderr)
     return int("failed" in counts)
+
+
+def _tests(file: str | None) -> list[unittest.TestCase]:
+    load = unittest.defaultTestLoader
+    if file is None:
+        import suite
+
+        return list(load.loadTestsFromTestCase(suite.Suite))
+    os.environ["ATP_SUITE_FILE"] = str(Path(file).resolve())
+    import torch_file
+
+    return [
+        test
+        for found in vars(torch_file).values()
+        if isinstance(found, type) and issubclass(found, unittest.TestCase)
+        if found.__module__ == torch_file.__name__
+        for test in load.loadTestsFromTestCase(found)
+    ]
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", choices=["atp", "gloo"], default="atp")
     parser.add_argument("--ranks", type=int, default=3, metavar="N", help="world size (default: 3)")
+    parser.add_argument("--file", metavar="FILE", help="a test file of torch's repository")
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="only tests with TEXT in their name"
     )
