@@ -59,6 +59,8 @@ void SparseSum::gather(const at::Tensor& own, const std::vector<at::Tensor>& all
   for (const at::Tensor& each : all) request.outputs.push_back(memory_of(kName, each));
   request.number = number;
   request.timeout = timeout_;
+  request.spent = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begun_);
   request.on_done = std::move(on_done);
   peers_.submit(std::move(request));
 }

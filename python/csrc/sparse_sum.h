@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,7 +40,8 @@ class SparseSum : public std::enable_shared_from_this<SparseSum> {
   std::string mismatch() const;
 
   Peers& peers_;
-  const std::chrono::milliseconds timeout_;
+  const std::chrono::milliseconds timeout_;  // of both steps together
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   const std::uint64_t first_number_;  // the first of three
   std::function<void(const std::string&)> end_;
   const at::Tensor own_;  // coalesced

@@ -119,3 +119,23 @@ def test_every_other_ranks_error_names_the_victim(ranks, fate, connected):
             assert f"rank {VICTIM}" in text, (name, text)
             innocent = others[1 - others.index(outcome.rank)]
             assert f"rank {innocent} (127" not in text or "has called" in text, (name, text)
+
+
+def test_both_steps_of_a_sparse_sum_share_one_time_out(ranks):
+    """Rank 1 comes late to the first step, and does not come to the second."""
+
+    def body(rank):
+        if rank == 1:
+            time.sleep(2 * LIMIT_S / 3)
+            # What the first step looks like to the other rank.
+            heads = [torch.empty(16, dtype=torch.int64) for _ in range(2)]
+            own = torch.tensor([1, 1, 1, 4] + [0] * 12)
+            dist.all_gather(heads, own)
+            signal.pause()
+        sparse = torch.sparse_coo_tensor([[0]], [1.0], (4,))
+        return told(lambda group: dist.all_reduce(sparse, group=group), None)
+
+    (outcome,) = ranks.outcomes(2, body, waited_for=[0], timeout_s=LIMIT_S)
+    text, seconds = outcome.value
+    assert "rank 1" in text and f"{LIMIT_S} s" in text
+    assert LIMIT_S <= seconds < 1.4 * LIMIT_S

@@ -17,6 +17,11 @@ constexpr int kMovesInARound = 16;
 
 bool is_message(Frame::Kind kind) { return kind == Frame::Kind::kData; }
 
+// Whether the message of this frame goes on in another one.
+bool has_more_frames(const Frame& frame) {
+  return is_message(frame.kind) && frame.offset + frame.length < frame.bytes;
+}
+
 bool makes_sense(const Frame& frame) {
   const std::uint64_t most = is_message(frame.kind) ? kMaxFrameBytes : kMaxTextBytes;
   return frame.magic == Frame::kMagic && frame.length <= most && frame.offset <= frame.bytes + most;
@@ -198,11 +203,16 @@ bool PeerConnection::read_more(Sink& sink) {
   std::size_t count = 0;
   const std::size_t direct = to_ != nullptr ? left_ : 0;
   if (direct > 0) parts[count++] = {to_, direct};
-  parts[count++] = {stage_.get() + stage_end_, kStageBytes - stage_end_};
+  // Within a long message only the next frame's head goes to the stage: what follows it has a place
+  // of its own, and would be copied twice.
+  const bool is_dropped = left_ > 0 && to_ == nullptr;
+  const bool is_within = has_more_frames(frame_) && !is_dropped;
+  const std::size_t room = (is_within ? sizeof(Frame) : kStageBytes) - stage_end_;
+  parts[count++] = {stage_.get() + stage_end_, room};
   const ssize_t moved = readv(socket_.fd(), parts.data(), static_cast<int>(count));
   if (!take_result(moved, in_)) return false;
   const auto got = static_cast<std::size_t>(moved);
-  may_have_more_ = got == direct + (kStageBytes - stage_end_);
+  may_have_more_ = got == direct + room;
   stage_end_ += got - std::min(got, direct);
   if (direct > 0) take(sink, std::min(got, direct));
   return true;

@@ -41,7 +41,7 @@ PeerEngine::~PeerEngine() = default;
 void PeerEngine::submit(std::shared_ptr<PeerOperation> operation, SteadyTime now) {
   if (failure_) return refuse(std::move(operation));
   now_ = now;
-  operation->set_begun(now);
+  operation->set_begun(now - operation->request().spent);
   if (is_transfer(operation->request().call)) return begin(std::move(operation));
   const std::uint64_t number = operation->number();
   called_.insert(number);

@@ -43,7 +43,7 @@ class PeerOperation {
 
   const PeerRequest& request() const { return request_; }
   std::uint64_t number() const { return number_; }
-  // When it was started, by the clock of its thread.
+  // When its first step was started, by the clock of its thread.
   SteadyTime begun() const { return begun_; }
   void set_begun(SteadyTime now) { begun_ = now; }
   // How it describes itself to other ranks.

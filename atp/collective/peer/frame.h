@@ -48,7 +48,7 @@ struct Frame {
 static_assert(sizeof(Frame) == 56, "sent as it lies in memory, so without padding");
 
 // The maximum bytes of a message in one frame; control frames wait for at most that much.
-inline constexpr std::size_t kMaxFrameBytes = 256 * 1024;
+inline constexpr std::size_t kMaxFrameBytes = 1024 * 1024;
 inline constexpr std::size_t kSentAtOnceBytes = 64 * 1024;
 // How many bytes of one rank may wait at another.
 inline constexpr std::size_t kMaxWaitingBytes = 2 * 1024 * 1024;

@@ -72,6 +72,8 @@ struct PeerRequest {
   std::vector<ConstBytes> inputs;
   std::vector<Bytes> outputs;
   std::chrono::milliseconds timeout{0};  // in total; 0: the mesh's
+  // What earlier steps of the caller's operation have used of the time-out.
+  std::chrono::milliseconds spent{0};
   // Called once when the operation has ended, before wait() returns, on the mesh's thread, or in
   // submit() itself if the request is refused or the mesh has one rank; must not block.
   std::function<void(const Status&)> on_done;
