@@ -96,6 +96,10 @@ const Case kCases[] = {
      kServer,
      "server 10.0.0.9:5500 refused rank 3: the job needs 1,300 MiB there, and only 24 MiB of the "
      "memory for all jobs is left"},
+    {{RefusalReason::kDraining, 0, 0, {}},
+     kServer,
+     "server 10.0.0.9:5500 refused rank 3: the node takes no new jobs, because it is being drained "
+     "(`atp drain`); try again when it has been restarted, or use another one"},
 };
 
 TEST(RefusalText, NamesWhatWasExpectedWhatWasFoundAndWhichRanksDiffer) {

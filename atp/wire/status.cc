@@ -67,6 +67,10 @@ std::string_view to_string(RefusalReason reason) {
     case RefusalReason::kVersion: return "the rank speaks no protocol version that the node speaks";
     case RefusalReason::kMemory: return "the job needs more memory than the node has left for it";
     case RefusalReason::kIncarnation: return "it waits in another incarnation of the job";
+    case RefusalReason::kDraining:
+      return "the node takes no new jobs, because it is being drained (`atp drain`); try again "
+             "when "
+             "it has been restarted, or use another one";
     case RefusalReason::kCount: break;
   }
   return "unknown reason";

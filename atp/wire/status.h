@@ -51,6 +51,7 @@ enum class RefusalReason : std::uint16_t {
   kVersion = 9,
   kMemory = 10,       // the job needs more memory than the node's limit leaves
   kIncarnation = 11,  // not a refusal: a rank waits in another incarnation of the job
+  kDraining = 12,     // the node takes no new jobs, because it is about to end
   kCount,
 };
 

@@ -134,6 +134,9 @@ void handle_join(SwitchTurn& turn, const Arrival& in) {
   }
 
   if (tree == nullptr) {
+    if (turn.state.draining && !turn.state.trees.knows(in.packet.job())) {
+      return refuse({RefusalReason::kDraining});
+    }
     if (const Refusal refusal = make_room(turn, *join)) return refuse(refusal);
     tree =
         turn.state.trees.make(in.packet.job(), streams, join->world_size, turn.config.timing.lease);

@@ -32,6 +32,10 @@ class SwitchNode {
   // While set, every GRADIENT sent up carries ECN, because this switch's receive queue is long.
   void set_congested(bool congested) { state_.congested = congested; }
 
+  // From then on JOINs of jobs that are not known are refused (docs/protocol.md §2, *Draining*).
+  void drain() { state_.draining = true; }
+  bool draining() const { return state_.draining; }
+
   const Counters<SwitchCounter>& counters() const { return state_.counters; }
   // For metrics and displays.
   std::size_t aggregators_in_use() const { return state_.aggregators.in_use(); }

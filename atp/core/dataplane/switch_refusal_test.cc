@@ -128,6 +128,22 @@ TEST(SwitchRefusal, HoldsNoMoreTreesThanItHasRoomFor) {
   relayed(rig.in(child(0), join(0, body)));
 }
 
+TEST(SwitchRefusal, WhileItDrainsOnlyJobsThatAreUnknownAreRefused) {
+  Rig rig;
+  relayed(rig.in(child(0), join(0, join_body(0))));
+  rig.node.drain();
+  // The known job goes on: its other ranks, and its other stream ranges, may still come.
+  relayed(rig.in(child(1), join(1, join_body(1))));
+  Join other_range = join_body(0);
+  other_range.first_stream = 100;
+  relayed(rig.in(child(0), join(0, other_range)));
+  EXPECT_EQ(rig.node.trees(), 2u);
+
+  rig.wait(6s);
+  EXPECT_EQ(rig.node.trees(), 0u);
+  expect_refused(rig, join(0, join_body(0)), {RefusalReason::kDraining});
+}
+
 TEST(SwitchRefusal, ARankThatIsHeldIsTaken) {
   Rig rig;
   rig.join_all();

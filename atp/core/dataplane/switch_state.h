@@ -92,6 +92,7 @@ struct SwitchState {
   TreeTable trees;
   VirtualQueue uplink;
   bool congested = false;  // the switch's own receive queue is long
+  bool draining = false;   // JOINs of jobs that are not known are refused
   AnswerPacer pacer;
   Counters<SwitchCounter> counters;
 

@@ -151,6 +151,12 @@ const Tree* TreeTable::conflicting(const JobKey& job, const StreamRange& streams
   return nullptr;
 }
 
+bool TreeTable::knows(const JobKey& job) const {
+  const auto tree = std::partition_point(trees_.begin(), trees_.end(),
+                                         [&](const Tree& t) { return t.job() < job; });
+  return tree != trees_.end() && tree->job() == job;
+}
+
 Tree* TreeTable::make(const JobKey& job, const StreamRange& streams, std::size_t world_size,
                       Duration lease) {
   const auto after =

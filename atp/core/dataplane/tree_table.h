@@ -134,6 +134,8 @@ class TreeTable {
   Tree* find(const JobKey& job, std::uint16_t stream);
   // The tree of another range of this job that shares a stream with this one, or null.
   const Tree* conflicting(const JobKey& job, const StreamRange& streams) const;
+  // Whether the job has a tree here, of whatever streams.
+  bool knows(const JobKey& job) const;
   // The range must not overlap another tree of the job, and the caller must have checked that there
   // is room. Invalidates pointers to trees.
   Tree* make(const JobKey& job, const StreamRange& streams, std::size_t world_size, Duration lease);

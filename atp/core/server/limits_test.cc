@@ -45,6 +45,31 @@ TEST(Limits, NoMoreJobsAreServedThanConfigured) {
   EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kTooManyJobs, 2, 0}));
 }
 
+TEST(Draining, OnlyJobsThatAreUnknownAreRefused) {
+  ServerConfig config = ServerHarness::small_config();
+  ServerHarness h(config);
+  h.join(worker_endpoint(0), h.join_of(0, 2, false));
+  h.server.drain();
+  ASSERT_EQ(h.server.job_count(), 1u);
+
+  TestJoin newcomer = h.join_of(0, 2, false);
+  newcomer.job.incarnation += 1;
+  h.join(worker_endpoint(0), newcomer);
+  const auto sent = h.take(StatusCode::kRefused);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].status().refusal(), (Refusal{RefusalReason::kDraining}));
+  EXPECT_EQ(h.server.job_count(), 1u);
+  EXPECT_FALSE(h.server.knows(newcomer.job));
+
+  // The known job goes on: its other ranks, and its other stream ranges, may still come.
+  TestJoin other_range = h.join_of(0, 2, false);
+  other_range.body.first_stream = 100;
+  h.join(worker_endpoint(0), other_range);
+  EXPECT_EQ(h.server.job_count(), 2u);
+  h.join(worker_endpoint(1), h.join_of(1, 2, false));
+  EXPECT_EQ(h.take(StatusCode::kRefused).size(), 0u);
+}
+
 TEST(Limits, AJobOfMoreStreamsThanConfiguredIsRefused) {
   ServerHarness h;
   TestJoin join = h.join_of(0, 1, false);

@@ -158,6 +158,7 @@ Refusal Server::objection_to_new(const PacketView& packet, const Join& join) con
   }
   const Rank rank = packet.ranks.lowest();
   if (rank >= join.world_size) return {RefusalReason::kRank, join.world_size, rank};
+  if (draining_ && !knows(packet.job())) return {RefusalReason::kDraining};
   if (jobs_.size() >= config_.max_jobs) return {RefusalReason::kTooManyJobs, config_.max_jobs};
   const std::size_t left = config_.memory_limit_bytes - bytes_;
   const std::size_t needed = Job::bytes_needed(packet.job(), join, config_);

@@ -41,8 +41,16 @@ class Server {
   // (H36).
   void set_congested(bool congested) { congested_ = congested; }
 
+  // From then on JOINs of jobs that are not known are refused (docs/protocol.md §2, *Draining*).
+  void drain() { draining_ = true; }
+  bool draining() const { return draining_; }
+
   const Counters<ServerCounter>& counters() const { return counters_; }
   std::size_t job_count() const { return jobs_.size(); }
+  bool knows(const JobKey& key) const {
+    const auto first = jobs_.lower_bound({key, 0});
+    return first != jobs_.end() && first->first.key == key;
+  }
   // Calls visit(const JobSummary&) for each job, in the order of job, incarnation and stream.
   template <class Visit>
   void for_each_job(Instant now, Visit&& visit) const {
@@ -101,6 +109,7 @@ class Server {
   Instant next_timeout_ = kNever;
   Instant last_turn_ = Instant::max();
   bool congested_ = false;
+  bool draining_ = false;
 };
 
 }  // namespace atp

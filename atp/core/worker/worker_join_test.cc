@@ -172,9 +172,13 @@ StatusMessage no_room() {
                                 WorkerScript::kNonce);
 }
 
-TEST(WorkerJoin, ASwitchWithoutRoomOrWithTooSmallAKIsBypassed) {
-  for (const RefusalReason reason :
-       {RefusalReason::kTooManyJobs, RefusalReason::kMemory, RefusalReason::kValueCount}) {
+StatusMessage draining() {
+  return StatusMessage::refused({RefusalReason::kDraining}, RankSet::of(1), WorkerScript::kNonce);
+}
+
+TEST(WorkerJoin, ASwitchThatDrainsOrHasNoRoomOrTooSmallAKIsBypassed) {
+  for (const RefusalReason reason : {RefusalReason::kTooManyJobs, RefusalReason::kMemory,
+                                     RefusalReason::kValueCount, RefusalReason::kDraining}) {
     WorkerScript s;
     s.worker.start(s.now);
     s.run();
@@ -187,6 +191,17 @@ TEST(WorkerJoin, ASwitchWithoutRoomOrWithTooSmallAKIsBypassed) {
     s.receive_ack(ack, kTestServer);
     EXPECT_EQ(s.worker.poll_event()->kind, EventKind::kJoined);
   }
+}
+
+TEST(WorkerJoin, AServerThatDrainsIsAskedAgainUntilItHasBeenReplaced) {
+  WorkerScript s;
+  s.worker.start(s.now);
+  s.run();
+  s.receive_status(draining(), kTestServer);
+  EXPECT_FALSE(s.worker.poll_event().has_value());
+  s.run_to_timer();
+  s.receive_ack(s.ack(), kTestSwitch);
+  EXPECT_TRUE(s.worker.joined());
 }
 
 // A crashed job's place is free when its leases have ended.

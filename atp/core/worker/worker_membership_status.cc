@@ -18,11 +18,12 @@ bool is_meant(WorkerTurn& turn, const StatusMessage& status) {
   return meant;
 }
 
-// The node has no room for one more job, but may have later.
+// The node has no room for one more job, but may have later. One that drains is soon replaced.
 bool has_no_room(const StatusMessage& status) {
   if (status.code != StatusCode::kRefused) return false;
   const RefusalReason reason = status.refusal().reason;
-  return reason == RefusalReason::kTooManyJobs || reason == RefusalReason::kMemory;
+  return reason == RefusalReason::kTooManyJobs || reason == RefusalReason::kMemory ||
+         reason == RefusalReason::kDraining;
 }
 
 // K is agreed once all ranks have joined. So this rank has joined too, with its straight JOIN: its

@@ -297,6 +297,18 @@ MEMBERSHIP = [
         "",
     ),
     Rule(
+        "a server that drains takes new jobs",
+        SERVER,
+        "if (draining_ && !knows(packet.job())) return {RefusalReason::kDraining};",
+        "",
+    ),
+    Rule(
+        "a server that drains refuses the jobs that it knows",
+        SERVER,
+        "if (draining_ && !knows(packet.job())) return {RefusalReason::kDraining};",
+        "if (draining_) return {RefusalReason::kDraining};",
+    ),
+    Rule(
         "a job may need more memory than there is",
         SERVER,
         "return needed > left ? memory_refusal(left, needed) : Refusal{};",

@@ -347,6 +347,18 @@ TREES = [
         "",
     ),
     Rule(
+        "a switch that drains takes new jobs",
+        RELAY,
+        "if (turn.state.draining && !turn.state.trees.knows(in.packet.job())) {",
+        "if (false) {",
+    ),
+    Rule(
+        "a switch that drains refuses the jobs that it knows",
+        RELAY,
+        "if (turn.state.draining && !turn.state.trees.knows(in.packet.job())) {",
+        "if (turn.state.draining) {",
+    ),
+    Rule(
         "a switch has no memory limit for trees",
         RELAY,
         "return needed > left ? memory_refusal(left, needed) : Refusal{};",
