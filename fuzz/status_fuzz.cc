@@ -49,6 +49,9 @@ void check_request(std::string_view text) {
   if (kind == Kind::kStatus && !text.starts_with(atp::kStatusLine)) {
     fail("a request of another version", std::string(text));
   }
+  if (kind == Kind::kDrain && !text.starts_with(atp::kDrainLine)) {
+    fail("a drain request of another version", std::string(text));
+  }
 }
 
 void check_reply(const std::string& reply, bool json) {
@@ -63,6 +66,12 @@ void check_reply(const std::string& reply, bool json) {
   }
   if (!answer && text.find("address") == std::string::npos)
     fail("an error that does not name the address", text);
+}
+
+void check_drain(const std::string& reply) {
+  const atp::Result<atp::DrainProgress> progress = atp::drain_progress("address", reply);
+  const std::string& text = progress ? progress.value().role : progress.error().message;
+  if (!atp::is_plain(text)) fail("the text has terminal control characters", text);
 }
 
 void check_status(const std::string& reply) {
@@ -95,6 +104,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_reply(text, json);
     check_reply(std::string(atp::kStatusLine) + text, json);
   }
+  check_drain(text);
+  check_drain(std::string(atp::kDrainLine) + text);
+  check_drain(std::string(atp::kStatusLine) + text);
   check_status(std::string(atp::kStatusLine) + text);
   return 0;
 }

@@ -1,5 +1,6 @@
 #include "atp/cli/command/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -31,12 +32,37 @@ class JsonMessage : public spdlog::custom_flag_formatter {
   }
 };
 
+// What the message that this thread logs is about; null: nothing. The sink formats it in log()'s
+// call, so it need not be copied.
+thread_local const LogAbout* about_now = nullptr;
+
+// `, "job": 7, "incarnation": 1, "ranks": [2]`, as far as they are known.
+class JsonAbout : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg&, const std::tm&, spdlog::memory_buf_t& out) override {
+    if (about_now == nullptr) return;
+    std::string text;
+    if (about_now->job) text += fmt::format(R"(, "job": {})", *about_now->job);
+    if (about_now->incarnation) {
+      text += fmt::format(R"(, "incarnation": {})", *about_now->incarnation);
+    }
+    if (!about_now->ranks.empty()) {
+      text += fmt::format(R"(, "ranks": [{}])", fmt::join(about_now->ranks, ", "));
+    }
+    out.append(text);
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<JsonAbout>();
+  }
+};
+
 std::unique_ptr<spdlog::formatter> formatter_of(const std::string& format) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   if (format == "json") {
     formatter->add_flag<JsonMessage>('*');
+    formatter->add_flag<JsonAbout>('&');
     formatter->set_pattern(std::string(R"({"time": ")") + kTime +
-                           R"(", "level": "%l", "command": "%n", "message": %*})");
+                           R"(", "level": "%l", "command": "%n"%&, "message": %*})");
   } else {
     formatter->set_pattern(std::string(kTime) + " %n %^%l%$: %v");
   }
@@ -93,8 +119,10 @@ std::string log_level() {
 
 std::string log_format() { return current_format; }
 
-void log(LogLevel level, const std::string& message) {
+void log(LogLevel level, const std::string& message, const LogAbout& about) {
+  about_now = &about;
   spdlog::log(level_of(level), "{}", message);
+  about_now = nullptr;
 }
 
 }  // namespace atp

@@ -2,8 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "atp/cli/command/command.h"
 
@@ -25,7 +28,21 @@ std::string log_level();
 std::string log_format();
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
-void log(LogLevel level, const std::string& message);
+
+// What a line is about. A log in JSON has fields for it; in one of text the message says it.
+struct LogAbout {
+  std::optional<std::uint32_t> job;
+  std::optional<std::uint32_t> incarnation;
+  std::vector<std::uint32_t> ranks;
+  bool operator==(const LogAbout&) const = default;
+};
+struct LogLine {
+  std::string text;
+  LogAbout about;
+};
+
+void log(LogLevel level, const std::string& message, const LogAbout& about = {});
+inline void log(LogLevel level, const LogLine& line) { log(level, line.text, line.about); }
 
 template <class... Values>
 void log_debug(fmt::format_string<Values...> format, Values&&... values) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,10 @@ class Writer {
                  {"listen", status_.at("listen")},
                  {"version", status_.at("version")}},
                 1);
+    begin("atp_node_jobs");
+    out_.sample({}, static_cast<double>(jobs_known()));
+    begin("atp_node_draining");
+    out_.sample({}, status_.at("draining").get<bool>() ? 1 : 0);
     begin("atp_metrics_left_out");
     out_.sample({}, left_out_);
     write_ranks();
@@ -61,6 +66,15 @@ class Writer {
     const Json* status;
     std::vector<const Json*> ranks;  // those whose lateness is reported
   };
+
+  // A job may have several stream ranges.
+  std::size_t jobs_known() const {
+    std::set<std::pair<std::uint64_t, std::uint64_t>> jobs;
+    for (const Json& job : status_.at("jobs")) {
+      jobs.emplace(job.at("job").get<std::uint64_t>(), job.at("incarnation").get<std::uint64_t>());
+    }
+    return jobs.size();
+  }
 
   bool is_of(const MetricInfo& info) const { return info.of == MetricOf::kBoth || info.of == of_; }
 

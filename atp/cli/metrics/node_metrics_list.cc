@@ -15,6 +15,9 @@ constexpr std::string_view kOfRank = "job_id, incarnation, first_stream, rank";
 constexpr auto kMetrics = std::to_array<MetricInfo>({
     {"atp_node_info", kGauge, "Always 1; the labels identify the node.", kBoth,
      "role, listen, version"},
+    {"atp_node_jobs", kGauge, "Jobs that the node knows."},
+    {"atp_node_draining", kGauge,
+     "1 while the node drains: it refuses new jobs and ends after its last one; else 0."},
     {"atp_metrics_left_out", kGauge, "Jobs and ranks left out to limit the size of this page."},
 
     // Jobs and ranks.

@@ -41,6 +41,7 @@ Json counters_of() {
 
 Json status(const std::string& role) {
   Json status = Json::parse(R"({"role": "", "listen": "10.0.0.1:5501", "version": "1.2",
+    "draining": false,
     "aggregators": {"total": 4096}, "jobs": [
       {"job": 7, "incarnation": 4, "first_stream": 0, "world_size": 3, "fragments": 12,
        "joined": [0, 1], "left": [2], "stuck": null, "lateness": [],
@@ -121,6 +122,16 @@ TEST(NodeMetrics, ReportStatesStuckRanksAndLateRanks) {
        }) {
     EXPECT_THAT(text, HasSubstr(line + "\n"));
   }
+}
+
+TEST(NodeMetrics, SayWhetherTheNodeDrainsAndHowManyJobsAreLeft) {
+  Json one = status("server");
+  one["jobs"].push_back(one["jobs"][0]);
+  one["jobs"][1]["first_stream"] = 2;  // another stream range of the same job
+  EXPECT_THAT(text_of(one), HasSubstr("atp_node_draining 0\n"));
+  one["draining"] = true;
+  EXPECT_THAT(text_of(one), HasSubstr("atp_node_draining 1\n"));
+  EXPECT_THAT(text_of(one), HasSubstr("atp_node_jobs 1\n"));
 }
 
 TEST(NodeMetrics, AreLimitedAndKeepTheLatestRanks) {

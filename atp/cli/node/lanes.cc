@@ -20,6 +20,9 @@
 namespace atp {
 namespace {
 
+// How a lane tells the process that watches it that it has drained.
+constexpr int kLaneDrained = 10;
+
 struct Lane {
   pid_t pid = -1;  // 0: ended
   int ready = -1;  // a pipe that carries its address once it listens
@@ -108,6 +111,7 @@ class Lanes {
       if (lane.pid <= 0 || waitpid(lane.pid, &status, WNOHANG) != lane.pid) continue;
       lane.pid = 0;
       const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (code == kLaneDrained) continue;
       if (code_ == 0) code_ = code;
       if (stopping_) continue;
       log_error("lane {} of the {} {}; stopping the others", &lane - lanes_.data(), role_,
@@ -174,8 +178,11 @@ std::string text_of_lanes(const ServeOptions& options, const Endpoint& listen) {
 }
 
 void serve_in_lanes(std::string_view role, const ServeOptions& options,
-                    const std::function<void(const ServeOptions&)>& serve_one) {
-  if (options.lanes == 1) return serve_one(options);
+                    const std::function<ServeEnd(const ServeOptions&)>& serve_one) {
+  if (options.lanes == 1) {
+    serve_one(options);
+    return;
+  }
   const Endpoint listen = listen_endpoint(options);
   obey_parent(options);
   const sigset_t signals = watched_signals();
@@ -186,7 +193,7 @@ void serve_in_lanes(std::string_view role, const ServeOptions& options,
     ServeOptions own = options_of_lane(options, listen, lane);
     if (!lanes.start(own, usual)) continue;
     rename_log(fmt::format("atp {}, lane {}", role, lane));
-    return serve_one(own);
+    throw CommandEnd(serve_one(own) == ServeEnd::kDrained ? kLaneDrained : 0);
   }
   const bool ready = lanes.wait_until_ready();
   if (ready) write_port_file(options, text_of_lanes(options, listen));

@@ -22,9 +22,11 @@ ServeOptions options_of_lane(const ServeOptions& options, const Endpoint& listen
 std::string text_of_lanes(const ServeOptions& options, const Endpoint& listen);
 
 // Calls `serve_one` in one process per lane and forwards the signals that end them. When a lane
-// ends, the others end too: they would serve only part of a tensor. A single lane runs in this
-// process. Returns in a lane when it has ended; throws CommandEnd if one failed.
+// ends, the others end too: they would serve only part of a tensor. Only one that has drained
+// leaves them alone, because their last jobs end at about the same time as its own. A single lane
+// runs in this process. Returns when all lanes have ended; throws CommandEnd in a lane, and if one
+// failed.
 void serve_in_lanes(std::string_view role, const ServeOptions& options,
-                    const std::function<void(const ServeOptions&)>& serve_one);
+                    const std::function<ServeEnd(const ServeOptions&)>& serve_one);
 
 }  // namespace atp

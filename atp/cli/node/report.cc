@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "atp/cli/command/command.h"
@@ -159,11 +160,12 @@ Json drops_of(const CounterSnapshot& counters) {
   return drops;
 }
 
-Json head(std::string_view role, std::string_view listen) {
+Json head(std::string_view role, std::string_view listen, bool draining) {
   return {{"role", role},
           {"listen", listen},
           {"version", kProgramVersion},
-          {"wire_version", ATP_VERSION}};
+          {"wire_version", ATP_VERSION},
+          {"draining", draining}};
 }
 
 std::string finish(Json json, Json jobs, const CounterSnapshot& counters) {
@@ -217,6 +219,18 @@ std::vector<StuckRanks> stuck_ranks_of(const SwitchNode& node, Instant now) {
   return all;
 }
 
+std::size_t jobs_of(const Server& server, Instant now) {
+  std::set<JobKey> jobs;
+  server.for_each_job(now, [&](const JobSummary& job) { jobs.insert(job.terms.key); });
+  return jobs.size();
+}
+
+std::size_t jobs_of(const SwitchNode& node, Instant) {
+  std::set<JobKey> jobs;
+  node.for_each_tree([&](const Tree& tree, const atp_share&) { jobs.insert(tree.job()); });
+  return jobs.size();
+}
+
 std::string stuck_text(const StuckRanks& stuck) {
   constexpr std::size_t kMost = 8;
   std::string text = stuck.ranks.size() == 1 ? "rank " : "ranks ";
@@ -232,7 +246,7 @@ std::string stuck_text(const StuckRanks& stuck) {
 std::string status_text_of(std::string_view role, std::string_view listen, const Server& server,
                            Instant now, const CounterSnapshot& counters) {
   const Counters<ServerCounter>& own = server.counters();
-  Json json = head(role, listen);
+  Json json = head(role, listen, server.draining());
   json["fragments"] = own[ServerCounter::kFragmentsCompleted];
   json["fragments_summed_in_switches"] = own[ServerCounter::kFragmentsCompletedInLeastPackets];
   json["fragments_as_floats"] = own[ServerCounter::kFragmentsCompletedFloat];
@@ -249,7 +263,7 @@ std::string status_text_of(std::string_view role, std::string_view listen, const
 std::string status_text_of(std::string_view role, std::string_view listen, const SwitchNode& node,
                            Instant now, const CounterSnapshot& counters) {
   const Counters<SwitchCounter>& own = node.counters();
-  Json json = head(role, listen);
+  Json json = head(role, listen, node.draining());
   json["aggregators"] = {{"total", node.config().aggregators},
                          {"held", node.aggregators_in_use()},
                          {"partitions", node.config().sharing.partitions},

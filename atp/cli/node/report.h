@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -56,6 +57,10 @@ std::vector<StuckRanks> stuck_ranks_of(const Server& server, Instant now);
 std::vector<StuckRanks> stuck_ranks_of(const SwitchNode& node, Instant now);
 // "rank 2 (10.0.1.2), ranks 3 …".
 std::string stuck_text(const StuckRanks& stuck);
+
+// How many jobs the node knows: pairs of number and incarnation, whatever their stream ranges.
+std::size_t jobs_of(const Server& server, Instant now);
+std::size_t jobs_of(const SwitchNode& node, Instant now);
 
 // The status of a node for `atp status`, as JSON. docs/status.md lists the keys; later versions
 // only add keys.

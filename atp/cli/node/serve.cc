@@ -38,6 +38,16 @@ void stop_loop(int signal, siginfo_t* info, void*) {
   if (Waker* waker = stop_waker.load()) waker->stop();
 }
 
+std::vector<Prefix> networks_of(const std::string& option, const std::vector<std::string>& texts) {
+  std::vector<Prefix> networks;
+  for (const std::string& text : texts) {
+    const Result<Prefix> prefix = parse_prefix(text);
+    if (!prefix) throw CommandError(option + " " + prefix.error().message, kWrongUsage);
+    networks.push_back(prefix.value());
+  }
+  return networks;
+}
+
 void set_action(const struct sigaction& action) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
@@ -88,11 +98,16 @@ void add_serve_options(const Command& command, ServeOptions& options) {
                   "this host only)")
       .type_name("CIDR");
   command
+      .add_option("--drain-from", options.drain_from,
+                  "Networks whose hosts may make it drain with `atp drain`, and query its status "
+                  "(default: root and the user that runs it, on this host)")
+      .type_name("CIDR");
+  command
       .add_option("--metrics", options.metrics,
                   "Serve metrics for Prometheus at this address, over HTTP (docs/metrics.md); "
                   "further lanes use the ports after it")
       .type_name("ADDR:PORT");
-  command.add_flag("--no-status", options.no_status, "Do not answer `atp status`");
+  command.add_flag("--no-status", options.no_status, "Do not answer `atp status` and `atp drain`");
   command.add_flag("--die-with-parent", options.die_with_parent,
                    "Stop when the parent process ends");
 }
@@ -152,6 +167,8 @@ StopSignals::~StopSignals() {
   set_action(action);
   stop_waker = nullptr;
 }
+
+bool StopSignals::has_come() { return stop_signal != 0; }
 
 std::string StopSignals::reason() {
   const int signal = stop_signal;
@@ -215,12 +232,8 @@ void write_port_file(const ServeOptions& options, const std::string& address) {
 std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const ServeOptions& options,
                                             Waker& waker) {
   if (options.no_status) return nullptr;
-  std::vector<Prefix> allowed;
-  for (const std::string& text : options.status_from) {
-    const Result<Prefix> prefix = parse_prefix(text);
-    if (!prefix) throw CommandError("--status-from " + prefix.error().message, kWrongUsage);
-    allowed.push_back(prefix.value());
-  }
+  StatusAllowed allowed{.status = networks_of("--status-from", options.status_from),
+                        .drain = networks_of("--drain-from", options.drain_from)};
   auto service = StatusService::start(socket.local(), std::move(allowed), waker);
   if (service) return std::move(service).value();
   log_warning("`atp status` will not be answered: {}", service.error().message);

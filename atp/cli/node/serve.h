@@ -9,6 +9,8 @@
 
 #include "atp/cli/command/command.h"
 #include "atp/cli/command/log.h"
+#include "atp/cli/node/drain.h"
+#include "atp/cli/node/gone_log.h"
 #include "atp/cli/node/metrics_service.h"
 #include "atp/cli/node/report.h"
 #include "atp/cli/node/stats_file.h"
@@ -32,6 +34,7 @@ struct ServeOptions {
   bool die_with_parent = false;
   bool no_status = false;
   std::vector<std::string> status_from;
+  std::vector<std::string> drain_from;
   std::string metrics;  // ADDR:PORT; empty: none
 };
 
@@ -56,6 +59,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
+  static bool has_come();
   // "SIGTERM from process 4711".
   static std::string reason();
 };
@@ -102,10 +106,13 @@ std::unique_ptr<StatusService> start_status(const UdpSocket& socket, const Serve
 // failure, because a user who sets --metrics relies on it.
 std::unique_ptr<MetricsService> start_metrics(const ServeOptions& options, Waker& waker);
 
-// Drives `node` until a signal stops it. `gauges(snapshot)` adds the node's own figures.
+enum class ServeEnd { kSignal, kDrained };
+
+// Drives `node` until a signal stops it, or until it has drained. `gauges(snapshot)` adds the
+// node's own figures.
 template <class Node, class Gauges>
-void serve(std::string_view role, const UdpSocket& socket, Node& node, const ServeOptions& options,
-           std::vector<WatchedCounter> watched, Gauges&& gauges) {
+ServeEnd serve(std::string_view role, const UdpSocket& socket, Node& node,
+               const ServeOptions& options, std::vector<WatchedCounter> watched, Gauges&& gauges) {
   obey_parent(options);
   const auto waker = Waker::create();
   if (!waker) throw std::runtime_error(waker.error().message);
@@ -129,11 +136,18 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
   };
   NarrowPathLog narrow_paths(role);
   StuckLog stuck;
+  GoneLog gone;
+  Drain drain;
+  bool drained = false;
   Instant look_at = clock_now();
   Driven<Node> driven(
       node,
       [&](Instant now) {
         if (reporter.due(now)) reporter.report(now, snapshot());
+        if (status && status->is_drain_asked() && !node.draining()) {
+          node.drain();
+          look_at = now;
+        }
         const auto answer = [&](auto& service) {
           if (!service || !service->is_asked()) return;
           service->answer(status_text_of(role, to_string(socket.local()), node, now, snapshot()));
@@ -142,8 +156,16 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
         answer(metrics);
         if (now >= look_at) {
           look_at = now + StuckLog::kBetweenLooks;
-          for (const std::string& line : stuck.lines(stuck_ranks_of(node, now), now)) {
-            log_warning("{}", line);
+          for (const LogLine& line : stuck.lines(stuck_ranks_of(node, now), now)) {
+            log(LogLevel::kWarning, line);
+          }
+          for (const LogLine& line : gone.lines(gone_ranks_of(node, now))) {
+            log(LogLevel::kInfo, line);
+          }
+          if (node.draining()) {
+            if (const auto line = drain.look(now, jobs_of(node, now))) log_info("{}", *line);
+            drained = drain.is_over(now);
+            if (drained) waker.value()->stop();
           }
         }
         return std::min(reporter.next(), look_at);
@@ -154,7 +176,9 @@ void serve(std::string_view role, const UdpSocket& socket, Node& node, const Ser
   announce(role, socket, options);
   loop.run();
   reporter.report(clock_now(), snapshot());
-  log_info("stopped by {}", StopSignals::reason());
+  drained = drained && !StopSignals::has_come();
+  log_info("{}", drained ? "drained: ended" : "stopped by " + StopSignals::reason());
+  return drained ? ServeEnd::kDrained : ServeEnd::kSignal;
 }
 
 }  // namespace atp

@@ -46,7 +46,7 @@ Placement placement_of(const ServerOptions& options) {
       kWrongUsage);
 }
 
-void serve_one(const ServerOptions& options) {
+ServeEnd serve_one(const ServerOptions& options) {
   const Endpoint listen = listen_endpoint(options.serve);
   if (!std::has_single_bit(options.window)) {
     throw CommandError(
@@ -65,25 +65,25 @@ void serve_one(const ServerOptions& options) {
   const UdpSocket socket = open_socket(listen);
   Server node(config);
   log_debug("window {} packets, {} values", config.wmax, config.max_value_count);
-  serve("server", socket, node, options.serve,
-        {{"jobs_made", "job appeared", "jobs appeared"},
-         {"jobs_ended", "job ended", "jobs ended"},
-         {"leaves", "rank left", "ranks left"},
-         {"ranks_lost", "rank lost", "ranks lost"},
-         {"status_detached", "notice of detached ranks", "notices of detached ranks"},
-         {"status_operation_mismatch", "notice of ranks that disagree about operations",
-          "notices of ranks that disagree about operations"},
-         {"unreachable", "ICMP error", "ICMP errors"},
-         {"process_stopped_ms", "millisecond in which this process was stopped",
-          "milliseconds in which this process was stopped"}},
-        [](CounterSnapshot&) {});
+  return serve("server", socket, node, options.serve,
+               {{"jobs_made", "job appeared", "jobs appeared"},
+                {"jobs_ended", "job ended", "jobs ended"},
+                {"leaves", "rank left", "ranks left"},
+                {"ranks_lost", "rank lost", "ranks lost"},
+                {"status_detached", "notice of detached ranks", "notices of detached ranks"},
+                {"status_operation_mismatch", "notice of ranks that disagree about operations",
+                 "notices of ranks that disagree about operations"},
+                {"unreachable", "ICMP error", "ICMP errors"},
+                {"process_stopped_ms", "millisecond in which this process was stopped",
+                 "milliseconds in which this process was stopped"}},
+               [](CounterSnapshot&) {});
 }
 
 void run_server(const ServerOptions& options) {
   serve_in_lanes("server", options.serve, [&options](const ServeOptions& lane) {
     ServerOptions own = options;
     own.serve = lane;
-    serve_one(own);
+    return serve_one(own);
   });
 }
 

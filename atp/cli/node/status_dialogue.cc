@@ -24,12 +24,17 @@ Error unreadable(const std::string& address) {
       address)};
 }
 
-Error other_version(const std::string& address, const std::string& reply) {
+Error not_a_node(const std::string& address) {
+  return {fmt::format("the process listening on {} is not an atp switch or server", address)};
+}
+
+Error other_version(const std::string& address, const std::string& reply,
+                    std::string_view expected = kStatusLine) {
   const std::string line = made_plain(reply.substr(0, std::min<std::size_t>(reply.find('\n'), 40)));
   return {fmt::format(
       "{} uses another version of the status format: found \"{}\", expected \"{}\"; use the atp of "
       "that host",
-      address, line, kStatusLine.substr(0, kStatusLine.size() - 1))};
+      address, line, expected.substr(0, expected.size() - 1))};
 }
 
 ordered_json parse(std::string_view document) {
@@ -48,21 +53,42 @@ StatusRequest::Kind StatusRequest::take(std::string_view bytes) {
   if (end == std::string::npos) {
     return line_.size() >= kMaxBytes ? Kind::kNone : Kind::kIncomplete;
   }
-  if (!line_.starts_with(kStatusGreeting)) return Kind::kNone;
-  return line_.substr(0, end + 1) == kStatusLine ? Kind::kStatus : Kind::kOtherVersion;
+  const std::string_view line = std::string_view(line_).substr(0, end + 1);
+  if (line == kStatusLine) return Kind::kStatus;
+  if (line == kDrainLine) return Kind::kDrain;
+  if (line.starts_with(kStatusGreeting)) return Kind::kOtherVersion;
+  return line.starts_with(kDrainGreeting) ? Kind::kOtherDrainVersion : Kind::kNone;
 }
 
 Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json) {
-  if (!reply.starts_with(kStatusGreeting)) {
-    return Error{
-        fmt::format("the process listening on {} is not an atp switch or server", address)};
-  }
+  if (!reply.starts_with(kStatusGreeting)) return not_a_node(address);
   if (!reply.starts_with(kStatusLine)) return other_version(address, reply);
   try {
     const ordered_json status = parse(std::string_view(reply).substr(kStatusLine.size()));
     // All but ASCII is escaped: text from the network must not control the terminal.
     constexpr bool kAsciiOnly = true;
     return json ? status.dump(2, ' ', kAsciiOnly) + "\n" : status_table(status);
+  } catch (const nlohmann::json::exception&) {
+    return unreadable(address);
+  } catch (const TooDeep&) {
+    return unreadable(address);
+  }
+}
+
+Result<DrainProgress> drain_progress(const std::string& address, const std::string& reply) {
+  const bool is_status = reply.starts_with(kStatusGreeting);
+  const std::string_view expected = is_status ? kStatusLine : kDrainLine;
+  if (!is_status && !reply.starts_with(kDrainGreeting)) return not_a_node(address);
+  if (!reply.starts_with(expected)) return other_version(address, reply, expected);
+  try {
+    const ordered_json status = parse(std::string_view(reply).substr(expected.size()));
+    if (const auto refused = status.find("refused"); refused != status.end()) {
+      return Error{fmt::format("{} does not drain: {}", address,
+                               made_plain(refused->get<std::string>().substr(0, 400)))};
+    }
+    return DrainProgress{.role = made_plain(status.at("role").get<std::string>()),
+                         .draining = status.at("draining").get<bool>(),
+                         .jobs = jobs_in(status)};
   } catch (const nlohmann::json::exception&) {
     return unreadable(address);
   } catch (const TooDeep&) {

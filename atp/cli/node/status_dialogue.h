@@ -9,11 +9,16 @@
 // The dialogue of `atp status`, as bytes over any transport. The request is a line "atp-status 1";
 // the reply is the same line, then one JSON document, then the end of the connection. A request in
 // another version gets only the line, which names the node's version.
+//
+// The request "atp-drain 1" (`atp drain`) makes the node drain. It is answered in the same way, by
+// the status; if the asker may not do that, by {"refused": "the reason"}.
 
 namespace atp {
 
 inline constexpr std::string_view kStatusGreeting = "atp-status ";
 inline constexpr std::string_view kStatusLine = "atp-status 1\n";
+inline constexpr std::string_view kDrainGreeting = "atp-drain ";
+inline constexpr std::string_view kDrainLine = "atp-drain 1\n";
 
 // The node's side: one request as it arrives.
 class StatusRequest {
@@ -22,9 +27,11 @@ class StatusRequest {
 
   enum class Kind : std::uint8_t {
     kIncomplete,
-    kNone,          // not a status request: close the connection
-    kOtherVersion,  // reply with the line alone
+    kNone,               // not a request: close the connection
+    kOtherVersion,       // reply with kStatusLine alone
+    kOtherDrainVersion,  // reply with kDrainLine alone
     kStatus,
+    kDrain,
   };
   // Judges all bytes so far, at most kMaxBytes. Bytes after the line are ignored.
   Kind take(std::string_view bytes);
@@ -36,5 +43,13 @@ class StatusRequest {
 // The client's side: formats a complete reply from `address`, for people or (`json`) for programs.
 // If it is not a valid reply, the error says what to do.
 Result<std::string> status_answer(const std::string& address, const std::string& reply, bool json);
+
+// How far a node is with draining, from its reply to either request.
+struct DrainProgress {
+  std::string role;
+  bool draining = false;
+  std::size_t jobs = 0;  // those left
+};
+Result<DrainProgress> drain_progress(const std::string& address, const std::string& reply);
 
 }  // namespace atp

@@ -31,6 +31,10 @@ TEST(StatusRequest, IsOneLineInAnyNumberOfPieces) {
                         {"atp-status 1\nand more", Kind::kStatus},
                         {"atp-status 2\n", Kind::kOtherVersion},
                         {"atp-status \n", Kind::kOtherVersion},
+                        {"atp-drain 1\n", Kind::kDrain},
+                        {"atp-drain 2\n", Kind::kOtherDrainVersion},
+                        {"atp-drain", Kind::kIncomplete},
+                        {"atp-drained 1\n", Kind::kNone},
                         {"atp-status", Kind::kIncomplete},
                         {"GET / HTTP/1.1\r\n", Kind::kNone},
                         {"\n", Kind::kNone},
@@ -52,6 +56,45 @@ TEST(StatusAnswer, AReplyThatIsNotANodesIsRefused) {
   EXPECT_THAT(status_answer(kAddress, "atp-status 9\x1b[2J\n{}", false).error().message,
               HasSubstr("found \"atp-status 9 [2J\", expected \"atp-status 1\""));
   EXPECT_THAT(answer(status_with("12").substr(0, 80)).error().message, HasSubstr("ended early"));
+}
+
+TEST(DrainProgress, IsReadFromEitherReply) {
+  const std::string status = R"({"role": "server", "draining": true, "jobs": [
+      {"job": 7, "incarnation": 1, "first_stream": 0},
+      {"job": 7, "incarnation": 1, "first_stream": 2},
+      {"job": 7, "incarnation": 2, "first_stream": 0}]})";
+  for (const std::string_view line : {kStatusLine, kDrainLine}) {
+    const auto progress = drain_progress(kAddress, std::string(line) + status);
+    ASSERT_TRUE(progress.ok()) << progress.error().message;
+    EXPECT_EQ(progress.value().role, "server");
+    EXPECT_TRUE(progress.value().draining);
+    EXPECT_EQ(progress.value().jobs, 2u) << "a job with two stream ranges is one";
+  }
+}
+
+TEST(DrainProgress, SaysWhyThereIsNone) {
+  struct Case {
+    const char* reply;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"atp-drain 1\n{\"refused\": \"not you\\u001b[2J\"}",
+       "10.0.0.1:5501 does not drain: not you [2J"},
+      {"atp-drain 2\n", "found \"atp-drain 2\", expected \"atp-drain 1\""},
+      {"atp-status 2\n", "found \"atp-status 2\", expected \"atp-status 1\""},
+      {"HTTP/1.1 400\r\n", "is not an atp switch or server"},
+      {"atp-drain 1\n{", "cannot be read"},
+      {"atp-drain 1\n[]", "cannot be read"},
+      {"atp-drain 1\n{\"refused\": 3}", "cannot be read"},
+      {"atp-drain 1\n{\"role\": \"switch\", \"jobs\": []}", "cannot be read"},
+      {"atp-drain 1\n{\"role\": \"switch\", \"draining\": 1, \"jobs\": []}", "cannot be read"},
+  };
+  for (const Case& c : cases) {
+    const auto progress = drain_progress(kAddress, c.reply);
+    ASSERT_FALSE(progress.ok()) << c.reply;
+    EXPECT_THAT(progress.error().message, HasSubstr(c.message));
+    EXPECT_THAT(progress.error().message, HasSubstr(kAddress));
+  }
 }
 
 TEST(StatusAnswer, EndlessNestingIsRefused) {

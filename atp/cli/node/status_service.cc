@@ -1,15 +1,19 @@
 #include "atp/cli/node/status_service.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "atp/cli/command/machine.h"
+#include "atp/cli/node/connection_owner.h"
 #include "atp/driver/udp/address.h"
 #include "atp/wire/host_text.h"
 
@@ -20,6 +24,20 @@ constexpr std::chrono::seconds kPatience{2};  // per connection
 constexpr std::size_t kMostTalks = 64;        // more close the oldest
 constexpr int kPauseMs = 100;                 // after a failed accept()
 
+bool is_in(const std::vector<Prefix>& networks, const Endpoint& peer) {
+  return std::any_of(networks.begin(), networks.end(),
+                     [&](const Prefix& network) { return network.contains(peer); });
+}
+
+std::string refusal_to_drain() {
+  const nlohmann::json refusal = {
+      {"refused",
+       fmt::format("only root and its own user (uid {}) may ask for that on its host, and "
+                   "other hosts in the networks of --drain-from",
+                   geteuid())}};
+  return refusal.dump() + "\n";
+}
+
 }  // namespace
 
 bool is_same_host(const Endpoint& own, const Endpoint& peer) {
@@ -27,9 +45,13 @@ bool is_same_host(const Endpoint& own, const Endpoint& peer) {
   return !interface_with(host_text(peer)).empty();
 }
 
+bool may_drain_here(std::optional<uid_t> of, uid_t node) {
+  constexpr uid_t kRoot = 0;
+  return of == kRoot || of == node;
+}
+
 Result<std::unique_ptr<StatusService>> StatusService::start(const Endpoint& at,
-                                                            std::vector<Prefix> allowed,
-                                                            Waker& loop) {
+                                                            StatusAllowed allowed, Waker& loop) {
   auto stop = Waker::create();
   if (!stop) return stop.error();
   Result<TcpSocket> listener = TcpSocket::listen(at);
@@ -38,7 +60,7 @@ Result<std::unique_ptr<StatusService>> StatusService::start(const Endpoint& at,
       std::move(listener).value(), std::move(allowed), loop, std::move(stop).value()));
 }
 
-StatusService::StatusService(TcpSocket listener, std::vector<Prefix> allowed, Waker& loop,
+StatusService::StatusService(TcpSocket listener, StatusAllowed allowed, Waker& loop,
                              std::unique_ptr<Waker> stop)
     : listener_(std::move(listener)),
       allowed_(std::move(allowed)),
@@ -103,14 +125,25 @@ void StatusService::listen_to(Talk& talk) {
   const auto kind = talk.request.take({bytes, static_cast<std::size_t>(got)});
   talk.over = kind == StatusRequest::Kind::kNone;
   if (talk.over || kind == StatusRequest::Kind::kIncomplete) return;
-  std::string reply(kStatusLine);
-  if (kind == StatusRequest::Kind::kStatus) {
-    const std::optional<std::string> document = desk_.ask();
-    talk.over = !document;
-    if (talk.over) return;
-    reply += *document + "\n";
+  std::optional<std::string> reply = reply_to(kind, talk.socket);
+  talk.over = !reply;
+  if (reply) talk.reply = std::move(*reply);
+}
+
+// Nothing if the loop does not answer.
+std::optional<std::string> StatusService::reply_to(StatusRequest::Kind kind,
+                                                   const TcpSocket& connection) {
+  using Kind = StatusRequest::Kind;
+  const bool drain = kind == Kind::kDrain || kind == Kind::kOtherDrainVersion;
+  std::string reply(drain ? kDrainLine : kStatusLine);
+  if (kind == Kind::kOtherVersion || kind == Kind::kOtherDrainVersion) return reply;
+  if (drain) {
+    if (!may_drain(connection)) return reply + refusal_to_drain();
+    drain_asked_ = true;  // before ask(), so that the status says it
   }
-  talk.reply = std::move(reply);
+  const std::optional<std::string> document = desk_.ask();
+  if (!document) return std::nullopt;
+  return reply + *document + "\n";
 }
 
 // Then shuts down the sending side; the client closes once it has read everything, so nothing is
@@ -132,9 +165,17 @@ bool StatusService::may_ask(const TcpSocket& connection) const {
   const Result<Endpoint> own = connection.local();
   const Result<Endpoint> peer = connection.peer();
   if (!own || !peer) return false;
-  return is_same_host(own.value(), peer.value()) ||
-         std::any_of(allowed_.begin(), allowed_.end(),
-                     [&](const Prefix& prefix) { return prefix.contains(peer.value()); });
+  return is_same_host(own.value(), peer.value()) || is_in(allowed_.status, peer.value()) ||
+         is_in(allowed_.drain, peer.value());
+}
+
+bool StatusService::may_drain(const TcpSocket& connection) const {
+  const Result<Endpoint> own = connection.local();
+  const Result<Endpoint> peer = connection.peer();
+  if (!own || !peer) return false;
+  if (is_in(allowed_.drain, peer.value())) return true;
+  return is_same_host(own.value(), peer.value()) &&
+         may_drain_here(owner_of_connection(own.value(), peer.value()), geteuid());
 }
 
 }  // namespace atp

@@ -31,5 +31,14 @@ TEST(StatusService, CountsEveryAddressOfThisMachineAsTheSameHost) {
   }
 }
 
+TEST(StatusService, LetsOnlyRootAndItsOwnUserDrainTheNode) {
+  constexpr uid_t kNode = 997;
+  EXPECT_TRUE(may_drain_here(0, kNode));
+  EXPECT_TRUE(may_drain_here(kNode, kNode));
+  EXPECT_FALSE(may_drain_here(1000, kNode));
+  EXPECT_FALSE(may_drain_here(std::nullopt, kNode)) << "the kernel does not list the connection";
+  EXPECT_FALSE(may_drain_here(1000, 0)) << "a node of root";
+}
+
 }  // namespace
 }  // namespace atp

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "atp/base/rank_set.h"
 #include "atp/base/text.h"
 #include "atp/cli/command/text_table.h"
+#include "atp/cli/node/drain.h"
 #include "atp/config/text/plain_text.h"
 
 namespace atp {
@@ -168,9 +171,20 @@ std::string drops_text(const json& status) {
 
 }  // namespace
 
+std::size_t jobs_in(const json& status) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> jobs;
+  for (const json& job : status.at("jobs")) {
+    jobs.emplace(number(job, "job"), number(job, "incarnation"));
+  }
+  return jobs.size();
+}
+
 std::string status_table(const json& status) {
   const std::string role = word(status, "role");
+  // Absent in the status of an earlier release.
+  const bool drains = status.value("draining", false);
   return fmt::format("{} {} (atp {})\n", role, word(status, "listen"), word(status, "version")) +
+         (drains ? fmt::format("  {}\n", drain_text(jobs_in(status))) : std::string()) +
          (role == "server" ? server_text(status) : switch_text(status)) + drops_text(status);
 }
 

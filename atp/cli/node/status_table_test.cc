@@ -31,6 +31,21 @@ TEST(StatusText, ShowsASwitchAsATable) {
             "  dropped: unknown_job 5\n");
 }
 
+TEST(StatusText, SaysThatTheNodeDrainsAndHowManyJobsAreLeft) {
+  json status = switch_status();
+  const std::string before = status_table(status);
+  status["draining"] = false;
+  EXPECT_EQ(status_table(status), before);
+  status["draining"] = true;
+  status["jobs"].push_back(status["jobs"][0]);
+  status["jobs"][1]["first_stream"] = 2;  // another stream range of the same job
+  EXPECT_EQ(status_table(status).find("switch 10.0.0.1:5501 (atp 1.2.3)\n"
+                                      "  draining, 1 job left\n"
+                                      "  12 of 1,024 aggregators held"),
+            0u)
+      << status_table(status);
+}
+
 // Switches never add floats, so sums of floats are left out of the share.
 TEST(StatusText, GivesTheShareSummedInSwitchesOfTheFragmentsThatCanBe) {
   json status = json::parse(R"({

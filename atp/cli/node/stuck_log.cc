@@ -11,10 +11,16 @@ std::string tenths_text(Duration duration) {
   return seconds_text(duration - duration % std::chrono::milliseconds(100));
 }
 
+LogAbout about(const JobKey& job, const RankSet& ranks) {
+  LogAbout about{.job = job.job, .incarnation = job.incarnation, .ranks = {}};
+  ranks.for_each([&](Rank rank) { about.ranks.push_back(rank); });
+  return about;
+}
+
 }  // namespace
 
-std::vector<std::string> StuckLog::lines(const std::vector<StuckRanks>& now_stuck, Instant now) {
-  std::vector<std::string> lines;
+std::vector<LogLine> StuckLog::lines(const std::vector<StuckRanks>& now_stuck, Instant now) {
+  std::vector<LogLine> lines;
   for (auto& [key, episode] : episodes_) episode.is_there = false;
   for (const StuckRanks& stuck : now_stuck) {
     Episode& episode = episodes_[{stuck.job, stuck.first_stream}];
@@ -28,14 +34,17 @@ std::vector<std::string> StuckLog::lines(const std::vector<StuckRanks>& now_stuc
     episode.named_last = episode.named;
     episode.named_at = now;
     episode.text = stuck_text(stuck);
-    lines.push_back(fmt::format("job {} has waited {} for {}", stuck.job.job,
-                                tenths_text(stuck.waited), episode.text));
+    episode.ranks = ranks;
+    lines.push_back({fmt::format("job {} has waited {} for {}", stuck.job.job,
+                                 tenths_text(stuck.waited), episode.text),
+                     about(stuck.job, ranks)});
   }
   for (auto& [key, episode] : episodes_) {
     if (episode.is_there) continue;
     if (!episode.named.empty()) {
-      lines.push_back(fmt::format("job {} no longer waits for {}, after {}", key.job.job,
-                                  episode.text, tenths_text(episode.waited)));
+      lines.push_back({fmt::format("job {} no longer waits for {}, after {}", key.job.job,
+                                   episode.text, tenths_text(episode.waited)),
+                       about(key.job, episode.ranks)});
     }
     episode.named.clear();
     episode.waited = {};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "atp/cli/command/log.h"
 #include "atp/cli/node/report.h"
 
 // The log lines of a switch or server about ranks that hold up their job: one when that begins, one
@@ -23,7 +24,7 @@ class StuckLog {
   static constexpr Duration kPause = std::chrono::seconds(10);
 
   // The lines for what has begun or ended since the last call.
-  std::vector<std::string> lines(const std::vector<StuckRanks>& now_stuck, Instant now);
+  std::vector<LogLine> lines(const std::vector<StuckRanks>& now_stuck, Instant now);
 
  private:
   struct Key {
@@ -35,6 +36,7 @@ class StuckLog {
   struct Episode {
     RankSet named;
     std::string text;   // the ranks, as last logged
+    RankSet ranks;      // the same
     Duration waited{};  // at the last check
     bool is_there = false;
     RankSet named_last;

@@ -19,25 +19,42 @@ StuckRanks stuck(std::vector<Rank> ranks, Duration waited, std::uint32_t job = 7
   return result;
 }
 
+std::vector<std::string> texts(const std::vector<LogLine>& lines) {
+  std::vector<std::string> texts;
+  for (const LogLine& line : lines) texts.push_back(line.text);
+  return texts;
+}
+
 constexpr Instant kBegin{std::chrono::hours(1)};
 
 TEST(StuckLog, LogsTheBeginningAndTheEndOfAnEpisodeOnce) {
   StuckLog log;
-  EXPECT_THAT(log.lines({}, kBegin), IsEmpty());
-  EXPECT_THAT(log.lines({stuck({2}, milliseconds(1040))}, kBegin),
+  EXPECT_THAT(texts(log.lines({}, kBegin)), IsEmpty());
+  EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(1040))}, kBegin)),
               ElementsAre("job 7 has waited 1 s for rank 2 (10.0.1.2)"));
-  EXPECT_THAT(log.lines({stuck({2}, milliseconds(4170))}, kBegin), IsEmpty());
-  EXPECT_THAT(log.lines({}, kBegin),
+  EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(4170))}, kBegin)), IsEmpty());
+  EXPECT_THAT(texts(log.lines({}, kBegin)),
               ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 4.1 s"));
-  EXPECT_THAT(log.lines({}, kBegin), IsEmpty());
+  EXPECT_THAT(texts(log.lines({}, kBegin)), IsEmpty());
+}
+
+TEST(StuckLog, ItsLinesHaveTheJobAndTheRanksAsFields) {
+  StuckLog log;
+  const LogAbout expected{.job = 7, .incarnation = 1, .ranks = {2, 5}};
+  const auto begun = log.lines({stuck({2, 5}, milliseconds(1040))}, kBegin);
+  ASSERT_EQ(begun.size(), 1U);
+  EXPECT_EQ(begun[0].about, expected);
+  const auto over = log.lines({}, kBegin);
+  ASSERT_EQ(over.size(), 1U);
+  EXPECT_EQ(over[0].about, expected);
 }
 
 TEST(StuckLog, LogsRanksThatJoinAnEpisode) {
   StuckLog log;
   log.lines({stuck({2}, milliseconds(1000))}, kBegin);
-  EXPECT_THAT(log.lines({stuck({2, 5}, milliseconds(2000))}, kBegin),
+  EXPECT_THAT(texts(log.lines({stuck({2, 5}, milliseconds(2000))}, kBegin)),
               ElementsAre("job 7 has waited 2 s for ranks 2 (10.0.1.2), 5"));
-  EXPECT_THAT(log.lines({stuck({5}, milliseconds(2500))}, kBegin), IsEmpty());
+  EXPECT_THAT(texts(log.lines({stuck({5}, milliseconds(2500))}, kBegin)), IsEmpty());
 }
 
 TEST(StuckLog, KeepsJobsApart) {
@@ -46,7 +63,7 @@ TEST(StuckLog, KeepsJobsApart) {
       log.lines({stuck({2}, milliseconds(1000), 7), stuck({2}, milliseconds(1000), 8)}, kBegin)
           .size(),
       2U);
-  EXPECT_THAT(log.lines({stuck({2}, milliseconds(1500), 8)}, kBegin),
+  EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(1500), 8)}, kBegin)),
               ElementsAre("job 7 no longer waits for rank 2 (10.0.1.2), after 1 s"));
 }
 
@@ -69,7 +86,7 @@ TEST(StuckLog, ARankThatIsLateAgainAndStaysSoIsLoggedAfterTenSeconds) {
   log.lines({stuck({2}, milliseconds(1000))}, kBegin);
   log.lines({}, kBegin + milliseconds(250));
   EXPECT_THAT(log.lines({stuck({2}, milliseconds(1000))}, kBegin + milliseconds(3000)), IsEmpty());
-  EXPECT_THAT(log.lines({stuck({2}, milliseconds(8100))}, kBegin + milliseconds(10'100)),
+  EXPECT_THAT(texts(log.lines({stuck({2}, milliseconds(8100))}, kBegin + milliseconds(10'100))),
               ElementsAre("job 7 has waited 8.1 s for rank 2 (10.0.1.2)"));
 }
 

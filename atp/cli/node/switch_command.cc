@@ -81,7 +81,7 @@ void check_sharing(const SwitchOptions& options) {
       kWrongUsage);
 }
 
-void serve_one(const SwitchOptions& options) {
+ServeEnd serve_one(const SwitchOptions& options) {
   check_sharing(options);
   const Endpoint listen = listen_endpoint(options.serve);
   SwitchConfig config;
@@ -95,25 +95,25 @@ void serve_one(const SwitchOptions& options) {
   const UdpSocket socket = open_socket(listen);
   SwitchNode node(config);
   log_debug("{} aggregators of {} values", config.aggregators, config.max_value_count);
-  serve("switch", socket, node, options.serve,
-        {{"trees_made", "job appeared", "jobs appeared"},
-         {"trees_dropped", "job ended", "jobs ended"},
-         {"leaves_relayed", "LEAVE relayed", "LEAVEs relayed"},
-         {"leases_ended", "rank vanished", "ranks vanished"},
-         {"unreachable", "ICMP error", "ICMP errors"},
-         {"process_stopped_ms", "millisecond in which this process was stopped",
-          "milliseconds in which this process was stopped"}},
-        [&](CounterSnapshot& counters) {
-          counters.emplace_back("aggregators_in_use", node.aggregators_in_use());
-          counters.emplace_back("trees", node.trees());
-        });
+  return serve("switch", socket, node, options.serve,
+               {{"trees_made", "job appeared", "jobs appeared"},
+                {"trees_dropped", "job ended", "jobs ended"},
+                {"leaves_relayed", "LEAVE relayed", "LEAVEs relayed"},
+                {"leases_ended", "rank vanished", "ranks vanished"},
+                {"unreachable", "ICMP error", "ICMP errors"},
+                {"process_stopped_ms", "millisecond in which this process was stopped",
+                 "milliseconds in which this process was stopped"}},
+               [&](CounterSnapshot& counters) {
+                 counters.emplace_back("aggregators_in_use", node.aggregators_in_use());
+                 counters.emplace_back("trees", node.trees());
+               });
 }
 
 void run_switch(const SwitchOptions& options) {
   serve_in_lanes("switch", options.serve, [&options](const ServeOptions& lane) {
     SwitchOptions own = options;
     own.serve = lane;
-    serve_one(own);
+    return serve_one(own);
   });
 }
 

@@ -69,7 +69,7 @@ int JobRunner::run_job() {
 int JobRunner::serve() {
   start_nodes();
   log_info("host {} is ready", plan_.host);
-  while (!asked_to_end_ && !front_died_) {
+  while (!asked_to_end_ && !front_died_ && (any_running(Kind::kNode) || restart_ != kNever)) {
     wait_for_something(restart_);
     if (clock_now() >= restart_) restart_nodes();
   }
@@ -117,7 +117,7 @@ void JobRunner::restart_nodes() {
   restart_ = kNever;
   std::vector<const NodePlan*> dead;
   for (const Child& child : children_) {
-    if (child.kind == Kind::kNode && !child.running) dead.push_back(child.plan);
+    if (child.kind == Kind::kNode && !child.running && !child.done) dead.push_back(child.plan);
   }
   std::erase_if(children_, [](const Child& child) { return !child.running; });
   for (const NodePlan* plan : dead) {
@@ -136,13 +136,19 @@ int JobRunner::start_ranks(const JobEnvironment& job) {
   for (std::size_t rank = job.first_rank; rank < end; ++rank) {
     const Started started = start_rank(job, rank);
     if (started.pid < 0) {
-      log_error("{}", started.failure.message);
+      log(LogLevel::kError, started.failure.message,
+          {.job = job.job,
+           .incarnation = job.incarnation,
+           .ranks = {static_cast<std::uint32_t>(rank)}});
       return started.failure.not_found ? kNotFound : kCannotRun;
     }
-    children_.push_back({name_of_rank(rank), Kind::kRank, started.pid});
+    children_.push_back(
+        {.name = name_of_rank(rank), .kind = Kind::kRank, .pid = started.pid, .rank = rank});
   }
-  log_info("started {} of {} ranks of job {}: {}", job.local_ranks, job.ranks, job.job,
-           fmt::join(options_.command, " "));
+  log(LogLevel::kInfo,
+      fmt::format("started {} of {} ranks of job {}: {}", job.local_ranks, job.ranks, job.job,
+                  fmt::join(options_.command, " ")),
+      {.job = job.job, .incarnation = job.incarnation, .ranks = {}});
   return 0;
 }
 
@@ -230,9 +236,15 @@ void JobRunner::reap() {
   }
 }
 
-void JobRunner::handle_end(const Child& child, int status) {
+void JobRunner::handle_end(Child& child, int status) {
   if (child.kind == Kind::kNode) {
     if (stopping_nodes_ && ended_as_asked(status)) return;
+    if (!plan_.job && exit_code_of(status) == 0) {
+      child.done = true;
+      log_info("the {} has ended as asked (`atp drain`, or a signal): not restarting it",
+               child.name);
+      return;
+    }
     log_error("the {} {}", child.name, how_it_ended(status));
     if (!plan_.job) restart_ = clock_now() + kRestartPause;
     return;
@@ -241,11 +253,22 @@ void JobRunner::handle_end(const Child& child, int status) {
   const bool first = policy_.rank_ended(clock_now(), exit_code_of(status));
   if (exit_code_of(status) == 0) return;
   if (first && any_running(Kind::kRank)) {
-    log_error("{} {}; the other ranks have {} s to exit", child.name, how_it_ended(status),
-              options_.grace_s);
+    log(LogLevel::kError,
+        fmt::format("{} {}; the other ranks have {} s to exit", child.name, how_it_ended(status),
+                    options_.grace_s),
+        about(child));
   } else {
-    log_error("{} {}", child.name, how_it_ended(status));
+    log(LogLevel::kError, fmt::format("{} {}", child.name, how_it_ended(status)), about(child));
   }
+}
+
+LogAbout JobRunner::about(const Child& child) const {
+  LogAbout about;
+  if (!child.rank) return about;
+  about.job = plan_.job->job;
+  about.incarnation = plan_.job->incarnation;
+  about.ranks = {static_cast<std::uint32_t>(*child.rank)};
+  return about;
 }
 
 void JobRunner::apply(EndPolicy::Step step) {
@@ -253,7 +276,10 @@ void JobRunner::apply(EndPolicy::Step step) {
   const bool terminate = step == EndPolicy::Step::kTerminate;
   for (const Child& child : children_) {
     if (child.kind != Kind::kRank || !child.running) continue;
-    log_warning("{} is still running: sending {}", child.name, terminate ? "SIGTERM" : "SIGKILL");
+    log(LogLevel::kWarning,
+        fmt::format("{} is still running: sending {}", child.name,
+                    terminate ? "SIGTERM" : "SIGKILL"),
+        about(child));
   }
   signal_all(Kind::kRank, terminate ? SIGTERM : SIGKILL);
 }

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "atp/base/time.h"
+#include "atp/cli/command/log.h"
 #include "atp/cli/run/end_policy.h"
 #include "atp/cli/run/host_plan.h"
 #include "atp/cli/run/process.h"
@@ -17,7 +19,9 @@
 // ends, a signal arrives, a rank writes output, the front process ends. The nodes end after the
 // last rank.
 //
-// Without ranks the nodes serve until a signal ends them, and a node that dies is restarted.
+// Without ranks the nodes serve until a signal ends them, and a node that dies is restarted. One
+// that ends with code 0 was asked to, by `atp drain` for example: it stays away, and when all have,
+// `atp run` ends.
 
 namespace atp {
 
@@ -45,6 +49,8 @@ class JobRunner {
     pid_t pid = -1;
     bool running = true;
     const NodePlan* plan = nullptr;  // nodes only
+    bool done = false;               // a node that was asked to end, so it is not restarted
+    std::optional<std::size_t> rank;
   };
 
   int run_job();
@@ -63,8 +69,9 @@ class JobRunner {
   void handle_signals();
   void stop_or_continue(int signal);
   void reap();
-  void handle_end(const Child& child, int status);
+  void handle_end(Child& child, int status);
   void apply(EndPolicy::Step step);
+  LogAbout about(const Child& child) const;
   void signal_all(Kind kind, int signal);
   bool any_running(Kind kind) const;
   void stop_nodes();

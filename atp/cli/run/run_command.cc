@@ -151,6 +151,12 @@ void add_cluster_options(const Command& command, RunOptions& options, Option clu
       .type_name("CIDR")
       .needs(cluster);
   command
+      .add_option("--drain-from", options.drain_from,
+                  "Networks whose hosts may make the host's switches and servers drain, with `atp "
+                  "drain` (default: root and the user that runs them, on this host)")
+      .type_name("CIDR")
+      .needs(cluster);
+  command
       .add_option("--job", options.job,
                   "Job number, the same on all hosts of the job; concurrent jobs need different "
                   "ones")

@@ -189,6 +189,7 @@ HostPlan plan_of(const RunOptions& options) {
       node.arguments.insert(node.arguments.end(), {option, value});
     };
     for (const std::string& network : options.status_from) add("--status-from", network);
+    for (const std::string& network : options.drain_from) add("--drain-from", network);
     if (options.values > 0) add("--values", std::to_string(options.values));
     if (!options.stats_folder.empty()) {
       add("--stats", options.stats_folder + "/" + node.name + ".jsonl");

@@ -34,6 +34,7 @@ struct RunOptions {
   std::uint32_t ranks_per_host = 0;
   bool with_services = false;
   std::vector<std::string> status_from;  // networks, for the host's switches and servers
+  std::vector<std::string> drain_from;   // likewise
   std::uint32_t job = 0;
   std::optional<std::uint32_t> incarnation;
   std::uint16_t master_port = 0;

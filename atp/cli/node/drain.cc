@@ -1,0 +1,26 @@
+#include "atp/cli/node/drain.h"
+
+#include <fmt/core.h>
+
+#include "atp/base/text.h"
+
+namespace atp {
+
+std::string drain_text(std::size_t jobs) {
+  if (jobs == 0) return "draining, no jobs left";
+  return fmt::format("draining, {} job{} left", with_commas(jobs), jobs == 1 ? "" : "s");
+}
+
+std::optional<std::string> Drain::look(Instant now, std::size_t jobs) {
+  if (jobs > 0) {
+    empty_since_.reset();
+  } else if (!empty_since_) {
+    empty_since_ = now;
+  }
+  if (jobs_ == jobs) return std::nullopt;
+  const bool begins = !jobs_;
+  jobs_ = jobs;
+  return drain_text(jobs) + (begins ? ": new jobs are refused" : "");
+}
+
+}  // namespace atp

@@ -1,0 +1,62 @@
+#include "atp/cli/node/gone_log.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "atp/base/text.h"
+
+namespace atp {
+namespace {
+
+LogLine line(const JobKey& job, const RankSet& ranks, const char* what) {
+  LogLine line{.text = fmt::format("job {}: {} {}", job.job, ranks_text(ranks), what),
+               .about = {.job = job.job, .incarnation = job.incarnation, .ranks = {}}};
+  ranks.for_each([&](Rank rank) { line.about.ranks.push_back(rank); });
+  return line;
+}
+
+// Adds to the last entry if it is of the same job: a node lists a job's ranges one after another.
+void add(std::vector<GoneRanks>& all, const JobKey& job, const RankSet& left, const RankSet& lost) {
+  if (all.empty() || all.back().job != job) all.push_back({job, {}, {}});
+  all.back().left |= left;
+  all.back().lost |= lost;
+}
+
+}  // namespace
+
+std::vector<GoneRanks> gone_ranks_of(const Server& server, Instant now) {
+  std::vector<GoneRanks> all;
+  server.for_each_job(now,
+                      [&](const JobSummary& job) { add(all, job.terms.key, job.left, job.lost); });
+  return all;
+}
+
+// A switch forgets a rank whose lease has ended.
+std::vector<GoneRanks> gone_ranks_of(const SwitchNode& node, Instant) {
+  std::vector<GoneRanks> all;
+  node.for_each_tree(
+      [&](const Tree& tree, const atp_share&) { add(all, tree.job(), tree.left(), {}); });
+  return all;
+}
+
+std::vector<LogLine> GoneLog::lines(const std::vector<GoneRanks>& now_gone) {
+  std::vector<LogLine> lines;
+  std::map<JobKey, GoneRanks> known;
+  for (const GoneRanks& gone : now_gone) {
+    const auto before = known_.find(gone.job);
+    const GoneRanks none{gone.job, {}, {}};
+    const GoneRanks& old = before == known_.end() ? none : before->second;
+    if (const RankSet left = gone.left - old.left; !left.empty()) {
+      lines.push_back(line(gone.job, left, "left"));
+    }
+    if (const RankSet lost = gone.lost - old.lost; !lost.empty()) {
+      lines.push_back(line(gone.job, lost, "silent for a lease: lost"));
+    }
+    known.emplace(gone.job, gone);
+  }
+  known_ = std::move(known);
+  return lines;
+}
+
+}  // namespace atp

@@ -1,0 +1,111 @@
+"""`--log-format json`: every line is an object, and names job and ranks where it is about them."""
+
+import json
+import re
+import signal
+import sys
+import time
+from datetime import datetime
+
+from tests.pages import REPOSITORY, shown
+
+from .conftest import atp
+
+SECONDS = 30
+ALWAYS = {"time", "level", "command", "message"}
+
+
+def parsed(text):
+    """The lines of a log; each must be an object with the keys that docs/operations.md promises."""
+    objects = []
+    for line in text.splitlines():
+        if not line.startswith("{"):
+            continue  # what a node prints on standard output: "atp server listening on …"
+        entry = json.loads(line)
+        assert set(entry) >= ALWAYS, line
+        assert set(entry) <= ALWAYS | {"job", "incarnation", "ranks"}, line
+        assert datetime.fromisoformat(entry["time"]).tzinfo is not None
+        assert entry["level"] in ("debug", "info", "warning", "error")
+        for key in ("job", "incarnation"):
+            assert isinstance(entry.get(key, 0), int), line
+        assert all(isinstance(rank, int) for rank in entry.get("ranks", [])), line
+        objects.append(entry)
+    return objects
+
+
+def about(entries, words):
+    return [entry for entry in entries if words in entry["message"]]
+
+
+def test_nodes_name_the_job_and_the_ranks_that_it_waits_for(cluster):
+    nodes = [
+        cluster.start_server("--log-format", "json"),
+        cluster.start_switch("--log-format", "json"),
+    ]
+    ranks = cluster.start_ranks(3, cluster.endless_bench())
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "the start", SECONDS)
+    ranks[2].signal(signal.SIGSTOP)
+    for node in nodes:
+        cluster.wait_until(lambda n=node: "has waited" in n.output(), "the line", SECONDS)
+    ranks[2].signal(signal.SIGCONT)
+    for node in nodes:
+        cluster.wait_until(lambda n=node: "no longer waits" in n.output(), "the end", SECONDS)
+        entries = parsed(node.output())
+        for words in ("has waited", "no longer waits"):
+            for entry in about(entries, words):
+                assert (entry["job"], entry["incarnation"]) == (cluster.job, 1)
+                assert entry["ranks"] == [2]
+                assert entry["level"] == "warning"
+
+
+def test_nodes_name_the_ranks_that_are_gone_while_others_go_on(cluster):
+    server = cluster.start_server("--log-format", "json")
+    switch = cluster.start_switch("--log-format", "json")
+    ranks = cluster.start_ranks(3, cluster.endless_bench())
+    cluster.wait_until(lambda: "values per fragment" in ranks[0].output(), "the start", SECONDS)
+    ranks[1].kill()
+    # Rank 1 is lost after four to five seconds, so rank 2 leaves. Rank 0 keeps the job for longer.
+    time.sleep(3)
+    ranks[0].signal(signal.SIGSTOP)
+    cluster.wait_until(lambda: "silent for a lease: lost" in server.output(), "the end", SECONDS)
+    lost = about(parsed(server.output()), "silent for a lease: lost")[0]
+    assert (lost["job"], lost["incarnation"], lost["ranks"]) == (cluster.job, 1, [1])
+    for node in (server, switch):
+        cluster.wait_until(lambda n=node: "rank 2 left" in n.output(), "the rank", SECONDS)
+        (left,) = about(parsed(node.output()), "rank 2 left")
+        assert (left["job"], left["ranks"], left["level"]) == (cluster.job, [2], "info")
+
+
+def test_the_line_that_the_page_shows_is_one_of_these():
+    (example,) = parsed(shown("docs/operations.md", '{"time": "2026-03-01T09:30:12.417+01:00",'))
+    assert set(example) == ALWAYS | {"job", "incarnation", "ranks"}
+    assert re.fullmatch(r"job 7 has waited 1 s for rank 2 \(10\.0\.1\.2\)", example["message"])
+    page = (REPOSITORY / "docs" / "operations.md").read_text()
+    assert all(f"`{key}`" in page for key in example)
+
+
+def test_atp_run_names_the_rank_that_failed_and_its_job():
+    failing = "import os, sys; sys.exit(7 if os.environ['RANK'] == '1' else 0)"
+    command = ("run", "-n", "2", "--log-format", "json", "--", sys.executable, "-c", failing)
+    done = atp(*command)
+    assert done.returncode == 7
+    entries = parsed(done.stderr)
+    assert len(entries) == len(done.stderr.splitlines()), "nothing but objects"
+    (started,) = about(entries, "started 2 of 2 ranks of job")
+    (failed,) = about(entries, "rank 1 exited with code 7")
+    assert started["job"] == failed["job"] == int(re.search(r"job (\d+)", started["message"])[1])
+    assert started["incarnation"] == failed["incarnation"]
+    assert failed["ranks"] == [1] and "ranks" not in started
+
+
+def test_a_program_that_does_not_exist_is_about_rank_0():
+    done = atp("run", "-n", "2", "--log-format", "json", "--", "./no-such-program")
+    (failed,) = about(parsed(done.stderr), "no-such-program")[-1:]
+    assert failed["level"] == "error" and failed["ranks"] == [0]
+
+
+def test_in_text_the_message_alone_is_shown():
+    failing = [sys.executable, "-c", "import sys; sys.exit(3)"]
+    done = atp("run", "-n", "1", "--", *failing)
+    (line,) = [line for line in done.stderr.splitlines() if "error" in line]
+    assert line.endswith(" atp run error: rank 0 exited with code 3"), line
