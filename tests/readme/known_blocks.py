@@ -75,6 +75,14 @@ OPERATIONS = {
     "ssh a0 'nohup atp run --cluster /etc/atp/cluster.yaml": SOME_HOSTS,
     "atp run --cluster /etc/atp/cluster.yaml --host a1": SOME_HOSTS,
     "error    answer          10.0.0.9:5500": By("tests/netns/test_doctor.py"),
+    '{"time": "2026-03-01T09:30:12.417+01:00",': By("tests/e2e/test_log.py"),
+    "# On the host of each switch, one after another;": By("tests/e2e/test_rolling_update.py"),
+}
+
+DEPLOY = {
+    "sbatch --nodelist=a0 deploy/slurm/switch.sbatch": By("tests/deploy/test_slurm.py"),
+    "sbatch --nodes=4 deploy/slurm/job.sbatch": By("tests/deploy/test_slurm.py"),
+    "kubectl label node a0 b0 s0 atp/switch=yes": By("tests/deploy/test_kubernetes.py"),
 }
 
 PACKAGES = {
@@ -89,6 +97,7 @@ STATUS = {
     "$ atp status 127.0.0.1:5501": By("tests/e2e/test_status.py"),
     "job 7 has waited 3.2 s for rank 2 (10.0.1.2)": By("tests/e2e/test_status.py"),
     "job 7: rank 2 lags most:": By("tests/e2e/test_status.py"),
+    "draining, 2 jobs left": By("tests/e2e/test_drain.py"),
     "ssh rack1 atp status 10.0.0.1:5501": SOME_HOSTS,
 }
 
@@ -186,6 +195,7 @@ BLOCKS = {
     "docs/accuracy.md": ACCURACY,
     "docs/architecture.md": {"rank 0      rank 1      rank 2      rank 3": DRAWING},
     "docs/cluster.md": CLUSTER,
+    "docs/deploy.md": DEPLOY,
     "docs/exploration.md": EXPLORATION,
     "docs/flight-recorder.md": FLIGHT_RECORDER,
     "docs/getting-started.md": GETTING_STARTED,
