@@ -70,6 +70,12 @@ ordered_json json_of(const Candidate& candidate) {
           {"layout", layout},
           {"dimensions", {dimension_json(cost.dimension1), dimension_json(cost.dimension2)}},
           {"memory_bytes", memory_json(candidate.memory)},
+          {"data",
+           {{"replicas", candidate.data.replicas},
+            {"fully_shard", candidate.data.fully_shard},
+            {"collective", planner::to_string(candidate.data.collective)},
+            {"bytes", candidate.data.bytes},
+            {"seconds", candidate.data.seconds}}},
           {"measured", candidate.measured},
           {"notes", candidate.notes}};
 }
@@ -93,7 +99,9 @@ std::string plan_json(const planner::Request& request, const planner::Plan& plan
   }
   json["rejected"] = ordered_json::array();
   for (const planner::RejectedMesh& rejected : plan.rejected) {
-    json["rejected"].push_back({{"mesh", mesh_json(rejected.mesh)}, {"reasons", rejected.reasons}});
+    json["rejected"].push_back({{"mesh", mesh_json(rejected.mesh)},
+                                {"replicas", rejected.replicas},
+                                {"reasons", rejected.reasons}});
   }
   json["what_would_change_it"] = ordered_json::array();
   for (const planner::Sensitivity& change : plan.sensitivities) {
@@ -101,7 +109,7 @@ std::string plan_json(const planner::Request& request, const planner::Plan& plan
   }
   json["topology"] = request.interconnect.name;
   json["model"] = request.model.name;
-  json["workers"] = plan.best.mesh.size();
+  json["workers"] = plan.best.mesh.size() * plan.best.data.replicas;
   json["layers"] = request.model.layers;
   json["mode"] = planner::to_string(request.options.mode);
   json["job_ranks"] = request.interconnect.job_ranks;

@@ -16,6 +16,9 @@
 // one of n server hosts carries ((1 - phi) + phi units) / n for EACH group of the tree: this, and
 // not the workers' links, is why a single server undoes the gain of many small groups. Servers in
 // another unit are reached through the units' uplinks, which then carry the sums too.
+//
+// A switch that is a program on a host receives a tensor from each child and the sum from above,
+// and sends as much: s + 1 tensors over that host's link in each direction, for each group.
 
 namespace atp::planner {
 namespace {
@@ -105,6 +108,20 @@ void add_serving(const Interconnect& interconnect, const Serving& serving, std::
   }
 }
 
+// Adds what a switch on a host sends: the sum upwards, or everything that falls back, and a copy to
+// each child.
+void load_switch(const Interconnect& interconnect, const GroupGeometry& geometry, std::size_t index,
+                 const Tree& tree, AllReduceCost& cost) {
+  const Aggregation& aggregation = *interconnect.levels[index].aggregation;
+  if (!aggregation.switch_bandwidth.is_positive()) return;
+  const GroupLevel& group = geometry.levels[index];
+  const double phi = fallback_share(aggregation, group);
+  const double groups = groups_in_switch(group);
+  const double load = groups * tree.wire * (group.own + 1 - phi + phi * group.own);
+  cost.links.push_back(
+      {LinkRole::kSwitchHost, index, groups, load, load / aggregation.switch_bandwidth.value});
+}
+
 // Adds one level of a tree; returns the load of one group on a child's link.
 double aggregating_step(const Interconnect& interconnect, const GroupGeometry& geometry,
                         std::size_t index, Tree& tree, AllReduceCost& cost) {
@@ -139,6 +156,8 @@ AllReduceCost aggregating_all_reduce(const Interconnect& interconnect,
     if (!level.aggregation || group.own == 1) {
       // A level that the group does not split only forwards, so a tree continues below it.
       if (group.own > 1) tree.is_open = false;
+      // The switch that forwards is a program on a host like those that sum.
+      if (level.aggregation && tree.is_open) load_switch(interconnect, geometry, index, tree, cost);
       passing = hierarchical_step(interconnect, geometry, index, passing, cost);
     } else {
       if (!tree.is_open) {
@@ -150,6 +169,7 @@ AllReduceCost aggregating_all_reduce(const Interconnect& interconnect,
                 .is_open = true};
         load_servers(interconnect, geometry, tree, cost, serving);
       }
+      load_switch(interconnect, geometry, index, tree, cost);
       passing = aggregating_step(interconnect, geometry, index, tree, cost);
       // Up, to a server, back and down: two round trips.
       tree_latency = std::max(tree_latency, 4 * level.latency_s);

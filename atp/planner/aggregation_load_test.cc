@@ -103,5 +103,45 @@ TEST(OneTree, SpreadsServersOverTheChildrenOfEveryLevel) {
   EXPECT_DOUBLE_EQ(load_of(cost, 1), 1 + 1.0 / 8);
 }
 
+double switch_load(const AllReduceCost& cost, std::size_t level) {
+  for (const LinkLoad& link : cost.links) {
+    if (link.level == level && link.role == LinkRole::kSwitchHost) return link.load;
+  }
+  return -1;
+}
+
+// Two racks of four machines; every switch is a program on a host with a link of rate 2.
+TEST(SwitchHosts, ReceiveATensorFromEachChildAndTheSumFromAbove) {
+  struct Row {
+    const char* what;
+    std::uint32_t across, inside;  // of dimension 1, of 2 racks and 4 machines
+    double fallback_share;
+    double above, below;  // loads of the two levels' switches
+  };
+  for (const Row& row :
+       {Row{"one group of all", 2, 4, 0, 3, 5}, Row{"a group in each rack", 1, 4, 0, -1, 5},
+        Row{"two groups in each rack", 1, 2, 0, -1, 2 * 3},
+        Row{"four groups across, which the lower switches only forward", 2, 1, 0, 4 * 3, 4 * 2},
+        Row{"all falls back: every child's tensor goes up as it is", 2, 4, 1, 2 + 2, 4 + 4}}) {
+    Machine machine;
+    machine.add(2, Aggregation{.switch_bandwidth = {2}, .fallback_share = row.fallback_share});
+    machine.add(4, Aggregation{.switch_bandwidth = {2}, .fallback_share = row.fallback_share});
+    machine.layout = {{row.across, 2 / row.across}, {row.inside, 4 / row.inside}};
+    const AllReduceCost cost = machine.cost();
+    EXPECT_DOUBLE_EQ(switch_load(cost, 0), row.above) << row.what;
+    EXPECT_DOUBLE_EQ(switch_load(cost, 1), row.below) << row.what;
+  }
+}
+
+TEST(SwitchHosts, LimitAnAllReduceIfTheirLinksAreLikeTheRanks) {
+  Machine machine;
+  machine.add(8, Aggregation{.switch_bandwidth = {1e9}});  // as the ranks' links
+  const LinkLoad fullest = machine.cost().fullest();
+  EXPECT_EQ(fullest.role, LinkRole::kSwitchHost);
+  EXPECT_DOUBLE_EQ(fullest.seconds_per_byte, 9 / 1e9);
+  machine.interconnect.levels[0].aggregation->switch_bandwidth = {16e9};
+  EXPECT_EQ(machine.cost().fullest().role, LinkRole::kUplink);
+}
+
 }  // namespace
 }  // namespace atp::planner

@@ -22,6 +22,7 @@ std::string link_text(const Interconnect& interconnect, const Bottleneck& bottle
     case LinkRole::kUplink: return "a child's link to its switch on " + level;
     case LinkRole::kDirect: return "a link between siblings on " + level;
     case LinkRole::kServer: return "a parameter server's link on " + level;
+    case LinkRole::kSwitchHost: return "the link of a switch's host on " + level;
     case LinkRole::kPointToPoint: return "the point-to-point bandwidth between devices on " + level;
     case LinkRole::kGroup: return "the group bandwidth of " + level;
   }

@@ -46,6 +46,10 @@ Status check_aggregation(const Level& level, const std::string& where) {
     return Error{where + ": the servers' bandwidth must be positive, found " +
                  rate_text(aggregation.server_bandwidth)};
   }
+  if (aggregation.switch_bandwidth.value != 0 && !is_rate(aggregation.switch_bandwidth)) {
+    return Error{where + ": the bandwidth of the switch's host must be positive, found " +
+                 rate_text(aggregation.switch_bandwidth)};
+  }
   return ok_status();
 }
 

@@ -84,6 +84,10 @@ struct Aggregation {
   std::uint32_t server_hosts = 0;
   // Per dedicated server host and direction; 0: that of a child of this level.
   BytesPerSecond server_bandwidth{};
+  // The link of the host on which each of the level's switches runs as a program, per direction:
+  // all that the switch receives and sends crosses it. 0: the switch is never the bottleneck, as in
+  // hardware.
+  BytesPerSecond switch_bandwidth{};
   // The share of fragments that fall back to the servers, in [0, 1]; absent: computed from slots,
   // window and the number of groups as max(0, 1 - slots / (groups * window)).
   std::optional<double> fallback_share;

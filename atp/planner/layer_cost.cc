@@ -189,7 +189,7 @@ double statistics_bytes(const CostInputs& inputs) {
 
 EndsVolume ends_of(const CostInputs& inputs, Mesh mesh) {
   if (volume_of(inputs.options) == Volume::kEquation2) return {};
-  return ends_volume(inputs.model, inputs.tokens, mesh);
+  return ends_volume(inputs.model, inputs.tokens, mesh, inputs.options.whole_logits);
 }
 
 Demand ends_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
@@ -202,7 +202,9 @@ Demand ends_demand(const CostInputs& inputs, Mesh mesh, Dimension dimension,
             .all_reduces = volume.all_reduces2 * chunks};
   }
   return {.all_reduced_bytes = volume.all_reduced1 * bytes + volume.loss * statistics_bytes(inputs),
-          .all_reduces = volume.all_reduces1 * chunks + volume.loss_all_reduces};
+          .all_reduces = volume.all_reduces1 * chunks + volume.loss_all_reduces,
+          .gathered_bytes = volume.all_gathered1 * inputs.model.bytes_per_element,
+          .all_gathers = volume.all_gathers1 * chunks};
 }
 
 DimensionOption impossible() {
@@ -390,7 +392,8 @@ LayerCost layer_cost(const CostInputs& inputs, Mesh mesh, const MeshLayout& layo
           .seconds1 = first.ends.seconds(),
           .seconds2 = second.ends.seconds(),
           .norm_seconds = norms(volume.norm, volume.norm_all_reduces),
-          .seconds = first.ends.seconds() + second.ends.seconds()};
+          .seconds = first.ends.seconds() + second.ends.seconds(),
+          .logits_rate = first.ends.all_gather_rate};
   if (inputs.options.count_norm_statistics) {
     cost.seconds += cost.norm_seconds;
     ends.seconds += ends.norm_seconds;

@@ -13,14 +13,20 @@ std::uint64_t vocabulary_of_row(std::uint64_t vocabulary, std::uint32_t d1) {
   return (vocabulary + d1 - 1) / d1;
 }
 
-EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh) {
+EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh, bool whole_logits) {
   EndsVolume volume;
   if (model.vocabulary == 0) return volume;
   if (mesh.d1 > 1) {
     volume.all_reduced1 = 2 * tokens * model.hidden / mesh.d2;
     volume.all_reduces1 = 2;
-    volume.loss = 3 * tokens;
-    volume.loss_all_reduces = 2;
+    if (whole_logits) {
+      volume.all_gathered1 =
+          tokens * mesh.d1 * static_cast<double>(vocabulary_of_row(model.vocabulary, mesh.d1));
+      volume.all_gathers1 = 1;
+    } else {
+      volume.loss = 3 * tokens;
+      volume.loss_all_reduces = 2;
+    }
   }
   if (mesh.d2 > 1) {
     volume.all_reduced2 =

@@ -49,20 +49,24 @@ LayerVolume layer_volume(const Transformer& model, double tokens, Mesh mesh, Acc
 // The volume of the parts before and after the layers, forward and backward: embedding, last norm,
 // head, loss. The embedding sums T h / d2 on dimension 1, and so does the head's backward pass. The
 // head sums T V / d1 on dimension 2. The loss reduces the maximum logit and sums two values per
-// token on dimension 1. All 0 for a model without a vocabulary.
+// token on dimension 1; with whole logits, these are gathered on dimension 1 instead, padded to
+// equal parts. All 0 for a model without a vocabulary.
 struct EndsVolume {
   double all_reduced1 = 0;  // elements per rank
   double all_reduced2 = 0;
+  double all_gathered1 = 0;
   double loss = 0;  // values per rank on dimension 1
   double norm = 0;  // values per rank on dimension 2
 
   double all_reduces1 = 0;  // operations, for the tensors and the loss
   double all_reduces2 = 0;
+  double all_gathers1 = 0;
   double loss_all_reduces = 0;
   double norm_all_reduces = 0;
 };
 
-EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh);
+EndsVolume ends_volume(const Transformer& model, double tokens, Mesh mesh,
+                       bool whole_logits = false);
 
 // The part of the vocabulary on a row of the mesh. If d1 does not divide it, the last row has less,
 // and the others determine the time.

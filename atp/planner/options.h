@@ -86,6 +86,17 @@ struct Options {
   // own forward pass (masks, caches) need whole sequences on each rank.
   bool by_heads = false;
 
+  // Every rank gets all logits and computes the whole loss, as models of other libraries do: an
+  // all-gather of T V on dimension 1 instead of the loss's sums.
+  bool whole_logits = false;
+
+  // Replicas of the mesh, each on consecutive devices with a part of the batch; 0: as many as take
+  // the least time. fully_shard: each holds a part of the weights and gathers them for every layer
+  // (FSDP), instead of summing the gradients of copies. `data`: the collectives that they may use.
+  std::uint32_t replicas = 1;
+  bool fully_shard = false;
+  CollectiveSet data;
+
   // Memory: optimizer state per weight (float32 master copy and two moments), and whether attention
   // scores are stored; the runtime's scaled_dot_product_attention does not store them.
   double optimizer_bytes_per_parameter = 12;

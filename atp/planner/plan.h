@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ enum class LinkRole {
   kUplink,        // a child's link to its switch
   kDirect,        // a link between two children of a full, pairs, ring or torus level
   kServer,        // the link of a parameter server's host
+  kSwitchHost,    // the link of the host on which a switch runs
   kPointToPoint,  // an entry of the explicit matrix
   kGroup,         // a group bandwidth of equation 3, or a measured one
 };
@@ -60,12 +62,13 @@ struct DimensionCost {
 // Embedding, last norm, head and loss together, forward and backward. All 0 for a model without a
 // vocabulary, and with equation 2, which ignores them.
 struct EndsCost {
-  double bytes1 = 0;  // tensor bytes per rank summed on dimension 1, including the loss
+  double bytes1 = 0;  // tensor bytes per rank summed or gathered on dimension 1, loss included
   double bytes2 = 0;  // on dimension 2
   double seconds1 = 0;
   double seconds2 = 0;
   double norm_seconds = 0;  // counted in seconds only with Options::count_norm_statistics
   double seconds = 0;
+  Rate logits_rate;  // of gathering whole logits on dimension 1
 };
 
 // One training step of one rank: forward, backward, optimizer. All 0 if the devices' speed is
@@ -90,6 +93,15 @@ struct LayerCost {
   double step_seconds = 0;
 };
 
+// What the replicas of a mesh exchange in a step.
+struct DataCost {
+  std::uint32_t replicas = 1;
+  bool fully_shard = false;
+  Collective collective = Collective::kNone;  // that sums gradients
+  double bytes = 0;    // tensor bytes per rank: gradients and, if fully sharded, weights twice
+  double seconds = 0;  // after the backward pass, not hidden by it
+};
+
 // Bytes per rank, all layers.
 struct MemoryPerRank {
   double weights = 0;
@@ -104,6 +116,7 @@ struct Candidate {
   MeshLayout layout;  // per level, top to bottom; in paper mode the contiguous one
   LayerCost cost;
   MemoryPerRank memory;
+  DataCost data;                        // in cost.step_seconds, but not in cost.step
   bool measured = false;                // bandwidths come from Interconnect::measured
   std::vector<std::string> infeasible;  // why the model cannot run; empty in a plan
   std::vector<std::string> notes;       // caveats: replicated kv heads, batch scatter
@@ -113,6 +126,7 @@ struct Candidate {
 struct RejectedMesh {
   Mesh mesh;
   std::vector<std::string> reasons;
+  std::uint32_t replicas = 1;
 };
 
 // A change of the input after which another mesh or collective is best.

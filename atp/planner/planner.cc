@@ -6,6 +6,7 @@
 
 #include "atp/planner/feasibility.h"
 #include "atp/planner/memory.h"
+#include "atp/planner/replicas.h"
 #include "atp/planner/search.h"
 #include "atp/planner/sensitivity.h"
 #include "atp/planner/text.h"
@@ -103,18 +104,6 @@ Candidate candidate_of(const Request& request, const CostInputs& inputs, const C
   return candidate;
 }
 
-Error no_feasible_mesh(const std::vector<RejectedMesh>& rejected) {
-  std::string message = "no mesh can run this model on these devices:";
-  for (const RejectedMesh& mesh : rejected) {
-    message += "\n  mesh " + mesh_text(mesh.mesh) + ": ";
-    for (std::size_t index = 0; index < mesh.reasons.size(); ++index) {
-      if (index > 0) message += "; ";
-      message += mesh.reasons[index];
-    }
-  }
-  return Error{message};
-}
-
 void compare_with_one_dimension(Plan& plan, const std::vector<CostedMesh>& found,
                                 const Request& request, const CostInputs& inputs) {
   plan.use_one_dimensional = plan.best.mesh.d2 == 1;
@@ -156,6 +145,20 @@ void reject_unserved(const Request& request, std::set<std::uint32_t> unserved_d1
 
 }  // namespace
 
+Error no_feasible_mesh(const std::vector<RejectedMesh>& rejected) {
+  std::string message = "no mesh can run this model on these devices:";
+  for (const RejectedMesh& mesh : rejected) {
+    message += "\n  mesh " + mesh_text(mesh.mesh);
+    if (mesh.replicas > 1) message += ", " + std::to_string(mesh.replicas) + " replicas";
+    message += ": ";
+    for (std::size_t index = 0; index < mesh.reasons.size(); ++index) {
+      if (index > 0) message += "; ";
+      message += mesh.reasons[index];
+    }
+  }
+  return Error{message};
+}
+
 Status check_request(const Request& request) {
   if (Status status = validate(request.interconnect); !status) return status;
   if (Status status = validate(request.model); !status) return status;
@@ -173,6 +176,7 @@ Status check_request(const Request& request) {
 
 Result<Plan> plan(const Request& request) {
   if (Status status = check_request(request); !status) return status.error();
+  if (request.options.replicas != 1) return plan_with_replicas(request);
   const CostInputs inputs = cost_inputs(request);
   Plan plan;
   const std::set<std::uint32_t> feasible_d1 = feasible_meshes(request, plan.rejected);

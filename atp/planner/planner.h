@@ -54,6 +54,9 @@ Result<double> all_reduce_seconds(const Interconnect& interconnect, const MeshLa
                                   Dimension dimension, double bytes, CollectiveSet allowed,
                                   std::uint32_t bytes_per_element);
 
+// The error of a plan without any feasible mesh.
+Error no_feasible_mesh(const std::vector<RejectedMesh>& rejected);
+
 // The checks that every entry point makes first.
 Status check_request(const Request& request);
 

@@ -62,7 +62,11 @@ void play(const Pass& pass, std::vector<double>& arrives, int statistics_link, T
 class Passes {
  public:
   Passes(const CostInputs& inputs, Mesh mesh, const LayerCost& cost)
-      : inputs_(inputs), mesh_(mesh), first_(cost.dimension1), second_(cost.dimension2) {
+      : inputs_(inputs),
+        mesh_(mesh),
+        first_(cost.dimension1),
+        second_(cost.dimension2),
+        logits_(cost.ends.logits_rate) {
     const Transformer& model = inputs.model;
     tokens_ = inputs.tokens / inputs.options.chunks;
     ranks_ = static_cast<double>(mesh.size());
@@ -126,14 +130,18 @@ class Passes {
   }
   // Two statistics, the normalized values, the scaled ones, and the residual's sum.
   double norm() const { return 11 * moved(h() / mesh_.d2); }
-  double loss() const { return 8 * moved(vocabulary() / mesh_.d1); }
+  double loss() const { return 8 * moved(has_whole_logits() ? vocabulary() : of_a_row()); }
 
   Pass embedding() const { return {{.link = 0, .sent = summed1()}}; }
   Pass head() const {
-    return {{.statistics = norm_sum(inputs_.model.norm_statistics),
-             .computed = norm() + product(h(), vocabulary()),
-             .link = 1,
-             .sent = summed2(vocabulary())}};
+    Pass pass{{.statistics = norm_sum(inputs_.model.norm_statistics),
+               .computed = norm() + product(h(), vocabulary()),
+               .link = 1,
+               .sent = summed2(vocabulary())}};
+    if (has_whole_logits()) {
+      pass.push_back({.link = 0, .sent = logits_.of(tokens_ * vocabulary() * element())});
+    }
+    return pass;
   }
   Pass head_backward() const {
     return {{.computed = product(h(), vocabulary()),
@@ -153,12 +161,14 @@ class Passes {
   }
   // The maximum and the sums, for all chunks at once.
   double loss_sums() const {
-    if (mesh_.d1 == 1) return 0;
+    if (mesh_.d1 == 1 || has_whole_logits()) return 0;
     const double bytes = statistics_bytes() * inputs_.tokens;
     return first_.all_reduce_rate.of(bytes) + first_.all_reduce_rate.of(2 * bytes);
   }
 
  private:
+  bool has_whole_logits() const { return inputs_.options.whole_logits && mesh_.d1 > 1; }
+  double of_a_row() const { return vocabulary() / mesh_.d1; }
   double h() const { return inputs_.model.hidden; }
   double qkv() const { return q_ + 2 * kv_; }
   double qkv_of_core() const { return q_ + 2 * kv_ * core_copies_; }
@@ -204,6 +214,7 @@ class Passes {
   Mesh mesh_;
   const DimensionCost& first_;
   const DimensionCost& second_;
+  const Rate& logits_;
   double tokens_ = 0, ranks_ = 1, q_ = 0, kv_ = 0, core_copies_ = 1, wide_ = 0;
   double first_matrices_ = 1;
   bool scatters_ = false;

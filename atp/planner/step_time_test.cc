@@ -46,6 +46,25 @@ TEST(StepTime, CountsSixOperationsPerWeightOfTheHeadAndToken) {
   EXPECT_NEAR(step_of(request, {1, 1}).products - without, 6.0 * 1024 * 1024 * 50000 / 1e12, 1e-9);
 }
 
+// Instead of the loss's sums each rank gets all logits: 1000 are 4 x 250, 1002 are padded to 4 x
+// 251.
+TEST(StepTime, CountsTheGatherOfWholeLogits) {
+  for (const std::uint32_t vocabulary : {1000u, 1002u}) {
+    Request request = timed(4, 1e30);
+    request.model.vocabulary = vocabulary;
+    const Candidate split = evaluate(request, Mesh{4, 1}).value();
+    const double of_columns = step_of(request, {1, 4}).seconds;
+    request.options.whole_logits = true;
+    const Candidate whole = evaluate(request, Mesh{4, 1}).value();
+    const double logits = 1024.0 * 4 * ((vocabulary + 3) / 4) * 4, sums = 3 * 1024.0 * 4;
+    EXPECT_DOUBLE_EQ(whole.cost.ends.bytes1 - split.cost.ends.bytes1, logits - sums);
+    const double seconds = (logits * 3 / 4 - sums * 2 * 3 / 4) / 1e9;
+    EXPECT_NEAR(whole.cost.ends.seconds - split.cost.ends.seconds, seconds, 1e-12);
+    EXPECT_NEAR(whole.cost.step.seconds - split.cost.step.seconds, seconds, 1e-9);
+    EXPECT_EQ(step_of(request, {1, 4}).seconds, of_columns) << "one row has them all";
+  }
+}
+
 // Products that take no time cannot hide communication.
 TEST(StepTime, OfInfinitelyFastDevicesIsTheTimeOfAllCollectives) {
   const Request request = timed(4, 1e30);

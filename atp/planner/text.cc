@@ -76,6 +76,7 @@ const char* to_string(LinkRole role) {
     case LinkRole::kUplink: return "uplink";
     case LinkRole::kDirect: return "direct";
     case LinkRole::kServer: return "server";
+    case LinkRole::kSwitchHost: return "switch-host";
     case LinkRole::kPointToPoint: return "point-to-point";
     case LinkRole::kGroup: return "group";
   }

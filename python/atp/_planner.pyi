@@ -22,8 +22,12 @@ class Choices:
         runtime: bool,
         stores_attention_scores: bool,
         by_heads: bool,
+        whole_logits: bool,
         hosts: Sequence[str],
         ranks_per_host: int,
+        replicas: int,
+        fully_shard: bool,
+        data_collectives: Sequence[str],
     ) -> None: ...
 
 def plan_json(

@@ -31,6 +31,7 @@ except ImportError as error:
 __all__ = [
     "Candidate",
     "Change",
+    "Data",
     "Dimension",
     "Ends",
     "Feasibility",
@@ -89,7 +90,8 @@ class Ends:
     seconds: float
     norm_seconds: float
     bytes: tuple[float, float]
-    """By dimension: size of a rank's tensors that are summed, without the norm's statistics."""
+    """By dimension: size of a rank's tensors that are summed, or gathered for whole logits, without
+    the norm's statistics."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +113,20 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True)
+class Data:
+    """What the replicas of a mesh exchange in a step."""
+
+    replicas: int
+    fully_shard: bool
+    collective: str
+    """How gradients are summed; "none" with one replica."""
+    bytes: float
+    """Size of a rank's tensors: gradients and, if fully sharded, weights twice."""
+    seconds: float
+    """Part of `step.seconds`; computing hides none of it."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Candidate:
     """A mesh and its layout on the levels of the cluster."""
 
@@ -127,6 +143,7 @@ class Candidate:
     """By level, top to bottom: how its count is split into dimension 1 and dimension 2."""
     dimensions: tuple[Dimension, Dimension]
     memory: Memory
+    data: Data
     measured: bool
     """Priced by the cluster file's measurements of this mesh."""
     notes: tuple[str, ...]
@@ -144,6 +161,7 @@ class Rejected:
 
     mesh: tuple[int, int]
     reasons: tuple[str, ...]
+    replicas: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,8 +200,10 @@ class Plan(Candidate):
     `hosts`. Empty: both numberings are the same."""
 
     def order(self) -> list[int]:
-        """The mesh rank of each rank of the job, which init_mesh(order=...) takes."""
+        """The mesh rank of each rank of a replica, which init_mesh(order=...) takes."""
         ranks = self.ranks_by_position()
+        if self.data.replicas > 1:  # planned only if the job's ranks are in the devices' order
+            return ranks
         order = [0] * len(ranks)
         for job_rank, rank in zip(self.job_ranks or range(len(ranks)), ranks, strict=True):
             order[job_rank] = rank
@@ -248,8 +268,12 @@ def plan(
     runtime: bool = False,
     attention_scores: bool = False,
     by_heads: bool = False,
+    whole_logits: bool = False,
     hosts: Sequence[str] = (),
     ranks_per_host: int | None = None,
+    data_parallel: int | Literal["auto"] = 1,
+    fully_shard: bool = False,
+    data_collectives: Sequence[Collective] = ALL_COLLECTIVES,
 ) -> Plan:
     """Plans tensor parallelism of `model` on `topology`.
 
@@ -276,8 +300,14 @@ def plan(
             aggregation, with reduce-scatters where our own ring runs.
         attention_scores: memory of attention that stores its scores.
         by_heads: split the attention core by heads only, as models of `transformers` require.
+        whole_logits: every rank gets all logits and computes the whole loss, as with these models.
         hosts, ranks_per_host: plan for these hosts of the topology, with this many ranks on each,
             as in `atp run`; default: all hosts, and the file's number of ranks.
+        data_parallel: replicas of the mesh, each on consecutive ranks with its part of the batch;
+            "auto": as many as take the least time.
+        fully_shard: replicas hold a part of the weights each and gather them for every layer
+            (FSDP), instead of summing the gradients of whole copies.
+        data_collectives: the algorithms allowed between replicas.
 
     Raises:
         ValueError: a file or an argument is wrong; the message has file, line and key.
@@ -301,7 +331,11 @@ def plan(
         runtime=runtime,
         stores_attention_scores=attention_scores,
         by_heads=by_heads,
+        whole_logits=whole_logits,
         hosts=list(hosts),
+        replicas=0 if data_parallel == "auto" else _whole("data_parallel", data_parallel, 2**20),
+        fully_shard=fully_shard,
+        data_collectives=list(data_collectives),
         ranks_per_host=0 if ranks_per_host is None else _whole("ranks_per_host", ranks_per_host),
     )
     size = 0 if world_size is None else _whole("world_size", world_size)
@@ -370,6 +404,7 @@ def _candidate_fields(data: dict[str, Any]) -> dict[str, Any]:
         "layout": tuple(tuple(split) for split in data["layout"]),
         "dimensions": (first, second),
         "memory": Memory(**data["memory_bytes"]),
+        "data": Data(**data["data"]),
         "measured": data["measured"],
         "notes": tuple(data["notes"]),
     }
@@ -385,7 +420,7 @@ def _plan(data: dict[str, Any]) -> Plan:
         gain_over_one_dimensional=data["gain_over_one_dimensional"],
         runners_up=tuple(Candidate(**_candidate_fields(c)) for c in data["runners_up"]),
         rejected=tuple(
-            Rejected(mesh=tuple(r["mesh"]), reasons=tuple(r["reasons"])) for r in data["rejected"]
+            Rejected(tuple(r["mesh"]), tuple(r["reasons"]), r["replicas"]) for r in data["rejected"]
         ),
         what_would_change_it=tuple(
             Change(

@@ -286,3 +286,17 @@ def test_torch_is_not_needed():
         env={**os.environ, "PYTHONPATH": str(REPOSITORY / "python")},
     )
     assert result.stdout == "planned\n", result.stderr
+
+
+def test_a_measured_mesh_that_no_contiguous_layout_has_can_be_planned():
+    """Three racks of four: four rows do not divide the racks, nor three columns the hosts."""
+    levels = [
+        {"name": name, "count": count, "kind": "switch", "bandwidth": f"{rate} per direction"}
+        for name, count, rate in (("rack", 3, "1 Gbit/s"), ("host", 4, "10 Gbit/s"))
+    ]
+    fast = {"all_reduce": {"bandwidth": "100 GB/s"}}
+    measured = [{"mesh": [4, 3], "algorithm": "ring", "dimension1": fast, "dimension2": fast}]
+    model = {"model_type": "gpt2", "n_embd": 1152, "n_head": 12, "n_layer": 2, "vocab_size": 256}
+    answer = plan({"levels": levels, "measured": measured}, model, batch=12, runtime=True)
+    assert answer.mesh == (4, 3) and answer.measured
+    assert sorted(answer.order()) == list(range(12))

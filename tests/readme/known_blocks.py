@@ -139,6 +139,7 @@ PERFORMANCE = {
 PLANNER = {
     "atp plan best --topology examples/topologies/flat-8.yaml": By("tests/plan/test_documents.py"),
     "from atp.planner import plan": By("tests/plan/test_documents.py"),
+    "cat > topo.txt": By("tests/plan/test_documents.py"),
     "four equal hosts: 4 ranks on 4 hosts;": By("tests/plan/test_documents.py"),
     "name: two racks of four hosts": By("tests/plan/test_documents.py"),
 }
@@ -167,6 +168,7 @@ TENSOR_PARALLEL = {
     "import torch.distributed.checkpoint as dcp": By(
         "python/tests/tensor_parallel/test_document.py"
     ),
+    "import torch.distributed as dist": By("python/tests/tensor_parallel/test_document.py"),
     "atp run -n 8 -- atp plan calibrate": Never(
         "eight ranks take minutes; tests/plan/test_measuring.py has two"
     ),

@@ -8,6 +8,7 @@
 #include "atp/cli/plan/plan_inputs.h"
 #include "atp/cli/plan/plan_text.h"
 #include "atp/config/plan_json.h"
+#include "atp/config/text/words.h"
 
 namespace atp {
 namespace {
@@ -31,16 +32,34 @@ Exit codes: 0 success; 1 no mesh can run the model, or writing failed; 2 wrong f
 constexpr const char* kBestExamples = R"(Examples:
   atp plan best --topology examples/topologies/flat-8.yaml --model examples/models/gpt2-medium.json --workers 8
   atp plan best --topology examples/topologies/nvswitch-8.yaml --hidden 8192 --layers 48 --heads 64 --batch 4
-  atp plan best --topology examples/topologies/fig7a.yaml --model examples/models/gpt3-175b.json --mode paper --csv)";
+  atp plan best --topology examples/topologies/fig7a.yaml --model examples/models/gpt3-175b.json --mode paper --csv
+  atp plan best --topology examples/topologies/two-racks.yaml --model examples/models/llama-3-8b.json --data-parallel auto --batch 32)";
 
 struct BestOptions {
   PlanInputs inputs;
+  std::string data_parallel = "1";
+  bool fully_shard = false;
   bool json = false;
   bool csv = false;
 };
 
+// 0 for "auto".
+std::uint32_t read_replicas(const std::string& text) {
+  if (text == "auto") return 0;
+  const auto number = parse_integer(text).value_or(0);
+  if (number < 1 || number > static_cast<long long>(planner::kMaxDevices)) {
+    throw CommandError(
+        fmt::format("--data-parallel {}: expected a number of replicas, or auto", text),
+        kWrongUsage);
+  }
+  return static_cast<std::uint32_t>(number);
+}
+
 void run_best(const BestOptions& options) {
-  const planner::Request request = read_request(options.inputs);
+  planner::Request request = read_request(options.inputs);
+  request.options.replicas = read_replicas(options.data_parallel);
+  request.options.fully_shard = options.fully_shard;
+  request.options.data = request.options.dimension1;
   const Result<planner::Plan> planned = planner::plan(request);
   if (!planned) throw CommandError(planned.error().message);
   const planner::Plan& plan = planned.value();
@@ -116,6 +135,13 @@ void add_best_command(const Command& plan) {
   command.footer(kBestExamples);
   const auto options = std::make_shared<BestOptions>();
   add_plan_inputs(command, options->inputs);
+  command
+      .add_option("--data-parallel", options->data_parallel,
+                  "Replicas of the mesh, which share the batch; auto: as many as are fastest")
+      .type_name("N")
+      .show_default();
+  command.add_flag("--fully-shard", options->fully_shard,
+                   "Replicas hold parts of the weights and gather them (FSDP)");
   Option json = command.add_flag("--json", options->json, "Print JSON instead of a table");
   command.add_flag("--csv", options->csv, "Print the meshes as CSV instead of a table")
       .excludes(json);

@@ -83,6 +83,8 @@ void add_cost_options(const Command& command, PlanInputs& inputs) {
       "Consider only what atp.tensor_parallel runs: rings with reduce-scatters, or aggregation");
   command.add_flag("--by-heads", inputs.by_heads,
                    "Split attention by heads only, as models of the transformers library require");
+  command.add_flag("--whole-logits", inputs.whole_logits,
+                   "Every rank gets all logits, as with models of the transformers library");
   command.add_flag("--count-norms", inputs.count_norms,
                    "Include the small all-reduces of the norms");
   command
@@ -223,6 +225,7 @@ planner::Request read_request(const PlanInputs& inputs) {
     request.options.volume = planner::Volume::kEquation2;
   }
   request.options.by_heads = inputs.by_heads;
+  request.options.whole_logits = inputs.whole_logits;
   request.options.count_norm_statistics = inputs.count_norms;
   request.options.chunks = inputs.chunks;
   request.options.runtime = inputs.runtime;

@@ -34,6 +34,7 @@ struct PlanInputs {
   std::vector<std::string> collectives;  // empty: all
   std::string volume;                    // empty: the mode's default
   bool fused = false;
+  bool whole_logits = false;
   bool by_heads = false;
   bool count_norms = false;
   std::uint32_t chunks = 1;

@@ -129,15 +129,45 @@ std::string ends_text(const planner::LayerCost& cost) {
   return fmt::format(" with embedding, head and loss ({})", duration_for_people(cost.ends.seconds));
 }
 
-std::string step_text(const planner::LayerCost& cost) {
-  const planner::StepTime& step = cost.step;
+std::string step_text(const Candidate& candidate) {
+  const planner::StepTime& step = candidate.cost.step;
   if (step.seconds == 0) return "";
   return fmt::format(
-      "A training step takes {}: {} of matrix products, {} of other computing, and {} of waiting "
+      "A training step takes {}: {} of matrix products, {} of other computing, {}{} of waiting "
       "for {} of communication.\n",
-      duration_for_people(step.seconds), duration_for_people(step.products),
-      duration_for_people(step.others), duration_for_people(step.waited),
-      duration_for_people(step.sent));
+      duration_for_people(step.seconds + candidate.data.seconds),
+      duration_for_people(step.products), duration_for_people(step.others),
+      candidate.data.replicas > 1
+          ? duration_for_people(candidate.data.seconds) + " between replicas, and "
+          : "and ",
+      duration_for_people(step.waited), duration_for_people(step.sent));
+}
+
+// "; between the replicas, ring: 3.2 MB in 4 ms"
+std::string data_text(const planner::DataCost& data) {
+  if (data.replicas == 1) return "";
+  return fmt::format("Between the replicas, {} {} per rank in {} by {}.\n",
+                     data.fully_shard ? "weights and gradients of" : "gradients of",
+                     bytes_for_people(data.bytes), duration_for_people(data.seconds),
+                     planner::to_string(data.collective));
+}
+
+// "mesh (4,2)", or "2 replicas of mesh (4,2)"
+std::string mesh_phrase(const Candidate& candidate) {
+  const std::string mesh = "mesh " + mesh_text(candidate.mesh);
+  return candidate.data.replicas == 1
+             ? mesh
+             : fmt::format("{} replicas of {}", candidate.data.replicas, mesh);
+}
+
+bool has_several_replicas(const Plan& plan) {
+  const auto several = [](const Candidate& each) { return each.data.replicas > 1; };
+  return several(plan.best) || std::any_of(plan.runners_up.begin(), plan.runners_up.end(), several);
+}
+
+std::string data_cell(const planner::DataCost& data) {
+  if (data.replicas == 1) return "-";
+  return collective_text(data.collective) + " " + duration_for_people(data.seconds);
 }
 
 std::vector<std::string> csv_row(const Candidate& candidate) {
@@ -154,7 +184,9 @@ std::vector<std::string> csv_row(const Candidate& candidate) {
           fmt::format("{}", cost.step_seconds),
           fmt::format("{}", candidate.memory.total()),
           layout_text(candidate.layout),
-          ""};
+          "",
+          std::to_string(candidate.data.replicas),
+          fmt::format("{}", candidate.data.seconds)};
 }
 
 }  // namespace
@@ -185,28 +217,29 @@ std::string layout_text(const planner::MeshLayout& layout) {
 std::string request_text(const Request& request, const Plan& plan) {
   const planner::Transformer& model = request.model;
   const std::string& name = request.interconnect.name;
-  return fmt::format("{}{}{}\n{}: {} of width {}; batch {} of {}; {} model\n",
-                     counted(plan.best.mesh.size(), "device"), name.empty() ? "" : ": ", name,
-                     model.name, counted(model.layers, "layer"), model.hidden,
-                     request.workload.batch, counted(request.workload.sequence, "token"),
-                     planner::to_string(request.options.mode));
+  return fmt::format(
+      "{}{}{}\n{}: {} of width {}; batch {} of {}; {} model\n",
+      counted(plan.best.mesh.size() * plan.best.data.replicas, "device"), name.empty() ? "" : ": ",
+      name, model.name, counted(model.layers, "layer"), model.hidden, request.workload.batch,
+      counted(request.workload.sequence, "token"), planner::to_string(request.options.mode));
 }
 
 std::string verdict_text(const Request& request, const Plan& plan) {
   const Candidate& best = plan.best;
   std::string text;
   if (plan.use_one_dimensional) {
-    text = fmt::format("Use plain 1-D tensor parallelism: mesh {}, {}.\n", mesh_text(best.mesh),
+    text = fmt::format("Use plain 1-D tensor parallelism: {}, {}.\n", mesh_phrase(best),
                        collectives_text(best));
   } else {
-    text = fmt::format("Use mesh {}: {}.\n", mesh_text(best.mesh), collectives_text(best));
+    text = fmt::format("Use {}: {}.\n", mesh_phrase(best), collectives_text(best));
   }
   text += order_text(request, best);
   text += fmt::format("Communication takes {} per layer, forward and backward; {} for {}{}.\n",
                       duration_for_people(best.cost.seconds),
                       duration_for_people(communication_of(request, best.cost)),
                       counted(request.model.layers, "layer"), ends_text(best.cost));
-  text += step_text(best.cost);
+  text += data_text(best.data);
+  text += step_text(best);
   if (!plan.use_one_dimensional && plan.one_dimensional) {
     text += fmt::format("Plain 1-D, mesh {}, would take {:.2f} times as long.\n",
                         mesh_text(plan.one_dimensional->mesh), plan.gain_over_one_dimensional);
@@ -236,7 +269,7 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
                                  duration_for_people(communication_of(request, cost)),
                                  counted(request.model.layers, "layer"), ends_text(cost),
                                  candidate.measured ? ", by measured bandwidths" : "");
-  text += step_text(cost);
+  text += step_text(candidate);
   for (std::size_t level = 0; level < candidate.layout.size(); ++level) {
     const planner::Level& described = request.interconnect.levels[level];
     text += fmt::format("  level {} '{}': {} = {} of dimension 1 x {} of dimension 2\n", level + 1,
@@ -262,17 +295,31 @@ std::string candidate_text(const Request& request, const Candidate& candidate) {
 TextTable mesh_table(const Plan& plan) {
   // The time of the whole step or, if the devices' speed is unknown, of its communication.
   const char* whole = plan.best.cost.step.seconds > 0 ? "step" : "in all";
-  TextTable table(
-      {"mesh", "dimension 1", "dimension 2", "per layer", whole, "against best", "memory"});
+  std::vector<std::string> header{"mesh", "dimension 1",  "dimension 2", "per layer",
+                                  whole,  "against best", "memory"};
+  const bool has_replicas = has_several_replicas(plan);
+  if (has_replicas) {
+    header.insert(header.begin(), "replicas");
+    header.insert(header.begin() + 5, "between replicas");
+  }
+  TextTable table(header);
   const auto add = [&](const Candidate& candidate) {
     const planner::LayerCost& cost = candidate.cost;
-    table.add({mesh_text(candidate.mesh), dimension_cell(cost.dimension1),
-               dimension_cell(cost.dimension2), duration_for_people(cost.seconds),
-               duration_for_people(cost.step_seconds),
-               plan.best.cost.step_seconds > 0
-                   ? fmt::format("{:.2f}", cost.step_seconds / plan.best.cost.step_seconds)
-                   : "1.00",
-               bytes_for_people(candidate.memory.total())});
+    std::vector<std::string> row{
+        mesh_text(candidate.mesh),
+        dimension_cell(cost.dimension1),
+        dimension_cell(cost.dimension2),
+        duration_for_people(cost.seconds),
+        duration_for_people(cost.step_seconds),
+        plan.best.cost.step_seconds > 0
+            ? fmt::format("{:.2f}", cost.step_seconds / plan.best.cost.step_seconds)
+            : "1.00",
+        bytes_for_people(candidate.memory.total())};
+    if (has_replicas) {
+      row.insert(row.begin(), std::to_string(candidate.data.replicas));
+      row.insert(row.begin() + 5, data_cell(candidate.data));
+    }
+    table.add(std::move(row));
   };
   add(plan.best);
   for (const Candidate& candidate : plan.runners_up) add(candidate);
@@ -282,8 +329,9 @@ TextTable mesh_table(const Plan& plan) {
 std::string rejected_text(const Plan& plan) {
   std::string text;
   for (const planner::RejectedMesh& rejected : plan.rejected) {
-    text += fmt::format("  {}  impossible: {}\n", mesh_text(rejected.mesh),
-                        fmt::join(rejected.reasons, "; "));
+    text += fmt::format("  {}{}  impossible: {}\n",
+                        rejected.replicas == 1 ? "" : std::to_string(rejected.replicas) + " x ",
+                        mesh_text(rejected.mesh), fmt::join(rejected.reasons, "; "));
   }
   return text;
 }
@@ -291,14 +339,15 @@ std::string rejected_text(const Plan& plan) {
 TextTable mesh_csv(const Plan& plan) {
   TextTable table({"d1", "d2", "collective1", "collective2", "seconds", "bandwidth_seconds1",
                    "latency_seconds1", "bandwidth_seconds2", "latency_seconds2", "step_seconds",
-                   "memory_bytes", "layout", "impossible"});
+                   "memory_bytes", "layout", "impossible", "replicas", "data_seconds"});
   table.add(csv_row(plan.best));
   for (const Candidate& candidate : plan.runners_up) table.add(csv_row(candidate));
   for (const planner::RejectedMesh& rejected : plan.rejected) {
-    std::vector<std::string> row(13);
+    std::vector<std::string> row(15);
     row[0] = std::to_string(rejected.mesh.d1);
     row[1] = std::to_string(rejected.mesh.d2);
     row[12] = fmt::format("{}", fmt::join(rejected.reasons, "; "));
+    row[13] = std::to_string(rejected.replicas);
     table.add(std::move(row));
   }
   return table;

@@ -128,6 +128,9 @@ std::string aggregation_lines(const Aggregation& aggregation) {
   if (aggregation.server_bandwidth.is_positive()) {
     line("server_bandwidth", bandwidth_text(aggregation.server_bandwidth.value));
   }
+  if (aggregation.switch_bandwidth.is_positive()) {
+    line("switch_bandwidth", bandwidth_text(aggregation.switch_bandwidth.value));
+  }
   if (aggregation.fallback_share) line("fallback_share", decimal(*aggregation.fallback_share));
   return text;
 }

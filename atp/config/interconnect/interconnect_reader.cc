@@ -58,10 +58,10 @@ void read_servers(const YamlMap& map, Aggregation& aggregation) {
 }
 
 YamlMap map_of(const YamlValue& value) {
-  return value.map(
-      {"payload_bytes", "header_bytes", "wire_bytes_per_value", "slots", "window", "servers",
-       "shared_by", "uplink_sums", "server_hosts", "server_bandwidth", "fallback_share"},
-      "a map, {} for the defaults");
+  return value.map({"payload_bytes", "header_bytes", "wire_bytes_per_value", "slots", "window",
+                    "servers", "shared_by", "uplink_sums", "server_hosts", "server_bandwidth",
+                    "switch_bandwidth", "fallback_share"},
+                   "a map, {} for the defaults");
 }
 
 Aggregation read_aggregation(const YamlValue& value) {
@@ -84,6 +84,9 @@ Aggregation read_aggregation(const YamlValue& value) {
                     "header_bytes requires payload_bytes; add it");
   }
   read_servers(map, aggregation);
+  if (const auto bandwidth = map.find("switch_bandwidth")) {
+    aggregation.switch_bandwidth = {read_bandwidth(*bandwidth)};
+  }
   if (const auto share = map.find("fallback_share")) {
     aggregation.fallback_share = read_share(*share);
   }

@@ -20,6 +20,7 @@
 //   uplink_sums: 1              sums over a unit's fullest uplink to servers elsewhere; absent: 0
 //   server_hosts: 2             absent: enough never to limit or, if co-located, every worker
 //   server_bandwidth: 100 Gbit/s per direction   per dedicated host; absent: that of a child
+//   switch_bandwidth: 100 Gbit/s per direction   of the switch's host; absent: never the bottleneck
 //   fallback_share: 0.01        share of the fragments; absent: computed from slots and window
 
 namespace atp {

@@ -97,6 +97,17 @@ void set_servers(const Site& site, Aggregation& aggregation) {
   aggregation.server_bandwidth = {slowest.bandwidth};
 }
 
+// Switches are programs: all that they receive and send crosses their hosts' links.
+SiteLink slowest_switch(const Site& site) {
+  SiteLink slowest;
+  for (const SiteRack& rack : site.racks) {
+    if (!rack.switch_node) continue;
+    const SiteHost& host = site.hosts[rack.switch_node->host];
+    take_slower(slowest, host.link, host.place, "host");
+  }
+  return slowest;
+}
+
 // The aggregation of the weakest of the racks' switches; absent unless every rack has one.
 std::optional<Aggregation> aggregation_of(const Site& site, const std::vector<Members>& racks) {
   Aggregation aggregation{.payload_bytes = kPacketPayloadBytes,
@@ -111,6 +122,7 @@ std::optional<Aggregation> aggregation_of(const Site& site, const std::vector<Me
         aggregation.slots == 0 ? node->aggregators : std::min(aggregation.slots, node->aggregators);
   }
   set_servers(site, aggregation);
+  aggregation.switch_bandwidth = {slowest_switch(site).bandwidth};
   return aggregation;
 }
 
@@ -149,7 +161,9 @@ Aggregation aggregation_above(const Site& site, const std::vector<Members>& rack
     for (std::uint32_t server = 0; server < site.servers.size(); ++server) {
       const std::uint32_t rack = members.front()->rack;
       if (site.hosts[site.servers[server].host].rack == rack) continue;
-      if (switches_between(site, rack, server).size() < 2) aggregation.fallback_share = 1;
+      if (switches_between(site, rack, server).size() >= 2) continue;
+      aggregation.fallback_share = 1;
+      aggregation.switch_bandwidth = {};  // there is no switch
     }
   }
   return aggregation;

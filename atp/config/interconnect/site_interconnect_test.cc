@@ -58,6 +58,7 @@ TEST(SiteInterconnect, HasTheRacksAndTheirHostsAsLevels) {
   EXPECT_EQ(host.aggregation->window, 181u);
   EXPECT_EQ(host.aggregation->server_hosts, 1u);
   EXPECT_DOUBLE_EQ(host.aggregation->server_bandwidth.value, 1.25e9);
+  EXPECT_DOUBLE_EQ(host.aggregation->switch_bandwidth.value, 1.25e9);
   EXPECT_FALSE(rack.aggregation->fallback_share);
 }
 
@@ -65,6 +66,7 @@ TEST(SiteInterconnect, WithoutASwitchAboveTheRacksTheServersAddUpSums) {
   const planner::Interconnect interconnect = interconnect_of_text(even_text(true, false));
   ASSERT_TRUE(interconnect.levels.at(0).aggregation);
   EXPECT_EQ(interconnect.levels[0].aggregation->fallback_share, 1);
+  EXPECT_EQ(interconnect.levels[0].aggregation->switch_bandwidth.value, 0);
   EXPECT_FALSE(interconnect.levels[1].aggregation->fallback_share);
 }
 

@@ -81,10 +81,10 @@ def init_mesh(
     *,
     topology: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     model: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-    data_parallel: int = 1,
+    data_parallel: int | str = 1,
     order: Sequence[int] | None = None,
     algorithm: str | Sequence[str] | None = None,
-    data_algorithm: str = "gloo",
+    data_algorithm: str | None = None,
     fused: bool | None = None,
     dtype: torch.dtype | None = None,
     options: Any = None,
@@ -102,13 +102,18 @@ def init_mesh(
         topology, model: the planner's inputs; only with "auto", as are `planning`, the planner's
             further arguments (batch, sequence, ...). by_heads defaults to true for a
             configuration written by transformers.
-        data_parallel: the number of replicas of the mesh, each on consecutive ranks.
+        data_parallel: the number of replicas of the mesh, each on consecutive ranks. With "auto"
+            the topology is that of the whole job, and `batch` is that of all replicas together;
+            data_parallel="auto" lets the planner choose the number, and fully_shard=True plans for
+            replicas that hold parts of the weights (FSDP). A topology of a single replica is also
+            accepted, with the batch of one.
         order: the mesh rank of each rank of a replica, as `Candidate.ranks_by_position()`
             returns it; default: the planner's choice, else the ranks' own order.
         algorithm: how sums run, on both dimensions or one for each: "gloo", "innetwork" (through
             switches) or "ring" (ours, over TCP). Default: the planner's choice, else "gloo". With
             "auto" the planner chooses among the algorithms given here.
-        data_algorithm: the same for the gradients of the replicas.
+        data_algorithm: the same for the gradients of the replicas, one algorithm. Default: the
+            planner's choice for a topology of the whole job, else "gloo".
         fused: reduce-scatter where only a slice of a sum is used. Default: on rings.
         dtype: the type of the activations that "auto" plans for; default: the model file's.
         options: an `atp.torch.Options` for the dimensions that do not use "gloo".

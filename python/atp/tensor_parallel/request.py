@@ -47,15 +47,20 @@ def request_of(
     Raises:
         ValueError, TypeError, RuntimeError: an argument is wrong, or does not fit the job.
     """
-    replicas = _whole("data_parallel", data_parallel)
     world = dist.get_world_size()
     if d1 == "auto":
         if d2 is not None or topology is None or model is None:
             raise ValueError('init_mesh("auto") needs topology=... and model=..., and no d2')
-        if world % replicas:
+        replicas = "auto" if data_parallel == "auto" else _whole("data_parallel", data_parallel)
+        if replicas != "auto" and world % replicas:
             raise ValueError(f"data_parallel = {replicas} does not divide the {world} ranks")
-        return _planned(topology, model, world // replicas, replicas, order, algorithm,
-                        data_algorithm, fused, dtype, planning)  # fmt: skip
+        return _planned(
+            topology, model, world, replicas, order, algorithm, data_algorithm, fused, dtype,
+            planning
+        )  # fmt: skip
+    if data_parallel == "auto":
+        raise ValueError('data_parallel="auto": only init_mesh("auto") asks the planner')
+    replicas = _whole("data_parallel", data_parallel)
     if planning or topology is not None or model is not None or dtype is not None:
         given = {**planning, "topology": topology, "model": model, "dtype": dtype}
         names = ", ".join(name for name, value in given.items() if value is not None)
@@ -66,7 +71,7 @@ def request_of(
             f"mesh {shape} with {replicas} replica(s) has {math.prod(shape) * replicas} ranks, but "
             f"the job has {world}: d1 * d2 * data_parallel must be {world}"
         )
-    algorithms = (_known(data_algorithm), *_pair(algorithm or "gloo"))
+    algorithms = (_known(data_algorithm or "gloo"), *_pair(algorithm or "gloo"))
     return Request(shape, replicas, algorithms, _positions(order, math.prod(shape)), fused=fused)
 
 
@@ -76,14 +81,30 @@ _RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": 
 
 
 def _planned(
-    topology, model, size, replicas, order, algorithm, data_algorithm, fused, dtype, planning
+    topology, model, world, replicas, order, algorithm, data_algorithm, fused, dtype, planning
 ) -> Request:
     given = None if algorithm is None else _pair(algorithm)
     if dtype is not None:
         planning = {"element_bytes": dtype.itemsize} | planning
-    answer = _best(topology, model, size, given, fused, planning)
+    between = [_known(data_algorithm)] if data_algorithm else ["ring", "innetwork"]
+    of_job = {
+        "data_parallel": replicas,
+        "data_collectives": [_COLLECTIVES[one] for one in between],
+    }
+    try:
+        answer = _best(topology, model, world, given, fused, planning | of_job)
+    except ValueError:
+        if replicas in (1, "auto"):
+            raise
+        # The topology may be that of one replica.
+        answer = _best(topology, model, world // replicas, given, fused, planning)
+    else:
+        replicas = answer.data.replicas
+    size = math.prod(answer.mesh)
     positions = _positions(answer.order() if order is None else order, size)
-    algorithms = (_known(data_algorithm), *(given or _running(answer)))
+    # "gloo" if the planner did not choose.
+    data = data_algorithm or _RUNNING.get(answer.data.collective, "ring")
+    algorithms = (_known(data), *(given or _running(answer)))
     return Request(answer.mesh, replicas, algorithms, positions, answer, fused)
 
 
@@ -99,7 +120,9 @@ def _best(topology, model, size, given, fused, planning) -> Any:
     planning = dict(planning)
     if "fused" in planning:
         raise ValueError("fused: pass it to init_mesh() only")
-    planning.setdefault("by_heads", _is_of_transformers(model))
+    theirs = _is_of_transformers(model)
+    planning.setdefault("by_heads", theirs)
+    planning.setdefault("whole_logits", theirs)
     wanted = planning.pop("collectives", None)
     if given is not None:
         if wanted is not None:
@@ -112,7 +135,7 @@ def _best(topology, model, size, given, fused, planning) -> Any:
 
 def _is_of_transformers(model: Any) -> bool:
     """Whether transformers wrote the configuration: its attention blocks keep their own forward
-    pass and share only heads."""
+    pass and share only heads, and its head returns all logits."""
     key = "transformers_version"
     if isinstance(model, Mapping):
         return key in model

@@ -81,8 +81,12 @@ struct Choices {
   bool runtime;
   bool stores_attention_scores;
   bool by_heads;
+  bool whole_logits;
   std::vector<std::string> hosts;
   std::uint32_t ranks_per_host;
+  std::uint32_t replicas;
+  bool fully_shard;
+  std::vector<std::string> data_collectives;
 };
 
 planner::Transformer transformer_of(const Description& model) {
@@ -110,6 +114,7 @@ planner::Request request_of(const Cluster& cluster, const Description& model,
   request.options.dimension2 = collective_set(choices.collectives2);
   request.options.runtime = choices.runtime;
   request.options.by_heads = choices.by_heads;
+  request.options.whole_logits = choices.whole_logits;
   request.options.stores_attention_scores = choices.stores_attention_scores;
   request.options.point_to_point_correction = choices.point_to_point_correction;
   request.options.volume = volume(choices.volume);
@@ -117,6 +122,9 @@ planner::Request request_of(const Cluster& cluster, const Description& model,
   request.options.count_norm_statistics = choices.count_norms;
   request.options.chunks = choices.chunks;
   request.options.device_memory_bytes = choices.device_memory_bytes;
+  request.options.replicas = choices.replicas;
+  request.options.fully_shard = choices.fully_shard;
+  request.options.data = collective_set(choices.data_collectives);
   valid(planner::check_request(request));
   return request;
 }
@@ -182,38 +190,44 @@ PYBIND11_MODULE(_planner, module) {
            }),
            py::arg("path"), py::arg("text") = "", py::arg("is_text") = false);
   py::class_<Choices>(module, "Choices")
-      .def(
-          py::init([](std::string mode, std::vector<std::string> collectives,
-                      std::vector<std::string> collectives2, std::uint32_t batch,
-                      std::uint32_t sequence, std::uint32_t element_bytes,
-                      bool point_to_point_correction, std::string volume, std::optional<bool> fused,
-                      bool count_norms, std::uint32_t chunks, double device_memory_bytes,
-                      bool runtime, bool stores_attention_scores, bool by_heads,
-                      std::vector<std::string> hosts, std::uint32_t ranks_per_host) {
-            return Choices{std::move(mode),
-                           std::move(collectives),
-                           std::move(collectives2),
-                           batch,
-                           sequence,
-                           element_bytes,
-                           point_to_point_correction,
-                           std::move(volume),
-                           fused,
-                           count_norms,
-                           chunks,
-                           device_memory_bytes,
-                           runtime,
-                           stores_attention_scores,
-                           by_heads,
-                           std::move(hosts),
-                           ranks_per_host};
-          }),
-          py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("collectives2"),
-          py::arg("batch"), py::arg("sequence"), py::arg("element_bytes"),
-          py::arg("point_to_point_correction"), py::arg("volume"), py::arg("fused"),
-          py::arg("count_norms"), py::arg("chunks"), py::arg("device_memory_bytes"),
-          py::arg("runtime"), py::arg("stores_attention_scores"), py::arg("by_heads"),
-          py::arg("hosts"), py::arg("ranks_per_host"));
+      .def(py::init([](std::string mode, std::vector<std::string> collectives,
+                       std::vector<std::string> collectives2, std::uint32_t batch,
+                       std::uint32_t sequence, std::uint32_t element_bytes,
+                       bool point_to_point_correction, std::string volume,
+                       std::optional<bool> fused, bool count_norms, std::uint32_t chunks,
+                       double device_memory_bytes, bool runtime, bool stores_attention_scores,
+                       bool by_heads, bool whole_logits, std::vector<std::string> hosts,
+                       std::uint32_t ranks_per_host, std::uint32_t replicas, bool fully_shard,
+                       std::vector<std::string> data_collectives) {
+             return Choices{std::move(mode),
+                            std::move(collectives),
+                            std::move(collectives2),
+                            batch,
+                            sequence,
+                            element_bytes,
+                            point_to_point_correction,
+                            std::move(volume),
+                            fused,
+                            count_norms,
+                            chunks,
+                            device_memory_bytes,
+                            runtime,
+                            stores_attention_scores,
+                            by_heads,
+                            whole_logits,
+                            std::move(hosts),
+                            ranks_per_host,
+                            replicas,
+                            fully_shard,
+                            std::move(data_collectives)};
+           }),
+           py::kw_only(), py::arg("mode"), py::arg("collectives"), py::arg("collectives2"),
+           py::arg("batch"), py::arg("sequence"), py::arg("element_bytes"),
+           py::arg("point_to_point_correction"), py::arg("volume"), py::arg("fused"),
+           py::arg("count_norms"), py::arg("chunks"), py::arg("device_memory_bytes"),
+           py::arg("runtime"), py::arg("stores_attention_scores"), py::arg("by_heads"),
+           py::arg("whole_logits"), py::arg("hosts"), py::arg("ranks_per_host"),
+           py::arg("replicas"), py::arg("fully_shard"), py::arg("data_collectives"));
   // The search touches no Python object, so other threads may run.
   module.def("plan_json", &atp::plan_json_text, py::arg("topology"), py::arg("model"),
              py::arg("world_size"), py::arg("choices"), py::call_guard<py::gil_scoped_release>());

@@ -131,6 +131,51 @@ def test_auto_uses_the_planners_algorithms(gloo_ranks, tmp_path):
     assert gloo_ranks.run(8, body, backend="gloo") == [("ring", "ring", True)] * 8
 
 
+# Sums of a whole batch between the racks take longer than those of all gradients.
+SLOW_BETWEEN = {
+    "levels": [
+        {
+            "name": name,
+            "count": count,
+            "kind": "switch",
+            "bandwidth": f"{mbit} Mbit/s per direction",
+        }
+        for name, count, mbit in (("rack", 2, 10), ("host", 4, 1000))
+    ]
+}
+
+
+def test_auto_chooses_the_number_of_replicas(gloo_ranks):
+    small = MODEL | {"n_embd": 64}
+    answer = plan(SLOW_BETWEEN, small, 8, batch=2, data_parallel="auto", runtime=True)
+    assert answer.data.replicas == 2, "one for each sequence"
+
+    def body(_rank):
+        asked = {"topology": SLOW_BETWEEN, "model": small, "dtype": torch.float32}
+        found = []
+        for data_parallel, batch in (("auto", 2), (4, 4), (1, 2)):
+            mesh = init_mesh("auto", data_parallel=data_parallel, batch=batch, **asked)
+            sizes = mesh.data.size, mesh.first.size * mesh.second.size
+            found.append((sizes, mesh.data.algorithm, mesh.data.index))
+            mesh.close()
+        return found
+
+    for rank, (chosen, given, one) in enumerate(gloo_ranks.run(8, body, backend="gloo")):
+        assert chosen == ((2, 4), "ring", rank // 4)
+        assert given == ((4, 2), "ring", rank // 2)
+        assert one == ((1, 8), "gloo", 0)
+
+
+def test_a_topology_of_one_replica_is_planned_for_each(gloo_ranks):
+    replica = {"levels": [flat()["levels"][0] | {"count": 4}]}
+
+    def body(_rank):
+        mesh = init_mesh("auto", topology=replica, model=MODEL, data_parallel=2)
+        return mesh.data.size, mesh.first.size * mesh.second.size, mesh.data.algorithm
+
+    assert gloo_ranks.run(8, body, backend="gloo") == [(2, 4, "gloo")] * 8
+
+
 def test_order_places_the_ranks(gloo_ranks):
     """Two replicas of a mesh whose devices are not in the order of its ranks."""
     order = [1, 2, 0, 3]  # device 0 is rank 1, in row 0 and column 1
