@@ -36,6 +36,7 @@ from atp.tensor_parallel.roles import (
     PositionsRole,
     Row,
 )
+from atp.tensor_parallel.torchs_plan import parallelize_module_plan
 from atp.tensor_parallel.transformer import Transformer, TransformerConfig
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "load",
     "load_full_state_dict",
     "parallelize",
+    "parallelize_module_plan",
     "plan_of",
     "run_chunks",
     "save",

@@ -23,7 +23,7 @@ from atp.tensor_parallel.unchanged import is_like_transformers
 from atp.tensor_parallel.watch import watch_first_runs
 from atp.tensor_parallel.whole_offers import offer_what_is_whole
 
-__all__ = ["mesh_of", "parallelize"]
+__all__ = ["mesh_of", "parallelize", "roles_of"]
 
 
 def parallelize(
@@ -72,7 +72,7 @@ def parallelize(
         watched = plan is None and is_like_transformers(model)
         plan = plan_of(model) if plan is None else plan
         _check_chunks(model, chunks)
-        roles = _roles(model, plan)
+        roles = roles_of(model, plan)
         replacements = _build(model, roles, mesh)
         if dtensors:
             check_placements(replacements, mesh)
@@ -118,7 +118,7 @@ def mesh_of(model: nn.Module) -> Mesh:
     return mesh
 
 
-def _roles(model: nn.Module, plan: Plan) -> dict[str, Role]:
+def roles_of(model: nn.Module, plan: Plan) -> dict[str, Role]:
     """The roles by module name, with the plan's patterns resolved."""
     modules = dict(model.named_modules())
     roles: dict[str, Role] = {}

@@ -5,11 +5,6 @@ import dataclasses
 
 import pytest
 import torch
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    RowwiseParallel,
-    parallelize_module,
-)
 from torch.nn.parallel import DistributedDataParallel
 
 import atp.torch  # noqa: F401 (the ring)
@@ -154,26 +149,6 @@ def test_the_norm_of_all_gradients_equals_the_whole_models(gloo_ranks, name):
 
     for norms in gloo_ranks.run(4, body, backend="gloo"):
         assert norms == pytest.approx([expected] * 3, rel=1e-12)
-
-
-def test_torchs_own_tensor_parallelism_is_a_baseline(gloo_ranks):
-    """parallelize_module, for meshes of one dimension, trains the same as our mesh (N, 1)."""
-    config = dataclasses.replace(GPT, fused_qkv=False)
-    plan = {
-        **{f"blocks.*.attention.{name}": ColwiseParallel() for name in "qkv"},
-        "blocks.*.attention.out": RowwiseParallel(),
-        "blocks.*.feed_forward.up": ColwiseParallel(),
-        "blocks.*.feed_forward.down": RowwiseParallel(),
-    }
-
-    def body(_rank):
-        mesh = init_mesh(4, 1)
-        ours = train(parallelize(make(config)), vocabulary_parallel_cross_entropy)
-        theirs = parallelize_module(make(config), mesh.device_mesh["tp1"], plan)
-        return ours, train(theirs, whole_loss)
-
-    for ours, theirs in gloo_ranks.run(4, body, backend="gloo"):
-        assert ours == pytest.approx(theirs, rel=1e-10)
 
 
 @pytest.mark.parametrize("kind", [torch.nn.LayerNorm, torch.nn.RMSNorm])
