@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments.tensor_parallel import meshes
+from experiments.tensor_parallel import meshes, steps
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -52,3 +52,31 @@ def test_a_mesh_that_takes_longer_than_predicted_is_told():
     ring, switch = meshes.TESTBEDS[1], meshes.TESTBEDS[2]
     assert switch.sums and meshes.unlike_predicted(switch, found) == []
     assert meshes.unlike_predicted(ring, found) == ["(2, 1) took 1.12 times the prediction"]
+
+
+def test_training_steps_are_measured_beside_their_predictions(tmp_path, needs_namespaces):
+    result = run("steps", "--only", "tiny", "--rounds", 1, "--out", tmp_path)
+    said = result.stdout + result.stderr
+    found = json.loads((tmp_path / "steps.json").read_text())["tiny"]
+    assert {tuple(one["mesh"]) for one in found["entries"]} == {(2, 1), (1, 2)}, said
+    assert [one["auto"] for one in found["entries"]] == [True, False], said
+    for one in found["entries"]:
+        assert 0 < one["computed"] < one["predicted"] <= one["computed"] + one["sent"], said
+        assert len(one["measured"]) == 1
+    assert (tmp_path / "steps.svg").exists()
+
+
+def test_what_predictions_of_steps_get_wrong_is_told():
+    def entry(mesh, predicted, measured, auto=False):
+        return {"mesh": mesh, "collectives": ["ring", "ring"], "predicted": predicted,
+                "measured": [measured], "auto": auto}  # fmt: skip
+
+    good = [entry([2, 2], 1.0, 1.1, auto=True), entry([1, 4], 1.2, 1.3), entry([4, 1], 1.25, 1.29)]
+    assert steps.shortfalls(good) == []
+    for change, expected in (
+        ({"measured": [1.16]}, "(2,2) ring took 1.16 times its prediction"),
+        ({"measured": [0.84]}, "(2,2) ring took 0.84 times its prediction"),
+        ({"measured": [1.31]}, "(2,2) ring is not faster than (1,4) ring"),
+        ({"measured": [1.36]}, "the planner's (2,2) ring is 5% slower than (4,1) ring"),
+    ):
+        assert expected in steps.shortfalls([good[0] | change, *good[1:]])

@@ -38,7 +38,7 @@ from atp.tensor_parallel.replay import Replay, slowest
 from atp.tensor_parallel.request import ALGORITHMS
 from atp.tensor_parallel.transformer import TransformerConfig
 
-__all__ = ["Comparison", "calibrate", "compare"]
+__all__ = ["Comparison", "calibrate", "compare", "device_speed"]
 
 _COLLECTIVES = {"gloo": ("gloo",), "ring": ("ring",), "innetwork": ("aggregation", "ring")}
 _RUNNING = {"aggregation": "innetwork", "ring": "ring", "gloo": "gloo", "none": "gloo"}
@@ -62,7 +62,7 @@ def calibrate(
         mesh = init_mesh(*shape, algorithm=algorithm)
         found[shape] = tuple(_rates(d, sizes, rounds) for d in (mesh.first, mesh.second))
         mesh.close()
-    return Measurements(algorithm, found, _device(rounds) if with_device else None)
+    return Measurements(algorithm, found, device_speed(rounds) if with_device else None)
 
 
 def _shapes(size: int) -> Iterator[tuple[int, int]]:
@@ -106,19 +106,46 @@ def _median(start: Callable[[], Flight], rounds: int) -> float:
     return statistics.median(seconds[1:])
 
 
-def _device(rounds: int, side: int = 1024) -> Device:
-    """Times a product of two square matrices, and a copy, which reads and writes."""
+def device_speed(rounds: int, side: int = 1024) -> Device:
+    """Times a product of two square matrices, and a layer's other operations, on all ranks at once.
+    The same on every rank."""
     a, b = torch.full((side, side), 0.5), torch.full((side, side), 0.25)
     into = torch.empty_like(a)
+    others = _OtherOperations(side)
 
     def product() -> Flight:
         return Flight(torch.matmul(a, b, out=into))
 
-    def copy() -> Flight:
-        return Flight(into.copy_(a))
-
     products = 2 * side**3 / _median(product, rounds)
-    return Device(products, 2 * 4 * side**2 / _median(copy, rounds))
+    return Device(products, others.counted_bytes / _median(others.run, rounds))
+
+
+class _OtherOperations:
+    """A norm with its residual, a gated activation, forward and backward, and a step of Adam.
+
+    Memory's speed is the bytes that the planner counts for them (atp/planner/step_time.cc) over
+    their time. It is lower than that of a copy, because libraries read and write more often than
+    necessary, and a processor also computes.
+    """
+
+    def __init__(self, side: int):
+        shape = (side // 2, side)
+        self.counted_bytes = 4 * (3 * (11 + 5) * math.prod(shape) + 7 * side**2)
+        self._x, self._gate, self._up = (torch.full(shape, 0.5).requires_grad_() for _ in range(3))
+        self._gradients = torch.full(shape, 0.5), torch.full(shape, 0.25)
+        self._scale = torch.ones(side)
+        self._weight = torch.nn.Parameter(torch.full((side, side), 0.5))
+        self._weight.grad = torch.full((side, side), 0.5)
+        self._optimizer = torch.optim.AdamW([self._weight], lr=1e-6)
+
+    def run(self) -> Flight:
+        x = self._x
+        normal = x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+        added = normal * self._scale + x
+        active = torch.nn.functional.silu(self._gate) * self._up
+        torch.autograd.grad([added, active], [x, self._gate, self._up], self._gradients)
+        self._optimizer.step()
+        return Flight(added)
 
 
 @dataclasses.dataclass(frozen=True)
