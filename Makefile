@@ -14,7 +14,7 @@ configure = cmake --preset $(PRESET) -DATP_PYTHON=ON -DPython_EXECUTABLE=$(CURDI
 
 help:
 	@echo "make demo     set up, build, and train a model with in-network aggregation"
-	@echo "make demo-tp  set up, build, and train a GPT on every mesh of a network; compare with the planner"
+	@echo "make demo-tp  set up, build, and train a Llama on every mesh of a network; compare with the planner"
 	@echo "make test     set up, build, and run every test"
 	@echo "make test-real-programs  test with Lightning, accelerate, transformers and torch's own tests, in a separate venv"
 	@echo "make package  build the Debian package, the wheel and the source package, into build/packages"

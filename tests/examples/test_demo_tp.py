@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -16,8 +17,8 @@ MEASURED = {
         {"mesh": [4, 1], "predicted": 0.2, "measured": [0.21, 0.2, 0.22]},
     ],
     "trained": [
-        {"mesh": [2, 2], "losses": [5.0, 4.0], "seconds": 1},
-        {"mesh": [4, 1], "losses": [5.0, 4.001], "seconds": 1},
+        {"mesh": [2, 2], "losses": [5.0, 4.0], "seconds": 1, "predicted": 1},
+        {"mesh": [4, 1], "losses": [5.0, 4.001], "seconds": 1, "predicted": 1},
     ],
     "torch": {"losses": [5.0, 4.0], "seconds": 1},
 }
@@ -25,7 +26,12 @@ LIES = {
     "measured times are in the predicted order": lambda m: m["replayed"][0].update(
         measured=[0.3, 0.3, 0.1]
     ),
-    "the losses of all meshes agree": lambda m: m["trained"][0].update(losses=[5.0, 4.1]),
+    "the losses of all meshes, and torch's, agree": lambda m: m["trained"][0].update(
+        losses=[5.0, 4.1]
+    ),
+    "the losses of all meshes, and torch's, agree within": lambda m: m["torch"].update(
+        losses=[5.0, 4.1]
+    ),
     "the model learns": lambda m: [one.update(losses=[5.0, 5.0]) for one in m["trained"]],
 }
 
@@ -64,5 +70,8 @@ def test_the_short_demo_learns_the_same_on_every_mesh(tmp_path, needs_namespaces
     )
     assert (tmp_path / "demo_tp.png").exists(), result.stdout + result.stderr
     assert "Use mesh (2,2): ring on dimension 1, ring on dimension 2." in result.stdout
+    step_of = re.search(r"^\(4, 1\) .* Megatron-style, 1-D$", result.stdout, re.MULTILINE)
+    assert step_of and step_of.group().count(" ms") == 4, result.stdout
+    assert re.search(r"^\(4, 1\) by torch's parallelize_module", result.stdout, re.MULTILINE)
     failures = [line for line in result.stderr.splitlines() if "FAILED" in line]
     assert all("in the predicted order" in line for line in failures), result.stderr
